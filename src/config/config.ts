@@ -1,0 +1,64 @@
+import type { Price } from "../money.ts"
+
+/** What a configuration file means once it is read: units in the names, prices parsed, upstreams resolved. */
+
+/** The entry an upstream or a model is open for: chat completions, or the messages-style family. */
+export type Family = "chat" | "messages"
+
+/** What happens to a provider's answer when its client leaves (D9). */
+export type OnDisconnect = "abort" | "drain"
+
+export interface Upstream {
+  readonly name: string
+  readonly family: Family
+  /** Without a trailing slash. */
+  readonly base_url: string
+  /** Null when the upstream takes none. */
+  readonly api_key: string | null
+  readonly timeouts: { readonly first_byte_ms: number; readonly idle_ms: number; readonly total_ms: number }
+  readonly on_disconnect: {
+    readonly stream: OnDisconnect
+    readonly json: OnDisconnect
+    readonly drain_for_ms: number
+  }
+}
+
+/** One way to a model: an upstream and what it calls the model. */
+export interface Route {
+  readonly upstream: Upstream
+  readonly model: string
+}
+
+export interface Model {
+  /** What clients say; matched byte for byte (D19). */
+  readonly name: string
+  readonly family: Family
+  /** Tried in this order (D14); never empty. */
+  readonly routes: readonly [Route, ...Route[]]
+  readonly price: Price
+  readonly max_output_tokens: number
+  /** Output tokens held when the request bounds none (D12). */
+  readonly hold_output_tokens: number
+  /** Tokens held for an image, audio or file part (D12). */
+  readonly part_tokens: number
+  /** Bytes of output per estimated token (D6). */
+  readonly bytes_per_token: number
+  /** Whether an estimate also charges the gateway's own prompt estimate (D6). */
+  readonly estimate: { readonly prompt: boolean }
+}
+
+export interface Config {
+  readonly vendors: readonly string[]
+  readonly upstreams: readonly Upstream[]
+  readonly models: readonly Model[]
+  readonly stream: { readonly keepalive_ms: number; readonly commit_after_ms: number; readonly stall_ms: number }
+  readonly limits: {
+    readonly body_bytes: number
+    readonly body_timeout_ms: number
+    readonly response_bytes: number
+    readonly event_bytes: number
+    readonly in_flight: number
+  }
+  readonly lease: { readonly renew_ms: number; readonly expire_ms: number }
+  readonly shutdown: { readonly ready_delay_ms: number; readonly drain_ms: number }
+}

@@ -1,0 +1,72 @@
+import type { Price } from "../money.ts"
+import type { Basis, Ending, Failure, Note } from "../wire/call.ts"
+import type { Usage } from "../wire/usage.ts"
+
+/** What a call asks the books to hold. `id` is its UUIDv7: the same id again never holds twice. */
+export interface Hold {
+  readonly id: string
+  readonly account_id: string
+  readonly key_id: string
+  readonly amount_nano: bigint
+  readonly model: string
+  readonly family: string
+  /** The first upstream that will be tried; the closing names the one that answered. */
+  readonly upstream: string
+  readonly stream: boolean
+  /** Pinned: what the call settles at, whatever the configuration says later. */
+  readonly price: Price
+}
+
+/** What the books said. The reserving statement itself read the key, its models and the balance (D26). */
+export type HoldResult =
+  | { readonly outcome: "held" }
+  | { readonly outcome: "insufficient_balance"; readonly available_nano: bigint }
+  | { readonly outcome: "invalid_api_key" }
+  | { readonly outcome: "model_not_allowed" }
+
+/** How a reservation ends: exactly once (D13). A release is a charge of 0 with basis `none`. */
+export interface Closing {
+  readonly id: string
+  readonly outcome: "settled" | "released"
+  readonly charge_nano: bigint
+  readonly basis: Basis
+  readonly ending: Ending | null
+  readonly failure: Failure | null
+  readonly notes: readonly Note[]
+  readonly usage: Usage | null
+  readonly upstream: string | null
+  /** From admission to the first event of output, in milliseconds; null when there was none. */
+  readonly ttft_ms: number | null
+  readonly duration_ms: number
+}
+
+/** What a running call would be charged if its gateway died now (D13). */
+export interface Checkpoint {
+  readonly id: string
+  readonly charge_nano: bigint
+  readonly basis: Basis
+  readonly usage: Usage | null
+}
+
+/** Whose key it is and what it may do now, read from the books in one snapshot (D22, D26, D30). */
+export interface Standing {
+  readonly account_id: string
+  readonly key_id: string
+  /** Neither revoked nor expired. */
+  readonly active: boolean
+  /** The models the key is limited to; null for all. */
+  readonly models: readonly string[] | null
+  readonly available_nano: bigint
+}
+
+/** The books as the calls see them. */
+export interface Books {
+  /** The standing of the key with this SHA-256 (hex), or null when there is no such key. Throws `ledger_unavailable`. */
+  standing(key_hash: string): Promise<Standing | null>
+  /** Account and key of a hash: what never changes, so a bounded cache may answer (D26). Null when there is no such key. */
+  owner(key_hash: string): Promise<{ account_id: string; key_id: string } | null>
+  /** Holds or says why not. Throws `ledger_unavailable` within 2 s, the id closed behind it (D27). */
+  reserve(hold: Hold): Promise<HoldResult>
+  /** Resolves once the closing is durable in the books. Never rejects: what cannot be written is spooled and retried (D27). */
+  close(closing: Closing): Promise<void>
+}

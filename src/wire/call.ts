@@ -1,0 +1,45 @@
+/** The words a call is recorded with. One list, read by the meter, the settlement, the ledger's CHECKs and the API reference. */
+
+/** Where a call's reservation stands (D13). */
+export const states = ["open", "settled", "released", "expired"] as const
+export type State = (typeof states)[number]
+
+/** What a charge rests on: the provider's final usage, partial usage plus estimate, an output estimate, or nothing. */
+export const bases = ["usage", "partial", "estimate", "none"] as const
+export type Basis = (typeof bases)[number]
+
+/** How the provider's answer ended (D8). */
+export const endings = [
+  "completed",
+  "upstream_lost",
+  "upstream_silent",
+  "deadline",
+  "client_left",
+  "client_stalled",
+  "gateway_stopped",
+  "gateway_lost",
+] as const
+export type Ending = (typeof endings)[number]
+
+/** Why a call did not go as it should (D28). */
+export const failures = [
+  "usage_missing",
+  "usage_invalid",
+  "upstream_error",
+  "upstream_timeout",
+  "upstream_unavailable",
+  "no_output",
+  "internal_error",
+  "upstream_lost",
+  "upstream_silent",
+  "deadline",
+  "client_left",
+  "client_stalled",
+  "gateway_stopped",
+  "gateway_lost",
+] as const
+export type Failure = (typeof failures)[number]
+
+/** What else is worth knowing about a call (D28). */
+export const notes = ["cached_clamped", "cached_malformed", "usage_placeholder", "overage", "settled_late"] as const
+export type Note = (typeof notes)[number]

@@ -1,0 +1,53 @@
+import type { Note } from "./call.ts"
+
+/** Tokens as charged. Cached tokens are part of the prompt tokens, never on top (D3). */
+export interface Usage {
+  readonly prompt_tokens: number
+  readonly cached_tokens: number
+  readonly completion_tokens: number
+}
+
+/** What a `usage` field says (D1). */
+export type UsageReading =
+  | { readonly state: "valid"; readonly usage: Usage; readonly notes: readonly Note[] }
+  | { readonly state: "missing" }
+  | { readonly state: "invalid" }
+
+/** The most tokens of one kind a provider is believed to have used; more makes the usage invalid (D1, D11). */
+export const MAX_TOKENS = 100_000_000
+
+/** Reads a provider's `usage` value; nothing is coerced (D1, D3). */
+export function readUsage(value: unknown): UsageReading {
+  if (value === undefined || value === null) return { state: "missing" }
+  if (!isObject(value)) return { state: "invalid" }
+  const { prompt_tokens, completion_tokens, prompt_tokens_details } = value
+  if (!isCount(prompt_tokens) || !isCount(completion_tokens)) return { state: "invalid" }
+  const cached = isObject(prompt_tokens_details) ? prompt_tokens_details.cached_tokens : prompt_tokens_details
+  if (cached === undefined || cached === null) {
+    return { state: "valid", usage: { prompt_tokens, cached_tokens: 0, completion_tokens }, notes: [] }
+  }
+  if (!isWhole(cached)) {
+    return {
+      state: "valid",
+      usage: { prompt_tokens, cached_tokens: 0, completion_tokens },
+      notes: ["cached_malformed"],
+    }
+  }
+  return {
+    state: "valid",
+    usage: { prompt_tokens, cached_tokens: Math.min(cached, prompt_tokens), completion_tokens },
+    notes: cached > prompt_tokens ? ["cached_clamped"] : [],
+  }
+}
+
+function isWhole(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0
+}
+
+function isCount(value: unknown): value is number {
+  return isWhole(value) && value <= MAX_TOKENS
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+}
