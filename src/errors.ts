@@ -23,7 +23,11 @@ export const catalogue = {
     type: "billing_error",
     message: "The balance does not cover what this call must hold.",
   },
-  model_not_allowed: { status: 403, type: "permission_error", message: "This key may not use this model here." },
+  model_not_allowed: {
+    status: 403,
+    type: "permission_error",
+    message: "This key may not use this model here.",
+  },
   not_found: { status: 404, type: "not_found_error", message: "There is nothing at this address." },
   model_not_found: { status: 404, type: "not_found_error", message: "There is no model of this name." },
   method_not_allowed: {
@@ -31,7 +35,11 @@ export const catalogue = {
     type: "invalid_request_error",
     message: "This address does not take this method.",
   },
-  request_timeout: { status: 408, type: "timeout_error", message: "The request's body did not arrive in time." },
+  request_timeout: {
+    status: 408,
+    type: "timeout_error",
+    message: "The request's body did not arrive in time.",
+  },
   request_too_large: { status: 413, type: "request_too_large", message: "The request's body is too large." },
   unsupported_media_type: {
     status: 415,
@@ -39,7 +47,11 @@ export const catalogue = {
     message: "The body must be plain UTF-8 JSON with content-type application/json.",
   },
   rate_limited: { status: 429, type: "rate_limit_error", message: "Too many requests; try again shortly." },
-  internal_error: { status: 500, type: "api_error", message: "The gateway failed; the call was not charged." },
+  internal_error: {
+    status: 500,
+    type: "api_error",
+    message: "The gateway failed; the call was not charged.",
+  },
   usage_missing: {
     status: 502,
     type: "api_error",

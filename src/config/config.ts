@@ -51,7 +51,11 @@ export interface Config {
   readonly vendors: readonly string[]
   readonly upstreams: readonly Upstream[]
   readonly models: readonly Model[]
-  readonly stream: { readonly keepalive_ms: number; readonly commit_after_ms: number; readonly stall_ms: number }
+  readonly stream: {
+    readonly keepalive_ms: number
+    readonly commit_after_ms: number
+    readonly stall_ms: number
+  }
   readonly limits: {
     readonly body_bytes: number
     readonly body_timeout_ms: number

@@ -41,5 +41,11 @@ export const failures = [
 export type Failure = (typeof failures)[number]
 
 /** What else is worth knowing about a call (D28). */
-export const notes = ["cached_clamped", "cached_malformed", "usage_placeholder", "overage", "settled_late"] as const
+export const notes = [
+  "cached_clamped",
+  "cached_malformed",
+  "usage_placeholder",
+  "overage",
+  "settled_late",
+] as const
 export type Note = (typeof notes)[number]
