@@ -1,0 +1,237 @@
+import type { TSchema } from "@sinclair/typebox"
+import type { DocumentDecoration } from "elysia"
+import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from "../errors.ts"
+import { openApiSchema } from "./openapi-schema.ts"
+
+/** Helpers that describe an operation in the `detail` form of a route, as OpenAPI 3.0.3 wants it. */
+
+type Responses = NonNullable<DocumentDecoration["responses"]>
+type Response = Exclude<Responses[string], { $ref: string }>
+type Content = NonNullable<Response["content"]>
+export type Parameter = Exclude<NonNullable<DocumentDecoration["parameters"]>[number], { $ref: string }>
+
+/** Who may call: a client's key as a bearer token or as `x-api-key` (D20), or the operator's token. */
+export type Credential = "apiKey" | "xApiKey" | "adminToken"
+
+export const securitySchemes = {
+  apiKey: {
+    type: "http",
+    scheme: "bearer",
+    description: "A user API key: `Authorization: Bearer tg_live_…`.",
+  },
+  xApiKey: {
+    type: "apiKey",
+    in: "header",
+    name: "x-api-key",
+    description: "The same user API key, as the messages-style family sends it.",
+  },
+  adminToken: {
+    type: "http",
+    scheme: "bearer",
+    description: "The operator's token: the value of `TOLLGATE_ADMIN_TOKEN`.",
+  },
+} as const satisfies Record<Credential, object>
+
+export interface Operation {
+  /** The name generated clients give the method; unique in the document. */
+  readonly operationId: string
+  readonly tag: Tag
+  readonly summary: string
+  /** Markdown. */
+  readonly description: string
+  /** Any one of them lets a call in; without any the operation is open to all. */
+  readonly credentials?: readonly Credential[]
+  readonly parameters?: readonly Parameter[]
+  readonly body?: { readonly schema: TSchema; readonly examples: Examples }
+  /** Answers that are no errors, by status. */
+  readonly answers: Readonly<Record<number, Answer>>
+  /** What else can come back: codes of the catalogue. */
+  readonly errors: readonly ErrorCode[]
+}
+
+/** Values by name. The name is shown as the example's title. */
+export type Examples = Readonly<Record<string, unknown>>
+
+export interface Answer {
+  readonly description: string
+  /** Whether the answer carries the request's id: all but what a proxy or a browser asks for. */
+  readonly identified?: boolean
+  readonly json?: { readonly schema: TSchema; readonly examples: Examples }
+  /** A stream of `data:` events, each of this schema until `[DONE]`, with the text of a whole stream as example. */
+  readonly events?: { readonly schema: TSchema; readonly example: string }
+  /** Any other body, by media type, with an example text. */
+  readonly text?: { readonly type: string; readonly example?: string }
+}
+
+export const tags = [
+  { name: "Calls", description: "Model calls: what is held, relayed and settled." },
+  { name: "Models", description: "What a key may call." },
+  { name: "Token count", description: "The messages-style count: checked like a call, never billed." },
+  { name: "Accounts", description: "For operators: accounts, credits and keys." },
+  { name: "Books", description: "For operators: the journal of calls, and its audit." },
+  { name: "Service", description: "Health, metrics and this reference." },
+] as const
+
+export type Tag = (typeof tags)[number]["name"]
+
+/** The `detail` of a route. */
+export function operation(described: Operation): DocumentDecoration {
+  const { tag, summary, description, operationId, credentials = [], parameters, body, answers } = described
+  const { errors } = described
+  return {
+    operationId,
+    tags: [tag],
+    summary,
+    description,
+    security: credentials.map((name) => ({ [name]: [] })),
+    ...(parameters === undefined ? {} : { parameters: [...parameters] }),
+    ...(body === undefined
+      ? {}
+      : { requestBody: { required: true, content: jsonContent(body.schema, body.examples) } }),
+    responses: { ...mapValues(answers, answer), ...errorAnswers(errors) },
+  }
+}
+
+function answer({ description, identified = true, json, events, text }: Answer): Response {
+  const content: Content = {
+    ...(json === undefined ? {} : jsonContent(json.schema, json.examples)),
+    ...(events === undefined
+      ? {}
+      : { "text/event-stream": { schema: openApiSchema(events.schema), example: events.example } }),
+    ...(text === undefined
+      ? {}
+      : {
+          [text.type]: {
+            schema: { type: "string" as const },
+            ...(text.example === undefined ? {} : { example: text.example }),
+          },
+        }),
+  }
+  return {
+    description,
+    ...(identified ? { headers: headerReferences("x-request-id", "request-id") } : {}),
+    ...(Object.keys(content).length === 0 ? {} : { content }),
+  }
+}
+
+function jsonContent(schema: TSchema, examples: Examples): Content {
+  return {
+    "application/json": {
+      schema: openApiSchema(schema),
+      examples: mapValues(examples, (value) => ({ value })),
+    },
+  }
+}
+
+/** One response per status, each code of it an example in the shape of D16. */
+function errorAnswers(codes: readonly ErrorCode[]): Responses {
+  const by_status = Object.groupBy(codes, (code) => catalogue[code].status)
+  return Object.fromEntries(
+    Object.entries(by_status).map(([status, group = []]) => [
+      status,
+      {
+        description: group.map((code) => `\`${code}\`: ${catalogue[code].message}`).join("\n\n"),
+        headers: headerReferences("x-request-id", "request-id", ...new Set(group.flatMap(adviceHeaders))),
+        content: {
+          "application/json": {
+            schema: { $ref: "#/components/schemas/Error" },
+            examples: Object.fromEntries(group.map((code) => [code, { value: errorExample(code) }])),
+          },
+        },
+      },
+    ]),
+  )
+}
+
+function adviceHeaders(code: ErrorCode): string[] {
+  const entry = catalogue[code]
+  return [
+    ...("retry_after_s" in entry || code === "rate_limited" ? ["retry-after"] : []),
+    ...("should_retry" in entry ? ["x-should-retry"] : []),
+  ]
+}
+
+export const REQUEST_ID = "019f8b1c-6a2e-7000-9c41-2f6d0e5b7a13"
+
+/** What a fault looks like where the catalogue's entry alone would show too little (D12, D17). */
+const details: Partial<Record<ErrorCode, Detail>> = {
+  invalid_request: { message: "`messages` must be an array with at least one message.", param: "messages" },
+  insufficient_balance: {
+    message:
+      "This call needs 0.016405 USD held and 0.0021 USD is available; with max_tokens of 1000 it would fit.",
+    fields: { needed: "0.016405", available: "0.0021", max_tokens: 1000 },
+  },
+  model_not_allowed: { param: "model" },
+  model_not_found: { param: "model" },
+}
+
+/** The body of a fault, as an example. */
+export function errorExample(code: ErrorCode) {
+  return errorBody(new GatewayError(code, details[code]), REQUEST_ID)
+}
+
+function headerReferences(...names: string[]): Record<string, { $ref: string }> {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+}
+
+const REQUEST_ID_HEADER = {
+  description: "The request's id; of a billed call also its number in the books.",
+  schema: { type: "string", format: "uuid" },
+  example: REQUEST_ID,
+} as const
+
+/** What the operations refer to. */
+export const components = {
+  securitySchemes,
+  headers: {
+    "x-request-id": REQUEST_ID_HEADER,
+    "request-id": { ...REQUEST_ID_HEADER, description: "The same id under the messages family's name." },
+    "retry-after": {
+      description: "Seconds after which another attempt makes sense.",
+      schema: { type: "integer", minimum: 0 },
+      example: 2,
+    },
+    "x-should-retry": {
+      description: "`false` where the status alone would make an SDK try again in vain.",
+      schema: { type: "string", enum: ["true", "false"] },
+      example: "false",
+    },
+  },
+  schemas: {
+    Error: {
+      type: "object",
+      description: "The one shape of every error, read by both SDK families.",
+      required: ["type", "error", "request_id"],
+      properties: {
+        type: { type: "string", enum: ["error"] },
+        error: {
+          type: "object",
+          required: ["type", "message", "param", "code"],
+          properties: {
+            type: { type: "string", description: "The class of the fault." },
+            message: { type: "string", description: "A sentence for people." },
+            param: { type: "string", nullable: true, description: "The request's field at fault." },
+            code: {
+              type: "string",
+              nullable: true,
+              description: "A code of this reference, or the provider's own where its refusal is passed on.",
+            },
+            needed: { type: "string", description: "USD this call must hold (`insufficient_balance`)." },
+            available: { type: "string", description: "USD that can be held (`insufficient_balance`)." },
+            max_tokens: {
+              type: "integer",
+              minimum: 1,
+              description:
+                "The largest `max_tokens` that would fit, when one would (`insufficient_balance`).",
+            },
+          },
+        },
+        request_id: { type: "string", format: "uuid" },
+      },
+    },
+  },
+} as const
+
+function mapValues<V, W>(record: Readonly<Record<string, V>>, map: (value: V) => W): Record<string, W> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value)]))
+}
