@@ -1,0 +1,43 @@
+import { GatewayError } from "../errors.ts"
+import { checksumHolds } from "./key.ts"
+
+/**
+ * Which key a request carries (D20), judged by its form alone. Throws `invalid_api_key` when there is none, or one that
+ * no key looks like. A header sent twice reaches us as one value joined by a comma, which is no key. Query strings
+ * are never read.
+ */
+
+/** The scheme in any case (RFC 9110 section 11.1), the key as it stands. */
+const BEARER = /^[Bb][Ee][Aa][Rr][Ee][Rr] +([^ ]+)$/
+
+/** Chat: `Authorization: Bearer`; `x-api-key` is ignored. */
+export function chatCredential(headers: Headers): string {
+  return wellFormed(bearer(headers.get("authorization")))
+}
+
+/** Count tokens: `x-api-key`, or `Authorization: Bearer` when that is absent; both only when they say the same. */
+export function messagesCredential(headers: Headers): string {
+  const named = headers.get("x-api-key")
+  const authorization = headers.get("authorization")
+  if (named === null) return wellFormed(bearer(authorization))
+  if (authorization !== null && bearer(authorization) !== named) {
+    throw new GatewayError("invalid_api_key", {
+      message: "x-api-key and Authorization carry different keys.",
+    })
+  }
+  return wellFormed(named)
+}
+
+/** Model list: as for chat, or with a version header as for count tokens. */
+export function modelListCredential(headers: Headers, hasVersionHeader: boolean): string {
+  return hasVersionHeader ? messagesCredential(headers) : chatCredential(headers)
+}
+
+function bearer(authorization: string | null): string | null {
+  return BEARER.exec(authorization ?? "")?.[1] ?? null
+}
+
+function wellFormed(key: string | null): string {
+  if (key === null || !checksumHolds(key)) throw new GatewayError("invalid_api_key")
+  return key
+}

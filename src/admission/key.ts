@@ -1,0 +1,51 @@
+/** Gateway keys (D26): `tg_live_`, 30 random base62 characters (178 bits), 6 characters of checksum over all before them. */
+
+const PREFIX = "tg_live_"
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+const RANDOM_CHARS = 30
+const CHECKSUM_CHARS = 6
+const SHOWN_CHARS = 12
+const FORM = /^tg_live_[0-9A-Za-z]{36}$/
+
+/** A new key. It is shown to its owner once; the books keep only its hash. */
+export function makeKey(): string {
+  const body = PREFIX + randomBase62(RANDOM_CHARS)
+  return body + checksum(body)
+}
+
+/** Whether `key` has the form of a key and its checksum: a mistyped key is refused without the database. */
+export function checksumHolds(key: string): boolean {
+  return FORM.test(key) && checksum(key.slice(0, -CHECKSUM_CHARS)) === key.slice(-CHECKSUM_CHARS)
+}
+
+/** SHA-256 of the key in hex: how the books know it. */
+export function hashOf(key: string): string {
+  return new Bun.CryptoHasher("sha256").update(key).digest("hex")
+}
+
+/** The beginning of the key, for people to tell keys apart by. */
+export function prefixOf(key: string): string {
+  return key.slice(0, SHOWN_CHARS)
+}
+
+/** CRC-32 in base62: 62^6 > 2^32, so every checksum has its own text, and one changed character always changes it. */
+function checksum(body: string): string {
+  let rest = Bun.hash.crc32(body)
+  let text = ""
+  for (let at = 0; at < CHECKSUM_CHARS; at++) {
+    text = ALPHABET.charAt(rest % 62) + text
+    rest = Math.floor(rest / 62)
+  }
+  return text
+}
+
+/** Bytes of 248 and above are thrown away: 248 is the largest multiple of 62, so no character is likelier than another. */
+function randomBase62(length: number): string {
+  let text = ""
+  while (text.length < length) {
+    for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
+      if (byte < 248 && text.length < length) text += ALPHABET.charAt(byte % 62)
+    }
+  }
+  return text
+}

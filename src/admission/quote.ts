@@ -1,0 +1,89 @@
+import type { Model } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
+import { ceilToNano, type Price, printUsd } from "../money.ts"
+import type { ChatRequest } from "../wire/chat.ts"
+import { measurePrompt } from "./prompt.ts"
+
+/** What a chat call must hold, and the bounds it follows from (D12). */
+export interface Quote {
+  /** At least 1. */
+  readonly amount_nano: bigint
+  /** UTF-8 bytes of the JSON text of the prompt fields, without media parts. */
+  readonly prompt_bytes: number
+  /** No prompt has more tokens than bytes; each media part counts the model's `part_tokens`. */
+  readonly prompt_tokens_bound: number
+  /** Of one choice. */
+  readonly output_tokens_bound: number
+  /** Choices. */
+  readonly n: number
+}
+
+/** The most that a bigint column holds: no balance comes near it, so such a hold is refused, not failed. */
+const MAX_AMOUNT_NANO = 2n ** 63n - 1n
+
+const PICO_PER_NANO = 1_000n
+
+/**
+ * What must be held for `request`: the prompt bound at the highest input price, plus the output bound of every choice
+ * at the output price, rounded up once. No usage within the bounds costs more (D12).
+ */
+export function quote(request: ChatRequest, model: Model): Quote {
+  const { bytes, media_parts } = measurePrompt(request)
+  const prompt_tokens_bound = bytes + media_parts * model.part_tokens
+  const output_tokens_bound = outputBound(request, model)
+  const n = request.n ?? 1
+  const output_pico = BigInt(output_tokens_bound) * BigInt(n) * model.price.output_pico
+  const amount_nano = ceilToNano(promptCost(prompt_tokens_bound, model.price) + output_pico)
+  return {
+    amount_nano: holdable(amount_nano),
+    prompt_bytes: bytes,
+    prompt_tokens_bound,
+    output_tokens_bound,
+    n,
+  }
+}
+
+/** The largest `max_tokens` whose hold `available_nano` covers; null when not even 1 would fit. */
+export function largestMaxTokens(
+  quoted: Quote,
+  { price, max_output_tokens }: Model,
+  available_nano: bigint,
+): number | null {
+  const token_pico = price.output_pico * BigInt(quoted.n)
+  const left_pico = available_nano * PICO_PER_NANO - promptCost(quoted.prompt_tokens_bound, price)
+  if (token_pico === 0n || left_pico < token_pico) return null
+  const tokens = left_pico / token_pico
+  return tokens < BigInt(max_output_tokens) ? Number(tokens) : max_output_tokens
+}
+
+/** The 402 of a hold that the balance does not cover: what is needed, what there is, and what would fit (D12). */
+export function refusal(quoted: Quote, model: Model, available_nano: bigint): GatewayError {
+  const needed = printUsd(quoted.amount_nano)
+  const available = printUsd(available_nano)
+  const max_tokens = largestMaxTokens(quoted, model, available_nano)
+  const message = `The call must hold ${needed} USD, and ${available} USD are available`
+  if (max_tokens === null) {
+    return new GatewayError("insufficient_balance", { message: `${message}.`, fields: { needed, available } })
+  }
+  return new GatewayError("insufficient_balance", {
+    message: `${message}; it would fit with max_tokens of at most ${max_tokens}.`,
+    fields: { needed, available, max_tokens },
+  })
+}
+
+/** The larger of the client's limits, at most the model's; without a limit, what the model holds by default. */
+function outputBound({ max_tokens, max_completion_tokens }: ChatRequest, model: Model): number {
+  const asked = Math.max(max_tokens ?? 0, max_completion_tokens ?? 0)
+  return asked === 0 ? model.hold_output_tokens : Math.min(asked, model.max_output_tokens)
+}
+
+/** In pico-USD, at the highest input price: which of the tokens were cached is not known before the call. */
+function promptCost(tokens: number, { input_pico, cached_input_pico }: Price): bigint {
+  const cached_is_dearer = cached_input_pico > input_pico
+  return BigInt(tokens) * (cached_is_dearer ? cached_input_pico : input_pico)
+}
+
+function holdable(amount_nano: bigint): bigint {
+  if (amount_nano < 1n) return 1n
+  return amount_nano > MAX_AMOUNT_NANO ? MAX_AMOUNT_NANO : amount_nano
+}

@@ -1,0 +1,68 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { TypeCompiler } from "@sinclair/typebox/compiler"
+import { GatewayError } from "../errors.ts"
+import { Messages, ModelName } from "./chat.ts"
+import { EXPECTED, invalidBody } from "./fault.ts"
+
+/** Fields that only generation uses: removed before a count is forwarded (spec 4.3 rule 3). */
+export const generationFields = ["stream", "temperature", "top_p", "top_k", "stop", "stop_sequences"] as const
+
+/** The body of a token count (spec 2): what the gateway reads of it; other fields pass upstream, but for the generation fields. */
+export const CountTokensRequest = Type.Object(
+  { model: ModelName, messages: Messages },
+  {
+    additionalProperties: true,
+    description: `An input to count. Fields that are not listed here reach the provider unchanged, except ${generationFields.join(", ")}, which counting does not use.`,
+    examples: [{ model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] }],
+  },
+)
+export type CountTokensRequest = Static<typeof CountTokensRequest>
+
+/** The answer to a token count; the provider's other fields are kept. */
+export const TokenCount = Type.Object(
+  {
+    input_tokens: Type.Integer({
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: "The tokens of the input.",
+      examples: [11],
+    }),
+  },
+  { additionalProperties: true, [EXPECTED]: "an object with input_tokens" },
+)
+export type TokenCount = Static<typeof TokenCount>
+
+/** A parsed body as a token count; throws `invalid_request` with the path at fault. */
+export function parseCountTokens(body: unknown): CountTokensRequest {
+  if (!request.Check(body)) throw invalidBody(CountTokensRequest, body)
+  return body
+}
+
+/** What is sent upstream for `body`: the upstream's own name of the model, without the generation fields. */
+export function forCounting(body: CountTokensRequest, model: string): CountTokensRequest {
+  const copy: CountTokensRequest & Partial<Record<(typeof generationFields)[number], unknown>> = {
+    ...body,
+    model,
+  }
+  for (const field of generationFields) delete copy[field]
+  return copy
+}
+
+/** Checks a provider's answer: a JSON object with an integer `input_tokens` of at least 0, else 502 `upstream_error` (D22). */
+export function checkTokenCount(bytes: Uint8Array): void {
+  if (!answer.Check(parsed(bytes))) {
+    throw new GatewayError("upstream_error", { message: "The provider's answer holds no token count." })
+  }
+}
+
+const request = TypeCompiler.Compile(CountTokensRequest)
+const answer = TypeCompiler.Compile(TokenCount)
+const utf8 = new TextDecoder("utf-8", { fatal: true })
+
+function parsed(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(utf8.decode(bytes))
+  } catch {
+    return undefined
+  }
+}

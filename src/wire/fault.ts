@@ -1,0 +1,48 @@
+import type { TSchema } from "@sinclair/typebox"
+import { Value, type ValueError, ValueErrorType } from "@sinclair/typebox/value"
+import { GatewayError } from "../errors.ts"
+
+/** Where data from outside differs from its schema, and what was expected there. Never what stood there. */
+export interface Fault {
+  /** `messages[0].role`; empty for the whole. */
+  readonly path: string
+  /** `a string`: completes the sentence "expected …". */
+  readonly expected: string
+}
+
+/** The keyword under which a schema says in words what it expects; an `x-` keyword, so that OpenAPI allows it. */
+export const EXPECTED = "x-expected"
+
+/** Every place where `value` does not fit `schema`, in the schema's order, one fault for each place. */
+export function* faults(schema: TSchema, value: unknown): Generator<Fault> {
+  const seen = new Set<string>()
+  for (const error of Value.Errors(schema, value)) {
+    if (seen.has(error.path)) continue
+    seen.add(error.path)
+    yield { path: pathOf(error.path), expected: expectation(error) }
+  }
+}
+
+/** `invalid_request` for the first fault of a body: 400, with the path as its `param` (D15, D30). */
+export function invalidBody(schema: TSchema, body: unknown): GatewayError {
+  for (const { path, expected } of faults(schema, body)) {
+    return new GatewayError("invalid_request", { message: `\`${path}\`: expected ${expected}.`, param: path })
+  }
+  throw new Error("a body was refused by a schema it fits")
+}
+
+function expectation({ type, schema, message }: ValueError): string {
+  if (type === ValueErrorType.ObjectAdditionalProperties) return "no such key"
+  const words: unknown = schema[EXPECTED]
+  return typeof words === "string" ? words : message.replace(/^Expected /, "").toLowerCase()
+}
+
+/** A JSON pointer as a path in the way people write one: `/models/0/price` is `models[0].price`. */
+function pathOf(pointer: string): string {
+  return pointer
+    .split("/")
+    .slice(1)
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
+    .map((part, at) => (/^\d+$/.test(part) ? `[${part}]` : at === 0 ? part : `.${part}`))
+    .join("")
+}

@@ -1,0 +1,79 @@
+import { GatewayError } from "../errors.ts"
+
+/** Containers within containers that a request may have; the root is 1 (D18). */
+export const MAX_DEPTH = 64
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const utf8 = new TextDecoder("utf-8", { fatal: true })
+
+/**
+ * The body of a request as a JSON object: UTF-8, at most `MAX_DEPTH` deep, parsed exactly once, so that what is billed
+ * is what is sent. Of duplicate keys the last wins; every key, `__proto__` too, is plain data (D18).
+ * Throws `invalid_request`, which shows nothing of the body.
+ */
+export function readJsonBody(bytes: Uint8Array): object {
+  if (bytes.byteLength === 0) throw invalid("The body is empty; a JSON object is expected.")
+  if (isDeeperThan(bytes, MAX_DEPTH)) {
+    throw invalid(`The body is nested deeper than ${MAX_DEPTH} levels.`)
+  }
+  const value = parse(decode(bytes))
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw invalid("The body is JSON but not an object.")
+  }
+  return value
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    throw invalid("The body is not valid UTF-8.")
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw invalid("The body is not valid JSON.")
+  }
+}
+
+/**
+ * Whether JSON text nests deeper than `levels`. It is asked before parsing, because 20 MiB of brackets keep the parser
+ * busy for seconds; strings are skipped by native search, so a long prompt costs next to nothing.
+ */
+function isDeeperThan(bytes: Uint8Array, levels: number): boolean {
+  let depth = 0
+  for (let at = 0; at < bytes.length; at++) {
+    switch (bytes[at]) {
+      case QUOTE:
+        at = stringEnd(bytes, at)
+        break
+      case 0x5b: // [
+      case 0x7b: // {
+        if (++depth > levels) return true
+        break
+      case 0x5d: // ]
+      case 0x7d: // }
+        depth--
+        break
+    }
+  }
+  return false
+}
+
+/** Where the string that opens at `start` closes: at the first quote after an even number of backslashes. */
+function stringEnd(bytes: Uint8Array, start: number): number {
+  for (let end = bytes.indexOf(QUOTE, start + 1); end !== -1; end = bytes.indexOf(QUOTE, end + 1)) {
+    let before = end
+    while (bytes[before - 1] === BACKSLASH) before--
+    if ((end - before) % 2 === 0) return end
+  }
+  return bytes.length
+}
+
+function invalid(message: string): GatewayError {
+  return new GatewayError("invalid_request", { message })
+}
