@@ -19,30 +19,39 @@ export function* faults(schema: TSchema, value: unknown): Generator<Fault> {
   for (const error of Value.Errors(schema, value)) {
     if (seen.has(error.path)) continue
     seen.add(error.path)
-    yield { path: pathOf(error.path), expected: expectation(error) }
+    yield { path: pathOf(keysOf(error.path)), expected: expectation(error) }
   }
 }
 
 /** `invalid_request` for the first fault of a body: 400, with the path as its `param` (D15, D30). */
 export function invalidBody(schema: TSchema, body: unknown): GatewayError {
   for (const { path, expected } of faults(schema, body)) {
+    if (path === "")
+      return new GatewayError("invalid_request", { message: `The body: expected ${expected}.` })
     return new GatewayError("invalid_request", { message: `\`${path}\`: expected ${expected}.`, param: path })
   }
   throw new Error("a body was refused by a schema it fits")
 }
 
+/** Keys from the root down in the way people write them: `models[0].price`. */
+export function pathOf(keys: readonly string[]): string {
+  return keys.map((key, at) => (/^\d+$/.test(key) ? `[${key}]` : at === 0 ? key : `.${key}`)).join("")
+}
+
+/** The keys of a JSON pointer (RFC 6901). */
+function keysOf(pointer: string): string[] {
+  const keys = pointer.split("/").slice(1)
+  return keys.map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"))
+}
+
 function expectation({ type, schema, message }: ValueError): string {
-  if (type === ValueErrorType.ObjectAdditionalProperties) return "no such key"
+  if (type === ValueErrorType.ObjectAdditionalProperties) return knownKeys(schema)
   const words: unknown = schema[EXPECTED]
   return typeof words === "string" ? words : message.replace(/^Expected /, "").toLowerCase()
 }
 
-/** A JSON pointer as a path in the way people write one: `/models/0/price` is `models[0].price`. */
-function pathOf(pointer: string): string {
-  return pointer
-    .split("/")
-    .slice(1)
-    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
-    .map((part, at) => (/^\d+$/.test(part) ? `[${part}]` : at === 0 ? part : `.${part}`))
-    .join("")
+function knownKeys({ properties, patternProperties }: TSchema): string {
+  return properties === undefined
+    ? `a key that matches ${Object.keys(patternProperties).join(" or ")}`
+    : `one of the keys ${Object.keys(properties).join(", ")}`
 }

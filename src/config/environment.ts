@@ -1,0 +1,74 @@
+import type { Fault } from "../wire/fault.ts"
+import { ConfigError } from "./error.ts"
+import type { Sources } from "./reference.ts"
+
+export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const
+export type LogLevel = (typeof logLevels)[number]
+
+/** What the process is told from outside, besides the file. */
+export interface Environment {
+  readonly host: string
+  /** 0 picks a free one. */
+  readonly port: number
+  /** Null for the embedded database. */
+  readonly database_url: string | null
+  /** Null when none is named: then `tollgate.yaml` if it exists, else the demo. */
+  readonly config_path: string | null
+  readonly data_dir: string
+  /** Null for none: `/admin` answers 404. */
+  readonly admin_token: string | null
+  readonly log_level: LogLevel
+}
+
+/**
+ * Reads and checks the variables of contract.md. An empty one counts as unset. A secret may stand in a file instead, which
+ * `DATABASE_URL_FILE` or `TOLLGATE_ADMIN_TOKEN_FILE` names. Throws a `ConfigError` that names every variable at fault,
+ * and shows no value.
+ */
+export function readEnvironment({ env, readFile }: Sources): Environment {
+  const faults: Fault[] = []
+  const refuse = (path: string, expected: string) => void faults.push({ path, expected })
+  const plain = (name: string) => env[name] || null
+  const secret = (name: string) => {
+    const named = plain(`${name}_FILE`)
+    if (named === null) return plain(name)
+    if (plain(name) !== null) refuse(name, `to be unset when ${name}_FILE is set`)
+    try {
+      const text = readFile(named).trim()
+      if (text !== "") return text
+    } catch {}
+    refuse(`${name}_FILE`, "the path of a file that is readable and not empty")
+    return null
+  }
+
+  const port = plain("PORT") ?? "8080"
+  if (!/^\d{1,5}$/.test(port) || Number(port) > 65_535) refuse("PORT", "an integer from 0 to 65535")
+  const level = plain("LOG_LEVEL") ?? "info"
+  const log_level = logLevels.find((known) => known === level)
+  if (log_level === undefined) refuse("LOG_LEVEL", `one of ${logLevels.join(", ")}`)
+  const host = plain("HOST") ?? "127.0.0.1"
+  if (!/^[A-Za-z0-9.:_-]+$/.test(host)) refuse("HOST", "a host name or an IP address")
+  const database_url = secret("DATABASE_URL")
+  if (database_url !== null && !isPostgresUrl(database_url)) {
+    refuse("DATABASE_URL", "a URL such as postgres://user:password@host:5432/database")
+  }
+  const admin_token = secret("TOLLGATE_ADMIN_TOKEN")
+  if (admin_token !== null && !/^[\x21-\x7e]{16,}$/.test(admin_token)) {
+    refuse("TOLLGATE_ADMIN_TOKEN", "at least 16 printable ASCII characters without spaces")
+  }
+
+  if (faults.length > 0 || log_level === undefined) throw new ConfigError(faults)
+  return {
+    host,
+    port: Number(port),
+    database_url,
+    config_path: plain("TOLLGATE_CONFIG"),
+    data_dir: plain("TOLLGATE_DATA_DIR") ?? ".tollgate",
+    admin_token,
+    log_level,
+  }
+}
+
+function isPostgresUrl(text: string): boolean {
+  return /^postgres(?:ql)?:\/\/\S+$/.test(text) && URL.canParse(text)
+}

@@ -1,0 +1,150 @@
+import { type Static, type StringOptions, type TProperties, Type } from "@sinclair/typebox"
+import { EXPECTED } from "../wire/fault.ts"
+import { DURATION } from "./duration.ts"
+import { SIZE } from "./size.ts"
+
+/**
+ * The configuration file as it is written, with the defaults of every key that may be left out. A key that is not
+ * listed here is refused.
+ */
+
+/** First path segments that are the gateway's own and so cannot be a vendor's. */
+const ROUTES = ["admin", "chat", "console", "docs", "livez", "metrics", "models", "readyz", "v1"]
+
+const Family = Type.Union([Type.Literal("chat"), Type.Literal("messages")], {
+  [EXPECTED]: "chat or messages",
+})
+
+const OnDisconnect = (fallback: "abort" | "drain") =>
+  Type.Union([Type.Literal("abort"), Type.Literal("drain")], {
+    default: fallback,
+    [EXPECTED]: "abort or drain",
+  })
+
+const Upstream = section({
+  family: Family,
+  /** Plain http is the operator's choice: a model server next door rarely has a certificate. */
+  base_url: text({
+    pattern: "^https?://[^\\s/?#@]+(?:/[^\\s?#@]*)?$",
+    [EXPECTED]: "an http or https URL without credentials, query or fragment",
+  }),
+  /** It travels as a header. */
+  api_key: Type.Optional(text({ pattern: "^[\\x21-\\x7e]+$", [EXPECTED]: "printable ASCII without spaces" })),
+  timeouts: section({ first_byte: duration("120s"), idle: duration("5m"), total: duration("30m") }),
+  on_disconnect: section({
+    stream: OnDisconnect("abort"),
+    json: OnDisconnect("drain"),
+    drain_for: durationOrNone("30s"),
+  }),
+})
+
+const Model = section({
+  name: modelName(),
+  family: Family,
+  upstreams: Type.Array(section({ use: text(), model: Type.Optional(modelName()) }), {
+    minItems: 1,
+    [EXPECTED]: "a list of at least one upstream, such as [{ use: openai }]",
+  }),
+  price: section({ input: price(), cached_input: Type.Optional(price()), output: price() }),
+  max_output_tokens: count({ maximum: 10_000_000 }),
+  hold_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
+  part_tokens: count({ maximum: 10_000_000, default: 4096 }),
+  bytes_per_token: Type.Number({
+    minimum: 0.5,
+    maximum: 100,
+    default: 4,
+    [EXPECTED]: "a number from 0.5 to 100",
+  }),
+  estimate: section({ prompt: Type.Boolean({ default: false, [EXPECTED]: "true or false" }) }),
+})
+
+export const ConfigFile = section({
+  vendors: Type.Array(
+    text({
+      pattern: `^(?!(?:${ROUTES.join("|")})$)[a-z][a-z0-9-]{0,31}$`,
+      [EXPECTED]: `a name of at most 32 of a-z, 0-9 and -, beginning with a letter, and none of ${ROUTES.join(", ")}`,
+    }),
+    { uniqueItems: true, default: ["anthropic"], [EXPECTED]: "a list of different vendor names" },
+  ),
+  upstreams: Type.Record(Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" }), Upstream, {
+    additionalProperties: false,
+    default: {},
+    [EXPECTED]: "upstreams by their names",
+  }),
+  models: Type.Array(Model, { default: [], [EXPECTED]: "a list of models" }),
+  stream: section({
+    keepalive: duration("15s"),
+    commit_after: durationOrNone("50ms"),
+    stall: duration("30s"),
+  }),
+  limits: section({
+    body: size("20MiB"),
+    body_timeout: duration("30s"),
+    response: size("32MiB"),
+    event: size("8MiB"),
+    /** The process makes at most 65,535 requests at a time; more than that would wait without a word. */
+    in_flight: count({ maximum: 60_000, default: 10_000 }),
+  }),
+  lease: section({ renew: duration("5s"), expire: duration("20s") }),
+  shutdown: section({ ready_delay: durationOrNone("0s"), drain: durationOrNone("10m") }),
+})
+export type ConfigFile = Static<typeof ConfigFile>
+
+type Options = StringOptions & { [EXPECTED]?: string }
+
+/** A mapping that takes no keys but its own, and may be left out when all of them may. */
+function section<P extends TProperties>(properties: P) {
+  return Type.Object(properties, { additionalProperties: false, default: {}, [EXPECTED]: "a mapping" })
+}
+
+function text(options: Options = {}) {
+  return Type.String({ [EXPECTED]: "a text", ...options })
+}
+
+function modelName() {
+  return text({
+    pattern: "^(?! )[^\\x00-\\x1f\\x7f]{1,256}(?<! )$",
+    [EXPECTED]: "a name of 1 to 256 characters, without control characters or spaces around it",
+  })
+}
+
+function duration(fallback: string) {
+  return text({
+    pattern: `(?!0+[a-z])${DURATION.source}`,
+    default: fallback,
+    [EXPECTED]: "a duration above zero, such as 50ms, 15s, 5m or 1h (at most 99h)",
+  })
+}
+
+function durationOrNone(fallback: string) {
+  return text({
+    pattern: DURATION.source,
+    default: fallback,
+    [EXPECTED]: "a duration, such as 0s, 50ms, 15s, 5m or 1h (at most 99h)",
+  })
+}
+
+function size(fallback: string) {
+  return text({
+    pattern: SIZE.source,
+    default: fallback,
+    [EXPECTED]: "a size, such as 64KiB, 20MiB or 8MB (at most 999MiB)",
+  })
+}
+
+/** The form that `parsePrice` reads. */
+function price() {
+  return text({
+    pattern: "^\\d{1,6}(?:\\.\\d{1,6})?$",
+    [EXPECTED]:
+      'USD per 1M tokens as a quoted decimal, such as "0.25", with at most six decimals (a bare number is not exact)',
+  })
+}
+
+function count(options: { maximum: number; default?: number }) {
+  return Type.Integer({
+    minimum: 1,
+    ...options,
+    [EXPECTED]: `an integer from 1 to ${options.maximum}`,
+  })
+}

@@ -1,0 +1,160 @@
+import { Value } from "@sinclair/typebox/value"
+import { parsePrice } from "../money.ts"
+import { type Fault, faults } from "../wire/fault.ts"
+import type { Config, Model, Route, Upstream } from "./config.ts"
+import { complete } from "./defaults.ts"
+import { parseDuration } from "./duration.ts"
+import { ConfigError } from "./error.ts"
+import { ConfigFile } from "./file.ts"
+import { resolve, type Sources } from "./reference.ts"
+import { parseSize } from "./size.ts"
+import { parseYaml } from "./yaml.ts"
+
+/**
+ * The configuration that `text`, a YAML file, stands for. Throws a `ConfigError` that names every fault: first those of
+ * form (unknown keys, wrong types, missing variables), and where there are none, those of sense.
+ */
+export function loadConfig(text: string, sources: Sources): Config {
+  const { value, faults: unresolved } = resolve(parseYaml(text), sources)
+  const file = complete(ConfigFile, value)
+  if (!Value.Check(ConfigFile, file) || unresolved.length > 0) {
+    const known = new Set(unresolved.map(({ path }) => path))
+    throw new ConfigError([
+      ...unresolved,
+      ...[...faults(ConfigFile, file)].filter(({ path }) => !known.has(path)),
+    ])
+  }
+  const found: Fault[] = []
+  const config = configOf(file, (path, expected) => found.push({ path, expected }))
+  if (found.length > 0) throw new ConfigError(found)
+  return config
+}
+
+type Complain = (path: string, expected: string) => void
+
+function configOf(file: ConfigFile, complain: Complain): Config {
+  const { vendors, stream, limits, lease, shutdown } = file
+  const upstreams = new Map(
+    Object.entries(file.upstreams).map(([name, upstream]) => [name, upstreamOf(name, upstream, complain)]),
+  )
+  const config: Config = {
+    vendors,
+    upstreams: [...upstreams.values()],
+    models: modelsOf(file.models, upstreams, complain),
+    stream: {
+      keepalive_ms: ms(stream.keepalive),
+      commit_after_ms: ms(stream.commit_after),
+      stall_ms: ms(stream.stall),
+    },
+    limits: {
+      body_bytes: bytes(limits.body),
+      body_timeout_ms: ms(limits.body_timeout),
+      response_bytes: bytes(limits.response),
+      event_bytes: bytes(limits.event),
+      in_flight: limits.in_flight,
+    },
+    lease: { renew_ms: ms(lease.renew), expire_ms: ms(lease.expire) },
+    shutdown: { ready_delay_ms: ms(shutdown.ready_delay), drain_ms: ms(shutdown.drain) },
+  }
+  if (config.lease.expire_ms <= 2 * config.lease.renew_ms) {
+    complain("lease.expire", "more than twice lease.renew, so that one late renewal loses nothing")
+  }
+  return config
+}
+
+function upstreamOf(name: string, upstream: ConfigFile["upstreams"][string], complain: Complain): Upstream {
+  const { family, base_url, api_key, timeouts, on_disconnect } = upstream
+  if (!URL.canParse(base_url)) complain(`upstreams.${name}.base_url`, "a URL")
+  return {
+    name,
+    family,
+    base_url: base_url.replace(/\/+$/, ""),
+    api_key: api_key ?? null,
+    timeouts: {
+      first_byte_ms: ms(timeouts.first_byte),
+      idle_ms: ms(timeouts.idle),
+      total_ms: ms(timeouts.total),
+    },
+    on_disconnect: {
+      stream: on_disconnect.stream,
+      json: on_disconnect.json,
+      drain_for_ms: ms(on_disconnect.drain_for),
+    },
+  }
+}
+
+type Upstreams = ReadonlyMap<string, Upstream>
+
+function modelsOf(models: ConfigFile["models"], upstreams: Upstreams, complain: Complain): Model[] {
+  const names = new Set<string>()
+  return models.flatMap((model, at) => {
+    const path = `models[${at}]`
+    const entry = `${model.family} ${model.name}`
+    if (names.has(entry)) complain(`${path}.name`, `a name that no other ${model.family} model has`)
+    names.add(entry)
+    return modelOf(model, path, upstreams, complain) ?? []
+  })
+}
+
+function modelOf(
+  model: ConfigFile["models"][number],
+  path: string,
+  upstreams: Upstreams,
+  complain: Complain,
+): Model | null {
+  const { name, family, price, max_output_tokens, part_tokens, bytes_per_token, estimate } = model
+  const hold_output_tokens = model.hold_output_tokens ?? max_output_tokens
+  if (hold_output_tokens > max_output_tokens) {
+    complain(`${path}.hold_output_tokens`, `at most max_output_tokens, ${max_output_tokens}`)
+  }
+  const [first, ...others] = routesOf(model, path, upstreams, complain)
+  if (first === undefined) return null
+  return {
+    name,
+    family,
+    routes: [first, ...others],
+    price: {
+      input_pico: pico(price.input),
+      cached_input_pico: pico(price.cached_input ?? price.input),
+      output_pico: pico(price.output),
+    },
+    max_output_tokens,
+    hold_output_tokens,
+    part_tokens,
+    bytes_per_token,
+    estimate,
+  }
+}
+
+function routesOf(
+  { name, family, upstreams: ways }: ConfigFile["models"][number],
+  path: string,
+  upstreams: Upstreams,
+  complain: Complain,
+): Route[] {
+  return ways.flatMap(({ use, model }, at) => {
+    const upstream = upstreams.get(use)
+    if (upstream === undefined || upstream.family !== family) {
+      complain(`${path}.upstreams[${at}].use`, `the name of an upstream of the family ${family}`)
+      return []
+    }
+    return { upstream, model: model ?? name }
+  })
+}
+
+function ms(text: string): number {
+  return read(parseDuration(text))
+}
+
+function bytes(text: string): number {
+  return read(parseSize(text))
+}
+
+function pico(text: string): bigint {
+  return read(parsePrice(text))
+}
+
+function read<T>(value: T | null): T {
+  if (value === null) throw new Error("the schema of the file passed what its reader does not")
+  return value
+}

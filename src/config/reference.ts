@@ -1,0 +1,84 @@
+import { type Fault, pathOf } from "../wire/fault.ts"
+import { isMapping, mapEntries } from "./defaults.ts"
+
+/** Where the values come from that a file only refers to. */
+export interface Sources {
+  readonly env: Environ
+  /** The text of a file; throws when it cannot be read. A relative path is the caller's to interpret. */
+  readonly readFile: (path: string) => string
+}
+
+/** Variables by their names, as in `process.env`. */
+export type Environ = Readonly<Record<string, string | undefined>>
+
+const REFERENCE = /\$\{([^}]*)(\}?)/g
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
+const FILE = "file:"
+
+/** A value without references, and what could not be resolved: its path and its name, never a value. */
+export interface Resolved {
+  readonly value: unknown
+  readonly faults: readonly Fault[]
+}
+
+/**
+ * Puts the environment's variables (`${NAME}`) and the trimmed contents of files (`${file:PATH}`) into every text of
+ * `value`. What is put in is not looked at again. An empty variable or file counts as missing.
+ */
+export function resolve(value: unknown, sources: Sources): Resolved {
+  const faults: Fault[] = []
+  return { value: resolveAt([], value, [], sources, faults), faults }
+}
+
+function resolveAt(
+  keys: readonly string[],
+  value: unknown,
+  around: readonly unknown[],
+  sources: Sources,
+  faults: Fault[],
+): unknown {
+  if (typeof value === "string") {
+    return value.replace(REFERENCE, (whole, name: string, end: string) => {
+      const found = end === "" ? malformed : lookUp(name, sources)
+      if ("text" in found) return found.text
+      faults.push({ path: pathOf(keys), expected: found.expected })
+      return whole
+    })
+  }
+  if (around.includes(value)) {
+    faults.push({ path: pathOf(keys), expected: "no alias of what it stands in" })
+    return null
+  }
+  const within = [...around, value]
+  if (Array.isArray(value)) {
+    return value.map((item, at) => resolveAt([...keys, String(at)], item, within, sources, faults))
+  }
+  if (isMapping(value)) {
+    return mapEntries(value, (entry, key) => resolveAt([...keys, key], entry, within, sources, faults))
+  }
+  return value
+}
+
+type Found = { readonly text: string } | { readonly expected: string }
+
+// biome-ignore lint/suspicious/noTemplateCurlyInString: the message shows what people write
+const malformed: Found = { expected: "a reference of the form ${NAME} or ${file:PATH}" }
+
+function lookUp(name: string, { env, readFile }: Sources): Found {
+  if (name.startsWith(FILE)) return fileText(name.slice(FILE.length), readFile)
+  if (!VARIABLE.test(name)) return malformed
+  const text = Object.hasOwn(env, name) ? env[name] : undefined
+  return text === undefined || text === ""
+    ? { expected: `the environment variable ${name} to be set and not empty` }
+    : { text }
+}
+
+function fileText(path: string, readFile: Sources["readFile"]): Found {
+  const missing: Found = { expected: `the file ${path} to be readable and not empty` }
+  try {
+    const text = readFile(path).trim()
+    return text === "" ? missing : { text }
+  } catch {
+    return missing
+  }
+}
