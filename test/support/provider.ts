@@ -58,9 +58,9 @@ export interface Exchange {
   end(): Promise<boolean>
   /** Any bytes at all, unframed, and not counted as generated. */
   raw(data: string | Uint8Array): Promise<boolean>
-  /** Cuts the connection with a RST. */
+  /** Cuts the connection with a RST, at once: what the gateway has not read yet is lost, as in real life (see `READ_MS`). */
   reset(): void
-  /** Closes the connection with a FIN, whatever the framing still promised. */
+  /** Closes the connection with a FIN, whatever the framing still promised. Bun's fetch drops what was not read yet here too. */
   close(): void
   /** `performance.now()` when the connection was over. */
   readonly closed: Promise<number>
@@ -356,9 +356,17 @@ export function sse(events: readonly unknown[], options: SseOptions = {}): Scrip
     for (const event of events) await exchange.chunk(typeof event === "string" ? event : sseEvent(event))
     if (options.usage !== undefined) await exchange.chunk(sseEvent(usageChunk(options.usage)))
     if (options.done ?? true) await exchange.chunk("data: [DONE]\n\n")
-    await exchange[options.ending ?? "end"]()
+    const { ending = "end" } = options
+    if (ending !== "end") await Bun.sleep(READ_MS)
+    await exchange[ending]()
   }
 }
+
+/**
+ * Ample time for the gateway to read what was sent before its connection is cut. Without it Bun's fetch reports the cut and drops the
+ * bytes that came before it; no event tells this side that they were read.
+ */
+export const READ_MS = 50
 
 /** One `data:` event. */
 export function sseEvent(data: unknown): string {

@@ -1,0 +1,160 @@
+import type { Route, Upstream } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
+import { contentType, headerFault, requestHeaders, retryAfter } from "./headers.ts"
+import { isSpoken, refusalError } from "./refusal.ts"
+import { finish, type Reply, refusalText } from "./reply.ts"
+
+/** A call on its way to a provider, whichever one it will be. */
+export interface Outgoing {
+  readonly request_id: string
+  /** Below the upstream's `base_url`: `/chat/completions`. */
+  readonly path: string
+  readonly stream: boolean
+  /** The JSON text to send, with the upstream's own name of the model. */
+  body(model: string): string
+  /** The version headers of a messages-style call, else empty. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Aborted when the answer is not wanted any more: closes the connection, whether or not there is an answer yet. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * What came of an attempt: the status, or why there was none. `unreachable`: refused, DNS, TLS; `broken`: ended before the
+ * headers, or not HTTP; `timeout`: no headers in time; `abandoned`: not wanted any more.
+ */
+export type Outcome = number | NoAnswer | "abandoned"
+type NoAnswer = "unreachable" | "broken" | "timeout"
+
+/** An attempt without a usable 2xx. Either `error` or `discard` must be called, or its connection leaks. */
+export interface Failure {
+  readonly outcome: Exclude<Outcome, "abandoned">
+  /** Whether another upstream may be tried: nothing of a 2xx was received (D14). */
+  readonly passes_on: boolean
+  /** What the client is told (D17); reads what the provider says about it. */
+  error(): Promise<GatewayError>
+  discard(): void
+}
+
+/** Statuses after which another upstream may be tried (D14). */
+const PASSES_ON: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
+
+/**
+ * One attempt at one upstream, until its headers are in. Streams wait for them `first_byte`, JSON calls `total` (D31).
+ * When the call is abandoned it throws the signal's reason.
+ */
+export async function attempt({ upstream, model }: Route, outgoing: Outgoing): Promise<Reply | Failure> {
+  const { signal, stream } = outgoing
+  signal.throwIfAborted()
+  const body = outgoing.body(model)
+  const started_ms = performance.now()
+  const connection = new AbortController()
+  const cancel = () => connection.abort()
+  signal.addEventListener("abort", cancel, { once: true })
+  let late = false
+  const { first_byte_ms, total_ms } = upstream.timeouts
+  const deadline = setTimeout(
+    () => {
+      late = true
+      cancel()
+    },
+    stream ? Math.min(first_byte_ms, total_ms) : total_ms,
+  )
+  try {
+    const response = await fetch(`${upstream.base_url}${outgoing.path}`, {
+      method: "POST",
+      headers: requestHeaders(upstream, outgoing.request_id, stream, outgoing.headers),
+      body,
+      redirect: "manual",
+      decompress: false,
+      timeout: false,
+      signal: connection.signal,
+    })
+    signal.throwIfAborted()
+    return judge(upstream, response, started_ms, cancel)
+  } catch (error) {
+    signal.throwIfAborted()
+    return unanswered(upstream, late ? "timeout" : whyOf(error), stream, codeOf(error))
+  } finally {
+    clearTimeout(deadline)
+  }
+}
+
+/** Whether an answer is a 2xx whose body may be read (D14, D25). */
+function judge(
+  upstream: Upstream,
+  response: Response,
+  started_ms: number,
+  cancel: () => void,
+): Reply | Failure {
+  const { status, headers, body } = response
+  const fault = headerFault(headers)
+  if (fault !== null) cancel()
+  else if (response.ok) {
+    return { upstream, status, content_type: contentType(headers), body, started_ms, cancel }
+  }
+  return refused(upstream, response, fault)
+}
+
+/**
+ * An answer that is no 2xx, or must not be read. A 2xx among them is not passed on: the provider did its work. A body that is
+ * read is read to its end where that is near, so that the connection is used again.
+ */
+function refused(upstream: Upstream, { status, headers, body }: Response, fault: string | null): Failure {
+  const readable = fault === null ? body : null
+  const discard = () => {
+    if (readable !== null) void finish(readable.getReader())
+  }
+  return {
+    outcome: status,
+    passes_on: PASSES_ON.has(status),
+    discard,
+    async error() {
+      let text = ""
+      if (readable !== null && isSpoken(status)) text = await refusalText(readable)
+      else discard()
+      return refusalError(
+        { status, retry_after: retryAfter(headers), body: text, api_key: upstream.api_key },
+        `${upstream.name}: ${fault ?? `status ${status}`}`,
+      )
+    },
+  }
+}
+
+/** There was no answer. A late JSON answer may be on its way, and paid for: nobody else is asked (D31). */
+function unanswered(upstream: Upstream, outcome: NoAnswer, stream: boolean, code: string): Failure {
+  const errors = {
+    unreachable: "upstream_unavailable",
+    broken: "upstream_error",
+    timeout: "upstream_timeout",
+  } as const
+  const error = new GatewayError(errors[outcome], { cause: `${upstream.name}: ${outcome} (${code})` })
+  return {
+    outcome,
+    passes_on: outcome !== "timeout" || stream,
+    error: async () => error,
+    discard: () => {},
+  }
+}
+
+const NETWORK = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "ENETUNREACH",
+  "EHOSTUNREACH",
+  "ENETDOWN",
+  "EADDRNOTAVAIL",
+  "ETIMEDOUT",
+])
+const TLS = /CERT|TLS|SSL|EPROTO|SIGNATURE|ISSUER|HOSTNAME_MISMATCH|CRL/
+
+/** Unreachable means that nothing can have been sent; in doubt the connection broke. */
+function whyOf(error: unknown): NoAnswer {
+  const code = codeOf(error)
+  return NETWORK.has(code) || TLS.test(code) ? "unreachable" : "broken"
+}
+
+/** The error's code and never its message, which may repeat a header's value. */
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "unknown"
+}

@@ -1,0 +1,62 @@
+import type { Model, Route, Upstream } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
+import { attempt, type Failure, type Outcome, type Outgoing } from "./attempt.ts"
+import type { Finding, Health, Report } from "./health.ts"
+import type { Reply } from "./reply.ts"
+
+/** Who counts the attempts. */
+export interface Attempts {
+  /** One attempt is over as far as its headers; `duration_ms` is how long they took. */
+  attempted(upstream: Upstream, outcome: Outcome, duration_ms: number): void
+}
+
+/**
+ * Tries the routes in their order until one brings a 2xx (D14); upstreams with an open breaker are skipped (D33). Throws a
+ * `GatewayError`, that of the last one tried; but when `outgoing.signal` is aborted, always and only the signal's reason.
+ */
+export async function forward(
+  routes: Model["routes"],
+  outgoing: Outgoing,
+  health: Health,
+  attempts?: Attempts,
+): Promise<Reply> {
+  let last: Failure | null = null
+  for (const route of routes) {
+    const report = health.enter(route.upstream.name)
+    if (report === null) continue
+    last?.discard()
+    const came = await observed(route, outgoing, report, attempts)
+    if ("body" in came) return came
+    last = came
+    if (!came.passes_on) break
+  }
+  if (last === null) throw new GatewayError("upstream_unavailable", { cause: "every breaker is open" })
+  const error = await last.error()
+  outgoing.signal.throwIfAborted()
+  throw error
+}
+
+/** One attempt, whose outcome is reported however it ends. */
+async function observed(
+  route: Route,
+  outgoing: Outgoing,
+  report: Report,
+  attempts: Attempts | undefined,
+): Promise<Reply | Failure> {
+  const started_ms = performance.now()
+  let outcome: Outcome = "abandoned"
+  try {
+    const came = await attempt(route, outgoing)
+    outcome = "body" in came ? came.status : came.outcome
+    return came
+  } finally {
+    report(findingOf(outcome))
+    attempts?.attempted(route.upstream, outcome, performance.now() - started_ms)
+  }
+}
+
+/** What an outcome says about the upstream's health: no connection, no answer in time and 5xx are failures (D33). */
+function findingOf(outcome: Outcome): Finding {
+  if (outcome === "abandoned") return "abandoned"
+  return typeof outcome === "number" && outcome < 500 ? "answered" : "failed"
+}

@@ -1,0 +1,71 @@
+import type { Upstream } from "../config/config.ts"
+import { idHeaders } from "../errors.ts"
+
+/** The headers that cross the gateway, both ways. Each set is built from nothing: what is not named here does not pass. */
+
+/**
+ * What a provider is sent (D25): content type, accept, identity encoding, its own credential, and the request id.
+ * `further` are the version headers of a messages-style call; they replace none of ours.
+ */
+export function requestHeaders(
+  upstream: Upstream,
+  request_id: string,
+  stream: boolean,
+  further: Readonly<Record<string, string>>,
+): Record<string, string> {
+  return {
+    ...further,
+    ...credential(upstream),
+    "content-type": "application/json",
+    accept: stream ? "text/event-stream, application/json" : "application/json",
+    "accept-encoding": "identity",
+    "user-agent": "tollgate",
+    "x-request-id": request_id,
+  }
+}
+
+function credential({ family, api_key }: Upstream): Record<string, string> {
+  if (api_key === null) return {}
+  return family === "chat" ? { authorization: `Bearer ${api_key}` } : { "x-api-key": api_key }
+}
+
+/** What a client is sent with a JSON answer (D24). */
+export function jsonHeaders(request_id: string): Record<string, string> {
+  return { "content-type": "application/json", ...idHeaders(request_id) }
+}
+
+/** What a client is sent with a stream (D24); `x-accel-buffering` keeps a proxy in front from collecting it. */
+export function streamHeaders(request_id: string): Record<string, string> {
+  return {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+    ...idHeaders(request_id),
+  }
+}
+
+const MAX_RETRY_AFTER_S = 3_600
+
+/** A provider's `Retry-After` where it is a whole number of seconds up to an hour, else null: a date or nonsense does not pass. */
+export function retryAfter(headers: Headers): string | null {
+  const value = headers.get("retry-after")
+  return value !== null && /^\d{1,4}$/.test(value) && Number(value) <= MAX_RETRY_AFTER_S ? value : null
+}
+
+/** The media type in lower case without its parameters; `""` when there is none. */
+export function contentType(headers: Headers): string {
+  const [type = ""] = (headers.get("content-type") ?? "").split(";", 1)
+  return type.trim().toLowerCase()
+}
+
+/** The most bytes a provider's header section may take. */
+export const MAX_HEADER_BYTES = 65_536
+
+/** Why an answer's body must not be read, or null: headers over the limit, or a body that is compressed all the same (D25). */
+export function headerFault(headers: Headers): string | null {
+  let bytes = 0
+  for (const [name, value] of headers) bytes += name.length + value.length + 4
+  if (bytes > MAX_HEADER_BYTES) return "header section too large"
+  const encoding = (headers.get("content-encoding") ?? "identity").trim().toLowerCase()
+  return encoding === "identity" || encoding === "" ? null : "compressed body"
+}

@@ -1,0 +1,122 @@
+import { type ErrorCode, GatewayError } from "../errors.ts"
+
+/** A provider's answer that was no 2xx. */
+export interface Refusal {
+  readonly status: number
+  /** As `retryAfter` lets it pass. */
+  readonly retry_after: string | null
+  /** As far as it was read; `""` when it was not. */
+  readonly body: string
+  /** The credential it was sent, which its message must not repeat. */
+  readonly api_key: string | null
+}
+
+/** What the client is told of a provider's refusal (D17). `cause` is for the log. */
+export function refusalError(refusal: Refusal, cause: string): GatewayError {
+  const code = codeOf(refusal.status)
+  switch (code) {
+    case "invalid_request":
+    case "not_found":
+    case "request_too_large":
+      return new GatewayError(code, { message: OWN_MESSAGE[code], ...spoken(refusal), cause })
+    case "rate_limited":
+    case "upstream_unavailable":
+      return new GatewayError(code, {
+        ...(refusal.retry_after !== null && { headers: { "retry-after": refusal.retry_after } }),
+        cause,
+      })
+    default:
+      return new GatewayError(code, { cause })
+  }
+}
+
+/** Whether the client is told what the body of such an answer says; otherwise there is no need to read it. */
+export function isSpoken(status: number): boolean {
+  return codeOf(status) in OWN_MESSAGE
+}
+
+/** Said where the provider's own words are missing. */
+const OWN_MESSAGE = {
+  invalid_request: "The provider refused the request as not valid.",
+  not_found: "The provider does not know what this request names.",
+  request_too_large: "The request is too large for the provider.",
+} satisfies Partial<Record<ErrorCode, string>>
+
+function codeOf(status: number) {
+  switch (status) {
+    case 404:
+      return "not_found"
+    case 413:
+      return "request_too_large"
+    case 429:
+      return "rate_limited"
+    case 408:
+    case 504:
+      return "upstream_timeout"
+    case 503:
+    case 529:
+      return "upstream_unavailable"
+    case 401:
+    case 402:
+    case 403:
+      return "upstream_error"
+    default:
+      return status >= 400 && status < 500 ? "invalid_request" : "upstream_error"
+  }
+}
+
+const MAX_MESSAGE_CHARACTERS = 1_000
+const IDENTIFIER = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/
+const FIELD_PATH = /^[A-Za-z_][A-Za-z0-9_.[\]-]{0,127}$/
+
+/** The message and the identifiers of a provider's error body, without its credential; nothing else of it passes. */
+function spoken({ body, api_key }: Refusal) {
+  const { message, type, code, param } = errorObject(body)
+  const shown = {
+    ...(isClean(code, IDENTIFIER, api_key) && { code }),
+    ...(isClean(type, IDENTIFIER, api_key) && { type }),
+  }
+  return {
+    ...(typeof message === "string" && message.trim() !== "" && { message: cleaned(message, api_key) }),
+    ...(isClean(param, FIELD_PATH, api_key) && { param }),
+    shown,
+  }
+}
+
+/** Redacted before it is cut: half a credential is one too. */
+function cleaned(message: string, api_key: string | null): string {
+  const redacted = holds(message, api_key) ? message.replaceAll(api_key, "[redacted]") : message
+  return redacted.length <= MAX_MESSAGE_CHARACTERS
+    ? redacted
+    : [...redacted].slice(0, MAX_MESSAGE_CHARACTERS).join("")
+}
+
+function isClean(value: unknown, form: RegExp, api_key: string | null): value is string {
+  return typeof value === "string" && form.test(value) && !holds(value, api_key)
+}
+
+function holds(text: string, api_key: string | null): api_key is string {
+  return api_key !== null && api_key !== "" && text.includes(api_key)
+}
+
+/** The fields of `{"error": {…}}`, of `{"error": "…"}`, of `{"message": "…"}` or `{"detail": "…"}`, bare or first in a list. */
+function errorObject(body: string): Record<string, unknown> {
+  const parsed = parseJson(body)
+  const object: unknown = Array.isArray(parsed) ? parsed[0] : parsed
+  if (!isObject(object)) return {}
+  if (isObject(object.error)) return object.error
+  if (typeof object.error === "string") return { message: object.error }
+  return { ...object, message: object.message ?? object.detail }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,67 @@
+import type { Upstream } from "../config/config.ts"
+
+/** As much of a stream's reader as is needed here. */
+interface Reader {
+  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>
+  cancel(): Promise<void>
+}
+
+/** A provider's 2xx: its headers are in and were found sound; its body is still to be read. */
+export interface Reply {
+  readonly upstream: Upstream
+  readonly status: number
+  /** In lower case, without parameters; `""` when there was none. */
+  readonly content_type: string
+  readonly body: ReadableStream<Uint8Array> | null
+  /** `performance.now()` when the attempt began: the total timeout (D31) runs from here. */
+  readonly started_ms: number
+  /** Closes the provider's connection, unless the body has ended. Idempotent; never throws. */
+  readonly cancel: () => void
+}
+
+/** What is left of a body after its `[DONE]` is a few bytes of framing; more than this, or later, is not waited for. */
+const REST = { bytes: 16_384, ms: 250 }
+
+/** Lets a body that is past its `[DONE]` end by itself, so that the connection is used again; else cuts it. Never rejects. */
+export async function finish(reader: Reader): Promise<void> {
+  await readOn(reader, REST, () => {})
+}
+
+/** The most of a refusal's body that is read, and how long. */
+const REFUSAL = { bytes: 65_536, ms: 5_000 }
+
+/** The text of a refusal's body, or `""` when it did not come whole and in time. Never rejects. */
+export async function refusalText(body: ReadableStream<Uint8Array>): Promise<string> {
+  const chunks: Uint8Array[] = []
+  const whole = await readOn(body.getReader(), REFUSAL, (chunk) => chunks.push(chunk))
+  return whole ? Buffer.concat(chunks).toString() : ""
+}
+
+interface Bounds {
+  readonly bytes: number
+  readonly ms: number
+}
+
+/** Reads to the end of a body within bounds; whether it was reached. Otherwise the body is cancelled. */
+async function readOn(reader: Reader, bounds: Bounds, take: (chunk: Uint8Array) => void): Promise<boolean> {
+  let given_up = false
+  const giveUp = () => {
+    given_up = true
+    reader.cancel().catch(() => {})
+  }
+  const timer = setTimeout(giveUp, bounds.ms)
+  try {
+    for (let bytes = 0; bytes <= bounds.bytes; ) {
+      const { done, value } = await reader.read()
+      if (done || value === undefined) return !given_up
+      bytes += value.byteLength
+      take(value)
+    }
+    giveUp()
+  } catch {
+    given_up = true
+  } finally {
+    clearTimeout(timer)
+  }
+  return false
+}

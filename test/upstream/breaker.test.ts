@@ -1,0 +1,102 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { forward } from "../../src/upstream/forward.ts"
+import { Health } from "../../src/upstream/health.ts"
+import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
+import { answers, failure, hasty, outgoing, resets, routes, thrown, upstream } from "./calling.ts"
+
+let first: Provider
+let second: Provider
+beforeEach(async () => {
+  first = await startProvider()
+  second = await startProvider()
+})
+afterEach(async () => {
+  await first.stop()
+  await second.stop()
+})
+
+/** The upstream of the second provider. */
+const other = (overrides = {}) => upstream(second.url, { name: "second", api_key: "sk-second", ...overrides })
+
+describe("D33 the breakers", () => {
+  const opens: [name: string, script: Script, opens: boolean][] = [
+    ["500", json(500, {}), true],
+    ["503", json(503, {}), true],
+    ["529", json(529, {}), true],
+    ["reset", resets, true],
+    ["silence", silent(), true],
+    ["400", json(400, {}), false],
+    ["401", json(401, {}), false],
+    ["408", json(408, {}), false],
+    ["429", json(429, {}), false],
+  ]
+  test.each(opens)("five times %s opens: %p", async (_name, script, opens) => {
+    first.reply(script)
+    const health = new Health()
+    const call = () =>
+      failure(forward(routes(upstream(first.url, hasty)), outgoing({ stream: true }), health))
+    await Promise.all(Array.from({ length: 5 }, call))
+    expect(health.admits("first")).toBe(!opens)
+    const error = await call()
+    expect(first.requests).toHaveLength(opens ? 5 : 6)
+    if (opens) expect(error.code).toBe("upstream_unavailable")
+  })
+
+  test("a stream lost after its 2xx does not count", async () => {
+    first.reply(sse(["data: {}\n\n"], { ending: "reset" }))
+    const health = new Health()
+    for (let n = 0; n < 6; n++) {
+      const { body } = await forward(routes(upstream(first.url)), outgoing({ stream: true }), health)
+      expect(await thrown(new Response(body).text())).toBeInstanceOf(Error)
+    }
+    expect(first.requests).toHaveLength(6)
+  })
+
+  test("an abandoned call does not count", async () => {
+    first.reply(silent())
+    const health = new Health()
+    for (let n = 1; n <= 6; n++) {
+      const leaving = new AbortController()
+      const call = thrown(forward(routes(upstream(first.url)), outgoing({ signal: leaving.signal }), health))
+      await first.exchange(n)
+      leaving.abort()
+      await call
+    }
+    expect(health.admits("first")).toBe(true)
+  })
+
+  test("an open one is skipped", async () => {
+    const health = new Health()
+    for (let n = 0; n < 5; n++) health.enter("first")?.("failed")
+    second.reply(answers)
+    const reply = await forward(routes(upstream(first.url), other()), outgoing(), health)
+    expect(reply.upstream.name).toBe("second")
+    reply.cancel()
+    expect(first.connections.opened).toBe(0)
+  })
+
+  test("after 10 s exactly one of 50 concurrent calls reaches the upstream; its answer lets the others in again", async () => {
+    let now_ms = 0
+    const health = new Health(() => now_ms)
+    for (let n = 0; n < 5; n++) health.enter("first")?.("failed")
+    now_ms = 10_000
+    const answer = Promise.withResolvers<void>()
+    first.reply(async (exchange) => {
+      await answer.promise
+      await answers(exchange)
+    })
+    const call = () => forward(routes(upstream(first.url)), outgoing(), health)
+    const calls = Promise.allSettled(Array.from({ length: 50 }, call))
+    await first.exchange(1)
+    answer.resolve()
+    const settled = await calls
+    expect(settled.filter(({ status }) => status === "fulfilled")).toHaveLength(1)
+    expect(
+      settled.filter((one) => one.status === "rejected" && one.reason.code === "upstream_unavailable"),
+    ).toHaveLength(49)
+    expect(first.requests).toHaveLength(1)
+    expect((await Promise.all(Array.from({ length: 5 }, call))).map(({ status }) => status)).toEqual([
+      200, 200, 200, 200, 200,
+    ])
+  })
+})

@@ -1,0 +1,69 @@
+import type { Route, Upstream } from "../../src/config/config.ts"
+import { GatewayError } from "../../src/errors.ts"
+import type { Outgoing } from "../../src/upstream/attempt.ts"
+import { chatCompletion, json, type Script } from "../support/provider.ts"
+
+/** What the tests of this room call with. */
+
+export const API_KEY = "sk-upstream-canary-7f3a"
+
+export function upstream(base_url: string, overrides: Partial<Upstream> = {}): Upstream {
+  return {
+    name: "first",
+    family: "chat",
+    base_url,
+    api_key: API_KEY,
+    timeouts: { first_byte_ms: 5_000, idle_ms: 5_000, total_ms: 5_000 },
+    on_disconnect: { stream: "abort", json: "drain", drain_for_ms: 1_000 },
+    ...overrides,
+  }
+}
+
+export function routes(first: Upstream, ...others: Upstream[]): [Route, ...Route[]] {
+  const route = (upstream: Upstream) => ({ upstream, model: `model-of-${upstream.name}` })
+  return [route(first), ...others.map(route)]
+}
+
+export function outgoing(overrides: Partial<Outgoing> = {}): Outgoing {
+  return {
+    request_id: "0199-request",
+    path: "/chat/completions",
+    stream: false,
+    body: (model) => JSON.stringify({ model, messages: [] }),
+    headers: {},
+    signal: new AbortController().signal,
+    ...overrides,
+  }
+}
+
+/** Deadlines that a test may wait for. */
+export const hasty = { timeouts: { first_byte_ms: 60, idle_ms: 5_000, total_ms: 120 } }
+
+export const answers: Script = json(200, chatCompletion("Hi."))
+export const resets: Script = (exchange) => exchange.reset()
+export const closes: Script = (exchange) => exchange.close()
+
+/** Sends these bytes and closes. */
+export function raw(text: string): Script {
+  return async (exchange) => {
+    await exchange.raw(text)
+    exchange.close()
+  }
+}
+
+/** What the call throws. */
+export async function thrown(call: Promise<unknown>): Promise<unknown> {
+  try {
+    await call
+  } catch (error) {
+    return error
+  }
+  throw new Error("the call did not fail")
+}
+
+/** The error of the catalogue that the call throws. */
+export async function failure(call: Promise<unknown>): Promise<GatewayError> {
+  const error = await thrown(call)
+  if (!(error instanceof GatewayError)) throw error
+  return error
+}

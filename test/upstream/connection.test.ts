@@ -1,0 +1,240 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import type { Outgoing } from "../../src/upstream/attempt.ts"
+import { forward } from "../../src/upstream/forward.ts"
+import { Health } from "../../src/upstream/health.ts"
+import { finish } from "../../src/upstream/reply.ts"
+import {
+  chatWords,
+  type Exchange,
+  json,
+  type Provider,
+  type Script,
+  silent,
+  sse,
+  startProvider,
+} from "../support/provider.ts"
+import { answers, outgoing, routes, upstream } from "./calling.ts"
+
+let provider: Provider
+beforeEach(async () => {
+  provider = await startProvider()
+})
+afterEach(() => provider.stop())
+
+function call(overrides: Partial<Outgoing> = {}) {
+  return forward(routes(upstream(provider.url)), outgoing({ stream: true, ...overrides }), new Health())
+}
+
+/** Reads a reply until its `[DONE]`, like the relay does. */
+async function readToDone({ body }: Awaited<ReturnType<typeof call>>) {
+  const reader = body?.getReader()
+  if (reader === undefined) throw new Error("there is no body")
+  for (let text = ""; !text.includes("[DONE]"); ) {
+    const { done, value } = await reader.read()
+    if (done) throw new Error("there was no [DONE]")
+    text += Buffer.from(value).toString()
+  }
+  return reader
+}
+
+const stream =
+  (after: (exchange: Exchange) => unknown): Script =>
+  async (exchange) => {
+    await exchange.head(200, { "content-type": "text/event-stream" })
+    await exchange.chunk("data: {}\n\n")
+    await exchange.chunk("data: [DONE]\n\n")
+    await after(exchange)
+  }
+
+describe("a connection is used again", () => {
+  test("by 20 JSON calls in a row", async () => {
+    provider.reply(answers)
+    for (let n = 0; n < 20; n++) await new Response((await call({ stream: false })).body).text()
+    expect(provider.requests).toHaveLength(20)
+    expect(provider.connections.opened).toBe(1)
+  })
+
+  const endings: [name: string, script: Script][] = [
+    ["at once", sse(chatWords("a", "b"))],
+    ["20 ms later", stream((exchange) => Bun.sleep(20).then(() => exchange.end()))],
+    ["after a comment", stream((exchange) => exchange.chunk(": bye\n\n").then(() => exchange.end()))],
+  ]
+  test.each(endings)("by 10 streams in a row that end %s after their [DONE]", async (_name, script) => {
+    provider.reply(script)
+    for (let n = 0; n < 10; n++) {
+      const reply = await call()
+      await finish(await readToDone(reply))
+      reply.cancel()
+    }
+    expect(provider.requests).toHaveLength(10)
+    expect(provider.connections.opened).toBe(1)
+  })
+
+  test("after a refusal, read or not", async () => {
+    for (const status of [400, 404, 422, 401, 403, 429, 500, 503, 307]) {
+      provider.replyOnce(json(status, { error: { message: "No." } }))
+      await call().catch(() => {})
+    }
+    expect(provider.requests).toHaveLength(9)
+    expect(provider.connections.opened).toBe(1)
+  })
+
+  test("and cancelling a reply that has ended leaves its next user alone", async () => {
+    provider.replyOnce(answers)
+    const earlier = await call()
+    await new Response(earlier.body).text()
+    const gate = Promise.withResolvers<void>()
+    provider.replyOnce(async (exchange) => {
+      await exchange.head(200)
+      await exchange.chunk("half ")
+      await gate.promise
+      await exchange.chunk("whole")
+      await exchange.end()
+    })
+    const later = await call()
+    expect(provider.requests[1]?.connection).toBe(1)
+    earlier.cancel()
+    gate.resolve()
+    expect(await new Response(later.body).text()).toBe("half whole")
+  })
+})
+
+describe("a rest that does not end after [DONE] is cut", () => {
+  const rows: [name: string, after: (exchange: Exchange) => unknown][] = [
+    ["silence", () => {}],
+    [
+      "a drip",
+      async (exchange) => {
+        while (await exchange.chunk(": \n\n")) await Bun.sleep(10)
+      },
+    ],
+    [
+      "a flood",
+      async (exchange) => {
+        const piece = Buffer.alloc(65_536, "x")
+        while (await exchange.chunk(piece));
+      },
+    ],
+    ["a reset", (exchange) => Bun.sleep(20).then(() => exchange.reset())],
+  ]
+  test.each(rows)("%s", async (_name, after) => {
+    provider.reply(stream(after))
+    const reader = await readToDone(await call())
+    const started_ms = performance.now()
+    await finish(reader)
+    const [exchange] = provider.exchanges
+    expect(((await exchange?.closed) ?? Number.NaN) - started_ms).toBeLessThan(500)
+    expect(exchange?.generated_bytes).toBeLessThan(32 << 20)
+  })
+})
+
+describe("an abandoned call closes its connection within 250 ms and throws its signal's reason", () => {
+  const reason = new Error("the client left")
+
+  test("before it began: nothing is sent", async () => {
+    await expect(call({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
+    expect(provider.connections.opened).toBe(0)
+  })
+
+  const waits: [name: string, script: Script][] = [
+    ["without an answer", silent()],
+    ["inside the headers", async (exchange) => void (await exchange.raw("HTTP/1.1 200 OK\r\nx-a: "))],
+    [
+      "inside a refusal's body",
+      async (exchange) => {
+        await exchange.head(400, { "content-type": "application/json" })
+        await exchange.chunk('{"error":')
+      },
+    ],
+  ]
+  test.each(waits)("%s", async (_name, script) => {
+    provider.reply(script)
+    const leaving = new AbortController()
+    const outcome = call({ signal: leaving.signal }).catch((error: unknown) => error)
+    const exchange = await provider.exchange(1)
+    await Bun.sleep(30)
+    const left_ms = performance.now()
+    leaving.abort(reason)
+    expect(await outcome).toBe(reason)
+    expect((await exchange.closed) - left_ms).toBeLessThan(250)
+    expect(exchange.closed_by).toBe("gateway")
+  })
+
+  test("no further upstream is asked", async () => {
+    const second = await startProvider()
+    provider.reply(silent())
+    const leaving = new AbortController()
+    const both = routes(upstream(provider.url), upstream(second.url, { name: "second" }))
+    const outcome = forward(both, outgoing({ signal: leaving.signal }), new Health()).catch(
+      (error: unknown) => error,
+    )
+    await provider.exchange(1)
+    leaving.abort(reason)
+    expect(await outcome).toBe(reason)
+    expect(second.connections.opened).toBe(0)
+    await second.stop()
+  })
+})
+
+describe("a reply that is given up closes its connection within 250 ms", () => {
+  const endless: Script = async (exchange) => {
+    await exchange.head(200, { "content-type": "text/event-stream" })
+    while (await exchange.chunk("data: {}\n\n")) await Bun.sleep(5)
+  }
+  const flood: Script = async (exchange) => {
+    await exchange.head(200)
+    const piece = Buffer.alloc(65_536, "x")
+    while (await exchange.chunk(piece));
+  }
+  const quiet: Script = async (exchange) => {
+    await exchange.head(200)
+    await exchange.chunk("data: {}\n\n")
+  }
+  const rows: [name: string, script: Script, reads: boolean][] = [
+    ["in full flow", endless, true],
+    ["in full flow, unread", endless, false],
+    ["with an unread flood", flood, false],
+    ["in silence, while a read waits", quiet, true],
+    ["in silence, unread", quiet, false],
+  ]
+  test.each(rows)("%s", async (_name, script, reads) => {
+    provider.reply(script)
+    for (const by of ["cancel", "signal"] as const) {
+      const leaving = new AbortController()
+      const reply = await call({ signal: leaving.signal })
+      const exchange = provider.exchanges.at(-1)
+      const text = reads ? new Response(reply.body).text().catch((error: unknown) => error) : null
+      await Bun.sleep(20)
+      const left_ms = performance.now()
+      if (by === "cancel") reply.cancel()
+      else leaving.abort()
+      expect(((await exchange?.closed) ?? Number.NaN) - left_ms).toBeLessThan(250)
+      expect(exchange?.closed_by).toBe("gateway")
+      if (text !== null) expect(await text).toBeInstanceOf(Error)
+      reply.cancel()
+    }
+  })
+})
+
+test("a provider that dies on a used connection sees the request once (reliability F10)", async () => {
+  provider.replyOnce(answers, (exchange) => exchange.reset())
+  await new Response((await call()).body).text()
+  await expect(call()).rejects.toMatchObject({ code: "upstream_error" })
+  expect((await provider.exchange(2)).request.connection).toBe(1)
+  await Bun.sleep(50)
+  expect(provider.requests).toHaveLength(2)
+})
+
+test("200 calls at once, each on a connection of its own, all answered", async () => {
+  const gate = Promise.withResolvers<void>()
+  provider.reply(async (exchange) => {
+    await gate.promise
+    await answers(exchange)
+  })
+  const calls = Array.from({ length: 200 }, () =>
+    call({ stream: false }).then(({ body }) => new Response(body).text()),
+  )
+  await provider.exchange(200)
+  gate.resolve()
+  expect(new Set(await Promise.all(calls))).toHaveLength(1)
+})

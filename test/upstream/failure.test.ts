@@ -1,0 +1,161 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { createServer } from "node:net"
+import { errorBody } from "../../src/errors.ts"
+import { forward } from "../../src/upstream/forward.ts"
+import { Health } from "../../src/upstream/health.ts"
+import { json, type Provider, type Script, silent, startProvider } from "../support/provider.ts"
+import { API_KEY, closes, failure, hasty, outgoing, raw, resets, routes, upstream } from "./calling.ts"
+
+let first: Provider
+let second: Provider
+beforeEach(async () => {
+  first = await startProvider()
+  second = await startProvider()
+})
+afterEach(async () => {
+  await first.stop()
+  await second.stop()
+})
+
+describe("D17 what a client is told", () => {
+  test("the provider's own words and identifiers, without its credential", async () => {
+    const said = {
+      message: `Too long. ${API_KEY}`,
+      code: "context_length_exceeded",
+      param: "messages",
+      type: "bad",
+    }
+    first.reply(json(400, { error: said, organization: "org-secret" }))
+    const error = await failure(forward(routes(upstream(first.url)), outgoing(), new Health()))
+    expect(error.status).toBe(400)
+    expect(errorBody(error, "id-1").error).toEqual({ ...said, message: "Too long. [redacted]" })
+  })
+
+  const unread: [name: string, script: Script][] = [
+    ["longer than 64 KiB", json(400, { error: { message: "secret", pad: "x".repeat(100_000) } })],
+    ["compressed", json(400, { error: { message: "secret" } }, { "content-encoding": "gzip" })],
+    ["cut", raw('HTTP/1.1 400 Bad\r\ncontent-length: 99\r\n\r\n{"error":{"message":"secret"}}')],
+    ["empty", raw("HTTP/1.1 400 Bad\r\ncontent-length: 0\r\n\r\n")],
+  ]
+  test.each(unread)("our own words where its body is %s", async (_name, script) => {
+    first.reply(script)
+    const error = await failure(forward(routes(upstream(first.url)), outgoing(), new Health()))
+    expect(error.status).toBe(400)
+    expect(error.message).toBe("The provider refused the request as not valid.")
+  })
+
+  test("a redirect is not followed, and its target learns nothing", async () => {
+    for (const status of [301, 302, 303, 307, 308]) {
+      first.replyOnce(json(status, {}, { location: `${second.url}/stolen` }))
+      const chat = failure(forward(routes(upstream(first.url)), outgoing(), new Health()))
+      expect((await chat).code).toBe("upstream_error")
+      first.replyOnce(json(status, {}, { location: `${second.url}/stolen` }))
+      const messages = routes(upstream(first.url, { family: "messages" }))
+      expect((await failure(forward(messages, outgoing(), new Health()))).code).toBe("upstream_error")
+    }
+    expect(first.requests).toHaveLength(10)
+    expect(second.connections.opened).toBe(0)
+  })
+
+  const broken: [name: string, script: Script, code: string][] = [
+    ["gzip in a 200", json(200, {}, { "content-encoding": "gzip" }), "upstream_error"],
+    ["1 MB of headers", json(200, {}, { "x-large": "x".repeat(1 << 20) }), "upstream_error"],
+    [
+      "300 headers",
+      json(200, {}, Object.fromEntries(Array.from({ length: 300 }, (_, n) => [`x-${n}`, "x"]))),
+      "upstream_error",
+    ],
+    ["NUL in a header", json(200, {}, { "x-nul": "a\0b" }), "upstream_error"],
+    ["status 099", raw("HTTP/1.1 099 Odd\r\ncontent-length: 2\r\n\r\n{}"), "upstream_error"],
+    ["status 999", json(999, {}), "upstream_error"],
+    ["status 1000", json(1000, {}), "upstream_error"],
+    [
+      "unasked upgrade",
+      raw("HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"),
+      "upstream_error",
+    ],
+    [
+      "two lengths",
+      raw("HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}"),
+      "upstream_error",
+    ],
+    ["reset before the headers", resets, "upstream_error"],
+    ["closed before the headers", closes, "upstream_error"],
+    ["garbage", raw("\0\u0001\u0002\r\n\r\n"), "upstream_error"],
+    ["silence", silent(), "upstream_timeout"],
+    [
+      "dripping headers",
+      async (exchange) => {
+        while (await exchange.raw("H")) await Bun.sleep(10)
+      },
+      "upstream_timeout",
+    ],
+  ]
+  test.each(broken)("%s -> %p", async (_name, script, code) => {
+    first.reply(script)
+    for (const stream of [true, false]) {
+      const error = await failure(
+        forward(routes(upstream(first.url, hasty)), outgoing({ stream }), new Health()),
+      )
+      expect(error.code).toBe(code as typeof error.code)
+    }
+  })
+
+  test("a connection that is refused, a name that does not resolve, a TLS that fails: 503", async () => {
+    const gone = await startProvider()
+    await gone.stop()
+    const plain = createServer((socket) =>
+      socket.on("error", () => {}).once("data", () => socket.end("HTTP/1.1 400 Bad\r\n\r\n")),
+    )
+    await new Promise<void>((resolve) => plain.listen(first.port, "127.0.0.2", resolve))
+    for (const url of [gone.url, "http://no-such-host.invalid", `https://127.0.0.2:${first.port}`]) {
+      const error = await failure(forward(routes(upstream(url)), outgoing(), new Health()))
+      expect(error.code).toBe("upstream_unavailable")
+    }
+    plain.close()
+  })
+
+  const openssl = Bun.which("openssl")
+  test.skipIf(openssl === null)("a certificate that nobody vouches for: 503", async () => {
+    const made = Bun.spawnSync([
+      ...[
+        openssl ?? "",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+      ],
+      ...["-subj", "/CN=localhost", "-keyout", "-", "-out", "-"],
+    ]).stdout.toString()
+    const server = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      tls: { key: made, cert: made },
+      fetch: () => new Response("{}"),
+    })
+    const error = await failure(
+      forward(routes(upstream(`https://127.0.0.1:${server.port}`)), outgoing(), new Health()),
+    )
+    expect(error.code).toBe("upstream_unavailable")
+    await server.stop(true)
+  })
+
+  test("what is kept for the log names the upstream and the fault, and no credential", async () => {
+    const rows: [script: Script, cause: string][] = [
+      [json(401, { error: { message: API_KEY } }), "first: status 401"],
+      [json(200, {}, { "content-encoding": "gzip" }), "first: compressed body"],
+      [resets, "first: broken (ECONNRESET)"],
+    ]
+    for (const [script, cause] of rows) {
+      first.replyOnce(script)
+      const error = await failure(forward(routes(upstream(first.url)), outgoing(), new Health()))
+      expect(error.detail.cause).toBe(cause)
+    }
+    const unsendable = routes(upstream(first.url, { api_key: `${API_KEY}\nx` }))
+    const error = await failure(forward(unsendable, outgoing(), new Health()))
+    expect(`${error.stack} ${Bun.inspect(error)}`).not.toContain(API_KEY)
+  })
+})

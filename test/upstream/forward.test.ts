@@ -1,0 +1,245 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import type { Outcome } from "../../src/upstream/attempt.ts"
+import { forward } from "../../src/upstream/forward.ts"
+import { Health } from "../../src/upstream/health.ts"
+import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
+import {
+  API_KEY,
+  answers,
+  closes,
+  failure,
+  hasty,
+  outgoing,
+  raw,
+  resets,
+  routes,
+  thrown,
+  upstream,
+} from "./calling.ts"
+
+let first: Provider
+let second: Provider
+beforeEach(async () => {
+  first = await startProvider()
+  second = await startProvider()
+})
+afterEach(async () => {
+  await first.stop()
+  await second.stop()
+})
+
+/** The upstream of the second provider. */
+const other = (overrides = {}) => upstream(second.url, { name: "second", api_key: "sk-second", ...overrides })
+
+describe("what the provider sees (D25)", () => {
+  test("a chat call: path, body with its own model name, and these headers only", async () => {
+    first.reply(answers)
+    const reply = await forward(routes(upstream(`${first.url}/v1`)), outgoing(), new Health())
+    expect(await new Response(reply.body).json()).toMatchObject({ object: "chat.completion" })
+    const [request] = first.requests
+    expect(request).toMatchObject({ method: "POST", path: "/v1/chat/completions" })
+    expect(request?.json).toEqual({ model: "model-of-first", messages: [] })
+    expect(request?.headers).toEqual({
+      host: `127.0.0.1:${first.port}`,
+      connection: "keep-alive",
+      "content-length": String(request?.body.length),
+      "content-type": "application/json",
+      accept: "application/json",
+      "accept-encoding": "identity",
+      "user-agent": "tollgate",
+      "x-request-id": "0199-request",
+      authorization: `Bearer ${API_KEY}`,
+    })
+  })
+
+  test("a messages-style call: x-api-key and the version headers", async () => {
+    first.reply(json(200, { input_tokens: 7 }))
+    const headers = { "anthropic-version": "2023-06-01", "anthropic-beta": "a,b" }
+    const call = outgoing({ path: "/v1/messages/count_tokens", headers })
+    const reply = await forward(routes(upstream(first.url, { family: "messages" })), call, new Health())
+    await new Response(reply.body).text()
+    expect(first.requests[0]?.headers).toMatchObject({ ...headers, "x-api-key": API_KEY })
+    expect(first.requests[0]?.headers).not.toHaveProperty("authorization")
+  })
+
+  test("a body that is not ASCII arrives whole", async () => {
+    first.reply(answers)
+    const call = outgoing({ body: (model) => JSON.stringify({ model, text: "é€😀\ud800" }) })
+    await new Response((await forward(routes(upstream(first.url)), call, new Health())).body).text()
+    expect(first.requests[0]?.json).toEqual({ model: "model-of-first", text: "é€😀\ud800" })
+  })
+})
+
+describe("a 2xx is a reply, whatever its body", () => {
+  const rows: [name: string, script: Script, reply: object][] = [
+    ["JSON", answers, { status: 200, content_type: "application/json" }],
+    ["a stream", sse([]), { status: 200, content_type: "text/event-stream" }],
+    [
+      "no content (D5, D36)",
+      raw("HTTP/1.1 204 No Content\r\n\r\n"),
+      { status: 204, content_type: "", body: null },
+    ],
+    [
+      "201, type in capitals",
+      raw("HTTP/1.1 201 Created\r\nContent-Type: Text/HTML; x=y\r\n\r\n"),
+      { status: 201, content_type: "text/html" },
+    ],
+    [
+      "after an early hint",
+      raw("HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
+      { status: 200 },
+    ],
+  ]
+  test.each(rows)("%s", async (_name, script, expected) => {
+    first.reply(script)
+    const before_ms = performance.now()
+    const reply = await forward(routes(upstream(first.url)), outgoing({ stream: true }), new Health())
+    expect(reply).toMatchObject({ upstream: { name: "first" }, ...expected })
+    expect(reply.started_ms).toBeWithin(before_ms, performance.now())
+    reply.cancel()
+    reply.cancel()
+  })
+})
+
+describe("D14 which answers are passed on to the next upstream", () => {
+  const passed: [name: string, script: Script][] = [
+    ...[408, 429, 500, 502, 503, 504, 529].map((status): [string, Script] => [`${status}`, json(status, {})]),
+    ["reset before the headers", resets],
+    ["closed before the headers", closes],
+    ["cut inside the headers", raw("HTTP/1.1 200 OK\r\ncontent-ty")],
+    ["not HTTP", raw("SSH-2.0-OpenSSH_9.2\r\n")],
+    ["compressed 503", json(503, {}, { "content-encoding": "gzip" })],
+  ]
+  test.each(passed)("%s: yes", async (_name, script) => {
+    first.reply(script)
+    second.reply(answers)
+    for (const stream of [true, false]) {
+      const reply = await forward(routes(upstream(first.url), other()), outgoing({ stream }), new Health())
+      await new Response(reply.body).text()
+      expect(reply.upstream.name).toBe("second")
+    }
+    expect(first.requests).toHaveLength(2)
+    expect(second.requests[0]?.json).toMatchObject({ model: "model-of-second" })
+    expect(second.requests[0]?.headers.authorization).toBe("Bearer sk-second")
+  })
+
+  test("nothing listens there: yes", async () => {
+    second.reply(answers)
+    const gone = await startProvider()
+    await gone.stop()
+    const reply = await forward(routes(upstream(gone.url), other()), outgoing(), new Health())
+    expect(reply.upstream.name).toBe("second")
+    reply.cancel()
+  })
+
+  const kept: [name: string, script: Script][] = [
+    ...[400, 401, 402, 403, 404, 405, 409, 413, 418, 422, 499].map((status): [string, Script] => [
+      `${status}`,
+      json(status, {}),
+    ]),
+    ...[301, 302, 303, 307, 308].map((status): [string, Script] => [
+      `${status}`,
+      json(status, {}, { location: "/elsewhere" }),
+    ]),
+    ...[501, 505, 520, 599, 600, 999].map((status): [string, Script] => [`${status}`, json(status, {})]),
+    ["099", raw("HTTP/1.1 099 Odd\r\ncontent-length: 2\r\n\r\n{}")],
+    ["compressed 200", json(200, {}, { "content-encoding": "gzip" })],
+    ["200 with too large headers", json(200, {}, { "x-large": "x".repeat(70_000) })],
+  ]
+  test.each(kept)("%s: no", async (_name, script) => {
+    first.reply(script)
+    for (const stream of [true, false]) {
+      await failure(forward(routes(upstream(first.url), other()), outgoing({ stream }), new Health()))
+    }
+    expect(first.requests).toHaveLength(2)
+    expect(second.requests).toHaveLength(0)
+  })
+
+  test("a stream without headers within first_byte (D31): yes, and the silent connection is closed", async () => {
+    first.reply(silent())
+    second.reply(answers)
+    const call = outgoing({ stream: true })
+    const reply = await forward(routes(upstream(first.url, hasty), other()), call, new Health())
+    expect(reply.upstream.name).toBe("second")
+    reply.cancel()
+    const [exchange] = first.exchanges
+    await exchange?.closed
+    expect(exchange?.closed_by).toBe("gateway")
+  })
+
+  test("a JSON call waits past first_byte, and its total timeout is passed on to nobody (D31)", async () => {
+    first.replyOnce(async (exchange) => {
+      await Bun.sleep(80)
+      await answers(exchange)
+    })
+    const slow = routes(upstream(first.url, { timeouts: { ...hasty.timeouts, total_ms: 2_000 } }), other())
+    expect((await forward(slow, outgoing(), new Health())).status).toBe(200)
+    first.reply(silent())
+    const late = forward(routes(upstream(first.url, hasty), other()), outgoing(), new Health())
+    expect((await failure(late)).code).toBe("upstream_timeout")
+    expect(second.requests).toHaveLength(0)
+  })
+})
+
+describe("D14 when all failed, the answer is that of the last one tried", () => {
+  const busy = json(429, {}, { "retry-after": "20" })
+  const rows: [name: string, one: Script, two: Script, status: number, code: string][] = [
+    ["500, 503", json(500, {}), json(503, {}), 503, "upstream_unavailable"],
+    ["503, 500", json(503, {}), json(500, {}), 502, "upstream_error"],
+    ["reset, 429", resets, busy, 429, "rate_limited"],
+    ["429, reset", busy, resets, 502, "upstream_error"],
+    ["504, 404", json(504, {}), json(404, { error: { message: "Gone.", code: "gone" } }), 404, "not_found"],
+    ["503, 408", json(503, {}), json(408, {}), 504, "upstream_timeout"],
+  ]
+  test.each(rows)("%s", async (_name, one, two, status, code) => {
+    first.reply(one)
+    second.reply(two)
+    const error = await failure(forward(routes(upstream(first.url), other()), outgoing(), new Health()))
+    expect({ status: error.status, code: error.code }).toEqual({ status, code: code as typeof error.code })
+    expect(second.requests).toHaveLength(1)
+  })
+
+  test("one that was skipped is not the last one tried, and what the first said is still read", async () => {
+    const health = new Health()
+    for (let n = 0; n < 5; n++) health.enter("second")?.("failed")
+    first.replyOnce(json(429, {}, { "retry-after": "20" }))
+    const error = await failure(forward(routes(upstream(first.url), other()), outgoing(), health))
+    expect(error.code).toBe("rate_limited")
+    expect(error.detail.headers).toEqual({ "retry-after": "20" })
+    expect(second.requests).toHaveLength(0)
+  })
+})
+
+test("every attempt is counted with its outcome", async () => {
+  const seen: [upstream: string, outcome: Outcome, in_time: boolean][] = []
+  const attempts = {
+    attempted: ({ name }: { name: string }, outcome: Outcome, duration_ms: number) => {
+      seen.push([name, outcome, duration_ms >= 0 && duration_ms < 5_000])
+    },
+  }
+  const health = new Health()
+  const both = () => routes(upstream(first.url, hasty), other())
+  first.replyOnce(json(503, {}), resets, silent())
+  second.reply(answers)
+  for (let n = 0; n < 3; n++) {
+    ;(await forward(both(), outgoing({ stream: true }), health, attempts)).cancel()
+  }
+  const leaving = new AbortController()
+  first.replyOnce(silent())
+  const call = thrown(forward(both(), outgoing({ signal: leaving.signal }), health, attempts))
+  await first.exchange(4)
+  leaving.abort()
+  await call
+  const gone = routes(upstream("http://no-such-host.invalid"))
+  await failure(forward(gone, outgoing(), health, attempts))
+  expect(seen).toEqual([
+    ["first", 503, true],
+    ["second", 200, true],
+    ["first", "broken", true],
+    ["second", 200, true],
+    ["first", "timeout", true],
+    ["second", 200, true],
+    ["first", "abandoned", true],
+    ["first", "unreachable", true],
+  ])
+})

@@ -1,0 +1,125 @@
+import { describe, expect, test } from "bun:test"
+import {
+  contentType,
+  headerFault,
+  jsonHeaders,
+  MAX_HEADER_BYTES,
+  requestHeaders,
+  retryAfter,
+  streamHeaders,
+} from "../../src/upstream/headers.ts"
+import { upstream } from "./calling.ts"
+
+const COMMON = {
+  "content-type": "application/json",
+  "accept-encoding": "identity",
+  "user-agent": "tollgate",
+  "x-request-id": "id-1",
+}
+const JSON_ONLY = { ...COMMON, accept: "application/json" }
+
+describe("what a provider is sent (D25)", () => {
+  const chat = upstream("http://x", { api_key: "sk-1" })
+  const messages = upstream("http://x", { api_key: "sk-1", family: "messages" })
+  const version = { "anthropic-version": "2023-06-01", "anthropic-beta": "a,b" }
+  const rows = [
+    ["chat, JSON", chat, false, {}, { ...JSON_ONLY, authorization: "Bearer sk-1" }],
+    [
+      "chat, stream",
+      chat,
+      true,
+      {},
+      { ...COMMON, accept: "text/event-stream, application/json", authorization: "Bearer sk-1" },
+    ],
+    ["messages", messages, false, version, { ...JSON_ONLY, ...version, "x-api-key": "sk-1" }],
+    ["no credential", upstream("http://x", { api_key: null }), false, {}, JSON_ONLY],
+    [
+      "further headers replace none of ours",
+      messages,
+      false,
+      { "x-api-key": "stolen", "accept-encoding": "gzip", "x-request-id": "theirs" },
+      { ...JSON_ONLY, "x-api-key": "sk-1" },
+    ],
+  ] as const
+  test.each(rows)("%s", (_name, to, stream, further, expected) => {
+    expect(requestHeaders(to, "id-1", stream, further)).toEqual(expected)
+  })
+})
+
+test("D24 what a client is sent is built from nothing", () => {
+  const ids = { "x-request-id": "id-1", "request-id": "id-1" }
+  expect(jsonHeaders("id-1")).toEqual({ "content-type": "application/json", ...ids })
+  expect(streamHeaders("id-1")).toEqual({
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+    ...ids,
+  })
+})
+
+describe("D24 a provider's Retry-After passes only as a small number of seconds", () => {
+  const rows: [value: string | null, passes: string | null][] = [
+    ["0", "0"],
+    ["1", "1"],
+    ["20", "20"],
+    ["3600", "3600"],
+    ["3601", null],
+    ["99999", null],
+    ["-1", null],
+    ["+5", null],
+    ["1.5", null],
+    ["1e3", null],
+    ["0x10", null],
+    ["20s", null],
+    ["", null],
+    ["5, 6", null],
+    ["Wed, 21 Oct 2026 07:28:00 GMT", null],
+    [null, null],
+  ]
+  test.each(rows)("%p -> %p", (value, passes) => {
+    expect(retryAfter(new Headers(value === null ? {} : { "retry-after": value }))).toBe(passes)
+  })
+})
+
+describe("a content type is judged by its media type", () => {
+  const rows: [value: string | null, type: string][] = [
+    ["application/json", "application/json"],
+    ["Application/JSON; charset=utf-8", "application/json"],
+    ["text/event-stream ; charset=utf-8", "text/event-stream"],
+    ["", ""],
+    [";", ""],
+    [null, ""],
+  ]
+  test.each(rows)("%p -> %p", (value, type) => {
+    expect(contentType(new Headers(value === null ? {} : { "content-type": value }))).toBe(type)
+  })
+})
+
+describe("D25 a body that must not be read", () => {
+  const rows: [encoding: string | null, fault: string | null][] = [
+    [null, null],
+    ["identity", null],
+    ["Identity", null],
+    ["", null],
+    ["gzip", "compressed body"],
+    ["br", "compressed body"],
+    ["zstd", "compressed body"],
+    ["identity, gzip", "compressed body"],
+    ["x-unknown", "compressed body"],
+  ]
+  test.each(rows)("content-encoding %p -> %p", (encoding, fault) => {
+    expect(headerFault(new Headers(encoding === null ? {} : { "content-encoding": encoding }))).toBe(fault)
+  })
+
+  test("the header section is bounded to the byte", () => {
+    const around = "x-a: \r\n".length
+    const of = (bytes: number) => new Headers({ "x-a": "v".repeat(bytes - around) })
+    expect(headerFault(of(MAX_HEADER_BYTES))).toBeNull()
+    expect(headerFault(of(MAX_HEADER_BYTES + 1))).toBe("header section too large")
+  })
+
+  test("many small headers count together", () => {
+    const many = Array.from({ length: 200 }, (_, n): [string, string] => [`x-${n}`, "v".repeat(400)])
+    expect(headerFault(new Headers(many))).toBe("header section too large")
+  })
+})
