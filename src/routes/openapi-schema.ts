@@ -41,6 +41,7 @@ export function openApiSchema(schema: TSchema): OpenApiSchema {
 function translate(keyword: string, value: unknown, schema: TSchema): OpenApiSchema {
   if (keyword === "type" && value === "null") return { nullable: true, enum: [null] }
   if (SHARED.has(keyword)) return { [keyword]: value }
+  if (keyword.startsWith("x-")) return {}
   switch (keyword) {
     case "$id":
       return {}
@@ -74,19 +75,23 @@ function translate(keyword: string, value: unknown, schema: TSchema): OpenApiSch
   }
 }
 
-/** Literals become one `enum`, a `null` among the alternatives a flag, and a single alternative stands for itself. */
+/** Literals become one `enum`, `null` among the alternatives a flag (and a value of the enum), and a single alternative stands for itself. */
 function anyOf(alternatives: readonly TSchema[]): OpenApiSchema {
   const others = alternatives.filter((one) => one.type !== "null")
-  const nullable = others.length < alternatives.length ? { nullable: true } : {}
-  const literals = others.filter((one) => "const" in one)
-  const [first] = others
-  if (first !== undefined && literals.length === others.length) {
-    const values: unknown[] = literals.map((one) => one.const)
-    const type = first.type
-    return { type, enum: nullable.nullable ? [...values, null] : values, ...nullable }
+  return others.length < alternatives.length ? nullable(oneOf(others)) : oneOf(others)
+}
+
+function oneOf(alternatives: readonly TSchema[]): OpenApiSchema {
+  const [first] = alternatives
+  if (first !== undefined && alternatives.every((one) => "const" in one)) {
+    return { type: first.type, enum: alternatives.map((one) => one.const) }
   }
-  if (first !== undefined && others.length === 1) return { ...openApiSchema(first), ...nullable }
-  return { anyOf: others.map(openApiSchema), ...nullable }
+  if (first !== undefined && alternatives.length === 1) return openApiSchema(first)
+  return { anyOf: alternatives.map(openApiSchema) }
+}
+
+function nullable(schema: OpenApiSchema): OpenApiSchema {
+  return { ...schema, nullable: true, ...(schema.enum === undefined ? {} : { enum: [...schema.enum, null] }) }
 }
 
 function mapSchemas(schemas: Readonly<Record<string, TSchema>>): Record<string, OpenApiSchema> {

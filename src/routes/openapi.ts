@@ -1,3 +1,4 @@
+import type { ElysiaSwaggerConfig } from "@elysiajs/swagger"
 import type { TSchema } from "@sinclair/typebox"
 import type { DocumentDecoration } from "elysia"
 import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from "../errors.ts"
@@ -5,6 +6,9 @@ import { openApiSchema } from "./openapi-schema.ts"
 
 /** Helpers that describe an operation in the `detail` form of a route, as OpenAPI 3.0.3 wants it. */
 
+/** What a document says besides its operations. */
+export type Documentation = NonNullable<ElysiaSwaggerConfig["documentation"]>
+type Components = NonNullable<Documentation["components"]>
 type Responses = NonNullable<DocumentDecoration["responses"]>
 type Response = Exclude<Responses[string], { $ref: string }>
 type Content = NonNullable<Response["content"]>
@@ -13,7 +17,7 @@ export type Parameter = Exclude<NonNullable<DocumentDecoration["parameters"]>[nu
 /** Who may call: a client's key as a bearer token or as `x-api-key` (D20), or the operator's token. */
 export type Credential = "apiKey" | "xApiKey" | "adminToken"
 
-export const securitySchemes = {
+const securitySchemes: Record<Credential, NonNullable<Components["securitySchemes"]>[string]> = {
   apiKey: {
     type: "http",
     scheme: "bearer",
@@ -30,7 +34,7 @@ export const securitySchemes = {
     scheme: "bearer",
     description: "The operator's token: the value of `TOLLGATE_ADMIN_TOKEN`.",
   },
-} as const satisfies Record<Credential, object>
+}
 
 export interface Operation {
   /** The name generated clients give the method; unique in the document. */
@@ -45,7 +49,7 @@ export interface Operation {
   readonly body?: { readonly schema: TSchema; readonly examples: Examples }
   /** Answers that are no errors, by status. */
   readonly answers: Readonly<Record<number, Answer>>
-  /** What else can come back: codes of the catalogue. */
+  /** What else can come back: codes of the catalogue; `internal_error` goes without saying. */
   readonly errors: readonly ErrorCode[]
 }
 
@@ -88,7 +92,7 @@ export function operation(described: Operation): DocumentDecoration {
     ...(body === undefined
       ? {}
       : { requestBody: { required: true, content: jsonContent(body.schema, body.examples) } }),
-    responses: { ...mapValues(answers, answer), ...errorAnswers(errors) },
+    responses: { ...mapValues(answers, answer), ...errorAnswers(new Set([...errors, "internal_error"])) },
   }
 }
 
@@ -124,7 +128,7 @@ function jsonContent(schema: TSchema, examples: Examples): Content {
 }
 
 /** One response per status, each code of it an example in the shape of D16. */
-function errorAnswers(codes: readonly ErrorCode[]): Responses {
+function errorAnswers(codes: ReadonlySet<ErrorCode>): Responses {
   const by_status = Object.groupBy(codes, (code) => catalogue[code].status)
   return Object.fromEntries(
     Object.entries(by_status).map(([status, group = []]) => [
@@ -174,14 +178,14 @@ function headerReferences(...names: string[]): Record<string, { $ref: string }> 
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
 
-const REQUEST_ID_HEADER = {
+const REQUEST_ID_HEADER: NonNullable<Components["headers"]>[string] = {
   description: "The request's id; of a billed call also its number in the books.",
   schema: { type: "string", format: "uuid" },
   example: REQUEST_ID,
-} as const
+}
 
 /** What the operations refer to. */
-export const components = {
+export const components: Components = {
   securitySchemes,
   headers: {
     "x-request-id": REQUEST_ID_HEADER,
@@ -230,7 +234,7 @@ export const components = {
       },
     },
   },
-} as const
+}
 
 function mapValues<V, W>(record: Readonly<Record<string, V>>, map: (value: V) => W): Record<string, W> {
   return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value)]))

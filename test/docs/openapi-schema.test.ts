@@ -20,6 +20,16 @@ describe("a TypeBox schema in OpenAPI 3.0's dialect", () => {
       Type.Union([Type.Literal("open"), Type.Null()]),
       { type: "string", enum: ["open", null], nullable: true },
     ],
+    [
+      "a nullable word lists null too",
+      Type.Union([Type.String({ enum: ["a"] }), Type.Null()]),
+      { type: "string", enum: ["a", null], nullable: true },
+    ],
+    [
+      "words for the validation's messages stay inside",
+      Type.String({ "x-expected": "a string" }),
+      { type: "string" },
+    ],
     ["a nullable string", Type.Union([Type.String(), Type.Null()]), { type: "string", nullable: true }],
     [
       "alternatives",

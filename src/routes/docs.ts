@@ -1,0 +1,115 @@
+import { swagger } from "@elysiajs/swagger"
+import { Elysia } from "elysia"
+import { GatewayError } from "../errors.ts"
+import { documentation } from "./docs/document.ts"
+import { getOpenApi, getReference, getReferenceAsset } from "./docs/service.ts"
+
+/** The page and everything it loads comes from here; a script or style of any other origin, or inline, is refused. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ")
+
+/** What the page loads, by the name it has below `/docs/assets/`. Nothing else is served there. */
+const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: string }>> = {
+  "page.css": { file: "./docs/page.css", type: "text/css; charset=utf-8" },
+  "page.js": { file: "./docs/page.js", type: "text/javascript; charset=utf-8" },
+  "icon.svg": { file: "./docs/icon.svg", type: "image/svg+xml" },
+  "swagger-ui.css": { file: "swagger-ui-dist/swagger-ui.css", type: "text/css; charset=utf-8" },
+  "swagger-ui-bundle.js": {
+    file: "swagger-ui-dist/swagger-ui-bundle.js",
+    type: "text/javascript; charset=utf-8",
+  },
+}
+
+/**
+ * `GET /docs`: the API reference, with all its assets served from here. `GET /docs/json`: the OpenAPI document of every
+ * route of the application that uses this.
+ */
+export function docs() {
+  return (app: Elysia) => app.use(reference(() => app.routes))
+}
+
+function reference(routes: () => readonly AnyRoute[]) {
+  const files = new Map<string, Promise<File>>()
+  const read = (file: string, type: string): Promise<File> => {
+    const known = files.get(file) ?? load(file, type)
+    files.set(file, known)
+    return known
+  }
+  let document: Promise<File> | undefined
+
+  return new Elysia({ name: "docs" })
+    .get("/docs", ({ request }) => serve(request, read("./docs/page.html", "text/html; charset=utf-8")), {
+      detail: getReference,
+    })
+    .get(
+      "/docs/json",
+      ({ request }) => {
+        document ??= describe(routes())
+        return serve(request, document)
+      },
+      { detail: getOpenApi },
+    )
+    .get(
+      "/docs/assets/:file",
+      ({ request, params }) => {
+        const asset = Object.hasOwn(ASSETS, params.file) ? ASSETS[params.file] : undefined
+        if (asset === undefined) throw new GatewayError("not_found")
+        return serve(request, read(asset.file, asset.type))
+      },
+      { detail: getReferenceAsset },
+    )
+}
+
+type AnyRoute = Elysia["routes"][number]
+
+/**
+ * The OpenAPI document of `routes`, from the `detail` of each. The plugin that writes it is asked on an application of its own,
+ * which nobody listens to: the page that it brings along loads a script from another host.
+ */
+async function describe(routes: readonly AnyRoute[]): Promise<File> {
+  const mirror = new Elysia().use(
+    swagger({ path: "/page", specPath: "/document", documentation, excludeStaticFile: false }),
+  )
+  for (const { method, path, hooks } of routes) {
+    mirror.route(method, path, () => null, { detail: hooks.detail })
+  }
+  const written = await mirror.handle(new Request("http://localhost/document"))
+  return fingerprinted(await written.arrayBuffer(), "application/json")
+}
+
+async function load(file: string, type: string): Promise<File> {
+  return fingerprinted(await Bun.file(new URL(import.meta.resolve(file))).arrayBuffer(), type)
+}
+
+interface File {
+  readonly bytes: ArrayBuffer
+  readonly type: string
+  readonly etag: string
+}
+
+function fingerprinted(bytes: ArrayBuffer, type: string): File {
+  return { bytes, type, etag: `"${Bun.hash(bytes).toString(36)}"` }
+}
+
+/** A browser may keep the file, but asks each time whether it is still the one: so an upgraded gateway never meets an old page. */
+async function serve(request: Request, file: File | Promise<File>): Promise<Response> {
+  const { bytes, type, etag } = await file
+  const headers = {
+    "content-type": type,
+    "cache-control": "no-cache",
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    etag,
+  }
+  if (request.headers.get("if-none-match") === etag) return new Response(null, { status: 304, headers })
+  return new Response(bytes, { headers })
+}

@@ -1,0 +1,179 @@
+import { Type } from "@sinclair/typebox"
+import type { ErrorCode } from "../../errors.ts"
+import { ChatRequest } from "../../wire/chat.ts"
+import { operation } from "../openapi.ts"
+
+/** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
+
+const Usage = Type.Object(
+  {
+    prompt_tokens: Type.Integer({ minimum: 0 }),
+    completion_tokens: Type.Integer({ minimum: 0 }),
+    total_tokens: Type.Integer({ minimum: 0 }),
+    prompt_tokens_details: Type.Optional(
+      Type.Object({
+        cached_tokens: Type.Integer({
+          minimum: 0,
+          description: "Part of `prompt_tokens`, at the cached price.",
+        }),
+      }),
+    ),
+  },
+  { description: "What the call is charged by, where it is valid." },
+)
+
+const finish = { description: "Why the choice ended: `stop`, `length`, `tool_calls`, `content_filter`." }
+
+const ChatCompletion = Type.Object(
+  {
+    id: Type.String(),
+    object: Type.Literal("chat.completion"),
+    created: Type.Integer({ description: "Unix seconds." }),
+    model: Type.String({ description: "The provider's own name of the model." }),
+    choices: Type.Array(
+      Type.Object({
+        index: Type.Integer({ minimum: 0 }),
+        message: Type.Object(
+          {
+            role: Type.Literal("assistant"),
+            content: Type.Union([Type.String(), Type.Null()]),
+            refusal: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+          },
+          { additionalProperties: true },
+        ),
+        finish_reason: Type.String(finish),
+      }),
+    ),
+    usage: Type.Optional(Usage),
+  },
+  { additionalProperties: true },
+)
+
+const ChatCompletionChunk = Type.Object(
+  {
+    id: Type.String(),
+    object: Type.Literal("chat.completion.chunk"),
+    created: Type.Integer({ description: "Unix seconds." }),
+    model: Type.String({ description: "The provider's own name of the model." }),
+    choices: Type.Array(
+      Type.Object({
+        index: Type.Integer({ minimum: 0 }),
+        delta: Type.Object(
+          {
+            role: Type.Optional(Type.Literal("assistant")),
+            content: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+          },
+          { additionalProperties: true },
+        ),
+        finish_reason: Type.Union([Type.String(finish), Type.Null()]),
+      }),
+      { description: "Empty in the chunk that carries the usage." },
+    ),
+    usage: Type.Optional(Type.Union([Usage, Type.Null()])),
+  },
+  {
+    additionalProperties: true,
+    description: "The data of one event; the last event's data is the text `[DONE]` instead.",
+  },
+)
+
+const usage = {
+  prompt_tokens: 14,
+  completion_tokens: 3,
+  total_tokens: 17,
+  prompt_tokens_details: { cached_tokens: 8 },
+}
+const common = { id: "chatcmpl-8f2c", created: 1_763_712_000, model: "gpt-5-mini-2025-08-07" }
+const messages = [{ role: "user", content: "Say hello." }]
+
+const completion = {
+  ...common,
+  object: "chat.completion",
+  choices: [
+    {
+      index: 0,
+      message: { role: "assistant", content: "Hello there!", refusal: null },
+      finish_reason: "stop",
+    },
+  ],
+  usage,
+}
+
+const chunk = (delta: object, finish_reason: string | null = null) => ({
+  ...common,
+  object: "chat.completion.chunk",
+  choices: [{ index: 0, delta, finish_reason }],
+})
+
+/** The events of the example stream, without `[DONE]`. */
+export const exampleChunks = [
+  chunk({ role: "assistant", content: "" }),
+  chunk({ content: "Hello" }),
+  chunk({ content: " there!" }),
+  chunk({}, "stop"),
+  { ...common, object: "chat.completion.chunk", choices: [], usage },
+]
+
+const exampleStream = `${exampleChunks.map((data) => `data: ${JSON.stringify(data)}\n\n`).join("")}data: [DONE]\n\n`
+
+const errors: readonly ErrorCode[] = [
+  "invalid_request",
+  "invalid_api_key",
+  "insufficient_balance",
+  "model_not_allowed",
+  "model_not_found",
+  "request_timeout",
+  "request_too_large",
+  "unsupported_media_type",
+  "rate_limited",
+  "usage_missing",
+  "usage_invalid",
+  "upstream_error",
+  "upstream_unavailable",
+  "overloaded",
+  "ledger_unavailable",
+  "upstream_timeout",
+]
+
+const description = `Holds the most the call can cost, relays it to the first of the model's providers that answers, charges it once by the rules
+above, and releases the rest of the hold.
+
+- Fields that are not listed reach the provider unchanged.
+- With \`"stream": true\` the answer is a stream of events. The status is sent as soon as the provider has answered 2xx; an error after
+  that is the stream's last event, \`data: {"error": …}\`, and no \`[DONE]\` follows it.
+- Lines that start with a colon, such as \`: keepalive\`, are comments to be ignored.
+- A stream that ends without usage and without output is an empty 200: nothing is charged.
+- Leaving before the end does not make a call free: what the provider delivered until then is charged.
+- A 402 says what would have to be held, what is available, and the largest \`max_tokens\` that would fit.`
+
+const chatCompletion = (operationId: string, summary: string) =>
+  operation({
+    operationId,
+    tag: "Calls",
+    summary,
+    description,
+    credentials: ["apiKey"],
+    body: {
+      schema: ChatRequest,
+      examples: {
+        JSON: { model: "gpt-5-mini", messages },
+        Stream: { model: "gpt-5-mini", messages, stream: true, stream_options: { include_usage: true } },
+        "With a bound, so that less is held": { model: "gpt-5-mini", messages, max_completion_tokens: 200 },
+      },
+    },
+    answers: {
+      200: {
+        description: "The provider's answer, unchanged: JSON, or events when the request says `stream`.",
+        json: { schema: ChatCompletion, examples: { Completion: completion } },
+        events: { schema: ChatCompletionChunk, example: exampleStream },
+      },
+    },
+    errors,
+  })
+
+export const createChatCompletion = chatCompletion("createChatCompletion", "Make a chat completion")
+
+export const createChatCompletionCompatible = chatCompletion(
+  "createChatCompletionCompatible",
+  "Make a chat completion (compatible path)",
+)

@@ -1,0 +1,90 @@
+import type { ErrorCode } from "../../errors.ts"
+import { CountTokensRequest, generationFields, TokenCount } from "../../wire/count-tokens.ts"
+import { operation, type Parameter } from "../openapi.ts"
+
+const vendor: Parameter = {
+  name: "vendor",
+  in: "path",
+  required: true,
+  description: "A configured vendor: the name of a messages-style API family.",
+  schema: { type: "string" },
+  example: "anthropic",
+}
+
+const headers: Parameter[] = [
+  {
+    name: "anthropic-version",
+    in: "header",
+    required: true,
+    description:
+      "The version of the messages-style API: a calendar date. The header is named after the vendor, `<vendor>-version`; on the plain path exactly one configured vendor's must be there.",
+    schema: { type: "string", format: "date" },
+    example: "2023-06-01",
+  },
+  {
+    name: "anthropic-beta",
+    in: "header",
+    required: false,
+    description: "Passed on as it is; named after the vendor like the version.",
+    schema: { type: "string", maxLength: 2048 },
+  },
+]
+
+const errors: readonly ErrorCode[] = [
+  "invalid_request",
+  "invalid_api_key",
+  "insufficient_balance",
+  "model_not_allowed",
+  "model_not_found",
+  "request_timeout",
+  "request_too_large",
+  "unsupported_media_type",
+  "rate_limited",
+  "upstream_error",
+  "upstream_unavailable",
+  "ledger_unavailable",
+  "upstream_timeout",
+]
+
+const description = `Asks a provider of the model how many tokens the input has. Nothing is held and nothing is charged, but the key, the balance
+(more than zero), the model and the provider are checked as for a call.
+
+The key is sent as \`x-api-key\`, or as a bearer token when that header is absent. Fields that only generation uses are removed
+before the request is passed on: ${generationFields.map((field) => `\`${field}\``).join(", ")}.`
+
+const counting = (operationId: string, summary: string, path: Parameter[], further: ErrorCode[]) =>
+  operation({
+    operationId,
+    tag: "Token count",
+    summary,
+    description,
+    credentials: ["xApiKey", "apiKey"],
+    parameters: [...path, ...headers],
+    body: {
+      schema: CountTokensRequest,
+      examples: {
+        Question: { model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] },
+        "With instructions": {
+          model: "claude-sonnet",
+          system: "Answer in one word.",
+          messages: [{ role: "user", content: "Say hello." }],
+        },
+      },
+    },
+    answers: {
+      200: {
+        description: "The provider's count.",
+        json: { schema: TokenCount, examples: { Count: { input_tokens: 11 } } },
+      },
+    },
+    errors: [...errors, ...further],
+  })
+
+export const countTokens = counting("countTokens", "Count the tokens of an input", [], [])
+
+export const countTokensOfVendor = counting(
+  "countTokensOfVendor",
+  "Count the tokens of an input (a vendor's path)",
+  [vendor],
+  ["not_found"],
+)
