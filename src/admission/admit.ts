@@ -1,0 +1,67 @@
+import type { Config, Model } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
+import type { Books, Hold } from "../ledger/reservation.ts"
+import type { ChatRequest } from "../wire/chat.ts"
+import { Call } from "./call.ts"
+import type { Catalog } from "./catalog.ts"
+import type { InFlight } from "./in-flight.ts"
+import { hashOf } from "./key.ts"
+import { quote, refusal } from "./quote.ts"
+
+/** What admission asks of the house. */
+export interface Admitting {
+  readonly books: Books
+  readonly catalog: Catalog
+  readonly in_flight: InFlight
+  readonly limits: Config["limits"]
+  /** Whether any upstream of the model may be tried now (D33). */
+  ready(model: Model): boolean
+}
+
+/**
+ * May this chat call run, and what must be held? Holds it and returns the call that owns the reservation.
+ * Faults in the order of D30: key, model, balance; `overloaded` and `upstream_unavailable` come before any hold (D33).
+ */
+export async function admit(house: Admitting, id: string, key: string, chat: ChatRequest): Promise<Call> {
+  const { books, catalog, in_flight, limits } = house
+  const key_hash = hashOf(key)
+  const found = catalog.find(chat.model, "chat")
+  if ("code" in found) {
+    await activeKey(books, key_hash)
+    throw new GatewayError(found.code, { param: "model" })
+  }
+  in_flight.enter(limits.in_flight)
+  try {
+    const owner = await books.owner(key_hash)
+    if (owner === null) throw new GatewayError("invalid_api_key")
+    if (!house.ready(found)) throw new GatewayError("upstream_unavailable")
+    const quoted = quote(chat, found)
+    const hold: Hold = {
+      id,
+      account_id: owner.account_id,
+      key_id: owner.key_id,
+      amount_nano: quoted.amount_nano,
+      model: found.name,
+      family: found.family,
+      upstream: found.routes[0].upstream.name,
+      stream: chat.stream === true,
+      price: found.price,
+    }
+    const result = await books.reserve(hold)
+    if (result.outcome === "insufficient_balance") throw refusal(quoted, found, result.available_nano)
+    if (result.outcome === "model_not_allowed")
+      throw new GatewayError("model_not_allowed", { param: "model" })
+    if (result.outcome !== "held") throw new GatewayError(result.outcome)
+    return new Call(hold, found, quoted, in_flight)
+  } catch (error) {
+    in_flight.refuse()
+    throw error
+  }
+}
+
+/** The standing of a key that is neither unknown, revoked nor expired, read from the books (D26). */
+export async function activeKey(books: Books, key_hash: string) {
+  const standing = await books.standing(key_hash)
+  if (standing === null || !standing.active) throw new GatewayError("invalid_api_key")
+  return standing
+}

@@ -1,0 +1,65 @@
+import type { Model } from "../config/config.ts"
+import type { Hold } from "../ledger/reservation.ts"
+import type { Evidence } from "../meter/reading.ts"
+import type { Ending } from "../wire/call.ts"
+import type { InFlight } from "./in-flight.ts"
+import type { Quote } from "./quote.ts"
+
+/**
+ * A call that was admitted: the one owner of its reservation, from the hold to the one closing (D13).
+ * What it was admitted at is pinned; what happens to it is noted here until it is settled.
+ */
+export class Call {
+  readonly hold: Hold
+  readonly model: Model
+  readonly quote: Quote
+  readonly admitted_ms = performance.now()
+  /** The upstream that answers, once one does. */
+  upstream: string | null = null
+  /** From admission to the first output; null while there is none. */
+  ttft_ms: number | null = null
+  /** What was delivered so far, for the checkpoint (D13); null while nothing can have been. */
+  observe: ((ending: Ending) => Evidence) | null = null
+  readonly #stop = new AbortController()
+  readonly #in_flight: InFlight
+  #closed = false
+
+  constructor(hold: Hold, model: Model, quote: Quote, in_flight: InFlight) {
+    this.hold = hold
+    this.model = model
+    this.quote = quote
+    this.#in_flight = in_flight
+    in_flight.add(this)
+  }
+
+  /** Aborted when a shutdown's deadline cuts the call (D34). */
+  get stopped(): AbortSignal {
+    return this.#stop.signal
+  }
+
+  stop(): void {
+    this.#stop.abort()
+  }
+
+  noteOutput(): void {
+    this.ttft_ms ??= performance.now() - this.admitted_ms
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /** Takes the one exit; false when it was taken before. */
+  close(): boolean {
+    if (this.#closed) return false
+    this.#closed = true
+    this.observe = null
+    this.#in_flight.close(this)
+    return true
+  }
+
+  /** Gives the call's place back once its settlement is in the books. */
+  leave(): void {
+    this.#in_flight.leave()
+  }
+}

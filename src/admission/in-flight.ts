@@ -1,0 +1,62 @@
+import { GatewayError } from "../errors.ts"
+import type { Call } from "./call.ts"
+
+/**
+ * The chat calls of this process. A call has a place from admission until its settlement is in the books (D33), and
+ * runs until its closing is on the way there (D34 waits for that).
+ */
+export class InFlight {
+  readonly #calls = new Set<Call>()
+  #places = 0
+  #running = 0
+  #idle: (() => void)[] = []
+
+  /** Calls that have a place. */
+  get size(): number {
+    return this.#places
+  }
+
+  /** Takes a place before anything is held; throws `overloaded` when `limit` calls have one. */
+  enter(limit: number): void {
+    if (this.#places >= limit) throw new GatewayError("overloaded")
+    this.#places += 1
+    this.#running += 1
+  }
+
+  /** Gives back the place of a call that was not admitted. */
+  refuse(): void {
+    this.leave()
+    this.#rest()
+  }
+
+  add(call: Call): void {
+    this.#calls.add(call)
+  }
+
+  /** The call took its exit; its settlement is on the way to the books. */
+  close(call: Call): void {
+    if (this.#calls.delete(call)) this.#rest()
+  }
+
+  /** The settlement is in the books. */
+  leave(): void {
+    this.#places -= 1
+  }
+
+  /** The calls that run. */
+  calls(): readonly Call[] {
+    return [...this.#calls]
+  }
+
+  /** Resolves when no call runs. */
+  idle(): Promise<void> {
+    if (this.#running === 0) return Promise.resolve()
+    return new Promise((resolve) => this.#idle.push(resolve))
+  }
+
+  #rest(): void {
+    this.#running -= 1
+    if (this.#running > 0) return
+    for (const resolve of this.#idle.splice(0)) resolve()
+  }
+}

@@ -1,0 +1,32 @@
+import type { Logger } from "pino"
+import type { Catalog } from "./admission/catalog.ts"
+import type { InFlight } from "./admission/in-flight.ts"
+import type { Config } from "./config/config.ts"
+import type { Books } from "./ledger/reservation.ts"
+import type { Metrics } from "./metrics.ts"
+import type { Health } from "./upstream/health.ts"
+
+/** What the routes work with: one object a process, handed to `createApp`. */
+export interface Gateway {
+  /** As last loaded; a reload replaces it whole, and calls in flight keep what they were admitted with. */
+  readonly config: Config
+  readonly catalog: Catalog
+  readonly books: Books
+  readonly health: Health
+  readonly in_flight: InFlight
+  readonly metrics: Metrics
+  readonly log: Logger
+  /** The sockets of the requests, as far as a route may touch them. */
+  readonly sockets: Sockets
+  /** Why the gateway takes no new calls: it drains, or the books cannot be written. Null when it is ready. */
+  notReady(): string | null
+}
+
+export interface Sockets {
+  /** Takes the server's idle timeout off a request that may be silent for long. */
+  keepOpen(request: Request): void
+  /** Puts it back, for the connection's next request. */
+  restore(request: Request): void
+  /** Ends the connection of a client that takes nothing. */
+  cut(request: Request): void
+}

@@ -1,0 +1,368 @@
+import type { Ending } from "../wire/call.ts"
+import { type StreamEvidence, StreamReading } from "./reading.ts"
+import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
+
+/** How one stream is relayed. Times in milliseconds. */
+export interface TapOptions {
+  readonly source: ReadableStream<Uint8Array>
+  /** Whether the client asked for the usage-only chunk; otherwise it is stripped (D24). */
+  readonly wants_usage: boolean
+  /** The most bytes one unfinished event, or all events held back, may take (D31). */
+  readonly event_bytes: number
+  readonly keepalive_ms: number
+  readonly commit_after_ms: number
+  readonly stall_ms: number
+  readonly idle_ms: number
+  /** What is left of the total timeout. */
+  readonly total_ms: number
+  /** How long to read on for the final usage once the client has left; null to stop at once (D9). */
+  readonly drain_ms: number | null
+  /** Records what was delivered; called once. Resolves when the last byte may leave (D32). Never rejects. */
+  settle(evidence: StreamEvidence): Promise<void>
+  /** What the client is shown when a stream breaks after output (D10): a whole `data:` event. */
+  errorEvent(ending: Ending, data: string | null): Uint8Array
+  /** Closes the provider's connection. Idempotent. */
+  cancelSource(): void
+  /** Lets a source that is past its `[DONE]` end by itself, so that its connection is used again. */
+  finishSource(reader: SourceReader): void
+  /** Ends the client's connection: an errored stream alone leaves its socket open. */
+  cutClient(): void
+  /** The first event with output is on its way. */
+  onOutput(): void
+  onKeepalive(): void
+  /** A broken invariant of the relay itself; the stream is ended and settled as lost. */
+  onFault(error: unknown): void
+}
+
+/** As much of a stream's reader as a relay needs. */
+interface SourceReader {
+  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>
+  cancel(): Promise<void>
+}
+
+const encoder = new TextEncoder()
+const COMMIT = encoder.encode(": ok\n\n")
+const KEEPALIVE = encoder.encode(": keepalive\n\n")
+const DONE = encoder.encode("data: [DONE]\n\n")
+
+/**
+ * The one stream between a provider and a client (D36): pulled by the client, so that a slow one slows the provider;
+ * whole events pass as views of the provider's bytes; what has no evidence waits until the first output or usage
+ * (rule 6); it ends once, with one of the endings of D8, and what was delivered is settled before the last byte (D32).
+ */
+export class Tap {
+  readonly body: ReadableStream<Uint8Array>
+  readonly #options: TapOptions
+  readonly #reader: SourceReader
+  readonly #framer: Framer
+  readonly #reading = new StreamReading()
+  readonly #opened_ms = performance.now()
+  #controller: ReadableStreamDefaultController<Uint8Array> | null = null
+  #timer: Timer | undefined
+  /** Set once; afterwards nothing is read, and only the last bytes are sent. */
+  #over = false
+  /** The stream itself was cancelled: it takes no bytes and no end. */
+  #cancelled = false
+  /** When the client left. */
+  #gone_ms: number | null = null
+  #running = false
+  /** When the pending read of the provider began. */
+  #read_ms: number | null = null
+  /** Since when the client, offered bytes, has asked for no more; null while it waits for some. */
+  #satisfied_ms: number | null = null
+  #sent_ms = this.#opened_ms
+  #sent = false
+  #held: Uint8Array[] | null = []
+  #held_bytes = 0
+  #output_seen = false
+  /** The fate of the latest event, shared by the LF of a CRLF that was cut in two. */
+  #stripped = false
+  #run: Uint8Array | null = null
+
+  constructor(options: TapOptions) {
+    this.#options = options
+    this.#framer = new Framer(options.event_bytes)
+    this.#reader = options.source.getReader()
+    this.body = new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => {
+          this.#controller = controller
+        },
+        pull: () => this.#pull(),
+        cancel: () => {
+          this.#cancelled = true
+          this.clientLeft()
+        },
+      },
+      { highWaterMark: 0 },
+    )
+    this.#tick()
+  }
+
+  /** What the provider delivered so far, as if the stream ended now with `ending` (D13's checkpoint). */
+  evidence(ending: Ending): StreamEvidence {
+    return this.#reading.evidence(ending)
+  }
+
+  /** Ends the stream from this side: a shutdown's deadline (D34). */
+  stop(): void {
+    this.#finish("gateway_stopped")
+  }
+
+  /** The client is gone (D9): after the final usage that is just the end, else the stream is cut or drained. */
+  clientLeft(): void {
+    if (this.#over || this.#client_gone) return
+    this.#gone_ms = performance.now()
+    this.#run = null
+    if (this.#reading.usage_final) this.#finish("completed")
+    else if (this.#options.drain_ms === null) this.#finish("client_left")
+    else {
+      this.#tick()
+      if (!this.#running) void this.#pull()
+    }
+  }
+
+  /** Reads until something was sent or the stream is over; with the client gone, until it is over. */
+  async #pull(): Promise<void> {
+    this.#satisfied_ms = null
+    this.#running = true
+    try {
+      let sent = false
+      while (!this.#over && (!sent || this.#client_gone)) sent = await this.#step()
+    } catch (error) {
+      this.#options.onFault(error)
+      this.#finish("upstream_lost")
+    }
+    this.#running = false
+    this.#satisfied_ms = performance.now()
+  }
+
+  /** Relays one chunk of the provider; whether anything was sent to the client. */
+  async #step(): Promise<boolean> {
+    this.#read_ms = performance.now()
+    let chunk: Uint8Array | undefined
+    try {
+      chunk = (await this.#reader.read()).value
+    } catch {
+      if (!this.#over) this.#broken()
+      return false
+    }
+    if (this.#over) return false
+    this.#read_ms = null
+    if (chunk === undefined) {
+      this.#ended()
+      return false
+    }
+    try {
+      this.#takeAll(this.#framer.feed(chunk))
+    } catch (error) {
+      if (!(error instanceof EventTooLarge)) throw error
+      this.#takeAll(error.events)
+      this.#finish("upstream_lost")
+    }
+    return !this.#over && this.#flush()
+  }
+
+  #takeAll(events: readonly SseEvent[]): void {
+    for (const event of events) {
+      if (this.#over) return
+      this.#take(event)
+    }
+  }
+
+  /** A clean end of the provider's body (D8): the unterminated event counts, a missing `[DONE]` is added. */
+  #ended(): void {
+    const last = this.#framer.end()
+    if (last !== null) this.#take(last)
+    if (!this.#over) this.#finish(this.#reading.complete ? "completed" : "upstream_lost")
+  }
+
+  /** A connection that broke: the unterminated event is read for the settlement, never forwarded (D36). */
+  #broken(): void {
+    const last = this.#framer.end()
+    if (last !== null) this.#reading.read(last.data)
+    this.#finish("upstream_lost")
+  }
+
+  #take(event: SseEvent): void {
+    if (event.tail) {
+      if (!this.#stripped) this.#forward(event.parts)
+      return
+    }
+    const read = this.#reading.read(event.data)
+    this.#stripped = false
+    switch (read.kind) {
+      case "done":
+        this.#finish("completed")
+        return
+      case "error":
+        this.#finish("upstream_lost", event.data)
+        return
+      case "nothing":
+        this.#forward(event.parts)
+        return
+      case "chunk":
+        if (read.output) this.#noteOutput()
+        if (read.output || read.trusted_usage) this.#open()
+        this.#stripped = read.usage_only && !this.#options.wants_usage
+        if (!this.#stripped) this.#forward(event.parts)
+        if (this.#client_gone && this.#reading.usage_final) this.#finish("client_left")
+    }
+  }
+
+  get #client_gone(): boolean {
+    return this.#gone_ms !== null
+  }
+
+  #noteOutput(): void {
+    if (this.#output_seen) return
+    this.#output_seen = true
+    this.#options.onOutput()
+  }
+
+  /** The first evidence: what was held back may go (rule 6). */
+  #open(): void {
+    if (this.#held === null) return
+    const held = this.#held
+    this.#held = null
+    this.#forward(held)
+  }
+
+  #forward(parts: readonly Uint8Array[]): void {
+    if (this.#client_gone) return
+    for (const part of parts) {
+      if (this.#held !== null) {
+        this.#held.push(part)
+        this.#held_bytes += part.byteLength
+        if (this.#held_bytes > this.#options.event_bytes) {
+          this.#finish("upstream_lost")
+          return
+        }
+      } else if (this.#run !== null && follows(this.#run, part)) {
+        const run: Uint8Array = this.#run
+        this.#run = new Uint8Array(run.buffer, run.byteOffset, run.byteLength + part.byteLength)
+      } else {
+        this.#flush()
+        this.#run = part
+      }
+    }
+  }
+
+  /** Sends what the events of one chunk left in a row: in the common case one view of the whole chunk. */
+  #flush(): boolean {
+    if (this.#run === null) return false
+    this.#send(this.#run)
+    this.#run = null
+    return true
+  }
+
+  #send(bytes: Uint8Array): void {
+    if (this.#client_gone) return
+    this.#controller?.enqueue(bytes)
+    this.#sent = true
+    this.#sent_ms = performance.now()
+  }
+
+  /**
+   * Ends the stream, once. Nothing with evidence seen: rule 6, a clean and empty end. Otherwise `[DONE]` after a
+   * completed stream, and an error event, never a clean end, after any other.
+   */
+  #finish(ending: Ending, error_data: string | null = null): void {
+    if (this.#over) return
+    this.#over = true
+    clearTimeout(this.#timer)
+    if (this.#reading.done) this.#options.finishSource(this.#reader)
+    else this.#options.cancelSource()
+    const settled = this.#options.settle(
+      this.#reading.evidence(this.#client_gone && ending !== "completed" ? "client_left" : ending),
+    )
+    if (this.#client_gone || ending === "client_stalled") {
+      if (!this.#cancelled) this.#controller?.error(new Error(ending))
+      if (!this.#client_gone) this.#options.cutClient()
+      return
+    }
+    this.#flush()
+    const silent = this.#held !== null
+    if (!silent && ending !== "completed") this.#send(this.#options.errorEvent(ending, error_data))
+    void settled.then(() => {
+      if (this.#client_gone) return
+      if (!silent && ending === "completed") this.#send(DONE)
+      this.#controller?.close()
+    })
+  }
+
+  /**
+   * The stream's one timer: header commit, keepalive, stall, idle, total and drain. It looks at the clock at the
+   * latest after the shortest of its periods, so that passing a chunk costs no timer.
+   */
+  #tick(): void {
+    clearTimeout(this.#timer)
+    if (this.#over) return
+    const now = performance.now()
+    const ending = this.#ending(now)
+    if (ending !== null) {
+      this.#finish(ending)
+      return
+    }
+    this.#speak(now)
+    if (this.#running) this.#satisfied_ms = this.#taken ? null : (this.#satisfied_ms ?? now)
+    this.#timer = setTimeout(() => this.#tick(), Math.max(1, this.#nextLook(now)))
+  }
+
+  /** Whether the client has taken everything it was offered. */
+  get #taken(): boolean {
+    return (this.#controller?.desiredSize ?? 0) >= 0
+  }
+
+  /** The limit that is passed, if one is. */
+  #ending(now: number): Ending | null {
+    const { total_ms, idle_ms, drain_ms, stall_ms } = this.#options
+    if (left(now, this.#opened_ms, total_ms) <= 0) return "deadline"
+    if (left(now, this.#read_ms, idle_ms) <= 0) return "upstream_silent"
+    if (left(now, this.#gone_ms, drain_ms ?? 0) <= 0) return "client_left"
+    return left(now, this.#satisfied_ms, stall_ms) <= 0 ? "client_stalled" : null
+  }
+
+  /** The comments of D36: one that brings the headers out, and keepalives after silence. */
+  #speak(now: number): void {
+    if (this.#commentDue() > now) return
+    if (!this.#sent) {
+      this.#send(COMMIT)
+      return
+    }
+    this.#send(KEEPALIVE)
+    this.#options.onKeepalive()
+  }
+
+  /** When the next comment is due; never while the client is gone or has not taken the last bytes. */
+  #commentDue(): number {
+    if (this.#client_gone || !this.#taken) return Number.POSITIVE_INFINITY
+    if (!this.#sent) return this.#opened_ms + this.#options.commit_after_ms
+    return this.#read_ms === null ? Number.POSITIVE_INFINITY : this.#sent_ms + this.#options.keepalive_ms
+  }
+
+  /** Milliseconds to the next moment something may be due. */
+  #nextLook(now: number): number {
+    const { total_ms, idle_ms, drain_ms, stall_ms, keepalive_ms } = this.#options
+    return Math.min(
+      left(now, this.#opened_ms, total_ms),
+      left(now, this.#read_ms, idle_ms),
+      left(now, this.#gone_ms, drain_ms ?? 0),
+      left(now, this.#satisfied_ms, stall_ms),
+      this.#commentDue() - now,
+      keepalive_ms,
+      idle_ms,
+      stall_ms,
+    )
+  }
+}
+
+/** What is left of a period that began at `since_ms`; without end when it did not begin. */
+function left(now_ms: number, since_ms: number | null, period_ms: number): number {
+  return since_ms === null ? Number.POSITIVE_INFINITY : since_ms + period_ms - now_ms
+}
+
+/** Whether `next` is the continuation of `view` in the same buffer. */
+function follows(view: Uint8Array, next: Uint8Array): boolean {
+  return view.buffer === next.buffer && view.byteOffset + view.byteLength === next.byteOffset
+}

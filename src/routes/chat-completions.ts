@@ -1,0 +1,236 @@
+import { Elysia } from "elysia"
+import { admit } from "../admission/admit.ts"
+import type { Call } from "../admission/call.ts"
+import { chatCredential } from "../admission/credential.ts"
+import { errorBody, GatewayError } from "../errors.ts"
+import type { Gateway } from "../gateway.ts"
+import type { Closing } from "../ledger/reservation.ts"
+import { collect } from "../meter/body.ts"
+import { readJson } from "../meter/reading.ts"
+import { Tap } from "../meter/tap.ts"
+import { release, settle } from "../settlement/settle.ts"
+import { forward } from "../upstream/forward.ts"
+import { jsonHeaders, streamHeaders } from "../upstream/headers.ts"
+import { Patience } from "../upstream/patience.ts"
+import { finish, type Reply } from "../upstream/reply.ts"
+import { type Ending, type Failure, failures } from "../wire/call.ts"
+import { type ChatRequest, parseChat, wantsUsage } from "../wire/chat.ts"
+import { readJsonBody } from "../wire/json.ts"
+import { readBody } from "./request-body.ts"
+import { requestId } from "./request-id.ts"
+
+/** `POST /v1/chat/completions` and its compatible path (spec 4.1): held, relayed, settled. */
+export function chatCompletions(gateway: Gateway) {
+  const handle = ({ request }: { request: Request }) => chatCompletion(gateway, request)
+  return new Elysia({ name: "chat-completions" })
+    .post("/v1/chat/completions", handle, { parse: "none" })
+    .post("/chat/completions", handle, { parse: "none" })
+}
+
+async function chatCompletion(gateway: Gateway, request: Request): Promise<Response> {
+  const id = requestId(request)
+  const key = chatCredential(request.headers)
+  const chat = parseChat(readJsonBody(await readBody(request, gateway.config.limits)))
+  const call = await admit(admitting(gateway), id, key, chat)
+  const patience = patienceFor(call, chat, request)
+  try {
+    gateway.sockets.keepOpen(request)
+    const reply = await forward(
+      call.model.routes,
+      outgoing(call, chat, patience),
+      gateway.health,
+      gateway.metrics,
+    )
+    call.upstream = reply.upstream.name
+    if (chat.stream !== true || reply.content_type === "application/json") {
+      return await answerJson(gateway, call, reply, patience, request)
+    }
+    patience.end()
+    return answerStream(gateway, call, chat, reply, request)
+  } catch (error) {
+    throw abandon(gateway, call, patience, error)
+  } finally {
+    patience.end()
+  }
+}
+
+function admitting(gateway: Gateway) {
+  const { books, catalog, in_flight, config, health } = gateway
+  return {
+    books,
+    catalog,
+    in_flight,
+    limits: config.limits,
+    ready: (model: Call["model"]) => health.ready(model.routes),
+  }
+}
+
+/** Until there is an answer, the policy of the first upstream tells what a client's leaving means (D9). */
+function patienceFor(call: Call, chat: ChatRequest, request: Request): Patience {
+  return new Patience(
+    request.signal,
+    call.stopped,
+    drainOf(call.model.routes[0].upstream, chat.stream === true),
+  )
+}
+
+function drainOf({ on_disconnect }: Reply["upstream"], stream: boolean): number | null {
+  const policy = stream ? on_disconnect.stream : on_disconnect.json
+  return policy === "drain" ? on_disconnect.drain_for_ms : null
+}
+
+/** What is sent is what was billed: the parsed request, re-serialised, with the upstream's model and usage asked for. */
+function outgoing(call: Call, chat: ChatRequest, patience: Patience) {
+  const stream = chat.stream === true
+  const body = stream ? { ...chat, stream_options: { ...chat.stream_options, include_usage: true } } : chat
+  return {
+    request_id: call.hold.id,
+    path: "/chat/completions",
+    stream,
+    body: (model: string) => JSON.stringify({ ...body, model }),
+    headers: {},
+    signal: patience.signal,
+  }
+}
+
+/** Rules 1-3: the provider's bytes unchanged, once their settlement is durable (D32), or what was wrong with them. */
+async function answerJson(
+  gateway: Gateway,
+  call: Call,
+  reply: Reply,
+  patience: Patience,
+  request: Request,
+): Promise<Response> {
+  const body = await collect({
+    source: reply.body,
+    limit_bytes: gateway.config.limits.response_bytes,
+    total_ms: remaining(reply),
+    unwanted: patience.signal,
+    cancelSource: reply.cancel,
+  })
+  const evidence = readJson(body.bytes, patience.reason ?? body.ending, body.cut)
+  if (evidence.output_bytes > 0) call.noteOutput()
+  const { closing, durable } = settle(gateway.books, call, evidence, onSettled(gateway))
+  await durable
+  gateway.sockets.restore(request)
+  if (closing.outcome === "released") throw refused(closing)
+  return new Response(body.bytes, { headers: jsonHeaders(call.hold.id) })
+}
+
+/** Why a JSON answer was not one. */
+function refused({ failure }: Closing): GatewayError {
+  switch (failure) {
+    case "usage_missing":
+    case "usage_invalid":
+    case "upstream_error":
+    case "upstream_timeout":
+      return new GatewayError(failure)
+    default:
+      return new GatewayError("overloaded", {
+        message: "The call was cut by the gateway; it was not charged.",
+      })
+  }
+}
+
+/** Rules 4-6: headers first, then whole events as they come (D36). */
+function answerStream(
+  gateway: Gateway,
+  call: Call,
+  chat: ChatRequest,
+  reply: Reply,
+  request: Request,
+): Response {
+  const { stream, limits } = gateway.config
+  const tap = new Tap({
+    source: reply.body ?? new Blob().stream(),
+    wants_usage: wantsUsage(chat),
+    event_bytes: limits.event_bytes,
+    keepalive_ms: stream.keepalive_ms,
+    commit_after_ms: stream.commit_after_ms,
+    stall_ms: stream.stall_ms,
+    idle_ms: reply.upstream.timeouts.idle_ms,
+    total_ms: remaining(reply),
+    drain_ms: drainOf(reply.upstream, true),
+    settle: (evidence) => {
+      const { durable } = settle(gateway.books, call, evidence, onSettled(gateway))
+      request.signal.removeEventListener("abort", leave)
+      return durable.then(() => gateway.sockets.restore(request))
+    },
+    errorEvent: (ending) => errorEvent(ending, call.hold.id),
+    cancelSource: reply.cancel,
+    finishSource: (reader) => void finish(reader),
+    cutClient: () => gateway.sockets.cut(request),
+    onOutput: () => call.noteOutput(),
+    onKeepalive: () => gateway.metrics.keepalive(),
+    onFault: (error) =>
+      gateway.log.error({ err: error, request_id: call.hold.id }, "a stream's relay failed"),
+  })
+  const leave = () => tap.clientLeft()
+  call.observe = (ending) => tap.evidence(ending)
+  call.stopped.addEventListener("abort", () => tap.stop())
+  request.signal.addEventListener("abort", leave)
+  if (request.signal.aborted) tap.clientLeft()
+  return new Response(tap.body, { headers: streamHeaders(call.hold.id) })
+}
+
+function remaining(reply: Reply): number {
+  return reply.upstream.timeouts.total_ms - (performance.now() - reply.started_ms)
+}
+
+const encoder = new TextEncoder()
+
+/** A stream that broke after output, as both SDK families read it (D10). */
+function errorEvent(ending: Ending, request_id: string): Uint8Array {
+  const error =
+    ending === "gateway_stopped"
+      ? new GatewayError("overloaded", { message: "The gateway is shutting down; the answer is not whole." })
+      : new GatewayError(ending === "upstream_lost" ? "upstream_error" : "upstream_timeout")
+  return encoder.encode(`data: ${JSON.stringify({ error: errorBody(error, request_id).error })}\n\n`)
+}
+
+/** The exit of a call that got no 2xx: released, with the most specific cause (D28). Returns what to answer. */
+function abandon(gateway: Gateway, call: Call, patience: Patience, error: unknown): unknown {
+  if (call.closed) return error
+  const { reason } = patience
+  if (patience.signal.aborted && reason !== null) {
+    release(
+      gateway.books,
+      call,
+      reason === "client_left" ? "client_left" : "no_output",
+      reason,
+      onSettled(gateway),
+    )
+    return new GatewayError("overloaded", { message: "The call was cut by the gateway; it was not charged." })
+  }
+  release(gateway.books, call, failureOf(error), null, onSettled(gateway))
+  return error
+}
+
+function failureOf(error: unknown): Failure {
+  if (!(error instanceof GatewayError)) return "internal_error"
+  return failures.find((word) => word === error.code) ?? "upstream_error"
+}
+
+function onSettled(gateway: Gateway) {
+  return (call: Call, closing: Closing) => {
+    gateway.metrics.settled(call.hold, closing)
+    gateway.log.info(
+      {
+        request_id: closing.id,
+        model: call.hold.model,
+        upstream: closing.upstream,
+        stream: call.hold.stream,
+        outcome: closing.outcome,
+        basis: closing.basis,
+        ending: closing.ending,
+        failure: closing.failure,
+        usage: closing.usage,
+        reserved_nano: call.hold.amount_nano.toString(),
+        charge_nano: closing.charge_nano.toString(),
+        ttft_ms: closing.ttft_ms,
+        duration_ms: closing.duration_ms,
+      },
+      "call",
+    )
+  }
+}

@@ -1,0 +1,87 @@
+import { Elysia } from "elysia"
+import { activeKey } from "../admission/admit.ts"
+import { messagesCredential } from "../admission/credential.ts"
+import { hashOf } from "../admission/key.ts"
+import { vendorVersion, versionHeaders } from "../admission/version.ts"
+import type { Model } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
+import type { Gateway } from "../gateway.ts"
+import type { Standing } from "../ledger/reservation.ts"
+import { collect } from "../meter/body.ts"
+import { forward } from "../upstream/forward.ts"
+import { jsonHeaders } from "../upstream/headers.ts"
+import { Patience } from "../upstream/patience.ts"
+import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-tokens.ts"
+import { readJsonBody } from "../wire/json.ts"
+import { readBody } from "./request-body.ts"
+import { requestId } from "./request-id.ts"
+
+const PATH = "/v1/messages/count_tokens"
+const never = new AbortController().signal
+
+/** `POST /v1/messages/count_tokens` and `POST /<vendor>/v1/messages/count_tokens` (spec 4.3): holds and charges nothing (D22). */
+export function countTokens(gateway: Gateway) {
+  return new Elysia({ name: "count-tokens" })
+    .post(PATH, ({ request }) => count(gateway, request, null), { parse: "none" })
+    .post(`/:vendor${PATH}`, ({ request, params }) => count(gateway, request, params.vendor), {
+      parse: "none",
+    })
+}
+
+async function count(gateway: Gateway, request: Request, vendor: string | null): Promise<Response> {
+  const { config, books, health, metrics, sockets } = gateway
+  if (vendor !== null && !config.vendors.includes(vendor)) throw new GatewayError("not_found")
+  const key = messagesCredential(request.headers)
+  const bytes = await readBody(request, config.limits)
+  const version = vendorVersion(request.headers, config.vendors, vendor)
+  const asked = parseCountTokens(readJsonBody(bytes))
+  const standing = await activeKey(books, hashOf(key))
+  const model = openModel(gateway, asked.model, standing)
+  if (standing.available_nano <= 0n) {
+    throw new GatewayError("insufficient_balance", {
+      message: "The balance is used up; counting needs some left.",
+    })
+  }
+  const id = requestId(request)
+  const patience = new Patience(request.signal, never, null)
+  try {
+    sockets.keepOpen(request)
+    const reply = await forward(
+      model.routes,
+      {
+        request_id: id,
+        path: PATH,
+        stream: false,
+        body: (name) => JSON.stringify(forCounting(asked, name)),
+        headers: versionHeaders(version),
+        signal: patience.signal,
+      },
+      health,
+      metrics,
+    )
+    const answer = await collect({
+      source: reply.body,
+      limit_bytes: config.limits.response_bytes,
+      total_ms: reply.upstream.timeouts.total_ms - (performance.now() - reply.started_ms),
+      unwanted: patience.signal,
+      cancelSource: reply.cancel,
+    })
+    if (answer.ending === "deadline") throw new GatewayError("upstream_timeout")
+    checkTokenCount(answer.bytes)
+    metrics.tokensCounted(model.name)
+    return new Response(answer.bytes, { headers: jsonHeaders(id) })
+  } finally {
+    patience.end()
+    sockets.restore(request)
+  }
+}
+
+/** The messages-style model a key may count with (D22): 404 when there is none, 403 when it is not open for the key or the entry. */
+function openModel({ catalog }: Gateway, name: string, standing: Standing): Model {
+  const found = catalog.find(name, "messages")
+  if ("code" in found) throw new GatewayError(found.code, { param: "model" })
+  if (standing.models !== null && !standing.models.includes(found.name)) {
+    throw new GatewayError("model_not_allowed", { param: "model" })
+  }
+  return found
+}

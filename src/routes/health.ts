@@ -1,0 +1,15 @@
+import { Elysia } from "elysia"
+import type { Gateway } from "../gateway.ts"
+
+/** `GET /livez`: the process answers. `GET /readyz`: it takes calls. `GET /`: what this is (D33). */
+export function health(gateway: Gateway) {
+  return new Elysia({ name: "health" })
+    .get("/livez", () => Response.json({ status: "alive" }))
+    .get("/readyz", () => {
+      const reason = gateway.notReady()
+      return reason === null
+        ? Response.json({ status: "ready" })
+        : Response.json({ status: "not ready", reason }, { status: 503, headers: { "retry-after": "1" } })
+    })
+    .get("/", () => Response.json({ name: "tollgate", docs: "/docs", openapi: "/docs/json" }))
+}

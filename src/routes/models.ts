@@ -1,0 +1,29 @@
+import { Elysia } from "elysia"
+import { activeKey } from "../admission/admit.ts"
+import { modelListCredential } from "../admission/credential.ts"
+import { hashOf } from "../admission/key.ts"
+import { hasVersionHeader, vendorVersion } from "../admission/version.ts"
+import type { Gateway } from "../gateway.ts"
+import { jsonHeaders } from "../upstream/headers.ts"
+import { modelList } from "../wire/models.ts"
+import { requestId } from "./request-id.ts"
+
+/** `GET /v1/models`, `/v1/models/`, `/models`, `/models/` (spec 4.2): four paths, the same bytes (D23). */
+export function models(gateway: Gateway) {
+  const handle = ({ request }: { request: Request }) => list(gateway, request)
+  return new Elysia({ name: "models" })
+    .get("/v1/models", handle)
+    .get("/v1/models/", handle)
+    .get("/models", handle)
+    .get("/models/", handle)
+}
+
+async function list({ config, catalog, books }: Gateway, request: Request): Promise<Response> {
+  const versioned = hasVersionHeader(request.headers, config.vendors)
+  const key = modelListCredential(request.headers, versioned)
+  if (versioned) vendorVersion(request.headers, config.vendors, null)
+  const { models } = await activeKey(books, hashOf(key))
+  const open = catalog.list(versioned ? "messages" : "chat")
+  const seen = models === null ? open : open.filter((model) => models.includes(model.name))
+  return new Response(JSON.stringify(modelList(seen)), { headers: jsonHeaders(requestId(request)) })
+}

@@ -1,0 +1,78 @@
+import { errorResponse, GatewayError } from "./errors.ts"
+import type { Sockets } from "./gateway.ts"
+import { requestId } from "./routes/request-id.ts"
+
+/** Seconds a connection may be silent: slow headers, and keep-alive between requests. Bun looks every 4 s. */
+const IDLE_S = 60
+/** Bun's own limit answers a bare 413; `limits.body` is counted by the route, well below this. */
+const MAX_BODY_BYTES = 2 ** 31
+
+export interface Handler {
+  handle(request: Request): Response | Promise<Response>
+}
+
+/** The listening side: protocol guards before the application, sockets for the routes, and the drain (D34). */
+export class Server {
+  readonly #server: Bun.Server<undefined>
+  #closing = false
+
+  constructor(handler: Handler, host: string, port: number) {
+    const fetch = (request: Request): Response | Promise<Response> => {
+      const fault = protocolFault(request)
+      if (fault !== null) return errorResponse(fault, requestId(request))
+      const response = handler.handle(request)
+      return this.#closing ? closing(response) : response
+    }
+    this.#server = Bun.serve({
+      hostname: host,
+      port,
+      idleTimeout: IDLE_S,
+      maxRequestBodySize: MAX_BODY_BYTES,
+      fetch,
+      error: () => errorResponse(new GatewayError("internal_error"), crypto.randomUUID()),
+    })
+  }
+
+  get port(): number {
+    return this.#server.port ?? 0
+  }
+
+  readonly sockets: Sockets = {
+    keepOpen: (request) => this.#server.timeout(request, 0),
+    restore: (request) => this.#server.timeout(request, IDLE_S),
+    cut: (request) => this.#server.timeout(request, 1),
+  }
+
+  /** From now on every answer says `connection: close`, so that no client meets a closed keep-alive connection. */
+  announceClose(): void {
+    this.#closing = true
+  }
+
+  /** Takes no new connections. Open answers go on; resolves when they have ended. */
+  async refuseConnections(): Promise<void> {
+    await this.#server.stop(false)
+  }
+
+  /** Ends every connection. */
+  async close(): Promise<void> {
+    await this.#server.stop(true)
+  }
+}
+
+async function closing(answer: Response | Promise<Response>): Promise<Response> {
+  const response = await answer
+  response.headers.set("connection", "close")
+  return response
+}
+
+/** What Bun lets through and RFC 9112 does not (section 3.2: exactly one Host; 3.2.3: CONNECT is a proxy's). */
+function protocolFault(request: Request): GatewayError | null {
+  const host = request.headers.get("host")
+  if (host === null || host.includes(",")) {
+    return new GatewayError("invalid_request", { message: "The request needs exactly one Host header." })
+  }
+  if (request.method === "CONNECT") {
+    return new GatewayError("invalid_request", { message: "This is not a proxy: CONNECT is not taken." })
+  }
+  return null
+}

@@ -1,0 +1,102 @@
+import type { Call } from "../admission/call.ts"
+import type { Books, Checkpoint, Closing } from "../ledger/reservation.ts"
+import type { Evidence } from "../meter/reading.ts"
+import type { Ending, Failure } from "../wire/call.ts"
+import { decide, type Terms } from "./decide.ts"
+import { priceVerdict } from "./price.ts"
+
+/** How long the last byte of an answer waits for its settlement to be durable (D32). */
+export const SETTLE_WAIT_MS = 250
+
+/** What became of a call, for the answer, the log and the metrics. */
+export interface Settlement {
+  readonly closing: Closing
+  /** Resolves when the settlement is durable, at the latest after 250 ms (D32). */
+  readonly durable: Promise<void>
+}
+
+/** Told of every call that ended. */
+export type OnSettled = (call: Call, closing: Closing) => void
+
+/** Settles a call by what was delivered (rules 1-6). A call ends once: a second exit is a broken invariant. */
+export function settle(books: Books, call: Call, evidence: Evidence, onSettled: OnSettled): Settlement {
+  const verdict = decide(evidence, termsOf(call))
+  const { charge_nano, usage, notes } = priceVerdict(verdict, call.hold.price, call.hold.amount_nano)
+  return close(books, call, onSettled, {
+    outcome: verdict.outcome,
+    charge_nano,
+    basis: verdict.outcome === "settled" ? verdict.basis : "none",
+    ending: evidence.ending,
+    failure: verdict.failure,
+    notes,
+    usage,
+  })
+}
+
+/** Releases a call that no upstream answered with a 2xx: charge 0, the failure recorded (D28). */
+export function release(
+  books: Books,
+  call: Call,
+  failure: Failure,
+  ending: Ending | null,
+  onSettled: OnSettled,
+): Settlement {
+  return close(books, call, onSettled, {
+    outcome: "released",
+    charge_nano: 0n,
+    basis: "none",
+    ending,
+    failure,
+    notes: [],
+    usage: null,
+  })
+}
+
+/** What a running call would be charged if its gateway died now (D13); null when that is nothing yet. */
+export function checkpoint(call: Call): Checkpoint | null {
+  const evidence = call.observe?.("gateway_lost")
+  if (evidence === undefined) return null
+  const verdict = decide(evidence, termsOf(call))
+  if (verdict.outcome === "released") return null
+  const { charge_nano, usage } = priceVerdict(verdict, call.hold.price, call.hold.amount_nano)
+  return { id: call.hold.id, charge_nano, basis: verdict.basis, usage }
+}
+
+function termsOf({ model, quote }: Call): Terms {
+  return {
+    bytes_per_token: model.bytes_per_token,
+    prompt_tokens_estimate: model.estimate.prompt
+      ? Math.floor(quote.prompt_bytes / model.bytes_per_token)
+      : 0,
+  }
+}
+
+function close(
+  books: Books,
+  call: Call,
+  onSettled: OnSettled,
+  end: Omit<Closing, "id" | "upstream" | "ttft_ms" | "duration_ms">,
+): Settlement {
+  if (!call.close()) throw new Error(`call ${call.hold.id} was closed twice`)
+  const closing: Closing = {
+    id: call.hold.id,
+    upstream: call.upstream,
+    ttft_ms: call.ttft_ms === null ? null : Math.round(call.ttft_ms),
+    duration_ms: Math.round(performance.now() - call.admitted_ms),
+    ...end,
+  }
+  const written = books.close(closing).then(() => call.leave())
+  onSettled(call, closing)
+  return { closing, durable: atMost(SETTLE_WAIT_MS, written) }
+}
+
+/** `work`, or `wait_ms` when that is sooner; the work goes on. */
+function atMost(wait_ms: number, work: Promise<void>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, wait_ms)
+    void work.then(() => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}

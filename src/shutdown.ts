@@ -1,0 +1,67 @@
+import type { InFlight } from "./admission/in-flight.ts"
+import type { Config } from "./config/config.ts"
+import type { Server } from "./server.ts"
+
+/** How long the last bytes of cut and settled answers may take to leave. */
+const FLUSH_MS = 1_000
+/** How long a second signal waits for the cut calls' settlements to be written or spooled. */
+const HURRY_MS = 1_500
+
+export interface ShutdownOptions {
+  readonly server: Server
+  readonly in_flight: InFlight
+  /** Read when the shutdown begins: a reload may have changed it. */
+  limits(): Config["shutdown"]
+  /** Closes the books: what is not yet durable is spooled. */
+  closeBooks(): Promise<void>
+  exit(code: number): void
+}
+
+/**
+ * D34. The first signal drains: not ready, `connection: close`, new calls still served for `ready_delay`, then no new
+ * connections; streams end by themselves until `drain`, then they are cut and settled; exit 0. A second one cuts at once; exit 1.
+ */
+export class Shutdown {
+  readonly #options: ShutdownOptions
+  #signals = 0
+
+  constructor(options: ShutdownOptions) {
+    this.#options = options
+  }
+
+  get begun(): boolean {
+    return this.#signals > 0
+  }
+
+  signal(): void {
+    this.#signals += 1
+    if (this.#signals === 1) void this.#drain()
+    else if (this.#signals === 2) void this.#hurry()
+  }
+
+  async #drain(): Promise<void> {
+    const { server, in_flight, exit } = this.#options
+    const { ready_delay_ms, drain_ms } = this.#options.limits()
+    server.announceClose()
+    await Bun.sleep(ready_delay_ms)
+    const answered = server.refuseConnections()
+    await Promise.race([in_flight.idle(), Bun.sleep(drain_ms)])
+    this.#cut()
+    await in_flight.idle()
+    await Promise.race([answered, Bun.sleep(FLUSH_MS)])
+    await server.close()
+    await this.#options.closeBooks()
+    exit(0)
+  }
+
+  async #hurry(): Promise<void> {
+    this.#cut()
+    const settled = this.#options.in_flight.idle().then(() => this.#options.closeBooks())
+    await Promise.race([settled, Bun.sleep(HURRY_MS)])
+    this.#options.exit(1)
+  }
+
+  #cut(): void {
+    for (const call of this.#options.in_flight.calls()) call.stop()
+  }
+}

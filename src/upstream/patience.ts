@@ -1,0 +1,53 @@
+/** Why nobody waits for a provider's answer any more. */
+export type Impatience = "client_left" | "gateway_stopped"
+
+/**
+ * How long a provider's answer is wanted: until the client leaves, and for `drain_ms` longer when the upstream's
+ * policy is to drain (D9), or until a shutdown's deadline cuts the call (D34).
+ */
+export class Patience {
+  readonly #over = new AbortController()
+  readonly #client: AbortSignal
+  readonly #stopped: AbortSignal
+  readonly #drain_ms: number | null
+  #drain: Timer | undefined
+  #reason: Impatience | null = null
+
+  constructor(client: AbortSignal, stopped: AbortSignal, drain_ms: number | null) {
+    this.#client = client
+    this.#stopped = stopped
+    this.#drain_ms = drain_ms
+    client.addEventListener("abort", this.#leave)
+    stopped.addEventListener("abort", this.#stop)
+    if (client.aborted) this.#leave()
+    if (stopped.aborted) this.#stop()
+  }
+
+  /** Aborted when the answer is not wanted any more. */
+  get signal(): AbortSignal {
+    return this.#over.signal
+  }
+
+  /** What happened to the other side, also while an answer is still drained; null while the client waits. */
+  get reason(): Impatience | null {
+    return this.#reason
+  }
+
+  /** Stops watching: the answer is there. */
+  end(): void {
+    clearTimeout(this.#drain)
+    this.#client.removeEventListener("abort", this.#leave)
+    this.#stopped.removeEventListener("abort", this.#stop)
+  }
+
+  readonly #leave = (): void => {
+    this.#reason ??= "client_left"
+    if (this.#drain_ms === null) this.#over.abort()
+    else this.#drain = setTimeout(() => this.#over.abort(), this.#drain_ms)
+  }
+
+  readonly #stop = (): void => {
+    this.#reason ??= "gateway_stopped"
+    this.#over.abort()
+  }
+}

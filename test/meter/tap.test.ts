@@ -1,0 +1,365 @@
+import { describe, expect, test } from "bun:test"
+import type { StreamEvidence } from "../../src/meter/reading.ts"
+import { Tap, type TapOptions } from "../../src/meter/tap.ts"
+import type { Ending } from "../../src/wire/call.ts"
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+const chunk = (fields: object) => `data: ${JSON.stringify({ id: "c", ...fields })}\n\n`
+const role = chunk({ choices: [{ index: 0, delta: { role: "assistant", content: "" } }] })
+const text = (content: string) => chunk({ choices: [{ index: 0, delta: { content } }] })
+const finish = chunk({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] })
+const usage = chunk({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 2 } })
+const done = "data: [DONE]\n\n"
+const broken = 'data: {"error":{"message":"theirs"}}\n\n'
+const errorEvent = 'data: {"error":"ours"}\n\n'
+
+/** A provider's body that a test writes by hand. */
+function source() {
+  let controller: ReadableStreamDefaultController<Uint8Array> | null = null
+  const body = new ReadableStream<Uint8Array>({
+    start(given) {
+      controller = given
+    },
+  })
+  return {
+    body,
+    send: (...parts: (string | Uint8Array)[]) => {
+      for (const part of parts) controller?.enqueue(typeof part === "string" ? encoder.encode(part) : part)
+    },
+    close: () => controller?.close(),
+    reset: () => controller?.error(new Error("reset")),
+  }
+}
+
+function relay(changes: Partial<TapOptions> = {}) {
+  const provider = source()
+  const settled = Promise.withResolvers<StreamEvidence>()
+  const seen = { settlements: 0, cancelled: 0, finished: 0, cut: 0, outputs: 0, keepalives: 0, faults: 0 }
+  const tap = new Tap({
+    source: provider.body,
+    wants_usage: false,
+    event_bytes: 1_000,
+    keepalive_ms: 10_000,
+    commit_after_ms: 10_000,
+    stall_ms: 10_000,
+    idle_ms: 10_000,
+    total_ms: 10_000,
+    drain_ms: null,
+    settle: async (evidence) => {
+      seen.settlements += 1
+      settled.resolve(evidence)
+    },
+    errorEvent: () => encoder.encode(errorEvent),
+    cancelSource: () => void seen.cancelled++,
+    finishSource: () => void seen.finished++,
+    cutClient: () => void seen.cut++,
+    onOutput: () => void seen.outputs++,
+    onKeepalive: () => void seen.keepalives++,
+    onFault: () => void seen.faults++,
+    ...changes,
+  })
+  return { tap, provider, seen, settled: settled.promise, client: () => new Response(tap.body).text() }
+}
+
+interface Row {
+  sent: string[]
+  end?: "close" | "reset"
+  wants_usage?: boolean
+  shown: string
+  ending: Ending
+}
+
+describe("what the client sees", () => {
+  const rows: Record<string, Row> = {
+    "D36 whole events pass unchanged": {
+      sent: [role + text("a") + text("b") + finish + done],
+      shown: role + text("a") + text("b") + finish + done,
+      ending: "completed",
+    },
+    "D36 an event in pieces is forwarded whole": {
+      sent: [role + text("a").slice(0, 9), text("a").slice(9) + done],
+      shown: role + text("a") + done,
+      ending: "completed",
+    },
+    "D24 usage nobody asked for is stripped": {
+      sent: [text("a"), usage, done],
+      shown: text("a") + done,
+      ending: "completed",
+    },
+    "D24 usage that was asked for passes": {
+      sent: [text("a"), usage, done],
+      wants_usage: true,
+      shown: text("a") + usage + done,
+      ending: "completed",
+    },
+    "D24 nothing after [DONE]": {
+      sent: [text("a") + done + text("b") + done],
+      shown: text("a") + done,
+      ending: "completed",
+    },
+    "D8 the missing [DONE] is added after finish_reason": {
+      sent: [text("a"), finish],
+      end: "close",
+      shown: text("a") + finish + done,
+      ending: "completed",
+    },
+    "D8 the missing [DONE] is added after final usage": {
+      sent: [text("a"), usage],
+      end: "close",
+      shown: text("a") + done,
+      ending: "completed",
+    },
+    "D36 an unterminated last event is completed at a clean end": {
+      sent: [text("a"), finish.trimEnd()],
+      end: "close",
+      shown: text("a") + finish + done,
+      ending: "completed",
+    },
+    "D36 an unterminated [DONE] counts": {
+      sent: [text("a"), done.trimEnd()],
+      end: "close",
+      shown: text("a") + done,
+      ending: "completed",
+    },
+    "D8 any other clean end is never shown as one": {
+      sent: [text("a")],
+      end: "close",
+      shown: text("a") + errorEvent,
+      ending: "upstream_lost",
+    },
+    "D10 an error event after output is replaced by ours, once": {
+      sent: [text("a"), broken, text("b"), broken],
+      shown: text("a") + errorEvent,
+      ending: "upstream_lost",
+    },
+    "D10 an error event before output is rule 6": {
+      sent: [role, broken],
+      shown: "",
+      ending: "upstream_lost",
+    },
+    "rule 6 role only": { sent: [role, done], shown: "", ending: "completed" },
+    "rule 6 heartbeats and a bare [DONE]": {
+      sent: [": hi\n\n", "data:\n\n", done],
+      shown: "",
+      ending: "completed",
+    },
+    "rule 6 nothing at all": { sent: [], end: "close", shown: "", ending: "upstream_lost" },
+    "rule 6 a reset before output ends cleanly": {
+      sent: [],
+      end: "reset",
+      shown: "",
+      ending: "upstream_lost",
+    },
+    "rule 4 what was held back comes before the first output": {
+      sent: [`: hi\n\n${role}`, text("a"), done],
+      shown: `: hi\n\n${role}${text("a")}${done}`,
+      ending: "completed",
+    },
+    "D31 an event over the limit cuts the stream": {
+      sent: [text("a"), `data: ${"x".repeat(2_000)}`],
+      shown: text("a") + errorEvent,
+      ending: "upstream_lost",
+    },
+    "D31 what is held back is bounded too": {
+      sent: Array.from({ length: 30 }, () => role),
+      shown: "",
+      ending: "upstream_lost",
+    },
+  }
+  for (const [name, row] of Object.entries(rows)) {
+    test(name, async () => {
+      const { provider, client, settled, seen } = relay({ wants_usage: row.wants_usage ?? false })
+      const answer = client()
+      provider.send(...row.sent)
+      if (row.end === "close") provider.close()
+      if (row.end === "reset") provider.reset()
+      expect(await answer).toBe(row.shown)
+      expect((await settled).ending).toBe(row.ending)
+      expect(seen).toMatchObject({ settlements: 1, faults: 0, cut: 0 })
+      expect(seen.finished + seen.cancelled).toBe(1)
+    })
+  }
+
+  test("D10 a reset after output is never shown as a clean end; D36 the unfinished event is dropped", async () => {
+    const { tap, provider, settled } = relay()
+    const reader = tap.body.getReader()
+    provider.send(text("a"), text("b").slice(0, -2))
+    expect(decoder.decode((await reader.read()).value)).toBe(text("a"))
+    const rest = reader.read()
+    await Bun.sleep(1)
+    provider.reset()
+    expect(decoder.decode((await rest).value)).toBe(errorEvent)
+    expect((await reader.read()).done).toBe(true)
+    expect(await settled).toMatchObject({ ending: "upstream_lost", output_bytes: 2 })
+  })
+})
+
+test("D36 every two-way cut of a stream shows the client the same bytes", async () => {
+  const crlf = (event: string) => event.replaceAll("\n", "\r\n")
+  const whole = encoder.encode(
+    [
+      "\ufeff: hi\r\n\r\n",
+      role,
+      crlf(text("é😀")),
+      text("b"),
+      crlf(usage),
+      finish.replaceAll("\n", "\r"),
+      crlf(done),
+    ].join(""),
+  )
+  const show = async (...parts: Uint8Array[]) => {
+    const { provider, client, settled } = relay()
+    const answer = client()
+    provider.send(...parts)
+    return { text: await answer, evidence: await settled }
+  }
+  const expected = await show(whole)
+  expect(expected.text).toContain("😀")
+  expect(expected.text).not.toContain('"usage"')
+  for (let at = 1; at < whole.byteLength; at++) {
+    expect(await show(whole.subarray(0, at), whole.subarray(at))).toEqual(expected)
+  }
+  expect(await show(...Array.from(whole, (_, at) => whole.subarray(at, at + 1)))).toEqual(expected)
+})
+
+test("D36 events that arrived in one chunk leave as one view of its buffer", async () => {
+  const { tap, provider } = relay()
+  const reader = tap.body.getReader()
+  const bytes = encoder.encode(text("a") + text("b") + text("c"))
+  provider.send(bytes)
+  const { value } = await reader.read()
+  expect(value?.buffer).toBe(bytes.buffer)
+  expect(value?.byteLength).toBe(bytes.byteLength)
+  await reader.cancel()
+})
+
+test("D32 [DONE] waits for the settlement, every other byte does not", async () => {
+  const durable = Promise.withResolvers<void>()
+  const { tap, provider } = relay({ settle: () => durable.promise })
+  const reader = tap.body.getReader()
+  provider.send(text("a") + usage + done)
+  expect(decoder.decode((await reader.read()).value)).toBe(text("a"))
+  const last = reader.read()
+  expect(await Promise.race([last, Bun.sleep(30).then(() => "waiting")])).toBe("waiting")
+  durable.resolve()
+  expect(decoder.decode((await last).value)).toBe(done)
+  expect((await reader.read()).done).toBe(true)
+})
+
+test("D36 a comment brings the headers out when nothing was sent for commit_after; rule 6 stays true", async () => {
+  const { tap, provider } = relay({ commit_after_ms: 20 })
+  const reader = tap.body.getReader()
+  provider.send(role)
+  expect(decoder.decode((await reader.read()).value)).toMatch(/^: .*\n\n$/)
+  provider.send(done)
+  expect((await reader.read()).done).toBe(true)
+})
+
+test("D36 keepalives come after silence, between events", async () => {
+  const two = Promise.withResolvers<void>()
+  let keepalives = 0
+  const { provider, client } = relay({
+    keepalive_ms: 20,
+    onKeepalive: () => {
+      keepalives += 1
+      if (keepalives === 2) two.resolve()
+    },
+  })
+  const answer = client()
+  provider.send(text("a"), text("b").slice(0, 10))
+  await two.promise
+  provider.send(text("b").slice(10), done)
+  const shown = await answer
+  expect(shown.replaceAll(": keepalive\n\n", "")).toBe(text("a") + text("b") + done)
+  expect(shown.startsWith(`${text("a")}: keepalive\n\n: keepalive\n\n`)).toBe(true)
+})
+
+describe("D8 the limits", () => {
+  const rows: [Ending, Partial<TapOptions>][] = [
+    ["upstream_silent", { idle_ms: 25 }],
+    ["deadline", { total_ms: 25 }],
+  ]
+  for (const [ending, changes] of rows) {
+    test(`${ending} after output is shown as an error and settled`, async () => {
+      const { provider, client, settled, seen } = relay(changes)
+      const answer = client()
+      provider.send(text("a"))
+      expect(await answer).toBe(text("a") + errorEvent)
+      expect(await settled).toMatchObject({ ending, output_bytes: 1 })
+      expect(seen.cancelled).toBe(1)
+    })
+    test(`${ending} before output is rule 6`, async () => {
+      const { provider, client, settled } = relay(changes)
+      const answer = client()
+      provider.send(role)
+      expect(await answer).toBe("")
+      expect(await settled).toMatchObject({ ending, output_bytes: 0 })
+    })
+  }
+
+  test("client_stalled: a client that takes nothing for stall is cut and settled", async () => {
+    const { tap, provider, settled, seen } = relay({ stall_ms: 30 })
+    const reader = tap.body.getReader()
+    provider.send(text("a"))
+    await reader.read()
+    provider.send(text("b"), text("c"))
+    expect(await settled).toMatchObject({ ending: "client_stalled" })
+    expect(seen).toMatchObject({ cut: 1, cancelled: 1, settlements: 1 })
+  })
+
+  test("gateway_stopped: a cut stream is shown as an error and settled once", async () => {
+    const { tap, provider, settled, seen } = relay()
+    const reader = tap.body.getReader()
+    provider.send(text("a"))
+    await reader.read()
+    tap.stop()
+    tap.stop()
+    expect(decoder.decode((await reader.read()).value)).toBe(errorEvent)
+    expect((await reader.read()).done).toBe(true)
+    expect(await settled).toMatchObject({ ending: "gateway_stopped" })
+    expect(seen.settlements).toBe(1)
+  })
+})
+
+describe("D9 a client that leaves", () => {
+  test("abort: the provider is cut at once and what was observed is settled once", async () => {
+    const { tap, provider, settled, seen } = relay()
+    const reader = tap.body.getReader()
+    provider.send(text("a"))
+    await reader.read()
+    await reader.cancel()
+    tap.clientLeft()
+    expect(await settled).toMatchObject({ ending: "client_left", output_bytes: 1 })
+    expect(seen).toMatchObject({ settlements: 1, cancelled: 1, cut: 0 })
+  })
+
+  test("after the final usage it is just the end", async () => {
+    const { tap, provider, settled } = relay({ wants_usage: true })
+    const reader = tap.body.getReader()
+    provider.send(text("a") + usage)
+    await reader.read()
+    await reader.cancel()
+    expect(await settled).toMatchObject({ ending: "completed", usage_final: true })
+  })
+
+  test("drain: read on for the final usage", async () => {
+    const { tap, provider, settled, seen } = relay({ drain_ms: 5_000 })
+    const reader = tap.body.getReader()
+    provider.send(text("a"))
+    await reader.read()
+    await reader.cancel()
+    provider.send(text("b"), usage)
+    expect(await settled).toMatchObject({ ending: "client_left", usage_final: true, output_bytes: 2 })
+    expect(seen).toMatchObject({ settlements: 1, cancelled: 1 })
+  })
+
+  test("drain is bounded by drain_for", async () => {
+    const { tap, provider, settled } = relay({ drain_ms: 30 })
+    const reader = tap.body.getReader()
+    provider.send(text("a"))
+    await reader.read()
+    await reader.cancel()
+    expect(await settled).toMatchObject({ ending: "client_left", usage_final: false, output_bytes: 1 })
+  })
+})
