@@ -1,0 +1,109 @@
+import { chmod, mkdir, open, readFile, rename } from "node:fs/promises"
+import { join } from "node:path"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { checksumHolds, hashOf, makeKey, prefixOf } from "../admission/key.ts"
+import { isId, nextId } from "../id.ts"
+import { createAccount } from "../ledger/accounts.ts"
+import { credit } from "../ledger/credits.ts"
+import { createKey, listKeys } from "../ledger/keys.ts"
+
+const CREDIT_NANO = 10_000_000_000n
+const FILE = "demo-key"
+const OWNER_ONLY = 0o600
+
+/** The key of the demo, and the ids under which its account and credit are made. */
+interface Identity {
+  readonly account_id: string
+  readonly credit_id: string
+  readonly key: string
+}
+
+/**
+ * The demo's key (D37): of an account that was given 10 USD. Both stay the same as long as the data directory does. The
+ * ids are on disk before the books are touched, and making the same thing again changes nothing: so a start that is killed
+ * midway is completed by the next one.
+ */
+export async function demoAccount(database: PostgresJsDatabase, data_dir: string): Promise<string> {
+  const { account_id, credit_id, key } = await identity(data_dir)
+  await createAccount(database, { id: account_id, name: "Demo" })
+  const given = await credit(database, {
+    id: credit_id,
+    account_id,
+    amount_nano: CREDIT_NANO,
+    reason: "Demo",
+  })
+  if (given.outcome !== "credited" && given.outcome !== "known") {
+    throw new Error(`the demo's credit could not be made: ${given.outcome}`)
+  }
+  const { data: keys } = await listKeys(database, account_id, { limit: 1, after: null })
+  if (keys.length === 0) {
+    await createKey(database, {
+      account_id,
+      name: "Demo",
+      hash: hashOf(key),
+      prefix: prefixOf(key),
+      models: null,
+      expires_at: null,
+    })
+  }
+  return key
+}
+
+async function identity(data_dir: string): Promise<Identity> {
+  const path = join(data_dir, FILE)
+  const text = await readFile(path, "utf8").catch((error: unknown) => {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return null
+    throw error
+  })
+  if (text !== null) {
+    await chmod(path, OWNER_ONLY)
+    return parse(text, path)
+  }
+  const made = { account_id: nextId(), credit_id: nextId(), key: makeKey() }
+  await mkdir(data_dir, { recursive: true })
+  await writeWhole(path, `${JSON.stringify(made, null, 2)}\n`)
+  return made
+}
+
+/** Under another name first: a file that is there is whole. */
+async function writeWhole(path: string, text: string): Promise<void> {
+  const draft = `${path}.draft`
+  const file = await open(draft, "w", OWNER_ONLY)
+  try {
+    await file.chmod(OWNER_ONLY)
+    await file.writeFile(text)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(draft, path)
+}
+
+function parse(text: string, path: string): Identity {
+  const value = jsonOf(text)
+  if (
+    typeof value === "object" &&
+    value !== null &&
+    "account_id" in value &&
+    "credit_id" in value &&
+    "key" in value
+  ) {
+    const { account_id, credit_id, key } = value
+    if (isText(account_id, isId) && isText(credit_id, isId) && isText(key, checksumHolds)) {
+      return { account_id, credit_id, key }
+    }
+  }
+  throw new Error(`${path} is not what the demo wrote; without it the demo makes a new account and key`)
+}
+
+function isText(value: unknown, fits: (text: string) => boolean): value is string {
+  return typeof value === "string" && fits(value)
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,158 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
+import { answer, type Style } from "./answer.ts"
+import type { PrefixCache } from "./prefix-cache.ts"
+import { Refusal } from "./refusal.ts"
+import { promptTokens, textOf, tokensOf } from "./tokens.ts"
+
+const Limit = Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]))
+
+const ChatCall = Type.Object({
+  model: Type.String(),
+  messages: Type.Array(Type.Object({ role: Type.String(), content: Type.Optional(Type.Unknown()) }), {
+    minItems: 1,
+  }),
+  stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+  stream_options: Type.Optional(
+    Type.Union([Type.Object({ include_usage: Type.Optional(Type.Boolean()) }), Type.Null()]),
+  ),
+  max_tokens: Limit,
+  max_completion_tokens: Limit,
+  n: Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum: 128 }), Type.Null()])),
+  tools: Type.Optional(Type.Unknown()),
+})
+type ChatCall = Static<typeof ChatCall>
+
+const STYLES: Readonly<Record<string, Style>> = { "demo-small": "small", "demo-large": "large" }
+
+/** The chat models, by name. */
+export const chatModels = Object.keys(STYLES)
+
+interface Choice {
+  readonly index: number
+  readonly text: string
+  readonly tokens: number
+  readonly finish_reason: "stop" | "length"
+}
+
+interface Completion {
+  readonly id: string
+  readonly created: number
+  readonly model: string
+  readonly choices: readonly Choice[]
+  readonly usage: ReturnType<typeof usageOf>
+}
+
+/** What a chat call is answered with: one body, or the bursts of events of a stream. Throws a `Refusal` in OpenAI's words. */
+export function completeChat(
+  body: unknown,
+  cache: PrefixCache,
+): { readonly json: object } | { readonly bursts: string[] } {
+  const call = checked(body)
+  const style = Object.hasOwn(STYLES, call.model) ? STYLES[call.model] : undefined
+  if (style === undefined) {
+    throw new Refusal(
+      404,
+      "invalid_request_error",
+      `The model ${JSON.stringify(call.model.slice(0, 100))} does not exist.`,
+      {
+        code: "model_not_found",
+        param: "model",
+      },
+    )
+  }
+  const completion = complete(call, style, cache)
+  return call.stream === true
+    ? { bursts: burstsOf(completion, call.stream_options?.include_usage === true) }
+    : { json: bodyOf(completion) }
+}
+
+function checked(body: unknown): ChatCall {
+  if (Value.Check(ChatCall, body)) return body
+  const fault = Value.Errors(ChatCall, body).First()
+  const param = fault?.path.slice(1).replaceAll("/", ".") || null
+  throw new Refusal(400, "invalid_request_error", `Invalid value${param === null ? "" : ` of ${param}`}.`, {
+    param,
+  })
+}
+
+function complete(call: ChatCall, style: Style, cache: PrefixCache): Completion {
+  const prompt = promptTokens(call)
+  const limit = Math.max(call.max_tokens ?? 0, call.max_completion_tokens ?? 0) || Number.POSITIVE_INFINITY
+  const question = textOf(call.messages.findLast(({ role }) => role === "user") ?? call.messages.at(-1))
+  const choices = Array.from({ length: call.n ?? 1 }, (_, index) =>
+    choose(answer(question, style, index), index, limit),
+  )
+  return {
+    id: `chatcmpl-${crypto.randomUUID().replaceAll("-", "")}`,
+    created: Math.floor(Date.now() / 1000),
+    model: call.model,
+    choices,
+    usage: usageOf(prompt.length, cache.cachedTokens(prompt), choices),
+  }
+}
+
+function choose(text: string, index: number, limit: number): Choice {
+  const tokens = tokensOf(text)
+  return tokens.length <= limit
+    ? { index, text, tokens: tokens.length, finish_reason: "stop" }
+    : { index, text: tokens.slice(0, limit).join(""), tokens: limit, finish_reason: "length" }
+}
+
+function usageOf(prompt_tokens: number, cached_tokens: number, choices: readonly Choice[]) {
+  const completion_tokens = choices.reduce((sum, { tokens }) => sum + tokens, 0)
+  return {
+    prompt_tokens,
+    completion_tokens,
+    total_tokens: prompt_tokens + completion_tokens,
+    prompt_tokens_details: { cached_tokens, audio_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 0, audio_tokens: 0 },
+  }
+}
+
+function bodyOf({ id, created, model, choices, usage }: Completion): object {
+  return {
+    id,
+    object: "chat.completion",
+    created,
+    model,
+    choices: choices.map(({ index, text, finish_reason }) => ({
+      index,
+      message: { role: "assistant", content: text, refusal: null },
+      logprobs: null,
+      finish_reason,
+    })),
+    usage,
+  }
+}
+
+/** What is sent at once: the role of every choice, then a word of each at a time, why they ended, and `[DONE]` after the usage. */
+function burstsOf({ id, created, model, choices, usage }: Completion, include_usage: boolean): string[] {
+  const chunk = (further: object) =>
+    event({
+      id,
+      object: "chat.completion.chunk",
+      created,
+      model,
+      ...(include_usage ? { usage: null } : {}),
+      ...further,
+    })
+  const piece = (index: number, delta: object, finish_reason: string | null = null) =>
+    chunk({ choices: [{ index, delta, logprobs: null, finish_reason }] })
+  const words = choices.map(({ text }) => text.match(/\s*\S+|\s+$/gu) ?? [])
+  const rounds = Math.max(...words.map(({ length }) => length))
+  return [
+    choices.map(({ index }) => piece(index, { role: "assistant", content: "", refusal: null })).join(""),
+    ...Array.from({ length: rounds }, (_, round) =>
+      words
+        .map((of, index) => (of[round] === undefined ? "" : piece(index, { content: of[round] })))
+        .join(""),
+    ),
+    choices.map(({ index, finish_reason }) => piece(index, {}, finish_reason)).join(""),
+    `${include_usage ? chunk({ choices: [], usage }) : ""}data: [DONE]\n\n`,
+  ]
+}
+
+function event(data: object): string {
+  return `data: ${JSON.stringify(data)}\n\n`
+}

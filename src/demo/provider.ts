@@ -1,0 +1,123 @@
+import { completeChat } from "./chat.ts"
+import { PrefixCache } from "./prefix-cache.ts"
+import { Refusal } from "./refusal.ts"
+import { promptTokens } from "./tokens.ts"
+
+/** What the demo's provider asks of whoever calls it: the gateway's own credential, which no client ever sends. */
+export const PROVIDER_KEY = "demo-provider"
+
+/** The model of the messages-style family. */
+export const messagesModel = "demo-messages"
+
+/** More than this is refused, as a real model refuses what does not fit its context. */
+const MAX_BODY_BYTES = 1_048_576
+
+/** Between two words: 20 to 40 ms, about how a small model writes. */
+const PACE_MS = { least: 20, spread: 21 }
+
+export interface DemoProvider {
+  /** Without a trailing slash. Chat completions are below `/v1`. */
+  readonly url: string
+  stop(): Promise<void>
+}
+
+/** Starts a provider of both families on an ephemeral port of the loopback. It needs no network and knows no secrets. */
+export async function startDemoProvider(): Promise<DemoProvider> {
+  const cache = new PrefixCache()
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    maxRequestBodySize: 64 * MAX_BODY_BYTES,
+    routes: {
+      "/v1/chat/completions": { POST: (request) => chat(request, cache) },
+      "/v1/messages/count_tokens": { POST: countTokens },
+    },
+    fetch: () => openAiError(new Refusal(404, "invalid_request_error", "Unknown request URL.")),
+  })
+  return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) }
+}
+
+async function chat(request: Request, cache: PrefixCache): Promise<Response> {
+  try {
+    if (request.headers.get("authorization") !== `Bearer ${PROVIDER_KEY}`) {
+      throw new Refusal(401, "invalid_request_error", "Incorrect API key provided.", {
+        code: "invalid_api_key",
+      })
+    }
+    const answer = completeChat(await jsonOf(request), cache)
+    if ("json" in answer) return Response.json(answer.json)
+    return new Response(paced(answer.bursts), {
+      headers: { "content-type": "text/event-stream; charset=utf-8" },
+    })
+  } catch (error) {
+    if (error instanceof Refusal) return openAiError(error)
+    throw error
+  }
+}
+
+async function countTokens(request: Request): Promise<Response> {
+  try {
+    if (request.headers.get("x-api-key") !== PROVIDER_KEY) {
+      throw new Refusal(401, "authentication_error", "invalid x-api-key")
+    }
+    if (request.headers.get("anthropic-version") === null) {
+      throw new Refusal(400, "invalid_request_error", "anthropic-version: header is required")
+    }
+    const body = await jsonOf(request)
+    if (typeof body !== "object" || body === null || !("model" in body) || !("messages" in body)) {
+      throw new Refusal(400, "invalid_request_error", "model and messages: Field required")
+    }
+    if (body.model !== messagesModel) throw new Refusal(404, "not_found_error", "model: not found")
+    return Response.json({ input_tokens: promptTokens(body).length })
+  } catch (error) {
+    if (error instanceof Refusal) return anthropicError(error)
+    throw error
+  }
+}
+
+async function jsonOf(request: Request): Promise<unknown> {
+  const bytes = await request.bytes()
+  if (bytes.length > MAX_BODY_BYTES) {
+    throw new Refusal(400, "invalid_request_error", "This is more than the demo's models read at once.", {
+      code: "context_length_exceeded",
+      param: "messages",
+    })
+  }
+  try {
+    return JSON.parse(new TextDecoder().decode(bytes))
+  } catch {
+    throw new Refusal(400, "invalid_request_error", "We could not parse the JSON body of your request.")
+  }
+}
+
+/** The first burst at once, the others at the pace of the demo. Stops when nobody listens any more. */
+function paced(bursts: readonly string[]): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  let sent = 0
+  let left = false
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        if (sent > 0) await Bun.sleep(PACE_MS.least + ((sent * 7) % PACE_MS.spread))
+        if (left) return
+        controller.enqueue(encoder.encode(bursts[sent]))
+        sent += 1
+        if (sent === bursts.length) controller.close()
+      },
+      cancel() {
+        left = true
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+function openAiError({ status, message, type, param, code }: Refusal): Response {
+  return Response.json({ error: { message, type, param, code } }, { status })
+}
+
+function anthropicError({ status, message, type }: Refusal): Response {
+  const request_id = `req_${crypto.randomUUID().replaceAll("-", "")}`
+  return Response.json({ type: "error", error: { type, message }, request_id }, { status })
+}

@@ -1,0 +1,195 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import OpenAI from "openai"
+import { type DemoProvider, messagesModel, PROVIDER_KEY, startDemoProvider } from "../../src/demo/provider.ts"
+import { readUsage } from "../../src/wire/usage.ts"
+
+let provider: DemoProvider
+let openai: OpenAI
+
+beforeAll(async () => {
+  provider = await startDemoProvider()
+  openai = new OpenAI({ baseURL: `${provider.url}/v1`, apiKey: PROVIDER_KEY, maxRetries: 0 })
+})
+afterAll(() => provider.stop())
+
+const messages = [{ role: "user" as const, content: "What is a reservation?" }]
+
+describe("the demo's chat completions", () => {
+  test("answer in JSON, about what was asked, with valid usage (D1)", async () => {
+    const { choices, usage, model } = await openai.chat.completions.create({ model: "demo-small", messages })
+    expect(model).toBe("demo-small")
+    expect(choices).toHaveLength(1)
+    expect(choices[0]?.finish_reason).toBe("stop")
+    expect(choices[0]?.message.content).toContain("“What is a reservation?”")
+    expect(choices[0]?.message.content).toContain("money set aside")
+    expect(readUsage(usage).state).toBe("valid")
+    expect(usage?.completion_tokens).toBeGreaterThan(20)
+  })
+
+  test("stream the same text, a word at a time: role first, finish_reason, usage only if asked, [DONE]", async () => {
+    const whole = await openai.chat.completions.create({ model: "demo-small", messages })
+    const stream = await openai.chat.completions.create({
+      model: "demo-small",
+      messages,
+      stream: true,
+      stream_options: { include_usage: true },
+    })
+    const chunks = await Array.fromAsync(stream)
+    expect(chunks[0]?.choices[0]?.delta.role).toBe("assistant")
+    expect(chunks.map(({ choices }) => choices[0]?.delta.content ?? "").join("")).toBe(
+      whole.choices[0]?.message.content ?? "missing",
+    )
+    expect(chunks.length).toBeGreaterThan(15)
+    expect(new Set(chunks.map(({ id }) => id)).size).toBe(1)
+    expect(chunks.at(-2)?.choices[0]?.finish_reason).toBe("stop")
+    expect(chunks.at(-1)?.choices).toEqual([])
+    expect(chunks.at(-1)?.usage?.completion_tokens).toBe(whole.usage?.completion_tokens)
+  })
+
+  test("stream without the usage chunk when nobody asked for it", async () => {
+    const response = await post({ model: "demo-small", messages, stream: true, max_tokens: 2 })
+    expect(response.headers.get("content-type")).toStartWith("text/event-stream")
+    const text = await response.text()
+    expect(text).not.toContain("usage")
+    expect(text).toEndWith("data: [DONE]\n\n")
+  })
+
+  test.each([
+    ["max_tokens", { max_tokens: 5 }],
+    ["max_completion_tokens", { max_completion_tokens: 5 }],
+  ])("end at %s with finish_reason length", async (_name, limit) => {
+    const { choices, usage } = await openai.chat.completions.create({
+      model: "demo-large",
+      messages,
+      ...limit,
+    })
+    expect(choices[0]?.finish_reason).toBe("length")
+    expect(usage?.completion_tokens).toBe(5)
+  })
+
+  test("make n choices, each with a text of its own", async () => {
+    const { choices, usage } = await openai.chat.completions.create({
+      model: "demo-small",
+      messages,
+      n: 3,
+      max_tokens: 40,
+    })
+    expect(choices.map(({ index }) => index)).toEqual([0, 1, 2])
+    expect(new Set(choices.map(({ message }) => message.content)).size).toBe(3)
+    expect(usage?.completion_tokens).toBeLessThanOrEqual(120)
+    expect(usage?.completion_tokens).toBeGreaterThan(80)
+  })
+
+  test("know the beginning of a prompt when they see it again: cached tokens, part of the prompt tokens (D3)", async () => {
+    const long = { role: "user" as const, content: `Remember this: ${"the quick brown fox ".repeat(20)}` }
+    const ask = async (last: string) => {
+      const { usage } = await openai.chat.completions.create({
+        model: "demo-small",
+        messages: [long, { role: "user", content: last }],
+        max_tokens: 1,
+      })
+      return { cached: usage?.prompt_tokens_details?.cached_tokens ?? -1, prompt: usage?.prompt_tokens ?? -1 }
+    }
+    expect((await ask("What was it?")).cached).toBe(0)
+    const again = await ask("And how long was it?")
+    expect(again.cached).toBeGreaterThan(80)
+    expect(again.cached).toBeLessThan(again.prompt)
+  })
+
+  test("the two models differ in style", async () => {
+    const texts = await Promise.all(
+      ["demo-small", "demo-large"].map(async (model) => {
+        const { choices } = await openai.chat.completions.create({ model, messages })
+        return choices[0]?.message.content ?? ""
+      }),
+    )
+    expect((texts[1] ?? "").length).toBeGreaterThan((texts[0] ?? "").length * 2)
+  })
+
+  test.each([
+    ["an unknown model", 404, "model_not_found", "model", { model: "gpt-9" }],
+    [
+      "a model named like a property of every object",
+      404,
+      "model_not_found",
+      "model",
+      { model: "constructor" },
+    ],
+    ["an empty conversation", 400, null, "messages", { messages: [] }],
+    ["a limit of 0", 400, null, "max_tokens", { max_tokens: 0 }],
+    ["n of 129", 400, null, "n", { n: 129 }],
+    ["more than its context", 400, "context_length_exceeded", "messages", { padding: "x".repeat(1_100_000) }],
+  ] as const)("refuse %s with %d in OpenAI's shape", async (_name, status, code, param, change) => {
+    const response = await post({ model: "demo-small", messages, ...change })
+    expect(response.status).toBe(status)
+    expect(await response.json()).toEqual({
+      error: { message: expect.any(String), type: "invalid_request_error", param, code },
+    })
+  })
+
+  test("refuse every credential but the gateway's", async () => {
+    const response = await post({ model: "demo-small", messages }, "Bearer tg_live_anything")
+    expect(response.status).toBe(401)
+    expect(await response.json()).toMatchObject({ error: { code: "invalid_api_key", param: null } })
+  })
+})
+
+describe("the demo's token counts", () => {
+  test("count what a chat call would be charged for as its prompt", async () => {
+    const response = await count({ model: messagesModel, messages })
+    const { usage } = await openai.chat.completions.create({ model: "demo-small", messages, max_tokens: 1 })
+    expect(await response.json()).toEqual({ input_tokens: usage?.prompt_tokens ?? -1 })
+  })
+
+  test("count instructions and tools too, deterministically", async () => {
+    const plain = { model: messagesModel, messages }
+    const more = {
+      ...plain,
+      system: [{ type: "text", text: "Be brief." }],
+      tools: [{ name: "add", input_schema: {} }],
+    }
+    const counts = await Promise.all([plain, more, more].map(async (body) => tokensIn(await count(body))))
+    expect(counts[1]).toBeGreaterThan(counts[0] ?? Number.NaN)
+    expect(counts[2]).toEqual(counts[1])
+  })
+
+  test.each([
+    ["another key", 401, "authentication_error", { "x-api-key": "nobody" }, {}],
+    ["no version", 400, "invalid_request_error", { "anthropic-version": undefined }, {}],
+    ["an unknown model", 404, "not_found_error", {}, { model: "claude" }],
+    ["no messages", 400, "invalid_request_error", {}, { messages: undefined }],
+  ] as const)("refuse %s with %d in Anthropic's shape", async (_name, status, type, headers, change) => {
+    const response = await count({ model: messagesModel, messages, ...change }, headers)
+    expect(response.status).toBe(status)
+    expect(await response.json()).toMatchObject({
+      type: "error",
+      error: { type, message: expect.any(String) },
+    })
+  })
+})
+
+function post(body: object, authorization = `Bearer ${PROVIDER_KEY}`): Promise<Response> {
+  return fetch(`${provider.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  })
+}
+
+function count(body: object, change: Record<string, string | undefined> = {}): Promise<Response> {
+  const headers = { "x-api-key": PROVIDER_KEY, "anthropic-version": "2023-06-01", ...change }
+  return fetch(`${provider.url}/v1/messages/count_tokens`, {
+    method: "POST",
+    headers: Object.entries(headers).flatMap(([name, value]): [string, string][] =>
+      value === undefined ? [] : [[name, value]],
+    ),
+    body: JSON.stringify(body),
+  })
+}
+
+async function tokensIn(response: Response): Promise<number> {
+  const answer: unknown = await response.json()
+  return typeof answer === "object" && answer !== null && "input_tokens" in answer
+    ? Number(answer.input_tokens)
+    : Number.NaN
+}
