@@ -1,0 +1,42 @@
+import { DrizzleQueryError } from "drizzle-orm/errors"
+import { GatewayError } from "../../errors.ts"
+import type { Operators } from "./operators.ts"
+
+/**
+ * What the books answer. When they fail or stay silent: 503 `ledger_unavailable`, which says that a change may have been
+ * made, with `fields` that help to find out. A statement that Postgres finds wrong is a broken invariant.
+ */
+export async function ask<Answer>(
+  { deadline_ms }: Operators,
+  question: Promise<Answer>,
+  fields: Record<string, string> = {},
+): Promise<Answer> {
+  const deadline = Promise.withResolvers<never>()
+  const timer = setTimeout(() => deadline.reject(unavailable(fields, "deadline")), deadline_ms)
+  try {
+    return await Promise.race([question, deadline.promise])
+  } catch (error) {
+    // Drizzle's own message repeats the parameters; only what the driver said may reach a log.
+    const cause = error instanceof DrizzleQueryError ? error.cause : error
+    if (error === cause) throw error
+    throw isDefect(cause) ? cause : unavailable(fields, cause)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function unavailable(fields: Record<string, string>, cause: unknown): GatewayError {
+  return new GatewayError("ledger_unavailable", {
+    message: "The books did not answer; if this was a change, it may have been made or not.",
+    fields,
+    cause,
+  })
+}
+
+/** SQLSTATE classes of what is wrong with a statement or its values, not with the server: data, constraints, syntax, access. */
+const DEFECTS = ["21", "22", "23", "42"]
+
+function isDefect(cause: unknown): boolean {
+  const code = cause instanceof Error && "code" in cause ? cause.code : undefined
+  return typeof code === "string" && code.length === 5 && DEFECTS.includes(code.slice(0, 2))
+}

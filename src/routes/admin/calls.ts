@@ -1,0 +1,112 @@
+import { Elysia } from "elysia"
+import { GatewayError } from "../../errors.ts"
+import { type CallRecord, getCall, listCalls } from "../../ledger/calls.ts"
+import { printPrice, printUsd } from "../../money.ts"
+import { CallBody, listOf } from "../../wire/admin.ts"
+import { parseCallsQuery } from "../../wire/admin-query.ts"
+import { failures, states } from "../../wire/call.ts"
+import { printTime } from "../../wire/time.ts"
+import type { Usage } from "../../wire/usage.ts"
+import { operation } from "../openapi.ts"
+import { ask } from "./books.ts"
+import { answer, type Operators, pathId, queryOf } from "./operators.ts"
+import { callExample, ERRORS, filterParameter, idParameter, pageParameters } from "./reference.ts"
+
+/** `/admin/calls`: what became of every call that held money. */
+export function callRoutes(operators: Operators) {
+  const { database } = operators
+  return new Elysia({ name: "admin-calls" })
+    .get(
+      "/calls",
+      async ({ request }) => {
+        const { filter, page } = parseCallsQuery(queryOf(request))
+        const { data, next } = await ask(operators, listCalls(database, filter, page))
+        return answer({ data: data.map(callBody), next })
+      },
+      { detail: listing },
+    )
+    .get(
+      "/calls/:id",
+      async ({ params }) => {
+        const call = await ask(operators, getCall(database, pathId(params.id)))
+        if (call === null) throw new GatewayError("not_found", { message: "There is no call of this id." })
+        return answer(callBody(call))
+      },
+      { detail: reading },
+    )
+}
+
+/** A checkpoint may have written tokens to an open call: nothing of a charge is shown before there is one. */
+function callBody(call: CallRecord): CallBody {
+  const { amount_nano, charge_nano } = call
+  return {
+    id: call.id,
+    account_id: call.account_id,
+    key_id: call.key_id,
+    model: call.model,
+    family: call.family,
+    upstream: call.upstream,
+    stream: call.stream,
+    state: call.state,
+    basis: (charge_nano === null ? null : call.basis) ?? "none",
+    ending: charge_nano === null ? null : call.ending,
+    failure: charge_nano === null ? null : call.failure,
+    notes: call.notes,
+    reserved: printUsd(amount_nano),
+    charge: charge_nano === null ? null : printUsd(charge_nano),
+    overage:
+      charge_nano === null ? null : printUsd(charge_nano > amount_nano ? charge_nano - amount_nano : 0n),
+    usage: charge_nano === null ? null : usageOf(call),
+    prices: {
+      input: printPrice(call.input_pico),
+      cached_input: printPrice(call.cached_input_pico),
+      output: printPrice(call.output_pico),
+    },
+    started_at: printTime(call.started_at),
+    settled_at: call.closed_at && printTime(call.closed_at),
+    ttft_ms: call.ttft_ms,
+    duration_ms: call.duration_ms,
+  }
+}
+
+function usageOf({ prompt_tokens, cached_tokens, completion_tokens }: CallRecord): Usage | null {
+  if (prompt_tokens === null || cached_tokens === null || completion_tokens === null) return null
+  return { prompt_tokens, cached_tokens, completion_tokens }
+}
+
+const listing = operation({
+  operationId: "listCalls",
+  tag: "Books",
+  summary: "List calls",
+  description:
+    "Calls that held money, newest first; several filters narrow together. Refused requests and token counts are in the metrics.",
+  credentials: ["adminToken"],
+  parameters: [
+    filterParameter("account", "Calls of this account.", { format: "uuid" }),
+    filterParameter("key", "Calls with this key.", { format: "uuid" }),
+    filterParameter("model", "Calls to this model, as the client named it."),
+    filterParameter("state", "Calls in this state.", { enum: [...states] }),
+    filterParameter("failure", "Calls that went wrong this way.", { enum: [...failures] }),
+    filterParameter("from", "Calls that started then or later.", { format: "date-time" }),
+    filterParameter("to", "Calls that started earlier.", { format: "date-time" }),
+    ...pageParameters,
+  ],
+  answers: {
+    200: {
+      description: "A page of calls.",
+      json: { schema: listOf(CallBody), examples: { calls: { data: [callExample], next: null } } },
+    },
+  },
+  errors: ["invalid_request", ...ERRORS],
+})
+
+const reading = operation({
+  operationId: "getCall",
+  tag: "Books",
+  summary: "Read a call",
+  description: "The id is the `x-request-id` that the client saw.",
+  credentials: ["adminToken"],
+  parameters: [idParameter("The call's id.")],
+  answers: { 200: { description: "The call.", json: { schema: CallBody, examples: { call: callExample } } } },
+  errors: ["not_found", ...ERRORS],
+})

@@ -1,0 +1,113 @@
+import { Elysia } from "elysia"
+import { GatewayError } from "../../errors.ts"
+import { nextId } from "../../id.ts"
+import { type Credit, type CreditResult, credit, listCredits } from "../../ledger/credits.ts"
+import { printUsd } from "../../money.ts"
+import { CreditBody, CreditedBody, listOf, NewCredit, parseNewCredit } from "../../wire/admin.ts"
+import { parsePage } from "../../wire/admin-query.ts"
+import { printTime } from "../../wire/time.ts"
+import { operation } from "../openapi.ts"
+import { accountBody, existingAccount, noAccount } from "./accounts.ts"
+import { ask } from "./books.ts"
+import { answer, jsonBody, type Operators, pathId, queryOf } from "./operators.ts"
+import {
+  accountExample,
+  BODY_ERRORS,
+  creditExample,
+  ERRORS,
+  idParameter,
+  pageParameters,
+} from "./reference.ts"
+
+/** `/admin/accounts/{id}/credits`: the money put on an account. */
+export function creditRoutes(operators: Operators) {
+  const { database } = operators
+  return new Elysia({ name: "admin-credits" })
+    .post(
+      "/accounts/:id/credits",
+      async ({ request, params }) => {
+        const account_id = pathId(params.id)
+        const { id, amount_nano, reason } = parseNewCredit(await jsonBody(request, operators))
+        const order = { id: id ?? nextId(), account_id, amount_nano, reason }
+        return credited(await ask(operators, credit(database, order), { id: order.id }))
+      },
+      { parse: "none", detail: crediting },
+    )
+    .get(
+      "/accounts/:id/credits",
+      async ({ request, params }) => {
+        const account_id = pathId(params.id)
+        const page = parsePage(queryOf(request))
+        await existingAccount(operators, account_id)
+        const { data, next } = await ask(operators, listCredits(database, account_id, page))
+        return answer({ data: data.map(creditBody), next })
+      },
+      { detail: listing },
+    )
+}
+
+function credited(result: CreditResult): Response {
+  switch (result.outcome) {
+    case "credited":
+    case "known": {
+      const body: CreditedBody = { ...creditBody(result.credit), account: accountBody(result.account) }
+      return answer(body, result.outcome === "credited" ? 201 : 200)
+    }
+    case "no_account":
+      throw noAccount()
+    case "conflict":
+      throw new GatewayError("invalid_request", {
+        message: "This id belongs to another credit; nothing was changed.",
+        param: "id",
+      })
+    case "out_of_range":
+      throw new GatewayError("invalid_request", {
+        message: "The balance would be further from 0 than the books can hold; nothing was changed.",
+        param: "amount",
+      })
+  }
+}
+
+function creditBody({ id, amount_nano, reason, created_at }: Credit): CreditBody {
+  return { id, amount: printUsd(amount_nano), reason, created_at: printTime(created_at) }
+}
+
+const examples = { credit: { ...creditExample, account: accountExample } }
+
+const crediting = operation({
+  operationId: "creditAccount",
+  tag: "Accounts",
+  summary: "Put money on an account",
+  description:
+    "Send an `id` of your own to make it safe to repeat: the same id again changes nothing and answers 200 with what was credited, and with another amount or account it is refused. A negative amount is a correction and may make the balance negative. When the books do not answer (503) the error carries the `id` to repeat it with.",
+  credentials: ["adminToken"],
+  parameters: [idParameter("The account's id.")],
+  body: {
+    schema: NewCredit,
+    examples: {
+      credit: { id: creditExample.id, amount: "10", reason: creditExample.reason },
+      correction: { amount: "-2.50", reason: "Credited twice by mistake" },
+    },
+  },
+  answers: {
+    201: { description: "The money is on the account.", json: { schema: CreditedBody, examples } },
+    200: { description: "The same credit was made before.", json: { schema: CreditedBody, examples } },
+  },
+  errors: [...BODY_ERRORS, "not_found", ...ERRORS],
+})
+
+const listing = operation({
+  operationId: "listCredits",
+  tag: "Accounts",
+  summary: "List an account's credits",
+  description: "Credits and corrections, newest first.",
+  credentials: ["adminToken"],
+  parameters: [idParameter("The account's id."), ...pageParameters],
+  answers: {
+    200: {
+      description: "A page of credits.",
+      json: { schema: listOf(CreditBody), examples: { credits: { data: [creditExample], next: null } } },
+    },
+  },
+  errors: ["invalid_request", "not_found", ...ERRORS],
+})

@@ -1,0 +1,38 @@
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Config } from "../../config/config.ts"
+import { GatewayError } from "../../errors.ts"
+import { parseId } from "../../wire/admin-query.ts"
+import { readJsonBody } from "../../wire/json.ts"
+import { readBody } from "../request-body.ts"
+
+/** What the operators' routes work with. */
+export interface Operators {
+  /** The bearer token of `/admin`; null: there is no `/admin`. */
+  readonly admin_token: string | null
+  readonly database: PostgresJsDatabase
+  readonly limits: Config["limits"]
+  /** How long an operator waits for the books. */
+  readonly deadline_ms: number
+}
+
+/** The id in a path; what is no UUID names nothing: 404. */
+export function pathId(segment: string | null): string {
+  const id = segment === null ? null : parseId(segment)
+  if (id === null) throw new GatewayError("not_found")
+  return id
+}
+
+/** The JSON object that a request carries. */
+export async function jsonBody(request: Request, { limits }: Operators): Promise<object> {
+  return readJsonBody(await readBody(request, limits))
+}
+
+/** What operators are told is theirs alone: no cache keeps it. */
+export function answer(body: unknown, status = 200): Response {
+  return Response.json(body, { status, headers: { "cache-control": "no-store" } })
+}
+
+/** The query string of a request. */
+export function queryOf(request: Request): URLSearchParams {
+  return new URL(request.url).searchParams
+}

@@ -1,0 +1,95 @@
+import type { ErrorCode } from "../../errors.ts"
+import type { AccountBody, CallBody, CreditBody } from "../../wire/admin.ts"
+import { DEFAULT_PAGE, MAX_PAGE } from "../../wire/admin-query.ts"
+import { type Parameter, REQUEST_ID } from "../openapi.ts"
+
+/** What the operators' part of the API reference says more than once. */
+
+/** What every operation of `/admin` can answer. */
+export const ERRORS: readonly ErrorCode[] = ["invalid_api_key", "internal_error", "ledger_unavailable"]
+
+/** What an operation that takes a body can answer besides. */
+export const BODY_ERRORS: readonly ErrorCode[] = [
+  "invalid_request",
+  "request_timeout",
+  "request_too_large",
+  "unsupported_media_type",
+]
+
+export const accountExample: AccountBody = {
+  id: "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40",
+  name: "Acme",
+  balance: "9.9871",
+  held: "0.0164",
+  available: "9.9707",
+  created_at: "2026-11-21T09:30:00.000Z",
+}
+
+export const creditExample: CreditBody = {
+  id: "019f8b1c-1111-7000-a3f0-7c2b9d8e6f51",
+  amount: "10",
+  reason: "Invoice 2026-118",
+  created_at: "2026-11-21T09:31:00.000Z",
+}
+
+export const keyExample = {
+  id: "019f8b1c-2222-7000-9d4e-1a6b8c0f7e32",
+  name: "production",
+  prefix: "tg_live_8Fq2",
+  models: ["gpt-5-mini"],
+  expires_at: null,
+  created_at: "2026-11-21T09:32:00.000Z",
+}
+
+export const callExample: CallBody = {
+  id: REQUEST_ID,
+  account_id: accountExample.id,
+  key_id: keyExample.id,
+  model: "gpt-5-mini",
+  family: "chat",
+  upstream: "openai",
+  stream: true,
+  state: "settled",
+  basis: "usage",
+  ending: "completed",
+  failure: null,
+  notes: [],
+  reserved: "0.016405",
+  charge: "0.00031",
+  overage: "0",
+  usage: { prompt_tokens: 40, cached_tokens: 0, completion_tokens: 150 },
+  prices: { input: "0.25", cached_input: "0.025", output: "2" },
+  started_at: "2026-11-21T09:33:00.000Z",
+  settled_at: "2026-11-21T09:33:02.417Z",
+  ttft_ms: 380,
+  duration_ms: 2417,
+}
+
+export function idParameter(description: string): Parameter {
+  return {
+    name: "id",
+    in: "path",
+    required: true,
+    description,
+    schema: { type: "string", format: "uuid" },
+  }
+}
+
+/** A parameter of the query string: text of a `format`, or one of `words`. */
+export function filterParameter(
+  name: string,
+  description: string,
+  schema: { format?: string; enum?: string[] } = {},
+): Parameter {
+  return { name, in: "query", description, schema: { type: "string", ...schema } }
+}
+
+export const pageParameters: readonly Parameter[] = [
+  {
+    name: "limit",
+    in: "query",
+    description: "The most entries a page has.",
+    schema: { type: "integer", minimum: 1, maximum: MAX_PAGE, default: DEFAULT_PAGE },
+  },
+  filterParameter("after", "Where the page begins: the `next` of the page before it.", { format: "uuid" }),
+]

@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { eq } from "drizzle-orm"
+import { isId, nextId } from "../../src/id.ts"
+import { createAccount, getAccount } from "../../src/ledger/accounts.ts"
+import { accounts } from "../../src/ledger/schema.ts"
+import { parseTime } from "../../src/wire/time.ts"
+import { type Office, openOffice, refusal } from "./office.ts"
+
+let office: Office
+
+beforeAll(async () => {
+  office = await openOffice()
+})
+afterAll(() => office.close())
+
+test("POST /admin/accounts opens an account with nothing on it", async () => {
+  const { status, body, headers } = await office.ask("POST", "/admin/accounts", { name: "Ürün & Söhne 😀" })
+  expect(status).toBe(201)
+  expect(headers.get("content-type")).toStartWith("application/json")
+  expect(headers.get("cache-control")).toBe("no-store")
+  expect(body as unknown).toEqual({
+    id: expect.any(String),
+    name: "Ürün & Söhne 😀",
+    balance: "0",
+    held: "0",
+    available: "0",
+    created_at: expect.any(String),
+  })
+  expect(isId(body.id)).toBe(true)
+  expect(parseTime(body.created_at)).not.toBeNull()
+})
+
+test("GET /admin/accounts/{id} shows balance, held and what is left, to the last nano-dollar", async () => {
+  const id = await office.openAccount()
+  await office.database
+    .update(accounts)
+    .set({ balance_nano: 9_007_199_254_740_993n, held_nano: 1n })
+    .where(eq(accounts.id, id))
+  const { status, body } = await office.ask("GET", `/admin/accounts/${id}`)
+  expect(status).toBe(200)
+  expect(body).toMatchObject({
+    id,
+    balance: "9007199.254740993",
+    held: "0.000000001",
+    available: "9007199.254740992",
+  })
+  const upper = await office.ask("GET", `/admin/accounts/${id.toUpperCase()}`)
+  expect(upper.body.id).toBe(id)
+})
+
+const name = "x"
+const refused: [string, unknown, { status: number; code: string; param: string | null }][] = [
+  ["no name", {}, { status: 400, code: "invalid_request", param: "name" }],
+  ["name null", { name: null }, { status: 400, code: "invalid_request", param: "name" }],
+  ["name a number", { name: 5 }, { status: 400, code: "invalid_request", param: "name" }],
+  ["name empty", { name: "" }, { status: 400, code: "invalid_request", param: "name" }],
+  ["name too long", { name: "x".repeat(201) }, { status: 400, code: "invalid_request", param: "name" }],
+  ["name with a NUL", { name: "a\0b" }, { status: 400, code: "invalid_request", param: "name" }],
+  ["name of two lines", { name: "a\nb" }, { status: 400, code: "invalid_request", param: "name" }],
+  ["unknown field", { name, balance: "5" }, { status: 400, code: "invalid_request", param: "balance" }],
+  ["an id of one's own", { name, id: nextId() }, { status: 400, code: "invalid_request", param: "id" }],
+  ["__proto__", `{"name":"x","__proto__":{}}`, { status: 400, code: "invalid_request", param: "__proto__" }],
+  ["an array", [], { status: 400, code: "invalid_request", param: null }],
+  ["null", "null", { status: 400, code: "invalid_request", param: null }],
+  ["a string", `"x"`, { status: 400, code: "invalid_request", param: null }],
+  ["half of a body", `{"name":`, { status: 400, code: "invalid_request", param: null }],
+  ["an empty body", "", { status: 400, code: "invalid_request", param: null }],
+  ["over limits.body", { name: "x".repeat(65_536) }, { status: 413, code: "request_too_large", param: null }],
+]
+test.each(refused)("POST /admin/accounts refuses %s", async (_, body, expected) => {
+  expect(refusal(await office.ask("POST", "/admin/accounts", body))).toEqual(expected)
+})
+
+test.each([
+  ["no content type", ""],
+  ["text", "text/plain"],
+  ["a form", "application/x-www-form-urlencoded"],
+  ["another JSON", "application/merge-patch+json"],
+  ["another charset", "application/json; charset=utf-16"],
+])("D15 415 for %s", async (_, type) => {
+  const reply = await office.ask("POST", "/admin/accounts", { name }, { "content-type": type })
+  expect(refusal(reply)).toEqual({ status: 415, code: "unsupported_media_type", param: null })
+})
+
+test("D16 a refusal repeats nothing of the values it was sent", async () => {
+  const secret = "tg_live_do-not-print-me"
+  const { text } = await office.ask("POST", "/admin/accounts", { name: [secret] })
+  expect(text).not.toContain(secret)
+})
+
+test.each(["nonsense", "019f8b1c-0000-7000-8b7a-5d1f3c9e2a4", "%00", "%zz", "..", "0", "null"])(
+  "GET /admin/accounts/%s is 404: no UUID",
+  async (id) => {
+    expect(refusal(await office.ask("GET", `/admin/accounts/${id}`))).toMatchObject({
+      status: 404,
+      code: "not_found",
+    })
+  },
+)
+
+test("GET /admin/accounts/{id} of nobody is 404", async () => {
+  expect(refusal(await office.ask("GET", `/admin/accounts/${nextId()}`))).toMatchObject({ status: 404 })
+})
+
+test("GET /admin/accounts lists every account once, newest first, whatever the page", async () => {
+  const made: string[] = []
+  for (let at = 0; at < 7; at++) made.push(await office.openAccount(`account ${at}`))
+  const all = await office.walk("/admin/accounts", 1_000)
+  expect(all.slice(0, 7)).toEqual(made.toReversed())
+  for (const limit of [1, 2, 3, all.length - 1, all.length, all.length + 1]) {
+    expect(await office.walk("/admin/accounts", limit)).toEqual(all)
+  }
+})
+
+test("the last page is the last, also when it is full", async () => {
+  const { length } = await office.walk("/admin/accounts", 1_000)
+  expect((await office.ask("GET", `/admin/accounts?limit=${length}`)).body.next).toBeNull()
+  expect((await office.ask("GET", `/admin/accounts?limit=${length - 1}`)).body.next).not.toBeNull()
+})
+
+test("an account opened while a list is read changes no later page", async () => {
+  const before = await office.walk("/admin/accounts", 1_000)
+  const first = await office.ask("GET", "/admin/accounts?limit=2")
+  await office.openAccount()
+  const second = await office.ask("GET", `/admin/accounts?limit=2&after=${first.body.next}`)
+  const ids = [...first.body.data, ...second.body.data].map(({ id }) => id)
+  expect(ids).toEqual(before.slice(0, 4))
+})
+
+test.each([
+  ["limit=0", "limit"],
+  ["limit=1001", "limit"],
+  ["limit=-1", "limit"],
+  ["limit=1.5", "limit"],
+  ["limit=1e2", "limit"],
+  ["limit=0x10", "limit"],
+  ["limit=", "limit"],
+  ["limit=all", "limit"],
+  ["limit=5&limit=6", "limit"],
+  ["after=", "after"],
+  ["after=5", "after"],
+  ["after='%20OR%20true", "after"],
+  ["offset=5", null],
+])("GET /admin/accounts?%s is 400", async (query, param) => {
+  const reply = await office.ask("GET", `/admin/accounts?${query}`)
+  expect(refusal(reply)).toEqual({ status: 400, code: "invalid_request", param })
+})
+
+test("the same account id again changes nothing", async () => {
+  const id = nextId()
+  const first = await createAccount(office.database, { id, name: "demo" })
+  const again = await createAccount(office.database, { id, name: "another" })
+  expect(again).toEqual(first)
+  expect(await getAccount(office.database, id)).toEqual(first)
+})

@@ -1,0 +1,271 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { nextId } from "../../src/id.ts"
+import { type Office, openOffice, plantCall, refusal } from "./office.ts"
+
+let office: Office
+
+beforeAll(async () => {
+  office = await openOffice()
+})
+afterAll(() => office.close())
+
+const account_id = nextId()
+const other_account = nextId()
+const key_id = nextId()
+const started_at = new Date("2026-11-21T10:00:00.000Z")
+const closed_at = new Date("2026-11-21T10:00:02.500Z")
+
+const open = {
+  id: expect.any(String),
+  account_id,
+  key_id,
+  model: "gpt-5-mini",
+  family: "chat",
+  upstream: "openai",
+  stream: false,
+  state: "open",
+  basis: "none",
+  ending: null,
+  failure: null,
+  notes: [],
+  reserved: "0.000005",
+  charge: null,
+  overage: null,
+  usage: null,
+  prices: { input: "0.25", cached_input: "0.025", output: "2" },
+  started_at: "2026-11-21T10:00:00.000Z",
+  settled_at: null,
+  ttft_ms: null,
+  duration_ms: null,
+}
+const closed = { ...open, charge: "0", overage: "0", settled_at: "2026-11-21T10:00:02.500Z" }
+const tokens = { prompt_tokens: 40, cached_tokens: 8, completion_tokens: 150 }
+
+test.each([
+  ["open", {}, open],
+  [
+    "D13 open with a checkpoint: nothing of a charge yet",
+    { checkpoint_nano: 70n, basis: "partial", ...tokens },
+    open,
+  ],
+  [
+    "settled by usage",
+    {
+      state: "settled",
+      charge_nano: 4_321n,
+      basis: "usage",
+      ending: "completed",
+      stream: true,
+      ttft_ms: 300,
+      duration_ms: 2_500,
+      closed_at,
+      ...tokens,
+    },
+    {
+      ...closed,
+      state: "settled",
+      charge: "0.000004321",
+      basis: "usage",
+      ending: "completed",
+      usage: tokens,
+      stream: true,
+      ttft_ms: 300,
+      duration_ms: 2_500,
+    },
+  ],
+  [
+    "D2 settled by usage of 0",
+    {
+      state: "settled",
+      charge_nano: 0n,
+      basis: "usage",
+      closed_at,
+      prompt_tokens: 0,
+      cached_tokens: 0,
+      completion_tokens: 0,
+    },
+    {
+      ...closed,
+      state: "settled",
+      basis: "usage",
+      usage: { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 },
+    },
+  ],
+  [
+    "D11 settled above what was held",
+    {
+      state: "settled",
+      charge_nano: 5_001n,
+      basis: "estimate",
+      ending: "completed",
+      failure: "usage_missing",
+      notes: ["overage"],
+      closed_at,
+    },
+    {
+      ...closed,
+      state: "settled",
+      charge: "0.000005001",
+      overage: "0.000000001",
+      basis: "estimate",
+      ending: "completed",
+      failure: "usage_missing",
+      notes: ["overage"],
+    },
+  ],
+  [
+    "settled at exactly what was held",
+    { state: "settled", charge_nano: 5_000n, basis: "usage", closed_at },
+    { ...closed, state: "settled", charge: "0.000005", basis: "usage" },
+  ],
+  [
+    "rule 6 released",
+    {
+      state: "released",
+      charge_nano: 0n,
+      basis: "none",
+      ending: "completed",
+      failure: "no_output",
+      closed_at,
+      duration_ms: 9,
+    },
+    { ...closed, state: "released", ending: "completed", failure: "no_output", duration_ms: 9 },
+  ],
+  [
+    "D13 expired, charged by its checkpoint",
+    {
+      state: "expired",
+      charge_nano: 70n,
+      basis: "partial",
+      ending: "gateway_lost",
+      failure: "gateway_lost",
+      closed_at,
+      ...tokens,
+    },
+    {
+      ...closed,
+      state: "expired",
+      charge: "0.00000007",
+      basis: "partial",
+      ending: "gateway_lost",
+      failure: "gateway_lost",
+      usage: tokens,
+    },
+  ],
+  [
+    "D13 expired without a checkpoint",
+    { state: "expired", charge_nano: 0n, ending: "gateway_lost", failure: "gateway_lost", closed_at },
+    { ...closed, state: "expired", ending: "gateway_lost", failure: "gateway_lost" },
+  ],
+])("a call: %s", async (_, planted, expected) => {
+  const id = await plantCall(office.database, { account_id, key_id, started_at, ...planted })
+  const { status, body } = await office.ask("GET", `/admin/calls/${id}`)
+  expect(status).toBe(200)
+  expect(body as unknown).toEqual({ ...expected, id })
+  const { body: list } = await office.ask("GET", "/admin/calls?limit=1")
+  expect(list.data).toEqual([body])
+})
+
+test.each([
+  ["unknown", () => nextId()],
+  ["no UUID", () => "x"],
+  ["an account", () => account_id],
+])("GET /admin/calls/{id}: %s is 404", async (_, id) => {
+  const reply = await office.ask("GET", `/admin/calls/${id()}`)
+  expect(refusal(reply)).toMatchObject({ status: 404, code: "not_found" })
+})
+
+test.each([
+  ["account=x", "account"],
+  ["account=", "account"],
+  ["key=tg_live_abc", "key"],
+  ["model=", "model"],
+  ["model=%00", "model"],
+  [`model=${"x".repeat(257)}`, "model"],
+  ["state=closed", "state"],
+  ["state=OPEN", "state"],
+  ["state=", "state"],
+  ["state=open&state=settled", "state"],
+  ["failure=none", "failure"],
+  ["failure=", "failure"],
+  ["failure=no_output'--", "failure"],
+  ["from=2026-11-21", "from"],
+  ["from=2026-11-21T10:00:00", "from"],
+  ["from=2026-02-30T00:00:00Z", "from"],
+  ["from=0000-01-01T00:00:00Z", "from"],
+  ["to=now", "to"],
+  ["to=1795254740", "to"],
+  ["to=2026-11-21T24:00:00Z", "to"],
+  ["to=2026-11-21T10:00:00+02:00", "to"],
+  ["limit=0", "limit"],
+  ["limit=1001", "limit"],
+  ["after=x", "after"],
+  ["acount=x", null],
+  ["toString=x", null],
+  ["state[]=open", null],
+])("GET /admin/calls?%s is 400", async (query, param) => {
+  const reply = await office.ask("GET", `/admin/calls?${query}`)
+  expect(refusal(reply)).toEqual({ status: 400, code: "invalid_request", param })
+})
+
+test("D16 a refused query is not repeated", async () => {
+  const { text } = await office.ask("GET", "/admin/calls?canary-name=canary-value")
+  expect(text).not.toContain("canary")
+  expect((await office.ask("GET", "/admin/calls?state=canary")).text).not.toContain("canary")
+})
+
+test("GET /admin/calls filters by each word and by several, from inclusive, to exclusive", async () => {
+  const base = { account_id: other_account, model: "filtered" }
+  const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second))
+  const done = { state: "released", charge_nano: 0n, closed_at }
+  const ids = {
+    early: await plantCall(office.database, { ...base, started_at: at(1) }),
+    keyed: await plantCall(office.database, { ...base, started_at: at(2), key_id }),
+    empty: await plantCall(office.database, { ...base, started_at: at(3), ...done, failure: "no_output" }),
+    late: await plantCall(office.database, { ...base, started_at: at(4), ...done, failure: "client_left" }),
+    other: await plantCall(office.database, { account_id: nextId(), model: "filtered", started_at: at(9) }),
+  }
+  const mine = [ids.late, ids.empty, ids.keyed, ids.early]
+  const time = (second: number) => encodeURIComponent(at(second).toISOString())
+  const cases: [string, string[]][] = [
+    [`account=${other_account}`, mine],
+    [`account=${other_account.toUpperCase()}`, mine],
+    ["model=filtered", [ids.other, ...mine]],
+    ["model=Filtered", []],
+    [`account=${other_account}&key=${key_id}`, [ids.keyed]],
+    [`account=${other_account}&state=open`, [ids.keyed, ids.early]],
+    [`account=${other_account}&state=released`, [ids.late, ids.empty]],
+    [`account=${other_account}&state=expired`, []],
+    ["model=filtered&failure=no_output", [ids.empty]],
+    ["model=filtered&failure=no_output&state=open", []],
+    [`account=${other_account}&from=${time(2)}`, [ids.late, ids.empty, ids.keyed]],
+    [`account=${other_account}&to=${time(2)}`, [ids.early]],
+    [`account=${other_account}&from=${time(2)}&to=${time(4)}`, [ids.empty, ids.keyed]],
+    [`account=${other_account}&from=${time(3)}&to=${time(3)}`, []],
+    [`account=${other_account}&from=${time(4)}&to=${time(2)}`, []],
+    [`account=${other_account}&from=2026-01-01T02:00:03%2B02:00`, [ids.late, ids.empty]],
+    [`account=${nextId()}`, []],
+  ]
+  for (const [query, expected] of cases) {
+    const { status, body } = await office.ask("GET", `/admin/calls?${query}`)
+    expect([query, status, body.data.map(({ id }) => id)]).toEqual([query, 200, expected])
+  }
+})
+
+test("pages of a filtered list hold every call once, also while calls come and settle", async () => {
+  const busy = nextId()
+  const ids: string[] = []
+  for (let at = 0; at < 12; at++) {
+    ids.push(await plantCall(office.database, { account_id: busy }))
+    await plantCall(office.database, { account_id: nextId() })
+  }
+  const all = ids.toReversed()
+  for (const limit of [1, 5, 11, 12, 13, 1_000]) {
+    expect(await office.walk(`/admin/calls?account=${busy}`, limit)).toEqual(all)
+  }
+  const first = await office.ask("GET", `/admin/calls?account=${busy}&limit=5`)
+  await plantCall(office.database, { account_id: busy })
+  const rest = await office.ask("GET", `/admin/calls?account=${busy}&after=${first.body.next}`)
+  expect([...first.body.data, ...rest.body.data].map(({ id }) => id)).toEqual(all)
+  expect(rest.body.next).toBeNull()
+})

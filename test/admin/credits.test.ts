@@ -1,0 +1,264 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
+import { eq, sql } from "drizzle-orm"
+import { nextId } from "../../src/id.ts"
+import { credit, MAX_BALANCE_NANO } from "../../src/ledger/credits.ts"
+import { accounts, credits } from "../../src/ledger/schema.ts"
+import { printUsd } from "../../src/money.ts"
+import { LIMITS, mount, type Office, openOffice, read, refusal, TOKEN } from "./office.ts"
+
+let office: Office
+let account: string
+let path: string
+
+beforeAll(async () => {
+  office = await openOffice()
+})
+beforeEach(async () => {
+  account = await office.openAccount()
+  path = `/admin/accounts/${account}/credits`
+})
+afterAll(() => office.close())
+
+async function balance(id = account): Promise<string> {
+  return (await office.ask("GET", `/admin/accounts/${id}`)).body.balance
+}
+
+test("POST credits writes the credit and moves the balance", async () => {
+  const id = nextId()
+  const first = await office.ask("POST", path, { id, amount: "10.000000001", reason: "Invoice 5" })
+  expect(first.status).toBe(201)
+  expect(first.body as unknown).toEqual({
+    id,
+    amount: "10.000000001",
+    reason: "Invoice 5",
+    created_at: expect.any(String),
+    account: {
+      id: account,
+      name: "Acme",
+      balance: "10.000000001",
+      held: "0",
+      available: "10.000000001",
+      created_at: expect.any(String),
+    },
+  })
+})
+
+test("without an id every credit is another one", async () => {
+  const one = await office.ask("POST", path, { amount: "1" })
+  const two = await office.ask("POST", path, { amount: "1" })
+  expect([one.status, two.status]).toEqual([201, 201])
+  expect(one.body.id).not.toBe(two.body.id)
+  expect(await balance()).toBe("2")
+})
+
+test("the same id again changes nothing and answers 200 with the original, the account as it is now", async () => {
+  const id = nextId()
+  const first = await office.ask("POST", path, { id, amount: "5", reason: "first" })
+  await office.ask("POST", path, { amount: "2" })
+  const again = await office.ask("POST", path, { id: id.toUpperCase(), amount: "5.0", reason: "second" })
+  expect(again.status).toBe(200)
+  expect(again.body as unknown).toEqual({
+    ...first.body,
+    account: { ...first.body.account, balance: "7", available: "7" },
+  })
+})
+
+test("a negative credit is a correction and may make the balance negative", async () => {
+  const reply = await office.ask("POST", path, { amount: "-2.5" })
+  expect([reply.status, reply.body.account.balance]).toEqual([201, "-2.5"])
+})
+
+const amount = "1"
+test.each([
+  ["no amount", {}, "amount"],
+  ["amount a number", { amount: 5 }, "amount"],
+  ["amount null", { amount: null }, "amount"],
+  ["amount 0", { amount: "0" }, "amount"],
+  ["amount -0.000000000", { amount: "-0.000000000" }, "amount"],
+  ["amount with ten decimals", { amount: "0.0000000001" }, "amount"],
+  ["amount with ten whole digits", { amount: "1000000000" }, "amount"],
+  ["amount with a plus", { amount: "+1" }, "amount"],
+  ["amount with an exponent", { amount: "1e3" }, "amount"],
+  ["amount with a comma", { amount: "1,5" }, "amount"],
+  ["amount with a space", { amount: " 1" }, "amount"],
+  ["amount with a line end", { amount: "1\n" }, "amount"],
+  ["amount with a currency", { amount: "$1" }, "amount"],
+  ["amount without a whole digit", { amount: ".5" }, "amount"],
+  ["amount not a number", { amount: "NaN" }, "amount"],
+  ["amount empty", { amount: "" }, "amount"],
+  ["id a number", { amount, id: 5 }, "id"],
+  ["id null", { amount, id: null }, "id"],
+  ["id no UUID", { amount, id: "invoice-5" }, "id"],
+  ["id with braces", { amount, id: `{${nextId()}}` }, "id"],
+  ["reason a number", { amount, reason: 5 }, "reason"],
+  ["reason too long", { amount, reason: "x".repeat(501) }, "reason"],
+  ["reason with a NUL", { amount, reason: "\0" }, "reason"],
+  ["unknown field", { amount, amount_nano: 5 }, "amount_nano"],
+])("POST credits refuses %s and moves nothing", async (_, body, param) => {
+  expect(refusal(await office.ask("POST", path, body))).toEqual({
+    status: 400,
+    code: "invalid_request",
+    param,
+  })
+  expect(await balance()).toBe("0")
+  expect(await office.walk(path, 10)).toEqual([])
+})
+
+test("POST credits of no account is 404 and writes nothing", async () => {
+  const id = nextId()
+  const reply = await office.ask("POST", `/admin/accounts/${nextId()}/credits`, { id, amount })
+  expect(refusal(reply)).toMatchObject({ status: 404, code: "not_found" })
+  expect(await office.database.select().from(credits).where(eq(credits.id, id))).toEqual([])
+})
+
+test("the same id with another amount or for another account is 400 and moves nothing", async () => {
+  const id = nextId()
+  const other = await office.openAccount()
+  await office.ask("POST", path, { id, amount: "5" })
+  const conflicts = [
+    await office.ask("POST", path, { id, amount: "6" }),
+    await office.ask("POST", path, { id, amount: "-5" }),
+    await office.ask("POST", `/admin/accounts/${other}/credits`, { id, amount: "5" }),
+  ]
+  expect(conflicts.map(refusal)).toEqual(Array(3).fill({ status: 400, code: "invalid_request", param: "id" }))
+  expect(conflicts.map(({ text }) => text.includes(account))).toEqual([false, false, false])
+  expect([await balance(), await balance(other)]).toEqual(["5", "0"])
+})
+
+test("50 posts of one id at once move the money once", async () => {
+  const id = nextId()
+  const replies = await Promise.all(
+    Array.from({ length: 50 }, () => office.ask("POST", path, { id, amount: "10" })),
+  )
+  const statuses = replies.map(({ status }) => status).sort()
+  expect(statuses).toEqual([...Array<number>(49).fill(200), 201])
+  expect(new Set(replies.map(({ body }) => body.account.balance))).toEqual(new Set(["10"]))
+  expect(await balance()).toBe("10")
+})
+
+test("one id for ten accounts at once moves money on one of them", async () => {
+  const id = nextId()
+  const others = await Promise.all(Array.from({ length: 10 }, () => office.openAccount()))
+  const replies = await Promise.all(
+    others.map((other) => office.ask("POST", `/admin/accounts/${other}/credits`, { id, amount: "3" })),
+  )
+  expect(replies.map(({ status }) => status).sort()).toEqual([201, ...Array<number>(9).fill(400)])
+  const balances = await Promise.all(others.map((other) => balance(other)))
+  expect(balances.sort()).toEqual([...Array<string>(9).fill("0"), "3"])
+})
+
+test("credits and statements that lock accounts in order never deadlock, and no money is lost", async () => {
+  const other = await office.openAccount()
+  const ids = sql`ARRAY[${account}, ${other}]::uuid[]`
+  const hold = sql`
+    WITH locked AS MATERIALIZED (
+      SELECT a.id FROM ${accounts} a WHERE a.id = ANY (${ids}) ORDER BY a.id FOR NO KEY UPDATE
+    ) UPDATE ${accounts} a SET balance_nano = a.balance_nano + 1 FROM locked WHERE a.id = locked.id`
+  await Promise.all(
+    Array.from({ length: 60 }, (_, at) =>
+      at % 3 === 0
+        ? office.database.execute(hold)
+        : office.ask("POST", `/admin/accounts/${at % 3 === 1 ? account : other}/credits`, { amount: "1" }),
+    ),
+  )
+  expect([await balance(), await balance(other)]).toEqual(["20.00000002", "20.00000002"])
+})
+
+test("a credit that waits for the account counts from the balance it then finds", async () => {
+  const { promise: written, resolve: write } = Promise.withResolvers<void>()
+  const { promise: waiting, resolve: wait } = Promise.withResolvers<void>()
+  const near_limit = MAX_BALANCE_NANO - 2_000_000_000n
+  const holder = office.database.transaction(async (tx) => {
+    await tx.update(accounts).set({ balance_nano: near_limit }).where(eq(accounts.id, account))
+    write()
+    await waiting
+  })
+  await written
+  const fitting = office.ask("POST", path, { amount: "2" })
+  await blockedBy(1)
+  const refused = office.ask("POST", path, { amount: "2.000000001" })
+  await blockedBy(2)
+  wait()
+  await holder
+  expect((await fitting).body.account.balance).toBe(printUsd(MAX_BALANCE_NANO))
+  expect(refusal(await refused)).toEqual({ status: 400, code: "invalid_request", param: "amount" })
+})
+
+/** Resolves once `count` statements wait for a lock. */
+async function blockedBy(count: number): Promise<void> {
+  const waiting = sql`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+  while ((await office.database.execute(waiting)).length < count);
+}
+
+test.each(["", "-"])(
+  "a balance that int8 cannot hold is 400, but a credit made before is still known (%s)",
+  async (sign) => {
+    const most = `${sign}999999999.999999999`
+    const id = nextId()
+    expect((await office.ask("POST", path, { id, amount: most })).status).toBe(201)
+    for (let at = 0; at < 3; at++) expect((await office.ask("POST", path, { amount: most })).status).toBe(201)
+    const refused = await office.ask("POST", path, { amount: most })
+    expect(refusal(refused)).toEqual({ status: 400, code: "invalid_request", param: "amount" })
+    expect((await office.ask("POST", path, { id, amount: most })).status).toBe(200)
+    expect(await balance()).toBe(`${sign}3999999999.999999996`)
+  },
+)
+
+test("books that are too slow are 503 with the id, and repeating it moves the money once", async () => {
+  const hasty = mount({ admin_token: TOKEN, database: office.database, limits: LIMITS, deadline_ms: 50 })
+  const { promise: locked, resolve: lock } = Promise.withResolvers<void>()
+  const { promise: waiting, resolve: wait } = Promise.withResolvers<void>()
+  const holder = office.database.transaction(async (tx) => {
+    await tx.select().from(accounts).where(eq(accounts.id, account)).for("update")
+    lock()
+    await waiting
+  })
+  await locked
+  const response = await hasty.handle(
+    new Request(`http://localhost${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
+      body: JSON.stringify({ amount: "4" }),
+    }),
+  )
+  const { status, headers, body } = await read(response)
+  expect([status, body.error.code]).toEqual([503, "ledger_unavailable"])
+  expect(headers.get("retry-after")).not.toBeNull()
+  wait()
+  await holder
+  expect((await office.ask("POST", path, { id: body.error.id, amount: "4" })).status).toBe(200)
+  expect(await balance()).toBe("4")
+})
+
+test("GET credits lists them newest first, each once, whatever the page, also those of one instant", async () => {
+  const ids: string[] = []
+  for (let at = 1; at <= 5; at++) ids.push((await office.ask("POST", path, { amount: `${at}` })).body.id)
+  const together = Array.from({ length: 4 }, () => crypto.randomUUID())
+  await office.database
+    .insert(credits)
+    .values(together.map((id) => ({ id, account_id: account, amount_nano: 1n, created_at: new Date(0) })))
+  const all = [...ids.toReversed(), ...together.sort().toReversed()]
+  for (const limit of [1, 2, 3, 4, 5, 8, 9, 10]) expect(await office.walk(path, limit)).toEqual(all)
+  const { body } = await office.ask("GET", `${path}?limit=1`)
+  expect(body.data as unknown).toEqual([
+    { id: ids[4], amount: "5", reason: null, created_at: expect.any(String) },
+  ])
+})
+
+test.each([
+  ["of no account", () => `/admin/accounts/${nextId()}/credits`, { status: 404, code: "not_found" }],
+  ["of no UUID", () => "/admin/accounts/x/credits", { status: 404, code: "not_found" }],
+  ["with a bad limit", () => `${path}?limit=x`, { status: 400, param: "limit" }],
+  ["with a bad cursor", () => `${path}?after=x`, { status: 400, param: "after" }],
+  ["with an unknown parameter", () => `${path}?amount=1`, { status: 400, param: null }],
+])("GET credits %s is refused", async (_, where, expected) => {
+  expect(refusal(await office.ask("GET", where()))).toMatchObject(expected)
+})
+
+test("a credit that the ledger is asked for twice is written once", async () => {
+  const order = { id: nextId(), account_id: account, amount_nano: 7n, reason: null }
+  const first = await credit(office.database, order)
+  const again = await credit(office.database, order)
+  expect([first.outcome, again.outcome]).toEqual(["credited", "known"])
+  expect(await balance()).toBe("0.000000007")
+})

@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { sql } from "drizzle-orm"
+import { drizzle } from "drizzle-orm/postgres-js"
+import { makeKey } from "../../src/admission/key.ts"
+import { createAccount } from "../../src/ledger/accounts.ts"
+import { connect } from "../../src/ledger/address.ts"
+import { ask } from "../../src/routes/admin/books.ts"
+import { LIMITS, mount, type Office, openOffice, read, refusal, TOKEN } from "./office.ts"
+
+let office: Office
+let operations: { method: string; path: string }[]
+
+beforeAll(async () => {
+  office = await openOffice()
+  const id = await office.openAccount()
+  operations = mount({
+    admin_token: TOKEN,
+    database: office.database,
+    limits: LIMITS,
+    deadline_ms: 1_000,
+  }).routes.map(({ method, path }) => ({ method, path: path.replace(":id", id) }))
+})
+afterAll(() => office.close())
+
+test("every operation of the contract is there", () => {
+  expect(operations).toHaveLength(11)
+})
+
+test.each([
+  ["none", ""],
+  ["empty", "Bearer "],
+  ["no scheme", TOKEN],
+  ["another scheme", `Basic ${TOKEN}`],
+  ["another token", "Bearer operator-token"],
+  ["the token and more", `Bearer ${TOKEN}x`],
+  ["the token in capitals", `Bearer ${TOKEN.toUpperCase()}`],
+  ["two tokens", `Bearer ${TOKEN}, Bearer ${TOKEN}`],
+  ["two words", `Bearer ${TOKEN} ${TOKEN}`],
+  ["a user's key", `Bearer ${makeKey()}`],
+])("D15 every operation is 401 with this authorization: %s", async (_, authorization) => {
+  for (const { method, path } of [...operations, { method: "HEAD", path: "/admin/accounts" }]) {
+    const reply = await office.ask(method, path, undefined, { authorization })
+    expect(reply.status).toBe(401)
+    if (method !== "HEAD") expect(reply.body.error.code).toBe("invalid_api_key")
+    expect(reply.text).not.toContain(TOKEN)
+  }
+})
+
+test("D30 a wrong token is reported before anything else is", async () => {
+  const headers = { authorization: "Bearer wrong", "content-type": "text/plain" }
+  expect((await office.ask("POST", "/admin/accounts", "{", headers)).status).toBe(401)
+  expect((await office.ask("GET", "/admin/accounts?limit=x", undefined, headers)).status).toBe(401)
+  expect((await office.ask("GET", "/admin/accounts/x", undefined, headers)).status).toBe(401)
+})
+
+test("x-api-key and a query string carry no token", async () => {
+  const authorization = ""
+  expect(
+    (await office.ask("GET", "/admin/audit", undefined, { authorization, "x-api-key": TOKEN })).status,
+  ).toBe(401)
+  expect((await office.ask("GET", `/admin/audit?token=${TOKEN}`, undefined, { authorization })).status).toBe(
+    401,
+  )
+})
+
+test.each([`Bearer ${TOKEN}`, `bearer ${TOKEN}`, `Bearer   ${TOKEN}  `])(
+  "the token lets in: %p",
+  async (authorization) => {
+    expect((await office.ask("GET", "/admin/audit", undefined, { authorization })).status).toBe(200)
+  },
+)
+
+test("without a token every address of /admin is an unknown route", async () => {
+  const closed = mount({ admin_token: null, database: office.database, limits: LIMITS, deadline_ms: 1_000 })
+  const unknown = await closed.handle(new Request("http://localhost/nowhere"))
+  const { request_id: _, ...body } = (await read(unknown)).body
+  for (const { method, path } of operations) {
+    const headers = { authorization: "Bearer null" }
+    const response = await closed.handle(new Request(`http://localhost${path}`, { method, headers }))
+    const { request_id: __, ...same } = (await read(response)).body
+    expect([response.status, same]).toEqual([404, body])
+  }
+})
+
+test("HEAD works where GET does, and needs the token", async () => {
+  const reply = await office.ask("HEAD", "/admin/accounts")
+  expect([reply.status, reply.text]).toEqual([200, ""])
+})
+
+test("D27 every operation is 503 when the books cannot be reached", async () => {
+  const nowhere = connect({ socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" })
+  const app = mount({ admin_token: TOKEN, database: drizzle(nowhere), limits: LIMITS, deadline_ms: 1_000 })
+  for (const { method, path } of operations) {
+    const body = path.endsWith("credits") ? { amount: "1" } : path.endsWith("keys") ? {} : { name: "x" }
+    const response = await app.handle(
+      new Request(`http://localhost${path}`, {
+        method,
+        headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
+        ...(method === "POST" ? { body: JSON.stringify(body) } : {}),
+      }),
+    )
+    const { error } = (await read(response)).body
+    expect([method, path, response.status, error.code]).toEqual([method, path, 503, "ledger_unavailable"])
+    expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0)
+  }
+  await nowhere.end()
+})
+
+test("D16 a statement that Postgres finds wrong is a 500 that shows nothing of it", async () => {
+  const broken = await openOffice()
+  await broken.database.execute(sql`ALTER TABLE tollgate.accounts RENAME COLUMN balance_nano TO balance`)
+  const secret = "a name that is nobody's business"
+  const reply = await broken.ask("POST", "/admin/accounts", { name: secret })
+  expect(refusal(reply)).toMatchObject({ status: 500, code: "internal_error" })
+  expect(reply.text).not.toMatch(/balance|insert|tollgate|nobody/i)
+  await broken.close()
+})
+
+test("what a failed statement leaves for the log shows none of its parameters", async () => {
+  const gone = connect({ socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" })
+  const operators = { admin_token: TOKEN, database: drizzle(gone), limits: LIMITS, deadline_ms: 1_000 }
+  const refused: unknown = await ask(operators, createAccount(operators.database, { name: "canary" })).catch(
+    (e) => e,
+  )
+  const wrong: unknown = await ask(
+    operators,
+    office.database.execute(sql`SELECT 1 / 0, ${"canary"}::text`),
+  ).catch((e) => e)
+  expect(Bun.inspect(refused)).toContain("ENOENT")
+  expect(Bun.inspect(wrong)).toContain("22012")
+  expect(Bun.inspect([refused, wrong])).not.toContain("canary")
+  await gone.end()
+})

@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
+import { eq } from "drizzle-orm"
+import { checksumHolds, hashOf } from "../../src/admission/key.ts"
+import { nextId } from "../../src/id.ts"
+import { keys } from "../../src/ledger/schema.ts"
+import { type Office, openOffice, refusal } from "./office.ts"
+
+let office: Office
+let account: string
+let path: string
+
+beforeAll(async () => {
+  office = await openOffice()
+})
+beforeEach(async () => {
+  account = await office.openAccount()
+  path = `/admin/accounts/${account}/keys`
+})
+afterAll(() => office.close())
+
+test("D26 POST keys shows the key this once; the books keep its hash and prefix", async () => {
+  const { status, body, headers } = await office.ask("POST", path, {})
+  expect([status, headers.get("cache-control")]).toEqual([201, "no-store"])
+  expect(body as unknown).toEqual({
+    id: expect.any(String),
+    name: null,
+    key: expect.any(String),
+    prefix: body.key.slice(0, 12),
+    models: null,
+    expires_at: null,
+    created_at: expect.any(String),
+  })
+  expect(checksumHolds(body.key)).toBe(true)
+  const rows = await office.database.select().from(keys).where(eq(keys.id, body.id))
+  expect(rows).toMatchObject([{ account_id: account, hash: hashOf(body.key), prefix: body.prefix }])
+  expect(JSON.stringify(rows)).not.toContain(body.key)
+})
+
+test("POST keys takes a name, models that need not exist, and an expiry with an offset", async () => {
+  const models = ["gpt-5-mini", "not configured yet", "Ünïcode"]
+  const asked = { name: "ci", models, expires_at: "2999-01-02T03:04:05.678+02:00" }
+  const { body } = await office.ask("POST", path, asked)
+  expect(body as unknown).toMatchObject({ name: "ci", models, expires_at: "2999-01-02T01:04:05.678Z" })
+  const { body: list } = await office.ask("GET", path)
+  const { key, ...shown } = body
+  expect(list.data as unknown).toEqual([{ ...shown, revoked_at: null, last_used_at: null }])
+})
+
+test.each([
+  ["name empty", { name: "" }, "name"],
+  ["name null", { name: null }, "name"],
+  ["name too long", { name: "x".repeat(201) }, "name"],
+  ["no models at all", { models: [] }, "models"],
+  ["257 models", { models: Array(257).fill("m") }, "models"],
+  ["models null", { models: null }, "models"],
+  ["models a string", { models: "gpt-5-mini" }, "models"],
+  ["models an object", { models: { 0: "m" } }, "models"],
+  ["a model that is no string", { models: ["m", 5] }, "models[1]"],
+  ["a model without a name", { models: ["m", "n", ""] }, "models[2]"],
+  ["a model with a NUL", { models: ["a\0"] }, "models[0]"],
+  ["a model of 257 characters", { models: ["x".repeat(257)] }, "models[0]"],
+  ["expires_at null", { expires_at: null }, "expires_at"],
+  ["expires_at a number", { expires_at: 4_102_444_800 }, "expires_at"],
+  ["expires_at in the past", { expires_at: "2020-01-01T00:00:00Z" }, "expires_at"],
+  ["expires_at without an offset", { expires_at: "2999-01-01T00:00:00" }, "expires_at"],
+  ["expires_at a date", { expires_at: "2999-01-01" }, "expires_at"],
+  ["expires_at a day that is not", { expires_at: "2999-02-29T00:00:00Z" }, "expires_at"],
+  ["expires_at too far", { expires_at: "9999-12-31T23:59:59-12:00" }, "expires_at"],
+  ["expires_at in words", { expires_at: "tomorrow" }, "expires_at"],
+  ["a key of one's own", { key: "tg_live_mine" }, "key"],
+  ["a hash of one's own", { hash: "0" }, "hash"],
+])("POST keys refuses %s and makes none", async (_, body, param) => {
+  expect(refusal(await office.ask("POST", path, body))).toEqual({
+    status: 400,
+    code: "invalid_request",
+    param,
+  })
+  expect(await office.walk(path, 10)).toEqual([])
+})
+
+test.each([
+  ["POST", () => `/admin/accounts/${nextId()}/keys`],
+  ["GET", () => `/admin/accounts/${nextId()}/keys`],
+  ["POST", () => "/admin/accounts/x/keys"],
+  ["GET", () => "/admin/accounts/x/keys"],
+  ["DELETE", () => `/admin/keys/${nextId()}`],
+  ["DELETE", () => `/admin/keys/${account}`],
+  ["DELETE", () => "/admin/keys/x"],
+])("%s keys of nobody is 404", async (method, where) => {
+  const reply = await office.ask(method, where(), method === "POST" ? {} : undefined)
+  expect(refusal(reply)).toMatchObject({ status: 404, code: "not_found" })
+})
+
+test("DELETE a key revokes it, and it alone; again changes nothing", async () => {
+  const { body: stays } = await office.ask("POST", path, {})
+  const { body: goes } = await office.ask("POST", path, {})
+  const first = await office.ask("DELETE", `/admin/keys/${goes.id}`)
+  expect([first.status, first.text]).toEqual([204, ""])
+  const revoked_at = (await office.ask("GET", path)).body.data.map((key) => [key.id, key.revoked_at])
+  expect(revoked_at as unknown).toEqual([
+    [goes.id, expect.any(String)],
+    [stays.id, null],
+  ])
+  expect((await office.ask("DELETE", `/admin/keys/${goes.id.toUpperCase()}`)).status).toBe(204)
+  const again = (await office.ask("GET", path)).body.data.map((key) => [key.id, key.revoked_at])
+  expect(again).toEqual(revoked_at)
+})
+
+test("GET keys lists an account's own keys, newest first, each once, whatever the page", async () => {
+  const ids: string[] = []
+  for (let at = 0; at < 5; at++) ids.push((await office.ask("POST", path, {})).body.id)
+  await office.ask("POST", `/admin/accounts/${await office.openAccount()}/keys`, {})
+  for (const limit of [1, 2, 4, 5, 6]) expect(await office.walk(path, limit)).toEqual(ids.toReversed())
+})
+
+test("D26 no answer but a key's creation shows a key or a hash", async () => {
+  const { body } = await office.ask("POST", path, {})
+  await office.ask("GET", path)
+  await office.ask("DELETE", `/admin/keys/${body.id}`)
+  await office.ask("POST", path, { name: [body.key] })
+  await office.ask("GET", `/admin/calls?key=${body.key}`)
+  await office.ask("GET", `/admin/keys/${body.key}`)
+  expect(office.texts.length).toBeGreaterThan(30)
+  const shown = office.texts.filter((text) => /tg_live_[0-9A-Za-z]{36}|[0-9a-f]{64}/.test(text))
+  expect(shown).toEqual([])
+})
