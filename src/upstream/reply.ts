@@ -28,7 +28,7 @@ export async function finish(reader: Reader): Promise<void> {
 }
 
 /** The most of a refusal's body that is read, and how long. */
-const REFUSAL = { bytes: 65_536, ms: 5_000 }
+const REFUSAL = { bytes: 65_536, ms: 2_000 }
 
 /** The text of a refusal's body, or `""` when it did not come whole and in time. Never rejects. */
 export async function refusalText(body: ReadableStream<Uint8Array>): Promise<string> {

@@ -62,6 +62,8 @@ export interface Exchange {
   reset(): void
   /** Closes the connection with a FIN, whatever the framing still promised. Bun's fetch drops what was not read yet here too. */
   close(): void
+  /** Resolves when `end` has been called: the provider is done with this answer. */
+  readonly ended: Promise<void>
   /** `performance.now()` when the connection was over. */
   readonly closed: Promise<number>
   /** Who ended the connection, or null while it stands. */
@@ -198,6 +200,7 @@ interface Line {
 function openExchange(line: Line, request: RecordedRequest, done: () => void): Exchange {
   const { socket } = line
   const generated: Uint8Array[] = []
+  const ended = Promise.withResolvers<void>()
   let framing: Framing = "chunked"
 
   async function raw(data: string | Uint8Array): Promise<boolean> {
@@ -232,6 +235,7 @@ function openExchange(line: Line, request: RecordedRequest, done: () => void): E
       const stands = framing === "chunked" ? await raw("0\r\n\r\n") : line.closed_by === null
       if (framing === "close" || request.headers.connection === "close") close()
       else done()
+      ended.resolve()
       return stands
     },
     reset() {
@@ -239,6 +243,7 @@ function openExchange(line: Line, request: RecordedRequest, done: () => void): E
       line.closed.resolve(performance.now())
       socket.resetAndDestroy()
     },
+    ended: ended.promise,
     closed: line.closed.promise,
     get closed_by() {
       return line.closed_by

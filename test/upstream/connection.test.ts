@@ -6,7 +6,6 @@ import { finish } from "../../src/upstream/reply.ts"
 import {
   chatWords,
   type Exchange,
-  json,
   type Provider,
   type Script,
   silent,
@@ -70,13 +69,38 @@ describe("a connection is used again", () => {
     expect(provider.connections.opened).toBe(1)
   })
 
-  test("after a refusal, read or not", async () => {
-    for (const status of [400, 404, 422, 401, 403, 429, 500, 503, 307]) {
-      provider.replyOnce(json(status, { error: { message: "No." } }))
+  const slowly =
+    (status: number): Script =>
+    async (exchange) => {
+      await exchange.head(status, { "content-type": "application/json" })
+      await exchange.chunk('{"error":')
+      await Bun.sleep(20)
+      await exchange.chunk('{"message":"No."}}')
+      await exchange.end()
+    }
+
+  test("after a refusal, read or not, even when its body is slow", async () => {
+    const statuses = [400, 404, 422, 401, 403, 429, 500, 503, 307]
+    for (const [n, status] of statuses.entries()) {
+      provider.replyOnce(slowly(status))
       await call().catch(() => {})
+      await (await provider.exchange(n + 1)).ended
     }
     expect(provider.requests).toHaveLength(9)
     expect(provider.connections.opened).toBe(1)
+  })
+
+  test("after a refusal that was passed on to the next upstream", async () => {
+    const second = await startProvider()
+    second.reply(answers)
+    const both = routes(upstream(provider.url), upstream(second.url, { name: "second" }))
+    for (const n of [1, 2, 3]) {
+      provider.replyOnce(slowly(503))
+      await new Response((await forward(both, outgoing(), new Health())).body).text()
+      await (await provider.exchange(n)).ended
+    }
+    expect(provider.connections.opened).toBe(1)
+    await second.stop()
   })
 
   test("and cancelling a reply that has ended leaves its next user alone", async () => {
@@ -125,6 +149,38 @@ describe("a rest that does not end after [DONE] is cut", () => {
     const [exchange] = provider.exchanges
     expect(((await exchange?.closed) ?? Number.NaN) - started_ms).toBeLessThan(500)
     expect(exchange?.generated_bytes).toBeLessThan(32 << 20)
+  })
+})
+
+/** Within 600 ms: an answer that is only forgotten is closed too, by the garbage collector, about a second later. */
+describe("a refusal whose body does not end is cut", () => {
+  const endless =
+    (status: number): Script =>
+    async (exchange) => {
+      await exchange.head(status)
+      await exchange.chunk("{")
+    }
+
+  test("when nothing of it is told", async () => {
+    provider.reply(endless(503))
+    await expect(call()).rejects.toMatchObject({ code: "upstream_unavailable" })
+    const refused_ms = performance.now()
+    const [exchange] = provider.exchanges
+    expect(((await exchange?.closed) ?? Number.NaN) - refused_ms).toBeLessThan(600)
+    expect(exchange?.closed_by).toBe("gateway")
+  })
+
+  test("when it was passed on", async () => {
+    const second = await startProvider()
+    provider.reply(endless(500))
+    second.reply(answers)
+    const both = routes(upstream(provider.url), upstream(second.url, { name: "second" }))
+    await new Response((await forward(both, outgoing(), new Health())).body).text()
+    const refused_ms = performance.now()
+    const [exchange] = provider.exchanges
+    expect(((await exchange?.closed) ?? Number.NaN) - refused_ms).toBeLessThan(600)
+    expect(exchange?.closed_by).toBe("gateway")
+    await second.stop()
   })
 })
 

@@ -35,6 +35,13 @@ describe("D17 what a client is told", () => {
     ["longer than 64 KiB", json(400, { error: { message: "secret", pad: "x".repeat(100_000) } })],
     ["compressed", json(400, { error: { message: "secret" } }, { "content-encoding": "gzip" })],
     ["cut", raw('HTTP/1.1 400 Bad\r\ncontent-length: 99\r\n\r\n{"error":{"message":"secret"}}')],
+    [
+      "without an end",
+      async (exchange) => {
+        await exchange.head(400)
+        await exchange.chunk('{"error":{"message":"secret"}}')
+      },
+    ],
     ["empty", raw("HTTP/1.1 400 Bad\r\ncontent-length: 0\r\n\r\n")],
   ]
   test.each(unread)("our own words where its body is %s", async (_name, script) => {

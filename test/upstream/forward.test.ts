@@ -159,12 +159,25 @@ describe("D14 which answers are passed on to the next upstream", () => {
     first.reply(silent())
     second.reply(answers)
     const call = outgoing({ stream: true })
-    const reply = await forward(routes(upstream(first.url, hasty), other()), call, new Health())
+    const timeouts = { first_byte_ms: 60, idle_ms: 60_000, total_ms: 60_000 }
+    const reply = await forward(routes(upstream(first.url, { timeouts }), other()), call, new Health())
     expect(reply.upstream.name).toBe("second")
     reply.cancel()
     const [exchange] = first.exchanges
     await exchange?.closed
     expect(exchange?.closed_by).toBe("gateway")
+  })
+
+  test("a stream whose headers came in time is left alone by first_byte (D31)", async () => {
+    first.reply(async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      await exchange.chunk("half ")
+      await Bun.sleep(100)
+      await exchange.chunk("whole")
+      await exchange.end()
+    })
+    const reply = await forward(routes(upstream(first.url, hasty)), outgoing({ stream: true }), new Health())
+    expect(await new Response(reply.body).text()).toBe("half whole")
   })
 
   test("a JSON call waits past first_byte, and its total timeout is passed on to nobody (D31)", async () => {
