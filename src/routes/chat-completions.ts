@@ -16,6 +16,7 @@ import { finish, type Reply } from "../upstream/reply.ts"
 import { type Ending, type Failure, failures } from "../wire/call.ts"
 import { type ChatRequest, parseChat, wantsUsage } from "../wire/chat.ts"
 import { readJsonBody } from "../wire/json.ts"
+import * as reference from "./docs/chat-completions.ts"
 import { readBody } from "./request-body.ts"
 import { requestId } from "./request-id.ts"
 
@@ -23,8 +24,8 @@ import { requestId } from "./request-id.ts"
 export function chatCompletions(gateway: Gateway) {
   const handle = ({ request }: { request: Request }) => chatCompletion(gateway, request)
   return new Elysia({ name: "chat-completions" })
-    .post("/v1/chat/completions", handle, { parse: "none" })
-    .post("/chat/completions", handle, { parse: "none" })
+    .post("/v1/chat/completions", handle, { parse: "none", detail: reference.createChatCompletion })
+    .post("/chat/completions", handle, { parse: "none", detail: reference.createChatCompletionCompatible })
 }
 
 async function chatCompletion(gateway: Gateway, request: Request): Promise<Response> {

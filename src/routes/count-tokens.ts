@@ -13,6 +13,7 @@ import { jsonHeaders } from "../upstream/headers.ts"
 import { Patience } from "../upstream/patience.ts"
 import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-tokens.ts"
 import { readJsonBody } from "../wire/json.ts"
+import * as reference from "./docs/count-tokens.ts"
 import { readBody } from "./request-body.ts"
 import { requestId } from "./request-id.ts"
 
@@ -22,9 +23,13 @@ const never = new AbortController().signal
 /** `POST /v1/messages/count_tokens` and `POST /<vendor>/v1/messages/count_tokens` (spec 4.3): holds and charges nothing (D22). */
 export function countTokens(gateway: Gateway) {
   return new Elysia({ name: "count-tokens" })
-    .post(PATH, ({ request }) => count(gateway, request, null), { parse: "none" })
+    .post(PATH, ({ request }) => count(gateway, request, null), {
+      parse: "none",
+      detail: reference.countTokens,
+    })
     .post(`/:vendor${PATH}`, ({ request, params }) => count(gateway, request, params.vendor), {
       parse: "none",
+      detail: reference.countTokensOfVendor,
     })
 }
 

@@ -1,15 +1,22 @@
 import { Elysia } from "elysia"
 import type { Gateway } from "../gateway.ts"
+import * as reference from "./docs/service.ts"
 
 /** `GET /livez`: the process answers. `GET /readyz`: it takes calls. `GET /`: what this is (D33). */
 export function health(gateway: Gateway) {
   return new Elysia({ name: "health" })
-    .get("/livez", () => Response.json({ status: "alive" }))
-    .get("/readyz", () => {
-      const reason = gateway.notReady()
-      return reason === null
-        ? Response.json({ status: "ready" })
-        : Response.json({ status: "not ready", reason }, { status: 503, headers: { "retry-after": "1" } })
+    .get("/livez", () => Response.json({ status: "alive" }), { detail: reference.getLiveness })
+    .get(
+      "/readyz",
+      () => {
+        const reason = gateway.notReady()
+        return reason === null
+          ? Response.json({ status: "ready" })
+          : Response.json({ status: "not ready", reason }, { status: 503, headers: { "retry-after": "1" } })
+      },
+      { detail: reference.getReadiness },
+    )
+    .get("/", () => Response.json({ name: "tollgate", docs: "/docs", openapi: "/docs/json" }), {
+      detail: reference.getProduct,
     })
-    .get("/", () => Response.json({ name: "tollgate", docs: "/docs", openapi: "/docs/json" }))
 }

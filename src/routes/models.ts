@@ -6,16 +6,17 @@ import { hasVersionHeader, vendorVersion } from "../admission/version.ts"
 import type { Gateway } from "../gateway.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import { modelList } from "../wire/models.ts"
+import * as reference from "./docs/models.ts"
 import { requestId } from "./request-id.ts"
 
 /** `GET /v1/models`, `/v1/models/`, `/models`, `/models/` (spec 4.2): four paths, the same bytes (D23). */
 export function models(gateway: Gateway) {
   const handle = ({ request }: { request: Request }) => list(gateway, request)
   return new Elysia({ name: "models" })
-    .get("/v1/models", handle)
-    .get("/v1/models/", handle)
-    .get("/models", handle)
-    .get("/models/", handle)
+    .get("/v1/models", handle, { detail: reference.listModels })
+    .get("/v1/models/", handle, { detail: reference.listModelsSlash })
+    .get("/models", handle, { detail: reference.listModelsCompatible })
+    .get("/models/", handle, { detail: reference.listModelsCompatibleSlash })
 }
 
 async function list({ config, catalog, books }: Gateway, request: Request): Promise<Response> {
