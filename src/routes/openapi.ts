@@ -159,11 +159,11 @@ export const REQUEST_ID = "019f8b1c-6a2e-7000-9c41-2f6d0e5b7a13"
 
 /** What a fault looks like where the catalogue's entry alone would show too little (D12, D17). */
 const details: Partial<Record<ErrorCode, Detail>> = {
-  invalid_request: { message: "`messages` must be an array with at least one message.", param: "messages" },
+  invalid_request: { message: "`messages`: expected an array of 1 to 4096 messages.", param: "messages" },
   insufficient_balance: {
     message:
-      "This call needs 0.016405 USD held and 0.0021 USD is available; with max_tokens of 1000 it would fit.",
-    fields: { needed: "0.016405", available: "0.0021", max_tokens: 1000 },
+      "The call must hold 0.016405 USD, and 0.0021 USD are available; it would fit with max_tokens of at most 1039.",
+    fields: { needed: "0.016405", available: "0.0021", max_tokens: 1039 },
   },
   model_not_allowed: { param: "model" },
   model_not_found: { param: "model" },

@@ -122,6 +122,7 @@ const errors: readonly ErrorCode[] = [
   "insufficient_balance",
   "model_not_allowed",
   "model_not_found",
+  "not_found",
   "request_timeout",
   "request_too_large",
   "unsupported_media_type",

@@ -36,6 +36,7 @@ const errors: readonly ErrorCode[] = [
   "insufficient_balance",
   "model_not_allowed",
   "model_not_found",
+  "not_found",
   "request_timeout",
   "request_too_large",
   "unsupported_media_type",
@@ -52,7 +53,7 @@ const description = `Asks a provider of the model how many tokens the input has.
 The key is sent as \`x-api-key\`, or as a bearer token when that header is absent. Fields that only generation uses are removed
 before the request is passed on: ${generationFields.map((field) => `\`${field}\``).join(", ")}.`
 
-const counting = (operationId: string, summary: string, path: Parameter[], further: ErrorCode[]) =>
+const counting = (operationId: string, summary: string, path: Parameter[]) =>
   operation({
     operationId,
     tag: "Token count",
@@ -77,14 +78,13 @@ const counting = (operationId: string, summary: string, path: Parameter[], furth
         json: { schema: TokenCount, examples: { Count: { input_tokens: 11 } } },
       },
     },
-    errors: [...errors, ...further],
+    errors,
   })
 
-export const countTokens = counting("countTokens", "Count the tokens of an input", [], [])
+export const countTokens = counting("countTokens", "Count the tokens of an input", [])
 
 export const countTokensOfVendor = counting(
   "countTokensOfVendor",
   "Count the tokens of an input (a vendor's path)",
   [vendor],
-  ["not_found"],
 )
