@@ -1,0 +1,31 @@
+import { Elysia } from "elysia"
+import type { Metrics } from "../metrics.ts"
+import { operation } from "./openapi.ts"
+
+/** `GET /metrics`: what this process has counted, for Prometheus. */
+export function metrics({ content_type, print }: Metrics) {
+  return new Elysia({ name: "metrics" }).get(
+    "/metrics",
+    async () => new Response(await print(), { headers: { "content-type": content_type } }),
+    { detail: scraping },
+  )
+}
+
+const scraping = operation({
+  operationId: "metrics",
+  tag: "Service",
+  summary: "Metrics",
+  description:
+    "Prometheus' text format. Calls, tokens and latencies have the names of OpenTelemetry's GenAI vocabulary (`gen_ai_…`), what is ours begins with `tollgate_`. No label carries a key or an account.",
+  answers: {
+    200: {
+      description: "The metrics of this process.",
+      text: {
+        type: "text/plain",
+        example:
+          '# HELP tollgate_calls_settled_total Calls charged, by model and what the charge rests on.\n# TYPE tollgate_calls_settled_total counter\ntollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 42\n',
+      },
+    },
+  },
+  errors: [],
+})

@@ -1,0 +1,225 @@
+import { expect, test } from "bun:test"
+import { Elysia } from "elysia"
+import type { Upstream } from "../src/config/config.ts"
+import type { Closing, Hold } from "../src/ledger/reservation.ts"
+import { createMetrics, type Metrics } from "../src/metrics.ts"
+import { metrics as metricsRoute } from "../src/routes/metrics.ts"
+
+const upstream: Upstream = {
+  name: "openai",
+  family: "chat",
+  base_url: "http://127.0.0.1:1",
+  api_key: "sk-canary",
+  timeouts: { first_byte_ms: 1, idle_ms: 1, total_ms: 1 },
+  on_disconnect: { stream: "abort", json: "drain", drain_for_ms: 1 },
+}
+const hold: Hold = {
+  id: "019f8b1c-6a2e-7000-9c41-2f6d0e5b7a13",
+  account_id: "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40",
+  key_id: "019f8b1c-2222-7000-9d4e-1a6b8c0f7e32",
+  amount_nano: 5_000n,
+  model: "gpt-5-mini",
+  family: "chat",
+  upstream: "openai",
+  stream: true,
+  price: { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n },
+}
+const settled: Closing = {
+  id: hold.id,
+  outcome: "settled",
+  charge_nano: 4_321n,
+  basis: "usage",
+  ending: "completed",
+  failure: null,
+  notes: [],
+  usage: { prompt_tokens: 40, cached_tokens: 8, completion_tokens: 150 },
+  upstream: "openai",
+  ttft_ms: 300,
+  duration_ms: 2_500,
+}
+const released: Closing = {
+  ...settled,
+  outcome: "released",
+  charge_nano: 0n,
+  basis: "none",
+  ending: null,
+  failure: "upstream_unavailable",
+  usage: null,
+  upstream: null,
+  ttft_ms: null,
+}
+
+/** The samples, without comments and what the process itself tells. */
+async function samples(metrics: Metrics): Promise<string[]> {
+  const lines = (await metrics.print()).split("\n")
+  return lines.filter((line) => line !== "" && !/^(#|process_|nodejs_)/.test(line))
+}
+
+const GEN_AI = `gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_ai_request_model="gpt-5-mini"`
+
+const rows: [string, (metrics: Metrics) => void, string[]][] = [
+  [
+    "a settled call",
+    (metrics) => metrics.settled(hold, settled),
+    [
+      'tollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 1',
+      'tollgate_calls_ended_total{ending="completed"} 1',
+      'tollgate_charged_nano_usd_total{model="gpt-5-mini"} 4321',
+      'tollgate_tokens_total{model="gpt-5-mini",kind="prompt"} 40',
+      'tollgate_tokens_total{model="gpt-5-mini",kind="cached"} 8',
+      'tollgate_tokens_total{model="gpt-5-mini",kind="completion"} 150',
+      `gen_ai_client_operation_duration_seconds_sum{${GEN_AI}} 2.5`,
+      `gen_ai_client_operation_duration_seconds_bucket{le="1.28",${GEN_AI}} 0`,
+      `gen_ai_client_operation_duration_seconds_bucket{le="2.56",${GEN_AI}} 1`,
+      `gen_ai_client_operation_duration_seconds_bucket{le="81.92",${GEN_AI}} 1`,
+      `gen_ai_client_token_usage_sum{${GEN_AI},gen_ai_token_type="input"} 40`,
+      `gen_ai_client_token_usage_sum{${GEN_AI},gen_ai_token_type="output"} 150`,
+      `gen_ai_client_token_usage_bucket{le="67108864",${GEN_AI},gen_ai_token_type="output"} 1`,
+      `gen_ai_server_time_to_first_token_seconds_sum{${GEN_AI}} 0.3`,
+    ],
+  ],
+  [
+    "D11 a charge above what was held",
+    (metrics) => metrics.settled(hold, { ...settled, charge_nano: 5_007n }),
+    ['tollgate_overage_nano_usd_total{model="gpt-5-mini"} 7'],
+  ],
+  [
+    "D28 a released call, by its failure",
+    (metrics) => metrics.settled(hold, released),
+    [
+      'tollgate_calls_released_total{model="gpt-5-mini",failure="upstream_unavailable"} 1',
+      'tollgate_calls_ended_total{ending="none"} 1',
+      'tollgate_charged_nano_usd_total{model="gpt-5-mini"} 0',
+      `gen_ai_client_operation_duration_seconds_count{${GEN_AI},error_type="upstream_unavailable"} 1`,
+    ],
+  ],
+  [
+    "a request",
+    (metrics) => metrics.answered("/v1/chat/completions", 402),
+    ['tollgate_requests_total{route="/v1/chat/completions",status="402"} 1'],
+  ],
+  [
+    "an attempt that was answered",
+    (metrics) => metrics.attempted(upstream, 200, 40),
+    ['tollgate_upstream_attempt_seconds_sum{upstream="openai",outcome="200"} 0.04'],
+  ],
+  [
+    "an attempt that was not",
+    (metrics) => metrics.attempted(upstream, "unreachable", 1),
+    ['tollgate_upstream_attempt_seconds_count{upstream="openai",outcome="unreachable"} 1'],
+  ],
+  [
+    "D22 a token count",
+    (metrics) => metrics.tokensCounted("claude-sonnet"),
+    ['tollgate_token_counts_total{model="claude-sonnet"} 1'],
+  ],
+  ["a keepalive", (metrics) => metrics.keepalive(), ["tollgate_keepalives_total 1"]],
+  [
+    "what the gateway adds",
+    (metrics) => metrics.added("before", 2),
+    [
+      'tollgate_added_latency_seconds_sum{where="before"} 0.002',
+      'tollgate_added_latency_seconds_bucket{le="0.001",where="before"} 0',
+      'tollgate_added_latency_seconds_bucket{le="0.002",where="before"} 1',
+    ],
+  ],
+  [
+    "a statement of the books",
+    (metrics) => metrics.statement("settle", 64, 2),
+    [
+      'tollgate_ledger_statement_seconds_sum{kind="settle"} 0.002',
+      'tollgate_ledger_batch_size_sum{kind="settle"} 64',
+      'tollgate_ledger_batch_size_bucket{le="32",kind="settle"} 0',
+    ],
+  ],
+  ["D13 expiries", (metrics) => metrics.expired(3), ["tollgate_reservations_expired_total 3"]],
+  ["D27 a spooled closing", (metrics) => metrics.spooled(), ["tollgate_closings_spooled_total 1"]],
+  [
+    "D13 a closing that changed nothing",
+    (metrics) => metrics.closingIgnored(),
+    ["tollgate_closings_ignored_total 1"],
+  ],
+  [
+    "the open calls",
+    (metrics) => metrics.watchCalls(() => ({ count: 2, held_nano: 32_810n })),
+    ["tollgate_open_reservations 2", "tollgate_held_nano_usd 32810"],
+  ],
+  [
+    "the lanes",
+    (metrics) => metrics.watchLanes(() => ({ reserve: 3, settle: 0 })),
+    ['tollgate_ledger_lane_depth{kind="reserve"} 3', 'tollgate_ledger_lane_depth{kind="settle"} 0'],
+  ],
+]
+
+test.each(rows)("is counted: %s", async (_, record, expected) => {
+  const metrics = createMetrics()
+  record(metrics)
+  const printed = await samples(metrics)
+  expect(expected.filter((line) => !printed.includes(line))).toEqual([])
+})
+
+test("a call without tokens, output or overage is counted nowhere it has nothing to say", async () => {
+  const metrics = createMetrics()
+  metrics.settled(hold, released)
+  const printed = await samples(metrics)
+  expect(
+    printed.filter((line) => /tokens_total|token_usage|first_token.*count|overage|settled/.test(line)),
+  ).toEqual([])
+})
+
+test("what is watched is read at every scrape", async () => {
+  const metrics = createMetrics()
+  let count = 1
+  metrics.watchCalls(() => ({ count, held_nano: BigInt(count) * 10n }))
+  expect(await samples(metrics)).toContain("tollgate_held_nano_usd 10")
+  count = 2
+  expect(await samples(metrics)).toContain("tollgate_held_nano_usd 20")
+})
+
+test("two applications in one process count apart", async () => {
+  const [one, two] = [createMetrics(), createMetrics()]
+  one.keepalive()
+  expect(await samples(one)).toContain("tollgate_keepalives_total 1")
+  expect(await samples(two)).toContain("tollgate_keepalives_total 0")
+})
+
+test("no label carries a key, an account, a call or a provider's credential", async () => {
+  const metrics = createMetrics()
+  for (const [, record] of rows) record(metrics)
+  metrics.settled(hold, settled)
+  metrics.settled(hold, released)
+  metrics.attempted(upstream, 200, 1)
+  const text = await metrics.print()
+  for (const secret of [hold.id, hold.account_id, hold.key_id, "sk-canary"])
+    expect(text).not.toContain(secret)
+})
+
+test("GET /metrics is Prometheus' text format, with the process's own metrics", async () => {
+  const metrics = createMetrics()
+  for (const [, record] of rows) record(metrics)
+  const app = new Elysia().use(metricsRoute(metrics))
+  const response = await app.handle(new Request("http://localhost/metrics"))
+  expect([response.status, response.headers.get("content-type")]).toEqual([
+    200,
+    "text/plain; version=0.0.4; charset=utf-8",
+  ])
+  const lines = (await response.text()).split("\n").filter((line) => line !== "")
+  const LABELS = String.raw`\{[a-z_]+="[^"\n]*"(,[a-z_]+="[^"\n]*")*\}`
+  const LINE = new RegExp(
+    String.raw`^(# (HELP|TYPE) [a-z_0-9]+ .+|[a-z_0-9]+(${LABELS})? (-?\d+(\.\d+)?(e[+-]\d+)?|[+-]Inf))$`,
+  )
+  expect(lines.filter((line) => !LINE.test(line))).toEqual([])
+  const names = lines.filter((line) => line.startsWith("# TYPE")).map((line) => line.split(" ")[2])
+  expect(new Set(names).size).toBe(names.length)
+  expect(names).toContain("nodejs_eventloop_lag_p99_seconds")
+  expect(names).toContain("process_resident_memory_bytes")
+  expect(names.filter((name) => !/^(gen_ai|tollgate|process|nodejs)_/.test(name ?? ""))).toEqual([])
+})
+
+test("metrics keep no process alive", async () => {
+  const source = `
+    import { createMetrics } from ${JSON.stringify(import.meta.resolve("../src/metrics.ts"))}
+    await createMetrics().print()`
+  const child = Bun.spawn([process.execPath, "-e", source], { stdout: "inherit", stderr: "inherit" })
+  expect(await child.exited).toBe(0)
+})
