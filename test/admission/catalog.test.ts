@@ -1,0 +1,72 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { Catalog } from "../../src/admission/catalog.ts"
+import { aModel } from "./model.ts"
+
+const chat = aModel({ name: "gpt", family: "chat" })
+const messages = aModel({ name: "claude", family: "messages" })
+const bothChat = aModel({ name: "both", family: "chat" })
+const bothMessages = aModel({ name: "both", family: "messages" })
+const catalog = new Catalog([messages, chat, bothMessages, bothChat])
+
+test("the entry decides which of two models of one name is meant", () => {
+  expect(catalog.find("both", "chat")).toBe(bothChat)
+  expect(catalog.find("both", "messages")).toBe(bothMessages)
+})
+
+test("D15 a model of the other entry exists, but may not be used here", () => {
+  expect(catalog.find("claude", "chat")).toEqual({ code: "model_not_allowed" })
+  expect(catalog.find("gpt", "messages")).toEqual({ code: "model_not_allowed" })
+})
+
+test("D23 the models of an entry, in the order of the configuration", () => {
+  expect(catalog.list("chat")).toEqual([chat, bothChat])
+  expect(catalog.list("messages")).toEqual([messages, bothMessages])
+  expect(new Catalog([]).list("chat")).toEqual([])
+})
+
+describe("D19 names match byte for byte", () => {
+  test.each([
+    "GPT",
+    "Gpt",
+    " gpt",
+    "gpt ",
+    "gpt\n",
+    "gpt\0",
+    "gp",
+    "gpt2",
+    "ｇｐｔ",
+    "g\u200bpt",
+    "\ufeffgpt",
+    "",
+    "__proto__",
+    "constructor",
+    "toString",
+    "hasOwnProperty",
+    "valueOf",
+  ])("%j is not gpt", (name) => {
+    expect(catalog.find(name, "chat")).toEqual({ code: "model_not_found" })
+  })
+
+  test("nor does a composed letter match a decomposed one", () => {
+    const composed = aModel({ name: "\u00e9" })
+    expect(new Catalog([composed]).find("\u00e9", "chat")).toBe(composed)
+    expect(new Catalog([composed]).find("e\u0301", "chat")).toEqual({ code: "model_not_found" })
+  })
+
+  test("a model may have any name, __proto__ too", () => {
+    const odd = aModel({ name: "__proto__" })
+    expect(new Catalog([odd]).find("__proto__", "chat")).toBe(odd)
+  })
+
+  test("a name is found exactly when its bytes are those of a model", () => {
+    const name = fc.string({ unit: "grapheme", minLength: 1, maxLength: 4 })
+    fc.assert(
+      fc.property(fc.uniqueArray(name), name, (names, asked) => {
+        const found = new Catalog(names.map((name) => aModel({ name }))).find(asked, "chat")
+        const exists = names.some((name) => Buffer.from(name).equals(Buffer.from(asked)))
+        expect(found).toMatchObject(exists ? { name: asked } : { code: "model_not_found" })
+      }),
+    )
+  })
+})

@@ -1,0 +1,158 @@
+import { afterAll, describe, expect, test } from "bun:test"
+import { connect } from "node:net"
+import { chatCredential, messagesCredential, modelListCredential } from "../../src/admission/credential.ts"
+import { makeKey } from "../../src/admission/key.ts"
+import { GatewayError } from "../../src/errors.ts"
+
+const key = makeKey()
+const other = makeKey()
+const mistyped = key.slice(0, -1) + (key.endsWith("0") ? "1" : "0")
+
+type Read = (headers: Headers) => string
+const chat: Read = chatCredential
+const messages: Read = messagesCredential
+const list: Read = (headers) => modelListCredential(headers, false)
+const versionedList: Read = (headers) => modelListCredential(headers, true)
+
+function refusal(read: Read, headers: Headers): GatewayError {
+  try {
+    read(headers)
+  } catch (error) {
+    if (error instanceof GatewayError) return error
+    throw error
+  }
+  throw new Error("a credential was found")
+}
+
+describe("D20 which header carries the key", () => {
+  const found: [string, Read, Record<string, string>, string][] = [
+    ["chat: Authorization", chat, { authorization: `Bearer ${key}` }, key],
+    ["chat: x-api-key is ignored", chat, { authorization: `Bearer ${key}`, "x-api-key": other }, key],
+    ["the scheme in lower case", chat, { authorization: `bearer ${key}` }, key],
+    ["the scheme in upper case", chat, { authorization: `BEARER ${key}` }, key],
+    ["two spaces after the scheme", chat, { authorization: `Bearer  ${key}` }, key],
+    ["count: x-api-key", messages, { "x-api-key": key }, key],
+    ["count: Authorization when x-api-key is absent", messages, { authorization: `Bearer ${key}` }, key],
+    ["count: both, the same", messages, { authorization: `bearer ${key}`, "x-api-key": key }, key],
+    ["list: Authorization", list, { authorization: `Bearer ${key}`, "x-api-key": other }, key],
+    ["versioned list: x-api-key", versionedList, { "x-api-key": key }, key],
+    ["versioned list: Authorization", versionedList, { authorization: `Bearer ${key}` }, key],
+  ]
+  test.each(found)("%s", (_, read, headers, expected) => {
+    expect(read(new Headers(headers))).toBe(expected)
+  })
+})
+
+describe("D20 what is no credential is a 401", () => {
+  const everywhere: [string, string][] = [
+    ["an empty header", ""],
+    ["the scheme alone", "Bearer"],
+    ["the key alone", key],
+    ["Basic", `Basic ${key}`],
+    ["Token", `Token ${key}`],
+    ["a scheme that only begins so", `Bearers ${key}`],
+    ["no space", `Bearer${key}`],
+    ["a tab for a space", `Bearer\t${key}`],
+    ["a colon", `Bearer: ${key}`],
+    ["a second word", `Bearer ${key} x`],
+    ["two credentials in one header", `Bearer ${key}, Bearer ${key}`],
+    ["quotes", `Bearer "${key}"`],
+    ["the key in upper case", `Bearer ${key.toUpperCase().replace("TG_LIVE_", "tg_live_")}`],
+    ["a wrong checksum", `Bearer ${mistyped}`],
+    ["a provider's key", "Bearer sk-proj-0123456789"],
+    ["16,000 spaces", `Bearer ${" ".repeat(16_000)}x`],
+  ]
+  for (const [who, read] of Object.entries({ chat, messages, list, versionedList })) {
+    test.each(everywhere)(`${who}: Authorization with %s`, (_, authorization) => {
+      const error = refusal(read, new Headers({ authorization }))
+      expect(error).toMatchObject({ code: "invalid_api_key", status: 401 })
+      expect(error.message).not.toContain(key.slice(8))
+    })
+
+    test(`${who}: no header at all`, () => {
+      expect(refusal(read, new Headers()).code).toBe("invalid_api_key")
+    })
+  }
+
+  const refused: [string, Read, Record<string, string>][] = [
+    ["chat: x-api-key alone", chat, { "x-api-key": key }],
+    ["list without a version header: x-api-key alone", list, { "x-api-key": key }],
+    ["count: both, different", messages, { "x-api-key": key, authorization: `Bearer ${other}` }],
+    ["count: both, Authorization no bearer", messages, { "x-api-key": key, authorization: `Basic ${key}` }],
+    ["count: both, Authorization empty", messages, { "x-api-key": key, authorization: "" }],
+    [
+      "count: x-api-key empty, Authorization right",
+      messages,
+      { "x-api-key": "", authorization: `Bearer ${key}` },
+    ],
+    ["count: x-api-key mistyped", messages, { "x-api-key": mistyped }],
+    [
+      "count: both the same and mistyped",
+      messages,
+      { "x-api-key": mistyped, authorization: `Bearer ${mistyped}` },
+    ],
+    ["count: x-api-key with a scheme", messages, { "x-api-key": `Bearer ${key}` }],
+    ["count: x-api-key twice in one", messages, { "x-api-key": `${key}, ${key}` }],
+    [
+      "versioned list: both, different",
+      versionedList,
+      { "x-api-key": key, authorization: `Bearer ${other}` },
+    ],
+  ]
+  test.each(refused)("%s", (_, read, headers) => {
+    expect(refusal(read, new Headers(headers)).code).toBe("invalid_api_key")
+  })
+})
+
+describe("D20 over a real connection", () => {
+  const server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch(request) {
+      try {
+        return new Response(messagesCredential(request.headers))
+      } catch (error) {
+        return new Response(error instanceof GatewayError ? error.code : "thrown")
+      }
+    },
+  })
+  afterAll(() => server.stop(true))
+
+  const ask = async (path: string, headers: readonly string[]): Promise<string> => {
+    const { promise, resolve, reject } = Promise.withResolvers<string>()
+    const socket = connect(server.port ?? 0, "127.0.0.1")
+    let answer = ""
+    socket.on("data", (chunk) => {
+      answer += chunk
+    })
+    socket.on("end", () => resolve(answer))
+    socket.on("error", reject)
+    socket.write(
+      `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n${headers.join("\r\n")}\r\n\r\n`,
+    )
+    return (await promise).split("\r\n\r\n")[1] ?? ""
+  }
+
+  const sent: [string, string, string[], string][] = [
+    ["Authorization once", "/", [`authorization: Bearer ${key}`], key],
+    ["white space around the value", "/", [`x-api-key:  \t${key} `], key],
+    [
+      "Authorization twice, the same",
+      "/",
+      [`authorization: Bearer ${key}`, `Authorization: Bearer ${key}`],
+      "invalid_api_key",
+    ],
+    ["x-api-key twice, the same", "/", [`x-api-key: ${key}`, `X-Api-Key: ${key}`], "invalid_api_key"],
+    ["x-api-key twice, different", "/", [`x-api-key: ${key}`, `x-api-key: ${other}`], "invalid_api_key"],
+    [
+      "the key in the query string",
+      `/?api_key=${key}&key=${key}&access_token=${key}`,
+      ["accept: */*"],
+      "invalid_api_key",
+    ],
+    ["the key in a cookie", "/", [`cookie: x-api-key=${key}`], "invalid_api_key"],
+  ]
+  test.each(sent)("%s", async (_, path, headers, expected) => {
+    expect(await ask(path, headers)).toBe(expected)
+  })
+})

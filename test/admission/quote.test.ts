@@ -1,0 +1,318 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { largestMaxTokens, quote, refusal } from "../../src/admission/quote.ts"
+import { ceilToNano, type Price } from "../../src/money.ts"
+import { parseChat } from "../../src/wire/chat.ts"
+import { aModel } from "./model.ts"
+
+const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n }
+const model = aModel({ price, max_output_tokens: 1_000, hold_output_tokens: 300, part_tokens: 4_096 })
+
+const chat = (fields: object = {}) =>
+  parseChat({ model: "m", messages: [{ role: "user", content: "hello" }], ...fields })
+/** `[{"role":"user","content":"hello"}]` */
+const BYTES = 35
+
+const image = { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } }
+const says = (content: unknown) => ({ messages: [{ role: "user", content }] })
+/** Bytes of `[{"role":"user","content":…}]` around the content's own. */
+const AROUND = 28
+
+describe("D12 prompt bound: bytes of the JSON text of the prompt fields", () => {
+  const rows: [string, object, number][] = [
+    ["messages", {}, BYTES],
+    [
+      "what is only in the client's spelling does not count",
+      JSON.parse('{ "messages" : [ {"role":"user", "content":"h\\u0065llo"} ] }'),
+      BYTES,
+    ],
+    ["two-byte characters", says("héé"), AROUND + 7],
+    ["an emoji is four bytes", says("😀"), AROUND + 6],
+    ["an escape counts as it is sent", says('"\n'), AROUND + 6],
+    ["a lone surrogate counts as its escape", says("\ud800"), AROUND + 8],
+    ["text parts", says([{ type: "text", text: "hi" }]), AROUND + 29],
+    ["tools", { tools: [{ type: "function" }] }, BYTES + 21],
+    ["functions", { functions: [{ name: "f" }] }, BYTES + 14],
+    ["a response format", { response_format: { type: "json_object" } }, BYTES + 22],
+    ["a tool choice", { tool_choice: "auto" }, BYTES + 6],
+    ["a prediction", { prediction: { content: "x" } }, BYTES + 15],
+    ["a field nobody knows", { documents: ["x"] }, BYTES + 5],
+    ["a field named __proto__", JSON.parse('{"__proto__":["x"]}'), BYTES + 5],
+    ["a field named toString", { toString: "x" }, BYTES + 3],
+    ["fields inside a message", { messages: [{ role: "user", content: "hello", name: "x" }] }, BYTES + 11],
+    ["a null prompt field", { tools: null }, BYTES + 4],
+    [
+      "model, limits, sampling and bookkeeping are no prompt",
+      {
+        model: "longer",
+        stream: true,
+        stream_options: { include_usage: true },
+        n: 1,
+        max_tokens: 5,
+        max_completion_tokens: 5,
+        temperature: 1,
+        top_p: 1,
+        seed: 1,
+        stop: ["x"],
+        user: "u",
+        metadata: { a: "b" },
+        logit_bias: { 1: 2 },
+      },
+      BYTES,
+    ],
+  ]
+  test.each(rows)("%s", (_, fields, bytes) => {
+    expect(quote(chat(fields), model)).toMatchObject({ prompt_bytes: bytes, prompt_tokens_bound: bytes })
+  })
+})
+
+describe("D12 an image, audio or file part counts part_tokens instead of its bytes", () => {
+  const rows: [string, unknown, number, number][] = [
+    ["an image", [image], AROUND + 2, 1],
+    ["two images", [image, image], AROUND + 2, 2],
+    [
+      "an image between texts",
+      [{ type: "text", text: "hi" }, image, { type: "text", text: "hi" }],
+      AROUND + 57,
+      1,
+    ],
+    [
+      "audio",
+      [{ type: "input_audio", input_audio: { data: "x".repeat(100_000), format: "wav" } }],
+      AROUND + 2,
+      1,
+    ],
+    ["a file", [{ type: "file", file: { file_data: "x".repeat(100_000) } }], AROUND + 2, 1],
+    ["a part of unknown type counts its bytes", [{ type: "movie", movie: "x" }], AROUND + 30, 0],
+    ["a part without a type counts its bytes", [{ image_url: "x" }], AROUND + 19, 0],
+    ["a type that is no string counts its bytes", [{ type: ["file"] }], AROUND + 19, 0],
+    ["parts that are no objects count their bytes", ["file", null, 1], AROUND + 15, 0],
+    ["a part that is not in a list counts its bytes", image, AROUND + 69, 0],
+    ["a part within a part counts its bytes", [{ type: "text", text: [image] }], AROUND + 96, 0],
+  ]
+  test.each(rows)("%s", (_, content, bytes, parts) => {
+    expect(quote(chat(says(content)), model)).toMatchObject({
+      prompt_bytes: bytes,
+      prompt_tokens_bound: bytes + parts * 4_096,
+    })
+  })
+
+  test("the size is the model's own", () => {
+    const own = aModel({ part_tokens: 7 })
+    expect(quote(chat(says([image])), own).prompt_tokens_bound).toBe(AROUND + 2 + 7)
+  })
+
+  test("what is measured is left as it was", () => {
+    const request = chat(says([{ type: "text", text: "hi" }, image]))
+    const before = JSON.stringify(request)
+    quote(request, model)
+    expect(JSON.stringify(request)).toBe(before)
+  })
+})
+
+describe("D12 output bound", () => {
+  const rows: [string, object, number][] = [
+    ["without a limit: hold_output_tokens", {}, 300],
+    ["null is no limit", { max_tokens: null, max_completion_tokens: null }, 300],
+    ["max_tokens", { max_tokens: 5 }, 5],
+    ["max_completion_tokens", { max_completion_tokens: 5 }, 5],
+    ["one null, one not", { max_tokens: null, max_completion_tokens: 5 }, 5],
+    ["the larger of both", { max_tokens: 7, max_completion_tokens: 5 }, 7],
+    ["the larger of both, the other way", { max_tokens: 5, max_completion_tokens: 7 }, 7],
+    ["above hold_output_tokens", { max_tokens: 301 }, 301],
+    ["at most the model's", { max_tokens: 1_001 }, 1_000],
+    ["at most the model's, however large", { max_completion_tokens: Number.MAX_SAFE_INTEGER }, 1_000],
+  ]
+  test.each(rows)("%s", (_, fields, bound) => {
+    const quoted = quote(chat(fields), model)
+    expect(quoted.output_tokens_bound).toBe(bound)
+    expect(quoted.amount_nano).toBe(ceilToNano(BigInt(BYTES) * 250_000n + BigInt(bound) * 2_000_000n))
+  })
+})
+
+describe("D12 the amount", () => {
+  const priced = (input: bigint, cached: bigint, output: bigint) =>
+    aModel({ price: { input_pico: input, cached_input_pico: cached, output_pico: output } })
+  const rows: [string, object, Price, bigint][] = [
+    ["35 bytes and 10 tokens", { max_tokens: 10 }, price, 28_750n],
+    ["n choices hold output n times, the prompt once", { max_tokens: 10, n: 3 }, price, 68_750n],
+    ["n null is one", { max_tokens: 10, n: null }, price, 28_750n],
+    [
+      "cached input dearer than input",
+      { max_tokens: 10 },
+      { ...price, cached_input_pico: 300_000n },
+      30_500n,
+    ],
+    ["one rounding, up", { max_tokens: 1 }, { input_pico: 1n, cached_input_pico: 0n, output_pico: 966n }, 2n],
+    [
+      "what divides is not rounded",
+      { max_tokens: 1 },
+      { input_pico: 1n, cached_input_pico: 0n, output_pico: 965n },
+      1n,
+    ],
+    [
+      "at least 1 nano-USD",
+      { max_tokens: 1 },
+      { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n },
+      1n,
+    ],
+  ]
+  test.each(rows)("%s", (_, fields, price, amount_nano) => {
+    const { input_pico, cached_input_pico, output_pico } = price
+    expect(quote(chat(fields), priced(input_pico, cached_input_pico, output_pico)).amount_nano).toBe(
+      amount_nano,
+    )
+  })
+
+  test("an amount the books could not write becomes the largest they can", () => {
+    const dear = aModel({
+      price: { input_pico: 999_999_999_999n, cached_input_pico: 0n, output_pico: 999_999_999_999n },
+      max_output_tokens: 10_000_000,
+      part_tokens: 10_000_000,
+    })
+    const request = chat({ n: 128, max_tokens: 10_000_000, ...says(Array(1_000).fill(image)) })
+    expect(quote(request, dear).amount_nano).toBe(2n ** 63n - 1n)
+  })
+})
+
+const prices = fc.record({
+  input_pico: fc.bigInt(0n, 10n ** 9n),
+  cached_input_pico: fc.bigInt(0n, 10n ** 9n),
+  output_pico: fc.bigInt(0n, 10n ** 9n),
+})
+const anyModel = prices.map((price) =>
+  aModel({ price, max_output_tokens: 100_000, hold_output_tokens: 50_000 }),
+)
+const texts = fc.string({ unit: "binary", maxLength: 50 })
+const limits = fc.option(fc.integer({ min: 1, max: 200_000 }))
+const choices = fc.integer({ min: 1, max: 128 })
+
+describe("D12 properties", () => {
+  test("no usage within the bounds costs more than what is held", () => {
+    const share = fc.double({ min: 0, max: 1, noNaN: true })
+    fc.assert(
+      fc.property(
+        anyModel,
+        texts,
+        limits,
+        choices,
+        share,
+        share,
+        share,
+        (model, content, max_tokens, n, p, c, o) => {
+          const quoted = quote(chat({ ...says(content), max_tokens, n }), model)
+          const prompt = Math.floor(p * quoted.prompt_tokens_bound)
+          const cached = Math.floor(c * prompt)
+          const output = Math.floor(o * quoted.output_tokens_bound * quoted.n)
+          const { input_pico, cached_input_pico, output_pico } = model.price
+          const cost_pico =
+            BigInt(prompt - cached) * input_pico +
+            BigInt(cached) * cached_input_pico +
+            BigInt(output) * output_pico
+          expect(ceilToNano(cost_pico)).toBeLessThanOrEqual(quoted.amount_nano)
+        },
+      ),
+    )
+  })
+
+  test("more bytes, more output or more choices never hold less", () => {
+    const step = fc.integer({ min: 0, max: 1_000 })
+    fc.assert(
+      fc.property(
+        anyModel,
+        texts,
+        texts,
+        fc.integer({ min: 1, max: 99_000 }),
+        choices,
+        step,
+        (model, a, b, max_tokens, n, more) => {
+          const held = (content: string, tokens: number, n: number) =>
+            quote(chat({ ...says(content), max_tokens: tokens, n }), model).amount_nano
+          const amount_nano = held(a, max_tokens, n)
+          expect(held(a + b.replace(/[\udc00-\udfff]/g, ""), max_tokens, n)).toBeGreaterThanOrEqual(
+            amount_nano,
+          )
+          expect(held(a, max_tokens + more, n)).toBeGreaterThanOrEqual(amount_nano)
+          expect(held(a, max_tokens, Math.min(128, n + (more % 10)))).toBeGreaterThanOrEqual(amount_nano)
+        },
+      ),
+    )
+  })
+
+  test("the largest max_tokens fits, and one more does not", () => {
+    fc.assert(
+      fc.property(
+        anyModel,
+        texts,
+        limits,
+        choices,
+        fc.bigInt(-1_000n, 10n ** 10n),
+        (model, content, max_tokens, n, available_nano) => {
+          const request = { ...says(content), n }
+          const held = (tokens: number) => quote(chat({ ...request, max_tokens: tokens }), model).amount_nano
+          const quoted = quote(chat({ ...request, max_tokens }), model)
+          fc.pre(quoted.amount_nano > available_nano)
+          const largest = largestMaxTokens(quoted, model, available_nano)
+          if (largest === null) {
+            expect(held(1)).toBeGreaterThan(available_nano)
+            return
+          }
+          expect(held(largest)).toBeLessThanOrEqual(available_nano)
+          expect(largest).toBeLessThan(quoted.output_tokens_bound)
+          expect(held(largest + 1)).toBeGreaterThan(available_nano)
+        },
+      ),
+    )
+  })
+})
+
+describe("D12 the 402 says what is needed, what there is, and what would fit", () => {
+  const quoted = quote(chat({ max_tokens: 10, n: 2 }), model)
+  const needed = "0.00004875"
+  const rows: [string, bigint, object, string][] = [
+    [
+      "a smaller answer fits",
+      20_750n,
+      { needed, available: "0.00002075", max_tokens: 3 },
+      "; it would fit with max_tokens of at most 3.",
+    ],
+    [
+      "not quite three",
+      20_749n,
+      { needed, available: "0.000020749", max_tokens: 2 },
+      "; it would fit with max_tokens of at most 2.",
+    ],
+    [
+      "just one token",
+      12_750n,
+      { needed, available: "0.00001275", max_tokens: 1 },
+      "; it would fit with max_tokens of at most 1.",
+    ],
+    ["not even one", 12_749n, { needed, available: "0.000012749" }, "."],
+    ["the prompt alone is too much", 8_749n, { needed, available: "0.000008749" }, "."],
+    ["nothing is left", 0n, { needed, available: "0" }, "."],
+    ["the balance is negative", -1_500_000_000n, { needed, available: "-1.5" }, "."],
+  ]
+  test.each(rows)("%s", (_, available_nano, fields, end) => {
+    const error = refusal(quoted, model, available_nano)
+    expect(error).toMatchObject({ code: "insufficient_balance", status: 402 })
+    expect(error.detail.fields).toEqual({ ...fields })
+    expect(error.message).toStartWith(`The call must hold ${needed} USD, and `)
+    expect(error.message).toEndWith(` USD are available${end}`)
+  })
+
+  test("free output: no max_tokens would help", () => {
+    const free = aModel({ price: { ...price, output_pico: 0n } })
+    expect(refusal(quote(chat(), free), free, 1n).detail.fields).not.toHaveProperty("max_tokens")
+  })
+})
+
+test("a body of 1 MiB is quoted in a few milliseconds", () => {
+  const request = chat(says("hello world ".repeat(2 ** 20 / 12)))
+  const times_ms = Array.from({ length: 9 }, () => {
+    const start_ms = performance.now()
+    quote(request, model)
+    return performance.now() - start_ms
+  })
+  expect(Math.min(...times_ms)).toBeLessThan(20)
+})

@@ -1,0 +1,388 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the configuration writes its references like this
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { ConfigError } from "../../src/config/error.ts"
+import { loadConfig } from "../../src/config/load.ts"
+import { parsePrice } from "../../src/money.ts"
+import { and, contract, load, model, refusal, small, sources, upstream } from "./small.ts"
+
+describe("a wrong file stops the start with the path of the key and what was expected", () => {
+  const DURATION = "expected a duration above zero, such as 50ms, 15s, 5m or 1h (at most 99h)"
+  const PRICE =
+    'expected USD per 1M tokens as a quoted decimal, such as "0.25", with at most six decimals (a bare number is not exact)'
+  const NAME = "expected a name of 1 to 256 characters, without control characters or spaces around it"
+  const URL = "expected an http or https URL without credentials, query or fragment"
+  const VENDOR =
+    "expected a name of at most 32 of a-z, 0-9 and -, beginning with a letter, and none of admin, chat, console, docs, livez, metrics, models, readyz, v1"
+
+  const rows: [string, string, string][] = [
+    ["a list instead of the file", "[]", "the file: expected a mapping"],
+    ["a text instead of the file", "tollgate", "the file: expected a mapping"],
+    ["two documents", "a: 1\n---\nb: 2\n", "the file: expected a mapping"],
+    [
+      "an unknown section",
+      and({ model: [] }),
+      "model: expected one of the keys vendors, upstreams, models, stream, limits, lease, shutdown",
+    ],
+    [
+      "an unknown section without a value",
+      "streams:\n",
+      "streams: expected one of the keys vendors, upstreams, models, stream, limits, lease, shutdown",
+    ],
+    [
+      "a key named __proto__",
+      "__proto__: { models: [] }\n",
+      "__proto__: expected one of the keys vendors, upstreams, models, stream, limits, lease, shutdown",
+    ],
+    [
+      "an unknown key in a section",
+      and({ stream: { keep_alive: "15s" } }),
+      "stream.keep_alive: expected one of the keys keepalive, commit_after, stall",
+    ],
+    [
+      "an unknown key in a timeout",
+      upstream({ timeouts: { connect: "1s" } }),
+      "upstreams.openai.timeouts.connect: expected one of the keys first_byte, idle, total",
+    ],
+    [
+      "an unknown key in a route",
+      model({ upstreams: [{ use: "openai", weight: 1 }] }),
+      "models[0].upstreams[0].weight: expected one of the keys use, model",
+    ],
+    [
+      "an unknown key in a price",
+      model({ price: { input: "1", output: "1", reasoning: "1" } }),
+      "models[0].price.reasoning: expected one of the keys input, cached_input, output",
+    ],
+    ["a section that is a list", and({ stream: [] }), "stream: expected a mapping"],
+    ["a section that is a text", and({ limits: "20MiB" }), "limits: expected a mapping"],
+    [
+      "upstreams as a list",
+      and({ upstreams: [], models: [] }),
+      "upstreams: expected upstreams by their names",
+    ],
+    ["models as a mapping", and({ models: {} }), "models: expected a list of models"],
+    [
+      "an alias of what it stands in",
+      "vendors: &all [*all]\n",
+      "vendors[0]: expected no alias of what it stands in",
+    ],
+
+    ["a duration without a unit", and({ stream: { keepalive: 15 } }), `stream.keepalive: ${DURATION}`],
+    [
+      "a duration of another unit",
+      and({ shutdown: { drain: "1d" } }),
+      "shutdown.drain: expected a duration, such as 0s, 50ms, 15s, 5m or 1h (at most 99h)",
+    ],
+    ["a duration of nothing", and({ stream: { stall: "0s" } }), `stream.stall: ${DURATION}`],
+    ["a duration that no timer can wait", and({ lease: { expire: "1000h" } }), `lease.expire: ${DURATION}`],
+    [
+      "a size without a unit",
+      and({ limits: { body: 1_000_000 } }),
+      "limits.body: expected a size, such as 64KiB, 20MiB or 8MB (at most 999MiB)",
+    ],
+    [
+      "a count that is a text",
+      and({ limits: { in_flight: "100" } }),
+      "limits.in_flight: expected an integer from 1 to 60000",
+    ],
+    [
+      "a count of nothing",
+      and({ limits: { in_flight: 0 } }),
+      "limits.in_flight: expected an integer from 1 to 60000",
+    ],
+    [
+      "more in flight than a process can",
+      and({ limits: { in_flight: 65_536 } }),
+      "limits.in_flight: expected an integer from 1 to 60000",
+    ],
+
+    ["D21 a vendor that is a path", and({ vendors: ["v1"] }), `vendors[0]: ${VENDOR}`],
+    ["D21 a vendor that is another path", and({ vendors: ["acme", "admin"] }), `vendors[1]: ${VENDOR}`],
+    ["D21 a vendor in upper case", and({ vendors: ["Acme"] }), `vendors[0]: ${VENDOR}`],
+    ["D21 a vendor with a slash", and({ vendors: ["a/b"] }), `vendors[0]: ${VENDOR}`],
+    ["D21 a vendor of 33 letters", and({ vendors: ["a".repeat(33)] }), `vendors[0]: ${VENDOR}`],
+    ["D21 a vendor with a line break", and({ vendors: ["acme\n"] }), `vendors[0]: ${VENDOR}`],
+    ["D21 an empty vendor", and({ vendors: [""] }), `vendors[0]: ${VENDOR}`],
+    [
+      "D21 a vendor twice",
+      and({ vendors: ["acme", "acme"] }),
+      "vendors: expected a list of different vendor names",
+    ],
+    ["vendors as a text", and({ vendors: "acme" }), "vendors: expected a list of different vendor names"],
+
+    [
+      "an upstream without a family",
+      upstream({ family: undefined }),
+      "upstreams.openai.family: expected chat or messages",
+    ],
+    [
+      "an upstream of another family",
+      upstream({ family: "responses" }),
+      "upstreams.openai.family: expected chat or messages",
+    ],
+    [
+      "an upstream without a base_url",
+      upstream({ base_url: undefined }),
+      `upstreams.openai.base_url: ${URL}`,
+    ],
+    [
+      "a base_url without a scheme",
+      upstream({ base_url: "api.openai.com/v1" }),
+      `upstreams.openai.base_url: ${URL}`,
+    ],
+    [
+      "a base_url of another scheme",
+      upstream({ base_url: "ftp://host" }),
+      `upstreams.openai.base_url: ${URL}`,
+    ],
+    [
+      "a base_url with credentials",
+      upstream({ base_url: "https://user:SECRET@host" }),
+      `upstreams.openai.base_url: ${URL}`,
+    ],
+    [
+      "a base_url with a query",
+      upstream({ base_url: "https://host/?key=SECRET" }),
+      `upstreams.openai.base_url: ${URL}`,
+    ],
+    [
+      "a base_url with a fragment",
+      upstream({ base_url: "https://host/#SECRET" }),
+      `upstreams.openai.base_url: ${URL}`,
+    ],
+    [
+      "a base_url with a space",
+      upstream({ base_url: "https://host/ v1" }),
+      `upstreams.openai.base_url: ${URL}`,
+    ],
+    [
+      "a base_url with an impossible port",
+      upstream({ base_url: "https://host:99999" }),
+      "upstreams.openai.base_url: expected a URL",
+    ],
+    [
+      "a key that is a number",
+      upstream({ api_key: 5 }),
+      "upstreams.openai.api_key: expected printable ASCII without spaces",
+    ],
+    [
+      "a policy that does not exist",
+      upstream({ on_disconnect: { stream: "ignore" } }),
+      "upstreams.openai.on_disconnect.stream: expected abort or drain",
+    ],
+    [
+      "an upstream's name with a space",
+      and({ upstreams: { "a b": small.upstreams.openai } }),
+      "upstreams.a b: expected a key that matches ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+    ],
+
+    ["a model without a name", model({ name: undefined }), `models[0].name: ${NAME}`],
+    ["a model's name that is a number", model({ name: 4 }), `models[0].name: ${NAME}`],
+    ["a model's name with a space before", model({ name: " m" }), `models[0].name: ${NAME}`],
+    ["a model's name with a line break", model({ name: "m\nn" }), `models[0].name: ${NAME}`],
+    ["a model's name of 257 characters", model({ name: "m".repeat(257) }), `models[0].name: ${NAME}`],
+    ["a model that is a text", and({ models: ["m"] }), "models[0]: expected a mapping"],
+    [
+      "a model without upstreams",
+      model({ upstreams: undefined }),
+      "models[0].upstreams: expected a list of at least one upstream, such as [{ use: openai }]",
+    ],
+    [
+      "a model with no upstream in the list",
+      model({ upstreams: [] }),
+      "models[0].upstreams: expected a list of at least one upstream, such as [{ use: openai }]",
+    ],
+    [
+      "an upstream by its mere name",
+      model({ upstreams: ["openai"] }),
+      "models[0].upstreams[0]: expected a mapping",
+    ],
+    [
+      "an upstream that does not exist",
+      model({ upstreams: [{ use: "openai" }, { use: "azure" }] }),
+      "models[0].upstreams[1].use: expected the name of an upstream of the family chat",
+    ],
+    [
+      "an upstream that every object has",
+      model({ upstreams: [{ use: "constructor" }] }),
+      "models[0].upstreams[0].use: expected the name of an upstream of the family chat",
+    ],
+    [
+      "an upstream of the other family",
+      model({ family: "messages" }),
+      "models[0].upstreams[0].use: expected the name of an upstream of the family messages",
+    ],
+    [
+      "two models of one name",
+      and({ models: [small.models[0], small.models[0]] }),
+      "models[1].name: expected a name that no other chat model has",
+    ],
+    ["no price of input", model({ price: { output: "1" } }), `models[0].price.input: ${PRICE}`],
+    [
+      "a price that is a number",
+      model({ price: { input: 0.25, output: "1" } }),
+      `models[0].price.input: ${PRICE}`,
+    ],
+    [
+      "a price that is a whole number",
+      model({ price: { input: "1", output: 2 } }),
+      `models[0].price.output: ${PRICE}`,
+    ],
+    ["a negative price", model({ price: { input: "-1", output: "1" } }), `models[0].price.input: ${PRICE}`],
+    [
+      "a price of seven decimals",
+      model({ price: { input: "0.0000001", output: "1" } }),
+      `models[0].price.input: ${PRICE}`,
+    ],
+    [
+      "a price with a sign of currency",
+      model({ price: { input: "$1", output: "1" } }),
+      `models[0].price.input: ${PRICE}`,
+    ],
+    [
+      "a price with a comma",
+      model({ price: { input: "1", cached_input: "0,5", output: "1" } }),
+      `models[0].price.cached_input: ${PRICE}`,
+    ],
+    [
+      "a price in powers of ten",
+      model({ price: { input: "1", output: "1e3" } }),
+      `models[0].price.output: ${PRICE}`,
+    ],
+    [
+      "no max_output_tokens",
+      model({ max_output_tokens: undefined }),
+      "models[0].max_output_tokens: expected an integer from 1 to 10000000",
+    ],
+    [
+      "max_output_tokens of nothing",
+      model({ max_output_tokens: 0 }),
+      "models[0].max_output_tokens: expected an integer from 1 to 10000000",
+    ],
+    [
+      "max_output_tokens that is a fraction",
+      model({ max_output_tokens: 1.5 }),
+      "models[0].max_output_tokens: expected an integer from 1 to 10000000",
+    ],
+    [
+      "D12 holding more than the most",
+      model({ hold_output_tokens: 101 }),
+      "models[0].hold_output_tokens: expected at most max_output_tokens, 100",
+    ],
+    [
+      "D12 part_tokens of nothing",
+      model({ part_tokens: 0 }),
+      "models[0].part_tokens: expected an integer from 1 to 10000000",
+    ],
+    [
+      "D6 bytes_per_token of nothing",
+      model({ bytes_per_token: 0 }),
+      "models[0].bytes_per_token: expected a number from 0.5 to 100",
+    ],
+    [
+      "D6 estimate.prompt that is a text",
+      model({ estimate: { prompt: "yes" } }),
+      "models[0].estimate.prompt: expected true or false",
+    ],
+    [
+      "a lease that one late renewal would lose",
+      and({ lease: { renew: "10s" } }),
+      "lease.expire: expected more than twice lease.renew, so that one late renewal loses nothing",
+    ],
+  ]
+  test.each(rows)("%s", (_, text, message) => {
+    expect(refusal(text)).toBe(message)
+  })
+
+  const places = (text: string) =>
+    refusal(text)
+      .split("\n")
+      .map((line) => line.split(":")[0])
+
+  test("of what is missing as a whole, each key that must be there", () => {
+    expect(places(and({ models: [null] }))).toEqual([
+      "models[0].name",
+      "models[0].family",
+      "models[0].upstreams",
+      "models[0].price.input",
+      "models[0].price.output",
+      "models[0].max_output_tokens",
+    ])
+    expect(places("upstreams: { openai: }")).toEqual(["upstreams.openai.family", "upstreams.openai.base_url"])
+  })
+
+  test("all faults of form at once, one line each, each place once", () => {
+    const text = contract
+      .replace("${OPENAI_API_KEY}", "${NOPE}")
+      .replace('"0.25"', "0.25")
+      .replace("15s", "15")
+      .replace("max_output_tokens: 64000", "max_tokens: 64000")
+    expect(places(text)).toEqual([
+      "upstreams.openai.api_key",
+      "models[0].price.input",
+      "models[1].max_tokens",
+      "models[1].max_output_tokens",
+      "stream.keepalive",
+    ])
+  })
+
+  test("all faults of sense at once", () => {
+    const text = JSON.stringify({
+      ...small,
+      models: [
+        { ...small.models[0], hold_output_tokens: 200, upstreams: [{ use: "x" }, { use: "y" }] },
+        small.models[0],
+      ],
+      lease: { expire: "1s" },
+    })
+    expect(places(text)).toEqual([
+      "models[0].hold_output_tokens",
+      "models[0].upstreams[0].use",
+      "models[0].upstreams[1].use",
+      "models[1].name",
+      "lease.expire",
+    ])
+  })
+
+  test("nothing that stands in the file, the environment or a secret's file is shown", () => {
+    const secrets = { ...sources, env: { KEY: "SECRET secret" }, readFile: () => "SECRET secret" }
+    for (const api_key of ["SECRET secret", "${KEY}", "${file:x}"]) {
+      expect(() => loadConfig(upstream({ api_key }), secrets)).toThrow(
+        new ConfigError([{ path: "upstreams.openai.api_key", expected: "printable ASCII without spaces" }]),
+      )
+    }
+  })
+})
+
+describe("what is no YAML stops the start with the line", () => {
+  test.each([
+    [
+      "a bracket that is not closed: where it opens",
+      "vendors: [anthropic]\nlimits: { body: 20MiB\nlease: {}\n",
+      2,
+    ],
+    ["a quote that is not closed: where it opens", 'a: 1\nb: "SECRET\nc: 2\n', 2],
+    ["wrong indentation", "a: 1\nb: 2\n c: 3\nd: 4\n", 3],
+    ["a reserved character", "a: 1\nb: 2\nc: @SECRET\n", 3],
+    ["an unquoted reference in braces", "a:\n  b: { key: ${SECRET} }\n", 2],
+    ["a tab", "a:\n\t- b\n", 2],
+    ["a NUL", "a: 1\nb: \0\n", 2],
+    ["in the first line", "]", 1],
+  ])("%s", (_, text, line) => {
+    expect(refusal(text)).toBe(`line ${line}: expected valid YAML`)
+  })
+})
+
+test("a price is accepted by the file exactly when money can read it", () => {
+  const digits = fc.string({ unit: fc.constantFrom(..."0123456789."), maxLength: 14 })
+  fc.assert(
+    fc.property(fc.oneof(digits, fc.string()), (text) => {
+      fc.pre(!text.includes("${"))
+      const read = () => load(model({ price: { input: text, output: "1" } }))
+      const price_pico = parsePrice(text)
+      if (price_pico === null) expect(read).toThrow(ConfigError)
+      else expect(read().models[0]?.price.input_pico).toBe(price_pico)
+    }),
+  )
+})

@@ -1,0 +1,146 @@
+import { describe, expect, test } from "bun:test"
+import type { Config } from "../../src/config/config.ts"
+import { and, contract, load, small, upstream } from "./small.ts"
+
+describe("the example of contract.md", () => {
+  test("means what it says", () => {
+    const timeouts = { first_byte_ms: 120_000, idle_ms: 300_000, total_ms: 1_800_000 }
+    const on_disconnect = { stream: "abort", json: "drain", drain_for_ms: 30_000 } as const
+    const openai = {
+      name: "openai",
+      family: "chat",
+      base_url: "https://api.openai.com/v1",
+      api_key: "sk-openai",
+      timeouts,
+      on_disconnect,
+    } as const
+    const anthropic = {
+      ...openai,
+      name: "anthropic",
+      family: "messages",
+      base_url: "https://api.anthropic.com",
+      api_key: "sk-anthropic",
+    } as const
+    const expected: Config = {
+      vendors: ["anthropic"],
+      upstreams: [openai, anthropic],
+      models: [
+        {
+          name: "gpt-5-mini",
+          family: "chat",
+          routes: [{ upstream: openai, model: "gpt-5-mini-2025-08-07" }],
+          price: { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n },
+          max_output_tokens: 128_000,
+          hold_output_tokens: 8_192,
+          part_tokens: 4_096,
+          bytes_per_token: 4,
+          estimate: { prompt: false },
+        },
+        {
+          name: "claude-sonnet",
+          family: "messages",
+          routes: [{ upstream: anthropic, model: "claude-sonnet-4-5" }],
+          price: { input_pico: 3_000_000n, cached_input_pico: 3_000_000n, output_pico: 15_000_000n },
+          max_output_tokens: 64_000,
+          hold_output_tokens: 64_000,
+          part_tokens: 4_096,
+          bytes_per_token: 4,
+          estimate: { prompt: false },
+        },
+      ],
+      stream: { keepalive_ms: 15_000, commit_after_ms: 50, stall_ms: 30_000 },
+      limits: {
+        body_bytes: 20 * 1024 ** 2,
+        body_timeout_ms: 30_000,
+        response_bytes: 32 * 1024 ** 2,
+        event_bytes: 8 * 1024 ** 2,
+        in_flight: 10_000,
+      },
+      lease: { renew_ms: 5_000, expire_ms: 20_000 },
+      shutdown: { ready_delay_ms: 0, drain_ms: 600_000 },
+    }
+    expect(load(contract)).toEqual(expected)
+  })
+
+  test("the optional parts that it spells out are the defaults", () => {
+    const brief = contract
+      .replace(/^ {4}(timeouts|on_disconnect|part_tokens|bytes_per_token|estimate):.*\n/gm, "")
+      .replace(/^(vendors|stream|limits|lease|shutdown):.*\n/gm, "")
+    expect(brief).not.toContain("drain")
+    expect(load(brief)).toEqual(load(contract))
+  })
+})
+
+describe("what may be left out", () => {
+  const { upstreams, models, ...defaults } = load(contract)
+
+  test.each([
+    ["the whole file", ""],
+    ["all but a comment", "# nothing\n"],
+    ["all but null", "null"],
+    ["every section's content", "vendors:\nupstreams:\nmodels:\nstream:\nlimits:\nlease:\nshutdown:\n"],
+    ["every section's keys", "stream: {}\nlimits: {}\nlease: {}\nshutdown: {}\nmodels: []\nupstreams: {}\n"],
+    ["every key's value", "stream: { keepalive: }\nlimits: { body: null, in_flight: }\n"],
+  ])("%s", (_, text) => {
+    expect(load(text)).toEqual({ ...defaults, upstreams: [], models: [] })
+  })
+
+  test("an upstream without a key has none", () => {
+    expect(load(JSON.stringify(small)).upstreams[0]?.api_key).toBeNull()
+  })
+
+  test("D12 hold_output_tokens is max_output_tokens, cached_input is input, the upstream's model is the name", () => {
+    const [model] = load(JSON.stringify(small)).models
+    expect(model).toMatchObject({
+      hold_output_tokens: 100,
+      price: { input_pico: 1_000_000n, cached_input_pico: 1_000_000n, output_pico: 2_000_000n },
+      routes: [{ model: "m" }],
+    })
+  })
+
+  test("a part of a section leaves the rest at its defaults", () => {
+    expect(load(and({ limits: { in_flight: 5 } })).limits).toEqual({ ...defaults.limits, in_flight: 5 })
+  })
+})
+
+describe("what is accepted besides", () => {
+  test("slashes at the end of a base_url are dropped", () => {
+    expect(load(upstream({ base_url: "https://host:8443/a/b//" })).upstreams[0]?.base_url).toBe(
+      "https://host:8443/a/b",
+    )
+    expect(load(upstream({ base_url: "http://[::1]:80/" })).upstreams[0]?.base_url).toBe("http://[::1]:80")
+  })
+
+  test("one name in both families, and several upstreams in their order", () => {
+    const file = {
+      upstreams: {
+        a: { family: "chat", base_url: "http://a" },
+        b: { family: "chat", base_url: "http://b" },
+        c: { family: "messages", base_url: "http://c" },
+      },
+      models: [
+        {
+          ...small.models[0],
+          upstreams: [{ use: "b" }, { use: "a", model: "x" }, { use: "b", model: "y" }],
+        },
+        { ...small.models[0], family: "messages", upstreams: [{ use: "c" }] },
+      ],
+    }
+    const { models } = load(JSON.stringify(file))
+    expect(models.map(({ family }) => family)).toEqual(["chat", "messages"])
+    expect(models[0]?.routes.map(({ upstream, model }) => [upstream.name, model])).toEqual([
+      ["b", "m"],
+      ["a", "x"],
+      ["b", "y"],
+    ])
+  })
+
+  test("YAML's own means: anchors, merges, block scalars, JSON", () => {
+    const text = `
+      upstreams: { a: { family: chat, base_url: "http://a" } }
+      models:
+        - &first { name: one, family: chat, upstreams: [{ use: a }], price: &price { input: "1", output: '2' }, max_output_tokens: 5 }
+        - { <<: *first, name: two, price: *price }`
+    expect(load(text).models.map(({ name }) => name)).toEqual(["one", "two"])
+  })
+})

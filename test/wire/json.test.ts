@@ -1,0 +1,139 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { GatewayError } from "../../src/errors.ts"
+import { MAX_DEPTH, readJsonBody } from "../../src/wire/json.ts"
+
+const bytes = (text: string) => new TextEncoder().encode(text)
+const read = (text: string) => readJsonBody(bytes(text))
+const nested = (open: string, close: string, levels: number) => open.repeat(levels) + close.repeat(levels)
+/** An object whose deepest container is at level `depth`. */
+const deep = (depth: number) => `{"a":${nested("[", "]", depth - 1)}}`
+
+function refusal(body: Uint8Array): GatewayError {
+  try {
+    readJsonBody(body)
+  } catch (error) {
+    if (error instanceof GatewayError) return error
+    throw error
+  }
+  throw new Error("the body was accepted")
+}
+
+describe("D15 what is no JSON object is a 400", () => {
+  const refused: [string, Uint8Array, string][] = [
+    ["no bytes", bytes(""), "The body is empty; a JSON object is expected."],
+    ["white space", bytes(" \n"), "The body is not valid JSON."],
+    ["truncated", bytes('{"model":"secret'), "The body is not valid JSON."],
+    ["a trailing comma", bytes('{"a":1,}'), "The body is not valid JSON."],
+    ["two objects", bytes("{}{}"), "The body is not valid JSON."],
+    ["single quotes", bytes("{'secret':1}"), "The body is not valid JSON."],
+    ["NaN", bytes('{"a":NaN}'), "The body is not valid JSON."],
+    ["a raw NUL", bytes('{"a":"\0"}'), "The body is not valid JSON."],
+    ["a raw line break in a string", bytes('{"a":"\n"}'), "The body is not valid JSON."],
+    ["an array", bytes('[{"model":"secret"}]'), "The body is JSON but not an object."],
+    ["null", bytes("null"), "The body is JSON but not an object."],
+    ["a string", bytes('"secret"'), "The body is JSON but not an object."],
+    ["a number", bytes("7"), "The body is JSON but not an object."],
+    ["true", bytes("true"), "The body is JSON but not an object."],
+    [
+      "a lone continuation byte",
+      Uint8Array.of(0x7b, 0x22, 0x80, 0x22, 0x3a, 0x31, 0x7d),
+      "The body is not valid UTF-8.",
+    ],
+    ["an overlong slash", Uint8Array.of(0x22, 0xc0, 0xaf, 0x22), "The body is not valid UTF-8."],
+    ["a surrogate in UTF-8", Uint8Array.of(0x22, 0xed, 0xa0, 0x80, 0x22), "The body is not valid UTF-8."],
+    ["a cut character", Uint8Array.of(0x22, 0xe6, 0x88, 0x22), "The body is not valid UTF-8."],
+    ["UTF-16", new Uint8Array(Buffer.from('{"a":1}', "utf16le")), "The body is not valid JSON."],
+  ]
+  test.each(refused)("%s", (_, body, message) => {
+    const error = refusal(body)
+    expect(error).toMatchObject({ code: "invalid_request", status: 400, message })
+    expect(error.message).not.toContain("secret")
+  })
+})
+
+describe("D18 depth", () => {
+  test("64 levels pass, the root being 1", () => {
+    expect(JSON.stringify(read(deep(MAX_DEPTH)))).toBe(deep(MAX_DEPTH))
+  })
+
+  const refused: [string, string][] = [
+    ["65 levels", deep(65)],
+    ["65 levels of objects", `${'{"a":'.repeat(65)}1${"}".repeat(65)}`],
+    ["1,000,000 levels", deep(1_000_000)],
+    ["20 MiB of opening brackets", "[".repeat(20 * 1024 ** 2)],
+    ["65 levels behind a string that looks like an end", `{"a":"\\"]]]]]","b":${nested("[", "]", 64)}}`],
+    ["65 levels behind an escaped backslash", `{"a":"\\\\","b":${nested("[", "]", 64)}}`],
+  ]
+  test.each(refused)("%s is refused at once", (_, text) => {
+    const body = bytes(text)
+    const start_ms = performance.now()
+    expect(refusal(body).message).toBe("The body is nested deeper than 64 levels.")
+    expect(performance.now() - start_ms).toBeLessThan(100)
+  })
+
+  const accepted: [string, string][] = [
+    ["brackets in a string", `{"a":"${"[{".repeat(100)}"}`],
+    ["brackets in a string with escaped quotes", `{"a":"${'\\"['.repeat(100)}"}`],
+    ["brackets in a key", `{"${"[".repeat(100)}":1}`],
+    ["many containers side by side", `{"a":[${"[],{},".repeat(1000)}0]}`],
+  ]
+  test.each(accepted)("%s are not depth", (_, text) => {
+    expect(JSON.stringify(read(text))).toBe(text)
+  })
+
+  test("the depth of any JSON object is judged as a walk of the parsed value judges it", () => {
+    const depthOf = (value: unknown): number =>
+      typeof value === "object" && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depthOf)) : 0
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 8 }), fc.integer({ min: 50, max: 70 }), (json, around) => {
+        const text = `${'{"a":'.repeat(around)}${json}${"}".repeat(around)}`
+        const fits = depthOf(JSON.parse(text)) <= MAX_DEPTH
+        if (fits) expect(read(text)).toEqual(JSON.parse(text))
+        else expect(() => read(text)).toThrow("nested deeper")
+      }),
+    )
+  })
+})
+
+describe("D18 one parse: what is read is what is sent", () => {
+  test("a million keys", () => {
+    const text = `{${Array.from({ length: 1_000_000 }, (_, at) => `"k${at}":${at}`).join(",")}}`
+    expect(Object.keys(read(text))).toHaveLength(1_000_000)
+  })
+
+  const sent: [string, string, string][] = [
+    ["of duplicate keys the last wins", '{"model":"a","model":"b"}', '{"model":"b"}'],
+    ["however they are escaped", '{"model":"a","\\u006dodel":"b"}', '{"model":"b"}'],
+    ["at every depth", '{"a":{"x":1,"x":[2,{"y":1,"y":2}]}}', '{"a":{"x":[2,{"y":2}]}}'],
+    ["a lone surrogate stays an escape", '{"a":"\\ud800"}', '{"a":"\\ud800"}'],
+    ["a pair of escapes becomes its character", '{"a":"\\ud83d\\ude00"}', '{"a":"😀"}'],
+    ["an escaped NUL stays", '{"a":"\\u0000"}', '{"a":"\\u0000"}'],
+    ["a BOM is dropped", '\ufeff{"a":1}', '{"a":1}'],
+    ["white space is dropped", ' {\t"a" :\r\n[ 1 , null ] } ', '{"a":[1,null]}'],
+  ]
+  test.each(sent)("%s", (_, text, expected) => {
+    expect(JSON.stringify(read(text))).toBe(expected)
+  })
+
+  test.each(["__proto__", "constructor", "prototype", "hasOwnProperty", "toString"])(
+    "%s is data: it is read, copied and sent like any key, and changes nothing else",
+    (key) => {
+      const text = `{"${key}":{"polluted":true},"model":"m"}`
+      const body = read(text)
+      expect(Object.hasOwn(body, key)).toBe(true)
+      expect(Object.getPrototypeOf(body)).toBe(Object.prototype)
+      expect(JSON.stringify({ ...body, model: "m" })).toBe(text)
+      expect("polluted" in {}).toBe(false)
+    },
+  )
+
+  test("any object that fits comes back as it is", () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string({ unit: "binary" }), fc.jsonValue({ maxDepth: 4 })), (value) => {
+        const text = JSON.stringify(value)
+        expect(JSON.stringify(read(text))).toBe(text)
+      }),
+    )
+  })
+})
