@@ -1,0 +1,316 @@
+import { describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { basename, dirname, join, normalize } from "node:path"
+
+/** The code base tests itself: who may know whom, what is pure, what no file says, and that every rule has its test. */
+
+const ROOT = join(import.meta.dir, "..")
+const SELF = "test/architecture.test.ts"
+
+interface CodeFile {
+  /** Below the root. */
+  readonly path: string
+  readonly text: string
+  /** Files by their path below the root, packages by their name; types too. */
+  readonly imports: readonly string[]
+}
+
+const IMPORT = /^(?:import|export)\b[^;"]*?\bfrom "([^"]+)"|^import "([^"]+)"|\bimport\("([^"]+)"\)/gm
+
+function codeFiles(pattern: string): CodeFile[] {
+  return filesMatching(pattern).map((path) => {
+    const text = textOf(path)
+    const imports = [...text.matchAll(IMPORT)].map(([, from, bare, dynamic]) => {
+      const name = from ?? bare ?? dynamic ?? ""
+      return name.startsWith(".") ? normalize(join(dirname(path), name)) : name
+    })
+    return { path, text, imports }
+  })
+}
+
+function filesMatching(pattern: string): string[] {
+  return [...new Bun.Glob(pattern).scanSync({ cwd: ROOT, dot: true })].sort()
+}
+
+function textOf(path: string): string {
+  return readFileSync(join(ROOT, path), "utf8")
+}
+
+const sources = codeFiles("src/**/*.ts")
+const tests = codeFiles("test/**/*.ts").filter(({ path }) => path !== SELF)
+
+/** What everything may speak of: words, money, ids, errors, and what a configuration means. */
+const COMMON = ["src/wire/", "src/errors.ts", "src/money.ts", "src/id.ts", "src/config/config.ts"]
+
+/**
+ * Which files each room may import besides itself; a path that ends in a slash is a whole room. The way of a call goes
+ * routes, admission, upstream, meter, settlement, ledger, and never back. The one look back is at the `Call`, which
+ * owns the reservation that a settlement closes.
+ */
+const ARROWS: Readonly<Record<string, readonly string[]>> = {
+  "src/money.ts": [],
+  "src/id.ts": [],
+  "src/errors.ts": [],
+  "src/wire/": COMMON,
+  "src/config/": COMMON,
+  "src/meter/": COMMON,
+  "src/ledger/": ["src/wire/", "src/errors.ts", "src/money.ts", "src/id.ts"],
+  "src/upstream/": COMMON,
+  "src/admission/": [...COMMON, "src/ledger/reservation.ts", "src/meter/reading.ts"],
+  "src/settlement/": [
+    ...COMMON,
+    "src/ledger/reservation.ts",
+    "src/meter/reading.ts",
+    "src/meter/estimate.ts",
+    "src/admission/call.ts",
+  ],
+  "src/metrics.ts": [...COMMON, "src/ledger/", "src/upstream/"],
+  "src/gateway.ts": [
+    ...COMMON,
+    "src/admission/",
+    "src/upstream/",
+    "src/ledger/reservation.ts",
+    "src/metrics.ts",
+  ],
+  "src/routes/": [
+    ...COMMON,
+    "src/admission/",
+    "src/upstream/",
+    "src/meter/",
+    "src/settlement/",
+    "src/ledger/",
+    "src/gateway.ts",
+    "src/metrics.ts",
+    "package.json",
+  ],
+  "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/"],
+  "src/app.ts": [...COMMON, "src/routes/", "src/gateway.ts"],
+  "src/server.ts": [...COMMON, "src/gateway.ts", "src/routes/request-id.ts"],
+  "src/shutdown.ts": [...COMMON, "src/admission/in-flight.ts", "src/server.ts"],
+}
+
+const START = "src/main.ts"
+
+describe("the arrows of the house", () => {
+  test.each(Object.entries(ARROWS))("%s imports only what lies before it", (room, allowed) => {
+    const members = sources.filter(({ path }) => isWithin(path, room))
+    expect(members).not.toBeEmpty()
+    const strays = members.flatMap(({ path, imports }) =>
+      imports
+        .filter(
+          (name) => name.startsWith("src/") && ![room, ...allowed].some((place) => isWithin(name, place)),
+        )
+        .map((name) => `${path} imports ${name}`),
+    )
+    expect(strays).toEqual([])
+  })
+
+  test("every file belongs to a room", () => {
+    const rooms = [...Object.keys(ARROWS), START]
+    expect(
+      sources.map(({ path }) => path).filter((path) => !rooms.some((room) => isWithin(path, room))),
+    ).toEqual([])
+  })
+
+  test("only the start knows the demo, and nobody knows the start", () => {
+    const knows = (place: string) =>
+      sources
+        .filter(
+          ({ path, imports }) => !isWithin(path, place) && imports.some((name) => isWithin(name, place)),
+        )
+        .map(({ path }) => path)
+    expect(knows("src/demo/")).toEqual([START])
+    expect(knows(START)).toEqual([])
+  })
+
+  test("of the settlement only settle.ts touches the books' words and the call; deciding and pricing are pure", () => {
+    const touching = sources.filter(
+      ({ path, imports }) =>
+        isWithin(path, "src/settlement/") &&
+        imports.some((name) => isWithin(name, "src/ledger/") || isWithin(name, "src/admission/")),
+    )
+    expect(touching.map(({ path }) => path)).toEqual(["src/settlement/settle.ts"])
+  })
+
+  test("the product imports nothing of the tests", () => {
+    expect(sources.filter(({ imports }) => imports.some((name) => name.startsWith("test/")))).toEqual([])
+  })
+})
+
+function isWithin(path: string, place: string): boolean {
+  return place.endsWith("/") ? path.startsWith(place) : path === place
+}
+
+/** Values in, values out: no framework, no clock, no disk, no network, no process. */
+const PURE = [
+  "src/money.ts",
+  "src/wire/*.ts",
+  "src/meter/{sse,output,estimate,reading}.ts",
+  "src/settlement/{decide,price}.ts",
+  "src/admission/{quote,prompt,credential,version,catalog}.ts",
+  "src/upstream/{headers,refusal}.ts",
+  "src/config/{config,defaults,duration,size,file,reference,environment,load}.ts",
+  "src/routes/openapi-schema.ts",
+  "src/demo/{answer,tokens,banner}.ts",
+]
+const PURE_PACKAGES = ["@sinclair/typebox", "@sinclair/typebox/value", "@sinclair/typebox/compiler"]
+const EFFECT =
+  /\bBun\.(?!YAML\b)|\bprocess\.|\bfetch\(|\bsetTimeout\(|\bsetInterval\(|\bDate\.now\(|\bperformance\.|\bMath\.random\(|\bconsole\./
+
+describe("pure files", () => {
+  test.each(PURE)("%s", (pattern) => {
+    const members = sources.filter(({ path }) => new Bun.Glob(pattern).match(path))
+    expect(members).not.toBeEmpty()
+    for (const { path, text, imports } of members) {
+      const packages = imports.filter((name) => !name.startsWith("src/") && !PURE_PACKAGES.includes(name))
+      const type_only = packages.filter((name) =>
+        new RegExp(`^import type [^;]*from "${name}"`, "m").test(text),
+      )
+      expect({ path, packages }).toEqual({ path, packages: type_only })
+      expect({ path, effect: EFFECT.exec(withoutComments(text))?.[0] }).toEqual({ path, effect: undefined })
+    }
+  })
+})
+
+describe("importing", () => {
+  test("only the start has statements that do something", () => {
+    const statement =
+      /^(?:await |void |new |throw |try \{|(?:if|for|for await|while|switch) \(|[\w$.]+\(|[\w$.]+ [+-]?= )/
+    const initialiser =
+      /^(?:export )?(?:const|let) .* = (?:await |fetch\(|\w+Sync\(|set\w+\(|process\.|Bun\.(?:serve|spawn|listen|connect)\()/
+    const loose = sources
+      .filter(({ path }) => path !== START)
+      .flatMap(({ path, text }) =>
+        text
+          .split("\n")
+          .filter((line) => statement.test(line) || initialiser.test(line))
+          .map((line) => `${path}: ${line}`),
+      )
+    expect(loose).toEqual([])
+  })
+
+  test("every module but the start, all at once, prints nothing, keeps nothing alive and writes nothing", async () => {
+    const modules = sources.map(({ path }) => path).filter((path) => path !== START)
+    const script = modules.map((path) => `await import(${JSON.stringify(join(ROOT, path))})`).join("\n")
+    const child = Bun.spawn([process.execPath, "-e", script], { cwd: ROOT, stdout: "pipe", stderr: "pipe" })
+    const [out, err] = await Promise.all([
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+    ])
+    expect({ out, err, code: await child.exited }).toEqual({ out: "", err: "", code: 0 })
+  })
+})
+
+describe("names and sizes", () => {
+  const FORBIDDEN_FOLDERS = ["utils", "util", "helpers", "common", "types", "lib", "misc", "shared"]
+
+  test("a file is a noun of the field: no file or folder of leftovers, no barrel", () => {
+    const named = [...sources, ...tests].filter(({ path }) => {
+      const parts = path.replace(/\.ts$/, "").split("/")
+      return parts.some((part) => FORBIDDEN_FOLDERS.includes(part)) || basename(path) === "index.ts"
+    })
+    expect(named.map(({ path }) => path)).toEqual([])
+  })
+
+  const MAX_LINES = 350
+  test(`a file of the product has fewer than ${MAX_LINES} lines`, () => {
+    const long = sources.filter(({ text }) => text.split("\n").length > MAX_LINES)
+    expect(long.map(({ path, text }) => `${path}: ${text.split("\n").length}`)).toEqual([])
+  })
+
+  test("the top level holds what the design names, and what a tool insists on", () => {
+    const allowed = [
+      ..."package.json tsconfig.json bunfig.toml bun.lock biome.json Dockerfile README.md LICENSE SECURITY.md".split(
+        " ",
+      ),
+    ]
+    const found = filesMatching("*").filter((path) => !path.startsWith("."))
+    const ignored = ["tollgate.yaml"]
+    expect(
+      found.filter((path) => ![...allowed, ...ignored].includes(path) && !path.endsWith(".log")),
+    ).toEqual([])
+  })
+})
+
+describe("what no file says", () => {
+  const rows: readonly [name: string, pattern: RegExp][] = [
+    ["the type any", /(?::|<|\bas) ?any\b|\bany\[\]/],
+    ["a cast through unknown", /\bas unknown as\b/],
+    ["a silenced type error", /@ts-(?:ignore|expect-error|nocheck)/],
+    ["work left for later", /\b(?:TODO|FIXME|XXX|HACK)\b/],
+    ["an enum or a namespace", /^(?:export )?(?:const )?(?:enum|namespace) /m],
+    ["a default export", /^export default /m],
+    ["a number in place of money", /\bparseFloat\(/],
+    ["a non-null assertion", /[\w)\]]!(?:[.;,)\]]|$)/m],
+  ]
+  test.each(rows)("%s", (_name, pattern) => {
+    const found = sources.filter(({ text }) => pattern.test(withoutStrings(text)))
+    expect(found.map(({ path, text }) => `${path}: ${pattern.exec(withoutStrings(text))?.[0]}`)).toEqual([])
+  })
+
+  test("a test that only runs alone, or is left out without a condition", () => {
+    const pattern = /\b(?:test|describe|it)\.(?:only|todo)\b|\b(?:test|describe)\.skip\(/
+    expect(tests.filter(({ text }) => pattern.test(text)).map(({ path }) => path)).toEqual([])
+  })
+
+  test("the host of a package registry, in any text file of the repository", () => {
+    const pattern = new RegExp(
+      ["//[^/]*registry", "npmjs\\.", "yarnpkg\\.", "jsr\\.io", "unpkg\\.", "jsdelivr\\."].join("|"),
+      "i",
+    )
+    const files = [
+      ...filesMatching("{src,test,drizzle,docs,deploy}/**/*"),
+      ...filesMatching("*.{json,toml,md,lock}"),
+      ...filesMatching("{Dockerfile,.dockerignore,.gitignore,.ci/*}"),
+    ].filter((path) => path !== SELF && !path.startsWith("node_modules/"))
+    expect(files.length).toBeGreaterThan(100)
+    expect(files.filter((path) => pattern.test(textOf(path)))).toEqual([])
+  })
+
+  test("the lock file names no host at all", () => {
+    expect(textOf("bun.lock")).not.toContain("http")
+  })
+
+  test("versions of dependencies are exact", () => {
+    const manifest: Record<string, Record<string, string>> = JSON.parse(textOf("package.json"))
+    const versions = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
+      Object.entries(manifest[kind] ?? {}),
+    )
+    expect(versions.filter(([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version))).toEqual([])
+  })
+})
+
+/** Rules and rulings that no test names, each with the reason why. */
+const UNTESTED: Readonly<Record<string, string>> = {}
+
+describe("every rule of the specification and every ruling is named by a test", () => {
+  const names = new Set(
+    tests.flatMap(({ text }) => {
+      const strings = withoutComments(text)
+      return [...strings.matchAll(/\bD\d{1,2}\b|\brule \d\b/g)].map(([name]) => name)
+    }),
+  )
+  const rules = Array.from({ length: 6 }, (_, at) => `rule ${at + 1}`)
+  const rulings = Array.from({ length: 37 }, (_, at) => `D${at + 1}`)
+
+  test.each([...rules, ...rulings])("%s", (name) => {
+    expect({ name, tested: names.has(name) }).toEqual({ name, tested: !(name in UNTESTED) })
+  })
+
+  test("no test names a ruling that does not exist", () => {
+    expect([...names].filter((name) => ![...rules, ...rulings].includes(name))).toEqual([])
+  })
+})
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\/|(?<![:"'`\w])\/\/.*$/gm, "")
+}
+
+/** Code alone, so that words in a sentence are no offence. */
+function withoutStrings(text: string): string {
+  return text
+    .replace(/"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`/g, '""')
+    .replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, (comment) =>
+      /TODO|FIXME|XXX|HACK|@ts-/.test(comment) ? comment : "",
+    )
+}
