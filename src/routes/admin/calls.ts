@@ -36,9 +36,7 @@ export function callRoutes(operators: Operators) {
     )
 }
 
-/** A checkpoint may have written tokens to an open call: nothing of a charge is shown before there is one. */
 function callBody(call: CallRecord): CallBody {
-  const { amount_nano, charge_nano } = call
   return {
     id: call.id,
     account_id: call.account_id,
@@ -48,15 +46,9 @@ function callBody(call: CallRecord): CallBody {
     upstream: call.upstream,
     stream: call.stream,
     state: call.state,
-    basis: (charge_nano === null ? null : call.basis) ?? "none",
-    ending: charge_nano === null ? null : call.ending,
-    failure: charge_nano === null ? null : call.failure,
     notes: call.notes,
-    reserved: printUsd(amount_nano),
-    charge: charge_nano === null ? null : printUsd(charge_nano),
-    overage:
-      charge_nano === null ? null : printUsd(charge_nano > amount_nano ? charge_nano - amount_nano : 0n),
-    usage: charge_nano === null ? null : usageOf(call),
+    reserved: printUsd(call.amount_nano),
+    ...outcomeOf(call),
     prices: {
       input: printPrice(call.input_pico),
       cached_input: printPrice(call.cached_input_pico),
@@ -66,6 +58,24 @@ function callBody(call: CallRecord): CallBody {
     settled_at: call.closed_at && printTime(call.closed_at),
     ttft_ms: call.ttft_ms,
     duration_ms: call.duration_ms,
+  }
+}
+
+/** A checkpoint may have written to an open call: nothing of a charge is shown before there is one. */
+function outcomeOf(
+  call: CallRecord,
+): Pick<CallBody, "basis" | "ending" | "failure" | "charge" | "overage" | "usage"> {
+  const { amount_nano, charge_nano, basis, ending, failure } = call
+  if (charge_nano === null) {
+    return { basis: "none", ending: null, failure: null, charge: null, overage: null, usage: null }
+  }
+  return {
+    basis: basis ?? "none",
+    ending,
+    failure,
+    charge: printUsd(charge_nano),
+    overage: printUsd(charge_nano > amount_nano ? charge_nano - amount_nano : 0n),
+    usage: usageOf(call),
   }
 }
 

@@ -1,0 +1,69 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { FormatRegistry, type TSchema } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
+import { isId, nextId } from "../../src/id.ts"
+import {
+  AccountBody,
+  AuditBody,
+  CallBody,
+  CreatedKeyBody,
+  CreditBody,
+  CreditedBody,
+  KeyBody,
+  listOf,
+} from "../../src/wire/admin.ts"
+import { parseTime } from "../../src/wire/time.ts"
+import { type Office, openOffice, plantCall } from "./office.ts"
+
+let office: Office
+let account_id: string
+let call_id: string
+
+beforeAll(async () => {
+  FormatRegistry.Set("uuid", isId)
+  FormatRegistry.Set("date-time", (text) => parseTime(text) !== null)
+  office = await openOffice()
+  account_id = await office.openAccount()
+  call_id = await plantCall(office.database, {
+    account_id,
+    state: "settled",
+    charge_nano: 6_000n,
+    basis: "usage",
+    ending: "completed",
+    notes: ["overage"],
+    closed_at: new Date(),
+    prompt_tokens: 1,
+    cached_tokens: 0,
+    completion_tokens: 1,
+    ttft_ms: 1,
+    duration_ms: 2,
+  })
+  await plantCall(office.database, { account_id: nextId() })
+})
+afterAll(() => office.close())
+
+test.each<[string, string, unknown, TSchema]>([
+  ["POST", "/admin/accounts", { name: "x" }, AccountBody],
+  ["GET", "/admin/accounts", undefined, listOf(AccountBody)],
+  ["GET", "/admin/accounts/{id}", undefined, AccountBody],
+  ["POST", "/admin/accounts/{id}/credits", { amount: "1", reason: "x" }, CreditedBody],
+  ["GET", "/admin/accounts/{id}/credits", undefined, listOf(CreditBody)],
+  [
+    "POST",
+    "/admin/accounts/{id}/keys",
+    { models: ["m"], expires_at: "2999-01-01T00:00:00Z" },
+    CreatedKeyBody,
+  ],
+  ["GET", "/admin/accounts/{id}/keys", undefined, listOf(KeyBody)],
+  ["GET", "/admin/calls", undefined, listOf(CallBody)],
+  ["GET", "/admin/calls/{call}", undefined, CallBody],
+  ["GET", "/admin/audit", undefined, AuditBody],
+])("%s %s answers what the reference says, no field more or less", async (method, path, body, schema) => {
+  const reply = await office.ask(method, path.replace("{id}", account_id).replace("{call}", call_id), body)
+  expect([...Value.Errors(schema, reply.body)].map(({ path, message }) => `${path}: ${message}`)).toEqual([])
+  expect(Value.Clean(schema, structuredClone(reply.body)) as unknown).toEqual(reply.body)
+})
+
+test("the audit above had violations to show", async () => {
+  expect((await office.ask("GET", "/admin/audit")).body.violations.length).toBeGreaterThan(1)
+})
