@@ -1,5 +1,5 @@
 import { Elysia } from "elysia"
-import { errorResponse, GatewayError, toGatewayError } from "./errors.ts"
+import { errorResponse, GatewayError, idHeaders, toGatewayError } from "./errors.ts"
 import type { Gateway } from "./gateway.ts"
 import { adminRoutes, type Operators } from "./routes/admin/admin.ts"
 import { chatCompletions } from "./routes/chat-completions.ts"
@@ -13,19 +13,22 @@ import { requestId } from "./routes/request-id.ts"
 /** Mounts the routes and the error printer; no listening, so that tests can use `app.handle()`. */
 export function createApp(gateway: Gateway, operators: Operators) {
   const app = new Elysia({ name: "tollgate", strictPath: true, handler: { standardHostname: false } })
-    .onError(({ error, code, request, path }) => {
-      const fault =
-        code === "NOT_FOUND" ? unknownRoute(app.routes, request.method, path) : toGatewayError(error)
+    .onError(({ error, code, request, path, route }) => {
+      const unknown = code === "NOT_FOUND"
+      const fault = unknown
+        ? unknownRoute(app.routes, gateway.config.vendors, request.method, path)
+        : toGatewayError(error)
       if (fault.code === "internal_error") {
         gateway.log.error({ err: fault.detail.cause, request_id: requestId(request) }, "a request failed")
       }
+      gateway.metrics.answered(unknown ? "unknown" : route, fault.status)
       return errorResponse(fault, requestId(request))
     })
-    .onAfterHandle(({ request, response }) => {
-      if (response instanceof Response && !response.headers.has("x-request-id")) {
-        response.headers.set("x-request-id", requestId(request))
-        response.headers.set("request-id", requestId(request))
-      }
+    .onAfterHandle(({ request, response, route }) => {
+      if (!(response instanceof Response)) return
+      for (const [name, value] of Object.entries(idHeaders(requestId(request))))
+        response.headers.set(name, value)
+      gateway.metrics.answered(route, response.status)
     })
     .use(chatCompletions(gateway))
     .use(models(gateway))
@@ -42,10 +45,12 @@ const NOT_OFFERED = ["/v1/messages", "/v1/responses", "/v1/embeddings"]
 /** 405 with `allow` where the path is known under another method, else a 404 that says what there is (D15, D33). */
 function unknownRoute(
   routes: readonly { readonly method: string; readonly path: string }[],
+  vendors: readonly string[],
   method: string,
   path: string,
 ): GatewayError {
-  const methods = new Set(routes.filter((route) => matches(route.path, path)).map((route) => route.method))
+  const known = routes.filter((route) => matches(route.path, path, vendors))
+  const methods = new Set(known.map((route) => route.method))
   if (methods.has("GET")) methods.add("HEAD")
   if (methods.size > 0 && !methods.has(method)) {
     return new GatewayError("method_not_allowed", { headers: { allow: [...methods].sort().join(", ") } })
@@ -56,12 +61,16 @@ function unknownRoute(
   return new GatewayError("not_found", { message })
 }
 
-/** Whether `path` fits a route's pattern, segment by segment; `:name` stands for any one segment. */
-function matches(pattern: string, path: string): boolean {
+/** Whether `path` fits a route's pattern, segment by segment; `:vendor` stands for the configured ones (D21), any other `:name` for one segment. */
+function matches(pattern: string, path: string, vendors: readonly string[]): boolean {
   const wanted = pattern.split("/")
   const given = path.split("/")
   return (
     wanted.length === given.length &&
-    wanted.every((segment, at) => segment === given[at] || (segment.startsWith(":") && given[at] !== ""))
+    wanted.every((segment, at) => {
+      const value = given[at] ?? ""
+      if (segment === ":vendor") return vendors.includes(value)
+      return segment.startsWith(":") ? value !== "" : segment === value
+    })
   )
 }
