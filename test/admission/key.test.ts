@@ -81,6 +81,16 @@ describe("D26 a wrong checksum is refused without the database", () => {
     expect(checksumHolds(text)).toBe(false)
   })
 
+  test.each([
+    ["another prefix", "tg_test_000000000000000000000000000000", "0hAotN"],
+    ["a random part of 31", "tg_live_0000000000000000000000000000000", "4ZFzBt"],
+    ["a random part of 29", "tg_live_00000000000000000000000000000", "43ygAy"],
+    ["a dash in the random part", "tg_live_00000000000000000000000000000-", "39mPHX"],
+    ["nothing", "", "000000"],
+  ])("a right checksum does not make a key of %s", (_, body, checksum) => {
+    expect(checksumHolds(body + checksum)).toBe(false)
+  })
+
   test("thirty-six characters at random are no key", () => {
     const guess = fc.string({ unit: character, minLength: 36, maxLength: 36 })
     fc.assert(fc.property(guess, (text) => expect(checksumHolds(`tg_live_${text}`)).toBe(false)))

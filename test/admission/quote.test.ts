@@ -301,9 +301,16 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
     expect(error.message).toEndWith(` USD are available${end}`)
   })
 
-  test("free output: no max_tokens would help", () => {
-    const free = aModel({ price: { ...price, output_pico: 0n } })
-    expect(refusal(quote(chat(), free), free, 1n).detail.fields).not.toHaveProperty("max_tokens")
+  test.each([
+    ["free output", { ...price, output_pico: 0n }, 1n],
+    [
+      "a free model, which still holds 1 nano-USD",
+      { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n },
+      0n,
+    ],
+  ])("%s: no max_tokens would help", (_, price, available_nano) => {
+    const free = aModel({ price })
+    expect(refusal(quote(chat(), free), free, available_nano).detail.fields).not.toHaveProperty("max_tokens")
   })
 })
 
