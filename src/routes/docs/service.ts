@@ -9,10 +9,6 @@ const Product = Type.Object({
   openapi: Type.String({ description: "Where its OpenAPI document is." }),
 })
 
-const metricsExample = `# TYPE tollgate_calls_total counter
-tollgate_calls_total{model="gpt-5-mini"} 42
-`
-
 export const getProduct = operation({
   operationId: "getProduct",
   tag: "Service",
@@ -52,17 +48,6 @@ export const getReadiness = operation({
       description: "Not ready, and why.",
       json: { schema: Status, examples: { Draining: { status: "not ready", reason: "draining" } } },
     },
-  },
-  errors: [],
-})
-
-export const getMetrics = operation({
-  operationId: "getMetrics",
-  tag: "Service",
-  summary: "Metrics for Prometheus",
-  description: "Counters, gauges and histograms of this process, in Prometheus' text format.",
-  answers: {
-    200: { description: "The metrics.", text: { type: "text/plain", example: metricsExample } },
   },
   errors: [],
 })

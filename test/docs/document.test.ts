@@ -1,0 +1,222 @@
+import { describe, expect, test } from "bun:test"
+import { Validator } from "@seriousme/openapi-schema-validator"
+import { catalogue } from "../../src/errors.ts"
+import { isObject, misfit, type Schema } from "./json-schema.ts"
+import { referenceApp } from "./reference-app.ts"
+
+interface Media {
+  readonly schema?: Schema
+  readonly example?: unknown
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>
+}
+interface Operation {
+  readonly operationId: string
+  readonly summary?: string
+  readonly description?: string
+  readonly tags?: readonly string[]
+  readonly security?: readonly Readonly<Record<string, unknown>>[]
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[]
+  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> }
+  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, Media>> }>>
+}
+interface Document {
+  readonly openapi: string
+  readonly info: { readonly title: string; readonly version: string; readonly description: string }
+  readonly servers: readonly { readonly url: string }[]
+  readonly tags: readonly { readonly name: string }[]
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Schema>>
+    readonly securitySchemes: Readonly<Record<string, unknown>>
+  }
+}
+
+const app = referenceApp()
+const document: Document = JSON.parse(await text("/docs/json"))
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({
+    name: `${method.toUpperCase()} ${path}`,
+    path,
+    operation,
+  })),
+)
+
+async function text(path: string): Promise<string> {
+  return await (await app.handle(new Request(`http://localhost${path}`))).text()
+}
+
+/** The paths of contract.md, written from it and not from the code. */
+const PROMISED = [
+  "POST /v1/chat/completions",
+  "POST /chat/completions",
+  "GET /v1/models",
+  "GET /v1/models/",
+  "GET /models",
+  "GET /models/",
+  "POST /v1/messages/count_tokens",
+  "POST /{vendor}/v1/messages/count_tokens",
+  "GET /livez",
+  "GET /readyz",
+  "GET /metrics",
+  "GET /docs",
+  "GET /docs/json",
+  "POST /admin/accounts",
+  "GET /admin/accounts",
+  "GET /admin/accounts/{id}",
+  "POST /admin/accounts/{id}/credits",
+  "GET /admin/accounts/{id}/credits",
+  "POST /admin/accounts/{id}/keys",
+  "GET /admin/accounts/{id}/keys",
+  "DELETE /admin/keys/{id}",
+  "GET /admin/calls",
+  "GET /admin/calls/{id}",
+  "GET /admin/audit",
+]
+
+describe("the OpenAPI document", () => {
+  test("is valid OpenAPI 3.0.3", async () => {
+    expect(document.openapi).toBe("3.0.3")
+    expect(await new Validator().validate(structuredClone({ ...document }))).toEqual({ valid: true })
+  })
+
+  test("describes every route, and nothing that is not routed", () => {
+    const routed = app.routes.map(({ method, path }) => `${method} ${path.replace(/:(\w+)/g, "{$1}")}`)
+    expect(operations.map(({ name }) => name).sort()).toEqual(routed.sort())
+  })
+
+  test.each(PROMISED)("describes %s", (name) => {
+    const described = operations.find((operation) => operation.name === name)?.operation
+    expect(described?.summary).toBeString()
+    expect(described?.description).toBeString()
+    expect(document.tags.map((tag) => tag.name)).toContain(described?.tags?.[0] ?? "none")
+  })
+
+  test("has no /admin where there is none", async () => {
+    const closed: Document = JSON.parse(
+      await (await referenceApp(null).handle(new Request("http://localhost/docs/json"))).text(),
+    )
+    expect(Object.keys(closed.paths).filter((path) => path.startsWith("/admin"))).toEqual([])
+    expect(Object.keys(closed.paths)).toContain("/v1/chat/completions")
+  })
+
+  test("says where it is and which version it describes", () => {
+    expect(document.info.title).toBe("Tollgate")
+    expect(document.info.version).toMatch(/^\d+\.\d+\.\d+$/)
+    expect(document.servers.map(({ url }) => url)).toEqual(["/"])
+  })
+
+  test("gives every operation a name of its own", () => {
+    const names = operations.map(({ operation }) => operation.operationId)
+    expect(new Set(names).size).toBe(names.length)
+  })
+
+  test("names every path parameter of a path", () => {
+    for (const { name, path, operation } of operations) {
+      const named = (operation.parameters ?? []).filter((parameter) => parameter.in === "path")
+      const wanted = [...path.matchAll(/\{(\w+)\}/g)].map(([, parameter = ""]) => parameter)
+      expect({ name, parameters: named.map((parameter) => parameter.name) }).toEqual({
+        name,
+        parameters: wanted,
+      })
+    }
+  })
+
+  test("D20: has the credentials of both families and the operator's, and says which opens what", () => {
+    expect(Object.keys(document.components.securitySchemes)).toEqual(["apiKey", "xApiKey", "adminToken"])
+    const opens = (name: string) =>
+      operations.find((operation) => operation.name === name)?.operation.security?.flatMap(Object.keys)
+    expect(opens("POST /v1/chat/completions")).toEqual(["apiKey"])
+    expect(opens("POST /v1/messages/count_tokens")).toEqual(["xApiKey", "apiKey"])
+    expect(opens("GET /admin/audit")).toEqual(["adminToken"])
+    expect(opens("GET /livez")).toEqual([])
+  })
+})
+
+describe("the errors of the document", () => {
+  const exampleCodes = operations.flatMap(({ operation }) =>
+    Object.values(operation.responses).flatMap(({ content }) =>
+      Object.keys(content?.["application/json"]?.examples ?? {}),
+    ),
+  )
+
+  test.each(Object.keys(catalogue))("D15: %s is in the table of all codes", (code) => {
+    expect(document.info.description).toContain(`\`${code}\``)
+  })
+
+  test.each(Object.keys(catalogue).filter((code) => code !== "method_not_allowed"))(
+    "D15: %s is an example of an operation that can give it",
+    (code) => {
+      expect(exampleCodes).toContain(code)
+    },
+  )
+
+  test("D15, D16: every error's example stands under its own status, in the one shape", () => {
+    const entries: Readonly<Record<string, { readonly status: number; readonly type: string }>> = catalogue
+    for (const { name, operation } of operations) {
+      for (const [status, { content }] of Object.entries(operation.responses)) {
+        if (Number(status) < 400 || name === "GET /readyz") continue
+        for (const [code, { value }] of Object.entries(content?.["application/json"]?.examples ?? {})) {
+          expect({ name, status: entries[code]?.status }).toEqual({ name, status: Number(status) })
+          expect(value).toMatchObject({ type: "error", error: { code, type: entries[code]?.type ?? "" } })
+        }
+      }
+    }
+  })
+
+  test("every call lists what a call can fail with (D15, D17, D27, D33)", () => {
+    const listed = Object.values(document.paths["/v1/chat/completions"]?.post?.responses ?? {}).flatMap(
+      ({ content }) => Object.keys(content?.["application/json"]?.examples ?? {}),
+    )
+    const impossible = ["method_not_allowed"]
+    expect(Object.keys(catalogue).filter((code) => !listed.includes(code))).toEqual(impossible)
+  })
+})
+
+describe("the examples of the document", () => {
+  const media = operations.flatMap(({ name, operation }) => [
+    ...Object.entries(operation.requestBody?.content ?? {}).map(([type, of]) => ({
+      name: `${name} body`,
+      type,
+      of,
+    })),
+    ...Object.entries(operation.responses).flatMap(([status, { content }]) =>
+      Object.entries(content ?? {}).map(([type, of]) => ({ name: `${name} ${status}`, type, of })),
+    ),
+  ])
+  const rows = media
+    .filter(({ type }) => type === "application/json")
+    .flatMap(({ name, of }) =>
+      Object.entries(of.examples ?? {}).map(([title, { value }]) => ({
+        title: `${name}: ${title}`,
+        schema: of.schema ?? {},
+        value,
+      })),
+    )
+
+  test("are many", () => {
+    expect(rows.length).toBeGreaterThan(100)
+  })
+
+  test.each(rows)("$title fits its schema", ({ schema, value }) => {
+    expect(misfit(document, schema, value)).toBeNull()
+  })
+
+  test("the example stream: every event fits the chunk's schema, the last one is [DONE] (D24)", () => {
+    const streams = media.filter(({ type }) => type === "text/event-stream")
+    expect(streams).toHaveLength(2)
+    for (const { of } of streams) {
+      const events = String(of.example).split("\n\n").filter(Boolean)
+      expect(events.length).toBeGreaterThan(4)
+      expect(events.pop()).toBe("data: [DONE]")
+      for (const event of events) {
+        expect(misfit(document, of.schema ?? {}, JSON.parse(event.slice("data: ".length)))).toBeNull()
+      }
+    }
+  })
+
+  test("a value that does not fit is found", () => {
+    const schema = document.components.schemas.Error
+    expect(isObject(schema) && misfit(document, schema, { type: "error" })).toContain("missing")
+    expect(misfit(document, { type: "string", enum: ["a"] }, "b")).toContain("none of")
+  })
+})

@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { existsSync } from "node:fs"
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { type BrowserContext, chromium, type Page } from "playwright-core"
+import { referenceApp } from "./reference-app.ts"
+
+const app = referenceApp()
+const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => app.handle(request) })
+const origin = `http://127.0.0.1:${server.port}`
+afterAll(() => server.stop(true))
+
+describe("the files of /docs", () => {
+  const files = [
+    ["/docs", "text/html; charset=utf-8"],
+    ["/docs/json", "application/json"],
+    ["/docs/assets/page.css", "text/css; charset=utf-8"],
+    ["/docs/assets/page.js", "text/javascript; charset=utf-8"],
+    ["/docs/assets/icon.svg", "image/svg+xml"],
+    ["/docs/assets/swagger-ui.css", "text/css; charset=utf-8"],
+    ["/docs/assets/swagger-ui-bundle.js", "text/javascript; charset=utf-8"],
+  ] as const
+
+  test.each(files)("%s is %s, asked again only whether it changed", async (path, type) => {
+    const first = await fetch(origin + path)
+    expect(first.status).toBe(200)
+    expect(first.headers.get("content-type")).toBe(type)
+    expect(first.headers.get("cache-control")).toBe("no-cache")
+    expect((await first.bytes()).length).toBeGreaterThan(100)
+    const etag = first.headers.get("etag") ?? "none"
+    const second = await fetch(origin + path, { headers: { "if-none-match": etag } })
+    expect([second.status, await second.text(), second.headers.get("etag")]).toEqual([304, "", etag])
+    expect((await fetch(origin + path, { headers: { "if-none-match": '"other"' } })).status).toBe(200)
+  })
+
+  test.each([
+    "/docs/assets/package.json",
+    "/docs/assets/swagger-ui.js",
+    "/docs/assets/constructor",
+    "/docs/assets/..%2Fpage.html",
+    "/docs/assets/%2e%2e%2f%2e%2e%2ferrors.ts",
+    "/page",
+    "/document",
+  ])("%s is not served", async (path) => {
+    expect((await fetch(origin + path)).status).toBe(404)
+  })
+
+  test("nothing of the page may come from elsewhere or stand inline", async () => {
+    const policy = (await fetch(`${origin}/docs`)).headers.get("content-security-policy") ?? ""
+    expect(policy).toContain("default-src 'none'")
+    expect(policy).not.toContain("unsafe")
+    expect(policy).not.toContain("http")
+  })
+})
+
+const BROWSER = "/usr/bin/chromium"
+const browserless = !existsSync(BROWSER)
+if (browserless) console.warn(`SKIPPED: no ${BROWSER}, so nothing shows that /docs renders`)
+
+describe.skipIf(browserless)(`/docs in headless Chromium (${BROWSER})`, () => {
+  let profile: string
+  let browser: BrowserContext
+
+  beforeAll(async () => {
+    profile = await mkdtemp(join(tmpdir(), "tollgate-chromium-"))
+    browser = await chromium.launchPersistentContext(profile, {
+      executablePath: BROWSER,
+      headless: true,
+      viewport: { width: 1280, height: 1000 },
+      args: [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+      ],
+    })
+  }, 60_000)
+
+  afterAll(async () => {
+    await browser.close()
+    await rm(profile, { recursive: true, force: true })
+  })
+
+  /** Opens the reference and keeps book of all it asks for and complains of. */
+  async function open(path: string, colorScheme: "light" | "dark" = "light") {
+    const page = await browser.newPage()
+    const requests: string[] = []
+    const complaints: string[] = []
+    page.on("request", (request) => requests.push(request.url()))
+    page.on("console", (message) => {
+      if (message.type() === "error" || message.type() === "warning") complaints.push(message.text())
+    })
+    page.on("pageerror", (error) => complaints.push(error.message))
+    page.on("response", (response) => {
+      if (response.status() >= 400) complaints.push(`${response.status()} ${response.url()}`)
+    })
+    await page.emulateMedia({ colorScheme })
+    await page.goto(origin + path)
+    await page.waitForSelector(".opblock", { timeout: 15_000 })
+    return { page, requests, complaints }
+  }
+
+  const shown = (page: Page, selector: string) => page.locator(selector).allInnerTexts()
+
+  test("shows every operation, without one request to another host and without a complaint", async () => {
+    const { page, requests, complaints } = await open("/docs")
+    expect(await page.title()).toBe("Tollgate API reference")
+    const paths = await shown(page, ".opblock-summary-path")
+    expect(paths.map((path) => path.replaceAll("\u200b", "").trim())).toContain("/v1/chat/completions")
+    expect(paths).toHaveLength(app.routes.length)
+    expect(await shown(page, ".info h2")).toContain("How a call is billed")
+    expect(requests.length).toBeGreaterThan(5)
+    expect(requests.filter((url) => !url.startsWith(`${origin}/docs`))).toEqual([])
+    expect(complaints).toEqual([])
+    await page.close()
+  }, 60_000)
+
+  test("opens at an operation, with its examples, again without a request to another host", async () => {
+    const { page, requests, complaints } = await open("/docs#/Calls/createChatCompletion")
+    await page.waitForSelector(".opblock.is-open .responses-wrapper")
+    expect((await shown(page, ".opblock.is-open")).join()).toContain("insufficient_balance")
+    expect(requests.filter((url) => !url.startsWith(`${origin}/docs`) && !url.startsWith("data:"))).toEqual(
+      [],
+    )
+    expect(complaints).toEqual([])
+    await page.close()
+  }, 60_000)
+
+  test("follows the reader's choice of light and dark", async () => {
+    const ground = async (scheme: "light" | "dark") => {
+      const { page } = await open("/docs", scheme)
+      const color = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+      await page.close()
+      return String(color)
+    }
+    const [light, dark] = [await ground("light"), await ground("dark")]
+    expect(light).toBe("rgb(255, 255, 255)")
+    expect(dark).not.toBe(light)
+  }, 60_000)
+})

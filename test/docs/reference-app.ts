@@ -1,0 +1,33 @@
+import { drizzle } from "drizzle-orm/postgres-js"
+import pino from "pino"
+import postgres from "postgres"
+import { Catalog } from "../../src/admission/catalog.ts"
+import { InFlight } from "../../src/admission/in-flight.ts"
+import { createApp } from "../../src/app.ts"
+import { loadConfig } from "../../src/config/load.ts"
+import { demoConfig } from "../../src/demo/config.ts"
+import type { Gateway } from "../../src/gateway.ts"
+import { createMetrics } from "../../src/metrics.ts"
+import { Health } from "../../src/upstream/health.ts"
+
+const unasked = () => {
+  throw new Error("the reference asks neither the books nor a provider")
+}
+
+/** The whole application with nothing behind it: what the reference describes, it must not need. */
+export function referenceApp(admin_token: string | null = "operator-token-of-the-tests") {
+  const config = loadConfig(demoConfig("http://127.0.0.1:1"), { env: {}, readFile: unasked })
+  const gateway: Gateway = {
+    config,
+    catalog: new Catalog(config.models),
+    books: { standing: unasked, owner: unasked, reserve: unasked, close: unasked },
+    health: new Health(),
+    in_flight: new InFlight(),
+    metrics: createMetrics(),
+    log: pino({ level: "silent" }),
+    sockets: { keepOpen: unasked, restore: unasked, cut: unasked },
+    notReady: () => null,
+  }
+  const database = drizzle(postgres("postgres://nobody@127.0.0.1:1/nothing"))
+  return createApp(gateway, { admin_token, database, limits: config.limits, deadline_ms: 1_000 })
+}
