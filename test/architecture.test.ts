@@ -289,15 +289,23 @@ describe("every rule of the specification and every ruling is named by a test", 
       return [...strings.matchAll(/\bD\d{1,2}\b|\brule \d\b/g)].map(([name]) => name)
     }),
   )
-  const rules = Array.from({ length: 6 }, (_, at) => `rule ${at + 1}`)
-  const rulings = Array.from({ length: 37 }, (_, at) => `D${at + 1}`)
+  const decisions = textOf("docs/decisions.md")
+  const rules = [...decisions.matchAll(/^(\d)\. /gm)].map(([, number]) => `rule ${number}`)
+  const rulings = [...decisions.matchAll(/^- \*\*(D\d+) /gm)].map(([, ruling = ""]) => ruling)
+
+  test("there are six rules, and the rulings written down are D1 to D37", () => {
+    const numbers = rulings.map((ruling) => Number(ruling.slice(1))).sort((a, b) => a - b)
+    expect(rules).toHaveLength(6)
+    expect(numbers).toEqual(Array.from({ length: 37 }, (_, at) => at + 1))
+  })
 
   test.each([...rules, ...rulings])("%s", (name) => {
     expect({ name, tested: names.has(name) }).toEqual({ name, tested: !(name in UNTESTED) })
   })
 
-  test("no test names a ruling that does not exist", () => {
-    expect([...names].filter((name) => ![...rules, ...rulings].includes(name))).toEqual([])
+  test("neither the product nor a test names a ruling that is not written down", () => {
+    const said = [...sources, ...tests].flatMap(({ text }) => text.match(/\bD\d{1,2}\b|\brule \d\b/g) ?? [])
+    expect(said.filter((name) => ![...rules, ...rulings].includes(name))).toEqual([])
   })
 })
 

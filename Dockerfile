@@ -1,0 +1,30 @@
+# The image runs as an ordinary user on a read-only root file system; what it writes, it writes to /data and /tmp:
+#   docker run --read-only --tmpfs /tmp --volume tollgate:/data --publish 8080:8080 IMAGE
+# The tag is exact and equals the version in package.json; where tags may move, pin the digest that your registry shows for it.
+
+FROM oven/bun:1.4.5-slim AS install
+WORKDIR /app
+COPY package.json bun.lock bunfig.toml ./
+RUN bun install --frozen-lockfile --production
+
+FROM oven/bun:1.4.5-slim
+WORKDIR /app
+RUN mkdir -m 0700 /data && chown 1000:1000 /data
+COPY --from=install /app/node_modules ./node_modules
+COPY package.json LICENSE ./
+COPY drizzle ./drizzle
+COPY src ./src
+# The limit of open requests counts streams, and Bun reads it before any code runs. The transpiler's cache would want a place to write.
+ENV NODE_ENV=production \
+    HOST=0.0.0.0 \
+    PORT=8080 \
+    TOLLGATE_DATA_DIR=/data \
+    BUN_CONFIG_MAX_HTTP_REQUESTS=65535 \
+    BUN_RUNTIME_TRANSPILER_CACHE_PATH=0
+USER 1000:1000
+VOLUME /data
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \
+  CMD ["bun", "-e", "const { ok } = await fetch(`http://127.0.0.1:${process.env.PORT}/readyz`); process.exit(ok ? 0 : 1)"]
+CMD ["bun", "src/main.ts"]
