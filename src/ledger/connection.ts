@@ -1,0 +1,78 @@
+import type { Sql } from "postgres"
+import { type Address, connect } from "./address.ts"
+import type { Row, Statement } from "./statement.ts"
+import { Overdue } from "./trouble.ts"
+
+/** How long a connection may take to be made. */
+const CONNECT_S = 3
+/** After a pause of the whole process the reply may be here unread: what is overdue gets one more look. */
+const GRACE_MS = 20
+
+/** One connection that runs one statement at a time, each within a deadline: the driver has none (findings F19). */
+export class Connection {
+  readonly #address: Address
+  #client: Sql
+  #made = false
+  #turn: Promise<unknown> = Promise.resolve()
+  #ended = false
+
+  constructor(address: Address) {
+    this.#address = address
+    this.#client = this.#open()
+  }
+
+  /**
+   * Rejects with what the server or the driver said, or with `Overdue`: then it is unknown whether the statement was or will be done,
+   * and the connection is given up for a new one, so that the next statement does not wait behind it.
+   */
+  run(statement: Statement, values: readonly (string | null)[], within_ms: number): Promise<readonly Row[]> {
+    const rows = this.#turn.then(() => this.#run(statement, values, within_ms))
+    this.#turn = rows.catch(() => {})
+    return rows
+  }
+
+  async end(): Promise<void> {
+    this.#ended = true
+    await this.#client.end({ timeout: 0 })
+  }
+
+  async #run(statement: Statement, values: readonly (string | null)[], within_ms: number) {
+    const client = this.#client
+    const overdue = Promise.withResolvers<never>()
+    const cut = () => {
+      overdue.reject(new Overdue())
+      if (!this.#ended) this.#client = this.#open()
+      void client.end({ timeout: 0 })
+    }
+    const allowed_ms = this.#made ? within_ms : within_ms + CONNECT_S * 1000
+    let timer = setTimeout(() => {
+      timer = setTimeout(cut, GRACE_MS)
+    }, allowed_ms)
+    try {
+      const rows = await Promise.race([
+        client.unsafe<Row[]>(statement.text, [...values], { prepare: true }),
+        overdue.promise,
+      ])
+      this.#made = true
+      return rows
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Retrying is the lanes' business, so the driver reconnects without a pause. */
+  #open(): Sql {
+    this.#made = false
+    const client: Sql = connect(this.#address, {
+      max: 1,
+      fetch_types: false,
+      connect_timeout: CONNECT_S,
+      backoff: () => 0,
+      onnotice: () => {},
+      onclose: () => {
+        if (client === this.#client) this.#made = false
+      },
+    })
+    return client
+  }
+}

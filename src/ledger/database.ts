@@ -1,0 +1,58 @@
+import { fileURLToPath } from "node:url"
+import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { migrate } from "drizzle-orm/postgres-js/migrator"
+import type { Sql } from "postgres"
+import { type Address, connect } from "./address.ts"
+import { Connection } from "./connection.ts"
+
+/** Connections for operators' queries, apart from those of the calls. */
+const OPERATOR_CONNECTIONS = 4
+/** Any number will do, as long as every gateway takes the same. */
+const MIGRATION_LOCK = 7_061_980
+
+/** The database of the books, migrated. */
+export class Database {
+  readonly #address: Address
+  readonly #client: Sql
+  /** For the operators' queries. */
+  readonly operators: PostgresJsDatabase
+
+  constructor(address: Address) {
+    this.#address = address
+    this.#client = connect(address, { max: OPERATOR_CONNECTIONS, onnotice: () => {} })
+    this.operators = drizzle(this.#client)
+  }
+
+  /** A connection of its own for one who sends one statement at a time. */
+  connection(): Connection {
+    return new Connection(this.#address)
+  }
+
+  async close(): Promise<void> {
+    await this.#client.end({ timeout: 1 })
+  }
+}
+
+/** Opens the books and brings their tables up to date; rejects with the driver's error when they cannot be reached. */
+export async function openDatabase(address: Address): Promise<Database> {
+  await migrateDatabase(address)
+  return new Database(address)
+}
+
+/**
+ * Applies what is missing of `drizzle/`. Gateways that start together wait for one another: the lock is a transaction's,
+ * held on a second connection, so that it holds through a transaction pooler too.
+ */
+async function migrateDatabase(address: Address): Promise<void> {
+  const client = connect(address, { max: 1, onnotice: () => {} })
+  const guard = connect(address, { max: 1, onnotice: () => {} })
+  try {
+    await guard.begin(async (transaction) => {
+      await transaction`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`
+      const migrationsFolder = fileURLToPath(new URL("../../drizzle", import.meta.url))
+      await migrate(drizzle(client), { migrationsFolder })
+    })
+  } finally {
+    await Promise.all([client.end({ timeout: 1 }), guard.end({ timeout: 1 })])
+  }
+}

@@ -1,0 +1,42 @@
+import postgres from "postgres"
+
+/**
+ * What a failed statement means for its items.
+ * - `locked`: a lock was waited for too long; nothing was done.
+ * - `poison`: the data of some item cannot be written; nothing was done.
+ * - `undone`: nothing was done, for a reason that has nothing to do with the items.
+ * - `unknown`: it may have been done, or may still be.
+ */
+export type Trouble = "locked" | "poison" | "undone" | "unknown"
+
+/** The books did not answer in time. */
+export class Overdue extends Error {
+  override readonly name = "Overdue"
+
+  constructor() {
+    super("the books did not answer in time")
+  }
+}
+
+/** No connection was made, so nothing was sent. */
+const UNSENT = new Set(["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "CONNECT_TIMEOUT"])
+/** The server refused the connection: starting or stopping, too many, wrong credentials, no such database. */
+const NOT_LET_IN = /^(57P03|53300|28|3D)/
+
+/** A server's `ERROR` means that it has rolled back; of everything else only a connection that was never made is sure. */
+export function troubleOf(error: unknown): Trouble {
+  if (error instanceof postgres.PostgresError) {
+    const { code, severity } = error
+    if (NOT_LET_IN.test(code)) return "undone"
+    if (severity !== "ERROR" || code.startsWith("08")) return "unknown"
+    if (code === "55P03") return "locked"
+    return /^(22|23)/.test(code) ? "poison" : "undone"
+  }
+  return UNSENT.has(codeOf(error)) ? "undone" : "unknown"
+}
+
+/** The SQLSTATE or the system's code of an error, for logs that must not show statements or values. */
+export function codeOf(error: unknown): string {
+  if (error instanceof Overdue) return "OVERDUE"
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "?"
+}
