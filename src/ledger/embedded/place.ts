@@ -1,0 +1,64 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from "node:fs"
+import { join } from "node:path"
+import { syncFile } from "./durable.ts"
+import { defaultRunner, giveTo, type Runner, reaches } from "./runner.ts"
+
+/** Where the cluster of a data directory lives, and who runs it. */
+export interface Place {
+  readonly folder: string
+  /** Undefined when the gateway is not root: then Postgres runs as the gateway's own user. */
+  readonly runner: Runner | undefined
+}
+
+/** Where clusters live whose runner cannot enter their data directory. */
+const CLOSED_PLACES = "/var/lib/tollgate"
+
+/**
+ * The place of `data_dir`'s cluster, made if there is none: below `data_dir`, or, when the gateway is root and its
+ * runner cannot enter that, a folder of its own which a file in `data_dir` names from then on.
+ */
+export function findPlace(data_dir: string): Place {
+  const inside = join(data_dir, "postgres")
+  const pointer = join(data_dir, "postgres.place")
+  const named = existsSync(pointer) ? readFileSync(pointer, "utf8").trim() : undefined
+  if (named !== undefined && !existsSync(named)) {
+    throw new Error(
+      `the books of ${data_dir} are in ${named}, which is gone: bring it back, or remove ${pointer}`,
+    )
+  }
+  if (process.geteuid?.() !== 0) return { folder: named ?? open(inside), runner: undefined }
+  const existing = named ?? (existsSync(inside) ? inside : undefined)
+  if (existing !== undefined) return { folder: existing, runner: ownerOf(existing) }
+  const runner = defaultRunner()
+  if (reaches(runner, data_dir)) return { folder: giveTo(runner, open(inside)), runner }
+  mkdirSync(CLOSED_PLACES, { recursive: true })
+  chmodSync(CLOSED_PLACES, 0o755)
+  const folder = giveTo(runner, mkdtempSync(join(CLOSED_PLACES, "books-")))
+  writeFileSync(`${pointer}.new`, `${folder}\n`)
+  syncFile(`${pointer}.new`)
+  renameSync(`${pointer}.new`, pointer)
+  return { folder, runner }
+}
+
+function open(folder: string): string {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  return folder
+}
+
+/** The owner of what an earlier start left; root only when that start was stopped before it gave the folder away. */
+function ownerOf(folder: string): Runner {
+  const { uid, gid } = statSync(folder)
+  if (uid !== 0) return { uid, gid }
+  const runner = defaultRunner()
+  giveTo(runner, folder)
+  return runner
+}

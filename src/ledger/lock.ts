@@ -1,0 +1,66 @@
+import { dlopen } from "bun:ffi"
+import {
+  closeSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from "node:fs"
+import { join } from "node:path"
+
+/** A folder taken for one process. */
+export interface Lock {
+  /** Lets go and removes the lock file. */
+  release(): void
+}
+
+/**
+ * Takes `folder` for this process, or throws a sentence that names the process which has it. The kernel holds the lock
+ * (flock), so it ends with the process however that ends, and neither a reused pid nor a container, where every
+ * gateway is pid 1, can be mistaken for its holder; the pid in the file is only for the sentence.
+ */
+export function lockFolder(folder: string): Lock {
+  const path = join(folder, "gateway.lock")
+  for (;;) {
+    const file = openSync(path, "a+", 0o644)
+    if (!tryLock(file)) {
+      const holder = readFileSync(path, "utf8")
+      closeSync(file)
+      throw new Error(`another gateway${holder === "" ? "" : ` (pid ${holder})`} already uses ${folder}`)
+    }
+    // Its last holder may have removed the file between the opening and the locking: then it is nobody's.
+    if (fstatSync(file).ino === statSync(path, { throwIfNoEntry: false })?.ino) {
+      ftruncateSync(file)
+      writeSync(file, String(process.pid))
+      return {
+        release() {
+          rmSync(path, { force: true })
+          closeSync(file)
+        },
+      }
+    }
+    closeSync(file)
+  }
+}
+
+const LOCK_EXCLUSIVE = 2
+const LOCK_WITHOUT_WAITING = 4
+
+function tryLock(file: number): boolean {
+  return libc().symbols.flock(file, LOCK_EXCLUSIVE | LOCK_WITHOUT_WAITING) === 0
+}
+
+function libc() {
+  const machine = process.arch === "arm64" ? "aarch64" : "x86_64"
+  for (const name of ["libc.so.6", `libc.musl-${machine}.so.1`, "libSystem.B.dylib"]) {
+    try {
+      return dlopen(name, { flock: { args: ["i32", "i32"], returns: "i32" } })
+    } catch {
+      // Another platform's name.
+    }
+  }
+  throw new Error("there is no C library to lock a folder with")
+}
