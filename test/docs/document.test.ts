@@ -45,7 +45,7 @@ async function text(path: string): Promise<string> {
   return await (await app.handle(new Request(`http://localhost${path}`))).text()
 }
 
-/** The paths of contract.md, written from it and not from the code. */
+/** The public paths, written from the contract and not from the code. */
 const PROMISED = [
   "POST /v1/chat/completions",
   "POST /chat/completions",
