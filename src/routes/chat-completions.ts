@@ -16,6 +16,7 @@ import { finish, type Reply } from "../upstream/reply.ts"
 import { type Ending, type Failure, failures } from "../wire/call.ts"
 import { type ChatRequest, parseChat, wantsUsage } from "../wire/chat.ts"
 import { readJsonBody } from "../wire/json.ts"
+import { recordIn } from "./call-record.ts"
 import * as reference from "./docs/chat-completions.ts"
 import { readBody } from "./request-body.ts"
 import { requestId } from "./request-id.ts"
@@ -29,13 +30,15 @@ export function chatCompletions(gateway: Gateway) {
 }
 
 async function chatCompletion(gateway: Gateway, request: Request): Promise<Response> {
+  const arrived_ms = performance.now()
   const id = requestId(request)
   const key = chatCredential(request.headers)
   const chat = parseChat(readJsonBody(await readBody(request, gateway.config.limits)))
   const call = await admit(admitting(gateway), id, key, chat)
   const patience = patienceFor(call, chat, request)
+  gateway.sockets.keepOpen(request)
   try {
-    gateway.sockets.keepOpen(request)
+    gateway.metrics.added("before", performance.now() - arrived_ms)
     const reply = await forward(
       call.model.routes,
       outgoing(call, chat, patience),
@@ -46,9 +49,9 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
     if (chat.stream !== true || reply.content_type === "application/json") {
       return await answerJson(gateway, call, reply, patience, request)
     }
-    patience.end()
     return answerStream(gateway, call, chat, reply, request)
   } catch (error) {
+    gateway.sockets.restore(request)
     throw abandon(gateway, call, patience, error)
   } finally {
     patience.end()
@@ -111,8 +114,8 @@ async function answerJson(
   })
   const evidence = readJson(body.bytes, patience.reason ?? body.ending, body.cut)
   if (evidence.output_bytes > 0) call.noteOutput()
-  const { closing, durable } = settle(gateway.books, call, evidence, onSettled(gateway))
-  await durable
+  const { closing, durable } = settle(gateway.books, call, evidence, recordIn(gateway))
+  await waitFor(gateway, durable)
   gateway.sockets.restore(request)
   if (closing.outcome === "released") throw refused(closing)
   return new Response(body.bytes, { headers: jsonHeaders(call.hold.id) })
@@ -153,9 +156,9 @@ function answerStream(
     total_ms: remaining(reply),
     drain_ms: drainOf(reply.upstream, true),
     settle: (evidence) => {
-      const { durable } = settle(gateway.books, call, evidence, onSettled(gateway))
+      const { durable } = settle(gateway.books, call, evidence, recordIn(gateway))
       request.signal.removeEventListener("abort", leave)
-      return durable.then(() => gateway.sockets.restore(request))
+      return waitFor(gateway, durable).then(() => gateway.sockets.restore(request))
     },
     errorEvent: (ending) => errorEvent(ending, call.hold.id),
     cancelSource: reply.cancel,
@@ -172,6 +175,13 @@ function answerStream(
   request.signal.addEventListener("abort", leave)
   if (request.signal.aborted) tap.clientLeft()
   return new Response(tap.body, { headers: streamHeaders(call.hold.id) })
+}
+
+/** The last byte waits for the settlement (D32). */
+async function waitFor(gateway: Gateway, durable: Promise<void>): Promise<void> {
+  const settled_ms = performance.now()
+  await durable
+  gateway.metrics.added("after", performance.now() - settled_ms)
 }
 
 function remaining(reply: Reply): number {
@@ -199,39 +209,15 @@ function abandon(gateway: Gateway, call: Call, patience: Patience, error: unknow
       call,
       reason === "client_left" ? "client_left" : "no_output",
       reason,
-      onSettled(gateway),
+      recordIn(gateway),
     )
     return new GatewayError("overloaded", { message: "The call was cut by the gateway; it was not charged." })
   }
-  release(gateway.books, call, failureOf(error), null, onSettled(gateway))
+  release(gateway.books, call, failureOf(error), null, recordIn(gateway))
   return error
 }
 
 function failureOf(error: unknown): Failure {
   if (!(error instanceof GatewayError)) return "internal_error"
   return failures.find((word) => word === error.code) ?? "upstream_error"
-}
-
-function onSettled(gateway: Gateway) {
-  return (call: Call, closing: Closing) => {
-    gateway.metrics.settled(call.hold, closing)
-    gateway.log.info(
-      {
-        request_id: closing.id,
-        model: call.hold.model,
-        upstream: closing.upstream,
-        stream: call.hold.stream,
-        outcome: closing.outcome,
-        basis: closing.basis,
-        ending: closing.ending,
-        failure: closing.failure,
-        usage: closing.usage,
-        reserved_nano: call.hold.amount_nano.toString(),
-        charge_nano: closing.charge_nano.toString(),
-        ttft_ms: closing.ttft_ms,
-        duration_ms: closing.duration_ms,
-      },
-      "call",
-    )
-  }
 }

@@ -1,0 +1,30 @@
+import type { Gateway } from "../gateway.ts"
+import type { OnSettled } from "../settlement/settle.ts"
+
+/** Counts a call that ended and writes its one line in the log: amounts, tokens and times, never a key or a prompt. */
+export function recordIn({ metrics, log }: Gateway): OnSettled {
+  return ({ hold }, closing) => {
+    metrics.settled(hold, closing)
+    log.info(
+      {
+        request_id: hold.id,
+        account_id: hold.account_id,
+        key_id: hold.key_id,
+        model: hold.model,
+        upstream: closing.upstream,
+        stream: hold.stream,
+        outcome: closing.outcome,
+        basis: closing.basis,
+        ending: closing.ending,
+        failure: closing.failure,
+        notes: closing.notes,
+        usage: closing.usage,
+        reserved_nano: hold.amount_nano.toString(),
+        charge_nano: closing.charge_nano.toString(),
+        ttft_ms: closing.ttft_ms,
+        duration_ms: closing.duration_ms,
+      },
+      "call",
+    )
+  }
+}

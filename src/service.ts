@@ -1,0 +1,125 @@
+import type { Logger } from "pino"
+import { Catalog } from "./admission/catalog.ts"
+import { InFlight } from "./admission/in-flight.ts"
+import { createApp } from "./app.ts"
+import type { Config } from "./config/config.ts"
+import type { Gateway } from "./gateway.ts"
+import type { Database } from "./ledger/database.ts"
+import { Ledger } from "./ledger/ledger.ts"
+import { createMetrics } from "./metrics.ts"
+import { Server } from "./server.ts"
+import { checkpoint } from "./settlement/settle.ts"
+import { Shutdown } from "./shutdown.ts"
+import { Health } from "./upstream/health.ts"
+
+/** How long an operator's query of the books may take. */
+const OPERATOR_DEADLINE_MS = 10_000
+
+export interface ServiceOptions {
+  readonly config: Config
+  readonly database: Database
+  /** Where closings are spooled that the books cannot take (D27). */
+  readonly data_dir: string
+  readonly admin_token: string | null
+  readonly host: string
+  /** 0 picks a free one. */
+  readonly port: number
+  readonly log: Logger
+  /** What is to be closed after the books, once everything is settled. */
+  closeAfter(): Promise<void>
+  exit(code: number): void
+}
+
+/** One gateway process, put together: the books, the routes, the server, and how it ends. */
+export class Service {
+  readonly server: Server
+  readonly shutdown: Shutdown
+  readonly #gateway: { -readonly [Part in keyof Gateway]: Gateway[Part] }
+
+  static async open(options: ServiceOptions): Promise<Service> {
+    const metrics = createMetrics()
+    const in_flight = new InFlight()
+    const books = await Ledger.open({
+      database: options.database,
+      data_dir: options.data_dir,
+      lease: options.config.lease,
+      log: options.log,
+      checkpoints: () => checkpointsOf(in_flight, options.config.lease.renew_ms),
+      events: {
+        statement: metrics.statement,
+        expired: metrics.expired,
+        spooled: metrics.spooled,
+        closingIgnored: metrics.closingIgnored,
+      },
+    })
+    return new Service(options, books, in_flight, metrics)
+  }
+
+  private constructor(
+    options: ServiceOptions,
+    books: Ledger,
+    in_flight: InFlight,
+    metrics: ReturnType<typeof createMetrics>,
+  ) {
+    const { config, database, admin_token, log } = options
+    this.#gateway = {
+      config,
+      catalog: new Catalog(config.models),
+      books,
+      health: new Health(),
+      in_flight,
+      metrics,
+      log,
+      sockets: {
+        keepOpen: (request) => this.server.sockets.keepOpen(request),
+        restore: (request) => this.server.sockets.restore(request),
+        cut: (request) => this.server.sockets.cut(request),
+      },
+      notReady: () => {
+        if (this.shutdown.begun) return "draining"
+        return books.writable() ? null : "the books cannot be written"
+      },
+    }
+    metrics.watchCalls(() => openCalls(in_flight))
+    metrics.watchLanes(() => books.depths())
+    const operators = {
+      admin_token,
+      database: database.operators,
+      limits: config.limits,
+      deadline_ms: OPERATOR_DEADLINE_MS,
+    }
+    this.server = new Server(createApp(this.#gateway, operators), options.host, options.port)
+    this.shutdown = new Shutdown({
+      server: this.server,
+      in_flight,
+      limits: () => this.#gateway.config.shutdown,
+      closeBooks: async () => {
+        await books.stop()
+        await database.close()
+        await options.closeAfter()
+      },
+      exit: options.exit,
+    })
+  }
+
+  /** Takes a new configuration; calls in flight keep what they were admitted with. */
+  reload(config: Config): void {
+    this.#gateway.config = config
+    this.#gateway.catalog = new Catalog(config.models)
+  }
+}
+
+/** The calls that live through a renewal, and what each would be charged now (D13). */
+function checkpointsOf(in_flight: InFlight, renew_ms: number) {
+  const before_ms = performance.now() - renew_ms
+  return in_flight
+    .calls()
+    .filter((call) => call.admitted_ms <= before_ms)
+    .map(checkpoint)
+    .filter((known) => known !== null)
+}
+
+function openCalls(in_flight: InFlight) {
+  const calls = in_flight.calls()
+  return { count: calls.length, held_nano: calls.reduce((sum, call) => sum + call.hold.amount_nano, 0n) }
+}
