@@ -1,9 +1,14 @@
 import postgres from "postgres"
 
-/** Where the books are: any server by its URL, or the embedded one by the file of its unix socket. */
-export type Address =
-  | { readonly url: string }
-  | { readonly socket_path: string; readonly user: string; readonly database: string }
+/** Where the books are: any server by its URL, or the embedded one. */
+export type Address = { readonly url: string } | SocketAddress
+
+/** A database behind the file of a unix socket. */
+export interface SocketAddress {
+  readonly socket_path: string
+  readonly user: string
+  readonly database: string
+}
 
 /** A pool of postgres.js connections to `address`. Nothing is opened before the first query. */
 export function connect<Types extends Record<string, postgres.PostgresType> = Record<never, never>>(

@@ -1,5 +1,5 @@
 import { mkdirSync, realpathSync } from "node:fs"
-import { type Address, connect } from "./address.ts"
+import { connect, type SocketAddress } from "./address.ts"
 import { setUpCluster, USER } from "./embedded/cluster.ts"
 import { findPlace } from "./embedded/place.ts"
 import { findPrograms } from "./embedded/programs.ts"
@@ -8,7 +8,7 @@ import { lockFolder } from "./lock.ts"
 
 /** The Postgres that the gateway brings along and runs itself. */
 export interface Embedded {
-  readonly address: Address
+  readonly address: SocketAddress
   /** Whether it was found running, left by a gateway that was killed. */
   readonly adopted: boolean
   /** Stops Postgres and gives up the data directory; nothing is left but the data. */

@@ -1,0 +1,65 @@
+import { spawn } from "node:child_process"
+import { chmodSync, mkdtempSync, rmSync } from "node:fs"
+import { constants, tmpdir } from "node:os"
+import { join } from "node:path"
+import { startEmbedded } from "../src/ledger/embedded.ts"
+import { CLUSTER_VARIABLE } from "./support/database.ts"
+
+/**
+ * The parent of a test run: `bun run test [bun's own options and path filters]`. It owns the one Postgres that the
+ * tests share, because `bun test` runs neither its hooks nor its exit handlers in every case.
+ */
+
+const folder = mkdtempSync(join(tmpdir(), "tollgate-test-"))
+// As root, Postgres' user must be able to enter it.
+chmodSync(folder, 0o755)
+guard(folder)
+const embedded = await startEmbedded({ data_dir: folder, log: { info() {} }, durable: false })
+const { output, code } = await runTests(embedded.address.socket_path)
+await embedded.stop()
+rmSync(folder, { recursive: true, force: true })
+console.log(summary(output, code))
+process.exit(code)
+
+/** Cleans up when this process is killed: the pipe to its shell then closes, as it does at every other end. */
+function guard(data_dir: string): void {
+  const script = `
+    cat
+    read -r pid < "$1/postgres/cluster/postmaster.pid" && kill -INT "$pid"
+    while [ -e "$1/postgres/cluster/postmaster.pid" ]; do sleep 0.1; done
+    rm -rf "$1"`
+  const shell = spawn("/bin/sh", ["-c", script, "guard", data_dir], {
+    detached: true,
+    stdio: ["pipe", "ignore", "ignore"],
+  })
+  shell.unref()
+}
+
+/** Runs the tests beneath this process; what they print on standard error, which ends in Bun's own count, is kept. */
+function runTests(cluster: string): Promise<{ output: string; code: number }> {
+  const color = process.stderr.isTTY && process.env.NO_COLOR === undefined ? { FORCE_COLOR: "1" } : {}
+  const child = spawn(process.execPath, ["test", ...process.argv.slice(2)], {
+    env: { ...process.env, ...color, [CLUSTER_VARIABLE]: cluster, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" },
+    stdio: ["inherit", "inherit", "pipe"],
+  })
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => child.kill(signal))
+  let output = ""
+  child.stderr.on("data", (bytes: Buffer) => {
+    process.stderr.write(bytes)
+    output = (output + bytes.toString()).slice(-10_000)
+  })
+  return new Promise((resolve, reject) => {
+    child.on("error", reject)
+    child.on("close", (code, signal) => {
+      resolve({ output, code: code ?? 128 + (signal === null ? 0 : constants.signals[signal]) })
+    })
+  })
+}
+
+/** One plain line for whoever reads the log; a run that failed without a failed test counts as one. */
+function summary(output: string, code: number): string {
+  const count = (word: string) =>
+    Number(new RegExp(`^ *(\\d+) ${word}$`, "m").exec(Bun.stripANSI(output))?.[1] ?? 0)
+  const failed = count("fail")
+  return `${count("pass")} passed, ${code === 0 ? failed : Math.max(failed, 1)} failed`
+}
