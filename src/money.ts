@@ -11,7 +11,7 @@ export interface Price {
 }
 
 const NANO_PER_USD = 1_000_000_000n
-const PICO_PER_NANO = 1_000n
+export const PICO_PER_NANO = 1_000n
 const AMOUNT = /^-?\d{1,9}(?:\.\d{1,9})?$/
 const PRICE = /^\d{1,6}(?:\.\d{1,6})?$/
 

@@ -1,5 +1,6 @@
 import type { Ending } from "../wire/call.ts"
-import type { UsageReading } from "../wire/usage.ts"
+import { isObject, type JsonObject, readUsage, type Usage, type UsageReading } from "../wire/usage.ts"
+import { choicesOf, outputBytes } from "./output.ts"
 
 /** What a provider delivered, as far as the settlement needs to know. */
 export type Evidence = JsonEvidence | StreamEvidence
@@ -17,13 +18,221 @@ export interface JsonEvidence {
 export interface StreamEvidence {
   readonly shape: "stream"
   readonly ending: Ending
-  /** The last valid usage of the stream, else what the last `usage` field was (D4). */
+  /** The last valid usage of the stream; without one, `invalid` when any was (D4). A 0/0 yields to any other (D2). */
   readonly usage: UsageReading
-  /** Whether the last valid usage came with empty choices, or with or after every finish_reason (D4). */
+  /** Whether that usage came with empty choices, or with or after every finish_reason (D4). */
   readonly usage_final: boolean
   readonly output_bytes: number
-  /** UTF-8 bytes of output in events after the one with the last valid usage (D8). */
+  /** UTF-8 bytes of output in events after the one with that usage (D8). */
   readonly output_bytes_after_usage: number
   /** Whether an error event ended the stream (D10). */
   readonly error: boolean
+}
+
+/** What one event of a stream is to its relay. */
+export type EventKind =
+  /** `[DONE]`: nothing after it is read. */
+  | { readonly kind: "done" }
+  /** The provider reports a failure (D10): nothing after it is read. */
+  | { readonly kind: "error" }
+  | {
+      readonly kind: "chunk"
+      /** Whether it carries extractable output (D7). */
+      readonly output: boolean
+      /** Whether it carries valid usage (D1). */
+      readonly trusted_usage: boolean
+      /** Whether it carries a usage object and no choices: stripped for a client that did not ask for it (D24). */
+      readonly usage_only: boolean
+    }
+  /** A comment, an empty payload, or one that is not a JSON object. */
+  | { readonly kind: "nothing" }
+
+const DONE: EventKind = { kind: "done" }
+const ERROR: EventKind = { kind: "error" }
+const NOTHING: EventKind = { kind: "nothing" }
+
+/** A valid usage of a stream, and what is known about its place there. */
+interface SeenUsage {
+  readonly reading: ValidUsage
+  readonly final: boolean
+  /** All output up to and with its event. */
+  readonly output_bytes: number
+}
+
+type ValidUsage = Extract<UsageReading, { state: "valid" }>
+
+/** Reads a stream event by event; what it keeps is bounded, however long the stream. */
+export class StreamReading {
+  readonly #choices = new Choices()
+  #output_bytes = 0
+  /** The last valid usage that says more than 0/0. */
+  #usage: SeenUsage | null = null
+  /** The last 0/0, if it came after that. */
+  #zero: SeenUsage | null = null
+  #any_invalid = false
+  #done = false
+  #error = false
+
+  /** Folds one event's payload, and says what it was. After `[DONE]` or an error everything is `nothing` (D4, D8). */
+  read(data: string | null): EventKind {
+    if (data === null || this.#done || this.#error) return NOTHING
+    if (data.trim() === "[DONE]") {
+      this.#done = true
+      return DONE
+    }
+    const payload = parseObject(data)
+    if (payload === null) return NOTHING
+    if (reportsError(payload)) {
+      this.#error = true
+      return ERROR
+    }
+    return this.#readChunk(payload)
+  }
+
+  /** Whether a clean end of the body now is a `completed` stream: final usage, or every choice has finished (D8). */
+  get complete(): boolean {
+    return this.usage_final || this.#choices.allFinished
+  }
+
+  /** Whether `[DONE]` was read. */
+  get done(): boolean {
+    return this.#done
+  }
+
+  /** Whether the usage that counts is final (D4). */
+  get usage_final(): boolean {
+    return this.#counting()?.final ?? false
+  }
+
+  /** What was delivered, if the stream ends now with `ending`. */
+  evidence(ending: Ending): StreamEvidence {
+    const counting = this.#counting()
+    return {
+      shape: "stream",
+      ending,
+      usage: counting?.reading ?? { state: this.#any_invalid ? "invalid" : "missing" },
+      usage_final: counting?.final ?? false,
+      output_bytes: this.#output_bytes,
+      output_bytes_after_usage: counting === null ? 0 : this.#output_bytes - counting.output_bytes,
+      error: this.#error,
+    }
+  }
+
+  #readChunk(payload: JsonObject): EventKind {
+    const choices = choicesOf(payload)
+    for (const [place, choice] of choices.entries()) this.#choices.note(choice, place)
+    const output_bytes = outputBytes(payload)
+    this.#output_bytes += output_bytes
+    const usage = readUsage(payload.usage)
+    if (usage.state === "valid") this.#keep(usage, choices.length === 0 || this.#choices.allFinished)
+    if (usage.state === "invalid") this.#any_invalid = true
+    return {
+      kind: "chunk",
+      output: output_bytes > 0,
+      trusted_usage: usage.state === "valid",
+      usage_only: choices.length === 0 && isObject(payload.usage),
+    }
+  }
+
+  #keep(reading: ValidUsage, final: boolean): void {
+    const seen: SeenUsage = { reading, final, output_bytes: this.#output_bytes }
+    this.#zero = isZero(reading.usage) ? seen : null
+    if (this.#zero === null) this.#usage = seen
+  }
+
+  /** The usage that counts: the last valid one, but beside output a 0/0 is a placeholder that erases nothing (D2, D4). */
+  #counting(): SeenUsage | null {
+    if (this.#zero === null) return this.#usage
+    return this.#output_bytes > 0 ? (this.#usage ?? this.#zero) : this.#zero
+  }
+}
+
+/** Choices told apart in one stream; D12 lets a request ask for 128. */
+const MAX_CHOICES = 128
+
+/** Which choices a stream has begun, and which of them have finished. */
+class Choices {
+  readonly #unfinished = new Set<number>()
+  readonly #finished = new Set<number>()
+  /** A choice beyond the limit is not tracked, so that nobody can say whether it finished. */
+  #too_many = false
+
+  /** Whether there is a choice and every one seen so far has its finish_reason. */
+  get allFinished(): boolean {
+    return this.#finished.size > 0 && this.#unfinished.size === 0 && !this.#too_many
+  }
+
+  /** `place` in the event's list stands in for an index that is missing or is none. */
+  note({ index, finish_reason }: JsonObject, place: number): void {
+    const key = typeof index === "number" && Number.isSafeInteger(index) && index >= 0 ? index : place
+    if (this.#finished.has(key)) return
+    if (!this.#unfinished.has(key) && this.#unfinished.size + this.#finished.size === MAX_CHOICES) {
+      this.#too_many = true
+    } else if (typeof finish_reason === "string" && finish_reason !== "") {
+      this.#unfinished.delete(key)
+      this.#finished.add(key)
+    } else {
+      this.#unfinished.add(key)
+    }
+  }
+}
+
+/** A BOM is stripped, broken UTF-8 throws (D5). */
+const decoder = new TextDecoder("utf-8", { fatal: true })
+
+/**
+ * Reads a JSON answer (D5, D10). `cut`: it did not arrive whole, or is over the limit; then whatever arrived is
+ * malformed.
+ */
+export function readJson(body: Uint8Array, ending: Ending, cut: boolean): JsonEvidence {
+  const without = (kind: "blank" | "malformed" | "error"): JsonEvidence => ({
+    shape: "json",
+    ending,
+    body: kind,
+    usage: { state: "missing" },
+    output_bytes: 0,
+  })
+  const text = decode(body)
+  if (text?.trim() === "") return without("blank")
+  const payload = text === null || cut ? null : parseObject(text)
+  if (payload === null) return without("malformed")
+  if (reportsError(payload) && choicesOf(payload).length === 0) return without("error")
+  return {
+    shape: "json",
+    ending,
+    body: "object",
+    usage: readUsage(payload.usage),
+    output_bytes: outputBytes(payload),
+  }
+}
+
+/** D2's 0/0: a placeholder where there is output. */
+export function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
+  return prompt_tokens === 0 && completion_tokens === 0
+}
+
+/**
+ * A non-null top-level `error` (D10). In a stream it makes the event an error event whatever else it carries, as real
+ * providers send `choices` with `finish_reason: "error"` beside it: its text and usage are not evidence.
+ */
+function reportsError({ error }: JsonObject): boolean {
+  return error !== undefined && error !== null
+}
+
+/** The one place where a provider's payload is parsed; null when it is not a JSON object. */
+function parseObject(text: string): JsonObject | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : null
+  } catch {
+    return null
+  }
+}
+
+function decode(bytes: Uint8Array): string | null {
+  try {
+    return decoder.decode(bytes)
+  } catch {
+    return null
+  }
 }

@@ -48,6 +48,10 @@ function isCount(value: unknown): value is number {
   return isWhole(value) && value <= MAX_TOKENS
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
+/** A JSON object as it was parsed. */
+export type JsonObject = Record<string, unknown>
+
+/** Whether a parsed JSON value is an object: neither an array nor null. */
+export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value)
 }

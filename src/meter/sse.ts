@@ -1,0 +1,251 @@
+/** Server-sent events at the level of bytes: where each one ends, without decoding or copying what passes (D36). */
+
+/** One event of a provider: everything through its blank line, or only the blank line. */
+export interface SseEvent {
+  /** The provider's bytes, in order; views of the chunks that were fed, except where many small ones were gathered. */
+  readonly parts: readonly Uint8Array[]
+  /** The data lines, decoded and joined with LF; null without one (a comment, a blank line, only other fields). */
+  readonly data: string | null
+  /** True for the LF of a CRLF whose CR already ended the event before: it shares that event's fate. */
+  readonly tail: boolean
+}
+
+/** An event is over the limit (D31). The framer that threw it takes no more chunks. */
+export class EventTooLarge extends Error {
+  override readonly name = "EventTooLarge"
+  /** The whole events of the same chunk before the one too large. */
+  readonly events: readonly SseEvent[]
+
+  constructor(events: readonly SseEvent[]) {
+    super("an event of the provider is larger than the limit")
+    this.events = events
+  }
+}
+
+const LF = 0x0a
+const CR = 0x0d
+const SPACE = 0x20
+const COLON = 0x3a
+const BOM = [0xef, 0xbb, 0xbf]
+const BOM_BYTES = BOM.length
+
+/**
+ * Cuts a provider's byte stream into events. Lines end with LF, CRLF or CR, mixed; chunks may be cut anywhere, and the
+ * same bytes give the same events however they are cut, but for the `tail` events. An event is out as soon as its blank
+ * line is known: a CR counts at once, and an LF that follows in the next chunk comes as a `tail`.
+ */
+export class Framer {
+  readonly #limit_bytes: number
+  #unfinished = new Unfinished()
+  /** Bytes of the line that the last chunk left unfinished. */
+  #line_bytes = 0
+  /** The last byte was a CR: an LF next belongs to it. */
+  #after_cr = false
+  /** No line of the stream has ended yet, so this one may begin with a BOM. */
+  #first_line = true
+  #first_event = true
+
+  constructor(limit_bytes: number) {
+    this.#limit_bytes = limit_bytes
+  }
+
+  /** Bytes of the event that the last chunk left unfinished. */
+  get pending_bytes(): number {
+    return this.#unfinished.bytes
+  }
+
+  /** The events that `chunk` completes, in order. Throws EventTooLarge. */
+  feed(chunk: Uint8Array): SseEvent[] {
+    const events: SseEvent[] = []
+    if (chunk.byteLength === 0) return events
+    const ends = new LineEnds(chunk)
+    let event_start = 0
+    let line_start = 0
+    if (this.#after_cr && chunk[0] === LF) {
+      line_start = 1
+      if (this.#unfinished.bytes === 0) {
+        event_start = 1
+        events.push({ parts: [view(chunk, 0, 1)], data: null, tail: true })
+      }
+    }
+    this.#after_cr = false
+    for (let end = ends.next(line_start); end < chunk.byteLength; end = ends.next(line_start)) {
+      const blank = this.#isBlank(chunk, event_start, end, this.#line_bytes + end - line_start)
+      line_start = end + 1
+      if (blank && this.#unfinished.bytes + line_start - event_start > this.#limit_bytes) {
+        throw new EventTooLarge(events)
+      }
+      if (chunk[end] === CR) {
+        if (line_start === chunk.byteLength) this.#after_cr = true
+        else if (chunk[line_start] === LF) line_start += 1
+      }
+      this.#line_bytes = 0
+      this.#first_line = false
+      if (!blank) continue
+      events.push(this.#complete(view(chunk, event_start, line_start)))
+      event_start = line_start
+    }
+    this.#line_bytes += chunk.byteLength - line_start
+    if (this.#unfinished.bytes + chunk.byteLength - event_start > this.#limit_bytes)
+      throw new EventTooLarge(events)
+    if (event_start < chunk.byteLength) this.#unfinished.add(view(chunk, event_start, chunk.byteLength))
+    return events
+  }
+
+  /** The event the stream left unterminated, with the line end and blank line it lacks; null when there is none. */
+  end(): SseEvent | null {
+    if (this.#unfinished.bytes === 0) return null
+    // After a CR the first LF only makes it a CRLF.
+    const missing = this.#line_bytes > 0 || this.#after_cr ? [LF, LF] : [LF]
+    this.#line_bytes = 0
+    this.#after_cr = false
+    return this.#complete(new Uint8Array(missing))
+  }
+
+  #complete(last: Uint8Array): SseEvent {
+    const event = new WholeEvent([...this.#unfinished.take(), last], this.#first_event)
+    this.#first_event = false
+    return event
+  }
+
+  /** Whether the line that ends at `end` is blank: empty, or the stream's first and nothing but a BOM. */
+  #isBlank(chunk: Uint8Array, event_start: number, end: number, line_bytes: number): boolean {
+    if (line_bytes === 0) return true
+    if (!this.#first_line || line_bytes !== BOM_BYTES) return false
+    return beginsWithBom(joined([...this.#unfinished.parts, view(chunk, event_start, end)]))
+  }
+}
+
+class WholeEvent implements SseEvent {
+  readonly parts: readonly Uint8Array[]
+  readonly tail = false
+  readonly #first: boolean
+  #data: string | null | undefined
+
+  constructor(parts: readonly Uint8Array[], first: boolean) {
+    this.parts = parts
+    this.#first = first
+  }
+
+  /** Decoded when first asked for. */
+  get data(): string | null {
+    if (this.#data === undefined) this.#data = readData(joined(this.parts), this.#first)
+    return this.#data
+  }
+}
+
+/** A BOM counts only at the start of the stream; in a payload it is a character. Broken UTF-8 reads as U+FFFD. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
+
+/** The payload of one whole event. The LF of a CRLF reads as one more blank line, which changes nothing. */
+function readData(bytes: Uint8Array, first: boolean): string | null {
+  const ends = new LineEnds(bytes)
+  const lines: string[] = []
+  let start = first && beginsWithBom(bytes) ? BOM_BYTES : 0
+  while (start < bytes.byteLength) {
+    const end = ends.next(start)
+    const value = dataStart(bytes, start, end)
+    if (value !== null) lines.push(value === end ? "" : decoder.decode(bytes.subarray(value, end)))
+    start = end + 1
+  }
+  return lines.length === 0 ? null : lines.join("\n")
+}
+
+/** Where the value of a `data` line begins, past one space after the colon; null for any other line. */
+function dataStart(bytes: Uint8Array, start: number, end: number): number | null {
+  const name_end = start + 4
+  const named =
+    name_end <= end &&
+    bytes[start] === 0x64 &&
+    bytes[start + 1] === 0x61 &&
+    bytes[start + 2] === 0x74 &&
+    bytes[start + 3] === 0x61
+  if (!named) return null
+  if (name_end === end) return end
+  if (bytes[name_end] !== COLON) return null
+  return bytes[name_end + 1] === SPACE ? name_end + 2 : name_end + 1
+}
+
+/**
+ * The line ends of `bytes`, asked for in rising order. Each of the two searches is repeated only once it is passed, so
+ * that all of them together read every byte twice: 0.1 ms for 6 MiB, where a loop over the bytes takes 4 ms.
+ */
+class LineEnds {
+  readonly #bytes: Uint8Array
+  #lf = -1
+  #cr = -1
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes
+  }
+
+  /** The first line end at or after `from`; the length when there is none. */
+  next(from: number): number {
+    if (this.#lf < from) this.#lf = this.#find(LF, from)
+    if (this.#cr < from) this.#cr = this.#find(CR, from)
+    return Math.min(this.#lf, this.#cr)
+  }
+
+  #find(byte: number, from: number): number {
+    const at = this.#bytes.indexOf(byte, from)
+    return at === -1 ? this.#bytes.byteLength : at
+  }
+}
+
+/** From this many parts on, and below this size, a part is copied: a view costs some 200 bytes, whatever it shows. */
+const MANY_PARTS = 16
+const SMALL_BYTES = 512
+const BLOCK_BYTES = 1024
+
+/** The bytes of an unfinished event: views, until small ones get many. Takes at most a few times their size. */
+class Unfinished {
+  bytes = 0
+  #parts: Uint8Array[] = []
+  /** Gathers small parts that follow each other; doubles when full. */
+  #block: Uint8Array | null = null
+  #block_used = 0
+
+  add(part: Uint8Array): void {
+    this.bytes += part.byteLength
+    if (this.#parts.length >= MANY_PARTS && part.byteLength < SMALL_BYTES) this.#gather(part)
+    else this.parts.push(part)
+  }
+
+  get parts(): Uint8Array[] {
+    if (this.#block !== null) this.#parts.push(this.#block.subarray(0, this.#block_used))
+    this.#block = null
+    return this.#parts
+  }
+
+  take(): Uint8Array[] {
+    const parts = this.parts
+    this.#parts = []
+    this.bytes = 0
+    return parts
+  }
+
+  #gather(part: Uint8Array): void {
+    const used = this.#block === null ? 0 : this.#block_used
+    if (this.#block === null || used + part.byteLength > this.#block.byteLength) {
+      const block = new Uint8Array(Math.max(BLOCK_BYTES, 2 * used))
+      if (this.#block !== null) block.set(this.#block.subarray(0, used))
+      this.#block = block
+    }
+    this.#block.set(part, used)
+    this.#block_used = used + part.byteLength
+  }
+}
+
+function beginsWithBom(bytes: Uint8Array): boolean {
+  return BOM.every((byte, at) => bytes[at] === byte)
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const [only] = parts
+  return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts)
+}
+
+/** The whole chunk is its own view: in the common case one chunk is one event. */
+function view(chunk: Uint8Array, start: number, end: number): Uint8Array {
+  return start === 0 && end === chunk.byteLength ? chunk : chunk.subarray(start, end)
+}

@@ -1,0 +1,102 @@
+import { estimateTokens } from "../meter/estimate.ts"
+import { type Evidence, isZero, type JsonEvidence, type StreamEvidence } from "../meter/reading.ts"
+import type { Failure, Note } from "../wire/call.ts"
+import type { Usage, UsageReading } from "../wire/usage.ts"
+
+/** What a call is settled on: what the provider reported, what the gateway estimated on top, and why (D28). */
+export type Verdict =
+  | {
+      readonly outcome: "settled"
+      readonly basis: "usage" | "partial" | "estimate"
+      readonly reported: Usage | null
+      readonly estimated: { readonly prompt_tokens: number; readonly completion_tokens: number }
+      readonly failure: Failure | null
+      readonly notes: readonly Note[]
+    }
+  | { readonly outcome: "released"; readonly failure: Failure; readonly notes: readonly Note[] }
+
+/** What an estimate rests on besides the evidence (D6). */
+export interface Terms {
+  /** UTF-8 bytes of output per estimated token. */
+  readonly bytes_per_token: number
+  /** What an estimate charges for the prompt; 0 unless the model says `estimate: { prompt: true }`. */
+  readonly prompt_tokens_estimate: number
+}
+
+/** Settlement rules 1-6: what was delivered in, what is owed out. Every word beside the rules is a ruling. */
+export function decide(evidence: Evidence, terms: Terms): Verdict {
+  const { usage, notes } = trusted(evidence)
+  const estimate = (bytes: number) => estimateTokens(bytes, terms.bytes_per_token)
+  const broken = evidence.ending === "completed" ? null : evidence.ending
+
+  if (evidence.shape === "json" && evidence.body !== "object") {
+    return { outcome: "released", failure: jsonFailure(evidence), notes } // rule 3
+  }
+  if (usage.state === "valid") {
+    const later = evidence.shape === "stream" && broken !== null ? evidence.output_bytes_after_usage : 0
+    const whole = evidence.shape === "json" || broken === null || (evidence.usage_final && later === 0)
+    return {
+      outcome: "settled", // rule 1, and rule 5 for partial usage
+      basis: whole ? "usage" : "partial",
+      reported: usage.usage,
+      estimated: { prompt_tokens: 0, completion_tokens: later > 0 ? estimate(later) : 0 },
+      failure: broken,
+      notes,
+    }
+  }
+  if (evidence.shape === "json" || evidence.output_bytes > 0) {
+    return {
+      outcome: "settled", // rule 2, rule 4, and rule 5 for observed output
+      basis: "estimate",
+      reported: null,
+      estimated: {
+        prompt_tokens: terms.prompt_tokens_estimate,
+        completion_tokens: estimate(evidence.output_bytes),
+      },
+      failure: broken ?? (usage.state === "missing" ? "usage_missing" : "usage_invalid"),
+      notes,
+    }
+  }
+  return { outcome: "released", failure: streamFailure(evidence), notes } // rule 6
+}
+
+/** The usage as the settlement takes it: beside output 0/0 is a placeholder, which is invalid (D2). */
+function trusted({ usage, output_bytes }: Evidence): { usage: UsageReading; notes: readonly Note[] } {
+  if (usage.state !== "valid") return { usage, notes: [] }
+  if (isZero(usage.usage) && output_bytes > 0)
+    return { usage: { state: "invalid" }, notes: ["usage_placeholder"] }
+  return { usage, notes: usage.notes }
+}
+
+/** Why a JSON answer was none (D5, D10, D28): who ended it, else what was wrong with it. */
+function jsonFailure({ ending, body }: JsonEvidence): Failure {
+  if (body === "error") return "upstream_error"
+  switch (ending) {
+    case "completed":
+    case "upstream_lost":
+      return body === "blank" ? "usage_missing" : "usage_invalid"
+    case "upstream_silent":
+    case "deadline":
+      return "upstream_timeout"
+    case "client_left":
+      return "client_left"
+    default:
+      return "no_output"
+  }
+}
+
+/** Why a stream has nothing to charge (rule 6, D28): the most specific cause. */
+function streamFailure({ ending, usage, error }: StreamEvidence): Failure {
+  if (error) return "upstream_error"
+  switch (ending) {
+    case "upstream_lost":
+      return "upstream_error"
+    case "upstream_silent":
+    case "deadline":
+      return "upstream_timeout"
+    case "client_left":
+      return "client_left"
+    default:
+      return ending === "completed" && usage.state === "invalid" ? "usage_invalid" : "no_output"
+  }
+}

@@ -1,0 +1,59 @@
+import { ceilToNano, PICO_PER_NANO, type Price } from "../money.ts"
+import type { Note } from "../wire/call.ts"
+import type { Usage } from "../wire/usage.ts"
+import type { Verdict } from "./decide.ts"
+
+/** What a call costs, and the tokens that cost it. */
+export interface Priced {
+  readonly charge_nano: bigint
+  /** Reported plus estimated tokens, as charged; null when nothing is. */
+  readonly usage: Usage | null
+  readonly notes: readonly Note[]
+}
+
+type Settled = Extract<Verdict, { outcome: "settled" }>
+
+/**
+ * Prices a verdict: one product, one ceil. What the provider reported is charged in full, above the reservation too,
+ * which is noted (D11); what the gateway estimated only as far as it fits under `amount_nano` (D6), so that the tokens
+ * recorded are the tokens charged.
+ */
+export function priceVerdict(verdict: Verdict, price: Price, amount_nano: bigint): Priced {
+  if (verdict.outcome === "released") return { charge_nano: 0n, usage: null, notes: verdict.notes }
+  const usage = withEstimate(verdict, price, amount_nano * PICO_PER_NANO)
+  const charge_nano = ceilToNano(costPico(usage, price))
+  return {
+    charge_nano,
+    usage,
+    notes: charge_nano > amount_nano ? [...verdict.notes, "overage"] : verdict.notes,
+  }
+}
+
+/** The exact cost of tokens in pico-USD; cached tokens are part of the prompt tokens (D3). */
+export function costPico(usage: Usage, price: Price): bigint {
+  const uncached = BigInt(usage.prompt_tokens - usage.cached_tokens)
+  const cached = BigInt(usage.cached_tokens)
+  const completion = BigInt(usage.completion_tokens)
+  return uncached * price.input_pico + cached * price.cached_input_pico + completion * price.output_pico
+}
+
+/** What was reported, plus as much of the estimate as fits under `amount_pico`: the prompt's first. */
+function withEstimate({ reported, estimated }: Settled, price: Price, amount_pico: bigint): Usage {
+  const base = reported ?? NOTHING
+  const prompt = fitting(estimated.prompt_tokens, price.input_pico, amount_pico - costPico(base, price))
+  const asked = { ...base, prompt_tokens: base.prompt_tokens + prompt }
+  const completion = fitting(
+    estimated.completion_tokens,
+    price.output_pico,
+    amount_pico - costPico(asked, price),
+  )
+  return { ...asked, completion_tokens: asked.completion_tokens + completion }
+}
+
+const NOTHING: Usage = { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 }
+
+/** As many of `tokens` as `room_pico` pays for. */
+function fitting(tokens: number, price_pico: bigint, room_pico: bigint): number {
+  if (BigInt(tokens) * price_pico <= room_pico) return tokens
+  return room_pico > 0n ? Number(room_pico / price_pico) : 0
+}
