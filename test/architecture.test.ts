@@ -86,6 +86,18 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/"],
   "src/app.ts": [...COMMON, "src/routes/", "src/gateway.ts"],
   "src/server.ts": [...COMMON, "src/gateway.ts", "src/routes/request-id.ts"],
+  "src/service.ts": [
+    ...COMMON,
+    "src/admission/",
+    "src/upstream/",
+    "src/settlement/",
+    "src/ledger/",
+    "src/metrics.ts",
+    "src/gateway.ts",
+    "src/app.ts",
+    "src/server.ts",
+    "src/shutdown.ts",
+  ],
   "src/shutdown.ts": [...COMMON, "src/admission/in-flight.ts", "src/server.ts"],
 }
 
