@@ -48,9 +48,14 @@ export class Server {
     this.#closing = true
   }
 
-  /** Takes no new connections. Open answers go on; resolves when they have ended. */
-  async refuseConnections(): Promise<void> {
-    await this.#server.stop(false)
+  /** Takes no new connections; open answers go on. */
+  refuseConnections(): void {
+    void this.#server.stop(false)
+  }
+
+  /** Answers that have not left whole. */
+  get pending(): number {
+    return this.#server.pendingRequests
   }
 
   /** Ends every connection. */

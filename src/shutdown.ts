@@ -4,6 +4,8 @@ import type { Server } from "./server.ts"
 
 /** How long the last bytes of cut and settled answers may take to leave. */
 const FLUSH_MS = 1_000
+/** How often it is looked whether the last answers have left. */
+const LOOK_MS = 10
 /** How long a second signal waits for the cut calls' settlements to be written or spooled. */
 const HURRY_MS = 1_500
 
@@ -44,14 +46,20 @@ export class Shutdown {
     const { ready_delay_ms, drain_ms } = this.#options.limits()
     server.announceClose()
     await Bun.sleep(ready_delay_ms)
-    const answered = server.refuseConnections()
-    await Promise.race([in_flight.idle(), Bun.sleep(drain_ms)])
+    server.refuseConnections()
+    await Promise.race([this.#answered(), Bun.sleep(drain_ms)])
     this.#cut()
     await in_flight.idle()
-    await Promise.race([answered, Bun.sleep(FLUSH_MS)])
+    await Promise.race([this.#answered(), Bun.sleep(FLUSH_MS)])
     await server.close()
     await this.#options.closeBooks()
     exit(0)
+  }
+
+  /** Resolves when no call runs and every answer has left; Bun tells the latter only when asked. */
+  async #answered(): Promise<void> {
+    await this.#options.in_flight.idle()
+    while (this.#options.server.pending > 0) await Bun.sleep(LOOK_MS)
   }
 
   async #hurry(): Promise<void> {

@@ -1,0 +1,147 @@
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import pino from "pino"
+import { loadConfig } from "../../src/config/load.ts"
+import { openDatabase } from "../../src/ledger/database.ts"
+import { Service } from "../../src/service.ts"
+import { freshDatabase } from "./database.ts"
+
+export const ADMIN_TOKEN = "test-admin-token-0123456789"
+/** Model names of the default configuration. */
+export const CHAT = "chat-model"
+export const MESSAGES = "messages-model"
+/** Prices of `CHAT` in nano-USD per token: input 1,000, cached input 100, output 4,000. */
+export const PRICE = { input: "1.00", cached_input: "0.10", output: "4.00" }
+/** The credential that the gateway shows the provider. */
+export const PROVIDER_KEY = "sk-provider-canary"
+
+/** Sections of a configuration file; a section that is given replaces the default one. */
+export type ConfigChanges = Readonly<Record<string, unknown>>
+
+/** A call as `/admin/calls/{id}` shows it. */
+export type CallRecord = Readonly<Record<string, unknown>>
+
+/** The configuration that a gateway gets in front of `provider_url`, as an object that is valid YAML when printed as JSON. */
+export function configFor(provider_url: string, changes: ConfigChanges = {}): Record<string, unknown> {
+  return {
+    vendors: ["anthropic"],
+    upstreams: {
+      first: { family: "chat", base_url: `${provider_url}/v1`, api_key: PROVIDER_KEY },
+      counter: { family: "messages", base_url: provider_url, api_key: PROVIDER_KEY },
+    },
+    models: [
+      {
+        name: CHAT,
+        family: "chat",
+        upstreams: [{ use: "first", model: "upstream-model" }],
+        price: PRICE,
+        max_output_tokens: 1000,
+      },
+      {
+        name: MESSAGES,
+        family: "messages",
+        upstreams: [{ use: "counter", model: "upstream-counter" }],
+        price: PRICE,
+        max_output_tokens: 1000,
+      },
+    ],
+    ...changes,
+  }
+}
+
+/** A whole gateway on a real database and a real port, in this process. */
+export async function startGateway(provider: { readonly url: string }, changes: ConfigChanges = {}) {
+  const { address, drop } = await freshDatabase()
+  const data_dir = await mkdtemp(join(tmpdir(), "tollgate-test-"))
+  const lines: string[] = []
+  const log = pino({ level: "trace" }, { write: (line: string) => void lines.push(line) })
+  const load = (next: ConfigChanges) =>
+    loadConfig(JSON.stringify(configFor(provider.url, next)), { env: {}, readFile: () => "" })
+  const database = await openDatabase(address)
+  const exited = Promise.withResolvers<number>()
+  const service = await Service.open({
+    config: load(changes),
+    database,
+    data_dir,
+    admin_token: ADMIN_TOKEN,
+    host: "127.0.0.1",
+    port: 0,
+    log,
+    closeAfter: async () => {},
+    exit: exited.resolve,
+  })
+  const url = `http://127.0.0.1:${service.server.port}`
+
+  const admin = async <Answer>(method: string, path: string, body?: unknown): Promise<Answer> => {
+    const response = await fetch(`${url}/admin${path}`, {
+      method,
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}`, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
+    const text = await response.text()
+    return JSON.parse(text === "" ? "null" : text)
+  }
+
+  return {
+    url,
+    address,
+    service,
+    data_dir,
+    /** Every line of its log. */
+    lines,
+    admin,
+    /** Resolves with the exit code when a shutdown has ended. */
+    exited: exited.promise,
+    reload: (next: ConfigChanges) => service.reload(load(next)),
+    /** A new account with `usd` and a key of it. */
+    async account(usd = "10") {
+      const { id } = await admin<{ id: string }>("POST", "/accounts", { name: "test" })
+      if (usd !== "0") await admin("POST", `/accounts/${id}/credits`, { amount: usd })
+      const key = await admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, {})
+      return { id, key: key.key, key_id: key.id }
+    },
+    balance: (account_id: string) =>
+      admin<{ balance: string; held: string; available: string }>("GET", `/accounts/${account_id}`),
+    call: (id: string) => admin<CallRecord>("GET", `/calls/${id}`),
+    /** The call of an answer, by the id the client saw. */
+    callOf: (response: Response) =>
+      admin<CallRecord>("GET", `/calls/${response.headers.get("x-request-id")}`),
+    calls: async (query = "") => (await admin<{ data: CallRecord[] }>("GET", `/calls${query}`)).data,
+    audit: () => admin<{ open_reservations: number; violations: unknown[] }>("GET", "/audit"),
+    /** Drains like a SIGTERM and drops the database. */
+    async stop() {
+      service.shutdown.signal()
+      await exited.promise
+      await drop()
+      await rm(data_dir, { recursive: true, force: true })
+    },
+  }
+}
+
+export type TestGateway = Awaited<ReturnType<typeof startGateway>>
+
+/** A chat completion request with the usual headers. */
+export function chat(
+  gateway: { readonly url: string },
+  key: string,
+  body: object = {},
+  init: RequestInit = {},
+) {
+  return fetch(`${gateway.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], ...body }),
+    ...init,
+  })
+}
+
+/** Waits until `check` holds, looking again after every turn of the event loop's timers; the test's own timeout is the limit. */
+export async function until<T>(read: () => Promise<T> | T, check: (value: T) => boolean): Promise<T> {
+  for (;;) {
+    const value = await read()
+    if (check(value)) return value
+    await Bun.sleep(5)
+  }
+}
