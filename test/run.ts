@@ -14,7 +14,11 @@ const folder = mkdtempSync(join(tmpdir(), "tollgate-test-"))
 // As root, Postgres' user must be able to enter it.
 chmodSync(folder, 0o755)
 guard(folder)
-const embedded = await startEmbedded({ data_dir: folder, log: { info() {} }, durable: false })
+const embedded = await startEmbedded({
+  data_dir: folder,
+  log: { info() {}, error: console.error },
+  durable: false,
+})
 const { output, code } = await runTests(embedded.address.socket_path)
 await embedded.stop()
 rmSync(folder, { recursive: true, force: true })

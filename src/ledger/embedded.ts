@@ -1,9 +1,16 @@
 import { mkdirSync, realpathSync } from "node:fs"
 import { connect, type SocketAddress } from "./address.ts"
-import { setUpCluster, USER } from "./embedded/cluster.ts"
+import { openCluster, USER } from "./embedded/cluster.ts"
+import { Keeper, type Log } from "./embedded/keeper.ts"
 import { findPlace } from "./embedded/place.ts"
-import { findPrograms } from "./embedded/programs.ts"
-import { findServer, type Server, socketPath, startServer, stopServer } from "./embedded/server.ts"
+import {
+  findServer,
+  isRunning,
+  makeSocketFolder,
+  socketPath,
+  startServer,
+  stopServer,
+} from "./embedded/server.ts"
 import { lockFolder } from "./lock.ts"
 
 /** The Postgres that the gateway brings along and runs itself. */
@@ -16,53 +23,67 @@ export interface Embedded {
 }
 
 export interface EmbeddedOptions {
+  /** Made if there is none. */
   readonly data_dir: string
-  readonly log: { info(fields: object, message: string): void }
-  /** False gives up what survives a power cut, for speed: for tests only. */
+  readonly log: Log
+  /** False gives up, for speed, what a power cut spares otherwise: for tests only. */
   readonly durable?: boolean
 }
 
 const DATABASE = "tollgate"
 
 /**
- * Starts Postgres on `data_dir`, or adopts the one that a killed gateway left there. Throws a sentence for the operator
- * when another gateway uses `data_dir`, when this machine has no embedded Postgres, and when Postgres does not start.
+ * Starts Postgres on `data_dir`, or adopts the one that a killed gateway left there; should it die, it is started anew.
+ * Throws a sentence for the operator when another gateway uses `data_dir`, when this machine has no embedded Postgres,
+ * and when Postgres does not start.
  */
 export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedOptions): Promise<Embedded> {
-  mkdirSync(data_dir, { recursive: true, mode: 0o755 })
+  mkdirSync(data_dir, { recursive: true })
   const folder = realpathSync(data_dir)
-  const lock = lockFolder(folder)
+  // Undone in reverse order.
+  const undo: (() => void | Promise<void>)[] = []
+  const stop = async () => {
+    for (const step of undo.splice(0).reverse()) await step()
+  }
   try {
+    undo.push(lockFolder(folder).release)
     const place = findPlace(folder)
-    const programs = findPrograms(place.folder, place.runner)
-    const cluster = await setUpCluster(place, programs, durable)
+    // A copied data directory names the original's place, and the original's gateway may be at work there.
+    undo.push(lockFolder(place.folder).release)
+    const cluster = await openCluster(place, durable)
     const found = await findServer(cluster)
-    const server = found ?? (await startServer(place, programs, cluster, durable))
+    const socket_folder = found?.socket_folder ?? makeSocketFolder(place)
+    const start = () => startServer(place, cluster, socket_folder, durable)
+    let server = found ?? (await start())
+    undo.push(() => stopServer(server, cluster))
     const address = { socket_path: socketPath(server), user: USER, database: DATABASE }
-    await ensureDatabase(server)
-    log.info(
-      { place: place.folder, pid: server.pid, adopted: found !== undefined },
-      "embedded Postgres is ready",
-    )
-    return {
-      address,
-      adopted: found !== undefined,
-      async stop() {
-        await stopServer(server, cluster)
-        lock.release()
+    await ensureDatabase(address)
+    const keeper = new Keeper(
+      {
+        isRunning: () => isRunning(server, cluster),
+        async start() {
+          server = (await findServer(cluster)) ?? (await start())
+        },
       },
-    }
+      log,
+    )
+    undo.push(() => keeper.end())
+    log.info(
+      { place: place.folder, pid: server.pid },
+      found === undefined ? "embedded Postgres started" : "embedded Postgres adopted",
+    )
+    return { address, adopted: found !== undefined, stop }
   } catch (error) {
-    lock.release()
+    await stop()
     throw error
   }
 }
 
-async function ensureDatabase(server: Server): Promise<void> {
-  const client = connect({ socket_path: socketPath(server), user: USER, database: "postgres" }, { max: 1 })
+async function ensureDatabase(address: SocketAddress): Promise<void> {
+  const client = connect({ ...address, database: "postgres" }, { max: 1 })
   try {
-    const [existing] = await client`select 1 from pg_database where datname = ${DATABASE}`
-    if (existing === undefined) await client`create database ${client(DATABASE)}`
+    const [existing] = await client`select 1 from pg_database where datname = ${address.database}`
+    if (existing === undefined) await client`create database ${client(address.database)}`
   } finally {
     await client.end()
   }

@@ -27,7 +27,7 @@ export function lockFolder(folder: string): Lock {
   for (;;) {
     const file = openSync(path, "a+", 0o644)
     if (!tryLock(file)) {
-      const holder = readFileSync(path, "utf8")
+      const holder = readFileSync(file, "utf8")
       closeSync(file)
       throw new Error(`another gateway${holder === "" ? "" : ` (pid ${holder})`} already uses ${folder}`)
     }

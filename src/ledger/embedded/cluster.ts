@@ -1,20 +1,35 @@
 import { spawn } from "node:child_process"
-import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs"
+import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { syncFile } from "./durable.ts"
 import type { Place } from "./place.ts"
-import { noEmbedded, type Programs } from "./programs.ts"
+import { findPrograms, spawnFailure } from "./programs.ts"
 import { giveTo } from "./runner.ts"
 
-/** The superuser of the cluster, and the gateway's role. */
+/** The folder of a Postgres cluster, in Postgres' own words its data directory. */
+export interface Cluster {
+  readonly folder: string
+  /**
+   * Stands in the title of each of its processes. The title is all that every user may read of a process in every
+   * container: a root without CAP_SYS_PTRACE does not see the folder in which another user's process works.
+   */
+  readonly name: string
+}
+
+/** The superuser of every cluster, and the gateway's role. */
 export const USER = "tollgate"
 
 const UNFINISHED = "cluster-unfinished-"
 
-/** The folder of the cluster in `place`, set up if there is none; under its name it is always whole. */
-export async function setUpCluster(place: Place, programs: Programs, durable: boolean): Promise<string> {
-  const cluster = join(place.folder, "cluster")
-  if (existsSync(cluster)) return cluster
+/** The cluster of `place`, set up if there is none. Under its name it is always whole, whenever a start was killed. */
+export async function openCluster(place: Place, durable: boolean): Promise<Cluster> {
+  const folder = join(place.folder, "cluster")
+  if (!existsSync(folder)) await setUp(place, folder, durable)
+  const { dev, ino } = statSync(folder)
+  return { folder, name: `tollgate-${dev}-${ino}` }
+}
+
+async function setUp(place: Place, folder: string, durable: boolean): Promise<void> {
   for (const entry of readdirSync(place.folder)) {
     if (entry.startsWith(UNFINISHED)) rmSync(join(place.folder, entry), { recursive: true, force: true })
   }
@@ -23,19 +38,14 @@ export async function setUpCluster(place: Place, programs: Programs, durable: bo
   const locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
   const access = [`--username=${USER}`, "--auth-local=trust", "--auth-host=reject"]
   const sync = durable ? [] : ["--no-sync"]
-  await runInitdb(place, programs, [`--pgdata=${unfinished}`, ...locale, ...access, ...sync])
-  renameSync(unfinished, cluster)
+  await runInitdb(place, [`--pgdata=${unfinished}`, ...locale, ...access, ...sync])
+  renameSync(unfinished, folder)
   if (durable) syncFile(place.folder)
-  return cluster
 }
 
-function runInitdb(place: Place, programs: Programs, args: readonly string[]): Promise<void> {
-  const child = spawn(programs.initdb, args, {
-    ...place.runner,
-    cwd: "/",
-    env: programs.env,
-    stdio: ["ignore", "ignore", "pipe"],
-  })
+function runInitdb(place: Place, args: readonly string[]): Promise<void> {
+  const { initdb, env } = findPrograms(place)
+  const child = spawn(initdb, args, { ...place.runner, cwd: "/", env, stdio: ["ignore", "ignore", "pipe"] })
   let complaint = ""
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     complaint += text
@@ -49,9 +59,4 @@ function runInitdb(place: Place, programs: Programs, args: readonly string[]): P
       } else reject(new Error(`initdb failed: ${complaint.trim()}`))
     })
   })
-}
-
-/** A program that is there and yet not found lacks its loader: another C library than the one it was built for. */
-export function spawnFailure(error: NodeJS.ErrnoException): Error {
-  return error.code === "ENOENT" ? noEmbedded() : error
 }

@@ -1,6 +1,16 @@
-import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync } from "node:fs"
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs"
 import { basename, dirname, join } from "node:path"
-import { giveTo, type Runner, reaches } from "./runner.ts"
+import type { Place } from "./place.ts"
+import { giveTo, reaches } from "./runner.ts"
 
 /** Postgres' own programs, as npm installed them for this machine. */
 export interface Programs {
@@ -10,26 +20,29 @@ export interface Programs {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** Why there is no embedded Postgres here; also when its programs cannot run, as on musl. */
-export function noEmbedded(): Error {
+/** The programs, where the place's runner can reach them: in node_modules, else copied to the place. */
+export function findPrograms(place: Place): Programs {
+  const package_folder = packageFolder()
+  const installed = join(package_folder, "native")
+  const native = reaches(place.runner, join(installed, "bin", "initdb"))
+    ? installed
+    : copyOnce(package_folder, place)
+  const bin = join(native, "bin")
+  const libraries = [linkLibraries(native, place), join(native, "lib")]
+  const env = { PATH: "/usr/bin:/bin", LD_LIBRARY_PATH: libraries.join(":") }
+  return { initdb: join(bin, "initdb"), postgres: join(bin, "postgres"), env }
+}
+
+/** A program that is there and yet not found lacks its loader: it was built for another C library than this machine's. */
+export function spawnFailure(error: NodeJS.ErrnoException): Error {
+  return error.code === "ENOENT" ? noEmbedded() : error
+}
+
+function noEmbedded(): Error {
   const platform = `${process.platform}-${process.arch}`
   return new Error(
     `there is no embedded Postgres for this machine (${platform}): set DATABASE_URL to a Postgres server`,
   )
-}
-
-/** The programs, where `runner` can reach them: in node_modules, else copied below `place`. */
-export function findPrograms(place: string, runner: Runner | undefined): Programs {
-  const package_folder = packageFolder()
-  const installed = join(package_folder, "native")
-  const native = reaches(runner, join(installed, "bin", "initdb"))
-    ? installed
-    : copyOnce(package_folder, place, runner)
-  const env = {
-    PATH: "/usr/bin:/bin",
-    LD_LIBRARY_PATH: `${linkLibraries(native, place)}:${join(native, "lib")}`,
-  }
-  return { initdb: join(native, "bin", "initdb"), postgres: join(native, "bin", "postgres"), env }
 }
 
 function packageFolder(): string {
@@ -41,19 +54,21 @@ function packageFolder(): string {
   }
 }
 
-/** One copy per version of the package; it appears under its name only when it is whole. */
-function copyOnce(package_folder: string, place: string, runner: Runner | undefined): string {
-  const version: { version: string } = JSON.parse(readFileSync(join(package_folder, "package.json"), "utf8"))
-  const name = `native-${version.version}`
-  const outdated = readdirSync(place).filter((entry) => entry.startsWith("native-") && entry !== name)
-  for (const entry of outdated) rmSync(join(place, entry), { recursive: true, force: true })
-  const copy = join(place, name)
-  if (!readdirSync(place).includes(name)) {
-    const unfinished = join(place, "native-unfinished")
-    cpSync(join(package_folder, "native"), unfinished, { recursive: true })
-    giveTo(runner, unfinished)
-    renameSync(unfinished, copy)
+/** One copy for each version of the package; it stands under its name only when it is whole. */
+function copyOnce(package_folder: string, place: Place): string {
+  const { version }: { version: string } = JSON.parse(
+    readFileSync(join(package_folder, "package.json"), "utf8"),
+  )
+  const name = `native-${version}`
+  const copy = join(place.folder, name)
+  if (existsSync(copy)) return copy
+  for (const entry of readdirSync(place.folder)) {
+    if (entry.startsWith("native-")) rmSync(join(place.folder, entry), { recursive: true, force: true })
   }
+  const unfinished = join(place.folder, "native-unfinished")
+  cpSync(join(package_folder, "native"), unfinished, { recursive: true })
+  giveTo(place.runner, unfinished)
+  renameSync(unfinished, copy)
   return copy
 }
 
@@ -61,15 +76,15 @@ function copyOnce(package_folder: string, place: string, runner: Runner | undefi
  * The names under which the programs look for their libraries. The package makes them when it is installed, but Bun
  * runs no install scripts; made beside the cluster they need no write access to node_modules.
  */
-function linkLibraries(native: string, place: string): string {
-  const folder = join(place, "lib")
+function linkLibraries(native: string, place: Place): string {
+  const folder = join(place.folder, "lib")
   rmSync(folder, { recursive: true, force: true })
-  mkdirSync(folder, { mode: 0o755 })
+  mkdirSync(folder)
   const links: { source: string; target: string }[] = JSON.parse(
     readFileSync(join(native, "pg-symlinks.json"), "utf8"),
   )
   for (const { source, target } of links) {
     symlinkSync(join(native, "lib", basename(source)), join(folder, basename(target)))
   }
-  return folder
+  return giveTo(place.runner, folder)
 }
