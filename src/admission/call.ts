@@ -2,8 +2,14 @@ import type { Model } from "../config/config.ts"
 import type { Hold } from "../ledger/reservation.ts"
 import type { Evidence } from "../meter/reading.ts"
 import type { Ending } from "../wire/call.ts"
-import type { InFlight } from "./in-flight.ts"
 import type { Quote } from "./quote.ts"
+
+/** Where a call has its place while it runs and until it is settled. */
+export interface Places {
+  add(call: Call): void
+  close(call: Call): void
+  leave(): void
+}
 
 /**
  * A call that was admitted: the one owner of its reservation, from the hold to the one closing (D13).
@@ -21,15 +27,15 @@ export class Call {
   /** What was delivered so far, for the checkpoint (D13); null while nothing can have been. */
   observe: ((ending: Ending) => Evidence) | null = null
   readonly #stop = new AbortController()
-  readonly #in_flight: InFlight
+  readonly #places: Places
   #closed = false
 
-  constructor(hold: Hold, model: Model, quote: Quote, in_flight: InFlight) {
+  constructor(hold: Hold, model: Model, quote: Quote, places: Places) {
     this.hold = hold
     this.model = model
     this.quote = quote
-    this.#in_flight = in_flight
-    in_flight.add(this)
+    this.#places = places
+    places.add(this)
   }
 
   /** Aborted when a shutdown's deadline cuts the call (D34). */
@@ -54,12 +60,12 @@ export class Call {
     if (this.#closed) return false
     this.#closed = true
     this.observe = null
-    this.#in_flight.close(this)
+    this.#places.close(this)
     return true
   }
 
   /** Gives the call's place back once its settlement is in the books. */
   leave(): void {
-    this.#in_flight.leave()
+    this.#places.leave()
   }
 }

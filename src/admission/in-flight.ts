@@ -1,11 +1,11 @@
 import { GatewayError } from "../errors.ts"
-import type { Call } from "./call.ts"
+import type { Call, Places } from "./call.ts"
 
 /**
  * The chat calls of this process. A call has a place from admission until its settlement is in the books (D33), and
  * runs until its closing is on the way there (D34 waits for that).
  */
-export class InFlight {
+export class InFlight implements Places {
   readonly #calls = new Set<Call>()
   #places = 0
   #running = 0

@@ -1,4 +1,5 @@
 import type { Ending } from "../wire/call.ts"
+import { Outlet } from "./outlet.ts"
 import { type StreamEvidence, StreamReading } from "./reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
 
@@ -51,52 +52,37 @@ const DONE = encoder.encode("data: [DONE]\n\n")
  * (rule 6); it ends once, with one of the endings of D8, and what was delivered is settled before the last byte (D32).
  */
 export class Tap {
-  readonly body: ReadableStream<Uint8Array>
   readonly #options: TapOptions
   readonly #reader: SourceReader
   readonly #framer: Framer
   readonly #reading = new StreamReading()
+  readonly #outlet = new Outlet(
+    () => this.#pull(),
+    () => this.clientLeft(),
+  )
   readonly #opened_ms = performance.now()
-  #controller: ReadableStreamDefaultController<Uint8Array> | null = null
   #timer: Timer | undefined
   /** Set once; afterwards nothing is read, and only the last bytes are sent. */
   #over = false
-  /** The stream itself was cancelled: it takes no bytes and no end. */
-  #cancelled = false
-  /** When the client left. */
-  #gone_ms: number | null = null
   #running = false
   /** When the pending read of the provider began. */
   #read_ms: number | null = null
   /** Since when the client, offered bytes, has asked for no more; null while it waits for some. */
   #satisfied_ms: number | null = null
-  #sent_ms = this.#opened_ms
-  #sent = false
-  #held: Uint8Array[] | null = []
-  #held_bytes = 0
   #output_seen = false
   /** The fate of the latest event, shared by the LF of a CRLF that was cut in two. */
   #stripped = false
-  #run: Uint8Array | null = null
 
   constructor(options: TapOptions) {
     this.#options = options
     this.#framer = new Framer(options.event_bytes)
     this.#reader = options.source.getReader()
-    this.body = new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => {
-          this.#controller = controller
-        },
-        pull: () => this.#pull(),
-        cancel: () => {
-          this.#cancelled = true
-          this.clientLeft()
-        },
-      },
-      { highWaterMark: 0 },
-    )
     this.#tick()
+  }
+
+  /** What the client is sent. */
+  get body(): ReadableStream<Uint8Array> {
+    return this.#outlet.body
   }
 
   /** What the provider delivered so far, as if the stream ended now with `ending` (D13's checkpoint). */
@@ -111,9 +97,8 @@ export class Tap {
 
   /** The client is gone (D9): after the final usage that is just the end, else the stream is cut or drained. */
   clientLeft(): void {
-    if (this.#over || this.#client_gone) return
-    this.#gone_ms = performance.now()
-    this.#run = null
+    if (this.#over || this.#outlet.gone) return
+    this.#outlet.leave()
     if (this.#reading.usage_final) this.#finish("completed")
     else if (this.#options.drain_ms === null) this.#finish("client_left")
     else {
@@ -128,7 +113,7 @@ export class Tap {
     this.#running = true
     try {
       let sent = false
-      while (!this.#over && (!sent || this.#client_gone)) sent = await this.#step()
+      while (!this.#over && (!sent || this.#outlet.gone)) sent = await this.#step()
     } catch (error) {
       this.#options.onFault(error)
       this.#finish("upstream_lost")
@@ -160,21 +145,14 @@ export class Tap {
       this.#takeAll(error.events)
       this.#finish("upstream_lost")
     }
-    return !this.#over && this.#flush()
-  }
-
-  #takeAll(events: readonly SseEvent[]): void {
-    for (const event of events) {
-      if (this.#over) return
-      this.#take(event)
-    }
+    return !this.#over && this.#outlet.flush()
   }
 
   /** A clean end of the provider's body (D8): the unterminated event counts, a missing `[DONE]` is added. */
   #ended(): void {
     const last = this.#framer.end()
     if (last !== null) this.#take(last)
-    if (!this.#over) this.#finish(this.#reading.complete ? "completed" : "upstream_lost")
+    this.#finish(this.#reading.complete ? "completed" : "upstream_lost")
   }
 
   /** A connection that broke: the unterminated event is read for the settlement, never forwarded (D36). */
@@ -184,9 +162,16 @@ export class Tap {
     this.#finish("upstream_lost")
   }
 
+  #takeAll(events: readonly SseEvent[]): void {
+    for (const event of events) {
+      if (this.#over) return
+      this.#take(event)
+    }
+  }
+
   #take(event: SseEvent): void {
     if (event.tail) {
-      if (!this.#stripped) this.#forward(event.parts)
+      if (!this.#stripped) this.#outlet.forward(event.parts)
       return
     }
     const read = this.#reading.read(event.data)
@@ -198,69 +183,21 @@ export class Tap {
       case "error":
         this.#finish("upstream_lost", event.data)
         return
-      case "nothing":
-        this.#forward(event.parts)
-        return
       case "chunk":
         if (read.output) this.#noteOutput()
-        if (read.output || read.trusted_usage) this.#open()
+        if (read.output || read.trusted_usage) this.#outlet.open()
         this.#stripped = read.usage_only && !this.#options.wants_usage
-        if (!this.#stripped) this.#forward(event.parts)
-        if (this.#client_gone && this.#reading.usage_final) this.#finish("client_left")
     }
-  }
-
-  get #client_gone(): boolean {
-    return this.#gone_ms !== null
+    if (!this.#stripped) this.#outlet.forward(event.parts)
+    if (this.#outlet.silent && this.#outlet.held_bytes > this.#options.event_bytes)
+      this.#finish("upstream_lost")
+    if (this.#outlet.gone && this.#reading.usage_final) this.#finish("client_left")
   }
 
   #noteOutput(): void {
     if (this.#output_seen) return
     this.#output_seen = true
     this.#options.onOutput()
-  }
-
-  /** The first evidence: what was held back may go (rule 6). */
-  #open(): void {
-    if (this.#held === null) return
-    const held = this.#held
-    this.#held = null
-    this.#forward(held)
-  }
-
-  #forward(parts: readonly Uint8Array[]): void {
-    if (this.#client_gone) return
-    for (const part of parts) {
-      if (this.#held !== null) {
-        this.#held.push(part)
-        this.#held_bytes += part.byteLength
-        if (this.#held_bytes > this.#options.event_bytes) {
-          this.#finish("upstream_lost")
-          return
-        }
-      } else if (this.#run !== null && follows(this.#run, part)) {
-        const run: Uint8Array = this.#run
-        this.#run = new Uint8Array(run.buffer, run.byteOffset, run.byteLength + part.byteLength)
-      } else {
-        this.#flush()
-        this.#run = part
-      }
-    }
-  }
-
-  /** Sends what the events of one chunk left in a row: in the common case one view of the whole chunk. */
-  #flush(): boolean {
-    if (this.#run === null) return false
-    this.#send(this.#run)
-    this.#run = null
-    return true
-  }
-
-  #send(bytes: Uint8Array): void {
-    if (this.#client_gone) return
-    this.#controller?.enqueue(bytes)
-    this.#sent = true
-    this.#sent_ms = performance.now()
   }
 
   /**
@@ -273,21 +210,19 @@ export class Tap {
     clearTimeout(this.#timer)
     if (this.#reading.done) this.#options.finishSource(this.#reader)
     else this.#options.cancelSource()
-    const settled = this.#options.settle(
-      this.#reading.evidence(this.#client_gone && ending !== "completed" ? "client_left" : ending),
-    )
-    if (this.#client_gone || ending === "client_stalled") {
-      if (!this.#cancelled) this.#controller?.error(new Error(ending))
-      if (!this.#client_gone) this.#options.cutClient()
+    const outlet = this.#outlet
+    const recorded = outlet.gone && ending !== "completed" ? "client_left" : ending
+    const settled = this.#options.settle(this.#reading.evidence(recorded))
+    if (outlet.gone || ending === "client_stalled") {
+      outlet.drop(ending)
+      if (!outlet.gone) this.#options.cutClient()
       return
     }
-    this.#flush()
-    const silent = this.#held !== null
-    if (!silent && ending !== "completed") this.#send(this.#options.errorEvent(ending, error_data))
+    outlet.flush()
+    if (!outlet.silent && ending !== "completed") outlet.send(this.#options.errorEvent(ending, error_data))
     void settled.then(() => {
-      if (this.#client_gone) return
-      if (!silent && ending === "completed") this.#send(DONE)
-      this.#controller?.close()
+      if (!outlet.silent && ending === "completed") outlet.send(DONE)
+      outlet.close()
     })
   }
 
@@ -304,14 +239,9 @@ export class Tap {
       this.#finish(ending)
       return
     }
-    this.#speak(now)
-    if (this.#running) this.#satisfied_ms = this.#taken ? null : (this.#satisfied_ms ?? now)
+    if (this.#commentDue() <= now) this.#comment()
+    if (this.#running) this.#satisfied_ms = this.#outlet.taken ? null : (this.#satisfied_ms ?? now)
     this.#timer = setTimeout(() => this.#tick(), Math.max(1, this.#nextLook(now)))
-  }
-
-  /** Whether the client has taken everything it was offered. */
-  get #taken(): boolean {
-    return (this.#controller?.desiredSize ?? 0) >= 0
   }
 
   /** The limit that is passed, if one is. */
@@ -319,26 +249,26 @@ export class Tap {
     const { total_ms, idle_ms, drain_ms, stall_ms } = this.#options
     if (left(now, this.#opened_ms, total_ms) <= 0) return "deadline"
     if (left(now, this.#read_ms, idle_ms) <= 0) return "upstream_silent"
-    if (left(now, this.#gone_ms, drain_ms ?? 0) <= 0) return "client_left"
+    if (left(now, this.#outlet.gone_ms, drain_ms ?? 0) <= 0) return "client_left"
     return left(now, this.#satisfied_ms, stall_ms) <= 0 ? "client_stalled" : null
   }
 
   /** The comments of D36: one that brings the headers out, and keepalives after silence. */
-  #speak(now: number): void {
-    if (this.#commentDue() > now) return
-    if (!this.#sent) {
-      this.#send(COMMIT)
+  #comment(): void {
+    if (!this.#outlet.sent) {
+      this.#outlet.send(COMMIT)
       return
     }
-    this.#send(KEEPALIVE)
+    this.#outlet.send(KEEPALIVE)
     this.#options.onKeepalive()
   }
 
   /** When the next comment is due; never while the client is gone or has not taken the last bytes. */
   #commentDue(): number {
-    if (this.#client_gone || !this.#taken) return Number.POSITIVE_INFINITY
-    if (!this.#sent) return this.#opened_ms + this.#options.commit_after_ms
-    return this.#read_ms === null ? Number.POSITIVE_INFINITY : this.#sent_ms + this.#options.keepalive_ms
+    const { gone, taken, sent, sent_ms } = this.#outlet
+    if (gone || !taken) return Number.POSITIVE_INFINITY
+    if (!sent) return this.#opened_ms + this.#options.commit_after_ms
+    return this.#read_ms === null ? Number.POSITIVE_INFINITY : sent_ms + this.#options.keepalive_ms
   }
 
   /** Milliseconds to the next moment something may be due. */
@@ -347,7 +277,7 @@ export class Tap {
     return Math.min(
       left(now, this.#opened_ms, total_ms),
       left(now, this.#read_ms, idle_ms),
-      left(now, this.#gone_ms, drain_ms ?? 0),
+      left(now, this.#outlet.gone_ms, drain_ms ?? 0),
       left(now, this.#satisfied_ms, stall_ms),
       this.#commentDue() - now,
       keepalive_ms,
@@ -360,9 +290,4 @@ export class Tap {
 /** What is left of a period that began at `since_ms`; without end when it did not begin. */
 function left(now_ms: number, since_ms: number | null, period_ms: number): number {
   return since_ms === null ? Number.POSITIVE_INFINITY : since_ms + period_ms - now_ms
-}
-
-/** Whether `next` is the continuation of `view` in the same buffer. */
-function follows(view: Uint8Array, next: Uint8Array): boolean {
-  return view.buffer === next.buffer && view.byteOffset + view.byteLength === next.byteOffset
 }
