@@ -12,6 +12,7 @@ import { release, settle } from "../settlement/settle.ts"
 import { forward } from "../upstream/forward.ts"
 import { jsonHeaders, streamHeaders } from "../upstream/headers.ts"
 import { Patience } from "../upstream/patience.ts"
+import { eventError } from "../upstream/refusal.ts"
 import { finish, type Reply } from "../upstream/reply.ts"
 import { type Ending, type Failure, failures } from "../wire/call.ts"
 import { type ChatRequest, parseChat, wantsUsage } from "../wire/chat.ts"
@@ -160,7 +161,7 @@ function answerStream(
       request.signal.removeEventListener("abort", leave)
       return waitFor(gateway, durable).then(() => gateway.sockets.restore(request))
     },
-    errorEvent: (ending) => errorEvent(ending, call.hold.id),
+    errorEvent: (ending, data) => errorEvent(errorOf(ending, data, reply.upstream), call.hold.id),
     cancelSource: reply.cancel,
     finishSource: (reader) => void finish(reader),
     cutClient: () => gateway.sockets.cut(request),
@@ -190,12 +191,19 @@ function remaining(reply: Reply): number {
 
 const encoder = new TextEncoder()
 
-/** A stream that broke after output, as both SDK families read it (D10). */
-function errorEvent(ending: Ending, request_id: string): Uint8Array {
-  const error =
-    ending === "gateway_stopped"
-      ? new GatewayError("overloaded", { message: "The gateway is shutting down; the answer is not whole." })
-      : new GatewayError(ending === "upstream_lost" ? "upstream_error" : "upstream_timeout")
+/** Why a stream broke after output: in the provider's own words when it had some (D10). */
+function errorOf(ending: Ending, data: string | null, { api_key }: Reply["upstream"]): GatewayError {
+  if (data !== null) return eventError(data, api_key)
+  if (ending === "gateway_stopped") {
+    return new GatewayError("overloaded", {
+      message: "The gateway is shutting down; the answer is not whole.",
+    })
+  }
+  return new GatewayError(ending === "upstream_lost" ? "upstream_error" : "upstream_timeout")
+}
+
+/** An error as an event that both SDK families read (D10). */
+function errorEvent(error: GatewayError, request_id: string): Uint8Array {
   return encoder.encode(`data: ${JSON.stringify({ error: errorBody(error, request_id).error })}\n\n`)
 }
 

@@ -30,6 +30,11 @@ export function refusalError(refusal: Refusal, cause: string): GatewayError {
   }
 }
 
+/** What the client is told of an error event in a provider's stream (D10): its words within the bounds of D17. */
+export function eventError(body: string, api_key: string | null): GatewayError {
+  return new GatewayError("upstream_error", spoken({ body, api_key }))
+}
+
 /** Whether the client is told what the body of such an answer says; otherwise there is no need to read it. */
 export function isSpoken(status: number): boolean {
   return codeOf(status) in OWN_MESSAGE
@@ -70,7 +75,7 @@ const IDENTIFIER = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/
 const FIELD_PATH = /^[A-Za-z_][A-Za-z0-9_.[\]-]{0,127}$/
 
 /** The message and the identifiers of a provider's error body, without its credential; nothing else of it passes. */
-function spoken({ body, api_key }: Refusal) {
+function spoken({ body, api_key }: Pick<Refusal, "body" | "api_key">) {
   const { message, type, code, param } = errorObject(body)
   const shown = {
     ...(isClean(code, IDENTIFIER, api_key) && { code }),
