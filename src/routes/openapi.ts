@@ -10,8 +10,8 @@ import { openApiSchema } from "./openapi-schema.ts"
 export type Documentation = NonNullable<ElysiaSwaggerConfig["documentation"]>
 type Components = NonNullable<Documentation["components"]>
 type Responses = NonNullable<DocumentDecoration["responses"]>
-type Response = Exclude<Responses[string], { $ref: string }>
-type Content = NonNullable<Response["content"]>
+type Described = Exclude<Responses[string], { $ref: string }>
+type Content = NonNullable<Described["content"]>
 export type Parameter = Exclude<NonNullable<DocumentDecoration["parameters"]>[number], { $ref: string }>
 
 /** Who may call: a client's key as a bearer token or as `x-api-key` (D20), or the operator's token. */
@@ -58,8 +58,6 @@ export type Examples = Readonly<Record<string, unknown>>
 
 export interface Answer {
   readonly description: string
-  /** Whether the answer carries the request's id: all but what a proxy or a browser asks for. */
-  readonly identified?: boolean
   readonly json?: { readonly schema: TSchema; readonly examples: Examples }
   /** A stream of `data:` events, each of this schema until `[DONE]`, with the text of a whole stream as example. */
   readonly events?: { readonly schema: TSchema; readonly example: string }
@@ -96,7 +94,7 @@ export function operation(described: Operation): DocumentDecoration {
   }
 }
 
-function answer({ description, identified = true, json, events, text }: Answer): Response {
+function answer({ description, json, events, text }: Answer): Described {
   const content: Content = {
     ...(json === undefined ? {} : jsonContent(json.schema, json.examples)),
     ...(events === undefined
@@ -113,7 +111,7 @@ function answer({ description, identified = true, json, events, text }: Answer):
   }
   return {
     description,
-    ...(identified ? { headers: headerReferences("x-request-id", "request-id") } : {}),
+    headers: headerReferences("x-request-id", "request-id"),
     ...(Object.keys(content).length === 0 ? {} : { content }),
   }
 }
