@@ -70,7 +70,7 @@ export async function closeBatch(
   patience_ms: number,
 ): Promise<Closed[]> {
   const batch = batchOf(closings.map(({ usage, ...closing }) => ({ ...closing, ...usage })))
-  const rows = await connection.run(close, [String(patience_ms), batch], STATEMENT_MS)
+  const rows = await connection.run(close, [String(patience_ms), batch], STATEMENT_MS, closings.length)
   const results = new Map(rows.map((row) => [textOf(row, "id"), closedOf(row)]))
   return closings.map(({ id }) => {
     const result = results.get(id)

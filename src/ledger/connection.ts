@@ -1,6 +1,6 @@
 import type { Sql } from "postgres"
 import { type Address, connect } from "./address.ts"
-import type { Row, Statement } from "./statement.ts"
+import type { Row, Statement, StatementKind } from "./statement.ts"
 import { Overdue } from "./trouble.ts"
 
 /** How long a connection may take to be made. */
@@ -8,16 +8,26 @@ const CONNECT_S = 3
 /** After a pause of the whole process the reply may be here unread: what is overdue gets one more look. */
 const GRACE_MS = 20
 
+/** Told of every statement that ended: how many items it served, how long it took, and what it failed with. */
+export type Watch = (ended: {
+  readonly kind: StatementKind
+  readonly size: number
+  readonly duration_ms: number
+  readonly error: unknown
+}) => void
+
 /** One connection that runs one statement at a time, each within a deadline: the driver has none (findings F19). */
 export class Connection {
   readonly #address: Address
+  readonly #watch: Watch
   #client: Sql
   #made = false
   #turn: Promise<unknown> = Promise.resolve()
   #ended = false
 
-  constructor(address: Address) {
+  constructor(address: Address, watch: Watch = () => {}) {
     this.#address = address
+    this.#watch = watch
     this.#client = this.#open()
   }
 
@@ -25,8 +35,8 @@ export class Connection {
    * Rejects with what the server or the driver said, or with `Overdue`: then it is unknown whether the statement was or will be done,
    * and the connection is given up for a new one, so that the next statement does not wait behind it.
    */
-  run(statement: Statement, values: readonly (string | null)[], within_ms: number): Promise<readonly Row[]> {
-    const rows = this.#turn.then(() => this.#run(statement, values, within_ms))
+  run(statement: Statement, values: readonly string[], within_ms: number, size = 1): Promise<readonly Row[]> {
+    const rows = this.#turn.then(() => this.#measure(statement, values, within_ms, size))
     this.#turn = rows.catch(() => {})
     return rows
   }
@@ -36,7 +46,20 @@ export class Connection {
     await this.#client.end({ timeout: 0 })
   }
 
-  async #run(statement: Statement, values: readonly (string | null)[], within_ms: number) {
+  async #measure({ kind, text }: Statement, values: readonly string[], within_ms: number, size: number) {
+    const started_at = performance.now()
+    let failure: unknown = null
+    try {
+      return await this.#run(text, values, within_ms)
+    } catch (error) {
+      failure = error
+      throw error
+    } finally {
+      this.#watch({ kind, size, duration_ms: performance.now() - started_at, error: failure })
+    }
+  }
+
+  async #run(text: string, values: readonly string[], within_ms: number): Promise<readonly Row[]> {
     const client = this.#client
     const overdue = Promise.withResolvers<never>()
     const cut = () => {
@@ -50,7 +73,7 @@ export class Connection {
     }, allowed_ms)
     try {
       const rows = await Promise.race([
-        client.unsafe<Row[]>(statement.text, [...values], { prepare: true }),
+        client.unsafe<Row[]>(text, [...values], { prepare: true }),
         overdue.promise,
       ])
       this.#made = true

@@ -3,7 +3,7 @@ import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { migrate } from "drizzle-orm/postgres-js/migrator"
 import type { Sql } from "postgres"
 import { type Address, connect } from "./address.ts"
-import { Connection } from "./connection.ts"
+import { Connection, type Watch } from "./connection.ts"
 
 /** Connections for operators' queries, apart from those of the calls. */
 const OPERATOR_CONNECTIONS = 4
@@ -24,8 +24,8 @@ export class Database {
   }
 
   /** A connection of its own for one who sends one statement at a time. */
-  connection(): Connection {
-    return new Connection(this.#address)
+  connection(watch?: Watch): Connection {
+    return new Connection(this.#address, watch)
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,5 @@
 import { GatewayError } from "../errors.ts"
+import { Entry, Withdrawn } from "./entry.ts"
 import { troubleOf } from "./trouble.ts"
 
 /** What a lane does for its items. */
@@ -19,51 +20,6 @@ const PATIENCE_ALONE_MS = 100
 /** Pauses between attempts, doubled up to the second number: for an account that is locked, and for books that do not answer. */
 const LOCKED_PAUSE_MS = [100, 1_000] as const
 const PAUSE_MS = [10, 1_000] as const
-
-/** An item on its way. */
-export class Entry<Item, Result> {
-  readonly item: Item
-  readonly account: string
-  readonly #outcome = Promise.withResolvers<Result>()
-  /** Whether a statement with it is running, or has ended without saying whether it was done. */
-  sent = false
-  doubtful = false
-  done = false
-  attempts = 0
-  /** Why the last attempt failed. */
-  setback: unknown
-
-  constructor(item: Item, account: string) {
-    this.item = item
-    this.account = account
-  }
-
-  /** Rejects only with `Withdrawn`, or with the server's error for an item whose data it does not take. */
-  get outcome(): Promise<Result> {
-    return this.#outcome.promise
-  }
-
-  resolve(result: Result): void {
-    this.done = true
-    this.#outcome.resolve(result)
-  }
-
-  reject(error: unknown): void {
-    this.done = true
-    this.#outcome.reject(error)
-  }
-}
-
-/** The item is no longer tried; `reached` says whether it may have been done, or may still be. */
-export class Withdrawn extends Error {
-  override readonly name = "Withdrawn"
-  readonly reached: boolean
-
-  constructor(reached: boolean, cause: unknown) {
-    super("the books did not take this in time", { cause })
-    this.reached = reached
-  }
-}
 
 /** Items of an account that somebody has locked: they wait without holding up the lane. */
 interface Siding<Item, Result> {
@@ -99,13 +55,25 @@ export class Lane<Item, Result> {
     return depth
   }
 
-  /** Puts an item on the lane; throws `overloaded` when as many wait as may. */
+  /** Puts an item on the lane; throws `overloaded` when as many wait as may, `ledger_unavailable` when the lane is stopped. */
   enter(item: Item): Entry<Item, Result> {
+    if (this.#stopped) throw new GatewayError("ledger_unavailable")
     if (this.depth >= this.#limit) throw new GatewayError("overloaded")
     const entry = new Entry<Item, Result>(item, this.#work.accountOf(item))
     this.#wait(entry)
     if (!this.#running) void this.#run()
     return entry
+  }
+
+  /** Enters an item and withdraws it after `within_ms`. */
+  async ask(item: Item, within_ms: number): Promise<Result> {
+    const entry = this.enter(item)
+    const timer = setTimeout(() => this.withdraw(entry), within_ms)
+    try {
+      return await entry.outcome
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   /** Tries an item no more. */

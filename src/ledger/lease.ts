@@ -58,14 +58,17 @@ export class Lease {
     return this.#id
   }
 
-  /** The longest pause between two renewals that could not have cost another gateway its lease. */
-  get gap_ms(): number {
-    return this.#times.expire_ms / 2
-  }
-
-  /** Whether this process has renewed without a gap for as long as a lease lasts: only then may it declare others dead. */
+  /**
+   * Whether this process has renewed without a gap for as long as a lease lasts: only then may it declare others dead. A gap is a
+   * pause in which others could have lost their leases to the same outage.
+   */
   get steady(): boolean {
     return this.#renewed_at - this.#unbroken_since >= this.#times.expire_ms
+  }
+
+  /** How much of this lease is left as long as there is no gap. */
+  get fresh_ms(): number {
+    return this.#times.expire_ms / 2
   }
 
   async take(floor_id: string): Promise<void> {
@@ -114,7 +117,7 @@ export class Lease {
   #note({ now_ms }: Row): void {
     if (typeof now_ms !== "number") throw new Error("the database did not tell its time")
     const passed_ms = now_ms - this.#renewed_at
-    if (passed_ms < 0 || passed_ms > this.gap_ms) this.#unbroken_since = now_ms
+    if (passed_ms < 0 || passed_ms > this.#times.expire_ms - this.fresh_ms) this.#unbroken_since = now_ms
     this.#renewed_at = now_ms
   }
 }

@@ -1,155 +1,169 @@
-import { GatewayError } from "../errors.ts"
-import { type Closed, closeBatch } from "./close.ts"
+import { writeCheckpoints } from "./checkpoint.ts"
+import { Closings } from "./closings.ts"
 import type { Connection } from "./connection.ts"
+import { Connections } from "./connections.ts"
 import type { Database } from "./database.ts"
-import { type Entry, Lane, Withdrawn, type Work } from "./lane.ts"
+import type { LedgerEvents } from "./events.ts"
+import { expireBatch, type Orphan } from "./expire.ts"
+import { Holds } from "./holds.ts"
+import { type Chore, Keeper } from "./keeper.ts"
+import { Lane } from "./lane.ts"
+import { LastUsed } from "./last-used.ts"
 import { Lease, type LeaseTimes } from "./lease.ts"
+import type { Log } from "./log.ts"
 import { Outstanding } from "./outstanding.ts"
-import type { Books, Closing, Hold, HoldResult, Standing } from "./reservation.ts"
-import { type Reserved, reserveBatch } from "./reserve.ts"
-import { readStandings } from "./standing.ts"
+import { Pulse } from "./pulse.ts"
+import { Replay } from "./replay.ts"
+import type { Books, Checkpoint, Closing, Hold, HoldResult, Owner, Standing } from "./reservation.ts"
+import { Spool } from "./spool.ts"
+import { Standings } from "./standings.ts"
+import { sweep } from "./sweep.ts"
+import { tend } from "./tend.ts"
+import { codeOf } from "./trouble.ts"
 
-/** How long a call waits for the books (D27). */
-const ANSWER_MS = 2_000
-/** Lanes of each kind: accounts are spread over them, so that they do not wait for one another. */
-const LANES = 4
-/** How many calls may wait on one lane. */
-const LANE_LIMIT = 4_096
-/** How many keys' owners are kept: they never change. */
-const OWNERS_LIMIT = 50_000
+/** How long `stop` waits for what is being written; the rest is in the spool. */
+const STOP_MS = 1_000
 
 export interface LedgerOptions {
   readonly database: Database
+  /** Where the spool is (D27). */
+  readonly data_dir: string
   readonly lease: LeaseTimes
+  readonly log: Log
+  readonly events?: LedgerEvents
+  /** What the calls that have outlived a renewal would be charged if this process died now (D13). */
+  checkpoints(): readonly Checkpoint[]
 }
 
 /** The books of one process. */
 export class Ledger implements Books {
+  readonly #options: LedgerOptions
+  readonly #connections: Connections
+  readonly #pulse: Pulse
+  readonly #outstanding = new Outstanding()
+  readonly #used = new LastUsed()
   readonly #lease: Lease
-  readonly #outstanding: Outstanding
-  readonly #reserves: readonly Lane<Hold, Reserved>[]
-  readonly #closes: readonly Lane<Closing, Closed>[]
-  readonly #standings: Lane<string, Standing | null>
-  readonly #connections: Connection[] = []
-  readonly #owners = new Map<string, { account_id: string; key_id: string }>()
-  readonly #database: Database
-  readonly #renewal: ReturnType<typeof setInterval>
+  readonly #spool: Spool
+  readonly #standings: Standings
+  readonly #closings: Closings
+  readonly #holds: Holds
+  readonly #expiries: Lane<Orphan, boolean>
+  readonly #keeping: Connection
+  readonly #keeper: Keeper
 
-  private constructor(options: LedgerOptions, lease: Lease, outstanding: Outstanding) {
-    this.#database = options.database
-    this.#lease = lease
-    this.#outstanding = outstanding
-    this.#reserves = this.#lanes(LANES, LANE_LIMIT, {
-      accountOf: (hold) => hold.account_id,
-      run: (connection, holds, patience_ms) => reserveBatch(connection, lease.gateway_id, holds, patience_ms),
+  private constructor(options: LedgerOptions) {
+    const { database, data_dir, lease, log, events = {} } = options
+    this.#options = options
+    this.#pulse = new Pulse(log, events)
+    this.#connections = new Connections(database, this.#pulse.watch)
+    this.#lease = new Lease(this.#connections.one(), lease)
+    this.#spool = new Spool(data_dir, this.#lease.gateway_id, log)
+    this.#standings = new Standings(this.#connections, this.#used)
+    this.#closings = new Closings(this.#connections, this.#outstanding, this.#spool, events, log)
+    this.#holds = new Holds(this.#connections, this.#lease, this.#outstanding, this.#closings, this.#used)
+    const expiring = this.#connections.one()
+    this.#expiries = new Lane({
+      accountOf: ({ account_id }) => account_id,
+      run: (orphans, patience_ms) => expireBatch(expiring, orphans, patience_ms),
     })
-    this.#closes = this.#lanes(LANES, Number.POSITIVE_INFINITY, {
-      accountOf: (closing) => outstanding.accountOf(closing.id) ?? "",
-      run: closeBatch,
-    })
-    this.#standings = this.#lane(LANE_LIMIT, { accountOf: () => "", run: readStandings })
-    this.#renewal = setInterval(() => {
-      lease.renew(outstanding.raise()).catch(() => {})
-    }, options.lease.renew_ms)
+    this.#keeping = this.#connections.one()
+    this.#keeper = new Keeper(this.#lease, this.#outstanding, lease, this.#chores(), log)
   }
 
+  /** Takes a lease and begins to keep it; rejects with the driver's error when the books cannot be reached. */
   static async open(options: LedgerOptions): Promise<Ledger> {
-    const outstanding = new Outstanding()
-    const connection = options.database.connection()
-    const lease = new Lease(connection, options.lease)
-    await lease.take(outstanding.floor)
-    const ledger = new Ledger(options, lease, outstanding)
-    ledger.#connections.push(connection)
+    const ledger = new Ledger(options)
+    try {
+      await ledger.#lease.take(ledger.#outstanding.floor)
+    } catch (error) {
+      await ledger.#connections.end()
+      throw error
+    }
+    ledger.#keeper.start()
     return ledger
   }
 
-  async standing(key_hash: string): Promise<Standing | null> {
-    return this.#answer(this.#standings, this.#standings.enter(key_hash))
+  standing(key_hash: string): Promise<Standing | null> {
+    return this.#standings.read(key_hash)
   }
 
-  async owner(key_hash: string): Promise<{ account_id: string; key_id: string } | null> {
-    const known = this.#owners.get(key_hash)
-    if (known !== undefined) return known
-    const standing = await this.standing(key_hash)
-    if (standing === null) return null
-    const owner = { account_id: standing.account_id, key_id: standing.key_id }
-    for (const oldest of this.#owners.keys()) {
-      if (this.#owners.size < OWNERS_LIMIT) break
-      this.#owners.delete(oldest)
-    }
-    this.#owners.set(key_hash, owner)
-    return owner
+  owner(key_hash: string): Promise<Owner | null> {
+    return this.#standings.owner(key_hash)
   }
 
-  async reserve(hold: Hold): Promise<HoldResult> {
-    const lane = laneOf(this.#reserves, hold.account_id)
-    this.#outstanding.add(hold.id, hold.account_id)
-    const result = await this.#answer(lane, lane.enter(hold))
-    if (result.outcome === "held") return { outcome: "held" }
-    this.#outstanding.delete(hold.id)
-    switch (result.outcome) {
-      case "insufficient_balance":
-        return result
-      case "invalid_api_key":
-      case "model_not_allowed":
-        return { outcome: result.outcome }
-      default:
-        throw new GatewayError("ledger_unavailable")
-    }
+  reserve(hold: Hold): Promise<HoldResult> {
+    return this.#holds.reserve(hold)
   }
 
-  async close(closing: Closing): Promise<void> {
-    await laneOf(this.#closes, this.#outstanding.accountOf(closing.id) ?? "").enter(closing).outcome
-    this.#outstanding.delete(closing.id)
+  close(closing: Closing): Promise<void> {
+    return this.#closings.close(closing)
   }
 
+  /** Whether new calls can be held: the books answer, and the lease of this process has not lapsed. */
   writable(): boolean {
-    return true
+    return this.#pulse.answering && this.#keeper.age_ms < this.#options.lease.expire_ms
   }
 
-  async stop(): Promise<void> {
-    clearInterval(this.#renewal)
-    await this.#lease.giveBack()
-    for (const lane of [...this.#reserves, ...this.#closes, this.#standings]) lane.stop()
-    await Promise.all(this.#connections.map((connection) => connection.end()))
-  }
-
-  async #answer<Item, Result>(lane: Lane<Item, Result>, entry: Entry<Item, Result>): Promise<Result> {
-    const timer = setTimeout(() => lane.withdraw(entry), ANSWER_MS)
-    try {
-      return await entry.outcome
-    } catch (error) {
-      throw error instanceof Withdrawn ? new GatewayError("ledger_unavailable", { cause: error }) : error
-    } finally {
-      clearTimeout(timer)
+  /** What waits for a statement, by its kind; and the closings in the spool. */
+  depths(): Readonly<Record<"reserve" | "close" | "standing" | "spool", number>> {
+    return {
+      reserve: this.#holds.depth,
+      close: this.#closings.depth,
+      standing: this.#standings.depth,
+      spool: this.#spool.depth,
     }
   }
 
-  #lanes<Item, Result>(
-    count: number,
-    limit: number,
-    work: ConnectedWork<Item, Result>,
-  ): Lane<Item, Result>[] {
-    return Array.from({ length: count }, () => this.#lane(limit, work))
+  /**
+   * Writes what there is to write, and leaves no timer and no socket. What the books do not take within a second is in the spool.
+   * The lease is given back only when nothing of this process is open; otherwise it lapses, and a sweeper comes.
+   */
+  async stop(): Promise<void> {
+    const chores = this.#keeper.stop()
+    await atMost(STOP_MS, [chores, ...this.#closings.writing, ...this.#holds.burials])
+    await this.#leave().catch((error: unknown) => {
+      this.#options.log.warn({ code: codeOf(error) }, "the lease was not given back; it lapses")
+    })
+    const unwritten = this.#closings.writing
+    for (const lanes of [this.#holds, this.#closings, this.#standings, this.#expiries]) lanes.stop()
+    await this.#connections.end()
+    await Promise.all([chores, ...unwritten])
+    await this.#spool.settled()
   }
 
-  #lane<Item, Result>(limit: number, work: ConnectedWork<Item, Result>): Lane<Item, Result> {
-    const connection = this.#database.connection()
-    this.#connections.push(connection)
-    const run: Work<Item, Result>["run"] = (items, patience_ms) => work.run(connection, items, patience_ms)
-    return new Lane({ accountOf: work.accountOf, run }, limit)
+  async #leave(): Promise<void> {
+    if (!this.#pulse.answering) return
+    await this.#used.write(this.#keeping)
+    if (this.#outstanding.size === 0) await this.#lease.giveBack()
+  }
+
+  #chores(): Chore[] {
+    const connection = this.#keeping
+    const options = this.#options
+    const replay = new Replay(
+      this.#spool,
+      connection,
+      (spooled) => this.#closings.write(spooled),
+      options.log,
+    )
+    const onExpired = (count: number) => options.events?.expired?.(count)
+    return [
+      { name: "checkpoint", run: () => writeCheckpoints(connection, options.checkpoints()) },
+      { name: "last_used", run: () => this.#used.write(connection) },
+      {
+        name: "sweep",
+        run: () => sweep({ connection, lease: this.#lease, expiries: this.#expiries, onExpired }),
+      },
+      { name: "replay", run: () => replay.run() },
+      { name: "tend", run: () => tend(connection) },
+    ]
   }
 }
 
-/** A lane's work before the lane has its connection. */
-interface ConnectedWork<Item, Result> {
-  accountOf(item: Item): string
-  run(connection: Connection, items: readonly Item[], patience_ms: number): Promise<readonly Result[]>
-}
-
-/** An account's lane is always the same: the last hexadecimal digits of a UUIDv7 are random. */
-function laneOf<Item, Result>(lanes: readonly Lane<Item, Result>[], account_id: string): Lane<Item, Result> {
-  const lane = lanes[(Number.parseInt(account_id.slice(-4), 16) || 0) % lanes.length]
-  if (lane === undefined) throw new Error("there is no lane")
-  return lane
+/** Waits for all of `work`, but not longer than `wait_ms`. */
+async function atMost(wait_ms: number, work: readonly Promise<unknown>[]): Promise<void> {
+  const overdue = Promise.withResolvers<void>()
+  const timer = setTimeout(overdue.resolve, wait_ms)
+  await Promise.race([Promise.allSettled(work), overdue.promise])
+  clearTimeout(timer)
 }

@@ -59,12 +59,18 @@ export interface Standing {
   readonly available_nano: bigint
 }
 
+/** Account and key of a key's hash: what never changes. */
+export interface Owner {
+  readonly account_id: string
+  readonly key_id: string
+}
+
 /** The books as the calls see them. */
 export interface Books {
   /** The standing of the key with this SHA-256 (hex), or null when there is no such key. Throws `ledger_unavailable`. */
   standing(key_hash: string): Promise<Standing | null>
   /** Account and key of a hash: what never changes, so a bounded cache may answer (D26). Null when there is no such key. */
-  owner(key_hash: string): Promise<{ account_id: string; key_id: string } | null>
+  owner(key_hash: string): Promise<Owner | null>
   /** Holds or says why not. Throws `ledger_unavailable` within 2 s, the id closed behind it (D27). */
   reserve(hold: Hold): Promise<HoldResult>
   /** Resolves once the closing is durable in the books. Never rejects: what cannot be written is spooled and retried (D27). */

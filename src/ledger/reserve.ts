@@ -12,7 +12,7 @@ export type Reserved =
   | { readonly outcome: "held" | "invalid_api_key" | "model_not_allowed" }
   | { readonly outcome: "insufficient_balance"; readonly available_nano: bigint }
   /** The gateway was declared dead: nothing can be held under its row (D35). */
-  | { readonly outcome: "gateway_dead" }
+  | { readonly outcome: "gateway_dead"; readonly gateway_id: string }
   /** The same id is being written by somebody else at this moment. */
   | { readonly outcome: "conflict" }
   /** The id is in the books already, and not as this open hold. */
@@ -90,8 +90,13 @@ export async function reserveBatch(
   patience_ms: number,
 ): Promise<Reserved[]> {
   const batch = batchOf(holds.map(({ price, ...hold }) => ({ ...hold, ...price })))
-  const rows = await connection.run(reserve, [String(patience_ms), batch, gateway_id], STATEMENT_MS)
-  const results = new Map(rows.map((row) => [textOf(row, "id"), reservedOf(row)]))
+  const rows = await connection.run(
+    reserve,
+    [String(patience_ms), batch, gateway_id],
+    STATEMENT_MS,
+    holds.length,
+  )
+  const results = new Map(rows.map((row) => [textOf(row, "id"), reservedOf(row, gateway_id)]))
   return holds.map(({ id }) => {
     const result = results.get(id)
     if (result === undefined) throw new Error("the reserving statement left a hold out")
@@ -99,16 +104,17 @@ export async function reserveBatch(
   })
 }
 
-function reservedOf(row: Row): Reserved {
+function reservedOf(row: Row, gateway_id: string): Reserved {
   const outcome = textOf(row, "outcome")
   switch (outcome) {
     case "held":
     case "invalid_api_key":
     case "model_not_allowed":
-    case "gateway_dead":
     case "conflict":
     case "closed":
       return { outcome }
+    case "gateway_dead":
+      return { outcome, gateway_id }
     case "insufficient_balance":
       return { outcome, available_nano: nanoOf(row, "available_nano") }
     default:

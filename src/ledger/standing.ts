@@ -22,7 +22,7 @@ export async function readStandings(
   connection: Connection,
   hashes: readonly string[],
 ): Promise<(Standing | null)[]> {
-  const rows = await connection.run(standing, [JSON.stringify(hashes)], STATEMENT_MS)
+  const rows = await connection.run(standing, [JSON.stringify(hashes)], STATEMENT_MS, hashes.length)
   const results = new Map(rows.map((row) => [textOf(row, "hash"), standingOf(row)]))
   return hashes.map((hash) => results.get(hash) ?? null)
 }

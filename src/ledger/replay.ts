@@ -1,0 +1,65 @@
+import { sql } from "drizzle-orm"
+import type { Closed } from "./close.ts"
+import type { Connection } from "./connection.ts"
+import type { Log } from "./log.ts"
+import { gateways } from "./schema.ts"
+import type { Spool, SpoolFile } from "./spool.ts"
+import type { SpooledClosing } from "./spool-line.ts"
+import { statement } from "./statement.ts"
+
+const STATEMENT_MS = 5_000
+
+const isDead = statement(
+  "sweep",
+  sql`SELECT g.id FROM ${gateways} g WHERE g.id = $1::uuid AND g.dead_at IS NOT NULL`,
+)
+
+/** Writes into the books what other processes of this data directory could not (D27), and removes their files once they are dead. */
+export class Replay {
+  readonly #spool: Spool
+  readonly #connection: Connection
+  readonly #close: (spooled: SpooledClosing) => Promise<Closed | null>
+  readonly #log: Log
+  /** Up to which size a file was replayed, and whether all of it is in the books. */
+  readonly #replayed = new Map<string, { readonly size_bytes: number; readonly whole: boolean }>()
+
+  /** `close` resolves to null for what the books refuse. */
+  constructor(
+    spool: Spool,
+    connection: Connection,
+    close: (spooled: SpooledClosing) => Promise<Closed | null>,
+    log: Log,
+  ) {
+    this.#spool = spool
+    this.#connection = connection
+    this.#close = close
+    this.#log = log
+  }
+
+  async run(): Promise<void> {
+    for (const file of await this.#spool.others()) {
+      if (!(await this.#replay(file))) continue
+      const dead = await this.#connection.run(isDead, [file.gateway_id], STATEMENT_MS)
+      if (dead.length > 0) await this.#spool.remove(file)
+    }
+  }
+
+  /** Whether all of the file is in the books. */
+  async #replay(file: SpoolFile): Promise<boolean> {
+    const before = this.#replayed.get(file.path)
+    if (before?.size_bytes === file.size_bytes) return before.whole
+    const results = await Promise.all(file.closings.map((spooled) => this.#close(spooled)))
+    const applied = results.filter((result) => result === "applied").length
+    const foreign = results.filter((result) => result === null || result === "none").length
+    if (applied > 0) this.#log.info({ closings: applied }, "closings of another process were written")
+    if (foreign > 0) {
+      const { path } = file
+      this.#log.error(
+        { path, closings: foreign },
+        "the spool has closings that do not belong to these books; it stays",
+      )
+    }
+    this.#replayed.set(file.path, { size_bytes: file.size_bytes, whole: foreign === 0 })
+    return foreign === 0
+  }
+}

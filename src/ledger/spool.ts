@@ -1,0 +1,151 @@
+import { mkdir, open, readdir, readFile, rm, stat } from "node:fs/promises"
+import { join } from "node:path"
+import { isId } from "../id.ts"
+import type { Log } from "./log.ts"
+import { lineOf, parseLine, type SpooledClosing } from "./spool-line.ts"
+
+/** What another process left behind. */
+export interface SpoolFile {
+  readonly path: string
+  /** The row its process began under. */
+  readonly gateway_id: string
+  readonly size_bytes: number
+  readonly closings: readonly SpooledClosing[]
+}
+
+const SUFFIX = ".jsonl"
+
+/**
+ * Closings that the books have not taken yet, one JSON object a line, each synced to the disk (D27). A file belongs to one process, but anybody
+ * may write its closings into the books: they are idempotent.
+ */
+export class Spool {
+  readonly #folder: string
+  readonly #gateway_id: string
+  readonly #log: Log
+  readonly #kept = new Map<string, SpooledClosing>()
+  #unwritten = new Set<string>()
+  #writing: Promise<void> | null = null
+  #written = false
+  #failing = false
+
+  constructor(data_dir: string, gateway_id: string, log: Log) {
+    this.#folder = join(data_dir, "spool")
+    this.#gateway_id = gateway_id
+    this.#log = log
+  }
+
+  /** How many closings of this process the books have not taken yet, as far as they came here. */
+  get depth(): number {
+    return this.#kept.size
+  }
+
+  /** Keeps a closing until it is done; whether it was new here. */
+  keep(spooled: SpooledClosing): boolean {
+    const { id } = spooled.closing
+    if (this.#kept.has(id)) return false
+    this.#kept.set(id, spooled)
+    this.#unwritten.add(id)
+    this.#writing ??= this.#write()
+    return true
+  }
+
+  /** The closing is in the books. */
+  done(id: string): void {
+    if (!this.#kept.delete(id)) return
+    this.#unwritten.delete(id)
+    if (this.#kept.size === 0) this.#writing ??= this.#write()
+  }
+
+  /** Resolves when everything kept is on the disk, or the disk refused it; the file is gone when nothing is kept. */
+  async settled(): Promise<void> {
+    while (this.#writing !== null) await this.#writing
+  }
+
+  /** The files of other processes; lines that cannot be read are logged and left out. */
+  async others(): Promise<SpoolFile[]> {
+    const names = await readdir(this.#folder).catch(() => [])
+    const files: SpoolFile[] = []
+    for (const name of names.sort()) {
+      const gateway_id = name.slice(0, -SUFFIX.length)
+      if (!name.endsWith(SUFFIX) || !isId(gateway_id) || gateway_id === this.#gateway_id) continue
+      const file = await this.#read(join(this.#folder, name), gateway_id)
+      if (file !== null) files.push(file)
+    }
+    return files
+  }
+
+  /** Removes a file all of whose closings are in the books, unless it has grown since it was read. */
+  async remove(file: SpoolFile): Promise<void> {
+    const now = await stat(file.path).catch(() => null)
+    if (now?.size === file.size_bytes) await rm(file.path, { force: true })
+  }
+
+  get #path(): string {
+    return join(this.#folder, this.#gateway_id + SUFFIX)
+  }
+
+  /** One write at a time; what comes meanwhile is the next one. */
+  async #write(): Promise<void> {
+    try {
+      while (this.#unwritten.size > 0) await this.#append()
+      if (this.#kept.size === 0 && this.#written) {
+        this.#written = false
+        await rm(this.#path, { force: true })
+      }
+      this.#failing = false
+    } catch (error) {
+      if (!this.#failing) {
+        this.#log.error({ err: error }, "the spool cannot be written; closings are kept in memory only")
+      }
+      this.#failing = true
+    }
+    this.#writing = null
+  }
+
+  /** Written again when the file was removed meanwhile by somebody who took this process for dead. */
+  async #append(): Promise<void> {
+    const unwritten = this.#unwritten
+    this.#unwritten = new Set()
+    try {
+      await mkdir(this.#folder, { recursive: true })
+      const file = await open(this.#path, "a", 0o600)
+      try {
+        const lines = [...unwritten].flatMap((id) => this.#kept.get(id) ?? []).map(lineOf)
+        // A blank line first: the last write may have been cut in the middle of one.
+        await file.write(`${this.#failing ? "\n" : ""}${lines.join("")}`)
+        await file.sync()
+        if ((await file.stat()).nlink === 0) this.#unwritten = new Set(this.#kept.keys())
+      } finally {
+        await file.close()
+      }
+      if (!this.#written) await syncFolder(this.#folder)
+      this.#written = true
+    } catch (error) {
+      this.#unwritten = new Set([...unwritten, ...this.#unwritten])
+      throw error
+    }
+  }
+
+  async #read(path: string, gateway_id: string): Promise<SpoolFile | null> {
+    const bytes = await readFile(path).catch(() => null)
+    if (bytes === null) return null
+    const closings: SpooledClosing[] = []
+    let unreadable = 0
+    for (const line of bytes.toString().split("\n")) {
+      if (line === "") continue
+      const closing = parseLine(line)
+      if (closing === null) unreadable += 1
+      else closings.push(closing)
+    }
+    if (unreadable > 0)
+      this.#log.error({ path, lines: unreadable }, "the spool has lines that cannot be read")
+    return { path, gateway_id, size_bytes: bytes.byteLength, closings }
+  }
+}
+
+/** A new file's name is durable once its folder is. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, "r")
+  await handle.sync().finally(() => handle.close())
+}

@@ -1,0 +1,105 @@
+import { sql } from "drizzle-orm"
+import type { Connection } from "./connection.ts"
+import type { Orphan } from "./expire.ts"
+import type { Lane } from "./lane.ts"
+import type { Lease } from "./lease.ts"
+import { gateways, reservations } from "./schema.ts"
+import { statement, textOf } from "./statement.ts"
+
+const STATEMENT_MS = 10_000
+/** How many orphans are read at a time. */
+const PAGE = 1_000
+/** How long one page waits for accounts that are locked; what it leaves is found again. */
+const PAGE_MS = 5_000
+/** How long after a gateway's death its late reserves are looked for at least. */
+export const LATE_MS = 60_000
+
+/**
+ * Declares one gateway dead whose lease has run out, in one locked row: a renewal that comes first wins, one that comes later finds the death.
+ * The sweeper's own row must have been renewed within `$2` milliseconds, in case it has slept since it decided to act (D35).
+ */
+const declareDead = statement(
+  "sweep",
+  sql`
+WITH lapsed AS MATERIALIZED (
+  SELECT g.id, now() AS dead_at FROM ${gateways} g WHERE g.dead_at IS NULL AND g.lease_until < now()
+    AND EXISTS (SELECT FROM ${gateways} me WHERE me.id = $1::uuid AND me.dead_at IS NULL
+      AND me.lease_until > now() + $2::int * interval '1 millisecond')
+  ORDER BY g.id LIMIT 1 FOR UPDATE OF g SKIP LOCKED
+)
+UPDATE ${gateways} g SET dead_at = l.dead_at FROM lapsed l WHERE g.id = l.id RETURNING g.id`,
+)
+
+const findDead = statement(
+  "sweep",
+  sql`SELECT g.id, g.floor_id FROM ${gateways} g WHERE g.dead_at IS NOT NULL AND g.swept_at IS NULL ORDER BY g.id`,
+)
+
+const findOrphans = statement(
+  "sweep",
+  sql`
+SELECT x.id, x.account_id FROM ${reservations} x
+WHERE x.id >= $2::uuid AND x.gateway_id = $1::uuid AND x.state = 'open'
+ORDER BY x.id LIMIT ${sql.raw(String(PAGE))}`,
+)
+
+/**
+ * A gateway is swept once nothing of it is open, nor can come to be: a reserve whose statement began before the death was declared may still
+ * insert a hold, so the death must be old and every transaction that is older must have ended.
+ */
+const markSwept = statement(
+  "sweep",
+  sql`
+UPDATE ${gateways} g SET swept_at = now()
+WHERE g.id = $1::uuid AND g.swept_at IS NULL AND g.dead_at < now() - $2::int * interval '1 millisecond'
+  AND NOT EXISTS (SELECT FROM ${reservations} x
+    WHERE x.id >= g.floor_id AND x.gateway_id = g.id AND x.state = 'open')
+  AND NOT EXISTS (SELECT FROM pg_stat_activity s WHERE s.datname = current_database() AND s.pid <> pg_backend_pid()
+    AND s.backend_type = 'client backend' AND s.xact_start < g.dead_at + $2::int / 2 * interval '1 millisecond')
+RETURNING g.id`,
+)
+
+export interface SweepOptions {
+  readonly connection: Connection
+  readonly lease: Lease
+  readonly expiries: Lane<Orphan, boolean>
+  /** Told how many reservations were expired. */
+  onExpired(count: number): void
+  readonly late_ms?: number
+}
+
+/** Closes what dead gateways left open (D13, D35). Any number of processes may sweep at once. */
+export async function sweep(options: SweepOptions): Promise<void> {
+  const { connection, lease, late_ms = LATE_MS } = options
+  if (lease.steady) {
+    const fresh_ms = String(Math.round(lease.fresh_ms))
+    while ((await connection.run(declareDead, [lease.gateway_id, fresh_ms], STATEMENT_MS)).length > 0) {}
+  }
+  for (const row of await connection.run(findDead, [], STATEMENT_MS)) {
+    const gateway_id = textOf(row, "id")
+    await sweepGateway(options, gateway_id, textOf(row, "floor_id"))
+    await connection.run(markSwept, [gateway_id, String(late_ms)], STATEMENT_MS)
+  }
+}
+
+async function sweepGateway(options: SweepOptions, gateway_id: string, floor_id: string): Promise<void> {
+  for (let from = floor_id; ; ) {
+    const rows = await options.connection.run(findOrphans, [gateway_id, from], STATEMENT_MS)
+    const orphans = rows.map((row) => ({ id: textOf(row, "id"), account_id: textOf(row, "account_id") }))
+    await expireAll(options, orphans)
+    const last = orphans.at(-1)
+    if (last === undefined || orphans.length < PAGE) return
+    from = last.id
+  }
+}
+
+async function expireAll({ expiries, onExpired }: SweepOptions, orphans: readonly Orphan[]): Promise<void> {
+  const entries = orphans.map((orphan) => expiries.enter(orphan))
+  const timer = setTimeout(() => {
+    for (const entry of entries) expiries.withdraw(entry)
+  }, PAGE_MS)
+  const results = await Promise.allSettled(entries.map((entry) => entry.outcome))
+  clearTimeout(timer)
+  const count = results.filter((result) => result.status === "fulfilled" && result.value).length
+  if (count > 0) onExpired(count)
+}
