@@ -40,7 +40,7 @@ export function printPrice(price_pico: bigint): string {
   return printUsd(price_pico * PICO_PER_NANO)
 }
 
-/** Pico-USD rounded up to whole nano-USD: the one rounding of a call. */
+/** A cost in pico-USD, never negative, rounded up to whole nano-USD: the one rounding of a call. */
 export function ceilToNano(amount_pico: bigint): bigint {
   return (amount_pico + PICO_PER_NANO - 1n) / PICO_PER_NANO
 }

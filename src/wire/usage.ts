@@ -22,22 +22,18 @@ export function readUsage(value: unknown): UsageReading {
   if (!isObject(value)) return { state: "invalid" }
   const { prompt_tokens, completion_tokens, prompt_tokens_details } = value
   if (!isCount(prompt_tokens) || !isCount(completion_tokens)) return { state: "invalid" }
-  const cached = isObject(prompt_tokens_details) ? prompt_tokens_details.cached_tokens : prompt_tokens_details
-  if (cached === undefined || cached === null) {
-    return { state: "valid", usage: { prompt_tokens, cached_tokens: 0, completion_tokens }, notes: [] }
-  }
-  if (!isWhole(cached)) {
-    return {
-      state: "valid",
-      usage: { prompt_tokens, cached_tokens: 0, completion_tokens },
-      notes: ["cached_malformed"],
-    }
-  }
-  return {
-    state: "valid",
-    usage: { prompt_tokens, cached_tokens: Math.min(cached, prompt_tokens), completion_tokens },
-    notes: cached > prompt_tokens ? ["cached_clamped"] : [],
-  }
+  const { tokens, notes } = readCached(prompt_tokens_details, prompt_tokens)
+  return { state: "valid", usage: { prompt_tokens, cached_tokens: tokens, completion_tokens }, notes }
+}
+
+/** How many of the prompt's tokens were cached: never a reason to doubt the rest of the usage (D3). */
+function readCached(details: unknown, prompt_tokens: number): { tokens: number; notes: readonly Note[] } {
+  if (details === undefined || details === null) return { tokens: 0, notes: [] }
+  if (!isObject(details)) return { tokens: 0, notes: ["cached_malformed"] }
+  const cached = details.cached_tokens
+  if (cached === undefined || cached === null) return { tokens: 0, notes: [] }
+  if (!isWhole(cached)) return { tokens: 0, notes: ["cached_malformed"] }
+  return { tokens: Math.min(cached, prompt_tokens), notes: cached > prompt_tokens ? ["cached_clamped"] : [] }
 }
 
 function isWhole(value: unknown): value is number {

@@ -1,0 +1,55 @@
+import { describe, expect, test } from "bun:test"
+import { isId, nextId } from "../src/id.ts"
+
+describe("an id is a UUIDv7", () => {
+  test("of the right form, version and variant", () => {
+    for (let n = 0; n < 100; n++) {
+      const id = nextId()
+      expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+      expect(isId(id)).toBe(true)
+    }
+  })
+
+  test("that begins with the time", () => {
+    const now_ms = Date.now() + 10
+    expect(Number.parseInt(nextId(now_ms).replace("-", "").slice(0, 12), 16)).toBe(now_ms)
+  })
+
+  test("and is never the same twice, nor its random part", () => {
+    const ids = Array.from({ length: 10_000 }, () => nextId())
+    expect(new Set(ids).size).toBe(ids.length)
+    expect(new Set(ids.map((id) => id.slice(19))).size).toBe(ids.length)
+  })
+})
+
+describe("D35 the ids of one process never go backwards", () => {
+  const now_ms = Date.now() + 20
+  const rows: [string, (n: number) => number][] = [
+    ["within one millisecond, past the counter's 4,096", () => now_ms],
+    ["when the clock steps back an hour", (n) => now_ms + 20 - (n > 10 ? 3_600_000 : 0)],
+    ["when the clock jitters", (n) => now_ms + 30 + (n % 7) - 3],
+    ["when the clock runs", (n) => now_ms + 40 + n],
+  ]
+  test.each(rows)("%s", (_, clock) => {
+    const ids = Array.from({ length: 10_000 }, (_, n) => nextId(clock(n)))
+    expect(ids.every((id, n) => n === 0 || id > (ids[n - 1] ?? ""))).toBe(true)
+  })
+})
+
+describe("isId", () => {
+  const rows: [string, string, boolean][] = [
+    ["a version 7", "018f4e7c-9b1a-7000-8000-000000000000", true],
+    ["a version 4", "3f2504e0-4f89-41d3-9a0c-0305e82c3301", true],
+    ["upper case", "018F4E7C-9B1A-7000-8000-000000000000", false],
+    ["without dashes", "018f4e7c9b1a70008000000000000000", false],
+    ["in braces", "{018f4e7c-9b1a-7000-8000-000000000000}", false],
+    ["with a prefix", "urn:uuid:018f4e7c-9b1a-7000-8000-000000000000", false],
+    ["a digit short", "018f4e7c-9b1a-7000-8000-00000000000", false],
+    ["a digit long", "018f4e7c-9b1a-7000-8000-0000000000000", false],
+    ["a letter that is none of 16", "018f4e7g-9b1a-7000-8000-000000000000", false],
+    ["a line end behind", "018f4e7c-9b1a-7000-8000-000000000000\n", false],
+    ["two of them", "018f4e7c-9b1a-7000-8000-000000000000 018f4e7c-9b1a-7000-8000-000000000000", false],
+    ["nothing", "", false],
+  ]
+  test.each(rows)("%s", (_, text, valid) => expect(isId(text)).toBe(valid))
+})

@@ -1,0 +1,161 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { outputBytes } from "../../src/meter/output.ts"
+import { isObject } from "../../src/wire/usage.ts"
+
+const choice = (fields: object) => ({ choices: [{ index: 0, ...fields }] })
+
+/** Each row as the `delta` of a chunk and as the `message` of a completion. */
+const messages: [string, object, number][] = [
+  ["content", { content: "hello" }, 5],
+  ["white space counts", { content: " \n\t" }, 3],
+  ["UTF-8 bytes, not characters", { content: "é漢😀" }, 9],
+  ["a lone surrogate is three bytes", { content: "\ud83d" }, 3],
+  [
+    "text parts",
+    {
+      content: [
+        { type: "text", text: "ab" },
+        { type: "text", text: "c" },
+      ],
+    },
+    3,
+  ],
+  [
+    "text parts among others",
+    { content: [{ type: "image_url", image_url: { url: "xxxx" } }, { text: "c" }] },
+    1,
+  ],
+  ["reasoning_content", { reasoning_content: "think" }, 5],
+  ["reasoning", { reasoning: "think" }, 5],
+  ["never both of one delta", { reasoning_content: "think", reasoning: "think" }, 5],
+  ["reasoning where reasoning_content is null", { reasoning_content: null, reasoning: "abc" }, 3],
+  ["reasoning where reasoning_content is empty", { reasoning_content: "", reasoning: "abc" }, 3],
+  ["content beside reasoning", { content: "ab", reasoning_content: "cde" }, 5],
+  ["refusal", { content: null, refusal: "no" }, 2],
+  [
+    "a tool call's name and arguments",
+    { tool_calls: [{ index: 0, function: { name: "f", arguments: "{}" } }] },
+    3,
+  ],
+  ["arguments alone", { tool_calls: [{ index: 0, function: { arguments: '{"a"' } }] }, 4],
+  ["several tool calls", { tool_calls: [{ function: { name: "f" } }, { function: { name: "gg" } }] }, 3],
+  [
+    "a custom tool's name and input",
+    { tool_calls: [{ type: "custom", custom: { name: "f", input: "abc" } }] },
+    4,
+  ],
+  ["a function call", { function_call: { name: "f", arguments: "{}" } }, 3],
+  ["an audio transcript", { audio: { id: "a", data: "AAAA", transcript: "hi" } }, 2],
+  ["everything at once", { content: "a", refusal: "b", reasoning: "c", function_call: { name: "d" } }, 4],
+
+  ["role only", { role: "assistant" }, 0],
+  ["empty strings", { role: "assistant", content: "", refusal: "", reasoning: "" }, 0],
+  ["nulls", { content: null, refusal: null, tool_calls: null, function_call: null, audio: null }, 0],
+  ["nothing", {}, 0],
+  ["a number as content", { content: 12345 }, 0],
+  ["a boolean as content", { content: true }, 0],
+  ["an object as content", { content: { text: "abc" } }, 0],
+  ["strings as parts", { content: ["abc"] }, 0],
+  ["parts of other types", { content: [null, 1, [{ text: "abc" }], { text: 5 }, { text: ["abc"] }] }, 0],
+  ["a list as refusal", { refusal: ["no"] }, 0],
+  ["a tool call without a function", { tool_calls: [{ index: 0, id: "call_1", type: "function" }] }, 0],
+  ["an object as tool_calls", { tool_calls: { function: { name: "f" } } }, 0],
+  ["a string as tool_calls", { tool_calls: "f" }, 0],
+  ["nulls as tool calls", { tool_calls: [null, "f", 1] }, 0],
+  ["arguments that are no text", { tool_calls: [{ function: { arguments: { a: 1 } } }] }, 0],
+  ["a list as function_call", { function_call: ["f"] }, 0],
+  ["audio data alone", { audio: { id: "a", data: "AAAA" } }, 0],
+  ["a string as audio", { audio: "hi" }, 0],
+  ["annotations and other fields", { annotations: [{ text: "x" }], name: "x", obfuscation: "xxxx" }, 0],
+  ["fields under __proto__", JSON.parse('{"__proto__":{"content":"abc"}}'), 0],
+]
+
+describe("D7 the output of a delta, and of a message", () => {
+  test.each(messages)("%s", (_, message, bytes) => {
+    expect(outputBytes(choice({ delta: message }))).toBe(bytes)
+    expect(outputBytes(choice({ message }))).toBe(bytes)
+  })
+})
+
+describe("D7 the output of a payload", () => {
+  const payloads: [string, object, number][] = [
+    ["legacy text", choice({ text: "abc" }), 3],
+    [
+      "any choice",
+      {
+        choices: [
+          { index: 1, delta: { content: "a" } },
+          { index: 0, delta: { content: "b" } },
+        ],
+      },
+      2,
+    ],
+    ["choices without an index", { choices: [{ delta: { content: "a" } }, { delta: { content: "b" } }] }, 2],
+    [
+      "a delta beside its message is counted once",
+      choice({ delta: { content: "ab" }, message: { content: "ab" } }),
+      2,
+    ],
+    ["a message beside a delta of null", choice({ delta: null, message: { content: "ab" } }), 2],
+
+    ["an empty object", {}, 0],
+    ["no choices", { choices: [] }, 0],
+    ["null choices", { choices: null }, 0],
+    ["an object as choices", { choices: { 0: { delta: { content: "a" } } } }, 0],
+    ["a string as choices", { choices: "abc" }, 0],
+    ["choices that are no objects", { choices: [null, "abc", 1, [{ delta: { content: "a" } }]] }, 0],
+    ["a list as delta", choice({ delta: [{ content: "a" }] }), 0],
+    ["a string as message", choice({ message: "abc" }), 0],
+    ["a list as text", choice({ text: ["abc"] }), 0],
+    ["finish reason only", choice({ delta: {}, finish_reason: "stop" }), 0],
+    ["log probabilities", choice({ delta: {}, logprobs: { content: [{ token: "abc" }] } }), 0],
+    ["usage only", { choices: [], usage: { prompt_tokens: 9, completion_tokens: 2 } }, 0],
+    [
+      "content beside the choices",
+      { content: "abc", delta: { content: "abc" }, message: { content: "abc" } },
+      0,
+    ],
+    ["an error", { error: { message: "abc" } }, 0],
+    ["choices under __proto__", JSON.parse('{"__proto__":{"choices":[{"text":"abc"}]}}'), 0],
+  ]
+  test.each(payloads)("%s", (_, payload, bytes) => {
+    expect(outputBytes(JSON.parse(JSON.stringify(payload)))).toBe(bytes)
+    if (isObject(payload)) expect(outputBytes(payload)).toBe(bytes)
+  })
+
+  test("a million choices", () => {
+    expect(outputBytes({ choices: Array(1_000_000).fill({ text: "a" }) })).toBe(1_000_000)
+  })
+})
+
+test("property: any JSON object has a whole number of bytes of output, no more than its text", () => {
+  const leaf = fc.oneof(fc.string({ unit: "binary" }), fc.jsonValue({ maxDepth: 2 }))
+  const message = fc.record(
+    {
+      content: leaf,
+      refusal: leaf,
+      reasoning: leaf,
+      reasoning_content: leaf,
+      tool_calls: fc.array(
+        fc.oneof(leaf, fc.record({ function: fc.record({ name: leaf, arguments: leaf }) })),
+      ),
+      function_call: leaf,
+      audio: leaf,
+    },
+    { requiredKeys: [] },
+  )
+  const one = fc.record(
+    { index: leaf, delta: fc.oneof(message, leaf), message, text: leaf },
+    { requiredKeys: [] },
+  )
+  const payload = fc.record({ choices: fc.oneof(fc.array(fc.oneof(one, leaf)), leaf) })
+  fc.assert(
+    fc.property(payload, (payload) => {
+      const bytes = outputBytes({ ...payload })
+      expect(Number.isInteger(bytes) && bytes >= 0).toBe(true)
+      expect(bytes).toBeLessThanOrEqual(Buffer.byteLength(JSON.stringify(payload)))
+    }),
+    { numRuns: 300 },
+  )
+})

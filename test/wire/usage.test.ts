@@ -1,0 +1,152 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import type { Note } from "../../src/wire/call.ts"
+import { MAX_TOKENS, readUsage } from "../../src/wire/usage.ts"
+
+/** As it comes off the wire: JSON text, so that `1e400` and `-0` are what a provider can really send. */
+const parsed = (json: string): unknown => JSON.parse(json)
+
+describe("D1 valid usage", () => {
+  const rows: [string, string, [prompt: number, completion: number]][] = [
+    ["plain", '{"prompt_tokens":9,"completion_tokens":2}', [9, 2]],
+    ["D2 zero is a number", '{"prompt_tokens":0,"completion_tokens":0}', [0, 0]],
+    ["D2 no completion", '{"prompt_tokens":9,"completion_tokens":0}', [9, 0]],
+    ["no prompt", '{"prompt_tokens":0,"completion_tokens":2}', [0, 2]],
+    [
+      "the most there may be",
+      '{"prompt_tokens":100000000,"completion_tokens":100000000}',
+      [MAX_TOKENS, MAX_TOKENS],
+    ],
+    ["a whole number in another spelling", '{"prompt_tokens":9.0,"completion_tokens":2e0}', [9, 2]],
+    [
+      "D3 a total that does not add up",
+      '{"prompt_tokens":9,"completion_tokens":2,"total_tokens":-5}',
+      [9, 2],
+    ],
+    [
+      "D3 details of the completion",
+      '{"prompt_tokens":9,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":99}}',
+      [9, 2],
+    ],
+    ["a key named __proto__", '{"__proto__":{},"prompt_tokens":9,"completion_tokens":2}', [9, 2]],
+    [
+      "a duplicated key: the last wins",
+      '{"prompt_tokens":1,"prompt_tokens":9,"completion_tokens":2}',
+      [9, 2],
+    ],
+  ]
+  test.each(rows)("%s", (_, json, [prompt_tokens, completion_tokens]) => {
+    const usage = { prompt_tokens, cached_tokens: 0, completion_tokens }
+    expect(readUsage(parsed(json))).toEqual({ state: "valid", usage, notes: [] })
+  })
+})
+
+describe("D1 missing usage", () => {
+  test("absent", () => expect(readUsage(undefined)).toEqual({ state: "missing" }))
+  test("null", () => expect(readUsage(null)).toEqual({ state: "missing" }))
+})
+
+describe("D1 invalid usage: nothing is coerced", () => {
+  const notCounts = [
+    '"9"',
+    "9.5",
+    "-1",
+    "-0.5",
+    "true",
+    "false",
+    "null",
+    "[]",
+    "[9]",
+    "{}",
+    '""',
+    "1e400",
+    "-1e400",
+    "9007199254740992",
+    "9007199254740991",
+    "100000001",
+    "1e9",
+    "0.1",
+  ]
+  test.each(notCounts.map((json) => [json]))("a count of %s", (json) => {
+    expect(readUsage(parsed(`{"prompt_tokens":${json},"completion_tokens":2}`))).toEqual({ state: "invalid" })
+    expect(readUsage(parsed(`{"prompt_tokens":9,"completion_tokens":${json}}`))).toEqual({ state: "invalid" })
+  })
+
+  const notUsage = [
+    "{}",
+    '{"prompt_tokens":9}',
+    '{"completion_tokens":2}',
+    '{"total_tokens":11}',
+    '{"input_tokens":9,"output_tokens":2}',
+    '{"Prompt_tokens":9,"completion_tokens":2}',
+    '{"__proto__":{"prompt_tokens":9,"completion_tokens":2}}',
+    '{"usage":{"prompt_tokens":9,"completion_tokens":2}}',
+    '[{"prompt_tokens":9,"completion_tokens":2}]',
+    "[]",
+    "0",
+    "11",
+    "false",
+    "true",
+    '""',
+    '"{\\"prompt_tokens\\":9,\\"completion_tokens\\":2}"',
+  ]
+  test.each(notUsage.map((json) => [json]))("a usage of %s", (json) => {
+    expect(readUsage(parsed(json))).toEqual({ state: "invalid" })
+  })
+})
+
+describe("D3 cached tokens of a prompt of 10", () => {
+  const rows: [string, string | null, number, Note[]][] = [
+    ["some", '{"cached_tokens":4}', 4, []],
+    ["none", '{"cached_tokens":0}', 0, []],
+    ["all", '{"cached_tokens":10}', 10, []],
+    ["absent details", null, 0, []],
+    ["null details", "null", 0, []],
+    ["empty details", "{}", 0, []],
+    ["null", '{"cached_tokens":null}', 0, []],
+    ["other details", '{"audio_tokens":3}', 0, []],
+    ["more than the prompt", '{"cached_tokens":11}', 10, ["cached_clamped"]],
+    ["far more than the prompt", '{"cached_tokens":9007199254740991}', 10, ["cached_clamped"]],
+    ["no safe integer", '{"cached_tokens":9007199254740992}', 0, ["cached_malformed"]],
+    ["a string", '{"cached_tokens":"4"}', 0, ["cached_malformed"]],
+    ["a fraction", '{"cached_tokens":4.5}', 0, ["cached_malformed"]],
+    ["negative", '{"cached_tokens":-4}', 0, ["cached_malformed"]],
+    ["endless", '{"cached_tokens":1e400}', 0, ["cached_malformed"]],
+    ["a boolean", '{"cached_tokens":true}', 0, ["cached_malformed"]],
+    ["a list", '{"cached_tokens":[4]}', 0, ["cached_malformed"]],
+    ["an object", '{"cached_tokens":{}}', 0, ["cached_malformed"]],
+    ["details that are a number", "4", 0, ["cached_malformed"]],
+    ["details that are a string", '"4"', 0, ["cached_malformed"]],
+    ["details that are a list", "[4]", 0, ["cached_malformed"]],
+    ["details that are a boolean", "true", 0, ["cached_malformed"]],
+  ]
+  test.each(rows)("%s", (_, details, cached_tokens, notes) => {
+    const field = details === null ? "" : `,"prompt_tokens_details":${details}`
+    expect(readUsage(parsed(`{"prompt_tokens":10,"completion_tokens":2${field}}`))).toEqual({
+      state: "valid",
+      usage: { prompt_tokens: 10, cached_tokens, completion_tokens: 2 },
+      notes,
+    })
+  })
+})
+
+test("property: any JSON value is read, and what is valid can be priced", () => {
+  const count = fc.oneof(fc.nat(), fc.double(), fc.jsonValue(), fc.constant(undefined))
+  const details = fc.oneof(fc.jsonValue(), fc.record({ cached_tokens: count }, { requiredKeys: [] }))
+  const usage = fc.record(
+    { prompt_tokens: count, completion_tokens: count, prompt_tokens_details: details },
+    { requiredKeys: [] },
+  )
+  fc.assert(
+    fc.property(fc.oneof(usage, fc.jsonValue()), (value) => {
+      const reading = readUsage(value)
+      if (reading.state !== "valid") return
+      const { prompt_tokens, cached_tokens, completion_tokens } = reading.usage
+      for (const tokens of [prompt_tokens, cached_tokens, completion_tokens]) {
+        expect(Number.isInteger(tokens) && tokens >= 0 && tokens <= MAX_TOKENS).toBe(true)
+      }
+      expect(cached_tokens).toBeLessThanOrEqual(prompt_tokens)
+    }),
+    { numRuns: 500 },
+  )
+})
