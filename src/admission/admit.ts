@@ -1,8 +1,8 @@
+import { Call } from "../call.ts"
 import type { Config, Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Books, Hold } from "../ledger/reservation.ts"
 import type { ChatRequest } from "../wire/chat.ts"
-import { Call } from "./call.ts"
 import type { Catalog } from "./catalog.ts"
 import type { InFlight } from "./in-flight.ts"
 import { hashOf } from "./key.ts"
@@ -52,7 +52,7 @@ export async function admit(house: Admitting, id: string, key: string, chat: Cha
     if (result.outcome === "model_not_allowed")
       throw new GatewayError("model_not_allowed", { param: "model" })
     if (result.outcome !== "held") throw new GatewayError(result.outcome)
-    return new Call(hold, found, quoted, in_flight)
+    return new Call(hold, found, quoted.prompt_bytes, in_flight)
   } catch (error) {
     in_flight.refuse()
     throw error

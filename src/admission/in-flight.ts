@@ -1,5 +1,5 @@
+import type { Call, Places } from "../call.ts"
 import { GatewayError } from "../errors.ts"
-import type { Call, Places } from "./call.ts"
 
 /**
  * The chat calls of this process. A call has a place from admission until its settlement is in the books (D33), and

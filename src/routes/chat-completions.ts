@@ -1,7 +1,7 @@
 import { Elysia } from "elysia"
 import { admit } from "../admission/admit.ts"
-import type { Call } from "../admission/call.ts"
 import { chatCredential } from "../admission/credential.ts"
+import type { Call } from "../call.ts"
 import { errorBody, GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Closing } from "../ledger/reservation.ts"

@@ -1,4 +1,4 @@
-import type { Call } from "../admission/call.ts"
+import type { Call } from "../call.ts"
 import type { Books, Checkpoint, Closing } from "../ledger/reservation.ts"
 import type { Evidence } from "../meter/reading.ts"
 import type { Ending, Failure } from "../wire/call.ts"
@@ -62,12 +62,10 @@ export function checkpoint(call: Call): Checkpoint | null {
   return { id: call.hold.id, charge_nano, basis: verdict.basis, usage }
 }
 
-function termsOf({ model, quote }: Call): Terms {
+function termsOf({ model, prompt_bytes }: Call): Terms {
   return {
     bytes_per_token: model.bytes_per_token,
-    prompt_tokens_estimate: model.estimate.prompt
-      ? Math.floor(quote.prompt_bytes / model.bytes_per_token)
-      : 0,
+    prompt_tokens_estimate: model.estimate.prompt ? Math.floor(prompt_bytes / model.bytes_per_token) : 0,
   }
 }
 

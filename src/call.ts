@@ -1,8 +1,7 @@
-import type { Model } from "../config/config.ts"
-import type { Hold } from "../ledger/reservation.ts"
-import type { Evidence } from "../meter/reading.ts"
-import type { Ending } from "../wire/call.ts"
-import type { Quote } from "./quote.ts"
+import type { Model } from "./config/config.ts"
+import type { Hold } from "./ledger/reservation.ts"
+import type { Evidence } from "./meter/reading.ts"
+import type { Ending } from "./wire/call.ts"
 
 /** Where a call has its place while it runs and until it is settled. */
 export interface Places {
@@ -18,7 +17,8 @@ export interface Places {
 export class Call {
   readonly hold: Hold
   readonly model: Model
-  readonly quote: Quote
+  /** Of the request's prompt fields, for an estimate of the prompt (D6). */
+  readonly prompt_bytes: number
   readonly admitted_ms = performance.now()
   /** The upstream that answers, once one does. */
   upstream: string | null = null
@@ -30,10 +30,10 @@ export class Call {
   readonly #places: Places
   #closed = false
 
-  constructor(hold: Hold, model: Model, quote: Quote, places: Places) {
+  constructor(hold: Hold, model: Model, prompt_bytes: number, places: Places) {
     this.hold = hold
     this.model = model
-    this.quote = quote
+    this.prompt_bytes = prompt_bytes
     this.#places = places
     places.add(this)
   }
