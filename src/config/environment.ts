@@ -21,7 +21,7 @@ export interface Environment {
 }
 
 /**
- * Reads and checks the variables of contract.md. An empty one counts as unset. A secret may stand in a file instead, which
+ * Reads and checks the variables that the README lists. An empty one counts as unset. A secret may stand in a file instead, which
  * `DATABASE_URL_FILE` or `TOLLGATE_ADMIN_TOKEN_FILE` names. Throws a `ConfigError` that names every variable at fault,
  * and shows no value.
  */
