@@ -140,10 +140,14 @@ export class StreamReading {
     if (this.#zero === null) this.#usage = seen
   }
 
-  /** The usage that counts: the last valid one, but beside output a 0/0 is a placeholder that erases nothing (D2, D4). */
+  /**
+   * The usage that counts: the last valid one. Beside output a 0/0 is a placeholder, which erases nothing and is never
+   * final (D2, D4).
+   */
   #counting(): SeenUsage | null {
     if (this.#zero === null) return this.#usage
-    return this.#output_bytes > 0 ? (this.#usage ?? this.#zero) : this.#zero
+    if (this.#output_bytes === 0) return this.#zero
+    return this.#usage ?? { ...this.#zero, final: false }
   }
 }
 

@@ -1,0 +1,370 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { type EventKind, type JsonEvidence, readJson, StreamReading } from "../../src/meter/reading.ts"
+import { bytesOf } from "./cuts.ts"
+
+const NONE: EventKind = { kind: "nothing" }
+const ERROR: EventKind = { kind: "error" }
+
+function chunk(output: boolean, trusted_usage: boolean, usage_only = false): EventKind {
+  return { kind: "chunk", output, trusted_usage, usage_only }
+}
+
+const usage = '"usage":{"prompt_tokens":9,"completion_tokens":2}'
+const text = (content: string, index = 0) =>
+  `{"choices":[{"index":${index},"delta":{"content":"${content}"}}]}`
+const finish = (index = 0) => `{"choices":[{"index":${index},"delta":{},"finish_reason":"stop"}]}`
+const textUsing = (content: string, prompt: number, completion: number) =>
+  `{"choices":[{"index":0,"delta":{"content":"${content}"}}],"usage":{"prompt_tokens":${prompt},"completion_tokens":${completion}}}`
+const usageOnly = (prompt: number, completion: number) =>
+  `{"choices":[],"usage":{"prompt_tokens":${prompt},"completion_tokens":${completion}}}`
+
+function readAll(payloads: readonly (string | null)[]): StreamReading {
+  const reading = new StreamReading()
+  for (const payload of payloads) reading.read(payload)
+  return reading
+}
+
+describe("what one event is", () => {
+  const rows: [string, string | null, EventKind][] = [
+    ["D4 [DONE]", "[DONE]", { kind: "done" }],
+    ["D4 [DONE] in white space", " [DONE] ", { kind: "done" }],
+    ["D7 output", text("hi"), chunk(true, false)],
+    ["D7 output of white space", text(" "), chunk(true, false)],
+    ["D1 usage beside output", `{"choices":[{"delta":{"content":"hi"}}],${usage}}`, chunk(true, true)],
+    [
+      "D1 usage beside a finish",
+      `{"choices":[{"delta":{},"finish_reason":"stop"}],${usage}}`,
+      chunk(false, true),
+    ],
+    ["D24 usage only", `{"choices":[],${usage}}`, chunk(false, true, true)],
+    ["D24 usage only, no choices at all", `{${usage}}`, chunk(false, true, true)],
+    ["D24 usage only, null choices", `{"choices":null,${usage}}`, chunk(false, true, true)],
+    ["D24 usage only, invalid", '{"choices":[],"usage":{"prompt_tokens":-1}}', chunk(false, false, true)],
+    ["D24 a null usage is no usage to strip", '{"choices":[],"usage":null}', chunk(false, false)],
+    ["D24 a usage that is no object is none to strip", '{"choices":[],"usage":[]}', chunk(false, false)],
+    ["D24 other things beside no choices", '{"choices":[],"prompt_filter_results":[]}', chunk(false, false)],
+    ["D2 0/0 is valid where it stands", usageOnly(0, 0), chunk(false, true, true)],
+
+    ["a comment", null, NONE],
+    ["empty data", "", NONE],
+    ["white space", " \t ", NONE],
+    ["D7 no JSON", "hello", NONE],
+    ["D7 truncated JSON", text("hi").slice(0, -1), NONE],
+    ["D7 two objects", `${text("hi")}${text("hi")}`, NONE],
+    ["D7 an object after a BOM that is not the stream's", `\ufeff${text("hi")}`, NONE],
+    ["D7 a list", `[${text("hi")}]`, NONE],
+    ["D7 null", "null", NONE],
+    ["D7 a string", '"[DONE]"', NONE],
+    ["D7 a number", "1e400", NONE],
+    ["D4 not quite [DONE]", "[done]", NONE],
+    ["D4 not quite [DONE]: more behind", "[DONE] {}", NONE],
+    ["brackets without end", "[".repeat(100_000), NONE],
+    ["D7 an empty object", "{}", chunk(false, false)],
+    ["D7 role only", '{"choices":[{"delta":{"role":"assistant","content":""}}]}', chunk(false, false)],
+    ["D7 finish only", finish(), chunk(false, false)],
+    ["a ping", '{"type":"ping"}', chunk(false, false)],
+    ["objects nested deep", `{"choices":${"[".repeat(50_000)}${"]".repeat(50_000)}}`, chunk(false, false)],
+    ["D1 usage under __proto__", `{"__proto__":{${usage}},"choices":[]}`, chunk(false, false)],
+    ["D1 usage under a choice", `{"choices":[{"index":0,${usage}}]}`, chunk(false, false)],
+
+    ["D10 an error object", '{"error":{"message":"no"}}', ERROR],
+    ["D10 an empty error object", '{"error":{}}', ERROR],
+    ["D10 an error string", '{"error":"no"}', ERROR],
+    ["D10 an error beside choices", '{"error":{},"choices":[{"delta":{"content":"hi"}}]}', ERROR],
+    ["D10 an error beside usage", `{"error":{},"choices":[],${usage}}`, ERROR],
+    ["D10 error: null is none", '{"error":null,"choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],
+    ["D10 an error of a choice is none", '{"choices":[{"error":{"code":1}}]}', chunk(false, false)],
+    ["D10 an error under __proto__ is none", '{"__proto__":{"error":{}}}', chunk(false, false)],
+  ]
+  test.each(rows)("%s", (_, data, kind) => expect(new StreamReading().read(data)).toEqual(kind))
+})
+
+describe("D4, D8 what makes usage final and a stream complete", () => {
+  const rows: [string, string[], final: boolean, complete: boolean][] = [
+    ["usage with empty choices", [text("a"), usageOnly(9, 2)], true, true],
+    ["usage with the finish", [`{"choices":[{"delta":{},"finish_reason":"stop"}],${usage}}`], true, true],
+    ["usage after the finish", [finish(), textUsing("", 9, 2)], true, true],
+    ["every choice finished, no usage", [text("a"), finish()], false, true],
+    ["two choices, both finished", [text("a", 0), text("b", 1), finish(1), finish(0)], false, true],
+    ["a choice that goes on after its finish", [finish(), text("a")], false, true],
+    ["a finish told twice", [text("a"), finish(), finish()], false, true],
+    [
+      "choices without an index: their place",
+      ['{"choices":[{},{"finish_reason":"stop"}]}', finish(0)],
+      false,
+      true,
+    ],
+    [
+      "an index that is a string: its place",
+      ['{"choices":[{"index":"7","finish_reason":"stop"}]}'],
+      false,
+      true,
+    ],
+    ["an index below zero: its place", ['{"choices":[{"index":-1}]}', finish(0)], false, true],
+    ["an index that is no whole number: its place", ['{"choices":[{"index":0.5}]}', finish(0)], false, true],
+    ["an index beyond all: its place", ['{"choices":[{"index":1e300}]}', finish(0)], false, true],
+    ["128 choices", [...Array(128).keys()].map(finish), false, true],
+
+    ["nothing", [], false, false],
+    ["output alone", [text("a")], false, false],
+    ["usage beside an unfinished choice", [textUsing("a", 9, 2)], false, false],
+    ["usage with the finish of one of two", [text("b", 1), finish(0), textUsing("", 9, 2)], false, false],
+    ["one of two finished", [text("a", 0), text("b", 1), finish(1)], false, false],
+    ["an empty finish_reason", ['{"choices":[{"finish_reason":""}]}'], false, false],
+    ["a finish_reason that is no string", ['{"choices":[{"finish_reason":true}]}'], false, false],
+    ["a null finish_reason", ['{"choices":[{"finish_reason":null}]}'], false, false],
+    ["invalid usage with empty choices", ['{"choices":[],"usage":{}}'], false, false],
+    ["D2 a 0/0 beside output", [text("a"), usageOnly(0, 0)], false, false],
+    ["no choice is an object", ['{"choices":[null,"stop",1,["stop"]]}'], false, false],
+    ["more choices than are told apart", [...Array(129).keys()].map(finish), false, false],
+    ["a later usage that is not final", [usageOnly(9, 2), textUsing("a", 9, 3)], false, false],
+  ]
+  test.each(rows)("%s", (_, payloads, final, complete) => {
+    const reading = readAll(payloads)
+    expect([reading.usage_final, reading.complete]).toEqual([final, complete])
+    expect(reading.evidence("client_left").usage_final).toBe(final)
+  })
+})
+
+describe("which usage of a stream counts, and what came after it", () => {
+  const rows: [string, (string | null)[], "missing" | "invalid" | number[], bytes: number, after: number][] =
+    [
+      ["D4 the last valid one", [textUsing("ab", 9, 1), textUsing("cd", 9, 2)], [9, 2], 4, 0],
+      ["D4 never the sum", [usageOnly(9, 2), usageOnly(9, 2)], [9, 2], 0, 0],
+      ["D4 the last, though it is less", [usageOnly(9, 5), usageOnly(9, 2)], [9, 2], 0, 0],
+      ["D4 an invalid one erases nothing", [usageOnly(9, 2), usageOnly(-1, 2)], [9, 2], 0, 0],
+      ["D4 a null one erases nothing", [usageOnly(9, 2), '{"usage":null}'], [9, 2], 0, 0],
+      ["D8 text in later events", [textUsing("ab", 9, 1), text("cde"), text("f")], [9, 1], 6, 4],
+      ["D8 text of its own event is before it", [text("a"), textUsing("bc", 9, 1)], [9, 1], 3, 0],
+      [
+        "D8 text after the first, before the last",
+        [usageOnly(9, 1), text("abc"), usageOnly(9, 2)],
+        [9, 2],
+        3,
+        0,
+      ],
+      [
+        "D8 an invalid one does not move the mark",
+        [usageOnly(9, 1), text("abc"), usageOnly(-1, 2)],
+        [9, 1],
+        3,
+        3,
+      ],
+      ["D2 0/0 alone", [usageOnly(0, 0)], [0, 0], 0, 0],
+      ["D2 0/0 beside output is left to the verdict", [text("abc"), usageOnly(0, 0)], [0, 0], 3, 0],
+      [
+        "D2 0/0 yields to real usage before it",
+        [textUsing("abc", 9, 1), text("d"), usageOnly(0, 0)],
+        [9, 1],
+        4,
+        1,
+      ],
+      ["D2 0/0 yields to real usage after it", [usageOnly(0, 0), text("abc"), usageOnly(9, 1)], [9, 1], 3, 0],
+      ["D2 0/0 is the last word without output", [usageOnly(9, 1), usageOnly(0, 0)], [0, 0], 0, 0],
+      [
+        "D2 but output that follows takes it back",
+        [usageOnly(9, 1), usageOnly(0, 0), text("a")],
+        [9, 1],
+        1,
+        1,
+      ],
+      ["no usage", [text("abc"), finish()], "missing", 3, 0],
+      ["null usage", ['{"usage":null}'], "missing", 0, 0],
+      ["invalid usage", [usageOnly(-1, 2)], "invalid", 0, 0],
+      ["invalid usage, then null", [usageOnly(-1, 2), '{"usage":null}'], "invalid", 0, 0],
+      ["D4 usage after [DONE]", [text("abc"), "[DONE]", usageOnly(9, 2)], "missing", 3, 0],
+      ["D4 output after [DONE]", ["[DONE]", text("abc")], "missing", 0, 0],
+      ["D8 usage and output after an error", ['{"error":{}}', text("abc"), usageOnly(9, 2)], "missing", 0, 0],
+      [
+        "D10 usage and output of the error itself",
+        [`{"error":{},"choices":[{"text":"a"}],${usage}}`],
+        "missing",
+        0,
+        0,
+      ],
+    ]
+  test.each(rows)("%s", (_, payloads, expected, output_bytes, output_bytes_after_usage) => {
+    const evidence = readAll(payloads).evidence("client_left")
+    const { usage } = evidence
+    const counting =
+      usage.state === "valid" ? [usage.usage.prompt_tokens, usage.usage.completion_tokens] : usage.state
+    expect(counting).toEqual(expected)
+    expect(evidence).toMatchObject({ output_bytes, output_bytes_after_usage })
+  })
+
+  test("D3 its notes come with it", () => {
+    const clamped = '"prompt_tokens_details":{"cached_tokens":99}'
+    const payload = `{"usage":{"prompt_tokens":9,"completion_tokens":2,${clamped}}}`
+    expect(readAll([payload]).evidence("completed").usage).toMatchObject({ notes: ["cached_clamped"] })
+    expect(readAll([payload, usageOnly(9, 2)]).evidence("completed").usage).toMatchObject({ notes: [] })
+  })
+})
+
+test("after [DONE] or an error every event is nothing", () => {
+  for (const last of ["[DONE]", '{"error":"no"}']) {
+    const reading = readAll([text("a"), last])
+    expect(reading.done).toBe(last === "[DONE]")
+    expect(reading.evidence("completed").error).toBe(last !== "[DONE]")
+    for (const payload of [text("b"), usageOnly(9, 2), "[DONE]", '{"error":{}}', null]) {
+      expect(reading.read(payload)).toEqual(NONE)
+    }
+  }
+})
+
+test("evidence may be asked for at any time, and says the ending it was asked for", () => {
+  const reading = readAll([text("a")])
+  expect(reading.evidence("gateway_lost")).toMatchObject({ ending: "gateway_lost", output_bytes: 1 })
+  reading.read(text("b"))
+  expect(reading.evidence("completed")).toMatchObject({ ending: "completed", output_bytes: 2 })
+})
+
+test("a million choices in one event", () => {
+  const reading = readAll([`{"choices":[${'{"text":"a"},'.repeat(999_999)}{"text":"a"}]}`])
+  expect(reading.evidence("completed").output_bytes).toBe(1_000_000)
+  expect(reading.complete).toBe(false)
+})
+
+describe("D5 a JSON answer", () => {
+  const object = (usage: JsonEvidence["usage"], output_bytes: number): Partial<JsonEvidence> => ({
+    body: "object",
+    usage,
+    output_bytes,
+  })
+  const only = (body: "blank" | "malformed" | "error"): Partial<JsonEvidence> => ({
+    body,
+    usage: { state: "missing" },
+    output_bytes: 0,
+  })
+  const nineAndTwo: JsonEvidence["usage"] = {
+    state: "valid",
+    usage: { prompt_tokens: 9, cached_tokens: 0, completion_tokens: 2 },
+    notes: [],
+  }
+  const hello = '"choices":[{"index":0,"message":{"role":"assistant","content":"hello"}}]'
+  const rows: [string, string | number[], Partial<JsonEvidence>][] = [
+    ["rule 1 usage", `{${hello},${usage}}`, object(nineAndTwo, 5)],
+    ["rule 1 usage alone", `{${usage}}`, object(nineAndTwo, 0)],
+    ["rule 1 in white space", ` \r\n\t{${hello},${usage}}\n `, object(nineAndTwo, 5)],
+    ["rule 1 after a BOM", `\ufeff{${hello},${usage}}`, object(nineAndTwo, 5)],
+    ["rule 2 no usage", `{${hello}}`, object({ state: "missing" }, 5)],
+    ["rule 2 null usage", `{${hello},"usage":null}`, object({ state: "missing" }, 5)],
+    ["rule 2 invalid usage", `{${hello},"usage":{"prompt_tokens":"9"}}`, object({ state: "invalid" }, 5)],
+    ["rule 2 an empty object", "{}", object({ state: "missing" }, 0)],
+    ["rule 2 an object of other things", '{"a":[1]}', object({ state: "missing" }, 0)],
+    ["rule 2 a duplicated usage: the last wins", `{"usage":{},${usage}}`, object(nineAndTwo, 0)],
+    ["rule 2 usage under __proto__", `{"__proto__":{${usage}}}`, object({ state: "missing" }, 0)],
+    ["D10 error: null is none", `{"error":null,${usage}}`, object(nineAndTwo, 0)],
+    ["D10 an error beside choices is none", `{"error":{},${hello},${usage}}`, object(nineAndTwo, 5)],
+
+    ["rule 3 no body", "", only("blank")],
+    ["rule 3 white space", " \r\n\t ", only("blank")],
+    ["rule 3 a BOM", "\ufeff", only("blank")],
+    ["rule 3 a BOM and white space", "\ufeff\n", only("blank")],
+    ["rule 3 white space that JSON does not know", "\u00a0\u2028", only("blank")],
+    ["rule 3 HTML", "<html></html>", only("malformed")],
+    ["rule 3 truncated", `{${hello},${usage}`, only("malformed")],
+    ["rule 3 a list", `[{${usage}}]`, only("malformed")],
+    ["rule 3 an empty list", "[]", only("malformed")],
+    ["rule 3 null", "null", only("malformed")],
+    ["rule 3 a string", '"x"', only("malformed")],
+    ["rule 3 a number", "1", only("malformed")],
+    ["rule 3 true", "true", only("malformed")],
+    ["rule 3 two objects", "{}{}", only("malformed")],
+    ["rule 3 an object and more", "{}x", only("malformed")],
+    ["rule 3 a comment", "{}//", only("malformed")],
+    ["rule 3 single quotes", "{'a':1}", only("malformed")],
+    ["rule 3 a trailing comma", '{"a":1,}', only("malformed")],
+    ["rule 3 NaN", '{"a":NaN}', only("malformed")],
+    ["rule 3 an event stream", `data: {${usage}}\n\n`, only("malformed")],
+    ["rule 3 NUL bytes", "\0\0", only("malformed")],
+    ["rule 3 brackets without end", "[".repeat(100_000), only("malformed")],
+    ["rule 3 bad UTF-8", [0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d], only("malformed")],
+    ["rule 3 an overlong form", [0x7b, 0x22, 0xc0, 0x80, 0x22, 0x3a, 0x31, 0x7d], only("malformed")],
+    [
+      "rule 3 an encoded surrogate",
+      [0x7b, 0x22, 0xed, 0xa0, 0x80, 0x22, 0x3a, 0x31, 0x7d],
+      only("malformed"),
+    ],
+    ["rule 3 half a character", [0x7b, 0x7d, 0xf0, 0x9f], only("malformed")],
+    ["rule 3 half a BOM", [0xef, 0xbb], only("malformed")],
+    ["rule 3 UTF-16", [0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00], only("malformed")],
+    ["rule 3 two BOMs and an object", "\ufeff\ufeff{}", only("malformed")],
+    ["D10 an error object", '{"error":{"message":"no"}}', only("error")],
+    ["D10 an error string", '{"error":"no"}', only("error")],
+    ["D10 an error and no choices", '{"error":{},"choices":[]}', only("error")],
+    ["D10 an error beside usage", `{"error":{},${usage}}`, only("error")],
+  ]
+  const bodyOf = (body: string | number[]) =>
+    typeof body === "string" ? bytesOf(body) : new Uint8Array(body)
+  test.each(rows)("%s", (_, body, expected) => {
+    expect(readJson(bodyOf(body), "completed", false)).toMatchObject({
+      shape: "json",
+      ending: "completed",
+      ...expected,
+    })
+  })
+
+  test.each(rows)("cut by the network: %s", (_, body, { body: kind }) => {
+    const evidence = readJson(bodyOf(body), "upstream_lost", true)
+    expect(evidence).toMatchObject({
+      ending: "upstream_lost",
+      ...only(kind === "blank" ? "blank" : "malformed"),
+    })
+  })
+})
+
+describe("properties", () => {
+  const payloads = fc.array(
+    fc.oneof(
+      fc.constantFrom(
+        text("ab"),
+        finish(),
+        usageOnly(9, 2),
+        usageOnly(0, 0),
+        textUsing("c", 9, 1),
+        '{"usage":{}}',
+      ),
+      fc.json(),
+      fc.string(),
+      fc.constant(null),
+    ),
+  )
+
+  test("any payloads are read, and the evidence is sound", () => {
+    fc.assert(
+      fc.property(payloads, (payloads) => {
+        const evidence = readAll(payloads).evidence("upstream_lost")
+        expect(Number.isInteger(evidence.output_bytes) && evidence.output_bytes >= 0).toBe(true)
+        expect(evidence.output_bytes_after_usage).toBeGreaterThanOrEqual(0)
+        expect(evidence.output_bytes_after_usage).toBeLessThanOrEqual(evidence.output_bytes)
+        if (evidence.usage.state !== "valid") expect(evidence.output_bytes_after_usage).toBe(0)
+      }),
+    )
+  })
+
+  test("what an event is called agrees with what it adds", () => {
+    fc.assert(
+      fc.property(
+        payloads,
+        fc.oneof(fc.json(), fc.constantFrom(text("a"), usageOnly(1, 1))),
+        (before, data) => {
+          const reading = readAll(before)
+          const { output_bytes } = reading.evidence("completed")
+          const kind = reading.read(data)
+          const added = reading.evidence("completed").output_bytes - output_bytes
+          expect(added > 0).toBe(kind.kind === "chunk" && kind.output)
+        },
+      ),
+    )
+  })
+
+  test("arbitrary bytes are a JSON answer of some kind", () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.uint8Array(), fc.json().map(bytesOf)), fc.boolean(), (body, cut) => {
+        const { output_bytes } = readJson(body, "completed", cut)
+        expect(Number.isInteger(output_bytes) && output_bytes >= 0).toBe(true)
+      }),
+    )
+  })
+})

@@ -1,0 +1,233 @@
+import { describe, expect, test } from "bun:test"
+import type { JsonEvidence, StreamEvidence } from "../../src/meter/reading.ts"
+import { decide, type Verdict } from "../../src/settlement/decide.ts"
+import { type Ending, endings, type Failure, type Note } from "../../src/wire/call.ts"
+import type { UsageReading } from "../../src/wire/usage.ts"
+
+const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0 }
+
+const missing: UsageReading = { state: "missing" }
+const invalid: UsageReading = { state: "invalid" }
+function valid(prompt_tokens: number, completion_tokens: number, notes: Note[] = []): UsageReading {
+  return { state: "valid", usage: { prompt_tokens, cached_tokens: 0, completion_tokens }, notes }
+}
+
+function json(evidence: Partial<JsonEvidence>): JsonEvidence {
+  return { shape: "json", ending: "completed", body: "object", usage: missing, output_bytes: 0, ...evidence }
+}
+function stream(ending: Ending, evidence: Partial<StreamEvidence> = {}): StreamEvidence {
+  return {
+    shape: "stream",
+    ending,
+    usage: missing,
+    usage_final: false,
+    output_bytes: 0,
+    output_bytes_after_usage: 0,
+    error: false,
+    ...evidence,
+  }
+}
+
+/** Charged by usage of `reported` [prompt, completion] tokens, and `later` estimated ones on top. */
+function reported(
+  basis: "usage" | "partial",
+  [prompt_tokens, completion_tokens]: [number, number],
+  failure: Failure | null = null,
+  later = 0,
+  notes: Note[] = [],
+): Verdict {
+  return {
+    outcome: "settled",
+    basis,
+    reported: { prompt_tokens, cached_tokens: 0, completion_tokens },
+    estimated: { prompt_tokens: 0, completion_tokens: later },
+    failure,
+    notes,
+  }
+}
+function estimated(completion_tokens: number, failure: Failure, notes: Note[] = []): Verdict {
+  return {
+    outcome: "settled",
+    basis: "estimate",
+    reported: null,
+    estimated: { prompt_tokens: 0, completion_tokens },
+    failure,
+    notes,
+  }
+}
+function released(failure: Failure, notes: Note[] = []): Verdict {
+  return { outcome: "released", failure, notes }
+}
+
+const some = { output_bytes: 12 }
+const blank = { body: "blank" } as const
+const malformed = { body: "malformed" } as const
+const error = { body: "error" } as const
+const final = { usage: valid(9, 2), usage_final: true }
+const partial = { usage: valid(9, 2) }
+const zero = { usage: valid(0, 0), usage_final: true }
+
+describe("a JSON answer", () => {
+  const rows: [string, Partial<JsonEvidence>, Verdict][] = [
+    ["rule 1 usage", { usage: valid(9, 2) }, reported("usage", [9, 2])],
+    [
+      "rule 1 usage, whatever the output",
+      { usage: valid(9, 2), output_bytes: 9_000 },
+      reported("usage", [9, 2]),
+    ],
+    ["rule 1, D2 zero completion is as reported", { usage: valid(9, 0), ...some }, reported("usage", [9, 0])],
+    ["rule 1, D2 0/0 without output", { usage: valid(0, 0) }, reported("usage", [0, 0])],
+    [
+      "rule 1, D3 notes of the usage",
+      { usage: valid(9, 2, ["cached_clamped"]) },
+      reported("usage", [9, 2], null, 0, ["cached_clamped"]),
+    ],
+    [
+      "rule 1, D9 drained",
+      { usage: valid(9, 2), ending: "client_left" },
+      reported("usage", [9, 2], "client_left"),
+    ],
+
+    ["rule 2 an empty object is one token", {}, estimated(1, "usage_missing")],
+    ["rule 2 no usage", { ...some }, estimated(3, "usage_missing")],
+    ["rule 2 invalid usage", { usage: invalid, ...some }, estimated(3, "usage_invalid")],
+    ["rule 2 invalid usage without output", { usage: invalid }, estimated(1, "usage_invalid")],
+    [
+      "rule 2, D2 a placeholder",
+      { usage: valid(0, 0), ...some },
+      estimated(3, "usage_invalid", ["usage_placeholder"]),
+    ],
+    ["rule 2, D9 drained", { ...some, ending: "client_left" }, estimated(3, "client_left")],
+
+    ["rule 3 blank", { ...blank }, released("usage_missing")],
+    ["rule 3 malformed", { ...malformed }, released("usage_invalid")],
+    ["rule 3, D5 cut with nothing", { ...blank, ending: "upstream_lost" }, released("usage_missing")],
+    ["rule 3, D5 cut with something", { ...malformed, ending: "upstream_lost" }, released("usage_invalid")],
+    ["rule 3, D31 too late, nothing", { ...blank, ending: "deadline" }, released("upstream_timeout")],
+    ["rule 3, D31 too late, something", { ...malformed, ending: "deadline" }, released("upstream_timeout")],
+    ["rule 3, D28 silence", { ...blank, ending: "upstream_silent" }, released("upstream_timeout")],
+    ["rule 3, D28 the client left before it", { ...blank, ending: "client_left" }, released("client_left")],
+    [
+      "rule 3, D28 the client left during it",
+      { ...malformed, ending: "client_left" },
+      released("client_left"),
+    ],
+    ["rule 3, D28 cut by a shutdown", { ...blank, ending: "gateway_stopped" }, released("no_output")],
+    ["D10 an error", { ...error }, released("upstream_error")],
+    ["D10 an error, the client gone", { ...error, ending: "client_left" }, released("upstream_error")],
+  ]
+  test.each(rows)("%s", (_, evidence, verdict) => expect(decide(json(evidence), terms)).toEqual(verdict))
+})
+
+describe("a stream that completed", () => {
+  const rows: [string, Partial<StreamEvidence>, Verdict][] = [
+    ["rule 1 final usage", { ...final, ...some }, reported("usage", [9, 2])],
+    ["rule 1, D8 the last valid usage as it is", { ...partial, ...some }, reported("usage", [9, 2])],
+    [
+      "rule 1, D8 though text came after it",
+      { ...partial, output_bytes: 12, output_bytes_after_usage: 8 },
+      reported("usage", [9, 2]),
+    ],
+    ["rule 1 usage without output", { ...final }, reported("usage", [9, 2])],
+    ["rule 1, D2 zero completion is as reported", { usage: valid(9, 0), ...some }, reported("usage", [9, 0])],
+    ["rule 1, D2 0/0 without output", { ...zero }, reported("usage", [0, 0])],
+    [
+      "rule 1, D3 notes of the usage",
+      { usage: valid(9, 2, ["cached_malformed"]) },
+      reported("usage", [9, 2], null, 0, ["cached_malformed"]),
+    ],
+
+    ["rule 4 no usage", { ...some }, estimated(3, "usage_missing")],
+    ["rule 4 a byte is a token", { output_bytes: 1 }, estimated(1, "usage_missing")],
+    ["rule 4 invalid usage", { usage: invalid, ...some }, estimated(3, "usage_invalid")],
+    ["rule 4, D2 a placeholder", { ...zero, ...some }, estimated(3, "usage_invalid", ["usage_placeholder"])],
+
+    ["rule 6 nothing", {}, released("no_output")],
+    ["rule 6, D28 invalid usage without output", { usage: invalid }, released("usage_invalid")],
+  ]
+  test.each(rows)("%s", (_, evidence, verdict) => {
+    expect(decide(stream("completed", evidence), terms)).toEqual(verdict)
+  })
+})
+
+/** With nothing to charge, the most specific cause. */
+const causes: [Exclude<Ending, "completed">, Failure][] = [
+  ["upstream_lost", "upstream_error"],
+  ["upstream_silent", "upstream_timeout"],
+  ["deadline", "upstream_timeout"],
+  ["client_left", "client_left"],
+  ["client_stalled", "no_output"],
+  ["gateway_stopped", "no_output"],
+  ["gateway_lost", "no_output"],
+]
+
+describe.each(causes)("a stream that ended by %s", (ending, cause) => {
+  const later = { ...partial, output_bytes: 20, output_bytes_after_usage: 8 }
+  const rows: [string, Partial<StreamEvidence>, Verdict][] = [
+    ["rule 5 final usage, no later text", { ...final, ...some }, reported("usage", [9, 2], ending)],
+    ["rule 5 final usage alone", { ...final }, reported("usage", [9, 2], ending)],
+    ["rule 5 usage that was not final", { ...partial, ...some }, reported("partial", [9, 2], ending)],
+    ["rule 5 usage and later text", later, reported("partial", [9, 2], ending, 2)],
+    [
+      "rule 5 final usage and later text",
+      { ...later, usage_final: true },
+      reported("partial", [9, 2], ending, 2),
+    ],
+    [
+      "rule 5 a later byte is a token",
+      { ...partial, output_bytes: 13, output_bytes_after_usage: 1 },
+      reported("partial", [9, 2], ending, 1),
+    ],
+    [
+      "rule 5 notes of the usage",
+      { usage: valid(9, 2, ["cached_clamped"]) },
+      reported("partial", [9, 2], ending, 0, ["cached_clamped"]),
+    ],
+    ["rule 5 output", { ...some }, estimated(3, ending)],
+    ["rule 5 output and invalid usage", { usage: invalid, ...some }, estimated(3, ending)],
+    [
+      "rule 5, D2 output and a placeholder",
+      { ...zero, ...some },
+      estimated(3, ending, ["usage_placeholder"]),
+    ],
+    [
+      "rule 5, D2 output after a placeholder",
+      { ...zero, output_bytes: 12, output_bytes_after_usage: 12 },
+      estimated(3, ending, ["usage_placeholder"]),
+    ],
+    ["rule 5, D2 0/0 without output", { usage: valid(0, 0) }, reported("partial", [0, 0], ending)],
+    ["rule 6 nothing", {}, released(cause)],
+    ["rule 6 invalid usage", { usage: invalid }, released(cause)],
+    ["rule 6, D10 an error event", { error: true }, released("upstream_error")],
+  ]
+  test.each(rows)("%s", (_, evidence, verdict) => {
+    expect(decide(stream(ending, evidence), terms)).toEqual(verdict)
+  })
+})
+
+test("every ending but `completed` has its cause above", () => {
+  expect(causes.map(([ending]) => ending).sort()).toEqual(
+    endings.filter((word) => word !== "completed").sort(),
+  )
+})
+
+describe("D6 what an estimate rests on", () => {
+  const withPrompt = { bytes_per_token: 3, prompt_tokens_estimate: 50 }
+  const rows: [string, JsonEvidence | StreamEvidence, number, number][] = [
+    ["rule 2 output and prompt", json({ ...some }), 50, 4],
+    ["rule 2 an empty object and its prompt", json({}), 50, 1],
+    ["rule 4 output and prompt", stream("completed", { ...some }), 50, 4],
+    ["rule 5 output and prompt", stream("upstream_lost", { ...some }), 50, 4],
+    ["rule 1 usage: no estimate", json({ usage: valid(9, 2), ...some }), 0, 0],
+    ["rule 1 usage of a stream: no estimate", stream("completed", { ...final, ...some }), 0, 0],
+    [
+      "rule 5 usage says the prompt: only the later text is estimated",
+      stream("client_left", { ...partial, output_bytes: 12, output_bytes_after_usage: 7 }),
+      0,
+      2,
+    ],
+  ]
+  test.each(rows)("%s", (_, evidence, prompt_tokens, completion_tokens) => {
+    expect(decide(evidence, withPrompt)).toMatchObject({ estimated: { prompt_tokens, completion_tokens } })
+  })
+})

@@ -1,0 +1,218 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { ceilToNano, type Price } from "../../src/money.ts"
+import type { Verdict } from "../../src/settlement/decide.ts"
+import { costPico, priceVerdict } from "../../src/settlement/price.ts"
+import type { Note } from "../../src/wire/call.ts"
+import { MAX_TOKENS, type Usage } from "../../src/wire/usage.ts"
+
+/** USD 0.25, 0.025 and 2 per 1M tokens: 0.25, 0.025 and 2 nano a thousand tokens. */
+const price: Price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n }
+const free: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n }
+const tiny: Price = { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n }
+
+type Triple = [prompt: number, cached: number, completion: number]
+const usageOf = ([prompt_tokens, cached_tokens, completion_tokens]: Triple): Usage => ({
+  prompt_tokens,
+  cached_tokens,
+  completion_tokens,
+})
+
+function settled(
+  reported: Triple | null,
+  prompt_tokens = 0,
+  completion_tokens = 0,
+  notes: Note[] = [],
+): Verdict {
+  return {
+    outcome: "settled",
+    basis: "partial",
+    reported: reported === null ? null : usageOf(reported),
+    estimated: { prompt_tokens, completion_tokens },
+    failure: null,
+    notes,
+  }
+}
+
+describe("a verdict is priced exactly, and rounded up once", () => {
+  const rows: [string, Verdict, Price, amount_nano: bigint, charge_nano: bigint, Triple, Note[]][] = [
+    ["prompt and completion", settled([9, 0, 2]), price, 10_000n, 6_250n, [9, 0, 2], []],
+    ["D3 cached tokens are part of the prompt", settled([9, 4, 2]), price, 10_000n, 5_350n, [9, 4, 2], []],
+    ["D3 all of it cached", settled([9, 9, 0]), price, 10_000n, 225n, [9, 9, 0], []],
+    ["a fraction of a nano is one", settled([1, 0, 0]), tiny, 10_000n, 1n, [1, 0, 0], []],
+    ["three fractions are one, not three", settled([2, 1, 1]), tiny, 10_000n, 1n, [2, 1, 1], []],
+    ["a whole nano is not rounded", settled([1_000, 0, 0]), tiny, 10_000n, 1n, [1_000, 0, 0], []],
+    ["a pico more is", settled([1_001, 0, 0]), tiny, 10_000n, 2n, [1_001, 0, 0], []],
+    ["D2 0/0 costs nothing", settled([0, 0, 0]), price, 10_000n, 0n, [0, 0, 0], []],
+    ["a free model costs nothing", settled([9, 4, 2]), free, 1n, 0n, [9, 4, 2], []],
+    [
+      "the most usage at the highest price, exactly",
+      settled([MAX_TOKENS, 0, MAX_TOKENS]),
+      { input_pico: 999_999_999_999n, cached_input_pico: 0n, output_pico: 999_999_999_999n },
+      10n ** 20n,
+      199_999_999_999_800_000n,
+      [MAX_TOKENS, 0, MAX_TOKENS],
+      [],
+    ],
+    ["D6 an estimate", settled(null, 0, 3), price, 10_000n, 6_000n, [0, 0, 3], []],
+    ["D6 an estimate with the prompt's", settled(null, 50, 3), price, 20_000n, 18_500n, [50, 0, 3], []],
+    ["D8 usage and later text", settled([9, 0, 2], 0, 3), price, 20_000n, 12_250n, [9, 0, 5], []],
+    [
+      "notes are kept",
+      settled([9, 0, 2], 0, 0, ["cached_clamped"]),
+      price,
+      9_999n,
+      6_250n,
+      [9, 0, 2],
+      ["cached_clamped"],
+    ],
+
+    ["D6 an estimate fits to the pico", settled(null, 0, 3), price, 6_000n, 6_000n, [0, 0, 3], []],
+    ["D6 an estimate a nano over is a token less", settled(null, 0, 3), price, 5_999n, 4_000n, [0, 0, 2], []],
+    ["D6 an estimate far over", settled(null, 0, 1_000_000), price, 7_000n, 6_000n, [0, 0, 3], []],
+    ["D6 an estimate for which there is no room", settled(null, 0, 3), price, 1_999n, 0n, [0, 0, 0], []],
+    ["D6 the prompt's estimate first", settled(null, 50, 3), price, 15_000n, 14_500n, [50, 0, 1], []],
+    ["D6 of the prompt's as much as fits", settled(null, 50, 3), price, 1_000n, 1_000n, [4, 0, 0], []],
+    ["D6 later text as far as it fits", settled([9, 0, 2], 0, 3), price, 11_000n, 10_250n, [9, 0, 4], []],
+    ["D6 no room is left for later text", settled([9, 0, 2], 0, 3), price, 6_250n, 6_250n, [9, 0, 2], []],
+    [
+      "D6 a free model has room for any estimate",
+      settled(null, 50, 1_000_000),
+      free,
+      1n,
+      0n,
+      [50, 0, 1_000_000],
+      [],
+    ],
+
+    [
+      "D11 reported usage is charged in full",
+      settled([9, 0, 2]),
+      price,
+      6_249n,
+      6_250n,
+      [9, 0, 2],
+      ["overage"],
+    ],
+    ["D11 just the reservation is no overage", settled([9, 0, 2]), price, 6_250n, 6_250n, [9, 0, 2], []],
+    [
+      "D11 nothing is estimated on top",
+      settled([9, 0, 2], 0, 3),
+      price,
+      1_000n,
+      6_250n,
+      [9, 0, 2],
+      ["overage"],
+    ],
+    [
+      "D11 beside other notes",
+      settled([9, 0, 2], 0, 0, ["cached_malformed"]),
+      price,
+      1n,
+      6_250n,
+      [9, 0, 2],
+      ["cached_malformed", "overage"],
+    ],
+  ]
+  test.each(rows)("%s", (_, verdict, price, amount_nano, charge_nano, usage, notes) => {
+    expect(priceVerdict(verdict, price, amount_nano)).toEqual({ charge_nano, usage: usageOf(usage), notes })
+  })
+
+  test("what is released costs nothing", () => {
+    const verdict: Verdict = { outcome: "released", failure: "usage_invalid", notes: ["usage_placeholder"] }
+    expect(priceVerdict(verdict, price, 10_000n)).toEqual({
+      charge_nano: 0n,
+      usage: null,
+      notes: ["usage_placeholder"],
+    })
+  })
+})
+
+describe("properties", () => {
+  const tokens = fc.nat(MAX_TOKENS)
+  const usage = fc
+    .tuple(tokens, tokens, tokens)
+    .map(([a, b, completion]): Usage => usageOf([Math.max(a, b), Math.min(a, b), completion]))
+  const pico = fc.bigInt({ min: 0n, max: 10n ** 12n - 1n })
+  const priced = fc.record({ input_pico: pico, cached_input_pico: pico, output_pico: pico })
+  const amount = fc.oneof(fc.bigInt({ min: 1n, max: 10n ** 6n }), fc.bigInt({ min: 1n, max: 10n ** 21n }))
+  const verdict = fc
+    .record({ reported: fc.option(usage), prompt: fc.nat(10 ** 7), completion: fc.nat(10 ** 9) })
+    .map(({ reported, prompt, completion }): Verdict => {
+      const { prompt_tokens, cached_tokens, completion_tokens } = reported ?? usageOf([0, 0, 0])
+      return settled(reported && [prompt_tokens, cached_tokens, completion_tokens], prompt, completion)
+    })
+  const charge = (usage: Usage, price: Price) => ceilToNano(costPico(usage, price))
+
+  test("a charge grows with each count", () => {
+    fc.assert(
+      fc.property(usage, priced, tokens, (usage, price, more) => {
+        const least = charge(usage, price)
+        const { prompt_tokens, completion_tokens } = usage
+        expect(charge({ ...usage, prompt_tokens: prompt_tokens + more }, price)).toBeGreaterThanOrEqual(least)
+        expect(
+          charge({ ...usage, completion_tokens: completion_tokens + more }, price),
+        ).toBeGreaterThanOrEqual(least)
+      }),
+    )
+  })
+
+  test("more of the prompt cached costs no more, where cached tokens cost no more", () => {
+    fc.assert(
+      fc.property(usage, priced, (usage, price) => {
+        const fair = price.cached_input_pico <= price.input_pico
+        const uncached = charge({ ...usage, cached_tokens: 0 }, price)
+        if (fair) expect(charge(usage, price)).toBeLessThanOrEqual(uncached)
+        else expect(charge(usage, price)).toBeGreaterThanOrEqual(uncached)
+      }),
+    )
+  })
+
+  test("two calls cost what one of both would, and at most one nano more", () => {
+    fc.assert(
+      fc.property(usage, usage, priced, (a, b, price) => {
+        const both = charge(
+          {
+            prompt_tokens: a.prompt_tokens + b.prompt_tokens,
+            cached_tokens: a.cached_tokens + b.cached_tokens,
+            completion_tokens: a.completion_tokens + b.completion_tokens,
+          },
+          price,
+        )
+        const sum = charge(a, price) + charge(b, price)
+        expect(sum >= both && both >= sum - 1n).toBe(true)
+      }),
+    )
+  })
+
+  test("the tokens recorded are the tokens charged; what was reported is among them; estimates stay within", () => {
+    fc.assert(
+      fc.property(verdict, priced, amount, (verdict, price, amount_nano) => {
+        const { charge_nano, usage, notes } = priceVerdict(verdict, price, amount_nano)
+        if (usage === null || verdict.outcome === "released") throw new Error("it was settled")
+        const reported = verdict.reported ?? usageOf([0, 0, 0])
+        const least = charge(reported, price)
+        expect(charge_nano).toBe(charge(usage, price))
+        expect(charge_nano <= least || charge_nano <= amount_nano).toBe(true)
+        expect(notes.includes("overage")).toBe(least > amount_nano)
+        expect(usage.prompt_tokens).toBeGreaterThanOrEqual(reported.prompt_tokens)
+        expect(usage.completion_tokens).toBeGreaterThanOrEqual(reported.completion_tokens)
+        expect(usage.completion_tokens).toBeLessThanOrEqual(
+          reported.completion_tokens + verdict.estimated.completion_tokens,
+        )
+        expect(usage.cached_tokens).toBe(reported.cached_tokens)
+      }),
+    )
+  })
+
+  test("an estimate takes all the room there is, to the last token", () => {
+    fc.assert(
+      fc.property(priced, amount, fc.nat(10 ** 9), (price, amount_nano, completion) => {
+        const { usage } = priceVerdict(settled(null, 0, completion), price, amount_nano)
+        const taken = usage?.completion_tokens ?? 0
+        const next = BigInt(taken + 1) * price.output_pico
+        expect(taken === completion || next > amount_nano * 1_000n).toBe(true)
+      }),
+    )
+  })
+})

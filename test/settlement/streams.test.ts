@@ -1,0 +1,41 @@
+import { describe, expect, test } from "bun:test"
+import type { StreamEvidence } from "../../src/meter/reading.ts"
+import { decide } from "../../src/settlement/decide.ts"
+import { priceVerdict } from "../../src/settlement/price.ts"
+import { reportedStreams } from "../fixtures/reported-streams.ts"
+import type { Outcome } from "../fixtures/stream.ts"
+import { brokenStreams, silentStreams, unreportedStreams } from "../fixtures/unreported-streams.ts"
+import { everyCut } from "../meter/cuts.ts"
+import { follow } from "../meter/follow.ts"
+
+const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0 }
+const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n }
+const AMOUNT_NANO = 10_000_000n
+
+/** In the words of the fixtures. */
+function outcomeOf(evidence: StreamEvidence): Outcome {
+  const verdict = decide(evidence, terms)
+  const { usage, notes } = priceVerdict(verdict, price, AMOUNT_NANO)
+  const noted = notes.length === 0 ? {} : { notes: [...notes] }
+  if (usage === null || verdict.outcome === "released")
+    return { released: verdict.failure ?? "internal_error", ...noted }
+  return {
+    basis: verdict.basis,
+    usage: [usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens],
+    ...(verdict.failure === null ? {} : { failure: verdict.failure }),
+    ...noted,
+  }
+}
+
+const streams = [...reportedStreams, ...unreportedStreams, ...brokenStreams, ...silentStreams]
+
+describe("a provider's stream means the same at every cut", () => {
+  test.each(streams.map((stream) => [stream.name, stream] as const))("%s", (_, stream) => {
+    const evidence = follow([stream.bytes])
+    expect(evidence.ending).toBe(stream.ending)
+    expect(outcomeOf(evidence)).toEqual(stream.outcome)
+    for (const chunks of everyCut(stream.bytes)) {
+      if (!Bun.deepEquals(follow(chunks), evidence)) expect(follow(chunks)).toEqual(evidence)
+    }
+  })
+})
