@@ -2,6 +2,7 @@ import { spawn } from "node:child_process"
 import { chmodSync, mkdtempSync, rmSync } from "node:fs"
 import { constants, tmpdir } from "node:os"
 import { join } from "node:path"
+import type { Writable } from "node:stream"
 import { startEmbedded } from "../src/ledger/embedded.ts"
 import { CLUSTER_VARIABLE } from "./support/database.ts"
 
@@ -10,25 +11,34 @@ import { CLUSTER_VARIABLE } from "./support/database.ts"
  * tests share, because `bun test` runs neither its hooks nor its exit handlers in every case.
  */
 
+/** Room for a busy machine. Bun reads no such setting from bunfig.toml. */
+const TEST_TIMEOUT_MS = 20_000
+
 const folder = mkdtempSync(join(tmpdir(), "tollgate-test-"))
 // As root, Postgres' user must be able to enter it.
 chmodSync(folder, 0o755)
-guard(folder)
+const guarded = guard(folder)
 const embedded = await startEmbedded({
   data_dir: folder,
   log: { info() {}, error: console.error },
   durable: false,
 })
-const { output, code } = await runTests(embedded.address.socket_path)
+const { output, code } = await runTests(embedded.address.socket_path, guarded)
 await embedded.stop()
 rmSync(folder, { recursive: true, force: true })
 console.log(summary(output, code))
 process.exit(code)
 
-/** Cleans up when this process is killed: the pipe to its shell then closes, as it does at every other end. */
-function guard(data_dir: string): void {
+/**
+ * Cleans up when this process is killed: the pipe to the shell then closes, as it does at every other end, when there
+ * is nothing left to do. The first line that comes through the pipe is the pid of the tests.
+ */
+function guard(data_dir: string): Writable {
   const script = `
+    read -r tests
     cat
+    [ -d "$1" ] || exit
+    kill "$tests"
     read -r pid < "$1/postgres/cluster/postmaster.pid" && kill -INT "$pid"
     while [ -e "$1/postgres/cluster/postmaster.pid" ]; do sleep 0.1; done
     rm -rf "$1"`
@@ -37,15 +47,17 @@ function guard(data_dir: string): void {
     stdio: ["pipe", "ignore", "ignore"],
   })
   shell.unref()
+  return shell.stdin
 }
 
 /** Runs the tests beneath this process; what they print on standard error, which ends in Bun's own count, is kept. */
-function runTests(cluster: string): Promise<{ output: string; code: number }> {
+function runTests(cluster: string, guarded: Writable): Promise<{ output: string; code: number }> {
   const color = process.stderr.isTTY && process.env.NO_COLOR === undefined ? { FORCE_COLOR: "1" } : {}
-  const child = spawn(process.execPath, ["test", ...process.argv.slice(2)], {
+  const child = spawn(process.execPath, ["test", `--timeout=${TEST_TIMEOUT_MS}`, ...process.argv.slice(2)], {
     env: { ...process.env, ...color, [CLUSTER_VARIABLE]: cluster, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" },
     stdio: ["inherit", "inherit", "pipe"],
   })
+  guarded.write(`${child.pid}\n`)
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => child.kill(signal))
   let output = ""
   child.stderr.on("data", (bytes: Buffer) => {
