@@ -10,6 +10,7 @@ import type { Outstanding } from "./outstanding.ts"
 import type { Hold, HoldResult } from "./reservation.ts"
 import { type Reserved, reserveBatch } from "./reserve.ts"
 import { type Buried, buryBatch, releaseOf } from "./tombstone.ts"
+import { codeOf } from "./trouble.ts"
 
 /** Where calls come to be held. */
 export class Holds {
@@ -71,7 +72,7 @@ export class Holds {
     } catch (error) {
       if (error instanceof Withdrawn && error.reached) this.#bury(hold)
       else this.#outstanding.delete(hold.id)
-      throw error instanceof Withdrawn ? new GatewayError("ledger_unavailable", { cause: error }) : error
+      throw failureOf(error)
     }
   }
 
@@ -111,7 +112,7 @@ export class Holds {
     this.#burials.add(burial)
   }
 
-  /** Ends only when the id is closed, or when the books of this process are: then the reservation expires. */
+  /** Ends when the id is closed, or when the books of this process are: then the reservation expires. */
   async #close(hold: Hold): Promise<void> {
     try {
       const buried = await this.#tombstones.of(hold.account_id).enter(hold).outcome
@@ -121,4 +122,12 @@ export class Holds {
       if (!(error instanceof Withdrawn)) throw error
     }
   }
+}
+
+/** The server's own error stays inside: it may show the hold. */
+function failureOf(error: unknown): Error {
+  if (error instanceof GatewayError) return error
+  if (error instanceof Withdrawn)
+    return new GatewayError("ledger_unavailable", { cause: codeOf(error.cause) })
+  return new Error(`the books refuse this hold: ${codeOf(error)}`)
 }

@@ -1,10 +1,12 @@
 import { GatewayError } from "../errors.ts"
 import type { Connections } from "./connections.ts"
+import { Withdrawn } from "./entry.ts"
 import { Lanes } from "./lanes.ts"
 import type { LastUsed } from "./last-used.ts"
 import { ANSWER_MS, LANE_LIMIT } from "./limits.ts"
 import type { Owner, Standing } from "./reservation.ts"
 import { readStandings } from "./standing.ts"
+import { codeOf } from "./trouble.ts"
 
 /** How many keys' owners are kept; the oldest make room. */
 const OWNERS_LIMIT = 50_000
@@ -55,7 +57,9 @@ export class Standings {
     try {
       return await this.#lanes.of("").ask(key_hash, ANSWER_MS)
     } catch (error) {
-      throw error instanceof GatewayError ? error : new GatewayError("ledger_unavailable", { cause: error })
+      if (error instanceof Withdrawn)
+        throw new GatewayError("ledger_unavailable", { cause: codeOf(error.cause) })
+      throw error
     }
   }
 }

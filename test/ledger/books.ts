@@ -1,0 +1,214 @@
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { Sql } from "postgres"
+import { nextId } from "../../src/id.ts"
+import { type Address, connect } from "../../src/ledger/address.ts"
+import { Connection } from "../../src/ledger/connection.ts"
+import { type Database, openDatabase } from "../../src/ledger/database.ts"
+import { Lease } from "../../src/ledger/lease.ts"
+import { Ledger, type LedgerOptions } from "../../src/ledger/ledger.ts"
+import type { Closing, Hold } from "../../src/ledger/reservation.ts"
+import { freshDatabase } from "../support/database.ts"
+
+export const HASH = "0".repeat(64)
+/** A lease that nothing in a test waits for. */
+export const LONG_LEASE = { renew_ms: 60_000, expire_ms: 240_000 }
+const PRICE = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n }
+
+export interface Account {
+  readonly account_id: string
+  readonly key_id: string
+}
+
+/** The books of one test file: a fresh database, and what a test wants of it. */
+export interface TestBooks {
+  readonly address: Address
+  readonly database: Database
+  /** For looking at the tables, and for locking what a test wants locked. */
+  readonly sql: Sql
+  /** A statement's own connection; ended with the books. */
+  connection(address?: Address): Connection
+  /** A gateway's row under which holds can be made; its lease runs for `expire_ms`. */
+  gateway(expire_ms?: number): Promise<string>
+  /** A ledger on these books, on a data directory of its own unless told otherwise; stopped with the books. */
+  ledger(options?: Partial<LedgerOptions>): Promise<Ledger>
+  /** An account with that much on it, and a key that may do everything. */
+  account(balance_nano: bigint): Promise<Account>
+  folder(): Promise<string>
+  close(): Promise<void>
+}
+
+export async function openBooks(): Promise<TestBooks> {
+  const { address, drop } = await freshDatabase()
+  const database = await openDatabase(address)
+  const sql: Sql = connect(address, { max: 4, onnotice: () => {} })
+  const connections: Connection[] = []
+  const ledgers: Ledger[] = []
+  const folders: string[] = []
+
+  const connection = (to = address) => {
+    const made = new Connection(to)
+    connections.push(made)
+    return made
+  }
+  const folder = async () => {
+    const made = await mkdtemp(join(tmpdir(), "tollgate-books-"))
+    folders.push(made)
+    return made
+  }
+
+  return {
+    address,
+    database,
+    sql,
+    connection,
+    folder,
+    async gateway(expire_ms = LONG_LEASE.expire_ms) {
+      const lease = new Lease(connection(), { renew_ms: expire_ms, expire_ms })
+      await lease.take(nextId())
+      return lease.gateway_id
+    },
+    async ledger(options = {}) {
+      const data_dir = options.data_dir ?? (await folder())
+      const ledger = await Ledger.open({
+        database,
+        lease: LONG_LEASE,
+        log: silent,
+        checkpoints: () => [],
+        ...options,
+        data_dir,
+      })
+      ledgers.push(ledger)
+      return ledger
+    },
+    async account(balance_nano) {
+      const account_id = crypto.randomUUID()
+      const key_id = crypto.randomUUID()
+      await sql`INSERT INTO tollgate.accounts (id, name, balance_nano) VALUES (${account_id}, 'a', ${balance_nano.toString()})`
+      await sql`INSERT INTO tollgate.credits (id, account_id, amount_nano)
+        VALUES (${crypto.randomUUID()}, ${account_id}, ${balance_nano.toString()})`
+      await sql`INSERT INTO tollgate.keys (id, account_id, hash, prefix) VALUES (${key_id}, ${account_id}, ${key_id}, 'tg')`
+      return { account_id, key_id }
+    },
+    async close() {
+      await Promise.all(ledgers.map((ledger) => ledger.stop()))
+      await Promise.all(connections.map((made) => made.end()))
+      await sql.end({ timeout: 1 })
+      await database.close()
+      await drop()
+      for (const made of folders) await rm(made, { recursive: true, force: true })
+    },
+  }
+}
+
+export const silent = { info: () => {}, warn: () => {}, error: () => {} }
+
+export function holdOf(account: Account, amount_nano: bigint, changes: Partial<Hold> = {}): Hold {
+  return {
+    id: nextId(),
+    ...account,
+    amount_nano,
+    model: "model",
+    family: "chat",
+    upstream: "first",
+    stream: true,
+    price: PRICE,
+    ...changes,
+  }
+}
+
+export function settled(id: string, charge_nano: bigint, changes: Partial<Closing> = {}): Closing {
+  return {
+    id,
+    outcome: "settled",
+    charge_nano,
+    basis: "usage",
+    ending: "completed",
+    failure: null,
+    notes: [],
+    usage: { prompt_tokens: 3, cached_tokens: 1, completion_tokens: 2 },
+    upstream: "second",
+    ttft_ms: 12,
+    duration_ms: 34,
+    ...changes,
+  }
+}
+
+export function released(id: string, changes: Partial<Closing> = {}): Closing {
+  return settled(id, 0n, {
+    outcome: "released",
+    basis: "none",
+    ending: null,
+    failure: "upstream_error",
+    usage: null,
+    upstream: null,
+    ttft_ms: null,
+    ...changes,
+  })
+}
+
+/** What an account's row says, and what its journal says instead, in one snapshot. */
+export interface Standings {
+  readonly account_id: string
+  readonly balance_nano: bigint
+  readonly held_nano: bigint
+  readonly journal_balance_nano: bigint
+  readonly journal_held_nano: bigint
+}
+
+export async function standings(sql: Sql): Promise<Standings[]> {
+  const rows = await sql`
+    SELECT a.id AS account_id, a.balance_nano, a.held_nano,
+      (SELECT coalesce(sum(c.amount_nano), 0) FROM tollgate.credits c WHERE c.account_id = a.id)
+      - (SELECT coalesce(sum(x.charge_nano), 0) FROM tollgate.reservations x WHERE x.account_id = a.id) AS journal_balance_nano,
+      (SELECT coalesce(sum(x.amount_nano), 0) FROM tollgate.reservations x WHERE x.account_id = a.id AND x.state = 'open')
+        AS journal_held_nano
+    FROM tollgate.accounts a ORDER BY a.id`
+  return rows.map((row) => ({
+    account_id: String(row.account_id),
+    balance_nano: BigInt(row.balance_nano),
+    held_nano: BigInt(row.held_nano),
+    journal_balance_nano: BigInt(row.journal_balance_nano),
+    journal_held_nano: BigInt(row.journal_held_nano),
+  }))
+}
+
+/** What is wrong with the books at this instant; nothing, if they are exact. `overdrawn`: whether a balance may be below what is held. */
+export async function violations(sql: Sql, { overdrawn = false } = {}): Promise<string[]> {
+  return (await standings(sql)).flatMap((at) => {
+    const wrong: string[] = []
+    if (at.balance_nano !== at.journal_balance_nano) {
+      wrong.push(`balance ${at.balance_nano}, journal ${at.journal_balance_nano}`)
+    }
+    if (at.held_nano !== at.journal_held_nano)
+      wrong.push(`held ${at.held_nano}, journal ${at.journal_held_nano}`)
+    if (!overdrawn && at.balance_nano < at.held_nano)
+      wrong.push(`balance ${at.balance_nano}, held ${at.held_nano}`)
+    return wrong
+  })
+}
+
+/** One row of `reservations`, as the tests look at it. */
+export async function call(sql: Sql, id: string) {
+  const [row] = await sql`SELECT * FROM tollgate.reservations WHERE id = ${id}`
+  return row ?? null
+}
+
+/** Holds an account's row in a transaction of its own until `unlock` is called. */
+export async function lockAccount(sql: Sql, account_id: string): Promise<{ unlock(): Promise<void> }> {
+  const locked = Promise.withResolvers<void>()
+  const released = Promise.withResolvers<void>()
+  const transaction = sql.begin(async (tx) => {
+    await tx`SELECT FROM tollgate.accounts WHERE id = ${account_id} FOR UPDATE`
+    locked.resolve()
+    await released.promise
+  })
+  await locked.promise
+  return {
+    async unlock() {
+      released.resolve()
+      await transaction
+    },
+  }
+}

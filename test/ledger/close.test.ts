@@ -1,0 +1,341 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { nextId } from "../../src/id.ts"
+import { writeCheckpoints } from "../../src/ledger/checkpoint.ts"
+import { closeBatch } from "../../src/ledger/close.ts"
+import type { Connection } from "../../src/ledger/connection.ts"
+import { expireBatch } from "../../src/ledger/expire.ts"
+import type { Closing } from "../../src/ledger/reservation.ts"
+import { reserveBatch } from "../../src/ledger/reserve.ts"
+import { buryBatch } from "../../src/ledger/tombstone.ts"
+import { bases, endings, failures, notes } from "../../src/wire/call.ts"
+import {
+  type Account,
+  call,
+  holdOf,
+  openBooks,
+  released,
+  settled,
+  standings,
+  type TestBooks,
+  violations,
+} from "./books.ts"
+
+/** How reservations end, on a real Postgres: exactly once, and the money with them (D13). */
+
+let books: TestBooks
+let connection: Connection
+let gateway_id: string
+
+beforeAll(async () => {
+  books = await openBooks()
+  connection = books.connection()
+  gateway_id = await books.gateway()
+})
+afterAll(() => books.close())
+
+const close = (...closings: Closing[]) => closeBatch(connection, closings, 300)
+const exact = async () => expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+
+async function held(amount_nano: bigint, account?: Account) {
+  const payer = account ?? (await books.account(1_000n))
+  const hold = holdOf(payer, amount_nano)
+  expect(await reserveBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
+  return { ...hold, balance: () => balanceOf(payer) }
+}
+
+async function balanceOf({ account_id }: Account) {
+  const at = (await standings(books.sql)).find((standing) => standing.account_id === account_id)
+  return [at?.balance_nano, at?.held_nano]
+}
+
+async function expired(amount_nano: bigint, checkpoint_nano = 0n) {
+  const call = await held(amount_nano)
+  if (checkpoint_nano > 0n) {
+    const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
+    await writeCheckpoints(connection, [
+      { id: call.id, charge_nano: checkpoint_nano, basis: "partial", usage },
+    ])
+  }
+  expect(await expireBatch(connection, [call], 300)).toEqual([true])
+  return call
+}
+
+describe("an open reservation", () => {
+  test("is settled: the charge leaves the balance, the hold is gone, the row says how", async () => {
+    const { id, balance } = await held(100n)
+    expect(await close(settled(id, 70n, { notes: ["cached_clamped", "usage_placeholder"] }))).toEqual([
+      "applied",
+    ])
+    expect(await balance()).toEqual([930n, 0n])
+    expect(await call(books.sql, id)).toMatchObject({
+      state: "settled",
+      charge_nano: "70",
+      basis: "usage",
+      ending: "completed",
+      failure: null,
+      notes: ["cached_clamped", "usage_placeholder"],
+      prompt_tokens: 3,
+      cached_tokens: 1,
+      completion_tokens: 2,
+      upstream: "second",
+      ttft_ms: 12,
+      duration_ms: 34,
+      closed_at: expect.any(Date),
+    })
+    await exact()
+  })
+
+  test("is released: nothing is charged, and the upstream that was tried first stays", async () => {
+    const { id, balance } = await held(100n)
+    expect(await close(released(id))).toEqual(["applied"])
+    expect(await balance()).toEqual([1_000n, 0n])
+    expect(await call(books.sql, id)).toMatchObject({
+      state: "released",
+      charge_nano: "0",
+      basis: "none",
+      ending: null,
+      failure: "upstream_error",
+      prompt_tokens: null,
+      upstream: "first",
+      ttft_ms: null,
+    })
+    await exact()
+  })
+
+  test("D11 more than was held is charged in full, below zero if it must", async () => {
+    const { id, balance } = await held(1_000n)
+    expect(await close(settled(id, 5_000n))).toEqual(["applied"])
+    expect(await balance()).toEqual([-4_000n, 0n])
+    await exact()
+  })
+
+  test("D2 a charge of 0 is a settlement", async () => {
+    const { id } = await held(10n)
+    expect(await close(settled(id, 0n))).toEqual(["applied"])
+    expect(await call(books.sql, id)).toMatchObject({ state: "settled", charge_nano: "0" })
+  })
+
+  test("many of one account and of several, in one statement", async () => {
+    const one = await books.account(1_000n)
+    const other = await books.account(1_000n)
+    const calls = [await held(10n, one), await held(20n, other), await held(30n, one), await held(40n, other)]
+    const [first, second, third, fourth] = calls.map(({ id }) => id)
+    expect(
+      await close(
+        settled(first ?? "", 1n),
+        released(second ?? ""),
+        settled(third ?? "", 2n),
+        settled(fourth ?? "", 44n),
+      ),
+    ).toEqual(["applied", "applied", "applied", "applied"])
+    expect(await balanceOf(one)).toEqual([997n, 0n])
+    expect(await balanceOf(other)).toEqual([956n, 0n])
+    await exact()
+  })
+
+  test("every word there is can be written", async () => {
+    for (const [at, failure] of failures.entries()) {
+      const { id } = await held(1n)
+      const basis = bases[at % bases.length] ?? "none"
+      const ending = endings[at % endings.length] ?? null
+      expect(await close(settled(id, 1n, { failure, basis, ending, notes: [...notes] }))).toEqual(["applied"])
+      expect(await call(books.sql, id)).toMatchObject({ failure, basis, ending, notes })
+    }
+  })
+})
+
+describe("D13 once: what is settled or released never changes again", () => {
+  const first: [string, (id: string) => Closing][] = [
+    ["settled", (id) => settled(id, 7n)],
+    ["released", (id) => released(id)],
+  ]
+  const again: [string, (id: string) => Closing][] = [
+    ["settled alike", (id) => settled(id, 7n)],
+    ["settled for more", (id) => settled(id, 8n)],
+    ["settled for nothing", (id) => settled(id, 0n)],
+    ["released", (id) => released(id)],
+  ]
+  const pairs = first.flatMap(([was, before]) =>
+    again.map(([then, after]) => [was, then, before, after] as const),
+  )
+
+  test.each(pairs)("D13 %s, then %s", async (_, _then, before, after) => {
+    const { id, balance } = await held(10n)
+    await close(before(id))
+    const row = await call(books.sql, id)
+    const money = await balance()
+    expect(await close(after(id))).toEqual(["closed"])
+    expect(await call(books.sql, id)).toEqual(row)
+    expect(await balance()).toEqual(money)
+  })
+
+  test.each(pairs)("D13 %s and %s in one batch: the first counts", async (was, _, before, after) => {
+    const { id, balance } = await held(10n)
+    expect(await close(before(id), after(id))).toEqual(["applied", "closed"])
+    expect(await balance()).toEqual([was === "settled" ? 993n : 1_000n, 0n])
+    await exact()
+  })
+
+  test.each(pairs)("D13 %s, then swept", async (_, _then, before) => {
+    const { id, account_id } = await held(10n)
+    await close(before(id))
+    const row = await call(books.sql, id)
+    expect(await expireBatch(connection, [{ id, account_id }], 300)).toEqual([false])
+    expect(await call(books.sql, id)).toEqual(row)
+  })
+
+  test("an id that is not in the books is told apart from one that is closed", async () => {
+    const { id } = await held(1n)
+    await close(released(id))
+    expect(await close(released(nextId()), released(id))).toEqual(["none", "closed"])
+  })
+})
+
+describe("D13 expiry", () => {
+  test("without a checkpoint it charges nothing", async () => {
+    const { id, balance } = await expired(100n)
+    expect(await balance()).toEqual([1_000n, 0n])
+    expect(await call(books.sql, id)).toMatchObject({
+      state: "expired",
+      charge_nano: "0",
+      basis: "none",
+      ending: "gateway_lost",
+      failure: "gateway_lost",
+      notes: [],
+    })
+    await exact()
+  })
+
+  test("with a checkpoint it charges what that saw", async () => {
+    const { id, balance } = await expired(100n, 40n)
+    expect(await balance()).toEqual([960n, 0n])
+    expect(await call(books.sql, id)).toMatchObject({
+      state: "expired",
+      charge_nano: "40",
+      basis: "partial",
+      prompt_tokens: 5,
+      cached_tokens: 4,
+      completion_tokens: 3,
+      notes: [],
+    })
+    await exact()
+  })
+
+  test("with a checkpoint above the hold it notes the overage (D11)", async () => {
+    const { id, balance } = await expired(100n, 140n)
+    expect(await balance()).toEqual([860n, 0n])
+    expect(await call(books.sql, id)).toMatchObject({ notes: ["overage"] })
+  })
+
+  test("sweeping twice is one transition", async () => {
+    const { id, account_id, balance } = await expired(100n, 40n)
+    expect(await expireBatch(connection, [{ id, account_id }], 300)).toEqual([false])
+    expect(await balance()).toEqual([960n, 0n])
+  })
+
+  test.each([0n, 40n, 400n])(
+    "a late settlement replaces the checkpoint's %d once, and says so",
+    async (checkpoint_nano) => {
+      const { id, balance } = await expired(100n, checkpoint_nano)
+      expect(await close(settled(id, 70n, { notes: ["overage"] }))).toEqual(["applied"])
+      expect(await balance()).toEqual([930n, 0n])
+      const row = await call(books.sql, id)
+      expect(row).toMatchObject({
+        state: "settled",
+        charge_nano: "70",
+        basis: "usage",
+        ending: "completed",
+        failure: null,
+        notes: ["overage", "settled_late"],
+      })
+      expect(await close(settled(id, 71n))).toEqual(["closed"])
+      expect(await call(books.sql, id)).toEqual(row)
+      await exact()
+    },
+  )
+
+  test("a late release changes nothing", async () => {
+    const { id, balance } = await expired(100n, 40n)
+    const row = await call(books.sql, id)
+    expect(await close(released(id))).toEqual(["closed"])
+    expect(await call(books.sql, id)).toEqual(row)
+    expect(await balance()).toEqual([960n, 0n])
+  })
+
+  test("a checkpoint is taken of an open reservation only, and its last one counts", async () => {
+    const { id, account_id, balance } = await held(100n)
+    const checkpoint = (charge_nano: bigint) =>
+      writeCheckpoints(connection, [{ id, charge_nano, basis: "estimate", usage: null }])
+    await checkpoint(10n)
+    await checkpoint(30n)
+    await expireBatch(connection, [{ id, account_id }], 300)
+    const row = await call(books.sql, id)
+    await checkpoint(50n)
+    expect(await call(books.sql, id)).toEqual(row)
+    expect(await balance()).toEqual([970n, 0n])
+  })
+})
+
+describe("D27 tombstones", () => {
+  test("a late reserve conflicts with one, and holds nothing", async () => {
+    const account = await books.account(100n)
+    const hold = holdOf(account, 60n)
+    expect(await buryBatch(connection, gateway_id, [hold], 300)).toEqual(["buried"])
+    expect(await reserveBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "closed" }])
+    expect(await balanceOf(account)).toEqual([100n, 0n])
+    expect(await call(books.sql, hold.id)).toMatchObject({
+      state: "released",
+      charge_nano: "0",
+      failure: "internal_error",
+    })
+  })
+
+  test("a reserve that won is told, and stands until it is released", async () => {
+    const account = await books.account(100n)
+    const hold = holdOf(account, 60n)
+    await reserveBatch(connection, gateway_id, [hold], 300)
+    expect(await buryBatch(connection, gateway_id, [hold], 300)).toEqual(["won"])
+    expect(await balanceOf(account)).toEqual([100n, 60n])
+    await close(released(hold.id))
+    expect(await balanceOf(account)).toEqual([100n, 0n])
+  })
+
+  test("burying twice is burying once", async () => {
+    const hold = holdOf(await books.account(100n), 60n)
+    await buryBatch(connection, gateway_id, [hold], 300)
+    const row = await call(books.sql, hold.id)
+    expect(await buryBatch(connection, gateway_id, [hold], 300)).toEqual(["won"])
+    expect(await close(released(hold.id))).toEqual(["closed"])
+    expect(await call(books.sql, hold.id)).toEqual(row)
+  })
+})
+
+test("findings 5.4: settle, settle otherwise, release and sweep at once: exactly one transition, the money as it says", async () => {
+  const connections = Array.from({ length: 4 }, () => books.connection())
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.nat(3), { minLength: 6, maxLength: 16 }), async (moves) => {
+      const account = await books.account(1_000n)
+      const { id, account_id } = await held(100n, account)
+      const ends = await Promise.all(
+        moves.map(async (move, at) => {
+          const own = connections[at % connections.length] ?? connection
+          if (move === 3)
+            return (await expireBatch(own, [{ id, account_id }], 3_000))[0] ? "expired" : "closed"
+          const closing = move === 2 ? released(id) : settled(id, 10n + BigInt(move))
+          return (await closeBatch(own, [closing], 3_000))[0] === "applied" ? closing.outcome : "closed"
+        }),
+      )
+      const applied = ends.filter((end) => end !== "closed")
+      const row = await call(books.sql, id)
+      expect(row?.state).toBe(applied.includes("settled") ? "settled" : (applied[0] ?? "open"))
+      // At most an expiry and the settlement that came late.
+      expect(applied.filter((end) => end !== "expired").length).toBeLessThanOrEqual(1)
+      expect(applied.filter((end) => end === "expired").length).toBeLessThanOrEqual(1)
+      expect(row?.notes).toEqual(applied.length === 2 ? ["settled_late"] : [])
+      expect(await balanceOf(account)).toEqual([1_000n - BigInt(row?.charge_nano), 0n])
+    }),
+    { numRuns: 25 },
+  )
+  await exact()
+})

@@ -1,0 +1,382 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { nextId } from "../../src/id.ts"
+import { writeCheckpoints } from "../../src/ledger/checkpoint.ts"
+import { expireBatch, type Orphan } from "../../src/ledger/expire.ts"
+import { Lane } from "../../src/ledger/lane.ts"
+import { Lease } from "../../src/ledger/lease.ts"
+import { Outstanding } from "../../src/ledger/outstanding.ts"
+import type { Hold } from "../../src/ledger/reservation.ts"
+import { reserveBatch } from "../../src/ledger/reserve.ts"
+import { sweep } from "../../src/ledger/sweep.ts"
+import {
+  call,
+  holdOf,
+  LONG_LEASE,
+  lockAccount,
+  openBooks,
+  settled,
+  type TestBooks,
+  violations,
+} from "./books.ts"
+
+/** Who is alive, who may say that somebody is not, and what becomes of what the dead left open (D13, D35). */
+
+const EXPIRE_MS = 400
+
+let books: TestBooks
+
+beforeAll(async () => {
+  books = await openBooks()
+})
+afterAll(() => books.close())
+afterEach(async () => {
+  expect(await violations(books.sql)).toEqual([])
+  // What one test left lapsing must not be found by the next one.
+  await books.sql`UPDATE tollgate.gateways SET dead_at = now(), swept_at = now() WHERE swept_at IS NULL`
+})
+
+async function lease(expire_ms = EXPIRE_MS): Promise<Lease> {
+  const made = new Lease(books.connection(), { renew_ms: expire_ms / 4, expire_ms })
+  await made.take(nextId())
+  return made
+}
+
+/** Renews without a gap until the lease has been held for as long as it lasts. */
+async function steady(): Promise<Lease> {
+  const made = await lease()
+  while (!made.steady) await made.renew(nextId())
+  return made
+}
+
+/** Another gateway with a lease that ran out a moment ago. */
+async function lapsed(): Promise<string> {
+  const { gateway_id } = await lease()
+  await books.sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 ms' WHERE id = ${gateway_id}`
+  return gateway_id
+}
+
+async function gateway(id: string) {
+  const [row] = await books.sql`SELECT dead_at IS NOT NULL AS dead, swept_at IS NOT NULL AS swept, floor_id
+    FROM tollgate.gateways WHERE id = ${id}`
+  return row ?? null
+}
+
+function sweeper(by: Lease, late_ms = 0) {
+  const connection = books.connection()
+  const expiring = books.connection()
+  const expiries = new Lane<Orphan, boolean>({
+    accountOf: ({ account_id }) => account_id,
+    run: (orphans, patience_ms) => expireBatch(expiring, orphans, patience_ms),
+  })
+  const expired = { count: 0 }
+  const onExpired = (count: number) => void (expired.count += count)
+  return { expired, run: () => sweep({ connection, lease: by, expiries, onExpired, late_ms }) }
+}
+
+async function heldBy(gateway_id: string, count: number, balance_nano = 1_000_000n): Promise<Hold[]> {
+  const account = await books.account(balance_nano)
+  const holds = Array.from({ length: count }, () => holdOf(account, 10n))
+  const results = await reserveBatch(books.connection(), gateway_id, holds, 300)
+  expect(results.every(({ outcome }) => outcome === "held")).toBe(true)
+  return holds
+}
+
+const states = (holds: readonly Hold[]) =>
+  Promise.all(holds.map(async ({ id }) => (await call(books.sql, id))?.state))
+
+describe("D35 a lease", () => {
+  test("that lapsed is renewed as long as nobody has declared the gateway dead", async () => {
+    const mine = await lease()
+    const { gateway_id } = mine
+    await books.sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 hour' WHERE id = ${gateway_id}`
+    await mine.renew(nextId())
+    expect(mine.gateway_id).toBe(gateway_id)
+    const [row] =
+      await books.sql`SELECT lease_until > now() AS held FROM tollgate.gateways WHERE id = ${gateway_id}`
+    expect(row?.held).toBe(true)
+  })
+
+  test("of a gateway that was declared dead goes on under a new row", async () => {
+    const mine = await lease()
+    const dead_id = mine.gateway_id
+    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
+    await mine.renew(nextId())
+    expect(mine.gateway_id > dead_id).toBe(true)
+    expect(await gateway(dead_id)).toMatchObject({ dead: true })
+    expect(await gateway(mine.gateway_id)).toMatchObject({ dead: false })
+  })
+
+  test("is succeeded once, however many ask", async () => {
+    const mine = await lease()
+    const dead_id = mine.gateway_id
+    await Promise.all(Array.from({ length: 5 }, () => mine.succeed(dead_id, nextId())))
+    const next_id = mine.gateway_id
+    await mine.succeed(dead_id, nextId())
+    expect(mine.gateway_id).toBe(next_id)
+    const [row] = await books.sql`SELECT count(*)::int AS rows FROM tollgate.gateways WHERE id > ${dead_id}`
+    expect(row?.rows).toBe(1)
+  })
+
+  test("is the database's: a gateway's own clock has no part in it", async () => {
+    const now = Date.now
+    try {
+      Date.now = () => now() + 3_600_000
+      const mine = await lease()
+      const [row] = await books.sql`SELECT extract(epoch FROM lease_until - now()) * 1000 AS left_ms
+        FROM tollgate.gateways WHERE id = ${mine.gateway_id}`
+      expect(Number(row?.left_ms)).toBeWithin(0, EXPIRE_MS)
+    } finally {
+      Date.now = now
+    }
+  })
+})
+
+describe("D35 a sweeper acts only after it has itself renewed without a gap for as long as a lease lasts", () => {
+  test("one that has just come declares nobody dead", async () => {
+    const other_id = await lapsed()
+    await sweeper(await lease()).run()
+    expect(await gateway(other_id)).toMatchObject({ dead: false })
+  })
+
+  test("one that has been there long enough does", async () => {
+    const other_id = await lapsed()
+    await sweeper(await steady()).run()
+    expect(await gateway(other_id)).toMatchObject({ dead: true })
+  })
+
+  test("but never somebody whose lease runs", async () => {
+    const other = await lease(60_000)
+    await sweeper(await steady()).run()
+    expect(await gateway(other.gateway_id)).toMatchObject({ dead: false })
+  })
+
+  test("a gap in its own renewals makes it a newcomer", async () => {
+    const mine = await steady()
+    await books.sql`SELECT pg_sleep(${EXPIRE_MS / 2 / 1000 + 0.02})`
+    await mine.renew(nextId())
+    expect(mine.steady).toBe(false)
+  })
+
+  test("one that slept between its decision and its act declares nobody dead", async () => {
+    const mine = await steady()
+    const other_id = await lapsed()
+    await books.sql`UPDATE tollgate.gateways SET lease_until = lease_until - ${EXPIRE_MS / 2} * interval '1 ms'
+      WHERE id = ${mine.gateway_id}`
+    await sweeper(mine).run()
+    expect(await gateway(other_id)).toMatchObject({ dead: false })
+  })
+
+  test("one that was declared dead itself declares nobody dead", async () => {
+    const mine = await steady()
+    const other_id = await lapsed()
+    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${mine.gateway_id}`
+    await sweeper(mine).run()
+    expect(await gateway(other_id)).toMatchObject({ dead: false })
+  })
+
+  test("a renewal that is under way wins", async () => {
+    const mine = await steady()
+    const other_id = await lapsed()
+    await books.sql.begin(async (renewing) => {
+      await renewing`UPDATE tollgate.gateways SET lease_until = now() + interval '1 minute' WHERE id = ${other_id}`
+      await sweeper(mine).run()
+    })
+    expect(await gateway(other_id)).toMatchObject({ dead: false })
+  })
+})
+
+describe("D13 what a dead gateway left open", () => {
+  async function dead(count: number) {
+    const { gateway_id } = await lease(LONG_LEASE.expire_ms)
+    const holds = await heldBy(gateway_id, count)
+    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
+    return { gateway_id, holds }
+  }
+
+  test("expires, more than one page of it, and what the living hold stays", async () => {
+    const { gateway_id, holds } = await dead(1_200)
+    const living = await heldBy((await lease(LONG_LEASE.expire_ms)).gateway_id, 3)
+    const mine = sweeper(await lease())
+    await mine.run()
+    expect(mine.expired.count).toBe(1_200)
+    expect(new Set(await states(holds))).toEqual(new Set(["expired"]))
+    expect(await states(living)).toEqual(["open", "open", "open"])
+    expect(await gateway(gateway_id)).toMatchObject({ swept: true })
+  })
+
+  test("is charged by its last checkpoint", async () => {
+    const { holds } = await dead(2)
+    const [first, second] = holds
+    await writeCheckpoints(books.connection(), [
+      { id: first?.id ?? "", charge_nano: 4n, basis: "estimate", usage: null },
+    ])
+    await sweeper(await lease()).run()
+    expect(await call(books.sql, first?.id ?? "")).toMatchObject({
+      charge_nano: "4",
+      failure: "gateway_lost",
+    })
+    expect(await call(books.sql, second?.id ?? "")).toMatchObject({ charge_nano: "0" })
+  })
+
+  test("is swept by two at once, each reservation once", async () => {
+    const { holds } = await dead(400)
+    const sweepers = [sweeper(await lease()), sweeper(await lease())]
+    await Promise.all(sweepers.map((one) => one.run()))
+    expect(sweepers.reduce((sum, { expired }) => sum + expired.count, 0)).toBe(400)
+    expect(new Set(await states(holds))).toEqual(new Set(["expired"]))
+  })
+
+  test("is searched from the gateway's floor up", async () => {
+    const { gateway_id, holds } = await dead(3)
+    const [below, ...above] = holds
+    await books.sql`UPDATE tollgate.gateways SET floor_id = ${above[0]?.id ?? ""} WHERE id = ${gateway_id}`
+    await sweeper(await lease()).run()
+    expect(await states(above)).toEqual(["expired", "expired"])
+    expect(await states([below ?? holdOf({ account_id: "", key_id: "" }, 0n)])).toEqual(["open"])
+    await books.sql`UPDATE tollgate.gateways SET floor_id = ${below?.id ?? ""}, swept_at = NULL WHERE id = ${gateway_id}`
+    await sweeper(await lease()).run()
+  })
+
+  test("a locked account does not keep the others from expiring", async () => {
+    const { gateway_id } = await lease(LONG_LEASE.expire_ms)
+    const [stuck] = await heldBy(gateway_id, 1)
+    const others = await heldBy(gateway_id, 5)
+    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
+    const lock = await lockAccount(books.sql, stuck?.account_id ?? "")
+    const mine = sweeper(await lease())
+    const sweeping = mine.run()
+    while (new Set(await states(others)).has("open")) {}
+    expect(await call(books.sql, stuck?.id ?? "")).toMatchObject({ state: "open" })
+    await lock.unlock()
+    await sweeping
+    expect(mine.expired.count).toBe(6)
+  })
+
+  test("is looked for again until no reserve of it can be on its way any more", async () => {
+    const { gateway_id } = await dead(1)
+    const mine = sweeper(await lease(), 1)
+    // A transaction that began before the death was declared: it may still insert a hold.
+    const began = Promise.withResolvers<void>()
+    const insert = Promise.withResolvers<void>()
+    const account = await books.account(100n)
+    const late = holdOf(account, 10n)
+    const inserting = books.sql.begin(async (tx) => {
+      await tx`SELECT 1`
+      began.resolve()
+      await insert.promise
+      await tx`INSERT INTO tollgate.reservations
+        (id, account_id, key_id, gateway_id, amount_nano, input_pico, cached_input_pico, output_pico, stream, model, family, upstream)
+        VALUES (${late.id}, ${late.account_id}, ${late.key_id}, ${gateway_id}, 10, 1, 1, 1, true, 'm', 'chat', 'u')`
+      await tx`UPDATE tollgate.accounts SET held_nano = held_nano + 10 WHERE id = ${account.account_id}`
+    })
+    await began.promise
+    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
+    await mine.run()
+    expect(await gateway(gateway_id)).toMatchObject({ dead: true, swept: false })
+    insert.resolve()
+    await inserting
+    await mine.run()
+    expect(await states([late])).toEqual(["expired"])
+    expect(await gateway(gateway_id)).toMatchObject({ swept: true })
+  })
+
+  test("is not called swept before its death is old", async () => {
+    const { gateway_id } = await dead(1)
+    await sweeper(await lease(), 60_000).run()
+    expect(await gateway(gateway_id)).toMatchObject({ dead: true, swept: false })
+  })
+})
+
+describe("the books of one process", () => {
+  test("D35 a gateway declared dead holds under a new row from the next call on", async () => {
+    const ledger = await books.ledger()
+    const account = await books.account(100n)
+    const before = holdOf(account, 1n)
+    await ledger.reserve(before)
+    const { gateway_id } = (await call(books.sql, before.id)) ?? {}
+    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
+    const after = Array.from({ length: 8 }, () => holdOf(account, 1n))
+    const results = await Promise.all(after.map((hold) => ledger.reserve(hold)))
+    expect(results.every(({ outcome }) => outcome === "held")).toBe(true)
+    const rows = await Promise.all(after.map(async ({ id }) => (await call(books.sql, id))?.gateway_id))
+    expect(new Set(rows).size).toBe(1)
+    expect(rows[0] > gateway_id).toBe(true)
+
+    await sweeper(await lease()).run()
+    await ledger.close(settled(before.id, 1n))
+    expect(await call(books.sql, before.id)).toMatchObject({ state: "settled", notes: ["settled_late"] })
+    await Promise.all(after.map(({ id }) => ledger.close(settled(id, 1n))))
+  })
+
+  test("sweeps by itself, and checkpoints the calls that outlive a renewal", async () => {
+    const other_id = await lapsed()
+    const [orphan] = await heldBy(other_id, 1)
+    const account = await books.account(100n)
+    const running: Hold[] = []
+    const expired = Promise.withResolvers<number>()
+    const ledger = await books.ledger({
+      lease: { renew_ms: EXPIRE_MS / 8, expire_ms: EXPIRE_MS },
+      checkpoints: () => running.map(({ id }) => ({ id, charge_nano: 6n, basis: "estimate", usage: null })),
+      events: { expired: expired.resolve },
+    })
+    const own = holdOf(account, 10n)
+    await ledger.reserve(own)
+    running.push(own)
+    expect(await expired.promise).toBe(1)
+    expect(await call(books.sql, orphan?.id ?? "")).toMatchObject({ state: "expired" })
+    while ((await call(books.sql, own.id))?.checkpoint_nano !== "6") {}
+    await ledger.close(settled(own.id, 7n))
+  })
+
+  test("a process that stops with nothing open gives its lease back; one with an open call lets it lapse", async () => {
+    for (const open of [false, true]) {
+      const ledger = await books.ledger()
+      const hold = holdOf(await books.account(100n), 10n)
+      await ledger.reserve(hold)
+      if (!open) await ledger.close(settled(hold.id, 1n))
+      const { gateway_id } = (await call(books.sql, hold.id)) ?? {}
+      await ledger.stop()
+      expect(await gateway(gateway_id)).toMatchObject({ dead: !open, swept: !open })
+      if (open) await (await books.ledger()).close(settled(hold.id, 1n))
+    }
+  })
+})
+
+describe("D35 the floor of a process: nothing below it is open", () => {
+  const MINUTE = 60_000
+
+  test("stays where the process began until ids are old enough", () => {
+    const outstanding = new Outstanding()
+    const began = outstanding.floor
+    for (let minute = 0; minute < 10; minute++) expect(outstanding.raise(minute * MINUTE)).toBe(began)
+  })
+
+  test("then follows, ten minutes behind", () => {
+    const outstanding = new Outstanding()
+    outstanding.raise(0)
+    const earlier = nextId()
+    outstanding.raise(1 * MINUTE)
+    const later = nextId()
+    expect(outstanding.raise(10 * MINUTE) < earlier).toBe(true)
+    const floor = outstanding.raise(11 * MINUTE)
+    expect(floor > earlier).toBe(true)
+    expect(floor < later).toBe(true)
+  })
+
+  test("but never rises above what is open", () => {
+    const outstanding = new Outstanding()
+    const open = [nextId(), nextId(), nextId()]
+    for (const id of [...open].reverse()) outstanding.add(id, "a")
+    for (let minute = 0; minute < 30; minute++) outstanding.raise(minute * MINUTE)
+    expect(outstanding.floor).toBe(open[0] ?? "")
+    outstanding.delete(open[0] ?? "")
+    expect(outstanding.raise(31 * MINUTE)).toBe(open[1] ?? "")
+  })
+
+  test("is written with each renewal", async () => {
+    const mine = await lease()
+    const floor = nextId()
+    await mine.renew(floor)
+    expect(await gateway(mine.gateway_id)).toMatchObject({ floor_id: floor })
+  })
+})

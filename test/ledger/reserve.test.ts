@@ -1,0 +1,224 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { nextId } from "../../src/id.ts"
+import type { Connection } from "../../src/ledger/connection.ts"
+import type { Hold } from "../../src/ledger/reservation.ts"
+import { type Reserved, reserveBatch } from "../../src/ledger/reserve.ts"
+import { type Account, call, holdOf, openBooks, type TestBooks, violations } from "./books.ts"
+
+/** The reserving statement, on a real Postgres: what it admits, what it refuses, and why. */
+
+let books: TestBooks
+let connection: Connection
+let gateway_id: string
+
+beforeAll(async () => {
+  books = await openBooks()
+  connection = books.connection()
+  gateway_id = await books.gateway()
+})
+afterAll(() => books.close())
+
+const reserve = (...holds: Hold[]) => reserveBatch(connection, gateway_id, holds, 300)
+const outcomes = async (...holds: Hold[]) => (await reserve(...holds)).map(({ outcome }) => outcome)
+
+describe("what is refused, by the reserving statement itself (D26), the first fault in the order of D30", () => {
+  const PAST = "now() - interval '1 second'"
+  const FUTURE = "now() + interval '1 hour'"
+  const rows: [name: string, key: string, balance_nano: bigint, outcome: Reserved["outcome"]][] = [
+    ["D26 a key that may do everything", "name = 'k'", 100n, "held"],
+    ["D26 a key limited to this model", "models = ARRAY['other', 'model']", 100n, "held"],
+    ["D26 a key that expires later", `expires_at = ${FUTURE}`, 100n, "held"],
+    ["D26 a revoked key", `revoked_at = ${PAST}`, 100n, "invalid_api_key"],
+    ["D26 an expired key", `expires_at = ${PAST}`, 100n, "invalid_api_key"],
+    ["D26 a key that expires at this moment", "expires_at = now()", 100n, "invalid_api_key"],
+    ["D26 a key limited to another model", "models = ARRAY['other']", 100n, "model_not_allowed"],
+    ["D19 a model's name in another case", "models = ARRAY['Model']", 100n, "model_not_allowed"],
+    ["D26 a key limited to no model at all", "models = '{}'", 100n, "model_not_allowed"],
+    ["D12 one nano too much", "name = 'k'", 99n, "insufficient_balance"],
+    ["D11 a balance below zero", "name = 'k'", -1n, "insufficient_balance"],
+    [
+      "D30 revoked and of another model",
+      `revoked_at = ${PAST}, models = ARRAY['other']`,
+      0n,
+      "invalid_api_key",
+    ],
+    ["D30 of another model and without money", "models = ARRAY['other']", 0n, "model_not_allowed"],
+    ["D30 revoked and without money", `revoked_at = ${PAST}`, 0n, "invalid_api_key"],
+    ["D26 a key of another account", "account_id = gen_random_uuid()", 100n, "invalid_api_key"],
+  ]
+  test.each(rows)("%s", async (_, change, balance_nano, outcome) => {
+    const account = await books.account(balance_nano)
+    await books.sql.unsafe(`UPDATE tollgate.keys SET ${change} WHERE id = '${account.key_id}'`)
+    const hold = holdOf(account, 100n)
+    expect(await outcomes(hold)).toEqual([outcome])
+    expect((await call(books.sql, hold.id)) !== null).toBe(outcome === "held")
+    expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+  })
+
+  test("a key that is not in the books", async () => {
+    const { account_id } = await books.account(100n)
+    expect(await outcomes(holdOf({ account_id, key_id: crypto.randomUUID() }, 1n))).toEqual([
+      "invalid_api_key",
+    ])
+  })
+
+  test("an account that is not in the books, though its key is", async () => {
+    const account = await books.account(100n)
+    await books.sql`DELETE FROM tollgate.accounts WHERE id = ${account.account_id}`
+    expect(await outcomes(holdOf(account, 1n))).toEqual(["invalid_api_key"])
+    await books.sql`DELETE FROM tollgate.credits WHERE account_id = ${account.account_id}`
+  })
+
+  test("the refused take no part in what the others may have", async () => {
+    const account = await books.account(10n)
+    const revoked = await keyOf(account, "revoked_at = now()")
+    const limited = await keyOf(account, "models = ARRAY['other']")
+    expect(await outcomes(holdOf(revoked, 1n), holdOf(limited, 2n), holdOf(account, 10n))).toEqual([
+      "invalid_api_key",
+      "model_not_allowed",
+      "held",
+    ])
+  })
+
+  test("D12 a refusal names what is left beside those that were admitted", async () => {
+    const account = await books.account(100n)
+    const [admitted, refused] = await reserve(holdOf(account, 60n), holdOf(account, 61n))
+    expect(admitted).toEqual({ outcome: "held" })
+    expect(refused).toEqual({ outcome: "insufficient_balance", available_nano: 40n })
+  })
+})
+
+describe("what is held", () => {
+  test("the row says everything the call was admitted at", async () => {
+    const account = await books.account(2n ** 62n)
+    const hold = holdOf(account, 2n ** 53n + 1n, {
+      model: 'quote " backslash \\ snow ☃ {a,b}',
+      price: { input_pico: 1n, cached_input_pico: 0n, output_pico: 999_999_999_999n },
+    })
+    expect(await outcomes(hold)).toEqual(["held"])
+    expect(await call(books.sql, hold.id)).toMatchObject({
+      account_id: account.account_id,
+      key_id: account.key_id,
+      gateway_id,
+      amount_nano: "9007199254740993",
+      checkpoint_nano: "0",
+      charge_nano: null,
+      input_pico: "1",
+      cached_input_pico: "0",
+      output_pico: "999999999999",
+      stream: true,
+      state: "open",
+      model: hold.model,
+      family: "chat",
+      upstream: "first",
+      closed_at: null,
+    })
+  })
+
+  test("the largest amount there is does not overflow: it is refused", async () => {
+    const account = await books.account(5n)
+    const most = 2n ** 63n - 1n
+    expect(await outcomes(holdOf(account, most), holdOf(account, most), holdOf(account, 5n))).toEqual([
+      "insufficient_balance",
+      "insufficient_balance",
+      "held",
+    ])
+  })
+
+  test("D27 the same id again holds nothing more, and says that it is held", async () => {
+    const hold = holdOf(await books.account(100n), 60n)
+    expect(await outcomes(hold)).toEqual(["held"])
+    expect(await outcomes(hold)).toEqual(["held"])
+    expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+  })
+
+  test("D27 the same id is closed to another amount, another account or another gateway", async () => {
+    const account = await books.account(100n)
+    const hold = holdOf(account, 60n)
+    await reserve(hold)
+    const elsewhere = { ...hold, ...(await books.account(100n)) }
+    expect(await outcomes({ ...hold, amount_nano: 1n })).toEqual(["closed"])
+    expect(await outcomes(elsewhere)).toEqual(["closed"])
+    const [result] = await reserveBatch(connection, await books.gateway(), [hold], 300)
+    expect(result).toEqual({ outcome: "closed" })
+  })
+
+  test("D35 nothing is held under the row of a gateway that was declared dead, or that does not exist", async () => {
+    const dead_id = await books.gateway()
+    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
+    for (const gone_id of [dead_id, nextId()]) {
+      const hold = holdOf(await books.account(100n), 1n)
+      const [result] = await reserveBatch(connection, gone_id, [hold], 300)
+      expect(result).toEqual({ outcome: "gateway_dead", gateway_id: gone_id })
+      expect(await call(books.sql, hold.id)).toBeNull()
+    }
+  })
+})
+
+test("design, money: a batch comes out as single statements in ascending order of amounts would", async () => {
+  const amounts = fc.array(fc.tuple(fc.integer({ min: 0, max: 2 }), fc.bigInt(1n, 12n)), {
+    minLength: 1,
+    maxLength: 24,
+  })
+  const balances = fc.tuple(fc.bigInt(-5n, 40n), fc.bigInt(0n, 40n), fc.bigInt(0n, 40n))
+  await fc.assert(
+    fc.asyncProperty(balances, amounts, async (available, asked) => {
+      const accounts = await Promise.all(available.map((nano) => books.account(nano)))
+      const holds = asked.map(([at, amount_nano]) => holdOf(nth(accounts, at), amount_nano))
+      const expected = new Map<string, Reserved["outcome"]>()
+      const left = new Map(accounts.map(({ account_id }, at) => [account_id, available[at] ?? 0n]))
+      for (const { id, account_id, amount_nano } of [...holds].sort(byAmountAndId)) {
+        const rest = (left.get(account_id) ?? 0n) - amount_nano
+        expected.set(id, rest >= 0n ? "held" : "insufficient_balance")
+        if (rest >= 0n) left.set(account_id, rest)
+      }
+      const results = await reserve(...holds)
+      expect(results.map(({ outcome }) => outcome)).toEqual(
+        holds.map(({ id }) => expected.get(id) ?? "closed"),
+      )
+      results.forEach((result, at) => {
+        if (result.outcome !== "insufficient_balance") return
+        expect(result.available_nano).toBe(left.get(holds[at]?.account_id ?? "") ?? 0n)
+      })
+    }),
+    { numRuns: 40 },
+  )
+  expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+})
+
+test("issue 2, money race: N racers for k slots on several connections admit exactly k", async () => {
+  const connections = Array.from({ length: 6 }, () => books.connection())
+  for (const slots of [1n, 3n, 17n]) {
+    const account = await books.account(slots * 10n + 9n)
+    const racers = connections.flatMap((own) =>
+      Array.from({ length: 8 }, () =>
+        reserveBatch(own, gateway_id, [holdOf(account, 10n), holdOf(account, 10n)], 3_000),
+      ),
+    )
+    const results = (await Promise.all(racers)).flat()
+    expect(results.filter(({ outcome }) => outcome === "held")).toHaveLength(Number(slots))
+    expect(results.filter(({ outcome }) => outcome === "insufficient_balance")).toHaveLength(
+      96 - Number(slots),
+    )
+  }
+  expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+})
+
+async function keyOf({ account_id }: Account, change: string): Promise<Account> {
+  const key_id = crypto.randomUUID()
+  await books.sql`INSERT INTO tollgate.keys (id, account_id, hash, prefix) VALUES (${key_id}, ${account_id}, ${key_id}, 'tg')`
+  await books.sql.unsafe(`UPDATE tollgate.keys SET ${change} WHERE id = '${key_id}'`)
+  return { account_id, key_id }
+}
+
+function nth<Item>(list: readonly Item[], at: number): Item {
+  const item = list[at]
+  if (item === undefined) throw new Error(`there is no ${at}`)
+  return item
+}
+
+function byAmountAndId(one: Hold, other: Hold): number {
+  if (one.amount_nano !== other.amount_nano) return one.amount_nano < other.amount_nano ? -1 : 1
+  return one.id < other.id ? -1 : 1
+}

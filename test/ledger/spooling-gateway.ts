@@ -1,0 +1,24 @@
+import { openDatabase } from "../../src/ledger/database.ts"
+import { Ledger } from "../../src/ledger/ledger.ts"
+import { Proxy } from "../support/proxy.ts"
+import { holdOf, LONG_LEASE, settled, silent } from "./books.ts"
+
+/** A process that reserves, loses the books, settles, and says the call's id once the settlement is on its disk. */
+
+const { address, data_dir, account } = await Bun.stdin.json()
+const proxy = await Proxy.start(address)
+const ledger = await Ledger.open({
+  database: await openDatabase(proxy.address),
+  data_dir,
+  lease: LONG_LEASE,
+  log: silent,
+  checkpoints: () => [],
+})
+const hold = holdOf(account, 100n)
+await ledger.reserve(hold)
+proxy.refuse()
+void ledger.close(settled(hold.id, 77n))
+while (ledger.depths().spool === 0) await Bun.sleep(1)
+while ((await Array.fromAsync(new Bun.Glob("spool/*.jsonl").scan({ cwd: data_dir }))).length === 0)
+  await Bun.sleep(1)
+console.log(hold.id)

@@ -1,0 +1,323 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { sql } from "drizzle-orm"
+import { close as closeStatement } from "../../src/ledger/close.ts"
+import type { Connection } from "../../src/ledger/connection.ts"
+import { openDatabase } from "../../src/ledger/database.ts"
+import type { Ledger } from "../../src/ledger/ledger.ts"
+import { type StatementKind, statement } from "../../src/ledger/statement.ts"
+import { codeOf, troubleOf } from "../../src/ledger/trouble.ts"
+import { Proxy } from "../support/proxy.ts"
+import {
+  type Account,
+  call,
+  holdOf,
+  lockAccount,
+  openBooks,
+  settled,
+  type TestBooks,
+  violations,
+} from "./books.ts"
+
+/** What the books do when something is in the way: a lock, a row that cannot be written, the network, the server. */
+
+let books: TestBooks
+let proxy: Proxy
+
+beforeAll(async () => {
+  books = await openBooks()
+  proxy = await Proxy.start(books.address)
+})
+afterAll(async () => {
+  await books.close()
+  await proxy.stop()
+})
+afterEach(async () => {
+  expect(await violations(books.sql)).toEqual([])
+})
+
+/** A ledger behind the proxy, and what it tells of its statements. */
+async function behindProxy() {
+  const database = await openDatabase(proxy.address)
+  const statements: { kind: StatementKind; size: number }[] = []
+  const spooled = { count: 0 }
+  const ledger = await books.ledger({
+    database,
+    events: {
+      statement: (kind, size) => void statements.push({ kind, size }),
+      spooled: () => void spooled.count++,
+    },
+  })
+  await database.close()
+  return { ledger, statements, spooled }
+}
+
+async function warm(ledger: Ledger, account: Account): Promise<void> {
+  const hold = holdOf(account, 1n)
+  await ledger.reserve(hold)
+  await ledger.close(settled(hold.id, 0n))
+}
+
+/** Accounts on the same lane: it is chosen by the last four digits. */
+async function accountsOnOneLane(count: number): Promise<Account[]> {
+  const accounts: Account[] = []
+  while (accounts.length < count) {
+    const account = await books.account(1_000n)
+    if (Number.parseInt(account.account_id.slice(-4), 16) % 4 === 0) accounts.push(account)
+  }
+  return accounts
+}
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+async function failure(work: Promise<unknown>): Promise<string> {
+  return work.then(
+    () => "nothing failed",
+    (error: unknown) => codeOf(error),
+  )
+}
+
+describe("issue 2, 4: a batch that fails on a lock is retried account by account", () => {
+  test("calls of a locked account wait aside, reserved and closed; its neighbours on the lane are served meanwhile", async () => {
+    const ledger = await books.ledger()
+    const [locked, ...others] = await accountsOnOneLane(5)
+    if (locked === undefined) throw new Error("no account")
+    const open = holdOf(locked, 5n)
+    await ledger.reserve(open)
+    const lock = await lockAccount(books.sql, locked.account_id)
+    const closing = ledger.close(settled(open.id, 4n))
+    const waiting = [holdOf(locked, 1n), holdOf(locked, 2n)].map((hold) => ledger.reserve(hold))
+    let done = 0
+    for (const work of [closing, ...waiting]) void work.then(() => done++)
+
+    const latencies_ms: number[] = []
+    for (let round = 0; round < 30; round++) {
+      const started_at = performance.now()
+      await Promise.all(
+        others.map(async (account) => {
+          const hold = holdOf(account, 1n)
+          expect(await ledger.reserve(hold)).toEqual({ outcome: "held" })
+          await ledger.close(settled(hold.id, 1n))
+        }),
+      )
+      latencies_ms.push(performance.now() - started_at)
+    }
+    expect(done).toBe(0)
+    // Once the account is known to be locked, it costs its lane a tenth of a second now and then, not every time.
+    expect(latencies_ms.sort((a, b) => a - b)[15]).toBeLessThan(100)
+
+    await lock.unlock()
+    await closing
+    expect(await Promise.all(waiting)).toEqual([{ outcome: "held" }, { outcome: "held" }])
+    expect(await call(books.sql, open.id)).toMatchObject({ state: "settled", notes: [] })
+  })
+
+  test("D27 a call whose account stays locked is refused within 2 s, and nothing is left of it", async () => {
+    const ledger = await books.ledger()
+    const account = await books.account(100n)
+    const lock = await lockAccount(books.sql, account.account_id)
+    const hold = holdOf(account, 1n)
+    const started_at = performance.now()
+    expect(await failure(ledger.reserve(hold))).toBe("ledger_unavailable")
+    expect(performance.now() - started_at).toBeWithin(1_950, 2_400)
+    await lock.unlock()
+    await ledger.stop()
+    expect((await call(books.sql, hold.id))?.state ?? "released").toBe("released")
+  })
+
+  test.each([300, 100])(
+    "the statement itself waits %d ms for a lock, and no session setting is left",
+    async (patience_ms) => {
+      const connection = books.connection()
+      const account = await books.account(100n)
+      const ledger = await books.ledger()
+      const hold = holdOf(account, 5n)
+      await ledger.reserve(hold)
+      const lock = await lockAccount(books.sql, account.account_id)
+      const { usage: _, ...closing } = settled(hold.id, 4n)
+      const batch = JSON.stringify([{ ...closing, charge_nano: "4" }])
+      const started_at = performance.now()
+      const error: unknown = await connection
+        .run(closeStatement, [String(patience_ms), batch], 5_000)
+        .catch((e: unknown) => e)
+      expect(troubleOf(error)).toBe("locked")
+      expect(performance.now() - started_at).toBeWithin(patience_ms, patience_ms + 250)
+      await lock.unlock()
+      const [row] = await connection.run(statement("tend", sql`SHOW lock_timeout`), [], 1_000)
+      expect(row).toEqual({ lock_timeout: "0" })
+    },
+  )
+})
+
+describe("issue 2, 4: a row that cannot be written does not fail its neighbours", () => {
+  test("a hold with a character that Postgres does not have", async () => {
+    const ledger = await books.ledger()
+    const account = await books.account(1_000n)
+    const holds = Array.from({ length: 40 }, (_, at) =>
+      holdOf(account, 1n, at === 17 ? { model: "a\u0000b" } : {}),
+    )
+    const ends = await Promise.allSettled(holds.map((hold) => ledger.reserve(hold)))
+    expect(ends.filter((end) => end.status === "fulfilled")).toHaveLength(39)
+    expect(ends[17]).toEqual({ status: "rejected", reason: new Error("the books refuse this hold: 22P05") })
+  })
+
+  test("a closing that breaks a constraint stays spooled, and its caller is not kept waiting", async () => {
+    const errors: object[] = []
+    const log = { info: () => {}, warn: () => {}, error: (fields: object) => void errors.push(fields) }
+    const ledger = await books.ledger({ log })
+    const account = await books.account(1_000n)
+    const holds = Array.from({ length: 20 }, () => holdOf(account, 1n))
+    await Promise.all(holds.map((hold) => ledger.reserve(hold)))
+    await Promise.all(holds.map(({ id }, at) => ledger.close(settled(id, at === 7 ? -5n : 1n))))
+    const states = await Promise.all(holds.map(async ({ id }) => (await call(books.sql, id))?.state))
+    expect(states.filter((state) => state === "settled")).toHaveLength(19)
+    expect(states[7]).toBe("open")
+    expect(ledger.depths().spool).toBe(1)
+    expect(errors).toEqual([{ id: holds[7]?.id, code: "23514" }])
+  })
+})
+
+describe("the network and the server", () => {
+  test("findings F20: a reply that is lost after the commit: the hold and the settlement are done once", async () => {
+    const { ledger } = await behindProxy()
+    const account = await books.account(100n)
+    await warm(ledger, account)
+    const hold = holdOf(account, 60n)
+    const lost = proxy.loseReply()
+    const result = ledger.reserve(hold)
+    await lost
+    expect(await result).toEqual({ outcome: "held" })
+    expect(await call(books.sql, hold.id)).toMatchObject({ state: "open" })
+
+    const lostAgain = proxy.loseReply()
+    const closed = ledger.close(settled(hold.id, 50n))
+    await lostAgain
+    await closed
+    expect(await call(books.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "50" })
+  })
+
+  test("D27 the server ends every connection under load: nothing is lost, nothing twice", async () => {
+    const ledger = await books.ledger()
+    const account = await books.account(1_000_000n)
+    const holds = Array.from({ length: 300 }, () => holdOf(account, 10n))
+    let ended = 0
+    const work = holds.map(async (hold) => {
+      const result = await ledger.reserve(hold)
+      expect(result).toEqual({ outcome: "held" })
+      await ledger.close(settled(hold.id, 7n))
+      ended += 1
+    })
+    for (const share of [0, 100, 200]) {
+      await until(() => ended > share)
+      await books.sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND query LIKE ${"\nWITH asked%"}`
+    }
+    await Promise.all(work)
+    const [row] = await books.sql`SELECT count(*)::int AS calls, sum(charge_nano)::int AS charged
+      FROM tollgate.reservations WHERE account_id = ${account.account_id} AND state = 'settled'`
+    expect(row).toEqual({ calls: 300, charged: 2_100 })
+    expect(ledger.writable()).toBe(true)
+  })
+
+  test("D27 the books are down: 503 within 2 s, no tombstone for what was never sent, and back within a second", async () => {
+    const { ledger, spooled } = await behindProxy()
+    const account = await books.account(100n)
+    const open = holdOf(account, 60n)
+    await ledger.reserve(open)
+    proxy.refuse()
+    const refused = holdOf(account, 1n)
+    const started_at = performance.now()
+    const closing = ledger.close(settled(open.id, 50n))
+    const failures = await Promise.all([
+      failure(ledger.reserve(refused)),
+      failure(ledger.standing(account.key_id)),
+    ])
+    expect(failures).toEqual(["ledger_unavailable", "ledger_unavailable"])
+    expect(performance.now() - started_at).toBeLessThan(2_400)
+    expect(ledger.writable()).toBe(false)
+    expect(spooled.count).toBe(1)
+    expect(ledger.depths().spool).toBe(1)
+
+    proxy.admit()
+    const admitted_at = performance.now()
+    await closing
+    expect(performance.now() - admitted_at).toBeLessThan(1_500)
+    expect(await call(books.sql, open.id)).toMatchObject({ state: "settled", charge_nano: "50" })
+    expect(ledger.depths().spool).toBe(0)
+    expect(await ledger.reserve(holdOf(account, 1n))).toEqual({ outcome: "held" })
+    expect(ledger.writable()).toBe(true)
+  })
+
+  test("D27 a cable that is pulled: the reserve that was sent gets a tombstone, and its late arrival holds nothing", async () => {
+    const { ledger } = await behindProxy()
+    const account = await books.account(100n)
+    await warm(ledger, account)
+    proxy.stall()
+    const hold = holdOf(account, 60n)
+    const started_at = performance.now()
+    expect(await failure(ledger.reserve(hold))).toBe("ledger_unavailable")
+    expect(performance.now() - started_at).toBeWithin(1_950, 2_400)
+    proxy.heal()
+    await until(async () => (await call(books.sql, hold.id)) !== null)
+    expect(await call(books.sql, hold.id)).toMatchObject({ state: "released", charge_nano: "0" })
+    const late = await books.ledger()
+    expect(await failure(late.reserve(hold))).toBe("ledger_unavailable")
+    const again = holdOf(account, 60n)
+    expect(await ledger.reserve(again)).toEqual({ outcome: "held" })
+    await ledger.close(settled(again.id, 1n))
+  })
+
+  test("D27 a reserve that wins although its caller was refused is released by its id", async () => {
+    const { ledger } = await behindProxy()
+    const account = await books.account(100n)
+    await warm(ledger, account)
+    // The first statement commits and its reply is lost; the second one finds no way to the server until the caller has gone.
+    const lost = proxy.loseReply()
+    const hold = holdOf(account, 60n)
+    const refused = failure(ledger.reserve(hold))
+    await lost
+    proxy.refuse()
+    expect(await call(books.sql, hold.id)).toMatchObject({ state: "open" })
+    expect(await refused).toBe("ledger_unavailable")
+    proxy.admit()
+    await until(async () => (await call(books.sql, hold.id))?.state === "released")
+    expect(await call(books.sql, hold.id)).toMatchObject({ charge_nano: "0", failure: "internal_error" })
+  })
+})
+
+describe("a connection", () => {
+  const slow = statement("tend", sql`SELECT pg_sleep(1.5)`)
+  const quick = statement("tend", sql`SELECT 1 AS one`)
+
+  test("findings F19: gives up on a statement that does not return, and goes on with the next one", async () => {
+    const connection: Connection = books.connection()
+    await connection.run(quick, [], 1_000)
+    const started_at = performance.now()
+    const error: unknown = await connection.run(slow, [], 100).catch((thrown: unknown) => thrown)
+    expect(troubleOf(error)).toBe("unknown")
+    expect(await connection.run(quick, [], 1_000)).toEqual([{ one: 1 }])
+    expect(performance.now() - started_at).toBeLessThan(1_000)
+  })
+
+  test("runs one statement at a time", async () => {
+    const connection = books.connection()
+    const [slowly, quickly] = await Promise.all([
+      connection.run(statement("tend", sql`SELECT pg_sleep(0.05), clock_timestamp()::text AS at`), [], 1_000),
+      connection.run(statement("tend", sql`SELECT now()::text AS at`), [], 1_000),
+    ])
+    expect(String(quickly[0]?.at) > String(slowly[0]?.at)).toBe(true)
+  })
+
+  test("behind an old pooler: prepare=false in the URL is obeyed", async () => {
+    const { url } = proxy.address as { url: string }
+    const named = books.connection(proxy.address)
+    const unnamed = books.connection({ url: `${url}?prepare=false` })
+    const count = statement(
+      "tend",
+      sql`SELECT count(*)::int AS prepared FROM pg_prepared_statements WHERE name <> $1`,
+    )
+    expect(await named.run(count, [""], 1_000)).toEqual([{ prepared: 1 }])
+    expect(await unnamed.run(count, [""], 1_000)).toEqual([{ prepared: 0 }])
+  })
+})
