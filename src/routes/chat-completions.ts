@@ -159,7 +159,8 @@ function answerStream(
     settle: (evidence) => {
       const { durable } = settle(gateway.books, call, evidence, recordIn(gateway))
       request.signal.removeEventListener("abort", leave)
-      return waitFor(gateway, durable).then(() => gateway.sockets.restore(request))
+      if (evidence.ending !== "client_stalled") gateway.sockets.restore(request)
+      return waitFor(gateway, durable)
     },
     errorEvent: (ending, data) => errorEvent(errorOf(ending, data, reply.upstream), call.hold.id),
     cancelSource: reply.cancel,
