@@ -50,7 +50,7 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
     if (chat.stream !== true || reply.content_type === "application/json") {
       return await answerJson(gateway, call, reply, patience, request)
     }
-    return answerStream(gateway, call, chat, reply, request)
+    return answerStream(gateway, call, chat, reply, patience, request)
   } catch (error) {
     gateway.sockets.restore(request)
     throw abandon(gateway, call, patience, error)
@@ -143,9 +143,11 @@ function answerStream(
   call: Call,
   chat: ChatRequest,
   reply: Reply,
+  patience: Patience,
   request: Request,
 ): Response {
   const { stream, limits } = gateway.config
+  const drain_ms = drainOf(reply.upstream, true)
   const tap = new Tap({
     source: reply.body ?? new Blob().stream(),
     wants_usage: wantsUsage(chat),
@@ -155,7 +157,7 @@ function answerStream(
     stall_ms: stream.stall_ms,
     idle_ms: reply.upstream.timeouts.idle_ms,
     total_ms: remaining(reply),
-    drain_ms: drainOf(reply.upstream, true),
+    drain_ms: drain_ms === null ? null : patience.remaining(drain_ms),
     settle: (evidence) => {
       const { durable } = settle(gateway.books, call, evidence, recordIn(gateway))
       request.signal.removeEventListener("abort", leave)

@@ -12,6 +12,8 @@ export class Patience {
   readonly #drain_ms: number | null
   #drain: Timer | undefined
   #reason: Impatience | null = null
+  /** When the client left. */
+  #left_ms: number | null = null
 
   constructor(client: AbortSignal, stopped: AbortSignal, drain_ms: number | null) {
     this.#client = client
@@ -33,6 +35,11 @@ export class Patience {
     return this.#reason
   }
 
+  /** How much of a time to drain is left (D9): all of it while the client waits. */
+  remaining(drain_ms: number): number {
+    return this.#left_ms === null ? drain_ms : drain_ms - (performance.now() - this.#left_ms)
+  }
+
   /** Stops watching: the answer is there. */
   end(): void {
     clearTimeout(this.#drain)
@@ -42,6 +49,7 @@ export class Patience {
 
   readonly #leave = (): void => {
     this.#reason ??= "client_left"
+    this.#left_ms = performance.now()
     if (this.#drain_ms === null) this.#over.abort()
     else this.#drain = setTimeout(() => this.#over.abort(), this.#drain_ms)
   }
