@@ -97,8 +97,9 @@ export class Tap {
 
   /** The client is gone (D9): after the final usage that is just the end, else the stream is cut or drained. */
   clientLeft(): void {
-    if (this.#over || this.#outlet.gone) return
+    if (this.#outlet.gone) return
     this.#outlet.leave()
+    if (this.#over) return
     if (this.#reading.usage_final) this.#finish("completed")
     else if (this.#options.drain_ms === null) this.#finish("client_left")
     else {
