@@ -65,6 +65,8 @@ export class Tap {
   /** Set once; afterwards nothing is read, and only the last bytes are sent. */
   #over = false
   #running = false
+  /** The client left and the provider is read on for the final usage (D9). */
+  #draining = false
   /** When the pending read of the provider began. */
   #read_ms: number | null = null
   /** Since when the client, offered bytes, has asked for no more; null while it waits for some. */
@@ -103,6 +105,7 @@ export class Tap {
     if (this.#reading.usage_final) this.#finish("completed")
     else if (this.#options.drain_ms === null) this.#finish("client_left")
     else {
+      this.#draining = true
       this.#tick()
       if (!this.#running) void this.#pull()
     }
@@ -192,7 +195,7 @@ export class Tap {
     if (!this.#stripped) this.#outlet.forward(event.parts)
     if (this.#outlet.silent && this.#outlet.held_bytes > this.#options.event_bytes)
       this.#finish("upstream_lost")
-    if (this.#outlet.gone && this.#reading.usage_final) this.#finish("client_left")
+    if (this.#draining && this.#reading.usage_final) this.#finish("client_left")
   }
 
   #noteOutput(): void {
@@ -212,8 +215,7 @@ export class Tap {
     if (this.#reading.done) this.#options.finishSource(this.#reader)
     else this.#options.cancelSource()
     const outlet = this.#outlet
-    const recorded = outlet.gone && ending !== "completed" ? "client_left" : ending
-    const settled = this.#options.settle(this.#reading.evidence(recorded))
+    const settled = this.#options.settle(this.#reading.evidence(this.#draining ? "client_left" : ending))
     if (outlet.gone || ending === "client_stalled") {
       outlet.drop(ending)
       if (!outlet.gone) this.#options.cutClient()
