@@ -1,0 +1,666 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { connect } from "../../src/ledger/address.ts"
+import { type CallRecord, PRICE, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import {
+  chatChunk,
+  chatCompletion,
+  chatWords,
+  type Exchange,
+  json,
+  type Provider,
+  READ_MS,
+  silent,
+  sse,
+  sseEvent,
+  startProvider,
+  usage,
+  usageChunk,
+} from "../support/provider.ts"
+import { chatRequest, type RawClient, rawClient } from "../support/raw-client.ts"
+
+/** How soon a provider's connection is closed once nobody wants its answer (D9). */
+const CLOSED_MS = 250
+/** `drain_for` of the upstream behind the model `hasty`. */
+const DRAIN_FOR_MS = 300
+
+let provider: Provider
+let gateway: TestGateway
+
+beforeAll(async () => {
+  provider = await startProvider()
+  gateway = await startGateway(provider, policies(provider.url))
+})
+
+afterAll(async () => {
+  await expectNothingLeft(gateway)
+  await gateway.stop()
+  await provider.stop()
+})
+
+/** One model for each policy of an upstream; they are named alike. */
+function policies(url: string) {
+  const on_disconnect = {
+    aborting: { stream: "abort", json: "abort" },
+    draining: { stream: "drain", json: "drain" },
+    hasty: { stream: "drain", json: "drain", drain_for: `${DRAIN_FOR_MS}ms` },
+  }
+  const names = Object.entries(on_disconnect)
+  return {
+    upstreams: Object.fromEntries(
+      names.map(([name, policy]) => [name, { family: "chat", base_url: `${url}/v1`, on_disconnect: policy }]),
+    ),
+    models: names.map(([name]) => ({
+      name,
+      family: "chat",
+      upstreams: [{ use: name }],
+      price: PRICE,
+      max_output_tokens: 1000,
+    })),
+  }
+}
+
+/** No reservation, no answer on its way, each call settled once, and no fault in the log. */
+async function expectNothingLeft({ audit, service, lines, url }: TestGateway): Promise<void> {
+  await until(
+    () => service.server.pending,
+    (pending) => pending === 0,
+  )
+  expect(await audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  const said = lines.map((line): { msg: string; level: number; request_id?: string } => JSON.parse(line))
+  const settled = said.filter(({ msg }) => msg === "call").map(({ request_id }) => request_id)
+  expect(new Set(settled).size).toBe(settled.length)
+  expect(said.filter(({ level }) => level > 30)).toEqual([])
+  const counts = await (await fetch(`${url}/metrics`)).text()
+  expect(counts).toMatch(/^tollgate_open_reservations 0$/m)
+  expect(counts).toMatch(/^tollgate_closings_ignored_total 0$/m)
+}
+
+interface Begun {
+  readonly account_id: string
+  readonly client: RawClient
+  readonly exchange: Exchange
+}
+
+/** A call of an account of its own that has reached the provider; the test writes the answer itself. */
+async function begin(model: string, body: object = {}): Promise<Begun> {
+  const { id, key } = await gateway.account()
+  const client = await rawClient(gateway)
+  provider.replyOnce(silent())
+  client.send(chatRequest(key, { model, ...body }))
+  return { account_id: id, client, exchange: await provider.exchange(provider.exchanges.length + 1) }
+}
+
+/** The same, with the stream's headers and a first word that the client has seen. */
+async function beginStream(model: string, body: object = {}): Promise<Begun> {
+  const begun = await begin(model, { stream: true, ...body })
+  await begun.exchange.head(200, { "content-type": "text/event-stream" })
+  await begun.exchange.chunk(text("first"))
+  await begun.client.receives("first")
+  return begun
+}
+
+function text(content: string): string {
+  return sseEvent(chatChunk({ content }))
+}
+
+const FINAL_USAGE = sseEvent(usageChunk(usage(10, 5)))
+/** What `usage(10, 5)` costs. */
+const USAGE_CHARGE = "0.00003"
+const DONE = "data: [DONE]\n\n"
+
+/** The only call of an account, once it is closed. */
+async function closed({ account_id }: Begun): Promise<CallRecord | undefined> {
+  const calls = await until(
+    () => gateway.calls(`?account=${account_id}`),
+    (calls) => calls.length > 0 && calls.every(({ state }) => state !== "open"),
+  )
+  expect(calls).toHaveLength(1)
+  expect((await gateway.balance(account_id)).held).toBe("0")
+  return calls[0]
+}
+
+const RELEASED = { state: "released", basis: "none", charge: "0", usage: null }
+const LEFT = { ending: "client_left", failure: "client_left" }
+
+describe("D9 the client leaves before the provider's headers", () => {
+  const kinds = [
+    ["a stream", { stream: true }],
+    ["a JSON call", {}],
+  ] as const
+  for (const [kind, body] of kinds) {
+    for (const how of ["leave", "reset"] as const) {
+      test(`abort: ${kind} whose client goes by ${how} is cut and released`, async () => {
+        const begun = await begin("aborting", body)
+        const left_ms = begun.client[how]()
+        expect((await begun.exchange.closed) - left_ms).toBeLessThan(CLOSED_MS)
+        expect(begun.exchange.closed_by).toBe("gateway")
+        expect(await closed(begun)).toMatchObject({ ...RELEASED, ...LEFT })
+      })
+    }
+
+    test(`drain_for: ${kind} without headers is cut after it and released`, async () => {
+      const begun = await begin("hasty", body)
+      const left_ms = begun.client.leave()
+      const drained_ms = (await begun.exchange.closed) - left_ms
+      expect(drained_ms).toBeWithin(DRAIN_FOR_MS - 10, DRAIN_FOR_MS + CLOSED_MS)
+      expect(await closed(begun)).toMatchObject({ ...RELEASED, ...LEFT })
+    })
+  }
+
+  test("drain: a stream is settled from the usage that arrives", async () => {
+    const begun = await begin("draining", { stream: true })
+    begun.client.leave()
+    await Bun.sleep(CLOSED_MS)
+    expect(begun.exchange.closed_by).toBeNull()
+    await sse(chatWords("one", " two"), { usage: usage(10, 5) })(begun.exchange)
+    expect(await closed(begun)).toMatchObject({
+      state: "settled",
+      basis: "usage",
+      charge: USAGE_CHARGE,
+      ...LEFT,
+    })
+  })
+
+  test("drain: a JSON call is settled from the usage that arrives, and its connection is used again", async () => {
+    const begun = await begin("draining")
+    begun.client.leave()
+    await Bun.sleep(CLOSED_MS)
+    await json(200, chatCompletion("one two", { usage: usage(10, 5) }))(begun.exchange)
+    expect(await closed(begun)).toMatchObject({
+      state: "settled",
+      basis: "usage",
+      charge: USAGE_CHARGE,
+      ...LEFT,
+    })
+    expect(begun.exchange.closed_by).toBeNull()
+    const next = await begin("draining")
+    expect(next.exchange.request.connection).toBe(begun.exchange.request.connection)
+    await json(200, chatCompletion("hi"))(next.exchange)
+    expect(await closed(next)).toMatchObject({ ending: "completed" })
+  })
+
+  test("drain: a refusal that arrives is recorded as what happened first, the leaving", async () => {
+    const begun = await begin("draining")
+    begun.client.leave()
+    await Bun.sleep(READ_MS)
+    await json(500, { error: { message: "out of order" } })(begun.exchange)
+    expect(await closed(begun)).toMatchObject(RELEASED)
+  })
+
+  test("drain_for bounds what comes before the headers and after them together", async () => {
+    const begun = await begin("hasty", { stream: true })
+    const left_ms = begun.client.leave()
+    await Bun.sleep(DRAIN_FOR_MS * 0.7)
+    await begun.exchange.head(200, { "content-type": "text/event-stream" })
+    await begun.exchange.chunk(text("late"))
+    const drained_ms = (await begun.exchange.closed) - left_ms
+    expect(drained_ms).toBeWithin(DRAIN_FOR_MS - 10, DRAIN_FOR_MS * 1.5)
+    expect(await closed(begun)).toMatchObject({ state: "settled", basis: "estimate", ...LEFT })
+  })
+})
+
+describe("D9 the client leaves a JSON call whose body is on its way", () => {
+  const half = JSON.stringify(chatCompletion("one two", { usage: usage(10, 5) }))
+  async function beginBody(model: string): Promise<Begun> {
+    const begun = await begin(model)
+    await begun.exchange.head(200, { "content-type": "application/json" }, { length: half.length })
+    await begun.exchange.chunk(half.slice(0, 100))
+    await Bun.sleep(READ_MS)
+    return begun
+  }
+
+  test("abort: cut and released", async () => {
+    const begun = await beginBody("aborting")
+    const left_ms = begun.client.leave()
+    expect((await begun.exchange.closed) - left_ms).toBeLessThan(CLOSED_MS)
+    expect(await closed(begun)).toMatchObject({ ...RELEASED, ...LEFT })
+  })
+
+  test("drain: settled from the usage in the rest of it", async () => {
+    const begun = await beginBody("draining")
+    begun.client.leave()
+    await Bun.sleep(CLOSED_MS)
+    await begun.exchange.chunk(half.slice(100))
+    await begun.exchange.end()
+    expect(await closed(begun)).toMatchObject({ state: "settled", charge: USAGE_CHARGE, ...LEFT })
+  })
+
+  test("drain_for: cut and released", async () => {
+    const begun = await beginBody("hasty")
+    const left_ms = begun.client.leave()
+    expect((await begun.exchange.closed) - left_ms).toBeWithin(DRAIN_FOR_MS - 10, DRAIN_FOR_MS + CLOSED_MS)
+    expect(await closed(begun)).toMatchObject({ ...RELEASED, ...LEFT })
+  })
+})
+
+describe("D9 the client leaves during a stream", () => {
+  test("rule 6: before any output it is released", async () => {
+    const begun = await begin("aborting", { stream: true })
+    await begun.exchange.head(200, { "content-type": "text/event-stream" })
+    await begun.exchange.chunk(sseEvent(chatChunk({ role: "assistant", content: "" })))
+    await begun.client.receives(": ok")
+    const left_ms = begun.client.leave()
+    expect((await begun.exchange.closed) - left_ms).toBeLessThan(CLOSED_MS)
+    expect(await closed(begun)).toMatchObject({ ...RELEASED, ...LEFT })
+  })
+
+  for (const how of ["leave", "reset"] as const) {
+    test(`rule 5: abort settles what was observed (${how})`, async () => {
+      const begun = await beginStream("aborting")
+      const left_ms = begun.client[how]()
+      expect((await begun.exchange.closed) - left_ms).toBeLessThan(CLOSED_MS)
+      expect(begun.exchange.closed_by).toBe("gateway")
+      expect(await closed(begun)).toMatchObject({
+        state: "settled",
+        basis: "estimate",
+        usage: { prompt_tokens: 0, completion_tokens: 1 },
+        charge: "0.000004",
+        ...LEFT,
+      })
+    })
+  }
+
+  test("rule 5: partial usage, and the estimate of what came after it", async () => {
+    const begun = await beginStream("aborting")
+    await begun.exchange.chunk(
+      sseEvent(chatChunk({ content: " second" }, null, { usage: usage(10, 2) })) + text(" third"),
+    )
+    await begun.client.receives("third")
+    begun.client.leave()
+    expect(await closed(begun)).toMatchObject({
+      state: "settled",
+      basis: "partial",
+      usage: { prompt_tokens: 10, completion_tokens: 3 },
+      charge: "0.000022",
+      ...LEFT,
+    })
+  })
+
+  test("a silent provider is cut as soon as a talking one", async () => {
+    const begun = await beginStream("aborting")
+    await Bun.sleep(CLOSED_MS)
+    const left_ms = begun.client.leave()
+    expect((await begun.exchange.closed) - left_ms).toBeLessThan(CLOSED_MS)
+    expect(await closed(begun)).toMatchObject({ basis: "estimate", ...LEFT })
+  })
+
+  test("drain: the provider goes on undisturbed, and its usage is charged", async () => {
+    const begun = await beginStream("draining")
+    begun.client.leave()
+    for (const word of ["a", "b", "c"]) {
+      await Bun.sleep(CLOSED_MS / 3)
+      expect(await begun.exchange.chunk(text(word))).toBe(true)
+    }
+    expect(begun.exchange.closed_by).toBeNull()
+    await begun.exchange.chunk(FINAL_USAGE + DONE)
+    expect(await closed(begun)).toMatchObject({
+      state: "settled",
+      basis: "usage",
+      charge: USAGE_CHARGE,
+      ...LEFT,
+    })
+  })
+
+  test("drain: a provider that ends without usage is estimated from all it said", async () => {
+    const begun = await beginStream("draining")
+    begun.client.leave()
+    await Bun.sleep(READ_MS)
+    await begun.exchange.chunk(text("12345678901") + DONE)
+    await begun.exchange.end()
+    expect(await closed(begun)).toMatchObject({ basis: "estimate", charge: "0.000016", ...LEFT })
+  })
+
+  test("drain: a provider that dies is estimated from what it said; the client had left", async () => {
+    const begun = await beginStream("draining")
+    begun.client.leave()
+    await begun.exchange.chunk(text("123"))
+    await Bun.sleep(READ_MS)
+    begun.exchange.reset()
+    expect(await closed(begun)).toMatchObject({ basis: "estimate", charge: "0.000008", ...LEFT })
+  })
+
+  test("drain_for: then it is cut and estimated", async () => {
+    const begun = await beginStream("hasty")
+    const left_ms = begun.client.leave()
+    const talking = setInterval(() => void begun.exchange.chunk(text("more")), 20)
+    const drained_ms = (await begun.exchange.closed) - left_ms
+    clearInterval(talking)
+    expect(drained_ms).toBeWithin(DRAIN_FOR_MS - 10, DRAIN_FOR_MS + CLOSED_MS)
+    expect(begun.exchange.closed_by).toBe("gateway")
+    expect(await closed(begun)).toMatchObject({ basis: "estimate", ...LEFT })
+  })
+})
+
+describe("D9 the client leaves when everything is said", () => {
+  for (const model of ["aborting", "draining"]) {
+    for (const include_usage of [true, false]) {
+      test(`after the final usage it is no cancellation (${model}, include_usage ${include_usage})`, async () => {
+        const begun = await beginStream(model, { stream_options: { include_usage } })
+        await begun.exchange.chunk(FINAL_USAGE)
+        await Bun.sleep(READ_MS)
+        const left_ms = begun.client.leave()
+        expect((await begun.exchange.closed) - left_ms).toBeLessThan(CLOSED_MS)
+        expect(await closed(begun)).toMatchObject({
+          basis: "usage",
+          ending: "completed",
+          failure: null,
+          charge: USAGE_CHARGE,
+        })
+      })
+    }
+  }
+
+  test("after [DONE], whether or not the provider ever closes", async () => {
+    const begun = await beginStream("aborting")
+    await begun.exchange.chunk(FINAL_USAGE + DONE)
+    await begun.client.receives("0\r\n\r\n")
+    const left_ms = begun.client.leave()
+    expect((await begun.exchange.closed) - left_ms).toBeLessThan(2 * CLOSED_MS)
+    expect(await closed(begun)).toMatchObject({ basis: "usage", ending: "completed", failure: null })
+  })
+
+  test("D32 while the settlement is on its way: [DONE] is lost, and nothing else", async () => {
+    const begun = await beginStream("aborting")
+    const operator = connect(gateway.address, { max: 1 })
+    await operator.begin(async (transaction) => {
+      await transaction`select from accounts where id = ${begun.account_id} for update`
+      await begun.exchange.chunk(FINAL_USAGE + DONE)
+      await Bun.sleep(READ_MS)
+      expect(begun.client.received).not.toContain("[DONE]")
+      begun.client.leave()
+      await Bun.sleep(CLOSED_MS)
+    })
+    await operator.end()
+    expect(await closed(begun)).toMatchObject({ basis: "usage", ending: "completed", failure: null })
+  })
+
+  test("after a JSON answer", async () => {
+    const begun = await begin("aborting")
+    await json(200, chatCompletion("hi"))(begun.exchange)
+    await begun.client.receives('"hi"')
+    begun.client.reset()
+    expect(await closed(begun)).toMatchObject({ basis: "usage", ending: "completed", failure: null })
+  })
+})
+
+describe("D8 the provider dies", () => {
+  test("before its headers: 502, released, and the client's connection serves on", async () => {
+    const begun = await begin("aborting", { stream: true })
+    begun.exchange.reset()
+    expect(await begun.client.receives('"upstream_error"')).toStartWith("HTTP/1.1 502")
+    expect(await closed(begun)).toMatchObject({ ...RELEASED, ending: null, failure: "upstream_error" })
+  })
+
+  for (const how of ["reset", "close"] as const) {
+    test(`during a stream (${how}): an error event, no [DONE], and what was observed is settled`, async () => {
+      const begun = await beginStream("aborting")
+      begun.exchange[how]()
+      const shown = await begun.client.receives("0\r\n\r\n")
+      expect(shown).toContain('data: {"error":{')
+      expect(shown).not.toContain("[DONE]")
+      expect(await closed(begun)).toMatchObject({
+        basis: "estimate",
+        ending: "upstream_lost",
+        failure: "upstream_lost",
+        charge: "0.000004",
+      })
+    })
+  }
+
+  test("rule 6: after its headers and before any output: a clean end without a body", async () => {
+    const begun = await begin("aborting", { stream: true })
+    await begun.exchange.head(200, { "content-type": "text/event-stream" })
+    await begun.client.receives(": ok")
+    begun.exchange.reset()
+    const shown = await begun.client.receives("0\r\n\r\n")
+    expect(shown).not.toContain("data:")
+    expect(await closed(begun)).toMatchObject({ ...RELEASED, failure: "upstream_error" })
+  })
+
+  test("rule 3: in the middle of a JSON body", async () => {
+    const begun = await begin("aborting")
+    await begun.exchange.head(200, { "content-type": "application/json" }, { length: 500 })
+    await begun.exchange.chunk('{"choices":[')
+    await Bun.sleep(READ_MS)
+    begun.exchange.reset()
+    expect(await begun.client.receives('"usage_invalid"')).toStartWith("HTTP/1.1 502")
+    expect(await closed(begun)).toMatchObject({ ...RELEASED, failure: "usage_invalid" })
+  })
+})
+
+describe("D8 a slow reader", () => {
+  const STALL_MS = 400
+  let slow: TestGateway
+
+  beforeAll(async () => {
+    slow = await startGateway(provider, { ...policies(provider.url), stream: { stall: `${STALL_MS}ms` } })
+  })
+  afterAll(async () => {
+    await expectNothingLeft(slow)
+    await slow.stop()
+  })
+
+  test("that reads nothing holds the provider back, is cut after stream.stall, and its connection ends", async () => {
+    const OFFERED = 1_000
+    const block = text("x".repeat(65_536))
+    const readers = 3
+    const before_bytes = process.memoryUsage.rss()
+    let peak_bytes = before_bytes
+    const watch = setInterval(() => {
+      peak_bytes = Math.max(peak_bytes, process.memoryUsage.rss())
+    }, 20)
+    let blocks = 0
+    provider.replyOnce(
+      ...Array.from({ length: readers }, () => async (exchange: Exchange) => {
+        await exchange.head(200, { "content-type": "text/event-stream" })
+        const chunk = Buffer.from(`${block.length.toString(16)}\r\n${block}\r\n`)
+        for (let sent = 0; sent < OFFERED && (await exchange.raw(chunk)); sent++) blocks += 1
+      }),
+    )
+    const { id, key } = await slow.account("100")
+    const began_ms = performance.now()
+    const clients = await Promise.all(Array.from({ length: readers }, () => rawClient(slow)))
+    for (const client of clients) {
+      client.stopReading()
+      client.send(chatRequest(key, { model: "draining", stream: true }))
+    }
+    const calls = await until(
+      () => slow.calls(`?account=${id}`),
+      (calls) => calls.length === readers && calls.every(({ state }) => state !== "open"),
+    )
+    expect(performance.now() - began_ms).toBeWithin(STALL_MS, 4 * STALL_MS)
+    for (const call of calls)
+      expect(call).toMatchObject({ basis: "estimate", ending: "client_stalled", failure: "client_stalled" })
+    clearInterval(watch)
+    // The kernel's buffers of both connections; the rest of what was offered never left the provider.
+    expect(blocks * block.length).toBeLessThan(readers * 32_000_000)
+    expect(peak_bytes - before_bytes).toBeLessThan(readers * 24_000_000)
+    await until(
+      () => slow.service.server.pending,
+      (pending) => pending === 0,
+    )
+    for (const client of clients) {
+      client.readOn()
+      await client.closed
+      expect(client.received).not.toContain("[DONE]")
+    }
+  })
+
+  test("that takes something now and then is not cut", async () => {
+    const words = 12
+    provider.replyOnce(async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      for (let sent = 0; sent < words; sent++) {
+        await exchange.chunk(text("y".repeat(400_000)))
+      }
+      await exchange.chunk(FINAL_USAGE + DONE)
+      await exchange.end()
+    })
+    const { id, key } = await slow.account("100")
+    const client = await rawClient(slow)
+    client.send(chatRequest(key, { model: "aborting", stream: true }))
+    for (let pause = 0; pause < 4; pause++) {
+      client.stopReading()
+      await Bun.sleep(STALL_MS / 2)
+      client.readOn()
+      await Bun.sleep(5)
+    }
+    await client.receives(DONE)
+    client.leave()
+    const [call] = await until(
+      () => slow.calls(`?account=${id}`),
+      ([call]) => call?.state !== "open",
+    )
+    expect(call).toMatchObject({ basis: "usage", ending: "completed" })
+  })
+})
+
+describe("many at once", () => {
+  const leaving = fc.record({
+    model: fc.constantFrom("aborting", "draining"),
+    how: fc.constantFrom("leave" as const, "reset" as const, "stay" as const),
+    after_ms: fc.integer({ min: 0, max: 250 }),
+    words: fc.integer({ min: 0, max: 12 }),
+  })
+
+  test("D13 200 streams left at random moments: books exact, nothing held, no socket left", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(leaving, { minLength: 200, maxLength: 200 }), async (streams) => {
+        const { id, key } = await gateway.account("10")
+        const first = provider.exchanges.length
+        provider.reply(async (exchange) => {
+          const { words } = askedBy(exchange)
+          await exchange.head(200, { "content-type": "text/event-stream" })
+          for (const event of chatWords(...Array.from({ length: words }, (_, at) => ` word ${at}`))) {
+            await Bun.sleep(10)
+            if (!(await exchange.chunk(sseEvent(event)))) return
+          }
+          await exchange.chunk(sseEvent(usageChunk(usage(10, words))) + DONE)
+          await exchange.end()
+        })
+        await Promise.all(
+          streams.map(async ({ model, how, after_ms, words }) => {
+            const client = await rawClient(gateway)
+            client.send(chatRequest(key, { model, stream: true, metadata: { words } }))
+            await Promise.race([Bun.sleep(after_ms), client.closed])
+            if (how === "stay") await client.receives("0\r\n\r\n")
+            client[how === "reset" ? "reset" : "leave"]()
+          }),
+        )
+        await until(
+          () => gateway.audit(),
+          ({ open_reservations }) => open_reservations === 0,
+        )
+        const calls = await gateway.calls(`?account=${id}&limit=200`)
+        const exchanges = new Map(
+          provider.exchanges
+            .slice(first)
+            .map((exchange) => [exchange.request.headers["x-request-id"], exchange]),
+        )
+        let charged = 0n
+        for (const call of calls) {
+          const exchange = exchanges.get(String(call.id))
+          charged += nano(call.charge)
+          if (exchange === undefined) expect(call).toMatchObject({ ...RELEASED, ...LEFT })
+          else expectFair(call, exchange)
+        }
+        const { balance, held } = await gateway.balance(id)
+        expect({ balance: nano(balance), held }).toEqual({ balance: 10_000_000_000n - charged, held: "0" })
+        for (const exchange of exchanges.values()) {
+          if (exchange.closed_by !== "gateway") await exchange.ended
+        }
+      }),
+      { numRuns: 1, endOnFailure: true },
+    )
+    provider.reply(silent())
+  })
+
+  function askedBy({ request }: Exchange): { words: number } {
+    const asked = request.json
+    if (typeof asked !== "object" || asked === null || !("metadata" in asked))
+      throw new Error("no words asked")
+    const { metadata } = asked
+    if (typeof metadata !== "object" || metadata === null || !("words" in metadata))
+      throw new Error("no words asked")
+    return { words: Number(metadata.words) }
+  }
+
+  /** A call is charged its usage when that came, and otherwise at most what the provider had generated. */
+  function expectFair(call: CallRecord, exchange: Exchange): void {
+    const { words } = askedBy(exchange)
+    if (call.basis === "usage") expect(nano(call.charge)).toBe(10_000n + 4_000n * BigInt(words))
+    else expect(call).toMatchObject(LEFT)
+    if (call.basis === "estimate") {
+      const said = [...exchange.generated.matchAll(/"content":"( word \d+)"/g)]
+        .map(([, word]) => word)
+        .join("")
+      expect(nano(call.charge)).toBeGreaterThan(0n)
+      expect(nano(call.charge)).toBeLessThanOrEqual(4_000n * BigInt(Math.max(1, Math.floor(said.length / 4))))
+    }
+    if (call.basis === "none") expect(nano(call.charge)).toBe(0n)
+  }
+})
+
+/** Decimal USD as nano-USD. */
+function nano(usd: unknown): bigint {
+  const [whole = "", part = ""] = String(usd).split(".")
+  return BigInt(whole + part.padEnd(9, "0"))
+}
+
+describe("one connection of a client", () => {
+  test("serves on after refusals, JSON answers, streams and a stream that broke", async () => {
+    const { key } = await gateway.account()
+    const client = await rawClient(gateway)
+    /** One request after the other; what was received for the last one. */
+    async function exchange(request: string, end: string): Promise<string> {
+      const from = client.received.length
+      client.send(request)
+      return (await client.receives(end, from)).slice(from)
+    }
+    const stream = chatRequest(key, { model: "aborting", stream: true })
+    const whole = chatRequest(key, { model: "aborting" })
+
+    expect(
+      await exchange(chatRequest("tg_live_wrong", { padding: "x".repeat(300_000) }), "request_id"),
+    ).toStartWith("HTTP/1.1 401")
+    provider.replyOnce(sse(chatWords("one"), { usage: usage(10, 5) }))
+    expect(await exchange(stream, "0\r\n\r\n")).toContain("one")
+    provider.replyOnce(json(200, chatCompletion("two")))
+    expect(await exchange(whole, '"two"')).toStartWith("HTTP/1.1 200")
+    provider.replyOnce(sse([sseEvent(chatChunk({ content: "three" }))], { done: false, ending: "reset" }))
+    expect(await exchange(stream, "0\r\n\r\n")).toContain('data: {"error"')
+    provider.replyOnce(json(503, {}))
+    expect(await exchange(whole, "request_id")).toStartWith("HTTP/1.1 503")
+    provider.replyOnce(sse([]))
+    expect(await exchange(stream, "\r\n\r\n")).toStartWith("HTTP/1.1 200")
+    expect(await exchange(chatRequest(key, { model: "nobody" }), "request_id")).toStartWith("HTTP/1.1 404")
+    provider.replyOnce(json(200, chatCompletion("four")))
+    expect(await exchange(whole, '"four"')).toStartWith("HTTP/1.1 200")
+    client.leave()
+  })
+
+  test("that is half closed is one whose client left: the server has no half-open connections", async () => {
+    const begun = await begin("aborting", { stream: true })
+    const closed_ms = begun.exchange.closed
+    begun.client.halfClose()
+    await begun.client.closed
+    expect(begun.client.received).toBe("")
+    await closed_ms
+    expect(await closed(begun)).toMatchObject({ ...RELEASED, ...LEFT })
+  })
+
+  test("on which a second request comes before the first is answered ends, and the first is a call that was left", async () => {
+    const { id, key } = await gateway.account()
+    const client = await rawClient(gateway)
+    provider.replyOnce(silent())
+    client.send(chatRequest(key, { model: "aborting" }) + chatRequest(key, { model: "aborting" }))
+    await client.closed
+    const [call, ...others] = await until(
+      () => gateway.calls(`?account=${id}`),
+      (calls) => calls.length > 0 && calls.every(({ state }) => state !== "open"),
+    )
+    expect(others).toEqual([])
+    expect(call).toMatchObject({ ...RELEASED, ...LEFT })
+  })
+})
