@@ -86,8 +86,8 @@ export class Framer {
       event_start = line_start
     }
     this.#line_bytes += chunk.byteLength - line_start
-    if (this.#unfinished.bytes + chunk.byteLength - event_start > this.#limit_bytes)
-      throw new EventTooLarge(events)
+    const pending_bytes = this.#unfinished.bytes + chunk.byteLength - event_start
+    if (pending_bytes > this.#limit_bytes) throw new EventTooLarge(events)
     if (event_start < chunk.byteLength) this.#unfinished.add(view(chunk, event_start, chunk.byteLength))
     return events
   }

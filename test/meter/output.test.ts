@@ -94,7 +94,7 @@ describe("D7 the output of a payload", () => {
     ["choices without an index", { choices: [{ delta: { content: "a" } }, { delta: { content: "b" } }] }, 2],
     [
       "a delta beside its message is counted once",
-      choice({ delta: { content: "ab" }, message: { content: "ab" } }),
+      choice({ delta: { content: "ab" }, message: { content: "abc" } }),
       2,
     ],
     ["a message beside a delta of null", choice({ delta: null, message: { content: "ab" } }), 2],

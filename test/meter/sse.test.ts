@@ -289,6 +289,7 @@ describe("the work grows with the bytes, not with their square", () => {
     ["one event of 6 MiB in chunks of 100 bytes", pieces(huge, 100), 1],
     ["1 MiB, a byte at a time", pieces(huge.subarray(0, MIB), 1), 0],
     ["one event of a million data lines", [bytesOf(`${"data:\n".repeat(MIB)}\n`)], 1],
+    ["one event of a million data lines that end with CR", [bytesOf(`${"data:\r".repeat(MIB)}\r`)], 1],
     ["a million blank lines", [bytesOf("\n".repeat(MIB))], MIB],
   ]
   // Each takes 10 to 250 ms on a slow core; a rescan of what waits would take minutes.
