@@ -69,7 +69,7 @@ export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedO
     )
     undo.push(() => keeper.end())
     log.info(
-      { place: place.folder, pid: server.pid },
+      { place: place.folder, server_pid: server.pid },
       found === undefined ? "embedded Postgres started" : "embedded Postgres adopted",
     )
     return { address, adopted: found !== undefined, stop }
