@@ -53,7 +53,7 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
     return answerStream(gateway, call, chat, reply, patience, request)
   } catch (error) {
     gateway.sockets.restore(request)
-    throw abandon(gateway, call, patience, error)
+    throw await abandon(gateway, call, patience, error)
   } finally {
     patience.end()
   }
@@ -210,22 +210,18 @@ function errorEvent(error: GatewayError, request_id: string): Uint8Array {
   return encoder.encode(`data: ${JSON.stringify({ error: errorBody(error, request_id).error })}\n\n`)
 }
 
-/** The exit of a call that got no 2xx: released, with the most specific cause (D28). Returns what to answer. */
-function abandon(gateway: Gateway, call: Call, patience: Patience, error: unknown): unknown {
+/**
+ * The exit of a call that got no 2xx: released, with the most specific cause (D28). Resolves with what to answer once
+ * that is durable (D32), so that a client that tries again at once does not meet its own hold.
+ */
+async function abandon(gateway: Gateway, call: Call, patience: Patience, error: unknown): Promise<unknown> {
   if (call.closed) return error
-  const { reason } = patience
-  if (patience.signal.aborted && reason !== null) {
-    release(
-      gateway.books,
-      call,
-      reason === "client_left" ? "client_left" : "no_output",
-      reason,
-      recordIn(gateway),
-    )
-    return new GatewayError("overloaded", { message: "The call was cut by the gateway; it was not charged." })
-  }
-  release(gateway.books, call, failureOf(error), null, recordIn(gateway))
-  return error
+  const reason = patience.signal.aborted ? patience.reason : null
+  const failure = reason === "gateway_stopped" ? "no_output" : (reason ?? failureOf(error))
+  const { durable } = release(gateway.books, call, failure, reason, recordIn(gateway))
+  await waitFor(gateway, durable)
+  if (reason === null) return error
+  return new GatewayError("overloaded", { message: "The call was cut by the gateway; it was not charged." })
 }
 
 function failureOf(error: unknown): Failure {
