@@ -47,7 +47,7 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
       gateway.metrics,
     )
     call.upstream = reply.upstream.name
-    if (chat.stream !== true || reply.content_type === "application/json") {
+    if (chat.stream !== true || isJson(reply)) {
       return await answerJson(gateway, call, reply, patience, request)
     }
     return answerStream(gateway, call, chat, reply, patience, request)
@@ -96,6 +96,11 @@ function outgoing(call: Call, chat: ChatRequest, patience: Patience) {
     headers: {},
     signal: patience.signal,
   }
+}
+
+/** Whether a stream request was answered in JSON (D29); a 204 has no body, whatever its type says (D36). */
+function isJson({ status, content_type }: Reply): boolean {
+  return content_type === "application/json" && status !== 204
 }
 
 /** Rules 1-3: the provider's bytes unchanged, once their settlement is durable (D32), or what was wrong with them. */
