@@ -1,0 +1,517 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { PROVIDER_KEY } from "../support/gateway.ts"
+import {
+  chatChunk,
+  chatCompletion,
+  chatWords,
+  json,
+  READ_MS,
+  type Script,
+  sse,
+  sseEvent,
+  usage,
+  usageChunk,
+} from "../support/provider.ts"
+import { chatBody, send } from "./client.ts"
+import {
+  type Books,
+  CANARY,
+  errorEvent,
+  estimated,
+  expectBooks,
+  expectSent,
+  expectSides,
+  model,
+  NO_COMMENTS,
+  openStage,
+  RESERVED,
+  released,
+  type Sees,
+  type Stage,
+  seesError,
+  seesJson,
+  seesStream,
+  settled,
+} from "./sides.ts"
+
+/** Sections 1, 4.1, 6 and 7 of the specification, sentence by sentence, over real sockets on both sides. */
+
+/** 44 bytes: 11 tokens when they must be estimated (rules 2, 4, 5). */
+const SENTENCE = "The quick brown fox jumps over the lazy dog."
+const STREAM = chatBody({ stream: true })
+const DONE = "data: [DONE]\n\n"
+const BROKEN = errorEvent("upstream_error", "api_error", "The provider failed.")
+
+let stage: Stage
+beforeAll(async () => {
+  stage = await openStage((url) => ({
+    stream: { ...NO_COMMENTS.stream, stall: "500ms" },
+    upstreams: {
+      first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
+      draining: { family: "chat", base_url: `${url}/v1`, on_disconnect: { stream: "drain" } },
+      counter: { family: "messages", base_url: url },
+      closed: { family: "chat", base_url: "http://127.0.0.1:1/v1" },
+    },
+    models: [
+      model("chat-model"),
+      model("draining-model", { upstreams: [{ use: "draining" }] }),
+      model("unavailable-model", { upstreams: [{ use: "closed" }] }),
+      model("messages-model", { family: "messages", upstreams: [{ use: "counter" }] }),
+    ],
+  }))
+})
+afterAll(() => stage.close())
+
+function noContent(headers = {}): Script {
+  return async (exchange) => {
+    await exchange.head(204, headers, { length: 0 })
+    await exchange.end()
+  }
+}
+
+type Row = readonly [name: string, script: Script, sees: Sees, books: Books]
+
+function holdsForStreams(rows: readonly Row[]): void {
+  test.each(rows)("%s", async (_, script, sees, books) => {
+    await expectSides(stage, { script, body: STREAM }, sees, books)
+  })
+}
+
+function holdsForJson(rows: readonly Row[]): void {
+  test.each(rows)("%s", async (_, script, sees, books) => {
+    await expectSides(stage, { script }, sees, books)
+  })
+}
+
+/** A row whose answer the client gets as it is. */
+function passed(name: string, body: unknown, books: Books): Row {
+  const text = typeof body === "string" ? body : JSON.stringify(body)
+  return [name, json(200, text), seesJson(text), books]
+}
+
+/** The bytes of the events that a client gets. */
+function bytesOf(...events: readonly unknown[]): string {
+  return events.map((event) => (typeof event === "string" ? event : sseEvent(event))).join("")
+}
+
+describe("spec 1 the service", () => {
+  const completion = JSON.stringify(chatCompletion("hello there", { usage: usage(10, 5) }))
+  const words = chatWords("hello", " there")
+  const charged = settled("0.00003", [10, 0, 5])
+
+  test.each([
+    ["/v1/chat/completions", false],
+    ["/v1/chat/completions", true],
+    ["/chat/completions", false],
+    ["/chat/completions", true],
+  ])(
+    "4.1 POST %s, stream %p: a user key, a model, messages; an answer that is billed",
+    async (path, stream) => {
+      const script = stream ? sse(words, { usage: usage(10, 5) }) : json(200, completion)
+      const sees = stream ? seesStream(bytesOf(...words, DONE)) : seesJson(completion)
+      await expectSides(stage, { script, body: chatBody({ stream }), sending: { path } }, sees, charged)
+    },
+  )
+
+  test.each([false, true])(
+    "before a call a reservation is held; after it the charge is settled and the rest released (stream %p)",
+    async (stream) => {
+      const asked = Promise.withResolvers<void>()
+      const answer = Promise.withResolvers<void>()
+      const script: Script = async (exchange) => {
+        asked.resolve()
+        await answer.promise
+        await (stream ? sse(words, { usage: usage(10, 5) }) : json(200, completion))(exchange)
+      }
+      const { account_id, ...running } = await stage.begin({ script, body: chatBody({ stream }) })
+      await asked.promise
+      expect(await stage.gateway.balance(account_id)).toMatchObject({
+        balance: "1",
+        held: RESERVED,
+        available: "0.995965",
+      })
+      expect(await stage.gateway.calls(`?account=${account_id}`)).toMatchObject([
+        { state: "open", reserved: RESERVED, charge: null, overage: null, settled_at: null },
+      ])
+      answer.resolve()
+      expectBooks(await running.sides(), charged)
+    },
+  )
+
+  const { total_tokens, prompt_tokens_details, completion_tokens_details, ...two } = usage(10, 5)
+  holdsForJson([
+    passed(
+      "usage.prompt_tokens, usage.completion_tokens and cached_tokens are read",
+      chatCompletion("hi", { usage: usage(10, 5, 4) }),
+      settled("0.0000264", [10, 4, 5]),
+    ),
+    passed("cached_tokens is optional", chatCompletion("hi", { usage: two }), charged),
+    passed(
+      "nothing else of the usage is read",
+      chatCompletion("hi", { usage: { ...usage(10, 5), total_tokens: 9_999, cost: 7, cached_tokens: 3 } }),
+      charged,
+    ),
+    passed(
+      "explicit usage is preferred to what the output looks like",
+      chatCompletion(SENTENCE, { usage: usage(10, 5) }),
+      charged,
+    ),
+  ])
+
+  test("token estimates supplied by the client are never trusted", async () => {
+    const claims = { usage: { prompt_tokens: 0, completion_tokens: 0 }, estimated_tokens: 1, stream: false }
+    const script = json(200, chatCompletion(SENTENCE, { usage: undefined }))
+    const sending = { headers: { "x-prompt-tokens": "1", "x-estimated-tokens": "1" } }
+    const sides = await stage.run({ script, body: chatBody(claims), sending })
+    expectSent(sides, chatBody(claims))
+    expectBooks(sides, estimated(11, "usage_missing", { reserved: "0.004077" }))
+  })
+})
+
+describe("rule 1 valid upstream usage is used for settlement", () => {
+  holdsForJson([
+    passed("JSON", chatCompletion(SENTENCE, { usage: usage(7, 3) }), settled("0.000019", [7, 0, 3])),
+    passed(
+      "JSON, with cached tokens",
+      chatCompletion(SENTENCE, { usage: usage(7, 3, 7) }),
+      settled("0.0000127", [7, 7, 3]),
+    ),
+    passed("JSON without output", { usage: usage(7, 0) }, settled("0.000007", [7, 0, 0])),
+  ])
+  const words = chatWords(SENTENCE)
+  const shown = seesStream(bytesOf(...words, DONE))
+  holdsForStreams([
+    [
+      "a stream whose usage comes on its own",
+      sse(words, { usage: usage(7, 3) }),
+      shown,
+      settled("0.000019", [7, 0, 3]),
+    ],
+    [
+      "a stream whose usage comes with its last choice",
+      sse([words[0], words[1], { ...chatChunk({}, "stop"), usage: usage(7, 3, 7) }]),
+      seesStream(bytesOf(words[0], words[1], { ...chatChunk({}, "stop"), usage: usage(7, 3, 7) }, DONE)),
+      settled("0.0000127", [7, 7, 3]),
+    ],
+  ])
+})
+
+describe("rule 2 a JSON object without valid usage is settled by an estimate, at least one token", () => {
+  const withUsage = (reported: unknown, content = SENTENCE) => chatCompletion(content, { usage: reported })
+  holdsForJson([
+    passed("usage missing", withUsage(undefined), estimated(11, "usage_missing")),
+    passed("usage null", withUsage(null), estimated(11, "usage_missing")),
+    passed(
+      "usage invalid",
+      withUsage({ prompt_tokens: "9", completion_tokens: 9 }),
+      estimated(11, "usage_invalid"),
+    ),
+    passed("an output of one byte", withUsage(undefined, "x"), estimated(1, "usage_missing")),
+    passed("no output", withUsage(undefined, ""), estimated(1, "usage_missing")),
+    passed("no choices", { choices: [] }, estimated(1, "usage_missing")),
+    passed("the empty object", "{}", estimated(1, "usage_missing")),
+    passed("the empty object, widely", " \r\n{\t} \n", estimated(1, "usage_missing")),
+    passed("an object that is nothing known", { status: "ok" }, estimated(1, "usage_missing")),
+    passed("only invalid usage", { usage: [] }, estimated(1, "usage_invalid")),
+  ])
+})
+
+describe("rule 3, spec 7 a JSON answer that is blank or malformed fails, is released and not charged", () => {
+  const missing = [seesError(502, "usage_missing"), released("usage_missing")] as const
+  const invalid = [seesError(502, "usage_invalid"), released("usage_invalid")] as const
+  holdsForJson([
+    ["blank: no body", json(200, ""), ...missing],
+    ["blank: white space", json(200, " \r\n\t "), ...missing],
+    ["malformed: HTML", json(200, `<html>${CANARY}</html>`, { "content-type": "text/html" }), ...invalid],
+    ["malformed: truncated", json(200, `{"choices":[{"text":"${CANARY}`), ...invalid],
+    ["malformed: an array", json(200, [CANARY]), ...invalid],
+  ])
+})
+
+describe("rule 4 a stream whose final usage is missing or invalid is estimated only from generated output", () => {
+  const words = chatWords(SENTENCE.slice(0, 20), SENTENCE.slice(20))
+  const shown = seesStream(bytesOf(...words, DONE))
+  holdsForStreams([
+    ["missing, with output", sse(words), shown, estimated(11, "usage_missing")],
+    [
+      "null, with output",
+      sse(words, { usage: null }),
+      seesStream(bytesOf(...words, usageChunk(null), DONE)),
+      estimated(11, "usage_missing"),
+    ],
+    [
+      "invalid, with output",
+      sse(words, { usage: { prompt_tokens: -1, completion_tokens: 5 } }),
+      shown,
+      estimated(11, "usage_invalid"),
+    ],
+  ])
+
+  const nothing = seesStream("")
+  holdsForStreams([
+    [
+      "heartbeats are no evidence",
+      sse([": ping\n\n", ":\n\n", ": ping\n\n"]),
+      nothing,
+      released("no_output"),
+    ],
+    [
+      "empty events are no evidence",
+      sse(["data:\n\n", "data: \n\n", "\n\n", "event: ping\n\n"]),
+      nothing,
+      released("no_output"),
+    ],
+    [
+      "raw chunks are no evidence",
+      sse([`${SENTENCE}\n\n`, `data: ${SENTENCE}\n\n`, "data: {\n\n", 'data: ["x"]\n\n']),
+      nothing,
+      released("no_output"),
+    ],
+    ["empty deltas are no evidence", sse(chatWords("")), nothing, released("no_output")],
+  ])
+})
+
+describe("rule 5 a stream that ended early is settled by trusted partial usage or observed output", () => {
+  const said = chatChunk({ content: SENTENCE })
+  const counted = { ...chatChunk({ content: "." }), usage: usage(10, 5) }
+  const lost = { ending: "upstream_lost" }
+  holdsForStreams([
+    [
+      "upstream disconnect: observed output",
+      sse([said], { done: false, ending: "reset" }),
+      seesStream(bytesOf(said, BROKEN)),
+      estimated(11, "upstream_lost", lost),
+    ],
+    [
+      "upstream disconnect: trusted partial usage",
+      sse([counted], { done: false, ending: "reset" }),
+      seesStream(bytesOf(counted, BROKEN)),
+      settled("0.00003", [10, 0, 5], { basis: "partial", failure: "upstream_lost", ...lost }),
+    ],
+    [
+      "upstream disconnect: trusted partial usage and the output after it",
+      sse([counted, said], { done: false, ending: "close" }),
+      seesStream(bytesOf(counted, said, BROKEN)),
+      settled("0.000074", [10, 0, 16], { basis: "partial", failure: "upstream_lost", ...lost }),
+    ],
+  ])
+
+  test.each([
+    ["observed output", said, estimated(11, "client_left", { ending: "client_left" })],
+    [
+      "trusted partial usage",
+      counted,
+      settled("0.00003", [10, 0, 5], { basis: "partial", failure: "client_left", ending: "client_left" }),
+    ],
+  ])("client cancellation: %s, and the provider is cut", async (_, event, books) => {
+    const running = await stage.begin({
+      script: async (exchange) => {
+        await exchange.head(200, { "content-type": "text/event-stream" })
+        await exchange.chunk(sseEvent(event))
+      },
+      body: STREAM,
+    })
+    await running.client.received("}\n\n")
+    running.client.leave()
+    const sides = await running.sidesOnceClosed()
+    expect(sides.answer.status).toBe(200)
+    expectSent(sides, STREAM)
+    expectBooks(sides, books)
+    const exchange = stage.provider.exchanges.at(-1)
+    await exchange?.closed
+    expect(exchange?.closed_by).toBe("gateway")
+  })
+
+  test("delivery failure: a client that takes nothing", async () => {
+    const running = await stage.begin({
+      script: async (exchange) => {
+        await exchange.head(200, { "content-type": "text/event-stream" })
+        const event = sseEvent(chatChunk({ content: SENTENCE.repeat(1_000) }))
+        while (await exchange.chunk(event));
+      },
+      body: STREAM,
+    })
+    await running.client.head
+    running.client.stopReading()
+    const sides = await running.sidesOnceClosed()
+    expectSent(sides, STREAM)
+    // No estimate exceeds what was held: 1,008 tokens fit.
+    expectBooks(sides, estimated(1_008, "client_stalled", { ending: "client_stalled" }))
+  })
+
+  test("successful delivery to the client is not required: usage that came when it had left", async () => {
+    const left = Promise.withResolvers<void>()
+    const body = chatBody({ stream: true, model: "draining-model" })
+    const running = await stage.begin({
+      script: async (exchange) => {
+        await exchange.head(200, { "content-type": "text/event-stream" })
+        await exchange.chunk(sseEvent(chatChunk({ content: "The" })))
+        await left.promise
+        await exchange.chunk(bytesOf(said, chatChunk({}, "stop"), usageChunk(usage(10, 5)), DONE))
+        await exchange.end()
+      },
+      body,
+    })
+    await running.client.received("}\n\n")
+    running.client.leave()
+    setTimeout(left.resolve, READ_MS)
+    const sides = await running.sidesOnceClosed()
+    expect(sides.answer.body).not.toContain(SENTENCE)
+    expectBooks(sides, settled("0.00003", [10, 0, 5], { failure: "client_left", ending: "client_left" }))
+  })
+})
+
+describe("rule 6, spec 7 a stream without trusted usage and without output: 2xx, empty, released, recorded", () => {
+  const nothing = seesStream("")
+  const lost = released("upstream_error", { ending: "upstream_lost" })
+  holdsForStreams([
+    ["a bare [DONE]", sse([]), nothing, released("no_output")],
+    ["an empty body", sse([], { done: false }), nothing, lost],
+    ["a role and a finish reason", sse(chatWords()), nothing, released("no_output")],
+    [
+      "invalid usage",
+      sse(chatWords(), { usage: { prompt_tokens: 9.5, completion_tokens: 1 } }),
+      nothing,
+      released("usage_invalid"),
+    ],
+    [
+      "a reset",
+      sse([chatChunk({ role: "assistant", content: "" })], { done: false, ending: "reset" }),
+      nothing,
+      lost,
+    ],
+    ["a body cut short", sse([": ping\n\n"], { done: false, ending: "close" }), nothing, lost],
+    ["an error event", sse([{ error: { message: CANARY } }]), nothing, lost],
+    ["204", noContent(), nothing, lost],
+    ["D36 a 204 that calls itself JSON", noContent({ "content-type": "application/json" }), nothing, lost],
+  ])
+})
+
+describe("spec 4.1, 7 a call that may not run is an error, reaches no provider and costs nothing", () => {
+  const unknown_key = `tg_live_${"0".repeat(36)}`
+  const needed = { needed: RESERVED, available: "0.004034", max_tokens: 999 }
+  const rows: readonly [name: string, refused: { body?: object; key?: string; usd?: string }, sees: Sees][] =
+    [
+      [
+        "a model name that is not from the model list",
+        { body: chatBody({ model: "Chat-Model" }) },
+        seesError(404, "model_not_found", { type: "not_found_error", param: "model" }),
+      ],
+      [
+        "a model that is not open for this entry",
+        { body: chatBody({ model: "messages-model" }) },
+        seesError(403, "model_not_allowed", { type: "permission_error", param: "model" }),
+      ],
+      [
+        "an invalid key",
+        { key: unknown_key },
+        seesError(401, "invalid_api_key", { type: "authentication_error" }),
+      ],
+      [
+        "a balance one nano-USD short",
+        { usd: "0.004034" },
+        seesError(402, "insufficient_balance", { type: "billing_error", ...needed }),
+      ],
+    ]
+  test.each(rows)("%s", async (_, { body = chatBody(), key, usd = "1" }, sees) => {
+    const { gateway, provider } = stage
+    const before = provider.requests.length
+    const account = await gateway.account(usd)
+    const answer = await send(gateway.url, key ?? account.key, body).ended
+    sees({ answer, id: answer.headers["x-request-id"] ?? "" })
+    expect(provider.requests.length).toBe(before)
+    expect(await gateway.calls(`?account=${account.id}`)).toEqual([])
+    expect(await gateway.balance(account.id)).toMatchObject({ balance: usd, held: "0" })
+  })
+
+  test("a balance that covers the reservation to the last nano-USD suffices", async () => {
+    const trial = { script: json(200, "{}"), usd: RESERVED }
+    await expectSides(stage, trial, seesJson("{}"), estimated(1, "usage_missing"))
+  })
+
+  test("an unavailable model: released", async () => {
+    const body = chatBody({ model: "unavailable-model" })
+    const sides = await stage.run({ body })
+    seesError(503, "upstream_unavailable", { type: "overloaded_error" })(sides)
+    expect(sides.requests).toEqual([])
+    expectBooks(sides, released("upstream_unavailable", { ending: null }))
+  })
+})
+
+describe("spec 6 a stream is model chunks, possibly final usage, and the gateway's keepalives", () => {
+  let chatty: Stage
+  beforeAll(async () => {
+    chatty = await openStage(() => ({ stream: { keepalive: "40ms", commit_after: "50ms", stall: "30s" } }))
+  })
+  afterAll(() => chatty.close())
+
+  test("spec 4.1 the headers are committed once the provider returned 2xx, however long it is silent", async () => {
+    const committed = Promise.withResolvers<void>()
+    const asked = Promise.withResolvers<number>()
+    const running = await chatty.begin({
+      script: async (exchange) => {
+        asked.resolve(performance.now())
+        await Bun.sleep(READ_MS)
+        await exchange.head(200, { "content-type": "text/event-stream" })
+        await committed.promise
+        await sse(chatWords("hi"), { usage: usage(10, 5) })({ ...exchange, head: async () => true })
+      },
+      body: STREAM,
+    })
+    const asked_ms = await asked.promise
+    const { status, body } = await running.client.head
+    const head_ms = performance.now() - asked_ms
+    expect({ status, body }).toEqual({ status: 200, body: ": ok\n\n" })
+    expect(head_ms).toBeGreaterThan(READ_MS)
+    expect(head_ms).toBeLessThan(READ_MS + 150)
+    committed.resolve()
+    const sides = await running.sides()
+    seesStream(bytesOf(": ok\n\n", ...chatWords("hi"), DONE))(sides)
+    expectSent(sides, STREAM)
+    expectBooks(sides, settled("0.00003", [10, 0, 5]))
+  })
+
+  test("keepalives are comments, come only after silence, and stand between events", async () => {
+    const first = chatChunk({ content: "one" })
+    const rest = [chatChunk({ content: " two" }), chatChunk({}, "stop"), usageChunk(usage(10, 5))]
+    const waited = Promise.withResolvers<void>()
+    const body = chatBody({ stream: true, stream_options: { include_usage: true } })
+    const running = await chatty.begin({
+      script: async (exchange) => {
+        await exchange.head(200, { "content-type": "text/event-stream" })
+        await exchange.chunk(sseEvent(first))
+        await waited.promise
+        await exchange.chunk(bytesOf(...rest, DONE))
+        await exchange.end()
+      },
+      body,
+    })
+    await running.client.received(": keepalive\n\n: keepalive\n\n")
+    waited.resolve()
+    const sides = await running.sides()
+    expect(sides.answer.body.replace(/(: keepalive\n\n){2,}/, "…")).toBe(bytesOf(first, "…", ...rest, DONE))
+    expectSent(sides, body)
+    expectBooks(sides, settled("0.00003", [10, 0, 5]))
+  })
+
+  test("rule 6 a silent stream holds keepalives only", async () => {
+    const waited = Promise.withResolvers<void>()
+    const running = await chatty.begin({
+      script: async (exchange) => {
+        await exchange.head(200, { "content-type": "text/event-stream" })
+        await exchange.chunk(bytesOf(": ping\n\n", chatChunk({ role: "assistant", content: "" })))
+        await waited.promise
+        await exchange.chunk(DONE)
+        await exchange.end()
+      },
+      body: STREAM,
+    })
+    await running.client.received(": keepalive\n\n")
+    waited.resolve()
+    const sides = await running.sides()
+    expect(sides.answer).toMatchObject({ status: 200, whole: true })
+    expect(sides.answer.body).toMatch(/^: ok\n\n(: keepalive\n\n)+$/)
+    expectSent(sides, STREAM)
+    expectBooks(sides, released("no_output"))
+  })
+})

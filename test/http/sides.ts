@@ -1,0 +1,300 @@
+import { expect } from "bun:test"
+import { parseUsd, printUsd } from "../../src/money.ts"
+import {
+  type CallRecord,
+  type ConfigChanges,
+  PRICE,
+  PROVIDER_KEY,
+  startGateway,
+  type TestGateway,
+  until,
+} from "../support/gateway.ts"
+import {
+  type Provider,
+  type RecordedRequest,
+  type Script,
+  sseEvent,
+  startProvider,
+} from "../support/provider.ts"
+import { type Answer, type Client, chatBody, type Sending, send } from "./client.ts"
+
+/** A chat model of the configuration, for 1,000, 100 and 4,000 nano-USD a token; `fields` replaces what it says. */
+export function model(name: string, fields: object = {}): object {
+  const upstreams = [{ use: "first", model: "upstream-model" }]
+  return { name, family: "chat", upstreams, price: PRICE, max_output_tokens: 1000, ...fields }
+}
+
+/** Keeps the gateway's own comments out of streams whose bytes are compared. */
+export const NO_COMMENTS = { stream: { keepalive: "60s", commit_after: "60s", stall: "30s" } }
+
+/** What `chatBody()` holds: its prompt's 35 bytes at 1,000 nano-USD, 1,000 output tokens at 4,000. */
+export const RESERVED = "0.004035"
+
+/** One call to make: what the client says, what the provider answers, and what the account has. */
+export interface Trial {
+  /** Without one no request may reach the provider. */
+  readonly script?: Script
+  readonly body?: object
+  readonly usd?: string
+  readonly sending?: Sending
+}
+
+/** What the three sides of one call know of it. */
+export interface Sides {
+  readonly answer: Answer
+  readonly id: string
+  /** What the provider was sent, of this call only. */
+  readonly requests: readonly RecordedRequest[]
+  readonly call: CallRecord
+  /** Of the account before the call, and now. */
+  readonly credit: string
+  readonly balance: string
+  readonly held: string
+}
+
+/** A call under way. */
+export interface Running {
+  readonly client: Client
+  readonly account_id: string
+  /** Everything as it stands when the answer has ended: nothing is waited for after the client's last byte. */
+  sides(): Promise<Sides>
+  /** The same when the client left: as soon as the books say that the call is over. */
+  sidesOnceClosed(): Promise<Sides>
+}
+
+/** A whole gateway between a scripted provider and raw-socket clients. */
+export interface Stage {
+  readonly gateway: TestGateway
+  readonly provider: Provider
+  begin(trial: Trial): Promise<Running>
+  run(trial: Trial): Promise<Sides>
+  /** Drains the gateway, and fails when its books are not exact or a script met no request. */
+  close(): Promise<void>
+}
+
+export async function openStage(changesFor: (provider_url: string) => ConfigChanges): Promise<Stage> {
+  const provider = await startProvider()
+  const gateway = await startGateway(provider, changesFor(provider.url))
+
+  async function begin({ script, body = chatBody(), usd = "1", sending }: Trial): Promise<Running> {
+    const { id: account_id, key } = await gateway.account(usd)
+    const before = provider.requests.length
+    if (script !== undefined) provider.replyOnce(script)
+    const client = send(gateway.url, key, body, sending)
+    const sidesOf = async (answer: Answer): Promise<Sides> => {
+      const id = answer.headers["x-request-id"] ?? ""
+      const call = await gateway.call(id)
+      const { balance, held } = await gateway.balance(account_id)
+      return { answer, id, requests: provider.requests.slice(before), call, credit: usd, balance, held }
+    }
+    return {
+      client,
+      account_id,
+      sides: async () => sidesOf(await client.ended),
+      async sidesOnceClosed() {
+        await until(
+          () => gateway.calls(`?account=${account_id}`),
+          ([call]) => call !== undefined && call.state !== "open",
+        )
+        return await sidesOf(await client.head)
+      },
+    }
+  }
+
+  return {
+    gateway,
+    provider,
+    begin,
+    run: async (trial) => (await begin(trial)).sides(),
+    async close() {
+      const { violations, open_reservations } = await gateway.audit()
+      await gateway.stop()
+      await provider.stop()
+      expect({ violations, open_reservations }).toEqual({ violations: [], open_reservations: 0 })
+    },
+  }
+}
+
+/** How a call stands in the books. */
+export interface Books {
+  readonly state: string
+  readonly basis: string
+  readonly ending: string | null
+  readonly failure: string | null
+  readonly notes: readonly string[]
+  readonly reserved: string
+  readonly charge: string
+  readonly overage: string
+  readonly usage: Tokens | null
+}
+
+interface Tokens {
+  readonly prompt_tokens: number
+  readonly cached_tokens: number
+  readonly completion_tokens: number
+}
+
+/** Settled with `charge` USD for [prompt, cached, completion] tokens; from valid usage unless `rest` says otherwise. */
+export function settled(
+  charge: string,
+  [prompt_tokens, cached_tokens, completion_tokens]: readonly [number, number, number],
+  rest: Partial<Books> = {},
+): Books {
+  return {
+    state: "settled",
+    basis: "usage",
+    ending: "completed",
+    failure: null,
+    notes: [],
+    reserved: RESERVED,
+    charge,
+    overage: "0",
+    usage: { prompt_tokens, cached_tokens, completion_tokens },
+    ...rest,
+  }
+}
+
+/** Settled for `completion` estimated tokens at 4,000 nano-USD, because of `failure`. */
+export function estimated(completion: number, failure: string, rest: Partial<Books> = {}): Books {
+  return settled(printUsd(BigInt(completion) * 4_000n), [0, 0, completion], {
+    basis: "estimate",
+    failure,
+    ...rest,
+  })
+}
+
+/** Released at no charge. */
+export function released(failure: string, rest: Partial<Books> = {}): Books {
+  return {
+    state: "released",
+    basis: "none",
+    ending: "completed",
+    failure,
+    notes: [],
+    reserved: RESERVED,
+    charge: "0",
+    overage: "0",
+    usage: null,
+    ...rest,
+  }
+}
+
+/** The books say exactly this: the call, nothing held any more, and the balance moved by the charge and nothing else. */
+export function expectBooks({ call, credit, balance, held }: Sides, books: Books): void {
+  const shown: Record<string, unknown> = {}
+  for (const word of Object.keys(books)) shown[word] = call[word]
+  expect(shown).toEqual({ ...books })
+  expect({ balance, held }).toEqual({ balance: printUsd(nano(credit) - nano(books.charge)), held: "0" })
+}
+
+/** The provider saw one request: what the client asked for under the provider's own name of the model, and nothing else. */
+export function expectSent({ requests, id }: Sides, body: object): void {
+  const stream = "stream" in body && body.stream === true
+  expect(requests.map(({ method, path }) => `${method} ${path}`)).toEqual(["POST /v1/chat/completions"])
+  const { host, connection, "content-length": length, ...built } = requests[0]?.headers ?? {}
+  expect(built).toEqual({
+    accept: stream ? "text/event-stream, application/json" : "application/json",
+    "accept-encoding": "identity",
+    authorization: `Bearer ${PROVIDER_KEY}`,
+    "content-type": "application/json",
+    "user-agent": "tollgate",
+    "x-request-id": id,
+  })
+  expect(requests[0]?.body).toBe(JSON.stringify(sentFor(body)))
+}
+
+/** What the provider is sent for a client's body: the model renamed in place, a stream's usage asked for. */
+function sentFor(body: object): object {
+  const renamed = { ...body, model: "upstream-model" }
+  if (!("stream" in body) || body.stream !== true) return renamed
+  const options = "stream_options" in body ? body.stream_options : {}
+  const given = typeof options === "object" ? options : {}
+  return { ...renamed, stream_options: { ...given, include_usage: true } }
+}
+
+/** What a client must have seen. */
+export type Sees = (sides: Pick<Sides, "answer" | "id">) => void
+
+/** A JSON answer whose body is, byte for byte, `body` (D24). */
+export function seesJson(body: string | Uint8Array): Sees {
+  return ({ answer, id }) => {
+    expect(answer.status).toBe(200)
+    expect(ownHeaders(answer)).toEqual({ "content-type": "application/json", ...ids(id) })
+    expectBytes(answer, body)
+  }
+}
+
+/** A stream of exactly `body`, which the framing ends as it should (D24). */
+export function seesStream(body: string | Uint8Array): Sees {
+  return ({ answer, id }) => {
+    expect(answer.status).toBe(200)
+    expect(ownHeaders(answer)).toEqual({
+      "content-type": "text/event-stream; charset=utf-8",
+      "cache-control": "no-cache",
+      "x-accel-buffering": "no",
+      ...ids(id),
+    })
+    expectBytes(answer, body)
+  }
+}
+
+/** Stands in bodies that the client must not see. */
+export const CANARY = "canary-7d41"
+
+/** An error of D16's shape, with `error` beside its code, and nothing of what the provider said. */
+export function seesError(status: number, code: string, error: object = { type: "api_error" }): Sees {
+  return ({ answer, id }) => {
+    expect(answer.status).toBe(status)
+    const no_retry = code === "usage_missing" || code === "usage_invalid"
+    expect(ownHeaders(answer)).toEqual({
+      "content-type": "application/json",
+      ...ids(id),
+      ...(no_retry && { "x-should-retry": "false" }),
+      ...(status === 503 && { "retry-after": "2" }),
+    })
+    const body: unknown = JSON.parse(answer.body)
+    expect(body).toEqual({
+      type: "error",
+      error: { message: expect.any(String), param: null, code, ...error },
+      request_id: id,
+    })
+    expect(answer.body).not.toContain(CANARY)
+    expect(answer.whole).toBe(true)
+  }
+}
+
+/** An error as the last event of a stream (D10): in our shape, and no `[DONE]`. */
+export function errorEvent(code: string, type: string, message: string): string {
+  return sseEvent({ error: { type, message, param: null, code } })
+}
+
+/** Runs one call and holds its three sides to what they must know of it. */
+export async function expectSides(stage: Stage, trial: Trial, sees: Sees, books: Books): Promise<void> {
+  const sides = await stage.run(trial)
+  sees(sides)
+  expectSent(sides, trial.body ?? chatBody())
+  expectBooks(sides, books)
+}
+
+function expectBytes({ body, bytes, whole }: Answer, expected: string | Uint8Array): void {
+  const wanted = Buffer.from(expected)
+  expect(body).toBe(wanted.toString())
+  expect(bytes.equals(wanted)).toBe(true)
+  expect(whole).toBe(true)
+}
+
+/** Without the headers of the framing and of the connection. */
+function ownHeaders({ headers }: Answer): Record<string, string> {
+  const { date, connection, "content-length": length, "transfer-encoding": encoding, ...own } = headers
+  return own
+}
+
+function ids(id: string): Record<string, string> {
+  return { "x-request-id": id, "request-id": id }
+}
+
+function nano(usd: string): bigint {
+  const amount = parseUsd(usd)
+  if (amount === null) throw new Error(`no amount of USD: ${usd}`)
+  return amount
+}
