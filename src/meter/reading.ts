@@ -25,7 +25,7 @@ export interface StreamEvidence {
   readonly output_bytes: number
   /** UTF-8 bytes of output in events after the one with that usage (D8). */
   readonly output_bytes_after_usage: number
-  /** Whether an error event ended the stream (D10). */
+  /** Whether the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
   readonly error: boolean
 }
 
@@ -92,6 +92,11 @@ export class StreamReading {
   /** Whether a clean end of the body now is a `completed` stream: final usage, or every choice has finished (D8). */
   get complete(): boolean {
     return this.usage_final || this.#choices.allFinished
+  }
+
+  /** The provider failed in another way than by an error event; nothing after it is read either. */
+  fail(): void {
+    this.#error = true
   }
 
   /** Whether `[DONE]` was read. */

@@ -147,7 +147,7 @@ export class Tap {
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
       this.#takeAll(error.events)
-      this.#finish("upstream_lost")
+      if (!this.#over) this.#fail()
     }
     return !this.#over && this.#outlet.flush()
   }
@@ -163,6 +163,11 @@ export class Tap {
   #broken(): void {
     const last = this.#framer.end()
     if (last !== null) this.#reading.read(last.data)
+    this.#fail()
+  }
+
+  #fail(): void {
+    this.#reading.fail()
     this.#finish("upstream_lost")
   }
 
@@ -193,8 +198,7 @@ export class Tap {
         this.#stripped = read.usage_only && !this.#options.wants_usage
     }
     if (!this.#stripped) this.#outlet.forward(event.parts)
-    if (this.#outlet.silent && this.#outlet.held_bytes > this.#options.event_bytes)
-      this.#finish("upstream_lost")
+    if (this.#outlet.silent && this.#outlet.held_bytes > this.#options.event_bytes) this.#fail()
     if (this.#draining && this.#reading.usage_final) this.#finish("client_left")
   }
 

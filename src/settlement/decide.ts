@@ -89,14 +89,12 @@ function jsonFailure({ ending, body }: JsonEvidence): Failure {
 function streamFailure({ ending, usage, error }: StreamEvidence): Failure {
   if (error) return "upstream_error"
   switch (ending) {
-    case "upstream_lost":
-      return "upstream_error"
     case "upstream_silent":
     case "deadline":
       return "upstream_timeout"
     case "client_left":
       return "client_left"
     default:
-      return ending === "completed" && usage.state === "invalid" ? "usage_invalid" : "no_output"
+      return usage.state === "invalid" ? "usage_invalid" : "no_output"
   }
 }

@@ -191,7 +191,18 @@ describe("what the client sees", () => {
     provider.reset()
     expect(decoder.decode((await rest).value)).toBe(errorEvent)
     expect((await reader.read()).done).toBe(true)
-    expect(await settled).toMatchObject({ ending: "upstream_lost", output_bytes: 2 })
+    expect(await settled).toMatchObject({ ending: "upstream_lost", error: true, output_bytes: 2 })
+  })
+
+  test("D28 a reset before output is the provider's failure, a clean end is none", async () => {
+    const reset = relay()
+    const clean = relay()
+    const answers = [reset.client(), clean.client()]
+    reset.provider.reset()
+    clean.provider.close()
+    expect(await Promise.all(answers)).toEqual(["", ""])
+    expect(await reset.settled).toMatchObject({ ending: "upstream_lost", error: true })
+    expect(await clean.settled).toMatchObject({ ending: "upstream_lost", error: false })
   })
 })
 

@@ -151,17 +151,17 @@ describe("a stream that completed", () => {
 })
 
 /** With nothing to charge, the most specific cause. */
-const causes: [Exclude<Ending, "completed">, Failure][] = [
-  ["upstream_lost", "upstream_error"],
-  ["upstream_silent", "upstream_timeout"],
-  ["deadline", "upstream_timeout"],
-  ["client_left", "client_left"],
-  ["client_stalled", "no_output"],
-  ["gateway_stopped", "no_output"],
-  ["gateway_lost", "no_output"],
+const causes: [ending: Exclude<Ending, "completed">, nothing: Failure, invalid_usage: Failure][] = [
+  ["upstream_lost", "no_output", "usage_invalid"],
+  ["upstream_silent", "upstream_timeout", "upstream_timeout"],
+  ["deadline", "upstream_timeout", "upstream_timeout"],
+  ["client_left", "client_left", "client_left"],
+  ["client_stalled", "no_output", "usage_invalid"],
+  ["gateway_stopped", "no_output", "usage_invalid"],
+  ["gateway_lost", "no_output", "usage_invalid"],
 ]
 
-describe.each(causes)("a stream that ended by %s", (ending, cause) => {
+describe.each(causes)("a stream that ended by %s", (ending, nothing, invalid_usage) => {
   const later = { ...partial, output_bytes: 20, output_bytes_after_usage: 8 }
   const rows: [string, Partial<StreamEvidence>, Verdict][] = [
     ["rule 5 final usage, no later text", { ...final, ...some }, reported("usage", [9, 2], ending)],
@@ -196,9 +196,9 @@ describe.each(causes)("a stream that ended by %s", (ending, cause) => {
       estimated(3, ending, ["usage_placeholder"]),
     ],
     ["rule 5, D2 0/0 without output", { usage: valid(0, 0) }, reported("partial", [0, 0], ending)],
-    ["rule 6 nothing", {}, released(cause)],
-    ["rule 6 invalid usage", { usage: invalid }, released(cause)],
-    ["rule 6, D10 an error event", { error: true }, released("upstream_error")],
+    ["rule 6 nothing", {}, released(nothing)],
+    ["rule 6 invalid usage", { usage: invalid }, released(invalid_usage)],
+    ["rule 6, D10, D28 an error event or a reset", { error: true }, released("upstream_error")],
   ]
   test.each(rows)("%s", (_, evidence, verdict) => {
     expect(decide(stream(ending, evidence), terms)).toEqual(verdict)
