@@ -6,8 +6,10 @@ import { loadConfig } from "../../src/config/load.ts"
 import { openDatabase } from "../../src/ledger/database.ts"
 import { Service } from "../../src/service.ts"
 import { freshDatabase } from "./database.ts"
+import { ADMIN_TOKEN, operatorOf } from "./operator.ts"
 
-export const ADMIN_TOKEN = "test-admin-token-0123456789"
+export { ADMIN_TOKEN, type CallRecord } from "./operator.ts"
+
 /** Model names of the default configuration. */
 export const CHAT = "chat-model"
 export const MESSAGES = "messages-model"
@@ -18,9 +20,6 @@ export const PROVIDER_KEY = "sk-provider-canary"
 
 /** Sections of a configuration file; a section that is given replaces the default one. */
 export type ConfigChanges = Readonly<Record<string, unknown>>
-
-/** A call as `/admin/calls/{id}` shows it. */
-export type CallRecord = Readonly<Record<string, unknown>>
 
 /** The configuration that a gateway gets in front of `provider_url`, as an object that is valid YAML when printed as JSON. */
 export function configFor(provider_url: string, changes: ConfigChanges = {}): Record<string, unknown> {
@@ -68,48 +67,22 @@ export async function startGateway(provider: { readonly url: string }, changes: 
     host: "127.0.0.1",
     port: 0,
     log,
-    closeAfter: async () => {},
+    closeAfter: () => database.close(),
     exit: exited.resolve,
   })
   const url = `http://127.0.0.1:${service.server.port}`
 
-  const admin = async <Answer>(method: string, path: string, body?: unknown): Promise<Answer> => {
-    const response = await fetch(`${url}/admin${path}`, {
-      method,
-      headers: { authorization: `Bearer ${ADMIN_TOKEN}`, "content-type": "application/json" },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
-    const text = await response.text()
-    return JSON.parse(text === "" ? "null" : text)
-  }
-
   return {
+    ...operatorOf(url),
     url,
     address,
     service,
     data_dir,
     /** Every line of its log. */
     lines,
-    admin,
     /** Resolves with the exit code when a shutdown has ended. */
     exited: exited.promise,
     reload: (next: ConfigChanges) => service.reload(load(next)),
-    /** A new account with `usd` and a key of it. */
-    async account(usd = "10") {
-      const { id } = await admin<{ id: string }>("POST", "/accounts", { name: "test" })
-      if (usd !== "0") await admin("POST", `/accounts/${id}/credits`, { amount: usd })
-      const key = await admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, {})
-      return { id, key: key.key, key_id: key.id }
-    },
-    balance: (account_id: string) =>
-      admin<{ balance: string; held: string; available: string }>("GET", `/accounts/${account_id}`),
-    call: (id: string) => admin<CallRecord>("GET", `/calls/${id}`),
-    /** The call of an answer, by the id the client saw. */
-    callOf: (response: Response) =>
-      admin<CallRecord>("GET", `/calls/${response.headers.get("x-request-id")}`),
-    calls: async (query = "") => (await admin<{ data: CallRecord[] }>("GET", `/calls${query}`)).data,
-    audit: () => admin<{ open_reservations: number; violations: unknown[] }>("GET", "/audit"),
     /** Drains like a SIGTERM and drops the database. */
     async stop() {
       service.shutdown.signal()

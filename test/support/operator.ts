@@ -1,0 +1,37 @@
+export const ADMIN_TOKEN = "test-admin-token-0123456789"
+
+/** A call as `/admin/calls/{id}` shows it. */
+export type CallRecord = Readonly<Record<string, unknown>>
+
+/** The operator of the gateway at `url`, wherever it runs. */
+export function operatorOf(url: string) {
+  const admin = async <Answer>(method: string, path: string, body?: unknown): Promise<Answer> => {
+    const response = await fetch(`${url}/admin${path}`, {
+      method,
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}`, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
+    const text = await response.text()
+    return JSON.parse(text === "" ? "null" : text)
+  }
+
+  return {
+    admin,
+    /** A new account with `usd` and a key of it. */
+    async account(usd = "10") {
+      const { id } = await admin<{ id: string }>("POST", "/accounts", { name: "test" })
+      if (usd !== "0") await admin("POST", `/accounts/${id}/credits`, { amount: usd })
+      const key = await admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, {})
+      return { id, key: key.key, key_id: key.id }
+    },
+    balance: (account_id: string) =>
+      admin<{ balance: string; held: string; available: string }>("GET", `/accounts/${account_id}`),
+    call: (id: string) => admin<CallRecord>("GET", `/calls/${id}`),
+    /** The call of an answer, by the id the client saw. */
+    callOf: (response: Response) =>
+      admin<CallRecord>("GET", `/calls/${response.headers.get("x-request-id")}`),
+    calls: async (query = "") => (await admin<{ data: CallRecord[] }>("GET", `/calls${query}`)).data,
+    audit: () => admin<{ open_reservations: number; violations: unknown[] }>("GET", "/audit"),
+  }
+}
