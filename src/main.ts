@@ -7,7 +7,8 @@ import { demoAccount } from "./demo/account.ts"
 import { demoBanner } from "./demo/banner.ts"
 import { demoConfig } from "./demo/config.ts"
 import { startDemoProvider } from "./demo/provider.ts"
-import { openDatabase } from "./ledger/database.ts"
+import type { Address } from "./ledger/address.ts"
+import { type Database, openDatabase } from "./ledger/database.ts"
 import { startEmbedded } from "./ledger/embedded.ts"
 import { Service } from "./service.ts"
 
@@ -17,24 +18,42 @@ const sources = { env: process.env, readFile: (path: string) => readFileSync(pat
 try {
   await start()
 } catch (error) {
-  console.error(`tollgate: ${error instanceof Error ? error.message : String(error)}`)
+  console.error(`tollgate: ${messageOf(error)}`)
   process.exit(1)
 }
 
+/** What a start that fails has opened is closed again: no Postgres, no lock and no lease outlive it. */
 async function start(): Promise<void> {
   requireLauncher()
   const environment = readEnvironment(sources)
   const log = pino({ level: environment.log_level })
+  const shutDown = watchSignals()
+  process.on("unhandledRejection", (error) => log.error({ err: error }, "a fault of the gateway; it goes on"))
+  const closing = new AsyncDisposableStack()
+  try {
+    shutDown(await open(environment, log, closing))
+  } catch (error) {
+    await closing.disposeAsync()
+    throw error
+  }
+}
+
+/** Opens the service; `closing` gets what is to be closed after it. */
+async function open(environment: Environment, log: Logger, closing: AsyncDisposableStack): Promise<Service> {
+  const { host, port, data_dir, database_url } = environment
   const path = configPath(environment)
   const demo = path === null ? await startDemoProvider() : null
+  closing.defer(() => demo?.stop())
   const load = (): Config =>
     loadConfig(path === null ? demoConfig(demo?.url ?? "") : sources.readFile(path), sources)
   const config = load()
 
-  const { host, port, data_dir, database_url } = environment
   const embedded = database_url === null ? await startEmbedded({ data_dir, log }) : null
-  const database = await openDatabase(embedded?.address ?? { url: database_url ?? "" })
-  const admin_token = environment.admin_token ?? (demo === null ? null : `tg_admin_${crypto.randomUUID().replaceAll("-", "")}`)
+  closing.defer(() => embedded?.stop())
+  const database = await openBooks(embedded?.address ?? { url: database_url ?? "" })
+  closing.defer(() => database.close())
+  const admin_token =
+    environment.admin_token ?? (demo === null ? null : `tg_admin_${crypto.randomUUID().replaceAll("-", "")}`)
   const key = demo === null ? null : await demoAccount(database.operators, data_dir)
   const service = await Service.open({
     config,
@@ -44,18 +63,45 @@ async function start(): Promise<void> {
     host,
     port,
     log,
-    closeAfter: async () => {
-      await demo?.stop()
-      await embedded?.stop()
-    },
+    closeAfter: () => closing.disposeAsync(),
     exit: process.exit,
   })
 
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => service.shutdown.signal())
   process.on("SIGHUP", () => reload(service, load, log))
   console.log(`tollgate listening on http://${host}:${service.server.port} (pid ${process.pid})`)
   if (key !== null && admin_token !== null) {
     console.log(demoBanner({ host, port: service.server.port, key, admin_token }))
+  }
+  return service
+}
+
+/** The driver's own reason, without the statement that met it. */
+async function openBooks(address: Address): Promise<Database> {
+  try {
+    return await openDatabase(address)
+  } catch (error) {
+    const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error
+    throw new Error(`the database cannot be used: ${messageOf(reason)}`, { cause: error })
+  }
+}
+
+/**
+ * From now on SIGTERM and SIGINT shut the service down that is given later: a signal that comes during the start is kept
+ * for it, and a second one then ends the process.
+ */
+function watchSignals(): (service: Service) => void {
+  let service: Service | null = null
+  let early = false
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.on(signal, () => {
+      if (service !== null) service.shutdown.signal()
+      else if (early) process.exit(1)
+      else early = true
+    })
+  }
+  return (opened) => {
+    service = opened
+    if (early) service.shutdown.signal()
   }
 }
 
@@ -84,4 +130,8 @@ function reload(service: Service, load: () => Config, log: Logger): void {
 function requireLauncher(): void {
   if (process.env.BUN_CONFIG_MAX_HTTP_REQUESTS !== undefined) return
   throw new Error("start with `bun run start`, or set BUN_CONFIG_MAX_HTTP_REQUESTS=65535 before Bun starts")
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

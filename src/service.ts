@@ -25,7 +25,7 @@ export interface ServiceOptions {
   /** 0 picks a free one. */
   readonly port: number
   readonly log: Logger
-  /** What is to be closed after the books, once everything is settled. */
+  /** What is to be closed after the books, once everything is settled: the database, and what runs it. */
   closeAfter(): Promise<void>
   exit(code: number): void
 }
@@ -36,6 +36,7 @@ export class Service {
   readonly shutdown: Shutdown
   readonly #gateway: { -readonly [Part in keyof Gateway]: Gateway[Part] }
 
+  /** Rejects, with nothing left open, when the books cannot be reached or the address is taken. */
   static async open(options: ServiceOptions): Promise<Service> {
     const metrics = createMetrics()
     const in_flight = new InFlight()
@@ -52,7 +53,12 @@ export class Service {
         closingIgnored: metrics.closingIgnored,
       },
     })
-    return new Service(options, books, in_flight, metrics)
+    try {
+      return new Service(options, books, in_flight, metrics)
+    } catch (error) {
+      await books.stop()
+      throw error
+    }
   }
 
   private constructor(
@@ -95,7 +101,6 @@ export class Service {
       limits: () => this.#gateway.config.shutdown,
       closeBooks: async () => {
         await books.stop()
-        await database.close()
         await options.closeAfter()
       },
       exit: options.exit,
