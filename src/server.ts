@@ -4,8 +4,8 @@ import { requestId } from "./routes/request-id.ts"
 
 /** Seconds a connection may be silent: slow headers, and keep-alive between requests. Bun looks every 4 s. */
 const IDLE_S = 60
-/** Bun's own limit answers a bare 413; `limits.body` is counted by the route, well below this. */
-const MAX_BODY_BYTES = 2 ** 31
+/** Bun's own limit answers a bare 413, also to a length that is only announced; `limits.body` is counted by the route. */
+const MAX_BODY_BYTES = Number.MAX_SAFE_INTEGER
 
 export interface Handler {
   handle(request: Request): Response | Promise<Response>
