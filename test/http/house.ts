@@ -1,0 +1,126 @@
+import { expect } from "bun:test"
+import {
+  ADMIN_TOKEN,
+  CHAT,
+  type ConfigChanges,
+  MESSAGES,
+  PROVIDER_KEY,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { type Answer, type Draft, dial, type Line, requestBytes } from "./exchange.ts"
+
+/** Planted in prompts, names and headers: neither an answer nor a line of the log may hold it. */
+export const CANARY = "canary-2f9c41"
+
+/** A whole gateway between a scripted provider and raw-socket clients, and everything it ever said. */
+export interface House {
+  readonly gateway: TestGateway
+  readonly provider: Provider
+  /** The answer to one request on a connection of its own. */
+  ask(draft: Draft): Promise<Answer>
+  /** The answer to whatever these bytes are. */
+  say(bytes: string | Uint8Array, method?: string): Promise<Answer>
+  /** A connection that the test leads by itself; `note` its answers. */
+  dial(): Line
+  note(answer: Answer): Answer
+  /** `POST /v1/chat/completions` of a short prompt; `fields` replaces and adds. */
+  chat(key: string, fields?: object, headers?: readonly string[]): Promise<Answer>
+  /** `POST /v1/messages/count_tokens` of a short prompt. */
+  count(key: string, fields?: object, headers?: readonly string[]): Promise<Answer>
+  /** A new account with `usd` and a key of it. */
+  account(usd?: string): Promise<{ id: string; key: string; key_id: string }>
+  /** A further key of an account, such as one with `models` or `expires_at`. */
+  key(account_id: string, limits: object): Promise<{ id: string; key: string }>
+  /** Runs `work`, and fails unless it left no trace: no call, no hold, no charge, no request to the provider. */
+  untouched(account_id: string, work: () => Promise<void>): Promise<void>
+  /** Drains; fails when the books are not exact or a secret was said. */
+  close(): Promise<void>
+}
+
+export async function openHouse(changes: ConfigChanges = {}): Promise<House> {
+  const provider = await startProvider()
+  provider.reply(json(200, chatCompletion("hello there", { usage: usage(10, 5) })))
+  const gateway = await startGateway(provider, changes)
+  const answers: Answer[] = []
+  const secrets = [CANARY, PROVIDER_KEY, ADMIN_TOKEN]
+
+  const note = (answer: Answer): Answer => {
+    answers.push(answer)
+    return answer
+  }
+  async function say(bytes: string | Uint8Array, method = "GET"): Promise<Answer> {
+    const line = dial(gateway)
+    line.send(bytes)
+    const answer = note(await line.answer(method))
+    line.hangUp()
+    return answer
+  }
+  const ask = (draft: Draft) => say(requestBytes(draft), draft.method)
+
+  return {
+    gateway,
+    provider,
+    ask,
+    say,
+    dial: () => dial(gateway),
+    note,
+    chat: (key, fields = {}, headers = []) =>
+      ask({
+        method: "POST",
+        target: "/v1/chat/completions",
+        headers: [`authorization: Bearer ${key}`, "content-type: application/json", ...headers],
+        body: chatBody(fields),
+      }),
+    count: (key, fields = {}, headers = ["anthropic-version: 2023-06-01"]) =>
+      ask({
+        method: "POST",
+        target: "/v1/messages/count_tokens",
+        headers: [`x-api-key: ${key}`, "content-type: application/json", ...headers],
+        body: countBody(fields),
+      }),
+    async account(usd) {
+      const account = await gateway.account(usd)
+      secrets.push(account.key)
+      return account
+    },
+    async key(account_id, limits) {
+      const made = await gateway.admin<{ id: string; key: string }>(
+        "POST",
+        `/accounts/${account_id}/keys`,
+        limits,
+      )
+      secrets.push(made.key)
+      return made
+    },
+    async untouched(account_id, work) {
+      const state = async () => ({
+        account: await gateway.balance(account_id),
+        calls: (await gateway.calls()).length,
+        requests: provider.requests.length,
+      })
+      const before = await state()
+      await work()
+      expect(await state()).toEqual(before)
+    },
+    async close() {
+      const { violations, open_reservations } = await gateway.audit()
+      await gateway.stop()
+      await provider.stop()
+      expect({ violations, open_reservations }).toEqual({ violations: [], open_reservations: 0 })
+      const said = [...answers.map(({ headers, body }) => JSON.stringify(headers) + body), ...gateway.lines]
+      expect(said.filter((text) => secrets.some((secret) => text.includes(secret)))).toEqual([])
+    },
+  }
+}
+
+/** A chat request whose prompt holds the canary. */
+export function chatBody(fields: object = {}): object {
+  return { model: CHAT, messages: [{ role: "user", content: CANARY }], ...fields }
+}
+
+/** A token count whose prompt holds the canary. */
+export function countBody(fields: object = {}): object {
+  return { model: MESSAGES, messages: [{ role: "user", content: CANARY }], ...fields }
+}
