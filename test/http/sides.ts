@@ -276,6 +276,13 @@ export async function expectSides(stage: Stage, trial: Trial, sees: Sees, books:
   expectBooks(sides, books)
 }
 
+/** The gateway closed the connection of the last answer. */
+export async function expectCut({ provider }: Stage): Promise<void> {
+  const exchange = provider.exchanges.at(-1)
+  await exchange?.closed
+  expect(exchange?.closed_by).toBe("gateway")
+}
+
 function expectBytes({ body, bytes, whole }: Answer, expected: string | Uint8Array): void {
   const wanted = Buffer.from(expected)
   expect(body).toBe(wanted.toString())

@@ -1,0 +1,565 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { PROVIDER_KEY } from "../support/gateway.ts"
+import {
+  chatCompletion,
+  chatWords,
+  json,
+  READ_MS,
+  type Script,
+  silent,
+  sse,
+  usage,
+} from "../support/provider.ts"
+import { chatBody, send } from "./client.ts"
+import {
+  type Books,
+  CANARY,
+  estimated,
+  expectCut,
+  expectSent,
+  expectSides,
+  model,
+  NO_COMMENTS,
+  openStage,
+  released,
+  type Sees,
+  type Stage,
+  seesError,
+  seesJson,
+  settled,
+} from "./sides.ts"
+import { INVALID_USAGE } from "./usages.ts"
+
+/** The rulings on JSON answers as both sides see them: what is usage, what is output, what is an answer at all. */
+
+/** 44 bytes: 11 tokens when they must be estimated. */
+const SENTENCE = "The quick brown fox jumps over the lazy dog."
+const RESPONSE_LIMIT = 65_536
+
+let stage: Stage
+beforeAll(async () => {
+  stage = await openStage((url) => ({
+    ...NO_COMMENTS,
+    limits: { response: `${RESPONSE_LIMIT / 1024}KiB` },
+    upstreams: {
+      first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
+      hasty: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY, timeouts: { total: "200ms" } },
+    },
+    models: [
+      model("chat-model"),
+      model("two-bytes", { bytes_per_token: 2 }),
+      model("half-bytes", { bytes_per_token: 1.5 }),
+      model("prompting", { estimate: { prompt: true } }),
+      model("hasty", { upstreams: [{ use: "hasty", model: "upstream-model" }] }),
+    ],
+  }))
+})
+afterAll(() => stage.close())
+
+type Row = readonly [name: string, script: Script, sees: Sees, books: Books]
+
+function holds(rows: readonly Row[], body: object = chatBody()): void {
+  test.each(rows)("%s", (_, script, sees, books) => expectSides(stage, { script, body }, sees, books))
+}
+
+/** A row whose answer the client gets as it is. */
+function passed(name: string, body: unknown, books: Books, headers: Record<string, string> = {}): Row {
+  const text = typeof body === "string" ? body : JSON.stringify(body)
+  return [name, json(200, text, headers), seesJson(text), books]
+}
+
+/** A completion that says `SENTENCE` and whose usage is the JSON text given. */
+function withUsage(text: string): string {
+  return JSON.stringify(chatCompletion(SENTENCE, { usage: "here" })).replace('"here"', text)
+}
+
+/** Bytes of any kind as a body of the right length. */
+function bytes(body: Uint8Array): Script {
+  return async (exchange) => {
+    await exchange.head(200, { "content-type": "application/json" }, { length: body.length })
+    await exchange.chunk(body)
+    await exchange.end()
+  }
+}
+
+/** A body that promises more than it brings, and how its connection then goes. */
+function cut(text: string, framing: "chunked" | { length: number }, how: "reset" | "close"): Script {
+  return async (exchange) => {
+    await exchange.head(200, { "content-type": "application/json" }, framing)
+    if (text !== "") await exchange.chunk(text)
+    await Bun.sleep(READ_MS)
+    exchange[how]()
+  }
+}
+
+describe("D1 usage that is not valid is not used, nothing is coerced, and the answer passes", () => {
+  holds(INVALID_USAGE.map(([why, text]) => passed(why, withUsage(text), estimated(11, "usage_invalid"))))
+  holds([
+    passed("null is missing", withUsage("null"), estimated(11, "usage_missing")),
+    passed(
+      "absent is missing",
+      chatCompletion(SENTENCE, { usage: undefined }),
+      estimated(11, "usage_missing"),
+    ),
+  ])
+  const counts = (prompt: string, completion: string) =>
+    withUsage(`{"prompt_tokens":${prompt},"completion_tokens":${completion}}`)
+  holds([
+    passed("9.0 and 1e1 are whole numbers", counts("9.0", "1e1"), settled("0.000049", [9, 0, 10])),
+    passed("-0 is 0", counts("-0", "1"), settled("0.000004", [0, 0, 1])),
+  ])
+})
+
+describe("D2 zero is a number, but beside output 0/0 is a placeholder", () => {
+  const nothing = { ...chatCompletion("", { usage: usage(0, 0) }) }
+  holds([
+    passed(
+      "0/0 with output",
+      chatCompletion(SENTENCE, { usage: usage(0, 0) }),
+      estimated(11, "usage_invalid", { notes: ["usage_placeholder"] }),
+    ),
+    passed("0/0 without output", nothing, settled("0", [0, 0, 0])),
+    passed(
+      "0 completion tokens with output",
+      chatCompletion(SENTENCE, { usage: usage(9, 0) }),
+      settled("0.000009", [9, 0, 0]),
+    ),
+    passed(
+      "0 prompt tokens",
+      chatCompletion(SENTENCE, { usage: usage(0, 2) }),
+      settled("0.000008", [0, 0, 2]),
+    ),
+  ])
+})
+
+describe("D3 cached tokens are part of the prompt's, clamped to them, and never a reason to doubt the rest", () => {
+  const cached = (details: unknown) =>
+    chatCompletion("hi", {
+      usage: { prompt_tokens: 10, completion_tokens: 5, prompt_tokens_details: details },
+    })
+  const uncached = settled("0.00003", [10, 0, 5])
+  const malformed = { ...uncached, notes: ["cached_malformed"] }
+  holds([
+    passed("some", cached({ cached_tokens: 4 }), settled("0.0000264", [10, 4, 5])),
+    passed("all", cached({ cached_tokens: 10 }), settled("0.000021", [10, 10, 5])),
+    passed(
+      "more than all",
+      cached({ cached_tokens: 11 }),
+      settled("0.000021", [10, 10, 5], { notes: ["cached_clamped"] }),
+    ),
+    passed("null", cached({ cached_tokens: null }), uncached),
+    passed("absent", cached({ audio_tokens: 3 }), uncached),
+    passed("no details", cached(null), uncached),
+    ...[-1, 4.5, "4", true, [4], {}].map((value) =>
+      passed(`malformed: ${JSON.stringify(value)}`, cached({ cached_tokens: value }), malformed),
+    ),
+    passed("details that are no object", cached([4]), malformed),
+  ])
+})
+
+describe("D5 blank is usage_missing", () => {
+  const missing = [seesError(502, "usage_missing"), released("usage_missing")] as const
+  const lost = [
+    seesError(502, "usage_missing"),
+    released("usage_missing", { ending: "upstream_lost" }),
+  ] as const
+  holds([
+    ["no bytes", json(200, ""), ...missing],
+    [
+      "no bytes, chunked",
+      sse([], { done: false, headers: { "content-type": "application/json" } }),
+      ...missing,
+    ],
+    [
+      "204",
+      async (exchange) => {
+        await exchange.head(204, {}, { length: 0 })
+        await exchange.end()
+      },
+      ...missing,
+    ],
+    ["white space", json(200, " \t\r\n \n"), ...missing],
+    ["a BOM", bytes(Buffer.from("\ufeff")), ...missing],
+    ["a BOM and white space", bytes(Buffer.from("\ufeff \n")), ...missing],
+    ["nothing, then a reset", cut("", { length: 100 }, "reset"), ...lost],
+    ["nothing, then a close", cut("", "chunked", "close"), ...lost],
+    ["white space, then a reset", cut("\r\n", { length: 100 }, "reset"), ...lost],
+  ])
+})
+
+describe("D5 whatever else is no JSON object is usage_invalid", () => {
+  const invalid = [seesError(502, "usage_invalid"), released("usage_invalid")] as const
+  const lost = [
+    seesError(502, "usage_invalid"),
+    released("usage_invalid", { ending: "upstream_lost" }),
+  ] as const
+  const whole = JSON.stringify(chatCompletion(CANARY))
+  holds([
+    ["HTML", json(200, `<html><p>${CANARY}</p></html>`, { "content-type": "text/html" }), ...invalid],
+    ["truncated", json(200, whole.slice(0, -1)), ...invalid],
+    ["more after it", json(200, `${whole}{}`), ...invalid],
+    ["an array", json(200, `[${whole}]`), ...invalid],
+    ["null", json(200, "null"), ...invalid],
+    ["a string", json(200, `"${CANARY}"`), ...invalid],
+    ["a number", json(200, "5"), ...invalid],
+    ["true", json(200, "true"), ...invalid],
+    ["NaN in it", json(200, `{"x":NaN,"choices":["${CANARY}"]}`), ...invalid],
+    ["bad UTF-8", bytes(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), ...invalid],
+    ["UTF-16", bytes(Buffer.from(`\ufeff${whole}`, "utf16le")), ...invalid],
+    ["an event stream", sse(chatWords(CANARY), { usage: usage(9, 1) }), ...invalid],
+    ["cut by a reset", cut(whole.slice(0, 60), { length: whole.length }, "reset"), ...lost],
+    [
+      "cut by a close: too short for its length",
+      cut(whole.slice(0, 60), { length: whole.length }, "close"),
+      ...lost,
+    ],
+    ["cut by a close: no last chunk", cut(whole.slice(0, 60), "chunked", "close"), ...lost],
+    ["cut though its object is whole", cut(whole, { length: whole.length + 1 }, "reset"), ...lost],
+  ])
+
+  const padded = (size: number) => withUsage('{"prompt_tokens":9,"completion_tokens":5}').padEnd(size)
+  holds([
+    passed("limits.response is the largest body", padded(RESPONSE_LIMIT), settled("0.000029", [9, 0, 5])),
+    ["a byte over limits.response", json(200, padded(RESPONSE_LIMIT + 1)), ...lost],
+  ])
+
+  test("a provider that goes on over limits.response is cut", async () => {
+    const endless: Script = async (exchange) => {
+      await exchange.head(200, { "content-type": "application/json" })
+      while (await exchange.chunk(CANARY.repeat(1_000)));
+    }
+    await expectSides(stage, { script: endless }, ...lost)
+    await expectCut(stage)
+  })
+})
+
+describe("D6 an output estimate: at least one token, rounded down, charged alone, never above the hold", () => {
+  const said = (content: string) => chatCompletion(content, { usage: undefined })
+  holds([
+    passed("3 bytes", said("abc"), estimated(1, "usage_missing")),
+    passed("7 bytes", said("abcdefg"), estimated(1, "usage_missing")),
+    passed("8 bytes", said("abcdefgh"), estimated(2, "usage_missing")),
+    passed("UTF-8 bytes, not characters", said("ééé😀"), estimated(2, "usage_missing")),
+    passed(
+      "as the text is, not as it is escaped",
+      JSON.stringify(said("ééé😀")).replace("é", "\\u00e9"),
+      estimated(2, "usage_missing"),
+    ),
+    passed("white space counts", said(" ".repeat(8)), estimated(2, "usage_missing")),
+  ])
+
+  test.each([
+    ["bytes_per_token", { model: "two-bytes" }, estimated(22, "usage_missing")],
+    ["bytes_per_token, not whole", { model: "half-bytes" }, estimated(29, "usage_missing")],
+    [
+      "estimate.prompt: the prompt's 35 bytes too",
+      { model: "prompting" },
+      estimated(11, "usage_missing", {
+        charge: "0.000052",
+        usage: { prompt_tokens: 8, cached_tokens: 0, completion_tokens: 11 },
+      }),
+    ],
+    [
+      "no more than the hold pays for",
+      { max_tokens: 1 },
+      estimated(9, "usage_missing", { reserved: "0.000039" }),
+    ],
+    [
+      "no more than the hold pays for, the prompt first",
+      { max_tokens: 1, model: "prompting" },
+      estimated(7, "usage_missing", {
+        reserved: "0.000039",
+        charge: "0.000036",
+        usage: { prompt_tokens: 8, cached_tokens: 0, completion_tokens: 7 },
+      }),
+    ],
+  ])("%s", async (_, fields, books) => {
+    const text = JSON.stringify(said(SENTENCE))
+    await expectSides(stage, { script: json(200, text), body: chatBody(fields) }, seesJson(text), books)
+  })
+})
+
+describe("D7 what counts as output of a JSON answer", () => {
+  const message = (fields: object) => ({ choices: [{ index: 0, message: { role: "assistant", ...fields } }] })
+  const call = { name: "look", arguments: '{"a": 1}' }
+  const rows: [string, object, number][] = [
+    ["content", message({ content: SENTENCE }), 11],
+    [
+      "text parts",
+      message({
+        content: [
+          { type: "text", text: "12345678" },
+          { type: "text", text: "1234" },
+        ],
+      }),
+      3,
+    ],
+    ["reasoning_content and content", message({ reasoning_content: "12345678", content: "1234" }), 3],
+    ["reasoning", message({ reasoning: "12345678" }), 2],
+    [
+      "reasoning_content, else reasoning, never both",
+      message({ reasoning_content: "12345678", reasoning: "12345678" }),
+      2,
+    ],
+    ["a refusal", message({ content: null, refusal: "12345678" }), 2],
+    [
+      "tool calls: name and arguments",
+      message({
+        tool_calls: [
+          { id: "call_1234", function: call },
+          { id: "call_5678", function: call },
+        ],
+      }),
+      6,
+    ],
+    ["a function call", message({ function_call: call }), 3],
+    [
+      "an audio transcript, not the audio",
+      message({ audio: { data: "A".repeat(400), transcript: "12345678" } }),
+      2,
+    ],
+    ["legacy text", { choices: [{ text: "12345678" }] }, 2],
+    [
+      "every choice",
+      { choices: [{ message: { content: "12345678" } }, { index: 1, message: { content: "1234" } }] },
+      3,
+    ],
+    [
+      "no role, no finish reason, no name of another kind",
+      message({ name: "12345678", thoughts: "12345678" }),
+      1,
+    ],
+  ]
+  holds(rows.map(([name, body, tokens]) => passed(name, body, estimated(tokens, "usage_missing"))))
+})
+
+describe("D10 an error object in a 2xx is an upstream failure", () => {
+  const failed = [seesError(502, "upstream_error"), released("upstream_error")] as const
+  const completion = chatCompletion(SENTENCE, { usage: usage(10, 5) })
+  holds([
+    ["an error", json(200, { error: { message: CANARY, code: CANARY } }), ...failed],
+    ["a text", json(200, { error: CANARY }), ...failed],
+    ["false is not null", json(200, { error: false }), ...failed],
+    ["with empty choices", json(200, { error: { message: CANARY }, choices: [] }), ...failed],
+    ["with usage", json(200, { error: { message: CANARY }, usage: usage(10, 5) }), ...failed],
+    passed("null is none", { ...completion, error: null }, settled("0.00003", [10, 0, 5])),
+    passed("beside choices it is an answer", { ...completion, error: {} }, settled("0.00003", [10, 0, 5])),
+    passed("null, without choices or usage", { error: null }, estimated(1, "usage_missing")),
+  ])
+})
+
+describe("D11 more than was held is charged in full", () => {
+  test.each([
+    [
+      "a little",
+      "1",
+      usage(3_000, 300),
+      settled("0.0042", [3_000, 0, 300], { overage: "0.000165", notes: ["overage"] }),
+    ],
+    [
+      "into the negative",
+      "0.005",
+      usage(5_000, 1_000),
+      settled("0.009", [5_000, 0, 1_000], { overage: "0.004965", notes: ["overage"] }),
+    ],
+    [
+      "up to the cap of D1",
+      "1",
+      usage(100_000_000, 100_000_000),
+      settled("500", [100_000_000, 0, 100_000_000], { overage: "499.995965", notes: ["overage"] }),
+    ],
+    [
+      "exactly what was held is no overage",
+      "0.004035",
+      usage(35, 1_000),
+      settled("0.004035", [35, 0, 1_000]),
+    ],
+  ])("%s", async (_, usd, reported, books) => {
+    const text = JSON.stringify(chatCompletion("hi", { usage: reported }))
+    await expectSides(stage, { script: json(200, text), usd }, seesJson(text), books)
+  })
+
+  test("the next reservation is refused", async () => {
+    const { gateway, provider } = stage
+    const { key } = await gateway.account("0.005")
+    provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(5_000, 1_000) })))
+    expect((await send(gateway.url, key, chatBody()).ended).status).toBe(200)
+    const before = provider.requests.length
+    const answer = await send(gateway.url, key, chatBody({ max_tokens: 1 })).ended
+    seesError(402, "insufficient_balance", {
+      type: "billing_error",
+      needed: "0.000039",
+      available: "-0.004",
+    })({
+      answer,
+      id: answer.headers["x-request-id"] ?? "",
+    })
+    expect(provider.requests.length).toBe(before)
+  })
+})
+
+describe("D18 the request passes upstream as it was billed", () => {
+  const completion = JSON.stringify(chatCompletion("hi", { usage: usage(10, 5) }))
+
+  test("unknown fields pass unchanged at every depth", async () => {
+    const unknown = { a: [{ b: { c: [null, true, 1.5, "é\u2028\n", { "": [] }] } }], __proto__x: 0 }
+    const body = {
+      vendor_option: unknown,
+      ...chatBody({
+        messages: [
+          {
+            role: "user",
+            content: [{ type: "text", text: "hello", cache_control: unknown }],
+            name: null,
+            x: unknown,
+          },
+        ],
+        metadata: { x: unknown },
+        temperature: 0,
+        constructor: "c",
+        stream_options: null,
+      }),
+    }
+    const sides = await stage.run({ script: json(200, completion), body })
+    seesJson(completion)(sides)
+    expectSent(sides, body)
+    expect(sides.call).toMatchObject({ state: "settled", charge: "0.00003" })
+  })
+
+  test("duplicate keys: the last wins, and what was billed is what is sent", async () => {
+    const { gateway, provider } = stage
+    const { id, key } = await gateway.account("1")
+    provider.replyOnce(json(200, completion))
+    const text = `{"model":"no-model","max_tokens":1000,"messages":[{"role":"user","content":"${"x".repeat(500)}"}],
+      "max_tokens":2,"model":"chat-model","n":100,"n":2,"messages":[{"role":"system","role":"user","content":"hello"}]}`
+    const answer = await send(gateway.url, key, text).ended
+    expect(answer.body).toBe(completion)
+    expect(provider.requests.at(-1)?.body).toBe(
+      '{"model":"upstream-model","max_tokens":2,"messages":[{"role":"user","content":"hello"}],"n":2}',
+    )
+    // 35 bytes of prompt, two choices of two tokens.
+    expect(await gateway.calls(`?account=${id}`)).toMatchObject([{ reserved: "0.000051", charge: "0.00003" }])
+  })
+
+  test("a key named __proto__ is data", async () => {
+    const { gateway, provider } = stage
+    const { key } = await gateway.account("1")
+    provider.replyOnce(json(200, completion))
+    const text =
+      '{"model":"chat-model","messages":[{"role":"user","content":"hi","__proto__":{"x":1}}],"__proto__":{"y":2}}'
+    expect((await send(gateway.url, key, text).ended).status).toBe(200)
+    expect(provider.requests.at(-1)?.body).toBe(text.replace("chat-model", "upstream-model"))
+  })
+})
+
+describe("D24 the provider's bytes pass unchanged, its headers do not", () => {
+  const charged = settled("0.00003", [10, 0, 5])
+  const compact = JSON.stringify(chatCompletion("é😀", { usage: usage(10, 5) }))
+  holds([
+    passed(
+      "spaces and lines",
+      JSON.stringify(chatCompletion("hi", { usage: usage(10, 5) }), null, "\t"),
+      charged,
+    ),
+    passed(
+      "escapes and numbers as they were written",
+      compact.replace("é", "\\u00E9").replace("1760000000", "1.76e9"),
+      charged,
+    ),
+    passed(
+      "duplicate keys: the last is read, both pass",
+      compact.replace('"usage"', '"usage":{},"usage"'),
+      charged,
+    ),
+    passed("a BOM", `\ufeff${compact}`, charged),
+    passed("a foreign content type", compact, charged, { "content-type": "text/plain; charset=latin1" }),
+    passed("no header of the provider's", compact, charged, {
+      server: "nginx",
+      "set-cookie": "a=b",
+      "x-request-id": "theirs",
+      "openai-organization": "org",
+      "x-ratelimit-remaining-tokens": "5",
+      "cache-control": "public",
+      "content-encoding": "identity",
+      "retry-after": "7",
+    }),
+  ])
+
+  test("a body that comes in many pieces, cut within characters", async () => {
+    const script: Script = async (exchange) => {
+      await exchange.head(200, { "content-type": "application/json" })
+      for (const byte of Buffer.from(compact)) await exchange.chunk(Uint8Array.of(byte))
+      await exchange.end()
+    }
+    await expectSides(stage, { script }, seesJson(compact), charged)
+  })
+})
+
+describe("D29 a stream request answered in JSON is a JSON call", () => {
+  const body = chatBody({ stream: true })
+  holds(
+    [
+      passed("valid", chatCompletion(SENTENCE, { usage: usage(10, 5) }), settled("0.00003", [10, 0, 5])),
+      passed(
+        "the type in another spelling",
+        chatCompletion(SENTENCE, { usage: usage(10, 5) }),
+        settled("0.00003", [10, 0, 5]),
+        {
+          "content-type": "Application/JSON ; charset=utf-8",
+        },
+      ),
+      passed(
+        "rule 2: usage missing",
+        chatCompletion(SENTENCE, { usage: undefined }),
+        estimated(11, "usage_missing"),
+      ),
+      passed("rule 2: the empty object", "{}", estimated(1, "usage_missing")),
+      ["rule 3: blank", json(200, ""), seesError(502, "usage_missing"), released("usage_missing")],
+      [
+        "rule 3: malformed",
+        json(200, `["${CANARY}"]`),
+        seesError(502, "usage_invalid"),
+        released("usage_invalid"),
+      ],
+      [
+        "D10: an error",
+        json(200, { error: CANARY }),
+        seesError(502, "upstream_error"),
+        released("upstream_error"),
+      ],
+    ],
+    body,
+  )
+})
+
+describe("D31 a JSON call has the total timeout alone", () => {
+  const begun: Script = async (exchange) => {
+    await exchange.head(200, { "content-type": "application/json" }, { length: 100 })
+    await exchange.chunk(`{"x":"${CANARY}`)
+  }
+  const bodiless: Script = async (exchange) => {
+    await exchange.head(200, { "content-type": "application/json" })
+  }
+  const rows: readonly [name: string, script: Script, ending: string | null][] = [
+    ["no answer", silent(), null],
+    ["no body", bodiless, "deadline"],
+    ["half a body", begun, "deadline"],
+  ]
+  test.each(rows)("%s: 504, released, and the provider is cut", async (_, script, ending) => {
+    const trial = { script, body: chatBody({ model: "hasty" }) }
+    const late = seesError(504, "upstream_timeout", { type: "timeout_error" })
+    await expectSides(stage, trial, late, released("upstream_timeout", { ending }))
+    await expectCut(stage)
+  })
+})
+
+test("D32 a JSON answer leaves when its settlement is durable: 100 balances read after the last byte", async () => {
+  const { gateway, provider } = stage
+  const { id, key } = await gateway.account("1")
+  for (let calls = 1; calls <= 100; calls++) {
+    provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+    expect((await send(gateway.url, key, chatBody()).ended).status).toBe(200)
+    const balance = (1_000_000 - 30 * calls) / 1_000_000
+    expect(await gateway.balance(id)).toMatchObject({ balance: String(balance), held: "0" })
+  }
+})
