@@ -55,10 +55,10 @@ function unknownRoute(
   if (methods.size > 0 && !methods.has(method)) {
     return new GatewayError("method_not_allowed", { headers: { allow: [...methods].sort().join(", ") } })
   }
-  const message = NOT_OFFERED.includes(path)
-    ? "This operation is not offered yet; chat completions, models and token counts are, see /docs."
-    : "There is nothing at this address; POST /v1/chat/completions, GET /v1/models and POST /v1/messages/count_tokens are here, and /docs describes them."
-  return new GatewayError("not_found", { message })
+  if (!NOT_OFFERED.includes(path)) return new GatewayError("not_found")
+  return new GatewayError("not_found", {
+    message: "This operation is not offered yet; chat completions, models and token counts are, see /docs.",
+  })
 }
 
 /** Whether `path` fits a route's pattern, segment by segment; `:vendor` stands for the configured ones (D21), any other `:name` for one segment. */

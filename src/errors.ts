@@ -28,7 +28,12 @@ export const catalogue = {
     type: "permission_error",
     message: "This key may not use this model here.",
   },
-  not_found: { status: 404, type: "not_found_error", message: "There is nothing at this address." },
+  not_found: {
+    status: 404,
+    type: "not_found_error",
+    message:
+      "There is nothing at this address; POST /v1/chat/completions, GET /v1/models and POST /v1/messages/count_tokens are here, and /docs describes them.",
+  },
   model_not_found: { status: 404, type: "not_found_error", message: "There is no model of this name." },
   method_not_allowed: {
     status: 405,
