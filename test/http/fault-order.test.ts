@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { makeKey } from "../../src/admission/key.ts"
-import { printUsd } from "../../src/money.ts"
 import { until } from "../support/gateway.ts"
 import { type Code, expectError, type Said } from "./errors.ts"
-import { CANARY, chatBody, countBody, type House, openHouse } from "./house.ts"
+import { CANARY, chatBody, countBody, HELD, type House, openHouse } from "./house.ts"
 
 const BODY_BYTES = 16 * 1024
 
@@ -87,16 +86,11 @@ interface Entry {
   body(fields: object): object
 }
 
-/** What `chatBody()` holds: the bytes of its messages at 1,000 nano-USD, 1,000 output tokens at 4,000. */
-const needed = printUsd(
-  BigInt(JSON.stringify([{ role: "user", content: CANARY }]).length) * 1_000n + 4_000_000n,
-)
-
 const entries: readonly Entry[] = [
   {
     target: "/v1/chat/completions",
     faults: FAULTS.filter(({ name }) => name !== "version header").map((fault) =>
-      fault.name === "balance" ? { ...fault, said: { fields: { needed, available: "0" } } } : fault,
+      fault.name === "balance" ? { ...fault, said: { fields: { needed: HELD, available: "0" } } } : fault,
     ),
     headers: ({ key }) => [`authorization: Bearer ${key}`],
     body: chatBody,

@@ -14,6 +14,10 @@ import { type Answer, type Draft, dial, type Line, requestBytes } from "./exchan
 /** Planted in prompts, names and headers: neither an answer nor a line of the log may hold it. */
 export const CANARY = "canary-2f9c41"
 
+/** What the provider answers unless a test says otherwise. */
+const completes = json(200, chatCompletion("hello there", { usage: usage(10, 5) }))
+const counts = json(200, { input_tokens: 7 })
+
 /** A whole gateway between a scripted provider and raw-socket clients, and everything it ever said. */
 export interface House {
   readonly gateway: TestGateway
@@ -39,10 +43,18 @@ export interface House {
   close(): Promise<void>
 }
 
-export async function openHouse(changes: ConfigChanges = {}): Promise<House> {
+/** `changes` may depend on where the provider is. */
+export async function openHouse(
+  changes: ConfigChanges | ((provider_url: string) => ConfigChanges) = {},
+): Promise<House> {
   const provider = await startProvider()
-  provider.reply(json(200, chatCompletion("hello there", { usage: usage(10, 5) })))
-  const gateway = await startGateway(provider, changes)
+  provider.reply((exchange) =>
+    (exchange.request.path.endsWith("/count_tokens") ? counts : completes)(exchange),
+  )
+  const gateway = await startGateway(
+    provider,
+    typeof changes === "function" ? changes(provider.url) : changes,
+  )
   const answers: Answer[] = []
   const secrets = [CANARY, PROVIDER_KEY, ADMIN_TOKEN]
 
@@ -66,20 +78,8 @@ export async function openHouse(changes: ConfigChanges = {}): Promise<House> {
     say,
     dial: () => dial(gateway),
     note,
-    chat: (key, fields = {}, headers = []) =>
-      ask({
-        method: "POST",
-        target: "/v1/chat/completions",
-        headers: [`authorization: Bearer ${key}`, "content-type: application/json", ...headers],
-        body: chatBody(fields),
-      }),
-    count: (key, fields = {}, headers = ["anthropic-version: 2023-06-01"]) =>
-      ask({
-        method: "POST",
-        target: "/v1/messages/count_tokens",
-        headers: [`x-api-key: ${key}`, "content-type: application/json", ...headers],
-        body: countBody(fields),
-      }),
+    chat: (key, fields, headers) => ask(chatDraft(key, fields, headers)),
+    count: (key, fields, headers) => ask(countDraft(key, fields, headers)),
     async account(usd) {
       const account = await gateway.account(usd)
       secrets.push(account.key)
@@ -115,12 +115,37 @@ export async function openHouse(changes: ConfigChanges = {}): Promise<House> {
   }
 }
 
+/** What `chatBody()` holds, in USD: the 43 bytes of its messages at 1,000 nano-USD, 1,000 output tokens at 4,000. */
+export const HELD = "0.004043"
+
 /** A chat request whose prompt holds the canary. */
+export function chatDraft(key: string, fields: object = {}, headers: readonly string[] = []): Draft {
+  return {
+    method: "POST",
+    target: "/v1/chat/completions",
+    headers: [`authorization: Bearer ${key}`, "content-type: application/json", ...headers],
+    body: chatBody(fields),
+  }
+}
+
+/** A token count whose prompt holds the canary. */
+export function countDraft(
+  key: string,
+  fields: object = {},
+  headers: readonly string[] = ["anthropic-version: 2023-06-01"],
+): Draft {
+  return {
+    method: "POST",
+    target: "/v1/messages/count_tokens",
+    headers: [`x-api-key: ${key}`, "content-type: application/json", ...headers],
+    body: countBody(fields),
+  }
+}
+
 export function chatBody(fields: object = {}): object {
   return { model: CHAT, messages: [{ role: "user", content: CANARY }], ...fields }
 }
 
-/** A token count whose prompt holds the canary. */
 export function countBody(fields: object = {}): object {
   return { model: MESSAGES, messages: [{ role: "user", content: CANARY }], ...fields }
 }

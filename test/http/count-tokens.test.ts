@@ -1,0 +1,318 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { CHAT, MESSAGES, PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { json, type Script, silent } from "../support/provider.ts"
+import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
+import { requestBytes } from "./exchange.ts"
+import { CANARY, chatDraft, countBody, countDraft, HELD, type House, openHouse } from "./house.ts"
+
+const PATH = "/v1/messages/count_tokens"
+const VERSION = "anthropic-version: 2023-06-01"
+/** Nothing listens on it. */
+const NOWHERE = "http://127.0.0.1:1"
+
+let house: House
+let account: { id: string; key: string }
+beforeAll(async () => {
+  house = await openHouse(configuration)
+  account = await house.account()
+})
+afterAll(() => house.close())
+
+/** Two vendors, and a model for each way that an upstream can be. */
+function configuration(url: string) {
+  const upstreams = {
+    chats: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
+    counter: { family: "messages", base_url: url, api_key: PROVIDER_KEY },
+    hurried: { family: "messages", base_url: url, timeouts: { total: "100ms" } },
+    down: { family: "messages", base_url: NOWHERE },
+  }
+  const model = (name: string, family: string, ...uses: string[]) => ({
+    name,
+    family,
+    upstreams: uses.map((use) => ({ use, model: `upstream-${name}` })),
+    price: PRICE,
+    max_output_tokens: 1000,
+  })
+  const models = [
+    model(CHAT, "chat", "chats"),
+    model(MESSAGES, "messages", "counter"),
+    model("twin", "chat", "chats"),
+    model("twin", "messages", "counter"),
+    model("hurried", "messages", "hurried"),
+    model("down", "messages", "down"),
+    model("second", "messages", "down", "counter"),
+  ]
+  return { vendors: ["anthropic", "acme-ai"], upstreams, models }
+}
+
+/** A token count at `target`, with these headers besides the key. */
+function count(target: string, headers: readonly string[], fields: object = {}) {
+  return house.ask({ ...countDraft(account.key, fields, headers), target })
+}
+
+describe("spec 4.3 the answer is the provider's", () => {
+  test("byte for byte, whatever else it holds, with headers of ours", async () => {
+    const text = ' {"input_tokens": 2095,\n"context_management": {"original_input_tokens": 1e4}} '
+    house.provider.replyOnce(json(200, text, { "x-provider": "leak", "request-id": "theirs" }))
+    const answer = await house.count(account.key)
+    expect(answer).toMatchObject({ status: 200, body: text })
+    const id = expectIds(answer)
+    expect(ownHeaders(answer)).toEqual({
+      "content-type": "application/json",
+      "x-request-id": id,
+      "request-id": id,
+    })
+  })
+
+  test("D25 the provider is asked once, with headers built from nothing", async () => {
+    const before = house.provider.requests.length
+    const answer = await count(PATH, [VERSION, `x-canary: ${CANARY}`, "user-agent: theirs", "accept: */*"])
+    const asked = house.provider.requests.slice(before)
+    expect(asked.map(({ method, path }) => `${method} ${path}`)).toEqual([`POST ${PATH}`])
+    const { host, connection, "content-length": length, ...headers } = asked[0]?.headers ?? {}
+    expect(headers).toEqual({
+      accept: "application/json",
+      "accept-encoding": "identity",
+      "anthropic-version": "2023-06-01",
+      "content-type": "application/json",
+      "user-agent": "tollgate",
+      "x-api-key": PROVIDER_KEY,
+      "x-request-id": expectIds(answer),
+    })
+  })
+
+  test("spec 4.3 rule 3: the six fields of generation are removed at the top, and nothing else is", async () => {
+    const kept = {
+      system: "s",
+      tools: [{ name: "t", input_schema: { stop: 1, top_k: { stream: true } } }],
+      thinking: { type: "enabled", budget_tokens: 1024 },
+      max_tokens: 5,
+      "": null,
+    }
+    const removed = { stream: "no", temperature: 9, top_p: null, top_k: [], stop: {}, stop_sequences: 1 }
+    expect((await house.count(account.key, { ...removed, ...kept })).status).toBe(200)
+    expect(house.provider.requests.at(-1)?.body).toBe(
+      JSON.stringify(countBody({ model: `upstream-${MESSAGES}`, ...kept })),
+    )
+  })
+
+  test.each(["?beta=true", "?beta=true&x=%zz&x", "?"])("D22 the query %s is ignored", async (query) => {
+    expect((await count(`${PATH}${query}`, [VERSION])).status).toBe(200)
+    expect(house.provider.requests.at(-1)?.path).toBe(PATH)
+  })
+})
+
+describe("D21 whose version, on which path", () => {
+  const other = "acme-ai-version: 2024-02-29"
+  const accepted: readonly [target: string, headers: string[], sent: Record<string, string>][] = [
+    [PATH, [VERSION], { "anthropic-version": "2023-06-01" }],
+    [PATH, [other], { "acme-ai-version": "2024-02-29" }],
+    [`/anthropic${PATH}`, [VERSION], { "anthropic-version": "2023-06-01" }],
+    [`/acme-ai${PATH}`, ["Acme-AI-Version: 1999-12-31"], { "acme-ai-version": "1999-12-31" }],
+    [`/acme-ai${PATH}`, [VERSION, other], { "acme-ai-version": "2024-02-29" }],
+    [PATH, [VERSION, "unknown-version: 1"], { "anthropic-version": "2023-06-01" }],
+    [
+      PATH,
+      [VERSION, "anthropic-beta: a-1", "anthropic-beta: b-2, c"],
+      { "anthropic-version": "2023-06-01", "anthropic-beta": "a-1, b-2, c" },
+    ],
+    [PATH, [VERSION, "acme-ai-beta: a-1"], { "anthropic-version": "2023-06-01" }],
+    [
+      `/acme-ai${PATH}`,
+      [VERSION, other, "acme-ai-beta: a-1", "anthropic-beta: b"],
+      { "acme-ai-version": "2024-02-29", "acme-ai-beta": "a-1" },
+    ],
+  ]
+  test.each(accepted)("%s with %j sends %j", async (target, headers, sent) => {
+    expect((await count(target, headers)).status).toBe(200)
+    const { requests } = house.provider
+    const vendors = Object.entries(requests.at(-1)?.headers ?? {}).filter(([name]) =>
+      /-(version|beta)$/.test(name),
+    )
+    expect(Object.fromEntries(vendors)).toEqual(sent)
+  })
+
+  const refused: readonly [target: string, headers: string[], param: string][] = [
+    [PATH, [], "anthropic-version"],
+    [PATH, [VERSION, other], "acme-ai-version"],
+    [PATH, [VERSION, VERSION], "anthropic-version"],
+    [PATH, ["unknown-version: 2023-06-01"], "anthropic-version"],
+    [`/anthropic${PATH}`, [other], "anthropic-version"],
+    [`/acme-ai${PATH}`, [VERSION], "acme-ai-version"],
+    [PATH, ["anthropic-version:"], "anthropic-version"],
+    [PATH, ["anthropic-version: 2023-6-1"], "anthropic-version"],
+    [PATH, ["anthropic-version: 2023-02-29"], "anthropic-version"],
+    [PATH, ["anthropic-version: 2023-06-01T00:00:00Z"], "anthropic-version"],
+    [PATH, ["anthropic-version: 20230601"], "anthropic-version"],
+    [PATH, [`anthropic-version: ${CANARY}`], "anthropic-version"],
+    [PATH, [VERSION, "anthropic-beta: caf\xe9"], "anthropic-beta"],
+    [PATH, [VERSION, `anthropic-beta: ${"x".repeat(2049)}`], "anthropic-beta"],
+  ]
+  test.each(refused)("%s with %j is a 400", async (target, headers, param) => {
+    await house.untouched(account.id, async () => {
+      expectError(await count(target, headers), "invalid_request", { param })
+    })
+  })
+
+  const unknown = [
+    "/openai",
+    "/Anthropic",
+    "/anthropic%20",
+    "/anthropic/acme-ai",
+    "/v1",
+    "/:vendor",
+    `/${CANARY}`,
+  ]
+  test.each(unknown.map((vendor) => [vendor]))(
+    "the path of %s is a 404 that says what exists",
+    async (vendor) => {
+      await house.untouched(account.id, async () => {
+        expectError(await count(`${vendor}${PATH}`, [VERSION]), "not_found", {
+          message: /\/v1\/messages\/count_tokens/,
+        })
+      })
+    },
+  )
+})
+
+describe("spec 4.3 rule 1: counting is no call", () => {
+  test("D22 the balance is as it was, no call is recorded, and the metrics count it", async () => {
+    const counted = async () => {
+      const { body } = await house.ask({ target: "/metrics" })
+      return Number(/^tollgate_token_counts_total\{model="messages-model"\} (\d+)$/m.exec(body)?.[1] ?? 0)
+    }
+    const before = await counted()
+    const balance = await house.gateway.balance(account.id)
+    expect((await house.count(account.key)).status).toBe(200)
+    expect((await count(`/anthropic${PATH}`, [VERSION])).status).toBe(200)
+    expect(await house.gateway.balance(account.id)).toEqual(balance)
+    expect(await house.gateway.calls()).toEqual([])
+    expect(await counted()).toBe(before + 2)
+  })
+})
+
+describe("spec 4.3 rule 2: the key, the balance, the model and the upstream are checked", () => {
+  test("D22 a balance of nothing is a 402, and of the least is enough", async () => {
+    const { id, key } = await house.account("0")
+    await house.untouched(id, async () => void expectError(await house.count(key), "insufficient_balance"))
+    await house.gateway.admin("POST", `/accounts/${id}/credits`, { amount: "0.000000001" })
+    expect((await house.count(key)).status).toBe(200)
+    await house.gateway.admin("POST", `/accounts/${id}/credits`, { amount: "-1" })
+    await house.untouched(id, async () => void expectError(await house.count(key), "insufficient_balance"))
+  })
+
+  test("D22 what is held is not available", async () => {
+    const { id, key } = await house.account(HELD)
+    const arrived = house.provider.requests.length + 1
+    house.provider.replyOnce(silent())
+    const running = house.dial()
+    running.send(requestBytes(chatDraft(key, { stream: true })))
+    await house.provider.exchange(arrived)
+    expect(await house.gateway.balance(id)).toMatchObject({ available: "0" })
+    expectError(await house.count(key), "insufficient_balance")
+    running.hangUp()
+    await until(
+      () => house.gateway.balance(id),
+      ({ held }) => held === "0",
+    )
+    expect((await house.count(key)).status).toBe(200)
+  })
+
+  const rows: readonly [what: string, model: string, code: Code, said: Said][] = [
+    [
+      "D15 a model of the other family exists, but is not open here",
+      CHAT,
+      "model_not_allowed",
+      { param: "model" },
+    ],
+    ["D15 a model that there is not", "nothing", "model_not_found", { param: "model" }],
+    ["D19 a model in capitals", MESSAGES.toUpperCase(), "model_not_found", { param: "model" }],
+    ["D19 the provider's own name of it", `upstream-${MESSAGES}`, "model_not_found", { param: "model" }],
+    ["D17 no upstream that can be reached", "down", "upstream_unavailable", {}],
+  ]
+  test.each(rows)("%s", async (_, model, code, said) => {
+    await house.untouched(account.id, async () => {
+      expectError(await house.count(account.key, { model }), code, said)
+    })
+  })
+
+  test("a name that stands in both families is the messages-style one", async () => {
+    expect((await house.count(account.key, { model: "twin" })).status).toBe(200)
+    expect(house.provider.requests.at(-1)?.json).toMatchObject({ model: "upstream-twin" })
+  })
+
+  test("D14 a second upstream answers where the first cannot be reached", async () => {
+    expect((await house.count(account.key, { model: "second" })).json).toEqual({ input_tokens: 7 })
+  })
+
+  test("D33 five failures in a row open the upstream's breaker: 503 all the same", async () => {
+    for (let at = 0; at < 7; at++)
+      expectError(await house.count(account.key, { model: "down" }), "upstream_unavailable")
+  })
+})
+
+describe("D22 what is no count is a 502", () => {
+  const answers: readonly [what: string, script: Script][] = [
+    ["an object without it", json(200, {})],
+    ["a string", json(200, { input_tokens: "7" })],
+    ["negative", json(200, { input_tokens: -1 })],
+    ["a fraction", json(200, { input_tokens: 7.5 })],
+    ["null", json(200, { input_tokens: null })],
+    ["beyond what a number can say", json(200, '{"input_tokens":9007199254740992}')],
+    ["infinite", json(200, '{"input_tokens":1e400}')],
+    ["in a list", json(200, [{ input_tokens: 7 }])],
+    ["an error in a 200", json(200, { type: "error", error: { type: "api_error", message: CANARY } })],
+    ["blank", json(200, "")],
+    ["cut", json(200, '{"input_tokens":7')],
+    ["HTML", json(200, `<html>${CANARY}</html>`, { "content-type": "text/html" })],
+    ["a 204", raw("HTTP/1.1 204 No Content\r\n\r\n")],
+    ["compressed all the same (D25)", json(200, { input_tokens: 7 }, { "content-encoding": "gzip" })],
+    [
+      "shorter than it said",
+      async (exchange) => {
+        await exchange.head(200, { "content-type": "application/json" }, { length: 100 })
+        await exchange.chunk('{"input_tokens":7}')
+        exchange.close()
+      },
+    ],
+    ["a redirect (D17)", json(307, "", { location: "/elsewhere" })],
+    ["a status that there is not", json(299.5, { input_tokens: 7 })],
+  ]
+  test.each(answers)("%s", async (_, script) => {
+    const requests = house.provider.requests.length
+    house.provider.replyOnce(script)
+    expectError(await house.count(account.key), "upstream_error")
+    expect(house.provider.requests).toHaveLength(requests + 1)
+  })
+})
+
+describe("D31 a provider that is silent is a 504", () => {
+  const rows: readonly [what: string, script: Script][] = [
+    ["before its headers", silent()],
+    ["after its headers", async (exchange) => void (await exchange.head(200, {}, { length: 10 }))],
+  ]
+  test.each(rows)("%s", async (_, script) => {
+    house.provider.replyOnce(script)
+    expectError(await house.count(account.key, { model: "hurried" }), "upstream_timeout")
+  })
+})
+
+test("D25 a client that goes takes the provider's connection with it", async () => {
+  const number = house.provider.requests.length + 1
+  house.provider.replyOnce(silent())
+  const line = house.dial()
+  line.send(requestBytes(countDraft(account.key)))
+  const exchange = await house.provider.exchange(number)
+  const left_ms = performance.now()
+  line.hangUp()
+  expect((await exchange.closed) - left_ms).toBeLessThan(250)
+  expect(exchange.closed_by).toBe("gateway")
+})
+
+/** Sends these bytes and closes. */
+function raw(text: string): Script {
+  return async (exchange) => {
+    await exchange.raw(text)
+    exchange.close()
+  }
+}

@@ -1,0 +1,250 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { checksumHolds, makeKey } from "../../src/admission/key.ts"
+import { connect } from "../../src/ledger/address.ts"
+import { ADMIN_TOKEN, CHAT, MESSAGES, until } from "../support/gateway.ts"
+import { chatWords, type Exchange, sseEvent, usage, usageChunk } from "../support/provider.ts"
+import { type Code, expectError, type Said } from "./errors.ts"
+import { chatBody, countBody, type House, openHouse } from "./house.ts"
+
+let house: House
+let account: { id: string; key: string; key_id: string }
+let key: string
+let other: string
+beforeAll(async () => {
+  house = await openHouse()
+  account = await house.account()
+  key = account.key
+  other = (await house.key(account.id, {})).key
+})
+afterAll(() => house.close())
+
+const version = "anthropic-version: 2023-06-01"
+const kind = "content-type: application/json"
+
+/** The operations with all they need but a credential; `query` follows the path. */
+const operations = {
+  chat: (headers: readonly string[], query = "") =>
+    house.ask({
+      method: "POST",
+      target: `/v1/chat/completions${query}`,
+      headers: [kind, ...headers],
+      body: chatBody(),
+    }),
+  count: (headers: readonly string[], query = "") =>
+    house.ask({
+      method: "POST",
+      target: `/v1/messages/count_tokens${query}`,
+      headers: [kind, version, ...headers],
+      body: countBody(),
+    }),
+  list: (headers: readonly string[], query = "") => house.ask({ target: `/v1/models${query}`, headers }),
+  "versioned list": (headers: readonly string[], query = "") =>
+    house.ask({ target: `/models/${query}`, headers: [version, ...headers] }),
+} as const
+type Operation = keyof typeof operations
+const ALL: readonly Operation[] = ["chat", "count", "list", "versioned list"]
+/** Those that take nothing but a bearer token, and those that have a header of their own for the key. */
+const BEARER: readonly Operation[] = ["chat", "list"]
+const NAMED: readonly Operation[] = ["count", "versioned list"]
+
+/** Each of `names` answers a request with these headers with this error. */
+async function expectRefused(
+  names: readonly Operation[],
+  headers: readonly string[],
+  code: Code,
+  said: Said = {},
+) {
+  await Promise.all(names.map(async (name) => expectError(await operations[name](headers), code, said)))
+}
+
+/** The statuses of `names`, for a request with these headers. */
+async function statuses(names: readonly Operation[], headers: readonly string[]): Promise<number[]> {
+  return Promise.all(names.map(async (name) => (await operations[name](headers)).status))
+}
+
+describe("D20 what is no credential is a 401, and starts nothing", () => {
+  const rows: readonly [what: string, names: readonly Operation[], headers: () => string[]][] = [
+    ["none at all", ALL, () => []],
+    ["an empty Authorization", ALL, () => ["authorization:"]],
+    ["a scheme without a key", ALL, () => ["authorization: Bearer"]],
+    ["a scheme and white space", ALL, () => ["authorization: Bearer   "]],
+    ["the key without a scheme", ALL, () => [`authorization: ${key}`]],
+    ["another scheme", ALL, () => [`authorization: Token ${key}`]],
+    ["Basic", ALL, () => [`authorization: Basic ${btoa(`${key}:`)}`]],
+    ["a scheme that only begins so", ALL, () => [`authorization: Bearers ${key}`]],
+    ["two keys after the scheme", ALL, () => [`authorization: Bearer ${key} ${key}`]],
+    ["the key in quotes", ALL, () => [`authorization: Bearer "${key}"`]],
+    ["D26 the key in capitals", ALL, () => [`authorization: Bearer ${key.toUpperCase()}`]],
+    ["D26 a character less", ALL, () => [`authorization: Bearer ${key.slice(0, -1)}`]],
+    ["D26 a character more", ALL, () => [`authorization: Bearer ${key}0`]],
+    ["another product's key", ALL, () => ["authorization: Bearer sk-proj-0123456789abcdef"]],
+    ["D26 a key that nobody has", ALL, () => [`authorization: Bearer ${makeKey()}`]],
+    ["Authorization twice", ALL, () => [`authorization: Bearer ${key}`, `authorization: Bearer ${key}`]],
+    [
+      "Authorization twice, different",
+      ALL,
+      () => [`authorization: Bearer ${key}`, `authorization: Bearer ${other}`],
+    ],
+    ["a cookie", ALL, () => [`cookie: authorization=${key}; x-api-key=${key}`]],
+    [
+      "other headers",
+      ALL,
+      () => [`api-key: ${key}`, `proxy-authorization: Bearer ${key}`, `x-goog-api-key: ${key}`],
+    ],
+    ["x-api-key where only a bearer token is taken", BEARER, () => [`x-api-key: ${key}`]],
+    ["an empty x-api-key", NAMED, () => ["x-api-key:"]],
+    [
+      "an empty x-api-key beside a good bearer token",
+      NAMED,
+      () => ["x-api-key:", `authorization: Bearer ${key}`],
+    ],
+    ["x-api-key with a scheme", NAMED, () => [`x-api-key: Bearer ${key}`]],
+    ["x-api-key twice", NAMED, () => [`x-api-key: ${key}`, `x-api-key: ${key}`]],
+    ["two different good keys", NAMED, () => [`x-api-key: ${key}`, `authorization: Bearer ${other}`]],
+    [
+      "x-api-key and an Authorization that is none",
+      NAMED,
+      () => [`x-api-key: ${key}`, "authorization: Basic eDp5"],
+    ],
+    ["the admin token", ALL, () => [`authorization: Bearer ${ADMIN_TOKEN}`]],
+    ["the admin token as x-api-key", NAMED, () => [`x-api-key: ${ADMIN_TOKEN}`]],
+  ]
+  test.each(rows)("%s", async (_, names, headers) => {
+    await house.untouched(account.id, () => expectRefused(names, headers(), "invalid_api_key"))
+  })
+
+  test.each([...ALL])("a key in the query string of %s", async (name) => {
+    const query = `?key=${key}&api_key=${key}&access_token=${key}&x-api-key=${key}&authorization=Bearer%20${key}`
+    await house.untouched(account.id, async () => {
+      expectError(await operations[name]([], query), "invalid_api_key")
+    })
+  })
+
+  test("whatever is wrong with a key, the answer says the same", async () => {
+    const revoked = await house.key(account.id, {})
+    await house.gateway.admin("DELETE", `/keys/${revoked.id}`)
+    const messages: string[] = []
+    for (const bad of ["", "nonsense", makeKey(), revoked.key, `${key.slice(0, -1)}_`]) {
+      messages.push(expectError(await operations.chat([`authorization: Bearer ${bad}`]), "invalid_api_key"))
+    }
+    expect(new Set(messages).size).toBe(1)
+  })
+})
+
+describe("D20 where a key is taken from", () => {
+  const rows: readonly [what: string, names: readonly Operation[], headers: () => string[]][] = [
+    ["a bearer token", ALL, () => [`authorization: Bearer ${key}`]],
+    ["a scheme in any case", ALL, () => [`Authorization: bEARER ${key}`]],
+    ["more than one space", ALL, () => [`authorization:   Bearer   ${key}  `]],
+    ["x-api-key", NAMED, () => [`X-API-Key: ${key}`]],
+    ["both, saying the same", NAMED, () => [`x-api-key: ${key}`, `authorization: Bearer ${key}`]],
+    [
+      "a bearer token beside an x-api-key that is ignored",
+      BEARER,
+      () => [`authorization: Bearer ${key}`, "x-api-key: x"],
+    ],
+  ]
+  test.each(rows)("%s", async (_, names, headers) => {
+    expect(await statuses(names, headers())).toEqual(names.map(() => 200))
+  })
+})
+
+test("D26 a wrong checksum is refused without the books, which an unknown key needs", async () => {
+  const wrong = `${key.slice(0, -1)}${key.endsWith("x") ? "y" : "x"}`
+  expect(checksumHolds(wrong)).toBe(false)
+  const operator = connect(house.gateway.address, { max: 1 })
+  await operator.begin(async (books) => {
+    await books`LOCK TABLE tollgate.keys IN ACCESS EXCLUSIVE MODE`
+    const unknown = [`authorization: Bearer ${makeKey()}`]
+    const waiting = expectRefused(["chat", "list"], unknown, "ledger_unavailable")
+    await expectRefused(ALL, [`authorization: Bearer ${wrong}`], "invalid_api_key")
+    await waiting
+  })
+  await operator.end()
+  expect(await statuses(ALL, [`authorization: Bearer ${key}`])).toEqual([200, 200, 200, 200])
+})
+
+describe("D26 what changes about a key holds for the next request", () => {
+  test("revoked: every operation refuses it at once, and what runs goes on", async () => {
+    const revoked = await house.key(account.id, {})
+    const authorization = [`authorization: Bearer ${revoked.key}`]
+    expect(await statuses(ALL, authorization)).toEqual([200, 200, 200, 200])
+    const started = Promise.withResolvers<Exchange>()
+    house.provider.replyOnce(async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      await exchange.chunk(chatWords("one").map(sseEvent).join(""))
+      started.resolve(exchange)
+    })
+    const running = house.chat(revoked.key, { stream: true })
+    const exchange = await started.promise
+    await house.gateway.admin("DELETE", `/keys/${revoked.id}`)
+    await house.untouched(account.id, () => expectRefused(ALL, authorization, "invalid_api_key"))
+    await exchange.chunk(`${sseEvent(usageChunk(usage(10, 5)))}data: [DONE]\n\n`)
+    await exchange.end()
+    const { body, headers } = await running
+    expect(body).toEndWith("data: [DONE]\n\n")
+    expect(await house.gateway.call(headers["x-request-id"] ?? "")).toMatchObject({
+      state: "settled",
+      basis: "usage",
+    })
+  })
+
+  test("expired: good until then, and no more", async () => {
+    const { key: expiring } = await house.key(account.id, {
+      expires_at: new Date(Date.now() + 1_000).toISOString(),
+    })
+    const authorization = [`authorization: Bearer ${expiring}`]
+    expect(await statuses(ALL, authorization)).toEqual([200, 200, 200, 200])
+    await until(
+      () => operations.list(authorization),
+      ({ status }) => status !== 200,
+    )
+    await house.untouched(account.id, () => expectRefused(ALL, authorization, "invalid_api_key"))
+  })
+
+  test("limited: to the models of its list, byte for byte", async () => {
+    const chat = (await house.key(account.id, { models: [CHAT] })).key
+    const none = (await house.key(account.id, { models: [CHAT.toUpperCase(), `${MESSAGES} `] })).key
+    expect((await house.chat(chat)).status).toBe(200)
+    await house.untouched(account.id, async () => {
+      const said = { param: "model" }
+      expectError(await house.count(chat), "model_not_allowed", said)
+      expectError(await house.chat(none), "model_not_allowed", said)
+      expectError(await house.count(none), "model_not_allowed", said)
+    })
+  })
+})
+
+describe("D15 /admin and a client's key", () => {
+  const rows: readonly [what: string, headers: () => string[]][] = [
+    ["a client's key", () => [`authorization: Bearer ${key}`]],
+    ["a client's key as x-api-key", () => [`x-api-key: ${key}`]],
+    ["the token as x-api-key", () => [`x-api-key: ${ADMIN_TOKEN}`]],
+    ["the token and a key", () => [`authorization: Bearer ${ADMIN_TOKEN}`, `authorization: Bearer ${key}`]],
+    ["the token without its last character", () => [`authorization: Bearer ${ADMIN_TOKEN.slice(0, -1)}`]],
+    ["nothing", () => []],
+  ]
+  test.each(rows)("%s", async (_, headers) => {
+    for (const target of [
+      "/admin/accounts",
+      `/admin/accounts/${account.id}`,
+      "/admin/calls",
+      "/admin/audit",
+    ]) {
+      expectError(await house.ask({ target, headers: headers() }), "invalid_api_key")
+    }
+    const body = { amount: "100" }
+    const target = `/admin/accounts/${account.id}/credits`
+    await house.untouched(account.id, async () => {
+      expectError(
+        await house.ask({ method: "POST", target, headers: [kind, ...headers()], body }),
+        "invalid_api_key",
+      )
+    })
+  })
+
+  test("the token in the query string", async () => {
+    const target = `/admin/accounts?token=${ADMIN_TOKEN}&authorization=Bearer%20${ADMIN_TOKEN}`
+    expectError(await house.ask({ target }), "invalid_api_key")
+  })
+})
