@@ -1,6 +1,6 @@
 import type { Ending } from "../wire/call.ts"
 import { Outlet } from "./outlet.ts"
-import { type StreamEvidence, StreamReading } from "./reading.ts"
+import { type EventKind, type StreamEvidence, StreamReading } from "./reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
 
 /** How one stream is relayed. Times in milliseconds. */
@@ -159,16 +159,21 @@ export class Tap {
     this.#finish(this.#reading.complete ? "completed" : "upstream_lost")
   }
 
-  /** A connection that broke: the unterminated event is read for the settlement, never forwarded (D36). */
+  /** A connection that broke. */
   #broken(): void {
-    const last = this.#framer.end()
-    if (last !== null) this.#reading.read(last.data)
+    this.#readUnterminated()
     this.#fail()
   }
 
   #fail(): void {
     this.#reading.fail()
     this.#finish("upstream_lost")
+  }
+
+  /** At any end but a clean one the unterminated event is read for the settlement, and never forwarded (D36). */
+  #readUnterminated(): void {
+    const last = this.#framer.end()
+    if (last !== null) this.#note(this.#reading.read(last.data))
   }
 
   #takeAll(events: readonly SseEvent[]): void {
@@ -193,8 +198,7 @@ export class Tap {
         this.#finish("upstream_lost", event.data)
         return
       case "chunk":
-        if (read.output) this.#noteOutput()
-        if (read.output || read.trusted_usage) this.#outlet.open()
+        this.#note(read)
         this.#stripped = read.usage_only && !this.#options.wants_usage
     }
     if (!this.#stripped) this.#outlet.forward(event.parts)
@@ -202,8 +206,11 @@ export class Tap {
     if (this.#draining && this.#reading.usage_final) this.#finish("client_left")
   }
 
-  #noteOutput(): void {
-    if (this.#output_seen) return
+  /** The first evidence lets out what was held back (rule 6); the first output is told. */
+  #note(read: EventKind): void {
+    if (read.kind !== "chunk") return
+    if (read.output || read.trusted_usage) this.#outlet.open()
+    if (!read.output || this.#output_seen) return
     this.#output_seen = true
     this.#options.onOutput()
   }
@@ -216,6 +223,7 @@ export class Tap {
     if (this.#over) return
     this.#over = true
     clearTimeout(this.#timer)
+    this.#readUnterminated()
     if (this.#reading.done) this.#options.finishSource(this.#reader)
     else this.#options.cancelSource()
     const outlet = this.#outlet
