@@ -33,6 +33,7 @@ import {
   seesJson,
   seesStream,
   settled,
+  streamText,
 } from "./sides.ts"
 
 /** Sections 1, 4.1, 6 and 7 of the specification, sentence by sentence, over real sockets on both sides. */
@@ -90,11 +91,6 @@ function passed(name: string, body: unknown, books: Books): Row {
   return [name, json(200, text), seesJson(text), books]
 }
 
-/** The bytes of the events that a client gets. */
-function bytesOf(...events: readonly unknown[]): string {
-  return events.map((event) => (typeof event === "string" ? event : sseEvent(event))).join("")
-}
-
 describe("spec 1 the service", () => {
   const completion = JSON.stringify(chatCompletion("hello there", { usage: usage(10, 5) }))
   const words = chatWords("hello", " there")
@@ -109,7 +105,7 @@ describe("spec 1 the service", () => {
     "4.1 POST %s, stream %p: a user key, a model, messages; an answer that is billed",
     async (path, stream) => {
       const script = stream ? sse(words, { usage: usage(10, 5) }) : json(200, completion)
-      const sees = stream ? seesStream(bytesOf(...words, DONE)) : seesJson(completion)
+      const sees = stream ? seesStream(streamText(...words, DONE)) : seesJson(completion)
       await expectSides(stage, { script, body: chatBody({ stream }), sending: { path } }, sees, charged)
     },
   )
@@ -180,7 +176,7 @@ describe("rule 1 valid upstream usage is used for settlement", () => {
     passed("JSON without output", { usage: usage(7, 0) }, settled("0.000007", [7, 0, 0])),
   ])
   const words = chatWords(SENTENCE)
-  const shown = seesStream(bytesOf(...words, DONE))
+  const shown = seesStream(streamText(...words, DONE))
   holdsForStreams([
     [
       "a stream whose usage comes on its own",
@@ -191,7 +187,7 @@ describe("rule 1 valid upstream usage is used for settlement", () => {
     [
       "a stream whose usage comes with its last choice",
       sse([words[0], words[1], { ...chatChunk({}, "stop"), usage: usage(7, 3, 7) }]),
-      seesStream(bytesOf(words[0], words[1], { ...chatChunk({}, "stop"), usage: usage(7, 3, 7) }, DONE)),
+      seesStream(streamText(words[0], words[1], { ...chatChunk({}, "stop"), usage: usage(7, 3, 7) }, DONE)),
       settled("0.0000127", [7, 7, 3]),
     ],
   ])
@@ -231,13 +227,13 @@ describe("rule 3, spec 7 a JSON answer that is blank or malformed fails, is rele
 
 describe("rule 4 a stream whose final usage is missing or invalid is estimated only from generated output", () => {
   const words = chatWords(SENTENCE.slice(0, 20), SENTENCE.slice(20))
-  const shown = seesStream(bytesOf(...words, DONE))
+  const shown = seesStream(streamText(...words, DONE))
   holdsForStreams([
     ["missing, with output", sse(words), shown, estimated(11, "usage_missing")],
     [
       "null, with output",
       sse(words, { usage: null }),
-      seesStream(bytesOf(...words, usageChunk(null), DONE)),
+      seesStream(streamText(...words, usageChunk(null), DONE)),
       estimated(11, "usage_missing"),
     ],
     [
@@ -280,19 +276,19 @@ describe("rule 5 a stream that ended early is settled by trusted partial usage o
     [
       "upstream disconnect: observed output",
       sse([said], { done: false, ending: "reset" }),
-      seesStream(bytesOf(said, BROKEN)),
+      seesStream(streamText(said, BROKEN)),
       estimated(11, "upstream_lost", lost),
     ],
     [
       "upstream disconnect: trusted partial usage",
       sse([counted], { done: false, ending: "reset" }),
-      seesStream(bytesOf(counted, BROKEN)),
+      seesStream(streamText(counted, BROKEN)),
       settled("0.00003", [10, 0, 5], { basis: "partial", failure: "upstream_lost", ...lost }),
     ],
     [
       "upstream disconnect: trusted partial usage and the output after it",
       sse([counted, said], { done: false, ending: "close" }),
-      seesStream(bytesOf(counted, said, BROKEN)),
+      seesStream(streamText(counted, said, BROKEN)),
       settled("0.000074", [10, 0, 16], { basis: "partial", failure: "upstream_lost", ...lost }),
     ],
   ])
@@ -346,7 +342,7 @@ describe("rule 5 a stream that ended early is settled by trusted partial usage o
         await exchange.head(200, { "content-type": "text/event-stream" })
         await exchange.chunk(sseEvent(chatChunk({ content: "The" })))
         await left.promise
-        await exchange.chunk(bytesOf(said, chatChunk({}, "stop"), usageChunk(usage(10, 5)), DONE))
+        await exchange.chunk(streamText(said, chatChunk({}, "stop"), usageChunk(usage(10, 5)), DONE))
         await exchange.end()
       },
       body,
@@ -466,7 +462,7 @@ describe("spec 6 a stream is model chunks, possibly final usage, and the gateway
     expect(head_ms).toBeLessThan(READ_MS + 150)
     committed.resolve()
     const sides = await running.sides()
-    seesStream(bytesOf(": ok\n\n", ...chatWords("hi"), DONE))(sides)
+    seesStream(streamText(": ok\n\n", ...chatWords("hi"), DONE))(sides)
     expectSent(sides, STREAM)
     expectBooks(sides, settled("0.00003", [10, 0, 5]))
   })
@@ -481,7 +477,7 @@ describe("spec 6 a stream is model chunks, possibly final usage, and the gateway
         await exchange.head(200, { "content-type": "text/event-stream" })
         await exchange.chunk(sseEvent(first))
         await waited.promise
-        await exchange.chunk(bytesOf(...rest, DONE))
+        await exchange.chunk(streamText(...rest, DONE))
         await exchange.end()
       },
       body,
@@ -489,7 +485,9 @@ describe("spec 6 a stream is model chunks, possibly final usage, and the gateway
     await running.client.received(": keepalive\n\n: keepalive\n\n")
     waited.resolve()
     const sides = await running.sides()
-    expect(sides.answer.body.replace(/(: keepalive\n\n){2,}/, "…")).toBe(bytesOf(first, "…", ...rest, DONE))
+    expect(sides.answer.body.replace(/(: keepalive\n\n){2,}/, "…")).toBe(
+      streamText(first, "…", ...rest, DONE),
+    )
     expectSent(sides, body)
     expectBooks(sides, settled("0.00003", [10, 0, 5]))
   })
@@ -499,7 +497,7 @@ describe("spec 6 a stream is model chunks, possibly final usage, and the gateway
     const running = await chatty.begin({
       script: async (exchange) => {
         await exchange.head(200, { "content-type": "text/event-stream" })
-        await exchange.chunk(bytesOf(": ping\n\n", chatChunk({ role: "assistant", content: "" })))
+        await exchange.chunk(streamText(": ping\n\n", chatChunk({ role: "assistant", content: "" })))
         await waited.promise
         await exchange.chunk(DONE)
         await exchange.end()

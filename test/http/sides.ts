@@ -238,6 +238,11 @@ export function seesStream(body: string | Uint8Array): Sees {
   }
 }
 
+/** The text of a stream: an object is one `data:` event, a string stands as it is. */
+export function streamText(...events: readonly unknown[]): string {
+  return events.map((event) => (typeof event === "string" ? event : sseEvent(event))).join("")
+}
+
 /** Stands in bodies that the client must not see. */
 export const CANARY = "canary-7d41"
 

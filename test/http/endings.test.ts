@@ -1,0 +1,516 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { PROVIDER_KEY } from "../support/gateway.ts"
+import {
+  chatChunk,
+  READ_MS,
+  type Script,
+  silent,
+  sse,
+  sseEvent,
+  usage,
+  usageChunk,
+} from "../support/provider.ts"
+import { chatBody } from "./client.ts"
+import {
+  type Books,
+  CANARY,
+  errorEvent,
+  estimated,
+  expectBooks,
+  expectCut,
+  expectSent,
+  expectSides,
+  model,
+  NO_COMMENTS,
+  openStage,
+  released,
+  type Sees,
+  type Stage,
+  seesError,
+  seesStream,
+  settled,
+  streamText,
+} from "./sides.ts"
+
+/** How a stream ends (D8, D10, D31, D36): what the client is shown last, what becomes of the provider, and what it costs. */
+
+/** 44 bytes: 11 tokens when they must be estimated. */
+const SENTENCE = "The quick brown fox jumps over the lazy dog."
+const DONE = "data: [DONE]\n\n"
+const CHARGED = settled("0.00003", [10, 0, 5])
+const BROKEN = errorEvent("upstream_error", "api_error", "The provider failed.")
+const LATE = errorEvent("upstream_timeout", "timeout_error", "The provider did not answer in time.")
+const EVENT_LIMIT = 4_096
+const IDLE_MS = 150
+const TOTAL_MS = 300
+
+let stage: Stage
+beforeAll(async () => {
+  const upstream = (url: string, timeouts: object) => ({
+    family: "chat",
+    base_url: `${url}/v1`,
+    api_key: PROVIDER_KEY,
+    timeouts,
+  })
+  const upstreams = (use: string) => ({ upstreams: [{ use, model: "upstream-model" }] })
+  stage = await openStage((url) => ({
+    ...NO_COMMENTS,
+    limits: { event: `${EVENT_LIMIT / 1024}KiB` },
+    upstreams: {
+      first: upstream(url, {}),
+      idle: upstream(url, { idle: `${IDLE_MS}ms` }),
+      total: upstream(url, { total: `${TOTAL_MS}ms` }),
+      first_byte: upstream(url, { first_byte: `${IDLE_MS}ms` }),
+    },
+    models: [
+      model("chat-model"),
+      model("idle", upstreams("idle")),
+      model("total", upstreams("total")),
+      model("first-byte", upstreams("first_byte")),
+    ],
+  }))
+})
+afterAll(() => stage.close())
+
+type Row = readonly [name: string, script: Script, sees: Sees, books: Books]
+
+function holds(rows: readonly Row[], chat_model = "chat-model"): void {
+  const body = chatBody({ stream: true, model: chat_model })
+  test.each(rows)("%s", (_, script, sees, books) => expectSides(stage, { script, body }, sees, books))
+}
+
+/** A clean end of the body without `[DONE]`, after exactly these bytes. */
+function plain(...events: readonly unknown[]): Script {
+  return sse([streamText(...events)], { done: false })
+}
+
+/** Events, and then nothing: neither bytes nor an end. */
+function hanging(...events: readonly unknown[]): Script {
+  return async (exchange) => {
+    await exchange.head(200, { "content-type": "text/event-stream" })
+    if (events.length > 0) await exchange.chunk(streamText(...events))
+  }
+}
+
+const word = chatChunk({ content: SENTENCE })
+const role = chatChunk({ role: "assistant", content: "" })
+const stop = chatChunk({}, "stop")
+const partial = { ...chatChunk({ content: "." }), usage: usage(10, 5) }
+const counted = usageChunk(usage(10, 5))
+const lost = { ending: "upstream_lost" }
+const choice = (index: number, finish_reason: string | null = null) => ({
+  choices: [{ index, delta: { content: "12345678" }, finish_reason }],
+})
+
+describe("D8 completed: [DONE], or a clean end when everything was said; a missing [DONE] is added", () => {
+  const whole = seesStream(streamText(word, stop, DONE))
+  holds([
+    ["[DONE]", sse([word, stop, counted]), whole, CHARGED],
+    [
+      "[DONE] though no choice finished",
+      sse([word]),
+      seesStream(streamText(word, DONE)),
+      estimated(11, "usage_missing"),
+    ],
+    [
+      "[DONE] after usage that is not final",
+      sse([partial, word]),
+      seesStream(streamText(partial, word, DONE)),
+      CHARGED,
+    ],
+    ["a clean end after the finish_reason", plain(word, stop), whole, estimated(11, "usage_missing")],
+    ["a clean end after final usage", plain(word, counted), seesStream(streamText(word, DONE)), CHARGED],
+    ["a clean end after both", plain(word, stop, counted), whole, CHARGED],
+    [
+      "a clean end after the finish_reason of every choice",
+      plain(choice(0), choice(1), choice(0, "stop"), choice(1, "length")),
+      seesStream(streamText(choice(0), choice(1), choice(0, "stop"), choice(1, "length"), DONE)),
+      estimated(8, "usage_missing"),
+    ],
+    [
+      "usage with the last finish_reason is final",
+      plain(choice(0, "stop"), { ...choice(1, "stop"), usage: usage(10, 5) }),
+      seesStream(streamText(choice(0, "stop"), { ...choice(1, "stop"), usage: usage(10, 5) }, DONE)),
+      CHARGED,
+    ],
+  ])
+})
+
+describe("D8 upstream_lost: any other clean end, a reset, a truncated body; never shown as a clean end", () => {
+  const shown = seesStream(streamText(word, BROKEN))
+  const estimate = estimated(11, "upstream_lost", lost)
+  const short: Script = async (exchange) => {
+    await exchange.head(200, { "content-type": "text/event-stream" }, { length: 100_000 })
+    await exchange.chunk(streamText(word))
+    await Bun.sleep(READ_MS)
+    exchange.close()
+  }
+  const uncounted = settled("0.000074", [10, 0, 16], { basis: "partial", failure: "upstream_lost", ...lost })
+  holds([
+    ["a clean end without anything final", plain(word), shown, estimate],
+    [
+      "a clean end with one choice unfinished",
+      plain(choice(0, "stop"), choice(1)),
+      seesStream(streamText(choice(0, "stop"), choice(1), BROKEN)),
+      estimated(4, "upstream_lost", lost),
+    ],
+    ["a reset", sse([word], { done: false, ending: "reset" }), shown, estimate],
+    ["a close without the last chunk", sse([word], { done: false, ending: "close" }), shown, estimate],
+    ["a close short of the length", short, shown, estimate],
+    [
+      "a reset after the finish_reason",
+      sse([word, stop], { done: false, ending: "reset" }),
+      seesStream(streamText(word, stop, BROKEN)),
+      estimate,
+    ],
+    [
+      "a reset after final usage: all of it is charged, on the provider's word",
+      sse([word, stop, counted], { done: false, ending: "reset" }),
+      seesStream(streamText(word, stop, BROKEN)),
+      { ...CHARGED, failure: "upstream_lost", ...lost },
+    ],
+    [
+      "partial usage, and the text of later events",
+      sse([partial, word], { done: false, ending: "reset" }),
+      seesStream(streamText(partial, word, BROKEN)),
+      uncounted,
+    ],
+    [
+      "partial usage, and no later text",
+      sse([word, partial], { done: false, ending: "reset" }),
+      seesStream(streamText(word, partial, BROKEN)),
+      settled("0.00003", [10, 0, 5], { basis: "partial", failure: "upstream_lost", ...lost }),
+    ],
+    [
+      "rule 6: a reset before any output",
+      sse([": ping\n\n", role], { done: false, ending: "reset" }),
+      seesStream(""),
+      released("upstream_error", lost),
+    ],
+    [
+      "a reset right after [DONE] is none",
+      sse([word, stop, counted], { ending: "reset" }),
+      seesStream(streamText(word, stop, DONE)),
+      CHARGED,
+    ],
+  ])
+})
+
+describe("D10 an error event", () => {
+  const boom = {
+    error: { message: "boom", type: "server_error", code: "engine_down", param: "n", trace: CANARY },
+  }
+  const ours = sseEvent({ error: { type: "server_error", message: "boom", param: "n", code: "engine_down" } })
+  const nothing = seesStream("")
+  const failed = released("upstream_error", lost)
+  const shown = seesStream(streamText(word, ours))
+  const estimate = estimated(11, "upstream_lost", lost)
+  holds([
+    ["before any output: rule 6", sse([role, boom, word, counted]), nothing, failed],
+    ["as a text, before any output", sse([{ error: CANARY }]), nothing, failed],
+    ["after output: once, in our shape, and no [DONE]", sse([word, boom, boom]), shown, estimate],
+    ["nothing after it is read", sse([word, boom, word, counted]), shown, estimate],
+    [
+      "after trusted usage",
+      sse([{ ...role, usage: usage(10, 0) }, boom]),
+      seesStream(streamText({ ...role, usage: usage(10, 0) }, ours)),
+      settled("0.00001", [10, 0, 0], { basis: "partial", failure: "upstream_lost", ...lost }),
+    ],
+    [
+      "after partial usage and more output",
+      sse([partial, word, boom]),
+      seesStream(streamText(partial, word, ours)),
+      settled("0.000074", [10, 0, 16], { basis: "partial", failure: "upstream_lost", ...lost }),
+    ],
+    ["its own text is no output", sse([{ ...word, ...boom }]), nothing, failed],
+    ["its own usage is none", sse([word, { ...boom, usage: usage(10, 5) }]), shown, estimate],
+    [
+      "as a text",
+      sse([word, { error: "boom" }]),
+      seesStream(streamText(word, errorEvent("upstream_error", "api_error", "boom"))),
+      estimate,
+    ],
+    ["without words", sse([word, { error: {} }]), seesStream(streamText(word, BROKEN)), estimate],
+    [
+      "that repeats the provider's credential",
+      sse([word, { error: { message: `bad key ${PROVIDER_KEY}`, code: PROVIDER_KEY } }]),
+      seesStream(streamText(word, errorEvent("upstream_error", "api_error", "bad key [redacted]"))),
+      estimate,
+    ],
+    ["named in its event line too", sse([word, `event: error\n${sseEvent(boom)}`]), shown, estimate],
+    [
+      "error: null is none",
+      sse([{ ...word, error: null }, stop]),
+      seesStream(streamText({ ...word, error: null }, stop, DONE)),
+      estimated(11, "usage_missing"),
+    ],
+    [
+      "after [DONE] it is not read",
+      sse([word, stop, counted, DONE, boom], { done: false }),
+      seesStream(streamText(word, stop, DONE)),
+      CHARGED,
+    ],
+  ])
+
+  test("the provider is cut", async () => {
+    const body = chatBody({ stream: true })
+    await expectSides(stage, { script: hanging(word, boom), body }, shown, estimate)
+    await expectCut(stage)
+  })
+})
+
+describe("D24 after [DONE] the stream ends at once, whatever the provider still does", () => {
+  const shown = seesStream(streamText(word, stop, DONE))
+
+  test.each([
+    ["it stays open", ""],
+    ["it goes on", streamText(word, usageChunk(usage(99, 99)), DONE)],
+  ])("%s", async (_, more) => {
+    const released = Promise.withResolvers<void>()
+    const script: Script = async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      await exchange.chunk(streamText(word, stop, counted, DONE))
+      if (more !== "") while (await exchange.chunk(more)) await Bun.sleep(1)
+      await released.promise
+    }
+    const running = await stage.begin({ script, body: chatBody({ stream: true }) })
+    await running.client.received('"stop"')
+    const said_ms = performance.now()
+    const sides = await running.sides()
+    expect(performance.now() - said_ms).toBeLessThan(200)
+    shown(sides)
+    expectBooks(sides, CHARGED)
+    await expectCut(stage)
+    released.resolve()
+  })
+
+  test("a provider that ends after it keeps its connection for the next call", async () => {
+    const script = sse([word, stop, counted])
+    const first = await stage.run({ script, body: chatBody({ stream: true }) })
+    const second = await stage.run({ script, body: chatBody({ stream: true }) })
+    expect(first.requests).toHaveLength(1)
+    expect(second.requests[0]?.connection).toBe(first.requests[0]?.connection ?? 0)
+  })
+})
+
+describe("D31 upstream_silent: the idle timeout between bytes", () => {
+  const silence = { ending: "upstream_silent" }
+  holds(
+    [
+      ["rule 6: after the headers", hanging(), seesStream(""), released("upstream_timeout", silence)],
+      [
+        "rule 6: after heartbeats",
+        hanging(": ping\n\n", role),
+        seesStream(""),
+        released("upstream_timeout", silence),
+      ],
+      [
+        "rule 5: after output",
+        hanging(word),
+        seesStream(streamText(word, LATE)),
+        estimated(11, "upstream_silent", silence),
+      ],
+      [
+        "rule 5: after partial usage",
+        hanging(partial, word),
+        seesStream(streamText(partial, word, LATE)),
+        settled("0.000074", [10, 0, 16], { basis: "partial", failure: "upstream_silent", ...silence }),
+      ],
+      [
+        "after final usage the charge is whole, and the end is still none",
+        hanging(word, stop, counted),
+        seesStream(streamText(word, stop, LATE)),
+        { ...CHARGED, failure: "upstream_silent", ...silence },
+      ],
+      [
+        "D36 an unterminated event is dropped, and read for the settlement",
+        hanging(word, sseEvent(counted).trimEnd()),
+        seesStream(streamText(word, LATE)),
+        { ...CHARGED, failure: "upstream_silent", ...silence },
+      ],
+    ],
+    "idle",
+  )
+
+  test("the provider is cut, and heartbeats keep it alive", async () => {
+    const body = chatBody({ stream: true, model: "idle" })
+    const beats = 8
+    const script: Script = async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      for (let beat = 0; beat < beats; beat++) {
+        await exchange.chunk(": ping\n\n")
+        await Bun.sleep(IDLE_MS / 4)
+      }
+      await exchange.chunk(streamText(word, counted))
+    }
+    const pings = ": ping\n\n".repeat(beats)
+    const sees = seesStream(pings + streamText(word, LATE))
+    await expectSides(stage, { script, body }, sees, { ...CHARGED, failure: "upstream_silent", ...silence })
+    await expectCut(stage)
+  })
+})
+
+describe("D31 deadline and first_byte", () => {
+  const deadline = { ending: "deadline" }
+  const dribble =
+    (...events: readonly unknown[]): Script =>
+    async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      await exchange.chunk(streamText(...events))
+      while (await exchange.chunk(": ping\n\n")) await Bun.sleep(20)
+    }
+  const body = chatBody({ stream: true, model: "total" })
+
+  test("rule 6: the total timeout before output", async () => {
+    await expectSides(
+      stage,
+      { script: dribble(role), body },
+      seesStream(""),
+      released("upstream_timeout", deadline),
+    )
+    await expectCut(stage)
+  })
+
+  test("rule 5: the total timeout after output", async () => {
+    const sides = await stage.run({ script: dribble(word), body })
+    expect(sides.answer.body.replace(/(: ping\n\n)+/, "")).toBe(streamText(word, LATE))
+    expect(sides.answer).toMatchObject({ status: 200, whole: true })
+    expectSent(sides, body)
+    expectBooks(sides, estimated(11, "deadline", deadline))
+    await expectCut(stage)
+  })
+
+  test("no headers within first_byte: 504, released, and the provider is cut", async () => {
+    const trial = { script: silent(), body: chatBody({ stream: true, model: "first-byte" }) }
+    const late = seesError(504, "upstream_timeout", { type: "timeout_error" })
+    await expectSides(stage, trial, late, released("upstream_timeout", { ending: null }))
+    await expectCut(stage)
+  })
+})
+
+describe("D31 an event over limits.event ends the stream, and the provider is cut", () => {
+  const sized = (bytes: number) => {
+    const empty = sseEvent(chatChunk({ content: "" })).length
+    return sseEvent(chatChunk({ content: "x".repeat(bytes - empty) }))
+  }
+  const tokens = (bytes: number) => Math.floor((bytes - sseEvent(chatChunk({ content: "" })).length) / 4)
+  holds([
+    [
+      "one of exactly the limit passes",
+      sse([sized(EVENT_LIMIT), counted]),
+      seesStream(streamText(sized(EVENT_LIMIT), DONE)),
+      CHARGED,
+    ],
+    [
+      "rule 6: the first one",
+      sse([role, sized(EVENT_LIMIT + 1), counted]),
+      seesStream(""),
+      released("upstream_error", lost),
+    ],
+    [
+      "rule 5: a later one; what stood before it in the same chunk passes",
+      plain(word, sized(EVENT_LIMIT), sized(EVENT_LIMIT + 1), counted),
+      seesStream(streamText(word, sized(EVENT_LIMIT), BROKEN)),
+      estimated(11 + tokens(EVENT_LIMIT), "upstream_lost", lost),
+    ],
+    [
+      "rule 6: events held back, all together",
+      plain(...Array.from({ length: 100 }, () => role), word),
+      seesStream(""),
+      released("upstream_error", lost),
+    ],
+  ])
+
+  test("an event that never ends", async () => {
+    const script: Script = async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      await exchange.chunk(streamText(word, "data: "))
+      while (await exchange.chunk("x".repeat(512))) await Bun.sleep(1)
+    }
+    const body = chatBody({ stream: true })
+    await expectSides(
+      stage,
+      { script, body },
+      seesStream(streamText(word, BROKEN)),
+      estimated(11, "upstream_lost", lost),
+    )
+    await expectCut(stage)
+  })
+})
+
+describe("D36 an unterminated last event", () => {
+  const open = (event: unknown, left = "") => `data: ${JSON.stringify(event)}${left}`
+  const cut = (text: string, ending: "reset" | "close") => sse([text], { done: false, ending })
+  holds([
+    [
+      "is completed and forwarded at a clean end",
+      plain(word, open(stop)),
+      seesStream(streamText(word, stop, DONE)),
+      estimated(11, "usage_missing"),
+    ],
+    [
+      "its line was ended",
+      plain(word, open(stop, "\n")),
+      seesStream(streamText(word, stop, DONE)),
+      estimated(11, "usage_missing"),
+    ],
+    ["usage in it is charged", plain(word, open(counted)), seesStream(streamText(word, DONE)), CHARGED],
+    [
+      "it is [DONE]",
+      plain(word, stop, counted, "data: [DONE]"),
+      seesStream(streamText(word, stop, DONE)),
+      CHARGED,
+    ],
+    [
+      "it is the only one",
+      plain(open({ ...word, usage: usage(10, 5) })),
+      seesStream(streamText({ ...word, usage: usage(10, 5) }, BROKEN)),
+      settled("0.00003", [10, 0, 5], { basis: "partial", failure: "upstream_lost", ...lost }),
+    ],
+    [
+      "is dropped at a reset, and read for the settlement",
+      cut(streamText(word, open(partial)), "reset"),
+      seesStream(streamText(word, BROKEN)),
+      settled("0.00003", [10, 0, 5], { basis: "partial", failure: "upstream_lost", ...lost }),
+    ],
+    [
+      "D10 what is charged is never shown as a clean end, though nothing else was shown",
+      cut(streamText(role, open(word)), "reset"),
+      seesStream(streamText(role, BROKEN)),
+      estimated(11, "upstream_lost", lost),
+    ],
+    [
+      "cut in the middle it says nothing",
+      cut(streamText(word, open(word).slice(0, -9)), "close"),
+      seesStream(streamText(word, BROKEN)),
+      estimated(11, "upstream_lost", lost),
+    ],
+  ])
+
+  test("keepalives and the error event stand between events", async () => {
+    const chatty = await openStage(() => ({
+      stream: { keepalive: "40ms", commit_after: "0s", stall: "30s" },
+    }))
+    const halves = [sseEvent(word).slice(0, 50), sseEvent(word).slice(50)] as const
+    const waited = Promise.withResolvers<void>()
+    const body = chatBody({ stream: true })
+    const running = await chatty.begin({
+      body,
+      script: async (exchange) => {
+        await exchange.head(200, { "content-type": "text/event-stream" })
+        await exchange.chunk(halves[0])
+        await waited.promise
+        await exchange.chunk(halves[1] + halves[0])
+        await Bun.sleep(READ_MS)
+        exchange.reset()
+      },
+    })
+    await running.client.received(": keepalive\n\n")
+    waited.resolve()
+    const sides = await running.sides()
+    expect(sides.answer.body.replaceAll(/: (?:ok|keepalive)\n\n/g, "")).toBe(streamText(word, BROKEN))
+    expectSent(sides, body)
+    expectBooks(sides, estimated(11, "upstream_lost", lost))
+    await chatty.close()
+  })
+})

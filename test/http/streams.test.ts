@@ -1,0 +1,463 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { connect } from "../../src/ledger/address.ts"
+import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
+import {
+  chatChunk,
+  chatWords,
+  json,
+  type Script,
+  sse,
+  sseEvent,
+  usage,
+  usageChunk,
+} from "../support/provider.ts"
+import { chatBody, send } from "./client.ts"
+import {
+  type Books,
+  estimated,
+  expectBooks,
+  expectSent,
+  expectSides,
+  model,
+  NO_COMMENTS,
+  openStage,
+  released,
+  type Sees,
+  type Stage,
+  seesStream,
+  settled,
+  streamText,
+} from "./sides.ts"
+import { INVALID_USAGE } from "./usages.ts"
+
+/** The rulings on streams as both sides see them: what is usage, what is output, and which bytes pass. */
+
+/** 44 bytes: 11 tokens when they must be estimated. */
+const SENTENCE = "The quick brown fox jumps over the lazy dog."
+const STREAM = chatBody({ stream: true })
+const DONE = "data: [DONE]\n\n"
+const CHARGED = settled("0.00003", [10, 0, 5])
+
+let stage: Stage
+beforeAll(async () => {
+  stage = await openStage(() => ({
+    ...NO_COMMENTS,
+    models: [
+      model("chat-model"),
+      model("two-bytes", { bytes_per_token: 2 }),
+      model("prompting", { estimate: { prompt: true } }),
+    ],
+  }))
+})
+afterAll(() => stage.close())
+
+type Row = readonly [name: string, script: Script, sees: Sees, books: Books]
+
+function holds(rows: readonly Row[], body: object = STREAM): void {
+  test.each(rows)("%s", (_, script, sees, books) => expectSides(stage, { script, body }, sees, books))
+}
+
+/** A row whose events the client gets as they are. */
+function passed(name: string, events: readonly unknown[], books: Books): Row {
+  return [name, sse(events), seesStream(streamText(...events, DONE)), books]
+}
+
+/** An answer in pieces, each of which the gateway has time to read on its own. */
+function pieces(...parts: readonly (string | Uint8Array)[]): Script {
+  return async (exchange) => {
+    await exchange.head(200, { "content-type": "text/event-stream" })
+    for (const part of parts) {
+      await exchange.chunk(part)
+      await Bun.sleep(2)
+    }
+    await exchange.end()
+  }
+}
+
+describe("D1 usage that is not valid is not used", () => {
+  const words = chatWords(SENTENCE)
+  const withUsage = (text: string) => sseEvent(usageChunk("here")).replace('"here"', text)
+  holds(
+    INVALID_USAGE.map(([why, text]) => [
+      why,
+      sse([...words, withUsage(text)]),
+      // What is no object is no usage-only chunk either.
+      seesStream(streamText(...words, ...(text.startsWith("{") ? [] : [withUsage(text)]), DONE)),
+      estimated(11, "usage_invalid"),
+    ]),
+  )
+})
+
+describe("D2, D3 zeros and cached tokens", () => {
+  const words = chatWords(SENTENCE)
+  const shown = seesStream(streamText(...words, DONE))
+  const placeholder = estimated(11, "usage_invalid", { notes: ["usage_placeholder"] })
+  const first = { ...chatChunk({ role: "assistant" }), usage: usage(0, 0) }
+  const silence = chatWords()
+  const cached = (tokens: unknown) => ({ ...usage(10, 5), prompt_tokens_details: { cached_tokens: tokens } })
+  holds([
+    ["0/0 with output is a placeholder", sse(words, { usage: usage(0, 0) }), shown, placeholder],
+    passed("0/0 before the output is judged at the end", [first, ...words], placeholder),
+    [
+      "0/0 without output is settled at no charge",
+      sse(silence, { usage: usage(0, 0) }),
+      seesStream(streamText(...silence, DONE)),
+      settled("0", [0, 0, 0]),
+    ],
+    [
+      "0 completion tokens are charged as reported",
+      sse(words, { usage: usage(9, 0) }),
+      shown,
+      settled("0.000009", [9, 0, 0]),
+    ],
+    ["cached", sse(words, { usage: cached(4) }), shown, settled("0.0000264", [10, 4, 5])],
+    [
+      "cached, clamped",
+      sse(words, { usage: cached(99) }),
+      shown,
+      settled("0.000021", [10, 10, 5], { notes: ["cached_clamped"] }),
+    ],
+    [
+      "cached, malformed",
+      sse(words, { usage: cached("4") }),
+      shown,
+      { ...CHARGED, notes: ["cached_malformed"] },
+    ],
+    ["cached, null", sse(words, { usage: cached(null) }), shown, CHARGED],
+  ])
+})
+
+describe("D4 of several usages the last valid one counts, never their sum", () => {
+  const word = (reported: unknown) => ({ ...chatChunk({ content: "word" }), usage: reported })
+  const end = chatChunk({}, "stop")
+  const valid = usage(10, 5)
+  holds([
+    passed("growing", [word(usage(10, 1)), word(usage(10, 2)), { ...end, usage: valid }], CHARGED),
+    passed("shrinking", [word(usage(99, 99)), { ...end, usage: valid }], CHARGED),
+    passed("a later null erases nothing", [word(valid), word(null), end], CHARGED),
+    passed("a later invalid one erases nothing", [word(valid), word({ prompt_tokens: -1 }), end], CHARGED),
+    passed("a later 0/0 beside output erases nothing", [word(valid), word(usage(0, 0)), end], CHARGED),
+    passed("an earlier invalid one spoils nothing", [word([]), word(valid), end], CHARGED),
+    passed(
+      "before the output, then [DONE]",
+      [{ ...chatChunk({ role: "assistant" }), usage: valid }, word(null), end],
+      CHARGED,
+    ),
+    [
+      "after [DONE] nothing is read",
+      pieces(streamText(word(valid), end), `${DONE}${sseEvent(usageChunk(usage(99, 99)))}`),
+      seesStream(streamText(word(valid), end, DONE)),
+      CHARGED,
+    ],
+    [
+      "two usage-only chunks are both stripped",
+      sse([word(null), end, usageChunk(usage(10, 1)), usageChunk(valid)]),
+      seesStream(streamText(word(null), end, DONE)),
+      CHARGED,
+    ],
+  ])
+})
+
+describe("D6, D7 what counts as output of a stream, and for how much", () => {
+  const call = (fields: object) => ({ tool_calls: [{ index: 0, ...fields }] })
+  const deltas: [string, Record<string, unknown>[], number][] = [
+    [
+      "content in several deltas is added up before it is rounded",
+      [{ content: "123" }, { content: "456" }, { content: "78" }],
+      2,
+    ],
+    ["text parts", [{ content: [{ type: "text", text: "12345678" }] }], 2],
+    ["white space", [{ content: "        " }], 2],
+    ["UTF-8 bytes", [{ content: "é😀é" }], 2],
+    ["reasoning_content", [{ reasoning_content: "12345678" }], 2],
+    ["reasoning", [{ reasoning: "12345678" }], 2],
+    ["never both of one delta", [{ reasoning_content: "12345678", reasoning: "12345678" }], 2],
+    ["reasoning and content", [{ reasoning: "1234", content: "1234" }], 2],
+    ["a refusal", [{ refusal: "12345678" }], 2],
+    [
+      "a tool call: its name, then its arguments",
+      [
+        call({ id: "call_12345678", type: "function", function: { name: "look", arguments: "" } }),
+        call({ function: { arguments: '{"a"' } }),
+        call({ function: { arguments: ":1} " } }),
+      ],
+      3,
+    ],
+    ["a function call", [{ function_call: { name: "look" } }, { function_call: { arguments: "1234" } }], 2],
+    ["an audio transcript, not the audio", [{ audio: { data: "A".repeat(400), transcript: "12345678" } }], 2],
+  ]
+  holds(
+    deltas.map(([name, said, tokens]) =>
+      passed(
+        name,
+        [...said.map((delta) => chatChunk(delta)), chatChunk({}, "stop")],
+        estimated(tokens, "usage_missing"),
+      ),
+    ),
+  )
+
+  const choice = (index: number, delta: object, finish_reason: string | null = null) => ({
+    choices: [{ index, delta, finish_reason }],
+  })
+  holds([
+    passed("legacy text", [{ choices: [{ text: "12345678" }] }], estimated(2, "usage_missing")),
+    passed(
+      "every choice",
+      [
+        choice(0, { content: "1234" }),
+        choice(1, { content: "1234" }),
+        choice(0, {}, "stop"),
+        choice(1, {}, "stop"),
+      ],
+      estimated(2, "usage_missing"),
+    ),
+    passed(
+      "every choice of one event",
+      [
+        {
+          choices: [
+            { index: 0, delta: { content: "1234" } },
+            { index: 1, delta: { content: "1234" } },
+          ],
+        },
+      ],
+      estimated(2, "usage_missing"),
+    ),
+  ])
+
+  const silent: [string, unknown[]][] = [
+    ["a role", [chatChunk({ role: "assistant" })]],
+    ["empty strings", [chatChunk({ content: "", reasoning: "", refusal: "" })]],
+    ["a finish reason", [chatChunk({}, "stop")]],
+    ["an empty tool call", [chatChunk(call({ id: "call_1", function: { name: "", arguments: "" } }))]],
+    [
+      "numbers, objects and null in place of text",
+      [chatChunk({ content: 5 }), chatChunk({ content: { text: "x" } }), chatChunk({ content: null })],
+    ],
+    [
+      "choices that are none",
+      [{ choices: "x" }, { choices: [null, "x"] }, { choices: { delta: { content: "x" } } }],
+    ],
+    ["text outside of choices", [{ content: "x", delta: { content: "x" }, text: "x" }]],
+  ]
+  holds(
+    silent.map(([name, events]) => [
+      `no output: ${name}`,
+      sse(events),
+      seesStream(""),
+      released("no_output"),
+    ]),
+  )
+
+  test.each([
+    ["bytes_per_token", { model: "two-bytes" }, estimated(22, "usage_missing")],
+    [
+      "estimate.prompt",
+      { model: "prompting" },
+      settled("0.000052", [8, 0, 11], { basis: "estimate", failure: "usage_missing" }),
+    ],
+    ["never above the hold", { max_tokens: 1 }, estimated(9, "usage_missing", { reserved: "0.000039" })],
+  ])("%s", async (_, fields, books) => {
+    const words = chatWords(SENTENCE)
+    const trial = { script: sse(words), body: chatBody({ stream: true, ...fields }) }
+    await expectSides(stage, trial, seesStream(streamText(...words, DONE)), books)
+  })
+})
+
+describe("D11 usage larger than the hold is charged in full", () => {
+  test("and the balance goes negative", async () => {
+    const words = chatWords("hi")
+    const trial = { script: sse(words, { usage: usage(5_000, 1_000) }), body: STREAM, usd: "0.005" }
+    const books = settled("0.009", [5_000, 0, 1_000], { overage: "0.004965", notes: ["overage"] })
+    await expectSides(stage, trial, seesStream(streamText(...words, DONE)), books)
+  })
+})
+
+describe("D24 usage is always asked for, and its chunk shown to who asked", () => {
+  const events = [...chatWords("hi").map((event) => ({ ...event, usage: null })), usageChunk(usage(10, 5))]
+  const all = seesStream(streamText(...events, DONE))
+  const stripped = seesStream(streamText(...events.slice(0, -1), DONE))
+  const options: [object | null | undefined, Sees][] = [
+    [undefined, stripped],
+    [null, stripped],
+    [{}, stripped],
+    [{ include_usage: false }, stripped],
+    [{ include_usage: null }, stripped],
+    [{ include_obfuscation: false, other: { deep: [1] } }, stripped],
+    [{ include_usage: true }, all],
+    [{ other: 1, include_usage: true, include_obfuscation: true }, all],
+  ]
+  test.each(options)("stream_options %j", async (stream_options, sees) => {
+    const body = chatBody({ stream: true, ...(stream_options !== undefined && { stream_options }) })
+    await expectSides(stage, { script: sse(events), body }, sees, CHARGED)
+  })
+
+  const whole = { ...chatChunk({ content: "hi" }, "stop"), usage: usage(10, 5) }
+  holds([
+    passed("usage beside choices is not stripped", [whole], CHARGED),
+    passed(
+      "a chunk without choices and usage is not stripped",
+      [{ choices: [], prompt_filter_results: [] }, whole],
+      CHARGED,
+    ),
+  ])
+})
+
+describe("D24, D36 the provider's bytes pass unchanged", () => {
+  const said = JSON.stringify({ ...chatChunk({ content: "é😀\u2028" }, "stop"), usage: usage(10, 5) })
+  const exact = (name: string, text: string): Row => [
+    name,
+    pieces(text, DONE),
+    seesStream(text + DONE),
+    CHARGED,
+  ]
+  holds([
+    exact("LF", `data: ${said}\n\n`),
+    exact("CRLF", `data: ${said}\r\n\r\n`),
+    exact("CR", `data: ${said}\r\r`),
+    exact("mixed line ends and blank lines", `data: ${said}\r\n\n\n\r\n`),
+    exact("no space after the colon", `data:${said}\n\n`),
+    exact("several data lines", `data: {\ndata: ${said.slice(1)}\n\n`),
+    exact(
+      "event, id and retry lines, comments",
+      `: hi\n\nevent: chunk\nid: 7\nretry: 5\n: in it\ndata: ${said}\n\n`,
+    ),
+    exact("a BOM", `\ufeffdata: ${said}\n\n`),
+    exact("spaces, escapes, duplicate keys", `data:  {"usage":{} , "x":"\\u00e9",${said.slice(1)}\n\n`),
+    exact("an event that is no JSON", `data: ${said}\n\ndata: {oops\n\nnonsense\n\n`),
+  ])
+
+  test.each(["\n", "\r\n"])("cut within characters and line ends (%j)", async (end) => {
+    const bytes = Buffer.from(`: ping${end}${end}data: ${said}${end}${end}`)
+    const parts = [...bytes].map((byte) => Uint8Array.of(byte)).slice(-12)
+    const emoji = bytes.indexOf("😀") + 2
+    const script = pieces(bytes.subarray(0, emoji), bytes.subarray(emoji, -12), ...parts, DONE)
+    await expectSides(stage, { script, body: STREAM }, seesStream(bytes.toString() + DONE), CHARGED)
+  })
+
+  test("a usage-only chunk whose CRLF was cut is stripped whole", async () => {
+    const word = sseEvent(chatChunk({ content: "hi" }, "stop"))
+    const script = pieces(word, `data: ${JSON.stringify(usageChunk(usage(10, 5)))}\r\n\r`, "\n", DONE)
+    await expectSides(stage, { script, body: STREAM }, seesStream(word + DONE), CHARGED)
+  })
+
+  holds([
+    passed(
+      "held back until the first output, then all of it",
+      [": ping\n\n", chatChunk({ role: "assistant" }), "data:\n\n", ...chatWords("hi")],
+      estimated(1, "usage_missing"),
+    ),
+    [
+      "[DONE] in another spelling",
+      pieces(`data: ${said}\n\n`, "data:[DONE]\r\n\r\n"),
+      seesStream(`data: ${said}\n\n${DONE}`),
+      CHARGED,
+    ],
+  ])
+})
+
+describe("D29 a content type that is neither JSON nor SSE is read as a stream", () => {
+  const events = [{ ...chatChunk({ content: "hi" }, "stop"), usage: usage(10, 5) }]
+  const typed = (type: string) => sse(events, { headers: { "content-type": type } })
+  const shown = seesStream(streamText(...events, DONE))
+  const untyped: Script = async (exchange) => {
+    await exchange.head(200)
+    await exchange.chunk(streamText(...events, DONE))
+    await exchange.end()
+  }
+  const page = "<html>\n\n<body>sorry</body>\n\n</html>"
+  holds([
+    ["text/plain", typed("text/plain"), shown, CHARGED],
+    ["application/x-ndjson", typed("application/x-ndjson"), shown, CHARGED],
+    ["none", untyped, shown, CHARGED],
+    [
+      "rule 6: HTML without events",
+      json(200, page, { "content-type": "text/html" }),
+      seesStream(""),
+      released("no_output", { ending: "upstream_lost" }),
+    ],
+  ])
+})
+
+describe("D32 [DONE] leaves when the settlement is durable", () => {
+  test("100 balances read after the last byte", async () => {
+    const { gateway, provider } = stage
+    const { id, key } = await gateway.account("1")
+    for (let calls = 1; calls <= 100; calls++) {
+      provider.replyOnce(sse(chatWords("hi"), { usage: usage(10, 5) }))
+      expect((await send(gateway.url, key, STREAM).ended).body).toEndWith(DONE)
+      const balance = (1_000_000 - 30 * calls) / 1_000_000
+      expect(await gateway.balance(id)).toMatchObject({ balance: String(balance), held: "0" })
+    }
+  })
+
+  test.each([true, false])(
+    "at the latest after 250 ms; every other byte passes at once (stream %p)",
+    async (stream) => {
+      const sql = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+      const asked = Promise.withResolvers<void>()
+      const locked = Promise.withResolvers<void>()
+      const words = chatWords("hi")
+      const running = await stage.begin({
+        body: chatBody({ stream }),
+        script: async (exchange) => {
+          asked.resolve()
+          await locked.promise
+          await (stream ? sse(words, { usage: usage(10, 5) }) : json(200, { usage: usage(10, 5) }))(exchange)
+        },
+      })
+      await asked.promise
+      await sql.begin(async (transaction) => {
+        await transaction`select from tollgate.accounts where id = ${running.account_id} for update`
+        locked.resolve()
+        const locked_ms = performance.now()
+        if (stream) {
+          await running.client.received('"finish_reason":"stop"')
+          expect(performance.now() - locked_ms).toBeLessThan(200)
+        }
+        expect((await running.client.ended).status).toBe(200)
+        expect(performance.now() - locked_ms).toBeGreaterThanOrEqual(249)
+        expect(performance.now() - locked_ms).toBeLessThan(600)
+        expect(await stage.gateway.calls(`?account=${running.account_id}`)).toMatchObject([{ state: "open" }])
+      })
+      await sql.end()
+      expectBooks(await running.sidesOnceClosed(), CHARGED)
+    },
+  )
+})
+
+test("a call settles at the price it was admitted at: a reload changes the next one", async () => {
+  const priced = (price: object) => (url: string) => ({
+    ...NO_COMMENTS,
+    upstreams: { first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY } },
+    models: [model("chat-model", { price })],
+  })
+  const before = priced(PRICE)
+  const after = priced({ input: "3.00", cached_input: "2.00", output: "5.00" })
+  const moving = await openStage(before)
+  const words = chatWords("hi")
+  const reloaded = Promise.withResolvers<void>()
+  const running = await moving.begin({
+    body: STREAM,
+    script: async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      await exchange.chunk(streamText(...words))
+      await reloaded.promise
+      await exchange.chunk(streamText(usageChunk(usage(10, 5, 4)), DONE))
+      await exchange.end()
+    },
+  })
+  await running.client.received('"finish_reason":"stop"')
+  moving.gateway.reload(after(moving.provider.url))
+  reloaded.resolve()
+  const sides = await running.sides()
+  seesStream(streamText(...words, DONE))(sides)
+  expectSent(sides, STREAM)
+  expectBooks(sides, settled("0.0000264", [10, 4, 5]))
+  expect(sides.call).toMatchObject({ prices: { input: "1", cached_input: "0.1", output: "4" } })
+
+  const next = await moving.run({ script: sse(words, { usage: usage(10, 5, 4) }), body: STREAM })
+  expectBooks(next, settled("0.000051", [10, 4, 5], { reserved: "0.005105" }))
+  expect(next.call).toMatchObject({ prices: { input: "3", cached_input: "2", output: "5" } })
+  await moving.close()
+})
