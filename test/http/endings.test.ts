@@ -41,7 +41,7 @@ const CHARGED = settled("0.00003", [10, 0, 5])
 const BROKEN = errorEvent("upstream_error", "api_error", "The provider failed.")
 const LATE = errorEvent("upstream_timeout", "timeout_error", "The provider did not answer in time.")
 const EVENT_LIMIT = 4_096
-const IDLE_MS = 150
+const IDLE_MS = 300
 const TOTAL_MS = 300
 
 let stage: Stage
@@ -84,6 +84,15 @@ function plain(...events: readonly unknown[]): Script {
   return sse([streamText(...events)], { done: false })
 }
 
+/** The same without any framing: the body ends with its connection. */
+function connected(...events: readonly unknown[]): Script {
+  return async (exchange) => {
+    await exchange.head(200, { "content-type": "text/event-stream" }, "close")
+    await exchange.chunk(streamText(...events))
+    await exchange.end()
+  }
+}
+
 /** Events, and then nothing: neither bytes nor an end. */
 function hanging(...events: readonly unknown[]): Script {
   return async (exchange) => {
@@ -119,6 +128,12 @@ describe("D8 completed: [DONE], or a clean end when everything was said; a missi
       CHARGED,
     ],
     ["a clean end after the finish_reason", plain(word, stop), whole, estimated(11, "usage_missing")],
+    [
+      "a clean end of a body that its connection ends",
+      connected(word, stop),
+      whole,
+      estimated(11, "usage_missing"),
+    ],
     ["a clean end after final usage", plain(word, counted), seesStream(streamText(word, DONE)), CHARGED],
     ["a clean end after both", plain(word, stop, counted), whole, CHARGED],
     [
@@ -260,28 +275,29 @@ describe("D10 an error event", () => {
 })
 
 describe("D24 after [DONE] the stream ends at once, whatever the provider still does", () => {
+  const body = chatBody({ stream: true })
   const shown = seesStream(streamText(word, stop, DONE))
+  const said = streamText(word, stop, counted, DONE)
 
-  test.each([
-    ["it stays open", ""],
-    ["it goes on", streamText(word, usageChunk(usage(99, 99)), DONE)],
-  ])("%s", async (_, more) => {
-    const released = Promise.withResolvers<void>()
-    const script: Script = async (exchange) => {
-      await exchange.head(200, { "content-type": "text/event-stream" })
-      await exchange.chunk(streamText(word, stop, counted, DONE))
-      if (more !== "") while (await exchange.chunk(more)) await Bun.sleep(1)
-      await released.promise
-    }
-    const running = await stage.begin({ script, body: chatBody({ stream: true }) })
-    await running.client.received('"stop"')
-    const said_ms = performance.now()
+  test("it stays open: the client's answer has ended before the provider is cut", async () => {
+    const running = await stage.begin({ script: hanging(said), body })
+    await running.client.ended
+    const ended_ms = performance.now()
     const sides = await running.sides()
-    expect(performance.now() - said_ms).toBeLessThan(200)
     shown(sides)
+    expectSent(sides, body)
     expectBooks(sides, CHARGED)
     await expectCut(stage)
-    released.resolve()
+    expect(await stage.provider.exchanges.at(-1)?.closed).toBeGreaterThan(ended_ms)
+  })
+
+  test("it goes on: nothing of that is forwarded or charged", async () => {
+    const script: Script = async (exchange) => {
+      await hanging(said)(exchange)
+      while (await exchange.chunk(streamText(word, usageChunk(usage(99, 99)), DONE))) await Bun.sleep(1)
+    }
+    await expectSides(stage, { script, body }, shown, CHARGED)
+    await expectCut(stage)
   })
 
   test("a provider that ends after it keeps its connection for the next call", async () => {
@@ -339,7 +355,7 @@ describe("D31 upstream_silent: the idle timeout between bytes", () => {
       await exchange.head(200, { "content-type": "text/event-stream" })
       for (let beat = 0; beat < beats; beat++) {
         await exchange.chunk(": ping\n\n")
-        await Bun.sleep(IDLE_MS / 4)
+        await Bun.sleep(IDLE_MS / 6)
       }
       await exchange.chunk(streamText(word, counted))
     }

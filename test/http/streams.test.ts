@@ -412,12 +412,11 @@ describe("D32 [DONE] leaves when the settlement is durable", () => {
         locked.resolve()
         const locked_ms = performance.now()
         if (stream) {
-          await running.client.received('"finish_reason":"stop"')
-          expect(performance.now() - locked_ms).toBeLessThan(200)
+          const { body } = await running.client.received('"finish_reason":"stop"')
+          expect(body).toBe(streamText(...words))
         }
         expect((await running.client.ended).status).toBe(200)
         expect(performance.now() - locked_ms).toBeGreaterThanOrEqual(249)
-        expect(performance.now() - locked_ms).toBeLessThan(600)
         expect(await stage.gateway.calls(`?account=${running.account_id}`)).toMatchObject([{ state: "open" }])
       })
       await sql.end()
