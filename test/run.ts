@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process"
-import { chmodSync, mkdtempSync, rmSync } from "node:fs"
+import { once } from "node:events"
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { constants, tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Writable } from "node:stream"
@@ -14,9 +15,12 @@ import { CLUSTER_VARIABLE } from "./support/database.ts"
 /** Room for a busy machine. Bun reads no such setting from bunfig.toml. */
 const TEST_TIMEOUT_MS = 20_000
 
-const folder = mkdtempSync(join(tmpdir(), "tollgate-test-"))
+const folder = mkdtempSync(join(tmpdir(), "tollgate-run-"))
 // As root, Postgres' user must be able to enter it.
 chmodSync(folder, 0o755)
+/** What a test leaves in the temporary folder goes with the run. */
+const scratch = join(folder, "tmp")
+mkdirSync(scratch, { mode: 0o755 })
 const guarded = guard(folder)
 const embedded = await startEmbedded({
   data_dir: folder,
@@ -31,15 +35,15 @@ process.exit(code)
 
 /**
  * Cleans up when this process is killed: the pipe to the shell then closes, as it does at every other end, when there
- * is nothing left to do. The first line that comes through the pipe is the pid of the tests.
+ * is nothing left to do. The first line that comes through the pipe is the process group of the tests.
  */
 function guard(data_dir: string): Writable {
   const script = `
     read -r tests
     cat
     [ -d "$1" ] || exit
-    kill "$tests"
-    read -r pid < "$1/postgres/cluster/postmaster.pid" && kill -INT "$pid"
+    kill -s KILL -- "-$tests"
+    read -r pid < "$1/postgres/cluster/postmaster.pid" && kill -s INT "$pid"
     while [ -e "$1/postgres/cluster/postmaster.pid" ]; do sleep 0.1; done
     rm -rf "$1"`
   const shell = spawn("/bin/sh", ["-c", script, "guard", data_dir], {
@@ -51,25 +55,37 @@ function guard(data_dir: string): Writable {
 }
 
 /** Runs the tests beneath this process; what they print on standard error, which ends in Bun's own count, is kept. */
-function runTests(cluster: string, guarded: Writable): Promise<{ output: string; code: number }> {
+async function runTests(cluster: string, guarded: Writable): Promise<{ output: string; code: number }> {
   const color = process.stderr.isTTY && process.env.NO_COLOR === undefined ? { FORCE_COLOR: "1" } : {}
+  const ours = { [CLUSTER_VARIABLE]: cluster, TMPDIR: scratch, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
   const child = spawn(process.execPath, ["test", `--timeout=${TEST_TIMEOUT_MS}`, ...process.argv.slice(2)], {
-    env: { ...process.env, ...color, [CLUSTER_VARIABLE]: cluster, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" },
-    stdio: ["inherit", "inherit", "pipe"],
+    env: { ...process.env, ...color, ...ours },
+    // A process group of its own, with which everything ends that a test forgets.
+    detached: true,
+    stdio: ["ignore", "inherit", "pipe"],
   })
-  guarded.write(`${child.pid}\n`)
+  const { pid } = child
+  if (pid === undefined) throw new Error("bun test was not started")
+  guarded.write(`${pid}\n`)
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => child.kill(signal))
   let output = ""
   child.stderr.on("data", (bytes: Buffer) => {
     process.stderr.write(bytes)
     output = (output + bytes.toString()).slice(-10_000)
   })
-  return new Promise((resolve, reject) => {
-    child.on("error", reject)
-    child.on("close", (code, signal) => {
-      resolve({ output, code: code ?? 128 + (signal === null ? 0 : constants.signals[signal]) })
-    })
-  })
+  const closed = once(child, "close")
+  const [code, signal]: (number | NodeJS.Signals | null)[] = await once(child, "exit")
+  killGroup(pid)
+  await closed
+  return { output, code: typeof signal === "string" ? 128 + constants.signals[signal] : Number(code) }
+}
+
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, "SIGKILL")
+  } catch {
+    // The tests left nobody behind.
+  }
 }
 
 /** One plain line for whoever reads the log; a run that failed without a failed test counts as one. */

@@ -11,7 +11,6 @@ import {
   rmdirSync,
   rmSync,
 } from "node:fs"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Cluster } from "./cluster.ts"
 import type { Place } from "./place.ts"
@@ -42,7 +41,7 @@ export function socketPath(server: Server): string {
 export function makeSocketFolder(place: Place): string {
   const inside = join(place.folder, "socket")
   if (Buffer.byteLength(join(inside, SOCKET_NAME)) > SOCKET_PATH_BYTES) {
-    return giveTo(place.runner, mkdtempSync(join(tmpdir(), "tollgate-")))
+    return giveTo(place.runner, mkdtempSync("/tmp/tollgate-"))
   }
   mkdirSync(inside, { recursive: true, mode: 0o700 })
   return giveTo(place.runner, inside)
