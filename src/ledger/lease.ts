@@ -5,7 +5,7 @@ import { gateways } from "./schema.ts"
 import { type Row, type Statement, statement } from "./statement.ts"
 
 /** How long a statement about leases may take; a renewal that is overdue is tried again at once. */
-export const LEASE_STATEMENT_MS = 2_000
+const STATEMENT_MS = 2_000
 
 export interface LeaseTimes {
   readonly renew_ms: number
@@ -72,15 +72,16 @@ export class Lease {
   }
 
   async take(floor_id: string): Promise<void> {
-    const [row] = await this.#run(take, floor_id)
+    const [row] = await this.#run(take, this.#id, floor_id)
     if (row === undefined) throw new Error("a gateway's row was neither inserted nor there")
     this.#note(row)
   }
 
   /** Renews, or goes on under a new row when this gateway was declared dead. */
   async renew(floor_id: string): Promise<void> {
-    const [row] = await this.#run(renew, floor_id)
-    if (row === undefined) await this.succeed(this.#id, floor_id)
+    const id = this.#id
+    const [row] = await this.#run(renew, id, floor_id)
+    if (row === undefined) await this.succeed(id, floor_id)
     else this.#note(row)
   }
 
@@ -95,23 +96,20 @@ export class Lease {
 
   /** Ends the lease of a process that has nothing open. */
   async giveBack(): Promise<void> {
-    await this.#connection.run(giveBack, [this.#id], LEASE_STATEMENT_MS)
+    await this.#connection.run(giveBack, [this.#id], STATEMENT_MS)
   }
 
   async #succeed(floor_id: string): Promise<void> {
     const id = nextId()
-    const [row] = await this.#connection.run(take, this.#values(id, floor_id), LEASE_STATEMENT_MS)
+    const [row] = await this.#run(take, id, floor_id)
     if (row === undefined) throw new Error("a gateway's row was neither inserted nor there")
     this.#id = id
     this.#note(row)
   }
 
-  #run(statement: Statement, floor_id: string): Promise<readonly Row[]> {
-    return this.#connection.run(statement, this.#values(this.#id, floor_id), LEASE_STATEMENT_MS)
-  }
-
-  #values(id: string, floor_id: string): string[] {
-    return [id, floor_id, String(this.#times.expire_ms)]
+  #run(statement: Statement, id: string, floor_id: string): Promise<readonly Row[]> {
+    const values = [id, floor_id, String(this.#times.expire_ms)]
+    return this.#connection.run(statement, values, STATEMENT_MS)
   }
 
   #note({ now_ms }: Row): void {

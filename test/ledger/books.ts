@@ -85,10 +85,14 @@ export async function openBooks(): Promise<TestBooks> {
     async account(balance_nano) {
       const account_id = crypto.randomUUID()
       const key_id = crypto.randomUUID()
-      await sql`INSERT INTO tollgate.accounts (id, name, balance_nano) VALUES (${account_id}, 'a', ${balance_nano.toString()})`
-      await sql`INSERT INTO tollgate.credits (id, account_id, amount_nano)
+      await sql`
+        WITH account AS (
+          INSERT INTO tollgate.accounts (id, name, balance_nano) VALUES (${account_id}, 'a', ${balance_nano.toString()})
+        ), key AS (
+          INSERT INTO tollgate.keys (id, account_id, hash, prefix) VALUES (${key_id}, ${account_id}, ${key_id}, 'tg')
+        )
+        INSERT INTO tollgate.credits (id, account_id, amount_nano)
         VALUES (${crypto.randomUUID()}, ${account_id}, ${balance_nano.toString()})`
-      await sql`INSERT INTO tollgate.keys (id, account_id, hash, prefix) VALUES (${key_id}, ${account_id}, ${key_id}, 'tg')`
       return { account_id, key_id }
     },
     async close() {

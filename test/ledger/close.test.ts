@@ -255,6 +255,17 @@ describe("D13 expiry", () => {
     },
   )
 
+  test("a late release changes nothing, and does not keep the settlement behind it in the batch from counting", async () => {
+    const { id, balance } = await expired(100n, 40n)
+    expect(await close(released(id), settled(id, 70n), settled(id, 71n), released(id))).toEqual([
+      "closed",
+      "applied",
+      "closed",
+      "closed",
+    ])
+    expect(await balance()).toEqual([930n, 0n])
+  })
+
   test("a late release changes nothing", async () => {
     const { id, balance } = await expired(100n, 40n)
     const row = await call(books.sql, id)

@@ -69,7 +69,9 @@ function sweeper(by: Lease, late_ms = 0) {
     run: (orphans, patience_ms) => expireBatch(expiring, orphans, patience_ms),
   })
   const expired = { count: 0 }
-  const onExpired = (count: number) => void (expired.count += count)
+  const onExpired = (count: number) => {
+    expired.count += count
+  }
   return { expired, run: () => sweep({ connection, lease: by, expiries, onExpired, late_ms }) }
 }
 
@@ -106,10 +108,12 @@ describe("D35 a lease", () => {
     expect(await gateway(mine.gateway_id)).toMatchObject({ dead: false })
   })
 
-  test("is succeeded once, however many ask", async () => {
+  test("is succeeded once, however many ask, a renewal that comes to know of it among them", async () => {
     const mine = await lease()
     const dead_id = mine.gateway_id
-    await Promise.all(Array.from({ length: 5 }, () => mine.succeed(dead_id, nextId())))
+    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
+    const asking = Array.from({ length: 5 }, () => mine.succeed(dead_id, nextId()))
+    await Promise.all([...asking, mine.renew(nextId())])
     const next_id = mine.gateway_id
     await mine.succeed(dead_id, nextId())
     expect(mine.gateway_id).toBe(next_id)

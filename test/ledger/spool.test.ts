@@ -183,7 +183,9 @@ describe("what another process left", () => {
     const { gateway_id } = (await call(books.sql, holds[0]?.id ?? "")) ?? {}
     await ledger.stop()
     const spool = new Spool(data_dir, gateway_id, silent)
-    holds.forEach((hold, at) => spool.keep(spooled(settled(hold.id, charges[at] ?? 0n), payer.account_id)))
+    for (const [at, { id }] of holds.entries()) {
+      spool.keep(spooled(settled(id, charges[at] ?? 0n), payer.account_id))
+    }
     await spool.settled()
     return { gateway_id, holds, ids: holds.map(({ id }) => id) }
   }

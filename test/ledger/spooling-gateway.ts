@@ -1,12 +1,12 @@
 import { openDatabase } from "../../src/ledger/database.ts"
 import { Ledger } from "../../src/ledger/ledger.ts"
-import { Proxy } from "../support/proxy.ts"
+import { DatabaseProxy } from "../support/proxy.ts"
 import { holdOf, LONG_LEASE, settled, silent } from "./books.ts"
 
 /** A process that reserves, loses the books, settles, and says the call's id once the settlement is on its disk. */
 
 const { address, data_dir, account } = await Bun.stdin.json()
-const proxy = await Proxy.start(address)
+const proxy = await DatabaseProxy.start(address)
 const ledger = await Ledger.open({
   database: await openDatabase(proxy.address),
   data_dir,

@@ -6,7 +6,7 @@ import { openDatabase } from "../../src/ledger/database.ts"
 import type { Ledger } from "../../src/ledger/ledger.ts"
 import { type StatementKind, statement } from "../../src/ledger/statement.ts"
 import { codeOf, troubleOf } from "../../src/ledger/trouble.ts"
-import { Proxy } from "../support/proxy.ts"
+import { DatabaseProxy } from "../support/proxy.ts"
 import {
   type Account,
   call,
@@ -21,11 +21,11 @@ import {
 /** What the books do when something is in the way: a lock, a row that cannot be written, the network, the server. */
 
 let books: TestBooks
-let proxy: Proxy
+let proxy: DatabaseProxy
 
 beforeAll(async () => {
   books = await openBooks()
-  proxy = await Proxy.start(books.address)
+  proxy = await DatabaseProxy.start(books.address)
 })
 afterAll(async () => {
   await books.close()

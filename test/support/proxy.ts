@@ -2,7 +2,7 @@ import { createServer, connect as dial, type Server, type Socket } from "node:ne
 import type { Address } from "../../src/ledger/address.ts"
 
 /** A TCP proxy in front of a Postgres, which knows where a message ends, so that a test can lose exactly one. */
-export class Proxy {
+export class DatabaseProxy {
   readonly #server: Server
   readonly #target: Extract<Address, { socket_path: string }>
   readonly #pairs = new Set<readonly [client: Socket, upstream: Socket]>()
@@ -18,8 +18,8 @@ export class Proxy {
     this.#server = createServer((client) => this.#accept(client))
   }
 
-  static async start(target: Address): Promise<Proxy> {
-    const proxy = new Proxy(target)
+  static async start(target: Address): Promise<DatabaseProxy> {
+    const proxy = new DatabaseProxy(target)
     const listening = Promise.withResolvers<void>()
     proxy.#server.listen(0, "127.0.0.1", listening.resolve)
     await listening.promise

@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { getTableConfig, type PgTable } from "drizzle-orm/pg-core"
+import type { Sql } from "postgres"
+import { type Address, connect } from "../../src/ledger/address.ts"
+import { Connection } from "../../src/ledger/connection.ts"
+import { openDatabase } from "../../src/ledger/database.ts"
+import { accounts, credits, gateways, keys, reservations } from "../../src/ledger/schema.ts"
+import { tend } from "../../src/ledger/tend.ts"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+
+/** The tables as the migrations make them. */
+
+let fresh: FreshDatabase
+let sql: Sql
+
+beforeAll(async () => {
+  fresh = await freshDatabase()
+  sql = connect(fresh.address, { max: 1, onnotice: () => {} })
+})
+afterAll(async () => {
+  await sql.end()
+  await fresh.drop()
+})
+
+const open = async (address: Address) => (await openDatabase(address)).close()
+
+test("six gateways that start at once migrate an empty database once", async () => {
+  await Promise.all(Array.from({ length: 6 }, () => open(fresh.address)))
+  const [row] =
+    await sql`SELECT count(*)::int AS applied, count(DISTINCT hash)::int AS different FROM drizzle.__drizzle_migrations`
+  expect(row?.applied).toBe(row?.different)
+  await open(fresh.address)
+  const [again] = await sql`SELECT count(*)::int AS applied FROM drizzle.__drizzle_migrations`
+  expect(again?.applied).toBe(row?.applied)
+})
+
+test("a migration that fails is reported, and holds nobody up", async () => {
+  const nowhere = { url: "postgres://nobody@127.0.0.1:1/none" }
+  expect(await open(nowhere).catch((error: unknown) => error)).toBeInstanceOf(Error)
+})
+
+test.each(
+  [accounts, credits, gateways, keys, reservations].map(
+    (table) => [getTableConfig(table).name, table] as const,
+  ),
+)("the migrations make %s as the schema says", async (name, table: PgTable) => {
+  const rows = await sql`SELECT column_name, is_nullable = 'NO' AS required FROM information_schema.columns
+      WHERE table_schema = 'tollgate' AND table_name = ${name} ORDER BY column_name`
+  const { columns, checks } = getTableConfig(table)
+  const expected = columns.map((column) => ({ column_name: column.name, required: column.notNull }))
+  expect([...rows]).toEqual(expected.sort((one, other) => (one.column_name < other.column_name ? -1 : 1)))
+  const constraints = await sql`SELECT conname FROM pg_constraint
+      WHERE conrelid = ${`tollgate.${name}`}::regclass AND contype = 'c' ORDER BY conname`
+  expect(constraints.map(({ conname }) => conname)).toEqual(checks.map((check) => check.name).sort())
+})
+
+test("nothing that changes is indexed, and hot rows have room to change in their page", async () => {
+  const rows =
+    await sql`SELECT c.relname, array_agg(DISTINCT a.attname::text ORDER BY a.attname::text) AS columns
+    FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey)
+    WHERE n.nspname = 'tollgate' AND c.relname IN ('accounts', 'reservations') GROUP BY c.relname ORDER BY c.relname`
+  expect([...rows]).toEqual([
+    { relname: "accounts", columns: ["id"] },
+    { relname: "reservations", columns: ["account_id", "id"] },
+  ])
+  const options = await sql`SELECT relname, reloptions FROM pg_class
+    WHERE oid IN ('tollgate.accounts'::regclass, 'tollgate.reservations'::regclass) ORDER BY relname`
+  expect([...options]).toEqual([
+    { relname: "accounts", reloptions: ["fillfactor=20"] },
+    { relname: "reservations", reloptions: ["fillfactor=50"] },
+  ])
+})
+
+test("no foreign key locks a hot row", async () => {
+  const rows =
+    await sql`SELECT conname FROM pg_constraint WHERE contype = 'f' AND connamespace = 'tollgate'::regnamespace`
+  expect([...rows]).toEqual([])
+})
+
+test("a table that has grown is analysed, once for each time it doubles", async () => {
+  const connection = new Connection(fresh.address)
+  const known = async () => {
+    const [row] =
+      await sql`SELECT reltuples::int AS rows FROM pg_class WHERE oid = 'tollgate.accounts'::regclass`
+    return row?.rows
+  }
+  const grow = (count: number) => sql`INSERT INTO tollgate.accounts (id, name)
+    SELECT gen_random_uuid(), 'a' FROM generate_series(1, ${count})`
+  await tend(connection)
+  expect(await known()).toBe(-1)
+  await grow(2_000)
+  await tend(connection)
+  expect(await known()).toBe(2_000)
+  await grow(500)
+  await tend(connection)
+  expect(await known()).toBe(2_000)
+  await grow(2_500)
+  await tend(connection)
+  expect(await known()).toBe(5_000)
+  await connection.end()
+})

@@ -1,0 +1,239 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { join } from "node:path"
+import { nextId } from "../../src/id.ts"
+import { openDatabase } from "../../src/ledger/database.ts"
+import type { LedgerOptions } from "../../src/ledger/ledger.ts"
+import { LANE_LIMIT, LANES } from "../../src/ledger/limits.ts"
+import type { StatementKind } from "../../src/ledger/statement.ts"
+import { codeOf } from "../../src/ledger/trouble.ts"
+import { DatabaseProxy } from "../support/proxy.ts"
+import {
+  call,
+  holdOf,
+  lockAccount,
+  openBooks,
+  released,
+  settled,
+  type TestBooks,
+  violations,
+} from "./books.ts"
+
+/** The books as the calls see them. */
+
+let books: TestBooks
+let proxy: DatabaseProxy
+
+beforeAll(async () => {
+  books = await openBooks()
+  proxy = await DatabaseProxy.start(books.address)
+})
+afterAll(async () => {
+  await books.close()
+  await proxy.stop()
+})
+afterEach(async () => {
+  expect(await violations(books.sql)).toEqual([])
+})
+
+const failure = (work: Promise<unknown>) =>
+  work.then(
+    () => "nothing failed",
+    (error: unknown) => codeOf(error),
+  )
+
+/** A ledger whose statements the proxy counts. */
+async function counted(options: Partial<LedgerOptions> = {}) {
+  const database = await openDatabase(proxy.address)
+  const told: { kind: StatementKind; size: number }[] = []
+  const statement = (kind: StatementKind, size: number) => void told.push({ kind, size })
+  const ledger = await books.ledger({ ...options, database, events: { ...options.events, statement } })
+  await database.close()
+  // The chores of the start are not counted.
+  const chores: StatementKind[] = ["sweep", "tend"]
+  while (!chores.every((kind) => told.some((one) => one.kind === kind))) await Bun.sleep(1)
+  const during = async (work: () => Promise<unknown>) => {
+    const before = { executed: proxy.executed, told: told.length }
+    await work()
+    return { executed: proxy.executed - before.executed, told: told.slice(before.told) }
+  }
+  return { ledger, during }
+}
+
+describe("micro-batches: what arrives while a statement is in flight forms the next one", () => {
+  test("256 calls at once are a handful of statements, on the wire and by the events", async () => {
+    const { ledger, during } = await counted()
+    const account = await books.account(1_000_000n)
+    const holds = Array.from({ length: 256 }, () => holdOf(account, 10n))
+    await ledger.reserve(holdOf(account, 1n)).then(() => ledger.standing(account.key_id))
+
+    const reserving = await during(() => Promise.all(holds.map((hold) => ledger.reserve(hold))))
+    expect(reserving.told).toEqual(Array.from({ length: 4 }, () => ({ kind: "reserve", size: 64 })))
+    expect(reserving.executed).toBe(4)
+
+    const [first, ...others] = holds
+    await ledger.close(settled(first?.id ?? "", 5n))
+    const closing = await during(() =>
+      Promise.all(others.map(({ id }, at) => ledger.close(at % 2 === 0 ? settled(id, 5n) : released(id)))),
+    )
+    expect(closing.told.map(({ size }) => size)).toEqual([64, 64, 64, 63])
+    expect(closing.executed).toBe(4)
+
+    const reading = await during(() => Promise.all(holds.map(() => ledger.standing(account.key_id))))
+    expect(reading.executed).toBe(4)
+  })
+
+  test("one call alone is one statement each, and waits for nobody", async () => {
+    const { ledger, during } = await counted()
+    const account = await books.account(100n)
+    const { executed, told } = await during(async () => {
+      const hold = holdOf(account, 10n)
+      await ledger.reserve(hold)
+      await ledger.close(settled(hold.id, 5n))
+    })
+    expect(executed).toBe(2)
+    expect(told).toEqual([
+      { kind: "reserve", size: 1 },
+      { kind: "close", size: 1 },
+    ])
+  })
+
+  test("calls of many accounts are one statement a lane and turn, not one an account", async () => {
+    const { ledger, during } = await counted()
+    const accounts = await Promise.all(Array.from({ length: 60 }, () => books.account(100n)))
+    const { executed } = await during(() =>
+      Promise.all(accounts.map((account) => ledger.reserve(holdOf(account, 10n)))),
+    )
+    expect(executed).toBeLessThanOrEqual(LANES)
+  })
+})
+
+describe("owner and standing", () => {
+  test("D26 what a hash belongs to is asked once; an unknown hash is asked each time", async () => {
+    const { ledger, during } = await counted()
+    const account = await books.account(100n)
+    expect((await during(() => ledger.owner(account.key_id))).executed).toBe(1)
+    expect((await during(() => ledger.owner(account.key_id))).executed).toBe(0)
+    expect(await ledger.owner(account.key_id)).toEqual(account)
+    const unknown = crypto.randomUUID()
+    for (const _ of [1, 2]) {
+      expect((await during(async () => expect(await ledger.owner(unknown)).toBeNull())).executed).toBe(1)
+    }
+    await books.sql`UPDATE tollgate.keys SET hash = ${unknown} WHERE id = ${account.key_id}`
+    expect(await ledger.owner(unknown)).toEqual(account)
+  })
+
+  test("D22, D26 the standing is of this moment", async () => {
+    const ledger = await books.ledger()
+    const account = await books.account(100n)
+    const standing = () => ledger.standing(account.key_id)
+    expect(await standing()).toEqual({ ...account, active: true, models: null, available_nano: 100n })
+    await ledger.reserve(holdOf(account, 30n))
+    expect(await standing()).toMatchObject({ available_nano: 70n })
+    await books.sql`UPDATE tollgate.keys SET models = ARRAY['a "b"', 'c,d'], expires_at = now() + interval '1 hour'
+      WHERE id = ${account.key_id}`
+    expect(await standing()).toMatchObject({ active: true, models: ['a "b"', "c,d"] })
+    await books.sql`UPDATE tollgate.keys SET expires_at = now() WHERE id = ${account.key_id}`
+    expect(await standing()).toMatchObject({ active: false })
+    await books.sql`UPDATE tollgate.keys SET expires_at = NULL, revoked_at = now() WHERE id = ${account.key_id}`
+    expect(await standing()).toMatchObject({ active: false })
+    expect(await ledger.standing(crypto.randomUUID())).toBeNull()
+  })
+
+  test("D26 a key that was revoked holds nothing from the next call on, though its owner is remembered", async () => {
+    const ledger = await books.ledger()
+    const account = await books.account(100n)
+    await ledger.owner(account.key_id)
+    expect(await ledger.reserve(holdOf(account, 1n))).toEqual({ outcome: "held" })
+    await books.sql`UPDATE tollgate.keys SET revoked_at = now() WHERE id = ${account.key_id}`
+    expect(await ledger.reserve(holdOf(account, 1n))).toEqual({ outcome: "invalid_api_key" })
+  })
+
+  test("when a key was last used is written beside the renewals and at the end", async () => {
+    const lastUsed = async (key_id: string) =>
+      (await books.sql`SELECT last_used_at FROM tollgate.keys WHERE id = ${key_id}`)[0]?.last_used_at
+    const renewing = await books.ledger({ lease: { renew_ms: 20, expire_ms: 60_000 } })
+    const [held, refused, read, last] = await Promise.all([1, 2, 3, 4].map(() => books.account(10n)))
+    if (held === undefined || refused === undefined || read === undefined || last === undefined)
+      throw new Error()
+    await renewing.reserve(holdOf(held, 1n))
+    await renewing.reserve(holdOf(refused, 11n))
+    await renewing.standing(read.key_id)
+    while ((await lastUsed(held.key_id)) === null || (await lastUsed(read.key_id)) === null) {}
+    const stopping = await books.ledger()
+    const hold = holdOf(last, 1n)
+    await stopping.reserve(hold)
+    await stopping.close(released(hold.id))
+    expect(await lastUsed(last.key_id)).toBeNull()
+    await stopping.stop()
+    expect(await lastUsed(last.key_id)).toBeInstanceOf(Date)
+  })
+})
+
+describe("limits and states", () => {
+  test("D33 a lane that is full refuses at once, and what it holds is served", async () => {
+    const ledger = await books.ledger()
+    const account = await books.account(10_000_000n)
+    const lock = await lockAccount(books.sql, account.account_id)
+    const ends = Promise.allSettled(
+      Array.from({ length: LANE_LIMIT + 5 }, () => ledger.reserve(holdOf(account, 1n))),
+    )
+    expect(ledger.depths().reserve).toBe(LANE_LIMIT)
+    expect(await failure(ledger.reserve(holdOf(account, 1n)))).toBe("overloaded")
+    await lock.unlock()
+    const refused = (await ends).filter((end) => end.status === "rejected")
+    expect(refused).toHaveLength(5)
+    const [row] = await books.sql`SELECT held_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
+    expect(row?.held_nano).toBe(String(LANE_LIMIT))
+  })
+
+  test("D35 a call whose id is older than the process may hold nothing: no sweeper would find it", async () => {
+    const hold = holdOf(await books.account(100n), 1n)
+    const ledger = await books.ledger()
+    expect(await failure(ledger.reserve(hold))).toBe("ledger_unavailable")
+    expect(await ledger.reserve({ ...hold, id: nextId() })).toEqual({ outcome: "held" })
+  })
+
+  test("D13 closings that change nothing are counted", async () => {
+    const ignored = { count: 0 }
+    const ledger = await books.ledger({ events: { closingIgnored: () => void ignored.count++ } })
+    const hold = holdOf(await books.account(100n), 1n)
+    await ledger.reserve(hold)
+    await Promise.all([1n, 2n, 3n].map((charge) => ledger.close(settled(hold.id, charge))))
+    expect(ignored.count).toBe(2)
+    await ledger.close(released(hold.id))
+    expect(ignored.count).toBe(3)
+    expect(await call(books.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "1" })
+  })
+
+  test("a ledger that was stopped holds nothing more, keeps what is closed in its spool, and leaves no connection", async () => {
+    const database = await openDatabase(proxy.address)
+    const ledger = await books.ledger({ database })
+    await database.close()
+    const hold = holdOf(await books.account(100n), 1n)
+    await ledger.reserve(hold)
+    expect(proxy.connections).toBeGreaterThan(0)
+    await ledger.stop()
+    expect(await failure(ledger.reserve(holdOf({ ...hold }, 1n)))).toBe("ledger_unavailable")
+    expect(await failure(ledger.standing(hold.key_id))).toBe("ledger_unavailable")
+    await ledger.close(settled(hold.id, 1n))
+    expect(ledger.depths().spool).toBe(1)
+    await ledger.stop()
+  })
+
+  test("a process that has stopped its ledger ends by itself", async () => {
+    const child = Bun.spawn({
+      cmd: [process.execPath, join(import.meta.dir, "stopping-gateway.ts")],
+      stdin: new Blob([
+        JSON.stringify({
+          address: books.address,
+          data_dir: await books.folder(),
+          account: await books.account(10n),
+        }),
+      ]),
+      stdout: "pipe",
+      stderr: "inherit",
+    })
+    expect(await new Response(child.stdout).text()).toBe("stopped\n")
+    expect(await child.exited).toBe(0)
+  })
+})

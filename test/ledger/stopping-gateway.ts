@@ -1,0 +1,21 @@
+import { openDatabase } from "../../src/ledger/database.ts"
+import { Ledger } from "../../src/ledger/ledger.ts"
+import { holdOf, LONG_LEASE, settled, silent } from "./books.ts"
+
+/** A process that serves one call, stops its books, and has nothing left to wait for. */
+
+const { address, data_dir, account } = await Bun.stdin.json()
+const database = await openDatabase(address)
+const ledger = await Ledger.open({
+  database,
+  data_dir,
+  lease: LONG_LEASE,
+  log: silent,
+  checkpoints: () => [],
+})
+const hold = holdOf(account, 10n)
+await ledger.reserve(hold)
+await ledger.close(settled(hold.id, 7n))
+await ledger.stop()
+await database.close()
+console.log("stopped")
