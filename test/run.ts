@@ -35,7 +35,8 @@ process.exit(code)
 
 /**
  * Cleans up when this process is killed: the pipe to the shell then closes, as it does at every other end, when there
- * is nothing left to do. The first line that comes through the pipe is the process group of the tests.
+ * is nothing left to do. The first line that comes through the pipe is the process group of the tests. What was being
+ * set up goes on for a moment in what is removed.
  */
 function guard(data_dir: string): Writable {
   const script = `
@@ -45,7 +46,7 @@ function guard(data_dir: string): Writable {
     kill -s KILL -- "-$tests"
     read -r pid < "$1/postgres/cluster/postmaster.pid" && kill -s INT "$pid"
     while [ -e "$1/postgres/cluster/postmaster.pid" ]; do sleep 0.1; done
-    rm -rf "$1"`
+    until rm -rf "$1"; do sleep 0.1; done`
   const shell = spawn("/bin/sh", ["-c", script, "guard", data_dir], {
     detached: true,
     stdio: ["pipe", "ignore", "ignore"],
