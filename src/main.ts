@@ -128,7 +128,7 @@ function reload(service: Service, load: () => Config, log: Logger): void {
 
 /** Bun reads this when it starts and caps the streams of a process at 256 without it; the rest would hang silently. */
 function requireLauncher(): void {
-  if (process.env.BUN_CONFIG_MAX_HTTP_REQUESTS !== undefined) return
+  if (process.env.BUN_CONFIG_MAX_HTTP_REQUESTS) return
   throw new Error("start with `bun run start`, or set BUN_CONFIG_MAX_HTTP_REQUESTS=65535 before Bun starts")
 }
 

@@ -98,6 +98,7 @@ export class Service {
     this.shutdown = new Shutdown({
       server: this.server,
       in_flight,
+      log,
       limits: () => this.#gateway.config.shutdown,
       closeBooks: async () => {
         await books.stop()

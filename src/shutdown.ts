@@ -1,3 +1,4 @@
+import type { Logger } from "pino"
 import type { InFlight } from "./admission/in-flight.ts"
 import type { Config } from "./config/config.ts"
 import type { Server } from "./server.ts"
@@ -12,6 +13,7 @@ const HURRY_MS = 1_500
 export interface ShutdownOptions {
   readonly server: Server
   readonly in_flight: InFlight
+  readonly log: Logger
   /** Read when the shutdown begins: a reload may have changed it. */
   limits(): Config["shutdown"]
   /** Closes the books: what is not yet durable is spooled. */
@@ -26,6 +28,7 @@ export interface ShutdownOptions {
 export class Shutdown {
   readonly #options: ShutdownOptions
   #signals = 0
+  #closed: Promise<void> | null = null
 
   constructor(options: ShutdownOptions) {
     this.#options = options
@@ -35,10 +38,23 @@ export class Shutdown {
     return this.#signals > 0
   }
 
+  /** The second signal took the shutdown over. */
+  get #hurried(): boolean {
+    return this.#signals > 1
+  }
+
   signal(): void {
     this.#signals += 1
-    if (this.#signals === 1) void this.#drain()
-    else if (this.#signals === 2) void this.#hurry()
+    if (this.#signals === 1) this.#carryOut(this.#drain())
+    else if (this.#signals === 2) this.#carryOut(this.#hurry())
+  }
+
+  /** A shutdown that fails ends the process all the same. */
+  #carryOut(ending: Promise<void>): void {
+    ending.catch((error: unknown) => {
+      this.#options.log.error({ err: error }, "the shutdown failed")
+      this.#options.exit(1)
+    })
   }
 
   async #drain(): Promise<void> {
@@ -48,12 +64,13 @@ export class Shutdown {
     await Bun.sleep(ready_delay_ms)
     server.refuseConnections()
     await Promise.race([this.#answered(), Bun.sleep(drain_ms)])
+    if (this.#hurried) return
     this.#cut()
     await in_flight.idle()
     await Promise.race([this.#answered(), Bun.sleep(FLUSH_MS)])
     await server.close()
-    await this.#options.closeBooks()
-    exit(0)
+    await this.#closeBooks()
+    if (!this.#hurried) exit(0)
   }
 
   /** Resolves when no call runs and every answer has left; Bun tells the latter only when asked. */
@@ -64,9 +81,14 @@ export class Shutdown {
 
   async #hurry(): Promise<void> {
     this.#cut()
-    const settled = this.#options.in_flight.idle().then(() => this.#options.closeBooks())
+    const settled = this.#options.in_flight.idle().then(() => this.#closeBooks())
     await Promise.race([settled, Bun.sleep(HURRY_MS)])
     this.#options.exit(1)
+  }
+
+  #closeBooks(): Promise<void> {
+    this.#closed ??= this.#options.closeBooks()
+    return this.#closed
   }
 
   #cut(): void {
