@@ -1,0 +1,103 @@
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { join } from "node:path"
+
+const MAIN = join(import.meta.dir, "../../src/main.ts")
+
+/** Variables of a process' environment. */
+export type Variables = Readonly<Record<string, string>>
+
+/**
+ * A gateway in a process of its own. It belongs to the process group of the tests, with which it ends whatever becomes of
+ * them, unless it is to have a group of its own, as it has in a terminal.
+ */
+export class GatewayProcess {
+  /** Resolves when the process is gone and all it said was read: its exit code, or the signal that ended it. */
+  readonly exited: Promise<number | NodeJS.Signals>
+  readonly #child: ChildProcess
+  readonly #own_group: boolean
+  readonly #looking = new Set<() => void>()
+  #printed = ""
+  #complaint = ""
+  #ended = false
+
+  constructor(folder: string, env: Variables, own_group: boolean) {
+    const child = spawn(process.execPath, [MAIN], {
+      cwd: folder,
+      env: { ...env },
+      detached: own_group,
+      stdio: ["ignore", "pipe", "pipe"],
+    })
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      this.#printed += text
+      this.#look()
+    })
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      this.#complaint += text
+    })
+    this.#child = child
+    this.#own_group = own_group
+    this.exited = once(child, "close").then(([code, signal]) => {
+      this.#ended = true
+      this.#look()
+      return code ?? signal
+    })
+  }
+
+  get pid(): number {
+    if (this.#child.pid === undefined) throw new Error("no gateway was spawned")
+    return this.#child.pid
+  }
+
+  /** Where it listens, as it printed it. */
+  get url(): string {
+    const url = /^tollgate listening on (http:\S+) \(pid \d+\)$/m.exec(this.#printed)?.[1]
+    if (url === undefined) throw new Error("the gateway did not say where it listens")
+    return url
+  }
+
+  /** All it printed on standard output, its log too. */
+  get printed(): string {
+    return this.#printed
+  }
+
+  /** All it printed on standard error. */
+  get complaint(): string {
+    return this.#complaint
+  }
+
+  /** Resolves as soon as it has printed `mark`, from the character `from` on; rejects when it ends without. */
+  prints(mark: string, from = 0): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const look = () => {
+        const is_there = this.#printed.includes(mark, from)
+        if (!is_there && !this.#ended) return
+        this.#looking.delete(look)
+        if (is_there) resolve()
+        else reject(new Error(`the gateway ended:\n${this.#printed}\n${this.#complaint}`))
+      }
+      this.#looking.add(look)
+      look()
+    })
+  }
+
+  signal(name: NodeJS.Signals): void {
+    process.kill(this.pid, name)
+  }
+
+  /** As a terminal does at Ctrl-C: to the gateway and all of its process group. */
+  signalGroup(name: NodeJS.Signals): void {
+    if (!this.#own_group) throw new Error("this gateway is in the process group of the tests")
+    process.kill(-this.pid, name)
+  }
+
+  /** Ends it, if it lives. */
+  async kill(): Promise<void> {
+    this.#child.kill("SIGKILL")
+    await this.exited
+  }
+
+  #look(): void {
+    for (const look of this.#looking) look()
+  }
+}

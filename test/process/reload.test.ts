@@ -1,0 +1,84 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { chat, configFor, until } from "../support/gateway.ts"
+import { operatorOf } from "../support/operator.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import type { GatewayProcess } from "./gateway-process.ts"
+import { beginStream, finishStream } from "./stream.ts"
+import { databaseVariables, Workplace } from "./workplace.ts"
+
+describe("SIGHUP reads the configuration again", () => {
+  const place = new Workplace()
+  let provider: Provider
+  let fresh: FreshDatabase
+  let gateway: GatewayProcess
+  let operator: ReturnType<typeof operatorOf>
+
+  beforeAll(async () => {
+    provider = await startProvider()
+    fresh = await freshDatabase()
+    place.configure(configFor(provider.url))
+    gateway = await place.start(databaseVariables(fresh.address))
+    operator = operatorOf(gateway.url)
+  })
+  afterAll(async () => {
+    await place.clear()
+    await provider.stop()
+    await fresh.drop()
+  })
+
+  /** Sends the signal and waits for what the log says of it. */
+  async function reload(said: string): Promise<void> {
+    const from = gateway.printed.length
+    gateway.signal("SIGHUP")
+    await gateway.prints(said, from)
+  }
+
+  const renamed = (name: string, input: string) => ({
+    models: [
+      {
+        name,
+        family: "chat",
+        upstreams: [{ use: "first" }],
+        price: { input, output: "4.00" },
+        max_output_tokens: 1000,
+      },
+    ],
+  })
+
+  test("a right one holds for new calls; those in flight keep the price they were admitted at", async () => {
+    const { id, key } = await operator.account("1")
+    const { client, exchange } = await beginStream(gateway, provider, key)
+    place.configure(configFor(provider.url, renamed("dearer", "7.00")))
+    await reload("the configuration was reloaded")
+
+    const listed = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
+    expect(await listed.json()).toMatchObject({ data: [{ id: "dearer" }] })
+    expect((await chat(gateway, key)).status).toBe(404)
+    provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+    const dearer = await operator.callOf(await chat(gateway, key, { model: "dearer" }))
+    expect(dearer).toMatchObject({ charge: "0.00009", prices: { input: "7" } })
+
+    await finishStream(exchange)
+    await client.receives("data: [DONE]\n\n")
+    const calls = await operator.calls(`?account=${id}`)
+    expect(calls).toMatchObject([{ model: "dearer" }, { charge: "0.00003", prices: { input: "1" } }])
+  })
+
+  test("a wrong one is refused by the path of its key, and the old one stays", async () => {
+    const { key } = await operator.account("1")
+    place.configure({ ...configFor(provider.url), limits: { in_flight: 0 } })
+    const from = gateway.printed.length
+    await reload("the configuration was not reloaded; the old one stays")
+    expect(gateway.printed.slice(from)).toContain("limits.in_flight: expected an integer from 1 to 60000")
+    provider.replyOnce(json(200, chatCompletion("hi")))
+    expect((await chat(gateway, key, { model: "dearer" })).status).toBe(200)
+  })
+
+  test("the books are in order afterwards, and SIGTERM ends it", async () => {
+    await until(operator.audit, ({ open_reservations }) => open_reservations === 0)
+    expect((await operator.audit()).violations).toEqual([])
+    gateway.signal("SIGTERM")
+    expect(await gateway.exited).toBe(0)
+  })
+})

@@ -1,0 +1,65 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { configFor, until } from "../support/gateway.ts"
+import { operatorOf } from "../support/operator.ts"
+import { type Provider, startProvider } from "../support/provider.ts"
+import { chatRequest, rawClient } from "../support/raw-client.ts"
+import { text } from "./stream.ts"
+import { databaseVariables, Workplace } from "./workplace.ts"
+
+const READERS = 20
+const OFFERED_BYTES = 60_000_000
+/** Measured: 6 to 8 MB, however much is offered; most of it is what had passed until the client's buffers were full. */
+const EACH_BYTES = 12_000_000
+
+describe("D8 clients that read nothing", () => {
+  const place = new Workplace()
+  let provider: Provider
+  let fresh: FreshDatabase
+
+  beforeAll(async () => {
+    provider = await startProvider()
+    fresh = await freshDatabase()
+  })
+  afterAll(async () => {
+    await place.clear()
+    await provider.stop()
+    await fresh.drop()
+  })
+
+  test("cost the gateway a bounded amount of memory each, and are cut after stream.stall", async () => {
+    place.configure(configFor(provider.url, { stream: { stall: "1s" } }))
+    const gateway = await place.start(databaseVariables(fresh.address))
+    const { account, audit, calls } = operatorOf(gateway.url)
+    const { id, key } = await account()
+    const event = text("x".repeat(65_536))
+    const chunk = Buffer.from(`${event.length.toString(16)}\r\n${event}\r\n`)
+    provider.reply(async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      for (let sent = 0; sent < OFFERED_BYTES && (await exchange.raw(chunk)); ) sent += chunk.length
+    })
+    const before_bytes = peakBytes(gateway.pid)
+    for (let reader = 0; reader < READERS; reader++) {
+      const client = await rawClient(gateway)
+      client.stopReading()
+      client.send(chatRequest(key, { stream: true }))
+    }
+    await until(
+      () => calls(`?account=${id}&state=settled`),
+      ({ length }) => length === READERS,
+    )
+    expect(peakBytes(gateway.pid) - before_bytes).toBeLessThan(READERS * EACH_BYTES)
+    for (const call of await calls(`?account=${id}`)) expect(call).toMatchObject({ ending: "client_stalled" })
+    expect(await audit()).toMatchObject({ open_reservations: 0, violations: [] })
+    gateway.signal("SIGTERM")
+    expect(await gateway.exited).toBe(0)
+    expect(gateway.complaint).toBe("")
+  })
+})
+
+/** The most memory that a process ever had. */
+function peakBytes(pid: number): number {
+  const [, kilobytes] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? []
+  return Number(kilobytes) * 1024
+}

@@ -1,0 +1,80 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import type { Variables } from "./gateway-process.ts"
+import { databaseVariables, Workplace } from "./workplace.ts"
+
+describe("a start that cannot be is refused in one sentence, with exit code 1, and leaves nothing", () => {
+  let place: Workplace
+  let fresh: FreshDatabase
+
+  beforeAll(async () => {
+    fresh = await freshDatabase()
+  })
+  afterAll(() => fresh.drop())
+  beforeEach(() => {
+    place = new Workplace()
+  })
+  afterEach(() => place.clear())
+
+  interface Refused {
+    readonly name: string
+    /** The file that is there; none without. */
+    readonly config?: object
+    readonly variables?: () => Variables
+    readonly complaint: string | RegExp
+  }
+  const unreachable = { DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/books" }
+  const rows: readonly Refused[] = [
+    {
+      name: "a process that the launcher did not start",
+      variables: () => ({ BUN_CONFIG_MAX_HTTP_REQUESTS: "" }),
+      complaint: "start with `bun run start`, or set BUN_CONFIG_MAX_HTTP_REQUESTS=65535 before Bun starts",
+    },
+    {
+      name: "D37 DATABASE_URL without a configuration",
+      variables: () => unreachable,
+      complaint:
+        "DATABASE_URL is set, but no configuration: name one by TOLLGATE_CONFIG or write tollgate.yaml",
+    },
+    {
+      name: "a variable that is wrong",
+      variables: () => ({ PORT: "http" }),
+      complaint: "PORT: expected an integer from 0 to 65535",
+    },
+    {
+      name: "a file that is not there, by its name",
+      variables: () => ({ TOLLGATE_CONFIG: "elsewhere.yaml" }),
+      complaint: /elsewhere\.yaml/,
+    },
+    {
+      name: "a file that is wrong, by the path of the key",
+      config: { models: [], limits: { in_flight: "many" } },
+      complaint: "limits.in_flight: expected an integer from 1 to 60000",
+    },
+    {
+      name: "a database that cannot be reached",
+      config: { models: [] },
+      variables: () => unreachable,
+      complaint: "the database cannot be used: connect ECONNREFUSED 127.0.0.1:1",
+    },
+    {
+      name: "a database that does not exist",
+      config: { models: [] },
+      variables: () => ({ ...databaseVariables(fresh.address), DATABASE_URL: "postgres:///nowhere" }),
+      complaint: 'the database cannot be used: database "nowhere" does not exist',
+    },
+  ]
+  for (const { name, config, variables, complaint } of rows) {
+    test(name, async () => {
+      if (config !== undefined) place.configure(config)
+      const gateway = place.spawn(variables?.())
+      expect(await gateway.exited).toBe(1)
+      const sentence = /^tollgate: ([^\n]+)\n$/.exec(gateway.complaint)?.[1]
+      if (typeof complaint === "string") expect(sentence).toBe(complaint)
+      else expect(sentence).toMatch(complaint)
+      expect(gateway.printed).toBe("")
+      expect(sentence).not.toContain("s3cret")
+      expect(place.files()).toEqual(config === undefined ? [] : ["tollgate.yaml"])
+    })
+  }
+})

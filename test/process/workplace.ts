@@ -1,0 +1,121 @@
+import { execFileSync } from "node:child_process"
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { drizzle } from "drizzle-orm/postgres-js"
+import { type Address, connect } from "../../src/ledger/address.ts"
+import { audit } from "../../src/ledger/audit.ts"
+import { type CallRecord, listCalls } from "../../src/ledger/calls.ts"
+import { ADMIN_TOKEN } from "../support/operator.ts"
+import { GatewayProcess, type Variables } from "./gateway-process.ts"
+
+export interface Spawning {
+  /** Whether it gets a process group of its own, as it has in a terminal. */
+  readonly own_group?: boolean
+}
+
+/** A folder in which gateways are started, as a user would: with their file and their data in it. */
+export class Workplace {
+  readonly folder = mkdtempSync(join(tmpdir(), "tollgate-process-"))
+  readonly data_dir = join(this.folder, "data")
+  readonly #gateways: GatewayProcess[] = []
+
+  constructor() {
+    // As root, Postgres' user must be able to enter it.
+    chmodSync(this.folder, 0o755)
+  }
+
+  /** Writes the file that a gateway takes by default. */
+  configure(config: object): void {
+    writeFileSync(join(this.folder, "tollgate.yaml"), JSON.stringify(config))
+  }
+
+  /** Starts a gateway with the environment of contract.md, and nothing of this process' own but its path and its home. */
+  spawn(variables: Variables = {}, { own_group = false }: Spawning = {}): GatewayProcess {
+    const { PATH = "", HOME = "/" } = process.env
+    const env = {
+      PATH,
+      HOME,
+      BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
+      PORT: "0",
+      TOLLGATE_DATA_DIR: this.data_dir,
+      TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
+      ...variables,
+    }
+    const gateway = new GatewayProcess(this.folder, env, own_group)
+    this.#gateways.push(gateway)
+    return gateway
+  }
+
+  /** The same, and waits until it listens. */
+  async start(variables: Variables = {}, spawning: Spawning = {}): Promise<GatewayProcess> {
+    const gateway = this.spawn(variables, spawning)
+    await gateway.prints("tollgate listening on ")
+    return gateway
+  }
+
+  /** What is in the folder; below the data directory its first level only. */
+  files(): string[] {
+    const inside = (folder: string) => readdirSync(folder).sort()
+    return inside(this.folder).flatMap((name) =>
+      join(this.folder, name) === this.data_dir
+        ? inside(this.data_dir).map((file) => join(name, file))
+        : name,
+    )
+  }
+
+  /** The pids of the embedded Postgres, its helpers and its sessions. */
+  postgres(): number[] {
+    const cluster = join(this.data_dir, "postgres/cluster")
+    const { dev, ino } = statSync(cluster, { throwIfNoEntry: false }) ?? { dev: 0, ino: 0 }
+    const titles = [`-D ${cluster} `, `tollgate-${dev}-${ino}:`]
+    return execFileSync("ps", ["-eo", "pid=,args="], { encoding: "utf8" })
+      .split("\n")
+      .filter((line) => line.includes("postgres") && titles.some((title) => line.includes(title)))
+      .map((line) => Number.parseInt(line, 10))
+  }
+
+  async killGateways(): Promise<void> {
+    await Promise.all(this.#gateways.splice(0).map((gateway) => gateway.kill()))
+  }
+
+  /** Kills what runs, and removes everything. */
+  async clear(): Promise<void> {
+    await this.killGateways()
+    while (this.postgres().length > 0) {
+      for (const pid of this.postgres()) kill(pid)
+      await Bun.sleep(20)
+    }
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGQUIT")
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+/** The variables by which a gateway finds a database; the test cluster has no TCP port, only a socket. */
+export function databaseVariables(address: Address): Variables {
+  if ("url" in address) return { DATABASE_URL: address.url }
+  const { socket_path, user, database } = address
+  return { DATABASE_URL: `postgres:///${database}`, PGHOST: dirname(socket_path), PGUSER: user }
+}
+
+/** What the books say when no gateway runs: their audit, and the latest calls. */
+export async function readBooks(
+  address: Address,
+): Promise<{ open_reservations: number; violations: readonly unknown[]; calls: readonly CallRecord[] }> {
+  const client = connect(address, { max: 1, onnotice: () => {} })
+  try {
+    const database = drizzle(client)
+    const { open_reservations, violations } = await audit(database)
+    const { data } = await listCalls(database, {}, { limit: 1_000, after: null })
+    return { open_reservations, violations, calls: data }
+  } finally {
+    await client.end()
+  }
+}
