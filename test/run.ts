@@ -24,7 +24,7 @@ mkdirSync(scratch, { mode: 0o755 })
 const guarded = guard(folder)
 const embedded = await startEmbedded({
   data_dir: folder,
-  log: { info() {}, error: console.error },
+  log: { info() {}, warn: console.error, error: console.error },
   durable: false,
 })
 const { output, code } = await runTests(embedded.address.socket_path, guarded)

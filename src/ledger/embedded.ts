@@ -1,8 +1,8 @@
 import { mkdirSync, realpathSync } from "node:fs"
 import { connect, type SocketAddress } from "./address.ts"
 import { openCluster, USER } from "./embedded/cluster.ts"
-import { Keeper, type Log } from "./embedded/keeper.ts"
 import { findPlace } from "./embedded/place.ts"
+import { requirePrograms } from "./embedded/programs.ts"
 import {
   findServer,
   isRunning,
@@ -11,7 +11,9 @@ import {
   startServer,
   stopServer,
 } from "./embedded/server.ts"
+import { Watchdog } from "./embedded/watchdog.ts"
 import { lockFolder } from "./lock.ts"
+import type { Log } from "./log.ts"
 
 /** The Postgres that the gateway brings along and runs itself. */
 export interface Embedded {
@@ -38,27 +40,24 @@ const DATABASE = "tollgate"
  * and when Postgres does not start.
  */
 export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedOptions): Promise<Embedded> {
+  requirePrograms()
   mkdirSync(data_dir, { recursive: true })
   const folder = realpathSync(data_dir)
-  // Undone in reverse order.
-  const undo: (() => void | Promise<void>)[] = []
-  const stop = async () => {
-    for (const step of undo.splice(0).reverse()) await step()
-  }
+  const closing = new AsyncDisposableStack()
   try {
-    undo.push(lockFolder(folder).release)
+    closing.defer(lockFolder(folder).release)
     const place = findPlace(folder)
     // A copied data directory names the original's place, and the original's gateway may be at work there.
-    undo.push(lockFolder(place.folder).release)
+    closing.defer(lockFolder(place.folder).release)
     const cluster = await openCluster(place, durable)
     const found = await findServer(cluster)
     const socket_folder = found?.socket_folder ?? makeSocketFolder(place)
     const start = () => startServer(place, cluster, socket_folder, durable)
     let server = found ?? (await start())
-    undo.push(() => stopServer(server, cluster))
+    closing.defer(() => stopServer(server, cluster))
     const address = { socket_path: socketPath(server), user: USER, database: DATABASE }
     await ensureDatabase(address)
-    const keeper = new Keeper(
+    const watchdog = new Watchdog(
       {
         isRunning: () => isRunning(server, cluster),
         async start() {
@@ -67,14 +66,15 @@ export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedO
       },
       log,
     )
-    undo.push(() => keeper.end())
+    closing.defer(() => watchdog.end())
+    const adopted = found !== undefined
     log.info(
       { place: place.folder, server_pid: server.pid },
-      found === undefined ? "embedded Postgres started" : "embedded Postgres adopted",
+      `embedded Postgres ${adopted ? "adopted" : "started"}`,
     )
-    return { address, adopted: found !== undefined, stop }
+    return { address, adopted, stop: () => closing.disposeAsync() }
   } catch (error) {
-    await stop()
+    await closing.disposeAsync()
     throw error
   }
 }

@@ -3,7 +3,10 @@ import { startEmbedded } from "../../src/ledger/embedded.ts"
 /** As much of a gateway as keeps books: prints what its start came to, holds them, and stops them on SIGTERM. */
 const [data_dir = ""] = process.argv.slice(2)
 try {
-  const embedded = await startEmbedded({ data_dir, log: { info() {}, error: console.error } })
+  const embedded = await startEmbedded({
+    data_dir,
+    log: { info() {}, warn: console.error, error: console.error },
+  })
   setInterval(() => {}, 60_000)
   process.on("SIGTERM", () => void embedded.stop().then(() => process.exit(0)))
   console.log(JSON.stringify({ address: embedded.address, adopted: embedded.adopted }))

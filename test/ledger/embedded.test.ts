@@ -43,7 +43,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const silent = { info() {}, error() {} }
+const silent = { info() {}, warn() {}, error() {} }
 
 async function start(data_dir: string, durable = true): Promise<Embedded> {
   const embedded = await startEmbedded({ data_dir, log: silent, durable })
@@ -205,10 +205,12 @@ describe("a start", () => {
       `Object.defineProperty(process, "arch", { value: "riscv64" })
        await import(${JSON.stringify(join(import.meta.dir, "embedded-gateway.ts"))})`,
     )
-    const { refusal } = await spawnGateway(join(folder, "elsewhere"), script).outcome
+    const data_dir = join(folder, "elsewhere")
+    const { refusal } = await spawnGateway(data_dir, script).outcome
     expect(refusal).toBe(
       "there is no embedded Postgres for this machine (linux-riscv64): set DATABASE_URL to a Postgres server",
     )
+    expect(existsSync(data_dir)).toBe(false)
   })
 })
 

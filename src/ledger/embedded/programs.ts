@@ -20,6 +20,11 @@ export interface Programs {
   readonly env: Readonly<Record<string, string>>
 }
 
+/** Throws where this machine has no embedded Postgres, before anything is made for one. */
+export function requirePrograms(): void {
+  packageFolder()
+}
+
 /** The programs, where the place's runner can reach them: in node_modules, else copied to the place. */
 export function findPrograms(place: Place): Programs {
   const package_folder = packageFolder()

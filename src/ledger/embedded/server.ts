@@ -138,25 +138,17 @@ export function isRunning(server: Server, cluster: Cluster): boolean {
 
 /** Stops the server of `cluster` with all its processes, and removes its socket folder. */
 export async function stopServer(server: Server, cluster: Cluster): Promise<void> {
-  signal(server.pid, "SIGINT")
+  if (isRunning(server, cluster)) process.kill(server.pid, "SIGINT")
   const until = Date.now() + STOP_MS
   let is_cut = false
   while (processesOf(cluster).length > 0) {
-    if (!is_cut && Date.now() > until) {
-      signal(server.pid, "SIGQUIT")
+    if (!is_cut && Date.now() > until && isRunning(server, cluster)) {
+      process.kill(server.pid, "SIGQUIT")
       is_cut = true
     }
     await Bun.sleep(POLL_MS)
   }
   removeSocketFolder(server)
-}
-
-function signal(pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name)
-  } catch {
-    // It has ended by itself.
-  }
 }
 
 /** The pids of everything that works on `cluster`: the postmaster, its helpers and its sessions. */
