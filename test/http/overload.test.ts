@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { makeKey } from "../../src/admission/key.ts"
+import { MESSAGES, PRICE, until } from "../support/gateway.ts"
+import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
+import { expectError } from "./errors.ts"
+import { type Answer, requestBytes } from "./exchange.ts"
+import { chatDraft, type House, openHouse } from "./house.ts"
+
+const IN_FLIGHT = 3
+/** How many failures in a row open a breaker, and for how long. */
+const FAILURES = 5
+const OPEN_MS = 10_000
+
+const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+
+let house: House
+let account: { id: string; key: string }
+/** When the breaker of `fragile` opened: 10 s later the last test looks what it does. */
+let opened_ms = 0
+beforeAll(async () => {
+  house = await openHouse(configuration)
+  account = await house.account()
+  for (let call = 0; call < FAILURES; call++) {
+    house.provider.replyOnce(json(500, {}))
+    expectError(await ask("fragile"), "upstream_error")
+  }
+  opened_ms = performance.now()
+})
+afterAll(() => house.close())
+
+function configuration(url: string) {
+  const upstream = { family: "chat", base_url: `${url}/v1` }
+  const model = (name: string, ...uses: string[]) => ({
+    name,
+    family: "chat",
+    upstreams: uses.map((use) => ({ use, model: `model-of-${use}` })),
+    price: PRICE,
+    max_output_tokens: 1000,
+  })
+  return {
+    limits: { in_flight: IN_FLIGHT },
+    upstreams: {
+      fragile: upstream,
+      steady: upstream,
+      counter: { family: "messages", base_url: url },
+    },
+    models: [
+      model("fragile", "fragile"),
+      model("steady", "steady"),
+      model("both", "fragile", "steady"),
+      { ...model(MESSAGES, "counter"), family: "messages" },
+    ],
+  }
+}
+
+function ask(model: string, fields: object = {}): Promise<Answer> {
+  return house.chat(account.key, { model, ...fields })
+}
+
+/** Answers when the test says so. */
+function gate() {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const held: Script = async (exchange) => {
+    await promise
+    await completes(exchange)
+  }
+  return { held, release: resolve }
+}
+
+describe("D33 limits.in_flight", () => {
+  test("above it 503 before any hold, while counts and lists go on; a place is free once a call is settled", async () => {
+    const { held, release } = gate()
+    house.provider.replyOnce(...Array.from({ length: IN_FLIGHT }, () => held))
+    const arrived = house.provider.requests.length + IN_FLIGHT
+    const running = Array.from({ length: IN_FLIGHT }, () => ask("steady"))
+    await house.provider.exchange(arrived)
+    await house.untouched(account.id, async () => {
+      expectError(await ask("steady"), "overloaded")
+      expectError(await ask("steady", { stream: true }), "overloaded")
+    })
+    expect((await house.count(account.key)).status).toBe(200)
+    expect(
+      (await house.ask({ target: "/models", headers: [`authorization: Bearer ${account.key}`] })).status,
+    ).toBe(200)
+    release()
+    expect((await Promise.all(running)).map(({ status }) => status)).toEqual([200, 200, 200])
+    expect((await ask("steady")).status).toBe(200)
+  })
+
+  test("no refusal and no client that leaves keeps a place", async () => {
+    const poor = await house.account("0")
+    for (let round = 0; round <= IN_FLIGHT; round++) {
+      expectError(await house.chat(makeKey(), { model: "steady" }), "invalid_api_key")
+      expect((await house.chat(poor.key, { model: "steady" })).status).toBe(402)
+      expectError(await ask("nothing"), "model_not_found", { param: "model" })
+      expectError(await ask("steady", { messages: [] }), "invalid_request", { param: "messages" })
+      house.provider.replyOnce(json(400, { error: { message: "No." } }))
+      expectError(await ask("steady"), "invalid_request")
+      house.provider.replyOnce(silent())
+      const number = house.provider.requests.length + 1
+      const line = house.dial()
+      line.send(requestBytes(chatDraft(account.key, { model: "steady", stream: true })))
+      const exchange = await house.provider.exchange(number)
+      line.hangUp()
+      await exchange.closed
+    }
+    await until(
+      () => house.gateway.balance(account.id),
+      ({ held }) => held === "0",
+    )
+    expect((await ask("steady")).status).toBe(200)
+  })
+})
+
+describe("D33 five failures in a row open an upstream's breaker", () => {
+  test("503 at once, before any hold; the key is still judged", async () => {
+    await house.untouched(account.id, async () => {
+      expectError(await ask("fragile"), "upstream_unavailable")
+      expectError(await ask("fragile", { stream: true }), "upstream_unavailable")
+      expectError(await house.chat(makeKey(), { model: "fragile" }), "invalid_api_key")
+    })
+  })
+
+  test("it is skipped where there is another", async () => {
+    const answer = await ask("both")
+    expect(await house.gateway.call(answer.headers["x-request-id"] ?? "")).toMatchObject({
+      upstream: "steady",
+    })
+    expect(house.provider.requests.at(-1)?.json).toMatchObject({ model: "model-of-steady" })
+  })
+
+  test("refusals and streams lost after their 2xx do not count", async () => {
+    const lost = sse(chatWords("hello"), { done: false, ending: "reset" })
+    house.provider.replyOnce(...Array.from({ length: FAILURES }, () => [lost, json(429, {})]).flat())
+    for (let call = 0; call < 2 * FAILURES; call++) await ask("steady", { stream: true })
+    expect((await ask("steady")).status).toBe(200)
+  })
+
+  test("after 10 s one call tries, the others are turned away; once it is answered all pass", async () => {
+    expectError(await ask("fragile"), "upstream_unavailable")
+    await Bun.sleep(opened_ms + OPEN_MS - performance.now())
+    const { held, release } = gate()
+    house.provider.replyOnce(held)
+    const arrived = house.provider.requests.length + 1
+    const trying = ask("fragile")
+    await house.provider.exchange(arrived)
+    await house.untouched(account.id, async () => {
+      expectError(await ask("fragile"), "upstream_unavailable")
+    })
+    release()
+    expect((await trying).status).toBe(200)
+    const answers = await Promise.all([ask("fragile"), ask("fragile")])
+    expect(answers.map(({ status }) => status)).toEqual([200, 200])
+  })
+})

@@ -1,0 +1,327 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import { CHAT, MESSAGES, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
+import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
+import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
+import type { Answer } from "./exchange.ts"
+import { CANARY, chatBody, type House, openHouse } from "./house.ts"
+
+/** Speaks HTTP only. */
+const plain = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() })
+
+let house: House
+let account: { id: string; key: string }
+beforeAll(async () => {
+  house = await openHouse(configuration)
+  account = await house.account()
+})
+afterAll(async () => {
+  await house.close()
+  await plain.stop(true)
+})
+
+/** One upstream of each family, one without a credential, and one that is soon given up. */
+function configuration(url: string) {
+  const model = (name: string, family: string, use: string) => ({
+    name,
+    family,
+    upstreams: [{ use, model: `upstream-${name}` }],
+    price: PRICE,
+    max_output_tokens: 1000,
+  })
+  return {
+    upstreams: {
+      chats: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
+      counter: { family: "messages", base_url: url, api_key: PROVIDER_KEY },
+      open: { family: "chat", base_url: `${url}/deep/er/path` },
+      hurried: { family: "chat", base_url: `${url}/v1`, timeouts: { first_byte: "80ms", total: "150ms" } },
+      nowhere: { family: "chat", base_url: "http://127.0.0.1:1" },
+      nameless: { family: "chat", base_url: "http://gateway.invalid" },
+      secure: { family: "chat", base_url: `https://127.0.0.1:${plain.port}` },
+    },
+    models: [
+      model(CHAT, "chat", "chats"),
+      model(MESSAGES, "messages", "counter"),
+      ...["open", "hurried", "nowhere", "nameless", "secure"].map((use) => model(use, "chat", use)),
+    ],
+  }
+}
+
+/** The three ways to ask a provider. */
+const entries: readonly [what: string, ask: (fields?: object, headers?: string[]) => Promise<Answer>][] = [
+  ["chat, JSON", (fields, headers) => house.chat(account.key, fields, headers)],
+  ["chat, stream", (fields, headers) => house.chat(account.key, { stream: true, ...fields }, headers)],
+  [
+    "token count",
+    (fields, headers = []) => house.count(account.key, fields, ["anthropic-version: 2023-06-01", ...headers]),
+  ],
+]
+
+/** The call of an answer, if the entry makes one: released without a charge, because of `failure`. */
+async function expectReleased(answer: Answer, entry: string, failure: string, ending: string | null = null) {
+  if (entry === "token count") return
+  expect(await house.gateway.call(expectIds(answer))).toMatchObject({
+    state: "released",
+    basis: "none",
+    charge: "0",
+    usage: null,
+    ending,
+    failure,
+  })
+  expect(await house.gateway.balance(account.id)).toMatchObject({ held: "0" })
+}
+
+describe.each(entries)("D17 what the client is told of a provider's refusal: %s", (entry, ask) => {
+  // Breakers count failures in a row (D33): an answer in between keeps them shut.
+  beforeEach(async () => void (await ask()))
+
+  const words = {
+    error: {
+      message: "Too long.",
+      type: "too_long_error",
+      param: "messages[0].content",
+      code: "context_length_exceeded",
+      canary: CANARY,
+    },
+    canary: CANARY,
+  }
+  const spoken: Said = {
+    message: "Too long.",
+    param: "messages[0].content",
+    shown: { code: "context_length_exceeded", type: "too_long_error" },
+  }
+  const rows: readonly [status: number, code: Code, failure: string, said: Said][] = [
+    [400, "invalid_request", "upstream_error", spoken],
+    [401, "upstream_error", "upstream_error", {}],
+    [402, "upstream_error", "upstream_error", {}],
+    [403, "upstream_error", "upstream_error", {}],
+    [404, "not_found", "upstream_error", spoken],
+    [408, "upstream_timeout", "upstream_timeout", {}],
+    [409, "invalid_request", "upstream_error", spoken],
+    [413, "request_too_large", "upstream_error", spoken],
+    [418, "invalid_request", "upstream_error", spoken],
+    [422, "invalid_request", "upstream_error", spoken],
+    [429, "rate_limited", "upstream_error", { headers: { "retry-after": "17" } }],
+    [500, "upstream_error", "upstream_error", {}],
+    [501, "upstream_error", "upstream_error", {}],
+    [503, "upstream_unavailable", "upstream_unavailable", { headers: { "retry-after": "17" } }],
+    [504, "upstream_timeout", "upstream_timeout", {}],
+    [529, "upstream_unavailable", "upstream_unavailable", { headers: { "retry-after": "17" } }],
+    [300, "upstream_error", "upstream_error", {}],
+    [304, "upstream_error", "upstream_error", {}],
+    [600, "upstream_error", "upstream_error", {}],
+    [999, "upstream_error", "upstream_error", {}],
+  ]
+  test.each(rows)("%d -> %s, released as %s", async (status, code, failure, said) => {
+    const requests = house.provider.requests.length
+    const headers = { "retry-after": "17", "x-request-id": "theirs", "x-canary": CANARY }
+    house.provider.replyOnce(json(status, status === 304 ? "" : words, headers))
+    const answer = await ask()
+    expectError(answer, code, said)
+    await expectReleased(answer, entry, failure)
+    expect(house.provider.requests).toHaveLength(requests + 1)
+  })
+
+  test("a message is cut at 1,000 characters, and a credential in it is not shown", async () => {
+    house.provider.replyOnce((exchange) => {
+      const sent = JSON.stringify(exchange.request.headers)
+      const message = `no: ${sent} ${"x".repeat(2_000)}`
+      return json(400, { error: { message, code: PROVIDER_KEY, type: "has space", param: "bad param" } })(
+        exchange,
+      )
+    })
+    const message = expectError(await ask(), "invalid_request", { message: /\[redacted\]/ })
+    expect(message).toHaveLength(1_000)
+  })
+
+  test.each([301, 302, 303, 307, 308])("a redirect is not followed: %d", async (status) => {
+    const requests = house.provider.requests.length
+    const location = `${house.provider.url}/elsewhere`
+    house.provider.replyOnce(json(status, "", { location }))
+    const answer = await ask()
+    expectError(answer, "upstream_error")
+    await expectReleased(answer, entry, "upstream_error")
+    expect(house.provider.requests).toHaveLength(requests + 1)
+  })
+
+  const broken: readonly [what: string, script: Script][] = [
+    ["a reset", (exchange) => exchange.reset()],
+    ["a close", (exchange) => exchange.close()],
+    ["half a head", raw("HTTP/1.1 200 OK\r\ncontent-type: appl")],
+    ["no HTTP", raw("SSH-2.0-OpenSSH_9.9\r\n\r\n")],
+  ]
+  test.each(broken)("a connection that ends before the headers is a 502: %s", async (_, script) => {
+    house.provider.replyOnce(script)
+    const answer = await ask()
+    expectError(answer, "upstream_error")
+    await expectReleased(answer, entry, "upstream_error")
+  })
+
+  test("D25 a body that is compressed all the same is a 502", async () => {
+    const body = Bun.gzipSync(Buffer.from(JSON.stringify(chatCompletion(CANARY))))
+    house.provider.replyOnce(async (exchange) => {
+      const headers = { "content-type": "application/json", "content-encoding": "gzip" }
+      await exchange.head(200, headers, { length: body.length })
+      await exchange.chunk(body)
+      await exchange.end()
+    })
+    const answer = await ask()
+    expectError(answer, "upstream_error")
+    await expectReleased(answer, entry, "upstream_error")
+  })
+})
+
+describe("D17, D31 an upstream that cannot be reached, or says nothing", () => {
+  const rows: readonly [what: string, model: string, code: Code, script: Script | null][] = [
+    ["a refused connection is a 503", "nowhere", "upstream_unavailable", null],
+    ["a name that does not resolve is a 503", "nameless", "upstream_unavailable", null],
+    ["a server that speaks no TLS is a 503", "secure", "upstream_unavailable", null],
+    ["silence is a 504", "hurried", "upstream_timeout", silent()],
+  ]
+  const forms = [{}, { stream: true }]
+  test.each(rows.flatMap((row) => forms.map((form) => [...row, form] as const)))(
+    "%s",
+    async (_, model, code, script, form) => {
+      if (script !== null) house.provider.replyOnce(script)
+      const answer = await house.chat(account.key, { model, ...form })
+      expectError(answer, code)
+      await expectReleased(answer, "chat", code)
+    },
+  )
+})
+
+describe("D25 what the provider sees", () => {
+  const noise = [
+    `x-canary: ${CANARY}`,
+    `cookie: session=${CANARY}`,
+    "x-api-key: sk-other",
+    "x-request-id: mine",
+    "request-id: mine",
+    "user-agent: OpenAI/Python 9.9",
+    "accept: */*",
+    "accept-encoding: gzip, br",
+    "x-forwarded-for: 10.0.0.1",
+    "x-stainless-lang: js",
+    "openai-organization: org",
+    "openai-beta: assistants=v2",
+    "anthropic-version: 2023-06-01",
+    "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    "te: trailers",
+    "connection: x-canary",
+    "idempotency-key: 1",
+  ]
+  const built = {
+    "accept-encoding": "identity",
+    "content-type": "application/json",
+    "user-agent": "tollgate",
+  }
+
+  test("of a JSON call", async () => {
+    const answer = await house.chat(account.key, {}, noise)
+    expect(sent()).toEqual({
+      ...built,
+      accept: "application/json",
+      authorization: `Bearer ${PROVIDER_KEY}`,
+      "x-request-id": expectIds(answer),
+    })
+    expect(house.provider.requests.at(-1)?.path).toBe("/v1/chat/completions")
+  })
+
+  test("of a stream", async () => {
+    house.provider.replyOnce(sse(chatWords("hello"), { usage: usage(10, 5) }))
+    const answer = await house.chat(account.key, { stream: true }, noise)
+    expect(sent()).toEqual({
+      ...built,
+      accept: "text/event-stream, application/json",
+      authorization: `Bearer ${PROVIDER_KEY}`,
+      "x-request-id": expectIds(answer),
+    })
+  })
+
+  test("of an upstream without a credential, below any base_url", async () => {
+    const answer = await house.chat(account.key, { model: "open" }, noise)
+    expect(answer.status).toBe(200)
+    expect(sent()).toEqual({ ...built, accept: "application/json", "x-request-id": expectIds(answer) })
+    expect(house.provider.requests.at(-1)?.path).toBe("/deep/er/path/chat/completions")
+  })
+
+  test("the body is the client's own under the provider's name of the model, with its length and its own host", async () => {
+    await house.chat(account.key, { temperature: 0.5, user: "ünïcode" })
+    const request = house.provider.requests.at(-1)
+    const body = JSON.stringify(chatBody({ model: `upstream-${CHAT}`, temperature: 0.5, user: "ünïcode" }))
+    expect(request?.body).toBe(body)
+    expect(request?.headers).toMatchObject({
+      host: `127.0.0.1:${house.provider.port}`,
+      "content-length": String(Buffer.byteLength(body)),
+    })
+  })
+
+  test("calls in a row share a connection", async () => {
+    await house.chat(account.key)
+    const { opened } = house.provider.connections
+    for (let call = 0; call < 5; call++) await house.chat(account.key)
+    expect(house.provider.connections.opened).toBe(opened)
+  })
+})
+
+describe("D24 what the client sees of a provider's headers", () => {
+  const leaks = {
+    server: "nginx",
+    "set-cookie": `a=${CANARY}`,
+    "x-request-id": "theirs",
+    "request-id": "theirs",
+    "openai-organization": "org",
+    "x-ratelimit-remaining-requests": "1",
+    "cache-control": "max-age=60",
+    "content-disposition": "attachment",
+    "access-control-allow-origin": "*",
+    "x-should-retry": "true",
+    "retry-after": "9",
+  }
+
+  test("of a JSON answer: only what it is", async () => {
+    const completion = chatCompletion("hello", { usage: usage(1, 1) })
+    house.provider.replyOnce(
+      json(200, completion, { ...leaks, "content-type": "application/JSON; charset=x" }),
+    )
+    const answer = await house.chat(account.key)
+    const id = expectIds(answer)
+    expect(answer.body).toBe(JSON.stringify(completion))
+    expect(ownHeaders(answer)).toEqual({
+      "content-type": "application/json",
+      "x-request-id": id,
+      "request-id": id,
+    })
+  })
+
+  test("of a stream: only what it is, and that nobody is to keep it", async () => {
+    house.provider.replyOnce(sse(chatWords("hello"), { usage: usage(1, 1), headers: leaks }))
+    const answer = await house.chat(account.key, { stream: true })
+    const id = expectIds(answer)
+    expect(ownHeaders(answer)).toEqual({
+      "content-type": "text/event-stream; charset=utf-8",
+      "cache-control": "no-cache",
+      "x-accel-buffering": "no",
+      "x-request-id": id,
+      "request-id": id,
+    })
+  })
+})
+
+/** The headers of the last request that the provider got, those of the framing and the connection aside. */
+function sent() {
+  const {
+    host,
+    connection,
+    "content-length": length,
+    ...headers
+  } = house.provider.requests.at(-1)?.headers ?? {}
+  return headers
+}
+
+/** Sends these bytes and closes. */
+function raw(text: string): Script {
+  return async (exchange) => {
+    await exchange.raw(text)
+    exchange.close()
+  }
+}
