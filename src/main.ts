@@ -13,6 +13,8 @@ import { startEmbedded } from "./ledger/embedded.ts"
 import { Service } from "./service.ts"
 
 const DEFAULT_CONFIG = "tollgate.yaml"
+/** Ctrl-C reaches the gateway twice: from the terminal, and passed on by `bun run`. */
+const SAME_SIGNAL_MS = 500
 const sources = { env: process.env, readFile: (path: string) => readFileSync(path, "utf8") }
 
 try {
@@ -91,14 +93,16 @@ async function openBooks(address: Address): Promise<Database> {
  */
 function watchSignals(): (service: Service) => void {
   let service: Service | null = null
+  let heard_ms = Number.NEGATIVE_INFINITY
   let early = false
-  for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    process.on(signal, () => {
-      if (service !== null) service.shutdown.signal()
-      else if (early) process.exit(1)
-      else early = true
-    })
+  const hear = () => {
+    if (performance.now() - heard_ms < SAME_SIGNAL_MS) return
+    heard_ms = performance.now()
+    if (service !== null) service.shutdown.signal()
+    else if (early) process.exit(1)
+    else early = true
   }
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, hear)
   return (opened) => {
     service = opened
     if (early) service.shutdown.signal()

@@ -104,11 +104,13 @@ describe("with a configuration", () => {
   })
   afterAll(() => provider.stop())
 
-  test("D34 Ctrl-C, which Postgres hears too, lets a stream finish", async () => {
+  test("D34 Ctrl-C, which Postgres hears too and `bun run` passes on once more, lets a stream finish", async () => {
     const gateway = await place.start({}, { own_group: true })
     const { id, key } = await operatorOf(gateway.url).account("1")
     const { client, exchange } = await beginStream(gateway, provider, key)
     gateway.signalGroup("SIGINT")
+    await Bun.sleep(20)
+    gateway.signal("SIGINT")
     await until(() => refuses(gateway), Boolean)
     expect(place.postgres()).not.toEqual([])
     expect(await finishStream(exchange)).toBe(true)
