@@ -1,0 +1,100 @@
+import { type Static, Type } from "@sinclair/typebox"
+
+/** Where requests go. */
+export const Origin = Type.Object({
+  host: Type.String(),
+  port: Type.Integer(),
+  tls: Type.Boolean(),
+})
+export type Origin = Static<typeof Origin>
+
+const Count = Type.Integer({ minimum: 1 })
+const Milliseconds = Type.Number({ minimum: 0 })
+
+/**
+ * How calls arrive. `closed`: so many connections, each calls again when it was answered, for a time or for so many calls. `open`: at a
+ * constant rate, whatever the answers do. `held`: so many streams at once, measured while all of them run.
+ */
+export const Arrival = Type.Union([
+  Type.Object({ kind: Type.Literal("closed"), connections: Count, duration_ms: Milliseconds }),
+  Type.Object({ kind: Type.Literal("calls"), connections: Count, calls: Count }),
+  Type.Object({ kind: Type.Literal("open"), per_second: Type.Number(), duration_ms: Milliseconds }),
+  Type.Object({
+    kind: Type.Literal("held"),
+    connections: Count,
+    opened_per_second: Type.Number(),
+    window_ms: Milliseconds,
+  }),
+])
+export type Arrival = Static<typeof Arrival>
+
+/** The service level a call must meet to count as goodput; what is left out is not asked for. */
+export const Level = Type.Object({
+  latency_ms: Type.Optional(Type.Number()),
+  ttft_ms: Type.Optional(Type.Number()),
+  inter_chunk_ms: Type.Optional(Type.Number()),
+})
+export type Level = Static<typeof Level>
+
+/** What the load generator is asked to do. */
+export const Job = Type.Object({
+  origin: Origin,
+  path: Type.String(),
+  headers: Type.Record(Type.String(), Type.String()),
+  body: Type.String(),
+  stream: Type.Boolean(),
+  arrival: Arrival,
+  /** Calls that begin within this time are made, and not counted. */
+  warm_ms: Milliseconds,
+  /** Measures until the last call has ended, not for its time only: for endpoints whose calls take as long as the load. */
+  to_the_end: Type.Boolean(),
+  /** Leaves a stream after so many events; null stays to the end. */
+  leave_after: Type.Union([Count, Type.Null()]),
+  level: Level,
+  /** The process whose CPU and memory are read while the load runs; null for none. */
+  pid: Type.Union([Type.Integer(), Type.Null()]),
+})
+export type Job = Static<typeof Job>
+
+/** Where a report counts its calls and events: one number for each period since the measuring began. */
+export const PERIOD_MS = 250
+
+const Encoded = Type.String({ description: "A distribution, as `Latencies` encodes it." })
+
+/** What the load generator found. */
+export const JobReport = Type.Object({
+  /** How long was measured, and what ended within that time. */
+  measured_ms: Type.Number(),
+  calls: Type.Integer(),
+  events: Type.Integer(),
+  received_bytes: Type.Integer(),
+  output_tokens: Type.Integer(),
+  /** Calls that met the level. */
+  good: Type.Integer(),
+  /** Every call that was made, warm-up included. */
+  made: Type.Integer(),
+  /** Those of them that went wrong, by what went wrong. */
+  failures: Type.Record(Type.String(), Type.Integer()),
+  latency: Encoded,
+  ttft: Encoded,
+  inter_chunk: Encoded,
+  /** How late calls were sent, which the latencies include: the load generator's own part. */
+  lateness: Encoded,
+  calls_by_period: Type.Array(Type.Integer()),
+  events_by_period: Type.Array(Type.Integer()),
+  /** CPU that the load generator itself took while it measured. */
+  load_cpu_ms: Type.Number(),
+  process: Type.Union([
+    Type.Null(),
+    Type.Object({
+      /** CPU it took while was measured. */
+      cpu_ms: Type.Number(),
+      /** Resident memory before the first call, and at the end of the measuring. */
+      resident_before_bytes: Type.Number(),
+      resident_bytes: Type.Number(),
+      /** Resident memory from the first call on, once a period. */
+      resident_by_period: Type.Array(Type.Number()),
+    }),
+  ]),
+})
+export type JobReport = Static<typeof JobReport>

@@ -1,0 +1,34 @@
+import { type Recipe, tokensOf } from "./recipe.ts"
+
+/** One turn of a conversation in a prompt: a long prompt has many. */
+const TURN_BYTES = 4096
+const WORDS = "the books agree with the journal to the last unit, whatever became of the call "
+
+/** The turns of a conversation of about so many bytes. */
+export function promptOf(bytes: number): { readonly role: string; readonly content: string }[] {
+  const turns = Math.max(1, Math.round(bytes / TURN_BYTES))
+  const content = textOf(Math.floor(bytes / turns))
+  return Array.from({ length: turns }, (_, turn) => ({
+    role: turn % 2 === 0 ? "user" : "assistant",
+    content,
+  }))
+}
+
+/** A request's body for a model, with about so many bytes of prompt. */
+export function requestBody(model: string, recipe: Recipe, prompt_bytes: number): string {
+  const messages = promptOf(prompt_bytes)
+  if (recipe.kind === "count") return JSON.stringify({ model, messages })
+  const stream = recipe.kind === "stream" ? { stream: true, stream_options: { include_usage: true } } : {}
+  return JSON.stringify({ model, messages, max_tokens: tokensOf(recipe).completion_tokens, ...stream })
+}
+
+/** The headers of a request: both families' credentials and the version that a token count needs. */
+export function requestHeaders(key: string, recipe: Recipe): Record<string, string> {
+  return recipe.kind === "count"
+    ? { "x-api-key": key, "anthropic-version": "2023-06-01" }
+    : { authorization: `Bearer ${key}` }
+}
+
+function textOf(bytes: number): string {
+  return WORDS.repeat(Math.ceil(bytes / WORDS.length)).slice(0, bytes)
+}

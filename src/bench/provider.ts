@@ -1,0 +1,156 @@
+import { Pacer } from "./pacer.ts"
+import { jsonAnswer, type Recipe, streamWrites, type Tokens, tokensOf, type Write } from "./recipe.ts"
+
+/** One answer to a call of the gateway, as the provider counts it. */
+export interface Generated extends Tokens {
+  /** The gateway's id of the call. */
+  readonly id: string
+  /** Whether the answer was sent to its end, its usage included. */
+  readonly whole: boolean
+  /** Bytes of content that were sent. */
+  readonly output_bytes: number
+}
+
+export type Recipes = Readonly<Record<string, Recipe>>
+
+const CHAT = "/v1/chat/completions"
+const COUNT = "/v1/messages/count_tokens"
+const JSON_HEADERS = { "content-type": "application/json" }
+const SSE_HEADERS = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" }
+
+/** Below which path of the provider a recipe is answered, chat completions and token counts alike. */
+export function pathOf(recipe_name: string): string {
+  return `/${recipe_name}`
+}
+
+/**
+ * The provider that all targets share: it answers each recipe under a path of its own, so that it need not look into a request, and
+ * counts what it generated for the gateway. `GET /generated` gives the count, one JSON object a line, and forgets it.
+ */
+export function startProvider(recipes: Recipes): Bun.Server<undefined> {
+  const generated: Generated[] = []
+  const pacer = new Pacer()
+  const note = (entry: Generated) => void generated.push(entry)
+  const kitchens = new Map(
+    Object.entries(recipes).flatMap(([name, recipe]) => {
+      const kitchen = kitchenOf(recipe, pacer, note)
+      return [CHAT, COUNT].map((operation) => [pathOf(name) + operation, kitchen] as const)
+    }),
+  )
+  return Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    maxRequestBodySize: 2 ** 31,
+    async fetch(request) {
+      const path = request.url.slice(request.url.indexOf("/", "http://".length))
+      const kitchen = kitchens.get(path)
+      if (kitchen !== undefined) {
+        await request.arrayBuffer()
+        return kitchen(request.headers.get("x-request-id"))
+      }
+      if (path === "/generated") {
+        return new Response(
+          generated
+            .splice(0)
+            .map((entry) => `${JSON.stringify(entry)}\n`)
+            .join(""),
+        )
+      }
+      return new Response(null, { status: 404 })
+    },
+  })
+}
+
+type Note = (entry: Generated) => void
+/** Answers a call; `id` is null when it did not come from the gateway. */
+type Kitchen = (id: string | null) => Response | Promise<Response>
+
+function kitchenOf(recipe: Recipe, pacer: Pacer, note: Note): Kitchen {
+  const tokens = tokensOf(recipe)
+  if (recipe.kind === "stream") {
+    const writes = streamWrites(recipe)
+    const { content_bytes, per_second, together } = recipe
+    return (id) => {
+      const end = (events: number, whole: boolean) => {
+        if (id !== null) note({ id, whole, output_bytes: events * content_bytes, ...tokens })
+      }
+      const body =
+        per_second === null
+          ? eagerBody(writes, end)
+          : pacedBody(writes, (1000 * together) / per_second, pacer, end)
+      return new Response(body, { headers: SSE_HEADERS })
+    }
+  }
+  const body = jsonAnswer(recipe)
+  const delay_ms = recipe.kind === "json" ? recipe.delay_ms : 0
+  const output_bytes = recipe.kind === "json" ? recipe.content_bytes : 0
+  return async (id) => {
+    if (delay_ms > 0) await Bun.sleep(delay_ms)
+    if (id !== null && recipe.kind === "json") note({ id, whole: true, output_bytes, ...tokens })
+    return new Response(body, { headers: JSON_HEADERS })
+  }
+}
+
+/** How much of a stream was sent, in events, and whether that was all. */
+type End = (events: number, whole: boolean) => void
+
+/** As fast as it is taken, each write in a turn of its own, so that streams interleave as they do from a real provider. */
+function eagerBody(writes: readonly Write[], end: End): ReadableStream<Uint8Array> {
+  let at = 0
+  let events = 0
+  let left = false
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        if (at > 0) await new Promise(setImmediate)
+        const write = writes[at]
+        if (left || write === undefined) return
+        at += 1
+        events += write.events
+        controller.enqueue(write.bytes)
+        if (at < writes.length) return
+        end(events, true)
+        controller.close()
+      },
+      cancel() {
+        left = true
+        end(events, false)
+      },
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+/** The first write at once, the others at their times, whether they are taken or not. */
+function pacedBody(
+  writes: readonly Write[],
+  interval_ms: number,
+  pacer: Pacer,
+  end: End,
+): ReadableStream<Uint8Array> {
+  let at = 0
+  let events = 0
+  let left = false
+  return new ReadableStream({
+    start(controller) {
+      const send = () => {
+        const write = writes[at]
+        if (left || write === undefined) return false
+        at += 1
+        events += write.events
+        controller.enqueue(write.bytes)
+        if (at < writes.length) return true
+        end(events, true)
+        controller.close()
+        return false
+      }
+      send()
+      pacer.every(interval_ms, send)
+    },
+    cancel() {
+      left = true
+      if (at < writes.length) end(events, false)
+    },
+  })
+}

@@ -1,0 +1,166 @@
+import { afterAll, describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { type Arrival, type Job, PERIOD_MS } from "../../src/bench/job.ts"
+import { Latencies } from "../../src/bench/latencies.ts"
+import { load } from "../../src/bench/load.ts"
+import { parseCpuMs, parseResidentBytes } from "../../src/bench/process-status.ts"
+import { type Generated, startProvider } from "../../src/bench/provider.ts"
+import { Schedule } from "../../src/bench/schedule.ts"
+import { Tally } from "../../src/bench/tally.ts"
+
+const provider = startProvider({
+  json: { kind: "json", content_bytes: 40, delay_ms: 0 },
+  slow: { kind: "json", content_bytes: 40, delay_ms: 30 },
+  stream: { kind: "stream", events: 20, content_bytes: 5, together: 1, per_second: null, lean: false },
+  paced: { kind: "stream", events: 30, content_bytes: 5, together: 1, per_second: 100, lean: true },
+})
+afterAll(() => provider.stop(true))
+
+function job(recipe: string, arrival: Arrival, changes: Partial<Job> = {}): Job {
+  return {
+    origin: { host: "127.0.0.1", port: provider.port ?? 0, tls: false },
+    path: `/${recipe}/v1/chat/completions`,
+    headers: { "x-request-id": "counted" },
+    body: "{}",
+    stream: recipe !== "json" && recipe !== "slow",
+    arrival,
+    warm_ms: 0,
+    to_the_end: false,
+    leave_after: null,
+    level: {},
+    pid: process.pid,
+    ...changes,
+  }
+}
+
+describe("an open load", () => {
+  test("every call is due once, at its time, however seldom is looked", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 500 }),
+        fc.integer({ min: 1, max: 3000 }),
+        fc.array(fc.integer({ min: 1, max: 700 }), { maxLength: 20 }),
+        (per_second, duration_ms, pauses) => {
+          const schedule = new Schedule(per_second, 1000, duration_ms)
+          const starts: number[] = []
+          let now = 1000
+          for (const pause of pauses) {
+            const due = schedule.due(now)
+            expect(due.every((start) => start <= now)).toBeTrue()
+            starts.push(...due)
+            now += pause
+          }
+          starts.push(...schedule.due(Number.MAX_SAFE_INTEGER))
+          expect(schedule.next_ms).toBeNull()
+          expect(starts).toHaveLength(Math.ceil((duration_ms * per_second) / 1000))
+          expect(starts.every((start, at) => start === 1000 + at * (1000 / per_second))).toBeTrue()
+        },
+      ),
+    )
+  })
+
+  test("calls are sent at their rate while earlier ones wait, and each is measured from its own start", async () => {
+    const report = await load(job("slow", { kind: "open", per_second: 200, duration_ms: 300 }))
+    expect(report.made).toBe(60)
+    expect(report.failures).toEqual({})
+    expect(Latencies.decode(report.latency).count).toBe(60)
+    expect(Latencies.decode(report.latency).at(0.01)).toBeGreaterThan(29)
+  })
+})
+
+describe("a closed load", () => {
+  test("makes as many calls as it is asked to, and counts the provider's tokens", async () => {
+    const report = await load(job("json", { kind: "calls", connections: 4, calls: 50 }))
+    expect(report).toMatchObject({ made: 50, calls: 50, events: 0, output_tokens: 500, failures: {} })
+  })
+
+  test("goes on for its time; what it warmed up with is not measured", async () => {
+    const report = await load(
+      job("slow", { kind: "closed", connections: 2, duration_ms: 200 }, { warm_ms: 100 }),
+    )
+    expect(report.measured_ms).toBe(200)
+    expect(report.calls_by_period).toHaveLength(Math.floor(200 / PERIOD_MS))
+    expect(report.calls).toBeLessThanOrEqual(2 * Math.ceil(200 / 30))
+    expect(report.made).toBeGreaterThan(report.calls)
+  })
+
+  test("a stream is counted event by event, to its end", async () => {
+    const report = await load(job("stream", { kind: "calls", connections: 1, calls: 3 }))
+    // Each has a role, 20 contents, a finish reason and the usage.
+    expect(report).toMatchObject({ calls: 3, events: 3 * 23, output_tokens: 60, failures: {} })
+    expect(Latencies.decode(report.ttft).count).toBe(3)
+    expect(Latencies.decode(report.inter_chunk).count).toBe(3 * 22)
+  })
+
+  test("streams that are left are no failures, and the provider knows that they were", async () => {
+    await generated()
+    const report = await load(job("paced", { kind: "calls", connections: 2, calls: 4 }, { leave_after: 5 }))
+    expect(report).toMatchObject({ made: 4, failures: {} })
+    const left: Generated[] = []
+    while (left.length < 4) left.push(...(await generated()))
+    expect(left.every(({ whole }) => !whole)).toBeTrue()
+  })
+
+  test.each([
+    ["a status", "nothing", "status 404"],
+    ["nobody there", null, "no connection"],
+  ])("%s is a failure, told by its name", async (_name, path, what) => {
+    const origin = { host: "127.0.0.1", port: path === null ? 1 : (provider.port ?? 0), tls: false }
+    const report = await load(
+      job("json", { kind: "calls", connections: 1, calls: 2 }, { origin, path: `/${path ?? ""}` }),
+    )
+    expect(report).toMatchObject({ made: 2, calls: 0, failures: { [what]: 2 } })
+  })
+})
+
+test("streams held open are measured while all of them run", async () => {
+  const arrival: Arrival = { kind: "held", connections: 10, opened_per_second: 200, window_ms: 100 }
+  const report = await load(job("paced", arrival))
+  expect(report).toMatchObject({ made: 10, failures: {} })
+  expect(report.measured_ms).toBeWithin(90, 250)
+  // 10 streams, 100 events a second each.
+  expect(report.events / report.measured_ms).toBeWithin(0.5, 1.5)
+  expect(report.process?.resident_bytes).toBeGreaterThan(1_000_000)
+})
+
+test("a call counts for goodput when it meets the whole level", () => {
+  const tally = new Tally({ latency_ms: 100, ttft_ms: 20, inter_chunk_ms: 10 })
+  tally.measure(0, 1000)
+  const call = {
+    start_ms: 0,
+    sent_ms: 0,
+    end_ms: 90,
+    first_ms: 15,
+    longest_gap_ms: 5,
+    events: 1,
+    received_bytes: 1,
+    output_tokens: 1,
+    failure: null,
+  }
+  for (const change of [
+    {},
+    { end_ms: 101 },
+    { first_ms: 21 },
+    { first_ms: null },
+    { longest_gap_ms: 11 },
+    { failure: "cut" },
+  ]) {
+    tally.noteCall({ ...call, ...change })
+  }
+  expect(tally.report()).toMatchObject({ made: 6, calls: 5, good: 1, failures: { cut: 1 } })
+})
+
+test("a process' CPU and memory are read as Linux writes them", () => {
+  const stat = "4152 (a (b) c) S 1 4152 4152 0 -1 4194304 5000 0 12 0 123 45 0 0 20 0 12 0 460 1"
+  expect(parseCpuMs(stat)).toBe(1680)
+  expect(parseResidentBytes("Name:\tbun\nVmPeak:\t  9 kB\nVmRSS:\t   2048 kB\n")).toBe(2 * 1024 * 1024)
+})
+
+/** What the provider has counted since it was last asked. */
+async function generated(): Promise<Generated[]> {
+  const text = await (await fetch(`http://127.0.0.1:${provider.port}/generated`)).text()
+  return text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line))
+}
