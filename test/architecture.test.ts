@@ -101,9 +101,13 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/shutdown.ts",
   ],
   "src/shutdown.ts": [...COMMON, "src/admission/in-flight.ts", "src/server.ts"],
+  "src/bench/": [...COMMON, "src/ledger/", "package.json"],
 }
 
 const START = "src/main.ts"
+const BENCH_START = "src/bench/main.ts"
+/** What is started, and so may do something when it is imported. */
+const STARTS: readonly string[] = [START, BENCH_START]
 
 describe("the arrows of the house", () => {
   test.each(Object.entries(ARROWS))("%s imports only what lies before it", (room, allowed) => {
@@ -137,6 +141,14 @@ describe("the arrows of the house", () => {
     expect(knows(START)).toEqual([])
   })
 
+  test("nobody knows the benchmark", () => {
+    const knowing = sources.filter(
+      ({ path, imports }) =>
+        !isWithin(path, "src/bench/") && imports.some((name) => isWithin(name, "src/bench/")),
+    )
+    expect(knowing.map(({ path }) => path)).toEqual([])
+  })
+
   test("of the settlement only settle.ts touches the books' words and the call; deciding and pricing are pure", () => {
     const touching = sources.filter(
       ({ path, imports }) =>
@@ -166,6 +178,8 @@ const PURE = [
   "src/config/{config,defaults,duration,size,file,reference,environment,load}.ts",
   "src/routes/openapi-schema.ts",
   "src/demo/{answer,tokens,banner}.ts",
+  "src/bench/{answer-parser,event-scanner,schedule,statistics,recipe,prompt,audit,table}.ts",
+  "src/bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",
 ]
 const PURE_PACKAGES = ["@sinclair/typebox", "@sinclair/typebox/value", "@sinclair/typebox/compiler"]
 const EFFECT =
@@ -187,13 +201,13 @@ describe("pure files", () => {
 })
 
 describe("importing", () => {
-  test("only the start has statements that do something", () => {
+  test("only what is started has statements that do something", () => {
     const statement =
       /^(?:await |void |new |throw |try \{|(?:if|for|for await|while|switch) \(|[\w$.]+\(|[\w$.]+ [+-]?= )/
     const initialiser =
       /^(?:export )?(?:const|let) .* = (?:await |fetch\(|\w+Sync\(|set\w+\(|process\.|Bun\.(?:serve|spawn|listen|connect)\()/
     const loose = sources
-      .filter(({ path }) => path !== START)
+      .filter(({ path }) => !STARTS.includes(path))
       .flatMap(({ path, text }) =>
         text
           .split("\n")
@@ -203,8 +217,8 @@ describe("importing", () => {
     expect(loose).toEqual([])
   })
 
-  test("every module but the start, all at once, prints nothing, keeps nothing alive and writes nothing", async () => {
-    const modules = sources.map(({ path }) => path).filter((path) => path !== START)
+  test("every module but those, all at once, prints nothing, keeps nothing alive and writes nothing", async () => {
+    const modules = sources.map(({ path }) => path).filter((path) => !STARTS.includes(path))
     const script = modules.map((path) => `await import(${JSON.stringify(join(ROOT, path))})`).join("\n")
     const child = Bun.spawn([process.execPath, "-e", script], { cwd: ROOT, stdout: "pipe", stderr: "pipe" })
     const [out, err] = await Promise.all([

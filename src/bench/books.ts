@@ -1,0 +1,254 @@
+import { chmodSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { type Static, Type } from "@sinclair/typebox"
+import { nextId } from "../id.ts"
+import { createAccount } from "../ledger/accounts.ts"
+import { audit } from "../ledger/audit.ts"
+import { closeBatch } from "../ledger/close.ts"
+import type { Connection } from "../ledger/connection.ts"
+import { credit } from "../ledger/credits.ts"
+import { type Database, openDatabase } from "../ledger/database.ts"
+import { type Embedded, startEmbedded } from "../ledger/embedded.ts"
+import { createKey } from "../ledger/keys.ts"
+import { Lease } from "../ledger/lease.ts"
+import { Ledger } from "../ledger/ledger.ts"
+import type { Closing, Hold } from "../ledger/reservation.ts"
+import { reserveBatch } from "../ledger/reserve.ts"
+import { Latencies } from "./latencies.ts"
+import { addPast, settle } from "./past.ts"
+
+/** What the process of the books is asked. */
+export const BooksQuestion = Type.Union([
+  /** Time a reserve and a settle of one call, one after another, nothing else going on. */
+  Type.Object({ what: Type.Literal("alone"), samples: Type.Integer() }),
+  /** Hold and settle pairs as fast as they go, `in_flight` at a time. */
+  Type.Object({
+    what: Type.Literal("pairs"),
+    /** `lanes`: as the gateway does; `single`: the same statements, one for each call, over so many connections. */
+    how: Type.Union([Type.Literal("lanes"), Type.Literal("single")]),
+    accounts: Type.Integer(),
+    in_flight: Type.Integer(),
+    duration_ms: Type.Number(),
+  }),
+  /** Add settled reservations of the past, until there are so many. */
+  Type.Object({ what: Type.Literal("past"), reservations: Type.Integer() }),
+  /** Do what autovacuum does in its time: clean up, and count anew. */
+  Type.Object({ what: Type.Literal("vacuum") }),
+  Type.Object({ what: Type.Literal("audit") }),
+])
+export type BooksQuestion = Static<typeof BooksQuestion>
+
+export const AloneAnswer = Type.Object({ reserve: Type.String(), close: Type.String() })
+export const PairsAnswer = Type.Object({ pairs: Type.Integer(), duration_ms: Type.Number() })
+export const PastAnswer = Type.Object({ reservations: Type.Integer() })
+export const AuditAnswer = Type.Object({ violations: Type.Integer(), open_reservations: Type.Integer() })
+
+/** Connections of the naive way, each with one statement at a time. */
+const SINGLE_CONNECTIONS = 16
+const PATIENCE_MS = 900
+const CREDIT_NANO = 1_000_000_000_000_000n
+const DAY_MS = 86_400_000
+
+const log = { info() {}, warn: console.error, error: console.error }
+
+interface Payer {
+  readonly account_id: string
+  readonly key_id: string
+}
+
+/** The books without a gateway, on a Postgres of their own with the gateway's settings: the yardstick of what money costs. */
+export class Books {
+  readonly #folder: string
+  readonly #embedded: Embedded
+  readonly #database: Database
+  readonly #ledger: Ledger
+  readonly #connections: readonly Connection[]
+  readonly #gateway_id: string
+  readonly #payers: Payer[] = []
+  #past = 0
+
+  static async open(): Promise<Books> {
+    const folder = mkdtempSync(join(tmpdir(), "tollgate-bench-"))
+    // As root, Postgres' user must be able to enter it.
+    chmodSync(folder, 0o755)
+    const embedded = await startEmbedded({ data_dir: folder, log })
+    const database = await openDatabase(embedded.address)
+    const ledger = await Ledger.open({
+      database,
+      data_dir: folder,
+      lease: { renew_ms: 5_000, expire_ms: 20_000 },
+      log,
+      checkpoints: () => [],
+    })
+    const connections = Array.from({ length: SINGLE_CONNECTIONS }, () => database.connection())
+    // Nobody renews this one.
+    const lease = new Lease(database.connection(), { renew_ms: DAY_MS, expire_ms: 3 * DAY_MS })
+    await lease.take(nextId())
+    return new Books(folder, embedded, database, ledger, connections, lease.gateway_id)
+  }
+
+  private constructor(
+    folder: string,
+    embedded: Embedded,
+    database: Database,
+    ledger: Ledger,
+    connections: readonly Connection[],
+    gateway_id: string,
+  ) {
+    this.#folder = folder
+    this.#embedded = embedded
+    this.#database = database
+    this.#ledger = ledger
+    this.#connections = connections
+    this.#gateway_id = gateway_id
+  }
+
+  async answer(question: BooksQuestion): Promise<object> {
+    switch (question.what) {
+      case "alone":
+        return this.#alone(question.samples)
+      case "pairs":
+        return this.#pairs(question)
+      case "past":
+        return this.#addPast(question.reservations)
+      case "vacuum":
+        await this.#database.operators.execute("VACUUM (ANALYZE) tollgate.reservations")
+        return {}
+      case "audit": {
+        const { violations, open_reservations } = await audit(this.#database.operators)
+        return { violations: violations.length, open_reservations }
+      }
+    }
+  }
+
+  async end(): Promise<void> {
+    await this.#ledger.stop()
+    await Promise.all(this.#connections.map((connection) => connection.end()))
+    await this.#database.close()
+    await this.#embedded.stop()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  async #alone(samples: number) {
+    const payer = await this.#payer(0)
+    const reserve = new Latencies()
+    const close = new Latencies()
+    for (let sample = 0; sample < samples; sample++) {
+      const hold = holdOf(payer)
+      const started_ms = performance.now()
+      await this.#reserveOne(0, hold)
+      const held_ms = performance.now()
+      await this.#closeOne(0, closingOf(hold))
+      reserve.record(held_ms - started_ms)
+      close.record(performance.now() - held_ms)
+    }
+    return { reserve: reserve.encoded, close: close.encoded }
+  }
+
+  async #pairs({ how, accounts, in_flight, duration_ms }: Extract<BooksQuestion, { what: "pairs" }>) {
+    await this.#payer(accounts - 1)
+    const started_ms = performance.now()
+    const until_ms = started_ms + duration_ms
+    let begun = 0
+    let pairs = 0
+    const work = async (worker: number) => {
+      while (performance.now() < until_ms) {
+        const hold = holdOf(await this.#payer(begun++ % accounts))
+        if (how === "lanes") {
+          const { outcome } = await this.#ledger.reserve(hold)
+          if (outcome !== "held") throw new Error(`a hold was refused: ${outcome}`)
+          await this.#ledger.close(closingOf(hold))
+        } else {
+          await this.#reserveOne(worker, hold)
+          await this.#closeOne(worker, closingOf(hold))
+        }
+        pairs += 1
+      }
+    }
+    await Promise.all(Array.from({ length: in_flight }, (_, worker) => work(worker)))
+    return { pairs, duration_ms: performance.now() - started_ms }
+  }
+
+  async #addPast(reservations: number) {
+    const payer = await this.#payer(0)
+    const database = this.#database.operators
+    await addPast(database, { ...payer, gateway_id: this.#gateway_id, from: this.#past, to: reservations })
+    await settle(database, payer.account_id, reservations - this.#past)
+    this.#past = reservations
+    return { reservations }
+  }
+
+  async #reserveOne(worker: number, hold: Hold): Promise<void> {
+    const [reserved] = await reserveBatch(this.#connection(worker), this.#gateway_id, [hold], PATIENCE_MS)
+    if (reserved?.outcome !== "held") throw new Error(`a hold was refused: ${reserved?.outcome}`)
+  }
+
+  async #closeOne(worker: number, closing: Closing): Promise<void> {
+    const [closed] = await closeBatch(this.#connection(worker), [closing], PATIENCE_MS)
+    if (closed !== "applied") throw new Error(`a closing changed nothing: ${closed}`)
+  }
+
+  #connection(worker: number): Connection {
+    const connection = this.#connections[worker % this.#connections.length]
+    if (connection === undefined) throw new Error("there is no connection")
+    return connection
+  }
+
+  /** The account of this number, made with all before it when there is none. */
+  async #payer(number: number): Promise<Payer> {
+    const { operators } = this.#database
+    const missing = Math.max(0, number + 1 - this.#payers.length)
+    if (missing > 0) {
+      this.#payers.push(...(await Promise.all(Array.from({ length: missing }, () => makePayer(operators)))))
+    }
+    const payer = this.#payers[number]
+    if (payer === undefined) throw new Error("there is no such account")
+    return payer
+  }
+}
+
+async function makePayer(database: Database["operators"]): Promise<Payer> {
+  const { id: account_id } = await createAccount(database, { name: "bench" })
+  await credit(database, { id: nextId(), account_id, amount_nano: CREDIT_NANO, reason: null })
+  const key = await createKey(database, {
+    account_id,
+    name: null,
+    hash: Bun.SHA256.hash(account_id, "hex"),
+    prefix: "tg_live_none",
+    models: null,
+    expires_at: null,
+  })
+  if (key === null) throw new Error("an account that was made is not there")
+  return { account_id, key_id: key.id }
+}
+
+function holdOf({ account_id, key_id }: Payer): Hold {
+  return {
+    id: nextId(),
+    account_id,
+    key_id,
+    amount_nano: 5_000_000n,
+    model: "bench",
+    family: "chat",
+    upstream: "bench",
+    stream: false,
+    price: { input_pico: 1_000_000n, cached_input_pico: 100_000n, output_pico: 4_000_000n },
+  }
+}
+
+function closingOf({ id }: Hold): Closing {
+  return {
+    id,
+    outcome: "settled",
+    charge_nano: 416_400n,
+    basis: "usage",
+    ending: "completed",
+    failure: null,
+    notes: [],
+    usage: { prompt_tokens: 20, cached_tokens: 4, completion_tokens: 100 },
+    upstream: "bench",
+    ttft_ms: 1,
+    duration_ms: 2,
+  }
+}

@@ -1,0 +1,157 @@
+import type { Distributed, Results, ScenarioResult, TargetResult } from "../results.ts"
+import { targets } from "../rig.ts"
+import { goalText, moneyWords, ms, perSecond, quantity } from "../table.ts"
+import { distribution, overTime } from "./charts.ts"
+import { factsOf } from "./facts.ts"
+import type { Cell, Chart, Report, Section, Table } from "./report.ts"
+
+const DISTRIBUTIONS: readonly (readonly [Distributed, string])[] = [
+  ["request_latency", "Request latency"],
+  ["time_to_first_token", "Time to first token"],
+  ["inter_chunk_latency", "Inter-chunk latency"],
+]
+const KIB = 1024
+
+/** The report of a run of scenarios. */
+export function suiteReport(results: Results): Report {
+  const { books, faults, scenarios, size } = results
+  return {
+    title: "As fast as no gateway: the benchmark",
+    facts: factsOf(results, `${size} run`),
+    verdict: { good: faults.length === 0, text: moneyWords(books), faults },
+    tables: [figuresTable(scenarios)],
+    sections: scenarios.map(sectionOf),
+  }
+}
+
+function figuresTable(scenarios: readonly ScenarioResult[]): Table {
+  return {
+    caption:
+      "Ratios within one run: rounds are interleaved, so both sides of a ratio had the same machine. Noise is the variation of the direct rounds.",
+    head: ["Scenario", "Figure", "To reach", "Median", "Rounds", "", "Noise"],
+    rows: scenarios.flatMap(({ title, figures, noise }) =>
+      figures.map((figure): Cell[] => [
+        title,
+        figure.name,
+        goalText(figure),
+        quantity(figure.median, figure.unit),
+        `${quantity(figure.min, figure.unit)} to ${quantity(figure.max, figure.unit)}`,
+        figure.goal === null
+          ? { text: "reported", mark: "none" }
+          : { text: figure.reached ? "reached" : "missed", mark: figure.reached ? "good" : "bad" },
+        noise === null ? "" : `${(noise * 100).toFixed(0)} %`,
+      ]),
+    ),
+  }
+}
+
+function sectionOf(scenario: ScenarioResult): Section {
+  const { title, load, rounds, targets: found, pairs_per_s, yardstick } = scenario
+  const tables = found === null ? [] : [targetsTable(found)]
+  const alone = yardstick === null ? "" : `; ${yardstick.name}: p50 ${ms(yardstick.ms.median)}`
+  if (pairs_per_s !== null) {
+    tables.push({
+      caption: "",
+      head: ["", "Hold and settle pairs per second", "Rounds"],
+      rows: [
+        ["lanes", perSecond(pairs_per_s.lanes), rangeOf(pairs_per_s.lanes)],
+        ["one statement per call", perSecond(pairs_per_s.single), rangeOf(pairs_per_s.single)],
+      ],
+    })
+  }
+  return {
+    title,
+    text: `${load}, ${rounds} rounds${alone}`,
+    tables,
+    charts: found === null ? [] : chartsOf(found),
+  }
+}
+
+type Found = NonNullable<ScenarioResult["targets"]>
+
+function targetsTable(found: Found): Table {
+  return {
+    caption: "",
+    head: [
+      "",
+      "Calls/s",
+      "Goodput/s",
+      "Events/s",
+      "Latency p50",
+      "p90",
+      "p99",
+      "max",
+      "TTFT p50",
+      "p99",
+      "Gap p99",
+      "CPU/event",
+      "Load generator",
+    ],
+    rows: targets.map((name) => {
+      const target = found[name]
+      const {
+        request_latency_ms: latency,
+        time_to_first_token_ms: ttft,
+        inter_chunk_latency_ms: gap,
+      } = target
+      const has = (count: number, text: string) => (count > 0 ? text : "")
+      return [
+        name,
+        has(latency.count, perSecond(target.request_throughput_per_s)),
+        has(latency.count, perSecond(target.goodput_per_s)),
+        has(gap.count, perSecond(target.events_per_s)),
+        ...[latency.p50, latency.p90, latency.p99, latency.max].map((time) => has(latency.count, ms(time))),
+        has(Math.min(gap.count, ttft.count), ms(ttft.p50)),
+        has(Math.min(gap.count, ttft.count), ms(ttft.p99)),
+        has(gap.count, ms(gap.p99)),
+        has(gap.count, `${target.cpu_us_per_event.median.toPrecision(3)} µs`),
+        `${(target.load_cores.median * 100).toFixed(0)} % of a core`,
+      ]
+    }),
+  }
+}
+
+function chartsOf(found: Found): Chart[] {
+  const lines = <Value>(values: (target: TargetResult) => readonly Value[]) =>
+    targets.map((name) => ({ name, colour: name, values: values(found[name]) }))
+  const is_stream = found.direct.inter_chunk_latency_ms.count > 0
+  const held = found.direct.request_latency_ms.count === 0
+  const charts = DISTRIBUTIONS.filter(([name]) => found.direct.distributions[name].length > 1)
+    .filter(([name]) => is_stream || name === "request_latency")
+    .map(([name, title]) =>
+      distribution(
+        title,
+        lines(({ distributions }) => distributions[name]),
+      ),
+    )
+  if (!held)
+    charts.push(
+      overTime(
+        "Throughput",
+        "calls/s",
+        lines(({ calls_over_time }) => calls_over_time),
+      ),
+    )
+  if (is_stream)
+    charts.push(
+      overTime(
+        "Chunks per second",
+        "events/s",
+        lines(({ events_over_time }) => events_over_time),
+      ),
+    )
+  if (held) {
+    const memory = lines(({ resident_bytes_per_connection_over_time: over_time }) =>
+      over_time.map((bytes) => bytes / KIB),
+    )
+    charts.push({
+      ...overTime("Memory per stream", "KiB", memory),
+      x: { label: "seconds since the first stream", scale: "linear" },
+    })
+  }
+  return charts.filter(({ places }) => places.length > 1)
+}
+
+function rangeOf({ min, max }: { readonly min: number; readonly max: number }): string {
+  return `${min.toFixed(0)} to ${max.toFixed(0)}`
+}

@@ -1,0 +1,79 @@
+import type { LatencyPoint, LatencySummary } from "./latencies.ts"
+import type { Machine } from "./machine.ts"
+import type { TargetName } from "./rig.ts"
+import type { Goal } from "./scenario.ts"
+import type { Spread } from "./statistics.ts"
+
+/** What a run found, as its JSON file has it. Units last; names as load testers of language models use them. */
+export interface Results {
+  readonly kind: "suite"
+  readonly tollgate: string
+  readonly machine: Machine
+  readonly started_at: string
+  readonly duration_s: number
+  readonly size: string
+  readonly scenarios: readonly ScenarioResult[]
+  readonly books: BooksResult
+  /** What makes the run fail; empty when it does not. */
+  readonly faults: readonly string[]
+}
+
+/** What the audit of all books found. */
+export interface BooksResult {
+  readonly calls: number
+  /** USD, all accounts together. */
+  readonly charged: string
+  /** Empty when the money adds up. */
+  readonly faults: readonly string[]
+}
+
+export interface ScenarioResult {
+  readonly name: string
+  readonly title: string
+  /** How it was loaded, in words. */
+  readonly load: string
+  readonly rounds: number
+  readonly figures: readonly FigureResult[]
+  /** Null when only the books were timed. */
+  readonly targets: Readonly<Record<TargetName, TargetResult>> | null
+  readonly pairs_per_s: { readonly lanes: Spread; readonly single: Spread } | null
+  readonly yardstick: { readonly name: string; readonly ms: Spread } | null
+  /** The coefficient of variation of what the direct rounds measured: the machine's own noise. */
+  readonly noise: number | null
+}
+
+export interface FigureResult extends Spread {
+  readonly name: string
+  readonly unit: "times" | "ms" | "KiB"
+  readonly goal: Goal
+  readonly by_round: readonly number[]
+  /** Whether the median reaches the goal. */
+  readonly reached: boolean
+}
+
+export interface TargetResult {
+  readonly request_throughput_per_s: Spread
+  /** Requests that met the scenario's level. */
+  readonly goodput_per_s: Spread
+  readonly events_per_s: Spread
+  readonly output_token_throughput_per_s: Spread
+  readonly request_latency_ms: LatencySummary
+  readonly time_to_first_token_ms: LatencySummary
+  readonly inter_chunk_latency_ms: LatencySummary
+  /** How late the load generator sent what was due; the latencies include it. */
+  readonly lateness_ms: LatencySummary
+  readonly cpu_us_per_event: Spread
+  readonly resident_bytes_per_connection: Spread
+  /** The part of one core that the load generator took: well below 1, or it is what was measured. */
+  readonly load_cores: Spread
+  readonly failures: Readonly<Record<string, number>>
+  readonly distributions: Readonly<Record<Distributed, readonly LatencyPoint[]>>
+  /** Numbers per second, one for each period of all rounds. */
+  readonly calls_over_time: readonly number[]
+  readonly events_over_time: readonly number[]
+  /** Memory that each connection has added so far, in the last round. */
+  readonly resident_bytes_per_connection_over_time: readonly number[]
+}
+
+/** What the report plots as distributions. */
+export type Distributed = "request_latency" | "time_to_first_token" | "inter_chunk_latency"

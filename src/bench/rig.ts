@@ -1,0 +1,144 @@
+import { Type } from "@sinclair/typebox"
+import type { Price } from "../money.ts"
+import { Admin } from "./admin.ts"
+import { checked } from "./checked.ts"
+import { Child } from "./child.ts"
+import { type Job, JobReport } from "./job.ts"
+import { type Generated, pathOf, type Recipes } from "./provider.ts"
+import { Port } from "./servants.ts"
+import { Listening } from "./tollgate.ts"
+
+/** What a scenario is run against: straight to the provider, through a gateway that does nothing, through this one. */
+export const targets = ["direct", "bare", "tollgate"] as const
+export type TargetName = (typeof targets)[number]
+
+export interface Target {
+  readonly port: number
+  /** The process that is measured. */
+  readonly pid: number
+}
+
+/** What a token costs in the benchmark's configuration. */
+export const PRICE: Price = { input_pico: 1_000_000n, cached_input_pico: 100_000n, output_pico: 4_000_000n }
+export const BYTES_PER_TOKEN = 4
+const PRINTED_PRICE = { input: "1", cached_input: "0.1", output: "4" }
+const JOB_MS = 600_000
+
+const GeneratedLine = Type.Object({
+  id: Type.String(),
+  whole: Type.Boolean(),
+  output_bytes: Type.Integer(),
+  prompt_tokens: Type.Integer(),
+  cached_tokens: Type.Integer(),
+  completion_tokens: Type.Integer(),
+})
+
+export interface RigOptions {
+  readonly recipes: Recipes
+  /** Where the gateway's CPU profiles go; null for none. */
+  readonly profiles: string | null
+}
+
+/** All processes of a run: the provider, the load generator, the books alone, and the two gateways. */
+export class Rig {
+  readonly load_process = new Child("load")
+  readonly books = new Child("books")
+  readonly #options: RigOptions
+  readonly #admin_token = `bench_${crypto.randomUUID()}`
+  readonly #provider = new Child("provider")
+  readonly #keeper = new Child("tollgate")
+  #bare = new Child("bare")
+  #provider_url = ""
+  #targets: Readonly<Record<TargetName, Target>> | null = null
+  #ended = false
+
+  constructor(options: RigOptions) {
+    this.#options = options
+  }
+
+  /** Starts everything that serves; throws what kept it from starting. */
+  async start(): Promise<void> {
+    const { port } = await this.#provider.ask(Port, { recipes: this.#options.recipes })
+    this.#provider_url = `http://127.0.0.1:${port}`
+    await this.#startGateways({ port, pid: this.#provider.pid }, "start")
+  }
+
+  /** Both gateways anew, for figures that depend on what a process has been through. `purpose` names a profile. */
+  async restart(purpose: string): Promise<void> {
+    await this.#bare.stop()
+    this.#bare = new Child("bare")
+    await this.#startGateways(this.target("direct"), purpose)
+  }
+
+  target(name: TargetName): Target {
+    if (this.#targets === null) throw new Error("the targets were not started")
+    return this.#targets[name]
+  }
+
+  get admin(): Admin {
+    return new Admin(`http://127.0.0.1:${this.target("tollgate").port}`, this.#admin_token)
+  }
+
+  /** Puts a load on a target. */
+  load(job: Job): Promise<JobReport> {
+    return this.load_process.ask(JobReport, job, JOB_MS)
+  }
+
+  /** What the provider has generated for the gateway since it was last asked. */
+  async generated(): Promise<Generated[]> {
+    const response = await fetch(`${this.#provider_url}/generated`)
+    const text = await response.text()
+    return text
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => checked(GeneratedLine, JSON.parse(line)))
+  }
+
+  /** Ends every process, the one that is under load first. */
+  async stop(): Promise<void> {
+    if (this.#ended) return
+    this.#ended = true
+    await this.load_process.stop()
+    await Promise.all([this.#keeper.stop(), this.books.stop(), this.#bare.stop()])
+    await this.#provider.stop()
+  }
+
+  async #startGateways(direct: Target, purpose: string): Promise<void> {
+    const { profiles, recipes } = this.#options
+    const [bare, tollgate] = await Promise.all([
+      this.#bare.ask(Port, { provider_url: this.#provider_url }),
+      this.#keeper.ask(Listening, {
+        config: JSON.stringify(configFor(this.#provider_url, recipes)),
+        admin_token: this.#admin_token,
+        profile: profiles === null ? null : { folder: profiles, name: `${purpose}.cpuprofile` },
+      }),
+    ])
+    this.#targets = { direct, bare: { port: bare.port, pid: this.#bare.pid }, tollgate }
+  }
+}
+
+/** One upstream and one model for each recipe, named like it: the model tells the gateway which path of the provider is meant. */
+export function configFor(provider_url: string, recipes: Recipes): object {
+  const entries = Object.entries(recipes).map(([name, { kind }]) => {
+    const family = kind === "count" ? "messages" : "chat"
+    return { name, family, base: provider_url + pathOf(name) }
+  })
+  return {
+    vendors: ["anthropic"],
+    upstreams: Object.fromEntries(
+      entries.map(({ name, family, base }) => [
+        name,
+        { family, base_url: family === "chat" ? `${base}/v1` : base, api_key: "bench" },
+      ]),
+    ),
+    models: entries.map(({ name, family }) => ({
+      name,
+      family,
+      upstreams: [{ use: name }],
+      price: PRINTED_PRICE,
+      max_output_tokens: 1_000_000,
+      bytes_per_token: BYTES_PER_TOKEN,
+    })),
+    shutdown: { drain: "2s" },
+  }
+}

@@ -1,0 +1,232 @@
+import { Type } from "@sinclair/typebox"
+import manifest from "../../package.json" with { type: "json" }
+import type { Payer } from "./admin.ts"
+import { Auditor } from "./auditor.ts"
+import { AloneAnswer, PairsAnswer, PastAnswer } from "./books.ts"
+import type { Arrival, JobReport } from "./job.ts"
+import { Latencies, type LatencySummary } from "./latencies.ts"
+import { type Machine, thisMachine } from "./machine.ts"
+import type { Progress } from "./progress.ts"
+import { requestBody, requestHeaders } from "./prompt.ts"
+import type { Recipes } from "./provider.ts"
+import type { Recipe } from "./recipe.ts"
+import type { BooksResult, FigureResult } from "./results.ts"
+import type { Rig } from "./rig.ts"
+import { reaches } from "./scenario.ts"
+import { median } from "./statistics.ts"
+
+/** What a long run found: whether anything grows. */
+export interface SoakResults {
+  readonly kind: "soak"
+  readonly tollgate: string
+  readonly machine: Machine
+  readonly started_at: string
+  readonly duration_s: number
+  readonly slices: readonly Slice[]
+  readonly growth: readonly Growth[]
+  readonly figures: readonly Flatness[]
+  readonly books: BooksResult
+  readonly faults: readonly string[]
+}
+
+/** A twentieth of the calls, and the gateway's memory after them. */
+export interface Slice {
+  /** Calls so far. */
+  readonly calls: number
+  /** Streams that their clients have left so far. */
+  readonly left: number
+  readonly resident_bytes: number
+  readonly json_latency_ms: LatencySummary
+  readonly time_to_first_token_ms: LatencySummary
+}
+
+/** What the statements take with so many reservations of the past. */
+export interface Growth {
+  readonly reservations: number
+  /** Before, and after the database has cleaned up and counted its rows anew. */
+  readonly vacuumed: boolean
+  readonly reserve_ms: LatencySummary
+  readonly close_ms: LatencySummary
+  readonly pairs_per_s: number
+}
+
+/** A late value by an early one. */
+export type Flatness = Pick<FigureResult, "name" | "unit" | "goal" | "reached"> & { readonly value: number }
+
+const SLICES = 20
+const CONNECTIONS = 64
+/** One stream in eleven is left, after a few of its events. */
+const CALLS_FOR_ONE_LEFT = 10
+const LEAVE_AFTER = 4
+const STEPS = [10_000, 100_000, 500_000, 1_000_000, 2_000_000]
+const SAMPLES = 500
+const PAIRS_MS = 2_000
+const PROMPT_BYTES = 600
+const Done = Type.Object({})
+
+const json = { kind: "json", content_bytes: 400, delay_ms: 0 } as const
+const whole = {
+  kind: "stream",
+  events: 20,
+  content_bytes: 5,
+  together: 1,
+  per_second: null,
+  lean: false,
+} as const
+/** Goes on for long after its client has left. */
+const endless = { ...whole, events: 2000, per_second: 200 } as const
+
+export const soakRecipes: Recipes = { "soak-json": json, "soak-stream": whole, "soak-left": endless }
+
+/** The numbers of past reservations at which the statements are timed, up to `past`. */
+export function growthSteps(past: number): number[] {
+  return [...STEPS.filter((step) => step < past), past]
+}
+
+export function soakSteps(past: number): number {
+  return SLICES + 2 * growthSteps(past).length
+}
+
+export class Soak {
+  readonly #rig: Rig
+  readonly #progress: Progress
+  readonly #auditor: Auditor
+
+  constructor(rig: Rig, progress: Progress) {
+    this.#rig = rig
+    this.#progress = progress
+    this.#auditor = new Auditor(rig)
+  }
+
+  async run(calls: number, past: number): Promise<SoakResults> {
+    const started = new Date()
+    const failures: string[] = []
+    const slices: Slice[] = []
+    for (let slice = 1; slice <= SLICES; slice++) {
+      this.#progress.step(`${Math.round((calls * slice) / SLICES)} calls`)
+      slices.push(await this.#slice(slice, Math.round(calls / SLICES), failures))
+    }
+    const growth: Growth[] = []
+    for (const reservations of growthSteps(past)) growth.push(...(await this.#grow(reservations)))
+    const books = await this.#auditor.close()
+    return {
+      kind: "soak",
+      tollgate: manifest.version,
+      machine: thisMachine(),
+      started_at: started.toISOString(),
+      duration_s: (Date.now() - started.getTime()) / 1000,
+      slices,
+      growth,
+      figures: flatness(slices, growth),
+      books,
+      faults: [...books.faults, ...failures],
+    }
+  }
+
+  /** Half JSON, half streams, and then the streams that are left. */
+  async #slice(slice: number, calls: number, failures: string[]): Promise<Slice> {
+    const payer = await this.#auditor.payer("soak")
+    const leaver = await this.#auditor.payer("soak, left")
+    const half = Math.ceil(calls / 2)
+    const left = Math.ceil(calls / CALLS_FOR_ONE_LEFT)
+    const answers = await this.#load("soak-json", json, payer, half, null)
+    const streams = await this.#load("soak-stream", whole, payer, calls - half, null)
+    const leaving = await this.#load("soak-left", endless, leaver, left, LEAVE_AFTER)
+    for (const { failures: found } of [answers, streams, leaving]) {
+      for (const [what, count] of Object.entries(found)) failures.push(`${count} calls failed: ${what}`)
+    }
+    await this.#auditor.check(payer)
+    // The first event that was received is the role, without output.
+    await this.#auditor.check(leaver, (LEAVE_AFTER - 1) * endless.content_bytes)
+    return {
+      calls: slice * calls,
+      left: slice * left,
+      resident_bytes: leaving.process?.resident_bytes ?? 0,
+      json_latency_ms: Latencies.decode(answers.latency).summary,
+      time_to_first_token_ms: Latencies.decode(streams.ttft).summary,
+    }
+  }
+
+  #load(
+    name: string,
+    recipe: Recipe,
+    payer: Payer,
+    calls: number,
+    leave_after: number | null,
+  ): Promise<JobReport> {
+    const { port, pid } = this.#rig.target("tollgate")
+    const arrival: Arrival = { kind: "calls", connections: CONNECTIONS, calls }
+    return this.#rig.load({
+      origin: { host: "127.0.0.1", port, tls: false },
+      path: "/v1/chat/completions",
+      headers: requestHeaders(payer.key, recipe),
+      body: requestBody(name, recipe, PROMPT_BYTES),
+      stream: recipe.kind === "stream",
+      arrival,
+      warm_ms: 0,
+      to_the_end: false,
+      leave_after,
+      level: {},
+      pid,
+    })
+  }
+
+  async #grow(reservations: number): Promise<Growth[]> {
+    const { books } = this.#rig
+    this.#progress.step(`${reservations} past reservations`)
+    await books.ask(PastAnswer, { what: "past", reservations }, 600_000)
+    const before = await this.#statements(reservations, false)
+    this.#progress.step(`${reservations} past reservations, vacuumed`)
+    await books.ask(Done, { what: "vacuum" }, 600_000)
+    return [before, await this.#statements(reservations, true)]
+  }
+
+  async #statements(reservations: number, vacuumed: boolean): Promise<Growth> {
+    const { books } = this.#rig
+    const alone = await books.ask(AloneAnswer, { what: "alone", samples: SAMPLES })
+    const question = { what: "pairs", how: "lanes", accounts: 1, in_flight: 128, duration_ms: PAIRS_MS }
+    const { pairs, duration_ms } = await books.ask(PairsAnswer, question)
+    return {
+      reservations,
+      vacuumed,
+      reserve_ms: Latencies.decode(alone.reserve).summary,
+      close_ms: Latencies.decode(alone.close).summary,
+      pairs_per_s: (pairs * 1000) / duration_ms,
+    }
+  }
+}
+
+/** What a flat line is: the end of the run by its second quarter, once everything is warm. */
+export function flatness(slices: readonly Slice[], growth: readonly Growth[]): Flatness[] {
+  const quarter = Math.ceil(slices.length / 4)
+  const ratio = (value: (slice: Slice) => number) =>
+    median(slices.slice(-quarter).map(value)) / median(slices.slice(quarter, 2 * quarter).map(value))
+  const statements = ({ reserve_ms, close_ms }: Growth) => reserve_ms.p50 + close_ms.p50
+  const few = growth[0]?.reservations
+  const many = growth.at(-1)?.reservations
+  const at = (reservations: number | undefined) =>
+    Math.max(...growth.filter((step) => step.reservations === reservations).map(statements))
+  return [
+    flat(
+      "resident memory, last quarter / second quarter",
+      ratio((slice) => slice.resident_bytes),
+      1.2,
+    ),
+    flat(
+      "p99 of JSON calls, last quarter / second quarter",
+      ratio((slice) => slice.json_latency_ms.p99),
+      1.5,
+    ),
+    flat(
+      "p99 TTFT, last quarter / second quarter",
+      ratio((slice) => slice.time_to_first_token_ms.p99),
+      1.5,
+    ),
+    flat(`p50 of reserve and settle, ${many} / ${few} past reservations`, at(many) / at(few), 1.3),
+  ]
+}
+
+function flat(name: string, value: number, at_most: number): Flatness {
+  const goal = { at_most }
+  return { name, unit: "times", goal, value, reached: reaches(value, goal) }
+}

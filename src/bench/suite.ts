@@ -1,0 +1,195 @@
+import manifest from "../../package.json" with { type: "json" }
+import type { Payer } from "./admin.ts"
+import { Auditor } from "./auditor.ts"
+import { PairsAnswer } from "./books.ts"
+import type { Arrival, Job, Level } from "./job.ts"
+import { thisMachine } from "./machine.ts"
+import type { Progress } from "./progress.ts"
+import { requestBody, requestHeaders } from "./prompt.ts"
+import { pathOf, type Recipes } from "./provider.ts"
+import type { Recipe } from "./recipe.ts"
+import type { Results, ScenarioResult } from "./results.ts"
+import { type Rig, type TargetName, targets } from "./rig.ts"
+import {
+  type BooksRound,
+  type BooksScenario,
+  type HttpRound,
+  type HttpScenario,
+  type Measured,
+  measuredOf,
+  reaches,
+  type Scenario,
+  type Size,
+} from "./scenario.ts"
+import { booksResult, httpResult } from "./scenario-result.ts"
+
+/** How far off the mark a quick run may be: it is there to see that everything works, on whatever machine. */
+const QUICK_SLACK = 10
+const SHORT_PROMPT_BYTES = 600
+/** Paths that a process has not been through are slow the first time: all targets are walked through before the first round. */
+const WARM_UP: Recipes = {
+  "warm-json": { kind: "json", content_bytes: 400, delay_ms: 0 },
+  "warm-stream": { kind: "stream", events: 20, content_bytes: 5, together: 1, per_second: null, lean: false },
+}
+const WARM_UP_ARRIVAL: Arrival = { kind: "calls", connections: 16, calls: 300 }
+
+/** The recipes that the provider of a run must know. */
+export function recipesOf(scenarios: readonly Scenario[], size: Size): Recipes {
+  const own = scenarios.flatMap((scenario) =>
+    scenario.kind === "http" ? [[scenario.name, scenario.recipe(size)] as const] : [],
+  )
+  return { ...WARM_UP, ...Object.fromEntries(own) }
+}
+
+/** How many steps a run has, for its progress. */
+export function stepsOf(scenarios: readonly Scenario[], size: Size): number {
+  return scenarios.reduce((sum, { kind }) => sum + size.rounds * (kind === "http" ? targets.length : 2), 0)
+}
+
+/** One load of a scenario, whatever it is put on. */
+interface Load {
+  readonly name: string
+  readonly recipe: Recipe
+  readonly prompt_bytes: number
+  readonly arrival: Arrival
+  readonly level: Level
+  readonly payer: Payer
+}
+
+/** A run of scenarios on a rig that was started: side by side, in interleaved rounds, each audited. */
+export class Suite {
+  readonly #rig: Rig
+  readonly #size: Size
+  readonly #progress: Progress
+  /** Whether the gateways are started anew for each scenario, so that each has a CPU profile of its own. */
+  readonly #profiling: boolean
+  readonly #auditor: Auditor
+
+  constructor(rig: Rig, size: Size, progress: Progress, profiling: boolean) {
+    this.#rig = rig
+    this.#size = size
+    this.#progress = progress
+    this.#profiling = profiling
+    this.#auditor = new Auditor(rig)
+  }
+
+  async run(scenarios: readonly Scenario[]): Promise<Results> {
+    const started = new Date()
+    await this.#warmUp()
+    const done: ScenarioResult[] = []
+    for (const scenario of scenarios) {
+      done.push(scenario.kind === "http" ? await this.#http(scenario) : await this.#books(scenario))
+    }
+    const books = await this.#auditor.close()
+    return {
+      kind: "suite",
+      tollgate: manifest.version,
+      machine: thisMachine(),
+      started_at: started.toISOString(),
+      duration_s: (Date.now() - started.getTime()) / 1000,
+      size: this.#size.name,
+      scenarios: done,
+      books,
+      faults: [...books.faults, ...done.flatMap((result) => faultsOf(result, this.#size))],
+    }
+  }
+
+  async #http(scenario: HttpScenario): Promise<ScenarioResult> {
+    const { name, title, fresh, prompt_bytes, level, yardstick } = scenario
+    if (this.#profiling && !fresh) await this.#restart(name)
+    const payer = await this.#auditor.payer(name)
+    const recipe = scenario.recipe(this.#size)
+    const load: Load = { name, recipe, prompt_bytes, arrival: scenario.arrival(this.#size), level, payer }
+    const rounds: HttpRound[] = []
+    for (let round = 1; round <= this.#size.rounds; round++) {
+      if (fresh) await this.#restart(`${name}-${round}`)
+      const measure = (target: TargetName) => {
+        this.#progress.step(`${title}: round ${round}, ${target}`)
+        return this.#measure(load, target)
+      }
+      rounds.push({
+        direct: await measure("direct"),
+        bare: await measure("bare"),
+        tollgate: await measure("tollgate"),
+        yardstick_ms: (await yardstick?.measure(this.#rig)) ?? null,
+      })
+    }
+    this.#progress.say(`${title}: audit`)
+    await this.#auditor.check(payer)
+    return httpResult(scenario, this.#size, rounds)
+  }
+
+  async #books(scenario: BooksScenario): Promise<ScenarioResult> {
+    const { title, accounts, in_flight } = scenario
+    const pairs = async (how: "lanes" | "single") => {
+      this.#progress.step(`${title}: ${how}`)
+      const question = { what: "pairs", how, accounts, in_flight, duration_ms: this.#size.measure_ms }
+      const answer = await this.#rig.books.ask(PairsAnswer, question)
+      return (answer.pairs * 1000) / answer.duration_ms
+    }
+    const rounds: BooksRound[] = []
+    for (let round = 1; round <= this.#size.rounds; round++) {
+      rounds.push({ lanes: await pairs("lanes"), single: await pairs("single") })
+    }
+    return booksResult(scenario, rounds)
+  }
+
+  async #measure(load: Load, target: TargetName): Promise<Measured> {
+    const { name, arrival } = load
+    const report = await this.#rig.load(this.#job(load, target))
+    if (arrival.kind === "held" && report.measured_ms < arrival.window_ms / 2) {
+      throw new Error(`${name}: on ${target} the first stream ended before all of them ran`)
+    }
+    return measuredOf(report, arrival)
+  }
+
+  async #restart(purpose: string): Promise<void> {
+    await this.#rig.restart(purpose)
+    await this.#warmUp()
+  }
+
+  async #warmUp(): Promise<void> {
+    const payer = await this.#auditor.payer("warm-up")
+    for (const [name, recipe] of Object.entries(WARM_UP)) {
+      const load = {
+        name,
+        recipe,
+        prompt_bytes: SHORT_PROMPT_BYTES,
+        arrival: WARM_UP_ARRIVAL,
+        level: {},
+        payer,
+      }
+      for (const target of targets) await this.#rig.load(this.#job(load, target))
+    }
+    await this.#auditor.check(payer)
+  }
+
+  #job({ name, recipe, prompt_bytes, arrival, level, payer }: Load, target: TargetName): Job {
+    const { port, pid } = this.#rig.target(target)
+    const operation = recipe.kind === "count" ? "/v1/messages/count_tokens" : "/v1/chat/completions"
+    return {
+      origin: { host: "127.0.0.1", port, tls: false },
+      path: target === "tollgate" ? operation : pathOf(name) + operation,
+      headers: requestHeaders(payer.key, recipe),
+      body: requestBody(name, recipe, prompt_bytes),
+      stream: recipe.kind === "stream",
+      arrival,
+      warm_ms: this.#size.warm_ms,
+      to_the_end: false,
+      leave_after: null,
+      level,
+      pid,
+    }
+  }
+}
+
+/** Calls that failed fail the run; a goal that is missed does so only in a quick one, and only by far. */
+function faultsOf({ name, targets: found, figures }: ScenarioResult, size: Size): string[] {
+  const failed = Object.entries(found ?? {}).flatMap(([target, { failures }]) =>
+    Object.entries(failures).map(([what, count]) => `${name}: ${count} calls to ${target} failed: ${what}`),
+  )
+  const missed = figures
+    .filter(({ median, goal }) => size.name === "quick" && !reaches(median, goal, QUICK_SLACK))
+    .map((figure) => `${name}: ${figure.name} is ${figure.median.toFixed(2)}, far off its goal`)
+  return [...failed, ...missed]
+}

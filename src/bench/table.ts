@@ -1,0 +1,167 @@
+import type { EndpointResults } from "./endpoint.ts"
+import type { LatencySummary } from "./latencies.ts"
+import type { BooksResult, FigureResult, Results, ScenarioResult } from "./results.ts"
+import type { Goal } from "./scenario.ts"
+import type { SoakResults } from "./soak.ts"
+import type { Spread } from "./statistics.ts"
+
+const UNITS = { times: "×", ms: " ms", KiB: " KiB" } as const
+
+/** The table of a run for a terminal: what was to be reached and what was, then what it stands on. */
+export function suiteTable(results: Results): string {
+  const rows = results.scenarios.flatMap(({ title, figures, noise }) =>
+    figures.map((figure, at) => [
+      at === 0 ? title : "the same",
+      figure.name,
+      goalText(figure),
+      quantity(figure.median, figure.unit),
+      `${quantity(figure.min, figure.unit)} to ${quantity(figure.max, figure.unit)}`,
+      figure.goal === null ? "" : figure.reached ? "reached" : "missed",
+      noise === null || at > 0 ? "" : `${(noise * 100).toFixed(0)} %`,
+    ]),
+  )
+  const head = ["scenario", "figure", "to reach", "median", "rounds", "", "noise"]
+  return [...aligned([head, ...rows]), "", ...results.scenarios.flatMap(absolutes)].join("\n")
+}
+
+/** The last words of a run: the money first. */
+export function closingWords({
+  books,
+  faults,
+  duration_s,
+}: Pick<Results, "books" | "faults" | "duration_s">): string {
+  return [moneyWords(books), ...faultLines(faults), `${Math.round(duration_s)} s`].join("\n")
+}
+
+/** What the audit says. */
+export function moneyWords({ calls, charged, faults }: BooksResult): string {
+  if (faults.length > 0) return "Audit: THE MONEY DOES NOT ADD UP."
+  return `Audit: ${calls} calls, ${charged} USD, every charge equal to what the provider counted; no hold left open.`
+}
+
+function faultLines(faults: readonly string[]): string[] {
+  return faults.length === 0 ? [] : ["FAILED", ...faults.map((fault) => `  ${fault}`)]
+}
+
+/** The table of a long run. */
+export function soakTable(results: SoakResults): string {
+  const { slices, growth, figures } = results
+  const sliceRows = slices.map(
+    ({ calls, left, resident_bytes, json_latency_ms: json, time_to_first_token_ms: ttft }) => [
+      `  ${calls}`,
+      String(left),
+      `${(resident_bytes / 2 ** 20).toFixed(0)} MiB`,
+      ...[json.p50, json.p99, ttft.p50, ttft.p99].map(ms),
+    ],
+  )
+  const growthRows = growth.map(({ reservations, vacuumed, reserve_ms, close_ms, pairs_per_s }) => [
+    `  ${reservations}`,
+    vacuumed ? "vacuumed" : "as written",
+    ...[reserve_ms.p50, reserve_ms.p99, close_ms.p50, close_ms.p99].map(ms),
+    pairs_per_s.toFixed(0),
+  ])
+  const figureRows = figures.map(({ name, goal, unit, value, reached }) => [
+    name,
+    goalText({ goal, unit }),
+    quantity(value, unit),
+    reached ? "reached" : "missed",
+  ])
+  return [
+    ...aligned([["figure", "to reach", "value", ""], ...figureRows]),
+    "",
+    ...aligned([["  calls", "left", "memory", "JSON p50", "p99", "TTFT p50", "p99"], ...sliceRows]),
+    "",
+    ...aligned([
+      ["  past reservations", "", "reserve p50", "p99", "settle p50", "p99", "pairs/s"],
+      ...growthRows,
+    ]),
+    closingWords(results),
+  ].join("\n")
+}
+
+/** The table of a load on an endpoint. */
+export function endpointTable(results: EndpointResults): string {
+  const { url, model, load, calls, faults } = results
+  return [
+    `${model} at ${url}: ${load}, ${calls} calls`,
+    ...aligned([["", "", "p50", "p90", "p99", "max"], ...endpointRows(results)]),
+    ...faultLines(faults),
+  ].join("\n")
+}
+
+/** What was found, each row a name, a number a second, and the percentiles of a time. */
+export function endpointRows({ found }: EndpointResults): string[][] {
+  const times = (name: string, { count, p50, p90, p99, max }: LatencySummary) =>
+    count === 0 ? [] : [[name, "", ms(p50), ms(p90), ms(p99), ms(max)]]
+  const rate = (name: string, of: Spread) =>
+    of.median > 0 ? [[name, `${perSecond(of)}/s`, "", "", "", ""]] : []
+  return [
+    ...rate("request throughput", found.request_throughput_per_s),
+    ...rate("goodput", found.goodput_per_s),
+    ...rate("output token throughput", found.output_token_throughput_per_s),
+    ...rate("chunks", found.events_per_s),
+    ...times("request latency", found.request_latency_ms),
+    ...times("time to first token", found.time_to_first_token_ms),
+    ...times("inter-chunk latency", found.inter_chunk_latency_ms),
+  ]
+}
+
+/** Absolute numbers of a scenario: told, not promised. */
+function absolutes({ title, targets, pairs_per_s, yardstick }: ScenarioResult): string[] {
+  const lines: string[][] = []
+  for (const [name, found] of Object.entries(targets ?? {})) {
+    const { request_latency_ms: latency, time_to_first_token_ms: ttft, inter_chunk_latency_ms: gaps } = found
+    lines.push([
+      `  ${name}`,
+      `${perSecond(found.request_throughput_per_s)} calls/s`,
+      found.events_per_s.median > 0 ? `${perSecond(found.events_per_s)} events/s` : "",
+      latency.count === 0
+        ? ""
+        : `p50 ${ms(latency.p50)}  p90 ${ms(latency.p90)}  p99 ${ms(latency.p99)}  max ${ms(latency.max)}`,
+      gaps.count > 0 && ttft.count > 0 ? `TTFT p50 ${ms(ttft.p50)}  p99 ${ms(ttft.p99)}` : "",
+      gaps.count > 0 ? `inter-chunk p50 ${ms(gaps.p50)}  p99 ${ms(gaps.p99)}` : "",
+      `load generator ${(found.load_cores.median * 100).toFixed(0)} % of a core`,
+    ])
+  }
+  for (const [how, found] of Object.entries(pairs_per_s ?? {}))
+    lines.push([`  ${how}`, `${perSecond(found)} pairs/s`])
+  if (yardstick !== null) lines.push([`  ${yardstick.name}`, `p50 ${ms(yardstick.ms.median)}`])
+  return [title, ...aligned(lines)]
+}
+
+export function goalText({
+  goal,
+  unit,
+}: Pick<FigureResult, "goal" | "unit"> & { readonly goal: Goal }): string {
+  if (goal === null) return "reported"
+  return "at_least" in goal ? `≥ ${quantity(goal.at_least, unit)}` : `≤ ${quantity(goal.at_most, unit)}`
+}
+
+export function quantity(value: number, unit: FigureResult["unit"]): string {
+  return Number.isFinite(value) ? `${value.toFixed(2)}${UNITS[unit]}` : "none"
+}
+
+/** Milliseconds with three significant digits. */
+export function ms(value: number): string {
+  if (!Number.isFinite(value)) return "none"
+  return value >= 100 ? `${value.toFixed(0)} ms` : `${value.toPrecision(3)} ms`
+}
+
+/** A rate with three significant digits. */
+export function perSecond({ median }: Spread): string {
+  return median >= 100 ? median.toFixed(0) : median.toPrecision(3)
+}
+
+/** Rows with their columns in line. */
+function aligned(rows: readonly (readonly string[])[]): string[] {
+  const widths: number[] = []
+  for (const row of rows) {
+    for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length)
+  }
+  return rows.map((row) =>
+    row
+      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+      .join("  ")
+      .trimEnd(),
+  )
+}

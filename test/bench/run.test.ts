@@ -1,0 +1,81 @@
+import { afterAll, describe, expect, test } from "bun:test"
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { Results } from "../../src/bench/results.ts"
+
+const MAIN = join(import.meta.dir, "../../src/bench/main.ts")
+const LIMIT_MS = 120_000
+
+/** A folder for everything that a run writes, temporary files included. */
+const folder = mkdtempSync(join(tmpdir(), "tollgate-test-"))
+chmodSync(folder, 0o755)
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+function bench(name: string, ...args: string[]) {
+  const temporary = mkdtempSync(join(folder, `${name}-`))
+  chmodSync(temporary, 0o755)
+  const child = Bun.spawn([process.execPath, MAIN, ...args], {
+    cwd: folder,
+    env: { ...process.env, TMPDIR: temporary, BUN_TMPDIR: temporary, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" },
+    stdio: ["ignore", "pipe", "pipe"],
+  })
+  return { child, leftovers: () => readdirSync(temporary) }
+}
+
+describe("bun run bench", () => {
+  test(
+    "the shortest run of it: figures, an audit, both files, and nothing left behind",
+    async () => {
+      const files = { json: join(folder, "run.json"), html: join(folder, "run.html") }
+      const args = ["--quick", "--only", "ttft", "--rounds", "1", "--json", files.json, "--html", files.html]
+      const { child, leftovers } = bench("run", ...args)
+      const [out, code] = [await new Response(child.stdout).text(), await child.exited]
+      expect({ code, out }).toEqual({
+        code: 0,
+        out: expect.stringContaining("every charge equal to what the provider counted"),
+      })
+      expect(out).toContain("TTFT of a stream, idle machine")
+
+      const results: Results = JSON.parse(readFileSync(files.json, "utf8"))
+      const [scenario] = results.scenarios
+      expect(results).toMatchObject({ kind: "suite", size: "quick", faults: [], books: { faults: [] } })
+      expect(results.books.calls).toBeGreaterThan(600)
+      expect(scenario?.figures[0]?.median).toBeNumber()
+      for (const target of Object.values(scenario?.targets ?? {})) {
+        expect(target.request_latency_ms.count).toBeGreaterThan(0)
+        expect(target.time_to_first_token_ms.p50).toBeGreaterThan(0)
+        expect(target.failures).toEqual({})
+      }
+
+      const page = readFileSync(files.html, "utf8")
+      expect(page).toContain("TTFT of a stream, idle machine")
+      expect(page).not.toMatch(/<(?:script|img|link|iframe)[^>]+(?:src|href)=|@import|url\(/)
+      expect(leftovers()).toEqual([])
+    },
+    LIMIT_MS,
+  )
+
+  test(
+    "a run that is interrupted ends all it has started",
+    async () => {
+      const { child, leftovers } = bench("cut", "--quick", "--only", "json-1")
+      const reader = child.stderr.getReader()
+      for (let words = ""; !words.includes("[1/"); ) {
+        const { value, done } = await reader.read()
+        if (done) throw new Error(`it ended by itself: ${words}`)
+        words += new TextDecoder().decode(value)
+      }
+      child.kill("SIGINT")
+      expect(await child.exited).toBe(130)
+      expect(leftovers()).toEqual([])
+    },
+    LIMIT_MS,
+  )
+
+  test("a wrong option is told in one line", async () => {
+    const { child } = bench("wrong", "--only", "nothing")
+    expect(await new Response(child.stderr).text()).toStartWith("bench: --only: expected one of json-128, ")
+    expect(await child.exited).toBe(1)
+  })
+})

@@ -1,0 +1,93 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { Latencies } from "../../src/bench/latencies.ts"
+import { reaches } from "../../src/bench/scenario.ts"
+import { median, spread, variation } from "../../src/bench/statistics.ts"
+
+describe("what rounds say together", () => {
+  test.each([
+    ["one", [3], 3],
+    ["an odd number, in any order", [9, 1, 5], 5],
+    ["an even number: the mean of the two in the middle", [4, 1, 3, 100], 3.5],
+    ["numbers are compared as numbers", [10, 9, 100], 10],
+  ])("the median of %s", (_name, values, expected) => {
+    expect(median(values)).toBe(expected)
+  })
+
+  test("spread keeps the extremes", () => {
+    expect(spread([0.4, 0.6, 0.5])).toEqual({ median: 0.5, min: 0.4, max: 0.6 })
+  })
+
+  test.each([
+    ["of what does not vary is 0", [7, 7, 7], 0],
+    ["is relative to the mean", [90, 110], Math.sqrt(200) / 100],
+    ["of one value is not known", [7], null],
+    ["around 0 is not known", [-1, 1], null],
+  ])("the variation %s", (_name, values, expected) => {
+    expect(variation(values)).toBe(expected)
+  })
+})
+
+describe("a goal", () => {
+  test.each([
+    ["at least", { at_least: 0.6 }, 0.6, 1, true],
+    ["at least, missed", { at_least: 0.6 }, 0.59, 1, false],
+    ["at least, with slack", { at_least: 0.6 }, 0.2, 3, true],
+    ["at most", { at_most: 1.5 }, 1.5, 1, true],
+    ["at most, missed", { at_most: 1.5 }, 1.51, 1, false],
+    ["at most, with slack", { at_most: 1.5 }, 4.4, 3, true],
+    ["what was not measured reaches nothing", { at_most: 1.5 }, Number.NaN, 10, false],
+    ["what is only reported", null, 99, 1, true],
+  ])("%s", (_name, goal, value, slack, reached) => {
+    expect(reaches(value, goal, slack)).toBe(reached)
+  })
+})
+
+describe("a distribution", () => {
+  const times = fc.array(fc.double({ min: 0, max: 60_000, noNaN: true }), { minLength: 1, maxLength: 300 })
+
+  test("every quantile is the exact one, to three digits and a microsecond, also when it was sent to another process", () => {
+    fc.assert(
+      fc.property(times, fc.double({ min: 0.01, max: 1, noNaN: true }), (values, quantile) => {
+        const latencies = recorded(values)
+        const sorted = [...values].sort((a, b) => a - b)
+        const exact = sorted[Math.ceil(quantile * sorted.length - 1e-9) - 1] ?? 0
+        for (const same of [latencies, Latencies.decode(latencies.encoded)]) {
+          expect(same.at(quantile)).toBeWithin(exact * 0.999 - 0.0011, exact * 1.001 + 0.0011)
+        }
+      }),
+    )
+  })
+
+  test("parts merged are the whole", () => {
+    fc.assert(
+      fc.property(times, times, (one, other) => {
+        const merged = Latencies.merged([recorded(one), recorded(other)])
+        expect(merged.summary).toEqual(recorded([...one, ...other]).summary)
+      }),
+    )
+  })
+
+  test("the points of a curve never fall, and are as many as the values carry", () => {
+    fc.assert(
+      fc.property(times, (values) => {
+        const points = recorded(values).points
+        expect(points).toHaveLength(Math.floor(Math.log10(values.length) * 12) + 1)
+        expect(points.map(({ ms }) => ms)).toEqual(points.map(({ ms }) => ms).sort((a, b) => a - b))
+      }),
+    )
+  })
+
+  test("none is zero everywhere", () => {
+    const none = new Latencies()
+    expect(none.summary).toEqual({ count: 0, mean: 0, p50: 0, p90: 0, p99: 0, max: 0 })
+    expect(none.points).toEqual([])
+    expect(Latencies.merged([none, none]).count).toBe(0)
+  })
+})
+
+function recorded(values: readonly number[]): Latencies {
+  const latencies = new Latencies()
+  for (const value of values) latencies.record(value)
+  return latencies
+}
