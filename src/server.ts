@@ -70,11 +70,16 @@ async function closing(answer: Response | Promise<Response>): Promise<Response> 
   return response
 }
 
-/** What Bun lets through and RFC 9112 does not (section 3.2: exactly one Host; 3.2.3: CONNECT is a proxy's). */
+/**
+ * What Bun lets through and RFC 9112 does not (section 3.2: exactly one Host, with a valid value; 3.2.3: CONNECT is a
+ * proxy's). Behind a Host that is none, `request.url` is no URL, and the router would look for the path in the wrong place.
+ */
 function protocolFault(request: Request): GatewayError | null {
   const host = request.headers.get("host")
-  if (host === null || host.includes(",")) {
-    return new GatewayError("invalid_request", { message: "The request needs exactly one Host header." })
+  if (host === null || host.includes(",") || !URL.canParse(request.url)) {
+    return new GatewayError("invalid_request", {
+      message: "The request needs exactly one valid Host header.",
+    })
   }
   if (request.method === "CONNECT") {
     return new GatewayError("invalid_request", { message: "This is not a proxy: CONNECT is not taken." })
