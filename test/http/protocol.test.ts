@@ -1,0 +1,336 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { ADMIN_TOKEN } from "../support/gateway.ts"
+import { expectError, expectIds } from "./errors.ts"
+import { type Answer, requestBytes } from "./exchange.ts"
+import { CANARY, chatDraft, type House, openHouse } from "./house.ts"
+
+let house: House
+let account: { id: string; key: string }
+beforeAll(async () => {
+  house = await openHouse()
+  account = await house.account()
+})
+afterAll(() => house.close())
+
+const READ = ["/", "/livez", "/readyz", "/metrics", "/docs", "/docs/json", "/docs/assets/page.css"]
+const LISTS = ["/v1/models", "/v1/models/", "/models", "/models/"]
+const CALLS = [
+  "/v1/chat/completions",
+  "/chat/completions",
+  "/v1/messages/count_tokens",
+  "/anthropic/v1/messages/count_tokens",
+]
+const ID = "01a1fdba-bbb4-7000-889f-26dc4478d767"
+
+describe("D15 a wrong method is a 405 that says the right ones", () => {
+  const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]
+  const rows: readonly [target: string, allow: string][] = [
+    ...[...READ, ...LISTS].map((target): [string, string] => [target, "GET, HEAD"]),
+    ...CALLS.map((target): [string, string] => [target, "POST"]),
+    ["/admin/accounts", "GET, HEAD, POST"],
+    [`/admin/accounts/${ID}`, "GET, HEAD"],
+    [`/admin/accounts/${ID}/credits`, "GET, HEAD, POST"],
+    [`/admin/keys/${ID}`, "DELETE"],
+    ["/admin/audit", "GET, HEAD"],
+  ]
+  test.each(rows)("%s takes %s", async (target, allow) => {
+    for (const method of METHODS.filter((name) => !allow.split(", ").includes(name))) {
+      const answer = await house.ask({ method, target, headers: [`authorization: Bearer ${account.key}`] })
+      if (method === "HEAD") {
+        expect(answer).toMatchObject({ status: 405, body: "", headers: { allow } })
+        expectIds(answer)
+      } else {
+        expectError(answer, "method_not_allowed", { headers: { allow } })
+      }
+    }
+  })
+})
+
+describe("D33 an unknown route is a 404 that says what exists", () => {
+  const paths = [
+    "/nothing",
+    `/${CANARY}`,
+    "//v1//models",
+    "//livez",
+    "/livez/",
+    "/v1",
+    "/v1/",
+    "/v1/models/gpt",
+    "/V1/models",
+    "/v1%2Fmodels",
+    "/%6civez",
+    "/v1/chat/completions/",
+    "/v1/chat",
+    "/openai/v1/chat/completions",
+    "/anthropic/v1/models",
+    "/admin",
+    "/admin/",
+    "/docs/",
+    "/docs/assets/../../package.json",
+    "/.env",
+    "/v1/m\xf6dels",
+  ]
+  test.each(paths.flatMap((path) => ["GET", "POST"].map((method) => [method, path] as const)))(
+    "%s %s",
+    async (method, target) => {
+      const message = expectError(await house.ask({ method, target }), "not_found")
+      for (const here of ["/v1/chat/completions", "/v1/models", "/v1/messages/count_tokens", "/docs"]) {
+        expect(message).toContain(here)
+      }
+    },
+  )
+
+  const later = ["/v1/messages", "/v1/responses", "/v1/embeddings"]
+  test.each(later.map((path) => [path]))("%s is not offered yet", async (target) => {
+    for (const method of ["GET", "POST"]) {
+      expectError(await house.ask({ method, target, body: "{}" }), "not_found", {
+        message: /not offered yet/,
+      })
+    }
+  })
+})
+
+describe("D33 HEAD works where GET does, without a body", () => {
+  test.each([...READ, ...LISTS, "/admin/accounts"].map((target) => [target]))("%s", async (target) => {
+    const token = target.startsWith("/admin") ? ADMIN_TOKEN : account.key
+    const headers = [`authorization: Bearer ${token}`]
+    const got = await house.ask({ target, headers })
+    const answer = await house.ask({ method: "HEAD", target, headers })
+    expect(answer).toMatchObject({ status: 200, body: "" })
+    expect(answer.headers["content-type"]).toBe(got.headers["content-type"] ?? "")
+    if (target !== "/metrics") {
+      expect(answer.headers["content-length"]).toBe(got.headers["content-length"] ?? "")
+    }
+    expect(expectIds(answer)).not.toBe(expectIds(got))
+  })
+})
+
+describe("D15 the request's frame", () => {
+  const refused: readonly [what: string, request: string][] = [
+    ["two different Host headers", "GET /livez HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n"],
+    ["the same Host twice", "GET /livez HTTP/1.1\r\nhost: a\r\nHost: a\r\n\r\n"],
+    ["two hosts in one header", "GET /livez HTTP/1.1\r\nhost: a, b\r\n\r\n"],
+    ["HTTP/1.0 without a Host", "GET /livez HTTP/1.0\r\n\r\n"],
+    ["CONNECT to another host", "CONNECT provider.test:443 HTTP/1.1\r\nhost: provider.test:443\r\n\r\n"],
+    ["CONNECT to a path", "CONNECT /livez HTTP/1.1\r\nhost: gateway.test\r\n\r\n"],
+  ]
+  test.each(refused)("%s is a 400", async (_, request) => {
+    expectError(await house.say(request), "invalid_request")
+  })
+
+  test("two Host headers are a 400 before a call is made of them", async () => {
+    await house.untouched(account.id, async () => {
+      const draft = chatDraft(account.key, {}, ["host: other.test"])
+      expectError(await house.ask(draft), "invalid_request", { message: /Host/ })
+    })
+  })
+
+  const hosts = [
+    "",
+    "a/b",
+    "a/v1/models?",
+    "a#",
+    "user@a",
+    "a b",
+    "\xe9",
+    "[::1",
+    "a:b",
+    "a:99999",
+    "a\\b",
+    "a%2fb",
+  ]
+  test.each(hosts.map((host) => [host]))(
+    "the Host %j is none: a 400, wherever the path seems to lead",
+    async (host) => {
+      for (const path of [
+        "/livez",
+        "/0123456789a/livez",
+        "/0123456789a/admin/accounts",
+        "/admin/calls?limit=1",
+      ]) {
+        const lines = [
+          `GET ${path} HTTP/1.1`,
+          `host: ${host}`,
+          `authorization: Bearer ${ADMIN_TOKEN}`,
+          "",
+          "",
+        ]
+        expectError(await house.say(Buffer.from(lines.join("\r\n"), "latin1")), "invalid_request", {
+          message: /Host/,
+        })
+      }
+    },
+  )
+
+  const accepted: readonly [what: string, request: string][] = [
+    ["HTTP/1.0 with a Host", "GET /livez HTTP/1.0\r\nhost: a\r\n\r\n"],
+    ["a port in the Host", "GET /livez HTTP/1.1\r\nhost: gateway.test:8080\r\n\r\n"],
+    ["an IPv6 Host", "GET /livez HTTP/1.1\r\nhost: [::1]:8080\r\n\r\n"],
+    ["the absolute form", "GET http://gateway.test/livez HTTP/1.1\r\nhost: gateway.test\r\n\r\n"],
+    ["the absolute form of https", "GET https://gateway.test/livez?x HTTP/1.1\r\nhost: gateway.test\r\n\r\n"],
+    ["dot segments", "GET /v1/../livez HTTP/1.1\r\nhost: gateway.test\r\n\r\n"],
+    ["a query", "GET /livez?x=1&x=%zz#f HTTP/1.1\r\nhost: gateway.test\r\n\r\n"],
+  ]
+  test.each(accepted)("%s is taken", async (_, request) => {
+    expect((await house.say(request)).json).toEqual({ status: "alive" })
+  })
+
+  test.each(["a", "gw", "x.y"])("the Host %j changes no route", async (host) => {
+    const ask = (start: string) =>
+      house.say(`${start} HTTP/1.1\r\nhost: ${host}\r\ncontent-length: 0\r\n\r\n`)
+    for (const path of READ) expect((await ask(`GET ${path}`)).status).toBe(200)
+    for (const path of LISTS) expectError(await ask(`GET ${path}`), "invalid_api_key")
+    for (const path of CALLS) expectError(await ask(`POST ${path}`), "invalid_api_key")
+    expectError(await ask("GET /admin/accounts"), "invalid_api_key")
+    expectError(await ask("DELETE /livez"), "method_not_allowed", { headers: { allow: "GET, HEAD" } })
+    expectError(await ask("GET /nothing"), "not_found")
+  })
+
+  const call = (lines: string) =>
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n${lines}\r\n\r\n`
+  const malformed: readonly [what: string, request: () => string, status: number][] = [
+    ["no Host in HTTP/1.1", () => "GET /livez HTTP/1.1\r\n\r\n", 400],
+    ["no HTTP at all", () => `${CANARY}\r\n\r\n`, 400],
+    ["another version of HTTP", () => "GET /livez HTTP/3.0\r\nhost: a\r\n\r\n", 505],
+    [
+      "both framings",
+      () => call(`authorization: Bearer ${account.key}\r\ntransfer-encoding: chunked\r\ncontent-length: 5`),
+      400,
+    ],
+    ["two lengths", () => call("content-length: 5\r\ncontent-length: 6"), 400],
+    ["a length that is none", () => call("content-length: 5x"), 400],
+    ["a negative length", () => call("content-length: -5"), 400],
+    ["a folded header", () => "GET /livez HTTP/1.1\r\nhost: a\r\nx: a\r\n b\r\n\r\n", 400],
+    ["a space before the colon", () => "GET /livez HTTP/1.1\r\nhost: a\r\nx : a\r\n\r\n", 400],
+    ["a NUL in a header", () => "GET /livez HTTP/1.1\r\nhost: a\r\nx: a\0b\r\n\r\n", 400],
+    ["a header of 20 kB", () => `GET /livez HTTP/1.1\r\nhost: a\r\nx: ${CANARY.repeat(1_600)}\r\n\r\n`, 431],
+    ["a target of 20 kB", () => `GET /${CANARY.repeat(1_600)} HTTP/1.1\r\nhost: a\r\n\r\n`, 431],
+    ["250 headers", () => `GET /livez HTTP/1.1\r\nhost: a\r\n${"x: y\r\n".repeat(250)}\r\n`, 431],
+  ]
+  test.each(malformed)("%s is refused by the server, which then hangs up", async (_, request, status) => {
+    await house.untouched(account.id, async () => {
+      const line = house.dial()
+      line.send(request())
+      expect(house.note(await line.answer())).toMatchObject({ status, body: "" })
+      await line.over
+    })
+  })
+})
+
+describe("one connection, many requests", () => {
+  const livez = requestBytes({ target: "/livez" })
+  const call = () => requestBytes(chatDraft(account.key))
+
+  test("answers of every kind, one after the other", async () => {
+    const line = house.dial()
+    const ask = (bytes: Uint8Array, method?: string) => {
+      line.send(bytes)
+      return line.answer(method)
+    }
+    for (let round = 0; round < 3; round++) {
+      expect((await ask(livez)).status).toBe(200)
+      expect((await ask(requestBytes({ target: "/nothing" }))).status).toBe(404)
+      expect((await ask(call())).status).toBe(200)
+      expect((await ask(requestBytes({ method: "HEAD", target: "/docs" }), "HEAD")).status).toBe(200)
+      expect((await ask(requestBytes(chatDraft("nonsense")))).status).toBe(401)
+      expect((await ask(requestBytes({ method: "CONNECT", target: "/x" }))).status).toBe(400)
+    }
+    line.hangUp()
+  })
+
+  test("a body that comes after its refusal is a body, whatever it holds", async () => {
+    const line = house.dial()
+    const body = Buffer.concat([requestBytes({ method: "DELETE", target: `/admin/keys/${ID}` }), livez])
+    line.send(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`,
+    )
+    expectError(house.note(await line.answer()), "invalid_api_key")
+    line.send(Buffer.concat([body, requestBytes({ target: "/nothing" })]))
+    expectError(house.note(await line.answer()), "not_found")
+    line.hangUp()
+  })
+
+  test("a client that waits for 100-continue gets it, then its answer", async () => {
+    const line = house.dial()
+    const [head = "", body = ""] = requestBytes(chatDraft(account.key, {}, ["expect: 100-continue"]))
+      .toString()
+      .split("\r\n\r\n")
+    line.send(`${head}\r\n\r\n`)
+    expect((await line.answer()).status).toBe(100)
+    line.send(body)
+    expect((await line.answer()).status).toBe(200)
+    line.hangUp()
+  })
+})
+
+describe("D16 the headers of every kind of answer", () => {
+  /** All that an answer may carry; `date`, `connection` and the framing are the server's. */
+  const KNOWN = new Set(
+    [
+      "x-request-id request-id content-type content-length transfer-encoding date connection",
+      "cache-control x-accel-buffering allow retry-after x-should-retry",
+      "content-security-policy referrer-policy x-content-type-options etag",
+    ].flatMap((line) => line.split(" ")),
+  )
+  const bearer = (key: string) => [`authorization: Bearer ${key}`]
+  const json = "content-type: application/json"
+  const rows: readonly [what: string, ask: () => Promise<Answer>, status: number][] = [
+    ...[...READ].map((target): [string, () => Promise<Answer>, number] => [
+      target,
+      () => house.ask({ target }),
+      200,
+    ]),
+    ["a list", () => house.ask({ target: "/v1/models", headers: bearer(account.key) }), 200],
+    ["a JSON call", () => house.chat(account.key), 200],
+    ["a stream", () => house.chat(account.key, { stream: true }), 200],
+    ["a count", () => house.count(account.key), 200],
+    ["an operator's list", () => house.ask({ target: "/admin/calls", headers: bearer(ADMIN_TOKEN) }), 200],
+    [
+      "an operator's creation",
+      () =>
+        house.ask({
+          method: "POST",
+          target: "/admin/accounts",
+          headers: [json, ...bearer(ADMIN_TOKEN)],
+          body: { name: "x" },
+        }),
+      201,
+    ],
+    [
+      "a revocation",
+      async () => {
+        const { id } = await house.key(account.id, {})
+        return house.ask({ method: "DELETE", target: `/admin/keys/${id}`, headers: bearer(ADMIN_TOKEN) })
+      },
+      204,
+    ],
+    ["a 400", () => house.chat(account.key, { messages: [] }), 400],
+    ["a 401", () => house.chat(""), 401],
+    ["a 402", async () => house.chat((await house.account("0")).key), 402],
+    ["a 403", () => house.chat(account.key, { model: "messages-model" }), 403],
+    ["a 404", () => house.ask({ target: "/nothing" }), 404],
+    ["a 405", () => house.ask({ method: "PUT", target: "/livez" }), 405],
+    ["a 415", () => house.ask({ ...chatDraft(account.key), headers: bearer(account.key) }), 415],
+    [
+      "an operator's 404",
+      () => house.ask({ target: `/admin/calls/${ID}`, headers: bearer(ADMIN_TOKEN) }),
+      404,
+    ],
+  ]
+  test.each(rows)("%s", async (_, ask, status) => {
+    const answer = await ask()
+    expect(answer.status).toBe(status)
+    expectIds(answer)
+    expect(Object.keys(answer.headers).filter((name) => !KNOWN.has(name))).toEqual([])
+  })
+
+  test("a client's own request id is not taken over, and no id comes twice", async () => {
+    const own = [`x-request-id: ${ID}`, `request-id: ${ID}`]
+    const ids: string[] = []
+    for (let call = 0; call < 20; call++)
+      ids.push(expectIds(await house.ask({ target: "/livez", headers: own })))
+    expect(new Set(ids).size).toBe(20)
+    expect(ids).not.toContain(ID)
+    expect([...ids].sort()).toEqual(ids)
+  })
+})
