@@ -379,7 +379,7 @@ describe("D29 a content type that is neither JSON nor SSE is read as a stream", 
   ])
 })
 
-describe("D32 [DONE] leaves when the settlement is durable", () => {
+describe("D32 the last byte leaves when the settlement is durable", () => {
   test("100 balances read after the last byte", async () => {
     const { gateway, provider } = stage
     const { id, key } = await gateway.account("1")
@@ -391,38 +391,41 @@ describe("D32 [DONE] leaves when the settlement is durable", () => {
     }
   })
 
-  test.each([true, false])(
-    "at the latest after 250 ms; every other byte passes at once (stream %p)",
-    async (stream) => {
-      const sql = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
-      const asked = Promise.withResolvers<void>()
-      const locked = Promise.withResolvers<void>()
-      const words = chatWords("hi")
-      const running = await stage.begin({
-        body: chatBody({ stream }),
-        script: async (exchange) => {
-          asked.resolve()
-          await locked.promise
-          await (stream ? sse(words, { usage: usage(10, 5) }) : json(200, { usage: usage(10, 5) }))(exchange)
-        },
-      })
-      await asked.promise
-      await sql.begin(async (transaction) => {
-        await transaction`select from tollgate.accounts where id = ${running.account_id} for update`
-        locked.resolve()
-        const locked_ms = performance.now()
-        if (stream) {
-          const { body } = await running.client.received('"finish_reason":"stop"')
-          expect(body).toBe(streamText(...words))
-        }
-        expect((await running.client.ended).status).toBe(200)
-        expect(performance.now() - locked_ms).toBeGreaterThanOrEqual(249)
-        expect(await stage.gateway.calls(`?account=${running.account_id}`)).toMatchObject([{ state: "open" }])
-      })
-      await sql.end()
-      expectBooks(await running.sidesOnceClosed(), CHARGED)
-    },
-  )
+  const words = chatWords("hi")
+  const answers: readonly [name: string, stream: boolean, script: Script, status: number, books: Books][] = [
+    ["a stream, whose other bytes pass at once", true, sse(words, { usage: usage(10, 5) }), 200, CHARGED],
+    ["a JSON answer", false, json(200, { usage: usage(10, 5) }), 200, CHARGED],
+    ["rule 3", false, json(200, ""), 502, released("usage_missing")],
+    ["a call that no provider took", false, json(500, ""), 502, released("upstream_error", { ending: null })],
+  ]
+  test.each(answers)("at the latest after 250 ms: %s", async (_, stream, script, status, books) => {
+    const sql = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    const asked = Promise.withResolvers<void>()
+    const locked = Promise.withResolvers<void>()
+    const running = await stage.begin({
+      body: chatBody({ stream }),
+      script: async (exchange) => {
+        asked.resolve()
+        await locked.promise
+        await script(exchange)
+      },
+    })
+    await asked.promise
+    await sql.begin(async (transaction) => {
+      await transaction`select from tollgate.accounts where id = ${running.account_id} for update`
+      const locked_ms = performance.now()
+      locked.resolve()
+      if (stream) {
+        const { body } = await running.client.received('"finish_reason":"stop"')
+        expect(body).toBe(streamText(...words))
+      }
+      expect((await running.client.ended).status).toBe(status)
+      expect(performance.now() - locked_ms).toBeGreaterThanOrEqual(249)
+      expect(await stage.gateway.calls(`?account=${running.account_id}`)).toMatchObject([{ state: "open" }])
+    })
+    await sql.end()
+    expectBooks(await running.sidesOnceClosed(), books)
+  })
 })
 
 test("a call settles at the price it was admitted at: a reload changes the next one", async () => {
