@@ -18,9 +18,7 @@ export function createApp(gateway: Gateway, operators: Operators) {
       const fault = unknown
         ? unknownRoute(app.routes, gateway.config.vendors, request.method, path)
         : toGatewayError(error)
-      if (fault.code === "internal_error") {
-        gateway.log.error({ err: fault.detail.cause, request_id: requestId(request) }, "a request failed")
-      }
+      logFault(gateway.log, fault, requestId(request))
       gateway.metrics.answered(unknown ? "unknown" : route, fault.status)
       return errorResponse(fault, requestId(request))
     })
@@ -38,6 +36,14 @@ export function createApp(gateway: Gateway, operators: Operators) {
     .use(adminRoutes(operators))
     .use(docs())
   return app
+}
+
+/** What no answer says and an operator needs: why a request failed that was not itself at fault. */
+function logFault(log: Gateway["log"], { code, status, detail }: GatewayError, request_id: string): void {
+  const { cause } = detail
+  if (code === "internal_error") log.error({ err: cause, request_id }, "a request failed")
+  else if (status >= 500 && typeof cause === "string")
+    log.warn({ code, cause, request_id }, "a request failed")
 }
 
 const NOT_OFFERED = ["/v1/messages", "/v1/responses", "/v1/embeddings"]

@@ -1,5 +1,6 @@
 import { DrizzleQueryError } from "drizzle-orm/errors"
 import { GatewayError } from "../../errors.ts"
+import { codeOf } from "../../ledger/trouble.ts"
 import type { Operators } from "./operators.ts"
 
 /**
@@ -19,13 +20,13 @@ export async function ask<Answer>(
     // Drizzle's own message repeats the parameters; only what the driver said may reach a log.
     const cause = error instanceof DrizzleQueryError ? error.cause : error
     if (error === cause) throw error
-    throw isDefect(cause) ? cause : unavailable(fields, cause)
+    throw isDefect(cause) ? cause : unavailable(fields, codeOf(cause))
   } finally {
     clearTimeout(timer)
   }
 }
 
-function unavailable(fields: Record<string, string>, cause: unknown): GatewayError {
+function unavailable(fields: Record<string, string>, cause: string): GatewayError {
   return new GatewayError("ledger_unavailable", {
     message: "The books did not answer; if this was a change, it may have been made or not.",
     fields,
