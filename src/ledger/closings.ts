@@ -53,6 +53,7 @@ export class Closings {
   async close(closing: Closing): Promise<void> {
     const { id } = closing
     const closed = await this.write({ account_id: this.#outstanding.accountOf(id) ?? "", closing })
+    if (closed === "none") this.#log.error({ id }, "a call was closed that the books do not know")
     if (closed !== null) this.#outstanding.delete(id)
   }
 

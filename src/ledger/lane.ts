@@ -9,7 +9,7 @@ export interface Work<Item, Result> {
   /** One statement for all items, which waits at most `patience_ms` for a lock; results in the order of the items. */
   run(items: readonly Item[], patience_ms: number): Promise<readonly Result[]>
   /** Told when an item was not done at its first attempt; the lane goes on trying. */
-  onSetback?(item: Item, error: unknown): void
+  onSetback?(item: Item): void
 }
 
 /** How many items one statement takes: more gains nothing (findings 3.5). */
@@ -55,9 +55,9 @@ export class Lane<Item, Result> {
     return depth
   }
 
-  /** Puts an item on the lane; throws `overloaded` when as many wait as may, `ledger_unavailable` when the lane is stopped. */
+  /** Puts an item on the lane; throws `overloaded` when as many wait as may, `Withdrawn` when the lane is stopped. */
   enter(item: Item): Entry<Item, Result> {
-    if (this.#stopped) throw new GatewayError("ledger_unavailable")
+    if (this.#stopped) throw new Withdrawn(false, undefined)
     if (this.depth >= this.#limit) throw new GatewayError("overloaded")
     const entry = new Entry<Item, Result>(item, this.#work.accountOf(item))
     this.#wait(entry)
@@ -105,9 +105,9 @@ export class Lane<Item, Result> {
       const now = performance.now()
       if (now < this.#not_before) break
       const siding = this.#dueSiding(now)
+      if (siding === null && this.#waiting.size === 0) break
       if (siding !== null) await this.#trySiding(siding)
-      else if (this.#waiting.size > 0) await this.#attempt(this.#take(this.#waiting), PATIENCE_MS)
-      else break
+      await this.#attempt(this.#take(this.#waiting), PATIENCE_MS)
     }
     this.#running = false
     this.#sleep()
@@ -158,7 +158,7 @@ export class Lane<Item, Result> {
       entry.sent = false
       entry.doubtful ||= trouble === "unknown"
       entry.setback = error
-      if (entry.attempts++ === 0) this.#work.onSetback?.(entry.item, error)
+      if (entry.attempts++ === 0) this.#work.onSetback?.(entry.item)
     }
     if (trouble === "poison") await this.#isolate(batch, error)
     else if (trouble === "locked") await this.#separate(batch)

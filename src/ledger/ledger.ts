@@ -4,10 +4,8 @@ import type { Connection } from "./connection.ts"
 import { Connections } from "./connections.ts"
 import type { Database } from "./database.ts"
 import type { LedgerEvents } from "./events.ts"
-import { expireBatch, type Orphan } from "./expire.ts"
 import { Holds } from "./holds.ts"
 import { type Chore, Keeper } from "./keeper.ts"
-import { Lane } from "./lane.ts"
 import { LastUsed } from "./last-used.ts"
 import { Lease, type LeaseTimes } from "./lease.ts"
 import type { Log } from "./log.ts"
@@ -17,7 +15,7 @@ import { Replay } from "./replay.ts"
 import type { Books, Checkpoint, Closing, Hold, HoldResult, Owner, Standing } from "./reservation.ts"
 import { Spool } from "./spool.ts"
 import { Standings } from "./standings.ts"
-import { sweep } from "./sweep.ts"
+import { Sweeper } from "./sweep.ts"
 import { tend } from "./tend.ts"
 import { codeOf } from "./trouble.ts"
 
@@ -47,7 +45,7 @@ export class Ledger implements Books {
   readonly #standings: Standings
   readonly #closings: Closings
   readonly #holds: Holds
-  readonly #expiries: Lane<Orphan, boolean>
+  readonly #sweeper: Sweeper
   readonly #keeping: Connection
   readonly #keeper: Keeper
 
@@ -61,11 +59,7 @@ export class Ledger implements Books {
     this.#standings = new Standings(this.#connections, this.#used)
     this.#closings = new Closings(this.#connections, this.#outstanding, this.#spool, events, log)
     this.#holds = new Holds(this.#connections, this.#lease, this.#outstanding, this.#closings, this.#used)
-    const expiring = this.#connections.one()
-    this.#expiries = new Lane({
-      accountOf: ({ account_id }) => account_id,
-      run: (orphans, patience_ms) => expireBatch(expiring, orphans, patience_ms),
-    })
+    this.#sweeper = new Sweeper(this.#connections, this.#lease, (count) => events.expired?.(count))
     this.#keeping = this.#connections.one()
     this.#keeper = new Keeper(this.#lease, this.#outstanding, lease, this.#chores(), log)
   }
@@ -125,7 +119,7 @@ export class Ledger implements Books {
       this.#options.log.warn({ code: codeOf(error) }, "the lease was not given back; it lapses")
     })
     const unwritten = this.#closings.writing
-    for (const lanes of [this.#holds, this.#closings, this.#standings, this.#expiries]) lanes.stop()
+    for (const lanes of [this.#holds, this.#closings, this.#standings, this.#sweeper]) lanes.stop()
     await this.#connections.end()
     await Promise.all([chores, ...unwritten])
     await this.#spool.settled()
@@ -138,24 +132,15 @@ export class Ledger implements Books {
   }
 
   #chores(): Chore[] {
-    const connection = this.#keeping
-    const options = this.#options
-    const replay = new Replay(
-      this.#spool,
-      connection,
-      (spooled) => this.#closings.write(spooled),
-      options.log,
-    )
-    const onExpired = (count: number) => options.events?.expired?.(count)
+    const { log } = this.#options
+    const reading = this.#connections.one()
+    const replay = new Replay(this.#spool, reading, (spooled) => this.#closings.write(spooled), log)
     return [
-      { name: "checkpoint", run: () => writeCheckpoints(connection, options.checkpoints()) },
-      { name: "last_used", run: () => this.#used.write(connection) },
-      {
-        name: "sweep",
-        run: () => sweep({ connection, lease: this.#lease, expiries: this.#expiries, onExpired }),
-      },
+      { name: "checkpoint", run: () => writeCheckpoints(this.#keeping, this.#options.checkpoints()) },
+      { name: "last_used", run: () => this.#used.write(this.#keeping) },
+      { name: "sweep", run: () => this.#sweeper.run() },
       { name: "replay", run: () => replay.run() },
-      { name: "tend", run: () => tend(connection) },
+      { name: "tend", run: () => tend(reading) },
     ]
   }
 }

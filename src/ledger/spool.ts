@@ -103,7 +103,6 @@ export class Spool {
     this.#writing = null
   }
 
-  /** Written again when the file was removed meanwhile by somebody who took this process for dead. */
   async #append(): Promise<void> {
     const unwritten = this.#unwritten
     this.#unwritten = new Set()
@@ -113,9 +112,8 @@ export class Spool {
       try {
         const lines = [...unwritten].flatMap((id) => this.#kept.get(id) ?? []).map(lineOf)
         // A blank line first: the last write may have been cut in the middle of one.
-        await file.write(`${this.#failing ? "\n" : ""}${lines.join("")}`)
+        await file.appendFile(`${this.#failing ? "\n" : ""}${lines.join("")}`)
         await file.sync()
-        if ((await file.stat()).nlink === 0) this.#unwritten = new Set(this.#kept.keys())
       } finally {
         await file.close()
       }

@@ -1,10 +1,11 @@
 import { sql } from "drizzle-orm"
 import type { Connection } from "./connection.ts"
-import type { Orphan } from "./expire.ts"
-import type { Lane } from "./lane.ts"
+import type { Connections } from "./connections.ts"
+import { expireBatch, type Orphan } from "./expire.ts"
+import { Lane } from "./lane.ts"
 import type { Lease } from "./lease.ts"
 import { gateways, reservations } from "./schema.ts"
-import { statement, textOf } from "./statement.ts"
+import { type Row, type Statement, statement, textOf } from "./statement.ts"
 
 const STATEMENT_MS = 10_000
 /** How many orphans are read at a time. */
@@ -12,7 +13,7 @@ const PAGE = 1_000
 /** How long one page waits for accounts that are locked; what it leaves is found again. */
 const PAGE_MS = 5_000
 /** How long after a gateway's death its late reserves are looked for at least. */
-export const LATE_MS = 60_000
+const LATE_MS = 60_000
 
 /**
  * Declares one gateway dead whose lease has run out, in one locked row: a renewal that comes first wins, one that comes later finds the death.
@@ -59,47 +60,71 @@ WHERE g.id = $1::uuid AND g.swept_at IS NULL AND g.dead_at < now() - $2::int * i
 RETURNING g.id`,
 )
 
-export interface SweepOptions {
-  readonly connection: Connection
-  readonly lease: Lease
-  readonly expiries: Lane<Orphan, boolean>
-  /** Told how many reservations were expired. */
-  onExpired(count: number): void
-  readonly late_ms?: number
-}
-
 /** Closes what dead gateways left open (D13, D35). Any number of processes may sweep at once. */
-export async function sweep(options: SweepOptions): Promise<void> {
-  const { connection, lease, late_ms = LATE_MS } = options
-  if (lease.steady) {
-    const fresh_ms = String(Math.round(lease.fresh_ms))
-    while ((await connection.run(declareDead, [lease.gateway_id, fresh_ms], STATEMENT_MS)).length > 0) {}
-  }
-  for (const row of await connection.run(findDead, [], STATEMENT_MS)) {
-    const gateway_id = textOf(row, "id")
-    await sweepGateway(options, gateway_id, textOf(row, "floor_id"))
-    await connection.run(markSwept, [gateway_id, String(late_ms)], STATEMENT_MS)
-  }
-}
+export class Sweeper {
+  readonly #connection: Connection
+  readonly #lease: Lease
+  readonly #expiries: Lane<Orphan, boolean>
+  readonly #onExpired: (count: number) => void
+  readonly #late_ms: number
 
-async function sweepGateway(options: SweepOptions, gateway_id: string, floor_id: string): Promise<void> {
-  for (let from = floor_id; ; ) {
-    const rows = await options.connection.run(findOrphans, [gateway_id, from], STATEMENT_MS)
-    const orphans = rows.map((row) => ({ id: textOf(row, "id"), account_id: textOf(row, "account_id") }))
-    await expireAll(options, orphans)
-    const last = orphans.at(-1)
-    if (last === undefined || orphans.length < PAGE) return
-    from = last.id
+  /** `onExpired` is told how many reservations were expired. */
+  constructor(
+    connections: Pick<Connections, "one">,
+    lease: Lease,
+    onExpired: (count: number) => void,
+    late_ms = LATE_MS,
+  ) {
+    const expiring = connections.one()
+    this.#connection = connections.one()
+    this.#lease = lease
+    this.#onExpired = onExpired
+    this.#late_ms = late_ms
+    this.#expiries = new Lane({
+      accountOf: ({ account_id }) => account_id,
+      run: (orphans, patience_ms) => expireBatch(expiring, orphans, patience_ms),
+    })
   }
-}
 
-async function expireAll({ expiries, onExpired }: SweepOptions, orphans: readonly Orphan[]): Promise<void> {
-  const entries = orphans.map((orphan) => expiries.enter(orphan))
-  const timer = setTimeout(() => {
-    for (const entry of entries) expiries.withdraw(entry)
-  }, PAGE_MS)
-  const results = await Promise.allSettled(entries.map((entry) => entry.outcome))
-  clearTimeout(timer)
-  const count = results.filter((result) => result.status === "fulfilled" && result.value).length
-  if (count > 0) onExpired(count)
+  async run(): Promise<void> {
+    if (this.#lease.steady) await this.#declareDead()
+    for (const row of await this.#query(findDead)) {
+      const gateway_id = textOf(row, "id")
+      await this.#sweep(gateway_id, textOf(row, "floor_id"))
+      await this.#query(markSwept, gateway_id, String(this.#late_ms))
+    }
+  }
+
+  stop(): void {
+    this.#expiries.stop()
+  }
+
+  async #declareDead(): Promise<void> {
+    const { gateway_id, fresh_ms } = this.#lease
+    for (;;) {
+      const declared = await this.#query(declareDead, gateway_id, String(Math.round(fresh_ms)))
+      if (declared.length === 0) return
+    }
+  }
+
+  async #sweep(gateway_id: string, floor_id: string): Promise<void> {
+    for (let from = floor_id; ; ) {
+      const rows = await this.#query(findOrphans, gateway_id, from)
+      const orphans = rows.map((row) => ({ id: textOf(row, "id"), account_id: textOf(row, "account_id") }))
+      await this.#expire(orphans)
+      const last = orphans.at(-1)
+      if (last === undefined || orphans.length < PAGE) return
+      from = last.id
+    }
+  }
+
+  async #expire(orphans: readonly Orphan[]): Promise<void> {
+    const results = await Promise.allSettled(orphans.map((orphan) => this.#expiries.ask(orphan, PAGE_MS)))
+    const count = results.filter((result) => result.status === "fulfilled" && result.value).length
+    if (count > 0) this.#onExpired(count)
+  }
+
+  #query(statement: Statement, ...values: readonly string[]): Promise<readonly Row[]> {
+    return this.#connection.run(statement, values, STATEMENT_MS)
+  }
 }

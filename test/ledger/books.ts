@@ -28,7 +28,7 @@ export interface TestBooks {
   /** For looking at the tables, and for locking what a test wants locked. */
   readonly sql: Sql
   /** A statement's own connection; ended with the books. */
-  connection(address?: Address): Connection
+  readonly connection: (address?: Address) => Connection
   /** A gateway's row under which holds can be made; its lease runs for `expire_ms`. */
   gateway(expire_ms?: number): Promise<string>
   /** A ledger on these books, on a data directory of its own unless told otherwise; stopped with the books. */

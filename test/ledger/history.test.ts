@@ -1,23 +1,21 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import fc from "fast-check"
-import type { Connection } from "../../src/ledger/connection.ts"
-import { expireBatch, type Orphan } from "../../src/ledger/expire.ts"
-import { Lane } from "../../src/ledger/lane.ts"
 import { Lease } from "../../src/ledger/lease.ts"
-import { sweep } from "../../src/ledger/sweep.ts"
-import { type Account, call, openBooks, standings, type TestBooks, violations } from "./books.ts"
+import { Sweeper } from "../../src/ledger/sweep.ts"
+import { type Account, call, LONG_LEASE, openBooks, standings, type TestBooks, violations } from "./books.ts"
 import { linesOf, type Part, type Played, Player } from "./player.ts"
 
 /** Random histories, all at once: the books are exact at every instant, and every call is in the end where it can be. */
 
 let books: TestBooks
-/** The connections of whoever sweeps while others play. */
-let sweepers: readonly [Connection, Connection]
+/** Sweeps while others play. */
+let sweeper: Sweeper
 
 beforeAll(async () => {
   books = await openBooks()
-  sweepers = [books.connection(), books.connection()]
+  const lease = new Lease(books.connection(), LONG_LEASE)
+  sweeper = new Sweeper({ one: books.connection }, lease, () => {})
 })
 afterAll(() => books.close())
 
@@ -80,6 +78,8 @@ describe("all at once: two gateways here and one in another process, replays, sw
         await Promise.all([...own.map((player) => player.stop()), other.stop()])
       }
       expect((await standings(books.sql)).every(({ held_nano }) => held_nano === 0n)).toBe(true)
+      const [row] = await books.sql`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`
+      expect(row?.deadlocks).toBe("0")
     },
     60_000,
   )
@@ -148,7 +148,7 @@ describe("all at once: two gateways here and one in another process, replays, sw
           await books.sql`UPDATE tollgate.gateways SET dead_at = now()
             WHERE id = (SELECT id FROM tollgate.gateways WHERE dead_at IS NULL ORDER BY random() LIMIT 1)`
         }
-        await sweepOnce()
+        await sweeper.run()
       }
     })()
     return async () => {
@@ -161,21 +161,11 @@ describe("all at once: two gateways here and one in another process, replays, sw
   async function buryTheDead(): Promise<void> {
     await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE dead_at IS NULL`
     for (;;) {
-      await sweepOnce()
+      await sweeper.run()
       const [row] =
         await books.sql`SELECT count(*)::int AS open FROM tollgate.reservations WHERE state = 'open'`
       if (row?.open === 0) return
     }
-  }
-
-  async function sweepOnce(): Promise<void> {
-    const [connection, expiring] = sweepers
-    const lease = new Lease(connection, { renew_ms: 1_000, expire_ms: 4_000 })
-    const expiries = new Lane<Orphan, boolean>({
-      accountOf: ({ account_id }) => account_id,
-      run: (orphans, patience_ms) => expireBatch(expiring, orphans, patience_ms),
-    })
-    await sweep({ connection, lease, expiries, onExpired: () => {}, late_ms: 60_000 })
   }
 
   async function otherProcess() {

@@ -1,13 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { writeCheckpoints } from "../../src/ledger/checkpoint.ts"
-import { expireBatch, type Orphan } from "../../src/ledger/expire.ts"
-import { Lane } from "../../src/ledger/lane.ts"
 import { Lease } from "../../src/ledger/lease.ts"
 import { Outstanding } from "../../src/ledger/outstanding.ts"
 import type { Hold } from "../../src/ledger/reservation.ts"
 import { reserveBatch } from "../../src/ledger/reserve.ts"
-import { sweep } from "../../src/ledger/sweep.ts"
+import { Sweeper } from "../../src/ledger/sweep.ts"
 import {
   call,
   holdOf,
@@ -62,17 +60,12 @@ async function gateway(id: string) {
 }
 
 function sweeper(by: Lease, late_ms = 0) {
-  const connection = books.connection()
-  const expiring = books.connection()
-  const expiries = new Lane<Orphan, boolean>({
-    accountOf: ({ account_id }) => account_id,
-    run: (orphans, patience_ms) => expireBatch(expiring, orphans, patience_ms),
-  })
   const expired = { count: 0 }
   const onExpired = (count: number) => {
     expired.count += count
   }
-  return { expired, run: () => sweep({ connection, lease: by, expiries, onExpired, late_ms }) }
+  const made = new Sweeper({ one: books.connection }, by, onExpired, late_ms)
+  return { expired, run: () => made.run() }
 }
 
 async function heldBy(gateway_id: string, count: number, balance_nano = 1_000_000n): Promise<Hold[]> {

@@ -158,14 +158,19 @@ describe("the file of a process", () => {
     const data_dir = await books.folder()
     await writeFile(join(data_dir, "spool"), "a file where the folder should be")
     const { errors, log } = listening()
-    const spool = new Spool(data_dir, nextId(), log)
+    const own_id = nextId()
+    const spool = new Spool(data_dir, own_id, log)
     for (let at = 0; at < 3; at++) {
       spool.keep(spooled(settled(nextId(), 1n)))
       await spool.settled()
     }
     expect(errors).toEqual(["the spool cannot be written; closings are kept in memory only"])
     expect(spool.depth).toBe(3)
+
+    // What was written of a line before the disk was full does not spoil the next one.
     await rm(join(data_dir, "spool"))
+    await mkdir(join(data_dir, "spool"))
+    await writeFile(join(data_dir, "spool", `${own_id}.jsonl`), '{"account_id":"a","clos')
     spool.keep(spooled(settled(nextId(), 1n)))
     await spool.settled()
     const [file] = await new Spool(data_dir, nextId(), silent).others()
@@ -217,13 +222,16 @@ describe("what another process left", () => {
     expect(await call(books.sql, ids[0] ?? "")).toMatchObject({ state: "settled", notes: ["settled_late"] })
   })
 
-  test("of other books is left alone", async () => {
+  test("of other books is left alone, even if its gateway should be dead", async () => {
     const data_dir = await books.folder()
+    const gateway_id = await books.gateway()
+    await books.sql`UPDATE tollgate.gateways SET dead_at = now(), swept_at = now() WHERE id = ${gateway_id}`
     await mkdir(join(data_dir, "spool"))
-    await writeFile(join(data_dir, "spool", `${nextId()}.jsonl`), lineOf(spooled(settled(nextId(), 1n))))
+    await writeFile(join(data_dir, "spool", `${gateway_id}.jsonl`), lineOf(spooled(settled(nextId(), 1n))))
     const { errors, log } = listening()
-    await books.ledger({ data_dir, log, lease: RENEWING })
+    const ledger = await books.ledger({ data_dir, log, lease: RENEWING })
     await until(async () => errors.length > 0)
+    await ledger.stop()
     expect(errors).toEqual(["the spool has closings that do not belong to these books; it stays"])
     expect(await filesIn(data_dir)).toHaveLength(1)
   })

@@ -91,8 +91,10 @@ describe("issue 2, 4: a batch that fails on a lock is retried account by account
     let done = 0
     for (const work of [closing, ...waiting]) void work.then(() => done++)
 
-    const latencies_ms: number[] = []
-    for (let round = 0; round < 30; round++) {
+    const rounds_ms: number[] = []
+    const began_at = performance.now()
+    // Those who wait are refused after 2 s.
+    while (performance.now() - began_at < 1_200) {
       const started_at = performance.now()
       await Promise.all(
         others.map(async (account) => {
@@ -101,11 +103,11 @@ describe("issue 2, 4: a batch that fails on a lock is retried account by account
           await ledger.close(settled(hold.id, 1n))
         }),
       )
-      latencies_ms.push(performance.now() - started_at)
+      rounds_ms.push(performance.now() - started_at)
     }
     expect(done).toBe(0)
-    // Once the account is known to be locked, it costs its lane a tenth of a second now and then, not every time.
-    expect(latencies_ms.sort((a, b) => a - b)[15]).toBeLessThan(100)
+    // Once it is known that the account is locked, its neighbours no longer wait as long as a batch waits for a lock.
+    expect(rounds_ms.sort((one, other) => one - other)[Math.floor(rounds_ms.length / 2)]).toBeLessThan(200)
 
     await lock.unlock()
     await closing
