@@ -1,5 +1,16 @@
 import { GatewayError } from "../errors.ts"
 
+declare global {
+  /** ECMA-262's "JSON.parse source text access", which the compiler's library does not know yet. */
+  interface JSON {
+    parse(
+      text: string,
+      reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
+    ): unknown
+    rawJSON(text: string): object
+  }
+}
+
 /** Containers within containers that a request may have; the root is 1 (D18). */
 export const MAX_DEPTH = 64
 
@@ -32,12 +43,21 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
+/** Digits or an exponent that a double may not hold: only then are the numbers of a body looked at one by one. */
+const MAY_BE_INEXACT = /\d{16}|\d[eE][+-]?\d/
+
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return MAY_BE_INEXACT.test(text) ? JSON.parse(text, exact) : JSON.parse(text)
   } catch {
     throw invalid("The body is not valid JSON.")
   }
+}
+
+/** A number that a double cannot hold stays the text it was, so that a 64-bit `seed` passes unchanged (D18). */
+function exact(_key: string, value: unknown, { source }: { source?: string }): unknown {
+  if (typeof value !== "number" || source === undefined) return value
+  return Number.isSafeInteger(value) || String(value) === source ? value : JSON.rawJSON(source)
 }
 
 /**

@@ -110,6 +110,12 @@ describe("D18 one parse: what is read is what is sent", () => {
     ["a pair of escapes becomes its character", '{"a":"\\ud83d\\ude00"}', '{"a":"😀"}'],
     ["an escaped NUL stays", '{"a":"\\u0000"}', '{"a":"\\u0000"}'],
     ["a BOM is dropped", '\ufeff{"a":1}', '{"a":1}'],
+    ["an integer beyond 2^53 stays exact", '{"seed":9223372036854775807}', '{"seed":9223372036854775807}'],
+    ["at every depth too", '{"a":[{"b":-123456789012345678901}]}', '{"a":[{"b":-123456789012345678901}]}'],
+    ["a number beyond a double stays itself", '{"a":1e400,"b":-1E400}', '{"a":1e400,"b":-1E400}'],
+    ["more digits than a double has stay", '{"a":0.1234567890123456789}', '{"a":0.1234567890123456789}'],
+    ["__proto__ beside such a number", '{"__proto__":{"a":1e400}}', '{"__proto__":{"a":1e400}}'],
+    ["a whole number with an exponent is that number", '{"n":1e3}', '{"n":1000}'],
     ["white space is dropped", ' {\t"a" :\r\n[ 1 , null ] } ', '{"a":[1,null]}'],
   ]
   test.each(sent)("%s", (_, text, expected) => {
