@@ -20,6 +20,8 @@ export interface EndpointResults {
   readonly model: string
   readonly load: string
   readonly calls: number
+  /** Whether goodput was asked for. */
+  readonly has_level: boolean
   readonly found: TargetResult
   readonly faults: readonly string[]
 }
@@ -45,6 +47,7 @@ export async function loadEndpoint(endpoint: Endpoint): Promise<EndpointResults>
       model: endpoint.model,
       load: wordsOfArrival(job.arrival),
       calls: report.made,
+      has_level: Object.keys(endpoint.level).length > 0,
       found: targetResult([measuredOf(report, job.arrival)]),
       faults: Object.entries(report.failures).map(([what, count]) => `${count} calls failed: ${what}`),
     }

@@ -30,7 +30,8 @@ async function conduct(args: readonly string[]): Promise<number> {
     console.log(`${text}\n${json_path}\n${html_path}`)
     return faults.length === 0 ? 0 : 1
   } catch (error) {
-    console.error(`bench: ${error instanceof Error ? error.message : String(error)}`)
+    const [words] = (error instanceof Error ? error.message : String(error)).split("\n")
+    console.error(`bench: ${words}`)
     return 1
   }
 }

@@ -132,13 +132,13 @@ function summed(counts: readonly Readonly<Record<string, number>>[]): Record<str
 export function wordsOfArrival(arrival: Arrival): string {
   switch (arrival.kind) {
     case "closed":
-      return `closed loop, ${arrival.connections} ${arrival.connections === 1 ? "connection" : "connections"}, ${arrival.duration_ms / 1000} s a round`
+      return `closed loop, ${arrival.connections} ${arrival.connections === 1 ? "connection" : "connections"}, for ${arrival.duration_ms / 1000} s`
     case "calls":
-      return `${arrival.calls} calls a round, one after another`
+      return `${arrival.calls} calls, one after another`
     case "open":
-      return `open loop, ${arrival.per_second} calls/s, ${arrival.duration_ms / 1000} s a round`
+      return `open loop, ${arrival.per_second} calls/s, for ${arrival.duration_ms / 1000} s`
     case "held":
-      return `${arrival.connections} streams at once, ${arrival.window_ms / 1000} s a round`
+      return `${arrival.connections} streams at once, for ${arrival.window_ms / 1000} s`
   }
 }
 

@@ -82,27 +82,34 @@ export function soakTable(results: SoakResults): string {
 /** The table of a load on an endpoint. */
 export function endpointTable(results: EndpointResults): string {
   const { url, model, load, calls, faults } = results
+  const rows = endpointRows(results)
   return [
     `${model} at ${url}: ${load}, ${calls} calls`,
-    ...aligned([["", "", "p50", "p90", "p99", "max"], ...endpointRows(results)]),
+    ...(rows.length === 0 ? [] : aligned([ENDPOINT_HEAD, ...rows])),
     ...faultLines(faults),
   ].join("\n")
 }
 
-/** What was found, each row a name, a number a second, and the percentiles of a time. */
-export function endpointRows({ found }: EndpointResults): string[][] {
-  const times = (name: string, { count, p50, p90, p99, max }: LatencySummary) =>
-    count === 0 ? [] : [[name, "", ms(p50), ms(p90), ms(p99), ms(max)]]
-  const rate = (name: string, of: Spread) =>
-    of.median > 0 ? [[name, `${perSecond(of)}/s`, "", "", "", ""]] : []
+export const ENDPOINT_HEAD = ["", "per second", "p50", "p90", "p99", "max"]
+
+/** What was found: a number a second, or the percentiles of a time. */
+export function endpointRows({ found, has_level }: EndpointResults): string[][] {
+  const is_stream = found.inter_chunk_latency_ms.count > 0
+  const rate = (name: string, of: Spread) => [name, perSecond(of), "", "", "", ""]
+  const times = (name: string, { p50, p90, p99, max }: LatencySummary) => [
+    name,
+    "",
+    ...[p50, p90, p99, max].map(ms),
+  ]
+  if (found.request_latency_ms.count === 0) return []
   return [
-    ...rate("request throughput", found.request_throughput_per_s),
-    ...rate("goodput", found.goodput_per_s),
-    ...rate("output token throughput", found.output_token_throughput_per_s),
-    ...rate("chunks", found.events_per_s),
-    ...times("request latency", found.request_latency_ms),
-    ...times("time to first token", found.time_to_first_token_ms),
-    ...times("inter-chunk latency", found.inter_chunk_latency_ms),
+    rate("request throughput", found.request_throughput_per_s),
+    ...(has_level ? [rate("goodput", found.goodput_per_s)] : []),
+    rate("output token throughput", found.output_token_throughput_per_s),
+    ...(is_stream ? [rate("chunks", found.events_per_s)] : []),
+    times("request latency", found.request_latency_ms),
+    ...(is_stream ? [times("time to first token", found.time_to_first_token_ms)] : []),
+    ...(is_stream ? [times("inter-chunk latency", found.inter_chunk_latency_ms)] : []),
   ]
 }
 
@@ -113,7 +120,7 @@ function absolutes({ title, targets, pairs_per_s, yardstick }: ScenarioResult): 
     const { request_latency_ms: latency, time_to_first_token_ms: ttft, inter_chunk_latency_ms: gaps } = found
     lines.push([
       `  ${name}`,
-      `${perSecond(found.request_throughput_per_s)} calls/s`,
+      latency.count > 0 ? `${perSecond(found.request_throughput_per_s)} calls/s` : "",
       found.events_per_s.median > 0 ? `${perSecond(found.events_per_s)} events/s` : "",
       latency.count === 0
         ? ""

@@ -1,5 +1,5 @@
 import type { EndpointResults } from "../endpoint.ts"
-import { endpointRows } from "../table.ts"
+import { ENDPOINT_HEAD, endpointRows } from "../table.ts"
 import { distribution, overTime } from "./charts.ts"
 import { factsOf } from "./facts.ts"
 import type { Chart, Report } from "./report.ts"
@@ -8,13 +8,14 @@ import type { Chart, Report } from "./report.ts"
 export function endpointReport(results: EndpointResults): Report {
   const { url, model, load, calls, found, faults } = results
   const { distributions, calls_over_time, events_over_time } = found
+  const is_stream = found.inter_chunk_latency_ms.count > 0
   const line = <Value>(values: readonly Value[]) => [{ name: model, colour: "first" as const, values }]
   const charts: Chart[] = [
     distribution("Request latency", line(distributions.request_latency)),
-    distribution("Time to first token", line(distributions.time_to_first_token)),
-    distribution("Inter-chunk latency", line(distributions.inter_chunk_latency)),
+    ...(is_stream ? [distribution("Time to first token", line(distributions.time_to_first_token))] : []),
+    ...(is_stream ? [distribution("Inter-chunk latency", line(distributions.inter_chunk_latency))] : []),
     overTime("Throughput", "calls/s", line(calls_over_time)),
-    overTime("Chunks per second", "events/s", line(events_over_time)),
+    ...(is_stream ? [overTime("Chunks per second", "events/s", line(events_over_time))] : []),
   ]
   return {
     title: `Load on ${model}`,
@@ -24,17 +25,13 @@ export function endpointReport(results: EndpointResults): Report {
       text: faults.length === 0 ? `All ${calls} calls were answered.` : `Of ${calls} calls some failed.`,
       faults,
     },
-    tables: [{ caption: "", head: ["", "", "p50", "p90", "p99", "max"], rows: endpointRows(results) }],
+    tables: [{ caption: "", head: ENDPOINT_HEAD, rows: endpointRows(results) }],
     sections: [
       {
         title: "Over time and by percentile",
         text: load,
         tables: [],
-        charts: charts.filter(
-          ({ places, series }) =>
-            places.length > 1 &&
-            series.some(({ values }) => values.some((value) => value !== null && value > 0)),
-        ),
+        charts: charts.filter(({ places }) => places.length > 1),
       },
     ],
   }
