@@ -1,0 +1,275 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { connect } from "../../src/ledger/address.ts"
+import { ADMIN_TOKEN, CHAT, MESSAGES, until } from "../support/gateway.ts"
+import { chatCompletion, json, type Script, usage } from "../support/provider.ts"
+import { expectError, expectIds, ownHeaders } from "./errors.ts"
+import { CANARY, type House, openHouse } from "./house.ts"
+
+let house: House
+let account: { id: string; key: string }
+beforeAll(async () => {
+  house = await openHouse({ lease: { renew: "200ms", expire: "20s" } })
+  account = await house.account()
+})
+afterAll(() => house.close())
+
+describe("D33 what anybody may ask", () => {
+  const rows: readonly [target: string, body: object][] = [
+    ["/", { name: "tollgate", docs: "/docs", openapi: "/docs/json" }],
+    ["/livez", { status: "alive" }],
+    ["/readyz", { status: "ready" }],
+  ]
+  test.each(rows)("%s", async (target, body) => {
+    const answer = await house.ask({ target, headers: ["authorization: Bearer nonsense"] })
+    expect(answer).toMatchObject({ status: 200, json: body })
+    const id = expectIds(answer)
+    expect(ownHeaders(answer)).toEqual({
+      "content-type": "application/json;charset=utf-8",
+      "x-request-id": id,
+      "request-id": id,
+    })
+  })
+
+  test("/docs is a page, /docs/json an OpenAPI document of every operation of the contract", async () => {
+    expect(await house.ask({ target: "/docs" })).toMatchObject({
+      status: 200,
+      headers: { "content-type": "text/html; charset=utf-8" },
+    })
+    const answer = await house.ask({ target: "/docs/json" })
+    expect(answer).toMatchObject({ status: 200, headers: { "content-type": "application/json" } })
+    const { openapi, paths }: { openapi: string; paths: Record<string, object> } = JSON.parse(answer.body)
+    expect(openapi).toStartWith("3.0.")
+    const operations = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    )
+    expect(operations.sort()).toEqual(
+      [
+        "POST /v1/chat/completions",
+        "POST /chat/completions",
+        "GET /v1/models",
+        "GET /v1/models/",
+        "GET /models",
+        "GET /models/",
+        "POST /v1/messages/count_tokens",
+        "POST /{vendor}/v1/messages/count_tokens",
+        "GET /",
+        "GET /livez",
+        "GET /readyz",
+        "GET /metrics",
+        "GET /docs",
+        "GET /docs/json",
+        "GET /docs/assets/{file}",
+        "POST /admin/accounts",
+        "GET /admin/accounts",
+        "GET /admin/accounts/{id}",
+        "POST /admin/accounts/{id}/credits",
+        "GET /admin/accounts/{id}/credits",
+        "POST /admin/accounts/{id}/keys",
+        "GET /admin/accounts/{id}/keys",
+        "DELETE /admin/keys/{id}",
+        "GET /admin/calls",
+        "GET /admin/calls/{id}",
+        "GET /admin/audit",
+      ].sort(),
+    )
+  })
+})
+
+describe("/metrics", () => {
+  /** The samples of the gateway's own metrics: by name and labels, their value. */
+  async function samples(): Promise<Map<string, number>> {
+    const answer = await house.ask({ target: "/metrics" })
+    expect(answer).toMatchObject({
+      status: 200,
+      headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" },
+    })
+    const lines = answer.body.split("\n").filter((line) => /^(tollgate|gen_ai)_/.test(line))
+    return new Map(
+      lines.map((line) => [line.slice(0, line.lastIndexOf(" ")), Number(line.slice(line.lastIndexOf(" ")))]),
+    )
+  }
+
+  /** Requests of every kind, with whatever a client can make up in each. */
+  async function traffic(word: string): Promise<void> {
+    const headers = [`authorization: Bearer ${account.key}`]
+    await house.chat(account.key, { user: word, [word]: word })
+    await house.chat(account.key, { stream: true }, [`x-${word}: ${word}`])
+    await house.chat(account.key, { model: word })
+    await house.chat(account.key, { model: MESSAGES })
+    await house.chat(word)
+    await house.chat((await house.account("0")).key)
+    await house.count(account.key)
+    await house.ask({ target: `/${word}` })
+    await house.ask({ method: "DELETE", target: `/v1/models?${word}` })
+    await house.ask({ method: "PUT", target: `/${word}/v1/messages/count_tokens` })
+    await house.ask({ method: "POST", target: `/${word}/v1/messages/count_tokens` })
+    await house.ask({ target: `/docs/assets/${word}` })
+    await house.ask({ target: `/admin/accounts/${word}`, headers: [`authorization: Bearer ${ADMIN_TOKEN}`] })
+    await house.ask({ target: "/models", headers })
+    const theirs = word.replace("canary", "theirs")
+    house.provider.replyOnce(json(400, { error: { message: theirs, code: theirs, type: theirs } }))
+    await house.chat(account.key)
+    house.provider.replyOnce(json(200, ""))
+    await house.chat(account.key)
+  }
+
+  test("labels are bounded: nothing that a client makes up adds a series", async () => {
+    // The chores of the books come when it is time for them.
+    const series = async () =>
+      [...(await samples()).keys()].filter((name) => !name.startsWith("tollgate_ledger_"))
+    await traffic(CANARY)
+    await samples()
+    const before = await series()
+    for (const word of ["a", "b", "c"]) await traffic(`${CANARY}-${word}`)
+    expect(await series()).toEqual(before)
+  })
+
+  test("every label has a value of the configuration or of the code", async () => {
+    const values = new Map<string, Set<string>>()
+    for (const sample of (await samples()).keys()) {
+      for (const [, label = "", value = ""] of sample.matchAll(/(\w+)="([^"]*)"/g)) {
+        values.set(label, (values.get(label) ?? new Set()).add(value))
+      }
+    }
+    const seen = (label: string) => [...(values.get(label) ?? [])].sort()
+    expect(seen("model")).toEqual([CHAT, MESSAGES])
+    expect(seen("upstream")).toEqual(["counter", "first"])
+    expect(seen("gen_ai_request_model")).toEqual([CHAT])
+    expect(seen("gen_ai_provider_name")).toEqual(["first"])
+    expect(seen("outcome")).toEqual(["200", "400"])
+    expect(seen("failure")).toEqual(["upstream_error", "usage_missing"])
+    expect(seen("route")).toEqual(
+      [
+        "/",
+        "/:vendor/v1/messages/count_tokens",
+        "/admin/accounts",
+        "/admin/accounts/:id",
+        "/admin/accounts/:id/credits",
+        "/admin/accounts/:id/keys",
+        "/docs",
+        "/docs/assets/:file",
+        "/docs/json",
+        "/livez",
+        "/metrics",
+        "/models",
+        "/readyz",
+        "/v1/chat/completions",
+        "/v1/messages/count_tokens",
+        "unknown",
+      ].sort(),
+    )
+  })
+
+  test("they say what the books say", async () => {
+    const before = await samples()
+    const { id, key } = await house.account("1")
+    for (let call = 0; call < 3; call++) await house.chat(key)
+    house.provider.replyOnce(json(200, "{"))
+    await house.chat(key)
+    const after = await samples()
+    const grown = (sample: string) => (after.get(sample) ?? 0) - (before.get(sample) ?? 0)
+    const { balance } = await house.gateway.balance(id)
+    expect(balance).toBe("0.99991")
+    expect(grown(`tollgate_charged_nano_usd_total{model="${CHAT}"}`)).toBe(90_000)
+    expect(grown(`tollgate_calls_settled_total{model="${CHAT}",basis="usage"}`)).toBe(3)
+    expect(grown(`tollgate_calls_released_total{model="${CHAT}",failure="usage_invalid"}`)).toBe(1)
+    expect(grown('tollgate_requests_total{route="/v1/chat/completions",status="200"}')).toBe(3)
+    expect(grown('tollgate_requests_total{route="/v1/chat/completions",status="502"}')).toBe(1)
+    expect(grown(`tollgate_tokens_total{model="${CHAT}",kind="prompt"}`)).toBe(30)
+    expect(grown(`tollgate_tokens_total{model="${CHAT}",kind="completion"}`)).toBe(15)
+    expect(grown('tollgate_upstream_attempt_seconds_count{upstream="first",outcome="200"}')).toBe(4)
+  })
+
+  test("the open calls and what they hold", async () => {
+    const { held, release } = gate()
+    house.provider.replyOnce(held, held)
+    const arrived = house.provider.requests.length + 2
+    const running = [house.chat(account.key), house.chat(account.key)]
+    await house.provider.exchange(arrived)
+    const during = await samples()
+    expect(during.get("tollgate_open_reservations")).toBe(2)
+    expect(during.get("tollgate_held_nano_usd")).toBe(2 * 4_043_000)
+    release()
+    await Promise.all(running)
+    const after = await samples()
+    expect(after.get("tollgate_open_reservations")).toBe(0)
+    expect(after.get("tollgate_held_nano_usd")).toBe(0)
+  })
+})
+
+describe("D27 the books are gone", () => {
+  test("/livez stays, /readyz and everything that needs them is a 503 within 2 s; all is well when they are back", async () => {
+    const books = await doorOf(house)
+    const { held, release } = gate()
+    house.provider.replyOnce(held)
+    const arrived = house.provider.requests.length + 1
+    const running = house.chat(account.key)
+    await house.provider.exchange(arrived)
+
+    await books.shut()
+    const unready = await until(
+      () => house.ask({ target: "/readyz" }),
+      ({ status }) => status !== 200,
+    )
+    expect(unready).toMatchObject({
+      status: 503,
+      json: { status: "not ready", reason: expect.stringContaining("books") },
+      headers: { "retry-after": "1" },
+    })
+    expectIds(unready)
+    expect((await house.ask({ target: "/livez" })).status).toBe(200)
+    const asked_ms = performance.now()
+    const needy = [
+      house.chat(account.key),
+      house.chat(account.key, { stream: true }),
+      house.chat(account.key, { model: "nothing" }),
+      house.count(account.key),
+      house.ask({ target: "/models", headers: [`authorization: Bearer ${account.key}`] }),
+    ]
+    for (const answer of await Promise.all(needy)) expectError(answer, "ledger_unavailable")
+    expect(performance.now() - asked_ms).toBeLessThan(2_500)
+    expectError(await house.chat("nonsense"), "invalid_api_key")
+    release()
+    expect((await running).status).toBe(200)
+
+    await books.open()
+    await until(
+      () => house.ask({ target: "/readyz" }),
+      ({ status }) => status === 200,
+    )
+    const call = expectIds(await running)
+    await until(
+      () => house.gateway.call(call),
+      ({ state }) => state === "settled",
+    )
+    expect((await house.chat(account.key)).status).toBe(200)
+    expect(await house.gateway.balance(account.id)).toMatchObject({ held: "0" })
+  })
+})
+
+/** Answers when the test says so. */
+function gate() {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const held: Script = async (exchange) => {
+    await promise
+    await json(200, chatCompletion("hello", { usage: usage(10, 5) }))(exchange)
+  }
+  return { held, release: resolve }
+}
+
+/** Lets a gateway to its books, or not: the connections it has are ended and new ones refused. */
+async function doorOf({ gateway: { address } }: House) {
+  if (!("database" in address)) throw new Error("the cluster of the tests is reached by its socket")
+  const { database } = address
+  const operator = connect({ ...address, database: "tollgate" }, { max: 1 })
+  return {
+    async shut() {
+      await operator.unsafe(`ALTER DATABASE ${database} ALLOW_CONNECTIONS false`)
+      await operator`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${database}`
+    },
+    async open() {
+      await operator.unsafe(`ALTER DATABASE ${database} ALLOW_CONNECTIONS true`)
+      await operator.end()
+    },
+  }
+}
