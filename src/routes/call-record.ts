@@ -28,3 +28,10 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
     )
   }
 }
+
+/** The last byte waits for the settlement (D32); how long is what the gateway adds after an answer. */
+export async function whenDurable({ metrics }: Gateway, durable: Promise<void>): Promise<void> {
+  const settled_ms = performance.now()
+  await durable
+  metrics.added("after", performance.now() - settled_ms)
+}

@@ -11,6 +11,7 @@ import { collect } from "../meter/body.ts"
 import { forward } from "../upstream/forward.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import { Patience } from "../upstream/patience.ts"
+import { remainingMs } from "../upstream/reply.ts"
 import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-tokens.ts"
 import { readJsonBody } from "../wire/json.ts"
 import * as reference from "./docs/count-tokens.ts"
@@ -67,7 +68,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
     const answer = await collect({
       source: reply.body,
       limit_bytes: config.limits.response_bytes,
-      total_ms: reply.upstream.timeouts.total_ms - (performance.now() - reply.started_ms),
+      total_ms: remainingMs(reply),
       unwanted: patience.signal,
       cancelSource: reply.cancel,
     })

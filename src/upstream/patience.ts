@@ -1,3 +1,5 @@
+import type { Upstream } from "../config/config.ts"
+
 /** Why nobody waits for a provider's answer any more. */
 export type Impatience = "client_left" | "gateway_stopped"
 
@@ -58,4 +60,10 @@ export class Patience {
     this.#reason ??= "gateway_stopped"
     this.#over.abort()
   }
+}
+
+/** For how long an upstream's answer is read on once the client has left; null when it is cut at once (D9). */
+export function drainFor({ on_disconnect }: Upstream, stream: boolean): number | null {
+  const policy = stream ? on_disconnect.stream : on_disconnect.json
+  return policy === "drain" ? on_disconnect.drain_for_ms : null
 }

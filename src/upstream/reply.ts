@@ -19,6 +19,11 @@ export interface Reply {
   readonly cancel: () => void
 }
 
+/** What is left of a reply's total timeout (D31), in milliseconds. */
+export function remainingMs({ upstream, started_ms }: Reply): number {
+  return upstream.timeouts.total_ms - (performance.now() - started_ms)
+}
+
 /** What is left of a body after its `[DONE]` is a few bytes of framing; more than this, or later, is not waited for. */
 const REST = { bytes: 16_384, ms: 250 }
 

@@ -1,0 +1,53 @@
+import type { Call } from "../call.ts"
+import { GatewayError } from "../errors.ts"
+import type { Gateway } from "../gateway.ts"
+import type { Closing } from "../ledger/reservation.ts"
+import { collect } from "../meter/body.ts"
+import { readJson } from "../meter/reading.ts"
+import { settle } from "../settlement/settle.ts"
+import { jsonHeaders } from "../upstream/headers.ts"
+import type { Patience } from "../upstream/patience.ts"
+import { type Reply, remainingMs } from "../upstream/reply.ts"
+import { recordIn, whenDurable } from "./call-record.ts"
+
+/** A call that a provider answers, and who waits for it. */
+export interface Answering {
+  readonly gateway: Gateway
+  readonly call: Call
+  readonly reply: Reply
+  readonly patience: Patience
+  readonly request: Request
+}
+
+/** Rules 1-3: the provider's bytes unchanged, once their settlement is durable (D32), or what was wrong with them. */
+export async function answerJson({ gateway, call, reply, patience, request }: Answering): Promise<Response> {
+  const body = await collect({
+    source: reply.body,
+    limit_bytes: gateway.config.limits.response_bytes,
+    total_ms: remainingMs(reply),
+    unwanted: patience.signal,
+    cancelSource: reply.cancel,
+  })
+  const evidence = readJson(body.bytes, patience.reason ?? body.ending, body.cut)
+  if (evidence.output_bytes > 0) call.noteOutput()
+  const { closing, durable } = settle(gateway.books, call, evidence, recordIn(gateway))
+  await whenDurable(gateway, durable)
+  gateway.sockets.restore(request)
+  if (closing.outcome === "released") throw refused(closing)
+  return new Response(body.bytes, { headers: jsonHeaders(call.hold.id) })
+}
+
+/** Why a JSON answer was not one. */
+function refused({ failure }: Closing): GatewayError {
+  switch (failure) {
+    case "usage_missing":
+    case "usage_invalid":
+    case "upstream_error":
+    case "upstream_timeout":
+      return new GatewayError(failure)
+    default:
+      return new GatewayError("overloaded", {
+        message: "The call was cut by the gateway; it was not charged.",
+      })
+  }
+}

@@ -1,0 +1,68 @@
+import { errorBody, GatewayError } from "../errors.ts"
+import { Tap } from "../meter/tap.ts"
+import { settle } from "../settlement/settle.ts"
+import { streamHeaders } from "../upstream/headers.ts"
+import { drainFor } from "../upstream/patience.ts"
+import { eventError } from "../upstream/refusal.ts"
+import { finish, type Reply, remainingMs } from "../upstream/reply.ts"
+import type { Ending } from "../wire/call.ts"
+import { recordIn, whenDurable } from "./call-record.ts"
+import type { Answering } from "./json-answer.ts"
+
+/** Rules 4-6: headers first, then whole events as they come (D36). */
+export function answerStream(
+  { gateway, call, reply, patience, request }: Answering,
+  wants_usage: boolean,
+): Response {
+  const { stream, limits } = gateway.config
+  const drain_ms = drainFor(reply.upstream, true)
+  const tap = new Tap({
+    source: reply.body ?? new Blob().stream(),
+    wants_usage,
+    event_bytes: limits.event_bytes,
+    keepalive_ms: stream.keepalive_ms,
+    commit_after_ms: stream.commit_after_ms,
+    stall_ms: stream.stall_ms,
+    idle_ms: reply.upstream.timeouts.idle_ms,
+    total_ms: remainingMs(reply),
+    drain_ms: drain_ms === null ? null : patience.remaining(drain_ms),
+    settle: (evidence) => {
+      const { durable } = settle(gateway.books, call, evidence, recordIn(gateway))
+      request.signal.removeEventListener("abort", leave)
+      if (evidence.ending !== "client_stalled") gateway.sockets.restore(request)
+      return whenDurable(gateway, durable)
+    },
+    errorEvent: (ending, data) => errorEvent(errorOf(ending, data, reply.upstream), call.hold.id),
+    cancelSource: reply.cancel,
+    finishSource: (reader) => void finish(reader),
+    cutClient: () => gateway.sockets.cut(request),
+    onOutput: () => call.noteOutput(),
+    onKeepalive: () => gateway.metrics.keepalive(),
+    onFault: (error) =>
+      gateway.log.error({ err: error, request_id: call.hold.id }, "a stream's relay failed"),
+  })
+  const leave = () => tap.clientLeft()
+  call.observe = (ending) => tap.evidence(ending)
+  call.stopped.addEventListener("abort", () => tap.stop())
+  request.signal.addEventListener("abort", leave)
+  if (request.signal.aborted) tap.clientLeft()
+  return new Response(tap.body, { headers: streamHeaders(call.hold.id) })
+}
+
+const encoder = new TextEncoder()
+
+/** Why a stream broke after output: in the provider's own words when it had some (D10). */
+function errorOf(ending: Ending, data: string | null, { api_key }: Reply["upstream"]): GatewayError {
+  if (data !== null) return eventError(data, api_key)
+  if (ending === "gateway_stopped") {
+    return new GatewayError("overloaded", {
+      message: "The gateway is shutting down; the answer is not whole.",
+    })
+  }
+  return new GatewayError(ending === "upstream_lost" ? "upstream_error" : "upstream_timeout")
+}
+
+/** An error as an event that both SDK families read (D10). */
+function errorEvent(error: GatewayError, request_id: string): Uint8Array {
+  return encoder.encode(`data: ${JSON.stringify({ error: errorBody(error, request_id).error })}\n\n`)
+}
