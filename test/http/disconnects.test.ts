@@ -70,7 +70,7 @@ async function expectNothingLeft({ audit, service, lines, url }: TestGateway): P
   const said = lines.map((line): { msg: string; level: number; request_id?: string } => JSON.parse(line))
   const settled = said.filter(({ msg }) => msg === "call").map(({ request_id }) => request_id)
   expect(new Set(settled).size).toBe(settled.length)
-  expect(said.filter(({ level }) => level > 30)).toEqual([])
+  expect(said.filter(({ level }) => level > 40)).toEqual([])
   const counts = await (await fetch(`${url}/metrics`)).text()
   expect(counts).toMatch(/^tollgate_open_reservations 0$/m)
   expect(counts).toMatch(/^tollgate_closings_ignored_total 0$/m)
