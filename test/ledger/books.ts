@@ -33,8 +33,8 @@ export interface TestBooks {
   gateway(expire_ms?: number): Promise<string>
   /** A ledger on these books, on a data directory of its own unless told otherwise; stopped with the books. */
   ledger(options?: Partial<LedgerOptions>): Promise<Ledger>
-  /** An account with that much on it, and a key that may do everything. */
-  account(balance_nano: bigint): Promise<Account>
+  /** An account with that much on it, and a key that may do everything; on a lane with all others of `lane`, if that is given. */
+  account(balance_nano: bigint, lane?: number): Promise<Account>
   folder(): Promise<string>
   close(): Promise<void>
 }
@@ -82,8 +82,10 @@ export async function openBooks(): Promise<TestBooks> {
       ledgers.push(ledger)
       return ledger
     },
-    async account(balance_nano) {
-      const account_id = crypto.randomUUID()
+    async account(balance_nano, lane) {
+      const random = crypto.randomUUID()
+      const account_id =
+        lane === undefined ? random : random.slice(0, -4) + lane.toString(16).padStart(4, "0")
       const key_id = crypto.randomUUID()
       await sql`
         WITH account AS (

@@ -30,9 +30,13 @@ function hold(statement: Statement, holds: readonly Hold[], by = connections[0])
   return by.run(statement, [PATIENCE, batch, gateway_id], WITHIN_MS)
 }
 
-function settle(statement: Statement, closings: readonly Closing[]): Promise<readonly Row[]> {
+function settle(
+  statement: Statement,
+  closings: readonly Closing[],
+  by = connections[0],
+): Promise<readonly Row[]> {
   const batch = batchOf(closings.map(({ usage, ...rest }) => ({ ...rest, ...usage })))
-  return connections[0].run(statement, [PATIENCE, batch], WITHIN_MS)
+  return by.run(statement, [PATIENCE, batch], WITHIN_MS)
 }
 
 /** What became of a load: what the books say is wrong afterwards, or the error that ended it. */
@@ -56,7 +60,8 @@ const guards: [
   fault: RegExp,
 ][] = [
   ["row lock", reserve, unguarded.withoutRowLock, raceForOne, /^balance 10, held 20$/],
-  ["lock order", reserve, unguarded.withoutLockOrder, crossInOppositeOrders, /^40P01$/],
+  ["lock order of reserves", reserve, unguarded.reserveWithoutLockOrder, crossInOppositeOrders, /^40P01$/],
+  ["lock order of closings", close, unguarded.closeWithoutLockOrder, settleWhileOthersReserve, /^40P01$/],
   [
     "aggregation per account",
     reserve,
@@ -101,9 +106,23 @@ async function crossInOppositeOrders(statement: Statement): Promise<void> {
     ]
     await waiting(2)
     await lock.unlock()
-    const failed = (await Promise.allSettled(crossing)).find((end) => end.status === "rejected")
-    if (failed !== undefined) throw failed.reason
+    await allDone(crossing)
   }
+}
+
+/** A batch of settlements and a batch of reserves of the same two accounts, which both wait at the first of them. */
+async function settleWhileOthersReserve(statement: Statement): Promise<void> {
+  const [one, other] = await twoAccounts()
+  const calls = [holdOf(one, 1n), holdOf(other, 1n)]
+  await hold(reserve, calls)
+  const lock = await lockAccount(books.sql, one.account_id)
+  const closings = calls.map(({ id }) => settled(id, 1n))
+  const crossing = [hold(reserve, [holdOf(one, 1n), holdOf(other, 1n)], connections[0])]
+  await waiting(1)
+  crossing.push(settle(statement, closings, connections[1]))
+  await waiting(2)
+  await lock.unlock()
+  await allDone(crossing)
 }
 
 async function holdTwiceOfOneAccount(statement: Statement): Promise<void> {
@@ -129,6 +148,12 @@ async function settleAfterExpiry(statement: Statement): Promise<void> {
   await hold(reserve, [lost, holdOf(account, 6n)])
   await connections[0].run(expire, [PATIENCE, batchOf([{ id: lost.id }])], WITHIN_MS)
   await settle(statement, [settled(lost.id, 4n)])
+}
+
+/** Waits for both, also when one of them fails. */
+async function allDone(works: readonly Promise<unknown>[]): Promise<void> {
+  const failed = (await Promise.allSettled(works)).find((end) => end.status === "rejected")
+  if (failed !== undefined) throw failed.reason
 }
 
 async function twoAccounts(): Promise<[Account, Account]> {

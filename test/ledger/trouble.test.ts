@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
+import postgres from "postgres"
 import { close as closeStatement } from "../../src/ledger/close.ts"
 import type { Connection } from "../../src/ledger/connection.ts"
 import { openDatabase } from "../../src/ledger/database.ts"
@@ -57,16 +58,6 @@ async function warm(ledger: Ledger, account: Account): Promise<void> {
   await ledger.close(settled(hold.id, 0n))
 }
 
-/** Accounts on the same lane: it is chosen by the last four digits. */
-async function accountsOnOneLane(count: number): Promise<Account[]> {
-  const accounts: Account[] = []
-  while (accounts.length < count) {
-    const account = await books.account(1_000n)
-    if (Number.parseInt(account.account_id.slice(-4), 16) % 4 === 0) accounts.push(account)
-  }
-  return accounts
-}
-
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 5))
 }
@@ -81,7 +72,7 @@ async function failure(work: Promise<unknown>): Promise<string> {
 describe("issue 2, 4: a batch that fails on a lock is retried account by account", () => {
   test("calls of a locked account wait aside, reserved and closed; its neighbours on the lane are served meanwhile", async () => {
     const ledger = await books.ledger()
-    const [locked, ...others] = await accountsOnOneLane(5)
+    const [locked, ...others] = await Promise.all([1, 2, 3, 4, 5].map(() => books.account(1_000n, 0)))
     if (locked === undefined) throw new Error("no account")
     const open = holdOf(locked, 5n)
     await ledger.reserve(open)
@@ -285,6 +276,35 @@ describe("the network and the server", () => {
     proxy.admit()
     await until(async () => (await call(books.sql, hold.id))?.state === "released")
     expect(await call(books.sql, hold.id)).toMatchObject({ charge_nano: "0", failure: "internal_error" })
+  })
+})
+
+describe("what a failed statement means", () => {
+  const server = (code: string, severity = "ERROR") =>
+    Object.assign(new postgres.PostgresError(""), { code, severity })
+  const driver = (code: string) => Object.assign(new Error(), { code })
+  test.each([
+    ["a lock that was waited for too long", server("55P03"), "locked"],
+    ["a number that is none", server("22P02"), "poison"],
+    ["a constraint", server("23514"), "poison"],
+    ["a deadlock", server("40P01"), "undone"],
+    ["a statement that was cancelled", server("57014"), "undone"],
+    ["a standby that cannot be written", server("25006"), "undone"],
+    ["a server that is starting", server("57P03", "FATAL"), "undone"],
+    ["a server that is full", server("53300", "FATAL"), "undone"],
+    ["a wrong password", server("28P01", "FATAL"), "undone"],
+    ["a database that is not there", server("3D000", "FATAL"), "undone"],
+    ["a server that ends the connection", server("57P01", "FATAL"), "unknown"],
+    ["a server that crashed", server("57P02", "FATAL"), "unknown"],
+    ["a pooler that lost its server", server("08P01"), "unknown"],
+    ["a connection that is refused", driver("ECONNREFUSED"), "undone"],
+    ["a socket that is not there", driver("ENOENT"), "undone"],
+    ["a connection that is not made in time", driver("CONNECT_TIMEOUT"), "undone"],
+    ["a connection that is lost", driver("CONNECTION_CLOSED"), "unknown"],
+    ["a connection that is reset", driver("ECONNRESET"), "unknown"],
+    ["an answer that cannot be read", new Error(), "unknown"],
+  ] as const)("%s", (_, error, trouble) => {
+    expect(troubleOf(error)).toBe(trouble)
   })
 })
 

@@ -12,12 +12,15 @@ const SORTED = "ORDER BY a.id FOR NO KEY UPDATE"
 /** Findings 1d: what is available is read without a lock, so that nobody waits and everybody sees the same balance. */
 export const withoutRowLock = without(reserve, `  ${SORTED}\n), inserted`, "), inserted")
 
-/** Findings 1d: accounts are locked in the order in which their calls came. */
-export const withoutLockOrder = without(
+/** Findings 1d: a reserving statement locks accounts in the order in which their calls came. */
+export const reserveWithoutLockOrder = without(
   reserve,
   `${SORTED}\n), inserted`,
   "ORDER BY position(a.id::text IN $2) FOR NO KEY UPDATE\n), inserted",
 )
+
+/** Findings 1d: a closing statement locks them in another order than a reserving one. */
+export const closeWithoutLockOrder = without(close, SORTED, "ORDER BY a.id DESC FOR NO KEY UPDATE")
 
 /** Findings 1d: an UPDATE takes one of the rows that it is joined to, so that of several holds of one account one is counted. */
 export const withoutAggregation = without(
