@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import {
   chatCompletion,
   chatWords,
@@ -30,7 +30,11 @@ test("rule 1 a JSON call is held, sent, and settled from the provider's usage", 
   const answer = await chat(gateway, key)
   expect(answer.status).toBe(200)
   expect(await answer.json()).toMatchObject({ choices: [{ message: { content: "hello there" } }] })
-  expect(await gateway.callOf(answer)).toMatchObject({
+  const call = await until(
+    () => gateway.callOf(answer),
+    ({ state }) => state !== "open",
+  )
+  expect(call).toMatchObject({
     state: "settled",
     basis: "usage",
     ending: "completed",
@@ -51,6 +55,10 @@ test("rule 1 a stream is relayed, its usage asked for and stripped, and settled 
     stream_options: { include_usage: true },
     model: "upstream-model",
   })
-  expect(await gateway.callOf(answer)).toMatchObject({ state: "settled", basis: "usage", charge: "0.00003" })
+  const call = await until(
+    () => gateway.callOf(answer),
+    ({ state }) => state !== "open",
+  )
+  expect(call).toMatchObject({ state: "settled", basis: "usage", charge: "0.00003" })
   expect(await gateway.balance(id)).toMatchObject({ balance: "0.99997", held: "0" })
 })
