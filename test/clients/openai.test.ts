@@ -7,7 +7,6 @@ import {
   chatWords,
   json,
   type Provider,
-  READ_MS,
   type Script,
   silent,
   sse,
@@ -18,6 +17,9 @@ import {
 import { failureOf } from "./failure.ts"
 
 /** The client of OpenAI, as it comes, in front of a gateway. */
+
+/** Ample time for the gateway to see that a client has left. */
+const SEEN_MS = 150
 
 let provider: Provider
 let gateway: TestGateway
@@ -311,18 +313,25 @@ describe("a stream that ends otherwise", () => {
   test("D10 one that breaks after output throws where it broke, and is not tried again", async () => {
     const { client, account_id } = await newClient()
     const before = provider.requests.length
-    provider.replyOnce(sse([chatChunk({ content: "one" })], { done: false, ending: "reset" }))
+    const heard = Promise.withResolvers<void>()
+    provider.replyOnce(async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      await exchange.chunk(sseEvent(chatChunk({ content: "one" })))
+      await heard.promise
+      exchange.reset()
+    })
     const stream = await client.chat.completions.create({ ...ASK, stream: true })
     let words = ""
     const read = async () => {
-      for await (const chunk of stream) words += chunk.choices[0]?.delta.content ?? ""
+      for await (const chunk of stream) {
+        words += chunk.choices[0]?.delta.content ?? ""
+        heard.resolve()
+      }
     }
     await expect(read()).rejects.toMatchObject({ code: "upstream_error" })
     expect(words).toBe("one")
     expect(provider.requests.length - before).toBe(1)
-    expect(await gateway.calls(`?account=${account_id}`)).toMatchObject([
-      { basis: "estimate", ending: "upstream_lost" },
-    ])
+    expect(await closed(account_id)).toMatchObject([{ basis: "estimate", ending: "upstream_lost" }])
   })
 
   test("D9 one that the client aborts is cut at the provider and settled", async () => {
@@ -352,8 +361,7 @@ describe("a stream that ends otherwise", () => {
     const exchange = await provider.exchange(next)
     abort.abort()
     expect(await failureOf(completion)).toBeInstanceOf(OpenAI.APIUserAbortError)
-    // No event tells this side that the gateway has seen the client leave.
-    await Bun.sleep(READ_MS)
+    await Bun.sleep(SEEN_MS)
     await json(200, chatCompletion("unheard", { usage: usage(10, 5) }))(exchange)
     expect(await closed(account_id)).toMatchObject([
       { basis: "usage", charge: "0.00003", ending: "client_left" },

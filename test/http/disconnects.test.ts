@@ -9,7 +9,6 @@ import {
   type Exchange,
   json,
   type Provider,
-  READ_MS,
   silent,
   sse,
   sseEvent,
@@ -21,6 +20,8 @@ import { chatRequest, type RawClient, rawClient } from "../support/raw-client.ts
 
 /** How soon a provider's connection is closed once nobody wants its answer (D9). */
 const CLOSED_MS = 250
+/** Ample time for the gateway to see what the other two did, where no event tells that it has. */
+const SEEN_MS = 150
 /** `drain_for` of the upstream behind the model `hasty`. */
 const DRAIN_FOR_MS = 300
 
@@ -183,7 +184,7 @@ describe("D9 the client leaves before the provider's headers", () => {
   test("drain: a refusal that arrives is recorded as what happened first, the leaving", async () => {
     const begun = await begin("draining")
     begun.client.leave()
-    await Bun.sleep(READ_MS)
+    await Bun.sleep(SEEN_MS)
     await json(500, { error: { message: "out of order" } })(begun.exchange)
     expect(await closed(begun)).toMatchObject(RELEASED)
   })
@@ -206,7 +207,7 @@ describe("D9 the client leaves a JSON call whose body is on its way", () => {
     const begun = await begin(model)
     await begun.exchange.head(200, { "content-type": "application/json" }, { length: half.length })
     await begun.exchange.chunk(half.slice(0, 100))
-    await Bun.sleep(READ_MS)
+    await Bun.sleep(SEEN_MS)
     return begun
   }
 
@@ -305,7 +306,7 @@ describe("D9 the client leaves during a stream", () => {
   test("drain: a provider that ends without usage is estimated from all it said", async () => {
     const begun = await beginStream("draining")
     begun.client.leave()
-    await Bun.sleep(READ_MS)
+    await Bun.sleep(SEEN_MS)
     await begun.exchange.chunk(text("12345678901") + DONE)
     await begun.exchange.end()
     expect(await closed(begun)).toMatchObject({ basis: "estimate", charge: "0.000016", ...LEFT })
@@ -315,7 +316,7 @@ describe("D9 the client leaves during a stream", () => {
     const begun = await beginStream("draining")
     begun.client.leave()
     await begun.exchange.chunk(text("123"))
-    await Bun.sleep(READ_MS)
+    await Bun.sleep(SEEN_MS)
     begun.exchange.reset()
     expect(await closed(begun)).toMatchObject({ basis: "estimate", charge: "0.000008", ...LEFT })
   })
@@ -338,7 +339,7 @@ describe("D9 the client leaves when everything is said", () => {
       test(`after the final usage it is no cancellation (${model}, include_usage ${include_usage})`, async () => {
         const begun = await beginStream(model, { stream_options: { include_usage } })
         await begun.exchange.chunk(FINAL_USAGE)
-        await Bun.sleep(READ_MS)
+        await Bun.sleep(SEEN_MS)
         const left_ms = begun.client.leave()
         expect((await begun.exchange.closed) - left_ms).toBeLessThan(CLOSED_MS)
         expect(await closed(begun)).toMatchObject({
@@ -366,7 +367,7 @@ describe("D9 the client leaves when everything is said", () => {
     await operator.begin(async (transaction) => {
       await transaction`select from accounts where id = ${begun.account_id} for update`
       await begun.exchange.chunk(FINAL_USAGE + DONE)
-      await Bun.sleep(READ_MS)
+      await Bun.sleep(SEEN_MS)
       expect(begun.client.received).not.toContain("[DONE]")
       begun.client.leave()
       await Bun.sleep(CLOSED_MS)
@@ -422,7 +423,7 @@ describe("D8 the provider dies", () => {
     const begun = await begin("aborting")
     await begun.exchange.head(200, { "content-type": "application/json" }, { length: 500 })
     await begun.exchange.chunk('{"choices":[')
-    await Bun.sleep(READ_MS)
+    await Bun.sleep(SEEN_MS)
     begun.exchange.reset()
     expect(await begun.client.receives('"usage_invalid"')).toStartWith("HTTP/1.1 502")
     expect(await closed(begun)).toMatchObject({ ...RELEASED, failure: "usage_invalid" })
