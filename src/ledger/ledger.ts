@@ -14,9 +14,9 @@ import { Pulse } from "./pulse.ts"
 import { Replay } from "./replay.ts"
 import type { Books, Checkpoint, Closing, Hold, HoldResult, Owner, Standing } from "./reservation.ts"
 import { Spool } from "./spool.ts"
+import type { SpooledClosing } from "./spool-line.ts"
 import { Standings } from "./standings.ts"
 import { Sweeper } from "./sweep.ts"
-import { tend } from "./tend.ts"
 import { codeOf } from "./trouble.ts"
 
 /** How long `stop` waits for what is being written; the rest is in the spool. */
@@ -133,14 +133,13 @@ export class Ledger implements Books {
 
   #chores(): Chore[] {
     const { log } = this.#options
-    const reading = this.#connections.one()
-    const replay = new Replay(this.#spool, reading, (spooled) => this.#closings.write(spooled), log)
+    const write = (spooled: SpooledClosing) => this.#closings.write(spooled)
+    const replay = new Replay(this.#spool, this.#connections.one(), write, log)
     return [
       { name: "checkpoint", run: () => writeCheckpoints(this.#keeping, this.#options.checkpoints()) },
       { name: "last_used", run: () => this.#used.write(this.#keeping) },
       { name: "sweep", run: () => this.#sweeper.run() },
       { name: "replay", run: () => replay.run() },
-      { name: "tend", run: () => tend(reading) },
     ]
   }
 }

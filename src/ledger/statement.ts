@@ -12,7 +12,6 @@ export type StatementKind =
   | "last_used"
   | "lease"
   | "sweep"
-  | "tend"
 
 /** One SQL text, compiled once: Drizzle's own execution would build it anew each time, at half the throughput. */
 export interface Statement {

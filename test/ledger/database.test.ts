@@ -2,10 +2,8 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { getTableConfig, type PgTable } from "drizzle-orm/pg-core"
 import type { Sql } from "postgres"
 import { type Address, connect } from "../../src/ledger/address.ts"
-import { Connection } from "../../src/ledger/connection.ts"
 import { openDatabase } from "../../src/ledger/database.ts"
 import { accounts, credits, gateways, keys, reservations } from "../../src/ledger/schema.ts"
-import { tend } from "../../src/ledger/tend.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 
 /** The tables as the migrations make them. */
@@ -76,27 +74,4 @@ test("no foreign key locks a hot row", async () => {
   const rows =
     await sql`SELECT conname FROM pg_constraint WHERE contype = 'f' AND connamespace = 'tollgate'::regnamespace`
   expect([...rows]).toEqual([])
-})
-
-test("a table that has grown is analysed, once for each time it doubles", async () => {
-  const connection = new Connection(fresh.address)
-  const known = async () => {
-    const [row] =
-      await sql`SELECT reltuples::int AS rows FROM pg_class WHERE oid = 'tollgate.accounts'::regclass`
-    return row?.rows
-  }
-  const grow = (count: number) => sql`INSERT INTO tollgate.accounts (id, name)
-    SELECT gen_random_uuid(), 'a' FROM generate_series(1, ${count})`
-  await tend(connection)
-  expect(await known()).toBe(-1)
-  await grow(2_000)
-  await tend(connection)
-  expect(await known()).toBe(2_000)
-  await grow(500)
-  await tend(connection)
-  expect(await known()).toBe(2_000)
-  await grow(2_500)
-  await tend(connection)
-  expect(await known()).toBe(5_000)
-  await connection.end()
 })

@@ -137,7 +137,7 @@ describe("issue 2, 4: a batch that fails on a lock is retried account by account
       expect(troubleOf(error)).toBe("locked")
       expect(performance.now() - started_at).toBeWithin(patience_ms, patience_ms + 250)
       await lock.unlock()
-      const [row] = await connection.run(statement("tend", sql`SHOW lock_timeout`), [], 1_000)
+      const [row] = await connection.run(statement("sweep", sql`SHOW lock_timeout`), [], 1_000)
       expect(row).toEqual({ lock_timeout: "0" })
     },
   )
@@ -309,8 +309,8 @@ describe("what a failed statement means", () => {
 })
 
 describe("a connection", () => {
-  const slow = statement("tend", sql`SELECT pg_sleep(1.5)`)
-  const quick = statement("tend", sql`SELECT 1 AS one`)
+  const slow = statement("sweep", sql`SELECT pg_sleep(1.5)`)
+  const quick = statement("sweep", sql`SELECT 1 AS one`)
 
   test("findings F19: gives up on a statement that does not return, and goes on with the next one", async () => {
     const connection: Connection = books.connection()
@@ -325,8 +325,12 @@ describe("a connection", () => {
   test("runs one statement at a time", async () => {
     const connection = books.connection()
     const [slowly, quickly] = await Promise.all([
-      connection.run(statement("tend", sql`SELECT pg_sleep(0.05), clock_timestamp()::text AS at`), [], 1_000),
-      connection.run(statement("tend", sql`SELECT now()::text AS at`), [], 1_000),
+      connection.run(
+        statement("sweep", sql`SELECT pg_sleep(0.05), clock_timestamp()::text AS at`),
+        [],
+        1_000,
+      ),
+      connection.run(statement("sweep", sql`SELECT now()::text AS at`), [], 1_000),
     ])
     expect(String(quickly[0]?.at) > String(slowly[0]?.at)).toBe(true)
   })
@@ -336,7 +340,7 @@ describe("a connection", () => {
     const named = books.connection(proxy.address)
     const unnamed = books.connection({ url: `${url}?prepare=false` })
     const count = statement(
-      "tend",
+      "sweep",
       sql`SELECT count(*)::int AS prepared FROM pg_prepared_statements WHERE name <> $1`,
     )
     expect(await named.run(count, [""], 1_000)).toEqual([{ prepared: 1 }])
