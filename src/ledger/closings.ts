@@ -14,9 +14,14 @@ import { codeOf } from "./trouble.ts"
 /** When the last byte of an answer leaves without its settlement (D32), the settlement goes to the spool. */
 const SPOOL_AFTER_MS = 250
 
+/** A closing on its way; `on_disk` if it comes from a file of the spool. */
+interface Item extends SpooledClosing {
+  readonly on_disk: boolean
+}
+
 /** Where calls come to be closed: tried until it is in the books, and spooled while it is not (D27). */
 export class Closings {
-  readonly #lanes: Lanes<SpooledClosing, Closed>
+  readonly #lanes: Lanes<Item, Closed>
   readonly #outstanding: Outstanding
   readonly #spool: Spool
   readonly #on: LedgerEvents
@@ -29,14 +34,14 @@ export class Closings {
     this.#on = on
     this.#log = log
     this.#lanes = new Lanes(connections.several(LANES), {
-      accountOf: (spooled) => spooled.account_id,
-      run: (connection, spooled, patience_ms) =>
+      accountOf: (item) => item.account_id,
+      run: (connection, items, patience_ms) =>
         closeBatch(
           connection,
-          spooled.map(({ closing }) => closing),
+          items.map(({ closing }) => closing),
           patience_ms,
         ),
-      onSetback: (spooled) => this.#keep(spooled),
+      onSetback: (item) => this.#keep(item),
     })
   }
 
@@ -52,36 +57,39 @@ export class Closings {
   /** Resolves once the closing is in the books, or when that can no longer be hoped for: then it is in the spool. */
   async close(closing: Closing): Promise<void> {
     const { id } = closing
-    const closed = await this.write({ account_id: this.#outstanding.accountOf(id) ?? "", closing })
+    const account_id = this.#outstanding.accountOf(id) ?? ""
+    const closed = await this.#track({ account_id, closing, on_disk: false })
     if (closed === "none") this.#log.error({ id }, "a call was closed that the books do not know")
     if (closed !== null) this.#outstanding.delete(id)
   }
 
-  /** Null for a closing that the books refuse, or that is withdrawn because they are closed. */
-  write(spooled: SpooledClosing): Promise<Closed | null> {
-    const written = this.#write(spooled).finally(() => this.#writing.delete(written))
-    this.#writing.add(written)
-    return written
+  /** A closing from another process' file; null if the books refuse it, or are closed before it is written. */
+  replay(spooled: SpooledClosing): Promise<Closed | null> {
+    return this.#track({ ...spooled, on_disk: true })
   }
 
   stop(): void {
     this.#lanes.stop()
   }
 
-  async #write(spooled: SpooledClosing): Promise<Closed | null> {
-    const timer = setTimeout(() => this.#keep(spooled), SPOOL_AFTER_MS)
+  #track(item: Item): Promise<Closed | null> {
+    const written = this.#write(item).finally(() => this.#writing.delete(written))
+    this.#writing.add(written)
+    return written
+  }
+
+  async #write(item: Item): Promise<Closed | null> {
+    const { id } = item.closing
+    const timer = setTimeout(() => this.#keep(item), SPOOL_AFTER_MS)
     try {
-      const closed = await this.#lanes.of(spooled.account_id).enter(spooled).outcome
+      const closed = await this.#lanes.of(item.account_id).enter(item).outcome
       if (closed !== "applied") this.#on.closingIgnored?.()
-      this.#spool.done(spooled.closing.id)
+      this.#spool.done(id)
       return closed
     } catch (error) {
-      this.#keep(spooled)
+      this.#keep(item)
       if (!(error instanceof Withdrawn)) {
-        this.#log.error(
-          { id: spooled.closing.id, code: codeOf(error) },
-          "the books refuse a closing; it stays spooled",
-        )
+        this.#log.error({ id, code: codeOf(error) }, "the books refuse a closing; it stays spooled")
       }
       return null
     } finally {
@@ -89,7 +97,7 @@ export class Closings {
     }
   }
 
-  #keep(spooled: SpooledClosing): void {
-    if (this.#spool.keep(spooled)) this.#on.spooled?.()
+  #keep({ account_id, closing, on_disk }: Item): void {
+    if (!on_disk && this.#spool.keep({ account_id, closing })) this.#on.spooled?.()
   }
 }

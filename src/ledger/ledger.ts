@@ -14,7 +14,6 @@ import { Pulse } from "./pulse.ts"
 import { Replay } from "./replay.ts"
 import type { Books, Checkpoint, Closing, Hold, HoldResult, Owner, Standing } from "./reservation.ts"
 import { Spool } from "./spool.ts"
-import type { SpooledClosing } from "./spool-line.ts"
 import { Standings } from "./standings.ts"
 import { Sweeper } from "./sweep.ts"
 import { codeOf } from "./trouble.ts"
@@ -133,8 +132,7 @@ export class Ledger implements Books {
 
   #chores(): Chore[] {
     const { log } = this.#options
-    const write = (spooled: SpooledClosing) => this.#closings.write(spooled)
-    const replay = new Replay(this.#spool, this.#connections.one(), write, log)
+    const replay = new Replay(this.#spool, this.#closings, this.#connections.one(), log)
     return [
       { name: "checkpoint", run: () => writeCheckpoints(this.#keeping, this.#options.checkpoints()) },
       { name: "last_used", run: () => this.#used.write(this.#keeping) },

@@ -1,10 +1,9 @@
 import { sql } from "drizzle-orm"
-import type { Closed } from "./close.ts"
+import type { Closings } from "./closings.ts"
 import type { Connection } from "./connection.ts"
 import type { Log } from "./log.ts"
 import { gateways } from "./schema.ts"
 import type { Spool, SpoolFile } from "./spool.ts"
-import type { SpooledClosing } from "./spool-line.ts"
 import { statement } from "./statement.ts"
 
 const STATEMENT_MS = 5_000
@@ -17,22 +16,16 @@ const isDead = statement(
 /** Writes into the books what other processes of this data directory could not (D27), and removes their files once they are dead. */
 export class Replay {
   readonly #spool: Spool
+  readonly #closings: Closings
   readonly #connection: Connection
-  readonly #close: (spooled: SpooledClosing) => Promise<Closed | null>
   readonly #log: Log
   /** Up to which size a file was replayed, and whether all of it is in the books. */
   readonly #replayed = new Map<string, { readonly size_bytes: number; readonly whole: boolean }>()
 
-  /** `close` resolves to null for what the books refuse. */
-  constructor(
-    spool: Spool,
-    connection: Connection,
-    close: (spooled: SpooledClosing) => Promise<Closed | null>,
-    log: Log,
-  ) {
+  constructor(spool: Spool, closings: Closings, connection: Connection, log: Log) {
     this.#spool = spool
+    this.#closings = closings
     this.#connection = connection
-    this.#close = close
     this.#log = log
   }
 
@@ -48,7 +41,7 @@ export class Replay {
   async #replay(file: SpoolFile): Promise<boolean> {
     const before = this.#replayed.get(file.path)
     if (before?.size_bytes === file.size_bytes) return before.whole
-    const results = await Promise.all(file.closings.map((spooled) => this.#close(spooled)))
+    const results = await Promise.all(file.closings.map((spooled) => this.#closings.replay(spooled)))
     const applied = results.filter((result) => result === "applied").length
     const foreign = results.filter((result) => result === null || result === "none").length
     if (applied > 0) this.#log.info({ closings: applied }, "closings of another process were written")

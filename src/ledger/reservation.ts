@@ -73,6 +73,9 @@ export interface Books {
   owner(key_hash: string): Promise<Owner | null>
   /** Holds or says why not. Throws `ledger_unavailable` within 2 s, the id closed behind it (D27). */
   reserve(hold: Hold): Promise<HoldResult>
-  /** Resolves once the closing is durable in the books. Never rejects: what cannot be written is spooled and retried (D27). */
+  /**
+   * Resolves once the closing is durable in the books; what cannot be written is spooled and tried until it is (D27). Never rejects. Only a closing
+   * that the books refuse for its data, or that is not written when the process stops, resolves with nothing but its line in the spool.
+   */
   close(closing: Closing): Promise<void>
 }
