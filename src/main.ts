@@ -46,8 +46,7 @@ async function open(environment: Environment, log: Logger, closing: AsyncDisposa
   const path = configPath(environment)
   const demo = path === null ? await startDemoProvider() : null
   closing.defer(() => demo?.stop())
-  const load = (): Config =>
-    loadConfig(path === null ? demoConfig(demo?.url ?? "") : sources.readFile(path), sources)
+  const load = () => serving(loadConfig(path === null ? demoConfig(demo?.url ?? "") : textOf(path), sources))
   const config = load()
 
   const embedded = database_url === null ? await startEmbedded({ data_dir, log }) : null
@@ -69,8 +68,13 @@ async function open(environment: Environment, log: Logger, closing: AsyncDisposa
     exit: process.exit,
   })
 
-  process.on("SIGHUP", () => reload(service, load, log))
-  console.log(`tollgate listening on http://${host}:${service.server.port} (pid ${process.pid})`)
+  process.on("SIGHUP", () => {
+    if (path === null) log.warn("the demo has no configuration file; nothing was reloaded")
+    else reload(service, load, log)
+  })
+  const shown = host.includes(":") ? `[${host}]` : host
+  console.log(`tollgate listening on http://${shown}:${service.server.port} (pid ${process.pid})`)
+  if (admin_token === null) log.info("there is no /admin: TOLLGATE_ADMIN_TOKEN is not set")
   if (key !== null && admin_token !== null) {
     console.log(demoBanner({ host, port: service.server.port, key, admin_token }))
   }
@@ -118,6 +122,20 @@ function configPath({ config_path, database_url }: Environment): string | null {
     )
   }
   return path
+}
+
+/** A file that was cut short or emptied must not take every model away. */
+function serving(config: Config): Config {
+  if (config.models.length > 0) return config
+  throw new Error("models: expected a list of at least one model")
+}
+
+function textOf(path: string): string {
+  try {
+    return sources.readFile(path)
+  } catch (error) {
+    throw new Error(`the configuration file ${path} cannot be read: ${messageOf(error)}`, { cause: error })
+  }
 }
 
 /** A wrong file is refused and the old configuration stays. */

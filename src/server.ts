@@ -23,14 +23,19 @@ export class Server {
       const response = handler.handle(request)
       return this.#closing ? closing(response) : response
     }
-    this.#server = Bun.serve({
-      hostname: host,
-      port,
-      idleTimeout: IDLE_S,
-      maxRequestBodySize: MAX_BODY_BYTES,
-      fetch,
-      error: () => errorResponse(new GatewayError("internal_error"), crypto.randomUUID()),
-    })
+    try {
+      this.#server = Bun.serve({
+        hostname: host,
+        port,
+        idleTimeout: IDLE_S,
+        maxRequestBodySize: MAX_BODY_BYTES,
+        fetch,
+        error: () => errorResponse(new GatewayError("internal_error"), crypto.randomUUID()),
+      })
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      throw new Error(`HOST ${host} and PORT ${port} cannot be listened on: ${reason}`, { cause: error })
+    }
   }
 
   get port(): number {

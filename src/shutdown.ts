@@ -58,8 +58,9 @@ export class Shutdown {
   }
 
   async #drain(): Promise<void> {
-    const { server, in_flight, exit } = this.#options
+    const { server, in_flight, log, exit } = this.#options
     const { ready_delay_ms, drain_ms } = this.#options.limits()
+    log.info({ calls: in_flight.size }, "draining; a second signal cuts what still runs")
     server.announceClose()
     await Bun.sleep(ready_delay_ms)
     server.refuseConnections()

@@ -86,7 +86,9 @@ describe("the demo", () => {
     const port = address !== null && typeof address === "object" ? address.port : 0
     const gateway = place.spawn({ PORT: String(port) })
     expect(await gateway.exited).toBe(1)
-    expect(gateway.complaint).toBe(`tollgate: Failed to start server. Is port ${port} in use?\n`)
+    expect(gateway.complaint).toBe(
+      `tollgate: HOST 127.0.0.1 and PORT ${port} cannot be listened on: Failed to start server. Is port ${port} in use?\n`,
+    )
     expect(gateway.printed).toContain("embedded Postgres started")
     expectTidy()
     occupied.close()

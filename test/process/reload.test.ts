@@ -75,6 +75,16 @@ describe("SIGHUP reads the configuration again", () => {
     expect((await chat(gateway, key, { model: "dearer" })).status).toBe(200)
   })
 
+  test("an emptied one is refused too: it would take every model away", async () => {
+    const { key } = await operator.account("1")
+    place.configure({ vendors: ["anthropic"] })
+    const from = gateway.printed.length
+    await reload("the configuration was not reloaded; the old one stays")
+    expect(gateway.printed.slice(from)).toContain("models: expected a list of at least one model")
+    provider.replyOnce(json(200, chatCompletion("hi")))
+    expect((await chat(gateway, key, { model: "dearer" })).status).toBe(200)
+  })
+
   test("the books are in order afterwards, and SIGTERM ends it", async () => {
     await until(operator.audit, ({ open_reservations }) => open_reservations === 0)
     expect((await operator.audit()).violations).toEqual([])

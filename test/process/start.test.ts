@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { configFor } from "../support/gateway.ts"
 import type { Variables } from "./gateway-process.ts"
 import { databaseVariables, Workplace } from "./workplace.ts"
 
@@ -52,14 +53,19 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
       complaint: "limits.in_flight: expected an integer from 1 to 60000",
     },
     {
-      name: "a database that cannot be reached",
+      name: "a file without a model",
       config: { models: [] },
+      complaint: "models: expected a list of at least one model",
+    },
+    {
+      name: "a database that cannot be reached",
+      config: configFor("http://127.0.0.1:1"),
       variables: () => unreachable,
       complaint: "the database cannot be used: connect ECONNREFUSED 127.0.0.1:1",
     },
     {
       name: "a database that does not exist",
-      config: { models: [] },
+      config: configFor("http://127.0.0.1:1"),
       variables: () => ({ ...databaseVariables(fresh.address), DATABASE_URL: "postgres:///nowhere" }),
       complaint: 'the database cannot be used: database "nowhere" does not exist',
     },
