@@ -8,8 +8,8 @@ const STATEMENT_MS = 5_000
 const CHUNK = 500
 
 /**
- * Notes what running calls would be charged if their gateway died now (D13). Never part of the lease's renewal, which must not fail for the
- * sake of a call; what is being settled is skipped.
+ * Notes what running calls would be charged if their gateway died now (D13). Never part of the lease's renewal, which
+ * must not fail for the sake of a call; what is being settled is skipped.
  */
 export const checkpoint = statement(
   "checkpoint",

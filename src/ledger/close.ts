@@ -7,14 +7,18 @@ import { batchOf, booleanOf, named, patience, type Row, statement } from "./stat
 /** How long one closing statement may take before it is tried again with the same ids. */
 const STATEMENT_MS = 5_000
 
-/** What became of a closing: `applied`, or a no-op because the reservation was `closed` before, or because there is `none`. */
+/**
+ * What became of a closing: `applied`, or a no-op because the reservation was `closed` before, or because there is
+ * `none`.
+ */
 export type Closed = "applied" | "closed" | "none"
 
 /**
- * Settles and releases, each reservation once (D13): its state is judged on the locked row, so a replay applies nothing. A release
- * after expiry changes nothing; a settlement after expiry replaces the charge and frees nothing, because nothing is held any more.
- * What is freed and what was charged before come from the locking CTE, where the row is still as it was. Of several closings of one
- * reservation in a batch the first that is due counts. Reservations are locked before accounts, both in the order of their ids.
+ * Settles and releases, each reservation once (D13): its state is judged on the locked row, so a replay applies
+ * nothing. A release after expiry changes nothing; a settlement after expiry replaces the charge and frees nothing,
+ * because nothing is held any more. What is freed and what was charged before come from the locking CTE, where the row
+ * is still as it was. Of several closings of one reservation in a batch the first that is due counts. Reservations are
+ * locked before accounts, both in the order of their ids.
  */
 export const close = statement(
   "close",

@@ -32,8 +32,8 @@ export class Connection {
   }
 
   /**
-   * Rejects with what the server or the driver said, or with `Overdue`: then it is unknown whether the statement was or will be done,
-   * and the connection is given up for a new one, so that the next statement does not wait behind it.
+   * Rejects with what the server or the driver said, or with `Overdue`: then it is unknown whether the statement was or
+   * will be done, and the connection is given up for a new one, so that the next statement does not wait behind it.
    */
   run(statement: Statement, values: readonly string[], within_ms: number, size = 1): Promise<readonly Row[]> {
     const rows = this.#turn.then(() => this.#measure(statement, values, within_ms, size))

@@ -40,8 +40,8 @@ export async function openDatabase(address: Address): Promise<Database> {
 }
 
 /**
- * Applies what is missing of `drizzle/`. Gateways that start together wait for one another: the lock is a transaction's,
- * held on a second connection, so that it holds through a transaction pooler too.
+ * Applies what is missing of `drizzle/`. Gateways that start together wait for one another: the lock is a
+ * transaction's, held on a second connection, so that it holds through a transaction pooler too.
  */
 async function migrateDatabase(address: Address): Promise<void> {
   const client = connect(address, { max: 1, onnotice: () => {} })

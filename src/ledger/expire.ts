@@ -12,8 +12,8 @@ export interface Orphan {
 }
 
 /**
- * Frees what orphans hold and charges what their last checkpoint saw (D13). What somebody is settling at this moment is skipped: it
- * is closed then, or found again. Locks as in `close`.
+ * Frees what orphans hold and charges what their last checkpoint saw (D13). What somebody is settling at this moment is
+ * skipped: it is closed then, or found again. Locks as in `close`.
  */
 export const expire = statement(
   "expire",

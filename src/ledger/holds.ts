@@ -58,8 +58,8 @@ export class Holds {
   }
 
   /**
-   * Holds or says why not, within 2 s. A reserve that may have been done although its caller is refused is closed behind it (D27);
-   * until then the call counts as open.
+   * Holds or says why not, within 2 s. A reserve that may have been done although its caller is refused is closed
+   * behind it (D27); until then the call counts as open.
    */
   async reserve(hold: Hold): Promise<HoldResult> {
     if (hold.id < this.#outstanding.floor) throw new GatewayError("ledger_unavailable")
@@ -96,7 +96,10 @@ export class Holds {
     }
   }
 
-  /** Nothing was held under the row of a gateway that was declared dead: once there is a new row, it is asked again (D35). */
+  /**
+   * Nothing was held under the row of a gateway that was declared dead: once there is a new row, it is asked again
+   * (D35).
+   */
   async #succeed(dead_id: string, until: number): Promise<void> {
     const overdue = Promise.withResolvers<void>()
     const timer = setTimeout(overdue.resolve, until - performance.now())

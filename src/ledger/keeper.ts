@@ -12,7 +12,9 @@ export interface Chore {
   run(): Promise<void>
 }
 
-/** Renews the lease and does the chores, each by itself: none waits for another, and none of them touches the renewal. */
+/**
+ * Renews the lease and does the chores, each by itself: none waits for another, and none of them touches the renewal.
+ */
 export class Keeper {
   readonly #lease: Lease
   readonly #outstanding: Outstanding

@@ -17,7 +17,10 @@ export const BATCH_CAP = 64
 /** How long a batch waits for a lock, and a batch of one account, so that others wait behind it even less. */
 const PATIENCE_MS = 300
 const PATIENCE_ALONE_MS = 100
-/** Pauses between attempts, doubled up to the second number: for an account that is locked, and for books that do not answer. */
+/**
+ * Pauses between attempts, doubled up to the second number: for an account that is locked, and for books that do not
+ * answer.
+ */
 const LOCKED_PAUSE_MS = [100, 1_000] as const
 const PAUSE_MS = [10, 1_000] as const
 
@@ -29,8 +32,9 @@ interface Siding<Item, Result> {
 }
 
 /**
- * A lane has at most one statement in flight; what arrives meanwhile forms the next batch. There is no timer, so an idle lane
- * adds no wait. Every item is tried until it is done or withdrawn; what fails for one item never fails for its neighbours.
+ * A lane has at most one statement in flight; what arrives meanwhile forms the next batch. There is no timer, so an
+ * idle lane adds no wait. Every item is tried until it is done or withdrawn; what fails for one item never fails for
+ * its neighbours.
  */
 export class Lane<Item, Result> {
   readonly #work: Work<Item, Result>

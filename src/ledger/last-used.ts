@@ -5,7 +5,10 @@ import { statement } from "./statement.ts"
 
 const STATEMENT_MS = 5_000
 
-/** Keys that another gateway is writing at this moment are skipped: it writes the same time. `$1` is a JSON array of ids. */
+/**
+ * Keys that another gateway is writing at this moment are skipped: it writes the same time. `$1` is a JSON array of
+ * ids.
+ */
 const touch = statement(
   "last_used",
   sql`

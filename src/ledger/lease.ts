@@ -36,8 +36,8 @@ const giveBack = statement(
 )
 
 /**
- * The row of this process in `gateways`. A lapsed lease may be renewed until a sweeper has declared the gateway dead; then the process
- * goes on under a new row (D35). All times are the database's.
+ * The row of this process in `gateways`. A lapsed lease may be renewed until a sweeper has declared the gateway dead;
+ * then the process goes on under a new row (D35). All times are the database's.
  */
 export class Lease {
   readonly #connection: Connection
@@ -59,8 +59,8 @@ export class Lease {
   }
 
   /**
-   * Whether this process has renewed without a gap for as long as a lease lasts: only then may it declare others dead. A gap is a
-   * pause in which others could have lost their leases to the same outage.
+   * Whether this process has renewed without a gap for as long as a lease lasts: only then may it declare others dead.
+   * A gap is a pause in which others could have lost their leases to the same outage.
    */
   get steady(): boolean {
     return this.#renewed_at - this.#unbroken_since >= this.#times.expire_ms

@@ -108,8 +108,9 @@ export class Ledger implements Books {
   }
 
   /**
-   * Writes what there is to write, and leaves no timer and no socket. What the books do not take within a second is in the spool.
-   * The lease is given back only when nothing of this process is open; otherwise it lapses, and a sweeper comes.
+   * Writes what there is to write, and leaves no timer and no socket. What the books do not take within a second is in
+   * the spool. The lease is given back only when nothing of this process is open; otherwise it lapses, and a sweeper
+   * comes.
    */
   async stop(): Promise<void> {
     const chores = this.#keeper.stop()

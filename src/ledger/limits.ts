@@ -2,5 +2,7 @@
 export const ANSWER_MS = 2_000
 /** How many calls may wait on one lane that can refuse them. */
 export const LANE_LIMIT = 4_096
-/** How many lanes reserve, and how many close: accounts are spread over them, so that they do not wait for one another. */
+/**
+ * How many lanes reserve, and how many close: accounts are spread over them, so that they do not wait for one another.
+ */
 export const LANES = 4

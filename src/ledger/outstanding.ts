@@ -36,8 +36,9 @@ export class Outstanding {
   }
 
   /**
-   * Raises the floor, so that a sweeper need not read the whole life of this process. Ids of one process never go backwards, so
-   * an id made now lies below all that come later; by the time it is old enough, nothing below it is on its way any more.
+   * Raises the floor, so that a sweeper need not read the whole life of this process. Ids of one process never go
+   * backwards, so an id made now lies below all that come later; by the time it is old enough, nothing below it is on
+   * its way any more.
    */
   raise(now_ms = performance.now()): string {
     this.#marks.push({ id: nextId(), made_at: now_ms })

@@ -13,7 +13,10 @@ const isDead = statement(
   sql`SELECT g.id FROM ${gateways} g WHERE g.id = $1::uuid AND g.dead_at IS NOT NULL`,
 )
 
-/** Writes into the books what other processes of this data directory could not (D27), and removes their files once they are dead. */
+/**
+ * Writes into the books what other processes of this data directory could not (D27), and removes their files once they
+ * are dead.
+ */
 export class Replay {
   readonly #spool: Spool
   readonly #closings: Closings
@@ -41,17 +44,15 @@ export class Replay {
   async #replay(file: SpoolFile): Promise<boolean> {
     const before = this.#replayed.get(file.path)
     if (before?.size_bytes === file.size_bytes) return before.whole
+    const { path, unreadable } = file
+    if (unreadable > 0)
+      this.#log.error({ path, lines: unreadable }, "the spool has lines that cannot be read")
     const results = await Promise.all(file.closings.map((spooled) => this.#closings.replay(spooled)))
     const applied = results.filter((result) => result === "applied").length
+    if (applied > 0) this.#log.info({ path, closings: applied }, "closings of another process were written")
     const foreign = results.filter((result) => result === null || result === "none").length
-    if (applied > 0) this.#log.info({ closings: applied }, "closings of another process were written")
-    if (foreign > 0) {
-      const { path } = file
-      this.#log.error(
-        { path, closings: foreign },
-        "the spool has closings that do not belong to these books; it stays",
-      )
-    }
+    if (foreign > 0)
+      this.#log.error({ path, closings: foreign }, "the spool has closings of other books; it stays")
     this.#replayed.set(file.path, { size_bytes: file.size_bytes, whole: foreign === 0 })
     return foreign === 0
   }

@@ -67,15 +67,20 @@ export interface Owner {
 
 /** The books as the calls see them. */
 export interface Books {
-  /** The standing of the key with this SHA-256 (hex), or null when there is no such key. Throws `ledger_unavailable`. */
+  /**
+   * The standing of the key with this SHA-256 (hex), or null when there is no such key. Throws `ledger_unavailable`.
+   */
   standing(key_hash: string): Promise<Standing | null>
-  /** Account and key of a hash: what never changes, so a bounded cache may answer (D26). Null when there is no such key. */
+  /**
+   * Account and key of a hash: what never changes, so a bounded cache may answer (D26). Null when there is no such key.
+   */
   owner(key_hash: string): Promise<Owner | null>
   /** Holds or says why not. Throws `ledger_unavailable` within 2 s, the id closed behind it (D27). */
   reserve(hold: Hold): Promise<HoldResult>
   /**
-   * Resolves once the closing is durable in the books; what cannot be written is spooled and tried until it is (D27). Never rejects. Only a closing
-   * that the books refuse for its data, or that is not written when the process stops, resolves with nothing but its line in the spool.
+   * Resolves once the closing is durable in the books; what cannot be written is spooled and tried until it is (D27).
+   * Never rejects. Only a closing that the books refuse for its data, or that is not written when the process stops,
+   * resolves with nothing but its line in the spool.
    */
   close(closing: Closing): Promise<void>
 }

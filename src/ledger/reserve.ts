@@ -4,7 +4,10 @@ import type { Hold } from "./reservation.ts"
 import { accounts, gateways, keys, reservations } from "./schema.ts"
 import { batchOf, nanoOf, patience, type Row, statement, textOf } from "./statement.ts"
 
-/** How long one reserving statement may take: half of what a call waits, so that there is time for a second attempt (D27). */
+/**
+ * How long one reserving statement may take: half of what a call waits, so that there is time for a second attempt
+ * (D27).
+ */
 const STATEMENT_MS = 1_000
 
 /** What the statement says of one hold. */
@@ -19,11 +22,12 @@ export type Reserved =
   | { readonly outcome: "closed" }
 
 /**
- * Holds what fits, each on its own merit. `available` is read from the locked, newest version of the account, and nobody changes
- * it until the commit; amounts are admitted in ascending order, so that once one does not fit no later one would: the outcome
- * is that of single statements in that order, and nothing is refused that would have fitted. What is refused for its key or its
- * model takes no part in the sum. Accounts are locked in the order of their ids, so statements wait for one another but never
- * in a circle. The division fails when a row of an account was lost on the way: better no statement than lost money.
+ * Holds what fits, each on its own merit. `available` is read from the locked, newest version of the account, and
+ * nobody changes it until the commit; amounts are admitted in ascending order, so that once one does not fit no later
+ * one would: the outcome is that of single statements in that order, and nothing is refused that would have fitted.
+ * What is refused for its key or its model takes no part in the sum. Accounts are locked in the order of their ids, so
+ * statements wait for one another but never in a circle. The division fails when a row of an account was lost on the
+ * way: better no statement than lost money.
  */
 export const reserve = statement(
   "reserve",

@@ -10,14 +10,16 @@ export interface SpoolFile {
   /** The row its process began under. */
   readonly gateway_id: string
   readonly size_bytes: number
+  /** Lines that are none: their process died while it wrote them. */
+  readonly unreadable: number
   readonly closings: readonly SpooledClosing[]
 }
 
 const SUFFIX = ".jsonl"
 
 /**
- * Closings that the books have not taken yet, one JSON object a line, each synced to the disk (D27). A file belongs to one process, but anybody
- * may write its closings into the books: they are idempotent.
+ * Closings that the books have not taken yet, one JSON object a line, each synced to the disk (D27). A file belongs to
+ * one process, but anybody may write its closings into the books: they are idempotent.
  */
 export class Spool {
   readonly #folder: string
@@ -62,14 +64,14 @@ export class Spool {
     while (this.#writing !== null) await this.#writing
   }
 
-  /** The files of other processes; lines that cannot be read are logged and left out. */
+  /** The files of other processes. */
   async others(): Promise<SpoolFile[]> {
     const names = await readdir(this.#folder).catch(() => [])
     const files: SpoolFile[] = []
     for (const name of names.sort()) {
       const gateway_id = name.slice(0, -SUFFIX.length)
       if (!name.endsWith(SUFFIX) || !isId(gateway_id) || gateway_id === this.#gateway_id) continue
-      const file = await this.#read(join(this.#folder, name), gateway_id)
+      const file = await read(join(this.#folder, name), gateway_id)
       if (file !== null) files.push(file)
     }
     return files
@@ -124,22 +126,19 @@ export class Spool {
       throw error
     }
   }
+}
 
-  async #read(path: string, gateway_id: string): Promise<SpoolFile | null> {
-    const bytes = await readFile(path).catch(() => null)
-    if (bytes === null) return null
-    const closings: SpooledClosing[] = []
-    let unreadable = 0
-    for (const line of bytes.toString().split("\n")) {
-      if (line === "") continue
-      const closing = parseLine(line)
-      if (closing === null) unreadable += 1
-      else closings.push(closing)
-    }
-    if (unreadable > 0)
-      this.#log.error({ path, lines: unreadable }, "the spool has lines that cannot be read")
-    return { path, gateway_id, size_bytes: bytes.byteLength, closings }
-  }
+/** Null when the file was removed meanwhile. */
+async function read(path: string, gateway_id: string): Promise<SpoolFile | null> {
+  const bytes = await readFile(path).catch(() => null)
+  if (bytes === null) return null
+  const lines = bytes
+    .toString()
+    .split("\n")
+    .filter((line) => line !== "")
+  const closings = lines.map(parseLine).filter((closing) => closing !== null)
+  const unreadable = lines.length - closings.length
+  return { path, gateway_id, size_bytes: bytes.byteLength, unreadable, closings }
 }
 
 /** A new file's name is durable once its folder is. */

@@ -32,14 +32,14 @@ export function statement(kind: StatementKind, template: SQL): Statement {
 }
 
 /**
- * `$1` is how long one lock may be waited for, in milliseconds. Set by the statement itself, before its first lock, and only
- * for its own transaction: a setting of the session would not survive a transaction pooler.
+ * `$1` is how long one lock may be waited for, in milliseconds. Set by the statement itself, before its first lock, and
+ * only for its own transaction: a setting of the session would not survive a transaction pooler.
  */
 export const patience = sql.raw(`(SELECT set_config('lock_timeout', $1, true)) IS NOT NULL`)
 
 /**
- * Rows of `x` that the CTE `asked` names. The bounds say nothing new: they are there for the planner, which would otherwise plan a
- * scan of the whole table while it is small, and keep that plan when it is large.
+ * Rows of `x` that the CTE `asked` names. The bounds say nothing new: they are there for the planner, which would
+ * otherwise plan a scan of the whole table while it is small, and keep that plan when it is large.
  */
 export const named = sql.raw(`x.id = ANY (ARRAY(SELECT q.id FROM asked q))
     AND x.id >= (SELECT q.id FROM asked q ORDER BY q.id LIMIT 1)

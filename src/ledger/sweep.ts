@@ -16,8 +16,9 @@ const PAGE_MS = 5_000
 const LATE_MS = 60_000
 
 /**
- * Declares one gateway dead whose lease has run out, in one locked row: a renewal that comes first wins, one that comes later finds the death.
- * The sweeper's own row must have been renewed within `$2` milliseconds, in case it has slept since it decided to act (D35).
+ * Declares one gateway dead whose lease has run out, in one locked row: a renewal that comes first wins, one that comes
+ * later finds the death. The sweeper's own row must have been renewed within `$2` milliseconds, in case it has slept
+ * since it decided to act (D35).
  */
 const declareDead = statement(
   "sweep",
@@ -45,8 +46,8 @@ ORDER BY x.id LIMIT ${sql.raw(String(PAGE))}`,
 )
 
 /**
- * A gateway is swept once nothing of it is open, nor can come to be: a reserve whose statement began before the death was declared may still
- * insert a hold, so the death must be old and every transaction that is older must have ended.
+ * A gateway is swept once nothing of it is open, nor can come to be: a reserve whose statement began before the death
+ * was declared may still insert a hold, so the death must be old and every transaction that is older must have ended.
  */
 const markSwept = statement(
   "sweep",

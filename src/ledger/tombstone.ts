@@ -10,8 +10,8 @@ const STATEMENT_MS = 5_000
 export type Buried = "buried" | "won"
 
 /**
- * Closes the ids of reserves whose outcome is unknown (D27): a reserve that is still on its way conflicts with the released row that
- * is inserted here, and one that is being written at this moment is waited for.
+ * Closes the ids of reserves whose outcome is unknown (D27): a reserve that is still on its way conflicts with the
+ * released row that is inserted here, and one that is being written at this moment is waited for.
  */
 export const tombstone = statement(
   "tombstone",

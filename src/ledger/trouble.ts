@@ -23,7 +23,9 @@ const UNSENT = new Set(["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "CON
 /** The server refused the connection: starting or stopping, too many, wrong credentials, no such database. */
 const NOT_LET_IN = /^(57P03|53300|28|3D)/
 
-/** A server's `ERROR` means that it has rolled back; of everything else only a connection that was never made is sure. */
+/**
+ * A server's `ERROR` means that it has rolled back; of everything else only a connection that was never made is sure.
+ */
 export function troubleOf(error: unknown): Trouble {
   if (error instanceof postgres.PostgresError) {
     const { code, severity } = error

@@ -9,7 +9,9 @@ import { buryBatch } from "../../src/ledger/tombstone.ts"
 import { Auditor } from "./auditor.ts"
 import { type Account, holdOf, openBooks, released, settled, standings, type TestBooks } from "./books.ts"
 
-/** Random batches, one after the other over several connections: every answer and every row is what the auditor says. */
+/**
+ * Random batches, one after the other over several connections: every answer and every row is what the auditor says.
+ */
 
 let books: TestBooks
 

@@ -33,7 +33,10 @@ export interface TestBooks {
   gateway(expire_ms?: number): Promise<string>
   /** A ledger on these books, on a data directory of its own unless told otherwise; stopped with the books. */
   ledger(options?: Partial<LedgerOptions>): Promise<Ledger>
-  /** An account with that much on it, and a key that may do everything; on a lane with all others of `lane`, if that is given. */
+  /**
+   * An account with that much on it, and a key that may do everything; on a lane with all others of `lane`, if that is
+   * given.
+   */
   account(balance_nano: bigint, lane?: number): Promise<Account>
   folder(): Promise<string>
   close(): Promise<void>
@@ -180,7 +183,10 @@ export async function standings(sql: Sql): Promise<Standings[]> {
   }))
 }
 
-/** What is wrong with the books at this instant; nothing, if they are exact. `overdrawn`: whether a balance may be below what is held. */
+/**
+ * What is wrong with the books at this instant; nothing, if they are exact. `overdrawn`: whether a balance may be below
+ * what is held.
+ */
 export async function violations(sql: Sql, { overdrawn = false } = {}): Promise<string[]> {
   return (await standings(sql)).flatMap((at) => {
     const wrong: string[] = []

@@ -9,7 +9,9 @@ import { codeOf } from "../../src/ledger/trouble.ts"
 import { type Account, holdOf, lockAccount, openBooks, settled, type TestBooks, violations } from "./books.ts"
 import * as unguarded from "./unguarded.ts"
 
-/** Each guard earns its place: under the same load the statement without it fails where the real one holds (issue 2). */
+/**
+ * Each guard earns its place: under the same load the statement without it fails where the real one holds (issue 2).
+ */
 
 const PATIENCE = "5000"
 const WITHIN_MS = 15_000

@@ -6,7 +6,9 @@ import { Sweeper } from "../../src/ledger/sweep.ts"
 import { type Account, call, LONG_LEASE, openBooks, standings, type TestBooks, violations } from "./books.ts"
 import { linesOf, type Part, type Played, Player } from "./player.ts"
 
-/** Random histories, all at once: the books are exact at every instant, and every call is in the end where it can be. */
+/**
+ * Random histories, all at once: the books are exact at every instant, and every call is in the end where it can be.
+ */
 
 let books: TestBooks
 /** Sweeps while others play. */

@@ -4,7 +4,10 @@ import type { Checkpoint } from "../../src/ledger/reservation.ts"
 import { codeOf } from "../../src/ledger/trouble.ts"
 import { type Account, holdOf, released, settled, silent } from "./books.ts"
 
-/** A history is played by several processes; this file is one of them when it is run, and what all of them do when it is imported. */
+/**
+ * A history is played by several processes; this file is one of them when it is run, and what all of them do when it is
+ * imported.
+ */
 
 /** One call: what it holds, and everything that is said about its end. Nobody ends it when that is nothing. */
 export interface Part {

@@ -3,8 +3,8 @@ import { reserve } from "../../src/ledger/reserve.ts"
 import type { Statement } from "../../src/ledger/statement.ts"
 
 /**
- * The statements of the books, each without one of its guards. They are cut from the real ones, so that they cannot fall behind; a guard that is no
- * longer found where it was is an error.
+ * The statements of the books, each without one of its guards. They are cut from the real ones, so that they cannot
+ * fall behind; a guard that is no longer found where it was is an error.
  */
 
 const SORTED = "ORDER BY a.id FOR NO KEY UPDATE"
@@ -22,7 +22,10 @@ export const reserveWithoutLockOrder = without(
 /** Findings 1d: a closing statement locks them in another order than a reserving one. */
 export const closeWithoutLockOrder = without(close, SORTED, "ORDER BY a.id DESC FOR NO KEY UPDATE")
 
-/** Findings 1d: an UPDATE takes one of the rows that it is joined to, so that of several holds of one account one is counted. */
+/**
+ * Findings 1d: an UPDATE takes one of the rows that it is joined to, so that of several holds of one account one is
+ * counted.
+ */
 export const withoutAggregation = without(
   reserve,
   "FROM (SELECT account_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY account_id) s",
