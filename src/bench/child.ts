@@ -51,8 +51,8 @@ export class Child {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     this.#pending.set(number, { resolve, reject })
     const timer = setTimeout(() => reject(new Error(`the ${this.role} process does not answer`)), within_ms)
-    this.#process.send({ number, asked })
     try {
+      this.#process.send({ number, asked })
       return checked(schema, await promise)
     } finally {
       clearTimeout(timer)
@@ -101,11 +101,13 @@ export function serveParent(servant: Servant): void {
         process.send?.({ number, failure: error instanceof Error ? error.message : String(error) }),
     )
   })
-  process.on("disconnect", () => {
-    void servant.end().then(() => process.exit(0))
-  })
-  // A terminal that closes, or an operator who ends the children first: the parent notices and ends the rest.
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-    process.on(signal, () => void servant.end().then(() => process.exit(0)))
+  let ending = false
+  const end = () => {
+    if (ending) return
+    ending = true
+    void servant.end().finally(() => process.exit(0))
   }
+  process.on("disconnect", end)
+  // Whoever ends a child first: the parent notices, and ends the others.
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, end)
 }

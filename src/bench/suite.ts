@@ -77,8 +77,14 @@ export class Suite {
     const started = new Date()
     await this.#warmUp()
     const done: ScenarioResult[] = []
+    const failures: string[] = []
     for (const scenario of scenarios) {
-      done.push(scenario.kind === "http" ? await this.#http(scenario) : await this.#books(scenario))
+      try {
+        done.push(scenario.kind === "http" ? await this.#http(scenario) : await this.#books(scenario))
+      } catch (error) {
+        // What cannot be measured fails the run, and not what the others found.
+        failures.push(`${scenario.name}: ${error instanceof Error ? error.message : String(error)}`)
+      }
     }
     const books = await this.#auditor.close()
     return {
@@ -90,7 +96,7 @@ export class Suite {
       size: this.#size.name,
       scenarios: done,
       books,
-      faults: [...books.faults, ...done.flatMap((result) => faultsOf(result, this.#size))],
+      faults: [...books.faults, ...failures, ...done.flatMap((result) => faultsOf(result, this.#size))],
     }
   }
 
@@ -101,21 +107,24 @@ export class Suite {
     const recipe = scenario.recipe(this.#size)
     const load: Load = { name, recipe, prompt_bytes, arrival: scenario.arrival(this.#size), level, payer }
     const rounds: HttpRound[] = []
-    for (let round = 1; round <= this.#size.rounds; round++) {
-      if (fresh) await this.#restart(`${name}-${round}`)
-      const measure = (target: TargetName) => {
-        this.#progress.step(`${title}: round ${round}, ${target}`)
-        return this.#measure(load, target)
+    try {
+      for (let round = 1; round <= this.#size.rounds; round++) {
+        if (fresh) await this.#restart(`${name}-${round}`)
+        const measure = (target: TargetName) => {
+          this.#progress.step(`${title}: round ${round}, ${target}`)
+          return this.#measure(load, target)
+        }
+        rounds.push({
+          direct: await measure("direct"),
+          bare: await measure("bare"),
+          tollgate: await measure("tollgate"),
+          yardstick_ms: (await yardstick?.measure(this.#rig)) ?? null,
+        })
       }
-      rounds.push({
-        direct: await measure("direct"),
-        bare: await measure("bare"),
-        tollgate: await measure("tollgate"),
-        yardstick_ms: (await yardstick?.measure(this.#rig)) ?? null,
-      })
+    } finally {
+      this.#progress.say(`${title}: audit`)
+      await this.#auditor.check(payer)
     }
-    this.#progress.say(`${title}: audit`)
-    await this.#auditor.check(payer)
     return httpResult(scenario, this.#size, rounds)
   }
 
@@ -135,10 +144,10 @@ export class Suite {
   }
 
   async #measure(load: Load, target: TargetName): Promise<Measured> {
-    const { name, arrival } = load
+    const { arrival } = load
     const report = await this.#rig.load(this.#job(load, target))
     if (arrival.kind === "held" && report.measured_ms < arrival.window_ms / 2) {
-      throw new Error(`${name}: on ${target} the first stream ended before all of them ran`)
+      throw new Error(`on ${target} the first stream ended before all of them ran`)
     }
     return measuredOf(report, arrival)
   }

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Results } from "../../src/bench/results.ts"
@@ -56,9 +56,17 @@ describe("bun run bench", () => {
     LIMIT_MS,
   )
 
-  test(
-    "a run that is interrupted ends all it has started",
-    async () => {
+  test.each([
+    ["interrupted", (pid: number) => process.kill(pid, "SIGINT")],
+    [
+      "ended with all its processes at once",
+      (pid: number) => {
+        for (const each of [...childrenOf(pid), pid]) process.kill(each, "SIGTERM")
+      },
+    ],
+  ])(
+    "a run that is %s ends all it has started",
+    async (_name, end) => {
       const { child, leftovers } = bench("cut", "--quick", "--only", "json-1")
       const reader = child.stderr.getReader()
       for (let words = ""; !words.includes("[1/"); ) {
@@ -66,8 +74,11 @@ describe("bun run bench", () => {
         if (done) throw new Error(`it ended by itself: ${words}`)
         words += new TextDecoder().decode(value)
       }
-      child.kill("SIGINT")
+      const started = childrenOf(child.pid)
+      end(child.pid)
       expect(await child.exited).toBe(130)
+      expect(started.length).toBeGreaterThanOrEqual(5)
+      expect(started.filter((pid) => existsSync(`/proc/${pid}/exe`))).toEqual([])
       expect(leftovers()).toEqual([])
     },
     LIMIT_MS,
@@ -79,3 +90,10 @@ describe("bun run bench", () => {
     expect(await child.exited).toBe(1)
   })
 })
+
+/** Whatever a process has started and not yet seen the end of. */
+function childrenOf(pid: number): number[] {
+  return readdirSync(`/proc/${pid}/task`).flatMap((task) =>
+    readFileSync(`/proc/${pid}/task/${task}/children`, "utf8").trim().split(" ").filter(Boolean).map(Number),
+  )
+}
