@@ -446,11 +446,6 @@ describe("D8 a slow reader", () => {
     const OFFERED = 1_000
     const block = text("x".repeat(65_536))
     const readers = 3
-    const before_bytes = process.memoryUsage.rss()
-    let peak_bytes = before_bytes
-    const watch = setInterval(() => {
-      peak_bytes = Math.max(peak_bytes, process.memoryUsage.rss())
-    }, 20)
     let blocks = 0
     provider.replyOnce(
       ...Array.from({ length: readers }, () => async (exchange: Exchange) => {
@@ -473,10 +468,9 @@ describe("D8 a slow reader", () => {
     expect(performance.now() - began_ms).toBeWithin(STALL_MS, 4 * STALL_MS)
     for (const call of calls)
       expect(call).toMatchObject({ basis: "estimate", ending: "client_stalled", failure: "client_stalled" })
-    clearInterval(watch)
-    // The kernel's buffers of both connections; the rest of what was offered never left the provider.
+    // The kernel's buffers of both connections; the rest of what was offered never left the provider. What the gateway
+    // itself keeps is asserted where it is a process of its own, in test/process/slow-readers.test.ts.
     expect(blocks * block.length).toBeLessThan(readers * 32_000_000)
-    expect(peak_bytes - before_bytes).toBeLessThan(readers * 24_000_000)
     await until(
       () => slow.service.server.pending,
       (pending) => pending === 0,
