@@ -73,6 +73,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       cancelSource: reply.cancel,
     })
     if (answer.ending === "deadline") throw new GatewayError("upstream_timeout")
+    if (answer.cut) throw new GatewayError("upstream_error", { cause: `the count was cut: ${answer.ending}` })
     checkTokenCount(answer.bytes)
     metrics.tokensCounted(model.name)
     return new Response(answer.bytes, { headers: jsonHeaders(id) })
