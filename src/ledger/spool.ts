@@ -61,6 +61,7 @@ export class Spool {
 
   /** Resolves when everything kept is on the disk, or the disk refused it; the file is gone when nothing is kept. */
   async settled(): Promise<void> {
+    if (this.#unwritten.size > 0) this.#writing ??= this.#write()
     while (this.#writing !== null) await this.#writing
   }
 
@@ -90,10 +91,13 @@ export class Spool {
   /** One write at a time; what comes meanwhile is the next one. */
   async #write(): Promise<void> {
     try {
-      while (this.#unwritten.size > 0) await this.#append()
-      if (this.#kept.size === 0 && this.#written) {
-        this.#written = false
-        await rm(this.#path, { force: true })
+      // What is kept while the file is being removed is written before this ends.
+      while (this.#unwritten.size > 0 || (this.#kept.size === 0 && this.#written)) {
+        if (this.#unwritten.size > 0) await this.#append()
+        else {
+          this.#written = false
+          await rm(this.#path, { force: true })
+        }
       }
       this.#failing = false
     } catch (error) {
