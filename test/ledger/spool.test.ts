@@ -107,6 +107,19 @@ describe("the file of a process", () => {
     expect(await filesIn(data_dir)).toEqual([])
   })
 
+  test("is made anew for what is kept while it is removed", async () => {
+    const data_dir = await books.folder()
+    const spool = new Spool(data_dir, nextId(), silent)
+    const [first, second] = [settled(nextId(), 1n), settled(nextId(), 2n)]
+    spool.keep(spooled(first))
+    await spool.settled()
+    spool.done(first.id)
+    spool.keep(spooled(second))
+    await spool.settled()
+    const [file] = await new Spool(data_dir, nextId(), silent).others()
+    expect(file?.closings).toEqual([spooled(second)])
+  })
+
   test("is not read by itself, and nothing else in its folder is", async () => {
     const data_dir = await books.folder()
     const spool = new Spool(data_dir, nextId(), silent)
