@@ -93,6 +93,6 @@ export class Shutdown {
   }
 
   #cut(): void {
-    for (const call of this.#options.in_flight.calls()) call.stop()
+    this.#options.in_flight.cut()
   }
 }

@@ -10,6 +10,7 @@ export class InFlight implements Places {
   #places = 0
   #running = 0
   #idle: (() => void)[] = []
+  #cut = false
 
   /** Calls that have a place. */
   get size(): number {
@@ -18,7 +19,7 @@ export class InFlight implements Places {
 
   /** Takes a place before anything is held; throws `overloaded` when `limit` calls have one. */
   enter(limit: number): void {
-    if (this.#places >= limit) throw new GatewayError("overloaded")
+    if (this.#cut || this.#places >= limit) throw new GatewayError("overloaded")
     this.#places += 1
     this.#running += 1
   }
@@ -31,6 +32,13 @@ export class InFlight implements Places {
 
   add(call: Call): void {
     this.#calls.add(call)
+    if (this.#cut) call.stop()
+  }
+
+  /** Stops every call that runs, and those whose hold is on its way; no other is admitted any more (D34). */
+  cut(): void {
+    this.#cut = true
+    for (const call of [...this.#calls]) call.stop()
   }
 
   /** The call took its exit; its settlement is on the way to the books. */

@@ -44,6 +44,7 @@ export function answerStream(
   const leave = () => tap.clientLeft()
   call.observe = (ending) => tap.evidence(ending)
   call.stopped.addEventListener("abort", () => tap.stop())
+  if (call.stopped.aborted) tap.stop()
   request.signal.addEventListener("abort", leave)
   if (request.signal.aborted) tap.clientLeft()
   return new Response(tap.body, { headers: streamHeaders(call.hold.id) })
