@@ -19,6 +19,9 @@ await ledger.reserve(hold)
 proxy.refuse()
 void ledger.close(settled(hold.id, 77n))
 while (ledger.depths().spool === 0) await Bun.sleep(1)
-while ((await Array.fromAsync(new Bun.Glob("spool/*.jsonl").scan({ cwd: data_dir }))).length === 0)
-  await Bun.sleep(1)
+const spooled = async () => {
+  const [name] = await Array.fromAsync(new Bun.Glob("spool/*.jsonl").scan({ cwd: data_dir }))
+  return name !== undefined && (await Bun.file(`${data_dir}/${name}`).text()).endsWith("\n")
+}
+while (!(await spooled())) await Bun.sleep(1)
 console.log(hold.id)
