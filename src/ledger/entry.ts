@@ -3,17 +3,25 @@ export class Entry<Item, Result> {
   readonly item: Item
   readonly account: string
   readonly #outcome = Promise.withResolvers<Result>()
-  /** Whether a statement with it is running, or has ended without saying whether it was done. */
+  /** Whether a statement with it is running. */
   sent = false
-  doubtful = false
+  /** Whether one has ended without saying whether it was done. */
+  doubtful: boolean
   done = false
   attempts = 0
   /** Why the last attempt failed. */
   setback: unknown
 
-  constructor(item: Item, account: string) {
+  /** `doubtful`: whether a statement of an earlier entry has left that open. */
+  constructor(item: Item, account: string, doubtful: boolean) {
     this.item = item
     this.account = account
+    this.doubtful = doubtful
+  }
+
+  /** Whether the item may have been done, or may still be, by a statement that did not answer for it. */
+  get uncertain(): boolean {
+    return this.sent || this.doubtful
   }
 
   /** Rejects only with `Withdrawn`, or with the server's error for an item whose data it does not take. */
@@ -23,6 +31,7 @@ export class Entry<Item, Result> {
 
   resolve(result: Result): void {
     this.done = true
+    this.sent = false
     this.#outcome.resolve(result)
   }
 
@@ -32,13 +41,11 @@ export class Entry<Item, Result> {
   }
 }
 
-/** The item is no longer tried; `reached` says whether it may have been done, or may still be. */
+/** The item is no longer tried; the cause is why its last attempt failed. */
 export class Withdrawn extends Error {
   override readonly name = "Withdrawn"
-  readonly reached: boolean
 
-  constructor(reached: boolean, cause: unknown) {
+  constructor(cause?: unknown) {
     super("the books did not take this in time", { cause })
-    this.reached = reached
   }
 }

@@ -12,6 +12,14 @@ import { type Reserved, reserveBatch } from "./reserve.ts"
 import { type Buried, buryBatch, releaseOf } from "./tombstone.ts"
 import { codeOf } from "./trouble.ts"
 
+/** A reserve over all times that it is asked. */
+interface Asking {
+  readonly hold: Hold
+  readonly until: number
+  /** Whether a statement that did not answer for it may have done it, or may still do it. */
+  uncertain: boolean
+}
+
 /** Where calls come to be held. */
 export class Holds {
   readonly #lanes: Lanes<Hold, Reserved>
@@ -64,14 +72,14 @@ export class Holds {
   async reserve(hold: Hold): Promise<HoldResult> {
     if (hold.id < this.#outstanding.floor) throw new GatewayError("ledger_unavailable")
     this.#outstanding.add(hold.id, hold.account_id)
+    const asking = { hold, until: performance.now() + ANSWER_MS, uncertain: false }
     try {
-      const result = await this.#ask(hold, performance.now() + ANSWER_MS)
+      const result = await this.#answer(asking)
       if (result.outcome === "held") this.#used.note(hold.key_id)
-      else this.#outstanding.delete(hold.id)
+      else this.#drop(asking)
       return result
     } catch (error) {
-      if (error instanceof Withdrawn && error.reached) this.#bury(hold)
-      else this.#outstanding.delete(hold.id)
+      this.#drop(asking)
       throw failureOf(error)
     }
   }
@@ -81,18 +89,38 @@ export class Holds {
     this.#tombstones.stop()
   }
 
-  async #ask(hold: Hold, until: number): Promise<HoldResult> {
-    const result = await this.#lanes.of(hold.account_id).ask(hold, until - performance.now())
+  /**
+   * An attempt that commits while the next one waits for its account is not in the snapshot of that one, but its hold
+   * is in the balance: a newer snapshot tells a reserve that met its own hold from one that has too little.
+   */
+  async #answer(asking: Asking): Promise<HoldResult> {
+    const result = await this.#ask(asking)
+    const own = result.outcome === "insufficient_balance" && asking.uncertain
+    return own ? this.#ask(asking) : result
+  }
+
+  async #ask(asking: Asking): Promise<HoldResult> {
+    const result = await this.#askOnce(asking)
     switch (result.outcome) {
       case "gateway_dead":
-        await this.#succeed(result.gateway_id, until)
-        return this.#ask(hold, until)
+        await this.#succeed(result.gateway_id, asking.until)
+        return this.#ask(asking)
       case "conflict":
-        return this.#ask(hold, until)
+        return this.#ask(asking)
       case "closed":
         throw new GatewayError("ledger_unavailable")
       default:
         return result
+    }
+  }
+
+  async #askOnce(asking: Asking): Promise<Reserved> {
+    const lane = this.#lanes.of(asking.hold.account_id)
+    const entry = lane.enter(asking.hold, asking.uncertain)
+    try {
+      return await lane.outcomeOf(entry, asking.until - performance.now())
+    } finally {
+      asking.uncertain = entry.uncertain
     }
   }
 
@@ -110,6 +138,12 @@ export class Holds {
     clearTimeout(timer)
   }
 
+  /** The reserve did not end as held. */
+  #drop({ hold, uncertain }: Asking): void {
+    if (uncertain) this.#bury(hold)
+    else this.#outstanding.delete(hold.id)
+  }
+
   #bury(hold: Hold): void {
     const burial: Promise<void> = this.#close(hold).finally(() => this.#burials.delete(burial))
     this.#burials.add(burial)
@@ -122,7 +156,8 @@ export class Holds {
       if (buried === "won") await this.#closings.close(releaseOf(hold.id))
       else this.#outstanding.delete(hold.id)
     } catch (error) {
-      if (!(error instanceof Withdrawn)) throw error
+      // Books that refuse the tombstone for its data have refused the hold for it too.
+      if (!(error instanceof Withdrawn)) this.#outstanding.delete(hold.id)
     }
   }
 }

@@ -59,11 +59,14 @@ export class Lane<Item, Result> {
     return depth
   }
 
-  /** Puts an item on the lane; throws `overloaded` when as many wait as may, `Withdrawn` when the lane is stopped. */
-  enter(item: Item): Entry<Item, Result> {
-    if (this.#stopped) throw new Withdrawn(false, undefined)
+  /**
+   * Puts an item on the lane, `doubtful` if it may have been done by an earlier entry; throws `overloaded` when as many
+   * wait as may, `Withdrawn` when the lane is stopped.
+   */
+  enter(item: Item, doubtful = false): Entry<Item, Result> {
+    if (this.#stopped) throw new Withdrawn()
     if (this.depth >= this.#limit) throw new GatewayError("overloaded")
-    const entry = new Entry<Item, Result>(item, this.#work.accountOf(item))
+    const entry = new Entry<Item, Result>(item, this.#work.accountOf(item), doubtful)
     this.#wait(entry)
     if (!this.#running) void this.#run()
     return entry
@@ -71,7 +74,11 @@ export class Lane<Item, Result> {
 
   /** Enters an item and withdraws it after `within_ms`. */
   async ask(item: Item, within_ms: number): Promise<Result> {
-    const entry = this.enter(item)
+    return this.outcomeOf(this.enter(item), within_ms)
+  }
+
+  /** What becomes of an entry, which is withdrawn after `within_ms`. */
+  async outcomeOf(entry: Entry<Item, Result>, within_ms: number): Promise<Result> {
     const timer = setTimeout(() => this.withdraw(entry), within_ms)
     try {
       return await entry.outcome
@@ -85,7 +92,7 @@ export class Lane<Item, Result> {
     if (entry.done) return
     this.#waiting.delete(entry)
     this.#sidings.get(entry.account)?.entries.delete(entry)
-    entry.reject(new Withdrawn(entry.sent || entry.doubtful, entry.setback))
+    entry.reject(new Withdrawn(entry.setback))
   }
 
   /** Withdraws everything, and leaves no timer. */

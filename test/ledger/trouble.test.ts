@@ -155,6 +155,25 @@ describe("issue 2, 4: a row that cannot be written does not fail its neighbours"
     expect(ends[17]).toEqual({ status: "rejected", reason: new Error("the books refuse this hold: 22P05") })
   })
 
+  test("a hold whose refusal is lost, and refused again, is not open: the gateway's row is given back", async () => {
+    const { ledger } = await behindProxy()
+    const account = await books.account(100n)
+    const first = holdOf(account, 1n)
+    await ledger.reserve(first)
+    await ledger.close(settled(first.id, 0n))
+    const lost = proxy.loseReply()
+    const refused = ledger.reserve(holdOf(account, 1n, { model: "a\u0000b" }))
+    await lost
+    expect(await refused.catch((error: unknown) => error)).toEqual(
+      new Error("the books refuse this hold: 22P05"),
+    )
+    await ledger.stop()
+    const { gateway_id } = (await call(books.sql, first.id)) ?? {}
+    const [row] =
+      await books.sql`SELECT swept_at IS NOT NULL AS swept FROM tollgate.gateways WHERE id = ${gateway_id}`
+    expect(row?.swept).toBe(true)
+  })
+
   test("a closing that breaks a constraint stays spooled, and its caller is not kept waiting", async () => {
     const errors: object[] = []
     const log = { info: () => {}, warn: () => {}, error: (fields: object) => void errors.push(fields) }
