@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { nextId } from "../id.ts"
 import type { Connection } from "./connection.ts"
-import { gateways } from "./schema.ts"
+import { gateways, reservations } from "./schema.ts"
 import { type Row, type Statement, statement } from "./statement.ts"
 
 /** How long a statement about leases may take; a renewal that is overdue is tried again at once. */
@@ -29,10 +29,17 @@ WHERE id = $1::uuid AND dead_at IS NULL
 RETURNING extract(epoch FROM now())::float8 * 1000 AS now_ms`,
 )
 
-/** Nothing of this gateway is open, so no sweeper needs to look. */
+/** Whether the books show nothing open under the row `g`. */
+export const nothingOpen = sql`NOT EXISTS (SELECT FROM ${reservations} x
+    WHERE x.id >= g.floor_id AND x.gateway_id = g.id AND x.state = 'open')`
+
+/** Nothing of this gateway is open, so no sweeper needs to look; what the books know better lapses. */
 const giveBack = statement(
   "lease",
-  sql`UPDATE ${gateways} SET dead_at = now(), swept_at = now() WHERE id = $1::uuid AND dead_at IS NULL RETURNING id`,
+  sql`
+UPDATE ${gateways} g SET dead_at = now(), swept_at = now()
+WHERE g.id = $1::uuid AND g.dead_at IS NULL AND ${nothingOpen}
+RETURNING g.id`,
 )
 
 /**
@@ -94,7 +101,7 @@ export class Lease {
     await this.#succession
   }
 
-  /** Ends the lease of a process that has nothing open. */
+  /** Ends the lease of a process that has nothing open and nothing on its way there. */
   async giveBack(): Promise<void> {
     await this.#connection.run(giveBack, [this.#id], STATEMENT_MS)
   }

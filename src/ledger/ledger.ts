@@ -109,17 +109,18 @@ export class Ledger implements Books {
 
   /**
    * Writes what there is to write, and leaves no timer and no socket. What the books do not take within a second is in
-   * the spool. The lease is given back only when nothing of this process is open; otherwise it lapses, and a sweeper
-   * comes.
+   * the spool. The lease is given back only when nothing of this process is open, nor can come to be; otherwise it
+   * lapses, and a sweeper comes.
    */
   async stop(): Promise<void> {
     const chores = this.#keeper.stop()
     await atMost(STOP_MS, [chores, ...this.#closings.writing, ...this.#holds.burials])
+    this.#holds.stop()
     await this.#leave().catch((error: unknown) => {
       this.#options.log.warn({ code: codeOf(error) }, "the lease was not given back; it lapses")
     })
     const unwritten = this.#closings.writing
-    for (const lanes of [this.#holds, this.#closings, this.#standings, this.#sweeper]) lanes.stop()
+    for (const lanes of [this.#closings, this.#standings, this.#sweeper]) lanes.stop()
     await this.#connections.end()
     await Promise.all([chores, ...unwritten])
     await this.#spool.settled()

@@ -3,7 +3,7 @@ import type { Connection } from "./connection.ts"
 import type { Connections } from "./connections.ts"
 import { expireBatch, type Orphan } from "./expire.ts"
 import { Lane } from "./lane.ts"
-import type { Lease } from "./lease.ts"
+import { type Lease, nothingOpen } from "./lease.ts"
 import { gateways, reservations } from "./schema.ts"
 import { type Row, type Statement, statement, textOf } from "./statement.ts"
 
@@ -54,8 +54,7 @@ const markSwept = statement(
   sql`
 UPDATE ${gateways} g SET swept_at = now()
 WHERE g.id = $1::uuid AND g.swept_at IS NULL AND g.dead_at < now() - $2::int * interval '1 millisecond'
-  AND NOT EXISTS (SELECT FROM ${reservations} x
-    WHERE x.id >= g.floor_id AND x.gateway_id = g.id AND x.state = 'open')
+  AND ${nothingOpen}
   AND NOT EXISTS (SELECT FROM pg_stat_activity s WHERE s.datname = current_database() AND s.pid <> pg_backend_pid()
     AND s.backend_type = 'client backend' AND s.xact_start < g.dead_at + $2::int / 2 * interval '1 millisecond')
 RETURNING g.id`,

@@ -1,6 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { GatewayError } from "../../src/errors.ts"
 import { nextId } from "../../src/id.ts"
 import { writeCheckpoints } from "../../src/ledger/checkpoint.ts"
+import { closeBatch } from "../../src/ledger/close.ts"
 import { Lease } from "../../src/ledger/lease.ts"
 import { Outstanding } from "../../src/ledger/outstanding.ts"
 import type { Hold } from "../../src/ledger/reservation.ts"
@@ -12,6 +14,7 @@ import {
   LONG_LEASE,
   lockAccount,
   openBooks,
+  released,
   settled,
   type TestBooks,
   violations,
@@ -112,6 +115,16 @@ describe("D35 a lease", () => {
     expect(mine.gateway_id).toBe(next_id)
     const [row] = await books.sql`SELECT count(*)::int AS rows FROM tollgate.gateways WHERE id > ${dead_id}`
     expect(row?.rows).toBe(1)
+  })
+
+  test("is not given back while the books show something open under it, whatever its process thinks", async () => {
+    const mine = await lease()
+    const [hold] = await heldBy(mine.gateway_id, 1)
+    await mine.giveBack()
+    expect(await gateway(mine.gateway_id)).toMatchObject({ dead: false, swept: false })
+    await closeBatch(books.connection(), [released(hold?.id ?? "")], 300)
+    await mine.giveBack()
+    expect(await gateway(mine.gateway_id)).toMatchObject({ dead: true, swept: true })
   })
 
   test("is the database's: a gateway's own clock has no part in it", async () => {
@@ -336,6 +349,28 @@ describe("the books of one process", () => {
       expect(await gateway(gateway_id)).toMatchObject({ dead: !open, swept: !open })
       if (open) await (await books.ledger()).close(settled(hold.id, 1n))
     }
+  })
+
+  test("nothing is held any more under a row that is being given back", async () => {
+    const ledger = await books.ledger()
+    const account = await books.account(100n)
+    const before = holdOf(account, 10n)
+    await ledger.reserve(before)
+    await ledger.close(settled(before.id, 1n))
+    const { gateway_id } = (await call(books.sql, before.id)) ?? {}
+    const late = holdOf(account, 10n)
+    const stopping = await books.sql.begin(async (tx) => {
+      await tx`SELECT FROM tollgate.gateways WHERE id = ${gateway_id} FOR UPDATE`
+      const stopped = ledger.stop()
+      while (
+        (await tx`SELECT FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`).length === 0
+      ) {}
+      await expect(ledger.reserve(late)).rejects.toThrow(new GatewayError("ledger_unavailable"))
+      return [stopped]
+    })
+    await Promise.all(stopping)
+    expect(await gateway(gateway_id)).toMatchObject({ dead: true, swept: true })
+    expect(await call(books.sql, late.id)).toBeNull()
   })
 })
 
