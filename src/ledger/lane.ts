@@ -205,6 +205,7 @@ export class Lane<Item, Result> {
       pause_ms,
       due_at: performance.now() + pause_ms,
     })
+    if (this.#stopped) this.stop()
   }
 
   #dueSiding(now: number): string | null {
