@@ -18,13 +18,13 @@ export const BATCH_CAP = 64
 const PATIENCE_MS = 300
 const PATIENCE_ALONE_MS = 100
 /**
- * Pauses between attempts, doubled up to the second number: for an account that is locked, and for books that do not
+ * Pauses between attempts, doubled up to the second number: for an account that went aside, and for books that do not
  * answer.
  */
-const LOCKED_PAUSE_MS = [100, 1_000] as const
+const ASIDE_PAUSE_MS = [100, 1_000] as const
 const PAUSE_MS = [10, 1_000] as const
 
-/** Items of an account that somebody has locked: they wait without holding up the lane. */
+/** Items of an account that is locked, or whose row gets lost: they wait without holding up the lane. */
 interface Siding<Item, Result> {
   readonly entries: Set<Entry<Item, Result>>
   pause_ms: number
@@ -172,7 +172,7 @@ export class Lane<Item, Result> {
       if (entry.attempts++ === 0) this.#work.onSetback?.(entry.item)
     }
     if (trouble === "poison") await this.#isolate(batch, error)
-    else if (trouble === "locked") await this.#separate(batch)
+    else if (trouble === "locked" || trouble === "incomplete") await this.#separate(batch)
     else this.#postpone(batch)
   }
 
@@ -185,7 +185,7 @@ export class Lane<Item, Result> {
     await this.#attempt(batch.slice(half), PATIENCE_MS)
   }
 
-  /** Account by account: the one that is locked goes aside, the others are done. */
+  /** Account by account: the one that is in the way goes aside, the others are done. */
   async #separate(batch: readonly Entry<Item, Result>[]): Promise<void> {
     const accounts = Map.groupBy(batch, (entry) => entry.account)
     for (const [account, entries] of accounts) {
@@ -197,7 +197,7 @@ export class Lane<Item, Result> {
   #setAside(account: string, entries: readonly Entry<Item, Result>[]): void {
     const siding = this.#sidings.get(account)
     const pause_ms =
-      siding === undefined ? LOCKED_PAUSE_MS[0] : Math.min(siding.pause_ms * 2, LOCKED_PAUSE_MS[1])
+      siding === undefined ? ASIDE_PAUSE_MS[0] : Math.min(siding.pause_ms * 2, ASIDE_PAUSE_MS[1])
     const behind = siding?.entries ?? [...this.#waiting].filter((entry) => entry.account === account)
     for (const entry of behind) this.#waiting.delete(entry)
     this.#sidings.set(account, {
@@ -213,7 +213,7 @@ export class Lane<Item, Result> {
     return null
   }
 
-  /** One batch of a locked account; once that went well, the rest of them wait like all others. */
+  /** One batch of an account that went aside; once that went well, the rest of them wait like all others. */
   async #trySiding(account: string): Promise<void> {
     const siding = this.#sidings.get(account)
     if (siding === undefined) return

@@ -2,7 +2,7 @@ import postgres from "postgres"
 import type { Watch } from "./connection.ts"
 import type { LedgerEvents } from "./events.ts"
 import type { Log } from "./log.ts"
-import { codeOf } from "./trouble.ts"
+import { codeOf, troubleOf } from "./trouble.ts"
 
 /** Whether the books answer, by the last statement that ended. Said in the log when it changes. */
 export class Pulse {
@@ -21,6 +21,12 @@ export class Pulse {
 
   readonly watch: Watch = ({ kind, size, duration_ms, error }) => {
     this.#events.statement?.(kind, size, duration_ms)
+    if (error !== null && troubleOf(error) === "incomplete") {
+      this.#log.error(
+        { statement: kind, items: size },
+        "a statement lost a row on its way; it is tried again",
+      )
+    }
     if (error === null || isAnswer(error)) {
       if (!this.#answering) this.#log.info({}, "the books answer again")
       this.#answering = true

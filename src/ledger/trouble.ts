@@ -3,11 +3,12 @@ import postgres from "postgres"
 /**
  * What a failed statement means for its items.
  * - `locked`: a lock was waited for too long; nothing was done.
+ * - `incomplete`: the statement lost a row on its way and failed by its own assertion; nothing was done.
  * - `poison`: the data of some item cannot be written; nothing was done.
  * - `undone`: nothing was done, for a reason that has nothing to do with the items.
  * - `unknown`: it may have been done, or may still be.
  */
-export type Trouble = "locked" | "poison" | "undone" | "unknown"
+export type Trouble = "locked" | "incomplete" | "poison" | "undone" | "unknown"
 
 /** The books did not answer in time. */
 export class Overdue extends Error {
@@ -20,6 +21,8 @@ export class Overdue extends Error {
 
 /** No connection was made, so nothing was sent. */
 const UNSENT = new Set(["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "CONNECT_TIMEOUT"])
+/** A division by zero: only the statements' assertions divide. */
+const ASSERTION = "22012"
 /** The server refused the connection: starting or stopping, too many, wrong credentials, no such database. */
 const NOT_LET_IN = /^(57P03|53300|28|3D)/
 
@@ -32,6 +35,7 @@ export function troubleOf(error: unknown): Trouble {
     if (NOT_LET_IN.test(code)) return "undone"
     if (severity !== "ERROR" || code.startsWith("08")) return "unknown"
     if (code === "55P03") return "locked"
+    if (code === ASSERTION) return "incomplete"
     return /^(22|23)/.test(code) ? "poison" : "undone"
   }
   return UNSENT.has(codeOf(error)) ? "undone" : "unknown"

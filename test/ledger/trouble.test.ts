@@ -15,6 +15,7 @@ import {
   lockAccount,
   openBooks,
   settled,
+  silent,
   type TestBooks,
   violations,
 } from "./books.ts"
@@ -190,6 +191,61 @@ describe("issue 2, 4: a row that cannot be written does not fail its neighbours"
   })
 })
 
+describe("a statement that loses a row on its way does nothing, is an error in the log, and is tried again", () => {
+  let made = 0
+
+  /** Makes so many updates of an account's row get lost; resolves to what ends that before. */
+  async function losing({ account_id }: Account, times: number) {
+    const name = `losing_${++made}`
+    await books.sql.unsafe(`
+      CREATE SEQUENCE tollgate.${name};
+      CREATE FUNCTION tollgate.${name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF nextval('tollgate.${name}') > ${times} THEN RETURN NEW; END IF;
+        RETURN NULL;
+      END $$;
+      CREATE TRIGGER ${name} BEFORE UPDATE ON tollgate.accounts FOR EACH ROW
+        WHEN (NEW.id = '${account_id}') EXECUTE FUNCTION tollgate.${name}()`)
+    return () => books.sql.unsafe(`DROP TRIGGER ${name} ON tollgate.accounts`)
+  }
+
+  function listening() {
+    const errors: object[] = []
+    return { errors, log: { ...silent, error: (fields: object) => void errors.push(fields) } }
+  }
+
+  test("to reserve and to close", async () => {
+    const { errors, log } = listening()
+    const ledger = await books.ledger({ log })
+    const account = await books.account(100n)
+    const hold = holdOf(account, 60n)
+    await losing(account, 1)
+    expect(await ledger.reserve(hold)).toEqual({ outcome: "held" })
+    await losing(account, 2)
+    await ledger.close(settled(hold.id, 50n))
+    expect(await call(books.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "50" })
+    expect(errors).toEqual(["reserve", "close", "close"].map((statement) => ({ statement, items: 1 })))
+  })
+
+  test("and the other accounts of its lane are served meanwhile", async () => {
+    const { errors, log } = listening()
+    const ledger = await books.ledger({ log })
+    const accounts = await Promise.all([1, 2, 3].map(() => books.account(100n, 0)))
+    const holds = accounts.map((account) => holdOf(account, 60n))
+    await Promise.all(holds.map((hold) => ledger.reserve(hold)))
+    const [lost, ...others] = holds
+    if (lost === undefined) throw new Error("no hold")
+    const find = await losing(lost, Number.MAX_SAFE_INTEGER)
+    const closing = ledger.close(settled(lost.id, 50n))
+    await Promise.all(others.map(({ id }) => ledger.close(settled(id, 50n))))
+    expect(await call(books.sql, lost.id)).toMatchObject({ state: "open" })
+    expect(ledger.depths().spool).toBeGreaterThan(0)
+    await find()
+    await closing
+    expect(await call(books.sql, lost.id)).toMatchObject({ state: "settled", charge_nano: "50" })
+    expect(errors.length).toBeGreaterThan(1)
+  })
+})
+
 describe("the network and the server", () => {
   test("findings F20: a reply that is lost after the commit: the hold and the settlement are done once", async () => {
     const { ledger } = await behindProxy()
@@ -304,6 +360,7 @@ describe("what a failed statement means", () => {
   const driver = (code: string) => Object.assign(new Error(), { code })
   test.each([
     ["a lock that was waited for too long", server("55P03"), "locked"],
+    ["an assertion of the statement itself", server("22012"), "incomplete"],
     ["a number that is none", server("22P02"), "poison"],
     ["a constraint", server("23514"), "poison"],
     ["a deadlock", server("40P01"), "undone"],
