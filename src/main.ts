@@ -1,21 +1,28 @@
 import { existsSync, readFileSync } from "node:fs"
 import pino, { type Logger } from "pino"
-import type { Config } from "./config/config.ts"
+import { openBooks } from "./books.ts"
+import { readWorkers } from "./config/arguments.ts"
 import { type Environment, readEnvironment } from "./config/environment.ts"
-import { loadConfig } from "./config/load.ts"
+import { type Loaded, takeSnapshot } from "./config/snapshot.ts"
 import { demoAccount } from "./demo/account.ts"
 import { demoBanner } from "./demo/banner.ts"
 import { demoConfig } from "./demo/config.ts"
 import { startDemoProvider } from "./demo/provider.ts"
-import type { Address } from "./ledger/address.ts"
-import { type Database, openDatabase } from "./ledger/database.ts"
 import { startEmbedded } from "./ledger/embedded.ts"
 import { Service } from "./service.ts"
+import { hearSignals } from "./signals.ts"
+import { Crew } from "./workers/crew.ts"
 
 const DEFAULT_CONFIG = "tollgate.yaml"
-/** Ctrl-C reaches the gateway twice: from the terminal, and passed on by `bun run`. */
-const SAME_SIGNAL_MS = 500
 const sources = { env: process.env, readFile: (path: string) => readFileSync(path, "utf8") }
+
+/** What serves: this process, or its workers. */
+interface Gateway {
+  readonly port: number
+  /** SIGTERM or SIGINT (D34). */
+  signal(): void
+  reload(loaded: Loaded): Promise<void>
+}
 
 try {
   await start()
@@ -27,89 +34,75 @@ try {
 /** What a start that fails has opened is closed again: no Postgres, no lock and no lease outlive it. */
 async function start(): Promise<void> {
   requireLauncher()
+  const workers = readWorkers(process.argv.slice(2))
   const environment = readEnvironment(sources)
   const log = pino({ level: environment.log_level })
-  const shutDown = watchSignals()
+  const attend = hearSignals()
   process.on("unhandledRejection", (error) => log.error({ err: error }, "a fault of the gateway; it goes on"))
   const closing = new AsyncDisposableStack()
   try {
-    shutDown(await open(environment, log, closing))
+    attend(await open(environment, workers, log, closing))
   } catch (error) {
     await closing.disposeAsync()
     throw error
   }
 }
 
-/** Opens the service; `closing` gets what is to be closed after it. */
-async function open(environment: Environment, log: Logger, closing: AsyncDisposableStack): Promise<Service> {
-  const { host, port, data_dir, database_url } = environment
+/** Opens the gateway, for the signals; `closing` gets what is to be closed after it. */
+async function open(
+  environment: Environment,
+  workers: number | null,
+  log: Logger,
+  closing: AsyncDisposableStack,
+) {
+  const { host, port, data_dir, database_url, log_level } = environment
   const path = configPath(environment)
   const demo = path === null ? await startDemoProvider() : null
   closing.defer(() => demo?.stop())
-  const load = () => serving(loadConfig(path === null ? demoConfig(demo?.url ?? "") : textOf(path), sources))
-  const config = load()
+  const load = () =>
+    serving(takeSnapshot(path === null ? demoConfig(demo?.url ?? "") : textOf(path), sources))
+  const loaded = load()
 
   const embedded = database_url === null ? await startEmbedded({ data_dir, log }) : null
   closing.defer(() => embedded?.stop())
-  const database = await openBooks(embedded?.address ?? { url: database_url ?? "" })
+  const address = embedded?.address ?? { url: database_url ?? "" }
+  const database = await openBooks(address)
   closing.defer(() => database.close())
   const admin_token =
     environment.admin_token ?? (demo === null ? null : `tg_admin_${crypto.randomUUID().replaceAll("-", "")}`)
   const key = demo === null ? null : await demoAccount(database.operators, data_dir)
-  const service = await Service.open({
-    config,
-    database,
-    data_dir,
-    admin_token,
-    host,
-    port,
-    log,
-    closeAfter: () => closing.disposeAsync(),
-    exit: process.exit,
-  })
+  const common = { data_dir, admin_token, host, port }
+  const ending = { log, closeAfter: () => closing.disposeAsync(), exit: process.exit }
+  const size = workers ?? loaded.config.workers
+  const gateway =
+    size === 1
+      ? alone(await Service.open({ ...common, ...ending, config: loaded.config, database }))
+      : await Crew.start({
+          ...ending,
+          size,
+          assignment: { ...common, address, log_level, snapshot: loaded.snapshot },
+        })
 
-  process.on("SIGHUP", () => {
-    if (path === null) log.warn("the demo has no configuration file; nothing was reloaded")
-    else reload(service, load, log)
-  })
   const shown = host.includes(":") ? `[${host}]` : host
-  console.log(`tollgate listening on http://${shown}:${service.server.port} (pid ${process.pid})`)
+  console.log(`tollgate listening on http://${shown}:${gateway.port} (pid ${process.pid})`)
   if (admin_token === null) log.info("there is no /admin: TOLLGATE_ADMIN_TOKEN is not set")
   if (key !== null && admin_token !== null) {
-    console.log(demoBanner({ host, port: service.server.port, key, admin_token }))
+    console.log(demoBanner({ host, port: gateway.port, key, admin_token }))
   }
-  return service
-}
-
-/** The driver's own reason, without the statement that met it. */
-async function openBooks(address: Address): Promise<Database> {
-  try {
-    return await openDatabase(address)
-  } catch (error) {
-    const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error
-    throw new Error(`the database cannot be used: ${messageOf(reason)}`, { cause: error })
+  return {
+    signal: () => gateway.signal(),
+    reload() {
+      if (path === null) log.warn("the demo has no configuration file; nothing was reloaded")
+      else void reload(gateway, load, log)
+    },
   }
 }
 
-/**
- * From now on SIGTERM and SIGINT shut the service down that is given later: a signal that comes during the start is kept
- * for it, and a second one then ends the process.
- */
-function watchSignals(): (service: Service) => void {
-  let service: Service | null = null
-  let heard_ms = Number.NEGATIVE_INFINITY
-  let early = false
-  const hear = () => {
-    if (performance.now() - heard_ms < SAME_SIGNAL_MS) return
-    heard_ms = performance.now()
-    if (service !== null) service.shutdown.signal()
-    else if (early) process.exit(1)
-    else early = true
-  }
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, hear)
-  return (opened) => {
-    service = opened
-    if (early) service.shutdown.signal()
+function alone(service: Service): Gateway {
+  return {
+    port: service.server.port,
+    signal: () => service.shutdown.signal(),
+    reload: async ({ config }) => service.reload(config),
   }
 }
 
@@ -125,8 +118,8 @@ function configPath({ config_path, database_url }: Environment): string | null {
 }
 
 /** A file that was cut short or emptied must not take every model away. */
-function serving(config: Config): Config {
-  if (config.models.length > 0) return config
+function serving(loaded: Loaded): Loaded {
+  if (loaded.config.models.length > 0) return loaded
   throw new Error("models: expected a list of at least one model")
 }
 
@@ -139,9 +132,9 @@ function textOf(path: string): string {
 }
 
 /** A wrong file is refused and the old configuration stays. */
-function reload(service: Service, load: () => Config, log: Logger): void {
+async function reload(gateway: Gateway, load: () => Loaded, log: Logger): Promise<void> {
   try {
-    service.reload(load())
+    await gateway.reload(load())
     log.info("the configuration was reloaded")
   } catch (error) {
     log.error({ err: error }, "the configuration was not reloaded; the old one stays")

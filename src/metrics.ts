@@ -39,11 +39,15 @@ const UNTOLD = [
 ]
 
 /**
+ * With a `worker`, every series is labelled with its number: series of different processes are never added up here, where the
+ * end of one would look like a counter that was reset.
+ *
  * Labels are bounded: routes are patterns, models and upstreams names of the configuration, the rest words of the code. Never a
  * key, an account or anything else a client says.
  */
-export function createMetrics() {
+export function createMetrics(worker?: number) {
   const registry = new Registry()
+  if (worker !== undefined) registry.setDefaultLabels({ worker: String(worker) })
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LAG_SAMPLE_MS })
   for (const name of UNTOLD) registry.removeSingleMetric(name)
   return {

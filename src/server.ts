@@ -16,7 +16,8 @@ export class Server {
   readonly #server: Bun.Server<undefined>
   #closing = false
 
-  constructor(handler: Handler, host: string, port: number) {
+  /** `shared` lets other processes of this user listen on the same port; the kernel spreads the connections. */
+  constructor(handler: Handler, host: string, port: number, shared = false) {
     const fetch = (request: Request): Response | Promise<Response> => {
       const fault = protocolFault(request)
       if (fault !== null) return errorResponse(fault, requestId(request))
@@ -27,6 +28,7 @@ export class Server {
       this.#server = Bun.serve({
         hostname: host,
         port,
+        reusePort: shared,
         idleTimeout: IDLE_S,
         maxRequestBodySize: MAX_BODY_BYTES,
         fetch,

@@ -15,6 +15,13 @@ import { Health } from "./upstream/health.ts"
 /** How long an operator's query of the books may take. */
 const OPERATOR_DEADLINE_MS = 10_000
 
+/** A process among several that share a port. */
+export interface Worker {
+  readonly number: number
+  /** The metrics of all of them, as `/metrics` shows them. */
+  printAll(): Promise<string>
+}
+
 export interface ServiceOptions {
   readonly config: Config
   readonly database: Database
@@ -25,6 +32,8 @@ export interface ServiceOptions {
   /** 0 picks a free one. */
   readonly port: number
   readonly log: Logger
+  /** Left out where this process is alone. */
+  readonly worker?: Worker
   /** What is to be closed after the books, once everything is settled: the database, and what runs it. */
   closeAfter(): Promise<void>
   exit(code: number): void
@@ -34,11 +43,13 @@ export interface ServiceOptions {
 export class Service {
   readonly server: Server
   readonly shutdown: Shutdown
+  /** The metrics of this process alone. */
+  readonly printMetrics: () => Promise<string>
   readonly #gateway: { -readonly [Part in keyof Gateway]: Gateway[Part] }
 
   /** Rejects, with nothing left open, when the books cannot be reached or the address is taken. */
   static async open(options: ServiceOptions): Promise<Service> {
-    const metrics = createMetrics()
+    const metrics = createMetrics(options.worker?.number)
     const in_flight = new InFlight()
     const books = await Ledger.open({
       database: options.database,
@@ -67,14 +78,15 @@ export class Service {
     in_flight: InFlight,
     metrics: ReturnType<typeof createMetrics>,
   ) {
-    const { config, database, admin_token, log } = options
+    const { config, database, admin_token, log, worker } = options
+    this.printMetrics = metrics.print
     this.#gateway = {
       config,
       catalog: new Catalog(config.models),
       books,
       health: new Health(),
       in_flight,
-      metrics,
+      metrics: worker === undefined ? metrics : { ...metrics, print: () => worker.printAll() },
       log,
       sockets: {
         keepOpen: (request) => this.server.sockets.keepOpen(request),
@@ -94,7 +106,8 @@ export class Service {
       limits: config.limits,
       deadline_ms: OPERATOR_DEADLINE_MS,
     }
-    this.server = new Server(createApp(this.#gateway, operators), options.host, options.port)
+    const app = createApp(this.#gateway, operators)
+    this.server = new Server(app, options.host, options.port, worker !== undefined)
     this.shutdown = new Shutdown({
       server: this.server,
       in_flight,

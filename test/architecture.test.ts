@@ -88,6 +88,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/"],
   "src/app.ts": [...COMMON, "src/routes/", "src/gateway.ts"],
   "src/server.ts": [...COMMON, "src/gateway.ts", "src/routes/request-id.ts"],
+  "src/signals.ts": [],
+  "src/books.ts": ["src/ledger/"],
   "src/service.ts": [
     ...COMMON,
     "src/admission/",
@@ -101,13 +103,15 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/shutdown.ts",
   ],
   "src/shutdown.ts": [...COMMON, "src/admission/in-flight.ts", "src/server.ts"],
+  "src/workers/": [...COMMON, "src/config/snapshot.ts", "src/books.ts", "src/server.ts", "src/service.ts"],
   "src/bench/": [...COMMON, "src/ledger/", "package.json"],
 }
 
 const START = "src/main.ts"
+const WORKER_START = "src/workers/main.ts"
 const BENCH_START = "src/bench/main.ts"
 /** What is started, and so may do something when it is imported. */
-const STARTS: readonly string[] = [START, BENCH_START]
+const STARTS: readonly string[] = [START, WORKER_START, BENCH_START]
 
 describe("the arrows of the house", () => {
   test.each(Object.entries(ARROWS))("%s imports only what lies before it", (room, allowed) => {
@@ -175,9 +179,10 @@ const PURE = [
   "src/settlement/{decide,price}.ts",
   "src/admission/{quote,prompt,credential,version,catalog}.ts",
   "src/upstream/{headers,refusal}.ts",
-  "src/config/{config,defaults,duration,size,file,reference,environment,load}.ts",
+  "src/config/{config,defaults,duration,size,file,reference,environment,load,snapshot}.ts",
   "src/routes/openapi-schema.ts",
   "src/demo/{answer,tokens,banner}.ts",
+  "src/workers/{order,scrape}.ts",
   "src/bench/{answer-parser,event-scanner,schedule,statistics,recipe,prompt,audit,table}.ts",
   "src/bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",
 ]

@@ -65,4 +65,6 @@ export interface Config {
   }
   readonly lease: { readonly renew_ms: number; readonly expire_ms: number }
   readonly shutdown: { readonly ready_delay_ms: number; readonly drain_ms: number }
+  /** How many processes share the port; 1 is this process alone. */
+  readonly workers: number
 }

@@ -8,6 +8,9 @@ import { SIZE } from "./size.ts"
  * listed here is refused.
  */
 
+/** How many processes one embedded Postgres has connections for. */
+export const MAX_WORKERS = 16
+
 /** First path segments that are the gateway's own and so cannot be a vendor's. */
 const ROUTES = ["admin", "chat", "console", "docs", "livez", "metrics", "models", "readyz", "v1"]
 
@@ -87,6 +90,7 @@ export const ConfigFile = section({
   }),
   lease: section({ renew: duration("5s"), expire: duration("20s") }),
   shutdown: section({ ready_delay: durationOrNone("0s"), drain: durationOrNone("10m") }),
+  workers: count({ maximum: MAX_WORKERS, default: 1 }),
 })
 export type ConfigFile = Static<typeof ConfigFile>
 

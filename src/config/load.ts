@@ -55,6 +55,7 @@ function configOf(file: ConfigFile, complain: Complain): Config {
     },
     lease: { renew_ms: ms(lease.renew), expire_ms: ms(lease.expire) },
     shutdown: { ready_delay_ms: ms(shutdown.ready_delay), drain_ms: ms(shutdown.drain) },
+    workers: file.workers,
   }
   if (config.lease.expire_ms <= 2 * config.lease.renew_ms) {
     complain("lease.expire", "more than twice lease.renew, so that one late renewal loses nothing")

@@ -2,7 +2,7 @@ import { Elysia } from "elysia"
 import type { Metrics } from "../metrics.ts"
 import { operation } from "./openapi.ts"
 
-/** `GET /metrics`: what this process has counted, for Prometheus. */
+/** `GET /metrics`: what this process, or each of the workers, has counted, for Prometheus. */
 export function metrics({ content_type, print }: Metrics) {
   return new Elysia({ name: "metrics" }).get(
     "/metrics",
@@ -19,7 +19,8 @@ const scraping = operation({
     "Prometheus' text format. Calls, tokens and latencies have the names of OpenTelemetry's GenAI vocabulary (`gen_ai_…`), what is ours begins with `tollgate_`. No label carries a key or an account.",
   answers: {
     200: {
-      description: "The metrics of this process.",
+      description:
+        "The metrics of this process; of every worker, by the label `worker`, where there are several.",
       text: {
         type: "text/plain",
         example:

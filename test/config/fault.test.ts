@@ -19,20 +19,22 @@ describe("a wrong file stops the start with the path of the key and what was exp
     ["a list instead of the file", "[]", "the file: expected a mapping"],
     ["a text instead of the file", "tollgate", "the file: expected a mapping"],
     ["two documents", "a: 1\n---\nb: 2\n", "the file: expected a mapping"],
+    ["no worker at all", and({ workers: 0 }), "workers: expected an integer from 1 to 16"],
+    ["too many workers", and({ workers: 17 }), "workers: expected an integer from 1 to 16"],
     [
       "an unknown section",
       and({ model: [] }),
-      "model: expected one of the keys vendors, upstreams, models, stream, limits, lease, shutdown",
+      "model: expected one of the keys vendors, upstreams, models, stream, limits, lease, shutdown, workers",
     ],
     [
       "an unknown section without a value",
       "streams:\n",
-      "streams: expected one of the keys vendors, upstreams, models, stream, limits, lease, shutdown",
+      "streams: expected one of the keys vendors, upstreams, models, stream, limits, lease, shutdown, workers",
     ],
     [
       "a key named __proto__",
       "__proto__: { models: [] }\n",
-      "__proto__: expected one of the keys vendors, upstreams, models, stream, limits, lease, shutdown",
+      "__proto__: expected one of the keys vendors, upstreams, models, stream, limits, lease, shutdown, workers",
     ],
     [
       "an unknown key in a section",

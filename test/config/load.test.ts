@@ -58,6 +58,7 @@ describe("the example of the README", () => {
       },
       lease: { renew_ms: 5_000, expire_ms: 20_000 },
       shutdown: { ready_delay_ms: 0, drain_ms: 600_000 },
+      workers: 1,
     }
     expect(load(contract)).toEqual(expected)
   })
@@ -65,7 +66,7 @@ describe("the example of the README", () => {
   test("the optional parts that it spells out are the defaults", () => {
     const brief = contract
       .replace(/^ {4}(timeouts|on_disconnect|part_tokens|bytes_per_token|estimate):.*\n/gm, "")
-      .replace(/^(vendors|stream|limits|lease|shutdown):.*\n/gm, "")
+      .replace(/^(vendors|stream|limits|lease|shutdown|workers):.*\n/gm, "")
     expect(brief).not.toContain("drain")
     expect(load(brief)).toEqual(load(contract))
   })
@@ -78,7 +79,10 @@ describe("what may be left out", () => {
     ["the whole file", ""],
     ["all but a comment", "# nothing\n"],
     ["all but null", "null"],
-    ["every section's content", "vendors:\nupstreams:\nmodels:\nstream:\nlimits:\nlease:\nshutdown:\n"],
+    [
+      "every section's content",
+      "vendors:\nupstreams:\nmodels:\nstream:\nlimits:\nlease:\nshutdown:\nworkers:\n",
+    ],
     ["every section's keys", "stream: {}\nlimits: {}\nlease: {}\nshutdown: {}\nmodels: []\nupstreams: {}\n"],
     ["every key's value", "stream: { keepalive: }\nlimits: { body: null, in_flight: }\n"],
   ])("%s", (_, text) => {

@@ -14,7 +14,8 @@ export function settings(cluster: Cluster, socket_folder: string, durable: boole
     fsync: durable ? "on" : "off",
     full_page_writes: durable ? "on" : "off",
     synchronous_commit: "on",
-    max_connections: 100,
+    // A process takes some twenty, more while some are given up for new ones; up to 16 workers share a server.
+    max_connections: 500,
     shared_buffers: "128MB",
     max_wal_size: "1GB",
     // Each checkpoint makes the log hold the few hot pages whole once more; a recovery reads max_wal_size at most.

@@ -1,0 +1,54 @@
+import { join } from "node:path"
+import type { Subprocess } from "bun"
+import { Line } from "./line.ts"
+import type { Assignment, Order } from "./order.ts"
+
+const START = join(import.meta.dir, "main.ts")
+/** How long a worker may take to tell its metrics before a scrape goes without them. */
+const METRICS_MS = 1_000
+
+/** A worker's process, as its parent sees it. */
+export class Worker {
+  /** Resolves when it serves; rejects with the sentence that tells why it does not. */
+  readonly listening: Promise<void>
+  /** How its process ended: an exit code, or a signal's name. */
+  readonly exited: Promise<number | string>
+  readonly #process: Subprocess
+  readonly #line: Line
+
+  /** `printAll` prints the metrics of all workers, which any of them may be asked for. */
+  constructor(assignment: Assignment, printAll: () => Promise<string>) {
+    const name = `worker ${assignment.number}`
+    this.#line = new Line({ send: (message) => this.#process.send(message), answer: printAll })
+    this.#process = Bun.spawn([process.execPath, START], {
+      stdio: ["ignore", "inherit", "inherit"],
+      ipc: (message) => this.#line.take(message),
+    })
+    this.exited = this.#process.exited.then(() => {
+      const end = this.#process.signalCode ?? this.#process.exitCode ?? 1
+      this.#line.lose(new Error(`${name} ended with ${end} before it served`))
+      return end
+    })
+    this.listening = this.#line.ask({ what: "begin", assignment } satisfies Order).then(() => {})
+    // One that cannot serve has nothing to do.
+    this.listening.catch(() => this.#process.disconnect())
+  }
+
+  get pid(): number {
+    return this.#process.pid
+  }
+
+  /** Resolves when it is done, or when the worker is gone. */
+  async order(order: Order): Promise<void> {
+    await this.#line.ask(order).catch(() => {})
+  }
+
+  /** Its metrics; null when it does not answer. */
+  printMetrics(): Promise<string | null> {
+    return this.#line.ask({ what: "metrics" } satisfies Order, METRICS_MS).catch(() => null)
+  }
+
+  kill(): void {
+    this.#process.kill("SIGKILL")
+  }
+}
