@@ -16,7 +16,7 @@ export type Watch = (ended: {
   readonly error: unknown
 }) => void
 
-/** One connection that runs one statement at a time, each within a deadline: the driver has none (findings F19). */
+/** One connection that runs one statement at a time, each within a deadline: the driver has none. */
 export class Connection {
   readonly #address: Address
   readonly #watch: Watch

@@ -12,7 +12,7 @@ export interface Work<Item, Result> {
   onSetback?(item: Item): void
 }
 
-/** How many items one statement takes: more gains nothing (findings 3.5). */
+/** How many items one statement takes: more gains nothing. */
 export const BATCH_CAP = 64
 /** How long a batch waits for a lock, and a batch of one account, so that others wait behind it even less. */
 const PATIENCE_MS = 300

@@ -322,7 +322,7 @@ describe("D27 tombstones", () => {
   })
 })
 
-test("findings 5.4: settle, settle otherwise, release and sweep at once: exactly one transition, the money as it says", async () => {
+test("D13 settle, settle otherwise, release and sweep at once: exactly one transition, the money as it says", async () => {
   const connections = Array.from({ length: 4 }, () => books.connection())
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat(3), { minLength: 6, maxLength: 16 }), async (moves) => {

@@ -10,7 +10,7 @@ import { type Account, holdOf, lockAccount, openBooks, settled, type TestBooks, 
 import * as unguarded from "./unguarded.ts"
 
 /**
- * Each guard earns its place: under the same load the statement without it fails where the real one holds (issue 2).
+ * Each guard earns its place: under the same load the statement without it fails where the real one holds.
  */
 
 const PATIENCE = "5000"

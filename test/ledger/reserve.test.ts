@@ -187,7 +187,7 @@ test("design, money: a batch comes out as single statements in ascending order o
   expect(await violations(books.sql, { overdrawn: true })).toEqual([])
 })
 
-test("issue 2, money race: N racers for k slots on several connections admit exactly k", async () => {
+test("money race: N racers for k slots on several connections admit exactly k", async () => {
   const connections = Array.from({ length: 6 }, () => books.connection())
   for (const slots of [1n, 3n, 17n]) {
     const account = await books.account(slots * 10n + 9n)

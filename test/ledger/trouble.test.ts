@@ -70,7 +70,7 @@ async function failure(work: Promise<unknown>): Promise<string> {
   )
 }
 
-describe("issue 2, 4: a batch that fails on a lock is retried account by account", () => {
+describe("a batch that fails on a lock is retried account by account", () => {
   test("calls of a locked account wait aside, reserved and closed; its neighbours on the lane are served meanwhile", async () => {
     const ledger = await books.ledger()
     const [locked, ...others] = await Promise.all([1, 2, 3, 4, 5].map(() => books.account(1_000n, 0)))
@@ -144,7 +144,7 @@ describe("issue 2, 4: a batch that fails on a lock is retried account by account
   )
 })
 
-describe("issue 2, 4: a row that cannot be written does not fail its neighbours", () => {
+describe("a row that cannot be written does not fail its neighbours", () => {
   test("a hold with a character that Postgres does not have", async () => {
     const ledger = await books.ledger()
     const account = await books.account(1_000n)
@@ -247,7 +247,7 @@ describe("a statement that loses a row on its way does nothing, is an error in t
 })
 
 describe("the network and the server", () => {
-  test("findings F20: a reply that is lost after the commit: the hold and the settlement are done once", async () => {
+  test("D27 a reply that is lost after the commit: the hold and the settlement are done once", async () => {
     const { ledger } = await behindProxy()
     const account = await books.account(100n)
     await warm(ledger, account)
@@ -388,7 +388,7 @@ describe("a connection", () => {
   const slow = statement("sweep", sql`SELECT pg_sleep(1.5)`)
   const quick = statement("sweep", sql`SELECT 1 AS one`)
 
-  test("findings F19: gives up on a statement that does not return, and goes on with the next one", async () => {
+  test("D27 gives up on a statement that does not return, and goes on with the next one", async () => {
     const connection: Connection = books.connection()
     await connection.run(quick, [], 1_000)
     const started_at = performance.now()

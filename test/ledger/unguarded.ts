@@ -9,23 +9,20 @@ import type { Statement } from "../../src/ledger/statement.ts"
 
 const SORTED = "ORDER BY a.id FOR NO KEY UPDATE"
 
-/** Findings 1d: what is available is read without a lock, so that nobody waits and everybody sees the same balance. */
+/** What is available is read without a lock, so that nobody waits and everybody sees the same balance. */
 export const withoutRowLock = without(reserve, `  ${SORTED}\n), inserted`, "), inserted")
 
-/** Findings 1d: a reserving statement locks accounts in the order in which their calls came. */
+/** A reserving statement locks accounts in the order in which their calls came. */
 export const reserveWithoutLockOrder = without(
   reserve,
   `${SORTED}\n), inserted`,
   "ORDER BY position(a.id::text IN $2) FOR NO KEY UPDATE\n), inserted",
 )
 
-/** Findings 1d: a closing statement locks them in another order than a reserving one. */
+/** A closing statement locks them in another order than a reserving one. */
 export const closeWithoutLockOrder = without(close, SORTED, "ORDER BY a.id DESC FOR NO KEY UPDATE")
 
-/**
- * Findings 1d: an UPDATE takes one of the rows that it is joined to, so that of several holds of one account one is
- * counted.
- */
+/** An UPDATE takes one of the rows that it is joined to, so that of several holds of one account one is counted. */
 export const withoutAggregation = without(
   reserve,
   "FROM (SELECT account_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY account_id) s",
