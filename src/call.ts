@@ -1,4 +1,5 @@
 import type { Model } from "./config/config.ts"
+import { Cutoff, type Signal } from "./cutoff.ts"
 import type { Hold } from "./ledger/reservation.ts"
 import type { Evidence } from "./meter/reading.ts"
 import type { Ending } from "./wire/call.ts"
@@ -26,7 +27,7 @@ export class Call {
   ttft_ms: number | null = null
   /** What was delivered so far, for the checkpoint (D13); null while nothing can have been. */
   observe: ((ending: Ending) => Evidence) | null = null
-  readonly #stop = new AbortController()
+  readonly #stop = new Cutoff()
   readonly #places: Places
   #closed = false
 
@@ -39,8 +40,8 @@ export class Call {
   }
 
   /** Aborted when a shutdown's deadline cuts the call (D34). */
-  get stopped(): AbortSignal {
-    return this.#stop.signal
+  get stopped(): Signal {
+    return this.#stop
   }
 
   stop(): void {

@@ -1,3 +1,4 @@
+import type { Signal } from "../cutoff.ts"
 import type { Ending } from "../wire/call.ts"
 
 /** How one JSON answer is collected. */
@@ -7,7 +8,7 @@ export interface CollectOptions {
   /** What is left of the total timeout, in milliseconds (D31). */
   readonly total_ms: number
   /** Aborted when nobody wants the answer any more. */
-  readonly unwanted: AbortSignal
+  readonly unwanted: Signal
   /** Closes the provider's connection. Idempotent. */
   cancelSource(): void
 }

@@ -4,6 +4,7 @@ import { messagesCredential } from "../admission/credential.ts"
 import { hashOf } from "../admission/key.ts"
 import { vendorVersion, versionHeaders } from "../admission/version.ts"
 import type { Model } from "../config/config.ts"
+import { NEVER } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Standing } from "../ledger/reservation.ts"
@@ -19,7 +20,6 @@ import { readBody } from "./request-body.ts"
 import { requestId } from "./request-id.ts"
 
 const PATH = "/v1/messages/count_tokens"
-const never = new AbortController().signal
 
 /** `POST /v1/messages/count_tokens` and `POST /<vendor>/v1/messages/count_tokens` (spec 4.3): holds and charges nothing (D22). */
 export function countTokens(gateway: Gateway) {
@@ -49,7 +49,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
     })
   }
   const id = requestId(request)
-  const patience = new Patience(request.signal, never, null)
+  const patience = new Patience(request.signal, NEVER, null)
   try {
     sockets.keepOpen(request)
     const reply = await forward(

@@ -1,4 +1,5 @@
 import type { Route, Upstream } from "../config/config.ts"
+import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import { contentType, headerFault, requestHeaders, retryAfter } from "./headers.ts"
 import { isSpoken, refusalError } from "./refusal.ts"
@@ -15,7 +16,7 @@ export interface Outgoing {
   /** The version headers of a messages-style call, else empty. */
   readonly headers: Readonly<Record<string, string>>
   /** Aborted when the answer is not wanted any more: closes the connection, whether or not there is an answer yet. */
-  readonly signal: AbortSignal
+  readonly signal: Signal
 }
 
 /**
@@ -49,7 +50,7 @@ export async function attempt({ upstream, model }: Route, outgoing: Outgoing): P
   const started_ms = performance.now()
   const connection = new AbortController()
   const cancel = () => connection.abort()
-  signal.addEventListener("abort", cancel, { once: true })
+  signal.addEventListener("abort", cancel)
   let late = false
   const { first_byte_ms, total_ms } = upstream.timeouts
   const deadline = setTimeout(

@@ -1,4 +1,5 @@
 import type { Upstream } from "../config/config.ts"
+import { Cutoff, type Signal } from "../cutoff.ts"
 
 /** Why nobody waits for a provider's answer any more. */
 export type Impatience = "client_left" | "gateway_stopped"
@@ -8,16 +9,16 @@ export type Impatience = "client_left" | "gateway_stopped"
  * policy is to drain (D9), or until a shutdown's deadline cuts the call (D34).
  */
 export class Patience {
-  readonly #over = new AbortController()
-  readonly #client: AbortSignal
-  readonly #stopped: AbortSignal
+  readonly #over = new Cutoff()
+  readonly #client: Signal
+  readonly #stopped: Signal
   readonly #drain_ms: number | null
   #drain: Timer | undefined
   #reason: Impatience | null = null
   /** When the client left. */
   #left_ms: number | null = null
 
-  constructor(client: AbortSignal, stopped: AbortSignal, drain_ms: number | null) {
+  constructor(client: Signal, stopped: Signal, drain_ms: number | null) {
     this.#client = client
     this.#stopped = stopped
     this.#drain_ms = drain_ms
@@ -28,8 +29,8 @@ export class Patience {
   }
 
   /** Aborted when the answer is not wanted any more. */
-  get signal(): AbortSignal {
-    return this.#over.signal
+  get signal(): Signal {
+    return this.#over
   }
 
   /** What happened to the other side, also while an answer is still drained; null while the client waits. */

@@ -1,0 +1,49 @@
+/** As much of an AbortSignal as the way of a call needs. */
+export interface Signal {
+  readonly aborted: boolean
+  addEventListener(type: "abort", listener: () => void): void
+  removeEventListener(type: "abort", listener: () => void): void
+  throwIfAborted(): void
+}
+
+/**
+ * A signal between parts of this process: aborted at most once, told to whoever listens, in their order. In front of an
+ * AbortController because a call needs several and hardly ever aborts one: measured, one with a listener costs 3 us.
+ */
+export class Cutoff implements Signal {
+  #aborted = false
+  #listeners: (() => void)[] = []
+
+  get aborted(): boolean {
+    return this.#aborted
+  }
+
+  abort(): void {
+    if (this.#aborted) return
+    this.#aborted = true
+    const listeners = this.#listeners
+    this.#listeners = []
+    for (const listener of listeners) listener()
+  }
+
+  addEventListener(_type: "abort", listener: () => void): void {
+    if (!this.#aborted) this.#listeners.push(listener)
+  }
+
+  removeEventListener(_type: "abort", listener: () => void): void {
+    const at = this.#listeners.indexOf(listener)
+    if (at !== -1) this.#listeners.splice(at, 1)
+  }
+
+  throwIfAborted(): void {
+    if (this.#aborted) throw new DOMException("The call was abandoned.", "AbortError")
+  }
+}
+
+/** The signal of what nobody aborts. */
+export const NEVER: Signal = {
+  aborted: false,
+  addEventListener() {},
+  removeEventListener() {},
+  throwIfAborted() {},
+}
