@@ -22,8 +22,8 @@ export class Replay {
   readonly #closings: Closings
   readonly #connection: Connection
   readonly #log: Log
-  /** Up to which size a file was replayed, and whether all of it is in the books. */
-  readonly #replayed = new Map<string, { readonly size_bytes: number; readonly whole: boolean }>()
+  /** What each file held when it was replayed, and whether all of it is in the books. */
+  readonly #replayed = new Map<string, { readonly digest: string; readonly whole: boolean }>()
 
   constructor(spool: Spool, closings: Closings, connection: Connection, log: Log) {
     this.#spool = spool
@@ -43,7 +43,7 @@ export class Replay {
   /** Whether all of the file is in the books. */
   async #replay(file: SpoolFile): Promise<boolean> {
     const before = this.#replayed.get(file.path)
-    if (before?.size_bytes === file.size_bytes) return before.whole
+    if (before?.digest === file.digest) return before.whole
     const { path, unreadable } = file
     if (unreadable > 0)
       this.#log.error({ path, lines: unreadable }, "the spool has lines that cannot be read")
@@ -53,7 +53,7 @@ export class Replay {
     const foreign = results.filter((result) => result === null || result === "none").length
     if (foreign > 0)
       this.#log.error({ path, closings: foreign }, "the spool has closings of other books; it stays")
-    this.#replayed.set(file.path, { size_bytes: file.size_bytes, whole: foreign === 0 })
+    this.#replayed.set(file.path, { digest: file.digest, whole: foreign === 0 })
     return foreign === 0
   }
 }

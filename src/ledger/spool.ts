@@ -1,4 +1,4 @@
-import { mkdir, open, readdir, readFile, rm, stat } from "node:fs/promises"
+import { mkdir, open, readdir, readFile, rm } from "node:fs/promises"
 import { join } from "node:path"
 import { isId } from "../id.ts"
 import type { Log } from "./log.ts"
@@ -9,7 +9,8 @@ export interface SpoolFile {
   readonly path: string
   /** The row its process began under. */
   readonly gateway_id: string
-  readonly size_bytes: number
+  /** Of its bytes: a name may be used again, also for as many bytes. */
+  readonly digest: string
   /** Lines that are none: their process died while it wrote them. */
   readonly unreadable: number
   readonly closings: readonly SpooledClosing[]
@@ -78,10 +79,10 @@ export class Spool {
     return files
   }
 
-  /** Removes a file all of whose closings are in the books, unless it has grown since it was read. */
-  async remove(file: SpoolFile): Promise<void> {
-    const now = await stat(file.path).catch(() => null)
-    if (now?.size === file.size_bytes) await rm(file.path, { force: true })
+  /** Removes a file all of whose closings are in the books, unless it has changed since it was read. */
+  async remove({ path, gateway_id, digest }: SpoolFile): Promise<void> {
+    const now = await read(path, gateway_id)
+    if (now?.digest === digest) await rm(path, { force: true })
   }
 
   get #path(): string {
@@ -142,7 +143,8 @@ async function read(path: string, gateway_id: string): Promise<SpoolFile | null>
     .filter((line) => line !== "")
   const closings = lines.map(parseLine).filter((closing) => closing !== null)
   const unreadable = lines.length - closings.length
-  return { path, gateway_id, size_bytes: bytes.byteLength, unreadable, closings }
+  const digest = new Bun.CryptoHasher("sha256").update(bytes).digest("hex")
+  return { path, gateway_id, digest, unreadable, closings }
 }
 
 /** A new file's name is durable once its folder is. */

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
-import { appendFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises"
+import { appendFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
@@ -220,6 +220,23 @@ describe("what another process left", () => {
     await books.sql`UPDATE tollgate.gateways SET dead_at = now(), swept_at = now() WHERE id = ${gateway_id}`
     await until(async () => (await filesIn(data_dir)).length === 0)
     expect(errors).toEqual(["the spool has lines that cannot be read"])
+  })
+
+  test("is in the books before its file goes, although an earlier file of that name and length was there before", async () => {
+    const data_dir = await books.folder()
+    const account = await books.account(1_000n)
+    const { gateway_id, ids } = await left(data_dir, [7n], account)
+    const path = join(data_dir, "spool", `${gateway_id}.jsonl`)
+    await books.ledger({ data_dir, lease: RENEWING })
+    await until(async () => (await charges(ids))[0] === "7")
+    const ledger = await books.ledger()
+    const later = holdOf(account, 100n)
+    await ledger.reserve(later)
+    await writeFile(join(data_dir, "later"), lineOf(spooled(settled(later.id, 8n), account.account_id)))
+    await rename(join(data_dir, "later"), path)
+    await books.sql`UPDATE tollgate.gateways SET dead_at = now(), swept_at = now() WHERE id = ${gateway_id}`
+    await until(async () => (await filesIn(data_dir)).length === 0)
+    expect(await charges([later.id])).toEqual(["8"])
   })
 
   test("replaces what expiry charged, once, however often it is replayed", async () => {
