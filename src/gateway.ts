@@ -1,8 +1,8 @@
-import type { Logger } from "pino"
 import type { Catalog } from "./admission/catalog.ts"
 import type { InFlight } from "./admission/in-flight.ts"
 import type { Config } from "./config/config.ts"
 import type { Books } from "./ledger/reservation.ts"
+import type { Log } from "./log.ts"
 import type { Metrics } from "./metrics.ts"
 import type { Health } from "./upstream/health.ts"
 
@@ -15,7 +15,7 @@ export interface Gateway {
   readonly health: Health
   readonly in_flight: InFlight
   readonly metrics: Metrics
-  readonly log: Logger
+  readonly log: Log
   /** The sockets of the requests, as far as a route may touch them. */
   readonly sockets: Sockets
   /** Why the gateway takes no new calls: it drains, or the books cannot be written. Null when it is ready. */

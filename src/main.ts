@@ -1,5 +1,4 @@
 import { existsSync, readFileSync } from "node:fs"
-import pino, { type Logger } from "pino"
 import { openBooks } from "./books.ts"
 import { readWorkers } from "./config/arguments.ts"
 import { type Environment, readEnvironment } from "./config/environment.ts"
@@ -9,6 +8,7 @@ import { demoBanner } from "./demo/banner.ts"
 import { demoConfig } from "./demo/config.ts"
 import { startDemoProvider } from "./demo/provider.ts"
 import { startEmbedded } from "./ledger/embedded.ts"
+import { type Log, openLog } from "./log.ts"
 import { Service } from "./service.ts"
 import { hearSignals } from "./signals.ts"
 import { Crew } from "./workers/crew.ts"
@@ -36,7 +36,7 @@ async function start(): Promise<void> {
   requireLauncher()
   const workers = readWorkers(process.argv.slice(2))
   const environment = readEnvironment(sources)
-  const log = pino({ level: environment.log_level })
+  const log = openLog(environment.log_level)
   const attend = hearSignals()
   process.on("unhandledRejection", (error) => log.error({ err: error }, "a fault of the gateway; it goes on"))
   const closing = new AsyncDisposableStack()
@@ -52,7 +52,7 @@ async function start(): Promise<void> {
 async function open(
   environment: Environment,
   workers: number | null,
-  log: Logger,
+  log: Log,
   closing: AsyncDisposableStack,
 ) {
   const { host, port, data_dir, database_url, log_level } = environment
@@ -132,7 +132,7 @@ function textOf(path: string): string {
 }
 
 /** A wrong file is refused and the old configuration stays. */
-async function reload(gateway: Gateway, load: () => Loaded, log: Logger): Promise<void> {
+async function reload(gateway: Gateway, load: () => Loaded, log: Log): Promise<void> {
   try {
     await gateway.reload(load())
     log.info("the configuration was reloaded")

@@ -1,4 +1,3 @@
-import type { Logger } from "pino"
 import { Catalog } from "./admission/catalog.ts"
 import { InFlight } from "./admission/in-flight.ts"
 import { createApp } from "./app.ts"
@@ -6,6 +5,7 @@ import type { Config } from "./config/config.ts"
 import type { Gateway } from "./gateway.ts"
 import type { Database } from "./ledger/database.ts"
 import { Ledger } from "./ledger/ledger.ts"
+import type { Log } from "./log.ts"
 import { createMetrics } from "./metrics.ts"
 import { Server } from "./server.ts"
 import { checkpoint } from "./settlement/settle.ts"
@@ -31,7 +31,7 @@ export interface ServiceOptions {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
-  readonly log: Logger
+  readonly log: Log
   /** Left out where this process is alone. */
   readonly worker?: Worker
   /** What is to be closed after the books, once everything is settled: the database, and what runs it. */

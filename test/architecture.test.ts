@@ -39,8 +39,15 @@ function textOf(path: string): string {
 const sources = codeFiles("src/**/*.ts")
 const tests = codeFiles("test/**/*.ts").filter(({ path }) => path !== SELF)
 
-/** What everything may speak of: words, money, ids, errors, and what a configuration means. */
-const COMMON = ["src/wire/", "src/errors.ts", "src/money.ts", "src/id.ts", "src/config/config.ts"]
+/** What everything may speak of: words, money, ids, errors, signals, and what a configuration means. */
+const COMMON = [
+  "src/wire/",
+  "src/errors.ts",
+  "src/money.ts",
+  "src/id.ts",
+  "src/cutoff.ts",
+  "src/config/config.ts",
+]
 
 /**
  * Which files each room may import besides itself; a path that ends in a slash is a whole room. The way of a call goes
@@ -50,6 +57,8 @@ const COMMON = ["src/wire/", "src/errors.ts", "src/money.ts", "src/id.ts", "src/
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/money.ts": [],
   "src/id.ts": [],
+  "src/cutoff.ts": [],
+  "src/log.ts": [],
   "src/errors.ts": [],
   "src/wire/": COMMON,
   "src/config/": COMMON,
@@ -72,6 +81,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/upstream/",
     "src/ledger/reservation.ts",
     "src/metrics.ts",
+    "src/log.ts",
   ],
   "src/routes/": [
     ...COMMON,
@@ -97,13 +107,21 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/settlement/",
     "src/ledger/",
     "src/metrics.ts",
+    "src/log.ts",
     "src/gateway.ts",
     "src/app.ts",
     "src/server.ts",
     "src/shutdown.ts",
   ],
   "src/shutdown.ts": [...COMMON, "src/admission/in-flight.ts", "src/server.ts"],
-  "src/workers/": [...COMMON, "src/config/snapshot.ts", "src/books.ts", "src/server.ts", "src/service.ts"],
+  "src/workers/": [
+    ...COMMON,
+    "src/log.ts",
+    "src/config/snapshot.ts",
+    "src/books.ts",
+    "src/server.ts",
+    "src/service.ts",
+  ],
   "src/bench/": [...COMMON, "src/ledger/", "package.json"],
 }
 

@@ -5,27 +5,24 @@ import type { OnSettled } from "../settlement/settle.ts"
 export function recordIn({ metrics, log }: Gateway): OnSettled {
   return ({ hold }, closing) => {
     metrics.settled(hold, closing)
-    log.info(
-      {
-        request_id: hold.id,
-        account_id: hold.account_id,
-        key_id: hold.key_id,
-        model: hold.model,
-        upstream: closing.upstream,
-        stream: hold.stream,
-        outcome: closing.outcome,
-        basis: closing.basis,
-        ending: closing.ending,
-        failure: closing.failure,
-        notes: closing.notes,
-        usage: closing.usage,
-        reserved_nano: hold.amount_nano.toString(),
-        charge_nano: closing.charge_nano.toString(),
-        ttft_ms: closing.ttft_ms,
-        duration_ms: closing.duration_ms,
-      },
-      "call",
-    )
+    log.call({
+      request_id: hold.id,
+      account_id: hold.account_id,
+      key_id: hold.key_id,
+      model: hold.model,
+      upstream: closing.upstream,
+      stream: hold.stream,
+      outcome: closing.outcome,
+      basis: closing.basis,
+      ending: closing.ending,
+      failure: closing.failure,
+      notes: closing.notes,
+      usage: closing.usage,
+      reserved_nano: hold.amount_nano.toString(),
+      charge_nano: closing.charge_nano.toString(),
+      ttft_ms: closing.ttft_ms,
+      duration_ms: closing.duration_ms,
+    })
   }
 }
 

@@ -1,6 +1,6 @@
-import pino from "pino"
 import { openBooks } from "../books.ts"
 import { configOf } from "../config/snapshot.ts"
+import { openLog } from "../log.ts"
 import { Service } from "../service.ts"
 import { checked, Line } from "./line.ts"
 import { type Assignment, METRICS, Order } from "./order.ts"
@@ -53,7 +53,7 @@ async function answer(asked: unknown): Promise<string> {
 
 async function open(assignment: Assignment): Promise<Service> {
   const { number, address, snapshot, log_level, ...rest } = assignment
-  const log = pino({ level: log_level }).child({ worker: number })
+  const log = openLog(log_level, { worker: number })
   process.on("unhandledRejection", (error) => log.error({ err: error }, "a fault of the gateway; it goes on"))
   const database = await openBooks(address)
   try {

@@ -1,5 +1,4 @@
 import { drizzle } from "drizzle-orm/postgres-js"
-import pino from "pino"
 import postgres from "postgres"
 import { Catalog } from "../../src/admission/catalog.ts"
 import { InFlight } from "../../src/admission/in-flight.ts"
@@ -7,6 +6,7 @@ import { createApp } from "../../src/app.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { demoConfig } from "../../src/demo/config.ts"
 import type { Gateway } from "../../src/gateway.ts"
+import { openLog } from "../../src/log.ts"
 import { createMetrics } from "../../src/metrics.ts"
 import { Health } from "../../src/upstream/health.ts"
 
@@ -24,7 +24,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     health: new Health(),
     in_flight: new InFlight(),
     metrics: createMetrics(),
-    log: pino({ level: "silent" }),
+    log: openLog("silent"),
     sockets: { keepOpen: unasked, restore: unasked, cut: unasked },
     notReady: () => null,
   }

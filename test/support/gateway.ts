@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import pino from "pino"
 import { loadConfig } from "../../src/config/load.ts"
 import { openDatabase } from "../../src/ledger/database.ts"
+import { openLog } from "../../src/log.ts"
 import { Service } from "../../src/service.ts"
 import { freshDatabase } from "./database.ts"
 import { ADMIN_TOKEN, operatorOf } from "./operator.ts"
@@ -54,7 +54,7 @@ export async function startGateway(provider: { readonly url: string }, changes: 
   const { address, drop } = await freshDatabase()
   const data_dir = await mkdtemp(join(tmpdir(), "tollgate-test-"))
   const lines: string[] = []
-  const log = pino({ level: "trace" }, { write: (line: string) => void lines.push(line) })
+  const log = openLog("trace", {}, { write: (text) => void lines.push(...text.trimEnd().split("\n")) })
   const load = (next: ConfigChanges) =>
     loadConfig(JSON.stringify(configFor(provider.url, next)), { env: {}, readFile: () => "" })
   const database = await openDatabase(address)
