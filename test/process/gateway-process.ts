@@ -1,8 +1,9 @@
-import { type ChildProcess, spawn } from "node:child_process"
+import { type ChildProcess, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
 
 const MAIN = join(import.meta.dir, "../../src/main.ts")
+const WORKER = join(import.meta.dir, "../../src/workers/main.ts")
 
 /** Variables of a process' environment. */
 export type Variables = Readonly<Record<string, string>>
@@ -21,8 +22,8 @@ export class GatewayProcess {
   #complaint = ""
   #ended = false
 
-  constructor(folder: string, env: Variables, own_group: boolean) {
-    const child = spawn(process.execPath, [MAIN], {
+  constructor(folder: string, env: Variables, args: readonly string[], own_group: boolean) {
+    const child = spawn(process.execPath, [MAIN, ...args], {
       cwd: folder,
       env: { ...env },
       detached: own_group,
@@ -47,6 +48,12 @@ export class GatewayProcess {
   get pid(): number {
     if (this.#child.pid === undefined) throw new Error("no gateway was spawned")
     return this.#child.pid
+  }
+
+  /** The pids of its workers. */
+  get workers(): number[] {
+    const children = spawnSync("pgrep", ["-P", String(this.pid), "-f", WORKER], { encoding: "utf8" }).stdout
+    return children.split("\n").filter(Boolean).map(Number)
   }
 
   /** Where it listens, as it printed it. */

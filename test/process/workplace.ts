@@ -12,6 +12,8 @@ import { GatewayProcess, type Variables } from "./gateway-process.ts"
 export interface Spawning {
   /** Whether it gets a process group of its own, as it has in a terminal. */
   readonly own_group?: boolean
+  /** The command line. */
+  readonly args?: readonly string[]
 }
 
 /** A folder in which gateways are started, as a user would: with their file and their data in it. */
@@ -31,7 +33,7 @@ export class Workplace {
   }
 
   /** Starts a gateway with the environment of contract.md, and nothing of this process' own but its path and its home. */
-  spawn(variables: Variables = {}, { own_group = false }: Spawning = {}): GatewayProcess {
+  spawn(variables: Variables = {}, { own_group = false, args = [] }: Spawning = {}): GatewayProcess {
     const { PATH = "", HOME = "/" } = process.env
     const env = {
       PATH,
@@ -42,7 +44,7 @@ export class Workplace {
       TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
       ...variables,
     }
-    const gateway = new GatewayProcess(this.folder, env, own_group)
+    const gateway = new GatewayProcess(this.folder, env, args, own_group)
     this.#gateways.push(gateway)
     return gateway
   }

@@ -1,0 +1,402 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { connect } from "../../src/ledger/address.ts"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { type ConfigChanges, chat, configFor, until } from "../support/gateway.ts"
+import { operatorOf } from "../support/operator.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { DatabaseProxy } from "../support/proxy.ts"
+import { byWorker, ending, lives, streamsOnAll } from "./crew.ts"
+import type { GatewayProcess } from "./gateway-process.ts"
+import { beginStream, finishStream, refuses } from "./stream.ts"
+import { databaseVariables, readBooks, type Spawning, Workplace } from "./workplace.ts"
+
+let place: Workplace
+let provider: Provider
+let fresh: FreshDatabase
+
+beforeEach(async () => {
+  place = new Workplace()
+  provider = await startProvider()
+  fresh = await freshDatabase()
+})
+afterEach(async () => {
+  await place.clear()
+  await provider.stop()
+  await fresh.drop()
+})
+
+/** Two signals that are less than half a second apart are one that came twice. */
+const APART_MS = 600
+const LEASE = { renew: "200ms", expire: "1s" }
+const answer = json(200, chatCompletion("hi", { usage: usage(10, 5) }))
+
+function start(changes: ConfigChanges = {}, spawning: Spawning = {}): Promise<GatewayProcess> {
+  place.configure(configFor(provider.url, { workers: 2, lease: LEASE, ...changes }))
+  return place.start(databaseVariables(fresh.address), spawning)
+}
+
+/** Ends it like an operator would; nothing is left of it, and its books are in order. */
+async function endTidily(gateway: GatewayProcess) {
+  const { workers } = gateway
+  gateway.signal("SIGTERM")
+  expect(await gateway.exited).toBe(0)
+  expect(gateway.complaint).toBe("")
+  expect(workers.filter(lives)).toEqual([])
+  expect(place.files()).toEqual(["tollgate.yaml"])
+  const { calls, ...books } = await readBooks(fresh.address)
+  expect(books).toEqual({ open_reservations: 0, violations: [] })
+  return calls
+}
+
+async function gatewaysOfCalls(): Promise<string[]> {
+  const client = connect(fresh.address, { max: 1 })
+  const rows = await client<{ id: string }[]>`select distinct gateway_id::text as id from reservations`
+  await client.end()
+  return rows.map(({ id }) => id)
+}
+
+describe("two workers on one port", () => {
+  test("both answer, each as a gateway of its own, and every scrape shows both", async () => {
+    const gateway = await start()
+    expect(gateway.workers).toHaveLength(2)
+    const { key } = await operatorOf(gateway.url).account()
+    provider.reply(answer)
+    let asked = 0
+    const settled = () => byWorker(gateway, "tollgate_calls_settled_total")
+    while ((await settled()).size < 2) {
+      expect((await chat(gateway, key, {}, { keepalive: false })).status).toBe(200)
+      asked += 1
+    }
+    for (let scrape = 0; scrape < 8; scrape++) {
+      const counts = [...(await settled()).values()]
+      expect(counts.reduce((sum, count) => sum + count, 0)).toBe(asked)
+    }
+    const text = await (await fetch(`${gateway.url}/metrics`)).text()
+    const lines = text.trimEnd().split("\n")
+    const named = lines.flatMap((line) => /^# TYPE (\S+) /.exec(line)?.[1] ?? [])
+    expect(new Set(named).size).toBe(named.length)
+    const samples = lines.filter((line) => line !== "" && !line.startsWith("#"))
+    expect(samples.filter((line) => !/[{,]worker="[12]"/.test(line))).toEqual([])
+
+    expect(await gatewaysOfCalls()).toHaveLength(2)
+    expect(await endTidily(gateway)).toHaveLength(asked)
+  })
+
+  test("the command line has the last word; one worker is this process alone", async () => {
+    const gateway = await start({ workers: 2 }, { args: ["--workers", "1"] })
+    expect(gateway.workers).toEqual([])
+    expect(await (await fetch(`${gateway.url}/metrics`)).text()).not.toContain("worker=")
+    await endTidily(gateway)
+  })
+
+  test("D35 one that is killed is replaced, its holds expire, and the other's streams go on", async () => {
+    const gateway = await start()
+    const operator = operatorOf(gateway.url)
+    const { key } = await operator.account()
+    const streams = await streamsOnAll(gateway, provider, key, 2)
+    const [victim = 0, other] = gateway.workers
+    const from = gateway.printed.length
+    process.kill(victim, "SIGKILL")
+    await gateway.prints('worker 1 ended with SIGKILL; another is started in 100 ms"', from)
+    const [, again = 0] = await until(
+      () => [...gateway.workers].sort((pid) => (pid === other ? -1 : 1)),
+      ({ length }) => length === 2,
+    )
+    expect(again).not.toBe(victim)
+
+    const { calls } = await readBooks(fresh.address)
+    expect(calls).toHaveLength(streams.length)
+    const lost = async () => (await operator.calls("?state=expired")).length
+    const expired = await until(lost, (count) => count > 0)
+    await until(operator.audit, ({ open_reservations }) => open_reservations === streams.length - expired)
+    const finished = streams.map(async ({ client, exchange }) => {
+      await finishStream(exchange)
+      return await ending(client)
+    })
+    const ends = await Promise.all(finished)
+    expect(ends.filter((end) => end === "cut")).toHaveLength(expired)
+    await until(
+      async () => (await byWorker(gateway, "tollgate_open_reservations")).size,
+      (size) => size === 2,
+    )
+
+    process.kill(again, "SIGKILL")
+    await gateway.prints('worker 1 ended with SIGKILL; another is started in 200 ms"', from)
+    await until(
+      () => gateway.workers,
+      ({ length }) => length === 2,
+    )
+    const told = (await endTidily(gateway)).map(({ state, ending }) => `${state} ${ending}`)
+    expect(told.filter((call) => call === "expired gateway_lost")).toHaveLength(expired)
+    expect(told.filter((call) => call === "settled completed")).toHaveLength(streams.length - expired)
+  })
+
+  test("D27 what both could not write while the books were away is in the books when they are back", async () => {
+    const proxy = await DatabaseProxy.start(fresh.address)
+    try {
+      place.configure(configFor(provider.url, { workers: 2, lease: LEASE }))
+      const gateway = await place.start(databaseVariables(proxy.address))
+      const operator = operatorOf(gateway.url)
+      const { key } = await operator.account()
+      const streams = await streamsOnAll(gateway, provider, key, 2)
+      proxy.refuse()
+      for (const { client, exchange } of streams) {
+        await finishStream(exchange)
+        await client.receives("data: [DONE]\n\n")
+      }
+      const spooled = () => byWorker(gateway, "tollgate_closings_spooled_total")
+      await until(spooled, (counts) => counts.size === 2 && [...counts.values()].every((count) => count > 0))
+      expect(place.files()).toContain("data/spool")
+      proxy.admit()
+      await until(
+        () => operator.audit().catch(() => null),
+        (books) => books?.open_reservations === 0,
+      )
+      gateway.signal("SIGTERM")
+      expect(await gateway.exited).toBe(0)
+      const { calls, ...books } = await readBooks(fresh.address)
+      expect(books).toEqual({ open_reservations: 0, violations: [] })
+      expect(calls).toHaveLength(streams.length)
+      for (const call of calls) expect(call).toMatchObject({ state: "settled", charge_nano: 30_000n })
+      expect(gateway.printed).not.toContain('"level":50')
+    } finally {
+      await proxy.stop()
+    }
+  })
+})
+
+describe("D34 a shutdown of all workers", () => {
+  test("Ctrl-C, which all of the process group hear and `bun run` passes on, drains: streams to their end, exit 0", async () => {
+    const gateway = await start({}, { own_group: true })
+    const { key } = await operatorOf(gateway.url).account()
+    const streams = await streamsOnAll(gateway, provider, key, 2)
+    gateway.signalGroup("SIGINT")
+    await Bun.sleep(20)
+    gateway.signal("SIGINT")
+    await until(() => refuses(gateway), Boolean)
+    expect(gateway.workers).toHaveLength(2)
+    for (const { client, exchange } of streams) {
+      expect(await finishStream(exchange)).toBe(true)
+      expect(await ending(client)).toBe("whole")
+    }
+    expect(await gateway.exited).toBe(0)
+    const { calls, ...books } = await readBooks(fresh.address)
+    expect(books).toEqual({ open_reservations: 0, violations: [] })
+    expect(calls.map(({ ending }) => ending)).toEqual(streams.map(() => "completed"))
+    expect(place.files()).toEqual(["tollgate.yaml"])
+  })
+
+  test("SIGTERM to all of the group drains too", async () => {
+    const gateway = await start({}, { own_group: true })
+    const { key } = await operatorOf(gateway.url).account()
+    const streams = await streamsOnAll(gateway, provider, key, 2)
+    gateway.signalGroup("SIGTERM")
+    await until(() => refuses(gateway), Boolean)
+    for (const { client, exchange } of streams) {
+      await finishStream(exchange)
+      expect(await ending(client)).toBe("whole")
+    }
+    expect(await gateway.exited).toBe(0)
+    expect(await readBooks(fresh.address)).toMatchObject({ open_reservations: 0, violations: [] })
+  })
+
+  test("a second signal hurries all: settled, exit 1 within 2 s, also where a worker does not react any more", async () => {
+    const gateway = await start()
+    const { key } = await operatorOf(gateway.url).account()
+    const streams = await streamsOnAll(gateway, provider, key, 2)
+    const { workers } = gateway
+    gateway.signal("SIGTERM")
+    await Bun.sleep(APART_MS)
+    gateway.signal("SIGTERM")
+    const signalled_ms = performance.now()
+    expect(await gateway.exited).toBe(1)
+    expect(performance.now() - signalled_ms).toBeLessThan(2_000)
+    expect(workers.filter(lives)).toEqual([])
+    const { calls, ...books } = await readBooks(fresh.address)
+    expect(books).toEqual({ open_reservations: 0, violations: [] })
+    expect(calls.map(({ ending }) => ending)).toEqual(streams.map(() => "gateway_stopped"))
+
+    const stuck = await start()
+    const [frozen = 0] = stuck.workers
+    process.kill(frozen, "SIGSTOP")
+    stuck.signal("SIGTERM")
+    await Bun.sleep(APART_MS)
+    stuck.signal("SIGTERM")
+    const hurried_ms = performance.now()
+    expect(await stuck.exited).toBe(1)
+    expect(performance.now() - hurried_ms).toBeLessThan(2_000)
+    expect(lives(frozen)).toBe(false)
+  })
+
+  test("workers whose parent was killed drain by themselves", async () => {
+    const gateway = await start()
+    const { key } = await operatorOf(gateway.url).account()
+    const streams = await streamsOnAll(gateway, provider, key, 2)
+    const { workers } = gateway
+    expect(workers).toHaveLength(2)
+    gateway.signal("SIGKILL")
+    await until(() => refuses(gateway), Boolean)
+    expect(workers.filter(lives)).toEqual(workers)
+    for (const { client, exchange } of streams) {
+      await finishStream(exchange)
+      expect(await ending(client)).toBe("whole")
+    }
+    await until(
+      () => workers.filter(lives),
+      ({ length }) => length === 0,
+    )
+    const { calls, ...books } = await readBooks(fresh.address)
+    expect(books).toEqual({ open_reservations: 0, violations: [] })
+    expect(calls.map(({ ending }) => ending)).toEqual(streams.map(() => "completed"))
+  })
+})
+
+describe("the configuration of all workers", () => {
+  const renamed = (name: string) => ({
+    models: [
+      {
+        name,
+        family: "chat",
+        upstreams: [{ use: "first" }],
+        price: { input: "1.00", output: "4.00" },
+        max_output_tokens: 1000,
+      },
+    ],
+  })
+  const modelsSeen = async ({ url }: GatewayProcess, key: string) => {
+    const seen = new Set<string>()
+    for (let asked = 0; asked < 16; asked++) {
+      const headers = { authorization: `Bearer ${key}` }
+      const listed = await fetch(`${url}/v1/models`, { headers, keepalive: false })
+      seen.add(/"id":"([^"]+)"/.exec(await listed.text())?.[1] ?? "")
+    }
+    return [...seen]
+  }
+
+  test("SIGHUP reaches all, a wrong file none, and who comes later goes by what the others go by", async () => {
+    const gateway = await start()
+    const { key } = await operatorOf(gateway.url).account()
+    place.configure(configFor(provider.url, { workers: 2, lease: LEASE, ...renamed("second") }))
+    gateway.signal("SIGHUP")
+    await gateway.prints("the configuration was reloaded")
+    expect(await modelsSeen(gateway, key)).toEqual(["second"])
+
+    place.configure(configFor(provider.url, { limits: { in_flight: 0 } }))
+    gateway.signal("SIGHUP")
+    await gateway.prints("limits.in_flight: expected an integer from 1 to 60000")
+    for (const worker of gateway.workers) process.kill(worker, "SIGKILL")
+    await until(
+      () => byWorker(gateway, "process_start_time_seconds").catch(() => new Map()),
+      ({ size }) => size === 2,
+    )
+    expect(await modelsSeen(gateway, key)).toEqual(["second"])
+    expect((await endTidily(gateway)).length).toBe(0)
+  })
+
+  test("SIGHUP during the start is kept for its end, with workers and without", async () => {
+    for (const workers of [1, 2]) {
+      const proxy = await DatabaseProxy.start(fresh.address)
+      try {
+        proxy.stall()
+        place.configure(configFor(provider.url, { workers }))
+        const gateway = place.spawn(databaseVariables(proxy.address))
+        await until(
+          () => proxy.connections,
+          (count) => count > 0,
+        )
+        gateway.signal("SIGHUP")
+        place.configure(configFor(provider.url, { workers, ...renamed("second") }))
+        await Bun.sleep(50)
+        proxy.heal()
+        await gateway.prints("the configuration was reloaded")
+        const { key } = await operatorOf(gateway.url).account()
+        expect(await modelsSeen(gateway, key)).toEqual(["second"])
+        gateway.signal("SIGTERM")
+        expect(await gateway.exited).toBe(0)
+      } finally {
+        await proxy.stop()
+      }
+    }
+  })
+})
+
+describe("a start of workers that cannot be is refused in one sentence, with exit code 1, and leaves nobody", () => {
+  async function refusal(gateway: GatewayProcess): Promise<string> {
+    expect(await gateway.exited).toBe(1)
+    expect(gateway.workers).toEqual([])
+    expect(gateway.printed).not.toContain("listening")
+    return /^tollgate: ([^\n]+)\n$/.exec(gateway.complaint)?.[1] ?? gateway.complaint
+  }
+
+  test("a command line that is wrong", async () => {
+    const gateway = place.spawn({}, { args: ["--workers", "0"] })
+    expect(await refusal(gateway)).toBe("--workers: expected an integer from 1 to 16")
+  })
+
+  test("a file that is wrong", async () => {
+    place.configure(configFor(provider.url, { workers: 2, limits: { in_flight: "many" } }))
+    expect(await refusal(place.spawn(databaseVariables(fresh.address)))).toBe(
+      "limits.in_flight: expected an integer from 1 to 60000",
+    )
+  })
+
+  test("a database that cannot be reached", async () => {
+    place.configure(configFor(provider.url, { workers: 2 }))
+    const DATABASE_URL = "postgres://tollgate:s3cret@127.0.0.1:1/books"
+    expect(await refusal(place.spawn({ DATABASE_URL }))).toBe(
+      "the database cannot be used: connect ECONNREFUSED 127.0.0.1:1",
+    )
+  })
+
+  test("a port that other workers listen on, whose sockets would let it in", async () => {
+    const gateway = await start()
+    const PORT = new URL(gateway.url).port
+    const variables = { ...databaseVariables(fresh.address), PORT }
+    const sentence = `HOST 127.0.0.1 and PORT ${PORT} cannot be listened on: Failed to start server. Is port ${PORT} in use?`
+    expect(await refusal(place.spawn(variables))).toBe(sentence)
+    expect(await refusal(place.spawn(variables, { args: ["--workers", "1"] }))).toBe(sentence)
+    await endTidily(gateway)
+  })
+
+  test("a worker that is gone before it serves", async () => {
+    place.configure(configFor(provider.url, { workers: 2 }))
+    const gateway = place.spawn(databaseVariables(fresh.address))
+    const [worker = 0] = await until(
+      () => gateway.workers,
+      ({ length }) => length > 0,
+    )
+    process.kill(worker, "SIGKILL")
+    expect(await refusal(gateway)).toMatch(/^worker [12] ended with SIGKILL before it served$/)
+    expect(await readBooks(fresh.address)).toMatchObject({ open_reservations: 0, violations: [] })
+  })
+
+  test("a worker that has no parent", async () => {
+    const child = Bun.spawn([process.execPath, "src/workers/main.ts"], { stderr: "pipe" })
+    expect(await child.exited).toBe(1)
+    expect(await new Response(child.stderr).text()).toBe(
+      "tollgate: a worker has a parent that starts it: bun run start --workers N\n",
+    )
+  })
+})
+
+test("a worker that is told to go by itself drains, and another takes its place", async () => {
+  const gateway = await start()
+  const { key } = await operatorOf(gateway.url).account()
+  const [streams, before] = [await streamsOnAll(gateway, provider, key, 2), gateway.workers]
+  const [leaving = 0] = before
+  process.kill(leaving, "SIGTERM")
+  for (const { client, exchange } of streams) {
+    await finishStream(exchange)
+    expect(await ending(client)).toBe("whole")
+  }
+  await gateway.prints("worker 1 ended with 0; another is started")
+  await until(
+    () => byWorker(gateway, "process_start_time_seconds"),
+    ({ size }) => size === 2,
+  )
+  const { client, exchange } = await beginStream(gateway, provider, key)
+  await finishStream(exchange)
+  expect(await ending(client)).toBe("whole")
+  const calls = await endTidily(gateway)
+  expect(calls.map(({ ending }) => ending)).toEqual([...streams, 1].map(() => "completed"))
+})
