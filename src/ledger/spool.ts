@@ -1,8 +1,9 @@
-import { mkdir, open, readdir, readFile, rm } from "node:fs/promises"
+import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises"
 import { join } from "node:path"
-import { isId } from "../id.ts"
+import { isId, nextId } from "../id.ts"
 import type { Log } from "./log.ts"
 import { lineOf, parseLine, type SpooledClosing } from "./spool-line.ts"
+import { codeOf } from "./trouble.ts"
 
 /** What another process left behind. */
 export interface SpoolFile {
@@ -71,7 +72,7 @@ export class Spool {
     const names = await readdir(this.#folder).catch(() => [])
     const files: SpoolFile[] = []
     for (const name of names.sort()) {
-      const gateway_id = name.slice(0, -SUFFIX.length)
+      const [gateway_id = ""] = name.split(".")
       if (!name.endsWith(SUFFIX) || !isId(gateway_id) || gateway_id === this.#gateway_id) continue
       const file = await read(join(this.#folder, name), gateway_id)
       if (file !== null) files.push(file)
@@ -79,10 +80,21 @@ export class Spool {
     return files
   }
 
-  /** Removes a file all of whose closings are in the books, unless it has changed since it was read. */
+  /**
+   * Removes a file all of whose closings are in the books, unless it has changed since it was read. It is taken away
+   * first and looked at then; its process writes first and looks then whether its file is still there. So a line that
+   * comes meanwhile is in what was taken away, which stays, or is written again.
+   */
   async remove({ path, gateway_id, digest }: SpoolFile): Promise<void> {
-    const now = await read(path, gateway_id)
-    if (now?.digest === digest) await rm(path, { force: true })
+    const away = join(this.#folder, `${gateway_id}.${nextId()}${SUFFIX}`)
+    try {
+      await rename(path, away)
+    } catch (error) {
+      if (codeOf(error) === "ENOENT") return
+      throw error
+    }
+    const now = await read(away, gateway_id)
+    if (now?.digest === digest) await rm(away, { force: true })
   }
 
   get #path(): string {
@@ -115,20 +127,30 @@ export class Spool {
     this.#unwritten = new Set()
     try {
       await mkdir(this.#folder, { recursive: true })
-      const file = await open(this.#path, "a", 0o600)
-      try {
-        const lines = [...unwritten].flatMap((id) => this.#kept.get(id) ?? []).map(lineOf)
-        // A blank line first: the last write may have been cut in the middle of one.
-        await file.appendFile(`${this.#failing ? "\n" : ""}${lines.join("")}`)
-        await file.sync()
-      } finally {
-        await file.close()
-      }
-      if (!this.#written) await syncFolder(this.#folder)
+      const lines = [...unwritten].flatMap((id) => this.#kept.get(id) ?? []).map(lineOf)
+      // A blank line first: the last write may have been cut in the middle of one.
+      const text = `${this.#failing ? "\n" : ""}${lines.join("")}`
+      while (!(await this.#appendText(text))) {}
       this.#written = true
     } catch (error) {
       this.#unwritten = new Set([...unwritten, ...this.#unwritten])
       throw error
+    }
+  }
+
+  /** Writes to the disk, unless another process has removed the file meanwhile; whether it did. */
+  async #appendText(text: string): Promise<boolean> {
+    const file = await open(this.#path, "a", 0o600)
+    try {
+      const { ino, size } = await file.stat()
+      await file.appendFile(text)
+      const there = await stat(this.#path).catch(() => null)
+      if (there?.ino !== ino) return false
+      await file.sync()
+      if (size === 0) await syncFolder(this.#folder)
+      return true
+    } finally {
+      await file.close()
     }
   }
 }

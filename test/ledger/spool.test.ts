@@ -165,6 +165,32 @@ describe("the file of a process", () => {
     expect(await filesIn(data_dir)).toHaveLength(1)
   })
 
+  test("loses nothing to others who remove what they have read while it is written", async () => {
+    const data_dir = await books.folder()
+    const [spool, other] = [new Spool(data_dir, nextId(), silent), new Spool(data_dir, nextId(), silent)]
+    const read = new Set<string>()
+    const readAll = async () => {
+      const files = await other.others()
+      for (const { closings } of files) for (const { closing } of closings) read.add(closing.id)
+      return files
+    }
+    const kept: string[] = []
+    let keeping = true
+    const removing = (async () => {
+      while (keeping) for (const file of await readAll()) await other.remove(file)
+    })()
+    while (kept.length < 200) {
+      const closing = settled(nextId(), 1n)
+      kept.push(closing.id)
+      spool.keep(spooled(closing))
+      await spool.settled()
+    }
+    keeping = false
+    await removing
+    await readAll()
+    expect(kept.filter((id) => !read.has(id))).toEqual([])
+  })
+
   test("that cannot be written is an error once, and the closings stay in memory", async () => {
     const data_dir = await books.folder()
     await writeFile(join(data_dir, "spool"), "a file where the folder should be")
