@@ -19,6 +19,9 @@ interface Item extends SpooledClosing {
   readonly on_disk: boolean
 }
 
+/** What became of a closing: the books took it, `refused` its data, or were closed while it was `unwritten`. */
+export type Written = Closed | "refused" | "unwritten"
+
 /** Where calls come to be closed: tried until it is in the books, and spooled while it is not (D27). */
 export class Closings {
   readonly #lanes: Lanes<Item, Closed>
@@ -58,13 +61,13 @@ export class Closings {
   async close(closing: Closing): Promise<void> {
     const { id } = closing
     const account_id = this.#outstanding.accountOf(id) ?? ""
-    const closed = await this.#track({ account_id, closing, on_disk: false })
-    if (closed === "none") this.#log.error({ id }, "a call was closed that the books do not know")
-    if (closed !== null) this.#outstanding.delete(id)
+    const written = await this.#track({ account_id, closing, on_disk: false })
+    if (written === "none") this.#log.error({ id }, "a call was closed that the books do not know")
+    if (written !== "refused" && written !== "unwritten") this.#outstanding.delete(id)
   }
 
-  /** A closing from another process' file; null if the books refuse it, or are closed before it is written. */
-  replay(spooled: SpooledClosing): Promise<Closed | null> {
+  /** A closing from another process' file. */
+  replay(spooled: SpooledClosing): Promise<Written> {
     return this.#track({ ...spooled, on_disk: true })
   }
 
@@ -72,13 +75,13 @@ export class Closings {
     this.#lanes.stop()
   }
 
-  #track(item: Item): Promise<Closed | null> {
+  #track(item: Item): Promise<Written> {
     const written = this.#write(item).finally(() => this.#writing.delete(written))
     this.#writing.add(written)
     return written
   }
 
-  async #write(item: Item): Promise<Closed | null> {
+  async #write(item: Item): Promise<Written> {
     const { id } = item.closing
     const timer = setTimeout(() => this.#keep(item), SPOOL_AFTER_MS)
     try {
@@ -88,10 +91,9 @@ export class Closings {
       return closed
     } catch (error) {
       this.#keep(item)
-      if (!(error instanceof Withdrawn)) {
-        this.#log.error({ id, code: codeOf(error) }, "the books refuse a closing; it stays spooled")
-      }
-      return null
+      if (error instanceof Withdrawn) return "unwritten"
+      this.#log.error({ id, code: codeOf(error) }, "the books refuse a closing; it stays spooled")
+      return "refused"
     } finally {
       clearTimeout(timer)
     }

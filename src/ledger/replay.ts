@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm"
-import type { Closings } from "./closings.ts"
+import type { Closings, Written } from "./closings.ts"
 import type { Connection } from "./connection.ts"
 import type { Log } from "./log.ts"
 import { gateways } from "./schema.ts"
@@ -41,19 +41,21 @@ export class Replay {
   }
 
   /** Whether all of the file is in the books. */
-  async #replay(file: SpoolFile): Promise<boolean> {
-    const before = this.#replayed.get(file.path)
-    if (before?.digest === file.digest) return before.whole
-    const { path, unreadable } = file
+  async #replay({ path, digest, unreadable, closings }: SpoolFile): Promise<boolean> {
+    const before = this.#replayed.get(path)
+    if (before?.digest === digest) return before.whole
     if (unreadable > 0)
       this.#log.error({ path, lines: unreadable }, "the spool has lines that cannot be read")
-    const results = await Promise.all(file.closings.map((spooled) => this.#closings.replay(spooled)))
-    const applied = results.filter((result) => result === "applied").length
+    const results = await Promise.all(closings.map((spooled) => this.#closings.replay(spooled)))
+    const count = (end: Written) => results.filter((result) => result === end).length
+    const applied = count("applied")
     if (applied > 0) this.#log.info({ path, closings: applied }, "closings of another process were written")
-    const foreign = results.filter((result) => result === null || result === "none").length
+    const foreign = count("none")
     if (foreign > 0)
       this.#log.error({ path, closings: foreign }, "the spool has closings of other books; it stays")
-    this.#replayed.set(file.path, { digest: file.digest, whole: foreign === 0 })
-    return foreign === 0
+    if (count("unwritten") > 0) return false
+    const whole = foreign === 0 && count("refused") === 0
+    this.#replayed.set(path, { digest, whole })
+    return whole
   }
 }

@@ -11,6 +11,7 @@ import {
   type Account,
   call,
   holdOf,
+  lockAccount,
   openBooks,
   settled,
   silent,
@@ -277,6 +278,24 @@ describe("what another process left", () => {
     await Promise.all([books.ledger({ data_dir, events }), books.ledger({ data_dir, events })])
     await until(async () => ignored.count === 1 && (await charges(ids))[0] === "7")
     expect(await call(books.sql, ids[0] ?? "")).toMatchObject({ state: "settled", notes: ["settled_late"] })
+  })
+
+  test("and could not be written before the books were closed is no error, and there for the next one", async () => {
+    const data_dir = await books.folder()
+    const account = await books.account(1_000n)
+    const { ids } = await left(data_dir, [7n, 8n], account)
+    const { errors, log } = listening()
+    const lock = await lockAccount(books.sql, account.account_id)
+    const closing = Promise.withResolvers<void>()
+    const statement = (kind: string) => void (kind === "close" && closing.resolve())
+    const ledger = await books.ledger({ data_dir, log, events: { statement } })
+    await closing.promise
+    await ledger.stop()
+    expect(errors).toEqual([])
+    await lock.unlock()
+    await books.ledger({ data_dir })
+    await until(async () => (await charges(ids)).every((charge) => charge !== null))
+    expect(await charges(ids)).toEqual(["7", "8"])
   })
 
   test("of other books is left alone, even if its gateway should be dead", async () => {
