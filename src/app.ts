@@ -24,8 +24,10 @@ export function createApp(gateway: Gateway, operators: Operators) {
     })
     .onAfterHandle(({ request, response, route }) => {
       if (!(response instanceof Response)) return
-      for (const [name, value] of Object.entries(idHeaders(requestId(request))))
-        response.headers.set(name, value)
+      if (!response.headers.has("x-request-id")) {
+        for (const [name, value] of Object.entries(idHeaders(requestId(request))))
+          response.headers.set(name, value)
+      }
       gateway.metrics.answered(route, response.status)
     })
     .use(chatCompletions(gateway))

@@ -9,26 +9,37 @@ export async function readBody(request: Request, limits: Config["limits"]): Prom
   checkMediaType(request.headers)
   const length = request.headers.get("content-length")
   if (length !== null && Number(length) > limits.body_bytes) throw new GatewayError("request_too_large")
-  if (request.body === null) return new Uint8Array()
-  const timeout = Promise.withResolvers<never>()
-  const timer = setTimeout(() => timeout.reject(new GatewayError("request_timeout")), limits.body_timeout_ms)
+  // Asking for `request.body` makes a stream, which costs more than the read: only without a length is it needed.
   const body = length === null ? readCounted(request.body, limits.body_bytes) : request.bytes()
-  try {
-    return await Promise.race([body, timeout.promise])
-  } catch (error) {
-    body.catch(() => {})
-    throw error instanceof GatewayError
-      ? error
-      : new GatewayError("invalid_request", {
-          message: "The request's body did not arrive whole.",
-          cause: error,
-        })
-  } finally {
-    clearTimeout(timer)
-  }
+  return arrived(body, limits.body_timeout_ms)
 }
 
-async function readCounted(body: ReadableStream<Uint8Array>, limit_bytes: number): Promise<Uint8Array> {
+/** The body once it is here; whatever becomes of it after its time is nobody's concern. */
+function arrived(body: Promise<Uint8Array>, within_ms: number): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new GatewayError("request_timeout")), within_ms)
+    body.then(
+      (bytes) => {
+        clearTimeout(timer)
+        resolve(bytes)
+      },
+      (error) => {
+        clearTimeout(timer)
+        reject(error instanceof GatewayError ? error : cutShort(error))
+      },
+    )
+  })
+}
+
+function cutShort(cause: unknown): GatewayError {
+  return new GatewayError("invalid_request", { message: "The request's body did not arrive whole.", cause })
+}
+
+async function readCounted(
+  body: ReadableStream<Uint8Array> | null,
+  limit_bytes: number,
+): Promise<Uint8Array> {
+  if (body === null) return new Uint8Array()
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of body) {
@@ -40,6 +51,7 @@ async function readCounted(body: ReadableStream<Uint8Array>, limit_bytes: number
 }
 
 function checkMediaType(headers: Headers): void {
+  if (headers.get("content-type") === "application/json" && !headers.has("content-encoding")) return
   const encoding = headers.get("content-encoding")
   const [type = "", ...parameters] = (headers.get("content-type") ?? "").toLowerCase().split(";")
   const charset = parameters
