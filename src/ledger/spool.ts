@@ -1,5 +1,5 @@
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import { isId, nextId } from "../id.ts"
 import type { Log } from "./log.ts"
 import { lineOf, parseLine, type SpooledClosing } from "./spool-line.ts"
@@ -126,7 +126,7 @@ export class Spool {
     const unwritten = this.#unwritten
     this.#unwritten = new Set()
     try {
-      await mkdir(this.#folder, { recursive: true })
+      await makeFolder(this.#folder)
       const lines = [...unwritten].flatMap((id) => this.#kept.get(id) ?? []).map(lineOf)
       // A blank line first: the last write may have been cut in the middle of one.
       const text = `${this.#failing ? "\n" : ""}${lines.join("")}`
@@ -169,7 +169,14 @@ async function read(path: string, gateway_id: string): Promise<SpoolFile | null>
   return { path, gateway_id, digest, unreadable, closings }
 }
 
-/** A new file's name is durable once its folder is. */
+/** Makes what there is not yet of a folder's path. */
+async function makeFolder(folder: string): Promise<void> {
+  const first = await mkdir(folder, { recursive: true })
+  if (first === undefined) return
+  for (let made = folder; made.length >= first.length; made = dirname(made)) await syncFolder(dirname(made))
+}
+
+/** The name of a new file or folder is durable once the folder that it is in is. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, "r")
   await handle.sync().finally(() => handle.close())

@@ -108,6 +108,14 @@ describe("the file of a process", () => {
     expect(await filesIn(data_dir)).toEqual([])
   })
 
+  test("is made with all folders above it", async () => {
+    const data_dir = join(await books.folder(), "not", "there")
+    const spool = new Spool(data_dir, nextId(), silent)
+    spool.keep(spooled(settled(nextId(), 1n)))
+    await spool.settled()
+    expect(await filesIn(data_dir)).toHaveLength(1)
+  })
+
   test("is made anew for what is kept while it is removed", async () => {
     const data_dir = await books.folder()
     const spool = new Spool(data_dir, nextId(), silent)
