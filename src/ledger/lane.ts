@@ -134,10 +134,14 @@ export class Lane<Item, Result> {
     this.#timer = setTimeout(() => void this.#run(), Math.max(0, wake_at - performance.now()) + 1)
   }
 
+  /**
+   * The next batch. What may be done already goes without what is new: its snapshot may be too old to know a hold that
+   * is in the balance, which then counts a second time against its neighbours.
+   */
   #take(from: Set<Entry<Item, Result>>): Entry<Item, Result>[] {
     const batch: Entry<Item, Result>[] = []
     for (const entry of from) {
-      if (batch.length === BATCH_CAP) break
+      if (batch.length === BATCH_CAP || (batch[0] ?? entry).doubtful !== entry.doubtful) break
       from.delete(entry)
       batch.push(entry)
     }

@@ -89,6 +89,21 @@ describe("D27 a reserve that is asked again while its first attempt commits", ()
     expect(await call(books.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "50" })
   })
 
+  test("does not count twice against a neighbour of its account", async () => {
+    const ledger = await warmLedger()
+    const { model, commit } = await lateModel()
+    const account = await books.account(100n)
+    const hold = holdOf(account, 30n, { model })
+    const neighbour = holdOf(account, 60n)
+    const reserving = ledger.reserve(hold)
+    await waiting("advisory")
+    const beside = ledger.reserve(neighbour)
+    await waiting("transactionid")
+    await commit()
+    expect(await Promise.all([reserving, beside])).toEqual([{ outcome: "held" }, { outcome: "held" }])
+    for (const { id } of [hold, neighbour]) await ledger.close(settled(id, 1n))
+  })
+
   test("and is refused, for its key was revoked meanwhile: what comes late is released", async () => {
     const ledger = await warmLedger()
     const { model, commit } = await lateModel()
