@@ -3,6 +3,7 @@ import type { Config, Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Books, Hold } from "../ledger/reservation.ts"
 import type { ChatRequest } from "../wire/chat.ts"
+import type { FieldTexts } from "../wire/field-texts.ts"
 import type { Catalog } from "./catalog.ts"
 import type { InFlight } from "./in-flight.ts"
 import { hashOf } from "./key.ts"
@@ -22,7 +23,13 @@ export interface Admitting {
  * May this chat call run, and what must be held? Holds it and returns the call that owns the reservation.
  * Faults in the order of D30: key, model, balance; `overloaded` and `upstream_unavailable` come before any hold (D33).
  */
-export async function admit(house: Admitting, id: string, key: string, chat: ChatRequest): Promise<Call> {
+export async function admit(
+  house: Admitting,
+  id: string,
+  key: string,
+  chat: ChatRequest,
+  texts: FieldTexts,
+): Promise<Call> {
   const { books, catalog, in_flight, limits } = house
   const key_hash = hashOf(key)
   const found = catalog.find(chat.model, "chat")
@@ -35,7 +42,7 @@ export async function admit(house: Admitting, id: string, key: string, chat: Cha
     const owner = await books.owner(key_hash)
     if (owner === null) throw new GatewayError("invalid_api_key")
     if (!house.ready(found)) throw new GatewayError("upstream_unavailable")
-    const quoted = quote(chat, found)
+    const quoted = quote(chat, found, texts)
     const hold: Hold = {
       id,
       account_id: owner.account_id,

@@ -1,4 +1,5 @@
 import type { ChatRequest } from "../wire/chat.ts"
+import type { FieldTexts } from "../wire/field-texts.ts"
 
 /** How large the prompt of a chat request can be (D12). */
 export interface Prompt {
@@ -56,29 +57,26 @@ const MEDIA: ReadonlySet<unknown> = new Set([
   "input_file",
 ])
 
-/** Measures the prompt; each field is turned into JSON text once, and media parts not at all. */
-export function measurePrompt(request: ChatRequest): Prompt {
+/** Measures the prompt of a request by the texts of its fields; messages with media are written anew, without it. */
+export function measurePrompt({ messages }: ChatRequest, texts: FieldTexts): Prompt {
   let bytes = 0
-  let media_parts = 0
-  for (const [field, value] of Object.entries(request)) {
-    if (NOT_PROMPT.has(field) || field === "messages") continue
-    bytes += jsonBytes(value)
+  for (const [field, text] of texts.entries()) {
+    if (field !== "messages" && !NOT_PROMPT.has(field)) bytes += Buffer.byteLength(text)
   }
-  const messages = request.messages.map((message) => {
-    const { content } = message
-    if (!Array.isArray(content)) return message
-    const text = content.filter((part) => !isMedia(part))
-    media_parts += content.length - text.length
-    return { ...message, content: text }
-  })
-  bytes += jsonBytes(messages)
-  return { bytes, media_parts }
+  const media_parts = messages.reduce((count, { content }) => count + mediaIn(content).length, 0)
+  const text = media_parts === 0 ? texts.of("messages") : JSON.stringify(messages.map(withoutMedia))
+  return { bytes: bytes + Buffer.byteLength(text ?? ""), media_parts }
+}
+
+function withoutMedia(message: ChatRequest["messages"][number]) {
+  const { content } = message
+  return Array.isArray(content) ? { ...message, content: content.filter((part) => !isMedia(part)) } : message
+}
+
+function mediaIn(content: unknown): readonly unknown[] {
+  return Array.isArray(content) ? content.filter(isMedia) : []
 }
 
 function isMedia(part: unknown): boolean {
   return typeof part === "object" && part !== null && "type" in part && MEDIA.has(part.type)
-}
-
-function jsonBytes(value: unknown): number {
-  return Buffer.byteLength(JSON.stringify(value))
 }

@@ -2,6 +2,7 @@ import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { ceilToNano, type Price, printUsd } from "../money.ts"
 import type { ChatRequest } from "../wire/chat.ts"
+import { FieldTexts } from "../wire/field-texts.ts"
 import { measurePrompt } from "./prompt.ts"
 
 /** What a chat call must hold, and the bounds it follows from (D12). */
@@ -25,10 +26,10 @@ const PICO_PER_NANO = 1_000n
 
 /**
  * What must be held for `request`: the prompt bound at the highest input price, plus the output bound of every choice
- * at the output price, rounded up once. No usage within the bounds costs more (D12).
+ * at the output price, rounded up once. No usage within the bounds costs more (D12). `texts` are those of the request.
  */
-export function quote(request: ChatRequest, model: Model): Quote {
-  const { bytes, media_parts } = measurePrompt(request)
+export function quote(request: ChatRequest, model: Model, texts = new FieldTexts(request)): Quote {
+  const { bytes, media_parts } = measurePrompt(request, texts)
   const prompt_tokens_bound = bytes + media_parts * model.part_tokens
   const output_tokens_bound = outputBound(request, model)
   const n = request.n ?? 1

@@ -10,6 +10,7 @@ import { drainFor, Patience } from "../upstream/patience.ts"
 import type { Reply } from "../upstream/reply.ts"
 import { type Failure, failures } from "../wire/call.ts"
 import { type ChatRequest, parseChat, wantsUsage } from "../wire/chat.ts"
+import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { recordIn, whenDurable } from "./call-record.ts"
 import * as reference from "./docs/chat-completions.ts"
@@ -31,14 +32,15 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
   const id = requestId(request)
   const key = chatCredential(request.headers)
   const chat = parseChat(readJsonBody(await readBody(request, gateway.config.limits)))
-  const call = await admit(admitting(gateway), id, key, chat)
+  const texts = new FieldTexts(chat)
+  const call = await admit(admitting(gateway), id, key, chat, texts)
   const patience = patienceFor(call, chat, request)
   gateway.sockets.keepOpen(request)
   try {
     gateway.metrics.added("before", performance.now() - arrived_ms)
     const reply = await forward(
       call.model.routes,
-      outgoing(call, chat, patience),
+      outgoing(call, chat, texts, patience),
       gateway.health,
       gateway.metrics,
     )
@@ -76,14 +78,14 @@ function patienceFor(call: Call, chat: ChatRequest, request: Request): Patience 
 }
 
 /** What is sent is what was billed: the parsed request, re-serialised, with the upstream's model and usage asked for. */
-function outgoing(call: Call, chat: ChatRequest, patience: Patience) {
+function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Patience) {
   const stream = chat.stream === true
-  const body = stream ? { ...chat, stream_options: { ...chat.stream_options, include_usage: true } } : chat
+  const asked = stream ? { stream_options: { ...chat.stream_options, include_usage: true } } : {}
   return {
     request_id: call.hold.id,
     path: "/chat/completions",
     stream,
-    body: (model: string) => JSON.stringify({ ...body, model }),
+    body: (model: string) => texts.with({ ...asked, model }),
     headers: {},
     signal: patience.signal,
   }

@@ -1,0 +1,41 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { FieldTexts } from "../../src/wire/field-texts.ts"
+import { readJsonBody } from "../../src/wire/json.ts"
+
+const encoder = new TextEncoder()
+
+describe("D18 what is sent is what was read, field by field", () => {
+  test("the text of all fields is the object's own, whatever its names and values are", () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (object) => {
+        expect(new FieldTexts(object).with({})).toBe(JSON.stringify(object))
+      }),
+    )
+  })
+
+  test("a change replaces its field in its place, or follows the others", () => {
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.string(), fc.jsonValue()),
+        fc.dictionary(fc.constantFrom("model", "stream_options", "messages"), fc.jsonValue()),
+        (object, changes) => {
+          expect(new FieldTexts(object).with(changes)).toBe(JSON.stringify({ ...object, ...changes }))
+        },
+      ),
+    )
+  })
+
+  test.each([
+    ['{"__proto__":{"a":1},"model":"m"}', '{"__proto__":{"a":1},"model":"m"}'],
+    ['{"seed":12345678901234567890,"x":1e400}', '{"seed":12345678901234567890,"x":1e400}'],
+    ['{"a":"\\ud800"}', '{"a":"\\ud800"}'],
+  ])("%s", (body, sent) => {
+    expect(new FieldTexts(readJsonBody(encoder.encode(body))).with({})).toBe(sent)
+  })
+
+  test("a field that is not there has no text", () => {
+    expect(new FieldTexts({ a: null }).of("a")).toBe("null")
+    expect(new FieldTexts({ a: null }).of("b")).toBeUndefined()
+  })
+})
