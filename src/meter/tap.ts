@@ -79,6 +79,10 @@ export class Tap {
     this.#options = options
     this.#framer = new Framer(options.event_bytes)
     this.#reader = options.source.getReader()
+  }
+
+  /** Starts the clock. A stream whose total timeout is over already ends here: call it once all is wired. */
+  start(): void {
     this.#tick()
   }
 

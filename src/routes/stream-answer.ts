@@ -47,6 +47,7 @@ export function answerStream(
   if (call.stopped.aborted) tap.stop()
   request.signal.addEventListener("abort", leave)
   if (request.signal.aborted) tap.clientLeft()
+  tap.start()
   return new Response(tap.body, { headers: streamHeaders(call.hold.id) })
 }
 

@@ -59,6 +59,7 @@ function relay(changes: Partial<TapOptions> = {}) {
     onFault: () => void seen.faults++,
     ...changes,
   })
+  tap.start()
   return { tap, provider, seen, settled: settled.promise, client: () => new Response(tap.body).text() }
 }
 

@@ -1,0 +1,65 @@
+import { expect, test } from "bun:test"
+import { Catalog } from "../../src/admission/catalog.ts"
+import { InFlight } from "../../src/admission/in-flight.ts"
+import { Call } from "../../src/call.ts"
+import { loadConfig } from "../../src/config/load.ts"
+import { NEVER } from "../../src/cutoff.ts"
+import { openLog } from "../../src/log.ts"
+import { createMetrics } from "../../src/metrics.ts"
+import { answerStream } from "../../src/routes/stream-answer.ts"
+import { Health } from "../../src/upstream/health.ts"
+import { Patience } from "../../src/upstream/patience.ts"
+import { holdOf, openBooks } from "../ledger/books.ts"
+import { CHAT, configFor } from "../support/gateway.ts"
+
+test("rule 6, D31 a stream whose total timeout is over when its headers are in ends clean and empty", async () => {
+  const books = await openBooks()
+  const ledger = await books.ledger()
+  const { account_id, key_id } = await books.account(1_000n)
+  const config = loadConfig(JSON.stringify(configFor("http://127.0.0.1:1")), { env: {}, readFile: () => "" })
+  const catalog = new Catalog(config.models)
+  const in_flight = new InFlight()
+  const gateway = {
+    config,
+    catalog,
+    books: ledger,
+    health: new Health(),
+    in_flight,
+    metrics: createMetrics(),
+    log: openLog("silent"),
+    sockets: { keepOpen: () => {}, restore: () => {}, cut: () => {} },
+    notReady: () => null,
+  }
+  const model = catalog.find(CHAT, "chat")
+  if ("code" in model) throw new Error(model.code)
+  const hold = holdOf({ account_id, key_id }, 100n)
+  expect(await ledger.reserve(hold)).toMatchObject({ outcome: "held" })
+  in_flight.enter(1)
+
+  const { upstream } = model.routes[0]
+  const answer = answerStream(
+    {
+      gateway,
+      call: new Call(hold, model, 0, in_flight),
+      reply: {
+        upstream,
+        status: 200,
+        content_type: "text/event-stream",
+        body: new ReadableStream<Uint8Array>(),
+        started_ms: performance.now() - upstream.timeouts.total_ms,
+        cancel: () => {},
+      },
+      patience: new Patience(NEVER, NEVER, null),
+      request: new Request("http://gateway/v1/chat/completions"),
+    },
+    false,
+  )
+
+  expect(answer.status).toBe(200)
+  expect(await answer.text()).toBe("")
+  const rows = await books.sql`SELECT state, ending, failure, charge_nano FROM tollgate.reservations`
+  expect([...rows]).toEqual([
+    { state: "released", ending: "deadline", failure: "upstream_timeout", charge_nano: "0" },
+  ])
+  await books.close()
+})
