@@ -1,124 +1,120 @@
-import { createServer, connect as dial, type Server, type Socket } from "node:net"
 import type { Address } from "../../src/ledger/address.ts"
+import type { Statement } from "../../src/ledger/statement.ts"
+import { Link, type Listener } from "./link.ts"
 
-/** A TCP proxy in front of a Postgres, which knows where a message ends, so that a test can lose exactly one. */
-export class DatabaseProxy {
-  readonly #server: Server
-  readonly #target: Extract<Address, { socket_path: string }>
-  readonly #pairs = new Set<readonly [client: Socket, upstream: Socket]>()
-  #refusing = false
-  #stalled = false
-  #losing: PromiseWithResolvers<void> | null = null
+/** Where a statement is met: on its way to the books, or done there, with its reply on the way back. */
+export type Place = "asked" | "done"
+
+/** A statement, or its reply, that waits on the way. */
+export interface Met {
+  pass(): void
+  /** It is lost, with its connection. */
+  lose(): void
+}
+
+interface Meeting {
+  /** Null for any statement. */
+  readonly text: string | null
+  readonly place: Place
+  readonly met: PromiseWithResolvers<Met>
+}
+
+/** The way to a Postgres. It knows where a message ends, so that a test can meet exactly one. */
+export class DatabaseProxy extends Link {
+  readonly #database: string
+  readonly #meetings = new Set<Meeting>()
   /** Statements that clients had executed, as the server saw them. */
   executed = 0
 
-  private constructor(target: Address) {
-    if (!("socket_path" in target)) throw new Error("the test cluster is reached by its socket")
-    this.#target = target
-    this.#server = createServer((client) => this.#accept(client))
+  private constructor(target: Extract<Address, { socket_path: string }>) {
+    super({ path: target.socket_path })
+    this.#database = `${target.user}@127.0.0.1:PORT/${target.database}`
   }
 
   static async start(target: Address): Promise<DatabaseProxy> {
+    if (!("socket_path" in target)) throw new Error("the test cluster is reached by its socket")
     const proxy = new DatabaseProxy(target)
-    const listening = Promise.withResolvers<void>()
-    proxy.#server.listen(0, "127.0.0.1", listening.resolve)
-    await listening.promise
+    await proxy.listen()
     return proxy
   }
 
-  get address(): Address {
-    const at = this.#server.address()
-    if (at === null || typeof at === "string") throw new Error("the proxy does not listen")
-    const { user, database } = this.#target
-    return { url: `postgres://${user}@127.0.0.1:${at.port}/${database}` }
+  get address(): { readonly url: string } {
+    return { url: `postgres://${this.#database.replace("PORT", String(this.port))}` }
   }
 
-  /** Connections that stand now. */
-  get connections(): number {
-    return this.#pairs.size
-  }
-
-  /** Ends every connection; new ones are let in. */
-  cut(): void {
-    for (const [client, upstream] of this.#pairs) {
-      client.destroy()
-      upstream.destroy()
-    }
-    this.#pairs.clear()
-  }
-
-  /** Ends every connection and lets none in, until `admit`. */
-  refuse(): void {
-    this.#refusing = true
-    this.cut()
-  }
-
-  admit(): void {
-    this.#refusing = false
-  }
-
-  /** From now on nothing passes, in either direction, as on a cable that was pulled. */
-  stall(): void {
-    this.#stalled = true
-  }
-
-  /** What was held back is lost; new connections work. */
-  heal(): void {
-    this.#stalled = false
-    this.cut()
+  /** Stops the next such statement there, and says so. */
+  meet({ text }: Statement, place: Place): Promise<Met> {
+    return this.#meet({ text, place, met: Promise.withResolvers() })
   }
 
   /** Lets the next statement be done and committed, and ends its connection instead of passing the reply on. */
-  loseReply(): Promise<void> {
-    this.#losing = Promise.withResolvers()
-    return this.#losing.promise
+  async loseReply(statement?: Statement): Promise<void> {
+    const { lose } = await this.#meet({
+      text: statement?.text ?? null,
+      place: "done",
+      met: Promise.withResolvers(),
+    })
+    lose()
   }
 
-  async stop(): Promise<void> {
-    this.refuse()
-    const closed = Promise.withResolvers<void>()
-    this.#server.close(() => closed.resolve())
-    await closed.promise
+  #meet(meeting: Meeting): Promise<Met> {
+    this.#meetings.add(meeting)
+    return meeting.met.promise
   }
 
-  #accept(client: Socket): void {
-    if (this.#refusing) return void client.destroy()
-    const upstream = dial(this.#target.socket_path)
-    const pair = [client, upstream] as const
-    this.#pairs.add(pair)
-    const end = () => {
-      client.destroy()
-      upstream.destroy()
-      this.#pairs.delete(pair)
+  /** A promise that waits for whoever wanted to meet this. */
+  #stop(place: Place, text: string): Promise<void> | null {
+    for (const meeting of this.#meetings) {
+      if (meeting.place !== place || (meeting.text !== null && meeting.text !== text)) continue
+      this.#meetings.delete(meeting)
+      const gate = Promise.withResolvers<void>()
+      const lose = () => gate.reject(new Error("lost on the way"))
+      meeting.met.resolve({ pass: gate.resolve, lose })
+      return gate.promise
     }
-    const asked = new Frames(true)
-    const answered = new Frames(false)
+    return null
+  }
+
+  protected override listener(): Listener {
+    const questions = new Messages(true)
+    const answers = new Messages(false)
+    const texts = new Map<string, string>()
+    let running: string | null = null
     let ready = false
-    client.on("data", (bytes: Buffer) => {
-      for (const type of asked.read(bytes)) if (type === "E" || type === "Q") this.executed += 1
-      if (!this.#stalled) upstream.write(bytes)
-    })
-    upstream.on("data", (bytes: Buffer) => {
-      const over = answered.read(bytes).includes("Z")
-      if (this.#stalled) return
-      if (over && ready && this.#losing !== null) {
-        end()
-        this.#losing.resolve()
-        this.#losing = null
-        return
-      }
-      ready ||= over
-      client.write(bytes)
-    })
-    for (const socket of pair) {
-      socket.on("error", end)
-      socket.on("close", end)
+    return {
+      asked: (bytes) => {
+        let gate: Promise<void> | null = null
+        for (const { type, body } of questions.read(bytes)) {
+          if (type === "E" || type === "Q") this.executed += 1
+          if (type === "P") {
+            const [name = "", text = ""] = stringsOf(body)
+            texts.set(name, text)
+          }
+          if (type === "Q") running = stringsOf(body)[0] ?? ""
+          if (type === "B") {
+            running = texts.get(stringsOf(body)[1] ?? "") ?? ""
+            gate ??= this.#stop("asked", running)
+          }
+        }
+        return gate
+      },
+      answered: (bytes) => {
+        const over = answers.read(bytes).some(({ type }) => type === "Z")
+        const gate = over && ready ? this.#stop("done", running ?? "") : null
+        ready ||= over
+        return gate
+      },
     }
   }
 }
 
-/** The types of the messages in one direction of a connection. */
-class Frames {
+interface Message {
+  readonly type: string
+  readonly body: Buffer
+}
+
+/** The messages in one direction of a connection. */
+class Messages {
   #rest = Buffer.alloc(0)
   #startup: boolean
 
@@ -127,17 +123,25 @@ class Frames {
     this.#startup = startup
   }
 
-  read(bytes: Buffer): string[] {
+  read(bytes: Buffer): Message[] {
     this.#rest = Buffer.concat([this.#rest, bytes])
-    const types: string[] = []
+    const messages: Message[] = []
     for (;;) {
       const head = this.#startup ? 0 : 1
-      if (this.#rest.length < head + 4) return types
-      const length = head + this.#rest.readInt32BE(head)
-      if (this.#rest.length < length) return types
-      if (!this.#startup) types.push(String.fromCharCode(this.#rest.readUInt8(0)))
+      if (this.#rest.length < head + 4) return messages
+      const end = head + this.#rest.readInt32BE(head)
+      if (this.#rest.length < end) return messages
+      if (!this.#startup) {
+        const type = String.fromCharCode(this.#rest.readUInt8(0))
+        messages.push({ type, body: this.#rest.subarray(head + 4, end) })
+      }
       this.#startup = false
-      this.#rest = this.#rest.subarray(length)
+      this.#rest = this.#rest.subarray(end)
     }
   }
+}
+
+/** The zero-terminated strings that a message begins with. */
+function stringsOf(body: Buffer): string[] {
+  return body.toString("utf8").split("\0")
 }
