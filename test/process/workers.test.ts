@@ -38,9 +38,11 @@ function start(changes: ConfigChanges = {}, spawning: Spawning = {}): Promise<Ga
 /** Ends it like an operator would; nothing is left of it, and its books are in order. */
 async function endTidily(gateway: GatewayProcess) {
   const { workers } = gateway
+  const from = gateway.printed.length
   gateway.signal("SIGTERM")
   expect(await gateway.exited).toBe(0)
   expect(gateway.complaint).toBe("")
+  expect(gateway.printed.slice(from)).not.toContain("another is started")
   expect(workers.filter(lives)).toEqual([])
   expect(place.files()).toEqual(["tollgate.yaml"])
   const { calls, ...books } = await readBooks(fresh.address)
