@@ -2,6 +2,7 @@
 export class Entry<Item, Result> {
   readonly item: Item
   readonly account: string
+  readonly entered_at = performance.now()
   readonly #outcome = Promise.withResolvers<Result>()
   /** Whether a statement with it is running. */
   sent = false

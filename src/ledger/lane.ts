@@ -18,6 +18,11 @@ export const BATCH_CAP = 64
 const PATIENCE_MS = 300
 const PATIENCE_ALONE_MS = 100
 /**
+ * How long the first in the queue may have waited for its first attempt. What comes then is refused at once: a queue as
+ * long as its callers' patience would spend every statement on calls that give up while it runs.
+ */
+const BEHIND_MS = 500
+/**
  * Pauses between attempts, doubled up to the second number: for an account that went aside, and for books that do not
  * answer.
  */
@@ -60,12 +65,15 @@ export class Lane<Item, Result> {
   }
 
   /**
-   * Puts an item on the lane, `doubtful` if it may have been done by an earlier entry; throws `overloaded` when as many
-   * wait as may, `Withdrawn` when the lane is stopped.
+   * Puts an item on the lane, `doubtful` if it may have been done by an earlier entry; where a limit is set, throws
+   * `overloaded` when as many wait as may, `ledger_unavailable` when the books fall behind. Throws `Withdrawn` when the
+   * lane is stopped.
    */
   enter(item: Item, doubtful = false): Entry<Item, Result> {
     if (this.#stopped) throw new Withdrawn()
     if (this.depth >= this.#limit) throw new GatewayError("overloaded")
+    if (this.#limit < Number.POSITIVE_INFINITY && this.#isBehind())
+      throw new GatewayError("ledger_unavailable")
     const entry = new Entry<Item, Result>(item, this.#work.accountOf(item), doubtful)
     this.#wait(entry)
     if (!this.#running) void this.#run()
@@ -101,6 +109,12 @@ export class Lane<Item, Result> {
     clearTimeout(this.#timer)
     for (const entry of this.#waiting) this.withdraw(entry)
     for (const { entries } of this.#sidings.values()) for (const entry of entries) this.withdraw(entry)
+  }
+
+  #isBehind(): boolean {
+    const first = this.#waiting.values().next().value
+    if (first === undefined || first.attempts > 0) return false
+    return performance.now() - first.entered_at > BEHIND_MS
   }
 
   #wait(entry: Entry<Item, Result>): void {
