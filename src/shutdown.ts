@@ -23,7 +23,8 @@ export interface ShutdownOptions {
 
 /**
  * D34. The first signal drains: not ready, `connection: close`, new calls still served for `ready_delay`, then no new
- * connections; streams end by themselves until `drain`, then they are cut and settled; exit 0. A second one cuts at once; exit 1.
+ * connections; streams end by themselves until `drain`, then they are cut and settled; exit 0. A second one refuses
+ * connections and cuts at once; exit 1.
  */
 export class Shutdown {
   readonly #options: ShutdownOptions
@@ -81,6 +82,7 @@ export class Shutdown {
   }
 
   async #hurry(): Promise<void> {
+    this.#options.server.refuseConnections()
     this.#cut()
     const settled = this.#options.in_flight.idle().then(() => this.#closeBooks())
     await Promise.race([settled, Bun.sleep(HURRY_MS)])
