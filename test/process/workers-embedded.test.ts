@@ -58,11 +58,11 @@ describe("with a configuration", () => {
   })
   afterAll(() => provider.stop())
 
-  test("D34 the books are there until the last worker has drained", async () => {
+  test("D34 a SIGTERM that all of the group hear is one, and the books are there until the last worker has drained", async () => {
     const gateway = await place.start({}, { args, own_group: true })
     const { key } = await operatorOf(gateway.url).account("1")
     const streams = await streamsOnAll(gateway, provider, key, 2)
-    gateway.signalGroup("SIGINT")
+    gateway.signalGroup("SIGTERM")
     await until(() => refuses(gateway), Boolean)
     for (const { client, exchange } of streams) {
       await finishStream(exchange)
