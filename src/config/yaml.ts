@@ -1,29 +1,52 @@
+import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml"
+import type { Fault } from "../wire/fault.ts"
 import { ConfigError } from "./error.ts"
 
-/** The value of one YAML document; throws a `ConfigError` that says the line, and shows nothing of it. */
-export function parseYaml(text: string): unknown {
-  const value = attempt(text)
-  if (value === undefined)
-    throw new ConfigError([{ path: `line ${faultyLine(text)}`, expected: "valid YAML" }])
-  return value
-}
-
 /**
- * Bun's parser does not tell where it stopped: the fault is in the line after the longest beginning that it can read.
- * A bracket or quote that is never closed is found where it opens.
+ * The value of one YAML document. Throws a `ConfigError` that says the lines, and shows nothing of them but the names of
+ * keys that stand twice: one of their two values would win without a word.
  */
-function faultyLine(text: string): number {
-  const lines = text.split("\n")
-  for (let count = lines.length - 1; count > 0; count--) {
-    if (attempt(lines.slice(0, count).join("\n")) !== undefined) return count + 1
-  }
-  return 1
+export function parseYaml(text: string): unknown {
+  const lines = new LineCounter()
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    merge: true,
+    uniqueKeys: false,
+  })
+  const [error] = document.errors
+  const faults = error === undefined ? repeatedKeys(document, lines) : [at(error.pos[0], lines, "valid YAML")]
+  if (faults.length > 0) throw new ConfigError(faults)
+  return valueOf(document)
 }
 
-function attempt(text: string): unknown {
+function repeatedKeys(document: Document.Parsed, lines: LineCounter): Fault[] {
+  const faults: Fault[] = []
+  visit(document, {
+    Map(_, { items }) {
+      const names = new Set<string>()
+      for (const { key } of items) {
+        const name = String(key)
+        if (names.has(name) && isScalar(key)) {
+          faults.push(at(key.range?.[0] ?? 0, lines, `the key ${name} only once in its mapping`))
+        }
+        names.add(name)
+      }
+    },
+  })
+  return faults
+}
+
+function at(offset: number, lines: LineCounter, expected: string): Fault {
+  return { path: `line ${lines.linePos(offset).line}`, expected }
+}
+
+/** The parser leaves it to the last step to find where an alias leads. */
+function valueOf(document: Document.Parsed): unknown {
   try {
-    return Bun.YAML.parse(text) ?? null
+    return document.toJS({ maxAliasCount: -1 })
   } catch {
-    return undefined
+    const expected = "valid YAML: an anchor before each of its aliases, and mappings behind each <<"
+    throw new ConfigError([{ path: "", expected }])
   }
 }

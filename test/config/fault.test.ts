@@ -18,7 +18,6 @@ describe("a wrong file stops the start with the path of the key and what was exp
   const rows: [string, string, string][] = [
     ["a list instead of the file", "[]", "the file: expected a mapping"],
     ["a text instead of the file", "tollgate", "the file: expected a mapping"],
-    ["two documents", "a: 1\n---\nb: 2\n", "the file: expected a mapping"],
     ["no worker at all", and({ workers: 0 }), "workers: expected an integer from 1 to 16"],
     ["too many workers", and({ workers: 17 }), "workers: expected an integer from 1 to 16"],
     [
@@ -359,20 +358,51 @@ describe("a wrong file stops the start with the path of the key and what was exp
 
 describe("what is no YAML stops the start with the line", () => {
   test.each([
-    [
-      "a bracket that is not closed: where it opens",
-      "vendors: [anthropic]\nlimits: { body: 20MiB\nlease: {}\n",
-      2,
-    ],
-    ["a quote that is not closed: where it opens", 'a: 1\nb: "SECRET\nc: 2\n', 2],
-    ["wrong indentation", "a: 1\nb: 2\n c: 3\nd: 4\n", 3],
+    ["a bracket that is not closed", "vendors: [anthropic]\nlimits: { body: 20MiB\nlease: {}\n", 3],
+    ["a quote that is not closed", 'a: 1\nb: "SECRET\nc: 2\nd: "e"\n', 2],
+    ["wrong indentation", "a: 1\nb: 2\n c: 3\nd: 4\n", 2],
     ["a reserved character", "a: 1\nb: 2\nc: @SECRET\n", 3],
     ["an unquoted reference in braces", "a:\n  b: { key: ${SECRET} }\n", 2],
     ["a tab", "a:\n\t- b\n", 2],
-    ["a NUL", "a: 1\nb: \0\n", 2],
+    ["a second document", "a: 1\n---\nb: 2\n", 2],
     ["in the first line", "]", 1],
   ])("%s", (_, text, line) => {
     expect(refusal(text)).toBe(`line ${line}: expected valid YAML`)
+  })
+
+  test.each([
+    ["an alias without an anchor", "vendors: *SECRET\n"],
+    ["a merge of what is no mapping", "stream: { <<: SECRET }\n"],
+  ])("%s", (_, text) => {
+    expect(refusal(text)).toBe(
+      "the file: expected valid YAML: an anchor before each of its aliases, and mappings behind each <<",
+    )
+  })
+})
+
+describe("a key that stands twice stops the start with its name and line", () => {
+  const once = (line: number, key: string) => `line ${line}: expected the key ${key} only once in its mapping`
+  test.each([
+    ["a section", "vendors: []\nlimits: {}\nvendors: [SECRET]\n", [once(3, "vendors")]],
+    ["in braces", 'upstreams:\n  a: { family: chat, "family": messages }\n', [once(2, "family")]],
+    ["an upstream", "upstreams:\n  a: {}\n  b: {}\n  'a': {}\n", [once(4, "a")]],
+    ["in a model of a list", "models:\n  - name: m\n    price: {}\n    price: {}\n", [once(4, "price")]],
+    ["in JSON", '{"workers": 1,\n"workers": 2}', [once(2, "workers")]],
+    [
+      "several",
+      "a: { b: 1, b: 2 }\nc: 1\nc: 2\na: 1\na: 2\n",
+      [once(3, "c"), once(4, "a"), once(5, "a"), once(1, "b")],
+    ],
+  ])("%s", (_, text, messages) => {
+    expect(refusal(text)).toBe(messages.join("\n"))
+  })
+
+  test("but the same key may stand in several mappings, and besides one that is merged", () => {
+    const text = "stream: &s { stall: 30s }\nlease: { renew: 5s }\nshutdown: { drain: 10m }\n"
+    expect(load(`${text}upstreams: {}\n`).shutdown.drain_ms).toBe(600_000)
+    expect(load(text.replace("&s { stall: 30s }", "{ <<: { stall: 1s }, stall: 2s }")).stream.stall_ms).toBe(
+      2_000,
+    )
   })
 })
 
