@@ -17,7 +17,7 @@ export function parseYaml(text: string): unknown {
   const [error] = document.errors
   const faults = error === undefined ? repeatedKeys(document, lines) : [at(error.pos[0], lines, "valid YAML")]
   if (faults.length > 0) throw new ConfigError(faults)
-  return valueOf(document)
+  return valueIn(document)
 }
 
 function repeatedKeys(document: Document.Parsed, lines: LineCounter): Fault[] {
@@ -42,7 +42,7 @@ function at(offset: number, lines: LineCounter, expected: string): Fault {
 }
 
 /** The parser leaves it to the last step to find where an alias leads. */
-function valueOf(document: Document.Parsed): unknown {
+function valueIn(document: Document.Parsed): unknown {
   try {
     return document.toJS({ maxAliasCount: -1 })
   } catch {
