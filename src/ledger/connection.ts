@@ -1,7 +1,7 @@
 import type { Sql } from "postgres"
 import { type Address, connect } from "./address.ts"
 import type { Row, Statement, StatementKind } from "./statement.ts"
-import { Overdue } from "./trouble.ts"
+import { isAnswer, Overdue } from "./trouble.ts"
 
 /** How long a connection may take to be made. */
 const CONNECT_S = 3
@@ -33,7 +33,8 @@ export class Connection {
 
   /**
    * Rejects with what the server or the driver said, or with `Overdue`: then it is unknown whether the statement was or
-   * will be done, and the connection is given up for a new one, so that the next statement does not wait behind it.
+   * will be done. A connection without an answer is given up for a new one, so that the next statement does not wait
+   * behind this one.
    */
   run(statement: Statement, values: readonly string[], within_ms: number, size = 1): Promise<readonly Row[]> {
     const rows = this.#turn.then(() => this.#measure(statement, values, within_ms, size))
@@ -62,14 +63,9 @@ export class Connection {
   async #run(text: string, values: readonly string[], within_ms: number): Promise<readonly Row[]> {
     const client = this.#client
     const overdue = Promise.withResolvers<never>()
-    const cut = () => {
-      overdue.reject(new Overdue())
-      if (!this.#ended) this.#client = this.#open()
-      void client.end({ timeout: 0 })
-    }
     const allowed_ms = this.#made ? within_ms : within_ms + CONNECT_S * 1000
     let timer = setTimeout(() => {
-      timer = setTimeout(cut, GRACE_MS)
+      timer = setTimeout(() => overdue.reject(new Overdue()), GRACE_MS)
     }, allowed_ms)
     try {
       const rows = await Promise.race([
@@ -78,9 +74,18 @@ export class Connection {
       ])
       this.#made = true
       return rows
+    } catch (error) {
+      if (!isAnswer(error)) this.#giveUp(client)
+      throw error
     } finally {
       clearTimeout(timer)
     }
+  }
+
+  /** The driver would lose the next statement on what is left of a connection that it has lost, and not say so. */
+  #giveUp(client: Sql): void {
+    if (!this.#ended) this.#client = this.#open()
+    void client.end({ timeout: 0 })
   }
 
   /** Retrying is the lanes' business, so the driver reconnects without a pause. */

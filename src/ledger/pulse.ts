@@ -1,8 +1,7 @@
-import postgres from "postgres"
 import type { Watch } from "./connection.ts"
 import type { LedgerEvents } from "./events.ts"
 import type { Log } from "./log.ts"
-import { codeOf, troubleOf } from "./trouble.ts"
+import { codeOf, isAnswer, troubleOf } from "./trouble.ts"
 
 /** Whether the books answer, by the last statement that ended. Said in the log when it changes. */
 export class Pulse {
@@ -35,9 +34,4 @@ export class Pulse {
       this.#answering = false
     }
   }
-}
-
-/** A refusal is an answer too, if it came from a server that goes on serving. */
-function isAnswer(error: unknown): boolean {
-  return error instanceof postgres.PostgresError && error.severity === "ERROR"
 }

@@ -41,6 +41,11 @@ export function troubleOf(error: unknown): Trouble {
   return UNSENT.has(codeOf(error)) ? "undone" : "unknown"
 }
 
+/** A refusal is an answer too, if it came from a server that goes on serving. */
+export function isAnswer(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.severity === "ERROR"
+}
+
 /** The SQLSTATE or the system's code of an error, for logs that must not show statements or values. */
 export function codeOf(error: unknown): string {
   if (error instanceof Overdue) return "OVERDUE"

@@ -398,6 +398,15 @@ describe("a connection", () => {
     expect(performance.now() - started_at).toBeLessThan(1_000)
   })
 
+  test("that was reset while a statement was on its way serves the next one", async () => {
+    const connection = books.connection(proxy.address)
+    await connection.run(quick, [], 1_000)
+    proxy.reset()
+    const error: unknown = await connection.run(quick, [], 1_000).catch((thrown: unknown) => thrown)
+    expect(troubleOf(error)).toBe("unknown")
+    expect(await connection.run(quick, [], 1_000)).toEqual([{ one: 1 }])
+  })
+
   test("runs one statement at a time", async () => {
     const connection = books.connection()
     const [slowly, quickly] = await Promise.all([
