@@ -1,0 +1,57 @@
+import type { CallRecord } from "../../src/ledger/calls.ts"
+import type { Plan, Said } from "./author.ts"
+import type { Seen } from "./customer.ts"
+
+/** Nano-USD per token: input, cached input, output. */
+const PRICES = { input: 1_000n, cached: 100n, output: 4_000n }
+const BYTES_PER_TOKEN = 4
+
+/** What is wrong with one call, by the six rules, from what its provider said and its client saw; nothing, if all is well. */
+export function judge(call: CallRecord, said: Said | undefined, seen: Seen | undefined): string[] {
+  const faults: string[] = []
+  const blame = (condition: boolean, fault: string) => void (condition && faults.push(fault))
+  const { state, basis, charge_nano, ending } = call
+  const free = charge_nano === 0n && basis === "none"
+  const answered = seen !== undefined && seen.status === 200
+  const output_seen = answered ? seen.output_bytes : 0
+
+  blame(state === "open" || charge_nano === null, "is open")
+  blame(said === undefined && !free, "is charged, and no provider was asked")
+  blame(said?.accepted === false && !free, "is charged, and the provider refused")
+  blame(state === "released" && !free, "is released and charged")
+  blame(state === "released" && output_seen > 0, "is released, and its client saw output (rule 6)")
+  blame(
+    state === "released" && answered && seen.whole && !call.stream,
+    "is released, and its client has a JSON answer",
+  )
+  blame(
+    answered && seen.whole && output_seen > 0 && state !== "settled",
+    "was delivered whole and is not settled (D32)",
+  )
+  if (said === undefined || charge_nano === null || free) return faults
+
+  if (basis === "usage") {
+    blame(!said.usage, "is charged by usage that was never sent")
+    blame(charge_nano !== usageCost(said.plan), "is not charged what the usage costs (rule 1)")
+  } else {
+    const bytes = said.output_bytes.filter((observed) => observed >= (state === "expired" ? 0 : output_seen))
+    const possible = ending === "completed" ? bytes.slice(-1) : bytes
+    blame(basis !== "estimate", `rests on ${basis}`)
+    blame(
+      !possible.some((observed) => charge_nano === estimateCost(observed)),
+      "is not charged for output that may have been observed (rules 2, 4, 5)",
+    )
+    blame(ending === "completed" && said.usage, "is estimated, and its usage was sent (rule 1)")
+  }
+  return faults
+}
+
+function usageCost({ usage }: Plan): bigint {
+  if (usage === null) return 0n
+  const uncached = BigInt(usage.prompt - usage.cached) * PRICES.input
+  return uncached + BigInt(usage.cached) * PRICES.cached + BigInt(usage.completion) * PRICES.output
+}
+
+function estimateCost(output_bytes: number): bigint {
+  return BigInt(Math.max(1, Math.floor(output_bytes / BYTES_PER_TOKEN))) * PRICES.output
+}

@@ -1,0 +1,265 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { checkpoint } from "../../src/ledger/checkpoint.ts"
+import { close } from "../../src/ledger/close.ts"
+import { reserve } from "../../src/ledger/reserve.ts"
+import { parseUsd, printUsd } from "../../src/money.ts"
+import { text } from "../process/stream.ts"
+import { until } from "../support/gateway.ts"
+import { chatCompletion, type Exchange, json, sseEvent, usage, usageChunk } from "../support/provider.ts"
+import { chatRequest, type RawClient, rawClient } from "../support/raw-client.ts"
+import { Scene, type Victim } from "./scene.ts"
+
+/** The gateway is killed at each moment of a call; another one closes what was left. */
+
+let scene: Scene
+const requests = new Map<string, PromiseWithResolvers<Exchange>>()
+const killed = new Map<string, Killed>()
+
+beforeAll(async () => {
+  scene = await Scene.open()
+  scene.provider.reply((exchange) => exchangeOf(exchange.request.body).resolve(exchange))
+  await Promise.all(moments.map(async ([name, , lead]) => killed.set(name, await kill(name, lead))))
+  await scene.quiet()
+}, 60_000)
+afterAll(() => scene.close())
+
+/** One call under way. */
+interface Scenery extends Pick<Victim, "books"> {
+  /** A stream, or a JSON call. */
+  ask(stream: boolean): Promise<RawClient>
+  /** What the provider was asked. */
+  readonly asked: Promise<Exchange>
+  /** The stream after its headers, and as many words of output as there are. */
+  say(...words: readonly string[]): Promise<Exchange>
+  /** Resolves once the books know that so much would be charged. */
+  noted(nano: string): Promise<void>
+  kill(): Promise<void>
+}
+
+/** What was seen of it until its gateway was gone. */
+interface Killed {
+  readonly account_id: string
+  readonly received: string
+}
+
+const FREE = { charge: "0", basis: "none", usage: null }
+const LOST = { ending: "gateway_lost", failure: "gateway_lost" }
+const expired = { state: "expired", ...LOST, ...FREE }
+/** By rule 5: eight bytes are two tokens at 4,000 nano-USD. */
+const observed = {
+  ...expired,
+  charge: "0.000008",
+  basis: "estimate",
+  usage: { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 2 },
+}
+const whole = { state: "settled", charge: "0.00003", basis: "usage", ending: "completed", failure: null }
+
+const moments: readonly [name: string, books: object | null, lead: (call: Scenery) => Promise<void>][] = [
+  [
+    "before its hold is asked for",
+    null,
+    async ({ ask, books, kill }) => {
+      const asked = books.meet(reserve, "asked")
+      await ask(true)
+      const { lose } = await asked
+      await kill()
+      lose()
+    },
+  ],
+  [
+    "while its hold is on the way, which then arrives",
+    expired,
+    async ({ ask, books, kill }) => {
+      const asked = books.meet(reserve, "asked")
+      await ask(true)
+      const { pass } = await asked
+      await kill()
+      pass()
+    },
+  ],
+  [
+    "once its hold is made, before it knows",
+    expired,
+    async ({ ask, books, kill }) => {
+      const done = books.meet(reserve, "done")
+      await ask(true)
+      const { lose } = await done
+      await kill()
+      lose()
+    },
+  ],
+  [
+    "when the provider was asked for a stream, before its headers",
+    expired,
+    async ({ ask, asked, kill }) => {
+      await ask(true)
+      await asked
+      await kill()
+    },
+  ],
+  [
+    "after the headers, before the first output",
+    expired,
+    async ({ ask, say, kill }) => {
+      const client = await ask(true)
+      await say()
+      await client.receives(": ok")
+      await kill()
+    },
+  ],
+  [
+    "in the middle of a stream, before its first checkpoint arrives",
+    expired,
+    async ({ ask, books, say, kill }) => {
+      const asked = books.meet(checkpoint, "asked")
+      const client = await ask(true)
+      await say("eight by")
+      await client.receives("eight by")
+      const { lose } = await asked
+      await kill()
+      lose()
+    },
+  ],
+  [
+    "D13 in the middle of a stream: charged by rule 5 from the last checkpoint, not for what came later",
+    observed,
+    async ({ ask, books, say, noted, kill }) => {
+      const client = await ask(true)
+      const { chunk } = await say("eight by")
+      await noted("8000")
+      const next = books.meet(checkpoint, "asked")
+      await chunk(text("and more"))
+      await client.receives("and more")
+      const { lose } = await next
+      await kill()
+      lose()
+    },
+  ],
+  [
+    "D13 after the final usage, before the settlement is on its way: the last checkpoint",
+    observed,
+    async ({ ask, books, say, noted, kill }) => {
+      await ask(true)
+      const { chunk } = await say("eight by")
+      await noted("8000")
+      const settling = books.meet(close, "asked")
+      await chunk(`${sseEvent(usageChunk(usage(10, 5)))}data: [DONE]\n\n`)
+      const { lose } = await settling
+      await kill()
+      lose()
+    },
+  ],
+  [
+    "while the settlement is on the way, which then arrives",
+    whole,
+    async ({ ask, books, say, kill }) => {
+      const settling = books.meet(close, "asked")
+      await ask(true)
+      const { chunk } = await say("eight by")
+      await chunk(`${sseEvent(usageChunk(usage(10, 5)))}data: [DONE]\n\n`)
+      const { pass } = await settling
+      await kill()
+      pass()
+    },
+  ],
+  [
+    "once it is settled, before it knows",
+    whole,
+    async ({ ask, books, say, kill }) => {
+      const settled = books.meet(close, "done")
+      await ask(true)
+      const { chunk } = await say("eight by")
+      await chunk(`${sseEvent(usageChunk(usage(10, 5)))}data: [DONE]\n\n`)
+      const { lose } = await settled
+      await kill()
+      lose()
+    },
+  ],
+  [
+    "when the provider was asked for JSON",
+    expired,
+    async ({ ask, asked, kill }) => {
+      await ask(false)
+      await asked
+      await kill()
+    },
+  ],
+  [
+    "with the whole JSON answer, before the settlement is on its way",
+    expired,
+    async ({ ask, asked, books, kill }) => {
+      const settling = books.meet(close, "asked")
+      await ask(false)
+      await answer(await asked)
+      const { lose } = await settling
+      await kill()
+      lose()
+    },
+  ],
+  [
+    "once a JSON answer is settled, before it leaves",
+    whole,
+    async ({ ask, asked, books, kill }) => {
+      const settled = books.meet(close, "done")
+      await ask(false)
+      await answer(await asked)
+      const { lose } = await settled
+      await kill()
+      lose()
+    },
+  ],
+]
+
+const answer = json(200, chatCompletion("hello there", { usage: usage(10, 5) }))
+
+function exchangeOf(body: string): PromiseWithResolvers<Exchange> {
+  const name = moments.find(([moment]) => body.includes(moment))?.[0] ?? body
+  const asked = requests.get(name) ?? Promise.withResolvers<Exchange>()
+  requests.set(name, asked)
+  return asked
+}
+
+/** Each call has a gateway, an account and a prompt of its own, so that all of them can be killed at once. */
+async function kill(name: string, lead: (call: Scenery) => Promise<void>): Promise<Killed> {
+  const { id, key } = await scene.steady.account("1")
+  const victim = await scene.victim()
+  const client = await rawClient(victim)
+  const asked = exchangeOf(name).promise
+  await lead({
+    books: victim.books,
+    asked,
+    async ask(stream) {
+      client.send(chatRequest(key, { stream, messages: [{ role: "user", content: name }] }))
+      return client
+    },
+    async say(...words) {
+      const exchange = await asked
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      for (const word of words) await exchange.chunk(text(word))
+      return exchange
+    },
+    async noted(nano) {
+      await until(
+        () => scene.witness.checkpoint(id),
+        (known) => known === nano,
+      )
+    },
+    kill: () => victim.kill(),
+  })
+  await client.closed
+  return { account_id: id, received: client.received }
+}
+
+describe("a gateway that is killed", () => {
+  test.each(moments)("%s", async (name, books) => {
+    const { account_id, received } = killed.get(name) ?? { account_id: "", received: "" }
+    const calls = await scene.steady.calls(`?account=${account_id}`)
+    expect(calls).toMatchObject(books === null ? [] : [books])
+    const charge_nano = parseUsd(String(calls[0]?.charge ?? "0")) ?? 0n
+    const { balance, held } = await scene.steady.balance(account_id)
+    expect([balance, held]).toEqual([printUsd(1_000_000_000n - charge_nano), "0"])
+    expect(scene.provider.requests.filter(({ body }) => body.includes(name)).length).toBeLessThanOrEqual(1)
+    expect(received).not.toContain("[DONE]")
+    expect(received).not.toContain("hello there")
+  })
+})

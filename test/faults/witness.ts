@@ -1,0 +1,104 @@
+import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Sql } from "postgres"
+import { type Address, connect } from "../../src/ledger/address.ts"
+import { type CallRecord, listCalls } from "../../src/ledger/calls.ts"
+import type { Listed } from "../../src/ledger/page.ts"
+
+/** What a call's reservation did, in order: `>open`, `open>settled` … */
+export interface Story {
+  readonly id: string
+  readonly account_id: string
+  readonly steps: readonly string[]
+}
+
+/** Every life that a reservation may have (D13, and D27's tombstones), and no other. */
+const LIVES: ReadonlySet<string> = new Set([
+  ">open",
+  ">open open>settled",
+  ">open open>released",
+  ">open open>expired",
+  ">open open>expired expired>settled",
+  ">released",
+])
+
+/** Sits in the database and notes every change of the books, whoever makes it. */
+export class Witness {
+  readonly #sql: Sql
+  readonly #books: PostgresJsDatabase
+
+  private constructor(sql: Sql) {
+    this.#sql = sql
+    this.#books = drizzle(sql)
+  }
+
+  /** On books that have their tables. */
+  static async of(address: Address): Promise<Witness> {
+    const sql = connect(address, { max: 1, onnotice: () => {} })
+    await sql.unsafe(`
+      CREATE SCHEMA witness;
+      CREATE TABLE witness.steps (number bigserial, id uuid, account_id uuid, step text);
+      CREATE TABLE witness.overdrawn (account_id uuid, available_nano bigint);
+      CREATE FUNCTION witness.step() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF TG_OP = 'DELETE' THEN
+          INSERT INTO witness.steps (id, account_id, step) VALUES (OLD.id, OLD.account_id, OLD.state || '>');
+        ELSIF TG_OP = 'INSERT' THEN
+          INSERT INTO witness.steps (id, account_id, step) VALUES (NEW.id, NEW.account_id, '>' || NEW.state);
+        ELSIF OLD.state <> 'open' OR NEW.state <> 'open' THEN
+          INSERT INTO witness.steps (id, account_id, step) VALUES (NEW.id, NEW.account_id, OLD.state || '>' || NEW.state);
+        END IF;
+        RETURN NULL;
+      END $$;
+      CREATE TRIGGER witness AFTER INSERT OR UPDATE OR DELETE ON tollgate.reservations
+        FOR EACH ROW EXECUTE FUNCTION witness.step();
+      CREATE FUNCTION witness.overdraft() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO witness.overdrawn VALUES (NEW.id, NEW.balance_nano - NEW.held_nano);
+        RETURN NULL;
+      END $$;
+      CREATE TRIGGER witness AFTER UPDATE ON tollgate.accounts
+        FOR EACH ROW WHEN (NEW.balance_nano < NEW.held_nano) EXECUTE FUNCTION witness.overdraft();`)
+    return new Witness(sql)
+  }
+
+  /** Every call that ever held money. */
+  async calls(): Promise<CallRecord[]> {
+    const calls: CallRecord[] = []
+    for (let after: string | null = null; ; ) {
+      const { data, next }: Listed<CallRecord> = await listCalls(this.#books, {}, { limit: 1_000, after })
+      calls.push(...data)
+      if (next === null) return calls
+      after = next
+    }
+  }
+
+  async stories(): Promise<Story[]> {
+    return await this.#sql<Story[]>`
+      SELECT id::text, account_id::text, array_agg(step ORDER BY number) AS steps FROM witness.steps GROUP BY 1, 2`
+  }
+
+  /** Accounts on which less than nothing was available at some time, though no overage and no late settlement says why. */
+  async overdrawn(): Promise<string[]> {
+    const rows = await this.#sql<{ account_id: string }[]>`
+      SELECT DISTINCT o.account_id::text FROM witness.overdrawn o WHERE NOT EXISTS (
+        SELECT FROM tollgate.reservations x
+        WHERE x.account_id = o.account_id AND x.notes && ARRAY['overage', 'settled_late'])`
+    return rows.map(({ account_id }) => account_id)
+  }
+
+  /** What the latest call of an account would be charged if its gateway died now, in nano-USD. */
+  async checkpoint(account_id: string): Promise<string | undefined> {
+    const [row] = await this.#sql<{ checkpoint: string }[]>`
+      SELECT checkpoint_nano::text AS checkpoint FROM tollgate.reservations
+      WHERE account_id = ${account_id} ORDER BY id DESC LIMIT 1`
+    return row?.checkpoint
+  }
+
+  async end(): Promise<void> {
+    await this.#sql.end({ timeout: 1 })
+  }
+}
+
+/** What a story tells that may not be, or null. */
+export function fault({ id, steps }: Story): string | null {
+  const life = steps.join(" ")
+  return LIVES.has(life) ? null : `call ${id} went ${life}`
+}
