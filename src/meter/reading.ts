@@ -1,6 +1,8 @@
 import type { Ending } from "../wire/call.ts"
 import { isObject, type JsonObject, readUsage, type Usage, type UsageReading } from "../wire/usage.ts"
 import { choicesOf, outputBytes } from "./output.ts"
+import { Repetition } from "./repetition.ts"
+import type { Recurring, SseEvent } from "./sse.ts"
 
 /** What a provider delivered, as far as the settlement needs to know. */
 export type Evidence = JsonEvidence | StreamEvidence
@@ -50,6 +52,13 @@ export type EventKind =
 const DONE: EventKind = { kind: "done" }
 const ERROR: EventKind = { kind: "error" }
 const NOTHING: EventKind = { kind: "nothing" }
+const OUTPUT: EventKind = {
+  kind: "chunk",
+  output: true,
+  trusted_usage: false,
+  usage_only: false,
+}
+const EMPTY: EventKind = { ...OUTPUT, output: false }
 
 /** A valid usage of a stream, and what is known about its place there. */
 interface SeenUsage {
@@ -64,6 +73,7 @@ type ValidUsage = Extract<UsageReading, { state: "valid" }>
 /** Reads a stream event by event; what it keeps is bounded, however long the stream. */
 export class StreamReading {
   readonly #choices = new Choices()
+  readonly #repetition = new Repetition()
   #output_bytes = 0
   /** The last valid usage that says more than 0/0. */
   #usage: SeenUsage | null = null
@@ -72,6 +82,23 @@ export class StreamReading {
   #any_invalid = false
   #done = false
   #error = false
+
+  /** What this stream has said before, for its framer: such events need not be read. */
+  get recurring(): Recurring {
+    return this.#repetition
+  }
+
+  /** Folds an event, or several that recur: with output, and nothing else that would count. */
+  take(event: SseEvent): EventKind {
+    if (event.recurring_bytes !== null) {
+      if (this.#done || this.#error) return NOTHING
+      this.#output_bytes += event.recurring_bytes
+      return event.recurring_bytes > 0 ? OUTPUT : EMPTY
+    }
+    const read = this.read(event.data)
+    if (read.kind === "chunk" && read.output && !read.trusted_usage) this.#repetition.learn(event)
+    return read
+  }
 
   /** Folds one event's payload, and says what it was. After `[DONE]` or an error everything is `nothing` (D4, D8). */
   read(data: string | null): EventKind {

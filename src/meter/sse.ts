@@ -8,6 +8,22 @@ export interface SseEvent {
   readonly data: string | null
   /** True for the LF of a CRLF whose CR already ended the event before: it shares that event's fate. */
   readonly tail: boolean
+  /** Where these are several events in a row that need not be read: the bytes of output in them (D7); else null. */
+  readonly recurring_bytes: number | null
+}
+
+/** Several events in a row that need not be read. */
+export interface Recurrence {
+  /** Where they end in the chunk: behind a blank line that ends with LF. */
+  readonly end: number
+  /** UTF-8 bytes of output in them (D7). */
+  readonly output_bytes: number
+}
+
+/** Knows events that come again. */
+export interface Recurring {
+  /** The known events from `start` on, where an event begins; null when the first one is not known. */
+  follow(chunk: Uint8Array, start: number): Recurrence | null
 }
 
 /** An event is over the limit (D31). The framer that threw it takes no more chunks. */
@@ -36,6 +52,7 @@ const BOM_BYTES = BOM.length
  */
 export class Framer {
   readonly #limit_bytes: number
+  readonly #recurring: Recurring | null
   #unfinished = new Unfinished()
   /** Bytes of the line that the last chunk left unfinished. */
   #line_bytes = 0
@@ -45,8 +62,9 @@ export class Framer {
   #first_line = true
   #first_event = true
 
-  constructor(limit_bytes: number) {
+  constructor(limit_bytes: number, recurring: Recurring | null = null) {
     this.#limit_bytes = limit_bytes
+    this.#recurring = recurring
   }
 
   /** Bytes of the event that the last chunk left unfinished. */
@@ -65,10 +83,14 @@ export class Framer {
       line_start = 1
       if (this.#unfinished.bytes === 0) {
         event_start = 1
-        events.push({ parts: [view(chunk, 0, 1)], data: null, tail: true })
+        events.push({ parts: [view(chunk, 0, 1)], data: null, tail: true, recurring_bytes: null })
       }
     }
     this.#after_cr = false
+    if (this.#unfinished.bytes === 0) {
+      event_start = this.#pass(chunk, event_start, events)
+      line_start = event_start
+    }
     for (let end = ends.next(line_start); end < chunk.byteLength; end = ends.next(line_start)) {
       const blank = this.#isBlank(chunk, event_start, end, this.#line_bytes + end - line_start)
       line_start = end + 1
@@ -83,7 +105,8 @@ export class Framer {
       this.#first_line = false
       if (!blank) continue
       events.push(this.#complete(view(chunk, event_start, line_start)))
-      event_start = line_start
+      event_start = this.#pass(chunk, line_start, events)
+      line_start = event_start
     }
     this.#line_bytes += chunk.byteLength - line_start
     const pending_bytes = this.#unfinished.bytes + chunk.byteLength - event_start
@@ -100,6 +123,17 @@ export class Framer {
     this.#line_bytes = 0
     this.#after_cr = false
     return this.#complete(new Uint8Array(missing))
+  }
+
+  /** Takes the events that need not be read, all in one; where they end. */
+  #pass(chunk: Uint8Array, start: number, events: SseEvent[]): number {
+    // Only in a chunk below the limit is each of its events below it.
+    if (this.#recurring === null || chunk.byteLength > this.#limit_bytes) return start
+    const known = this.#recurring.follow(chunk, start)
+    if (known === null) return start
+    const parts = [view(chunk, start, known.end)]
+    events.push({ parts, data: null, tail: false, recurring_bytes: known.output_bytes })
+    return known.end
   }
 
   #complete(last: Uint8Array): SseEvent {
@@ -119,6 +153,7 @@ export class Framer {
 class WholeEvent implements SseEvent {
   readonly parts: readonly Uint8Array[]
   readonly tail = false
+  readonly recurring_bytes = null
   readonly #first: boolean
   #data: string | null | undefined
 
@@ -137,8 +172,8 @@ class WholeEvent implements SseEvent {
 /** A BOM counts only at the start of the stream; in a payload it is a character. Broken UTF-8 reads as U+FFFD. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
 
-/** The payload of one whole event. The LF of a CRLF reads as one more blank line, which changes nothing. */
-function readData(bytes: Uint8Array, first: boolean): string | null {
+/** The payload of one whole event, which may begin with a BOM if it is the `first` of its stream. The LF of a CRLF reads as one more blank line, which changes nothing. */
+export function readData(bytes: Uint8Array, first: boolean): string | null {
   const ends = new LineEnds(bytes)
   const lines: string[] = []
   let start = first && beginsWithBom(bytes) ? BOM_BYTES : 0

@@ -77,7 +77,7 @@ export class Tap {
 
   constructor(options: TapOptions) {
     this.#options = options
-    this.#framer = new Framer(options.event_bytes)
+    this.#framer = new Framer(options.event_bytes, this.#reading.recurring)
     this.#reader = options.source.getReader()
   }
 
@@ -192,7 +192,7 @@ export class Tap {
       if (!this.#stripped) this.#outlet.forward(event.parts)
       return
     }
-    const read = this.#reading.read(event.data)
+    const read = this.#reading.take(event)
     this.#stripped = false
     switch (read.kind) {
       case "done":

@@ -7,16 +7,16 @@ import type { Ending } from "../../src/wire/call.ts"
  * what ends it there; without one it is a clean end of the body (D8).
  */
 export function follow(chunks: readonly Uint8Array[], ending?: Ending): StreamEvidence {
-  const framer = new Framer(1_000_000)
   const reading = new StreamReading()
+  const framer = new Framer(1_000_000, reading.recurring)
   for (const chunk of chunks) {
     for (const event of framer.feed(chunk)) {
-      const stopped = endingOf(reading.read(event.data))
+      const stopped = endingOf(reading.take(event))
       if (stopped !== null) return reading.evidence(stopped)
     }
   }
   const last = framer.end()
-  const stopped = last === null ? null : endingOf(reading.read(last.data))
+  const stopped = last === null ? null : endingOf(reading.take(last))
   return reading.evidence(ending ?? stopped ?? (reading.complete ? "completed" : "upstream_lost"))
 }
 

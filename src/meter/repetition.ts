@@ -1,0 +1,117 @@
+import { isObject, type JsonObject } from "../wire/usage.ts"
+import { choicesOf, outputBytes } from "./output.ts"
+import { type Recurrence, type Recurring, readData, type SseEvent } from "./sse.ts"
+
+const LF = 0x0a
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const SPACE = 0x20
+const TILDE = 0x7e
+
+/** What stands in for the text while it is tried which bytes of an event are its text. */
+const STAND_IN = Buffer.from("stand-in")
+const NOTHING = Buffer.alloc(0)
+/** How many shapes of a stream are learned; one that never repeats itself is read event by event. */
+const MAX_LESSONS = 8
+/** What repeats thousands of times is small; a large event is not worth the look. */
+const MAX_EVENT_BYTES = 16_384
+
+/**
+ * Most events of a stream are one event with another text. Its bytes before and after the text are learned from an
+ * event that was read in full; where they come again around plain characters, the event is known without being decoded
+ * or parsed: measured, 0.1 us instead of 1.4 us. What differs in any other byte is read in full.
+ */
+export class Repetition implements Recurring {
+  #head: DataView | null = null
+  #foot: DataView = viewOf(NOTHING)
+  #lessons = 0
+
+  /** Learns from an event that was read in full, and carried output and no valid usage. */
+  learn({ parts, data }: SseEvent): void {
+    const [bytes] = parts
+    if (this.#lessons === MAX_LESSONS || bytes === undefined || parts.length > 1) return
+    if (bytes.byteLength > MAX_EVENT_BYTES || bytes.at(-1) !== LF) return
+    const text = Buffer.from(textOf(parsed(data)) ?? "")
+    if (text.byteLength === 0 || !isPlain(text, 0, text.byteLength)) return
+    this.#lessons += 1
+    const event = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const at = event.indexOf(`"${text}"`) + 1
+    const head = event.subarray(0, at)
+    const foot = event.subarray(at + text.byteLength)
+    if (at === 0 || !isTextBetween(head, foot)) return
+    this.#head = viewOf(head.slice())
+    this.#foot = viewOf(foot.slice())
+  }
+
+  /** The events from `start` on that differ from the one learned in nothing but their text. */
+  follow(chunk: Uint8Array, start: number): Recurrence | null {
+    const head = this.#head
+    if (head === null) return null
+    const bytes = viewOf(chunk)
+    let end = start
+    let output_bytes = 0
+    while (stands(head, bytes, end)) {
+      const from = end + head.byteLength
+      const to = chunk.indexOf(QUOTE, from)
+      if (to === -1 || !isPlain(chunk, from, to) || !stands(this.#foot, bytes, to)) break
+      output_bytes += to - from
+      end = to + this.#foot.byteLength
+    }
+    return end === start ? null : { end, output_bytes }
+  }
+}
+
+/** The text of a chunk with one choice that says something; null for any other. */
+function textOf(payload: JsonObject | null): string | null {
+  if (payload === null) return null
+  const [choice, ...others] = choicesOf(payload)
+  if (choice === undefined || others.length > 0 || !isObject(choice.delta)) return null
+  const { content, reasoning_content, reasoning } = choice.delta
+  const text = [content, reasoning_content, reasoning].find((said) => typeof said === "string" && said !== "")
+  return typeof text === "string" ? text : null
+}
+
+/** Whether between these two parts of an event stands its text, all of it and nothing else, whatever the text is. */
+function isTextBetween(head: Uint8Array, foot: Uint8Array): boolean {
+  const bytesWith = (text: Uint8Array) => {
+    const payload = parsed(readData(Buffer.concat([head, text, foot]), false))
+    return payload === null ? null : outputBytes(payload)
+  }
+  return bytesWith(NOTHING) === 0 && bytesWith(STAND_IN) === STAND_IN.byteLength
+}
+
+function parsed(data: string | null): JsonObject | null {
+  try {
+    const payload: unknown = JSON.parse(data ?? "")
+    return isObject(payload) ? payload : null
+  } catch {
+    return null
+  }
+}
+
+/** Whether the bytes, none of them a quote, are characters that stand for themselves in JSON, one byte each. */
+function isPlain(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) {
+    const byte = bytes[at] ?? 0
+    if (byte < SPACE || byte > TILDE || byte === BACKSLASH) return false
+  }
+  return true
+}
+
+/** Whether `part` stands at `at`. Four bytes at a time take 50 ns for 80 bytes, the runtime's own comparison 90. */
+function stands(part: DataView, bytes: DataView, at: number): boolean {
+  const length = part.byteLength
+  if (at + length > bytes.byteLength) return false
+  let place = 0
+  for (; place + 4 <= length; place += 4) {
+    if (part.getInt32(place) !== bytes.getInt32(at + place)) return false
+  }
+  for (; place < length; place++) {
+    if (part.getUint8(place) !== bytes.getUint8(at + place)) return false
+  }
+  return true
+}
+
+function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
+  return new DataView(buffer, byteOffset, byteLength)
+}

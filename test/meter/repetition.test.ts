@@ -1,0 +1,153 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { StreamReading } from "../../src/meter/reading.ts"
+import { Framer } from "../../src/meter/sse.ts"
+import { bytesOf, cutAt } from "./cuts.ts"
+
+const LIMIT_BYTES = 100_000
+
+/** What a stream is read as, and the bytes that come out; `knowing` what recurs, or every event in full. */
+function read(chunks: readonly Uint8Array[], knowing: boolean) {
+  const reading = new StreamReading()
+  const framer = new Framer(LIMIT_BYTES, knowing ? reading.recurring : null)
+  const forwarded: Uint8Array[] = []
+  let recurred = 0
+  let tails = 0
+  for (const chunk of chunks) {
+    for (const event of framer.feed(chunk)) {
+      if (event.recurring_bytes !== null) recurred += 1
+      if (event.tail) tails += 1
+      reading.take(event)
+      forwarded.push(...event.parts)
+    }
+  }
+  const last = framer.end()
+  if (last !== null) reading.take(last)
+  const evidence = (["completed", "upstream_lost"] as const).map((ending) => reading.evidence(ending))
+  return {
+    evidence,
+    complete: reading.complete,
+    bytes: Buffer.concat(forwarded).toString("latin1"),
+    tails,
+    recurred,
+  }
+}
+
+function each(events: readonly string[]): Uint8Array[] {
+  return events.map(bytesOf)
+}
+
+const said = (delta: object, more: object = {}, choice: object = {}) =>
+  `data: ${JSON.stringify({ id: "x", choices: [{ index: 0, delta, ...choice }], ...more })}\n\n`
+const usage = { prompt_tokens: 9, completion_tokens: 4 }
+
+describe("D7 events that differ from one before in nothing but their text", () => {
+  const rows: [string, string[], number][] = [
+    ["plain text", ["a", "bc", " d ", "~"].map((content) => said({ content })), 3],
+    ["no text", ["a", "", "b"].map((content) => said({ content })), 2],
+    ["reasoning", ["a", "bc"].map((reasoning_content) => said({ reasoning_content })), 1],
+    [
+      "text after reasoning",
+      [said({ reasoning: "a" }), ...["b", "c"].map((content) => said({ content }))],
+      1,
+    ],
+    ["a usage that is null", ["a", "b"].map((content) => said({ content }, { usage: null })), 1],
+    ["a usage that is invalid", ["a", "b"].map((content) => said({ content }, { usage: {} })), 1],
+    ["lines that end with CRLF", ["a", "b"].map((content) => said({ content }).replaceAll("\n", "\r\n")), 1],
+    ["a text that is also the id", ["x", "a", "b"].map((content) => said({ content })), 1],
+    ["a further field", ["a", "b"].map((content) => `event: chunk\n${said({ content })}`), 1],
+  ]
+  test.each(rows)("%s: read once, known afterwards", (_, events, recurred) => {
+    const known = read(each(events), true)
+    expect(known).toMatchObject({ ...read(each(events), false), recurred })
+  })
+
+  const unlike: [string, string[]][] = [
+    ["a quote", ["a", 'b"c', '"'].map((content) => said({ content }))],
+    ["a backslash", ["a", "b\\", "\\u0061"].map((content) => said({ content }))],
+    [
+      "an escaped quote before the end",
+      [said({ content: "a" }), said({ content: "b" }).replace('"b"', '"b\\"')],
+    ],
+    ["a control character", [said({ content: "a" }), said({ content: "b" }).replace("b", "\u0001")]],
+    ["more than a byte a character", ["a", "é", "日本", "😀"].map((content) => said({ content }))],
+    [
+      "another text when the first one is empty",
+      [said({ reasoning_content: "a", reasoning: "bc" }), said({ reasoning_content: "", reasoning: "bc" })],
+    ],
+    ["another choice", [said({ content: "a" }), said({ content: "b" }, {}, { index: 1 })]],
+    ["a finish", [said({ content: "a" }), said({ content: "b" }, {}, { finish_reason: "stop" })]],
+    ["a usage in every event", ["a", "b"].map((content) => said({ content }, { usage }))],
+    ["a usage at the end", [said({ content: "a" }), said({ content: "b" }, { usage })]],
+    ["an error", [said({ content: "a" }), said({ content: "b" }, { error: {} })]],
+    [
+      "a second key of the same name",
+      ["a", "b"].map((x) => said({ content: x }).replace('"delta"', '"delta":{},"delta"')),
+    ],
+    ["a second text behind it", ["a", "b"].map((content) => said({ content, refusal: "no" }))],
+    [
+      "the data of an id line",
+      ["a", "b"].map((x) => `id: ${JSON.stringify({ x })}\n${said({ content: "a" })}`),
+    ],
+    ["two lines of data", ["a", "b"].map((content) => said({ content }).replace(",", ",\ndata: "))],
+    ["a blank line of CR", [...["a", "b"].map((content) => said({ content }).replaceAll("\n", "\r")), "\n"]],
+  ]
+  test.each(unlike)("%s: read in full", (_, events) => {
+    expect({ ...read(each(events), true), recurred: 0 }).toEqual(read(each(events), false))
+  })
+
+  test("a byte that is no UTF-8: read in full", () => {
+    const [first, second] = each([said({ content: "a" }), said({ content: "b" })])
+    const broken = second?.map((byte) => (byte === 0x62 ? 0xff : byte)) ?? new Uint8Array()
+    const chunks = [first ?? new Uint8Array(), broken]
+    expect(read(chunks, true)).toEqual(read(chunks, false))
+  })
+
+  test("whatever a stream says and wherever it is cut, it reads the same as event by event", () => {
+    const content = fc.oneof(
+      fc.constantFrom("a", "", "hello", "x", "id", "content", '"', "\\", "\n", "é", "}]}", "data: x\n\n"),
+      fc.string({ maxLength: 8 }),
+    )
+    const event = fc.oneof(
+      { weight: 8, arbitrary: content.map((content) => said({ content })) },
+      { weight: 2, arbitrary: content.map((reasoning) => said({ reasoning })) },
+      { weight: 1, arbitrary: content.map((content) => said({ content }, { usage })) },
+      { weight: 1, arbitrary: content.map((content) => said({ content }, {}, { finish_reason: "stop" })) },
+      { weight: 1, arbitrary: content.map((content) => said({ content }).replaceAll("\n", "\r\n")) },
+      {
+        weight: 1,
+        arbitrary: fc.constantFrom(": ping\n\n", "\n", "data: [DONE]\n\n", 'data: {"error":1}\n\n', "\r"),
+      },
+    )
+    let recurred = 0
+    fc.assert(
+      fc.property(
+        fc.array(event, { maxLength: 40 }),
+        fc.array(fc.nat(), { maxLength: 30 }),
+        (events, places) => {
+          const bytes = bytesOf(events.join(""))
+          const cuts = places.map((place) => place % (bytes.byteLength + 1)).sort((a, b) => a - b)
+          const chunks = cutAt(bytes, cuts)
+          const known = read(chunks, true)
+          recurred += known.recurred
+          expect({ ...known, recurred: 0 }).toEqual(read(chunks, false))
+        },
+      ),
+      { numRuns: 1_000 },
+    )
+    expect(recurred).toBeGreaterThan(50)
+  })
+
+  test("an event over the limit is refused, also one that recurs", () => {
+    const reading = new StreamReading()
+    const framer = new Framer(200, reading.recurring)
+    for (const event of framer.feed(bytesOf(said({ content: "a" })))) reading.take(event)
+    expect(() => framer.feed(bytesOf(said({ content: "b".repeat(300) })))).toThrow("larger than the limit")
+  })
+
+  test("a stream that never repeats itself is not looked at for ever", () => {
+    const events = Array.from({ length: 50 }, (_, n) => said({ content: "a" }, { noise: "x".repeat(n) }))
+    const same = ["a", "b", "c"].map((content) => said({ content }))
+    expect(read(each([...events, ...same]), true).recurred).toBe(0)
+  })
+})
