@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs"
 import { openBooks } from "./books.ts"
 import { readWorkers } from "./config/arguments.ts"
 import { type Environment, readEnvironment } from "./config/environment.ts"
+import { ConfigError } from "./config/error.ts"
 import { type Loaded, takeSnapshot } from "./config/snapshot.ts"
 import { demoAccount } from "./demo/account.ts"
 import { demoBanner } from "./demo/banner.ts"
@@ -59,8 +60,7 @@ async function open(
   const path = configPath(environment)
   const demo = path === null ? await startDemoProvider() : null
   closing.defer(() => demo?.stop())
-  const load = () =>
-    serving(takeSnapshot(path === null ? demoConfig(demo?.url ?? "") : textOf(path), sources))
+  const load = () => (path === null ? takeSnapshot(demoConfig(demo?.url ?? ""), sources) : readConfig(path))
   const loaded = load()
 
   const embedded = database_url === null ? await startEmbedded({ data_dir, log }) : null
@@ -117,10 +117,19 @@ function configPath({ config_path, database_url }: Environment): string | null {
   return path
 }
 
+function readConfig(path: string): Loaded {
+  const text = textOf(path)
+  try {
+    return serving(takeSnapshot(text, sources))
+  } catch (error) {
+    throw error instanceof ConfigError ? error.in(path) : error
+  }
+}
+
 /** A file that was cut short or emptied must not take every model away. */
 function serving(loaded: Loaded): Loaded {
   if (loaded.config.models.length > 0) return loaded
-  throw new Error("models: expected a list of at least one model")
+  throw new ConfigError([{ path: "models", expected: "a list of at least one model" }])
 }
 
 function textOf(path: string): string {

@@ -9,4 +9,11 @@ export class ConfigError extends Error {
     super(faults.map(({ path, expected }) => `${path || "the file"}: expected ${expected}`).join("\n"))
     this.faults = faults
   }
+
+  /** The same faults, said to be those of the file at `path`. */
+  in(path: string): ConfigError {
+    return new ConfigError(
+      this.faults.map((fault) => ({ ...fault, path: fault.path === "" ? path : `${path}: ${fault.path}` })),
+    )
+  }
 }

@@ -136,7 +136,7 @@ function routesOf(
   return ways.flatMap(({ use, model }, at) => {
     const upstream = upstreams.get(use)
     if (upstream === undefined || upstream.family !== family) {
-      complain(`${path}.upstreams[${at}].use`, `the name of an upstream of the family ${family}`)
+      complain(`${path}.upstreams[${at}].use`, oneOf(upstreams, family))
       return []
     }
     return { upstream, model: model ?? name }
@@ -145,6 +145,12 @@ function routesOf(
 
 function ms(text: string): number {
   return read(parseDuration(text))
+}
+
+function oneOf(upstreams: Upstreams, family: Upstream["family"]): string {
+  const known = [...upstreams.values()].filter((upstream) => upstream.family === family)
+  if (known.length === 0) return `an upstream of the family ${family}, of which there is none`
+  return `an upstream of the family ${family}: ${known.map(({ name }) => name).join(", ")}`
 }
 
 function bytes(text: string): number {

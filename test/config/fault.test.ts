@@ -202,17 +202,17 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an upstream that does not exist",
       model({ upstreams: [{ use: "openai" }, { use: "azure" }] }),
-      "models[0].upstreams[1].use: expected the name of an upstream of the family chat",
+      "models[0].upstreams[1].use: expected an upstream of the family chat: openai",
     ],
     [
       "an upstream that every object has",
       model({ upstreams: [{ use: "constructor" }] }),
-      "models[0].upstreams[0].use: expected the name of an upstream of the family chat",
+      "models[0].upstreams[0].use: expected an upstream of the family chat: openai",
     ],
     [
       "an upstream of the other family",
       model({ family: "messages" }),
-      "models[0].upstreams[0].use: expected the name of an upstream of the family messages",
+      "models[0].upstreams[0].use: expected an upstream of the family messages, of which there is none",
     ],
     [
       "two models of one name",

@@ -70,7 +70,9 @@ describe("SIGHUP reads the configuration again", () => {
     place.configure({ ...configFor(provider.url), limits: { in_flight: 0 } })
     const from = gateway.printed.length
     await reload("the configuration was not reloaded; the old one stays")
-    expect(gateway.printed.slice(from)).toContain("limits.in_flight: expected an integer from 1 to 60000")
+    expect(gateway.printed.slice(from)).toContain(
+      "tollgate.yaml: limits.in_flight: expected an integer from 1 to 60000",
+    )
     provider.replyOnce(json(200, chatCompletion("hi")))
     expect((await chat(gateway, key, { model: "dearer" })).status).toBe(200)
   })
@@ -80,7 +82,9 @@ describe("SIGHUP reads the configuration again", () => {
     place.configure({ vendors: ["anthropic"] })
     const from = gateway.printed.length
     await reload("the configuration was not reloaded; the old one stays")
-    expect(gateway.printed.slice(from)).toContain("models: expected a list of at least one model")
+    expect(gateway.printed.slice(from)).toContain(
+      "tollgate.yaml: models: expected a list of at least one model",
+    )
     provider.replyOnce(json(200, chatCompletion("hi")))
     expect((await chat(gateway, key, { model: "dearer" })).status).toBe(200)
   })

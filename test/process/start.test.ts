@@ -48,14 +48,19 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
       complaint: /elsewhere\.yaml/,
     },
     {
-      name: "a file that is wrong, by the path of the key",
+      name: "a file that is wrong, by its name and the path of the key",
       config: { models: [], limits: { in_flight: "many" } },
-      complaint: "limits.in_flight: expected an integer from 1 to 60000",
+      complaint: "tollgate.yaml: limits.in_flight: expected an integer from 1 to 60000",
+    },
+    {
+      name: "a file that is not what it should be as a whole",
+      config: [],
+      complaint: "tollgate.yaml: expected a mapping",
     },
     {
       name: "a file without a model",
       config: { models: [] },
-      complaint: "models: expected a list of at least one model",
+      complaint: "tollgate.yaml: models: expected a list of at least one model",
     },
     {
       name: "a database that cannot be reached",
