@@ -1,6 +1,5 @@
 import type { LatencyPoint, LatencySummary } from "./latencies.ts"
 import type { Machine } from "./machine.ts"
-import type { TargetName } from "./rig.ts"
 import type { Goal } from "./scenario.ts"
 import type { Spread } from "./statistics.ts"
 
@@ -34,8 +33,8 @@ export interface ScenarioResult {
   readonly load: string
   readonly rounds: number
   readonly figures: readonly FigureResult[]
-  /** Null when only the books were timed. */
-  readonly targets: Readonly<Record<TargetName, TargetResult>> | null
+  /** By their names: what was loaded side by side. Null when only the books were timed. */
+  readonly targets: Readonly<Record<string, TargetResult>> | null
   readonly pairs_per_s: { readonly lanes: Spread; readonly single: Spread } | null
   readonly yardstick: { readonly name: string; readonly ms: Spread } | null
   /** The coefficient of variation of what the direct rounds measured: the machine's own noise. */

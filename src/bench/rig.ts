@@ -70,6 +70,12 @@ export class Rig {
     await this.#startGateways(this.target("direct"), purpose)
   }
 
+  /** The gateway anew, as so many processes on one port. */
+  async restartTollgate(workers: number): Promise<void> {
+    const [direct, bare] = [this.target("direct"), this.target("bare")]
+    this.#targets = { direct, bare, tollgate: await this.#startTollgate(`workers-${workers}`, workers) }
+  }
+
   target(name: TargetName): Target {
     if (this.#targets === null) throw new Error("the targets were not started")
     return this.#targets[name]
@@ -104,16 +110,20 @@ export class Rig {
   }
 
   async #startGateways(direct: Target, purpose: string): Promise<void> {
-    const { profiles, recipes } = this.#options
     const [bare, tollgate] = await Promise.all([
       this.#bare.ask(Port, { provider_url: this.#provider_url }),
-      this.#keeper.ask(Listening, {
-        config: JSON.stringify(configFor(this.#provider_url, recipes)),
-        admin_token: this.#admin_token,
-        profile: profiles === null ? null : { folder: profiles, name: `${purpose}.cpuprofile` },
-      }),
+      this.#startTollgate(purpose, 1),
     ])
     this.#targets = { direct, bare: { port: bare.port, pid: this.#bare.pid }, tollgate }
+  }
+
+  #startTollgate(purpose: string, workers: number): Promise<Listening> {
+    const { profiles, recipes } = this.#options
+    return this.#keeper.ask(Listening, {
+      config: JSON.stringify({ ...configFor(this.#provider_url, recipes), workers }),
+      admin_token: this.#admin_token,
+      profile: profiles === null ? null : { folder: profiles, name: `${purpose}.cpuprofile` },
+    })
   }
 }
 

@@ -11,6 +11,8 @@ import type {
   HttpScenario,
   Measured,
   Size,
+  WorkersRound,
+  WorkersScenario,
 } from "./scenario.ts"
 import { reaches } from "./scenario.ts"
 import { spread, variation } from "./statistics.ts"
@@ -60,6 +62,28 @@ export function booksResult(
     },
     yardstick: null,
     noise: variation(rounds.map(({ single }) => single)),
+  }
+}
+
+export function workersResult(
+  scenario: WorkersScenario,
+  size: Size,
+  rounds: readonly WorkersRound[],
+): ScenarioResult {
+  const { name, title, figures, workers } = scenario
+  return {
+    name,
+    title,
+    load: `${wordsOfArrival(scenario.arrival(size))}, ${wordsOfRecipe(scenario.recipe(size))}`,
+    rounds: rounds.length,
+    figures: figures.map((figure) => figureResult(figure, rounds)),
+    targets: {
+      "1 worker": targetResult(rounds.map(({ one }) => one)),
+      [`${workers} workers`]: targetResult(rounds.map(({ several }) => several)),
+    },
+    pairs_per_s: null,
+    yardstick: null,
+    noise: null,
   }
 }
 
@@ -145,7 +169,7 @@ export function wordsOfArrival(arrival: Arrival): string {
 function wordsOfRecipe(recipe: Recipe): string {
   switch (recipe.kind) {
     case "json":
-      return `answers of ${recipe.content_bytes} bytes of text`
+      return `answers of ${recipe.content_bytes} bytes of text${recipe.delay_ms > 0 ? ` after ${recipe.delay_ms} ms` : ""}`
     case "count":
       return "token counts"
     case "stream": {

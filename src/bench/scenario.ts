@@ -52,7 +52,20 @@ export interface BooksScenario {
   readonly figures: readonly Figure<BooksRound>[]
 }
 
-export type Scenario = HttpScenario | BooksScenario
+/** A row of the table: the gateway as several processes on one port beside the gateway as one. */
+export interface WorkersScenario {
+  readonly kind: "workers"
+  readonly name: string
+  readonly title: string
+  readonly workers: number
+  recipe(size: Size): Recipe
+  readonly prompt_bytes: number
+  arrival(size: Size): Arrival
+  readonly level: Level
+  readonly figures: readonly Figure<WorkersRound>[]
+}
+
+export type Scenario = HttpScenario | BooksScenario | WorkersScenario
 
 export type HttpRound = Readonly<Record<TargetName, Measured>> & { readonly yardstick_ms: number | null }
 
@@ -60,6 +73,11 @@ export type HttpRound = Readonly<Record<TargetName, Measured>> & { readonly yard
 export interface BooksRound {
   readonly lanes: number
   readonly single: number
+}
+
+export interface WorkersRound {
+  readonly one: Measured
+  readonly several: Measured
 }
 
 /** What was found on one target in one round. */

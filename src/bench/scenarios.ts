@@ -7,6 +7,7 @@ import type {
   HttpScenario,
   Scenario,
   Size,
+  WorkersScenario,
 } from "./scenario.ts"
 import { bothStatements, jsonTurn, reserveStatement } from "./yardstick.ts"
 
@@ -247,6 +248,26 @@ const smallEvents: HttpScenario = {
   figures: [time],
 }
 
+/** More connections than one worker can keep busy while each waits for the provider. */
+const twoWorkers: WorkersScenario = {
+  kind: "workers",
+  name: "workers-2",
+  title: "Two workers on one port, a provider that answers after 50 ms",
+  workers: 2,
+  recipe: () => ({ ...json, delay_ms: 50 }),
+  prompt_bytes: SHORT_PROMPT_BYTES,
+  arrival: (size) => ({ kind: "closed", connections: 256, duration_ms: windowMs(size) }),
+  level: { latency_ms: 500 },
+  figures: [
+    {
+      name: "throughput, 2 workers / 1",
+      unit: "times",
+      goal: null,
+      value: ({ several, one }) => several.calls_per_s / one.calls_per_s,
+    },
+  ],
+}
+
 export const scenarios: readonly Scenario[] = [
   jsonBusy,
   jsonSingle,
@@ -261,4 +282,5 @@ export const scenarios: readonly Scenario[] = [
   bigBody,
   bigEvent,
   smallEvents,
+  twoWorkers,
 ]

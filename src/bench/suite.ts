@@ -20,8 +20,10 @@ import {
   reaches,
   type Scenario,
   type Size,
+  type WorkersRound,
+  type WorkersScenario,
 } from "./scenario.ts"
-import { booksResult, httpResult } from "./scenario-result.ts"
+import { booksResult, httpResult, workersResult } from "./scenario-result.ts"
 
 /** How far off the mark a quick run may be: it is there to see that everything works, on whatever machine. */
 const QUICK_SLACK = 10
@@ -31,12 +33,14 @@ const WARM_UP: Recipes = {
   "warm-json": { kind: "json", content_bytes: 400, delay_ms: 0 },
   "warm-stream": { kind: "stream", events: 20, content_bytes: 5, together: 1, per_second: null, lean: false },
 }
+/** How much longer it takes until many connections are open and each worker has found its pace. */
+const CREW_WARM_MS = 500
 const WARM_UP_ARRIVAL: Arrival = { kind: "calls", connections: 16, calls: 300 }
 
 /** The recipes that the provider of a run must know. */
 export function recipesOf(scenarios: readonly Scenario[], size: Size): Recipes {
   const own = scenarios.flatMap((scenario) =>
-    scenario.kind === "http" ? [[scenario.name, scenario.recipe(size)] as const] : [],
+    scenario.kind === "books" ? [] : [[scenario.name, scenario.recipe(size)] as const],
   )
   return { ...WARM_UP, ...Object.fromEntries(own) }
 }
@@ -80,7 +84,7 @@ export class Suite {
     const failures: string[] = []
     for (const scenario of scenarios) {
       try {
-        done.push(scenario.kind === "http" ? await this.#http(scenario) : await this.#books(scenario))
+        done.push(await this.#scenario(scenario))
       } catch (error) {
         // What cannot be measured fails the run, and not what the others found.
         failures.push(`${scenario.name}: ${error instanceof Error ? error.message : String(error)}`)
@@ -97,6 +101,17 @@ export class Suite {
       scenarios: done,
       books,
       faults: [...books.faults, ...failures, ...done.flatMap((result) => faultsOf(result, this.#size))],
+    }
+  }
+
+  #scenario(scenario: Scenario): Promise<ScenarioResult> {
+    switch (scenario.kind) {
+      case "http":
+        return this.#http(scenario)
+      case "books":
+        return this.#books(scenario)
+      case "workers":
+        return this.#workers(scenario)
     }
   }
 
@@ -143,6 +158,32 @@ export class Suite {
     return booksResult(scenario, rounds)
   }
 
+  /** Several workers first: the gateway that is left for the next scenario is one process again. */
+  async #workers(scenario: WorkersScenario): Promise<ScenarioResult> {
+    const { name, title, prompt_bytes, level } = scenario
+    const payer = await this.#auditor.payer(name)
+    const recipe = scenario.recipe(this.#size)
+    const load: Load = { name, recipe, prompt_bytes, arrival: scenario.arrival(this.#size), level, payer }
+    const measure = async (workers: number) => {
+      this.#progress.step(`${title}: ${workers}`)
+      await this.#rig.restartTollgate(workers)
+      await this.#warmUp(["tollgate"])
+      // The process that is known is the parent's, which does not work.
+      const job = { ...this.#job(load, "tollgate"), warm_ms: this.#size.warm_ms + CREW_WARM_MS, pid: null }
+      return measuredOf(await this.#rig.load(job), load.arrival)
+    }
+    const rounds: WorkersRound[] = []
+    try {
+      for (let round = 1; round <= this.#size.rounds; round++) {
+        rounds.push({ several: await measure(scenario.workers), one: await measure(1) })
+      }
+    } finally {
+      this.#progress.say(`${title}: audit`)
+      await this.#auditor.check(payer)
+    }
+    return workersResult(scenario, this.#size, rounds)
+  }
+
   async #measure(load: Load, target: TargetName): Promise<Measured> {
     const { arrival } = load
     const report = await this.#rig.load(this.#job(load, target))
@@ -157,7 +198,7 @@ export class Suite {
     await this.#warmUp()
   }
 
-  async #warmUp(): Promise<void> {
+  async #warmUp(on: readonly TargetName[] = targets): Promise<void> {
     const payer = await this.#auditor.payer("warm-up")
     for (const [name, recipe] of Object.entries(WARM_UP)) {
       const load = {
@@ -168,7 +209,7 @@ export class Suite {
         level: {},
         payer,
       }
-      for (const target of targets) await this.#rig.load(this.#job(load, target))
+      for (const target of on) await this.#rig.load(this.#job(load, target))
     }
     await this.#auditor.check(payer)
   }

@@ -87,8 +87,7 @@ function targetsTable(found: Found): Table {
       "CPU/event",
       "Load generator",
     ],
-    rows: targets.map((name) => {
-      const target = found[name]
+    rows: Object.entries(found).map(([name, target]) => {
       const {
         request_latency_ms: latency,
         time_to_first_token_ms: ttft,
@@ -113,10 +112,16 @@ function targetsTable(found: Found): Table {
 
 function chartsOf(found: Found): Chart[] {
   const lines = <Value>(values: (target: TargetResult) => readonly Value[]) =>
-    targets.map((name) => ({ name, colour: name, values: values(found[name]) }))
-  const is_stream = found.direct.inter_chunk_latency_ms.count > 0
-  const held = found.direct.request_latency_ms.count === 0
-  const charts = DISTRIBUTIONS.filter(([name]) => found.direct.distributions[name].length > 1)
+    Object.entries(found).map(([name, target], at) => ({
+      name,
+      colour: targets[at] ?? "tollgate",
+      values: values(target),
+    }))
+  const [first] = Object.values(found)
+  if (first === undefined) return []
+  const is_stream = first.inter_chunk_latency_ms.count > 0
+  const held = first.request_latency_ms.count === 0
+  const charts = DISTRIBUTIONS.filter(([name]) => first.distributions[name].length > 1)
     .filter(([name]) => is_stream || name === "request_latency")
     .map(([name, title]) =>
       distribution(
