@@ -29,13 +29,16 @@ export class Call {
   observe: ((ending: Ending) => Evidence) | null = null
   readonly #stop = new Cutoff()
   readonly #places: Places
+  readonly #leaveKey: () => void
   #closed = false
 
-  constructor(hold: Hold, model: Model, prompt_bytes: number, places: Places) {
+  /** `leaveKey` gives back the place that the call has among those of its key (D38). */
+  constructor(hold: Hold, model: Model, prompt_bytes: number, places: Places, leaveKey: () => void) {
     this.hold = hold
     this.model = model
     this.prompt_bytes = prompt_bytes
     this.#places = places
+    this.#leaveKey = leaveKey
     places.add(this)
   }
 
@@ -65,8 +68,9 @@ export class Call {
     return true
   }
 
-  /** Gives the call's place back once its settlement is in the books. */
+  /** Gives the call's places back once its settlement is in the books. */
   leave(): void {
     this.#places.leave()
+    this.#leaveKey()
   }
 }

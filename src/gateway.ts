@@ -1,5 +1,6 @@
 import type { Catalog } from "./admission/catalog.ts"
 import type { InFlight } from "./admission/in-flight.ts"
+import type { KeyLoads } from "./admission/key-loads.ts"
 import type { Config } from "./config/config.ts"
 import type { Books } from "./ledger/reservation.ts"
 import type { Log } from "./log.ts"
@@ -14,6 +15,7 @@ export interface Gateway {
   readonly books: Books
   readonly health: Health
   readonly in_flight: InFlight
+  readonly key_loads: KeyLoads
   readonly metrics: Metrics
   readonly log: Log
   /** The sockets of the requests, as far as a route may touch them. */

@@ -1,5 +1,6 @@
 import { Catalog } from "./admission/catalog.ts"
 import { InFlight } from "./admission/in-flight.ts"
+import { KeyLoads } from "./admission/key-loads.ts"
 import { createApp } from "./app.ts"
 import type { Config } from "./config/config.ts"
 import type { Gateway } from "./gateway.ts"
@@ -86,6 +87,7 @@ export class Service {
       books,
       health: new Health(),
       in_flight,
+      key_loads: new KeyLoads(),
       metrics: worker === undefined ? metrics : { ...metrics, print: () => worker.printAll() },
       log,
       sockets: {

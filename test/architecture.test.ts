@@ -195,7 +195,7 @@ const PURE = [
   "src/wire/*.ts",
   "src/meter/{sse,output,estimate,reading}.ts",
   "src/settlement/{decide,price}.ts",
-  "src/admission/{quote,prompt,credential,version,catalog}.ts",
+  "src/admission/{quote,prompt,credential,version,catalog,rate}.ts",
   "src/upstream/{headers,refusal}.ts",
   "src/config/{config,defaults,duration,size,file,reference,environment,load,snapshot}.ts",
   "src/routes/openapi-schema.ts",
@@ -344,10 +344,10 @@ describe("every rule of the specification and every ruling is named by a test", 
   const rules = [...decisions.matchAll(/^(\d)\. /gm)].map(([, number]) => `rule ${number}`)
   const rulings = [...decisions.matchAll(/^- \*\*(D\d+) /gm)].map(([, ruling = ""]) => ruling)
 
-  test("there are six rules, and the rulings written down are D1 to D37", () => {
+  test("there are six rules, and the rulings are numbered from D1 on without a gap", () => {
     const numbers = rulings.map((ruling) => Number(ruling.slice(1))).sort((a, b) => a - b)
     expect(rules).toHaveLength(6)
-    expect(numbers).toEqual(Array.from({ length: 37 }, (_, at) => at + 1))
+    expect(numbers).toEqual(Array.from({ length: rulings.length }, (_, at) => at + 1))
   })
 
   test.each([...rules, ...rulings])("%s", (name) => {

@@ -1,12 +1,12 @@
 import { Call } from "../call.ts"
 import type { Config, Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import type { Books, Hold } from "../ledger/reservation.ts"
+import type { Books, Hold, Standing } from "../ledger/reservation.ts"
 import type { ChatRequest } from "../wire/chat.ts"
 import type { FieldTexts } from "../wire/field-texts.ts"
 import type { Catalog } from "./catalog.ts"
 import type { InFlight } from "./in-flight.ts"
-import { hashOf } from "./key.ts"
+import type { KeyLoads } from "./key-loads.ts"
 import { quote, refusal } from "./quote.ts"
 
 /** What admission asks of the house. */
@@ -14,33 +14,43 @@ export interface Admitting {
   readonly books: Books
   readonly catalog: Catalog
   readonly in_flight: InFlight
+  readonly key_loads: KeyLoads
   readonly limits: Config["limits"]
   /** Whether any upstream of the model may be tried now (D33). */
   ready(model: Model): boolean
 }
 
+/** Turns a chat call away that would find no place, before a byte of its body is looked at (D33, D38). */
+export function refuseEarly({ in_flight, key_loads, limits }: Admitting, key_hash: string): void {
+  in_flight.check(limits.in_flight)
+  key_loads.check(key_hash, limits.per_key)
+}
+
 /**
  * May this chat call run, and what must be held? Holds it and returns the call that owns the reservation.
- * Faults in the order of D30: key, model, balance; `overloaded` and `upstream_unavailable` come before any hold (D33).
+ * Faults in the order of D30: key, model, balance; `overloaded`, `rate_limited` and `upstream_unavailable` come before any
+ * hold (D33, D38).
  */
 export async function admit(
   house: Admitting,
   id: string,
-  key: string,
+  key_hash: string,
   chat: ChatRequest,
   texts: FieldTexts,
 ): Promise<Call> {
-  const { books, catalog, in_flight, limits } = house
-  const key_hash = hashOf(key)
+  const { books, catalog, in_flight, key_loads, limits } = house
   const found = catalog.find(chat.model, "chat")
   if ("code" in found) {
-    await activeKey(books, key_hash)
+    await activeKey(house, key_hash)
     throw new GatewayError(found.code, { param: "model" })
   }
+  in_flight.check(limits.in_flight)
+  const leaveKey = key_loads.enter(key_hash, limits.per_key)
   in_flight.enter(limits.in_flight)
   try {
     const owner = await books.owner(key_hash)
     if (owner === null) throw new GatewayError("invalid_api_key")
+    key_loads.count(key_hash, limits.per_key)
     if (!house.ready(found)) throw new GatewayError("upstream_unavailable")
     const quoted = quote(chat, found, texts)
     const hold: Hold = {
@@ -59,16 +69,25 @@ export async function admit(
     if (result.outcome === "model_not_allowed")
       throw new GatewayError("model_not_allowed", { param: "model" })
     if (result.outcome !== "held") throw new GatewayError(result.outcome)
-    return new Call(hold, found, quoted.prompt_bytes, in_flight)
+    return new Call(hold, found, quoted.prompt_bytes, in_flight, leaveKey)
   } catch (error) {
     in_flight.refuse()
+    leaveKey()
     throw error
   }
 }
 
-/** The standing of a key that is neither unknown, revoked nor expired, read from the books (D26). */
-export async function activeKey(books: Books, key_hash: string) {
+/**
+ * The standing of a key that is neither unknown, revoked nor expired, read from the books (D26), for a request that holds
+ * nothing; throws `rate_limited` when the key makes too many of them (D38).
+ */
+export async function activeKey(
+  { books, key_loads, limits }: Pick<Admitting, "books" | "key_loads" | "limits">,
+  key_hash: string,
+): Promise<Standing> {
+  key_loads.checkRate(key_hash, limits.per_key)
   const standing = await books.standing(key_hash)
   if (standing === null || !standing.active) throw new GatewayError("invalid_api_key")
+  key_loads.count(key_hash, limits.per_key)
   return standing
 }

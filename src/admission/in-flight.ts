@@ -17,9 +17,14 @@ export class InFlight implements Places {
     return this.#places
   }
 
+  /** Throws `overloaded` when `limit` calls have a place; takes none, so that it can be asked before all else. */
+  check(limit: number): void {
+    if (this.#cut || this.#places >= limit) throw new GatewayError("overloaded")
+  }
+
   /** Takes a place before anything is held; throws `overloaded` when `limit` calls have one. */
   enter(limit: number): void {
-    if (this.#cut || this.#places >= limit) throw new GatewayError("overloaded")
+    this.check(limit)
     this.#places += 1
     this.#running += 1
   }

@@ -62,6 +62,8 @@ export interface Config {
     readonly response_bytes: number
     readonly event_bytes: number
     readonly in_flight: number
+    /** What one key may take of one process (D38); null for no limit. */
+    readonly per_key: { readonly in_flight: number | null; readonly requests_per_minute: number | null }
   }
   readonly lease: { readonly renew_ms: number; readonly expire_ms: number }
   readonly shutdown: { readonly ready_delay_ms: number; readonly drain_ms: number }

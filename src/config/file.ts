@@ -87,6 +87,10 @@ export const ConfigFile = section({
     event: size("8MiB"),
     /** The process makes at most 65,535 requests at a time; more than that would wait without a word. */
     in_flight: count({ maximum: 60_000, default: 10_000 }),
+    per_key: section({
+      in_flight: Type.Optional(count({ maximum: 60_000 })),
+      requests_per_minute: Type.Optional(count({ maximum: 10_000_000 })),
+    }),
   }),
   lease: section({ renew: duration("5s"), expire: duration("20s") }),
   shutdown: section({ ready_delay: durationOrNone("0s"), drain: durationOrNone("10m") }),

@@ -52,6 +52,10 @@ function configOf(file: ConfigFile, complain: Complain): Config {
       response_bytes: bytes(limits.response),
       event_bytes: bytes(limits.event),
       in_flight: limits.in_flight,
+      per_key: {
+        in_flight: limits.per_key.in_flight ?? null,
+        requests_per_minute: limits.per_key.requests_per_minute ?? null,
+      },
     },
     lease: { renew_ms: ms(lease.renew), expire_ms: ms(lease.expire) },
     shutdown: { ready_delay_ms: ms(shutdown.ready_delay), drain_ms: ms(shutdown.drain) },
@@ -143,14 +147,14 @@ function routesOf(
   })
 }
 
-function ms(text: string): number {
-  return read(parseDuration(text))
-}
-
 function oneOf(upstreams: Upstreams, family: Upstream["family"]): string {
   const known = [...upstreams.values()].filter((upstream) => upstream.family === family)
   if (known.length === 0) return `an upstream of the family ${family}, of which there is none`
   return `an upstream of the family ${family}: ${known.map(({ name }) => name).join(", ")}`
+}
+
+function ms(text: string): number {
+  return read(parseDuration(text))
 }
 
 function bytes(text: string): number {

@@ -1,6 +1,7 @@
 import { Elysia } from "elysia"
-import { admit } from "../admission/admit.ts"
+import { admit, refuseEarly } from "../admission/admit.ts"
 import { chatCredential } from "../admission/credential.ts"
+import { hashOf } from "../admission/key.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
@@ -12,7 +13,7 @@ import { type Failure, failures } from "../wire/call.ts"
 import { type ChatRequest, parseChat, wantsUsage } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
-import { recordIn, whenDurable } from "./call-record.ts"
+import { attemptsIn, recordIn, whenDurable } from "./call-record.ts"
 import * as reference from "./docs/chat-completions.ts"
 import { answerJson } from "./json-answer.ts"
 import { readBody } from "./request-body.ts"
@@ -30,10 +31,12 @@ export function chatCompletions(gateway: Gateway) {
 async function chatCompletion(gateway: Gateway, request: Request): Promise<Response> {
   const arrived_ms = performance.now()
   const id = requestId(request)
-  const key = chatCredential(request.headers)
+  const key_hash = hashOf(chatCredential(request.headers))
+  const house = admitting(gateway)
+  refuseEarly(house, key_hash)
   const chat = parseChat(readJsonBody(await readBody(request, gateway.config.limits)))
   const texts = new FieldTexts(chat)
-  const call = await admit(admitting(gateway), id, key, chat, texts)
+  const call = await admit(house, id, key_hash, chat, texts)
   const patience = patienceFor(call, chat, request)
   gateway.sockets.keepOpen(request)
   try {
@@ -42,7 +45,7 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
       call.model.routes,
       outgoing(call, chat, texts, patience),
       gateway.health,
-      gateway.metrics,
+      attemptsIn(gateway, id),
     )
     call.upstream = reply.upstream.name
     if (chat.stream !== true || isJson(reply)) {
@@ -58,11 +61,12 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
 }
 
 function admitting(gateway: Gateway) {
-  const { books, catalog, in_flight, config, health } = gateway
+  const { books, catalog, in_flight, key_loads, config, health } = gateway
   return {
     books,
     catalog,
     in_flight,
+    key_loads,
     limits: config.limits,
     ready: (model: Call["model"]) => health.ready(model.routes),
   }

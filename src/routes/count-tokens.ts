@@ -15,6 +15,7 @@ import { Patience } from "../upstream/patience.ts"
 import { remainingMs } from "../upstream/reply.ts"
 import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-tokens.ts"
 import { readJsonBody } from "../wire/json.ts"
+import { attemptsIn } from "./call-record.ts"
 import * as reference from "./docs/count-tokens.ts"
 import { readBody } from "./request-body.ts"
 import { requestId } from "./request-id.ts"
@@ -35,13 +36,15 @@ export function countTokens(gateway: Gateway) {
 }
 
 async function count(gateway: Gateway, request: Request, vendor: string | null): Promise<Response> {
-  const { config, books, health, metrics, sockets } = gateway
+  const { config, books, key_loads, health, metrics, sockets } = gateway
+  const { limits } = config
   if (vendor !== null && !config.vendors.includes(vendor)) throw new GatewayError("not_found")
-  const key = messagesCredential(request.headers)
-  const bytes = await readBody(request, config.limits)
+  const key_hash = hashOf(messagesCredential(request.headers))
+  key_loads.check(key_hash, limits.per_key)
+  const bytes = await readBody(request, limits)
   const version = vendorVersion(request.headers, config.vendors, vendor)
   const asked = parseCountTokens(readJsonBody(bytes))
-  const standing = await activeKey(books, hashOf(key))
+  const standing = await activeKey({ books, key_loads, limits }, key_hash)
   const model = openModel(gateway, asked.model, standing)
   if (standing.available_nano <= 0n) {
     throw new GatewayError("insufficient_balance", {
@@ -49,6 +52,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
     })
   }
   const id = requestId(request)
+  const leaveKey = key_loads.enter(key_hash, { ...limits.per_key, requests_per_minute: null })
   const patience = new Patience(request.signal, NEVER, null)
   try {
     sockets.keepOpen(request)
@@ -63,11 +67,11 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         signal: patience.signal,
       },
       health,
-      metrics,
+      attemptsIn(gateway, id),
     )
     const answer = await collect({
       source: reply.body,
-      limit_bytes: config.limits.response_bytes,
+      limit_bytes: limits.response_bytes,
       total_ms: remainingMs(reply),
       unwanted: patience.signal,
       cancelSource: reply.cancel,
@@ -78,6 +82,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
     metrics.tokensCounted(model.name)
     return new Response(answer.bytes, { headers: jsonHeaders(id) })
   } finally {
+    leaveKey()
     patience.end()
     sockets.restore(request)
   }

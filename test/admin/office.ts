@@ -16,6 +16,7 @@ export const LIMITS: Operators["limits"] = {
   response_bytes: 1,
   event_bytes: 1,
   in_flight: 1,
+  per_key: { in_flight: null, requests_per_minute: null },
 }
 
 /** What the tests read of an answer before they assert the rest. */

@@ -55,6 +55,7 @@ describe("the example of the README", () => {
         response_bytes: 32 * 1024 ** 2,
         event_bytes: 8 * 1024 ** 2,
         in_flight: 10_000,
+        per_key: { in_flight: null, requests_per_minute: null },
       },
       lease: { renew_ms: 5_000, expire_ms: 20_000 },
       shutdown: { ready_delay_ms: 0, drain_ms: 600_000 },

@@ -2,6 +2,7 @@ import { drizzle } from "drizzle-orm/postgres-js"
 import postgres from "postgres"
 import { Catalog } from "../../src/admission/catalog.ts"
 import { InFlight } from "../../src/admission/in-flight.ts"
+import { KeyLoads } from "../../src/admission/key-loads.ts"
 import { createApp } from "../../src/app.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { demoConfig } from "../../src/demo/config.ts"
@@ -23,6 +24,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     books: { standing: unasked, owner: unasked, reserve: unasked, close: unasked },
     health: new Health(),
     in_flight: new InFlight(),
+    key_loads: new KeyLoads(),
     metrics: createMetrics(),
     log: openLog("silent"),
     sockets: { keepOpen: unasked, restore: unasked, cut: unasked },

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test"
 import { Catalog } from "../../src/admission/catalog.ts"
 import { InFlight } from "../../src/admission/in-flight.ts"
+import { KeyLoads } from "../../src/admission/key-loads.ts"
 import { Call } from "../../src/call.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { NEVER } from "../../src/cutoff.ts"
@@ -25,6 +26,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     books: ledger,
     health: new Health(),
     in_flight,
+    key_loads: new KeyLoads(),
     metrics: createMetrics(),
     log: openLog("silent"),
     sockets: { keepOpen: () => {}, restore: () => {}, cut: () => {} },
@@ -40,7 +42,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const answer = answerStream(
     {
       gateway,
-      call: new Call(hold, model, 0, in_flight),
+      call: new Call(hold, model, 0, in_flight, () => {}),
       reply: {
         upstream,
         status: 200,

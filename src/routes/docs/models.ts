@@ -21,7 +21,12 @@ const entry = {
   created_at: "1970-01-01T00:00:00Z",
 }
 
-const errors: readonly ErrorCode[] = ["invalid_request", "invalid_api_key", "ledger_unavailable"]
+const errors: readonly ErrorCode[] = [
+  "invalid_request",
+  "invalid_api_key",
+  "rate_limited",
+  "ledger_unavailable",
+]
 
 const description = `The models a key may call, in an envelope and with entries that both SDK families read. A key that is limited to some models
 sees those. All four paths answer the same bytes.

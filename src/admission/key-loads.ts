@@ -1,0 +1,68 @@
+import type { Config } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
+import { Rate } from "./rate.ts"
+
+/** What one key may take of a process; null for as much as there is (D38). */
+export type KeyLimits = Config["limits"]["per_key"]
+
+/** How soon a place may be free again, in seconds: nobody knows, so a client asks soon and cheaply. */
+const PLACE_RETRY_S = 1
+
+/**
+ * What each key takes of this process: places for calls and token counts that run, and requests a minute (D38). Keys are
+ * known by their hashes. Only what runs, and what was let in within the last two minutes, is remembered; an unknown key leaves
+ * nothing behind.
+ */
+export class KeyLoads {
+  readonly #running = new Map<string, number>()
+  readonly #rate = new Rate()
+
+  /** Keys that are remembered. */
+  get size(): number {
+    return this.#running.size + this.#rate.size
+  }
+
+  /** Throws `rate_limited` when a key may run nothing more now; takes nothing, so that it can be asked before all else. */
+  check(key_hash: string, limits: KeyLimits): void {
+    const { in_flight } = limits
+    if (in_flight !== null && (this.#running.get(key_hash) ?? 0) >= in_flight) {
+      throw limited("This key has as many calls running as it may; try again shortly.", PLACE_RETRY_S)
+    }
+    this.checkRate(key_hash, limits)
+  }
+
+  /** Throws `rate_limited` when a key may make no request now; counts none. */
+  checkRate(key_hash: string, { requests_per_minute }: KeyLimits): void {
+    if (requests_per_minute === null) return
+    const wait_ms = this.#rate.wait(key_hash, requests_per_minute, performance.now())
+    if (wait_ms === 0) return
+    throw limited(
+      "This key has made as many requests of late as it may; try again shortly.",
+      Math.ceil(wait_ms / 1_000),
+    )
+  }
+
+  /** A place for what runs; throws `rate_limited` when there is none. What is returned gives it back, and is called once. */
+  enter(key_hash: string, limits: KeyLimits): () => void {
+    this.check(key_hash, limits)
+    this.#running.set(key_hash, (this.#running.get(key_hash) ?? 0) + 1)
+    return () => this.#leave(key_hash)
+  }
+
+  /** Counts a request of a key that there is; throws `rate_limited` when others of it have come first. */
+  count(key_hash: string, limits: KeyLimits): void {
+    if (limits.requests_per_minute === null) return
+    this.checkRate(key_hash, limits)
+    this.#rate.note(key_hash, limits.requests_per_minute, performance.now())
+  }
+
+  #leave(key_hash: string): void {
+    const left = (this.#running.get(key_hash) ?? 0) - 1
+    if (left > 0) this.#running.set(key_hash, left)
+    else this.#running.delete(key_hash)
+  }
+}
+
+function limited(message: string, retry_after_s: number): GatewayError {
+  return new GatewayError("rate_limited", { message, headers: { "retry-after": String(retry_after_s) } })
+}

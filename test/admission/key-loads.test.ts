@@ -1,0 +1,67 @@
+import { describe, expect, test } from "bun:test"
+import { KeyLoads } from "../../src/admission/key-loads.ts"
+import { GatewayError } from "../../src/errors.ts"
+
+/** How a refusal reads, or null. */
+function refusal(work: () => unknown): string | null {
+  try {
+    work()
+    return null
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error
+    return `${error.code}, ${error.detail.headers?.["retry-after"]} s`
+  }
+}
+
+const FREE = { in_flight: null, requests_per_minute: null }
+
+describe("D38 what one key takes of a process", () => {
+  test("places are given back one by one, and looking takes none", () => {
+    const loads = new KeyLoads()
+    const limits = { in_flight: 2, requests_per_minute: null }
+    const leave = loads.enter("k", limits)
+    for (let look = 0; look < 5; look++) loads.check("k", limits)
+    loads.enter("k", limits)
+    expect(refusal(() => loads.check("k", limits))).toBe("rate_limited, 1 s")
+    expect(refusal(() => loads.enter("k", limits))).toBe("rate_limited, 1 s")
+    expect(refusal(() => loads.enter("another", limits))).toBeNull()
+    leave()
+    expect(refusal(() => loads.enter("k", limits))).toBeNull()
+    expect(refusal(() => loads.enter("k", limits))).toBe("rate_limited, 1 s")
+  })
+
+  test("what was let in without a limit counts once there is one", () => {
+    const loads = new KeyLoads()
+    loads.enter("k", FREE)
+    expect(refusal(() => loads.check("k", { in_flight: 1, requests_per_minute: null }))).toBe(
+      "rate_limited, 1 s",
+    )
+  })
+
+  test.each([
+    [1, 60],
+    [2, 30],
+    [7, 9],
+    [60, 1],
+    [6_000, 1],
+  ])("beyond %d requests a minute the next may come after %d s", (requests_per_minute, wait_s) => {
+    const loads = new KeyLoads()
+    const limits = { in_flight: null, requests_per_minute }
+    for (let request = 0; request < requests_per_minute; request++) loads.count("k", limits)
+    let refused = refusal(() => loads.count("k", limits))
+    // Where a request flows off every 10 ms, a slow machine must ask more than once.
+    while (refused === null) refused = refusal(() => loads.count("k", limits))
+    expect(refused).toBe(`rate_limited, ${wait_s} s`)
+    expect(refusal(() => loads.check("k", limits))).toBe(refused)
+  })
+
+  test("keys that run nothing cost nothing, and a limit that is not set remembers nobody", () => {
+    const loads = new KeyLoads()
+    for (let key = 0; key < 10_000; key++) {
+      const leave = loads.enter(String(key), FREE)
+      loads.count(String(key), FREE)
+      leave()
+    }
+    expect(loads.size).toBe(0)
+  })
+})

@@ -1,0 +1,100 @@
+import { describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { Rate } from "../../src/admission/rate.ts"
+
+const MINUTE_MS = 60_000
+
+/** Lets a request in if it may come, and says whether it was. */
+function ask(rate: Rate, key: string, per_minute: number, now_ms: number): boolean {
+  if (rate.wait(key, per_minute, now_ms) > 0) return false
+  rate.note(key, per_minute, now_ms)
+  return true
+}
+
+describe("D38 requests a minute", () => {
+  test.each([1, 2, 3, 7, 59, 600])(
+    "%d may come at once, and one more when one has flowed off",
+    (per_minute) => {
+      const rate = new Rate()
+      for (let request = 0; request < per_minute; request++) expect(ask(rate, "k", per_minute, 0)).toBe(true)
+      const wait_ms = rate.wait("k", per_minute, 0)
+      expect(wait_ms).toBeCloseTo(MINUTE_MS / per_minute, 6)
+      expect(ask(rate, "k", per_minute, wait_ms - 1)).toBe(false)
+      expect(ask(rate, "k", per_minute, wait_ms + 1)).toBe(true)
+      expect(ask(rate, "k", per_minute, wait_ms + 2)).toBe(false)
+    },
+  )
+
+  test("one key's requests are nothing to another", () => {
+    const rate = new Rate()
+    expect([ask(rate, "a", 1, 0), ask(rate, "a", 1, 0), ask(rate, "b", 1, 0)]).toEqual([true, false, true])
+  })
+
+  test("a refused request does not make the next one wait longer", () => {
+    const rate = new Rate()
+    expect(ask(rate, "k", 1, 0)).toBe(true)
+    for (let now_ms = 1; now_ms < MINUTE_MS; now_ms += 1_000) expect(ask(rate, "k", 1, now_ms)).toBe(false)
+    expect(ask(rate, "k", 1, MINUTE_MS)).toBe(true)
+  })
+
+  test("a limit that was lowered is not paid for longer than a minute", () => {
+    const rate = new Rate()
+    for (let request = 0; request < 1_000; request++) ask(rate, "k", 1_000, 0)
+    expect(rate.wait("k", 2, 0)).toBeCloseTo(MINUTE_MS / 2, 6)
+    expect(ask(rate, "k", 2, MINUTE_MS)).toBe(true)
+  })
+
+  const steps = fc.array(
+    fc.record({ key: fc.constantFrom("a", "b", "c"), pause_ms: fc.integer({ min: 0, max: 40_000 }) }),
+    { maxLength: 200 },
+  )
+
+  test("what is forgotten was empty: it decides as one that remembers everything", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 9 }), steps, (per_minute, requests) => {
+        const rate = new Rate()
+        const levels = new Map<string, { level: number; at_ms: number }>()
+        let now_ms = 0
+        for (const { key, pause_ms } of requests) {
+          now_ms += pause_ms
+          const last = levels.get(key) ?? { level: 0, at_ms: now_ms }
+          const level = Math.max(0, last.level - ((now_ms - last.at_ms) * per_minute) / MINUTE_MS)
+          const may = level + 1 <= per_minute
+          if (may) levels.set(key, { level: level + 1, at_ms: now_ms })
+          expect(ask(rate, key, per_minute, now_ms)).toBe(may)
+        }
+      }),
+    )
+  })
+
+  test("never more than twice the limit within a minute, nor more than the limit over many", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 20 }),
+        fc.array(fc.integer({ min: 0, max: 9_000 }), { maxLength: 300 }),
+        (per_minute, pauses) => {
+          const rate = new Rate()
+          const times: number[] = []
+          let now_ms = 0
+          for (const pause_ms of pauses) {
+            now_ms += pause_ms
+            if (ask(rate, "k", per_minute, now_ms)) times.push(now_ms)
+          }
+          times.forEach((from_ms, at) => {
+            const within = times.slice(at).filter((at_ms) => at_ms < from_ms + MINUTE_MS).length
+            expect(within).toBeLessThanOrEqual(2 * per_minute)
+          })
+          expect(times.length).toBeLessThanOrEqual(per_minute * (1 + now_ms / MINUTE_MS))
+        },
+      ),
+    )
+  })
+
+  test("idle keys cost nothing: a hundred thousand are forgotten by the next request", () => {
+    const rate = new Rate()
+    for (let key = 0; key < 100_000; key++) rate.note(String(key), 5, key / 10)
+    expect(rate.size).toBe(100_000)
+    rate.wait("another", 5, 3 * MINUTE_MS)
+    expect(rate.size).toBe(0)
+  })
+})
