@@ -1,5 +1,20 @@
 import type { Gateway } from "../gateway.ts"
 import type { OnSettled } from "../settlement/settle.ts"
+import type { Attempts } from "../upstream/forward.ts"
+
+/** Counts the attempts at providers for one request, and writes a warning for each that failed. */
+export function attemptsIn({ metrics, log }: Gateway, request_id: string): Attempts {
+  return {
+    attempted(upstream, outcome, duration_ms, fault) {
+      metrics.attempted(upstream, outcome, duration_ms)
+      if (fault === null) return
+      log.warn(
+        { request_id, upstream: upstream.name, fault, duration_ms: Math.round(duration_ms) },
+        "an upstream failed",
+      )
+    },
+  }
+}
 
 /** Counts a call that ended and writes its one line in the log: amounts, tokens and times, never a key or a prompt. */
 export function recordIn({ metrics, log }: Gateway): OnSettled {
@@ -10,7 +25,7 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
       account_id: hold.account_id,
       key_id: hold.key_id,
       model: hold.model,
-      upstream: closing.upstream,
+      upstream: closing.upstream ?? hold.upstream,
       stream: hold.stream,
       outcome: closing.outcome,
       basis: closing.basis,

@@ -29,6 +29,8 @@ type NoAnswer = "unreachable" | "broken" | "timeout"
 /** An attempt without a usable 2xx. Either `error` or `discard` must be called, or its connection leaks. */
 export interface Failure {
   readonly outcome: Exclude<Outcome, "abandoned">
+  /** What the upstream did wrong, for the log; null where it refused the request for the request's own fault (D17). */
+  readonly fault: string | null
   /** Whether another upstream may be tried: nothing of a 2xx was received (D14). */
   readonly passes_on: boolean
   /** What the client is told (D17); reads what the provider says about it. */
@@ -74,7 +76,7 @@ export async function attempt({ upstream, model }: Route, outgoing: Outgoing): P
     return judge(upstream, response, started_ms, cancel)
   } catch (error) {
     signal.throwIfAborted()
-    return unanswered(upstream, late ? "timeout" : whyOf(error), stream, codeOf(error))
+    return unanswered(late ? "timeout" : whyOf(error), stream, codeOf(error))
   } finally {
     clearTimeout(deadline)
   }
@@ -107,32 +109,35 @@ function refused(upstream: Upstream, { status, headers, body }: Response, fault:
   }
   return {
     outcome: status,
+    fault: fault ?? (isSpoken(status) ? null : `status ${status}`),
     passes_on: PASSES_ON.has(status),
     discard,
     async error() {
       let text = ""
       if (readable !== null && isSpoken(status)) text = await refusalText(readable)
       else discard()
-      return refusalError(
-        { status, retry_after: retryAfter(headers), body: text, api_key: upstream.api_key },
-        `${upstream.name}: ${fault ?? `status ${status}`}`,
-      )
+      return refusalError({
+        status,
+        retry_after: retryAfter(headers),
+        body: text,
+        api_key: upstream.api_key,
+      })
     },
   }
 }
 
 /** There was no answer. A late JSON answer may be on its way, and paid for: nobody else is asked (D31). */
-function unanswered(upstream: Upstream, outcome: NoAnswer, stream: boolean, code: string): Failure {
+function unanswered(outcome: NoAnswer, stream: boolean, code: string): Failure {
   const errors = {
     unreachable: "upstream_unavailable",
     broken: "upstream_error",
     timeout: "upstream_timeout",
   } as const
-  const error = new GatewayError(errors[outcome], { cause: `${upstream.name}: ${outcome} (${code})` })
   return {
     outcome,
+    fault: outcome === "timeout" ? outcome : `${outcome} (${code})`,
     passes_on: outcome !== "timeout" || stream,
-    error: async () => error,
+    error: async () => new GatewayError(errors[outcome]),
     discard: () => {},
   }
 }

@@ -6,8 +6,11 @@ import type { Reply } from "./reply.ts"
 
 /** Who counts the attempts. */
 export interface Attempts {
-  /** One attempt is over as far as its headers; `duration_ms` is how long they took. */
-  attempted(upstream: Upstream, outcome: Outcome, duration_ms: number): void
+  /**
+   * One attempt is over as far as its headers; `duration_ms` is how long they took. `fault` is what the upstream did
+   * wrong, for the log: it holds nothing of what either side said.
+   */
+  attempted(upstream: Upstream, outcome: Outcome, duration_ms: number, fault: string | null): void
 }
 
 /**
@@ -45,13 +48,15 @@ async function observed(
 ): Promise<Reply | Failure> {
   const started_ms = performance.now()
   let outcome: Outcome = "abandoned"
+  let fault: string | null = null
   try {
     const came = await attempt(route, outgoing)
-    outcome = "body" in came ? came.status : came.outcome
+    if ("body" in came) outcome = came.status
+    else ({ outcome, fault } = came)
     return came
   } finally {
     report(findingOf(outcome))
-    attempts?.attempted(route.upstream, outcome, performance.now() - started_ms)
+    attempts?.attempted(route.upstream, outcome, performance.now() - started_ms, fault)
   }
 }
 

@@ -11,22 +11,22 @@ export interface Refusal {
   readonly api_key: string | null
 }
 
-/** What the client is told of a provider's refusal (D17). `cause` is for the log. */
-export function refusalError(refusal: Refusal, cause: string): GatewayError {
+/** What the client is told of a provider's refusal (D17). */
+export function refusalError(refusal: Refusal): GatewayError {
   const code = codeOf(refusal.status)
   switch (code) {
     case "invalid_request":
     case "not_found":
     case "request_too_large":
-      return new GatewayError(code, { message: OWN_MESSAGE[code], ...spoken(refusal), cause })
+      return new GatewayError(code, { message: OWN_MESSAGE[code], ...spoken(refusal) })
     case "rate_limited":
     case "upstream_unavailable":
-      return new GatewayError(code, {
-        ...(refusal.retry_after !== null && { headers: { "retry-after": refusal.retry_after } }),
-        cause,
-      })
+      return new GatewayError(
+        code,
+        refusal.retry_after === null ? {} : { headers: { "retry-after": refusal.retry_after } },
+      )
     default:
-      return new GatewayError(code, { cause })
+      return new GatewayError(code)
   }
 }
 

@@ -150,6 +150,54 @@ describe("D14 a second upstream is tried while nothing of a 2xx was received", (
   })
 })
 
+describe("the log has one warning for each attempt that failed", () => {
+  /** What the log says of a request, but for its times. */
+  function logged(answer: Answer) {
+    const id = expectIds(answer)
+    return house.gateway.lines
+      .filter((line) => line.includes(id))
+      .map((line): Record<string, unknown> => JSON.parse(line))
+      .map(({ level, msg, upstream, fault }) => ({ level, msg, upstream, fault }))
+  }
+  const warning = (upstream: string, fault: string) => ({
+    level: 40,
+    msg: "an upstream failed",
+    upstream,
+    fault,
+  })
+  const call = (upstream: string) => ({ level: 30, msg: "call", upstream, fault: undefined })
+  type Row = readonly [what: string, model: string, scripts: readonly Script[], lines: readonly object[]]
+  const rows: readonly Row[] = [
+    [
+      "a 503 and another that answers",
+      "first+second",
+      [json(503, {})],
+      [warning("first", "status 503"), call("second")],
+    ],
+    [
+      "nothing listens and another answers",
+      "nowhere+second",
+      [],
+      [warning("nowhere", "unreachable (ECONNREFUSED)"), call("second")],
+    ],
+    [
+      "both fail: the call names the upstream that the books name",
+      "first+nowhere",
+      [json(500, {})],
+      [warning("first", "status 500"), warning("nowhere", "unreachable (ECONNREFUSED)"), call("first")],
+    ],
+    ["a 401", "first", [json(401, {})], [warning("first", "status 401"), call("first")]],
+    ["a 400 is the request's fault", "first", [json(400, {})], [call("first")]],
+  ]
+  test.each(rows)("%s", async (_, model, next, lines) => {
+    script("first", ...next)
+    const answer = await ask(model)
+    expect<readonly object[]>(logged(answer)).toEqual(lines)
+    const { upstream } = await house.gateway.call(expectIds(answer))
+    expect(lines.at(-1)).toMatchObject({ upstream })
+  })
+})
+
 describe("D14 no second chance where the first did its work, or the request is at fault", () => {
   type Row = readonly [what: string, first: Script, code: Code]
   const refusals: readonly (readonly [status: number, code: Code])[] = [

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { createServer } from "node:net"
 import { errorBody } from "../../src/errors.ts"
-import { forward } from "../../src/upstream/forward.ts"
+import { type Attempts, forward } from "../../src/upstream/forward.ts"
 import { Health } from "../../src/upstream/health.ts"
 import { json, type Provider, type Script, silent, startProvider } from "../support/provider.ts"
 import { API_KEY, closes, failure, hasty, outgoing, raw, resets, routes, upstream } from "./calling.ts"
@@ -151,15 +151,23 @@ describe("D17 what a client is told", () => {
   })
 
   test("what is kept for the log names the upstream and the fault, and no credential", async () => {
-    const rows: [script: Script, cause: string][] = [
-      [json(401, { error: { message: API_KEY } }), "first: status 401"],
-      [json(200, {}, { "content-encoding": "gzip" }), "first: compressed body"],
-      [resets, "first: broken (ECONNRESET)"],
+    const rows: [script: Script, fault: string | null][] = [
+      [json(401, { error: { message: API_KEY } }), "status 401"],
+      [json(429, {}), "status 429"],
+      [json(503, {}), "status 503"],
+      [json(200, {}, { "content-encoding": "gzip" }), "compressed body"],
+      [resets, "broken (ECONNRESET)"],
+      [json(400, { error: { message: API_KEY } }), null],
+      [json(404, {}), null],
     ]
-    for (const [script, cause] of rows) {
+    for (const [script, expected] of rows) {
       first.replyOnce(script)
-      const error = await failure(forward(routes(upstream(first.url)), outgoing(), new Health()))
-      expect(error.detail.cause).toBe(cause)
+      const seen: [name: string, fault: string | null][] = []
+      const attempts: Attempts = {
+        attempted: ({ name }, _outcome, _duration_ms, fault) => void seen.push([name, fault]),
+      }
+      await failure(forward(routes(upstream(first.url)), outgoing(), new Health(), attempts))
+      expect(seen).toEqual([["first", expected]])
     }
     const unsendable = routes(upstream(first.url, { api_key: `${API_KEY}\nx` }))
     const error = await failure(forward(unsendable, outgoing(), new Health()))

@@ -14,10 +14,7 @@ const BODY = JSON.stringify({
 })
 
 function told(refusal: Partial<Refusal> & { readonly status: number }) {
-  const error = refusalError(
-    { retry_after: null, body: BODY, api_key: API_KEY, ...refusal },
-    "first: refused",
-  )
+  const error = refusalError({ retry_after: null, body: BODY, api_key: API_KEY, ...refusal })
   return { status: error.status, ...errorBody(error, "id-1").error }
 }
 
@@ -103,7 +100,7 @@ describe("D17 Retry-After", () => {
     [401, "20", null],
   ]
   test.each(rows)("%d with %p -> %p", (status, retry_after, sent) => {
-    const error = refusalError({ status, retry_after, body: "", api_key: null }, "")
+    const error = refusalError({ status, retry_after, body: "", api_key: null })
     expect(errorResponse(error, "id-1").headers.get("retry-after")).toBe(sent)
   })
 })
