@@ -317,7 +317,7 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
   test("a file that is wrong", async () => {
     place.configure(configFor(provider.url, { workers: 2, limits: { in_flight: "many" } }))
     expect(await refusal(place.spawn(databaseVariables(fresh.address)))).toBe(
-      "limits.in_flight: expected an integer from 1 to 60000",
+      "tollgate.yaml: limits.in_flight: expected an integer from 1 to 60000",
     )
   })
 
