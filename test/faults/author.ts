@@ -39,7 +39,7 @@ export function draw(random: Random): Plan {
   return {
     stream,
     words: Array.from({ length: random.whole(1, 12) }, () => random.whole(1, 40)),
-    gap_ms: random.pick([0, 0, 5, 20, 80]),
+    gap_ms: random.pick([0, 0, 20, 80, 200]),
     usage: random.chance(0.85)
       ? { prompt: random.whole(1, 40), cached: random.whole(0, 1), completion: random.whole(1, 60) }
       : null,

@@ -29,7 +29,7 @@ export interface ChaosResult {
 
 /** The two gateways that faults happen to, how many clients they have, and how many accounts. */
 const VICTIMS = 2
-const CUSTOMERS = 6
+const CUSTOMERS = 8
 /** The last one is poor: most of its calls are refused. */
 const ACCOUNTS_USD = ["100", "100", "0.02"]
 /** A provider that hangs is given up before a client is bored. */
@@ -62,12 +62,14 @@ export async function chaos(scene: Scene, { seed, kills, report }: ChaosOptions)
   })
 
   let slowest_start_ms = 0
+  let due: Fault[] = []
   try {
     for (let round = 1; round <= kills; round++) {
+      if (due.length === 0) due = random.shuffle(FAULTS)
+      const { name, begin } = due.pop() ?? FAULTS[0]
       const which = random.whole(0, VICTIMS - 1)
-      const { name, begin } = random.pick(FAULTS)
       const before_ms = random.whole(0, 400)
-      const during_ms = random.whole(0, 600)
+      const during_ms = random.whole(0, 800)
       report(`${round}/${kills} gateway ${which}: ${name} for ${during_ms} ms`)
       const victim = victims[which]
       if (victim === undefined) throw new Error("there is no such gateway")
@@ -78,7 +80,9 @@ export async function chaos(scene: Scene, { seed, kills, report }: ChaosOptions)
       mend(victim)
       const killed_ms = performance.now()
       await victim.start()
-      slowest_start_ms = Math.max(slowest_start_ms, performance.now() - killed_ms)
+      const start_ms = performance.now() - killed_ms
+      report(`   serving again after ${Math.round(start_ms)} ms`)
+      slowest_start_ms = Math.max(slowest_start_ms, start_ms)
     }
   } finally {
     running = false

@@ -28,6 +28,11 @@ export class Random {
     return items[this.whole(0, items.length - 1)] ?? items[0]
   }
 
+  shuffle<Item>(items: readonly Item[]): Item[] {
+    const left = [...items]
+    return items.flatMap(() => left.splice(this.whole(0, left.length - 1), 1))
+  }
+
   /** One of its own for somebody, who then takes nothing from the others' numbers. */
   branch(): Random {
     return new Random(this.whole(0, 2 ** 32 - 1))
