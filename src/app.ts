@@ -36,7 +36,7 @@ export function createApp(gateway: Gateway, operators: Operators) {
     .use(health(gateway))
     .use(metrics(gateway.metrics))
     .use(adminRoutes(operators))
-    .use(docs())
+    .use(docs(() => gateway.config.models))
   return app
 }
 

@@ -1,5 +1,6 @@
 import { swagger } from "@elysiajs/swagger"
 import { Elysia } from "elysia"
+import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { documentation } from "./docs/document.ts"
 import { getOpenApi, getReference, getReferenceAsset } from "./docs/service.ts"
@@ -28,22 +29,28 @@ const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: st
   },
 }
 
+/** The models that the examples name, by their families. */
+const EXAMPLES: readonly (readonly [family: Model["family"], name: string])[] = [
+  ["chat", "gpt-5-mini"],
+  ["messages", "claude-sonnet"],
+]
+
 /**
  * `GET /docs`: the API reference, with all its assets served from here. `GET /docs/json`: the OpenAPI document of every
- * route of the application that uses this.
+ * route of the application that uses this, whose examples name configured models, so that they can be tried out.
  */
-export function docs() {
-  return (app: Elysia) => app.use(reference(() => app.routes))
+export function docs(models: () => readonly Model[]) {
+  return (app: Elysia) => app.use(reference(() => app.routes, models))
 }
 
-function reference(routes: () => readonly AnyRoute[]) {
+function reference(routes: () => readonly AnyRoute[], models: () => readonly Model[]) {
   const files = new Map<string, Promise<File>>()
   const read = (file: string, type: string): Promise<File> => {
     const known = files.get(file) ?? load(file, type)
     files.set(file, known)
     return known
   }
-  let document: Promise<File> | undefined
+  let document: { readonly models: readonly Model[]; readonly file: Promise<File> } | undefined
 
   return new Elysia({ name: "docs" })
     .get("/docs", ({ request }) => serve(request, read("./docs/page.html", "text/html; charset=utf-8")), {
@@ -52,8 +59,11 @@ function reference(routes: () => readonly AnyRoute[]) {
     .get(
       "/docs/json",
       ({ request }) => {
-        document ??= describe(routes())
-        return serve(request, document)
+        const configured = models()
+        if (document?.models !== configured) {
+          document = { models: configured, file: describe(routes(), configured) }
+        }
+        return serve(request, document.file)
       },
       { detail: getOpenApi },
     )
@@ -74,7 +84,7 @@ type AnyRoute = Elysia["routes"][number]
  * The OpenAPI document of `routes`, from the `detail` of each. The plugin that writes it is asked on an application of its own,
  * which nobody listens to: the page that it brings along loads a script from another host.
  */
-async function describe(routes: readonly AnyRoute[]): Promise<File> {
+async function describe(routes: readonly AnyRoute[], models: readonly Model[]): Promise<File> {
   const mirror = new Elysia().use(
     swagger({ path: "/page", specPath: "/document", documentation, excludeStaticFile: false }),
   )
@@ -82,7 +92,20 @@ async function describe(routes: readonly AnyRoute[]): Promise<File> {
     mirror.route(method, path, () => null, { detail: hooks.detail })
   }
   const written = await mirror.handle(new Request("http://localhost/document"))
-  return fingerprinted(await written.arrayBuffer(), "application/json")
+  const bytes = new TextEncoder().encode(naming(models, await written.text()))
+  return fingerprinted(bytes.buffer, "application/json")
+}
+
+/** The document with the first configured model of a family wherever an example names one of that family. */
+function naming(models: readonly Model[], document: string): string {
+  const names = new Map(
+    EXAMPLES.map(([family, name]) => [name, models.find((model) => model.family === family)?.name ?? name]),
+  )
+  return JSON.stringify(
+    JSON.parse(document, (_, value: unknown) =>
+      typeof value === "string" ? (names.get(value) ?? value) : value,
+    ),
+  )
 }
 
 async function load(file: string, type: string): Promise<File> {

@@ -173,6 +173,22 @@ describe("the errors of the document", () => {
 })
 
 describe("the examples of the document", () => {
+  test("name the first configured model of the family, and no other, so that they can be tried out", () => {
+    const asked = operations.flatMap(({ path, operation: { requestBody } }) =>
+      Object.values(requestBody?.content["application/json"]?.examples ?? {}).flatMap(({ value }) =>
+        isObject(value) && "messages" in value ? [{ path, model: value.model }] : [],
+      ),
+    )
+    expect(asked.length).toBeGreaterThan(8)
+    for (const { path, model } of asked) {
+      expect({ path, model }).toEqual({
+        path,
+        model: path.endsWith("count_tokens") ? "demo-messages" : "demo-small",
+      })
+    }
+    expect(JSON.stringify(document)).not.toMatch(/"(gpt-5-mini|claude-sonnet)"/)
+  })
+
   const media = operations.flatMap(({ name, operation }) => [
     ...Object.entries(operation.requestBody?.content ?? {}).map(([type, of]) => ({
       name: `${name} body`,

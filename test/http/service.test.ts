@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/address.ts"
-import { ADMIN_TOKEN, CHAT, MESSAGES, until } from "../support/gateway.ts"
+import { ADMIN_TOKEN, CHAT, MESSAGES, PRICE, until } from "../support/gateway.ts"
 import { chatCompletion, json, type Script, usage } from "../support/provider.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"
 import { CANARY, type House, openHouse } from "./house.ts"
@@ -73,6 +73,26 @@ describe("D33 what anybody may ask", () => {
       ].sort(),
     )
   })
+})
+
+test("the examples of /docs can be tried out: they name models of the configuration as last loaded", async () => {
+  const models = [
+    {
+      name: "another",
+      family: "chat",
+      upstreams: [{ use: "first" }],
+      price: PRICE,
+      max_output_tokens: 1000,
+    },
+  ]
+  const document = async () => (await house.ask({ target: "/docs/json" })).body
+  expect(await document()).toContain(`"model":"${CHAT}"`)
+  expect(await document()).toContain(`"model":"${MESSAGES}"`)
+  house.gateway.reload({ models })
+  expect(await document()).toContain('"model":"another"')
+  expect(await document()).not.toContain(`"model":"${CHAT}"`)
+  house.gateway.reload({})
+  expect(await document()).toContain(`"model":"${CHAT}"`)
 })
 
 describe("/metrics", () => {
