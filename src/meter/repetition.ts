@@ -11,6 +11,7 @@ const TILDE = 0x7e
 /** What stands in for the text while it is tried which bytes of an event are its text. */
 const STAND_IN = Buffer.from("stand-in")
 const NOTHING = Buffer.alloc(0)
+const { compare } = Buffer.prototype
 /** How many shapes of a stream are learned; one that never repeats itself is read event by event. */
 const MAX_LESSONS = 8
 /** What repeats thousands of times is small; a large event is not worth the look. */
@@ -19,11 +20,13 @@ const MAX_EVENT_BYTES = 16_384
 /**
  * Most events of a stream are one event with another text. Its bytes before and after the text are learned from an
  * event that was read in full; where they come again around plain characters, the event is known without being decoded
- * or parsed: measured, 0.1 us instead of 1.4 us. What differs in any other byte is read in full.
+ * or parsed: measured, 0.1 us an event instead of 1.4 us. What differs in any other byte is read in full.
  */
 export class Repetition implements Recurring {
-  #head: DataView | null = null
-  #foot: DataView = viewOf(NOTHING)
+  /** An event's bytes before and behind its text, and those between two texts. */
+  #head = NOTHING
+  #foot = NOTHING
+  #between = NOTHING
   #lessons = 0
 
   /** Learns from an event that was read in full, and carried output and no valid usage. */
@@ -39,24 +42,27 @@ export class Repetition implements Recurring {
     const head = event.subarray(0, at)
     const foot = event.subarray(at + text.byteLength)
     if (at === 0 || !isTextBetween(head, foot)) return
-    this.#head = viewOf(head.slice())
-    this.#foot = viewOf(foot.slice())
+    this.#head = Buffer.from(head)
+    this.#foot = Buffer.from(foot)
+    this.#between = Buffer.concat([foot, head])
   }
 
   /** The events from `start` on that differ from the one learned in nothing but their text. */
   follow(chunk: Uint8Array, start: number): Recurrence | null {
-    const head = this.#head
-    if (head === null) return null
-    const bytes = viewOf(chunk)
-    let end = start
+    if (this.#head.byteLength === 0 || !stands(this.#head, chunk, start)) return null
+    let from = start + this.#head.byteLength
     let output_bytes = 0
-    while (stands(head, bytes, end)) {
-      const from = end + head.byteLength
+    for (;;) {
       const to = chunk.indexOf(QUOTE, from)
-      if (to === -1 || !isPlain(chunk, from, to) || !stands(this.#foot, bytes, to)) break
-      output_bytes += to - from
-      end = to + this.#foot.byteLength
+      if (to === -1 || !isPlain(chunk, from, to)) break
+      if (stands(this.#between, chunk, to)) {
+        output_bytes += to - from
+        from = to + this.#between.byteLength
+      } else if (stands(this.#foot, chunk, to)) {
+        return { end: to + this.#foot.byteLength, output_bytes: output_bytes + to - from }
+      } else break
     }
+    const end = from - this.#head.byteLength
     return end === start ? null : { end, output_bytes }
   }
 }
@@ -98,20 +104,8 @@ function isPlain(bytes: Uint8Array, from: number, to: number): boolean {
   return true
 }
 
-/** Whether `part` stands at `at`. Four bytes at a time take 50 ns for 80 bytes, the runtime's own comparison 90. */
-function stands(part: DataView, bytes: DataView, at: number): boolean {
-  const length = part.byteLength
-  if (at + length > bytes.byteLength) return false
-  let place = 0
-  for (; place + 4 <= length; place += 4) {
-    if (part.getInt32(place) !== bytes.getInt32(at + place)) return false
-  }
-  for (; place < length; place++) {
-    if (part.getUint8(place) !== bytes.getUint8(at + place)) return false
-  }
-  return true
-}
-
-function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
-  return new DataView(buffer, byteOffset, byteLength)
+/** Whether `part` stands at `at`. Asked of the runtime, because a view of a small chunk takes longer than its comparison. */
+function stands(part: Buffer, bytes: Uint8Array, at: number): boolean {
+  const end = at + part.byteLength
+  return end <= bytes.byteLength && compare.call(bytes, part, 0, part.byteLength, at, end) === 0
 }

@@ -119,33 +119,35 @@ export class Tap {
   async #pull(): Promise<void> {
     this.#satisfied_ms = null
     this.#running = true
-    try {
-      let sent = false
-      while (!this.#over && (!sent || this.#outlet.gone)) sent = await this.#step()
-    } catch (error) {
-      this.#options.onFault(error)
-      this.#finish("upstream_lost")
+    let sent = false
+    while (!this.#over && (!sent || this.#outlet.gone)) {
+      this.#read_ms = performance.now()
+      try {
+        const { value } = await this.#reader.read()
+        sent = !this.#over && this.#relay(value)
+      } catch {
+        if (!this.#over) this.#broken()
+      }
     }
     this.#running = false
     this.#satisfied_ms = performance.now()
   }
 
-  /** Relays one chunk of the provider; whether anything was sent to the client. */
-  async #step(): Promise<boolean> {
-    this.#read_ms = performance.now()
-    let chunk: Uint8Array | undefined
-    try {
-      chunk = (await this.#reader.read()).value
-    } catch {
-      if (!this.#over) this.#broken()
-      return false
-    }
-    if (this.#over) return false
+  /** Relays one chunk of the provider, or its end; whether anything was sent to the client. Never throws. */
+  #relay(chunk: Uint8Array | undefined): boolean {
     this.#read_ms = null
-    if (chunk === undefined) {
-      this.#ended()
+    try {
+      if (chunk === undefined) this.#ended()
+      else this.#takeChunk(chunk)
+      return !this.#over && this.#outlet.flush()
+    } catch (error) {
+      this.#options.onFault(error)
+      this.#finish("upstream_lost")
       return false
     }
+  }
+
+  #takeChunk(chunk: Uint8Array): void {
     try {
       this.#takeAll(this.#framer.feed(chunk))
     } catch (error) {
@@ -153,7 +155,6 @@ export class Tap {
       this.#takeAll(error.events)
       if (!this.#over) this.#fail()
     }
-    return !this.#over && this.#outlet.flush()
   }
 
   /** A clean end of the provider's body (D8): the unterminated event counts, a missing `[DONE]` is added. */
