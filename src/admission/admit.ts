@@ -40,9 +40,9 @@ export async function admit(
 ): Promise<Call> {
   const { books, catalog, in_flight, key_loads, limits } = house
   const found = catalog.find(chat.model, "chat")
-  if ("code" in found) {
+  if (found instanceof GatewayError) {
     await activeKey(house, key_hash)
-    throw new GatewayError(found.code, { param: "model" })
+    throw found
   }
   in_flight.check(limits.in_flight)
   const leaveKey = key_loads.enter(key_hash, limits.per_key)

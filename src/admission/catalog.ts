@@ -1,8 +1,10 @@
 import type { Family, Model } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
 
-/** Why a name is no model of an entry: there is none of this name, or it is open for the other entry only (D15). */
-export interface Unlisted {
-  readonly code: "model_not_found" | "model_not_allowed"
+/** What a client is told that asks for a model of this family at the other's entry. */
+const OTHER_ENTRY: Readonly<Record<Family, string>> = {
+  chat: "This model is of the chat family: it answers at POST /v1/chat/completions.",
+  messages: "This model is of the messages family: its tokens are counted at POST /v1/messages/count_tokens.",
 }
 
 /** The configured models by name: exact, byte for byte, in Maps, so that no name is special (D19). */
@@ -15,12 +17,14 @@ export class Catalog {
     this.#models = { chat: of("chat"), messages: of("messages") }
   }
 
-  /** The model of this name at the entry of `family`, or why there is none. */
-  find(name: string, family: Family): Model | Unlisted {
+  /** The model of this name at the entry of `family`, or why there is none: it may be open for the other entry only (D15). */
+  find(name: string, family: Family): Model | GatewayError {
     const model = this.#models[family].get(name)
     if (model !== undefined) return model
     const other = family === "chat" ? "messages" : "chat"
-    return { code: this.#models[other].has(name) ? "model_not_allowed" : "model_not_found" }
+    return this.#models[other].has(name)
+      ? new GatewayError("model_not_allowed", { param: "model", message: OTHER_ENTRY[other] })
+      : new GatewayError("model_not_found", { param: "model" })
   }
 
   /** The models of an entry, in the configuration's order. */

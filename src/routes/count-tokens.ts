@@ -91,7 +91,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
 /** The messages-style model a key may count with (D22): 404 when there is none, 403 when it is not open for the key or the entry. */
 function openModel({ catalog }: Gateway, name: string, standing: Standing): Model {
   const found = catalog.find(name, "messages")
-  if ("code" in found) throw new GatewayError(found.code, { param: "model" })
+  if (found instanceof GatewayError) throw found
   if (standing.models !== null && !standing.models.includes(found.name)) {
     throw new GatewayError("model_not_allowed", { param: "model" })
   }

@@ -5,6 +5,7 @@ import { KeyLoads } from "../../src/admission/key-loads.ts"
 import { Call } from "../../src/call.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { NEVER } from "../../src/cutoff.ts"
+import { GatewayError } from "../../src/errors.ts"
 import { openLog } from "../../src/log.ts"
 import { createMetrics } from "../../src/metrics.ts"
 import { answerStream } from "../../src/routes/stream-answer.ts"
@@ -33,7 +34,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     notReady: () => null,
   }
   const model = catalog.find(CHAT, "chat")
-  if ("code" in model) throw new Error(model.code)
+  if (model instanceof GatewayError) throw model
   const hold = holdOf({ account_id, key_id }, 100n)
   expect(await ledger.reserve(hold)).toMatchObject({ outcome: "held" })
   in_flight.enter(1)
