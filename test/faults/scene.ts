@@ -105,8 +105,10 @@ export class Scene {
     return new Scene(provider, steady, await Witness.of(steady.address))
   }
 
-  async victim(changesFor: ChangesFor = () => ({})): Promise<Victim> {
+  /** A gateway that runs; `role` is its own in the books, if it is not their owner's. */
+  async victim(changesFor: ChangesFor = () => ({}), role: string | null = null): Promise<Victim> {
     const books = await DatabaseProxy.start(this.steady.address)
+    if (role !== null) books.as(role)
     const upstream = await Link.to({ host: "127.0.0.1", port: this.provider.port })
     const victim = new Victim(books, upstream, changesFor)
     this.victims.push(victim)

@@ -1,4 +1,4 @@
-import type { Address } from "../../src/ledger/address.ts"
+import type { Address, SocketAddress } from "../../src/ledger/address.ts"
 import type { Statement } from "../../src/ledger/statement.ts"
 import { Link, type Listener } from "./link.ts"
 
@@ -22,13 +22,15 @@ interface Meeting {
 /** The way to a Postgres. It knows where a message ends, so that a test can meet exactly one. */
 export class DatabaseProxy extends Link {
   readonly #database: string
+  #user: string
   readonly #meetings = new Set<Meeting>()
   /** Statements that clients had executed, as the server saw them. */
   executed = 0
 
-  private constructor(target: Extract<Address, { socket_path: string }>) {
-    super({ path: target.socket_path })
-    this.#database = `${target.user}@127.0.0.1:PORT/${target.database}`
+  private constructor({ socket_path, user, database }: SocketAddress) {
+    super({ path: socket_path })
+    this.#user = user
+    this.#database = database
   }
 
   static async start(target: Address): Promise<DatabaseProxy> {
@@ -39,7 +41,17 @@ export class DatabaseProxy extends Link {
   }
 
   get address(): { readonly url: string } {
-    return { url: `postgres://${this.#database.replace("PORT", String(this.port))}` }
+    return { url: `postgres://${this.#user}@127.0.0.1:${this.port}/${this.#database}` }
+  }
+
+  /** As somebody else; for addresses that are asked for from now on. */
+  as(user: string): void {
+    this.#user = user
+  }
+
+  /** Another server has the books now. */
+  leadTo({ socket_path }: SocketAddress): void {
+    this.turn({ path: socket_path })
   }
 
   /** Stops the next such statement there, and says so. */

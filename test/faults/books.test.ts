@@ -1,0 +1,276 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { existsSync, readdirSync } from "node:fs"
+import { join } from "node:path"
+import type { Sql } from "postgres"
+import { connect } from "../../src/ledger/address.ts"
+import { close } from "../../src/ledger/close.ts"
+import { reserve } from "../../src/ledger/reserve.ts"
+import { printUsd } from "../../src/money.ts"
+import { beginStream, finishStream } from "../process/stream.ts"
+import { chat, until } from "../support/gateway.ts"
+import { FAIR } from "../support/link.ts"
+import { chatCompletion, json, type Provider, usage } from "../support/provider.ts"
+import { Scene, type Victim } from "./scene.ts"
+
+/** D27: what happens to calls while the books cannot be written, in whatever way they cannot. */
+
+let scene: Scene
+let victim: Victim
+let provider: Provider
+/** Of the database's owner, by another way than the gateway's. */
+let sql: Sql
+let account: { id: string; key: string }
+
+/** Nobody is to die of an outage here. */
+const LONG = { lease: { renew: "1s", expire: "60s" } }
+const answers = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
+const CHARGE_NANO = 30_000n
+const SETTLED = { state: "settled", basis: "usage", ending: "completed", charge: "0.00003", failure: null }
+/** A call waits 2 s for the books; the rest is for a busy machine. */
+const REFUSED_WITHIN_MS = 2_600
+
+beforeAll(async () => {
+  scene = await Scene.open()
+  victim = await scene.victim(() => LONG)
+  provider = scene.provider
+  provider.reply(answers)
+  sql = connect(scene.steady.address, { max: 2, onnotice: () => {} })
+  account = await scene.steady.account("100")
+  expect((await ask()).status).toBe(200)
+})
+afterEach(() => {
+  for (const { books } of scene.victims) {
+    books.admit()
+    if (books.stalled) books.heal()
+    books.weather = FAIR
+  }
+})
+afterAll(async () => {
+  await sql.end({ timeout: 1 })
+  await scene.close()
+})
+
+function ask(key = account.key, gateway = victim): Promise<Response> {
+  return chat(gateway, key)
+}
+
+/** New calls are told that the books are away: soon, and never that something is wrong with their key or balance. */
+async function expectRefusals(count: number, key = account.key): Promise<void> {
+  const asked_ms = performance.now()
+  const refusals = await Promise.all(Array.from({ length: count }, () => ask(key)))
+  expect(performance.now() - asked_ms).toBeLessThan(REFUSED_WITHIN_MS)
+  for (const refusal of refusals) {
+    expect([refusal.status, refusal.headers.get("retry-after")]).toEqual([503, "2"])
+    expect(await refusal.json()).toMatchObject({ error: { code: "ledger_unavailable" } })
+  }
+}
+
+async function expectServed(key = account.key): Promise<void> {
+  await until(
+    () => ask(key),
+    ({ status }) => status === 200,
+  )
+}
+
+/** Streams of an account of their own, each with its first word delivered. */
+async function streams(count: number, gateway = victim) {
+  const { id, key } = await scene.steady.account("10")
+  const begun: Awaited<ReturnType<typeof beginStream>>[] = []
+  while (begun.length < count) begun.push(await beginStream(gateway, provider, key))
+  return {
+    /** Each goes on to its end, and its client has it whole. */
+    async finish() {
+      await Promise.all(
+        begun.map(async ({ client, exchange }) => {
+          await finishStream(exchange)
+          await client.receives("data: [DONE]\n\n")
+          client.leave()
+        }),
+      )
+    },
+    /** Every settlement arrives, once. */
+    async settled(as: object = SETTLED) {
+      await until(
+        () => scene.steady.balance(id),
+        ({ held }) => held === "0",
+      )
+      const calls = await scene.steady.calls(`?account=${id}`)
+      expect(calls).toMatchObject(begun.map(() => as))
+    },
+  }
+}
+
+const spooled = ({ place }: Victim) => {
+  const folder = join(place.data_dir, "spool")
+  return existsSync(folder) ? readdirSync(folder) : []
+}
+
+describe("D27 the books are gone while streams end", () => {
+  test("100 of them: each has its end, new calls are refused, and every settlement arrives once they are back", async () => {
+    const { finish, settled } = await streams(100)
+    victim.books.refuse()
+    const ended = finish()
+    await expectRefusals(20)
+    await ended
+    expect(spooled(victim)).toHaveLength(1)
+    victim.books.admit()
+    await settled()
+    await expectServed()
+    await until(
+      () => spooled(victim).length,
+      (files) => files === 0,
+    )
+  })
+
+  test("and SIGKILL comes: the next start settles what is in the spool", async () => {
+    const other = await scene.victim(() => LONG)
+    const { finish, settled } = await streams(20, other)
+    other.books.refuse()
+    await finish()
+    await until(
+      async () => (await spoolLines(other)).length,
+      (lines) => lines === 20,
+    )
+    await other.kill()
+    other.books.admit()
+    await other.start()
+    await settled()
+    await other.stop()
+  })
+
+  test("and SIGTERM comes: it ends without the books, and the next start settles what is in the spool", async () => {
+    const other = await scene.victim(() => LONG)
+    const { finish, settled } = await streams(20, other)
+    other.books.refuse()
+    await finish()
+    expect(await other.stop()).toBe(0)
+    expect(await spoolLines(other)).toHaveLength(20)
+    other.books.admit()
+    await other.start()
+    await settled()
+    await other.stop()
+  })
+
+  async function spoolLines(from: Victim): Promise<string[]> {
+    const texts = spooled(from).map((name) => Bun.file(join(from.place.data_dir, "spool", name)).text())
+    return (await Promise.all(texts)).join("").split("\n").filter(Boolean)
+  }
+})
+
+describe("D27 the books do not answer", () => {
+  test("nothing passes, as on a cable that was pulled", async () => {
+    const { finish, settled } = await streams(20)
+    victim.books.stall()
+    const ended = finish()
+    await expectRefusals(10)
+    await ended
+    victim.books.heal()
+    await settled()
+    await expectServed()
+  })
+
+  test("they are slow by 200 ms: calls are slower, and served", async () => {
+    victim.books.weather = { ...FAIR, delay_ms: 100 }
+    const { finish, settled } = await streams(5)
+    await finish()
+    await settled()
+    const asked_ms = performance.now()
+    const statuses = await Promise.all(Array.from({ length: 20 }, async () => (await ask()).status))
+    expect(statuses).toEqual(statuses.map(() => 200))
+    expect(performance.now() - asked_ms).toBeWithin(400, 2_000)
+    victim.books.weather = FAIR
+  })
+
+  test("their replies are lost after the commit: each call is held once and charged once", async () => {
+    const { id, key } = await scene.steady.account("1")
+    const LOST = 5
+    const lost = Array.from({ length: LOST }, () => [
+      victim.books.loseReply(reserve),
+      victim.books.loseReply(close),
+    ])
+    for (let done = 0; done < LOST * 4; done++) expect((await ask(key)).status).toBe(200)
+    await Promise.all(lost.flat())
+    await until(
+      () => scene.steady.balance(id),
+      ({ held }) => held === "0",
+    )
+    const calls = await scene.steady.calls(`?account=${id}`)
+    expect(calls).toHaveLength(LOST * 4)
+    expect(calls).toMatchObject(calls.map(() => SETTLED))
+    expect((await scene.steady.balance(id)).balance).toBe(
+      printUsd(1_000_000_000n - CHARGE_NANO * BigInt(LOST * 4)),
+    )
+  })
+})
+
+describe("D27 the books refuse", () => {
+  test("connections: there are too many", async () => {
+    const clerk = `clerk_${crypto.randomUUID().slice(0, 8)}`
+    const [{ name } = { name: "" }] = await sql<{ name: string }[]>`SELECT current_database() AS name`
+    await sql.unsafe(`CREATE ROLE ${clerk} LOGIN; GRANT ALL ON DATABASE ${name} TO ${clerk};
+      GRANT ALL ON SCHEMA tollgate, drizzle, witness TO ${clerk};
+      GRANT ALL ON ALL TABLES IN SCHEMA tollgate, drizzle, witness TO ${clerk};
+      GRANT ALL ON ALL SEQUENCES IN SCHEMA drizzle, witness TO ${clerk}; GRANT pg_read_all_stats TO ${clerk}`)
+    const other = await scene.victim(() => LONG, clerk)
+    const { finish, settled } = await streams(10, other)
+    await sql.unsafe(`ALTER ROLE ${clerk} CONNECTION LIMIT 0`)
+    await sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = ${clerk}`
+    const ended = finish()
+    const asked_ms = performance.now()
+    const refusal = await ask(account.key, other)
+    expect(performance.now() - asked_ms).toBeLessThan(REFUSED_WITHIN_MS)
+    expect(await refusal.json()).toMatchObject({ error: { code: "ledger_unavailable" } })
+    await ended
+    await sql.unsafe(`ALTER ROLE ${clerk} CONNECTION LIMIT -1`)
+    await settled()
+    expect((await ask(account.key, other)).status).toBe(200)
+    expect(await other.stop()).toBe(0)
+    await sql.unsafe(`DROP OWNED BY ${clerk}; DROP ROLE ${clerk}`)
+  })
+
+  test("every write: the disk is full", async () => {
+    const { finish, settled } = await streams(10)
+    await sql.unsafe(`
+      CREATE FUNCTION witness.full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
+      END $$;
+      CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON tollgate.reservations
+        FOR EACH ROW EXECUTE FUNCTION witness.full()`)
+    const ended = finish()
+    await expectRefusals(10)
+    await ended
+    await sql`DROP TRIGGER full_disk ON tollgate.reservations`
+    await settled()
+    await expectServed()
+  })
+
+  test("one account, whose row is locked for 5 s: its calls are refused or wait, others do not notice", async () => {
+    const locked = await scene.steady.account("1")
+    await expectServed(locked.key)
+    const { client, exchange } = await beginStream(victim, provider, locked.key)
+    const until_ms = performance.now() + 5_000
+    const unlocked = sql.begin(async (transaction) => {
+      await transaction`SELECT FROM tollgate.accounts WHERE id = ${locked.id} FOR UPDATE`
+      await Bun.sleep(until_ms - performance.now())
+    })
+    await finishStream(exchange)
+    await client.receives("data: [DONE]\n\n")
+    const refused = expectRefusals(5, locked.key)
+    const waits_ms: number[] = []
+    while (performance.now() < until_ms - 100) {
+      const { key } = await scene.steady.account("1")
+      const asked_ms = performance.now()
+      expect((await ask(key)).status).toBe(200)
+      waits_ms.push(performance.now() - asked_ms)
+    }
+    await refused
+    await unlocked
+    expect(waits_ms.sort((a, b) => a - b)[Math.floor(waits_ms.length * 0.9)]).toBeLessThan(500)
+    await until(
+      () => scene.steady.balance(locked.id),
+      ({ held }) => held === "0",
+    )
+    expect((await scene.steady.calls(`?account=${locked.id}&state=settled`)).length).toBe(2)
+    await expectServed(locked.key)
+  })
+})
