@@ -91,12 +91,21 @@ test("D16 a refusal repeats nothing of the values it was sent", async () => {
 test.each(["nonsense", "019f8b1c-0000-7000-8b7a-5d1f3c9e2a4", "%00", "%zz", "..", "0", "null"])(
   "GET /admin/accounts/%s is 404: no UUID",
   async (id) => {
-    expect(refusal(await office.ask("GET", `/admin/accounts/${id}`))).toMatchObject({
-      status: 404,
-      code: "not_found",
-    })
+    const reply = await office.ask("GET", `/admin/accounts/${id}`)
+    expect(refusal(reply)).toMatchObject({ status: 404, code: "not_found" })
   },
 )
+
+test.each([
+  ["GET", "/admin/accounts/nope"],
+  ["GET", "/admin/accounts/nope/credits"],
+  ["POST", "/admin/accounts/nope/keys"],
+  ["DELETE", "/admin/keys/nope"],
+  ["GET", "/admin/calls/nope"],
+])("%s %s says that the id is none", async (method, path) => {
+  const { body } = await office.ask(method, path, method === "POST" ? {} : undefined)
+  expect(body.error.message).toBe("The id in this address is no UUID; every id here is.")
+})
 
 test("GET /admin/accounts/{id} of nobody is 404", async () => {
   expect(refusal(await office.ask("GET", `/admin/accounts/${nextId()}`))).toMatchObject({ status: 404 })

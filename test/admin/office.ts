@@ -33,7 +33,12 @@ interface Body {
   readonly checked_at: string
   readonly violations: readonly { readonly expected: string }[]
   readonly request_id: string
-  readonly error: { readonly code: string; readonly param: string | null; readonly id?: string }
+  readonly error: {
+    readonly code: string
+    readonly message: string
+    readonly param: string | null
+    readonly id?: string
+  }
 }
 
 export interface Reply {

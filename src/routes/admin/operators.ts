@@ -18,7 +18,9 @@ export interface Operators {
 /** The id in a path; what is no UUID names nothing: 404. */
 export function pathId(segment: string | null): string {
   const id = segment === null ? null : parseId(segment)
-  if (id === null) throw new GatewayError("not_found")
+  if (id === null) {
+    throw new GatewayError("not_found", { message: "The id in this address is no UUID; every id here is." })
+  }
   return id
 }
 
