@@ -31,6 +31,11 @@ export class Witness {
     this.#books = drizzle(sql)
   }
 
+  /** On books where one sits already. */
+  static reopen(address: Address): Witness {
+    return new Witness(connect(address, { max: 1, onnotice: () => {} }))
+  }
+
   /** On books that have their tables. */
   static async of(address: Address): Promise<Witness> {
     const sql = connect(address, { max: 1, onnotice: () => {} })
