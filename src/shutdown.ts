@@ -12,6 +12,8 @@ const HURRY_MS = 1_500
 
 export interface ShutdownOptions {
   readonly server: Server
+  /** Where operators are served until nothing runs any more; null where the clients are (D39). */
+  readonly admin_server: Server | null
   readonly in_flight: InFlight
   readonly log: Logger
   /** Read when the shutdown begins: a reload may have changed it. */
@@ -29,6 +31,9 @@ export interface ShutdownOptions {
 export class Shutdown {
   readonly #options: ShutdownOptions
   #signals = 0
+  #began_ms = 0
+  /** Calls that had ended when the shutdown began. */
+  #finished_before = 0
   #closed: Promise<void> | null = null
 
   constructor(options: ShutdownOptions) {
@@ -61,6 +66,8 @@ export class Shutdown {
   async #drain(): Promise<void> {
     const { server, in_flight, log, exit } = this.#options
     const { ready_delay_ms, drain_ms } = this.#options.limits()
+    this.#began_ms = performance.now()
+    this.#finished_before = in_flight.ended.finished
     log.info({ calls: in_flight.size }, "draining; a second signal cuts what still runs")
     server.announceClose()
     await Bun.sleep(ready_delay_ms)
@@ -71,22 +78,43 @@ export class Shutdown {
     await in_flight.idle()
     await Promise.race([this.#answered(), Bun.sleep(FLUSH_MS)])
     await server.close()
+    await this.#closeToOperators()
     await this.#closeBooks()
-    if (!this.#hurried) exit(0)
+    if (this.#hurried) return
+    this.#tell("drained")
+    exit(0)
   }
 
-  /** Resolves when no call runs and every answer has left; Bun tells the latter only when asked. */
+  /** Resolves when no call runs and every answer has left. */
   async #answered(): Promise<void> {
     await this.#options.in_flight.idle()
-    while (this.#options.server.pending > 0) await Bun.sleep(LOOK_MS)
+    await allSent(this.#options.server)
+  }
+
+  /** What they asked until now they are still told. */
+  async #closeToOperators(): Promise<void> {
+    const { admin_server } = this.#options
+    if (admin_server === null) return
+    admin_server.refuseConnections()
+    await Promise.race([allSent(admin_server), Bun.sleep(FLUSH_MS)])
+    await admin_server.close()
   }
 
   async #hurry(): Promise<void> {
     this.#options.server.refuseConnections()
+    this.#options.admin_server?.refuseConnections()
     this.#cut()
     const settled = this.#options.in_flight.idle().then(() => this.#closeBooks())
     await Promise.race([settled, Bun.sleep(HURRY_MS)])
+    this.#tell("cut short by a second signal")
     this.#options.exit(1)
+  }
+
+  #tell(what: string): void {
+    const { in_flight, log } = this.#options
+    const { finished, cut } = in_flight.ended
+    const duration_ms = Math.round(performance.now() - this.#began_ms)
+    log.info({ calls_finished: finished - this.#finished_before, calls_cut: cut, duration_ms }, what)
   }
 
   #closeBooks(): Promise<void> {
@@ -97,4 +125,9 @@ export class Shutdown {
   #cut(): void {
     this.#options.in_flight.cut()
   }
+}
+
+/** Resolves when every answer of a server has left, which Bun tells only when asked. */
+async function allSent(server: Server): Promise<void> {
+  while (server.pending > 0) await Bun.sleep(LOOK_MS)
 }

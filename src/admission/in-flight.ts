@@ -11,6 +11,8 @@ export class InFlight implements Places {
   #running = 0
   #idle: (() => void)[] = []
   #cut = false
+  #finished_calls = 0
+  #cut_calls = 0
 
   /** Calls that have a place. */
   get size(): number {
@@ -48,7 +50,15 @@ export class InFlight implements Places {
 
   /** The call took its exit; its settlement is on the way to the books. */
   close(call: Call): void {
-    if (this.#calls.delete(call)) this.#rest()
+    if (!this.#calls.delete(call)) return
+    if (call.stopped.aborted) this.#cut_calls += 1
+    else this.#finished_calls += 1
+    this.#rest()
+  }
+
+  /** How many calls have ended so far, by themselves and by a cut. */
+  get ended(): { readonly finished: number; readonly cut: number } {
+    return { finished: this.#finished_calls, cut: this.#cut_calls }
   }
 
   /** The settlement is in the books. */

@@ -36,6 +36,11 @@ function start(
   return place.start(variables)
 }
 
+/** What the log said last. */
+function lastLine(gateway: GatewayProcess): Record<string, unknown> {
+  return JSON.parse(gateway.printed.trimEnd().split("\n").at(-1) ?? "")
+}
+
 describe("D34 the first signal drains", () => {
   test("not ready and `connection: close` at once, calls served for ready_delay, streams to their end, exit 0", async () => {
     const gateway = await start({ shutdown: { ready_delay: `${READY_DELAY_MS}ms` } })
@@ -64,6 +69,7 @@ describe("D34 the first signal drains", () => {
     expect(await client.receives("data: [DONE]\n\n")).toContain(" last")
     expect(await gateway.exited).toBe(0)
     expect(gateway.complaint).toBe("")
+    expect(lastLine(gateway)).toMatchObject({ msg: "drained", calls_finished: 2, calls_cut: 0 })
 
     const { calls, ...books } = await readBooks(fresh.address)
     expect(books).toEqual({ open_reservations: 0, violations: [] })
@@ -85,15 +91,18 @@ describe("D34 the first signal drains", () => {
   })
 
   test("after shutdown.drain what runs is cut, shown as an error, settled as gateway_stopped, exit 0", async () => {
-    const gateway = await start({ shutdown: { drain: "300ms" } })
+    const gateway = await start({ shutdown: { drain: "1s" } })
     const { key } = await operatorOf(gateway.url).account()
+    const ends = await beginStream(gateway, provider, key)
     const { client, exchange } = await beginStream(gateway, provider, key)
     provider.replyOnce(silent())
     const waiting = await rawClient(gateway)
     waiting.send(chatRequest(key))
-    const unanswered = await provider.exchange(2)
+    const unanswered = await provider.exchange(3)
 
     gateway.signal("SIGTERM")
+    await gateway.prints("draining")
+    await finishStream(ends.exchange)
     const shown = await client.receives("0\r\n\r\n")
     expect(shown).toContain('data: {"error":{')
     expect(shown).not.toContain("[DONE]")
@@ -101,6 +110,9 @@ describe("D34 the first signal drains", () => {
     await Promise.all([exchange.closed, unanswered.closed])
     expect([exchange.closed_by, unanswered.closed_by]).toEqual(["gateway", "gateway"])
     expect(await gateway.exited).toBe(0)
+    const drained = { msg: "drained", calls_finished: 1, calls_cut: 2 }
+    expect(lastLine(gateway)).toMatchObject(drained)
+    expect(lastLine(gateway).duration_ms).toBeGreaterThanOrEqual(1_000)
 
     const { calls, ...books } = await readBooks(fresh.address)
     expect(books).toEqual({ open_reservations: 0, violations: [] })
@@ -113,6 +125,7 @@ describe("D34 the first signal drains", () => {
         ending: "gateway_stopped",
         failure: "gateway_stopped",
       },
+      { state: "settled", basis: "usage", ending: "completed" },
     ])
   })
 
@@ -126,6 +139,8 @@ describe("D34 the first signal drains", () => {
     const signalled_ms = performance.now()
     expect(await gateway.exited).toBe(1)
     expect(performance.now() - signalled_ms).toBeLessThan(2_000)
+    const cut = { msg: "cut short by a second signal", calls_finished: 0, calls_cut: 1 }
+    expect(lastLine(gateway)).toMatchObject(cut)
     await exchange.closed
     const { calls, ...books } = await readBooks(fresh.address)
     expect(books).toEqual({ open_reservations: 0, violations: [] })
