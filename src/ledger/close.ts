@@ -1,8 +1,9 @@
 import { sql } from "drizzle-orm"
+import { isDoneAlone } from "./alone.ts"
 import type { Connection } from "./connection.ts"
 import type { Closing } from "./reservation.ts"
 import { accounts, reservations } from "./schema.ts"
-import { batchOf, booleanOf, named, patience, type Row, statement } from "./statement.ts"
+import { named, patience, type Row, statement, textOf, type Values } from "./statement.ts"
 
 /** How long one closing statement may take before it is tried again with the same ids. */
 const STATEMENT_MS = 5_000
@@ -51,7 +52,7 @@ WITH asked AS MATERIALIZED (
     cached_tokens = d.cached_tokens, completion_tokens = d.completion_tokens, upstream = d.answered_by,
     ttft_ms = d.ttft_ms, duration_ms = d.duration_ms
   FROM due d WHERE x.id = d.id
-  RETURNING x.id, x.account_id, d.delta_nano, d.freed_nano
+  RETURNING x.account_id, d.place, d.delta_nano, d.freed_nano
 ), paid AS (
   UPDATE ${accounts} a SET balance_nano = a.balance_nano - s.delta_nano, held_nano = a.held_nano - s.freed_nano
   FROM (
@@ -59,27 +60,106 @@ WITH asked AS MATERIALIZED (
     FROM closed c JOIN payers p ON p.id = c.account_id GROUP BY c.account_id) s
   WHERE a.id = s.account_id RETURNING a.id
 )
-SELECT c.id IS NOT NULL AS applied,
-  c.id IS NOT NULL OR EXISTS (SELECT FROM ${reservations} x WHERE x.id = q.id) AS known,
+SELECT
+  CASE
+    WHEN q.place IN (SELECT place FROM closed) THEN 'applied'
+    WHEN (SELECT x.id FROM ${reservations} x WHERE x.id = q.id) IS NOT NULL THEN 'closed'
+    ELSE 'none'
+  END AS closed,
   1 / ((SELECT count(*) FROM closed) = (SELECT count(*) FROM due))::int AS whole,
   1 / ((SELECT count(*) FROM paid) = (SELECT count(DISTINCT account_id) FROM closed))::int AS paid_whole
-FROM asked q LEFT JOIN due d ON d.place = q.place LEFT JOIN closed c ON c.id = d.id
-ORDER BY q.place`,
+FROM asked q ORDER BY q.place`,
 )
 
-/** Closes a batch; results in the order of the closings. */
+/**
+ * The same for one call alone whose reservation is open: one row when it is closed by this, none when the batch
+ * statement has to say what it is instead. The state is judged again on the newest version of the reservation when
+ * somebody else has just changed it, and the locks come in the same order. The division fails when the account's row was
+ * lost on the way. There are both forms for the reason that `reserveOne` gives: 0.79 ms and 0.44 ms of the server's CPU.
+ */
+export const closeOne = statement(
+  "close",
+  sql`
+WITH closed AS (
+  UPDATE ${reservations} x SET state = $3::text, closed_at = now(), charge_nano = $4::bigint, basis = $5::text,
+    ending = $6::text, failure = $7::text, notes = $8::text[], prompt_tokens = $9::int, cached_tokens = $10::int,
+    completion_tokens = $11::int, upstream = coalesce($12::text, x.upstream), ttft_ms = $13::int,
+    duration_ms = $14::int
+  WHERE x.id = $2::uuid AND x.state = 'open' AND ${patience}
+  RETURNING x.account_id, x.amount_nano
+), paid AS (
+  UPDATE ${accounts} a SET balance_nano = a.balance_nano - $4::bigint, held_nano = a.held_nano - c.amount_nano
+  FROM closed c WHERE a.id = c.account_id
+  RETURNING a.id
+)
+SELECT 1 / (SELECT count(*) FROM paid)::int AS paid_whole FROM closed`,
+)
+
+/** Closes a batch; results in the order of the closings. Waits as `reserveBatch` does. */
 export async function closeBatch(
   connection: Connection,
   closings: readonly Closing[],
   patience_ms: number,
 ): Promise<Closed[]> {
-  const batch = batchOf(closings.map(({ usage, ...closing }) => ({ ...closing, ...usage })))
-  const rows = await connection.run(close, [String(patience_ms), batch], STATEMENT_MS, closings.length)
+  const until = performance.now() + STATEMENT_MS
+  const [first] = closings
+  if (first !== undefined && closings.length === 1) {
+    if (await isDoneAlone(connection, closeOne, valuesOf(first, patience_ms), STATEMENT_MS))
+      return ["applied"]
+  }
+  const rows = await connection.run(
+    close,
+    [String(patience_ms), linesOf(closings)],
+    Math.max(until - performance.now(), STATEMENT_MS / 2),
+    closings.length,
+  )
   if (rows.length !== closings.length) throw new Error("the closing statement left a reservation out")
   return rows.map(closedOf)
 }
 
+function valuesOf(closing: Closing, patience_ms: number): Values {
+  const { usage } = closing
+  return [
+    String(patience_ms),
+    closing.id,
+    closing.outcome,
+    String(closing.charge_nano),
+    closing.basis,
+    closing.ending,
+    closing.failure,
+    `{${closing.notes.join(",")}}`,
+    usage && String(usage.prompt_tokens),
+    usage && String(usage.cached_tokens),
+    usage && String(usage.completion_tokens),
+    closing.upstream,
+    closing.ttft_ms === null ? null : String(closing.ttft_ms),
+    String(closing.duration_ms),
+  ]
+}
+
+/** Closings as one parameter, written out like the holds of a reserve. */
+function linesOf(closings: readonly Closing[]): string {
+  return JSON.stringify(
+    closings.map((closing) => ({
+      id: closing.id,
+      outcome: closing.outcome,
+      charge_nano: String(closing.charge_nano),
+      basis: closing.basis,
+      ending: closing.ending,
+      failure: closing.failure,
+      notes: closing.notes,
+      prompt_tokens: closing.usage?.prompt_tokens,
+      cached_tokens: closing.usage?.cached_tokens,
+      completion_tokens: closing.usage?.completion_tokens,
+      upstream: closing.upstream,
+      ttft_ms: closing.ttft_ms,
+      duration_ms: closing.duration_ms,
+    })),
+  )
+}
+
 function closedOf(row: Row): Closed {
-  if (booleanOf(row, "applied")) return "applied"
-  return booleanOf(row, "known") ? "closed" : "none"
+  const closed = textOf(row, "closed")
+  if (closed === "applied" || closed === "closed" || closed === "none") return closed
+  throw new Error("the closing statement said something new")
 }

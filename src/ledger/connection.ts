@@ -1,6 +1,6 @@
 import type { Sql } from "postgres"
 import { type Address, connect } from "./address.ts"
-import type { Row, Statement, StatementKind } from "./statement.ts"
+import type { Row, Statement, StatementKind, Values } from "./statement.ts"
 import { isAnswer, Overdue } from "./trouble.ts"
 
 /** How long a connection may take to be made. */
@@ -36,7 +36,7 @@ export class Connection {
    * will be done. A connection without an answer is given up for a new one, so that the next statement does not wait
    * behind this one.
    */
-  run(statement: Statement, values: readonly string[], within_ms: number, size = 1): Promise<readonly Row[]> {
+  run(statement: Statement, values: Values, within_ms: number, size = 1): Promise<readonly Row[]> {
     const rows = this.#turn.then(() => this.#measure(statement, values, within_ms, size))
     this.#turn = rows.catch(() => {})
     return rows
@@ -47,7 +47,7 @@ export class Connection {
     await this.#client.end({ timeout: 0 })
   }
 
-  async #measure({ kind, text }: Statement, values: readonly string[], within_ms: number, size: number) {
+  async #measure({ kind, text }: Statement, values: Values, within_ms: number, size: number) {
     const started_at = performance.now()
     let failure: unknown = null
     try {
@@ -60,7 +60,7 @@ export class Connection {
     }
   }
 
-  async #run(text: string, values: readonly string[], within_ms: number): Promise<readonly Row[]> {
+  async #run(text: string, values: Values, within_ms: number): Promise<readonly Row[]> {
     const client = this.#client
     const overdue = Promise.withResolvers<never>()
     const allowed_ms = this.#made ? within_ms : within_ms + CONNECT_S * 1000

@@ -1,8 +1,9 @@
 import { sql } from "drizzle-orm"
+import { isDoneAlone } from "./alone.ts"
 import type { Connection } from "./connection.ts"
 import type { Hold } from "./reservation.ts"
 import { accounts, gateways, keys, reservations } from "./schema.ts"
-import { batchOf, nanoOf, patience, type Row, statement, textOf } from "./statement.ts"
+import { nanoOf, patience, type Row, statement, textOf, type Values } from "./statement.ts"
 
 /**
  * How long one reserving statement may take: half of what a call waits, so that there is time for a second attempt
@@ -86,18 +87,56 @@ FROM asked r LEFT JOIN due d ON d.id = r.id LEFT JOIN inserted i ON i.id = r.id
 LEFT JOIN locked l ON l.id = r.account_id LEFT JOIN moved m ON m.id = r.account_id`,
 )
 
-/** Reserves a batch under the gateway's row; results in the order of the holds. */
+/**
+ * The same for one call alone, if nothing stands against it: one row when it is held, none when the batch statement has
+ * to say why not. The money is judged again on the newest version of the account when somebody else has just changed it;
+ * an id that has come into the books meanwhile breaks the primary key, and then nothing is moved. The division fails
+ * when the reservation was lost on the way. There are both forms because one call is what a gateway at ease has, and
+ * most of what a batch costs is paid before its first item: 0.84 ms of the server's CPU for one, and 0.48 ms here.
+ */
+export const reserveOne = statement(
+  "reserve",
+  sql`
+WITH moved AS (
+  UPDATE ${accounts} a SET held_nano = a.held_nano + $6::bigint
+  WHERE a.id = $4::uuid AND a.balance_nano - a.held_nano >= $6::bigint AND ${patience}
+    AND EXISTS (SELECT FROM ${keys} k WHERE k.id = $5::uuid AND k.account_id = $4::uuid AND k.revoked_at IS NULL
+      AND (k.expires_at IS NULL OR k.expires_at > now()) AND (k.models IS NULL OR $7::text = ANY (k.models)))
+    AND EXISTS (SELECT FROM ${gateways} g WHERE g.id = $3::uuid AND g.dead_at IS NULL)
+    AND NOT EXISTS (SELECT FROM ${reservations} x WHERE x.id = $2::uuid)
+  RETURNING a.id
+), inserted AS (
+  INSERT INTO ${reservations} (id, account_id, key_id, gateway_id, amount_nano, model, family, upstream, stream,
+    input_pico, cached_input_pico, output_pico)
+  SELECT $2::uuid, m.id, $5::uuid, $3::uuid, $6::bigint, $7::text, $8::text, $9::text, $10::text::boolean,
+    $11::bigint, $12::bigint, $13::bigint
+  FROM moved m
+  RETURNING id
+)
+SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
+)
+
+/**
+ * Reserves a batch under the gateway's row; results in the order of the holds. Waits at most `patience_ms` for each
+ * lock. Both answers to one call come within `STATEMENT_MS`, unless a connection has to be made first: half of it is
+ * always left for the second.
+ */
 export async function reserveBatch(
   connection: Connection,
   gateway_id: string,
   holds: readonly Hold[],
   patience_ms: number,
 ): Promise<Reserved[]> {
-  const batch = batchOf(holds.map(({ price, ...hold }) => ({ ...hold, ...price })))
+  const until = performance.now() + STATEMENT_MS
+  const [first] = holds
+  if (first !== undefined && holds.length === 1) {
+    const values = valuesOf(first, gateway_id, patience_ms)
+    if (await isDoneAlone(connection, reserveOne, values, STATEMENT_MS)) return [{ outcome: "held" }]
+  }
   const rows = await connection.run(
     reserve,
-    [String(patience_ms), batch, gateway_id],
-    STATEMENT_MS,
+    [String(patience_ms), linesOf(holds), gateway_id],
+    Math.max(until - performance.now(), STATEMENT_MS / 2),
     holds.length,
   )
   const results = new Map(rows.map((row) => [textOf(row, "id"), reservedOf(row, gateway_id)]))
@@ -106,6 +145,46 @@ export async function reserveBatch(
     if (result === undefined) throw new Error("the reserving statement left a hold out")
     return result
   })
+}
+
+function valuesOf(hold: Hold, gateway_id: string, patience_ms: number): Values {
+  return [
+    String(patience_ms),
+    hold.id,
+    gateway_id,
+    hold.account_id,
+    hold.key_id,
+    String(hold.amount_nano),
+    hold.model,
+    hold.family,
+    hold.upstream,
+    String(hold.stream),
+    String(hold.price.input_pico),
+    String(hold.price.cached_input_pico),
+    String(hold.price.output_pico),
+  ]
+}
+
+/**
+ * Holds as one parameter; amounts are decimal strings in it, which int8 reads exactly. Written out, because spreads and
+ * a replacer take three times as long: 2.6 us for each hold instead of 0.9.
+ */
+function linesOf(holds: readonly Hold[]): string {
+  return JSON.stringify(
+    holds.map((hold) => ({
+      id: hold.id,
+      account_id: hold.account_id,
+      key_id: hold.key_id,
+      amount_nano: String(hold.amount_nano),
+      model: hold.model,
+      family: hold.family,
+      upstream: hold.upstream,
+      stream: hold.stream,
+      input_pico: String(hold.price.input_pico),
+      cached_input_pico: String(hold.price.cached_input_pico),
+      output_pico: String(hold.price.output_pico),
+    })),
+  )
 }
 
 function reservedOf(row: Row, gateway_id: string): Reserved {

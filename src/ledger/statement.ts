@@ -19,6 +19,9 @@ export interface Statement {
   readonly text: string
 }
 
+/** What goes into a statement's text, each as a text that the statement casts. */
+export type Values = readonly (string | null)[]
+
 /** A row as the driver gives it: int8 is a string. */
 export type Row = Readonly<Record<string, unknown>>
 

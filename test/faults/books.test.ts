@@ -3,8 +3,8 @@ import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import type { Sql } from "postgres"
 import { connect } from "../../src/ledger/address.ts"
-import { close } from "../../src/ledger/close.ts"
-import { reserve } from "../../src/ledger/reserve.ts"
+import { closeOne } from "../../src/ledger/close.ts"
+import { reserveOne } from "../../src/ledger/reserve.ts"
 import { printUsd } from "../../src/money.ts"
 import { beginStream, finishStream } from "../process/stream.ts"
 import { chat, until } from "../support/gateway.ts"
@@ -185,8 +185,8 @@ describe("D27 the books do not answer", () => {
     const { id, key } = await scene.steady.account("1")
     const LOST = 5
     const lost = Array.from({ length: LOST }, () => [
-      victim.books.loseReply(reserve),
-      victim.books.loseReply(close),
+      victim.books.loseReply(reserveOne),
+      victim.books.loseReply(closeOne),
     ])
     for (let done = 0; done < LOST * 4; done++) expect((await ask(key)).status).toBe(200)
     await Promise.all(lost.flat())

@@ -1,6 +1,6 @@
 import { checkpoint } from "../../src/ledger/checkpoint.ts"
-import { close } from "../../src/ledger/close.ts"
-import { reserve } from "../../src/ledger/reserve.ts"
+import { close, closeOne } from "../../src/ledger/close.ts"
+import { reserve, reserveOne } from "../../src/ledger/reserve.ts"
 import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
 import { ADMIN_TOKEN } from "../support/operator.ts"
@@ -141,7 +141,7 @@ const FAULTS: readonly [Fault, ...Fault[]] = [
   {
     name: "replies of the books are lost",
     begin({ books }, random) {
-      const statements = [reserve, close, checkpoint]
+      const statements = [reserve, reserveOne, close, closeOne, checkpoint]
       for (const statement of statements) if (random.chance(0.7)) void books.loseReply(statement)
     },
   },

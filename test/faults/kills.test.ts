@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { checkpoint } from "../../src/ledger/checkpoint.ts"
-import { close } from "../../src/ledger/close.ts"
-import { reserve } from "../../src/ledger/reserve.ts"
+import { closeOne } from "../../src/ledger/close.ts"
+import { reserveOne } from "../../src/ledger/reserve.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { text } from "../process/stream.ts"
 import { until } from "../support/gateway.ts"
@@ -59,7 +59,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "before its hold is asked for",
     null,
     async ({ ask, books, kill }) => {
-      const asked = books.meet(reserve, "asked")
+      const asked = books.meet(reserveOne, "asked")
       await ask(true)
       const { lose } = await asked
       await kill()
@@ -70,7 +70,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "while its hold is on the way, which then arrives",
     expired,
     async ({ ask, books, kill }) => {
-      const asked = books.meet(reserve, "asked")
+      const asked = books.meet(reserveOne, "asked")
       await ask(true)
       const { pass } = await asked
       await kill()
@@ -81,7 +81,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "once its hold is made, before it knows",
     expired,
     async ({ ask, books, kill }) => {
-      const done = books.meet(reserve, "done")
+      const done = books.meet(reserveOne, "done")
       await ask(true)
       const { lose } = await done
       await kill()
@@ -142,7 +142,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
       await ask(true)
       const { chunk } = await say("eight by")
       await noted("8000")
-      const settling = books.meet(close, "asked")
+      const settling = books.meet(closeOne, "asked")
       await chunk(`${sseEvent(usageChunk(usage(10, 5)))}data: [DONE]\n\n`)
       const { lose } = await settling
       await kill()
@@ -153,7 +153,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "while the settlement is on the way, which then arrives",
     whole,
     async ({ ask, books, say, kill }) => {
-      const settling = books.meet(close, "asked")
+      const settling = books.meet(closeOne, "asked")
       await ask(true)
       const { chunk } = await say("eight by")
       await chunk(`${sseEvent(usageChunk(usage(10, 5)))}data: [DONE]\n\n`)
@@ -166,7 +166,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "once it is settled, before it knows",
     whole,
     async ({ ask, books, say, kill }) => {
-      const settled = books.meet(close, "done")
+      const settled = books.meet(closeOne, "done")
       await ask(true)
       const { chunk } = await say("eight by")
       await chunk(`${sseEvent(usageChunk(usage(10, 5)))}data: [DONE]\n\n`)
@@ -188,7 +188,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "with the whole JSON answer, before the settlement is on its way",
     expired,
     async ({ ask, asked, books, kill }) => {
-      const settling = books.meet(close, "asked")
+      const settling = books.meet(closeOne, "asked")
       await ask(false)
       await answer(await asked)
       const { lose } = await settling
@@ -200,7 +200,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "once a JSON answer is settled, before it leaves",
     whole,
     async ({ ask, asked, books, kill }) => {
-      const settled = books.meet(close, "done")
+      const settled = books.meet(closeOne, "done")
       await ask(false)
       await answer(await asked)
       const { lose } = await settled

@@ -146,24 +146,28 @@ describe("D27 a reserve that is asked again while its first attempt commits", ()
     const ledger = await warmLedger({
       events: {
         // The first attempt is overdue, the second one meets it as it commits; the third one waits behind the neighbour.
+        // They are two calls, for one alone would be asked about again at once.
         statement: (kind) => {
           if (kind === "reserve" && ++reserves === 2) busy.resolve(outcome(ledger.reserve(neighbour)))
         },
       },
     })
     const [first, second] = [await lateModel(), await lateModel()]
-    const hold = holdOf(await books.account(1_000n, 1), 10n, { model: first.model })
+    const account = await books.account(1_000n, 1)
+    const hold = holdOf(account, 10n, { model: first.model })
+    const companion = holdOf(account, 10n, { model: first.model })
     const neighbour = holdOf(await books.account(1_000n, 1), 10n, { model: second.model })
     reserves = 0
-    const answer = outcome(ledger.reserve(hold))
+    const answers = [hold, companion].map((call) => outcome(ledger.reserve(call)))
     await waiting("transactionid")
     await first.commit()
-    expect(await answer).toBe("ledger_unavailable")
+    expect(await Promise.all(answers)).toEqual(["ledger_unavailable", "ledger_unavailable"])
     await second.commit()
     expect(await busy.promise).toBe("held")
     await ledger.close(settled(neighbour.id, 1n))
     await ledger.stop()
-    expect(await call(books.sql, hold.id)).toMatchObject({ state: "released", failure: "internal_error" })
+    for (const { id } of [hold, companion])
+      expect(await call(books.sql, id)).toMatchObject({ state: "released", failure: "internal_error" })
   })
 
   test("D35 under a new row, for its gateway was declared dead meanwhile: it is released", async () => {
