@@ -3,6 +3,7 @@ import { errorResponse, GatewayError, idHeaders, toGatewayError } from "./errors
 import type { Gateway } from "./gateway.ts"
 import { adminRoutes, type Operators } from "./routes/admin/admin.ts"
 import { chatCompletions } from "./routes/chat-completions.ts"
+import { isForPages, preflightAnswer, showTo } from "./routes/cors.ts"
 import { countTokens } from "./routes/count-tokens.ts"
 import { docs } from "./routes/docs.ts"
 import { health } from "./routes/health.ts"
@@ -10,34 +11,47 @@ import { metrics } from "./routes/metrics.ts"
 import { models } from "./routes/models.ts"
 import { requestId } from "./routes/request-id.ts"
 
+export type { Operators }
+
+/** Whom a listener serves: operators have one of their own where `admin` is configured (D39). */
+export type Audience = "everyone" | "clients" | "operators"
+
 /** Mounts the routes and the error printer; no listening, so that tests can use `app.handle()`. */
-export function createApp(gateway: Gateway, operators: Operators) {
+export function createApp(gateway: Gateway, operators: Operators, audience: Audience = "everyone") {
+  const originsAt = (path: string) => {
+    const { origins } = gateway.config.cors
+    return origins.length > 0 && audience !== "operators" && isForPages(path) ? origins : []
+  }
   const app = new Elysia({ name: "tollgate", strictPath: true, handler: { standardHostname: false } })
     .onError(({ error, code, request, path, route }) => {
       const unknown = code === "NOT_FOUND"
       const fault = unknown
-        ? unknownRoute(app.routes, gateway.config.vendors, request.method, path)
+        ? unknownRoute(app.routes, gateway.config.vendors, request.method, path, audience)
         : toGatewayError(error)
       logFault(gateway.log, fault, requestId(request))
-      gateway.metrics.answered(unknown ? "unknown" : route, fault.status)
-      return errorResponse(fault, requestId(request))
+      const origins = originsAt(path)
+      const answer =
+        preflightAnswer(request, fault, origins, requestId(request)) ??
+        errorResponse(fault, requestId(request))
+      if (origins.length > 0) showTo(request, answer, origins)
+      gateway.metrics.answered(unknown ? "unknown" : route, answer.status)
+      return answer
     })
-    .onAfterHandle(({ request, response, route }) => {
+    .onAfterHandle(({ request, response, path, route }) => {
       if (!(response instanceof Response)) return
       if (!response.headers.has("x-request-id")) {
         for (const [name, value] of Object.entries(idHeaders(requestId(request))))
           response.headers.set(name, value)
       }
+      const origins = originsAt(path)
+      if (origins.length > 0) showTo(request, response, origins)
       gateway.metrics.answered(route, response.status)
     })
-    .use(chatCompletions(gateway))
-    .use(models(gateway))
-    .use(countTokens(gateway))
-    .use(health(gateway))
-    .use(metrics(gateway.metrics))
-    .use(adminRoutes(operators))
-    .use(docs(() => gateway.config.models))
-  return app
+  if (audience !== "operators")
+    app.use(chatCompletions(gateway)).use(models(gateway)).use(countTokens(gateway))
+  app.use(health(gateway))
+  if (audience !== "clients") app.use(metrics(gateway.metrics)).use(adminRoutes(operators))
+  return app.use(docs(() => gateway.config.models))
 }
 
 /** What no answer says and an operator needs: why a request failed that was not itself at fault. */
@@ -56,12 +70,18 @@ function unknownRoute(
   vendors: readonly string[],
   method: string,
   path: string,
+  audience: Audience,
 ): GatewayError {
   const known = routes.filter((route) => matches(route.path, path, vendors))
   const methods = new Set(known.map((route) => route.method))
   if (methods.has("GET")) methods.add("HEAD")
   if (methods.size > 0 && !methods.has(method)) {
     return new GatewayError("method_not_allowed", { headers: { allow: [...methods].sort().join(", ") } })
+  }
+  if (audience === "operators") {
+    return new GatewayError("not_found", {
+      message: "There is nothing at this address; /admin and /metrics are here, and /docs describes them.",
+    })
   }
   if (!NOT_OFFERED.includes(path)) return new GatewayError("not_found")
   return new GatewayError("not_found", {

@@ -3,6 +3,7 @@ import { openBooks } from "./books.ts"
 import { readWorkers } from "./config/arguments.ts"
 import { type Environment, readEnvironment } from "./config/environment.ts"
 import { ConfigError } from "./config/error.ts"
+import { checkExposure } from "./config/exposure.ts"
 import { type Loaded, takeSnapshot } from "./config/snapshot.ts"
 import { demoAccount } from "./demo/account.ts"
 import { demoBanner } from "./demo/banner.ts"
@@ -62,16 +63,18 @@ async function open(
   closing.defer(() => demo?.stop())
   const load = () => (path === null ? takeSnapshot(demoConfig(demo?.url ?? ""), sources) : readConfig(path))
   const loaded = load()
+  const { admin } = loaded.config
+  const admin_token =
+    environment.admin_token ?? (demo === null ? null : `tg_admin_${crypto.randomUUID().replaceAll("-", "")}`)
+  checkExposure({ host, port, admin, admin_token })
 
   const embedded = database_url === null ? await startEmbedded({ data_dir, log }) : null
   closing.defer(() => embedded?.stop())
   const address = embedded?.address ?? { url: database_url ?? "" }
   const database = await openBooks(address)
   closing.defer(() => database.close())
-  const admin_token =
-    environment.admin_token ?? (demo === null ? null : `tg_admin_${crypto.randomUUID().replaceAll("-", "")}`)
   const key = demo === null ? null : await demoAccount(database.operators, data_dir)
-  const common = { data_dir, admin_token, host, port }
+  const common = { data_dir, admin_token, host, port, admin }
   const ending = { log, closeAfter: () => closing.disposeAsync(), exit: process.exit }
   const size = workers ?? loaded.config.workers
   const gateway =

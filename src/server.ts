@@ -11,13 +11,26 @@ export interface Handler {
   handle(request: Request): Response | Promise<Response>
 }
 
+export interface Listening {
+  readonly host: string
+  /** 0 picks a free one. */
+  readonly port: number
+  /** Whether other processes of this user may listen on the same port; the kernel spreads the connections. */
+  readonly shared?: boolean
+  /** What an operator changes to have another address: the names of host and port. */
+  readonly settings: readonly [host: string, port: string]
+}
+
+/** The settings of the address for everybody, and of the one for operators alone (D39). */
+export const SETTINGS = ["HOST", "PORT"] as const
+export const ADMIN_SETTINGS = ["admin.host", "admin.port"] as const
+
 /** The listening side: protocol guards before the application, sockets for the routes, and the drain (D34). */
 export class Server {
   readonly #server: Bun.Server<undefined>
   #closing = false
 
-  /** `shared` lets other processes of this user listen on the same port; the kernel spreads the connections. */
-  constructor(handler: Handler, host: string, port: number, shared = false) {
+  constructor(handler: Handler, { host, port, shared = false, settings }: Listening) {
     const fetch = (request: Request): Response | Promise<Response> => {
       const fault = protocolFault(request)
       if (fault !== null) return errorResponse(fault, requestId(request))
@@ -36,7 +49,11 @@ export class Server {
       })
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
-      throw new Error(`HOST ${host} and PORT ${port} cannot be listened on: ${reason}`, { cause: error })
+      const [host_setting, port_setting] = settings
+      throw new Error(
+        `${host_setting} ${host} and ${port_setting} ${port} cannot be listened on: ${reason}`,
+        { cause: error },
+      )
     }
   }
 

@@ -1,14 +1,14 @@
 import { Catalog } from "./admission/catalog.ts"
 import { InFlight } from "./admission/in-flight.ts"
 import { KeyLoads } from "./admission/key-loads.ts"
-import { createApp } from "./app.ts"
+import { type Audience, createApp, type Operators } from "./app.ts"
 import type { Config } from "./config/config.ts"
 import type { Gateway } from "./gateway.ts"
 import type { Database } from "./ledger/database.ts"
 import { Ledger } from "./ledger/ledger.ts"
 import type { Log } from "./log.ts"
 import { createMetrics } from "./metrics.ts"
-import { Server } from "./server.ts"
+import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "./server.ts"
 import { checkpoint } from "./settlement/settle.ts"
 import { Shutdown } from "./shutdown.ts"
 import { Health } from "./upstream/health.ts"
@@ -32,6 +32,8 @@ export interface ServiceOptions {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
+  /** Where operators are served apart from the clients, if they are (D39). */
+  readonly admin: Config["admin"]
   readonly log: Log
   /** Left out where this process is alone. */
   readonly worker?: Worker
@@ -43,6 +45,8 @@ export interface ServiceOptions {
 /** One gateway process, put together: the books, the routes, the server, and how it ends. */
 export class Service {
   readonly server: Server
+  /** Null when operators are served where clients are. */
+  readonly admin_server: Server | null
   readonly shutdown: Shutdown
   /** The metrics of this process alone. */
   readonly printMetrics: () => Promise<string>
@@ -108,10 +112,12 @@ export class Service {
       limits: config.limits,
       deadline_ms: OPERATOR_DEADLINE_MS,
     }
-    const app = createApp(this.#gateway, operators)
-    this.server = new Server(app, options.host, options.port, worker !== undefined)
+    const { server, admin_server } = listen(this.#gateway, operators, options)
+    this.server = server
+    this.admin_server = admin_server
     this.shutdown = new Shutdown({
       server: this.server,
+      admin_server: this.admin_server,
       in_flight,
       log,
       limits: () => this.#gateway.config.shutdown,
@@ -127,6 +133,25 @@ export class Service {
   reload(config: Config): void {
     this.#gateway.config = config
     this.#gateway.catalog = new Catalog(config.models)
+  }
+}
+
+/** Listens for everyone at one address, or for operators at one of their own (D39). */
+function listen(gateway: Gateway, operators: Operators, options: ServiceOptions) {
+  const { host, port, admin, log } = options
+  const shared = options.worker !== undefined
+  const open = (audience: Audience, address: Listening) =>
+    new Server(createApp(gateway, operators, audience), address)
+  const address = { host, port, shared, settings: SETTINGS }
+  if (admin === null) return { server: open("everyone", address), admin_server: null }
+  const admin_server = open("operators", { ...admin, shared, settings: ADMIN_SETTINGS })
+  try {
+    const server = open("clients", address)
+    log.info({ host: admin.host, port: admin_server.port }, "operators are served apart from clients")
+    return { server, admin_server }
+  } catch (error) {
+    void admin_server.close()
+    throw error
   }
 }
 

@@ -197,7 +197,7 @@ const PURE = [
   "src/settlement/{decide,price}.ts",
   "src/admission/{quote,prompt,credential,version,catalog,rate}.ts",
   "src/upstream/{headers,refusal}.ts",
-  "src/config/{config,defaults,duration,size,file,reference,environment,load,snapshot}.ts",
+  "src/config/{config,defaults,duration,size,file,reference,environment,load,snapshot,variable,exposure}.ts",
   "src/routes/openapi-schema.ts",
   "src/demo/{answer,tokens,banner}.ts",
   "src/workers/{order,scrape}.ts",

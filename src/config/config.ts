@@ -48,6 +48,10 @@ export interface Model {
 }
 
 export interface Config {
+  /** Where operators are served, apart from the clients (D39); null where the clients are. Read at the start only. */
+  readonly admin: { readonly host: string; readonly port: number } | null
+  /** Origins whose pages may call from a browser (D40). */
+  readonly cors: { readonly origins: readonly string[] }
   readonly vendors: readonly string[]
   readonly upstreams: readonly Upstream[]
   readonly models: readonly Model[]

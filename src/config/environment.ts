@@ -1,6 +1,7 @@
 import type { Fault } from "../wire/fault.ts"
 import { ConfigError } from "./error.ts"
 import type { Sources } from "./reference.ts"
+import { readVariable } from "./variable.ts"
 
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const
 export type LogLevel = (typeof logLevels)[number]
@@ -25,19 +26,17 @@ export interface Environment {
  * `DATABASE_URL_FILE` or `TOLLGATE_ADMIN_TOKEN_FILE` names. Throws a `ConfigError` that names every variable at fault,
  * and shows no value.
  */
-export function readEnvironment({ env, readFile }: Sources): Environment {
+export function readEnvironment(sources: Sources): Environment {
+  const { env } = sources
   const faults: Fault[] = []
   const refuse = (path: string, expected: string) => void faults.push({ path, expected })
   const plain = (name: string) => env[name] || null
   const secret = (name: string) => {
-    const named = plain(`${name}_FILE`)
-    if (named === null) return plain(name)
-    if (plain(name) !== null) refuse(name, `to be unset when ${name}_FILE is set`)
-    try {
-      const text = readFile(named).trim()
-      if (text !== "") return text
-    } catch {}
-    refuse(`${name}_FILE`, "the path of a file that is readable and not empty")
+    const variable = readVariable(name, sources)
+    if (variable.state === "set") return variable.text
+    if (variable.state === "set twice") refuse(name, `to be unset when ${name}_FILE is set`)
+    if (variable.state === "unreadable")
+      refuse(`${name}_FILE`, "the path of a file that is readable and not empty")
     return null
   }
 

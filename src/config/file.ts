@@ -92,6 +92,26 @@ export const ConfigFile = section({
       requests_per_minute: Type.Optional(count({ maximum: 10_000_000 })),
     }),
   }),
+  admin: Type.Optional(
+    Type.Object(
+      {
+        host: text({
+          pattern: "^[A-Za-z0-9.:_-]+$",
+          default: "127.0.0.1",
+          [EXPECTED]: "a host name or an IP address",
+        }),
+        port: Type.Integer({ minimum: 0, maximum: 65_535, [EXPECTED]: "an integer from 0 to 65535" }),
+      },
+      { additionalProperties: false, [EXPECTED]: "a mapping of host and port" },
+    ),
+  ),
+  cors: section({
+    origins: Type.Array(text(), {
+      uniqueItems: true,
+      default: [],
+      [EXPECTED]: "a list of different origins",
+    }),
+  }),
   lease: section({ renew: duration("5s"), expire: duration("20s") }),
   shutdown: section({ ready_delay: durationOrNone("0s"), drain: durationOrNone("10m") }),
   workers: count({ maximum: MAX_WORKERS, default: 1 }),

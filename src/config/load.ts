@@ -38,6 +38,8 @@ function configOf(file: ConfigFile, complain: Complain): Config {
     Object.entries(file.upstreams).map(([name, upstream]) => [name, upstreamOf(name, upstream, complain)]),
   )
   const config: Config = {
+    admin: file.admin ?? null,
+    cors: { origins: originsOf(file.cors.origins, complain) },
     vendors,
     upstreams: [...upstreams.values()],
     models: modelsOf(file.models, upstreams, complain),
@@ -65,6 +67,16 @@ function configOf(file: ConfigFile, complain: Complain): Config {
     complain("lease.expire", "more than twice lease.renew, so that one late renewal loses nothing")
   }
   return config
+}
+
+/** As browsers send them, so that they can be compared byte for byte: no slash at the end, no default port, no star. */
+function originsOf(origins: readonly string[], complain: Complain): readonly string[] {
+  origins.forEach((origin, at) => {
+    const is_whole = URL.canParse(origin) && new URL(origin).origin === origin
+    if (!is_whole || !/^https?:/.test(origin))
+      complain(`cors.origins[${at}]`, "an origin as browsers send it, such as https://app.example.com")
+  })
+  return origins
 }
 
 function upstreamOf(name: string, upstream: ConfigFile["upstreams"][string], complain: Complain): Upstream {

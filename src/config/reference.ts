@@ -1,5 +1,6 @@
 import { type Fault, pathOf } from "../wire/fault.ts"
 import { isMapping, mapEntries } from "./defaults.ts"
+import { readVariable, textOf } from "./variable.ts"
 
 /** Where the values come from that a file only refers to. */
 export interface Sources {
@@ -22,8 +23,8 @@ export interface Resolved {
 }
 
 /**
- * Puts the environment's variables (`${NAME}`) and the trimmed contents of files (`${file:PATH}`) into every text of
- * `value`. What is put in is not looked at again. An empty variable or file counts as missing.
+ * Puts the environment's variables (`${NAME}`, or what is in the file that `NAME_FILE` names) and the trimmed contents of
+ * files (`${file:PATH}`) into every text of `value`. What is put in is not looked at again. An empty variable or file counts as missing.
  */
 export function resolve(value: unknown, sources: Sources): Resolved {
   const faults: Fault[] = []
@@ -64,21 +65,23 @@ type Found = { readonly text: string } | { readonly expected: string }
 // biome-ignore lint/suspicious/noTemplateCurlyInString: the message shows what people write
 const malformed: Found = { expected: "a reference of the form ${NAME} or ${file:PATH}" }
 
-function lookUp(name: string, { env, readFile }: Sources): Found {
-  if (name.startsWith(FILE)) return fileText(name.slice(FILE.length), readFile)
+function lookUp(name: string, sources: Sources): Found {
+  if (name.startsWith(FILE)) return fileText(name.slice(FILE.length), sources)
   if (!VARIABLE.test(name)) return malformed
-  const text = Object.hasOwn(env, name) ? env[name] : undefined
-  return text === undefined || text === ""
-    ? { expected: `the environment variable ${name} to be set and not empty` }
-    : { text }
+  const variable = readVariable(name, sources)
+  switch (variable.state) {
+    case "set":
+      return variable
+    case "unset":
+      return { expected: `the environment variable ${name} to be set and not empty` }
+    case "unreadable":
+      return { expected: `the file that ${name}_FILE names to be readable and not empty` }
+    case "set twice":
+      return { expected: `the environment variable ${name} to be unset when ${name}_FILE is set` }
+  }
 }
 
-function fileText(path: string, readFile: Sources["readFile"]): Found {
-  const missing: Found = { expected: `the file ${path} to be readable and not empty` }
-  try {
-    const text = readFile(path).trim()
-    return text === "" ? missing : { text }
-  } catch {
-    return missing
-  }
+function fileText(path: string, { readFile }: Sources): Found {
+  const text = textOf(path, readFile)
+  return text === null ? { expected: `the file ${path} to be readable and not empty` } : { text }
 }

@@ -1,6 +1,6 @@
 import type { Logger } from "pino"
 import type { Loaded, Snapshot } from "../config/snapshot.ts"
-import { Server } from "../server.ts"
+import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "../server.ts"
 import type { Assignment } from "./order.ts"
 import { Post } from "./post.ts"
 import { mergeMetrics } from "./scrape.ts"
@@ -13,7 +13,7 @@ const CLOSE_MS = 300
 
 export interface CrewOptions {
   readonly size: number
-  /** What the workers are to be, but for their numbers; port 0 picks a free one. */
+  /** What the workers are to be, but for their numbers; a port of 0 picks a free one. */
   readonly assignment: Omit<Assignment, "number">
   readonly log: Logger
   /** What is to be closed once the last worker is gone: the books, and what runs them. */
@@ -32,8 +32,12 @@ export class Crew {
 
   /** Resolves when all workers serve. Rejects with the sentence of the first that cannot, when none is left. */
   static async start(options: CrewOptions): Promise<Crew> {
-    const { host, port } = options.assignment
-    const crew = new Crew(options, await findPort(host, port))
+    const { host, port, admin } = options.assignment
+    const found = {
+      port: await findPort({ host, port, settings: SETTINGS }),
+      admin: admin && { ...admin, port: await findPort({ ...admin, settings: ADMIN_SETTINGS }) },
+    }
+    const crew = new Crew(options, found)
     try {
       await Promise.all(crew.#posts.map(({ filled }) => filled))
     } catch (error) {
@@ -43,13 +47,13 @@ export class Crew {
     return crew
   }
 
-  private constructor(options: CrewOptions, port: number) {
-    this.port = port
+  private constructor(options: CrewOptions, found: Pick<Assignment, "port" | "admin">) {
+    this.port = found.port
     this.#options = options
     this.#snapshot = options.assignment.snapshot
     const { log, assignment, size } = options
     const hire = (number: number) =>
-      new Worker({ ...assignment, port, number, snapshot: this.#snapshot }, () => this.#printMetrics())
+      new Worker({ ...assignment, ...found, number, snapshot: this.#snapshot }, () => this.#printMetrics())
     this.#posts = Array.from({ length: size }, (_, at) => new Post({ number: at + 1, log, hire }))
   }
 
@@ -110,8 +114,8 @@ export class Crew {
  * Takes the address for a moment as the only one: sockets that are to share a port do not refuse one another, so a second
  * gateway would go unnoticed. The port, or the sentence why there is none.
  */
-async function findPort(host: string, port: number): Promise<number> {
-  const probe = new Server({ handle: () => new Response(null, { status: 503 }) }, host, port)
+async function findPort(address: Listening): Promise<number> {
+  const probe = new Server({ handle: () => new Response(null, { status: 503 }) }, address)
   const found = probe.port
   await probe.close()
   return found

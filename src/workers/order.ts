@@ -7,6 +7,7 @@ export const Assignment = Type.Object({
   number: Type.Integer(),
   host: Type.String(),
   port: Type.Integer(),
+  admin: Type.Union([Type.Object({ host: Type.String(), port: Type.Integer() }), Type.Null()]),
   address: Type.Union([
     Type.Object({ url: Type.String() }),
     Type.Object({ socket_path: Type.String(), user: Type.String(), database: Type.String() }),

@@ -23,17 +23,17 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an unknown section",
       and({ model: [] }),
-      "model: expected one of the keys vendors, upstreams, models, stream, limits, lease, shutdown, workers",
+      "model: expected one of the keys vendors, upstreams, models, stream, limits, admin, cors, lease, shutdown, workers",
     ],
     [
       "an unknown section without a value",
       "streams:\n",
-      "streams: expected one of the keys vendors, upstreams, models, stream, limits, lease, shutdown, workers",
+      "streams: expected one of the keys vendors, upstreams, models, stream, limits, admin, cors, lease, shutdown, workers",
     ],
     [
       "a key named __proto__",
       "__proto__: { models: [] }\n",
-      "__proto__: expected one of the keys vendors, upstreams, models, stream, limits, lease, shutdown, workers",
+      "__proto__: expected one of the keys vendors, upstreams, models, stream, limits, admin, cors, lease, shutdown, workers",
     ],
     [
       "an unknown key in a section",
@@ -97,6 +97,60 @@ describe("a wrong file stops the start with the path of the key and what was exp
       and({ limits: { in_flight: 65_536 } }),
       "limits.in_flight: expected an integer from 1 to 60000",
     ],
+    [
+      "D38 no call at all of a key",
+      and({ limits: { per_key: { in_flight: 0 } } }),
+      "limits.per_key.in_flight: expected an integer from 1 to 60000",
+    ],
+    [
+      "D38 half a request a minute",
+      and({ limits: { per_key: { requests_per_minute: 0.5 } } }),
+      "limits.per_key.requests_per_minute: expected an integer from 1 to 10000000",
+    ],
+    [
+      "D38 an unknown limit of a key",
+      and({ limits: { per_key: { rpm: 5 } } }),
+      "limits.per_key.rpm: expected one of the keys in_flight, requests_per_minute",
+    ],
+
+    ["D39 admin as a port", and({ admin: 9090 }), "admin: expected a mapping of host and port"],
+    ["D39 admin without a port", and({ admin: {} }), "admin.port: expected an integer from 0 to 65535"],
+    [
+      "D39 admin at a port that there is not",
+      and({ admin: { port: 65_536 } }),
+      "admin.port: expected an integer from 0 to 65535",
+    ],
+    [
+      "D39 admin at a URL",
+      and({ admin: { host: "http://localhost", port: 1 } }),
+      "admin.host: expected a host name or an IP address",
+    ],
+    [
+      "D39 a token in the file",
+      and({ admin: { port: 1, token: "x" } }),
+      "admin.token: expected one of the keys host, port",
+    ],
+
+    [
+      "D40 origins as a text",
+      and({ cors: { origins: "*" } }),
+      "cors.origins: expected a list of different origins",
+    ],
+    ...[
+      "*",
+      "null",
+      "app.example.com",
+      "https://app.example.com/",
+      "https://App.example.com",
+      "https://app.example.com:443",
+      "https://user@app.example.com",
+      "ftp://app.example.com",
+      "file:///",
+    ].map((origin): [string, string, string] => [
+      `D40 the origin ${origin}`,
+      and({ cors: { origins: ["https://app.example.com", origin] } }),
+      "cors.origins[1]: expected an origin as browsers send it, such as https://app.example.com",
+    ]),
 
     ["D21 a vendor that is a path", and({ vendors: ["v1"] }), `vendors[0]: ${VENDOR}`],
     ["D21 a vendor that is another path", and({ vendors: ["acme", "admin"] }), `vendors[1]: ${VENDOR}`],

@@ -22,6 +22,8 @@ describe("the example of the README", () => {
       api_key: "sk-anthropic",
     } as const
     const expected: Config = {
+      admin: null,
+      cors: { origins: [] },
       vendors: ["anthropic"],
       upstreams: [openai, anthropic],
       models: [
@@ -103,12 +105,33 @@ describe("what may be left out", () => {
     })
   })
 
+  test("D38 one limit of a key leaves the other unset", () => {
+    expect(load(and({ limits: { per_key: { in_flight: 5 } } })).limits.per_key).toEqual({
+      in_flight: 5,
+      requests_per_minute: null,
+    })
+  })
+
+  test("D39 the operators' host is the loopback's", () => {
+    expect(load(and({ admin: { port: 9090 } })).admin).toEqual({ host: "127.0.0.1", port: 9090 })
+  })
+
   test("a part of a section leaves the rest at its defaults", () => {
     expect(load(and({ limits: { in_flight: 5 } })).limits).toEqual({ ...defaults.limits, in_flight: 5 })
   })
 })
 
 describe("what is accepted besides", () => {
+  test("D40 origins of every kind that browsers have", () => {
+    const origins = [
+      "https://app.example.com",
+      "http://localhost:3000",
+      "http://[::1]:8080",
+      "https://xn--bcher-kva.example",
+    ]
+    expect(load(and({ cors: { origins } })).cors).toEqual({ origins })
+  })
+
   test("slashes at the end of a base_url are dropped", () => {
     expect(load(upstream({ base_url: "https://host:8443/a/b//" })).upstreams[0]?.base_url).toBe(
       "https://host:8443/a/b",

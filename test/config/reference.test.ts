@@ -1,5 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the configuration writes its references like this
 import { describe, expect, test } from "bun:test"
+import { ConfigError } from "../../src/config/error.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { load, refusal, sources, upstream } from "./small.ts"
 
@@ -15,6 +16,48 @@ describe("references", () => {
     ["braces without a dollar are braces", "{OPENAI_API_KEY}", "{OPENAI_API_KEY}"],
   ])("%s", (_, reference, api_key) => {
     expect(keyOf(reference)).toBe(api_key)
+  })
+
+  describe("a variable whose value is in a file", () => {
+    const text = upstream({ api_key: "${PROVIDER_KEY}" })
+    const files = new Map([
+      ["/run/key", "sk-from-file\n"],
+      ["/run/blank", " \n"],
+    ])
+    const readFile = (path: string) => {
+      const content = files.get(path)
+      if (content === undefined) throw new Error("there is no such file")
+      return content
+    }
+    const read = (env: Record<string, string>) => loadConfig(text, { env, readFile })
+
+    test("that NAME_FILE names; its last line break is none of it", () => {
+      expect(read({ PROVIDER_KEY_FILE: "/run/key" }).upstreams[0]?.api_key).toBe("sk-from-file")
+      expect(read({ PROVIDER_KEY_FILE: "/run/key", PROVIDER_KEY: "" }).upstreams[0]?.api_key).toBe(
+        "sk-from-file",
+      )
+      expect(read({ PROVIDER_KEY_FILE: "", PROVIDER_KEY: "sk" }).upstreams[0]?.api_key).toBe("sk")
+    })
+
+    test.each([
+      [
+        "both",
+        { PROVIDER_KEY: "sk", PROVIDER_KEY_FILE: "/run/key" },
+        "the environment variable PROVIDER_KEY to be unset when PROVIDER_KEY_FILE is set",
+      ],
+      [
+        "a file that is not there",
+        { PROVIDER_KEY_FILE: "/run/nope" },
+        "the file that PROVIDER_KEY_FILE names to be readable and not empty",
+      ],
+      [
+        "a blank file",
+        { PROVIDER_KEY_FILE: "/run/blank" },
+        "the file that PROVIDER_KEY_FILE names to be readable and not empty",
+      ],
+    ])("%s stops the start", (_, env, expected) => {
+      expect(() => read(env)).toThrow(new ConfigError([{ path: "upstreams.openai.api_key", expected }]))
+    })
   })
 
   test("what is put in is not looked at again", () => {

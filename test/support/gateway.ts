@@ -59,18 +59,25 @@ export async function startGateway(provider: { readonly url: string }, changes: 
     loadConfig(JSON.stringify(configFor(provider.url, next)), { env: {}, readFile: () => "" })
   const database = await openDatabase(address)
   const exited = Promise.withResolvers<number>()
+  const config = load(changes)
   const service = await Service.open({
-    config: load(changes),
+    config,
     database,
     data_dir,
     admin_token: ADMIN_TOKEN,
     host: "127.0.0.1",
     port: 0,
+    admin: config.admin,
     log,
     closeAfter: () => database.close(),
     exit: exited.resolve,
   })
   const url = `http://127.0.0.1:${service.server.port}`
+
+  async function remove(): Promise<void> {
+    await drop()
+    await rm(data_dir, { recursive: true, force: true })
+  }
 
   return {
     ...operatorOf(url),
@@ -87,9 +94,10 @@ export async function startGateway(provider: { readonly url: string }, changes: 
     async stop() {
       service.shutdown.signal()
       await exited.promise
-      await drop()
-      await rm(data_dir, { recursive: true, force: true })
+      await remove()
     },
+    /** Removes what is left of a gateway that has ended. */
+    remove,
   }
 }
 

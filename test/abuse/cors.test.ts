@@ -1,0 +1,162 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { expectError, expectIds } from "../http/errors.ts"
+import type { Answer } from "../http/exchange.ts"
+import { chatDraft, countDraft, type House, openHouse } from "../http/house.ts"
+import { ADMIN_TOKEN } from "../support/gateway.ts"
+
+const PAGE = "https://app.example.com"
+const OTHER = "http://localhost:3000"
+
+/** The headers of an answer that are CORS'. */
+function said({ headers }: Answer): Record<string, string> {
+  const names = Object.keys(headers).filter((name) => name === "vary" || name.startsWith("access-control-"))
+  return Object.fromEntries(names.map((name) => [name, headers[name] ?? ""]))
+}
+
+function preflight(house: House, target: string, headers: readonly string[]): Promise<Answer> {
+  return house.ask({ method: "OPTIONS", target, headers })
+}
+
+const CALLS = ["/v1/chat/completions", "/chat/completions", "/v1/messages/count_tokens"]
+const asks = (origin: string, ...more: readonly string[]) => [
+  `origin: ${origin}`,
+  "access-control-request-method: POST",
+  ...more,
+]
+
+describe("D40 CORS is off unless it is configured", () => {
+  let house: House
+  let key: string
+  beforeAll(async () => {
+    house = await openHouse()
+    key = (await house.account()).key
+  })
+  afterAll(() => house.close())
+
+  test.each(CALLS)("OPTIONS %s is a 405 like any other", async (target) => {
+    expectError(await preflight(house, target, asks(PAGE)), "method_not_allowed", {
+      headers: { allow: "POST" },
+    })
+  })
+
+  test("no answer says anything of origins", async () => {
+    for (const headers of [[], [`origin: ${PAGE}`]]) {
+      expect(said(await house.ask(chatDraft(key, {}, headers)))).toEqual({})
+      expect(said(await house.ask(chatDraft(key, { messages: [] }, headers)))).toEqual({})
+    }
+  })
+})
+
+describe("D40 pages of the configured origins may call", () => {
+  let house: House
+  let key: string
+  beforeAll(async () => {
+    house = await openHouse({ cors: { origins: [PAGE, OTHER] } })
+    key = (await house.account()).key
+  })
+  afterAll(() => house.close())
+
+  const shown = (origin: string) => ({
+    vary: "origin",
+    "access-control-allow-origin": origin,
+    "access-control-expose-headers": "x-request-id, request-id, retry-after, x-should-retry",
+  })
+
+  test.each([PAGE, OTHER])(
+    "a preflight of %s is told the path's methods and its own headers",
+    async (origin) => {
+      const rows = [
+        ...CALLS.map((path) => [path, "POST"]),
+        ["/v1/models", "GET, HEAD"],
+        ["/livez", "GET, HEAD"],
+      ]
+      const names = "authorization,content-type,x-stainless-os"
+      for (const [path = "", methods = ""] of rows) {
+        const answer = await preflight(house, path, asks(origin, `access-control-request-headers: ${names}`))
+        expect(answer).toMatchObject({ status: 204, body: "" })
+        expectIds(answer)
+        expect(said(answer)).toEqual({
+          ...shown(origin),
+          "access-control-allow-methods": methods,
+          "access-control-allow-headers": names,
+          "access-control-max-age": "600",
+        })
+      }
+    },
+  )
+
+  test("header names that are none are not repeated", async () => {
+    for (const names of ["x-a\x80", "a(b)", "a;b", `x-${"a".repeat(1_023)}`, '"']) {
+      const answer = await preflight(house, "/models", asks(PAGE, `access-control-request-headers: ${names}`))
+      expect(answer.status).toBe(204)
+      expect(said(answer)).not.toContainKey("access-control-allow-headers")
+    }
+  })
+
+  test("every answer may be read by the page, a stream and an error too; credentials of the browser never", async () => {
+    const origin = [`origin: ${PAGE}`]
+    const bearer = `authorization: Bearer ${key}`
+    const answers = [
+      await house.ask(chatDraft(key, {}, origin)),
+      await house.ask(chatDraft(key, { stream: true }, origin)),
+      await house.ask(chatDraft(key, { messages: [] }, origin)),
+      await house.ask(chatDraft("", {}, origin)),
+      await house.ask(countDraft(key, {}, ["anthropic-version: 2023-06-01", ...origin])),
+      await house.ask({ target: "/models", headers: [bearer, ...origin] }),
+      await house.ask({ target: "/nothing", headers: origin }),
+      await house.ask({ method: "PUT", target: "/models", headers: origin }),
+    ]
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 400, 401, 200, 200, 404, 405])
+    for (const answer of answers) expect(said(answer)).toEqual(shown(PAGE))
+  })
+
+  test.each([
+    "https://evil.example.com",
+    "http://app.example.com",
+    "https://app.example.com:8443",
+    "https://app.example.com.evil.test",
+    "https://APP.example.com",
+    "https://app.example.com/",
+    `${PAGE}, ${OTHER}`,
+    "null",
+    "*",
+    "",
+  ])("the origin %j is told nothing, and its preflight is a 405", async (origin) => {
+    for (const target of CALLS) {
+      const answer = await preflight(house, target, asks(origin))
+      expectError(answer, "method_not_allowed", { headers: { allow: "POST", vary: "origin" } })
+    }
+    const answer = await house.ask(chatDraft(key, {}, [`origin: ${origin}`]))
+    expect({ status: answer.status, said: said(answer) }).toEqual({ status: 200, said: { vary: "origin" } })
+  })
+
+  test("without an origin a cache is told that it matters, and nothing else", async () => {
+    expect(said(await house.ask(chatDraft(key)))).toEqual({ vary: "origin" })
+  })
+
+  test("OPTIONS without a method in mind is no preflight; at a path that is not there it is a 404", async () => {
+    expectError(await preflight(house, "/models", [`origin: ${PAGE}`]), "method_not_allowed", {
+      headers: { allow: "GET, HEAD", ...shown(PAGE) },
+    })
+    expectError(await preflight(house, "/nothing", asks(PAGE)), "not_found", { headers: shown(PAGE) })
+  })
+
+  test.each(["/admin/accounts", "/admin/audit", "/admin", "/metrics"])(
+    "what is for operators is for no page: %s",
+    async (target) => {
+      expect((await preflight(house, target, asks(PAGE))).status).toBeGreaterThanOrEqual(404)
+      expect(said(await preflight(house, target, asks(PAGE)))).toEqual({})
+      const headers = [`origin: ${PAGE}`, `authorization: Bearer ${ADMIN_TOKEN}`]
+      expect(said(await house.ask({ target, headers }))).toEqual({})
+    },
+  )
+
+  test("a reload changes who may, at once", async () => {
+    house.gateway.reload({ cors: { origins: [OTHER] } })
+    expect((await preflight(house, "/models", asks(PAGE))).status).toBe(405)
+    expect((await preflight(house, "/models", asks(OTHER))).status).toBe(204)
+    house.gateway.reload({})
+    expect((await preflight(house, "/models", asks(OTHER))).status).toBe(405)
+    house.gateway.reload({ cors: { origins: [PAGE, OTHER] } })
+  })
+})

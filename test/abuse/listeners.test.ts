@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { expectError, expectIds } from "../http/errors.ts"
+import { type Answer, type Draft, dial, requestBytes } from "../http/exchange.ts"
+import { chatDraft, countDraft } from "../http/house.ts"
+import { ADMIN_TOKEN, startGateway, type TestGateway } from "../support/gateway.ts"
+import { operatorOf } from "../support/operator.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+
+let provider: Provider
+let gateway: TestGateway
+let office: { readonly url: string }
+let account: { id: string; key: string }
+beforeAll(async () => {
+  provider = await startProvider()
+  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+  gateway = await startGateway(provider, { admin: { port: 0 }, cors: { origins: ["https://app.test"] } })
+  office = { url: `http://127.0.0.1:${gateway.service.admin_server?.port}` }
+  account = await operatorOf(office.url).account()
+})
+afterAll(async () => {
+  const { violations, open_reservations } = await operatorOf(office.url).audit()
+  await gateway.stop()
+  await provider.stop()
+  expect({ violations, open_reservations }).toEqual({ violations: [], open_reservations: 0 })
+})
+
+async function ask(where: { readonly url: string }, draft: Draft): Promise<Answer> {
+  const line = dial(where)
+  line.send(requestBytes(draft))
+  const answer = await line.answer(draft.method)
+  line.hangUp()
+  return answer
+}
+
+const token = `authorization: Bearer ${ADMIN_TOKEN}`
+const ID = "01a1fdba-bbb4-7000-889f-26dc4478d767"
+const FOR_OPERATORS = [
+  "/metrics",
+  "/admin/accounts",
+  `/admin/accounts/${ID}`,
+  `/admin/accounts/${ID}/keys`,
+  `/admin/keys/${ID}`,
+  "/admin/calls",
+  `/admin/calls/${ID}`,
+  "/admin/audit",
+]
+const METHODS = ["GET", "HEAD", "POST", "DELETE", "OPTIONS"]
+
+describe("D39 where operators have a listener of their own", () => {
+  test.each(FOR_OPERATORS)(
+    "the clients' one does not know %s, whatever the method and the token",
+    async (target) => {
+      for (const method of METHODS) {
+        const answer = await ask(gateway, { method, target, headers: [token], body: "" })
+        if (method === "HEAD") expect(answer.status).toBe(404)
+        else expectError(answer, "not_found", { message: /^(?!.*(admin|metrics))/ })
+      }
+    },
+  )
+
+  test("it serves operators, and asks for the token as ever", async () => {
+    expect((await ask(office, { target: "/metrics" })).body).toContain("tollgate_requests_total")
+    expect((await ask(office, { target: "/admin/audit", headers: [token] })).status).toBe(200)
+    expectError(await ask(office, { target: "/admin/audit" }), "invalid_api_key")
+    const users = [`authorization: Bearer ${account.key}`]
+    expectError(await ask(office, { target: "/admin/audit", headers: users }), "invalid_api_key")
+  })
+
+  test.each([
+    ["a chat completion", () => chatDraft(account.key)],
+    ["a token count", () => countDraft(account.key)],
+    ["a model list", () => ({ target: "/v1/models", headers: [`authorization: Bearer ${account.key}`] })],
+  ])("it knows no %s", async (_, draft) => {
+    const asked = provider.requests.length
+    expectError(await ask(office, draft()), "not_found", { message: /admin and \/metrics are here/ })
+    expect(provider.requests).toHaveLength(asked)
+  })
+
+  test("both say how the gateway is, and describe what they serve", async () => {
+    const paths = async (where: { readonly url: string }) => {
+      for (const target of ["/livez", "/readyz", "/", "/docs"]) {
+        expect((await ask(where, { target })).status).toBe(200)
+      }
+      const { body } = await ask(where, { target: "/docs/json" })
+      return Object.keys(JSON.parse(body).paths)
+    }
+    const [clients, operators] = [await paths(gateway), await paths(office)]
+    expect(clients).toContain("/v1/chat/completions")
+    expect(clients.filter((path) => path.startsWith("/admin") || path === "/metrics")).toEqual([])
+    expect(operators).toContain("/admin/accounts")
+    expect(operators).toContain("/metrics")
+    expect(operators.filter((path) => /chat|models|count_tokens/.test(path))).toEqual([])
+  })
+
+  test("D40 no page may call the operators' one", async () => {
+    const page = ["origin: https://app.test", "access-control-request-method: GET"]
+    const answer = await ask(office, { method: "OPTIONS", target: "/livez", headers: page })
+    expectError(answer, "method_not_allowed", { headers: { allow: "GET, HEAD" } })
+  })
+
+  test("what the one counts the other shows", async () => {
+    const answer = await ask(gateway, chatDraft(account.key))
+    expect(answer.status).toBe(200)
+    const { body } = await ask(office, { target: "/metrics" })
+    expect(body).toMatch(/^tollgate_requests_total\{route="\/v1\/chat\/completions",status="200"\} 1$/m)
+    expect((await operatorOf(office.url).call(expectIds(answer))).state).toBe("settled")
+  })
+
+  test("a reload moves no listener", async () => {
+    gateway.reload({})
+    expectError(await ask(gateway, { target: "/admin/audit", headers: [token] }), "not_found")
+    expect((await ask(office, { target: "/admin/audit", headers: [token] })).status).toBe(200)
+  })
+})
+
+test("D34 operators are served until the last call is settled", async () => {
+  const slow = await startGateway(provider, { admin: { port: 0 } })
+  const operators = { url: `http://127.0.0.1:${slow.service.admin_server?.port}` }
+  const { key } = await operatorOf(operators.url).account()
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const number = provider.requests.length + 1
+  provider.replyOnce(async (exchange) => {
+    await promise
+    await json(200, chatCompletion("hello", { usage: usage(10, 5) }))(exchange)
+  })
+  const running = ask(slow, chatDraft(key))
+  await provider.exchange(number)
+  slow.service.shutdown.signal()
+  expect((await ask(operators, { target: "/metrics" })).body).toContain("tollgate_open_reservations 1")
+  expect((await ask(operators, { target: "/readyz" })).status).toBe(503)
+  resolve()
+  expect((await running).status).toBe(200)
+  expect(await slow.exited).toBe(0)
+  await expect(fetch(`${operators.url}/livez`)).rejects.toThrow()
+  await slow.remove()
+})
