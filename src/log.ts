@@ -12,11 +12,13 @@ const WHOLE_BYTES = 4_096
 /**
  * A log of this level; `bindings` stand in every line. What happens once a call is written as one JSON text, and the
  * lines of one turn of the event loop in one go: measured, pino takes 8 us for such a line, this takes 1 us.
+ *
+ * It is written at once: what was handed to another thread would be lost when the process ends, the last line first.
  */
 export function openLog(
   level: string,
   bindings: object = {},
-  stream: DestinationStream = pino.destination(1),
+  stream: DestinationStream = pino.destination({ dest: 1, sync: true }),
 ): Log {
   const log = pino({ level }, stream).child(bindings)
   const head = { level: log.levels.values.info, ...log.bindings() }

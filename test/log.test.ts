@@ -1,8 +1,23 @@
 import { expect, test } from "bun:test"
+import { execFileSync } from "node:child_process"
+import { join } from "node:path"
 import { openLog } from "../src/log.ts"
 
 /** What a pipe takes whole from one of several processes (PIPE_BUF). */
 const WHOLE_BYTES = 4_096
+
+test("what is said right before the process ends is written", () => {
+  const path = JSON.stringify(join(import.meta.dir, "../src/log.ts"))
+  const script = `import { openLog } from ${path}
+    const log = openLog("info")
+    for (const line of ["first", "middle", "last"]) log.info(line)
+    process.exit(0)`
+  for (let round = 0; round < 5; round++) {
+    const printed = execFileSync(process.execPath, ["-e", script], { encoding: "utf8" })
+    const said = printed.trimEnd().split("\n")
+    expect(said.map((line) => JSON.parse(line).msg)).toEqual(["first", "middle", "last"])
+  }
+})
 
 test("the calls of one turn are written in whole lines, no more at once than stay together among those of other workers", async () => {
   const written: string[] = []
