@@ -4,6 +4,7 @@ import { readWorkers } from "./config/arguments.ts"
 import { type Environment, readEnvironment } from "./config/environment.ts"
 import { ConfigError } from "./config/error.ts"
 import { checkExposure } from "./config/exposure.ts"
+import { needRestart } from "./config/restart.ts"
 import { type Loaded, takeSnapshot } from "./config/snapshot.ts"
 import { demoAccount } from "./demo/account.ts"
 import { demoBanner } from "./demo/banner.ts"
@@ -96,7 +97,7 @@ async function open(
     signal: () => gateway.signal(),
     reload() {
       if (path === null) log.warn("the demo has no configuration file; nothing was reloaded")
-      else void reload(gateway, load, log)
+      else void reload(gateway, loaded, load, log)
     },
   }
 }
@@ -144,10 +145,14 @@ function textOf(path: string): string {
 }
 
 /** A wrong file is refused and the old configuration stays. */
-async function reload(gateway: Gateway, load: () => Loaded, log: Log): Promise<void> {
+async function reload(gateway: Gateway, started: Loaded, load: () => Loaded, log: Log): Promise<void> {
   try {
-    await gateway.reload(load())
-    log.info("the configuration was reloaded")
+    const next = load()
+    await gateway.reload(next)
+    const { models, upstreams } = next.config
+    log.info({ models: models.length, upstreams: upstreams.length }, "the configuration was reloaded")
+    const unchanged = needRestart(started.config, next.config)
+    if (unchanged.length > 0) log.warn(`a restart is needed for the new ${unchanged.join(", ")}`)
   } catch (error) {
     log.error({ err: error }, "the configuration was not reloaded; the old one stays")
   }

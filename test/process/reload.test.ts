@@ -27,11 +27,13 @@ describe("SIGHUP reads the configuration again", () => {
     await fresh.drop()
   })
 
-  /** Sends the signal and waits for what the log says of it. */
-  async function reload(said: string): Promise<void> {
+  /** Sends the signal and waits until the log says this of it; all that it said. */
+  async function reload(said: string): Promise<string> {
     const from = gateway.printed.length
     gateway.signal("SIGHUP")
     await gateway.prints(said, from)
+    await fetch(`${gateway.url}/livez`)
+    return gateway.printed.slice(from)
   }
 
   const renamed = (name: string, input: string) => ({
@@ -50,7 +52,9 @@ describe("SIGHUP reads the configuration again", () => {
     const { id, key } = await operator.account("1")
     const { client, exchange } = await beginStream(gateway, provider, key)
     place.configure(configFor(provider.url, renamed("dearer", "7.00")))
-    await reload("the configuration was reloaded")
+    const said = await reload("the configuration was reloaded")
+    expect(said).toContain('"models":1,"upstreams":2,"msg"')
+    expect(said).not.toContain("restart")
 
     const listed = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
     expect(await listed.json()).toMatchObject({ data: [{ id: "dearer" }] })
@@ -68,9 +72,7 @@ describe("SIGHUP reads the configuration again", () => {
   test("a wrong one is refused by the path of its key, and the old one stays", async () => {
     const { key } = await operator.account("1")
     place.configure({ ...configFor(provider.url), limits: { in_flight: 0 } })
-    const from = gateway.printed.length
-    await reload("the configuration was not reloaded; the old one stays")
-    expect(gateway.printed.slice(from)).toContain(
+    expect(await reload("the configuration was not reloaded; the old one stays")).toContain(
       "tollgate.yaml: limits.in_flight: expected an integer from 1 to 60000",
     )
     provider.replyOnce(json(200, chatCompletion("hi")))
@@ -80,13 +82,19 @@ describe("SIGHUP reads the configuration again", () => {
   test("an emptied one is refused too: it would take every model away", async () => {
     const { key } = await operator.account("1")
     place.configure({ vendors: ["anthropic"] })
-    const from = gateway.printed.length
-    await reload("the configuration was not reloaded; the old one stays")
-    expect(gateway.printed.slice(from)).toContain(
+    expect(await reload("the configuration was not reloaded; the old one stays")).toContain(
       "tollgate.yaml: models: expected a list of at least one model",
     )
     provider.replyOnce(json(200, chatCompletion("hi")))
     expect((await chat(gateway, key, { model: "dearer" })).status).toBe(200)
+  })
+
+  test("what is read at the start only is told to need a restart, until the file is as it was", async () => {
+    const changes = { lease: { renew: "1s", expire: "9s" }, workers: 2 }
+    place.configure({ ...configFor(provider.url), ...changes })
+    expect(await reload('"level":40')).toContain("a restart is needed for the new lease, workers")
+    place.configure(configFor(provider.url))
+    expect(await reload("the configuration was reloaded")).not.toContain("restart")
   })
 
   test("the books are in order afterwards, and SIGTERM ends it", async () => {
