@@ -1,10 +1,11 @@
+import { Parts } from "./sse.ts"
+
 /** The client's side of a stream: what is held back, what leaves in a row, and how the stream ends there. */
 export class Outlet {
   readonly body: ReadableStream<Uint8Array>
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null
   /** Events without evidence, until the first output or usage (rule 6); null afterwards. */
-  #held: Uint8Array[] | null = []
-  #held_bytes = 0
+  #held: Parts | null = new Parts()
   /** Bytes that lie in a row in one buffer and have not left. */
   #run: Uint8Array | null = null
   /** When the client left. */
@@ -37,7 +38,7 @@ export class Outlet {
   }
 
   get held_bytes(): number {
-    return this.#held_bytes
+    return this.#held?.bytes ?? 0
   }
 
   get sent(): boolean {
@@ -65,7 +66,7 @@ export class Outlet {
   leave(): void {
     this.#gone_ms = performance.now()
     this.#run = null
-    this.#held = this.#held === null ? null : []
+    this.#held = this.#held === null ? null : new Parts()
   }
 
   /** The first evidence: what was held back may go. */
@@ -73,17 +74,15 @@ export class Outlet {
     if (this.#held === null) return
     const held = this.#held
     this.#held = null
-    this.forward(held)
+    this.forward(held.take())
   }
 
   /** Holds whole events back, or lines them up to leave. */
   forward(parts: readonly Uint8Array[]): void {
     if (this.gone) return
     for (const part of parts) {
-      if (this.#held !== null) {
-        this.#held.push(part)
-        this.#held_bytes += part.byteLength
-      } else if (this.#run !== null && follows(this.#run, part)) {
+      if (this.#held !== null) this.#held.add(part)
+      else if (this.#run !== null && follows(this.#run, part)) {
         const run: Uint8Array = this.#run
         this.#run = new Uint8Array(run.buffer, run.byteOffset, run.byteLength + part.byteLength)
       } else {

@@ -216,6 +216,9 @@ class Choices {
 /** A BOM is stripped, broken UTF-8 throws (D5). */
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
+/** Enough to tell whether something stands in a body. */
+const FIRST_BYTES = 1_024
+
 /**
  * Reads a JSON answer (D5, D10). `cut`: it did not arrive whole, or is over the limit; then whatever arrived is
  * malformed.
@@ -228,6 +231,8 @@ export function readJson(body: Uint8Array, ending: Ending, cut: boolean): JsonEv
     usage: { state: "missing" },
     output_bytes: 0,
   })
+  // Of a body that was cut its first bytes mostly tell; all of it may be as large as the limit.
+  if (cut && decode(body.subarray(0, FIRST_BYTES))?.trim() !== "") return without("malformed")
   const text = decode(body)
   if (text?.trim() === "") return without("blank")
   const payload = text === null || cut ? null : parseObject(text)

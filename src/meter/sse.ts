@@ -53,7 +53,7 @@ const BOM_BYTES = BOM.length
 export class Framer {
   readonly #limit_bytes: number
   readonly #recurring: Recurring | null
-  #unfinished = new Unfinished()
+  #unfinished = new Parts()
   /** Bytes of the line that the last chunk left unfinished. */
   #line_bytes = 0
   /** The last byte was a CR: an LF next belongs to it. */
@@ -232,8 +232,8 @@ const MANY_PARTS = 16
 const SMALL_BYTES = 512
 const BLOCK_BYTES = 1024
 
-/** The bytes of an unfinished event: views, until small ones get many. Takes at most a few times their size. */
-class Unfinished {
+/** Bytes that wait for the rest of their event, or for evidence: views, until small ones get many. Takes at most a few times their size. */
+export class Parts {
   bytes = 0
   #parts: Uint8Array[] = []
   /** Gathers small parts that follow each other; doubles when full. */

@@ -41,6 +41,9 @@ interface SourceReader {
   cancel(): Promise<void>
 }
 
+/** How much of a chunk is looked at together. */
+const PIECE_BYTES = 131_072
+
 const encoder = new TextEncoder()
 const COMMIT = encoder.encode(": ok\n\n")
 const KEEPALIVE = encoder.encode(": keepalive\n\n")
@@ -147,9 +150,16 @@ export class Tap {
     }
   }
 
+  /** Piece by piece: of a large chunk of tiny events, all at once would take a hundred times its size. */
   #takeChunk(chunk: Uint8Array): void {
+    for (let at = 0; at < chunk.byteLength && !this.#over; at += PIECE_BYTES) {
+      this.#takePiece(chunk.byteLength <= PIECE_BYTES ? chunk : chunk.subarray(at, at + PIECE_BYTES))
+    }
+  }
+
+  #takePiece(piece: Uint8Array): void {
     try {
-      this.#takeAll(this.#framer.feed(chunk))
+      this.#takeAll(this.#framer.feed(piece))
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
       this.#takeAll(error.events)
