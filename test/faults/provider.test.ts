@@ -1,0 +1,309 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { readFileSync, writeFileSync } from "node:fs"
+import { brotliCompressSync, constants, gzipSync } from "node:zlib"
+import { text } from "../process/stream.ts"
+import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { FAIR } from "../support/link.ts"
+import { type Exchange, READ_MS, type Script, sse, sseEvent, usage, usageChunk } from "../support/provider.ts"
+import { chatRequest, rawClient } from "../support/raw-client.ts"
+import { Scene, type Victim } from "./scene.ts"
+
+/** A provider that is hostile, and a way to it that breaks: what the client is told, what the books say, what it costs. */
+
+const LIMIT_BYTES = 8 << 20
+/** Beyond the configured limit; measured: 1 to 18 MB. */
+const SPARE_BYTES = 32 << 20
+/** What a flood of events may take that are smaller than what is noted of each; measured: 30 to 90 MB, then no more. */
+const FLOOD_BYTES = 160 << 20
+const OFFERED_BYTES = 256 << 20
+
+let scene: Scene
+let victim: Victim
+
+beforeAll(async () => {
+  scene = await Scene.open()
+  victim = await scene.victim((url) => ({
+    lease: { renew: "1s", expire: "60s" },
+    limits: { response: "8MiB", event: "8MiB" },
+    upstreams: {
+      first: {
+        family: "chat",
+        base_url: `${url}/v1`,
+        api_key: PROVIDER_KEY,
+        timeouts: { first_byte: "700ms", idle: "700ms", total: "10s" },
+      },
+    },
+    models: [
+      {
+        name: "chat-model",
+        family: "chat",
+        upstreams: [{ use: "first", model: "upstream-model" }],
+        price: PRICE,
+        max_output_tokens: 4_000_000,
+        hold_output_tokens: 1_000,
+      },
+    ],
+  }))
+  // What runs for the first time is compiled, which takes memory of its own.
+  scene.provider.reply(sse([...Array.from({ length: 2_000 }, () => text("warm"))], { usage: usage(1, 1) }))
+  for (let call = 0; call < 20; call++) await ask(true)
+})
+afterEach(() => {
+  victim.upstream.weather = FAIR
+  if (victim.upstream.stalled) victim.upstream.heal()
+})
+afterAll(() => scene.close())
+
+async function ask(stream: boolean) {
+  const { id, key } = await scene.steady.account("10")
+  const client = await rawClient(victim)
+  client.send(chatRequest(key, { stream }, ["connection: close"]))
+  await client.closed
+  await until(
+    () => scene.steady.balance(id),
+    ({ held }) => held === "0",
+  )
+  const [call] = await scene.steady.calls(`?account=${id}`)
+  return { received: client.received, call }
+}
+
+/** The most memory that the gateway had since `forgetPeak`, in bytes. */
+function peakBytes(): number {
+  const [, kilobytes] =
+    /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${victim.gateway.pid}/status`, "utf8")) ?? []
+  return Number(kilobytes) * 1024
+}
+
+function forgetPeak(): void {
+  writeFileSync(`/proc/${victim.gateway.pid}/clear_refs`, "5")
+}
+
+/** As much of the same as is taken, at most `OFFERED_BYTES`. */
+async function pour(exchange: Exchange, piece: string | Uint8Array): Promise<void> {
+  for (let sent = 0; sent < OFFERED_BYTES && (await exchange.chunk(piece)); ) sent += piece.length
+}
+
+const streams = { "content-type": "text/event-stream" }
+const zeros = Buffer.alloc(OFFERED_BYTES)
+
+function compressed(encoding: string, body: Uint8Array, type: string): Script {
+  return async (exchange) => {
+    await exchange.head(200, { "content-type": type, "content-encoding": encoding }, { length: body.length })
+    await exchange.chunk(body)
+    await exchange.end()
+  }
+}
+
+const RELEASED = { state: "released", charge: "0", basis: "none" }
+
+describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the limits", () => {
+  const rows: readonly [name: string, stream: boolean, script: () => Script, told: string, books: object][] =
+    [
+      [
+        "a JSON body without an end",
+        false,
+        () => async (exchange) => {
+          await exchange.head(200, { "content-type": "application/json" })
+          await exchange.chunk('{"choices":[{"message":{"content":"')
+          await pour(exchange, "x".repeat(65_536))
+        },
+        '"usage_invalid"',
+        { ...RELEASED, failure: "usage_invalid" },
+      ],
+      [
+        "an event without an end",
+        true,
+        () => async (exchange) => {
+          await exchange.head(200, streams)
+          await exchange.chunk('data: {"choices":[{"delta":{"content":"')
+          await pour(exchange, "x".repeat(65_536))
+        },
+        "HTTP/1.1 200",
+        { ...RELEASED, ending: "upstream_lost", failure: "upstream_error" },
+      ],
+      [
+        "a million empty events",
+        true,
+        () => async (exchange) => {
+          await exchange.head(200, streams)
+          for (let sent = 0; sent < 1_000; sent++)
+            if (!(await exchange.chunk("data:\n\n".repeat(1_000)))) return
+          await exchange.end()
+        },
+        "HTTP/1.1 200",
+        { ...RELEASED, failure: "no_output" },
+      ],
+      [
+        "a million empty objects",
+        true,
+        () => async (exchange) => {
+          await exchange.head(200, streams)
+          for (let sent = 0; sent < 1_000; sent++)
+            if (!(await exchange.chunk("data: {}\n\n".repeat(1_000)))) return
+          await exchange.end()
+        },
+        "HTTP/1.1 200",
+        { ...RELEASED, ending: "upstream_lost", failure: "upstream_error" },
+      ],
+      [
+        "a million heartbeats",
+        true,
+        () => async (exchange) => {
+          await exchange.head(200, streams)
+          for (let sent = 0; sent < 1_000; sent++)
+            if (!(await exchange.chunk(": beat\n\n".repeat(1_000)))) return
+          await exchange.end()
+        },
+        "HTTP/1.1 200",
+        RELEASED,
+      ],
+      [
+        "a gzip bomb in JSON",
+        false,
+        () => compressed("gzip", gzipSync(zeros), "application/json"),
+        '"upstream_error"',
+        { ...RELEASED, failure: "upstream_error" },
+      ],
+      [
+        "a gzip bomb in a stream",
+        true,
+        () => compressed("gzip", gzipSync(zeros), "text/event-stream"),
+        '"upstream_error"',
+        { ...RELEASED, failure: "upstream_error" },
+      ],
+      [
+        "a br bomb",
+        false,
+        () =>
+          compressed(
+            "br",
+            brotliCompressSync(zeros, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
+            "application/json",
+          ),
+        '"upstream_error"',
+        { ...RELEASED, failure: "upstream_error" },
+      ],
+      [
+        "a gzip bomb in an error",
+        false,
+        () => async (exchange) => {
+          const body = gzipSync(zeros)
+          await exchange.head(400, { "content-type": "application/json", "content-encoding": "gzip" })
+          await exchange.chunk(body)
+          await exchange.end()
+        },
+        "HTTP/1.1 ",
+        RELEASED,
+      ],
+      [
+        "an error without an end",
+        false,
+        () => async (exchange) => {
+          await exchange.head(400, { "content-type": "application/json" })
+          await pour(exchange, "x".repeat(65_536))
+        },
+        "HTTP/1.1 400",
+        RELEASED,
+      ],
+      [
+        "headers without an end",
+        true,
+        () => async (exchange) => {
+          await exchange.raw("HTTP/1.1 200 OK\r\n")
+          for (let sent = 0; sent < 1_000 && (await exchange.raw(`x-${sent}: ${"x".repeat(4_096)}\r\n`)); )
+            sent++
+        },
+        '"upstream_error"',
+        { ...RELEASED, failure: "upstream_error" },
+      ],
+    ]
+  test.each(rows)("%s", async (name, stream, script, told, books) => {
+    const prepared = script()
+    const from = scene.provider.exchanges.length
+    forgetPeak()
+    const before_bytes = peakBytes()
+    scene.provider.replyOnce(prepared)
+    const { received, call } = await ask(stream)
+    expect(received).toContain(told)
+    expect(call).toMatchObject(books)
+    const bound_bytes = name.startsWith("a million") ? FLOOD_BYTES : LIMIT_BYTES + SPARE_BYTES
+    expect(peakBytes() - before_bytes).toBeLessThan(bound_bytes)
+    expect(scene.provider.exchanges.length).toBe(from + 1)
+  })
+})
+
+describe("rule 5, rule 6 the way to the provider", () => {
+  const words = ["one ", "two ", "three ", "four"]
+  const whole = sse(
+    words.map((word) => JSON.parse(text(word).slice(6))),
+    { usage: usage(10, 5) },
+  )
+  const OBSERVED = { state: "settled", basis: "estimate", ending: "upstream_lost" }
+
+  test("cuts everything into single bytes: the client has the provider's own bytes, and usage is charged", async () => {
+    victim.upstream.weather = { ...FAIR, slice_bytes: 1 }
+    scene.provider.replyOnce(whole)
+    const { received, call } = await ask(true)
+    for (const word of words) expect(received).toContain(text(word))
+    expect(received).toContain("data: [DONE]\n\n")
+    expect(call).toMatchObject({ state: "settled", basis: "usage", charge: "0.00003" })
+  })
+
+  test("is slow: the stream is as slow, and whole", async () => {
+    victim.upstream.weather = { ...FAIR, delay_ms: 100, bytes_per_s: 5_000 }
+    scene.provider.replyOnce(whole)
+    const { received, call } = await ask(true)
+    expect(received).toContain("data: [DONE]\n\n")
+    expect(call).toMatchObject({ state: "settled", basis: "usage" })
+  })
+
+  const breaks: readonly [name: string, fault: () => void, books: object][] = [
+    ["is reset", () => victim.upstream.reset(), OBSERVED],
+    ["is cut", () => victim.upstream.cut(), OBSERVED],
+    ["says that nothing more will come", () => victim.upstream.halfClose(), OBSERVED],
+    ["swallows everything", () => victim.upstream.stall(), { ...OBSERVED, ending: "upstream_silent" }],
+  ]
+  test.each(breaks)(
+    "%s in the middle of a stream: an error event, and what was observed is charged",
+    async (_, fault, books) => {
+      scene.provider.replyOnce(async (exchange) => {
+        await exchange.head(200, streams)
+        await exchange.chunk(text("eight by"))
+      })
+      const { id, key } = await scene.steady.account("10")
+      const client = await rawClient(victim)
+      client.send(chatRequest(key, { stream: true }, ["connection: close"]))
+      await client.receives("eight by")
+      fault()
+      await client.closed
+      expect(client.received).toContain('data: {"error":')
+      expect(client.received).not.toContain("[DONE]")
+      const [call] = await scene.steady.calls(`?account=${id}`)
+      expect(call).toMatchObject({ ...books, charge: "0.000008" })
+    },
+  )
+
+  test("swallows the request: 504 within first_byte, and nothing is charged", async () => {
+    victim.upstream.stall()
+    const { received, call } = await ask(true)
+    expect(received).toStartWith("HTTP/1.1 504")
+    expect(call).toMatchObject({ ...RELEASED, failure: "upstream_timeout" })
+  })
+
+  test("swallows the end: the final usage has come, and is charged", async () => {
+    scene.provider.replyOnce(async (exchange) => {
+      await exchange.head(200, streams)
+      await exchange.chunk(text("eight by") + sseEvent(usageChunk(usage(10, 5))))
+      await Bun.sleep(READ_MS)
+      victim.upstream.stall()
+      await exchange.end()
+    })
+    const { call } = await ask(true)
+    expect(call).toMatchObject({
+      state: "settled",
+      basis: "usage",
+      charge: "0.00003",
+      failure: "upstream_silent",
+    })
+  })
+})
