@@ -104,7 +104,7 @@ export async function closeBatch(
   const until = performance.now() + STATEMENT_MS
   const [first] = closings
   if (first !== undefined && closings.length === 1) {
-    if (await isDoneAlone(connection, closeOne, valuesOf(first, patience_ms), STATEMENT_MS))
+    if (await isDoneAlone(connection, closeOne, closingValues(first, patience_ms), STATEMENT_MS))
       return ["applied"]
   }
   const rows = await connection.run(
@@ -117,7 +117,8 @@ export async function closeBatch(
   return rows.map(closedOf)
 }
 
-function valuesOf(closing: Closing, patience_ms: number): Values {
+/** What goes into `closeOne`. */
+export function closingValues(closing: Closing, patience_ms: number): Values {
   const { usage } = closing
   return [
     String(patience_ms),

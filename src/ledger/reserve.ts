@@ -130,7 +130,7 @@ export async function reserveBatch(
   const until = performance.now() + STATEMENT_MS
   const [first] = holds
   if (first !== undefined && holds.length === 1) {
-    const values = valuesOf(first, gateway_id, patience_ms)
+    const values = holdValues(first, gateway_id, patience_ms)
     if (await isDoneAlone(connection, reserveOne, values, STATEMENT_MS)) return [{ outcome: "held" }]
   }
   const rows = await connection.run(
@@ -147,7 +147,8 @@ export async function reserveBatch(
   })
 }
 
-function valuesOf(hold: Hold, gateway_id: string, patience_ms: number): Values {
+/** What goes into `reserveOne`. */
+export function holdValues(hold: Hold, gateway_id: string, patience_ms: number): Values {
   return [
     String(patience_ms),
     hold.id,

@@ -96,6 +96,17 @@ describe("micro-batches: what arrives while a statement is in flight forms the n
     ])
   })
 
+  test("one call alone that is refused is two: the second one says why", async () => {
+    const { ledger, during } = await counted()
+    const account = await books.account(100n)
+    const { executed, told } = await during(() => ledger.reserve(holdOf(account, 101n)))
+    expect(executed).toBe(2)
+    expect(told).toEqual([
+      { kind: "reserve", size: 1 },
+      { kind: "reserve", size: 1 },
+    ])
+  })
+
   test("calls of many accounts are one statement a lane and turn, not one an account", async () => {
     const { ledger, during } = await counted()
     const accounts = await Promise.all(Array.from({ length: 60 }, () => books.account(100n)))

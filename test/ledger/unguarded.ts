@@ -1,5 +1,5 @@
-import { close } from "../../src/ledger/close.ts"
-import { reserve } from "../../src/ledger/reserve.ts"
+import { close, closeOne } from "../../src/ledger/close.ts"
+import { reserve, reserveOne } from "../../src/ledger/reserve.ts"
 import type { Statement } from "../../src/ledger/statement.ts"
 
 /**
@@ -42,6 +42,37 @@ export const withoutFreedOnce = without(
   "CASE WHEN x.state = 'open' THEN x.amount_nano ELSE 0 END AS freed_nano",
   "x.amount_nano AS freed_nano",
 )
+
+/** What is available is judged by what the statement saw before it waited. */
+export const oneWithoutNewestVersion = without(
+  reserveOne,
+  "a.balance_nano - a.held_nano >= $6::bigint",
+  `(SELECT b.balance_nano - b.held_nano FROM "tollgate"."accounts" b WHERE b.id = $4::uuid) >= $6::bigint`,
+)
+
+/** D26: a hold does not ask whether its key is revoked. */
+export const oneWithoutRevocation = without(reserveOne, "AND k.revoked_at IS NULL", "")
+
+/** D26: a hold does not ask whether its key has expired. */
+export const oneWithoutExpiry = without(reserveOne, "(k.expires_at IS NULL OR k.expires_at > now())", "true")
+
+/** D26: a hold does not ask whether its key may have the model. */
+export const oneWithoutModels = without(reserveOne, "(k.models IS NULL OR $7::text = ANY (k.models))", "true")
+
+/** D26: a hold does not ask whose key it is. */
+export const oneWithoutKeysAccount = without(reserveOne, "AND k.account_id = $4::uuid", "")
+
+/** D35: a hold does not ask whether its gateway was declared dead. */
+export const oneWithoutGateway = without(reserveOne, "AND g.dead_at IS NULL", "")
+
+/** The money is moved although the reservation was lost on the way. */
+export const oneWithoutReservation = without(reserveOne, "1 / (SELECT count(*) FROM inserted)::int", "1")
+
+/** D13: a closing alone does not ask whether the reservation is open. */
+export const oneWithoutState = without(closeOne, "AND x.state = 'open' ", "")
+
+/** The reservation is closed although the account's row was lost on the way. */
+export const oneWithoutPayment = without(closeOne, "1 / (SELECT count(*) FROM paid)::int", "1")
 
 function without({ kind, text }: Statement, guard: string, instead: string): Statement {
   const parts = text.split(guard)
