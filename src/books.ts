@@ -1,5 +1,6 @@
 import type { Address } from "./ledger/address.ts"
-import { type Database, openDatabase } from "./ledger/database.ts"
+import { type Database, FIRST_ANSWER_S, openDatabase } from "./ledger/database.ts"
+import { codeOf } from "./ledger/trouble.ts"
 
 /** Opens the books for a start, or throws a sentence: the driver's own reason, without the statement that met it. */
 export async function openBooks(address: Address): Promise<Database> {
@@ -7,7 +8,11 @@ export async function openBooks(address: Address): Promise<Database> {
     return await openDatabase(address)
   } catch (error) {
     const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error
-    const words = reason instanceof Error ? reason.message : String(reason)
-    throw new Error(`the database cannot be used: ${words}`, { cause: error })
+    throw new Error(`the database cannot be used: ${wordsOf(reason)}`, { cause: error })
   }
+}
+
+function wordsOf(reason: unknown): string {
+  if (codeOf(reason) === "CONNECT_TIMEOUT") return `it did not answer within ${FIRST_ANSWER_S} s`
+  return reason instanceof Error ? reason.message : String(reason)
 }

@@ -9,6 +9,8 @@ import { Connection, type Watch } from "./connection.ts"
 const OPERATOR_CONNECTIONS = 4
 /** Any number will do, as long as every gateway takes the same. */
 const MIGRATION_LOCK = 7_061_980
+/** How long a start waits for a server that lets it in but does not speak. */
+export const FIRST_ANSWER_S = 4
 
 /** The database of the books, migrated. */
 export class Database {
@@ -44,8 +46,9 @@ export async function openDatabase(address: Address): Promise<Database> {
  * transaction's, held on a second connection, so that it holds through a transaction pooler too.
  */
 async function migrateDatabase(address: Address): Promise<void> {
-  const client = connect(address, { max: 1, onnotice: () => {} })
-  const guard = connect(address, { max: 1, onnotice: () => {} })
+  const options = { max: 1, connect_timeout: FIRST_ANSWER_S, onnotice: () => {} }
+  const client = connect(address, options)
+  const guard = connect(address, options)
   try {
     await guard.begin(async (transaction) => {
       await transaction`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`

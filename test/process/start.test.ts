@@ -7,11 +7,16 @@ import { databaseVariables, Workplace } from "./workplace.ts"
 describe("a start that cannot be is refused in one sentence, with exit code 1, and leaves nothing", () => {
   let place: Workplace
   let fresh: FreshDatabase
+  /** Accepts every connection and says nothing. */
+  const mute = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
 
   beforeAll(async () => {
     fresh = await freshDatabase()
   })
-  afterAll(() => fresh.drop())
+  afterAll(async () => {
+    mute.stop(true)
+    await fresh.drop()
+  })
   beforeEach(() => {
     place = new Workplace()
   })
@@ -67,6 +72,12 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
       config: configFor("http://127.0.0.1:1"),
       variables: () => unreachable,
       complaint: "the database cannot be used: connect ECONNREFUSED 127.0.0.1:1",
+    },
+    {
+      name: "a database that lets one in and never answers",
+      config: configFor("http://127.0.0.1:1"),
+      variables: () => ({ DATABASE_URL: `postgres://tollgate:s3cret@127.0.0.1:${mute.port}/books` }),
+      complaint: "the database cannot be used: it did not answer within 4 s",
     },
     {
       name: "a database that does not exist",
