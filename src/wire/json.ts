@@ -13,21 +13,21 @@ declare global {
 
 /** Containers within containers that a request may have; the root is 1 (D18). */
 export const MAX_DEPTH = 64
+/** Members of objects and arrays that a request may have, all together: a million of them keep the parser busy for seconds (D41). */
+export const MAX_VALUES = 100_000
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
 /**
- * The body of a request as a JSON object: UTF-8, at most `MAX_DEPTH` deep, parsed exactly once, so that what is billed
- * is what is sent. Of duplicate keys the last wins; every key, `__proto__` too, is plain data (D18).
+ * The body of a request as a JSON object: UTF-8, at most `MAX_DEPTH` deep and of at most `MAX_VALUES` values, parsed exactly
+ * once, so that what is billed is what is sent. Of duplicate keys the last wins; every key, `__proto__` too, is plain data (D18).
  * Throws `invalid_request`, which shows nothing of the body.
  */
 export function readJsonBody(bytes: Uint8Array): object {
   if (bytes.byteLength === 0) throw invalid("The body is empty; a JSON object is expected.")
-  if (isDeeperThan(bytes, MAX_DEPTH)) {
-    throw invalid(`The body is nested deeper than ${MAX_DEPTH} levels.`)
-  }
+  checkShape(bytes)
   const value = parse(decode(bytes))
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw invalid("The body is JSON but not an object.")
@@ -61,11 +61,12 @@ function exact(_key: string, value: unknown, { source }: { source?: string }): u
 }
 
 /**
- * Whether JSON text nests deeper than `levels`. It is asked before parsing, because 20 MiB of brackets keep the parser
- * busy for seconds; strings are skipped by native search, so a long prompt costs next to nothing.
+ * Throws when JSON text nests too deep or holds too many values. It is asked before parsing, because 20 MiB of brackets or
+ * of keys keep the parser busy for seconds; strings are skipped by native search, so a long prompt costs next to nothing.
  */
-function isDeeperThan(bytes: Uint8Array, levels: number): boolean {
+function checkShape(bytes: Uint8Array): void {
   let depth = 0
+  let values = 0
   for (let at = 0; at < bytes.length; at++) {
     switch (bytes[at]) {
       case QUOTE:
@@ -73,15 +74,18 @@ function isDeeperThan(bytes: Uint8Array, levels: number): boolean {
         break
       case 0x5b: // [
       case 0x7b: // {
-        if (++depth > levels) return true
+        if (++depth > MAX_DEPTH) throw invalid(`The body is nested deeper than ${MAX_DEPTH} levels.`)
+        values++
         break
       case 0x5d: // ]
       case 0x7d: // }
         depth--
         break
+      case 0x2c: // ,
+        if (++values > MAX_VALUES) throw invalid(`The body has more than ${MAX_VALUES} keys and elements.`)
+        break
     }
   }
-  return false
 }
 
 /** Where the string that opens at `start` closes: at the first quote after an even number of backslashes. */
