@@ -77,16 +77,20 @@ async function gatewayOf({ id }: Hold) {
 }
 
 describe("D27 a reserve that is asked again while its first attempt commits", () => {
-  test("is held, although for its own hold nothing is left", async () => {
+  // Alone by the short statement, and together by that of a batch.
+  test.each([1, 2])("is held, although for its own hold nothing is left: %d at once", async (calls) => {
     const ledger = await warmLedger()
     const { model, commit } = await lateModel()
-    const hold = holdOf(await books.account(100n), 60n, { model })
-    const reserving = ledger.reserve(hold)
+    const accounts = await Promise.all(Array.from({ length: calls }, () => books.account(100n, 1)))
+    const holds = accounts.map((account) => holdOf(account, 60n, { model }))
+    const reserving = Promise.all(holds.map((hold) => ledger.reserve(hold)))
     await waiting("transactionid")
     await commit()
-    expect(await reserving).toEqual({ outcome: "held" })
-    await ledger.close(settled(hold.id, 50n))
-    expect(await call(books.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "50" })
+    expect(await reserving).toEqual(holds.map(() => ({ outcome: "held" })))
+    for (const { id } of holds) {
+      await ledger.close(settled(id, 50n))
+      expect(await call(books.sql, id)).toMatchObject({ state: "settled", charge_nano: "50" })
+    }
   })
 
   test("does not count twice against a neighbour of its account", async () => {
