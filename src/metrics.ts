@@ -19,6 +19,9 @@ const TOKENS = Array.from({ length: 14 }, (_, power) => 4 ** power)
 const OWN_S = Array.from({ length: 16 }, (_, power) => 0.000125 * 2 ** power)
 const BATCH = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
+/** So many events are counted in one go, unless somebody looks before. */
+const AT_ONCE = 256
+
 /** How often the event loop's lag is sampled; prom-client's 10 ms would wake an idle process a hundred times a second. */
 const LAG_SAMPLE_MS = 50
 /** Prom-client's own that Bun cannot tell: they would stand at 0, or at nonsense when nothing was sampled between two scrapes. */
@@ -50,18 +53,45 @@ export function createMetrics(worker?: number) {
   if (worker !== undefined) registry.setDefaultLabels({ worker: String(worker) })
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LAG_SAMPLE_MS })
   for (const name of UNTOLD) registry.removeSingleMetric(name)
+  const { later, count } = countingLater()
   return {
-    ...requestMetrics(registry),
-    ...callMetrics(registry),
+    ...requestMetrics(registry, later),
+    ...callMetrics(registry, later),
     ...booksMetrics(registry),
     content_type: registry.contentType,
     /** All of it in Prometheus' text format. */
-    print: (): Promise<string> => registry.metrics(),
+    print(): Promise<string> {
+      count()
+      return registry.metrics()
+    },
+  }
+}
+
+type Later = <Event extends unknown[]>(counting: (...event: Event) => void) => (...event: Event) => void
+
+/**
+ * Events are noted and counted many at a time: one by one, between other things to do, the dozen counters of a call took 30 of the
+ * 190 us that it costs this process.
+ */
+function countingLater(): { later: Later; count(): void } {
+  let noted: (() => void)[] = []
+  const count = () => {
+    const counted = noted
+    noted = []
+    for (const each of counted) each()
+  }
+  return {
+    later:
+      (counting) =>
+      (...event) => {
+        if (noted.push(() => counting(...event)) >= AT_ONCE) count()
+      },
+    count,
   }
 }
 
 /** What came in and what was asked of the providers. */
-function requestMetrics(registry: Registry) {
+function requestMetrics(registry: Registry, later: Later) {
   const registers = [registry]
   const requests = new Counter({
     name: "tollgate_requests_total",
@@ -96,20 +126,22 @@ function requestMetrics(registry: Registry) {
   })
   return {
     /** A request was answered. `route` is the pattern of its route, never its path. */
-    answered: (route: string, status: number): void => requests.inc({ route, status }),
+    answered: later((route: string, status: number) => requests.inc({ route, status })),
     /** An attempt at an upstream is over as far as its headers. */
-    attempted: (upstream: Upstream, outcome: number | string, duration_ms: number): void =>
+    attempted: later((upstream: Upstream, outcome: number | string, duration_ms: number) =>
       attempts.observe({ upstream: upstream.name, outcome }, duration_ms / 1_000),
-    tokensCounted: (model: string): void => counts.inc({ model }),
+    ),
+    tokensCounted: later((model: string) => counts.inc({ model })),
     keepalive: (): void => keepalives.inc(),
     /** What the gateway added to a call before the upstream was asked, or before the answer's last byte left (D32). */
-    added: (where: "before" | "after", duration_ms: number): void =>
+    added: later((where: "before" | "after", duration_ms: number) =>
       added.observe({ where }, duration_ms / 1_000),
+    ),
   }
 }
 
 /** What became of the calls, and what they cost. */
-function callMetrics(registry: Registry) {
+function callMetrics(registry: Registry, later: Later) {
   const registers = [registry]
   const settled = new Counter({
     name: "tollgate_calls_settled_total",
@@ -171,7 +203,7 @@ function callMetrics(registry: Registry) {
   })
   return {
     /** A call took its exit (D13). */
-    settled({ model, upstream, amount_nano }: Hold, closing: Closing): void {
+    settled: later(({ model, upstream, amount_nano }: Hold, closing: Closing) => {
       const { outcome, basis, failure, ending, charge_nano } = closing
       if (outcome === "settled") settled.inc({ model, basis })
       else released.inc({ model, failure: failure ?? "none" })
@@ -195,7 +227,7 @@ function callMetrics(registry: Registry) {
       tokens.inc({ model, kind: "prompt" }, prompt_tokens)
       tokens.inc({ model, kind: "cached" }, cached_tokens)
       tokens.inc({ model, kind: "completion" }, completion_tokens)
-    },
+    }),
     /** Where the number of open calls and what they hold is read whenever the metrics are. */
     watchCalls(read: () => OpenCalls): void {
       new Gauge({
