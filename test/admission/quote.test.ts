@@ -314,12 +314,16 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
   })
 })
 
-test("a body of 1 MiB is quoted in a few milliseconds", () => {
+test("a body of 1 MiB is quoted in little more time than writing it takes", () => {
   const request = chat(says("hello world ".repeat(2 ** 20 / 12)))
-  const times_ms = Array.from({ length: 9 }, () => {
-    const start_ms = performance.now()
-    quote(request, model)
-    return performance.now() - start_ms
-  })
-  expect(Math.min(...times_ms)).toBeLessThan(20)
+  const fastest_ms = (work: () => void) => {
+    const times_ms = Array.from({ length: 9 }, () => {
+      const start_ms = performance.now()
+      work()
+      return performance.now() - start_ms
+    })
+    return Math.min(...times_ms)
+  }
+  const written_ms = fastest_ms(() => JSON.stringify(request))
+  expect(fastest_ms(() => quote(request, model)) / written_ms).toBeLessThan(10)
 })

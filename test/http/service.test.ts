@@ -186,9 +186,12 @@ describe("/metrics", () => {
     for (let call = 0; call < 3; call++) await house.chat(key)
     house.provider.replyOnce(json(200, "{"))
     await house.chat(key)
+    const { balance } = await until(
+      () => house.gateway.balance(id),
+      ({ held }) => held === "0",
+    )
     const after = await samples()
     const grown = (sample: string) => (after.get(sample) ?? 0) - (before.get(sample) ?? 0)
-    const { balance } = await house.gateway.balance(id)
     expect(balance).toBe("0.99991")
     expect(grown(`tollgate_charged_nano_usd_total{model="${CHAT}"}`)).toBe(90_000)
     expect(grown(`tollgate_calls_settled_total{model="${CHAT}",basis="usage"}`)).toBe(3)

@@ -1,5 +1,6 @@
 import { expect } from "bun:test"
 import { parseUsd, printUsd } from "../../src/money.ts"
+import { SETTLE_WAIT_MS } from "../../src/settlement/settle.ts"
 import {
   type CallRecord,
   type ConfigChanges,
@@ -56,7 +57,10 @@ export interface Sides {
 export interface Running {
   readonly client: Client
   readonly account_id: string
-  /** Everything as it stands when the answer has ended: nothing is waited for after the client's last byte. */
+  /**
+   * Everything as it stands when the answer has ended: nothing is waited for after the client's last byte, unless it came
+   * so late that it may have left before the settlement (D32).
+   */
   sides(): Promise<Sides>
   /** The same when the client left: as soon as the books say that the call is over. */
   sidesOnceClosed(): Promise<Sides>
@@ -87,15 +91,21 @@ export async function openStage(changesFor: (provider_url: string) => ConfigChan
       const { balance, held } = await gateway.balance(account_id)
       return { answer, id, requests: provider.requests.slice(before), call, credit: usd, balance, held }
     }
+    const calls = () => gateway.calls(`?account=${account_id}`)
+    const isOver = ({ state }: CallRecord) => state !== "open"
     return {
       client,
       account_id,
-      sides: async () => sidesOf(await client.ended),
+      async sides() {
+        const answer = await client.ended
+        // Past its 250 ms the last byte leaves before the settlement is durable (D32).
+        if (performance.now() - client.sent_ms >= SETTLE_WAIT_MS) {
+          await until(calls, (found) => found.every(isOver))
+        }
+        return await sidesOf(answer)
+      },
       async sidesOnceClosed() {
-        await until(
-          () => gateway.calls(`?account=${account_id}`),
-          ([call]) => call !== undefined && call.state !== "open",
-        )
+        await until(calls, (found) => found.length > 0 && found.every(isOver))
         return await sidesOf(await client.head)
       },
     }
