@@ -29,10 +29,15 @@ export function countTokens(gateway: Gateway) {
       parse: "none",
       detail: reference.countTokens,
     })
-    .post(`/:vendor${PATH}`, ({ request, params }) => count(gateway, request, params.vendor), {
+    .post(`/:vendor${PATH}`, ({ request, path }) => count(gateway, request, vendorOf(path)), {
       parse: "none",
       detail: reference.countTokensOfVendor,
     })
+}
+
+/** The first segment as it stands there: escaped, it is another one, as everywhere in a path (D21). */
+function vendorOf(path: string): string {
+  return path.slice(1, -PATH.length)
 }
 
 async function count(gateway: Gateway, request: Request, vendor: string | null): Promise<Response> {
