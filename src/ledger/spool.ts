@@ -58,7 +58,7 @@ export class Spool {
   done(id: string): void {
     if (!this.#kept.delete(id)) return
     this.#unwritten.delete(id)
-    if (this.#kept.size === 0) this.#writing ??= this.#write()
+    if (this.#kept.size === 0 && this.#written) this.#writing ??= this.#write()
   }
 
   /** Resolves when everything kept is on the disk, or the disk refused it; the file is gone when nothing is kept. */
@@ -101,7 +101,7 @@ export class Spool {
     return join(this.#folder, this.#gateway_id + SUFFIX)
   }
 
-  /** One write at a time; what comes meanwhile is the next one. */
+  /** One write at a time; what comes meanwhile is the next one. Begun only when there is something to do. */
   async #write(): Promise<void> {
     try {
       // What is kept while the file is being removed is written before this ends.

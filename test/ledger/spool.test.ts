@@ -222,6 +222,25 @@ describe("the file of a process", () => {
     const [file] = await new Spool(data_dir, nextId(), silent).others()
     expect(file?.closings).toHaveLength(4)
   })
+
+  test("that could not be written, for a closing that reached the books all the same, is written the next time", async () => {
+    const data_dir = await books.folder()
+    await writeFile(join(data_dir, "spool"), "in the way")
+    const spool = new Spool(data_dir, nextId(), silent)
+    const [first, second] = [settled(nextId(), 1n), settled(nextId(), 2n)]
+    spool.keep(spooled(first))
+    await spool.settled()
+    spool.keep(spooled(second))
+    await spool.settled()
+    spool.done(first.id)
+    spool.done(second.id)
+    await rm(join(data_dir, "spool"))
+    const third = settled(nextId(), 3n)
+    spool.keep(spooled(third))
+    await spool.settled()
+    const [file] = await new Spool(data_dir, nextId(), silent).others()
+    expect(file?.closings).toEqual([spooled(third)])
+  })
 })
 
 describe("what another process left", () => {
