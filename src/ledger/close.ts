@@ -20,6 +20,10 @@ export type Closed = "applied" | "closed" | "none"
  * because nothing is held any more. What is freed and what was charged before come from the locking CTE, where the row
  * is still as it was. Of several closings of one reservation in a batch the first that is due counts. Reservations are
  * locked before accounts, both in the order of their ids.
+ *
+ * The answer looks a closing up among the closed ones by a hash: the planner expects one of them, and would join them by
+ * a nested loop that grows with the square of the batch (at 64, 62 us of the server's CPU for each instead of 49). And it
+ * looks the others up one by one, for an EXISTS might be answered by a hash of the whole table.
  */
 export const close = statement(
   "close",
