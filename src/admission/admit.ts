@@ -50,8 +50,8 @@ export async function admit(
   try {
     const owner = await books.owner(key_hash)
     if (owner === null) throw new GatewayError("invalid_api_key")
+    if (!house.ready(found)) throw await whyRefused(house, key_hash, found, chat, texts)
     key_loads.count(key_hash, limits.per_key)
-    if (!house.ready(found)) throw new GatewayError("upstream_unavailable")
     const quoted = quote(chat, found, texts)
     const hold: Hold = {
       id,
@@ -75,6 +75,28 @@ export async function admit(
     leaveKey()
     throw error
   }
+}
+
+/** Why a call that no upstream would take is refused: first what a hold would have told of its key and its balance (D30). */
+async function whyRefused(
+  house: Admitting,
+  key_hash: string,
+  model: Model,
+  chat: ChatRequest,
+  texts: FieldTexts,
+): Promise<GatewayError> {
+  const standing = await activeKey(house, key_hash)
+  checkModel(standing, model)
+  const quoted = quote(chat, model, texts)
+  return standing.available_nano < quoted.amount_nano
+    ? refusal(quoted, model, standing.available_nano)
+    : new GatewayError("upstream_unavailable")
+}
+
+/** Throws `model_not_allowed` when the key is limited to other models (D15). */
+export function checkModel({ models }: Standing, { name }: Model): void {
+  if (models === null || models.includes(name)) return
+  throw new GatewayError("model_not_allowed", { param: "model" })
 }
 
 /**

@@ -1,5 +1,5 @@
 import { Elysia } from "elysia"
-import { activeKey } from "../admission/admit.ts"
+import { activeKey, checkModel } from "../admission/admit.ts"
 import { messagesCredential } from "../admission/credential.ts"
 import { hashOf } from "../admission/key.ts"
 import { vendorVersion, versionHeaders } from "../admission/version.ts"
@@ -97,8 +97,6 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
 function openModel({ catalog }: Gateway, name: string, standing: Standing): Model {
   const found = catalog.find(name, "messages")
   if (found instanceof GatewayError) throw found
-  if (standing.models !== null && !standing.models.includes(found.name)) {
-    throw new GatewayError("model_not_allowed", { param: "model" })
-  }
+  checkModel(standing, found)
   return found
 }

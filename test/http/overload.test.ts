@@ -121,6 +121,21 @@ describe("D33 five failures in a row open an upstream's breaker", () => {
     })
   })
 
+  test("D30 what is wrong with the key, its models or its balance is told first", async () => {
+    const revoked = await house.key(account.id, {})
+    expect((await house.chat(revoked.key, { model: "steady" })).status).toBe(200)
+    await house.gateway.admin("DELETE", `/keys/${revoked.id}`)
+    const limited = await house.key(account.id, { models: ["steady"] })
+    const poor = await house.account("0.000001")
+    await house.untouched(account.id, async () => {
+      expectError(await house.chat(revoked.key, { model: "fragile" }), "invalid_api_key")
+      expectError(await house.chat(limited.key, { model: "fragile" }), "model_not_allowed", {
+        param: "model",
+      })
+      expect((await house.chat(poor.key, { model: "fragile" })).status).toBe(402)
+    })
+  })
+
   test("it is skipped where there is another", async () => {
     const answer = await ask("both")
     expect(await house.gateway.call(answer.headers["x-request-id"] ?? "")).toMatchObject({
