@@ -35,7 +35,8 @@ const WARM_UP: Recipes = {
 }
 /** How much longer it takes until many connections are open and each worker has found its pace. */
 const CREW_WARM_MS = 500
-const WARM_UP_ARRIVAL: Arrival = { kind: "calls", connections: 16, calls: 300 }
+/** A long-running process has compiled what it runs often; a quick look is not worth the time. */
+const WARM_UP_CALLS = { full: 6_000, quick: 300 } as const
 
 /** The recipes that the provider of a run must know. */
 export function recipesOf(scenarios: readonly Scenario[], size: Size): Recipes {
@@ -200,12 +201,13 @@ export class Suite {
 
   async #warmUp(on: readonly TargetName[] = targets): Promise<void> {
     const payer = await this.#auditor.payer("warm-up")
+    const arrival: Arrival = { kind: "calls", connections: 16, calls: WARM_UP_CALLS[this.#size.name] }
     for (const [name, recipe] of Object.entries(WARM_UP)) {
       const load = {
         name,
         recipe,
         prompt_bytes: SHORT_PROMPT_BYTES,
-        arrival: WARM_UP_ARRIVAL,
+        arrival,
         level: {},
         payer,
       }
