@@ -35,8 +35,9 @@ const WARM_UP: Recipes = {
 }
 /** How much longer it takes until many connections are open and each worker has found its pace. */
 const CREW_WARM_MS = 500
-/** A long-running process has compiled what it runs often; a quick look is not worth the time. */
-const WARM_UP_CALLS = { full: 6_000, quick: 300 } as const
+const WARM_UP_CALLS = 300
+/** A full run begins with processes that have compiled what they run often, as they have in service. */
+const RUN_IN_CALLS = 6_000
 
 /** The recipes that the provider of a run must know. */
 export function recipesOf(scenarios: readonly Scenario[], size: Size): Recipes {
@@ -80,7 +81,7 @@ export class Suite {
 
   async run(scenarios: readonly Scenario[]): Promise<Results> {
     const started = new Date()
-    await this.#warmUp()
+    await this.#warmUp(targets, this.#size.name === "full" ? RUN_IN_CALLS : WARM_UP_CALLS)
     const done: ScenarioResult[] = []
     const failures: string[] = []
     for (const scenario of scenarios) {
@@ -199,9 +200,9 @@ export class Suite {
     await this.#warmUp()
   }
 
-  async #warmUp(on: readonly TargetName[] = targets): Promise<void> {
+  async #warmUp(on: readonly TargetName[] = targets, calls = WARM_UP_CALLS): Promise<void> {
     const payer = await this.#auditor.payer("warm-up")
-    const arrival: Arrival = { kind: "calls", connections: 16, calls: WARM_UP_CALLS[this.#size.name] }
+    const arrival: Arrival = { kind: "calls", connections: 16, calls }
     for (const [name, recipe] of Object.entries(WARM_UP)) {
       const load = {
         name,
