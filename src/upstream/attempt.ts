@@ -3,7 +3,7 @@ import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import { contentType, headerFault, requestHeaders, retryAfter } from "./headers.ts"
 import { isSpoken, refusalError } from "./refusal.ts"
-import { finish, type Reply, refusalText } from "./reply.ts"
+import { finish, leftMs, type Reply, refusalText } from "./reply.ts"
 
 /** A call on its way to a provider, whichever one it will be. */
 export interface Outgoing {
@@ -42,25 +42,28 @@ export interface Failure {
 const PASSES_ON: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
 
 /**
- * One attempt at one upstream, until its headers are in. Streams wait for them `first_byte`, JSON calls `total` (D31).
- * When the call is abandoned it throws the signal's reason.
+ * One attempt at one upstream, until its headers are in. Streams wait for them `first_byte`, JSON calls what is left of
+ * `total` since `began_ms` (D31). When the call is abandoned it throws the signal's reason.
  */
-export async function attempt({ upstream, model }: Route, outgoing: Outgoing): Promise<Reply | Failure> {
+export async function attempt(
+  { upstream, model }: Route,
+  outgoing: Outgoing,
+  began_ms: number,
+): Promise<Reply | Failure> {
   const { signal, stream } = outgoing
   signal.throwIfAborted()
   const body = outgoing.body(model)
-  const started_ms = performance.now()
   const connection = new AbortController()
   const cancel = () => connection.abort()
   signal.addEventListener("abort", cancel)
   let late = false
-  const { first_byte_ms, total_ms } = upstream.timeouts
+  const total_ms = leftMs(upstream, began_ms)
   const deadline = setTimeout(
     () => {
       late = true
       cancel()
     },
-    stream ? Math.min(first_byte_ms, total_ms) : total_ms,
+    stream ? Math.min(upstream.timeouts.first_byte_ms, total_ms) : total_ms,
   )
   try {
     const response = await fetch(`${upstream.base_url}${outgoing.path}`, {
@@ -73,7 +76,7 @@ export async function attempt({ upstream, model }: Route, outgoing: Outgoing): P
       signal: connection.signal,
     })
     signal.throwIfAborted()
-    return judge(upstream, response, started_ms, cancel)
+    return judge(upstream, response, began_ms, cancel)
   } catch (error) {
     signal.throwIfAborted()
     return unanswered(late ? "timeout" : whyOf(error), stream, codeOf(error))
@@ -86,14 +89,14 @@ export async function attempt({ upstream, model }: Route, outgoing: Outgoing): P
 function judge(
   upstream: Upstream,
   response: Response,
-  started_ms: number,
+  began_ms: number,
   cancel: () => void,
 ): Reply | Failure {
   const { status, headers, body } = response
   const fault = headerFault(headers)
   if (fault !== null) cancel()
   else if (response.ok) {
-    return { upstream, status, content_type: contentType(headers), body, started_ms, cancel }
+    return { upstream, status, content_type: contentType(headers), body, began_ms, cancel }
   }
   return refused(upstream, response, fault)
 }

@@ -2,7 +2,7 @@ import type { Model, Route, Upstream } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { attempt, type Failure, type Outcome, type Outgoing } from "./attempt.ts"
 import type { Finding, Health, Report } from "./health.ts"
-import type { Reply } from "./reply.ts"
+import { leftMs, type Reply } from "./reply.ts"
 
 /** Who counts the attempts. */
 export interface Attempts {
@@ -14,8 +14,9 @@ export interface Attempts {
 }
 
 /**
- * Tries the routes in their order until one brings a 2xx (D14); upstreams with an open breaker are skipped (D33). Throws a
- * `GatewayError`, that of the last one tried; but when `outgoing.signal` is aborted, always and only the signal's reason.
+ * Tries the routes in their order until one brings a 2xx (D14); upstreams with an open breaker are skipped (D33), and those
+ * whose total timeout is over (D31). Throws a `GatewayError`, that of the last one tried; but when `outgoing.signal` is
+ * aborted, always and only the signal's reason.
  */
 export async function forward(
   routes: Model["routes"],
@@ -23,12 +24,14 @@ export async function forward(
   health: Health,
   attempts?: Attempts,
 ): Promise<Reply> {
+  const began_ms = performance.now()
   let last: Failure | null = null
   for (const route of routes) {
+    if (leftMs(route.upstream, began_ms) <= 0) continue
     const report = health.enter(route.upstream.name)
     if (report === null) continue
     last?.discard()
-    const came = await observed(route, outgoing, report, attempts)
+    const came = await observed(route, outgoing, began_ms, report, attempts)
     if ("body" in came) return came
     last = came
     if (!came.passes_on) break
@@ -43,6 +46,7 @@ export async function forward(
 async function observed(
   route: Route,
   outgoing: Outgoing,
+  began_ms: number,
   report: Report,
   attempts: Attempts | undefined,
 ): Promise<Reply | Failure> {
@@ -50,7 +54,7 @@ async function observed(
   let outcome: Outcome = "abandoned"
   let fault: string | null = null
   try {
-    const came = await attempt(route, outgoing)
+    const came = await attempt(route, outgoing, began_ms)
     if ("body" in came) outcome = came.status
     else ({ outcome, fault } = came)
     return came

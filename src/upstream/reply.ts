@@ -13,15 +13,20 @@ export interface Reply {
   /** In lower case, without parameters; `""` when there was none. */
   readonly content_type: string
   readonly body: ReadableStream<Uint8Array> | null
-  /** `performance.now()` when the attempt began: the total timeout (D31) runs from here. */
-  readonly started_ms: number
+  /** `performance.now()` when the first attempt began: the total timeout (D31) runs from here. */
+  readonly began_ms: number
   /** Closes the provider's connection, unless the body has ended. Idempotent; never throws. */
   readonly cancel: () => void
 }
 
+/** What is left of an upstream's total timeout (D31) for a call whose first attempt began at `began_ms`, in milliseconds. */
+export function leftMs({ timeouts }: Upstream, began_ms: number): number {
+  return timeouts.total_ms - (performance.now() - began_ms)
+}
+
 /** What is left of a reply's total timeout (D31), in milliseconds. */
-export function remainingMs({ upstream, started_ms }: Reply): number {
-  return upstream.timeouts.total_ms - (performance.now() - started_ms)
+export function remainingMs({ upstream, began_ms }: Reply): number {
+  return leftMs(upstream, began_ms)
 }
 
 /** What is left of a body after its `[DONE]` is a few bytes of framing; more than this, or later, is not waited for. */

@@ -49,7 +49,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
         status: 200,
         content_type: "text/event-stream",
         body: new ReadableStream<Uint8Array>(),
-        started_ms: performance.now() - upstream.timeouts.total_ms,
+        began_ms: performance.now() - upstream.timeouts.total_ms,
         cancel: () => {},
       },
       patience: new Patience(NEVER, NEVER, null),

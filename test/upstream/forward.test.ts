@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import type { Outcome } from "../../src/upstream/attempt.ts"
 import { forward } from "../../src/upstream/forward.ts"
 import { Health } from "../../src/upstream/health.ts"
+import { within } from "../support/fair-clock.ts"
 import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
 import {
   API_KEY,
@@ -95,7 +96,7 @@ describe("a 2xx is a reply, whatever its body", () => {
     const before_ms = performance.now()
     const reply = await forward(routes(upstream(first.url)), outgoing({ stream: true }), new Health())
     expect(reply).toMatchObject({ upstream: { name: "first" }, ...expected })
-    expect(reply.started_ms).toBeWithin(before_ms, performance.now())
+    expect(reply.began_ms).toBeWithin(before_ms, performance.now())
     reply.cancel()
     reply.cancel()
   })
@@ -191,6 +192,42 @@ describe("D14 which answers are passed on to the next upstream", () => {
     const late = forward(routes(upstream(first.url, hasty), other()), outgoing(), new Health())
     expect((await failure(late)).code).toBe("upstream_timeout")
     expect(second.requests).toHaveLength(0)
+  })
+})
+
+describe("D31 the total timeout is over all attempts", () => {
+  test("it runs from the first one", async () => {
+    first.reply(json(503, {}))
+    second.reply(answers)
+    const reply = await forward(routes(upstream(first.url), other()), outgoing(), new Health())
+    expect(reply.upstream.name).toBe("second")
+    expect(reply.began_ms).toBeLessThanOrEqual((await first.exchange(1)).request.arrived_ms)
+    reply.cancel()
+  })
+
+  test.each([true, false])("an upstream for which it is over is not asked (stream %p)", async (stream) => {
+    first.reply(async (exchange) => {
+      await Bun.sleep(hasty.timeouts.total_ms + 10)
+      await json(503, {})(exchange)
+    })
+    const both = routes(upstream(first.url), other(hasty))
+    const error = await failure(forward(both, outgoing({ stream }), new Health()))
+    expect(error.code).toBe("upstream_unavailable")
+    expect(second.requests).toHaveLength(0)
+  })
+
+  test("a later attempt gets what is left", async () => {
+    first.reply(async (exchange) => {
+      await Bun.sleep(500)
+      await json(503, {})(exchange)
+    })
+    second.reply(silent())
+    const timeouts = { first_byte_ms: 5_000, idle_ms: 5_000, total_ms: 1_500 }
+    const both = routes(upstream(first.url), other({ timeouts }))
+    const call = failure(forward(both, outgoing(), new Health()))
+    await second.exchange(1)
+    expect(await within(1_250, call)).toBe(true)
+    expect((await call).code).toBe("upstream_timeout")
   })
 })
 
