@@ -85,7 +85,7 @@ function upstreamOf(name: string, upstream: ConfigFile["upstreams"][string], com
   return {
     name,
     family,
-    base_url: base_url.replace(/\/+$/, ""),
+    base_url: withoutSlashes(base_url),
     api_key: api_key ?? null,
     timeouts: {
       first_byte_ms: ms(timeouts.first_byte),
@@ -98,6 +98,12 @@ function upstreamOf(name: string, upstream: ConfigFile["upstreams"][string], com
       drain_for_ms: ms(on_disconnect.drain_for),
     },
   }
+}
+
+function withoutSlashes(url: string): string {
+  let end = url.length
+  while (url[end - 1] === "/") end--
+  return url.slice(0, end)
 }
 
 type Upstreams = ReadonlyMap<string, Upstream>
