@@ -11,8 +11,11 @@ import type { Spool } from "./spool.ts"
 import type { SpooledClosing } from "./spool-line.ts"
 import { codeOf } from "./trouble.ts"
 
-/** When the last byte of an answer leaves without its settlement (D32), the settlement goes to the spool. */
-const SPOOL_AFTER_MS = 250
+/**
+ * A settlement that takes longer goes to the spool: so early that it is on the disk when the last byte of its answer
+ * leaves without it, after 250 ms (D32).
+ */
+const SPOOL_AFTER_MS = 150
 
 /** A closing on its way; `on_disk` if it comes from a file of the spool. */
 interface Item extends SpooledClosing {
