@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
-import { existsSync, readdirSync } from "node:fs"
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Sql } from "postgres"
 import { connect } from "../../src/ledger/address.ts"
@@ -151,6 +151,33 @@ describe("D27 the books are gone while streams end", () => {
     await other.stop()
   })
 
+  test("and the disk does not take the spool: they wait in memory, and the spool is written again when it can be", async () => {
+    const other = await scene.victim(() => LONG)
+    const folder = join(other.place.data_dir, "spool")
+    mkdirSync(other.place.data_dir, { recursive: true })
+    writeFileSync(folder, "in the way")
+    const { finish, settled } = await streams(5, other)
+    other.books.refuse()
+    await finish()
+    await other.gateway.prints("the spool cannot be written")
+    other.books.admit()
+    await settled()
+
+    rmSync(folder)
+    const later = await streams(5, other)
+    other.books.refuse()
+    await later.finish()
+    await until(
+      async () => (await spoolLines(other)).length,
+      (lines) => lines === 5,
+    )
+    await other.kill()
+    other.books.admit()
+    await other.start()
+    await later.settled()
+    await other.stop()
+  })
+
   async function spoolLines(from: Victim): Promise<string[]> {
     const texts = spooled(from).map((name) => Bun.file(join(from.place.data_dir, "spool", name)).text())
     return (await Promise.all(texts)).join("").split("\n").filter(Boolean)
@@ -158,6 +185,29 @@ describe("D27 the books are gone while streams end", () => {
 })
 
 describe("D27 the books do not answer", () => {
+  test("D32 and SIGKILL comes as soon as a client has its last byte: it is charged in full", async () => {
+    const ROUNDS = 3
+    const other = await scene.victim(() => LONG)
+    const { id, key } = await scene.steady.account("1")
+    for (let round = 0; round < ROUNDS; round++) {
+      const { client, exchange } = await beginStream(other, provider, key)
+      other.books.stall()
+      await finishStream(exchange)
+      await client.receives("data: [DONE]\n\n")
+      await other.kill()
+      other.books.heal()
+      await other.start()
+    }
+    await until(
+      () => scene.steady.balance(id),
+      ({ held }) => held === "0",
+    )
+    expect(await scene.steady.calls(`?account=${id}`)).toMatchObject(
+      Array.from({ length: ROUNDS }, () => SETTLED),
+    )
+    await other.stop()
+  })
+
   test("nothing passes, as on a cable that was pulled", async () => {
     const { finish, settled } = await streams(20)
     victim.books.stall()
