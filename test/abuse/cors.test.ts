@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
-import type { Answer } from "../http/exchange.ts"
 import { chatDraft, countDraft, type House, openHouse } from "../http/house.ts"
+import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN } from "../support/gateway.ts"
 
 const PAGE = "https://app.example.com"

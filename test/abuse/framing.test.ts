@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { requestBytes } from "../http/exchange.ts"
 import { chatBody, chatDraft, type House, openHouse } from "../http/house.ts"
+import { requestBytes } from "../support/request.ts"
 
 let house: House
 let account: { id: string; key: string }
@@ -96,7 +96,7 @@ describe("what two parsers could read in two ways is refused, and the connection
     await house.untouched(account.id, async () => {
       const line = house.dial()
       line.send(Buffer.from(bytes(), "latin1"))
-      line.finish()
+      line.halfClose()
       expect(await line.over).toBe(answer)
     })
   })
@@ -131,7 +131,7 @@ describe("what can be read in one way only is answered, and the next request beg
     expect(house.note(await line.answer()).status).toBe(200)
     line.send(livez())
     expect((await line.answer()).json).toEqual({ status: "alive" })
-    line.hangUp()
+    line.leave()
   })
 
   const bodies: readonly [what: string, bytes: () => string][] = [
@@ -157,7 +157,7 @@ describe("what can be read in one way only is answered, and the next request beg
         line.send(bytes())
         expect((await line.answer()).json).toEqual({ status: "alive" })
       }
-      line.hangUp()
+      line.leave()
     })
   })
 })

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import { expectError } from "../http/errors.ts"
-import { type Answer, requestBytes } from "../http/exchange.ts"
 import { chatDraft, countDraft, type House, openHouse } from "../http/house.ts"
+import type { Answer } from "../support/answer.ts"
 import { until } from "../support/gateway.ts"
 import {
   chatCompletion,
@@ -13,6 +13,7 @@ import {
   usage,
   usageChunk,
 } from "../support/provider.ts"
+import { requestBytes } from "../support/request.ts"
 
 const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
 
@@ -141,7 +142,7 @@ describe("D38 limits.per_key.in_flight", () => {
         const line = house.dial()
         line.send(requestBytes(draft))
         const exchange = await house.provider.exchange(number)
-        line.hangUp()
+        line.leave()
         await exchange.closed
       }
       await rest(house, hog.id)

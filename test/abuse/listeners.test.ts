@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
-import { type Answer, type Draft, dial, requestBytes } from "../http/exchange.ts"
 import { chatDraft, countDraft } from "../http/house.ts"
+import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, startGateway, type TestGateway } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { dial } from "../support/raw-client.ts"
+import { type Draft, requestBytes } from "../support/request.ts"
 
 let provider: Provider
 let gateway: TestGateway
@@ -28,7 +30,7 @@ async function ask(where: { readonly url: string }, draft: Draft): Promise<Answe
   const line = dial(where)
   line.send(requestBytes(draft))
   const answer = await line.answer(draft.method)
-  line.hangUp()
+  line.leave()
   return answer
 }
 

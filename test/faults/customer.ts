@@ -1,4 +1,5 @@
-import { chatRequest, rawClient } from "../support/raw-client.ts"
+import { rawClient } from "../support/raw-client.ts"
+import { chatRequest } from "../support/request.ts"
 import { type Plan, promptOf } from "./author.ts"
 
 /** What a client of one call does. */

@@ -6,7 +6,8 @@ import { parseUsd, printUsd } from "../../src/money.ts"
 import { text } from "../process/stream.ts"
 import { until } from "../support/gateway.ts"
 import { chatCompletion, type Exchange, json, sseEvent, usage, usageChunk } from "../support/provider.ts"
-import { chatRequest, type RawClient, rawClient } from "../support/raw-client.ts"
+import { type RawClient, rawClient } from "../support/raw-client.ts"
+import { chatRequest } from "../support/request.ts"
 import { Scene, type Victim } from "./scene.ts"
 
 /** The gateway is killed at each moment of a call; another one closes what was left. */

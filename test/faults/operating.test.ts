@@ -6,7 +6,8 @@ import { beginStream, finishStream, text } from "../process/stream.ts"
 import { databaseVariables } from "../process/workplace.ts"
 import { chat, until } from "../support/gateway.ts"
 import { chatCompletion, json, usage } from "../support/provider.ts"
-import { chatRequest, rawClient } from "../support/raw-client.ts"
+import { rawClient } from "../support/raw-client.ts"
+import { chatRequest } from "../support/request.ts"
 import { Scene, type Victim } from "./scene.ts"
 
 /** What happens to a gateway as a process: signals, pauses, clocks, limits. */

@@ -5,7 +5,8 @@ import { text } from "../process/stream.ts"
 import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
 import { type Exchange, READ_MS, type Script, sse, sseEvent, usage, usageChunk } from "../support/provider.ts"
-import { chatRequest, rawClient } from "../support/raw-client.ts"
+import { rawClient } from "../support/raw-client.ts"
+import { chatRequest } from "../support/request.ts"
 import { Scene, type Victim } from "./scene.ts"
 
 /** A provider that is hostile, and a way to it that breaks: what the client is told, what the books say, what it costs. */

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { printUsd } from "../../src/money.ts"
+import type { Answer } from "../support/answer.ts"
 import { CHAT, until } from "../support/gateway.ts"
 import {
   chatCompletion,
@@ -12,7 +13,6 @@ import {
   usage,
 } from "../support/provider.ts"
 import { expectError, type Said } from "./errors.ts"
-import type { Answer } from "./exchange.ts"
 import { chatBody, HELD, type House, openHouse } from "./house.ts"
 
 let house: House

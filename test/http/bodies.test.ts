@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { until } from "../support/gateway.ts"
+import { requestBytes } from "../support/request.ts"
 import { expectError } from "./errors.ts"
-import { requestBytes } from "./exchange.ts"
 import { CANARY, chatBody, type House, openHouse } from "./house.ts"
 
 const BODY_BYTES = 64 * 1024
@@ -83,7 +83,7 @@ describe("D31 a body that does not arrive in time is a 408", () => {
     const trickle = setInterval(() => line.send(" "), BODY_TIMEOUT_MS / 5)
     const answer = house.note(await line.answer("POST"))
     clearInterval(trickle)
-    line.hangUp()
+    line.leave()
     expectError(answer, "request_timeout")
   })
 
@@ -93,33 +93,33 @@ describe("D31 a body that does not arrive in time is a 408", () => {
     line.send(head(`content-length: ${text.length}`))
     for (const character of text) line.send(character)
     expect((await line.answer("POST")).status).toBe(200)
-    line.hangUp()
+    line.leave()
   })
 })
 
 describe("D15 a body that does not arrive whole starts nothing, and is counted as a 400", () => {
   const whole = JSON.stringify(chatBody())
-  const rows: readonly [what: string, start: () => string, end: "finish" | "hangUp"][] = [
+  const rows: readonly [what: string, start: () => string, end: "halfClose" | "leave"][] = [
     [
       "a length, then the connection is closed",
       () => head(`content-length: ${whole.length + 1}`) + whole,
-      "finish",
+      "halfClose",
     ],
     [
       "a length, then the connection breaks",
       () => head(`content-length: ${whole.length + 1}`) + whole,
-      "hangUp",
+      "leave",
     ],
     [
       "chunks, then the connection is closed",
       () => head("transfer-encoding: chunked") + chunk(whole),
-      "finish",
+      "halfClose",
     ],
-    ["chunks, then the connection breaks", () => head("transfer-encoding: chunked") + chunk(whole), "hangUp"],
+    ["chunks, then the connection breaks", () => head("transfer-encoding: chunked") + chunk(whole), "leave"],
     [
       "chunks, and one that is none",
       () => `${head("transfer-encoding: chunked")}${chunk(whole)}zz\r\n`,
-      "finish",
+      "halfClose",
     ],
   ]
   test.each(rows)("%s", async (_, start, end) => {

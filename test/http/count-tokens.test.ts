@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { CHAT, MESSAGES, PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { json, type Script, silent } from "../support/provider.ts"
+import { requestBytes } from "../support/request.ts"
 import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
-import { requestBytes } from "./exchange.ts"
 import { CANARY, chatDraft, countBody, countDraft, HELD, type House, openHouse } from "./house.ts"
 
 const PATH = "/v1/messages/count_tokens"
@@ -210,7 +210,7 @@ describe("spec 4.3 rule 2: the key, the balance, the model and the upstream are 
     await house.provider.exchange(arrived)
     expect(await house.gateway.balance(id)).toMatchObject({ available: "0" })
     expectError(await house.count(key), "insufficient_balance")
-    running.hangUp()
+    running.leave()
     await until(
       () => house.gateway.balance(id),
       ({ held }) => held === "0",
@@ -304,7 +304,7 @@ test("D25 a client that goes takes the provider's connection with it", async () 
   line.send(requestBytes(countDraft(account.key)))
   const exchange = await house.provider.exchange(number)
   const left_ms = performance.now()
-  line.hangUp()
+  line.leave()
   expect((await exchange.closed) - left_ms).toBeLessThan(250)
   expect(exchange.closed_by).toBe("gateway")
 })

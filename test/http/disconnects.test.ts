@@ -16,7 +16,8 @@ import {
   usage,
   usageChunk,
 } from "../support/provider.ts"
-import { chatRequest, type RawClient, rawClient } from "../support/raw-client.ts"
+import { type RawClient, rawClient } from "../support/raw-client.ts"
+import { chatRequest } from "../support/request.ts"
 
 /** How soon a provider's connection is closed once nobody wants its answer (D9). */
 const CLOSED_MS = 250

@@ -10,7 +10,7 @@ import {
   usage,
   usageChunk,
 } from "../support/provider.ts"
-import { chatBody } from "./client.ts"
+import { chatBody } from "../support/request.ts"
 import {
   type Books,
   CANARY,

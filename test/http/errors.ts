@@ -1,5 +1,5 @@
 import { expect } from "bun:test"
-import type { Answer } from "./exchange.ts"
+import type { Answer } from "../support/answer.ts"
 
 /** D15 and D16 once more, in the tests' own hand: what status and `error.type` each code has, and what headers it brings. */
 const KINDS = {

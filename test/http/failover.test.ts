@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import type { Answer } from "../support/answer.ts"
 import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { type Code, expectError, expectIds, type Said } from "./errors.ts"
-import type { Answer } from "./exchange.ts"
 import { HELD, type House, openHouse } from "./house.ts"
 
 const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))

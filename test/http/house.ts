@@ -1,4 +1,5 @@
 import { expect } from "bun:test"
+import type { Answer } from "../support/answer.ts"
 import {
   ADMIN_TOKEN,
   CHAT,
@@ -9,7 +10,8 @@ import {
   type TestGateway,
 } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
-import { type Answer, type Draft, dial, type Line, requestBytes } from "./exchange.ts"
+import { dial, type RawClient } from "../support/raw-client.ts"
+import { type Draft, requestBytes } from "../support/request.ts"
 
 /** Planted in prompts, names and headers: neither an answer nor a line of the log may hold it. */
 export const CANARY = "canary-2f9c41"
@@ -27,7 +29,7 @@ export interface House {
   /** The answer to whatever these bytes are. */
   say(bytes: string | Uint8Array, method?: string): Promise<Answer>
   /** A connection that the test leads by itself; `note` its answers. */
-  dial(): Line
+  dial(): RawClient
   note(answer: Answer): Answer
   /** `POST /v1/chat/completions` of a short prompt; `fields` replaces and adds. */
   chat(key: string, fields?: object, headers?: readonly string[]): Promise<Answer>
@@ -66,7 +68,7 @@ export async function openHouse(
     const line = dial(gateway)
     line.send(bytes)
     const answer = note(await line.answer(method))
-    line.hangUp()
+    line.leave()
     return answer
   }
   const ask = (draft: Draft) => say(requestBytes(draft), draft.method)

@@ -10,7 +10,8 @@ import {
   sse,
   usage,
 } from "../support/provider.ts"
-import { chatBody, send } from "./client.ts"
+import { chatBody } from "../support/request.ts"
+import { send } from "./client.ts"
 import {
   type Books,
   CANARY,

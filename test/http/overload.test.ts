@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
+import type { Answer } from "../support/answer.ts"
 import { MESSAGES, PRICE, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
+import { requestBytes } from "../support/request.ts"
 import { expectError } from "./errors.ts"
-import { type Answer, requestBytes } from "./exchange.ts"
 import { chatDraft, type House, openHouse } from "./house.ts"
 
 const IN_FLIGHT = 3
@@ -101,7 +102,7 @@ describe("D33 limits.in_flight", () => {
       const line = house.dial()
       line.send(requestBytes(chatDraft(account.key, { model: "steady", stream: true })))
       const exchange = await house.provider.exchange(number)
-      line.hangUp()
+      line.leave()
       await exchange.closed
     }
     await until(

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN } from "../support/gateway.ts"
+import { requestBytes } from "../support/request.ts"
 import { expectError, expectIds } from "./errors.ts"
-import { type Answer, requestBytes } from "./exchange.ts"
 import { CANARY, chatDraft, type House, openHouse } from "./house.ts"
 
 let house: House
@@ -235,7 +236,7 @@ describe("one connection, many requests", () => {
       expect((await ask(requestBytes(chatDraft("nonsense")))).status).toBe(401)
       expect((await ask(requestBytes({ method: "CONNECT", target: "/x" }))).status).toBe(400)
     }
-    line.hangUp()
+    line.leave()
   })
 
   test("a body that comes after its refusal is a body, whatever it holds", async () => {
@@ -247,7 +248,7 @@ describe("one connection, many requests", () => {
     expectError(house.note(await line.answer()), "invalid_api_key")
     line.send(Buffer.concat([body, requestBytes({ target: "/nothing" })]))
     expectError(house.note(await line.answer()), "not_found")
-    line.hangUp()
+    line.leave()
   })
 
   test("a client that waits for 100-continue gets it, then its answer", async () => {
@@ -259,7 +260,7 @@ describe("one connection, many requests", () => {
     expect((await line.answer()).status).toBe(100)
     line.send(body)
     expect((await line.answer()).status).toBe(200)
-    line.hangUp()
+    line.leave()
   })
 })
 

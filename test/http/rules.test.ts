@@ -12,7 +12,8 @@ import {
   usage,
   usageChunk,
 } from "../support/provider.ts"
-import { chatBody, send } from "./client.ts"
+import { chatBody } from "../support/request.ts"
+import { send } from "./client.ts"
 import {
   type Books,
   CANARY,

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/address.ts"
+import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, sse, usage } from "../support/provider.ts"
 import { expectError, expectIds } from "./errors.ts"
-import type { Answer } from "./exchange.ts"
 import { CANARY, chatDraft, countDraft, type House, openHouse } from "./house.ts"
 
 let house: House

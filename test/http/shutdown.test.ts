@@ -10,7 +10,8 @@ import {
   startProvider,
   usage,
 } from "../support/provider.ts"
-import { chatRequest, type RawClient, rawClient } from "../support/raw-client.ts"
+import { type RawClient, rawClient } from "../support/raw-client.ts"
+import { chatRequest } from "../support/request.ts"
 
 let provider: Provider
 let gateway: TestGateway

@@ -1,6 +1,7 @@
 import { expect } from "bun:test"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { SETTLE_WAIT_MS } from "../../src/settlement/settle.ts"
+import type { Answer } from "../support/answer.ts"
 import {
   type CallRecord,
   type ConfigChanges,
@@ -17,7 +18,8 @@ import {
   sseEvent,
   startProvider,
 } from "../support/provider.ts"
-import { type Answer, type Client, chatBody, type Sending, send } from "./client.ts"
+import { chatBody } from "../support/request.ts"
+import { type Client, type Sending, send } from "./client.ts"
 
 /** A chat model of the configuration, for 1,000, 100 and 4,000 nano-USD a token; `fields` replaces what it says. */
 export function model(name: string, fields: object = {}): object {

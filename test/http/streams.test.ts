@@ -13,7 +13,8 @@ import {
   usage,
   usageChunk,
 } from "../support/provider.ts"
-import { chatBody, send } from "./client.ts"
+import { chatBody } from "../support/request.ts"
+import { send } from "./client.ts"
 import {
   type Books,
   estimated,

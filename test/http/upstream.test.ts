@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import type { Answer } from "../support/answer.ts"
 import { CHAT, MESSAGES, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
-import type { Answer } from "./exchange.ts"
 import { CANARY, chatBody, type House, openHouse } from "./house.ts"
 
 /** Speaks HTTP only. */

@@ -14,7 +14,8 @@ import {
   silent,
   startProvider,
 } from "../support/provider.ts"
-import { chatRequest, rawClient } from "../support/raw-client.ts"
+import { rawClient } from "../support/raw-client.ts"
+import { chatRequest } from "../support/request.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
 import { beginStream, finishStream, refuses, text } from "./stream.ts"
 import { Workplace } from "./workplace.ts"

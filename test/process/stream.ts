@@ -7,7 +7,8 @@ import {
   usage,
   usageChunk,
 } from "../support/provider.ts"
-import { chatRequest, type RawClient, rawClient } from "../support/raw-client.ts"
+import { type RawClient, rawClient } from "../support/raw-client.ts"
+import { chatRequest } from "../support/request.ts"
 
 /** One event of output. */
 export const text = (content: string) => sseEvent(chatChunk({ content }))
