@@ -1,4 +1,5 @@
 import { type ErrorCode, GatewayError } from "../errors.ts"
+import { isObject } from "../wire/usage.ts"
 
 /** A provider's answer that was no 2xx. */
 export interface Refusal {
@@ -120,8 +121,4 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
 }
