@@ -106,10 +106,13 @@ export class Service {
     }
     metrics.watchCalls(() => openCalls(in_flight))
     metrics.watchLanes(() => books.depths())
+    const gateway = this.#gateway
     const operators = {
       admin_token,
       database: database.operators,
-      limits: config.limits,
+      get limits() {
+        return gateway.config.limits
+      },
       deadline_ms: OPERATOR_DEADLINE_MS,
     }
     const { server, admin_server } = listen(this.#gateway, operators, options)

@@ -95,6 +95,21 @@ test("the examples of /docs can be tried out: they name models of the configurat
   expect(await document()).toContain(`"model":"${CHAT}"`)
 })
 
+test("a reload changes the limits of operators' bodies too", async () => {
+  const open = (name: string) =>
+    house.ask({
+      method: "POST",
+      target: "/admin/accounts",
+      headers: [`authorization: Bearer ${ADMIN_TOKEN}`, "content-type: application/json"],
+      body: { name },
+    })
+  const name = "a".repeat(200)
+  expect((await open(name)).status).toBe(201)
+  house.gateway.reload({ limits: { body: "100B" } })
+  expectError(await open(name), "request_too_large")
+  house.gateway.reload({})
+})
+
 describe("/metrics", () => {
   /** The samples of the gateway's own metrics: by name and labels, their value. */
   async function samples(): Promise<Map<string, number>> {
