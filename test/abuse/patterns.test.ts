@@ -65,7 +65,7 @@ function slowAt(pattern: RegExp): number | null {
 }
 
 describe("a pattern that can be made slow is found", () => {
-  test.each([[/^(a+)+$/], [/^a*a*b$/], [/^x(\d+,?)+y$/]])("%p", (pattern) => {
+  test.each([[/^(a+)+$/], [/^a*a*b$/]])("%p", (pattern) => {
     expect(slowAt(pattern)).not.toBeNull()
   })
 })

@@ -1,0 +1,193 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { readdirSync } from "node:fs"
+import fc from "fast-check"
+import { makeKey } from "../../src/admission/key.ts"
+import { connect } from "../../src/ledger/address.ts"
+import { CANARY, chatBody, type House, openHouse } from "../http/house.ts"
+import { ADMIN_TOKEN, CHAT, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { chatCompletion, chatWords, json, sse, usage } from "../support/provider.ts"
+import type { RawClient } from "../support/raw-client.ts"
+import { requestBytes } from "../support/request.ts"
+import { bodyLike, damaged, operatorsRequest, request } from "./noise.ts"
+
+/** A property that fails prints its seed; `fc.assert(…, { seed })` runs it again. */
+const RUNS = 200
+/** Requests of one run, on connections of their own, all at once. */
+const AT_ONCE = 4
+/** A body that never comes is given up after 100 ms; what has no answer much later has no end. */
+const PATIENCE_MS = 400
+/** What takes longer hangs. */
+const HANG_MS = 4_000
+
+let house: House
+let account: { id: string; key: string; key_id: string }
+let other: { id: string; key: string; key_id: string }
+beforeAll(async () => {
+  house = await openHouse({ limits: { body: "64KiB", body_timeout: "100ms" } })
+  account = await house.account("1000000")
+  other = await house.account("1")
+  house.provider.reply((exchange) => {
+    const { path, json: asked } = exchange.request
+    if (path.endsWith("/count_tokens")) return json(200, { input_tokens: 7 })(exchange)
+    const is_stream =
+      typeof asked === "object" && asked !== null && "stream" in asked && asked.stream === true
+    if (is_stream) return sse(chatWords("hello"), { usage: usage(10, 5) })(exchange)
+    return json(200, chatCompletion("hello", { usage: usage(10, 5) }))(exchange)
+  })
+})
+afterAll(() => house.close())
+
+/** What comes back for these bytes: an answer, or all that came before the connection was over. */
+async function exchange(bytes: Uint8Array): Promise<string> {
+  const line = house.dial()
+  line.send(bytes)
+  const method = Buffer.from(bytes.subarray(0, 5)).toString() === "HEAD " ? "HEAD" : "GET"
+  const answered = line.answer(method).then(
+    ({ status, headers, body }) => `${status} ${JSON.stringify(headers)} ${body}`,
+    () => line.over,
+  )
+  const said = (await within(PATIENCE_MS, answered)) ?? (await within(HANG_MS, goneAfterAll(line)))
+  line.leave()
+  return said ?? "nothing, for too long"
+}
+
+/** The rest of a request that has no end is awaited; once it is said that there is none, the connection is over. */
+function goneAfterAll(line: RawClient): Promise<string> {
+  line.halfClose()
+  return line.over
+}
+
+/** What a promise resolves with, or null when that takes longer. */
+async function within<T>(wait_ms: number, promise: Promise<T>): Promise<T | null> {
+  const { promise: over, resolve } = Promise.withResolvers<null>()
+  const timer = setTimeout(() => resolve(null), wait_ms)
+  const first = await Promise.race([promise, over])
+  clearTimeout(timer)
+  return first
+}
+
+/** How often each status came, so that a test can say that it tried what it meant to. */
+const statuses = new Map<string, number>()
+
+/** What must hold of any answer to anything. */
+function expectSane(said: string): void {
+  const status = /^(?:HTTP\/1\.1 )?(\d{3}) /.exec(said)?.[1] ?? said
+  statuses.set(status, (statuses.get(status) ?? 0) + 1)
+  expect(said).not.toMatch(/^(?:HTTP\/1\.1 )?500|^nothing/)
+  const secrets = [CANARY, PROVIDER_KEY, ADMIN_TOKEN, account.key, other.key]
+  expect(secrets.filter((secret) => said.includes(secret))).toEqual([])
+  if (/^[45]\d\d \{"content-type"/.test(said) && !said.endsWith("} ")) {
+    expect(said).toContain('"x-request-id":"')
+    expect(said).toContain('{"type":"error","error":{"type":"')
+  }
+}
+
+/** Sends all of a run at once; afterwards the gateway still lives. */
+async function sendAll(requests: readonly Uint8Array[]): Promise<void> {
+  for (const said of await Promise.all(requests.map(exchange))) expectSane(said)
+  expect((await house.ask({ target: "/livez" })).status).toBe(200)
+}
+
+/** How many calls of an account the books know. */
+async function callsOf(account_id: string): Promise<number> {
+  const books = connect(house.gateway.address, { max: 1 })
+  const [row] = await books`SELECT count(*)::int FROM tollgate.reservations WHERE account_id = ${account_id}`
+  await books.end()
+  return row?.count
+}
+
+const open_files = () => readdirSync("/proc/self/fd").length
+
+/** Does `work`, and looks for what that leaves: holds, answers on their way, sockets, books that are not exact, faults in the log. */
+async function leavesNothing(work: () => Promise<void>): Promise<void> {
+  const files = open_files()
+  await work()
+  const { violations } = await until(house.gateway.audit, ({ open_reservations }) => open_reservations === 0)
+  expect(violations).toEqual([])
+  expect((await house.gateway.balance(account.id)).held).toBe("0")
+  await until(
+    () => house.gateway.service.server.pending,
+    (pending) => pending === 0,
+  )
+  await until(open_files, (now) => now <= files + 4 * AT_ONCE)
+  expect(house.gateway.lines.filter((line) => /"level":(?:50|60)/.test(line))).toEqual([])
+}
+
+function several<T>(one: fc.Arbitrary<T>): fc.Arbitrary<T[]> {
+  return fc.array(one, { minLength: AT_ONCE, maxLength: AT_ONCE })
+}
+
+const credentials = () => [
+  ...Array.from({ length: 6 }, () => [
+    `authorization: Bearer ${account.key}`,
+    `x-api-key: ${account.key}`,
+  ]).flat(),
+  `authorization: Bearer ${makeKey()}`,
+  `authorization: Bearer ${ADMIN_TOKEN}`,
+]
+
+describe("anything at all is answered: no 500, no crash, no hang, no leak, and the books are exact", () => {
+  test("D15 requests to every address", async () => {
+    statuses.clear()
+    await leavesNothing(() =>
+      fc.assert(
+        fc.asyncProperty(several(request(credentials(), chatBody())), (drafts) =>
+          sendAll(drafts.map(requestBytes)),
+        ),
+        { numRuns: RUNS },
+      ),
+    )
+    for (const status of ["200", "400", "401", "404", "405", "415"])
+      expect([...statuses.keys()]).toContain(status)
+  })
+
+  test("bytes that were damaged on the way", async () => {
+    statuses.clear()
+    await leavesNothing(() =>
+      fc.assert(
+        fc.asyncProperty(several(damaged(request(credentials(), chatBody()).map(requestBytes))), sendAll),
+        { numRuns: RUNS },
+      ),
+    )
+    for (const status of ["200", "400", "401", "404", "408"]) expect([...statuses.keys()]).toContain(status)
+  })
+
+  test("D18 spoiled bodies: each 200 is one call of the provider and one in the books, nothing else is any", async () => {
+    const before = await callsOf(account.id)
+    let taken = 0
+    await leavesNothing(() =>
+      fc.assert(
+        fc.asyncProperty(several(bodyLike(chatBody())), async (bodies) => {
+          const headers = [`authorization: Bearer ${account.key}`, "content-type: application/json"]
+          const asked = house.provider.requests.length
+          const target = "/v1/chat/completions"
+          const answers = await Promise.all(
+            bodies.map((body) => house.ask({ method: "POST", target, headers, body })),
+          )
+          const whole = answers.filter(({ status }) => status === 200).length
+          expect(answers.filter(({ status }) => ![200, 400, 403, 404].includes(status))).toEqual([])
+          expect(house.provider.requests.length - asked).toBe(whole)
+          taken += whole
+        }),
+        { numRuns: RUNS },
+      ),
+    )
+    expect(taken).toBeGreaterThan(RUNS / 10)
+    expect(await callsOf(account.id)).toBe(before + taken)
+  })
+
+  test("what operators may send", async () => {
+    const ids = [other.id, account.id, "01a1fdba-bbb4-7000-889f-26dc4478d767"]
+    const headers = [`authorization: Bearer ${ADMIN_TOKEN}`, "content-type: application/json"]
+    await leavesNothing(() =>
+      fc.assert(
+        fc.asyncProperty(several(operatorsRequest(ids)), async (drafts) => {
+          const answers = await Promise.all(drafts.map((draft) => house.ask({ ...draft, headers })))
+          expect(answers.filter(({ status }) => ![200, 201, 204, 400, 404, 405].includes(status))).toEqual([])
+        }),
+        { numRuns: RUNS },
+      ),
+    )
+    expect((await house.chat(account.key, { model: CHAT })).status).toBe(200)
+  })
+})
