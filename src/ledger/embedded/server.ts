@@ -94,15 +94,17 @@ export async function startServer(
   child.on("error", (error) => {
     failure = spawnFailure(error)
   })
+  let ended = false
   child.on("exit", () => {
-    failure = new Error(`Postgres did not start: ${lastWords(log_path)}`)
+    ended = true
   })
   const until = Date.now() + READY_MS
-  while (failure === undefined && Date.now() < until) {
+  while (failure === undefined && !ended && Date.now() < until) {
     const status = readStatus(cluster)
     if (status?.is_ready && status.server.pid === child.pid) return status.server
     await Bun.sleep(POLL_MS)
   }
+  if (failure === undefined && ended) throw new Error(`Postgres did not start: ${lastWords(log_path)}`)
   child.kill("SIGQUIT")
   throw failure ?? new Error(`Postgres is not ready after ${READY_MS / 1000} s: see ${log_path}`)
 }
