@@ -5,7 +5,8 @@
 FROM oven/bun:1.4.5-slim AS install
 WORKDIR /app
 COPY package.json bun.lock bunfig.toml ./
-RUN bun install --frozen-lockfile --production
+# Peers too are of use to development alone: a compiler, and types.
+RUN bun install --frozen-lockfile --production --omit=peer
 
 FROM oven/bun:1.4.5-slim
 WORKDIR /app

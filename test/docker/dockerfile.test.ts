@@ -20,7 +20,7 @@ describe("the Dockerfile", () => {
   })
 
   test("installs what the lock file says, without what only development needs", () => {
-    expect(rests("RUN")).toContain("bun install --frozen-lockfile --production")
+    expect(rests("RUN")).toContain("bun install --frozen-lockfile --production --omit=peer")
   })
 
   test("runs as a user by number, who is not root", () => {

@@ -80,6 +80,14 @@ describe("the image, built and started without an engine", () => {
     },
   )
 
+  test("holds nothing that only development needs", () => {
+    const manifest: { devDependencies: object } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"))
+    const needed = Object.keys(manifest.devDependencies)
+    expect(needed).toContain("fast-check")
+    expect(needed.filter((name) => existsSync(image.at(join("/app/node_modules", name))))).toEqual([])
+    expect(existsSync(image.at("/app/node_modules/elysia"))).toBeTrue()
+  })
+
   test("D34: ends cleanly on the stop signal, with no database left behind, and has written only to its volume", async () => {
     gateway.kill("SIGTERM")
     expect(await gateway.exited).toBe(0)
