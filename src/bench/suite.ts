@@ -49,7 +49,17 @@ export function recipesOf(scenarios: readonly Scenario[], size: Size): Recipes {
 
 /** How many steps a run has, for its progress. */
 export function stepsOf(scenarios: readonly Scenario[], size: Size): number {
-  return scenarios.reduce((sum, { kind }) => sum + size.rounds * (kind === "http" ? targets.length : 2), 0)
+  const steps = {
+    http: size.rounds * targets.length,
+    books: size.rounds * 2,
+    workers: crewRounds(size) * 2,
+  }
+  return scenarios.reduce((sum, { kind }) => sum + steps[kind], 0)
+}
+
+/** Every round of workers starts the gateway twice, which takes longer than to measure it. */
+function crewRounds({ rounds }: Size): number {
+  return Math.ceil(rounds / 2)
 }
 
 /** One load of a scenario, whatever it is put on. */
@@ -176,7 +186,7 @@ export class Suite {
     }
     const rounds: WorkersRound[] = []
     try {
-      for (let round = 1; round <= this.#size.rounds; round++) {
+      for (let round = 1; round <= crewRounds(this.#size); round++) {
         rounds.push({ several: await measure(scenario.workers), one: await measure(1) })
       }
     } finally {

@@ -25,10 +25,14 @@ function bench(name: string, ...args: string[]) {
 
 describe("bun run bench", () => {
   test(
-    "the shortest run of it: figures, an audit, both files, and nothing left behind",
+    "a short run of each kind of scenario: figures, an audit, both files, and nothing left behind",
     async () => {
       const files = { json: join(folder, "run.json"), html: join(folder, "run.html") }
-      const args = ["--quick", "--only", "ttft", "--rounds", "1", "--json", files.json, "--html", files.html]
+      const chosen = ["ttft", "json-128", "stream-50", "hot-account", "count-tokens"].flatMap((name) => [
+        "--only",
+        name,
+      ])
+      const args = ["--quick", ...chosen, "--rounds", "1", "--json", files.json, "--html", files.html]
       const { child, leftovers } = bench("run", ...args)
       const [out, code] = [await new Response(child.stdout).text(), await child.exited]
       expect({ code, out }).toEqual({
