@@ -1,5 +1,15 @@
 import { isObject, type JsonObject } from "../wire/usage.ts"
 
+/** The one place where a provider's payload is parsed; null when it is not a JSON object. */
+export function parsePayload(text: string): JsonObject | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : null
+  } catch {
+    return null
+  }
+}
+
 /** The choices of a chat chunk or a chat completion; what is not an object is none. */
 export function choicesOf(payload: JsonObject): JsonObject[] {
   return objectsIn(payload.choices)

@@ -1,6 +1,6 @@
 import type { Ending } from "../wire/call.ts"
 import { isObject, type JsonObject, readUsage, type Usage, type UsageReading } from "../wire/usage.ts"
-import { choicesOf, outputBytes } from "./output.ts"
+import { choicesOf, outputBytes, parsePayload } from "./output.ts"
 import { Repetition } from "./repetition.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
 
@@ -107,7 +107,7 @@ export class StreamReading {
       this.#done = true
       return DONE
     }
-    const payload = parseObject(data)
+    const payload = parsePayload(data)
     if (payload === null) return NOTHING
     if (reportsError(payload)) {
       this.#error = true
@@ -235,7 +235,7 @@ export function readJson(body: Uint8Array, ending: Ending, cut: boolean): JsonEv
   if (cut && decode(body.subarray(0, FIRST_BYTES))?.trim() !== "") return without("malformed")
   const text = decode(body)
   if (text?.trim() === "") return without("blank")
-  const payload = text === null || cut ? null : parseObject(text)
+  const payload = text === null || cut ? null : parsePayload(text)
   if (payload === null) return without("malformed")
   if (reportsError(payload) && choicesOf(payload).length === 0) return without("error")
   return {
@@ -258,16 +258,6 @@ export function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
  */
 function reportsError({ error }: JsonObject): boolean {
   return error !== undefined && error !== null
-}
-
-/** The one place where a provider's payload is parsed; null when it is not a JSON object. */
-function parseObject(text: string): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : null
-  } catch {
-    return null
-  }
 }
 
 function decode(bytes: Uint8Array): string | null {

@@ -1,5 +1,5 @@
 import { isObject, type JsonObject } from "../wire/usage.ts"
-import { choicesOf, outputBytes } from "./output.ts"
+import { choicesOf, outputBytes, parsePayload } from "./output.ts"
 import { type Recurrence, type Recurring, readData, type SseEvent } from "./sse.ts"
 
 const LF = 0x0a
@@ -34,7 +34,7 @@ export class Repetition implements Recurring {
     const [bytes] = parts
     if (this.#lessons === MAX_LESSONS || bytes === undefined || parts.length > 1) return
     if (bytes.byteLength > MAX_EVENT_BYTES || bytes.at(-1) !== LF) return
-    const text = Buffer.from(textOf(parsed(data)) ?? "")
+    const text = Buffer.from(textOf(parsePayload(data ?? "")) ?? "")
     if (text.byteLength === 0 || !isPlain(text, 0, text.byteLength)) return
     this.#lessons += 1
     const event = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -80,19 +80,10 @@ function textOf(payload: JsonObject | null): string | null {
 /** Whether between these two parts of an event stands its text, all of it and nothing else, whatever the text is. */
 function isTextBetween(head: Uint8Array, foot: Uint8Array): boolean {
   const bytesWith = (text: Uint8Array) => {
-    const payload = parsed(readData(Buffer.concat([head, text, foot]), false))
+    const payload = parsePayload(readData(Buffer.concat([head, text, foot]), false) ?? "")
     return payload === null ? null : outputBytes(payload)
   }
   return bytesWith(NOTHING) === 0 && bytesWith(STAND_IN) === STAND_IN.byteLength
-}
-
-function parsed(data: string | null): JsonObject | null {
-  try {
-    const payload: unknown = JSON.parse(data ?? "")
-    return isObject(payload) ? payload : null
-  } catch {
-    return null
-  }
 }
 
 /** Whether the bytes, none of them a quote, are characters that stand for themselves in JSON, one byte each. */
