@@ -4,18 +4,9 @@ import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { documentation } from "./docs/document.ts"
 import { getOpenApi, getReference, getReferenceAsset } from "./docs/service.ts"
+import { fingerprinted, loadFile, pagePolicy, type ServedFile, serveFile } from "./served-file.ts"
 
-/** The page and everything it loads comes from here; a script or style of any other origin, or inline, is refused. */
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ")
+const POLICY = pagePolicy("img-src 'self' data:")
 
 /** What the page loads, by the name it has below `/docs/assets/`. Nothing else is served there. */
 const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: string }>> = {
@@ -44,18 +35,20 @@ export function docs(models: () => readonly Model[]) {
 }
 
 function reference(routes: () => readonly AnyRoute[], models: () => readonly Model[]) {
-  const files = new Map<string, Promise<File>>()
-  const read = (file: string, type: string): Promise<File> => {
-    const known = files.get(file) ?? load(file, type)
+  const files = new Map<string, Promise<ServedFile>>()
+  const read = (file: string, type: string): Promise<ServedFile> => {
+    const known = files.get(file) ?? loadFile(import.meta.resolve(file), type)
     files.set(file, known)
     return known
   }
-  let document: { readonly models: readonly Model[]; readonly file: Promise<File> } | undefined
+  let document: { readonly models: readonly Model[]; readonly file: Promise<ServedFile> } | undefined
 
   return new Elysia({ name: "docs" })
-    .get("/docs", ({ request }) => serve(request, read("./docs/page.html", "text/html; charset=utf-8")), {
-      detail: getReference,
-    })
+    .get(
+      "/docs",
+      ({ request }) => serveFile(request, read("./docs/page.html", "text/html; charset=utf-8"), POLICY),
+      { detail: getReference },
+    )
     .get(
       "/docs/json",
       ({ request }) => {
@@ -63,7 +56,7 @@ function reference(routes: () => readonly AnyRoute[], models: () => readonly Mod
         if (document?.models !== configured) {
           document = { models: configured, file: describe(routes(), configured) }
         }
-        return serve(request, document.file)
+        return serveFile(request, document.file, POLICY)
       },
       { detail: getOpenApi },
     )
@@ -72,7 +65,7 @@ function reference(routes: () => readonly AnyRoute[], models: () => readonly Mod
       ({ request, params }) => {
         const asset = Object.hasOwn(ASSETS, params.file) ? ASSETS[params.file] : undefined
         if (asset === undefined) throw new GatewayError("not_found")
-        return serve(request, read(asset.file, asset.type))
+        return serveFile(request, read(asset.file, asset.type), POLICY)
       },
       { detail: getReferenceAsset },
     )
@@ -84,7 +77,7 @@ type AnyRoute = Elysia["routes"][number]
  * The OpenAPI document of `routes`, from the `detail` of each. The plugin that writes it is asked on an application of its own,
  * which nobody listens to: the page that it brings along loads a script from another host.
  */
-async function describe(routes: readonly AnyRoute[], models: readonly Model[]): Promise<File> {
+async function describe(routes: readonly AnyRoute[], models: readonly Model[]): Promise<ServedFile> {
   const mirror = new Elysia().use(
     swagger({ path: "/page", specPath: "/document", documentation, excludeStaticFile: false }),
   )
@@ -106,33 +99,4 @@ function naming(models: readonly Model[], document: string): string {
       typeof value === "string" ? (names.get(value) ?? value) : value,
     ),
   )
-}
-
-async function load(file: string, type: string): Promise<File> {
-  return fingerprinted(await Bun.file(new URL(import.meta.resolve(file))).arrayBuffer(), type)
-}
-
-interface File {
-  readonly bytes: ArrayBuffer
-  readonly type: string
-  readonly etag: string
-}
-
-function fingerprinted(bytes: ArrayBuffer, type: string): File {
-  return { bytes, type, etag: `"${Bun.hash(bytes).toString(36)}"` }
-}
-
-/** A browser may keep the file, but asks each time whether it is still the one: so an upgraded gateway never meets an old page. */
-async function serve(request: Request, file: File | Promise<File>): Promise<Response> {
-  const { bytes, type, etag } = await file
-  const headers = {
-    "content-type": type,
-    "cache-control": "no-cache",
-    "content-security-policy": CONTENT_SECURITY_POLICY,
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    etag,
-  }
-  if (request.headers.get("if-none-match") === etag) return new Response(null, { status: 304, headers })
-  return new Response(bytes, { headers })
 }
