@@ -26,3 +26,9 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 export function isId(text: string): boolean {
   return UUID.test(text)
 }
+
+/** Below every id that `nextId` makes at `at` or later, and above those made before: a bound for ranges of ids. */
+export function floorId(at: Date): string {
+  const time = at.getTime().toString(16).padStart(12, "0")
+  return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
+}

@@ -1,5 +1,6 @@
 import { and, desc, eq, gte, lt } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { floorId } from "../id.ts"
 import type { Failure, State } from "../wire/call.ts"
 import { type Listed, type Page, paged } from "./page.ts"
 import { reservations } from "./schema.ts"
@@ -7,7 +8,7 @@ import { reservations } from "./schema.ts"
 /** One call as the books have it: a hold while it is open, a line of the journal afterwards. */
 export type CallRecord = typeof reservations.$inferSelect
 
-/** Which calls to list; all of them without a filter. `from` is inclusive, `to` exclusive, both by the start of the call. */
+/** Which calls to list; all of them without a filter. `from` is inclusive, `to` exclusive, both by the time in the id (D48). */
 export interface CallFilter {
   readonly account_id?: string | undefined
   readonly key_id?: string | undefined
@@ -41,8 +42,8 @@ export async function listCalls(
         model === undefined ? undefined : eq(reservations.model, model),
         state === undefined ? undefined : eq(reservations.state, state),
         failure === undefined ? undefined : eq(reservations.failure, failure),
-        from === undefined ? undefined : gte(reservations.started_at, from),
-        to === undefined ? undefined : lt(reservations.started_at, to),
+        from === undefined ? undefined : gte(reservations.id, floorId(from)),
+        to === undefined ? undefined : lt(reservations.id, floorId(to)),
         page.after === null ? undefined : lt(reservations.id, page.after),
       ),
     )

@@ -2,7 +2,7 @@ import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { migrate } from "drizzle-orm/postgres-js/migrator"
 import { Elysia } from "elysia"
 import { errorResponse, GatewayError, toGatewayError } from "../../src/errors.ts"
-import { nextId } from "../../src/id.ts"
+import { floorId, nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/address.ts"
 import { reservations } from "../../src/ledger/schema.ts"
 import { adminRoutes, type Operators } from "../../src/routes/admin/admin.ts"
@@ -133,12 +133,17 @@ export function refusal({ status, body }: Reply) {
   return { status, code: body.error.code, param: body.error.param }
 }
 
+/** An id as if its call had arrived at `at`. */
+export function idAt(at: Date): string {
+  return `${floorId(at).slice(0, 14)}7${nextId().slice(15)}`
+}
+
 /** Writes a call into the books as they stand, without moving a balance; an open hold of 5,000 nano-USD unless told. */
 export async function plantCall(
   database: PostgresJsDatabase,
   call: Partial<typeof reservations.$inferInsert> & { account_id: string },
 ): Promise<string> {
-  const id = call.id ?? nextId()
+  const id = call.id ?? (call.started_at instanceof Date ? idAt(call.started_at) : nextId())
   await database.insert(reservations).values({
     id,
     key_id: nextId(),

@@ -7,6 +7,7 @@ import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
 import { keyRoutes } from "./keys.ts"
 import type { Operators } from "./operators.ts"
+import { usageRoutes } from "./usage.ts"
 
 export type { Operators }
 
@@ -26,6 +27,7 @@ export function adminRoutes(operators: Operators) {
     .use(creditRoutes(operators))
     .use(keyRoutes(operators))
     .use(callRoutes(operators))
+    .use(usageRoutes(operators))
     .use(auditRoutes(operators))
 }
 

@@ -97,8 +97,8 @@ const listing = operation({
     filterParameter("model", "Calls to this model, as the client named it."),
     filterParameter("state", "Calls in this state.", { enum: [...states] }),
     filterParameter("failure", "Calls that went wrong this way.", { enum: [...failures] }),
-    filterParameter("from", "Calls that started then or later.", { format: "date-time" }),
-    filterParameter("to", "Calls that started earlier.", { format: "date-time" }),
+    filterParameter("from", "Calls whose request arrived then or later: a time, or a day in UTC."),
+    filterParameter("to", "Calls whose request arrived earlier."),
     ...pageParameters,
   ],
   answers: {

@@ -1,8 +1,8 @@
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Config } from "../../config/config.ts"
 import { GatewayError } from "../../errors.ts"
-import { parseId } from "../../wire/admin-query.ts"
 import { readJsonBody } from "../../wire/json.ts"
+import { parseId } from "../../wire/query.ts"
 import { readBody } from "../request-body.ts"
 
 /** What the operators' routes work with. */

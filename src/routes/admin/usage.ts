@@ -1,0 +1,55 @@
+import { Elysia } from "elysia"
+import { sumUsage } from "../../ledger/usage.ts"
+import { operatorGroupings, parseOperatorUsageQuery } from "../../wire/usage-query.ts"
+import { OperatorUsageReport } from "../../wire/usage-report.ts"
+import { rangeParameters, usageExample } from "../docs/usage.ts"
+import { operation } from "../openapi.ts"
+import { usageReport } from "../usage-report.ts"
+import { ask } from "./books.ts"
+import { answer, type Operators, queryOf } from "./operators.ts"
+import { accountExample, ERRORS, filterParameter } from "./reference.ts"
+
+/** `/admin/usage`: what all calls used and cost (D48). */
+export function usageRoutes(operators: Operators) {
+  const { database } = operators
+  return new Elysia({ name: "admin-usage" }).get(
+    "/usage",
+    async ({ request }) => {
+      const query = parseOperatorUsageQuery(queryOf(request), new Date())
+      return answer(usageReport(query, await ask(operators, sumUsage(database, query))))
+    },
+    { detail: summing },
+  )
+}
+
+const summing = operation({
+  operationId: "sumUsage",
+  tag: "Books",
+  summary: "Sum usage",
+  description:
+    "What the calls of a time used and cost, by model, key, account, day or hour, and as a whole. A call counts when it has ended, and belongs to the moment its request arrived, which is in its id; so neighbouring ranges share no call and miss none. Reads every call of the range: a narrow one, or one account's, is cheap.",
+  credentials: ["adminToken"],
+  parameters: [
+    ...rangeParameters(operatorGroupings),
+    filterParameter("account", "Calls of this account.", { format: "uuid" }),
+    filterParameter("key", "Calls with this key.", { format: "uuid" }),
+    filterParameter("model", "Calls to this model, as the client named it."),
+  ],
+  answers: {
+    200: {
+      description: "The sums.",
+      json: {
+        schema: OperatorUsageReport,
+        examples: {
+          "By day": usageExample,
+          "By account": {
+            ...usageExample,
+            by: "account",
+            data: [{ group: accountExample.id, name: accountExample.name, ...usageExample.total }],
+          },
+        },
+      },
+    },
+  },
+  errors: ["invalid_request", ...ERRORS],
+})

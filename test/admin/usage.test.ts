@@ -1,0 +1,293 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import { nextId } from "../../src/id.ts"
+import { reservations } from "../../src/ledger/schema.ts"
+import { MAX_GROUPS } from "../../src/ledger/usage.ts"
+import { printUsd } from "../../src/money.ts"
+import type { UsageReport, UsageSums } from "../../src/wire/usage-report.ts"
+import { idAt, type Office, openOffice, plantCall, refusal } from "./office.ts"
+
+let office: Office
+
+beforeAll(async () => {
+  office = await openOffice()
+})
+afterAll(() => office.close())
+
+async function usage(query: string): Promise<UsageReport> {
+  const { status, text } = await office.ask("GET", `/admin/usage?${query}`)
+  if (status !== 200) throw new Error(text)
+  return JSON.parse(text)
+}
+
+const zero = {
+  calls: 0,
+  prompt_tokens: 0,
+  cached_tokens: 0,
+  completion_tokens: 0,
+  charge: "0",
+  overage: "0",
+}
+const tokens = { prompt_tokens: 10, cached_tokens: 4, completion_tokens: 20 }
+const settled = { state: "settled", basis: "usage", closed_at: new Date(), ...tokens }
+
+describe("D48 what is summed", () => {
+  test("calls that have ended, whatever became of them; what was charged above the hold is the overage", async () => {
+    const account_id = nextId()
+    const at = { account_id, started_at: new Date("2026-03-01T10:00:00Z") }
+    await plantCall(office.database, at)
+    await plantCall(office.database, { ...at, checkpoint_nano: 9n, basis: "partial", ...tokens })
+    await plantCall(office.database, { ...at, ...settled, charge_nano: 4_000n })
+    await plantCall(office.database, { ...at, ...settled, charge_nano: 7_000n, notes: ["overage"] })
+    await plantCall(office.database, { ...at, ...settled, state: "expired", charge_nano: 1n })
+    await plantCall(office.database, {
+      ...at,
+      state: "released",
+      charge_nano: 0n,
+      closed_at: new Date(),
+      failure: "no_output",
+    })
+    const sums = {
+      calls: 4,
+      prompt_tokens: 30,
+      cached_tokens: 12,
+      completion_tokens: 60,
+      charge: "0.000011001",
+      overage: "0.000002",
+    }
+    expect(await usage(`account=${account_id}&from=2026-03-01&to=2026-03-02`)).toEqual({
+      from: "2026-03-01T00:00:00.000Z",
+      to: "2026-03-02T00:00:00.000Z",
+      by: "day",
+      data: [{ group: "2026-03-01", name: null, ...sums }],
+      left_out: 0,
+      total: sums,
+    })
+  })
+
+  test("nothing is a total of zeros", async () => {
+    for (const by of ["model", "key", "account", "day", "hour"]) {
+      const report = await usage(`account=${nextId()}&by=${by}`)
+      expect(report).toMatchObject({ by, data: [], left_out: 0, total: zero })
+    }
+  })
+
+  test("sums beyond 2^63 nano-USD are exact", async () => {
+    const account_id = nextId()
+    const charge_nano = 2n ** 63n - 1n
+    const at = { account_id, started_at: new Date("2026-03-01T10:00:00Z"), ...settled, charge_nano }
+    for (let n = 0; n < 3; n++) await plantCall(office.database, { ...at, amount_nano: 0n })
+    const { total } = await usage(`account=${account_id}&from=2026-03-01&to=2026-03-02`)
+    expect(total.charge).toBe(printUsd(3n * charge_nano))
+    expect(total.overage).toBe(printUsd(3n * charge_nano))
+  })
+
+  test("days and hours are those in which the request arrived, in UTC, in their order", async () => {
+    const account_id = nextId()
+    const plant = (time: string) =>
+      plantCall(office.database, { account_id, started_at: new Date(time), ...settled, charge_nano: 1n })
+    for (const time of ["2026-02-28T23:59:59.999Z", "2026-03-01T00:00:00Z", "2026-03-01T00:59:59.999Z"])
+      await plant(time)
+    await plant("2026-03-03T05:00:00Z")
+    const days = await usage(`account=${account_id}&from=2026-02-28&to=2026-03-04`)
+    expect(days.data.map(({ group, calls }) => [group, calls])).toEqual([
+      ["2026-02-28", 1],
+      ["2026-03-01", 2],
+      ["2026-03-03", 1],
+    ])
+    const hours = await usage(`account=${account_id}&from=2026-02-28T23:30:00Z&to=2026-03-04&by=hour`)
+    expect(hours.data.map(({ group, calls }) => [group, calls])).toEqual([
+      ["2026-02-28T23:00:00.000Z", 1],
+      ["2026-03-01T00:00:00.000Z", 2],
+      ["2026-03-03T05:00:00.000Z", 1],
+    ])
+    const part = await usage(`account=${account_id}&from=2026-03-01T00:30:00Z&to=2026-03-03T05:00:00Z`)
+    expect(part.data.map(({ group, calls }) => [group, calls])).toEqual([["2026-03-01", 1]])
+  })
+
+  test("keys and accounts with their names, the dearest first", async () => {
+    const account_id = await office.openAccount("Dear")
+    const made = await office.ask("POST", `/admin/accounts/${account_id}/keys`, { name: "night" })
+    const plant = (key_id: string, charge_nano: bigint) =>
+      plantCall(office.database, { account_id, key_id, model: "by-key", ...settled, charge_nano })
+    const unknown = nextId()
+    await plant(unknown, 5n)
+    await plant(made.body.id, 3n)
+    await plant(made.body.id, 3n)
+    const by_key = await usage(`account=${account_id}&by=key`)
+    expect(by_key.data.map(({ group, name, charge }) => [group, name, charge])).toEqual([
+      [made.body.id, "night", "0.000000006"],
+      [unknown, null, "0.000000005"],
+    ])
+    const by_account = await usage("model=by-key&by=account")
+    expect(by_account.data.map(({ group, name, calls }) => [group, name, calls])).toEqual([
+      [account_id, "Dear", 3],
+    ])
+  })
+
+  test(`at most ${MAX_GROUPS} groups are shown, and the total has them all`, async () => {
+    const model = "many-accounts"
+    const rows = Array.from({ length: MAX_GROUPS + 2 }, (_, n) => ({
+      id: idAt(new Date("2026-04-01T00:00:00Z")),
+      account_id: nextId(),
+      key_id: nextId(),
+      gateway_id: nextId(),
+      amount_nano: 1n,
+      input_pico: 1n,
+      cached_input_pico: 1n,
+      output_pico: 1n,
+      stream: false,
+      model,
+      family: "chat",
+      upstream: "openai",
+      ...settled,
+      charge_nano: BigInt(n),
+    }))
+    await office.database.insert(reservations).values(rows)
+    const report = await usage(`model=${model}&by=account&from=2026-04-01&to=2026-04-02`)
+    expect([report.data.length, report.left_out, report.total.calls]).toEqual([MAX_GROUPS, 2, MAX_GROUPS + 2])
+    expect(report.data.at(0)?.charge).toBe(printUsd(BigInt(MAX_GROUPS + 1)))
+    expect(report.data.at(-1)?.charge).toBe(printUsd(2n))
+  })
+})
+
+describe("D48 the range", () => {
+  test("without from and to: the last 30 UTC days until now, today's included", async () => {
+    const before = Date.now()
+    const { from, to, by } = await usage(`account=${nextId()}`)
+    expect(by).toBe("day")
+    expect(Date.parse(to)).toBeWithin(before, Date.now() + 1)
+    const today = new Date(`${to.slice(0, 10)}T00:00:00Z`)
+    expect(from).toBe(new Date(today.getTime() - 29 * 86_400_000).toISOString())
+  })
+
+  test.each([
+    ["to=2026-11-01", "2026-10-02T00:00:00.000Z", "2026-11-01T00:00:00.000Z"],
+    ["to=2026-11-01T00:00:00.001Z", "2026-10-03T00:00:00.000Z", "2026-11-01T00:00:00.001Z"],
+    ["to=1970-01-02", "1970-01-01T00:00:00.000Z", "1970-01-02T00:00:00.000Z"],
+    ["to=1970-01-01", "1970-01-01T00:00:00.000Z", "1970-01-01T00:00:00.000Z"],
+    ["from=2024-01-01&to=2025-01-01", "2024-01-01T00:00:00.000Z", "2025-01-01T00:00:00.000Z"],
+    ["from=2026-11-01&to=2026-11-01", "2026-11-01T00:00:00.000Z", "2026-11-01T00:00:00.000Z"],
+    ["from=9998-12-31&to=9999-12-31", "9998-12-31T00:00:00.000Z", "9999-12-31T00:00:00.000Z"],
+    ["from=2026-11-01&to=2026-12-02&by=hour", "2026-11-01T00:00:00.000Z", "2026-12-02T00:00:00.000Z"],
+  ])("%s is from %s to %s", async (query, from, to) => {
+    expect(await usage(query)).toMatchObject({ from, to })
+  })
+
+  test.each([
+    ["from=2024-01-01&to=2025-01-01T00:00:00.001Z", "from"],
+    ["from=2026-11-01&to=2026-12-02T00:00:00.001Z&by=hour", "from"],
+    ["from=2026-11-02&to=2026-11-01", "from"],
+    ["from=9999-01-01", "from"],
+    ["from=2026-02-30", "from"],
+    ["from=yesterday", "from"],
+    ["to=2026-11", "to"],
+    ["by=week", "by"],
+    ["by=", "by"],
+    ["by=day&by=day", "by"],
+    ["account=x", "account"],
+    ["key=x", "key"],
+    ["model=", "model"],
+    ["state=open", null],
+    ["limit=1", null],
+    ["groupby=day", null],
+  ])("%s is 400", async (query, param) => {
+    const reply = await office.ask("GET", `/admin/usage?${query}`)
+    expect(refusal(reply)).toEqual({ status: 400, code: "invalid_request", param })
+  })
+})
+
+test("D48 whatever it is summed by, it is the same sum; ranges that meet add up; filters narrow", async () => {
+  const start_ms = Date.UTC(2025, 0, 1)
+  const span_ms = 5 * 86_400_000
+  const account_ids = [nextId(), nextId()]
+  const key_ids = [nextId(), nextId(), nextId()]
+  const models = ["alpha", "beta"]
+  const call = fc.record({
+    at_ms: fc.integer({ min: 0, max: span_ms }),
+    account: fc.nat(1),
+    key: fc.nat(2),
+    model: fc.nat(1),
+    open: fc.boolean(),
+    amount_nano: fc.bigInt(0n, 10n ** 15n),
+    charge_nano: fc.bigInt(0n, 10n ** 15n),
+    prompt_tokens: fc.nat(100_000_000),
+    completion_tokens: fc.nat(100_000_000),
+  })
+  await fc.assert(
+    fc.asyncProperty(fc.array(call, { maxLength: 25 }), fc.nat(span_ms), async (calls, cut_ms) => {
+      await office.database.delete(reservations)
+      for (const { at_ms, account, key, model, open, charge_nano, ...rest } of calls) {
+        await plantCall(office.database, {
+          account_id: account_ids[account] ?? "",
+          key_id: key_ids[key] ?? "",
+          model: models[model] ?? "",
+          started_at: new Date(start_ms + at_ms),
+          ...rest,
+          cached_tokens: rest.prompt_tokens >> 1,
+          ...(open ? {} : { state: "settled", charge_nano, basis: "usage", closed_at: new Date() }),
+        })
+      }
+      const closed = calls.filter(({ open }) => !open)
+      const time = (ms: number) => new Date(start_ms + ms).toISOString()
+      const range = `from=${time(0)}&to=${time(span_ms + 1)}`
+      for (const by of ["model", "key", "account", "day", "hour"]) {
+        const { data, total } = await usage(`${range}&by=${by}`)
+        expect(total).toEqual(summed(closed))
+        expect(added(data)).toEqual(total)
+        expect(data.every(({ calls }) => calls > 0)).toBe(true)
+      }
+      const parts = [`from=${time(0)}&to=${time(cut_ms)}`, `from=${time(cut_ms)}&to=${time(span_ms + 1)}`]
+      const halves = await Promise.all(parts.map(usage))
+      expect(added(halves.map(({ total }) => total))).toEqual(summed(closed))
+      const narrow = await usage(`${range}&account=${account_ids[0]}&key=${key_ids[1]}&model=beta`)
+      expect(narrow.total).toEqual(
+        summed(closed.filter(({ account, key, model }) => account === 0 && key === 1 && model === 1)),
+      )
+    }),
+    { numRuns: 25 },
+  )
+})
+
+interface Closed {
+  readonly amount_nano: bigint
+  readonly charge_nano: bigint
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+}
+
+function summed(calls: readonly Closed[]): UsageSums {
+  const sum = (of: (call: Closed) => number) => calls.reduce((total, call) => total + of(call), 0)
+  const money = (of: (call: Closed) => bigint) =>
+    printUsd(calls.reduce((total, call) => total + of(call), 0n))
+  return {
+    calls: calls.length,
+    prompt_tokens: sum(({ prompt_tokens }) => prompt_tokens),
+    cached_tokens: sum(({ prompt_tokens }) => prompt_tokens >> 1),
+    completion_tokens: sum(({ completion_tokens }) => completion_tokens),
+    charge: money(({ charge_nano }) => charge_nano),
+    overage: money(({ amount_nano, charge_nano }) =>
+      charge_nano > amount_nano ? charge_nano - amount_nano : 0n,
+    ),
+  }
+}
+
+/** The sum of sums, the money as it was printed. */
+function added(groups: readonly UsageSums[]): UsageSums {
+  const sum = (of: (group: UsageSums) => number) => groups.reduce((total, group) => total + of(group), 0)
+  const money = (of: (group: UsageSums) => string) =>
+    printUsd(groups.reduce((total, group) => total + nanoOf(of(group)), 0n))
+  return {
+    calls: sum(({ calls }) => calls),
+    prompt_tokens: sum(({ prompt_tokens }) => prompt_tokens),
+    cached_tokens: sum(({ cached_tokens }) => cached_tokens),
+    completion_tokens: sum(({ completion_tokens }) => completion_tokens),
+    charge: money(({ charge }) => charge),
+    overage: money(({ overage }) => overage),
+  }
+}
+
+function nanoOf(usd: string): bigint {
+  const [whole = "", fraction = ""] = usd.split(".")
+  return BigInt(whole + fraction.padEnd(9, "0"))
+}
