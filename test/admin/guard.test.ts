@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => office.close())
 
 test("every operation of the contract is there", () => {
-  expect(operations).toHaveLength(11)
+  expect(operations).toHaveLength(12)
 })
 
 test.each([

@@ -8,7 +8,7 @@ import type { Operators } from "./operators.ts"
  * made, with `fields` that help to find out. A statement that Postgres finds wrong is a broken invariant.
  */
 export async function ask<Answer>(
-  { deadline_ms }: Operators,
+  { deadline_ms }: Pick<Operators, "deadline_ms">,
   question: Promise<Answer>,
   fields: Record<string, string> = {},
 ): Promise<Answer> {
@@ -19,11 +19,16 @@ export async function ask<Answer>(
   } catch (error) {
     // Drizzle's own message repeats the parameters; only what the driver said may reach a log.
     const cause = error instanceof DrizzleQueryError ? error.cause : error
-    if (error === cause) throw error
+    if (error === cause && !isFromDriver(error)) throw error
     throw isDefect(cause) ? cause : unavailable(fields, codeOf(cause))
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** The driver's errors have a code, of the server or of the system; ours are the ones that carry it for clients. */
+function isFromDriver(error: unknown): boolean {
+  return !(error instanceof GatewayError) && error instanceof Error && "code" in error
 }
 
 function unavailable(fields: Record<string, string>, cause: string): GatewayError {
