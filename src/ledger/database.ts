@@ -9,6 +9,8 @@ import { Connection, type Watch } from "./connection.ts"
 const OPERATOR_CONNECTIONS = 4
 /** Any number will do, as long as every gateway takes the same. */
 const MIGRATION_LOCK = 7_061_980
+/** The migrations that come with this code. */
+export const MIGRATIONS = fileURLToPath(new URL("../../drizzle", import.meta.url))
 /** How long a start waits for a server that lets it in but does not speak. */
 export const FIRST_ANSWER_S = 4
 
@@ -52,8 +54,7 @@ async function migrateDatabase(address: Address): Promise<void> {
   try {
     await guard.begin(async (transaction) => {
       await transaction`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`
-      const migrationsFolder = fileURLToPath(new URL("../../drizzle", import.meta.url))
-      await migrate(drizzle(client), { migrationsFolder })
+      await migrate(drizzle(client), { migrationsFolder: MIGRATIONS })
     })
   } finally {
     await Promise.all([client.end({ timeout: 1 }), guard.end({ timeout: 1 })])

@@ -1,12 +1,13 @@
-import { mkdirSync, realpathSync } from "node:fs"
+import { existsSync, mkdirSync, realpathSync } from "node:fs"
 import { connect, type SocketAddress } from "./address.ts"
-import { openCluster, USER } from "./embedded/cluster.ts"
-import { findPlace } from "./embedded/place.ts"
+import { existingCluster, openCluster, USER } from "./embedded/cluster.ts"
+import { existingPlace, findPlace } from "./embedded/place.ts"
 import { requirePrograms } from "./embedded/programs.ts"
 import {
   findServer,
   isRunning,
   makeSocketFolder,
+  type Server,
   socketPath,
   startServer,
   stopServer,
@@ -55,7 +56,7 @@ export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedO
     const start = () => startServer(place, cluster, socket_folder, durable)
     let server = found ?? (await start())
     closing.defer(() => stopServer(server, cluster))
-    const address = { socket_path: socketPath(server), user: USER, database: DATABASE }
+    const address = addressOf(server)
     await ensureDatabase(address)
     const watchdog = new Watchdog(
       {
@@ -77,6 +78,22 @@ export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedO
     await closing.disposeAsync()
     throw error
   }
+}
+
+/**
+ * The address of the Postgres that works on `data_dir`, run by its gateway or left by one that was killed; null when none
+ * does. Nothing is started or made.
+ */
+export async function findEmbedded(data_dir: string): Promise<SocketAddress | null> {
+  if (!existsSync(data_dir)) return null
+  const place = existingPlace(realpathSync(data_dir))
+  const cluster = place === null ? null : existingCluster(place)
+  const server = cluster === null ? undefined : await findServer(cluster)
+  return server === undefined ? null : addressOf(server)
+}
+
+function addressOf(server: Server): SocketAddress {
+  return { socket_path: socketPath(server), user: USER, database: DATABASE }
 }
 
 async function ensureDatabase(address: SocketAddress): Promise<void> {

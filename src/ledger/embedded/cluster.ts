@@ -23,8 +23,22 @@ const UNFINISHED = "cluster-unfinished-"
 
 /** The cluster of `place`, set up if there is none. Under its name it is always whole, whenever a start was killed. */
 export async function openCluster(place: Place, durable: boolean): Promise<Cluster> {
-  const folder = join(place.folder, "cluster")
+  const folder = folderOf(place.folder)
   if (!existsSync(folder)) await setUp(place, folder, durable)
+  return clusterIn(folder)
+}
+
+/** The cluster in the folder of a place; null when none was set up there. */
+export function existingCluster(place_folder: string): Cluster | null {
+  const folder = folderOf(place_folder)
+  return existsSync(folder) ? clusterIn(folder) : null
+}
+
+function folderOf(place_folder: string): string {
+  return join(place_folder, "cluster")
+}
+
+function clusterIn(folder: string): Cluster {
   const { dev, ino } = statSync(folder)
   return { folder, name: `tollgate-${dev}-${ino}` }
 }

@@ -27,26 +27,39 @@ const CLOSED_PLACES = "/var/lib/tollgate"
  * runner cannot enter that, a folder of its own which a file in `data_dir` names from then on.
  */
 export function findPlace(data_dir: string): Place {
-  const inside = join(data_dir, "postgres")
-  const pointer = join(data_dir, "postgres.place")
-  const named = existsSync(pointer) ? readFileSync(pointer, "utf8").trim() : undefined
-  if (named !== undefined && !existsSync(named)) {
-    throw new Error(
-      `the books of ${data_dir} are in ${named}, which is gone: bring it back, or remove ${pointer}`,
-    )
-  }
-  if (process.geteuid?.() !== 0) return { folder: named ?? open(inside), runner: undefined }
-  const existing = named ?? (existsSync(inside) ? inside : undefined)
-  if (existing !== undefined) return { folder: existing, runner: ownerOf(existing) }
+  const inside = insideOf(data_dir)
+  const existing = existingPlace(data_dir)
+  if (process.geteuid?.() !== 0) return { folder: existing ?? open(inside), runner: undefined }
+  if (existing !== null) return { folder: existing, runner: ownerOf(existing) }
   const runner = defaultRunner()
   if (reaches(runner, data_dir)) return { folder: giveTo(runner, open(inside)), runner }
   mkdirSync(CLOSED_PLACES, { recursive: true })
   chmodSync(CLOSED_PLACES, 0o755)
   const folder = giveTo(runner, mkdtempSync(join(CLOSED_PLACES, "books-")))
+  const pointer = pointerOf(data_dir)
   writeFileSync(`${pointer}.new`, `${folder}\n`)
   syncFile(`${pointer}.new`)
   renameSync(`${pointer}.new`, pointer)
   return { folder, runner }
+}
+
+/** The folder of the place that an earlier start made; null when none did. */
+export function existingPlace(data_dir: string): string | null {
+  const pointer = pointerOf(data_dir)
+  if (!existsSync(pointer)) return existsSync(insideOf(data_dir)) ? insideOf(data_dir) : null
+  const named = readFileSync(pointer, "utf8").trim()
+  if (existsSync(named)) return named
+  throw new Error(
+    `the books of ${data_dir} are in ${named}, which is gone: bring it back, or remove ${pointer}`,
+  )
+}
+
+function insideOf(data_dir: string): string {
+  return join(data_dir, "postgres")
+}
+
+function pointerOf(data_dir: string): string {
+  return join(data_dir, "postgres.place")
 }
 
 function open(folder: string): string {
