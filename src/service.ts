@@ -12,6 +12,8 @@ import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "./server.ts"
 import { checkpoint } from "./settlement/settle.ts"
 import { Shutdown } from "./shutdown.ts"
 import { Health } from "./upstream/health.ts"
+import { standings } from "./upstream/standings.ts"
+import type { UpstreamBody } from "./wire/upstreams.ts"
 
 /** How long an operator's query of the books may take. */
 const OPERATOR_DEADLINE_MS = 10_000
@@ -21,6 +23,8 @@ export interface Worker {
   readonly number: number
   /** The metrics of all of them, as `/metrics` shows them. */
   printAll(): Promise<string>
+  /** How the upstreams do, as each of them finds it. */
+  standingsOfAll(): Promise<readonly UpstreamBody[]>
 }
 
 export interface ServiceOptions {
@@ -50,6 +54,8 @@ export class Service {
   readonly shutdown: Shutdown
   /** The metrics of this process alone. */
   readonly printMetrics: () => Promise<string>
+  /** How the upstreams do, as this process finds it. */
+  readonly standings: () => readonly UpstreamBody[]
   readonly #gateway: { -readonly [Part in keyof Gateway]: Gateway[Part] }
 
   /** Rejects, with nothing left open, when the books cannot be reached or the address is taken. */
@@ -107,6 +113,7 @@ export class Service {
     metrics.watchCalls(() => openCalls(in_flight))
     metrics.watchLanes(() => books.depths())
     const gateway = this.#gateway
+    this.standings = () => standings(gateway.config, gateway.health, worker?.number ?? null)
     const operators = {
       admin_token,
       database: database.operators,
@@ -114,6 +121,7 @@ export class Service {
         return gateway.config.limits
       },
       deadline_ms: OPERATOR_DEADLINE_MS,
+      upstreams: async () => (worker === undefined ? this.standings() : await worker.standingsOfAll()),
     }
     const { server, admin_server } = listen(this.#gateway, operators, options)
     this.server = server

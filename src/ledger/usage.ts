@@ -1,6 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../id.ts"
+import { scan } from "./scan.ts"
 import { accounts, keys, reservations } from "./schema.ts"
 import { type Row, textOf } from "./statement.ts"
 
@@ -47,21 +48,15 @@ export interface UsageBook {
 export const MAX_GROUPS = 1_000
 
 const PERIOD_MS = { day: 86_400_000, hour: 3_600_000 }
-/** How long the books may be kept busy with one sum. */
-const STATEMENT_MS = 8_000
 
 /**
  * The calls of a range that have ended, summed by group and as a whole in one snapshot. Calls are found by the time in their ids,
- * so ranges that meet neither share a call nor lose one. It takes one core of the database at most: the other is for the calls.
+ * so ranges that meet neither share a call nor lose one.
  */
 export async function sumUsage(database: PostgresJsDatabase, range: UsageRange): Promise<UsageBook> {
   const { from, to, by } = range
   const starts = by === "day" || by === "hour" ? periodsOf(from, to, PERIOD_MS[by]) : []
-  const rows = await database.transaction(async (transaction) => {
-    await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
-      set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
-    return transaction.execute<Row>(sums(range, starts))
-  })
+  const rows = await scan(database, (books) => books.execute<Row>(sums(range, starts)))
   const [whole, ...groups] = rows
   if (whole === undefined) throw new Error("a sum of usage has no total")
   return {

@@ -6,6 +6,16 @@ const OPEN_MS = 10_000
 /** What a try of an upstream says about its health; a call that was given up says nothing. */
 export type Finding = "answered" | "failed" | "abandoned"
 
+/** How an upstream does as far as this process knows. */
+export interface Standing {
+  /** `open`: calls are turned away. `trying`: one call finds out whether the upstream is back. */
+  readonly state: "ready" | "open" | "trying"
+  /** In a row. */
+  readonly failures: number
+  /** When the next call may try one that is not ready; 0: the next call will. */
+  readonly tries_in_ms: number | null
+}
+
 /** Ends one try; only the first report counts. */
 export type Report = (finding: Finding) => void
 
@@ -14,6 +24,8 @@ interface Breaker {
   failures: number
   /** Meaningful while the failures have opened the breaker. */
   open_until_ms: number
+  /** Calls that are finding out whether the upstream is back. */
+  trials: number
 }
 
 /**
@@ -40,18 +52,32 @@ export class Health {
     return breaker === undefined || !isOpen(breaker) || this.#now_ms() >= breaker.open_until_ms
   }
 
+  /** How this upstream does. */
+  standing(upstream: string): Standing {
+    const breaker = this.#breakers.get(upstream)
+    if (breaker === undefined) return { state: "ready", failures: 0, tries_in_ms: null }
+    const { failures, trials, open_until_ms } = breaker
+    if (!isOpen(breaker)) return { state: "ready", failures, tries_in_ms: null }
+    const tries_in_ms = Math.max(0, Math.round(open_until_ms - this.#now_ms()))
+    return { state: trials > 0 ? "trying" : "open", failures, tries_in_ms }
+  }
+
   /** Leave to try this upstream, or null while its breaker is open. Whoever gets leave must report what came of it. */
   enter(upstream: string): Report | null {
     if (!this.admits(upstream)) return null
-    const breaker = this.#breakers.get(upstream) ?? { failures: 0, open_until_ms: 0 }
+    const breaker = this.#breakers.get(upstream) ?? { failures: 0, open_until_ms: 0, trials: 0 }
     this.#breakers.set(upstream, breaker)
     const tries = isOpen(breaker)
     const mine_until_ms = this.#now_ms() + OPEN_MS
-    if (tries) breaker.open_until_ms = mine_until_ms
+    if (tries) {
+      breaker.open_until_ms = mine_until_ms
+      breaker.trials += 1
+    }
     let reported = false
     return (finding) => {
       if (reported) return
       reported = true
+      if (tries) breaker.trials -= 1
       if (finding === "answered") {
         breaker.failures = 0
       } else if (finding === "failed") {

@@ -1,7 +1,8 @@
 import type { Logger } from "pino"
 import type { Loaded, Snapshot } from "../config/snapshot.ts"
 import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "../server.ts"
-import type { Assignment } from "./order.ts"
+import { checked } from "./line.ts"
+import { type Assignment, Question } from "./order.ts"
 import { Post } from "./post.ts"
 import { mergeMetrics } from "./scrape.ts"
 import { Worker } from "./worker.ts"
@@ -53,7 +54,9 @@ export class Crew {
     this.#snapshot = options.assignment.snapshot
     const { log, assignment, size } = options
     const hire = (number: number) =>
-      new Worker({ ...assignment, ...found, number, snapshot: this.#snapshot }, () => this.#printMetrics())
+      new Worker({ ...assignment, ...found, number, snapshot: this.#snapshot }, (asked) =>
+        this.#askAll(asked),
+      )
     this.#posts = Array.from({ length: size }, (_, at) => new Post({ number: at + 1, log, hire }))
   }
 
@@ -104,9 +107,12 @@ export class Crew {
     }
   }
 
-  async #printMetrics(): Promise<string> {
-    const printed = await Promise.all(this.#posts.map(({ worker }) => worker?.printMetrics() ?? null))
-    return mergeMetrics(printed.filter((text) => text !== null))
+  async #askAll(asked: unknown): Promise<string> {
+    const question = checked(Question, asked)
+    const told = await Promise.all(this.#posts.map(({ worker }) => worker?.tell(question) ?? null))
+    const texts = told.filter((text) => text !== null)
+    if (question.what === "metrics") return mergeMetrics(texts)
+    return JSON.stringify(texts.flatMap((text) => JSON.parse(text)))
   }
 }
 

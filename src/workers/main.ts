@@ -1,14 +1,16 @@
+import { Type } from "@sinclair/typebox"
 import { openBooks } from "../books.ts"
 import { configOf } from "../config/snapshot.ts"
 import { openLog } from "../log.ts"
 import { Service } from "../service.ts"
+import { UpstreamBody } from "../wire/upstreams.ts"
 import { checked, Line } from "./line.ts"
-import { type Assignment, METRICS, Order } from "./order.ts"
+import { type Assignment, Order, type Question } from "./order.ts"
 
 /** One of the processes that share a port: it does what its parent says, and drains when it has none any more. */
 
 /** Longer than the parent waits for the slowest worker. */
-const METRICS_MS = 3_000
+const ALL_MS = 3_000
 
 const opened = Promise.withResolvers<Service>()
 let has_begun = false
@@ -41,6 +43,8 @@ async function answer(asked: unknown): Promise<string> {
       return ""
     case "metrics":
       return (await opened.promise).printMetrics()
+    case "upstreams":
+      return JSON.stringify((await opened.promise).standings())
     case "drain":
       drain(await opened.promise)
       return ""
@@ -62,7 +66,7 @@ async function open(assignment: Assignment): Promise<Service> {
       config: configOf(snapshot, process.env),
       database,
       log,
-      worker: { number, printAll },
+      worker: { number, printAll, standingsOfAll },
       closeAfter: () => database.close(),
       exit: process.exit,
     })
@@ -75,10 +79,23 @@ async function open(assignment: Assignment): Promise<Service> {
 /** Where the parent does not answer, the metrics of this worker, which say that they are. */
 async function printAll(): Promise<string> {
   try {
-    return await line.ask(METRICS, METRICS_MS)
+    return await askAll({ what: "metrics" })
   } catch {
     return (await opened.promise).printMetrics()
   }
+}
+
+/** Where the parent does not answer, what this worker finds. */
+async function standingsOfAll(): Promise<readonly UpstreamBody[]> {
+  try {
+    return checked(Type.Array(UpstreamBody), JSON.parse(await askAll({ what: "upstreams" })))
+  } catch {
+    return (await opened.promise).standings()
+  }
+}
+
+function askAll(question: Question): Promise<string> {
+  return line.ask(question, ALL_MS)
 }
 
 /** Drains once it serves; a worker that never will just ends. */

@@ -19,18 +19,23 @@ export const Assignment = Type.Object({
 })
 export type Assignment = Static<typeof Assignment>
 
+/** What a worker tells of itself, and what it asks the parent to ask all workers. */
+export const Question = Type.Union([
+  /** Answered in Prometheus' text format. */
+  Type.Object({ what: Type.Literal("metrics") }),
+  /** Answered with how the upstreams do, in JSON. */
+  Type.Object({ what: Type.Literal("upstreams") }),
+])
+export type Question = Static<typeof Question>
+
 /** What the parent asks of a worker. */
 export const Order = Type.Union([
   /** Answered when it listens, or with the sentence that tells why it cannot. */
   Type.Object({ what: Type.Literal("begin"), assignment: Assignment }),
   Type.Object({ what: Type.Literal("reload"), snapshot: Snapshot }),
-  /** Answered with the worker's own metrics. */
-  Type.Object({ what: Type.Literal("metrics") }),
+  Question,
   /** As at a first and at a second signal (D34). */
   Type.Object({ what: Type.Literal("drain") }),
   Type.Object({ what: Type.Literal("hurry") }),
 ])
 export type Order = Static<typeof Order>
-
-/** What a worker asks of the parent: the metrics of all workers. */
-export const METRICS = { what: "metrics" } as const

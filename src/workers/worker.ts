@@ -1,11 +1,11 @@
 import { join } from "node:path"
 import type { Subprocess } from "bun"
 import { Line } from "./line.ts"
-import type { Assignment, Order } from "./order.ts"
+import type { Assignment, Order, Question } from "./order.ts"
 
 const START = join(import.meta.dir, "main.ts")
-/** How long a worker may take to tell its metrics before a scrape goes without them. */
-const METRICS_MS = 1_000
+/** How long a worker may take to tell of itself before one goes on without it. */
+const TELL_MS = 1_000
 
 /** A worker's process, as its parent sees it. */
 export class Worker {
@@ -16,10 +16,10 @@ export class Worker {
   readonly #process: Subprocess
   readonly #line: Line
 
-  /** `printAll` prints the metrics of all workers, which any of them may be asked for. */
-  constructor(assignment: Assignment, printAll: () => Promise<string>) {
+  /** `askAll` answers what the worker asks of all workers, itself among them. */
+  constructor(assignment: Assignment, askAll: (asked: unknown) => Promise<string>) {
     const name = `worker ${assignment.number}`
-    this.#line = new Line({ send: (message) => this.#process.send(message), answer: printAll })
+    this.#line = new Line({ send: (message) => this.#process.send(message), answer: askAll })
     this.#process = Bun.spawn([process.execPath, START], {
       stdio: ["ignore", "inherit", "inherit"],
       ipc: (message) => this.#line.take(message),
@@ -43,9 +43,9 @@ export class Worker {
     await this.#line.ask(order).catch(() => {})
   }
 
-  /** Its metrics; null when it does not answer. */
-  printMetrics(): Promise<string | null> {
-    return this.#line.ask({ what: "metrics" } satisfies Order, METRICS_MS).catch(() => null)
+  /** Null when it does not answer. */
+  tell(question: Question): Promise<string | null> {
+    return this.#line.ask(question, TELL_MS).catch(() => null)
   }
 
   kill(): void {

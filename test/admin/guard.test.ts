@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => office.close())
 
 test("every operation of the contract is there", () => {
-  expect(operations).toHaveLength(12)
+  expect(operations).toHaveLength(16)
 })
 
 test.each([
@@ -87,10 +87,11 @@ test("HEAD works where GET does, and needs the token", async () => {
   expect([reply.status, reply.text]).toEqual([200, ""])
 })
 
-test("D27 every operation is 503 when the books cannot be reached", async () => {
+test("D27 every operation that asks the books is 503 when the books cannot be reached", async () => {
   const nowhere = connect({ socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" })
   const app = mount({ admin_token: TOKEN, database: drizzle(nowhere), limits: LIMITS, deadline_ms: 1_000 })
   for (const { method, path } of operations) {
+    if (path === "/admin/upstreams") continue
     const body = path.endsWith("credits") ? { amount: "1" } : path.endsWith("keys") ? {} : { name: "x" }
     const response = await app.handle(
       new Request(`http://localhost${path}`, {

@@ -113,13 +113,13 @@ export async function openOffice(options: Partial<Operators> = {}): Promise<Offi
   }
 }
 
-/** The routes below an error printer like the application's. */
-export function mount(operators: Operators) {
+/** The routes below an error printer like the application's; without upstreams unless told. */
+export function mount(operators: Omit<Operators, "upstreams"> & Partial<Operators>) {
   return new Elysia({ strictPath: true })
     .onError(({ error, code }) =>
       errorResponse(code === "NOT_FOUND" ? new GatewayError("not_found") : toGatewayError(error), nextId()),
     )
-    .use(adminRoutes(operators))
+    .use(adminRoutes({ upstreams: async () => [], ...operators }))
 }
 
 export async function read(response: Response): Promise<Reply> {

@@ -31,5 +31,11 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     notReady: () => null,
   }
   const database = drizzle(postgres("postgres://nobody@127.0.0.1:1/nothing"))
-  return createApp(gateway, { admin_token, database, limits: config.limits, deadline_ms: 1_000 })
+  return createApp(gateway, {
+    admin_token,
+    database,
+    limits: config.limits,
+    deadline_ms: 1_000,
+    upstreams: unasked,
+  })
 }

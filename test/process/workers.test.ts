@@ -58,7 +58,7 @@ async function gatewaysOfCalls(): Promise<string[]> {
 }
 
 describe("two workers on one port", () => {
-  test("both answer, each as a gateway of its own, and every scrape shows both", async () => {
+  test("both answer, each as a gateway of its own, and every scrape shows both; D51: so does the list of upstreams", async () => {
     const gateway = await start()
     expect(gateway.workers).toHaveLength(2)
     const { key } = await operatorOf(gateway.url).account()
@@ -79,6 +79,9 @@ describe("two workers on one port", () => {
     expect(new Set(named).size).toBe(named.length)
     const samples = lines.filter((line) => line !== "" && !line.startsWith("#"))
     expect(samples.filter((line) => !/[{,]worker="[12]"/.test(line))).toEqual([])
+    const { data } = await operatorOf(gateway.url).admin<{ data: object[] }>("GET", "/upstreams")
+    const ready = { name: "first", state: "ready", failures: 0 }
+    for (const worker of [1, 2]) expect(data).toContainEqual(expect.objectContaining({ ...ready, worker }))
 
     expect(await gatewaysOfCalls()).toHaveLength(2)
     expect(await endTidily(gateway)).toHaveLength(asked)

@@ -100,3 +100,22 @@ describe("D33 the breakers", () => {
     ])
   })
 })
+
+test("D33, D51: what a breaker shows: ready, open, trying, and ready again", () => {
+  let now_ms = 0
+  const health = new Health(() => now_ms)
+  expect(health.standing("one")).toEqual({ state: "ready", failures: 0, tries_in_ms: null })
+  const fail = () => health.enter("one")?.("failed")
+  for (let n = 0; n < 4; n++) fail()
+  expect(health.standing("one")).toEqual({ state: "ready", failures: 4, tries_in_ms: null })
+  fail()
+  expect(health.standing("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 10_000 })
+  now_ms = 10_500
+  expect(health.standing("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0 })
+  const report = health.enter("one")
+  expect(health.standing("one")).toEqual({ state: "trying", failures: 5, tries_in_ms: 10_000 })
+  report?.("abandoned")
+  expect(health.standing("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0 })
+  health.enter("one")?.("answered")
+  expect(health.standing("one")).toEqual({ state: "ready", failures: 0, tries_in_ms: null })
+})

@@ -7,6 +7,8 @@ import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
 import { keyRoutes } from "./keys.ts"
 import type { Operators } from "./operators.ts"
+import { statisticsRoutes } from "./statistics.ts"
+import { upstreamRoutes } from "./upstreams.ts"
 import { usageRoutes } from "./usage.ts"
 
 export type { Operators }
@@ -28,6 +30,8 @@ export function adminRoutes(operators: Operators) {
     .use(keyRoutes(operators))
     .use(callRoutes(operators))
     .use(usageRoutes(operators))
+    .use(statisticsRoutes(operators))
+    .use(upstreamRoutes(operators))
     .use(auditRoutes(operators))
 }
 

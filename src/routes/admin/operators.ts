@@ -3,6 +3,7 @@ import type { Config } from "../../config/config.ts"
 import { GatewayError } from "../../errors.ts"
 import { readJsonBody } from "../../wire/json.ts"
 import { parseId } from "../../wire/query.ts"
+import type { UpstreamBody } from "../../wire/upstreams.ts"
 import { readBody } from "../request-body.ts"
 
 /** What the operators' routes work with. */
@@ -13,6 +14,8 @@ export interface Operators {
   readonly limits: Config["limits"]
   /** How long an operator waits for the books. */
   readonly deadline_ms: number
+  /** How the upstreams do, as each process of this gateway finds it. */
+  upstreams(): Promise<readonly UpstreamBody[]>
 }
 
 /** The id in a path; what is no UUID names nothing: 404. */

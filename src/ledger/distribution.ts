@@ -1,0 +1,63 @@
+/** How often each value was counted, in any order. */
+export type Counted = readonly (readonly [ms: number, calls: number])[]
+
+export interface Distribution {
+  readonly calls: number
+  /** Nearest rank: the smallest value that so many percent of all do not exceed. Null without values. */
+  readonly p50_ms: number | null
+  readonly p90_ms: number | null
+  readonly p99_ms: number | null
+  /** Without gaps from the first that has calls to the last. */
+  readonly buckets: readonly Bucket[]
+}
+
+export interface Bucket {
+  readonly from_ms: number
+  readonly below_ms: number
+  readonly calls: number
+}
+
+/** Five to a power of ten, as far apart from one another as whole milliseconds let them be. */
+const STEPS = [1, 1.6, 2.5, 4, 6.3]
+const BOUNDS_MS = [
+  0,
+  ...Array.from({ length: 8 }, (_, power) => STEPS.map((step) => Math.round(step * 10 ** power))).flat(),
+].filter((bound, at, all) => bound !== all[at - 1])
+
+/** Percentiles and a histogram with logarithmic buckets. */
+export function distribution(counted: Counted): Distribution {
+  const sorted = [...counted].sort(([left], [right]) => left - right)
+  const calls = sorted.reduce((sum, [, count]) => sum + count, 0)
+  return {
+    calls,
+    p50_ms: percentile(sorted, calls, 0.5),
+    p90_ms: percentile(sorted, calls, 0.9),
+    p99_ms: percentile(sorted, calls, 0.99),
+    buckets: buckets(sorted),
+  }
+}
+
+function percentile(sorted: Counted, calls: number, share: number): number | null {
+  let rank = Math.ceil(calls * share)
+  for (const [ms, count] of sorted) {
+    rank -= count
+    if (rank <= 0) return ms
+  }
+  return null
+}
+
+function buckets(sorted: Counted): readonly Bucket[] {
+  const counts = new Map<number, number>()
+  for (const [ms, calls] of sorted) {
+    const at = BOUNDS_MS.findLastIndex((bound) => bound <= ms)
+    counts.set(at, (counts.get(at) ?? 0) + calls)
+  }
+  const places = [...counts.keys()]
+  if (places.length === 0) return []
+  const [first, last] = [Math.min(...places), Math.max(...places)]
+  return BOUNDS_MS.slice(first, last + 1).map((from_ms, at) => ({
+    from_ms,
+    below_ms: BOUNDS_MS[first + at + 1] ?? from_ms * 10,
+    calls: counts.get(first + at) ?? 0,
+  }))
+}

@@ -1,0 +1,24 @@
+import { and, eq, gte, inArray, lt, ne, type SQL } from "drizzle-orm"
+import { floorId } from "../id.ts"
+import { reservations } from "./schema.ts"
+
+/** Which calls of the books are looked at: those whose id was made from `from` on and before `to`. */
+export interface Span {
+  readonly from: Date
+  readonly to: Date
+  readonly account_ids?: readonly string[] | undefined
+  readonly key_id?: string | undefined
+  readonly model?: string | undefined
+}
+
+/** The calls of a span that ended. Ids begin with their time, so the span is a range of the primary key. */
+export function endedWithin({ from, to, account_ids, key_id, model }: Span): SQL | undefined {
+  return and(
+    gte(reservations.id, floorId(from)),
+    lt(reservations.id, floorId(to)),
+    ne(reservations.state, "open"),
+    account_ids === undefined ? undefined : inArray(reservations.account_id, [...account_ids]),
+    key_id === undefined ? undefined : eq(reservations.key_id, key_id),
+    model === undefined ? undefined : eq(reservations.model, model),
+  )
+}

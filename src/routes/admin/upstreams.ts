@@ -1,0 +1,47 @@
+import { Type } from "@sinclair/typebox"
+import { Elysia } from "elysia"
+import { UpstreamBody } from "../../wire/upstreams.ts"
+import { operation } from "../openapi.ts"
+import { answer, type Operators } from "./operators.ts"
+
+/** `/admin/upstreams`: how the upstreams do (D33, D51). */
+export function upstreamRoutes({ upstreams }: Operators) {
+  return new Elysia({ name: "admin-upstreams" }).get(
+    "/upstreams",
+    async () => answer({ data: await upstreams() }),
+    { detail: listing },
+  )
+}
+
+const listing = operation({
+  operationId: "listUpstreams",
+  tag: "Service",
+  summary: "How the upstreams do",
+  description:
+    "Each configured upstream with its breaker: after five failures in a row it is skipped for 10 s, then one call tries it. Every worker of this gateway speaks for itself; other gateways on the same books are not asked.",
+  credentials: ["adminToken"],
+  answers: {
+    200: {
+      description: "The upstreams, in the order of the configuration, of one worker after the other.",
+      json: {
+        schema: Type.Object({ data: Type.Array(UpstreamBody) }),
+        examples: {
+          upstreams: {
+            data: [
+              {
+                name: "openai",
+                family: "chat",
+                models: ["gpt-5-mini"],
+                worker: null,
+                state: "open",
+                failures: 5,
+                tries_in_ms: 7300,
+              },
+            ],
+          },
+        },
+      },
+    },
+  },
+  errors: ["invalid_api_key"],
+})

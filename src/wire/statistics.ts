@@ -1,0 +1,91 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { bases, failures, states } from "./call.ts"
+import { splits } from "./statistics-query.ts"
+
+/** What the operators' statistics answer (D51): sums over the calls that ended, by when they arrived. */
+
+const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
+const Count = Type.Integer({ minimum: 0 })
+const Milliseconds = Type.Integer({ minimum: 0 })
+const Money = Type.String({
+  pattern: "^\\d+(?:\\.\\d{1,9})?$",
+  description: "USD as a decimal string with at most nine decimals.",
+})
+const word = (words: readonly string[]) => Type.String({ enum: [...words] })
+const span = { from: Time, to: Time }
+
+/** Every list has one entry for each step. */
+const Steps = {
+  calls: Type.Array(Count, { description: "Calls that ended, the free ones too." }),
+  charge: Type.Array(Money),
+  prompt_tokens: Type.Array(Count, { description: "As charged, cached ones included." }),
+  cached_tokens: Type.Array(Count),
+  completion_tokens: Type.Array(Count),
+}
+
+export const TimelineGroup = Type.Object({
+  group: Type.Union([Type.String(), Type.Null()], {
+    description: "The model's name, or the id of the key or account; null for all groups beyond those shown.",
+  }),
+  name: Type.Union([Type.String(), Type.Null()], {
+    description: "What people call the key or account; of a key without a name its first characters.",
+  }),
+  ...Steps,
+})
+export type TimelineGroup = Static<typeof TimelineGroup>
+
+export const TimelineBody = Type.Object({
+  ...span,
+  by: word(splits),
+  step_s: Type.Integer({
+    minimum: 60,
+    description: "Seconds of one step; steps begin at whole multiples of it since 1970, in UTC.",
+  }),
+  starts_at: Type.Array(Time, {
+    description: "When each step begins; the first one may begin before `from`.",
+  }),
+  data: Type.Array(TimelineGroup, {
+    description: "By the charge, the highest first; the rest, if any, last.",
+  }),
+  left_out: Type.Integer({ minimum: 0, description: "How many groups stand behind the last one." }),
+})
+export type TimelineBody = Static<typeof TimelineBody>
+
+const Distribution = Type.Object({
+  calls: Count,
+  p50_ms: Type.Union([Milliseconds, Type.Null()]),
+  p90_ms: Type.Union([Milliseconds, Type.Null()]),
+  p99_ms: Type.Union([Milliseconds, Type.Null()]),
+  buckets: Type.Array(Type.Object({ from_ms: Milliseconds, below_ms: Milliseconds, calls: Count }), {
+    description: "Five to a power of ten, without gaps from the first that has calls to the last.",
+  }),
+})
+export type DistributionBody = Static<typeof Distribution>
+
+export const LatencyBody = Type.Object(
+  {
+    ...span,
+    ttft: Distribution,
+    duration: Distribution,
+  },
+  {
+    description:
+      "`ttft`: from admission to the first output, of calls that had some; `duration`: to the settlement. Times above a second are rounded down to three digits.",
+  },
+)
+export type LatencyBody = Static<typeof LatencyBody>
+
+export const OutcomesBody = Type.Object({
+  ...span,
+  data: Type.Array(
+    Type.Object({
+      state: word(states),
+      basis: word(bases),
+      failure: Type.Union([word(failures), Type.Null()]),
+      calls: Count,
+      charge: Money,
+    }),
+    { description: "The most frequent first." },
+  ),
+})
+export type OutcomesBody = Static<typeof OutcomesBody>
