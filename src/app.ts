@@ -34,7 +34,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
         preflightAnswer(request, fault, origins, requestId(request)) ??
         errorResponse(fault, requestId(request))
       if (origins.length > 0) showTo(request, answer, origins)
-      gateway.metrics.answered(unknown ? "unknown" : route, answer.status)
+      gateway.metrics.answered(unknown ? "unknown" : route, answer.status, fault.code)
       return answer
     })
     .onAfterHandle(({ request, response, path, route }) => {
@@ -45,7 +45,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
       }
       const origins = originsAt(path)
       if (origins.length > 0) showTo(request, response, origins)
-      gateway.metrics.answered(route, response.status)
+      gateway.metrics.answered(route, response.status, null)
     })
   if (audience !== "operators")
     app.use(chatCompletions(gateway)).use(models(gateway)).use(countTokens(gateway))

@@ -4,7 +4,7 @@ import type { KeyLoads } from "./admission/key-loads.ts"
 import type { Config } from "./config/config.ts"
 import type { Books } from "./ledger/reservation.ts"
 import type { Log } from "./log.ts"
-import type { Metrics } from "./metrics.ts"
+import type { Metrics } from "./metrics/metrics.ts"
 import type { Health } from "./upstream/health.ts"
 
 /** What the routes work with: one object a process, handed to `createApp`. */

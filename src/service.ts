@@ -7,7 +7,7 @@ import type { Gateway } from "./gateway.ts"
 import type { Database } from "./ledger/database.ts"
 import { Ledger } from "./ledger/ledger.ts"
 import type { Log } from "./log.ts"
-import { createMetrics } from "./metrics.ts"
+import { createMetrics } from "./metrics/metrics.ts"
 import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "./server.ts"
 import { checkpoint } from "./settlement/settle.ts"
 import { Shutdown } from "./shutdown.ts"
@@ -97,7 +97,7 @@ export class Service {
       books,
       health: new Health(),
       in_flight,
-      key_loads: new KeyLoads(),
+      key_loads: new KeyLoads(metrics.keyLimited),
       metrics: worker === undefined ? metrics : { ...metrics, print: () => worker.printAll() },
       log,
       sockets: {
@@ -111,8 +111,12 @@ export class Service {
       },
     }
     metrics.watchCalls(() => openCalls(in_flight))
-    metrics.watchLanes(() => books.depths())
+    metrics.watchDepths(() => books.depths())
     const gateway = this.#gateway
+    metrics.watchReady(() => gateway.notReady() === null)
+    metrics.watchBreakers(() =>
+      gateway.config.upstreams.map(({ name }) => [name, !gateway.health.admits(name)] as const),
+    )
     this.standings = () => standings(gateway.config, gateway.health, worker?.number ?? null)
     const operators = {
       admin_token,
@@ -122,6 +126,7 @@ export class Service {
       },
       deadline_ms: OPERATOR_DEADLINE_MS,
       upstreams: async () => (worker === undefined ? this.standings() : await worker.standingsOfAll()),
+      onAudit: metrics.audited,
     }
     const { server, admin_server } = listen(this.#gateway, operators, options)
     this.server = server

@@ -5,6 +5,9 @@ import { Rate } from "./rate.ts"
 /** What one key may take of a process; null for as much as there is (D38). */
 export type KeyLimits = Config["limits"]["per_key"]
 
+/** Which of them a key met. */
+export type KeyLimit = "in_flight" | "requests_per_minute"
+
 /** How soon a place may be free again, in seconds: nobody knows, so a client asks soon and cheaply. */
 const PLACE_RETRY_S = 1
 
@@ -16,6 +19,12 @@ const PLACE_RETRY_S = 1
 export class KeyLoads {
   readonly #running = new Map<string, number>()
   readonly #rate = new Rate()
+  readonly #onRefused: (limit: KeyLimit) => void
+
+  /** `onRefused` is told of every request that is refused here. */
+  constructor(onRefused: (limit: KeyLimit) => void = () => {}) {
+    this.#onRefused = onRefused
+  }
 
   /** Keys that are remembered. */
   get size(): number {
@@ -26,6 +35,7 @@ export class KeyLoads {
   check(key_hash: string, limits: KeyLimits): void {
     const { in_flight } = limits
     if (in_flight !== null && (this.#running.get(key_hash) ?? 0) >= in_flight) {
+      this.#onRefused("in_flight")
       throw limited("This key has as many calls running as it may; try again shortly.", PLACE_RETRY_S)
     }
     this.checkRate(key_hash, limits)
@@ -36,6 +46,7 @@ export class KeyLoads {
     if (requests_per_minute === null) return
     const wait_ms = this.#rate.wait(key_hash, requests_per_minute, performance.now())
     if (wait_ms === 0) return
+    this.#onRefused("requests_per_minute")
     throw limited(
       "This key has made as many requests of late as it may; try again shortly.",
       Math.ceil(wait_ms / 1_000),

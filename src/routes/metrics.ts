@@ -1,5 +1,5 @@
 import { Elysia } from "elysia"
-import type { Metrics } from "../metrics.ts"
+import type { Metrics } from "../metrics/metrics.ts"
 import { operation } from "./openapi.ts"
 
 /** `GET /metrics`: what this process, or each of the workers, has counted, for Prometheus. */

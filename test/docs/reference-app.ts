@@ -8,7 +8,7 @@ import { loadConfig } from "../../src/config/load.ts"
 import { demoConfig } from "../../src/demo/config.ts"
 import type { Gateway } from "../../src/gateway.ts"
 import { openLog } from "../../src/log.ts"
-import { createMetrics } from "../../src/metrics.ts"
+import { createMetrics } from "../../src/metrics/metrics.ts"
 import { Health } from "../../src/upstream/health.ts"
 
 const unasked = () => {

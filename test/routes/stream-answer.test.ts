@@ -7,7 +7,7 @@ import { loadConfig } from "../../src/config/load.ts"
 import { NEVER } from "../../src/cutoff.ts"
 import { GatewayError } from "../../src/errors.ts"
 import { openLog } from "../../src/log.ts"
-import { createMetrics } from "../../src/metrics.ts"
+import { createMetrics } from "../../src/metrics/metrics.ts"
 import { answerStream } from "../../src/routes/stream-answer.ts"
 import { Health } from "../../src/upstream/health.ts"
 import { Patience } from "../../src/upstream/patience.ts"
@@ -55,7 +55,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
       patience: new Patience(NEVER, NEVER, null),
       request: new Request("http://gateway/v1/chat/completions"),
     },
-    false,
+    { usage: false, cost: false },
   )
 
   expect(answer.status).toBe(200)

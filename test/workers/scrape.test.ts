@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { createMetrics } from "../../src/metrics.ts"
+import { createMetrics } from "../../src/metrics/metrics.ts"
 import { mergeMetrics } from "../../src/workers/scrape.ts"
 
 test("the series of one metric stand together, beneath one head", () => {

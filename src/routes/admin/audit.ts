@@ -12,7 +12,11 @@ import { accountExample, ERRORS } from "./reference.ts"
 export function auditRoutes(operators: Operators) {
   return new Elysia({ name: "admin-audit" }).get(
     "/audit",
-    async () => answer(auditBody(await ask(operators, audit(operators.database)))),
+    async () => {
+      const audited = await ask(operators, audit(operators.database))
+      operators.onAudit?.(audited)
+      return answer(auditBody(audited))
+    },
     { detail: auditing },
   )
 }

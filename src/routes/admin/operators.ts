@@ -1,6 +1,7 @@
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Config } from "../../config/config.ts"
 import { GatewayError } from "../../errors.ts"
+import type { Audit } from "../../ledger/audit.ts"
 import { readJsonBody } from "../../wire/json.ts"
 import { parseId } from "../../wire/query.ts"
 import type { UpstreamBody } from "../../wire/upstreams.ts"
@@ -16,6 +17,8 @@ export interface Operators {
   readonly deadline_ms: number
   /** How the upstreams do, as each process of this gateway finds it. */
   upstreams(): Promise<readonly UpstreamBody[]>
+  /** Told of what each audit found. */
+  onAudit?(audit: Audit): void
 }
 
 /** The id in a path; what is no UUID names nothing: 404. */

@@ -1,53 +1,9 @@
 import { expect, test } from "bun:test"
 import { Elysia } from "elysia"
-import type { Upstream } from "../src/config/config.ts"
-import type { Closing, Hold } from "../src/ledger/reservation.ts"
-import { createMetrics, type Metrics } from "../src/metrics.ts"
-import { metrics as metricsRoute } from "../src/routes/metrics.ts"
-
-const upstream: Upstream = {
-  name: "openai",
-  family: "chat",
-  base_url: "http://127.0.0.1:1",
-  api_key: "sk-canary",
-  timeouts: { first_byte_ms: 1, idle_ms: 1, total_ms: 1 },
-  on_disconnect: { stream: "abort", json: "drain", drain_for_ms: 1 },
-}
-const hold: Hold = {
-  id: "019f8b1c-6a2e-7000-9c41-2f6d0e5b7a13",
-  account_id: "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40",
-  key_id: "019f8b1c-2222-7000-9d4e-1a6b8c0f7e32",
-  amount_nano: 5_000n,
-  model: "gpt-5-mini",
-  family: "chat",
-  upstream: "openai",
-  stream: true,
-  price: { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n },
-}
-const settled: Closing = {
-  id: hold.id,
-  outcome: "settled",
-  charge_nano: 4_321n,
-  basis: "usage",
-  ending: "completed",
-  failure: null,
-  notes: [],
-  usage: { prompt_tokens: 40, cached_tokens: 8, completion_tokens: 150 },
-  upstream: "openai",
-  ttft_ms: 300,
-  duration_ms: 2_500,
-}
-const released: Closing = {
-  ...settled,
-  outcome: "released",
-  charge_nano: 0n,
-  basis: "none",
-  ending: null,
-  failure: "upstream_unavailable",
-  usage: null,
-  upstream: null,
-  ttft_ms: null,
-}
+import type { Closing, Hold } from "../../src/ledger/reservation.ts"
+import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
+import { metrics as metricsRoute } from "../../src/routes/metrics.ts"
+import { hold, released, settled, upstream, usage } from "./everything.ts"
 
 /** The samples, without comments and what the process itself tells. */
 async function samples(metrics: Metrics): Promise<string[]> {
@@ -63,7 +19,7 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     (metrics) => metrics.settled(hold, settled),
     [
       'tollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 1',
-      'tollgate_calls_ended_total{ending="completed"} 1',
+      'tollgate_calls_ended_total{stream="true",ending="completed"} 1',
       'tollgate_charged_nano_usd_total{model="gpt-5-mini"} 4321',
       'tollgate_tokens_total{model="gpt-5-mini",kind="prompt"} 40',
       'tollgate_tokens_total{model="gpt-5-mini",kind="cached"} 8',
@@ -76,6 +32,12 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
       `gen_ai_client_token_usage_sum{${GEN_AI},gen_ai_token_type="output"} 150`,
       `gen_ai_client_token_usage_bucket{le="67108864",${GEN_AI},gen_ai_token_type="output"} 1`,
       `gen_ai_server_time_to_first_token_seconds_sum{${GEN_AI}} 0.3`,
+      `gen_ai_server_time_to_first_token_seconds_bucket{le="0.25",${GEN_AI}} 0`,
+      `gen_ai_server_time_to_first_token_seconds_bucket{le="0.5",${GEN_AI}} 1`,
+      // 2.2 s for the 149 tokens after the first.
+      `gen_ai_server_time_per_output_token_seconds_sum{${GEN_AI}} ${2_200 / 149 / 1_000}`,
+      `gen_ai_server_time_per_output_token_seconds_bucket{le="0.01",${GEN_AI}} 0`,
+      `gen_ai_server_time_per_output_token_seconds_bucket{le="0.025",${GEN_AI}} 1`,
     ],
   ],
   [
@@ -88,15 +50,28 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     (metrics) => metrics.settled(hold, released),
     [
       'tollgate_calls_released_total{model="gpt-5-mini",failure="upstream_unavailable"} 1',
-      'tollgate_calls_ended_total{ending="none"} 1',
+      'tollgate_calls_ended_total{stream="true",ending="none"} 1',
       'tollgate_charged_nano_usd_total{model="gpt-5-mini"} 0',
       `gen_ai_client_operation_duration_seconds_count{${GEN_AI},error_type="upstream_unavailable"} 1`,
     ],
   ],
   [
     "a request",
-    (metrics) => metrics.answered("/v1/chat/completions", 402),
-    ['tollgate_requests_total{route="/v1/chat/completions",status="402"} 1'],
+    (metrics) => metrics.answered("/v1/models", 200, null),
+    ['tollgate_requests_total{route="/v1/models",status="200"} 1'],
+  ],
+  [
+    "D15 an error, by its code",
+    (metrics) => metrics.answered("/v1/chat/completions", 402, "insufficient_balance"),
+    [
+      'tollgate_requests_total{route="/v1/chat/completions",status="402"} 1',
+      'tollgate_errors_total{route="/v1/chat/completions",code="insufficient_balance"} 1',
+    ],
+  ],
+  [
+    "D38 what a key may take",
+    (metrics) => metrics.keyLimited("in_flight"),
+    ['tollgate_key_limit_refusals_total{limit="in_flight"} 1'],
   ],
   [
     "an attempt that was answered",
@@ -145,9 +120,42 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     ["tollgate_open_reservations 2", "tollgate_held_nano_usd 32810"],
   ],
   [
-    "the lanes",
-    (metrics) => metrics.watchLanes(() => ({ reserve: 3, settle: 0 })),
-    ['tollgate_ledger_lane_depth{kind="reserve"} 3', 'tollgate_ledger_lane_depth{kind="settle"} 0'],
+    "D27 the lanes and the spool",
+    (metrics) => metrics.watchDepths(() => ({ reserve: 3, settle: 0, spool: 7 })),
+    [
+      'tollgate_ledger_lane_depth{kind="reserve"} 3',
+      'tollgate_ledger_lane_depth{kind="settle"} 0',
+      "tollgate_spool_closings 7",
+    ],
+  ],
+  [
+    "D33 the breakers",
+    (metrics) =>
+      metrics.watchBreakers(() => [
+        ["openai", true],
+        ["spare", false],
+      ]),
+    [
+      'tollgate_upstream_breaker_open{upstream="openai"} 1',
+      'tollgate_upstream_breaker_open{upstream="spare"} 0',
+    ],
+  ],
+  [
+    "an audit",
+    (metrics) => {
+      metrics.audited({ checked_at: new Date(1_000), violations: ["one"] })
+      metrics.audited({ checked_at: new Date(2_000), violations: [] })
+    },
+    ["tollgate_audit_violations 0", "tollgate_audit_timestamp_seconds 2"],
+  ],
+  ["whether it is ready", (metrics) => metrics.watchReady(() => true), ["tollgate_ready 1"]],
+  [
+    "D54 the spans of the traces",
+    (metrics) => {
+      metrics.spansExported(12)
+      metrics.spansDropped(3, "queue_full")
+    },
+    ["tollgate_trace_spans_exported_total 12", 'tollgate_trace_spans_dropped_total{reason="queue_full"} 3'],
   ],
 ]
 
@@ -165,6 +173,54 @@ test("a call without tokens, output or overage is counted nowhere it has nothing
   expect(
     printed.filter((line) => /tokens_total|token_usage|first_token.*count|overage|settled/.test(line)),
   ).toEqual([])
+})
+
+const STREAMED: [string, Partial<Hold>, Partial<Closing>, string[]][] = [
+  ["a JSON answer comes at once: it has no first token", { stream: false }, {}, []],
+  ["one token has none after it", {}, { usage: { ...usage, completion_tokens: 1 } }, ["first_token"]],
+  ["an estimate is no count of tokens", {}, { basis: "estimate" }, ["first_token"]],
+  ["no output, no first token", {}, { ttft_ms: null }, []],
+]
+test.each(STREAMED)("the latencies of tokens: %s", async (_, held, closed, expected) => {
+  const metrics = createMetrics()
+  metrics.settled({ ...hold, ...held }, { ...settled, ...closed })
+  const counts = (await samples(metrics)).flatMap(
+    (line) => /^gen_ai_server_time_(?:to|per)_(\w+)_seconds_count/.exec(line)?.[1] ?? [],
+  )
+  expect(counts).toEqual(expected)
+})
+
+test("nothing is said of audits before the first: a 0 would say that the books agree", async () => {
+  expect((await samples(createMetrics())).filter((line) => line.includes("audit"))).toEqual([])
+})
+
+test("an upstream that is configured no more is not shown any more", async () => {
+  const metrics = createMetrics()
+  const upstreams: [string, boolean][] = [["gone", true]]
+  metrics.watchBreakers(() => upstreams)
+  expect(await samples(metrics)).toContain('tollgate_upstream_breaker_open{upstream="gone"} 1')
+  upstreams.pop()
+  expect((await samples(metrics)).filter((line) => line.includes("gone"))).toEqual([])
+})
+
+test("D53 whatever a provider answers, the outcomes of its attempts are few", async () => {
+  const metrics = createMetrics()
+  for (let status = 0; status < 1_000; status++) metrics.attempted(upstream, status, 1)
+  const outcomes = new Set(
+    (await samples(metrics)).flatMap(
+      (line) => /upstream_attempt_seconds_count.*outcome="(\w+)"/.exec(line)?.[1] ?? [],
+    ),
+  )
+  expect([...outcomes].filter((outcome) => !/^[1-5]\d\d$/.test(outcome)).sort()).toEqual([
+    "1xx",
+    "2xx",
+    "3xx",
+    "4xx",
+    "5xx",
+    "other",
+  ])
+  expect(outcomes.size).toBeLessThan(70)
+  for (const known of ["200", "429", "500", "503", "529"]) expect(outcomes).toContain(known)
 })
 
 test("what is watched is read at every scrape", async () => {
@@ -218,7 +274,7 @@ test("GET /metrics is Prometheus' text format, with the process's own metrics", 
 
 test("metrics keep no process alive", async () => {
   const source = `
-    import { createMetrics } from ${JSON.stringify(import.meta.resolve("../src/metrics.ts"))}
+    import { createMetrics } from ${JSON.stringify(import.meta.resolve("../../src/metrics/metrics.ts"))}
     await createMetrics().print()`
   const child = Bun.spawn([process.execPath, "-e", source], { stdout: "inherit", stderr: "inherit" })
   expect(await child.exited).toBe(0)

@@ -1,0 +1,85 @@
+import { Counter, Gauge, Histogram, type Registry } from "prom-client"
+import type { Upstream } from "../config/config.ts"
+import { OPERATION_S, OWN_S } from "./buckets.ts"
+import type { Later } from "./later.ts"
+import { outcomeLabel } from "./status.ts"
+
+/** What came in and what was asked of the providers. */
+export function requestMetrics(registry: Registry, later: Later) {
+  const registers = [registry]
+  const requests = new Counter({
+    name: "tollgate_requests_total",
+    help: "Requests answered, by route and status; the route of what is at no address is unknown.",
+    labelNames: ["route", "status"],
+    registers,
+  })
+  const errors = new Counter({
+    name: "tollgate_errors_total",
+    help: "Requests answered with an error, by route and the gateway's own code of it.",
+    labelNames: ["route", "code"],
+    registers,
+  })
+  const limited = new Counter({
+    name: "tollgate_key_limit_refusals_total",
+    help: "Requests refused because their key takes as much as it may, by the limit that it met.",
+    labelNames: ["limit"],
+    registers,
+  })
+  const attempts = new Histogram({
+    name: "tollgate_upstream_attempt_seconds",
+    help: "Attempts at a provider until its headers or the lack of them, by upstream and outcome.",
+    labelNames: ["upstream", "outcome"],
+    buckets: OPERATION_S,
+    registers,
+  })
+  const counts = new Counter({
+    name: "tollgate_token_counts_total",
+    help: "Token counts answered, by model.",
+    labelNames: ["model"],
+    registers,
+  })
+  const keepalives = new Counter({
+    name: "tollgate_keepalives_total",
+    help: "Keepalive comments sent into silent streams.",
+    registers,
+  })
+  const added = new Histogram({
+    name: "tollgate_added_latency_seconds",
+    help: "What the gateway adds to a call, by where: before the provider is asked, or after its answer, before the last byte leaves.",
+    labelNames: ["where"],
+    buckets: OWN_S,
+    registers,
+  })
+  return {
+    /** A request was answered. `route` is the pattern of its route, never its path; `code` is that of its error, if it was one. */
+    answered: later((route: string, status: number, code: string | null) => {
+      requests.inc({ route, status })
+      if (code !== null) errors.inc({ route, code })
+    }),
+    /** A key takes as much as it may (D38); `limit` is a word of the code. */
+    keyLimited: later((limit: string) => limited.inc({ limit })),
+    /** An attempt at an upstream is over as far as its headers. */
+    attempted: later((upstream: Upstream, outcome: number | string, duration_ms: number) =>
+      attempts.observe({ upstream: upstream.name, outcome: outcomeLabel(outcome) }, duration_ms / 1_000),
+    ),
+    tokensCounted: later((model: string) => counts.inc({ model })),
+    keepalive: (): void => keepalives.inc(),
+    /** What the gateway added to a call before the upstream was asked, or before the answer's last byte left (D32). */
+    added: later((where: "before" | "after", duration_ms: number) =>
+      added.observe({ where }, duration_ms / 1_000),
+    ),
+    /** Where the breakers are read whenever the metrics are: by upstream, whether calls are turned away from it (D33). */
+    watchBreakers(read: () => Iterable<readonly [upstream: string, open: boolean]>): void {
+      new Gauge({
+        name: "tollgate_upstream_breaker_open",
+        help: "1 while this process turns calls away from an upstream that failed five times in a row, else 0.",
+        labelNames: ["upstream"],
+        registers,
+        collect() {
+          this.reset()
+          for (const [upstream, open] of read()) this.set({ upstream }, open ? 1 : 0)
+        },
+      })
+    },
+  }
+}

@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { type House, openHouse } from "../http/house.ts"
+import { chat, until } from "../support/gateway.ts"
+import { json } from "../support/provider.ts"
+import { parseExposition, type Sample } from "./exposition.ts"
+
+/** Requests of each kind; all of them together are 10,000. */
+const EACH = 2_500
+const AT_ONCE = 50
+const METHODS: readonly [string, ...string[]] = [
+  "GET",
+  "POST",
+  "PUT",
+  "PATCH",
+  "DELETE",
+  "OPTIONS",
+  "HEAD",
+  "TRACE",
+  "QUERY",
+  "PROPFIND",
+  "MKCOL",
+]
+const STATUSES = [400, 404, 418, 422, 429, 499] as const
+
+let house: House
+let key: string
+beforeAll(async () => {
+  house = await openHouse()
+  key = (await house.account("100")).key
+})
+afterAll(() => house.close())
+
+/** A word that nobody has said before. */
+let said = 0
+const word = () => `made-up-${said++}-${crypto.randomUUID()}`
+const picked = <T>(all: readonly [T, ...T[]]): T => all[said % all.length] ?? all[0]
+
+const kinds: Readonly<Record<string, () => Promise<unknown>>> = {
+  models: () => chat(house.gateway, key, { model: word(), user: word() }),
+  paths: () =>
+    fetch(
+      `${house.gateway.url}/${picked(["", "v1/", "admin/accounts/", "docs/assets/"])}${word()}?${word()}`,
+    ),
+  methods: () => fetch(`${house.gateway.url}/${word()}`, { method: picked(METHODS) }),
+  "texts of a provider's errors": () =>
+    chat(house.gateway, key, { user: word() }, { headers: { ...headers(), [word()]: word() } }),
+}
+
+function headers(): Record<string, string> {
+  return { authorization: `Bearer ${key}`, "content-type": "application/json" }
+}
+
+async function flood(ask: () => Promise<unknown>, requests: number): Promise<void> {
+  let left = requests
+  const ones = Array.from({ length: AT_ONCE }, async () => {
+    while (left-- > 0) {
+      const answer = await ask()
+      if (answer instanceof Response) await answer.arrayBuffer()
+    }
+  })
+  await Promise.all(ones)
+}
+
+/** Every series there is, but those of the books' own chores, which come when it is time for them. */
+async function series(): Promise<string[]> {
+  const text = await (await fetch(`${house.gateway.url}/metrics`)).text()
+  const nameOf = ({ name, labels }: Sample) => `${name} ${JSON.stringify(labels)}`
+  return parseExposition(text)
+    .filter(({ name }) => !name.startsWith("tollgate_ledger_"))
+    .flatMap(({ samples }) => samples.map(nameOf))
+    .sort()
+}
+
+test("D53 10,000 requests with made-up models, paths, methods and errors of a provider add no series", async () => {
+  house.provider.reply((exchange) => {
+    const error = { message: word(), code: word(), type: word(), param: word() }
+    return json(picked(STATUSES), { error }, { "retry-after": word() })(exchange)
+  })
+  for (const ask of Object.values(kinds)) await flood(ask, 100)
+  await series()
+  const before = await series()
+  for (const ask of Object.values(kinds)) await flood(ask, EACH)
+  const after = await until(series, (found) => found.length >= before.length)
+  expect(after).toEqual(before)
+  expect(after.filter((name) => name.includes("made-up"))).toEqual([])
+}, 60_000)
