@@ -13,6 +13,18 @@ interface Entry {
 
 export const catalogue = {
   invalid_request: { status: 400, type: "invalid_request_error", message: "The request is not valid." },
+  idempotency_key_used: {
+    status: 400,
+    type: "invalid_request_error",
+    message: "This Idempotency-Key stands for an earlier call.",
+    should_retry: false,
+  },
+  idempotency_key_reused: {
+    status: 400,
+    type: "invalid_request_error",
+    message: "This Idempotency-Key stands for an earlier call with another body.",
+    should_retry: false,
+  },
   invalid_api_key: {
     status: 401,
     type: "authentication_error",
@@ -23,6 +35,13 @@ export const catalogue = {
     type: "billing_error",
     message: "The balance does not cover what this call must hold.",
   },
+  spending_limit_reached: {
+    status: 402,
+    type: "billing_error",
+    message: "The key's spending limit does not cover what this call must hold.",
+  },
+  account_suspended: { status: 403, type: "permission_error", message: "This account is suspended." },
+  key_suspended: { status: 403, type: "permission_error", message: "This API key is suspended." },
   model_not_allowed: {
     status: 403,
     type: "permission_error",

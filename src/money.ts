@@ -3,11 +3,12 @@
  * A decimal string of USD per 1M tokens names micro-USD per 1M tokens exactly, which is pico-USD per token.
  */
 
-/** The price of one token by kind, in pico-USD. Pinned in the reservation: a call settles at the price it was admitted at. */
+/** The price of one token by kind, in pico-USD, and of a call that is charged at all, in nano-USD (D44). Pinned in the reservation: a call settles at the price it was admitted at. */
 export interface Price {
   readonly input_pico: bigint
   readonly cached_input_pico: bigint
   readonly output_pico: bigint
+  readonly per_call_nano: bigint
 }
 
 const NANO_PER_USD = 1_000_000_000n

@@ -1,13 +1,13 @@
 import { Call } from "../call.ts"
 import type { Config, Model } from "../config/config.ts"
-import { GatewayError } from "../errors.ts"
-import type { Books, Hold, Standing } from "../ledger/reservation.ts"
+import { catalogue, GatewayError } from "../errors.ts"
+import type { Books, Hold, HoldResult, Idempotency, Standing } from "../ledger/reservation.ts"
 import type { ChatRequest } from "../wire/chat.ts"
 import type { FieldTexts } from "../wire/field-texts.ts"
 import type { Catalog } from "./catalog.ts"
 import type { InFlight } from "./in-flight.ts"
 import type { KeyLoads } from "./key-loads.ts"
-import { quote, refusal } from "./quote.ts"
+import { balanceRefusal, type Quote, quote, spendingRefusal } from "./quote.ts"
 
 /** What admission asks of the house. */
 export interface Admitting {
@@ -37,6 +37,7 @@ export async function admit(
   key_hash: string,
   chat: ChatRequest,
   texts: FieldTexts,
+  idempotency: Idempotency | null,
 ): Promise<Call> {
   const { books, catalog, in_flight, key_loads, limits } = house
   const found = catalog.find(chat.model, "chat")
@@ -63,17 +64,38 @@ export async function admit(
       upstream: found.routes[0].upstream.name,
       stream: chat.stream === true,
       price: found.price,
+      idempotency,
     }
     const result = await books.reserve(hold)
-    if (result.outcome === "insufficient_balance") throw refusal(quoted, found, result.available_nano)
-    if (result.outcome === "model_not_allowed")
-      throw new GatewayError("model_not_allowed", { param: "model" })
-    if (result.outcome !== "held") throw new GatewayError(result.outcome)
+    if (result.outcome !== "held") throw refusalOf(result, quoted, found)
     return new Call(hold, found, quoted.prompt_bytes, in_flight, leaveKey)
   } catch (error) {
     in_flight.refuse()
     leaveKey()
     throw error
+  }
+}
+
+/** What the books said instead of holding. */
+export type Refused = Exclude<HoldResult, { readonly outcome: "held" }>
+
+/** The answer to a call that the books did not hold. */
+function refusalOf(result: Refused, quoted: Quote, model: Model): GatewayError {
+  switch (result.outcome) {
+    case "insufficient_balance":
+      return balanceRefusal(quoted, model, result.available_nano)
+    case "spending_limit_reached":
+      return spendingRefusal(quoted, model, result)
+    case "idempotency_key_used":
+    case "idempotency_key_reused":
+      return new GatewayError(result.outcome, {
+        message: `${catalogue[result.outcome].message.slice(0, -1)}: ${result.call_id}; its receipt tells the outcome.`,
+        fields: { call: result.call_id },
+      })
+    case "model_not_allowed":
+      return new GatewayError(result.outcome, { param: "model" })
+    default:
+      return new GatewayError(result.outcome)
   }
 }
 
@@ -86,17 +108,27 @@ async function whyRefused(
   texts: FieldTexts,
 ): Promise<GatewayError> {
   const standing = await activeKey(house, key_hash)
-  checkModel(standing, model)
   const quoted = quote(chat, model, texts)
-  return standing.available_nano < quoted.amount_nano
-    ? refusal(quoted, model, standing.available_nano)
-    : new GatewayError("upstream_unavailable")
+  const refused = foreseen(standing, model.name, quoted.amount_nano)
+  return refused === null ? new GatewayError("upstream_unavailable") : refusalOf(refused, quoted, model)
 }
 
-/** Throws `model_not_allowed` when the key is limited to other models (D15). */
-export function checkModel({ models }: Standing, { name }: Model): void {
-  if (models === null || models.includes(name)) return
-  throw new GatewayError("model_not_allowed", { param: "model" })
+/** What the books would say of a hold by what a standing tells, in the order of the reserving statement; null: it would be held. */
+export function foreseen(standing: Standing, model: string, amount_nano: bigint): Refused | null {
+  const { models, available_nano, spending } = standing
+  if (standing.key_suspended) return { outcome: "key_suspended" }
+  if (models !== null && !models.includes(model)) return { outcome: "model_not_allowed" }
+  if (standing.account_suspended) return { outcome: "account_suspended" }
+  if (spending !== null && spending.remaining_nano < amount_nano)
+    return { outcome: "spending_limit_reached", ...spending }
+  return available_nano < amount_nano ? { outcome: "insufficient_balance", available_nano } : null
+}
+
+/** Throws what a call that holds nothing is refused with, if its key may not make it: suspended, or limited to other models (D15, D42). */
+export function checkAllowed(standing: Standing, { name }: Model): void {
+  const refused = foreseen(standing, name, 0n)
+  if (refused?.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
+  if (refused !== null && refused.outcome !== "insufficient_balance") throw new GatewayError(refused.outcome)
 }
 
 /**

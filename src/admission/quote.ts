@@ -1,6 +1,7 @@
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import { ceilToNano, type Price, printUsd } from "../money.ts"
+import { ceilToNano, PICO_PER_NANO, type Price, printUsd } from "../money.ts"
+import type { Period } from "../wire/call.ts"
 import type { ChatRequest } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { measurePrompt } from "./prompt.ts"
@@ -22,11 +23,9 @@ export interface Quote {
 /** The most that a bigint column holds: no balance comes near it, so such a hold is refused, not failed. */
 const MAX_AMOUNT_NANO = 2n ** 63n - 1n
 
-const PICO_PER_NANO = 1_000n
-
 /**
  * What must be held for `request`: the prompt bound at the highest input price, plus the output bound of every choice
- * at the output price, rounded up once. No usage within the bounds costs more (D12). `texts` are those of the request.
+ * at the output price and the price of a call, rounded up once. No usage within the bounds costs more (D12). `texts` are those of the request.
  */
 export function quote(request: ChatRequest, model: Model, texts = new FieldTexts(request)): Quote {
   const { bytes, media_parts } = measurePrompt(request, texts)
@@ -34,7 +33,7 @@ export function quote(request: ChatRequest, model: Model, texts = new FieldTexts
   const output_tokens_bound = outputBound(request, model)
   const n = request.n ?? 1
   const output_pico = BigInt(output_tokens_bound) * BigInt(n) * model.price.output_pico
-  const amount_nano = ceilToNano(promptCost(prompt_tokens_bound, model.price) + output_pico)
+  const amount_nano = ceilToNano(costBeforeOutput(prompt_tokens_bound, model.price) + output_pico)
   return {
     amount_nano: holdable(amount_nano),
     prompt_bytes: bytes,
@@ -51,25 +50,52 @@ export function largestMaxTokens(
   available_nano: bigint,
 ): number | null {
   const token_pico = price.output_pico * BigInt(quoted.n)
-  const left_pico = available_nano * PICO_PER_NANO - promptCost(quoted.prompt_tokens_bound, price)
+  const left_pico = available_nano * PICO_PER_NANO - costBeforeOutput(quoted.prompt_tokens_bound, price)
   if (token_pico === 0n || left_pico < token_pico) return null
   const tokens = left_pico / token_pico
   return tokens < BigInt(max_output_tokens) ? Number(tokens) : max_output_tokens
 }
 
 /** The 402 of a hold that the balance does not cover: what is needed, what there is, and what would fit (D12). */
-export function refusal(quoted: Quote, model: Model, available_nano: bigint): GatewayError {
+export function balanceRefusal(quoted: Quote, model: Model, available_nano: bigint): GatewayError {
   const needed = printUsd(quoted.amount_nano)
   const available = printUsd(available_nano)
-  const max_tokens = largestMaxTokens(quoted, model, available_nano)
-  const message = `The call must hold ${needed} USD, and ${available} USD are available`
-  if (max_tokens === null) {
-    return new GatewayError("insufficient_balance", { message: `${message}.`, fields: { needed, available } })
+  const why = `The call must hold ${needed} USD, and ${available} USD are available`
+  return new GatewayError(
+    "insufficient_balance",
+    whatWouldFit(why, quoted, model, available_nano, { needed, available }),
+  )
+}
+
+/** The same for a hold that the key's spending limit does not cover (D42). */
+export function spendingRefusal(
+  quoted: Quote,
+  model: Model,
+  { remaining_nano, period }: { readonly remaining_nano: bigint; readonly period: Period },
+): GatewayError {
+  const needed = printUsd(quoted.amount_nano)
+  const remaining = printUsd(remaining_nano)
+  const why = `The call must hold ${needed} USD, and ${remaining} USD are left of what the key may spend this ${period}`
+  return new GatewayError(
+    "spending_limit_reached",
+    whatWouldFit(why, quoted, model, remaining_nano, { needed, remaining }),
+  )
+}
+
+/** Message and fields of a 402, with the largest `max_tokens` for which `room_nano` is enough, if there is one. */
+function whatWouldFit(
+  why: string,
+  quoted: Quote,
+  model: Model,
+  room_nano: bigint,
+  fields: Record<string, string>,
+) {
+  const max_tokens = largestMaxTokens(quoted, model, room_nano)
+  if (max_tokens === null) return { message: `${why}.`, fields }
+  return {
+    message: `${why}; it would fit with max_tokens of at most ${max_tokens}.`,
+    fields: { ...fields, max_tokens },
   }
-  return new GatewayError("insufficient_balance", {
-    message: `${message}; it would fit with max_tokens of at most ${max_tokens}.`,
-    fields: { needed, available, max_tokens },
-  })
 }
 
 /** The larger of the client's limits, at most the model's; without a limit, what the model holds by default. */
@@ -79,9 +105,10 @@ function outputBound({ max_tokens, max_completion_tokens }: ChatRequest, model: 
 }
 
 /** In pico-USD, at the highest input price: which of the tokens were cached is not known before the call. */
-function promptCost(tokens: number, { input_pico, cached_input_pico }: Price): bigint {
-  const cached_is_dearer = cached_input_pico > input_pico
-  return BigInt(tokens) * (cached_is_dearer ? cached_input_pico : input_pico)
+function costBeforeOutput(tokens: number, price: Price): bigint {
+  const cached_is_dearer = price.cached_input_pico > price.input_pico
+  const prompt_pico = BigInt(tokens) * (cached_is_dearer ? price.cached_input_pico : price.input_pico)
+  return prompt_pico + price.per_call_nano * PICO_PER_NANO
 }
 
 function holdable(amount_nano: bigint): bigint {

@@ -209,18 +209,21 @@ export class Books {
 }
 
 async function makePayer(database: Database["operators"]): Promise<Payer> {
-  const { id: account_id } = await createAccount(database, { name: "bench" })
+  const account_id = nextId()
+  await createAccount(database, { id: account_id, name: "bench" })
   await credit(database, { id: nextId(), account_id, amount_nano: CREDIT_NANO, reason: null })
-  const key = await createKey(database, {
+  const key_id = nextId()
+  await createKey(database, {
+    id: key_id,
     account_id,
     name: null,
     hash: Bun.SHA256.hash(account_id, "hex"),
     prefix: "tg_live_none",
     models: null,
     expires_at: null,
+    spending: null,
   })
-  if (key === null) throw new Error("an account that was made is not there")
-  return { account_id, key_id: key.id }
+  return { account_id, key_id }
 }
 
 function holdOf({ account_id, key_id }: Payer): Hold {
@@ -233,7 +236,13 @@ function holdOf({ account_id, key_id }: Payer): Hold {
     family: "chat",
     upstream: "bench",
     stream: false,
-    price: { input_pico: 1_000_000n, cached_input_pico: 100_000n, output_pico: 4_000_000n },
+    price: {
+      input_pico: 1_000_000n,
+      cached_input_pico: 100_000n,
+      output_pico: 4_000_000n,
+      per_call_nano: 0n,
+    },
+    idempotency: null,
   }
 }
 

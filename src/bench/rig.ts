@@ -19,7 +19,12 @@ export interface Target {
 }
 
 /** What a token costs in the benchmark's configuration. */
-export const PRICE: Price = { input_pico: 1_000_000n, cached_input_pico: 100_000n, output_pico: 4_000_000n }
+export const PRICE: Price = {
+  input_pico: 1_000_000n,
+  cached_input_pico: 100_000n,
+  output_pico: 4_000_000n,
+  per_call_nano: 0n,
+}
 export const BYTES_PER_TOKEN = 4
 const PRINTED_PRICE = { input: "1", cached_input: "0.1", output: "4" }
 const JOB_MS = 600_000

@@ -48,7 +48,16 @@ const Model = section({
     minItems: 1,
     [EXPECTED]: "a list of at least one upstream, such as [{ use: openai }]",
   }),
-  price: section({ input: price(), cached_input: Type.Optional(price()), output: price() }),
+  price: Type.Optional(
+    section({
+      input: price(),
+      cached_input: Type.Optional(price()),
+      output: price(),
+      per_call: Type.Optional(amount()),
+    }),
+  ),
+  /** Says that nothing is charged on purpose (D44). */
+  free: Type.Optional(Type.Literal(true, { [EXPECTED]: "true, or nothing" })),
   max_output_tokens: count({ maximum: 10_000_000 }),
   hold_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   part_tokens: count({ maximum: 10_000_000, default: 4096 }),
@@ -166,6 +175,14 @@ function price() {
     pattern: "^\\d{1,6}(?:\\.\\d{1,6})?$",
     [EXPECTED]:
       'USD per 1M tokens as a quoted decimal, such as "0.25", with at most six decimals (a bare number is not exact)',
+  })
+}
+
+/** The form that `parseUsd` reads, without a sign. */
+function amount() {
+  return text({
+    pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",
+    [EXPECTED]: 'USD as a quoted decimal, such as "0.002", with at most nine decimals (a bare number is not exact)',
   })
 }
 

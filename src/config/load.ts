@@ -1,5 +1,5 @@
 import { Value } from "@sinclair/typebox/value"
-import { parsePrice } from "../money.ts"
+import { parsePrice, parseUsd, type Price } from "../money.ts"
 import { type Fault, faults } from "../wire/fault.ts"
 import type { Config, Model, Route, Upstream } from "./config.ts"
 import { complete } from "./defaults.ts"
@@ -125,7 +125,7 @@ function modelOf(
   upstreams: Upstreams,
   complain: Complain,
 ): Model | null {
-  const { name, family, price, max_output_tokens, part_tokens, bytes_per_token, estimate } = model
+  const { name, family, max_output_tokens, part_tokens, bytes_per_token, estimate } = model
   const hold_output_tokens = model.hold_output_tokens ?? max_output_tokens
   if (hold_output_tokens > max_output_tokens) {
     complain(`${path}.hold_output_tokens`, `at most max_output_tokens, ${max_output_tokens}`)
@@ -136,17 +136,36 @@ function modelOf(
     name,
     family,
     routes: [first, ...others],
-    price: {
-      input_pico: pico(price.input),
-      cached_input_pico: pico(price.cached_input ?? price.input),
-      output_pico: pico(price.output),
-    },
+    price: priceOf(model, path, complain),
     max_output_tokens,
     hold_output_tokens,
     part_tokens,
     bytes_per_token,
     estimate,
   }
+}
+
+const FREE: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n }
+
+/** Nothing is free by accident: a model has a price, or says that it is free (D44). */
+function priceOf({ price, free }: ConfigFile["models"][number], path: string, complain: Complain): Price {
+  if (free !== undefined) {
+    if (price !== undefined) complain(`${path}.free`, "nothing beside a price: a model has one of them")
+    return FREE
+  }
+  if (price === undefined) {
+    complain(`${path}.price`, "the prices of input and output, or `free: true` in their place")
+    return FREE
+  }
+  const parsed: Price = {
+    input_pico: pico(price.input),
+    cached_input_pico: pico(price.cached_input ?? price.input),
+    output_pico: pico(price.output),
+    per_call_nano: price.per_call === undefined ? 0n : read(parseUsd(price.per_call)),
+  }
+  if (Object.values(parsed).every((part) => part === 0n))
+    complain(`${path}.price`, "a price above zero, or `free: true` in its place")
+  return parsed
 }
 
 function routesOf(

@@ -38,6 +38,8 @@ export async function demoAccount(database: PostgresJsDatabase, data_dir: string
   const { data: keys } = await listKeys(database, account_id, { limit: 1, after: null })
   if (keys.length === 0) {
     await createKey(database, {
+      id: nextId(),
+      spending: null,
       account_id,
       name: "Demo",
       hash: hashOf(key),

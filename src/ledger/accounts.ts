@@ -1,20 +1,50 @@
 import { desc, eq, lt } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { nextId } from "../id.ts"
 import { type Listed, type Page, paged } from "./page.ts"
 import { accounts } from "./schema.ts"
+import { suspension } from "./suspension.ts"
 
 export type Account = typeof accounts.$inferSelect
+
+export interface AccountResult {
+  readonly outcome: "created" | "known"
+  readonly account: Account
+}
 
 /** Opens an account with a balance of 0. The same `id` again changes nothing and returns what stands there. */
 export async function createAccount(
   database: PostgresJsDatabase,
-  { id = nextId(), name }: { id?: string; name: string },
-): Promise<Account> {
+  { id, name }: { readonly id: string; readonly name: string },
+): Promise<AccountResult> {
   const [created] = await database.insert(accounts).values({ id, name }).onConflictDoNothing().returning()
-  const account = created ?? (await getAccount(database, id))
+  if (created !== undefined) return { outcome: "created", account: created }
+  const account = await getAccount(database, id)
   if (account === null) throw new Error("an account was neither created nor there")
-  return account
+  return { outcome: "known", account }
+}
+
+/** What of an account is to be otherwise; what is left out stays. */
+export interface AccountChange {
+  readonly name?: string
+  readonly suspended?: boolean
+}
+
+/** Changes an account for every request that arrives from now on (D42); null when there is no such account. */
+export async function changeAccount(
+  database: PostgresJsDatabase,
+  id: string,
+  { name, suspended }: AccountChange,
+): Promise<Account | null> {
+  const [changed] = await database
+    .update(accounts)
+    .set({
+      id,
+      ...(name === undefined ? {} : { name }),
+      ...(suspended === undefined ? {} : { suspended_at: suspension(accounts.suspended_at, suspended) }),
+    })
+    .where(eq(accounts.id, id))
+    .returning()
+  return changed ?? null
 }
 
 /** The account, or null when there is none. */

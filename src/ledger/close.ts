@@ -3,6 +3,7 @@ import { isDoneAlone } from "./alone.ts"
 import type { Connection } from "./connection.ts"
 import type { Closing } from "./reservation.ts"
 import { accounts, reservations } from "./schema.ts"
+import { countAnew } from "./spending.ts"
 import { named, patience, type Row, statement, textOf, type Values } from "./statement.ts"
 
 /** How long one closing statement may take before it is tried again with the same ids. */
@@ -36,7 +37,7 @@ WITH asked AS MATERIALIZED (
     id, outcome, charge_nano, basis, ending, failure, notes,
     prompt_tokens, cached_tokens, completion_tokens, upstream, ttft_ms, duration_ms, place)
 ), locked AS MATERIALIZED (
-  SELECT x.id, x.account_id, x.state, x.upstream, now() AS closed_at,
+  SELECT x.id, x.account_id, x.key_id, x.spend_epoch, x.started_at, x.state, x.upstream, now() AS closed_at,
     coalesce(x.charge_nano, 0) AS before_nano,
     CASE WHEN x.state = 'open' THEN x.amount_nano ELSE 0 END AS freed_nano
   FROM ${reservations} x WHERE ${named} AND x.state IN ('open', 'expired') AND ${patience}
@@ -45,38 +46,38 @@ WITH asked AS MATERIALIZED (
   SELECT a.id FROM ${accounts} a WHERE a.id = ANY (ARRAY(SELECT account_id FROM locked))
   ORDER BY a.id FOR NO KEY UPDATE
 ), due AS MATERIALIZED (
-  SELECT DISTINCT ON (q.id) q.*, l.closed_at, l.freed_nano, q.charge_nano - l.before_nano AS delta_nano,
+  SELECT DISTINCT ON (q.id) q.*, l.closed_at, l.key_id, l.spend_epoch, l.started_at, l.freed_nano, q.charge_nano - l.before_nano AS delta_nano,
     coalesce(q.upstream, l.upstream) AS answered_by,
     CASE WHEN l.state = 'expired' THEN q.notes || 'settled_late'::text ELSE q.notes END AS all_notes
   FROM asked q JOIN locked l ON l.id = q.id WHERE l.state = 'open' OR q.outcome = 'settled'
   ORDER BY q.id, q.place
-), closed AS (
+), ended AS (
   UPDATE ${reservations} x SET state = d.outcome, closed_at = d.closed_at, charge_nano = d.charge_nano, basis = d.basis,
     ending = d.ending, failure = d.failure, notes = d.all_notes, prompt_tokens = d.prompt_tokens,
     cached_tokens = d.cached_tokens, completion_tokens = d.completion_tokens, upstream = d.answered_by,
     ttft_ms = d.ttft_ms, duration_ms = d.duration_ms
   FROM due d WHERE x.id = d.id
-  RETURNING x.account_id, d.place, d.delta_nano, d.freed_nano
+  RETURNING x.account_id, d.place, d.delta_nano, d.freed_nano, d.key_id, d.spend_epoch, d.started_at
 ), paid AS (
   UPDATE ${accounts} a SET balance_nano = a.balance_nano - s.delta_nano, held_nano = a.held_nano - s.freed_nano
   FROM (
-    SELECT c.account_id, sum(c.delta_nano)::bigint AS delta_nano, sum(c.freed_nano)::bigint AS freed_nano
-    FROM closed c JOIN payers p ON p.id = c.account_id GROUP BY c.account_id) s
+    SELECT e.account_id, sum(e.delta_nano)::bigint AS delta_nano, sum(e.freed_nano)::bigint AS freed_nano
+    FROM ended e JOIN payers p ON p.id = e.account_id GROUP BY e.account_id) s
   WHERE a.id = s.account_id RETURNING a.id
-)
+), ${countAnew}
 SELECT
   CASE
-    WHEN q.place IN (SELECT place FROM closed) THEN 'applied'
+    WHEN q.place IN (SELECT place FROM ended) THEN 'applied'
     WHEN (SELECT x.id FROM ${reservations} x WHERE x.id = q.id) IS NOT NULL THEN 'closed'
     ELSE 'none'
   END AS closed,
-  1 / ((SELECT count(*) FROM closed) = (SELECT count(*) FROM due))::int AS whole,
-  1 / ((SELECT count(*) FROM paid) = (SELECT count(DISTINCT account_id) FROM closed))::int AS paid_whole
+  1 / ((SELECT count(*) FROM ended) = (SELECT count(*) FROM due))::int AS whole,
+  1 / ((SELECT count(*) FROM paid) = (SELECT count(DISTINCT account_id) FROM ended))::int AS paid_whole
 FROM asked q ORDER BY q.place`,
 )
 
 /**
- * The same for one call alone whose reservation is open: one row when it is closed by this, none when the batch
+ * The same for one call alone whose reservation is open and counted under no limit: one row when it is closed by this, none when the batch
  * statement has to say what it is instead. The state is judged again on the newest version of the reservation when
  * somebody else has just changed it, and the locks come in the same order. The division fails when the account's row was
  * lost on the way. There are both forms for the reason that `reserveOne` gives: 0.79 ms and 0.44 ms of the server's CPU.
@@ -89,7 +90,7 @@ WITH closed AS (
     ending = $6::text, failure = $7::text, notes = $8::text[], prompt_tokens = $9::int, cached_tokens = $10::int,
     completion_tokens = $11::int, upstream = coalesce($12::text, x.upstream), ttft_ms = $13::int,
     duration_ms = $14::int
-  WHERE x.id = $2::uuid AND x.state = 'open' AND ${patience}
+  WHERE x.id = $2::uuid AND x.state = 'open' AND x.spend_epoch IS NULL AND ${patience}
   RETURNING x.account_id, x.amount_nano
 ), paid AS (
   UPDATE ${accounts} a SET balance_nano = a.balance_nano - $4::bigint, held_nano = a.held_nano - c.amount_nano

@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm"
 import type { Connection } from "./connection.ts"
 import { accounts, reservations } from "./schema.ts"
+import { countAnew } from "./spending.ts"
 import { batchOf, named, patience, statement, textOf } from "./statement.ts"
 
 const STATEMENT_MS = 5_000
@@ -21,7 +22,7 @@ export const expire = statement(
 WITH asked AS MATERIALIZED (
   SELECT * FROM json_to_recordset($2::text::json) AS r (id uuid)
 ), locked AS MATERIALIZED (
-  SELECT x.id, x.account_id, x.amount_nano AS freed_nano, x.checkpoint_nano AS charge_nano, now() AS closed_at,
+  SELECT x.id, x.account_id, x.key_id, x.spend_epoch, x.started_at, x.amount_nano AS freed_nano, x.checkpoint_nano AS charge_nano, now() AS closed_at,
     coalesce(x.basis, 'none') AS basis,
     CASE WHEN x.checkpoint_nano > x.amount_nano THEN ARRAY['overage'] ELSE ARRAY[]::text[] END AS notes
   FROM ${reservations} x WHERE ${named} AND x.state = 'open' AND ${patience}
@@ -29,22 +30,22 @@ WITH asked AS MATERIALIZED (
 ), payers AS MATERIALIZED (
   SELECT a.id FROM ${accounts} a WHERE a.id = ANY (ARRAY(SELECT account_id FROM locked))
   ORDER BY a.id FOR NO KEY UPDATE
-), expired AS (
+), ended AS (
   UPDATE ${reservations} x SET state = 'expired', closed_at = l.closed_at, charge_nano = l.charge_nano, basis = l.basis,
     ending = 'gateway_lost', failure = 'gateway_lost', notes = l.notes
   FROM locked l WHERE x.id = l.id
-  RETURNING x.id, x.account_id, l.charge_nano, l.freed_nano
+  RETURNING x.id, x.account_id, l.charge_nano AS delta_nano, l.freed_nano, x.key_id, x.spend_epoch, x.started_at
 ), paid AS (
-  UPDATE ${accounts} a SET balance_nano = a.balance_nano - s.charge_nano, held_nano = a.held_nano - s.freed_nano
+  UPDATE ${accounts} a SET balance_nano = a.balance_nano - s.delta_nano, held_nano = a.held_nano - s.freed_nano
   FROM (
-    SELECT e.account_id, sum(e.charge_nano)::bigint AS charge_nano, sum(e.freed_nano)::bigint AS freed_nano
-    FROM expired e JOIN payers p ON p.id = e.account_id GROUP BY e.account_id) s
+    SELECT e.account_id, sum(e.delta_nano)::bigint AS delta_nano, sum(e.freed_nano)::bigint AS freed_nano
+    FROM ended e JOIN payers p ON p.id = e.account_id GROUP BY e.account_id) s
   WHERE a.id = s.account_id RETURNING a.id
-)
+), ${countAnew}
 SELECT e.id,
-  1 / ((SELECT count(*) FROM expired) = (SELECT count(*) FROM locked))::int AS whole,
-  1 / ((SELECT count(*) FROM paid) = (SELECT count(DISTINCT account_id) FROM expired))::int AS paid_whole
-FROM expired e`,
+  1 / ((SELECT count(*) FROM ended) = (SELECT count(*) FROM locked))::int AS whole,
+  1 / ((SELECT count(*) FROM paid) = (SELECT count(DISTINCT account_id) FROM ended))::int AS paid_whole
+FROM ended e`,
 )
 
 /** Expires a batch; whether each was expired by this statement, in the order of the orphans. */

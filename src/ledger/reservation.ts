@@ -1,5 +1,5 @@
 import type { Price } from "../money.ts"
-import type { Basis, Ending, Failure, Note } from "../wire/call.ts"
+import type { Basis, Ending, Failure, Note, Period } from "../wire/call.ts"
 import type { Usage } from "../wire/usage.ts"
 
 /** What a call asks the books to hold. `id` is its UUIDv7: the same id again never holds twice. */
@@ -15,6 +15,14 @@ export interface Hold {
   readonly stream: boolean
   /** Pinned: what the call settles at, whatever the configuration says later. */
   readonly price: Price
+  /** Null when the client sent no `Idempotency-Key` (D43). */
+  readonly idempotency: Idempotency | null
+}
+
+/** What a client's `Idempotency-Key` and the body that came with it are known by: SHA-256, in hex (D43). */
+export interface Idempotency {
+  readonly key_hash: string
+  readonly body_hash: string
 }
 
 /** What the books said. The reserving statement itself read the key, its models and the balance (D26). */
@@ -23,6 +31,11 @@ export type HoldResult =
   | { readonly outcome: "insufficient_balance"; readonly available_nano: bigint }
   | { readonly outcome: "invalid_api_key" }
   | { readonly outcome: "model_not_allowed" }
+  | { readonly outcome: "account_suspended" }
+  | { readonly outcome: "key_suspended" }
+  | { readonly outcome: "spending_limit_reached"; readonly remaining_nano: bigint; readonly period: Period }
+  /** Another call of the account has this `Idempotency-Key`, with the same body or another one (D43). */
+  | { readonly outcome: "idempotency_key_used" | "idempotency_key_reused"; readonly call_id: string }
 
 /** How a reservation ends: exactly once (D13). A release is a charge of 0 with basis `none`. */
 export interface Closing {
@@ -57,6 +70,10 @@ export interface Standing {
   /** The models the key is limited to; null for all. */
   readonly models: readonly string[] | null
   readonly available_nano: bigint
+  readonly account_suspended: boolean
+  readonly key_suspended: boolean
+  /** What the key may still spend in this period (D42); null when it has no limit. */
+  readonly spending: { readonly remaining_nano: bigint; readonly period: Period } | null
 }
 
 /** Account and key of a key's hash: what never changes. */

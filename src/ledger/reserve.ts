@@ -1,34 +1,40 @@
 import { sql } from "drizzle-orm"
 import { isDoneAlone } from "./alone.ts"
 import type { Connection } from "./connection.ts"
-import type { Hold } from "./reservation.ts"
-import { accounts, gateways, keys, reservations } from "./schema.ts"
-import { nanoOf, patience, type Row, statement, textOf, type Values } from "./statement.ts"
+import type { Hold, HoldResult } from "./reservation.ts"
+import { accounts, gateways, idempotency, keys, reservations } from "./schema.ts"
+import { remaining, since } from "./spending.ts"
+import { nanoOf, patience, periodOf, type Row, statement, textOf, type Values } from "./statement.ts"
 
 /**
  * How long one reserving statement may take: half of what a call waits, so that there is time for a second attempt
  * (D27).
  */
 const STATEMENT_MS = 1_000
+/** How long an `Idempotency-Key` stands for its call (D43). */
+export const CLAIM_HOURS = 24
 
 /** What the statement says of one hold. */
 export type Reserved =
-  | { readonly outcome: "held" | "invalid_api_key" | "model_not_allowed" }
-  | { readonly outcome: "insufficient_balance"; readonly available_nano: bigint }
+  | HoldResult
   /** The gateway was declared dead: nothing can be held under its row (D35). */
   | { readonly outcome: "gateway_dead"; readonly gateway_id: string }
-  /** The same id is being written by somebody else at this moment. */
+  /** The same id, or the same `Idempotency-Key`, is being written by somebody else at this moment. */
   | { readonly outcome: "conflict" }
   /** The id is in the books already, and not as this open hold. */
   | { readonly outcome: "closed" }
+
+const claimLasts = sql.raw(`interval '${CLAIM_HOURS} hours'`)
 
 /**
  * Holds what fits, each on its own merit. `available` is read from the locked, newest version of the account, and
  * nobody changes it until the commit; amounts are admitted in ascending order, so that once one does not fit no later
  * one would: the outcome is that of single statements in that order, and nothing is refused that would have fitted.
  * What is refused for its key or its model takes no part in the sum. Accounts are locked in the order of their ids, so
- * statements wait for one another but never in a circle. The division fails when a row of an account was lost on the
- * way: better no statement than lost money.
+ * statements wait for one another but never in a circle; keys with a spending limit after the accounts that they belong
+ * to, so that nobody who holds or settles is ever met there (D42). A key's room is shared out like an account's, first:
+ * what it refuses takes no part in the account's sum. Who takes an `Idempotency-Key` is decided by its primary key (D43).
+ * A division fails when a row was lost on the way: better no statement than lost money.
  */
 export const reserve = statement(
   "reserve",
@@ -40,76 +46,125 @@ WITH asked AS MATERIALIZED (
       FROM ${reservations} x WHERE x.id = r.id) AS known,
     CASE
       WHEN k.id IS NULL OR k.revoked_at IS NOT NULL OR k.expires_at <= now() THEN 'invalid_api_key'
+      WHEN k.suspended_at IS NOT NULL THEN 'key_suspended'
       WHEN r.model <> ALL (k.models) THEN 'model_not_allowed'
-    END AS refusal
+    END AS refusal,
+    CASE WHEN r.key_hash IS NOT NULL THEN (
+      SELECT CASE WHEN c.body_hash = r.body_hash THEN 'idempotency_key_used' ELSE 'idempotency_key_reused' END
+      FROM ${idempotency} c
+      WHERE c.account_id = r.account_id AND c.key_hash = r.key_hash AND c.claimed_at > now() - ${claimLasts})
+    END AS claim,
+    k.spend_limit_nano IS NOT NULL AS limited
   FROM json_to_recordset($2::text::json) AS r (
     id uuid, account_id uuid, key_id uuid, amount_nano bigint, model text, family text, upstream text, stream boolean,
-    input_pico bigint, cached_input_pico bigint, output_pico bigint)
+    input_pico bigint, cached_input_pico bigint, output_pico bigint, per_call_nano bigint,
+    key_hash text, body_hash text)
   LEFT JOIN ${keys} k ON k.id = r.key_id AND k.account_id = r.account_id
 ), alive AS MATERIALIZED (
   SELECT EXISTS (SELECT FROM ${gateways} g WHERE g.id = $3::uuid AND g.dead_at IS NULL) AS yes
 ), due AS MATERIALIZED (
-  SELECT r.*, sum(r.amount_nano) OVER (
-    PARTITION BY r.account_id ORDER BY r.amount_nano, r.id ROWS UNBOUNDED PRECEDING) AS running_nano
-  FROM asked r, alive WHERE r.known IS NULL AND r.refusal IS NULL AND alive.yes
+  SELECT r.* FROM asked r, alive
+  WHERE r.known IS NULL AND r.refusal IS NULL AND r.claim IS NULL AND alive.yes
 ), locked AS MATERIALIZED (
-  SELECT a.id, a.balance_nano - a.held_nano AS available_nano
+  SELECT a.id, a.balance_nano - a.held_nano AS available_nano, a.suspended_at IS NULL AS active
   FROM ${accounts} a WHERE a.id = ANY (ARRAY(SELECT account_id FROM due)) AND ${patience}
   ORDER BY a.id FOR NO KEY UPDATE
+), limits AS MATERIALIZED (
+  SELECT k.id, k.spend_period AS period, ${since} AS since, ${remaining} AS remaining_nano,
+    CASE WHEN k.spend_limit_nano IS NOT NULL THEN k.spend_epoch END AS epoch
+  FROM ${keys} k WHERE k.id = ANY (ARRAY(SELECT key_id FROM due WHERE limited))
+    AND (SELECT count(*) FROM locked) > 0
+  ORDER BY k.id FOR NO KEY UPDATE
+), allowed AS MATERIALIZED (
+  SELECT d.*, m.epoch, m.remaining_nano, m.period, coalesce(sum(d.amount_nano) OVER (
+    PARTITION BY d.key_id ORDER BY d.amount_nano, d.id ROWS UNBOUNDED PRECEDING) <= m.remaining_nano, true) AS within
+  FROM due d LEFT JOIN limits m ON m.id = d.key_id
+), weighed AS MATERIALIZED (
+  SELECT w.*, sum(w.amount_nano) FILTER (WHERE w.within) OVER (
+    PARTITION BY w.account_id ORDER BY w.amount_nano, w.id ROWS UNBOUNDED PRECEDING) AS running_nano
+  FROM allowed w
+), fitting AS MATERIALIZED (
+  SELECT w.* FROM weighed w JOIN locked l ON l.id = w.account_id
+  WHERE w.within AND l.active AND w.running_nano <= l.available_nano
+), claimed AS (
+  INSERT INTO ${idempotency} (account_id, key_hash, body_hash, call_id)
+  SELECT f.account_id, f.key_hash, f.body_hash, f.id FROM fitting f WHERE f.key_hash IS NOT NULL
+  ORDER BY f.account_id, f.key_hash
+  ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE
+  SET body_hash = excluded.body_hash, call_id = excluded.call_id, claimed_at = excluded.claimed_at
+  WHERE "idempotency".claimed_at <= now() - ${claimLasts}
+  RETURNING call_id
 ), inserted AS (
   INSERT INTO ${reservations} (id, account_id, key_id, gateway_id, amount_nano, model, family, upstream, stream,
-    input_pico, cached_input_pico, output_pico)
-  SELECT d.id, d.account_id, d.key_id, $3::uuid, d.amount_nano, d.model, d.family, d.upstream, d.stream,
-    d.input_pico, d.cached_input_pico, d.output_pico
-  FROM due d JOIN locked l ON l.id = d.account_id WHERE d.running_nano <= l.available_nano
-  ORDER BY d.id
+    input_pico, cached_input_pico, output_pico, per_call_nano, spend_epoch)
+  SELECT f.id, f.account_id, f.key_id, $3::uuid, f.amount_nano, f.model, f.family, f.upstream, f.stream,
+    f.input_pico, f.cached_input_pico, f.output_pico, f.per_call_nano, f.epoch
+  FROM fitting f WHERE f.key_hash IS NULL OR f.id IN (SELECT call_id FROM claimed)
+  ORDER BY f.id
   ON CONFLICT (id) DO NOTHING
-  RETURNING id, account_id, amount_nano
+  RETURNING id, account_id, key_id, amount_nano, spend_epoch
 ), moved AS (
   UPDATE ${accounts} a SET held_nano = a.held_nano + s.amount_nano
   FROM (SELECT account_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY account_id) s
   WHERE a.id = s.account_id
   RETURNING a.id, a.balance_nano - a.held_nano AS available_nano
+), counted AS (
+  UPDATE ${keys} k SET spent_since = greatest(k.spent_since, m.since),
+    spent_nano = CASE WHEN k.spent_since >= m.since THEN k.spent_nano ELSE 0 END + s.amount_nano
+  FROM (SELECT key_id, sum(amount_nano)::bigint AS amount_nano FROM inserted WHERE spend_epoch IS NOT NULL
+    GROUP BY key_id) s JOIN limits m ON m.id = s.key_id
+  WHERE k.id = s.key_id
+  RETURNING k.id
 )
 SELECT r.id,
   CASE
     WHEN i.id IS NOT NULL THEN 'held'
     WHEN r.known IS NOT NULL THEN r.known
     WHEN r.refusal IS NOT NULL THEN r.refusal
-    WHEN d.id IS NULL THEN 'gateway_dead'
-    WHEN d.running_nano > l.available_nano THEN 'insufficient_balance'
+    WHEN r.claim IS NOT NULL THEN r.claim
+    WHEN w.id IS NULL THEN 'gateway_dead'
+    WHEN NOT l.active THEN 'account_suspended'
+    WHEN NOT w.within THEN 'spending_limit_reached'
+    WHEN w.running_nano > l.available_nano THEN 'insufficient_balance'
     WHEN l.id IS NOT NULL THEN 'conflict'
     ELSE 'invalid_api_key'
   END AS outcome,
   coalesce(m.available_nano, l.available_nano)::text AS available_nano,
-  1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM inserted))::int AS whole
-FROM asked r LEFT JOIN due d ON d.id = r.id LEFT JOIN inserted i ON i.id = r.id
+  w.remaining_nano::text AS remaining_nano, w.period,
+  CASE WHEN r.claim IS NOT NULL THEN (SELECT c.call_id FROM ${idempotency} c
+    WHERE c.account_id = r.account_id AND c.key_hash = r.key_hash)::text END AS call_id,
+  1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM inserted))::int AS whole,
+  1 / ((SELECT count(*) FROM counted) = (SELECT count(DISTINCT key_id) FROM inserted
+    WHERE spend_epoch IS NOT NULL))::int AS counted_whole
+FROM asked r LEFT JOIN weighed w ON w.id = r.id LEFT JOIN inserted i ON i.id = r.id
 LEFT JOIN locked l ON l.id = r.account_id LEFT JOIN moved m ON m.id = r.account_id`,
 )
 
 /**
  * The same for one call alone, if nothing stands against it: one row when it is held, none when the batch statement has
- * to say why not. The money is judged again on the newest version of the account when somebody else has just changed it;
- * an id that has come into the books meanwhile breaks the primary key, and then nothing is moved. The division fails
- * when the reservation was lost on the way. There are both forms because one call is what a gateway at ease has, and
- * most of what a batch costs is paid before its first item: 0.84 ms of the server's CPU for one, and 0.48 ms here.
+ * to say why not, or has more to do because the key has a spending limit. The money is judged again on the newest
+ * version of the account when somebody else has just changed it; an id that has come into the books meanwhile breaks the
+ * primary key, and then nothing is moved. The division fails when the reservation was lost on the way. There are both
+ * forms because one call is what a gateway at ease has, and most of what a batch costs is paid before its first item:
+ * 0.84 ms of the server's CPU for one, and 0.48 ms here.
  */
 export const reserveOne = statement(
   "reserve",
   sql`
 WITH moved AS (
   UPDATE ${accounts} a SET held_nano = a.held_nano + $6::bigint
-  WHERE a.id = $4::uuid AND a.balance_nano - a.held_nano >= $6::bigint AND ${patience}
+  WHERE a.id = $4::uuid AND a.balance_nano - a.held_nano >= $6::bigint AND a.suspended_at IS NULL AND ${patience}
     AND EXISTS (SELECT FROM ${keys} k WHERE k.id = $5::uuid AND k.account_id = $4::uuid AND k.revoked_at IS NULL
+      AND k.suspended_at IS NULL AND k.spend_limit_nano IS NULL
       AND (k.expires_at IS NULL OR k.expires_at > now()) AND (k.models IS NULL OR $7::text = ANY (k.models)))
     AND EXISTS (SELECT FROM ${gateways} g WHERE g.id = $3::uuid AND g.dead_at IS NULL)
     AND NOT EXISTS (SELECT FROM ${reservations} x WHERE x.id = $2::uuid)
   RETURNING a.id
 ), inserted AS (
   INSERT INTO ${reservations} (id, account_id, key_id, gateway_id, amount_nano, model, family, upstream, stream,
-    input_pico, cached_input_pico, output_pico)
+    input_pico, cached_input_pico, output_pico, per_call_nano)
   SELECT $2::uuid, m.id, $5::uuid, $3::uuid, $6::bigint, $7::text, $8::text, $9::text, $10::text::boolean,
-    $11::bigint, $12::bigint, $13::bigint
+    $11::bigint, $12::bigint, $13::bigint, $14::bigint
   FROM moved m
   RETURNING id
 )
@@ -117,8 +172,8 @@ SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
 )
 
 /**
- * Reserves a batch under the gateway's row; results in the order of the holds. Waits at most `patience_ms` for each
- * lock. Both answers to one call come within `STATEMENT_MS`, unless a connection has to be made first: half of it is
+ * Reserves a batch under the gateway's row; results in the order of the holds. Of several with the same
+ * `Idempotency-Key` one is asked for, and the others conflict with it. Waits at most `patience_ms` for each lock. Both answers to one call come within `STATEMENT_MS`, unless a connection has to be made first: half of it is
  * always left for the second.
  */
 export async function reserveBatch(
@@ -129,21 +184,31 @@ export async function reserveBatch(
 ): Promise<Reserved[]> {
   const until = performance.now() + STATEMENT_MS
   const [first] = holds
-  if (first !== undefined && holds.length === 1) {
+  if (first !== undefined && holds.length === 1 && first.idempotency === null) {
     const values = holdValues(first, gateway_id, patience_ms)
     if (await isDoneAlone(connection, reserveOne, values, STATEMENT_MS)) return [{ outcome: "held" }]
   }
+  const asked = withoutTwins(holds)
   const rows = await connection.run(
     reserve,
-    [String(patience_ms), linesOf(holds), gateway_id],
+    [String(patience_ms), linesOf(asked), gateway_id],
     Math.max(until - performance.now(), STATEMENT_MS / 2),
-    holds.length,
+    asked.length,
   )
+  if (rows.length !== asked.length) throw new Error("the reserving statement left a hold out")
   const results = new Map(rows.map((row) => [textOf(row, "id"), reservedOf(row, gateway_id)]))
-  return holds.map(({ id }) => {
-    const result = results.get(id)
-    if (result === undefined) throw new Error("the reserving statement left a hold out")
-    return result
+  return holds.map(({ id }) => results.get(id) ?? { outcome: "conflict" })
+}
+
+/** The holds without those whose `Idempotency-Key` an earlier one of them has: a statement takes each only once. */
+function withoutTwins(holds: readonly Hold[]): readonly Hold[] {
+  const taken = new Set<string>()
+  return holds.filter(({ account_id, idempotency }) => {
+    if (idempotency === null) return true
+    const claim = `${account_id} ${idempotency.key_hash}`
+    if (taken.has(claim)) return false
+    taken.add(claim)
+    return true
   })
 }
 
@@ -163,6 +228,7 @@ export function holdValues(hold: Hold, gateway_id: string, patience_ms: number):
     String(hold.price.input_pico),
     String(hold.price.cached_input_pico),
     String(hold.price.output_pico),
+    String(hold.price.per_call_nano),
   ]
 }
 
@@ -184,6 +250,9 @@ function linesOf(holds: readonly Hold[]): string {
       input_pico: String(hold.price.input_pico),
       cached_input_pico: String(hold.price.cached_input_pico),
       output_pico: String(hold.price.output_pico),
+      per_call_nano: String(hold.price.per_call_nano),
+      key_hash: hold.idempotency?.key_hash,
+      body_hash: hold.idempotency?.body_hash,
     })),
   )
 }
@@ -194,6 +263,8 @@ function reservedOf(row: Row, gateway_id: string): Reserved {
     case "held":
     case "invalid_api_key":
     case "model_not_allowed":
+    case "key_suspended":
+    case "account_suspended":
     case "conflict":
     case "closed":
       return { outcome }
@@ -201,6 +272,11 @@ function reservedOf(row: Row, gateway_id: string): Reserved {
       return { outcome, gateway_id }
     case "insufficient_balance":
       return { outcome, available_nano: nanoOf(row, "available_nano") }
+    case "spending_limit_reached":
+      return { outcome, remaining_nano: nanoOf(row, "remaining_nano"), period: periodOf(row, "period") }
+    case "idempotency_key_used":
+    case "idempotency_key_reused":
+      return { outcome, call_id: textOf(row, "call_id") }
     default:
       throw new Error("the reserving statement said something new")
   }

@@ -6,12 +6,13 @@ import {
   index,
   integer,
   pgSchema,
+  primaryKey,
   text,
   timestamp,
   uniqueIndex,
   uuid,
 } from "drizzle-orm/pg-core"
-import { bases, endings, states } from "../wire/call.ts"
+import { bases, endings, periods, states } from "../wire/call.ts"
 
 /**
  * The books. Every statement names its tables through `book`, so the schema's name stands in one place.
@@ -33,6 +34,7 @@ export const accounts = book.table(
     balance_nano: nano("balance_nano").notNull().default(sql`0`),
     held_nano: nano("held_nano").notNull().default(sql`0`),
     created_at: moment("created_at").notNull().defaultNow(),
+    suspended_at: moment("suspended_at"),
   },
   (account) => [check("held_not_negative", sql`${account.held_nano} >= 0`)],
 )
@@ -65,8 +67,23 @@ export const keys = book.table(
     revoked_at: moment("revoked_at"),
     last_used_at: moment("last_used_at"),
     created_at: moment("created_at").notNull().defaultNow(),
+    suspended_at: moment("suspended_at"),
+    /** What the key's calls may cost in one period (D42); null for no limit. */
+    spend_limit_nano: nano("spend_limit_nano"),
+    spend_period: text("spend_period"),
+    /** Which limit it is: calls that were counted under an earlier one are no longer. */
+    spend_epoch: integer("spend_epoch").notNull().default(0),
+    /** Of the period that began at `spent_since`: what is held, and what settled calls cost. */
+    spent_nano: nano("spent_nano").notNull().default(sql`0`),
+    spent_since: moment("spent_since"),
   },
-  (key) => [uniqueIndex("key_by_hash").on(key.hash), index("keys_of_account").on(key.account_id, key.id)],
+  (key) => [
+    uniqueIndex("key_by_hash").on(key.hash),
+    index("keys_of_account").on(key.account_id, key.id),
+    check("period_known", sql`${key.spend_period} IN (${words(periods)})`),
+    check("limit_has_period", sql`(${key.spend_limit_nano} IS NULL) = (${key.spend_period} IS NULL)`),
+    check("limit_not_negative", sql`${key.spend_limit_nano} >= 0`),
+  ],
 )
 
 /** Gateway processes and their leases (D35). `floor_id` is at or below every call id of the process. */
@@ -79,6 +96,35 @@ export const gateways = book.table("gateways", {
   swept_at: moment("swept_at"),
   started_at: moment("started_at").notNull().defaultNow(),
 })
+
+/** Which call an `Idempotency-Key` stands for (D43): one row an account and key, taken by the statement that holds the call. */
+export const idempotency = book.table(
+  "idempotency",
+  {
+    account_id: uuid("account_id").notNull(),
+    /** SHA-256 (hex) of what the client sent, which may be a secret of its own. */
+    key_hash: text("key_hash").notNull(),
+    /** SHA-256 (hex) of the body that came with it. */
+    body_hash: text("body_hash").notNull(),
+    call_id: uuid("call_id").notNull(),
+    claimed_at: moment("claimed_at").notNull().defaultNow(),
+  },
+  (claim) => [
+    primaryKey({ name: "idempotency_pkey", columns: [claim.account_id, claim.key_hash] }),
+    index("idempotency_by_age").on(claim.claimed_at),
+  ],
+)
+
+/** JSON answers that are kept to be told again (D43), where the configuration says so. */
+export const answers = book.table(
+  "answers",
+  {
+    call_id: uuid("call_id").primaryKey(),
+    body: text("body").notNull(),
+    expires_at: moment("expires_at").notNull(),
+  },
+  (answer) => [index("answers_by_end").on(answer.expires_at)],
+)
 
 /** One row per call: a hold first, a line of the journal afterwards; what is settled or released never changes again (D13). */
 export const reservations = book.table(
@@ -111,6 +157,9 @@ export const reservations = book.table(
     ending: text("ending"),
     failure: text("failure"),
     notes: text("notes").array().notNull().default(sql`'{}'`),
+    per_call_nano: nano("per_call_nano").notNull().default(sql`0`),
+    /** The limit of the key under which the hold was counted (D42); null for none. */
+    spend_epoch: integer("spend_epoch"),
   },
   (call) => [
     index("calls_of_account").on(call.account_id, call.id),

@@ -2,7 +2,8 @@ import { sql } from "drizzle-orm"
 import type { Connection } from "./connection.ts"
 import type { Standing } from "./reservation.ts"
 import { accounts, keys } from "./schema.ts"
-import { booleanOf, nanoOf, type Row, statement, textOf } from "./statement.ts"
+import { remaining } from "./spending.ts"
+import { booleanOf, nanoOf, periodOf, type Row, statement, textOf } from "./statement.ts"
 
 const STATEMENT_MS = 1_000
 
@@ -12,7 +13,9 @@ export const standing = statement(
   sql`
 SELECT k.hash, k.id AS key_id, k.account_id, to_json(k.models)::text AS models,
   k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()) AS active,
-  (a.balance_nano - a.held_nano)::text AS available_nano
+  (a.balance_nano - a.held_nano)::text AS available_nano,
+  k.suspended_at IS NOT NULL AS key_suspended, a.suspended_at IS NOT NULL AS account_suspended,
+  k.spend_period AS period, (${remaining})::text AS remaining_nano
 FROM ${keys} k JOIN ${accounts} a ON a.id = k.account_id
 WHERE k.hash = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))`,
 )
@@ -34,6 +37,12 @@ function standingOf(row: Row): Standing {
     active: booleanOf(row, "active"),
     models: row.models === null ? null : wordsOf(JSON.parse(textOf(row, "models"))),
     available_nano: nanoOf(row, "available_nano"),
+    key_suspended: booleanOf(row, "key_suspended"),
+    account_suspended: booleanOf(row, "account_suspended"),
+    spending:
+      row.period === null
+        ? null
+        : { remaining_nano: nanoOf(row, "remaining_nano"), period: periodOf(row, "period") },
   }
 }
 

@@ -1,5 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import { PgDialect } from "drizzle-orm/pg-core"
+import { type Period, periods } from "../wire/call.ts"
 
 /** What a statement of the books is for: its name in metrics and logs. */
 export type StatementKind =
@@ -65,6 +66,17 @@ export function nanoOf(row: Row, column: string): bigint {
   const value = textOf(row, column)
   if (!/^-?\d{1,19}$/.test(value)) throw new Error(`${column} is not an int8`)
   return BigInt(value)
+}
+
+/** A column with the period of a spending limit. */
+export function periodOf(row: Row, column: string): Period {
+  const value = row[column]
+  if (!isPeriod(value)) throw new Error(`${column} is not a period`)
+  return value
+}
+
+export function isPeriod(value: unknown): value is Period {
+  return periods.some((period) => period === value)
 }
 
 /** A boolean column that is not null. */

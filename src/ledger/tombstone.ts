@@ -19,12 +19,12 @@ export const tombstone = statement(
 WITH asked AS MATERIALIZED (
   SELECT * FROM json_to_recordset($2::text::json) AS r (
     id uuid, account_id uuid, key_id uuid, amount_nano bigint, model text, family text, upstream text, stream boolean,
-    input_pico bigint, cached_input_pico bigint, output_pico bigint)
+    input_pico bigint, cached_input_pico bigint, output_pico bigint, per_call_nano bigint)
 ), inserted AS (
   INSERT INTO ${reservations} (id, account_id, key_id, gateway_id, amount_nano, model, family, upstream, stream,
-    input_pico, cached_input_pico, output_pico, state, closed_at, charge_nano, basis, failure)
+    input_pico, cached_input_pico, output_pico, per_call_nano, state, closed_at, charge_nano, basis, failure)
   SELECT q.id, q.account_id, q.key_id, $3::uuid, q.amount_nano, q.model, q.family, q.upstream, q.stream,
-    q.input_pico, q.cached_input_pico, q.output_pico, 'released', now(), 0, 'none', 'internal_error'
+    q.input_pico, q.cached_input_pico, q.output_pico, q.per_call_nano, 'released', now(), 0, 'none', 'internal_error'
   FROM asked q WHERE ${patience} ORDER BY q.id
   ON CONFLICT (id) DO NOTHING
   RETURNING id
@@ -39,7 +39,7 @@ export async function buryBatch(
   holds: readonly Hold[],
   patience_ms: number,
 ): Promise<Buried[]> {
-  const batch = batchOf(holds.map(({ price, ...hold }) => ({ ...hold, ...price })))
+  const batch = batchOf(holds.map(({ price, idempotency, ...hold }) => ({ ...hold, ...price })))
   const rows = await connection.run(
     tombstone,
     [String(patience_ms), batch, gateway_id],

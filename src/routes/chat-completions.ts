@@ -36,7 +36,7 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
   refuseEarly(house, key_hash)
   const chat = parseChat(readJsonBody(await readBody(request, gateway.config.limits)))
   const texts = new FieldTexts(chat)
-  const call = await admit(house, id, key_hash, chat, texts)
+  const call = await admit(house, id, key_hash, chat, texts, null)
   const patience = patienceFor(call, chat, request)
   gateway.sockets.keepOpen(request)
   try {

@@ -1,5 +1,5 @@
 import { Elysia } from "elysia"
-import { activeKey, checkModel } from "../admission/admit.ts"
+import { activeKey, checkAllowed } from "../admission/admit.ts"
 import { messagesCredential } from "../admission/credential.ts"
 import { hashOf } from "../admission/key.ts"
 import { vendorVersion, versionHeaders } from "../admission/version.ts"
@@ -97,6 +97,6 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
 function openModel({ catalog }: Gateway, name: string, standing: Standing): Model {
   const found = catalog.find(name, "messages")
   if (found instanceof GatewayError) throw found
-  checkModel(standing, found)
+  checkAllowed(standing, found)
   return found
 }

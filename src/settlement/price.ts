@@ -29,12 +29,13 @@ export function priceVerdict(verdict: Verdict, price: Price, amount_nano: bigint
   }
 }
 
-/** The exact cost of tokens in pico-USD; cached tokens are part of the prompt tokens (D3). */
+/** The exact cost of a call that is charged, in pico-USD; cached tokens are part of the prompt tokens (D3, D44). */
 export function costPico(usage: Usage, price: Price): bigint {
   const uncached = BigInt(usage.prompt_tokens - usage.cached_tokens)
   const cached = BigInt(usage.cached_tokens)
   const completion = BigInt(usage.completion_tokens)
-  return uncached * price.input_pico + cached * price.cached_input_pico + completion * price.output_pico
+  const tokens = uncached * price.input_pico + cached * price.cached_input_pico + completion * price.output_pico
+  return tokens + price.per_call_nano * PICO_PER_NANO
 }
 
 /** What was reported, plus as much of the estimate as fits under `amount_pico`: the prompt's first. */

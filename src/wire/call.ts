@@ -49,3 +49,7 @@ export const notes = [
   "settled_late",
 ] as const
 export type Note = (typeof notes)[number]
+
+/** What a key's spending limit is counted over (D42), in UTC. */
+export const periods = ["day", "month"] as const
+export type Period = (typeof periods)[number]

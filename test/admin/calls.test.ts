@@ -32,7 +32,7 @@ const open = {
   charge: null,
   overage: null,
   usage: null,
-  prices: { input: "0.25", cached_input: "0.025", output: "2" },
+  prices: { input: "0.25", cached_input: "0.025", output: "2", per_call: "0" },
   started_at: "2026-11-21T10:00:00.000Z",
   settled_at: null,
   ttft_ms: null,

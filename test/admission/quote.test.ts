@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { largestMaxTokens, quote, refusal } from "../../src/admission/quote.ts"
+import { balanceRefusal, largestMaxTokens, quote } from "../../src/admission/quote.ts"
 import { ceilToNano, type Price } from "../../src/money.ts"
 import { parseChat } from "../../src/wire/chat.ts"
 import { aModel } from "./model.ts"
 
-const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n }
+const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
 const model = aModel({ price, max_output_tokens: 1_000, hold_output_tokens: 300, part_tokens: 4_096 })
 
 const chat = (fields: object = {}) =>
@@ -132,7 +132,9 @@ describe("D12 output bound", () => {
 
 describe("D12 the amount", () => {
   const priced = (input: bigint, cached: bigint, output: bigint) =>
-    aModel({ price: { input_pico: input, cached_input_pico: cached, output_pico: output } })
+    aModel({
+      price: { input_pico: input, cached_input_pico: cached, output_pico: output, per_call_nano: 0n },
+    })
   const rows: [string, object, Price, bigint][] = [
     ["35 bytes and 10 tokens", { max_tokens: 10 }, price, 28_750n],
     ["n choices hold output n times, the prompt once", { max_tokens: 10, n: 3 }, price, 68_750n],
@@ -143,17 +145,22 @@ describe("D12 the amount", () => {
       { ...price, cached_input_pico: 300_000n },
       30_500n,
     ],
-    ["one rounding, up", { max_tokens: 1 }, { input_pico: 1n, cached_input_pico: 0n, output_pico: 966n }, 2n],
+    [
+      "one rounding, up",
+      { max_tokens: 1 },
+      { input_pico: 1n, cached_input_pico: 0n, output_pico: 966n, per_call_nano: 0n },
+      2n,
+    ],
     [
       "what divides is not rounded",
       { max_tokens: 1 },
-      { input_pico: 1n, cached_input_pico: 0n, output_pico: 965n },
+      { input_pico: 1n, cached_input_pico: 0n, output_pico: 965n, per_call_nano: 0n },
       1n,
     ],
     [
       "at least 1 nano-USD",
       { max_tokens: 1 },
-      { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n },
+      { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n },
       1n,
     ],
   ]
@@ -166,7 +173,12 @@ describe("D12 the amount", () => {
 
   test("an amount the books could not write becomes the largest they can", () => {
     const dear = aModel({
-      price: { input_pico: 999_999_999_999n, cached_input_pico: 0n, output_pico: 999_999_999_999n },
+      price: {
+        input_pico: 999_999_999_999n,
+        cached_input_pico: 0n,
+        output_pico: 999_999_999_999n,
+        per_call_nano: 0n,
+      },
       max_output_tokens: 10_000_000,
       part_tokens: 10_000_000,
     })
@@ -179,6 +191,7 @@ const prices = fc.record({
   input_pico: fc.bigInt(0n, 10n ** 9n),
   cached_input_pico: fc.bigInt(0n, 10n ** 9n),
   output_pico: fc.bigInt(0n, 10n ** 9n),
+  per_call_nano: fc.bigInt(0n, 10n ** 9n),
 })
 const anyModel = prices.map((price) =>
   aModel({ price, max_output_tokens: 100_000, hold_output_tokens: 50_000 }),
@@ -204,11 +217,12 @@ describe("D12 properties", () => {
           const prompt = Math.floor(p * quoted.prompt_tokens_bound)
           const cached = Math.floor(c * prompt)
           const output = Math.floor(o * quoted.output_tokens_bound * quoted.n)
-          const { input_pico, cached_input_pico, output_pico } = model.price
+          const { input_pico, cached_input_pico, output_pico, per_call_nano } = model.price
           const cost_pico =
             BigInt(prompt - cached) * input_pico +
             BigInt(cached) * cached_input_pico +
-            BigInt(output) * output_pico
+            BigInt(output) * output_pico +
+            per_call_nano * 1_000n
           expect(ceilToNano(cost_pico)).toBeLessThanOrEqual(quoted.amount_nano)
         },
       ),
@@ -294,7 +308,7 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
     ["the balance is negative", -1_500_000_000n, { needed, available: "-1.5" }, "."],
   ]
   test.each(rows)("%s", (_, available_nano, fields, end) => {
-    const error = refusal(quoted, model, available_nano)
+    const error = balanceRefusal(quoted, model, available_nano)
     expect(error).toMatchObject({ code: "insufficient_balance", status: 402 })
     expect(error.detail.fields).toEqual({ ...fields })
     expect(error.message).toStartWith(`The call must hold ${needed} USD, and `)
@@ -305,12 +319,14 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
     ["free output", { ...price, output_pico: 0n }, 1n],
     [
       "a free model, which still holds 1 nano-USD",
-      { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n },
+      { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n },
       0n,
     ],
   ])("%s: no max_tokens would help", (_, price, available_nano) => {
     const free = aModel({ price })
-    expect(refusal(quote(chat(), free), free, available_nano).detail.fields).not.toHaveProperty("max_tokens")
+    expect(balanceRefusal(quote(chat(), free), free, available_nano).detail.fields).not.toHaveProperty(
+      "max_tokens",
+    )
   })
 })
 

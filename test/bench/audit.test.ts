@@ -3,7 +3,12 @@ import type { CallLine } from "../../src/bench/admin.ts"
 import { faultOf } from "../../src/bench/audit.ts"
 import type { Generated } from "../../src/bench/provider.ts"
 
-const price = { input_pico: 1_000_000n, cached_input_pico: 100_000n, output_pico: 4_000_000n }
+const price = {
+  input_pico: 1_000_000n,
+  cached_input_pico: 100_000n,
+  output_pico: 4_000_000n,
+  per_call_nano: 0n,
+}
 const terms = { price, bytes_per_token: 4, received_bytes: null }
 /** 16 uncached, 4 cached and 50 output tokens: 16,000 + 400 + 200,000 nano-USD. */
 const whole: Generated = {

@@ -53,7 +53,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an unknown key in a price",
       model({ price: { input: "1", output: "1", reasoning: "1" } }),
-      "models[0].price.reasoning: expected one of the keys input, cached_input, output",
+      "models[0].price.reasoning: expected one of the keys input, cached_input, output, per_call",
     ],
     ["a section that is a list", and({ stream: [] }), "stream: expected a mapping"],
     ["a section that is a text", and({ limits: "20MiB" }), "limits: expected a mapping"],

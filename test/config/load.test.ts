@@ -31,7 +31,12 @@ describe("the example of the README", () => {
           name: "gpt-5-mini",
           family: "chat",
           routes: [{ upstream: openai, model: "gpt-5-mini-2025-08-07" }],
-          price: { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n },
+          price: {
+            input_pico: 250_000n,
+            cached_input_pico: 25_000n,
+            output_pico: 2_000_000n,
+            per_call_nano: 0n,
+          },
           max_output_tokens: 128_000,
           hold_output_tokens: 8_192,
           part_tokens: 4_096,
@@ -42,7 +47,12 @@ describe("the example of the README", () => {
           name: "claude-sonnet",
           family: "messages",
           routes: [{ upstream: anthropic, model: "claude-sonnet-4-5" }],
-          price: { input_pico: 3_000_000n, cached_input_pico: 3_000_000n, output_pico: 15_000_000n },
+          price: {
+            input_pico: 3_000_000n,
+            cached_input_pico: 3_000_000n,
+            output_pico: 15_000_000n,
+            per_call_nano: 0n,
+          },
           max_output_tokens: 64_000,
           hold_output_tokens: 64_000,
           part_tokens: 4_096,
@@ -100,7 +110,12 @@ describe("what may be left out", () => {
     const [model] = load(JSON.stringify(small)).models
     expect(model).toMatchObject({
       hold_output_tokens: 100,
-      price: { input_pico: 1_000_000n, cached_input_pico: 1_000_000n, output_pico: 2_000_000n },
+      price: {
+        input_pico: 1_000_000n,
+        cached_input_pico: 1_000_000n,
+        output_pico: 2_000_000n,
+        per_call_nano: 0n,
+      },
       routes: [{ model: "m" }],
     })
   })

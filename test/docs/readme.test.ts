@@ -63,7 +63,12 @@ test("the README's table of variables has every one that is read, and no other",
 })
 
 describe("the README's examples of the six rules", () => {
-  const price = config.models[0]?.price ?? { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n }
+  const price = config.models[0]?.price ?? {
+    input_pico: 0n,
+    cached_input_pico: 0n,
+    output_pico: 0n,
+    per_call_nano: 0n,
+  }
   const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0 }
   const HELD_NANO = 1_000_000_000n
   const cost = (evidence: Parameters<typeof decide>[0]) =>

@@ -14,7 +14,7 @@ import { freshDatabase } from "../support/database.ts"
 export const HASH = "0".repeat(64)
 /** A lease that nothing in a test waits for. */
 export const LONG_LEASE = { renew_ms: 60_000, expire_ms: 240_000 }
-const PRICE = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n }
+const PRICE = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
 
 export interface Account {
   readonly account_id: string
@@ -123,6 +123,7 @@ export function holdOf(account: Account, amount_nano: bigint, changes: Partial<H
     upstream: "first",
     stream: true,
     price: PRICE,
+    idempotency: null,
     ...changes,
   }
 }

@@ -136,7 +136,15 @@ describe("owner and standing", () => {
     const ledger = await books.ledger()
     const account = await books.account(100n)
     const standing = () => ledger.standing(account.key_id)
-    expect(await standing()).toEqual({ ...account, active: true, models: null, available_nano: 100n })
+    expect(await standing()).toEqual({
+      ...account,
+      active: true,
+      models: null,
+      available_nano: 100n,
+      key_suspended: false,
+      account_suspended: false,
+      spending: null,
+    })
     await ledger.reserve(holdOf(account, 30n))
     expect(await standing()).toMatchObject({ available_nano: 70n })
     await books.sql`UPDATE tollgate.keys SET models = ARRAY['a "b"', 'c,d'], expires_at = now() + interval '1 hour'

@@ -94,7 +94,7 @@ describe("what is held", () => {
     const account = await books.account(2n ** 62n)
     const hold = holdOf(account, 2n ** 53n + 1n, {
       model: 'quote " backslash \\ snow ☃ {a,b}',
-      price: { input_pico: 1n, cached_input_pico: 0n, output_pico: 999_999_999_999n },
+      price: { input_pico: 1n, cached_input_pico: 0n, output_pico: 999_999_999_999n, per_call_nano: 7n },
     })
     expect(await outcomes(hold)).toEqual(["held"])
     expect(await call(books.sql, hold.id)).toMatchObject({
@@ -107,6 +107,7 @@ describe("what is held", () => {
       input_pico: "1",
       cached_input_pico: "0",
       output_pico: "999999999999",
+      per_call_nano: "7",
       stream: true,
       state: "open",
       model: hold.model,

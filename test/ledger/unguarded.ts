@@ -10,13 +10,13 @@ import type { Statement } from "../../src/ledger/statement.ts"
 const SORTED = "ORDER BY a.id FOR NO KEY UPDATE"
 
 /** What is available is read without a lock, so that nobody waits and everybody sees the same balance. */
-export const withoutRowLock = without(reserve, `  ${SORTED}\n), inserted`, "), inserted")
+export const withoutRowLock = without(reserve, `  ${SORTED}\n), limits`, "), limits")
 
 /** A reserving statement locks accounts in the order in which their calls came. */
 export const reserveWithoutLockOrder = without(
   reserve,
-  `${SORTED}\n), inserted`,
-  "ORDER BY position(a.id::text IN $2) FOR NO KEY UPDATE\n), inserted",
+  `${SORTED}\n), limits`,
+  "ORDER BY position(a.id::text IN $2) FOR NO KEY UPDATE\n), limits",
 )
 
 /** A closing statement locks them in another order than a reserving one. */

@@ -7,9 +7,14 @@ import type { Note } from "../../src/wire/call.ts"
 import { MAX_TOKENS, type Usage } from "../../src/wire/usage.ts"
 
 /** USD 0.25, 0.025 and 2 per 1M tokens: 0.25, 0.025 and 2 nano a thousand tokens. */
-const price: Price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n }
-const free: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n }
-const tiny: Price = { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n }
+const price: Price = {
+  input_pico: 250_000n,
+  cached_input_pico: 25_000n,
+  output_pico: 2_000_000n,
+  per_call_nano: 0n,
+}
+const free: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n }
+const tiny: Price = { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n, per_call_nano: 0n }
 
 type Triple = [prompt: number, cached: number, completion: number]
 const usageOf = ([prompt_tokens, cached_tokens, completion_tokens]: Triple): Usage => ({
@@ -48,7 +53,12 @@ describe("a verdict is priced exactly, and rounded up once", () => {
     [
       "the most usage at the highest price, exactly",
       settled([MAX_TOKENS, 0, MAX_TOKENS]),
-      { input_pico: 999_999_999_999n, cached_input_pico: 0n, output_pico: 999_999_999_999n },
+      {
+        input_pico: 999_999_999_999n,
+        cached_input_pico: 0n,
+        output_pico: 999_999_999_999n,
+        per_call_nano: 0n,
+      },
       10n ** 20n,
       199_999_999_999_800_000n,
       [MAX_TOKENS, 0, MAX_TOKENS],
@@ -134,7 +144,12 @@ describe("properties", () => {
     .tuple(tokens, tokens, tokens)
     .map(([a, b, completion]): Usage => usageOf([Math.max(a, b), Math.min(a, b), completion]))
   const pico = fc.bigInt({ min: 0n, max: 10n ** 12n - 1n })
-  const priced = fc.record({ input_pico: pico, cached_input_pico: pico, output_pico: pico })
+  const priced = fc.record({
+    input_pico: pico,
+    cached_input_pico: pico,
+    output_pico: pico,
+    per_call_nano: fc.bigInt({ min: 0n, max: 10n ** 9n }),
+  })
   const amount = fc.oneof(fc.bigInt({ min: 1n, max: 10n ** 6n }), fc.bigInt({ min: 1n, max: 10n ** 21n }))
   const verdict = fc
     .record({ reported: fc.option(usage), prompt: fc.nat(10 ** 7), completion: fc.nat(10 ** 9) })
@@ -168,9 +183,10 @@ describe("properties", () => {
     )
   })
 
-  test("two calls cost what one of both would, and at most one nano more", () => {
+  test("the tokens of two calls cost what those of one of both would, and at most one nano more", () => {
     fc.assert(
-      fc.property(usage, usage, priced, (a, b, price) => {
+      fc.property(usage, usage, priced, (a, b, { per_call_nano: _, ...tokens }) => {
+        const price = { ...tokens, per_call_nano: 0n }
         const both = charge(
           {
             prompt_tokens: a.prompt_tokens + b.prompt_tokens,
@@ -210,7 +226,7 @@ describe("properties", () => {
       fc.property(priced, amount, fc.nat(10 ** 9), (price, amount_nano, completion) => {
         const { usage } = priceVerdict(settled(null, 0, completion), price, amount_nano)
         const taken = usage?.completion_tokens ?? 0
-        const next = BigInt(taken + 1) * price.output_pico
+        const next = BigInt(taken + 1) * price.output_pico + price.per_call_nano * 1_000n
         expect(taken === completion || next > amount_nano * 1_000n).toBe(true)
       }),
     )

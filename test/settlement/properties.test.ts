@@ -14,7 +14,7 @@ import { follow } from "../meter/follow.ts"
 /** What holds from a provider's bytes to the charge, whatever the bytes. */
 
 const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0 }
-const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n }
+const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
 const AMOUNT_NANO = 1_000_000n
 
 const streams = [...reportedStreams, ...unreportedStreams, ...brokenStreams, ...silentStreams]
@@ -98,7 +98,7 @@ describe("rule 4: comments and empty events are no evidence, wherever they stand
 
   test.each(streams.map((stream) => [stream.name, stream.bytes] as const))("%s", (_, bytes) => {
     const framer = new Framer(bytes.byteLength)
-    const events = framer.feed(bytes).map((event) => Buffer.concat([...event.parts]))
+    const events = [...framer.feed(bytes)].map((event) => Buffer.concat([...event.parts]))
     const rest = bytes.subarray(bytes.byteLength - framer.pending_bytes)
     const evidence = follow([bytes])
     const inserted = fc.array(fc.tuple(fc.nat(events.length), idle), { minLength: 1, maxLength: 6 })

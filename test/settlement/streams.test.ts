@@ -9,7 +9,7 @@ import { everyCut } from "../meter/cuts.ts"
 import { follow } from "../meter/follow.ts"
 
 const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0 }
-const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n }
+const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
 const AMOUNT_NANO = 10_000_000n
 
 /** In the words of the fixtures. */

@@ -1,8 +1,22 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { type Account, createAccount, getAccount, listAccounts } from "../../ledger/accounts.ts"
+import { nextId } from "../../id.ts"
+import {
+  type Account,
+  changeAccount,
+  createAccount,
+  getAccount,
+  listAccounts,
+} from "../../ledger/accounts.ts"
 import { printUsd } from "../../money.ts"
-import { AccountBody, listOf, NewAccount, parseNewAccount } from "../../wire/admin.ts"
+import {
+  AccountBody,
+  AccountChange,
+  listOf,
+  NewAccount,
+  parseAccountChange,
+  parseNewAccount,
+} from "../../wire/admin.ts"
 import { parsePage } from "../../wire/admin-query.ts"
 import { printTime } from "../../wire/time.ts"
 import { operation } from "../openapi.ts"
@@ -17,8 +31,10 @@ export function accountRoutes(operators: Operators) {
     .post(
       "/accounts",
       async ({ request }) => {
-        const { name } = parseNewAccount(await jsonBody(request, operators))
-        return answer(accountBody(await ask(operators, createAccount(database, { name }))), 201)
+        const { id, name } = parseNewAccount(await jsonBody(request, operators))
+        const asked = { id: id ?? nextId(), name }
+        const { outcome, account } = await ask(operators, createAccount(database, asked), { id: asked.id })
+        return answer(accountBody(account), outcome === "created" ? 201 : 200)
       },
       { parse: "none", detail: creating },
     )
@@ -35,6 +51,17 @@ export function accountRoutes(operators: Operators) {
       async ({ params }) => answer(accountBody(await existingAccount(operators, pathId(params.id)))),
       { detail: reading },
     )
+    .patch(
+      "/accounts/:id",
+      async ({ request, params }) => {
+        const id = pathId(params.id)
+        const change = parseAccountChange(await jsonBody(request, operators))
+        const account = await ask(operators, changeAccount(database, id, change))
+        if (account === null) throw noAccount()
+        return answer(accountBody(account))
+      },
+      { parse: "none", detail: changing },
+    )
 }
 
 /** The account, or 404. */
@@ -48,13 +75,15 @@ export function noAccount(): GatewayError {
   return new GatewayError("not_found", { message: "There is no account of this id." })
 }
 
-export function accountBody({ id, name, balance_nano, held_nano, created_at }: Account): AccountBody {
+export function accountBody(account: Account): AccountBody {
+  const { id, name, balance_nano, held_nano, suspended_at, created_at } = account
   return {
     id,
     name,
     balance: printUsd(balance_nano),
     held: printUsd(held_nano),
     available: printUsd(balance_nano - held_nano),
+    suspended: suspended_at !== null,
     created_at: printTime(created_at),
   }
 }
@@ -63,10 +92,18 @@ const creating = operation({
   operationId: "createAccount",
   tag: "Accounts",
   summary: "Open an account",
-  description: "An account starts with a balance of 0: its keys can do nothing before the first credit.",
+  description:
+    "An account starts with a balance of 0: its keys can do nothing before the first credit. With an `id` of your own the request may be repeated: the second answer is a 200 with the account as it stands.",
   credentials: ["adminToken"],
-  body: { schema: NewAccount, examples: { account: { name: "Acme" } } },
+  body: {
+    schema: NewAccount,
+    examples: { account: { name: "Acme" }, repeatable: { id: accountExample.id, name: "Acme" } },
+  },
   answers: {
+    200: {
+      description: "The account of this id, which stood there before; nothing was changed.",
+      json: { schema: AccountBody, examples: { account: accountExample } },
+    },
     201: {
       description: "The account.",
       json: {
@@ -108,4 +145,25 @@ const reading = operation({
     },
   },
   errors: ["not_found", ...ERRORS],
+})
+
+const changing = operation({
+  operationId: "changeAccount",
+  tag: "Accounts",
+  summary: "Rename or suspend an account",
+  description:
+    "What is left out stays. Every call that arrives after the answer to a suspension is refused with 403; calls that were admitted before go on, and receipts stay readable. Money can be put on a suspended account.",
+  credentials: ["adminToken"],
+  parameters: [idParameter("The account's id.")],
+  body: {
+    schema: AccountChange,
+    examples: { suspend: { suspended: true }, resume: { suspended: false }, rename: { name: "Acme Ltd" } },
+  },
+  answers: {
+    200: {
+      description: "The account as it is now.",
+      json: { schema: AccountBody, examples: { account: { ...accountExample, suspended: true } } },
+    },
+  },
+  errors: [...BODY_ERRORS, "not_found", ...ERRORS],
 })

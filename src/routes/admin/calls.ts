@@ -53,6 +53,7 @@ function callBody(call: CallRecord): CallBody {
       input: printPrice(call.input_pico),
       cached_input: printPrice(call.cached_input_pico),
       output: printPrice(call.output_pico),
+      per_call: printUsd(call.per_call_nano),
     },
     started_at: printTime(call.started_at),
     settled_at: call.closed_at && printTime(call.closed_at),

@@ -1,8 +1,18 @@
 import { Elysia } from "elysia"
 import { hashOf, makeKey, prefixOf } from "../../admission/key.ts"
 import { GatewayError } from "../../errors.ts"
-import { createKey, type Key, listKeys, revokeKey } from "../../ledger/keys.ts"
-import { CreatedKeyBody, KeyBody, listOf, NewKey, parseNewKey } from "../../wire/admin.ts"
+import { nextId } from "../../id.ts"
+import { changeKey, createKey, type Key, type KeyResult, listKeys, revokeKey } from "../../ledger/keys.ts"
+import { printUsd } from "../../money.ts"
+import {
+  CreatedKeyBody,
+  KeyBody,
+  KeyChange,
+  listOf,
+  NewKey,
+  parseKeyChange,
+  parseNewKey,
+} from "../../wire/admin.ts"
 import { parsePage } from "../../wire/admin-query.ts"
 import { printTime } from "../../wire/time.ts"
 import { operation } from "../openapi.ts"
@@ -21,10 +31,9 @@ export function keyRoutes(operators: Operators) {
         const account_id = pathId(params.id)
         const asked = parseNewKey(await jsonBody(request, operators), Date.now())
         const key = makeKey()
-        const made = { account_id, ...asked, hash: hashOf(key), prefix: prefixOf(key) }
-        const created = await ask(operators, createKey(database, made))
-        if (created === null) throw noAccount()
-        return answer(createdKeyBody(created, key), 201)
+        const id = asked.id ?? nextId()
+        const made = { ...asked, id, account_id, hash: hashOf(key), prefix: prefixOf(key) }
+        return created(await ask(operators, createKey(database, made), { id }), key)
       },
       { parse: "none", detail: creating },
     )
@@ -39,60 +48,102 @@ export function keyRoutes(operators: Operators) {
       },
       { detail: listing },
     )
+    .patch(
+      "/keys/:id",
+      async ({ request, params }) => {
+        const id = pathId(params.id)
+        const change = parseKeyChange(await jsonBody(request, operators), Date.now())
+        const key = await ask(operators, changeKey(database, id, change))
+        if (key === null) throw noKey()
+        return answer(keyBody(key))
+      },
+      { parse: "none", detail: changing },
+    )
     .delete(
       "/keys/:id",
       async ({ params }) => {
         const known = await ask(operators, revokeKey(database, pathId(params.id)))
-        if (!known) throw new GatewayError("not_found", { message: "There is no key of this id." })
+        if (!known) throw noKey()
         return new Response(null, { status: 204 })
       },
       { parse: "none", detail: revoking },
     )
 }
 
+function noKey(): GatewayError {
+  return new GatewayError("not_found", { message: "There is no key of this id." })
+}
+
+function created(result: KeyResult, key: string): Response {
+  switch (result.outcome) {
+    case "created":
+      return answer(createdKeyBody(result.key, key), 201)
+    case "known":
+      return answer(keyBody(result.key))
+    case "no_account":
+      throw noAccount()
+    case "conflict":
+      throw new GatewayError("invalid_request", {
+        message: "This id belongs to a key of another account; nothing was changed.",
+        param: "id",
+      })
+  }
+}
+
 /** The one answer that shows the key itself. */
-function createdKeyBody(created: Key, key: string): CreatedKeyBody {
-  const { id, name, prefix, models, expires_at, created_at } = created
+function createdKeyBody(made: Key, key: string): CreatedKeyBody {
+  return { ...commonOf(made), key }
+}
+
+function commonOf({ id, name, prefix, models, expires_at, suspended_at, spending, created_at }: Key) {
   return {
     id,
     name,
-    key,
     prefix,
     models,
     expires_at: expires_at && printTime(expires_at),
+    suspended: suspended_at !== null,
+    spending_limit: spending && { amount: printUsd(spending.limit_nano), per: spending.period },
     created_at: printTime(created_at),
   }
 }
 
-function keyBody({ id, name, prefix, models, ...key }: Key): KeyBody {
+function keyBody(key: Key): KeyBody {
   return {
-    id,
-    name,
-    prefix,
-    models,
-    expires_at: key.expires_at && printTime(key.expires_at),
-    created_at: printTime(key.created_at),
+    ...commonOf(key),
+    spent: key.spending && printUsd(key.spending.spent_nano),
     revoked_at: key.revoked_at && printTime(key.revoked_at),
     last_used_at: key.last_used_at && printTime(key.last_used_at),
   }
 }
+
+const keyListed: KeyBody = { ...keyExample, spent: "3.2", revoked_at: null, last_used_at: null }
 
 const creating = operation({
   operationId: "createKey",
   tag: "Accounts",
   summary: "Make a key",
   description:
-    "The answer is the only one that shows the key itself: the books keep its SHA-256 and its first characters. Without `models` the key may use every model, without `expires_at` it lasts until it is revoked.",
+    "The answer is the only one that shows the key itself: the books keep its SHA-256 and its first characters. Without `models` the key may use every model, without `expires_at` it lasts until it is revoked. With an `id` of your own the request may be repeated: the second answer is a 200 that does not show the key again.",
   credentials: ["adminToken"],
   parameters: [idParameter("The account's id.")],
   body: {
     schema: NewKey,
     examples: {
       plain: {},
-      limited: { name: "production", models: ["gpt-5-mini"], expires_at: "2027-12-31T23:59:59Z" },
+      limited: {
+        name: "production",
+        models: ["gpt-5-mini"],
+        expires_at: "2027-12-31T23:59:59Z",
+        spending_limit: { amount: "25", per: "day" },
+      },
     },
   },
   answers: {
+    200: {
+      description: "The key of this id, which stood there before; nothing was changed.",
+      json: { schema: KeyBody, examples: { key: keyListed } },
+    },
     201: {
       description: "The key; keep it, it is not shown again.",
       json: {
@@ -116,11 +167,33 @@ const listing = operation({
       description: "A page of keys.",
       json: {
         schema: listOf(KeyBody),
-        examples: { keys: { data: [{ ...keyExample, revoked_at: null, last_used_at: null }], next: null } },
+        examples: { keys: { data: [keyListed], next: null } },
       },
     },
   },
   errors: ["invalid_request", "not_found", ...ERRORS],
+})
+
+const changing = operation({
+  operationId: "changeKey",
+  tag: "Accounts",
+  summary: "Change, limit or suspend a key",
+  description:
+    "What is left out stays; `null` takes a name, a list of models, an expiry or a limit away. It holds for every call that arrives after this answer; calls that were admitted before go on. A spending limit counts what the key's calls of the day or month, in UTC, hold until they are settled, and what they cost then; a call that does not fit is refused with 402. Setting a limit counts the calls of its period that were made before, too.",
+  credentials: ["adminToken"],
+  parameters: [idParameter("The key's id.")],
+  body: {
+    schema: KeyChange,
+    examples: {
+      limit: { spending_limit: { amount: "25", per: "day" } },
+      suspend: { suspended: true },
+      open: { models: null, expires_at: null, spending_limit: null },
+    },
+  },
+  answers: {
+    200: { description: "The key as it is now.", json: { schema: KeyBody, examples: { key: keyListed } } },
+  },
+  errors: [...BODY_ERRORS, "not_found", ...ERRORS],
 })
 
 const revoking = operation({

@@ -1,5 +1,5 @@
 import type { ErrorCode } from "../../errors.ts"
-import type { AccountBody, CallBody, CreditBody } from "../../wire/admin.ts"
+import type { AccountBody, CallBody, CreatedKeyBody, CreditBody } from "../../wire/admin.ts"
 import { DEFAULT_PAGE, MAX_PAGE } from "../../wire/admin-query.ts"
 import { type Parameter, REQUEST_ID } from "../openapi.ts"
 
@@ -22,6 +22,7 @@ export const accountExample: AccountBody = {
   balance: "9.9871",
   held: "0.0164",
   available: "9.9707",
+  suspended: false,
   created_at: "2026-11-21T09:30:00.000Z",
 }
 
@@ -32,12 +33,14 @@ export const creditExample: CreditBody = {
   created_at: "2026-11-21T09:31:00.000Z",
 }
 
-export const keyExample = {
+export const keyExample: Omit<CreatedKeyBody, "key"> = {
   id: "019f8b1c-2222-7000-9d4e-1a6b8c0f7e32",
   name: "production",
   prefix: "tg_live_8Fq2",
   models: ["gpt-5-mini"],
   expires_at: null,
+  suspended: false,
+  spending_limit: { amount: "25", per: "day" },
   created_at: "2026-11-21T09:32:00.000Z",
 }
 
@@ -58,7 +61,7 @@ export const callExample: CallBody = {
   charge: "0.00031",
   overage: "0",
   usage: { prompt_tokens: 40, cached_tokens: 0, completion_tokens: 150 },
-  prices: { input: "0.25", cached_input: "0.025", output: "2" },
+  prices: { input: "0.25", cached_input: "0.025", output: "2", per_call: "0" },
   started_at: "2026-11-21T09:33:00.000Z",
   settled_at: "2026-11-21T09:33:02.417Z",
   ttft_ms: 380,
