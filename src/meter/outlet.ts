@@ -6,8 +6,8 @@ export class Outlet {
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null
   /** Events without evidence, until the first output or usage (rule 6); null afterwards. */
   #held: Parts | null = new Parts()
-  /** Bytes that lie in a row in one buffer and have not left. */
-  #run: Uint8Array | null = null
+  /** Bytes that lie in a row in one buffer, and were neither held back nor sent yet. */
+  #run: Run | null = null
   /** When the client left. */
   #gone_ms: number | null = null
   #cancelled = false
@@ -38,7 +38,7 @@ export class Outlet {
   }
 
   get held_bytes(): number {
-    return this.#held?.bytes ?? 0
+    return this.#held === null ? 0 : this.#held.bytes + (this.#run?.bytes ?? 0)
   }
 
   get sent(): boolean {
@@ -72,32 +72,30 @@ export class Outlet {
   /** The first evidence: what was held back may go. */
   open(): void {
     if (this.#held === null) return
+    this.flush()
     const held = this.#held
     this.#held = null
     this.forward(held.take())
   }
 
-  /** Holds whole events back, or lines them up to leave. */
+  /** Lines whole events up to leave, or to be held back. */
   forward(parts: readonly Uint8Array[]): void {
     if (this.gone) return
     for (const part of parts) {
-      if (this.#held !== null) this.#held.add(part)
-      else if (this.#run !== null && follows(this.#run, part)) {
-        const run: Uint8Array = this.#run
-        this.#run = new Uint8Array(run.buffer, run.byteOffset, run.byteLength + part.byteLength)
-      } else {
-        this.flush()
-        this.#run = part
-      }
+      if (this.#run?.grow(part)) continue
+      this.flush()
+      this.#run = new Run(part)
     }
   }
 
-  /** Sends what the events of one chunk left in a row: in the common case one view of the whole chunk. */
+  /** Sends what the events of one chunk left in a row, or holds it back: in the common case one view of the whole chunk. */
   flush(): boolean {
     if (this.#run === null) return false
-    this.send(this.#run)
+    const { whole } = this.#run
     this.#run = null
-    return true
+    if (this.#held === null) this.send(whole)
+    else this.#held.add(whole)
+    return this.#held === null
   }
 
   send(bytes: Uint8Array): void {
@@ -118,7 +116,26 @@ export class Outlet {
   }
 }
 
-/** Whether `next` is the continuation of `view` in the same buffer. */
-function follows(view: Uint8Array, next: Uint8Array): boolean {
-  return view.buffer === next.buffer && view.byteOffset + view.byteLength === next.byteOffset
+/** Views of one buffer that follow each other; a view of all of them is made only at the end. */
+class Run {
+  readonly #first: Uint8Array
+  bytes: number
+
+  constructor(first: Uint8Array) {
+    this.#first = first
+    this.bytes = first.byteLength
+  }
+
+  /** Whether `next` is its continuation, and then belongs to it. */
+  grow(next: Uint8Array): boolean {
+    const follows =
+      next.buffer === this.#first.buffer && next.byteOffset === this.#first.byteOffset + this.bytes
+    if (follows) this.bytes += next.byteLength
+    return follows
+  }
+
+  get whole(): Uint8Array {
+    const { buffer, byteOffset, byteLength } = this.#first
+    return this.bytes === byteLength ? this.#first : new Uint8Array(buffer, byteOffset, this.bytes)
+  }
 }

@@ -90,13 +90,15 @@ export class StreamReading {
 
   /** Folds an event, or several that recur: with output, and nothing else that would count. */
   take(event: SseEvent): EventKind {
+    // Before its data is asked for: what will not be read need not be decoded.
+    if (this.#done || this.#error) return NOTHING
     if (event.recurring_bytes !== null) {
-      if (this.#done || this.#error) return NOTHING
       this.#output_bytes += event.recurring_bytes
       return event.recurring_bytes > 0 ? OUTPUT : EMPTY
     }
     const read = this.read(event.data)
     if (read.kind === "chunk" && read.output && !read.trusted_usage) this.#repetition.learn(event)
+    if (provesNothing(read)) this.#repetition.learnIdle(event)
     return read
   }
 
@@ -245,6 +247,14 @@ export function readJson(body: Uint8Array, ending: Ending, cut: boolean): JsonEv
     usage: readUsage(payload.usage),
     output_bytes: outputBytes(payload),
   }
+}
+
+/** Whether an event changes nothing when it comes again: what it says of choices and of invalid usage is known already. */
+function provesNothing(read: EventKind): boolean {
+  return (
+    read.kind === "nothing" ||
+    (read.kind === "chunk" && !read.output && !read.trusted_usage && !read.usage_only)
+  )
 }
 
 /** D2's 0/0: a placeholder where there is output. */

@@ -7,6 +7,7 @@ const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const SPACE = 0x20
 const TILDE = 0x7e
+const BOM = 0xef
 
 /** What stands in for the text while it is tried which bytes of an event are its text. */
 const STAND_IN = Buffer.from("stand-in")
@@ -28,6 +29,9 @@ export class Repetition implements Recurring {
   #foot = NOTHING
   #between = NOTHING
   #lessons = 0
+  /** An event that proved nothing, whole. */
+  #idle = NOTHING
+  #idle_lessons = 0
 
   /** Learns from an event that was read in full, and carried output and no valid usage. */
   learn({ parts, data }: SseEvent): void {
@@ -47,8 +51,31 @@ export class Repetition implements Recurring {
     this.#between = Buffer.concat([foot, head])
   }
 
-  /** The events from `start` on that differ from the one learned in nothing but their text. */
+  /** Learns an event that was read in full, and carried neither output nor valid usage: again, it changes nothing. */
+  learnIdle({ parts }: SseEvent): void {
+    const [bytes] = parts
+    if (this.#idle_lessons === MAX_LESSONS || bytes === undefined || parts.length > 1) return
+    // A byte order mark counts only where a stream begins.
+    if (bytes.byteLength > MAX_EVENT_BYTES || bytes.at(-1) !== LF || bytes[0] === BOM) return
+    this.#idle_lessons += 1
+    this.#idle = Buffer.from(bytes)
+  }
+
+  /** The events from `start` on that are known: all idle ones, or all with text. */
   follow(chunk: Uint8Array, start: number): Recurrence | null {
+    return this.#followIdle(chunk, start) ?? this.#followText(chunk, start)
+  }
+
+  /** Events that are the idle one, byte for byte. */
+  #followIdle(chunk: Uint8Array, start: number): Recurrence | null {
+    if (this.#idle.byteLength === 0) return null
+    let end = start
+    while (stands(this.#idle, chunk, end)) end += this.#idle.byteLength
+    return end === start ? null : { end, output_bytes: 0 }
+  }
+
+  /** Events that differ from the one learned in nothing but their text. */
+  #followText(chunk: Uint8Array, start: number): Recurrence | null {
     if (this.#head.byteLength === 0 || !stands(this.#head, chunk, start)) return null
     let from = start + this.#head.byteLength
     let output_bytes = 0

@@ -29,12 +29,9 @@ export interface Recurring {
 /** An event is over the limit (D31). The framer that threw it takes no more chunks. */
 export class EventTooLarge extends Error {
   override readonly name = "EventTooLarge"
-  /** The whole events of the same chunk before the one too large. */
-  readonly events: readonly SseEvent[]
 
-  constructor(events: readonly SseEvent[]) {
+  constructor() {
     super("an event of the provider is larger than the limit")
-    this.events = events
   }
 }
 
@@ -72,10 +69,12 @@ export class Framer {
     return this.#unfinished.bytes
   }
 
-  /** The events that `chunk` completes, in order. Throws EventTooLarge. */
-  feed(chunk: Uint8Array): SseEvent[] {
-    const events: SseEvent[] = []
-    if (chunk.byteLength === 0) return events
+  /**
+   * The events that `chunk` completes, in order, each made when it is asked for: together they may take a hundred times
+   * the chunk. Whoever feeds another chunk has taken them all. Throws EventTooLarge.
+   */
+  *feed(chunk: Uint8Array): Generator<SseEvent, void, void> {
+    if (chunk.byteLength === 0) return
     const ends = new LineEnds(chunk)
     let event_start = 0
     let line_start = 0
@@ -83,19 +82,30 @@ export class Framer {
       line_start = 1
       if (this.#unfinished.bytes === 0) {
         event_start = 1
-        events.push({ parts: [view(chunk, 0, 1)], data: null, tail: true, recurring_bytes: null })
+        yield { parts: [view(chunk, 0, 1)], data: null, tail: true, recurring_bytes: null }
       }
     }
     this.#after_cr = false
-    if (this.#unfinished.bytes === 0) {
-      event_start = this.#pass(chunk, event_start, events)
-      line_start = event_start
-    }
-    for (let end = ends.next(line_start); end < chunk.byteLength; end = ends.next(line_start)) {
+    while (line_start < chunk.byteLength) {
+      const known = line_start === event_start ? this.#known(chunk, event_start) : null
+      if (known !== null) {
+        const { end, output_bytes } = known
+        yield {
+          parts: [view(chunk, event_start, end)],
+          data: null,
+          tail: false,
+          recurring_bytes: output_bytes,
+        }
+        event_start = end
+        line_start = end
+        continue
+      }
+      const end = ends.next(line_start)
+      if (end === chunk.byteLength) break
       const blank = this.#isBlank(chunk, event_start, end, this.#line_bytes + end - line_start)
       line_start = end + 1
       if (blank && this.#unfinished.bytes + line_start - event_start > this.#limit_bytes) {
-        throw new EventTooLarge(events)
+        throw new EventTooLarge()
       }
       if (chunk[end] === CR) {
         if (line_start === chunk.byteLength) this.#after_cr = true
@@ -104,15 +114,13 @@ export class Framer {
       this.#line_bytes = 0
       this.#first_line = false
       if (!blank) continue
-      events.push(this.#complete(view(chunk, event_start, line_start)))
-      event_start = this.#pass(chunk, line_start, events)
-      line_start = event_start
+      yield this.#complete(view(chunk, event_start, line_start))
+      event_start = line_start
     }
     this.#line_bytes += chunk.byteLength - line_start
     const pending_bytes = this.#unfinished.bytes + chunk.byteLength - event_start
-    if (pending_bytes > this.#limit_bytes) throw new EventTooLarge(events)
+    if (pending_bytes > this.#limit_bytes) throw new EventTooLarge()
     if (event_start < chunk.byteLength) this.#unfinished.add(view(chunk, event_start, chunk.byteLength))
-    return events
   }
 
   /** The event the stream left unterminated, with the line end and blank line it lacks; null when there is none. */
@@ -125,15 +133,12 @@ export class Framer {
     return this.#complete(new Uint8Array(missing))
   }
 
-  /** Takes the events that need not be read, all in one; where they end. */
-  #pass(chunk: Uint8Array, start: number, events: SseEvent[]): number {
-    // Only in a chunk below the limit is each of its events below it.
-    if (this.#recurring === null || chunk.byteLength > this.#limit_bytes) return start
-    const known = this.#recurring.follow(chunk, start)
-    if (known === null) return start
-    const parts = [view(chunk, start, known.end)]
-    events.push({ parts, data: null, tail: false, recurring_bytes: known.output_bytes })
-    return known.end
+  /** The events from `start` on, where an event may begin, that need not be read. */
+  #known(chunk: Uint8Array, start: number): Recurrence | null {
+    if (this.#recurring === null || this.#unfinished.bytes > 0) return null
+    // Among so many bytes no event is over the limit.
+    const near = chunk.byteLength <= this.#limit_bytes ? chunk : chunk.subarray(0, start + this.#limit_bytes)
+    return this.#recurring.follow(near, start)
   }
 
   #complete(last: Uint8Array): SseEvent {

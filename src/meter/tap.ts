@@ -41,9 +41,6 @@ interface SourceReader {
   cancel(): Promise<void>
 }
 
-/** How much of a chunk is looked at together. */
-const PIECE_BYTES = 131_072
-
 const encoder = new TextEncoder()
 const COMMIT = encoder.encode(": ok\n\n")
 const KEEPALIVE = encoder.encode(": keepalive\n\n")
@@ -150,20 +147,15 @@ export class Tap {
     }
   }
 
-  /** Piece by piece: of a large chunk of tiny events, all at once would take a hundred times its size. */
   #takeChunk(chunk: Uint8Array): void {
-    for (let at = 0; at < chunk.byteLength && !this.#over; at += PIECE_BYTES) {
-      this.#takePiece(chunk.byteLength <= PIECE_BYTES ? chunk : chunk.subarray(at, at + PIECE_BYTES))
-    }
-  }
-
-  #takePiece(piece: Uint8Array): void {
     try {
-      this.#takeAll(this.#framer.feed(piece))
+      for (const event of this.#framer.feed(chunk)) {
+        this.#take(event)
+        if (this.#over) return
+      }
     } catch (error) {
       if (!(error instanceof EventTooLarge)) throw error
-      this.#takeAll(error.events)
-      if (!this.#over) this.#fail()
+      this.#fail()
     }
   }
 
@@ -188,14 +180,7 @@ export class Tap {
   /** At any end but a clean one the unterminated event is read for the settlement, and never forwarded (D36). */
   #readUnterminated(): void {
     const last = this.#framer.end()
-    if (last !== null) this.#note(this.#reading.read(last.data))
-  }
-
-  #takeAll(events: readonly SseEvent[]): void {
-    for (const event of events) {
-      if (this.#over) return
-      this.#take(event)
-    }
+    if (last !== null) this.#note(this.#reading.take(last))
   }
 
   #take(event: SseEvent): void {

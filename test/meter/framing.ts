@@ -12,7 +12,7 @@ export interface Framed {
 
 export function frame(chunks: readonly Uint8Array[], limit_bytes = 1_000_000): Framed {
   const framer = new Framer(limit_bytes)
-  const events = chunks.flatMap((chunk) => framer.feed(chunk))
+  const events = chunks.flatMap((chunk) => [...framer.feed(chunk)])
   const { pending_bytes } = framer
   return {
     data: events.filter((event) => !event.tail).map((event) => event.data),

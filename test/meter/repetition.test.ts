@@ -142,12 +142,49 @@ describe("D7 events that differ from one before in nothing but their text", () =
     const reading = new StreamReading()
     const framer = new Framer(200, reading.recurring)
     for (const event of framer.feed(bytesOf(said({ content: "a" })))) reading.take(event)
-    expect(() => framer.feed(bytesOf(said({ content: "b".repeat(300) })))).toThrow("larger than the limit")
+    expect(() => [...framer.feed(bytesOf(said({ content: "b".repeat(300) })))]).toThrow(
+      "larger than the limit",
+    )
+  })
+
+  const idle: [string, string, number][] = [
+    ["a comment", ": ping\n\n", 1],
+    ["empty data", "data:\n\n", 1],
+    ["an empty object", "data: {}\n\n", 1],
+    ["a payload that is no JSON", "data: x\n\n", 1],
+    ["only a role", said({ role: "assistant", content: "" }), 1],
+    ["a finish", said({}, {}, { finish_reason: "stop" }), 1],
+    ["an invalid usage beside choices", said({}, { usage: { prompt_tokens: "9" } }), 1],
+    ["another field", "id: 7\r\n\r\n", 1],
+    ["a blank line", "\n", 1],
+    ["a usage", said({}, { usage }), 0],
+    ["an invalid usage alone", `data: ${JSON.stringify({ choices: [], usage: {} })}\n\n`, 0],
+    ["a blank line of CR", ": ping\r\r", 0],
+  ]
+  test.each(idle)("rule 4 what proves nothing proves nothing again: %s", (_, event, recurred) => {
+    const events = [
+      ": first\n\n",
+      event,
+      said({ content: "a" }),
+      event + event + event,
+      said({ content: "b" }),
+    ]
+    const known = read(each(events), true)
+    // The second text is known as well.
+    expect(known.recurred - 1).toBe(recurred)
+    expect(known).toEqual({ ...read(each(events), false), recurred: known.recurred })
+  })
+
+  test("a byte order mark is a blank line only where a stream begins", () => {
+    const chunks = each(["\ufeff\n", "\ufeff\n", said({ content: "a" })])
+    expect(read(chunks, true)).toEqual(read(chunks, false))
   })
 
   test("a stream that never repeats itself is not looked at for ever", () => {
     const events = Array.from({ length: 50 }, (_, n) => said({ content: "a" }, { noise: "x".repeat(n) }))
     const same = ["a", "b", "c"].map((content) => said({ content }))
     expect(read(each([...events, ...same]), true).recurred).toBe(0)
+    const beats = Array.from({ length: 50 }, (_, n) => `: ${n}\n\n`)
+    expect(read(each([...beats, ": 49\n\n", ": 49\n\n"]), true).recurred).toBe(0)
   })
 })

@@ -167,6 +167,11 @@ describe("what the client sees", () => {
       shown: "",
       ending: "upstream_lost",
     },
+    "D31 what is held back is bounded too, in one chunk": {
+      sent: [role.repeat(30)],
+      shown: "",
+      ending: "upstream_lost",
+    },
   }
   for (const [name, row] of Object.entries(rows)) {
     test(name, async () => {
