@@ -45,6 +45,8 @@ export type EventKind =
       readonly trusted_usage: boolean
       /** Whether it carries a usage object and no choices: stripped for a client that did not ask for it (D24). */
       readonly usage_only: boolean
+      /** Whether it carries valid usage where final usage stands (D4). */
+      readonly final_usage: boolean
     }
   /** A comment, an empty payload, or one that is not a JSON object. */
   | { readonly kind: "nothing" }
@@ -57,6 +59,7 @@ const OUTPUT: EventKind = {
   output: true,
   trusted_usage: false,
   usage_only: false,
+  final_usage: false,
 }
 const EMPTY: EventKind = { ...OUTPUT, output: false }
 
@@ -158,13 +161,15 @@ export class StreamReading {
     const output_bytes = outputBytes(payload)
     this.#output_bytes += output_bytes
     const usage = readUsage(payload.usage)
-    if (usage.state === "valid") this.#keep(usage, choices.length === 0 || this.#choices.allFinished)
+    const final = choices.length === 0 || this.#choices.allFinished
+    if (usage.state === "valid") this.#keep(usage, final)
     if (usage.state === "invalid") this.#any_invalid = true
     return {
       kind: "chunk",
       output: output_bytes > 0,
       trusted_usage: usage.state === "valid",
       usage_only: choices.length === 0 && isObject(payload.usage),
+      final_usage: usage.state === "valid" && final,
     }
   }
 

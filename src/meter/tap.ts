@@ -1,4 +1,5 @@
 import type { Ending } from "../wire/call.ts"
+import { FinalUsage } from "./cost.ts"
 import { Outlet } from "./outlet.ts"
 import { type EventKind, type StreamEvidence, StreamReading } from "./reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
@@ -8,6 +9,8 @@ export interface TapOptions {
   readonly source: ReadableStream<Uint8Array>
   /** Whether the client asked for the usage-only chunk; otherwise it is stripped (D24). */
   readonly wants_usage: boolean
+  /** Whether the client asked what the call costs: then the final usage waits for the charge, and tells it (D49). */
+  readonly wants_cost: boolean
   /** The most bytes one unfinished event, or all events held back, may take (D31). */
   readonly event_bytes: number
   readonly keepalive_ms: number
@@ -18,8 +21,8 @@ export interface TapOptions {
   readonly total_ms: number
   /** How long to read on for the final usage once the client has left; null to stop at once (D9). */
   readonly drain_ms: number | null
-  /** Records what was delivered; called once. Resolves when the last byte may leave (D32). Never rejects. */
-  settle(evidence: StreamEvidence): Promise<void>
+  /** Records what was delivered; called once. Resolves with the charge when the last byte may leave (D32). Never rejects. */
+  settle(evidence: StreamEvidence): Promise<bigint>
   /** What the client is shown when a stream breaks after output (D10): a whole `data:` event. */
   errorEvent(ending: Ending, data: string | null): Uint8Array
   /** Closes the provider's connection. Idempotent. */
@@ -56,6 +59,8 @@ export class Tap {
   readonly #reader: SourceReader
   readonly #framer: Framer
   readonly #reading = new StreamReading()
+  /** Null when the client did not ask for the cost. */
+  readonly #final_usage: FinalUsage | null
   readonly #outlet = new Outlet(
     () => this.#pull(),
     () => this.clientLeft(),
@@ -79,6 +84,7 @@ export class Tap {
     this.#options = options
     this.#framer = new Framer(options.event_bytes, this.#reading.recurring)
     this.#reader = options.source.getReader()
+    this.#final_usage = options.wants_cost ? new FinalUsage() : null
   }
 
   /** Starts the clock. A stream whose total timeout is over already ends here: call it once all is wired. */
@@ -200,6 +206,11 @@ export class Tap {
       case "chunk":
         this.#note(read)
         this.#stripped = read.usage_only && !this.#options.wants_usage
+        if (read.final_usage && this.#final_usage !== null && event.data !== null) {
+          this.#stripped = true
+          const rest = this.#final_usage.take(event.data, read.usage_only)
+          if (rest !== null) this.#outlet.forward([rest])
+        }
     }
     if (!this.#stripped) this.#outlet.forward(event.parts)
     if (this.#outlet.silent && this.#outlet.held_bytes > this.#options.event_bytes) this.#fail()
@@ -234,11 +245,23 @@ export class Tap {
       return
     }
     outlet.flush()
-    if (!outlet.silent && ending !== "completed") outlet.send(this.#options.errorEvent(ending, error_data))
-    void settled.then(() => {
-      if (!outlet.silent && ending === "completed") outlet.send(DONE)
+    if (!outlet.silent && ending !== "completed") {
+      this.#sendUsage(null)
+      outlet.send(this.#options.errorEvent(ending, error_data))
+    }
+    void settled.then((charge_nano) => {
+      if (!outlet.silent && ending === "completed") {
+        this.#sendUsage(charge_nano)
+        outlet.send(DONE)
+      }
       outlet.close()
     })
+  }
+
+  /** The usage that waited for the charge; a stream that breaks tells none, for that is in the books only later. */
+  #sendUsage(charge_nano: bigint | null): void {
+    const event = this.#final_usage?.event(charge_nano) ?? null
+    if (event !== null) this.#outlet.send(event)
   }
 
   /**

@@ -10,7 +10,7 @@ import { forward } from "../upstream/forward.ts"
 import { drainFor, Patience } from "../upstream/patience.ts"
 import type { Reply } from "../upstream/reply.ts"
 import { type Failure, failures } from "../wire/call.ts"
-import { type ChatRequest, parseChat, wantsUsage } from "../wire/chat.ts"
+import { type ChatRequest, parseChat, wantsCost, wantsUsage } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { attemptsIn, recordIn, whenDurable } from "./call-record.ts"
@@ -49,9 +49,12 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
     )
     call.upstream = reply.upstream.name
     if (chat.stream !== true || isJson(reply)) {
-      return await answerJson({ gateway, call, reply, patience, request })
+      return await answerJson({ gateway, call, reply, patience, request }, wantsCost(chat))
     }
-    return answerStream({ gateway, call, reply, patience, request }, wantsUsage(chat))
+    return answerStream(
+      { gateway, call, reply, patience, request },
+      { usage: wantsUsage(chat), cost: wantsCost(chat) },
+    )
   } catch (error) {
     gateway.sockets.restore(request)
     throw await abandon(gateway, call, patience, error)
@@ -81,7 +84,7 @@ function patienceFor(call: Call, chat: ChatRequest, request: Request): Patience 
   )
 }
 
-/** What is sent is what was billed: the parsed request, re-serialised, with the upstream's model and usage asked for. */
+/** What is sent is what was billed: the parsed request, re-serialised, with the upstream's model and usage asked for, and without what is ours (D49). */
 function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Patience) {
   const stream = chat.stream === true
   const asked = stream ? { stream_options: { ...chat.stream_options, include_usage: true } } : {}
@@ -89,7 +92,7 @@ function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Pa
     request_id: call.hold.id,
     path: "/chat/completions",
     stream,
-    body: (model: string) => texts.with({ ...asked, model }),
+    body: (model: string) => texts.with({ ...asked, usage: undefined, model }),
     headers: {},
     signal: patience.signal,
   }

@@ -3,6 +3,7 @@ import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Closing } from "../ledger/reservation.ts"
 import { collect } from "../meter/body.ts"
+import { bodyWithCost } from "../meter/cost.ts"
 import { readJson } from "../meter/reading.ts"
 import { settle } from "../settlement/settle.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
@@ -19,8 +20,14 @@ export interface Answering {
   readonly request: Request
 }
 
-/** Rules 1-3: the provider's bytes unchanged, once their settlement is durable (D32), or what was wrong with them. */
-export async function answerJson({ gateway, call, reply, patience, request }: Answering): Promise<Response> {
+/**
+ * Rules 1-3: the provider's bytes unchanged, once their settlement is durable (D32), or what was wrong with them. For a
+ * client that asked, valid usage tells what was charged (D49).
+ */
+export async function answerJson(
+  { gateway, call, reply, patience, request }: Answering,
+  wants_cost: boolean,
+): Promise<Response> {
   const body = await collect({
     source: reply.body,
     limit_bytes: gateway.config.limits.response_bytes,
@@ -34,7 +41,9 @@ export async function answerJson({ gateway, call, reply, patience, request }: An
   await whenDurable(gateway, durable)
   gateway.sockets.restore(request)
   if (closing.outcome === "released") throw refused(closing)
-  return new Response(body.bytes, { headers: jsonHeaders(call.hold.id) })
+  const tells_cost = wants_cost && evidence.usage.state === "valid"
+  const bytes = tells_cost ? bodyWithCost(body.bytes, closing.charge_nano) : body.bytes
+  return new Response(bytes, { headers: jsonHeaders(call.hold.id) })
 }
 
 /** Why a JSON answer was not one. */

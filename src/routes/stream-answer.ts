@@ -12,13 +12,14 @@ import type { Answering } from "./json-answer.ts"
 /** Rules 4-6: headers first, then whole events as they come (D36). */
 export function answerStream(
   { gateway, call, reply, patience, request }: Answering,
-  wants_usage: boolean,
+  wants: { readonly usage: boolean; readonly cost: boolean },
 ): Response {
   const { stream, limits } = gateway.config
   const drain_ms = drainFor(reply.upstream, true)
   const tap = new Tap({
     source: reply.body ?? new Blob().stream(),
-    wants_usage,
+    wants_usage: wants.usage,
+    wants_cost: wants.cost,
     event_bytes: limits.event_bytes,
     keepalive_ms: stream.keepalive_ms,
     commit_after_ms: stream.commit_after_ms,
@@ -27,10 +28,10 @@ export function answerStream(
     total_ms: remainingMs(reply),
     drain_ms: drain_ms === null ? null : patience.remaining(drain_ms),
     settle: (evidence) => {
-      const { durable } = settle(gateway.books, call, evidence, recordIn(gateway))
+      const { closing, durable } = settle(gateway.books, call, evidence, recordIn(gateway))
       request.signal.removeEventListener("abort", leave)
       if (evidence.ending !== "client_stalled") gateway.sockets.restore(request)
-      return whenDurable(gateway, durable)
+      return whenDurable(gateway, durable).then(() => closing.charge_nano)
     },
     errorEvent: (ending, data) => errorEvent(errorOf(ending, data, reply.upstream), call.hold.id),
     cancelSource: reply.cancel,

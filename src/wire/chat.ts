@@ -76,6 +76,27 @@ export const ChatRequest = Type.Object(
         },
       ),
     ),
+    usage: Type.Optional(
+      Type.Union(
+        [
+          Type.Object({
+            include: Type.Optional(
+              Type.Union([Type.Boolean(), Type.Null()], {
+                description: "Whether the answer's usage tells what the call was charged, as its `cost`.",
+                [EXPECTED]: "true, false or null",
+              }),
+            ),
+          }),
+          Type.Null(),
+        ],
+        {
+          description:
+            "What the answer tells of the usage. A stream then ends with a chunk that carries the usage. This field is the gateway's own and is not sent upstream.",
+          examples: [{ include: true }],
+          [EXPECTED]: "an object whose include is true, false or null",
+        },
+      ),
+    ),
     n: Type.Optional(
       Type.Union([Type.Integer({ minimum: 1, maximum: 128 }), Type.Null()], {
         description: "How many choices to make; output is held for each of them (D12).",
@@ -100,9 +121,14 @@ export function parseChat(body: unknown): ChatRequest {
   return body
 }
 
-/** Whether the client itself asked for the usage chunk at the end of its stream. */
+/** Whether the client itself asked for the usage chunk at the end of its stream, which is where the cost is told too. */
 export function wantsUsage(request: ChatRequest): boolean {
-  return request.stream_options?.include_usage === true
+  return request.stream_options?.include_usage === true || wantsCost(request)
+}
+
+/** Whether the client asked what the call costs (D49). */
+export function wantsCost(request: ChatRequest): boolean {
+  return request.usage?.include === true
 }
 
 const chat = TypeCompiler.Compile(ChatRequest)

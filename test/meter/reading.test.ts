@@ -6,8 +6,13 @@ import { bytesOf } from "./cuts.ts"
 const NONE: EventKind = { kind: "nothing" }
 const ERROR: EventKind = { kind: "error" }
 
-function chunk(output: boolean, trusted_usage: boolean, usage_only = false): EventKind {
-  return { kind: "chunk", output, trusted_usage, usage_only }
+function chunk(
+  output: boolean,
+  trusted_usage: boolean,
+  usage_only = false,
+  final_usage = trusted_usage && usage_only,
+): EventKind {
+  return { kind: "chunk", output, trusted_usage, usage_only, final_usage }
 }
 
 const usage = '"usage":{"prompt_tokens":9,"completion_tokens":2}'
@@ -35,6 +40,11 @@ describe("what one event is", () => {
     [
       "D1 usage beside a finish",
       `{"choices":[{"delta":{},"finish_reason":"stop"}],${usage}}`,
+      chunk(false, true, false, true),
+    ],
+    [
+      "D4 usage beside the finish of one choice of two is not final",
+      `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{}}],${usage}}`,
       chunk(false, true),
     ],
     ["D24 usage only", `{"choices":[],${usage}}`, chunk(false, true, true)],

@@ -10,6 +10,16 @@ const role = chunk({ choices: [{ index: 0, delta: { role: "assistant", content: 
 const text = (content: string) => chunk({ choices: [{ index: 0, delta: { content } }] })
 const finish = chunk({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] })
 const usage = chunk({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 2 } })
+const tokens = { prompt_tokens: 9, completion_tokens: 2 }
+const usageWithCost = chunk({ choices: [], usage: { ...tokens, cost: 0.00031 } })
+const last = chunk({ choices: [{ index: 0, delta: { content: "b" }, finish_reason: "stop" }], usage: tokens })
+const lastWithoutUsage = chunk({
+  choices: [{ index: 0, delta: { content: "b" }, finish_reason: "stop" }],
+  usage: null,
+})
+const finishUsing = chunk({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage: tokens })
+const textUsing = chunk({ choices: [{ index: 0, delta: { content: "c" } }], usage: tokens })
+const invalidUsage = chunk({ choices: [], usage: { prompt_tokens: -1 } })
 const done = "data: [DONE]\n\n"
 const broken = 'data: {"error":{"message":"theirs"}}\n\n'
 const errorEvent = 'data: {"error":"ours"}\n\n'
@@ -39,6 +49,7 @@ function relay(changes: Partial<TapOptions> = {}) {
   const tap = new Tap({
     source: provider.body,
     wants_usage: false,
+    wants_cost: false,
     event_bytes: 1_000,
     keepalive_ms: 10_000,
     commit_after_ms: 10_000,
@@ -49,6 +60,7 @@ function relay(changes: Partial<TapOptions> = {}) {
     settle: async (evidence) => {
       seen.settlements += 1
       settled.resolve(evidence)
+      return 310_000n
     },
     errorEvent: () => encoder.encode(errorEvent),
     cancelSource: () => void seen.cancelled++,
@@ -67,6 +79,7 @@ interface Row {
   sent: string[]
   end?: "close" | "reset"
   wants_usage?: boolean
+  wants_cost?: boolean
   shown: string
   ending: Ending
 }
@@ -92,6 +105,88 @@ describe("what the client sees", () => {
       sent: [text("a"), usage, done],
       wants_usage: true,
       shown: text("a") + usage + done,
+      ending: "completed",
+    },
+    "D49 usage tells the cost to a client that asked": {
+      sent: [text("a"), finish, usage, done],
+      wants_cost: true,
+      shown: text("a") + finish + usageWithCost + done,
+      ending: "completed",
+    },
+    "D49 the cost is told when the provider leaves [DONE] out": {
+      sent: [text("a"), usage.trimEnd()],
+      end: "close",
+      wants_cost: true,
+      shown: text("a") + usageWithCost + done,
+      ending: "completed",
+    },
+    "D49 usage that comes with the last output is told in a chunk of its own": {
+      sent: [text("a"), last, done],
+      wants_cost: true,
+      shown: text("a") + lastWithoutUsage + usageWithCost + done,
+      ending: "completed",
+    },
+    "D49 usage that comes with a finish is told in a chunk of its own": {
+      sent: [text("a"), finishUsing, done],
+      wants_cost: true,
+      shown:
+        text("a") +
+        chunk({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage: null }) +
+        usageWithCost +
+        done,
+      ending: "completed",
+    },
+    "D49 of several final usages the last is told, comments and chunks pass at once": {
+      sent: [text("a"), finishUsing, ": hi\n\n", usage, chunk({ choices: [] }), done],
+      wants_cost: true,
+      shown:
+        text("a") +
+        chunk({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage: null }) +
+        ": hi\n\n" +
+        chunk({ choices: [] }) +
+        usageWithCost +
+        done,
+      ending: "completed",
+    },
+    "D49 usage in the midst of a stream passes unchanged": {
+      sent: [textUsing, finish, usage, done],
+      wants_cost: true,
+      shown: textUsing + finish + usageWithCost + done,
+      ending: "completed",
+    },
+    "D49 an event of several lines, with CRLF, is told as one of several lines": {
+      sent: [
+        text("a"),
+        'data: {"choices":[],\r\ndata: "usage":{"prompt_tokens":9,"completion_tokens":2}}\r\n\r',
+        `\n${done}`,
+      ],
+      wants_cost: true,
+      shown: `${text("a")}data: {"choices":[],\ndata: "usage":{"prompt_tokens":9,"completion_tokens":2,"cost":0.00031}}\n\n${done}`,
+      ending: "completed",
+    },
+    "D49 a stream that breaks after its usage tells no cost": {
+      sent: [text("a"), usage, broken],
+      wants_cost: true,
+      shown: text("a") + usage + errorEvent,
+      ending: "upstream_lost",
+    },
+    "D49 a stream without valid usage tells no cost": {
+      sent: [text("a"), finish, invalidUsage, done],
+      wants_usage: true,
+      wants_cost: true,
+      shown: text("a") + finish + invalidUsage + done,
+      ending: "completed",
+    },
+    "D49, rule 6 nothing is told of a stream without usage and output": {
+      sent: [role, finish, done],
+      wants_cost: true,
+      shown: "",
+      ending: "completed",
+    },
+    "D49 a stream of nothing but usage tells its cost": {
+      sent: [role, usage, done],
+      wants_cost: true,
+      shown: role + usageWithCost + done,
       ending: "completed",
     },
     "D24 nothing after [DONE]": {
@@ -175,7 +270,10 @@ describe("what the client sees", () => {
   }
   for (const [name, row] of Object.entries(rows)) {
     test(name, async () => {
-      const { provider, client, settled, seen } = relay({ wants_usage: row.wants_usage ?? false })
+      const { provider, client, settled, seen } = relay({
+        wants_usage: row.wants_usage ?? false,
+        wants_cost: row.wants_cost ?? false,
+      })
       const answer = client()
       provider.send(...row.sent)
       if (row.end === "close") provider.close()
@@ -252,16 +350,31 @@ test("D36 events that arrived in one chunk leave as one view of its buffer", asy
 })
 
 test("D32 [DONE] waits for the settlement, every other byte does not", async () => {
-  const durable = Promise.withResolvers<void>()
+  const durable = Promise.withResolvers<bigint>()
   const { tap, provider } = relay({ settle: () => durable.promise })
   const reader = tap.body.getReader()
   provider.send(text("a") + usage + done)
   expect(decoder.decode((await reader.read()).value)).toBe(text("a"))
   const last = reader.read()
   expect(await Promise.race([last, Bun.sleep(30).then(() => "waiting")])).toBe("waiting")
-  durable.resolve()
+  durable.resolve(0n)
   expect(decoder.decode((await last).value)).toBe(done)
   expect((await reader.read()).done).toBe(true)
+})
+
+test("D32, D49 usage with its cost waits for the settlement too, output that came with it does not", async () => {
+  const durable = Promise.withResolvers<bigint>()
+  const { tap, provider } = relay({ settle: () => durable.promise, wants_cost: true })
+  const reader = tap.body.getReader()
+  provider.send(last)
+  expect(decoder.decode((await reader.read()).value)).toBe(lastWithoutUsage)
+  const next = reader.read()
+  provider.send(done)
+  expect(await Promise.race([next, Bun.sleep(30).then(() => "waiting")])).toBe("waiting")
+  durable.resolve(7n)
+  const told = decoder.decode((await next).value)
+  expect(told).toBe(chunk({ choices: [], usage: tokens }).replace("2}}", '2,"cost":0.000000007}}'))
+  expect(decoder.decode((await reader.read()).value)).toBe(done)
 })
 
 test("D36 a comment brings the headers out when nothing was sent for commit_after; rule 6 stays true", async () => {

@@ -1,0 +1,173 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import OpenAI from "openai"
+import { CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import {
+  chatChunk,
+  chatCompletion,
+  chatWords,
+  json,
+  type Provider,
+  sse,
+  sseEvent,
+  startProvider,
+  usage,
+} from "../support/provider.ts"
+
+let provider: Provider
+let gateway: TestGateway
+
+beforeAll(async () => {
+  provider = await startProvider()
+  gateway = await startGateway(provider)
+})
+afterAll(async () => {
+  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  await gateway.stop()
+  await provider.stop()
+})
+
+const ask = { usage: { include: true } }
+
+describe("D49 a JSON answer", () => {
+  test("tells the charge as a number, all else is the provider's bytes, and the field is not sent upstream", async () => {
+    const { key } = await gateway.account("1")
+    const body =
+      '{"id":"x", "n":1e400, "seed":12345678901234567890, "z":-0,\n"choices":[{"message":{"content":"hi"}}], "usage" : {"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4}}}\n'
+    provider.replyOnce(async (exchange) => {
+      await exchange.head(200, { "content-type": "application/json" })
+      await exchange.chunk(body)
+      await exchange.end()
+    })
+    const answer = await chat(gateway, key, { ...ask, temperature: 0.5 })
+    expect(await answer.text()).toBe(body.replace("4}}", '4},"cost":0.0000264}'))
+    expect(await gateway.callOf(answer)).toMatchObject({ basis: "usage", charge: "0.0000264" })
+    expect(provider.requests.at(-1)?.json).toEqual({
+      model: "upstream-model",
+      messages: [{ role: "user", content: "hello" }],
+      temperature: 0.5,
+    })
+  })
+
+  test("replaces a cost of the provider's own, which is another one", async () => {
+    const { key } = await gateway.account("1")
+    provider.replyOnce(json(200, chatCompletion("hi", { usage: { ...usage(10, 5), cost: 99 } })))
+    const answer = await chat(gateway, key, ask)
+    expect(await answer.json()).toMatchObject({ usage: { prompt_tokens: 10, cost: 0.00003 } })
+  })
+
+  test("tells a charge of 0, and one above the hold", async () => {
+    const { key } = await gateway.account("1")
+    provider.replyOnce(json(200, { choices: [], usage: usage(0, 0) }))
+    expect(await (await chat(gateway, key, ask)).json()).toMatchObject({ usage: { cost: 0 } })
+    provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(100_000, 5) })))
+    const answer = await chat(gateway, key, { ...ask, max_tokens: 5 })
+    expect(await answer.json()).toMatchObject({ usage: { cost: 0.10002 } })
+    expect(await gateway.callOf(answer)).toMatchObject({ charge: "0.10002", notes: ["overage"] })
+  })
+
+  test.each([
+    ["no usage", chatCompletion("hi", { usage: undefined })],
+    ["null", chatCompletion("hi", { usage: null })],
+    ["invalid usage", chatCompletion("hi", { usage: { prompt_tokens: "9", completion_tokens: 1 } })],
+  ])("rule 2 with %s is the provider's bytes: an estimate is told by the receipt alone", async (_, body) => {
+    const { key } = await gateway.account("1")
+    provider.replyOnce(json(200, body))
+    const answer = await chat(gateway, key, ask)
+    expect(await answer.text()).toBe(JSON.stringify(body))
+    expect(await gateway.callOf(answer)).toMatchObject({ basis: "estimate" })
+  })
+
+  test.each([
+    {},
+    { usage: { include: false } },
+    { usage: { include: null } },
+    { usage: {} },
+    { usage: null },
+  ])("passes unchanged for a client that did not ask: %j", async (fields) => {
+    const { key } = await gateway.account("1")
+    const body = chatCompletion("hi", { usage: usage(10, 5) })
+    provider.replyOnce(json(200, body))
+    expect(await (await chat(gateway, key, fields)).text()).toBe(JSON.stringify(body))
+    expect(provider.requests.at(-1)?.json).not.toHaveProperty("usage")
+  })
+
+  test.each([
+    [{ usage: true }],
+    [{ usage: "include" }],
+    [{ usage: [] }],
+    [{ usage: { include: "true" } }],
+    [{ usage: { include: 1 } }],
+  ])("D15 %j is 400", async (fields) => {
+    const { key } = await gateway.account("1")
+    const answer = await chat(gateway, key, fields)
+    expect(answer.status).toBe(400)
+    expect(await answer.json()).toMatchObject({ error: { code: "invalid_request", param: "usage" } })
+  })
+
+  test("D12 the field is no part of the prompt: it holds nothing", async () => {
+    const { key } = await gateway.account("1")
+    provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+    const plain = await gateway.callOf(await chat(gateway, key))
+    expect(await gateway.callOf(await chat(gateway, key, ask))).toMatchObject({ reserved: plain.reserved })
+  })
+})
+
+describe("D49 a stream", () => {
+  test("ends with a usage chunk that tells the charge, asked for by include_usage or not", async () => {
+    const { key } = await gateway.account("1")
+    for (const stream_options of [undefined, null, { include_usage: false }, { include_usage: true }]) {
+      provider.replyOnce(sse(chatWords("one", " two"), { usage: usage(10, 5, 4) }))
+      const answer = await chat(gateway, key, { ...ask, stream: true, stream_options })
+      const events = (await answer.text()).split("\n\n").filter((event) => event.startsWith("data: {"))
+      const chunks = events.map((event) => JSON.parse(event.slice(6)))
+      expect(chunks.filter((chunk) => chunk.usage)).toEqual([chunks.at(-1)])
+      expect(chunks.at(-1)).toMatchObject({
+        choices: [],
+        usage: { prompt_tokens: 10, completion_tokens: 5, cost: 0.0000264 },
+      })
+      expect(await gateway.callOf(answer)).toMatchObject({ basis: "usage", charge: "0.0000264" })
+      expect(provider.requests.at(-1)?.json).not.toHaveProperty("usage")
+    }
+  })
+
+  test("D29 answered in JSON tells it there", async () => {
+    const { key } = await gateway.account("1")
+    provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+    expect(await (await chat(gateway, key, { ...ask, stream: true })).json()).toMatchObject({
+      usage: { cost: 0.00003 },
+    })
+  })
+
+  test("rule 5 a stream that breaks tells none, and is charged all the same", async () => {
+    const { key } = await gateway.account("1")
+    provider.replyOnce(async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      await exchange.chunk(sseEvent(chatChunk({ content: "hi" })))
+      await exchange.chunk(sseEvent({ ...chatChunk({}), choices: [], usage: usage(10, 5) }))
+      await exchange.chunk(sseEvent({ error: { message: "broken" } }))
+      await exchange.end()
+    })
+    const answer = await chat(gateway, key, { ...ask, stream: true })
+    const text = await answer.text()
+    expect(text).toContain('"prompt_tokens":10')
+    expect(text).not.toContain('"cost"')
+    expect(text).toContain('data: {"error"')
+    expect(await gateway.callOf(answer)).toMatchObject({ charge: "0.00003", failure: "upstream_lost" })
+  })
+})
+
+describe("D49 the client of OpenAI", () => {
+  test("reads the cost of an answer and of a stream, and the balance falls by it", async () => {
+    const { id, key } = await gateway.account("1")
+    const client = new OpenAI({ apiKey: key, baseURL: `${gateway.url}/v1` })
+    const request = { model: CHAT, messages: [{ role: "user" as const, content: "hello" }], ...ask }
+    provider.replyOnce(json(200, chatCompletion("hello there", { usage: usage(10, 5) })))
+    const completion = await client.chat.completions.create(request)
+    expect(completion.usage).toMatchObject({ prompt_tokens: 10, cost: 0.00003 })
+    provider.replyOnce(sse(chatWords("one", " two"), { usage: usage(10, 5) }))
+    const stream = await client.chat.completions.create({ ...request, stream: true })
+    const chunks = await Array.fromAsync(stream)
+    expect(chunks.at(-1)?.usage).toMatchObject({ cost: 0.00003 })
+    expect(await gateway.balance(id)).toMatchObject({ balance: "0.99994", held: "0" })
+  })
+})
