@@ -69,6 +69,8 @@ export interface Config {
     /** What one key may take of one process (D38); null for no limit. */
     readonly per_key: { readonly in_flight: number | null; readonly requests_per_minute: number | null }
   }
+  /** How long JSON answers are kept to be told again under their `Idempotency-Key` (D43); null: they are not. */
+  readonly idempotency: { readonly keep_answers_ms: number | null }
   readonly lease: { readonly renew_ms: number; readonly expire_ms: number }
   readonly shutdown: { readonly ready_delay_ms: number; readonly drain_ms: number }
   /** How many processes share the port; 1 is this process alone. */

@@ -121,6 +121,7 @@ export const ConfigFile = section({
       [EXPECTED]: "a list of different origins",
     }),
   }),
+  idempotency: section({ keep_answers: Type.Optional(duration()) }),
   lease: section({ renew: duration("5s"), expire: duration("20s") }),
   shutdown: section({ ready_delay: durationOrNone("0s"), drain: durationOrNone("10m") }),
   workers: count({ maximum: MAX_WORKERS, default: 1 }),
@@ -145,10 +146,10 @@ function modelName() {
   })
 }
 
-function duration(fallback: string) {
+function duration(fallback?: string) {
   return text({
     pattern: `(?!0+[a-z])${DURATION.source}`,
-    default: fallback,
+    ...(fallback === undefined ? {} : { default: fallback }),
     [EXPECTED]: "a duration above zero, such as 50ms, 15s, 5m or 1h (at most 99h)",
   })
 }
@@ -182,7 +183,8 @@ function price() {
 function amount() {
   return text({
     pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",
-    [EXPECTED]: 'USD as a quoted decimal, such as "0.002", with at most nine decimals (a bare number is not exact)',
+    [EXPECTED]:
+      'USD as a quoted decimal, such as "0.002", with at most nine decimals (a bare number is not exact)',
   })
 }
 

@@ -1,5 +1,5 @@
 import { Value } from "@sinclair/typebox/value"
-import { parsePrice, parseUsd, type Price } from "../money.ts"
+import { type Price, parsePrice, parseUsd } from "../money.ts"
 import { type Fault, faults } from "../wire/fault.ts"
 import type { Config, Model, Route, Upstream } from "./config.ts"
 import { complete } from "./defaults.ts"
@@ -30,10 +30,13 @@ export function loadConfig(text: string, sources: Sources): Config {
   return config
 }
 
+const DAY_MS = 86_400_000
+
 type Complain = (path: string, expected: string) => void
 
 function configOf(file: ConfigFile, complain: Complain): Config {
   const { vendors, stream, limits, lease, shutdown } = file
+  const { keep_answers } = file.idempotency
   const upstreams = new Map(
     Object.entries(file.upstreams).map(([name, upstream]) => [name, upstreamOf(name, upstream, complain)]),
   )
@@ -59,12 +62,16 @@ function configOf(file: ConfigFile, complain: Complain): Config {
         requests_per_minute: limits.per_key.requests_per_minute ?? null,
       },
     },
+    idempotency: { keep_answers_ms: keep_answers === undefined ? null : ms(keep_answers) },
     lease: { renew_ms: ms(lease.renew), expire_ms: ms(lease.expire) },
     shutdown: { ready_delay_ms: ms(shutdown.ready_delay), drain_ms: ms(shutdown.drain) },
     workers: file.workers,
   }
   if (config.lease.expire_ms <= 2 * config.lease.renew_ms) {
     complain("lease.expire", "more than twice lease.renew, so that one late renewal loses nothing")
+  }
+  if ((config.idempotency.keep_answers_ms ?? 0) > DAY_MS) {
+    complain("idempotency.keep_answers", "at most 24h, which is how long an Idempotency-Key stands for its call")
   }
   return config
 }

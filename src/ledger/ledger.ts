@@ -1,3 +1,5 @@
+import { GatewayError } from "../errors.ts"
+import { Answers, forgetIdempotency } from "./answers.ts"
 import { writeCheckpoints } from "./checkpoint.ts"
 import { Closings } from "./closings.ts"
 import type { Connection } from "./connection.ts"
@@ -42,6 +44,7 @@ export class Ledger implements Books {
   readonly #lease: Lease
   readonly #spool: Spool
   readonly #standings: Standings
+  readonly #answers: Answers
   readonly #closings: Closings
   readonly #holds: Holds
   readonly #sweeper: Sweeper
@@ -56,6 +59,7 @@ export class Ledger implements Books {
     this.#lease = new Lease(this.#connections.one(), lease)
     this.#spool = new Spool(data_dir, this.#lease.gateway_id, log)
     this.#standings = new Standings(this.#connections, this.#used)
+    this.#answers = new Answers(this.#connections)
     this.#closings = new Closings(this.#connections, this.#outstanding, this.#spool, events, log)
     this.#holds = new Holds(this.#connections, this.#lease, this.#outstanding, this.#closings, this.#used)
     this.#sweeper = new Sweeper(this.#connections, this.#lease, (count) => events.expired?.(count))
@@ -92,6 +96,18 @@ export class Ledger implements Books {
     return this.#closings.close(closing)
   }
 
+  keepAnswer(call_id: string, body: string, keep_ms: number): Promise<void> {
+    return this.#answers.keep({ call_id, body, keep_ms })
+  }
+
+  async keptAnswer(call_id: string): Promise<string | null> {
+    try {
+      return await this.#answers.find(call_id)
+    } catch (error) {
+      throw new GatewayError("ledger_unavailable", { cause: codeOf(error) })
+    }
+  }
+
   /** Whether new calls can be held: the books answer, and the lease of this process has not lapsed. */
   writable(): boolean {
     return this.#pulse.answering && this.#keeper.age_ms < this.#options.lease.expire_ms
@@ -120,7 +136,7 @@ export class Ledger implements Books {
       this.#options.log.warn({ code: codeOf(error) }, "the lease was not given back; it lapses")
     })
     const unwritten = this.#closings.writing
-    for (const lanes of [this.#closings, this.#standings, this.#sweeper]) lanes.stop()
+    for (const lanes of [this.#closings, this.#standings, this.#answers, this.#sweeper]) lanes.stop()
     await this.#connections.end()
     await Promise.all([chores, ...unwritten])
     await this.#spool.settled()
@@ -140,6 +156,7 @@ export class Ledger implements Books {
       { name: "last_used", run: () => this.#used.write(this.#keeping) },
       { name: "sweep", run: () => this.#sweeper.run() },
       { name: "replay", run: () => replay.run() },
+      { name: "forget", run: () => forgetIdempotency(this.#keeping) },
     ]
   }
 }

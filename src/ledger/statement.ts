@@ -13,6 +13,7 @@ export type StatementKind =
   | "last_used"
   | "lease"
   | "sweep"
+  | "answers"
 
 /** One SQL text, compiled once: Drizzle's own execution would build it anew each time, at half the throughput. */
 export interface Statement {

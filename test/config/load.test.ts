@@ -69,6 +69,7 @@ describe("the example of the README", () => {
         in_flight: 10_000,
         per_key: { in_flight: null, requests_per_minute: null },
       },
+      idempotency: { keep_answers_ms: null },
       lease: { renew_ms: 5_000, expire_ms: 20_000 },
       shutdown: { ready_delay_ms: 0, drain_ms: 600_000 },
       workers: 1,

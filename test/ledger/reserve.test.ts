@@ -35,6 +35,9 @@ describe("what is refused, by the reserving statement itself (D26), the first fa
     ["D26 a key limited to another model", "models = ARRAY['other']", 100n, "model_not_allowed"],
     ["D19 a model's name in another case", "models = ARRAY['Model']", 100n, "model_not_allowed"],
     ["D26 a key limited to no model at all", "models = '{}'", 100n, "model_not_allowed"],
+    ["D42 a suspended key", `suspended_at = ${PAST}`, 100n, "key_suspended"],
+    ["D42 suspended and of another model", `suspended_at = ${PAST}, models = '{}'`, 0n, "key_suspended"],
+    ["D42 suspended and revoked", `suspended_at = ${PAST}, revoked_at = ${PAST}`, 0n, "invalid_api_key"],
     ["D12 one nano too much", "name = 'k'", 99n, "insufficient_balance"],
     ["D11 a balance below zero", "name = 'k'", -1n, "insufficient_balance"],
     [
@@ -54,6 +57,15 @@ describe("what is refused, by the reserving statement itself (D26), the first fa
     expect(await outcomes(hold)).toEqual([outcome])
     expect((await call(books.sql, hold.id)) !== null).toBe(outcome === "held")
     expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+  })
+
+  test("D42 a suspended account, alone and in a batch with another one", async () => {
+    const [suspended, other] = [await books.account(100n), await books.account(100n)]
+    await books.sql`UPDATE tollgate.accounts SET suspended_at = now() WHERE id = ${suspended.account_id}`
+    expect(await outcomes(holdOf(suspended, 1n))).toEqual(["account_suspended"])
+    expect(await outcomes(holdOf(suspended, 101n), holdOf(other, 1n))).toEqual(["account_suspended", "held"])
+    await books.sql`UPDATE tollgate.accounts SET suspended_at = NULL WHERE id = ${suspended.account_id}`
+    expect(await outcomes(holdOf(suspended, 1n))).toEqual(["held"])
   })
 
   test("a key that is not in the books", async () => {

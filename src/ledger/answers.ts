@@ -1,0 +1,105 @@
+import { sql } from "drizzle-orm"
+import type { Connection } from "./connection.ts"
+import type { Connections } from "./connections.ts"
+import { Lanes } from "./lanes.ts"
+import { LANE_LIMIT } from "./limits.ts"
+import { CLAIM_HOURS } from "./reserve.ts"
+import { answers, idempotency } from "./schema.ts"
+import { batchOf, statement, textOf } from "./statement.ts"
+
+const STATEMENT_MS = 1_000
+/** How long an answer may wait to be kept or found: it is a convenience, and the call itself is in the books. */
+const PATIENCE_MS = 1_000
+/** How much of what has had its time is removed at once. */
+const CHUNK = 1_000
+
+/** The JSON answer of a call, to be told again until it expires (D43). */
+export interface KeptAnswer {
+  readonly call_id: string
+  readonly body: string
+  readonly keep_ms: number
+}
+
+const keep = statement(
+  "answers",
+  sql`
+INSERT INTO ${answers} (call_id, body, expires_at)
+SELECT r.call_id, r.body, now() + r.keep_ms * interval '1 millisecond'
+FROM json_to_recordset($1::text::json) AS r (call_id uuid, body text, keep_ms bigint) ORDER BY r.call_id
+ON CONFLICT (call_id) DO NOTHING`,
+)
+
+const find = statement(
+  "answers",
+  sql`
+SELECT a.call_id, a.body FROM ${answers} a
+WHERE a.call_id = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)::uuid)) AND a.expires_at > now()`,
+)
+
+const forgetAnswers = statement(
+  "answers",
+  sql`
+DELETE FROM ${answers} a WHERE a.call_id = ANY (ARRAY(
+  SELECT o.call_id FROM ${answers} o WHERE o.expires_at <= now() ORDER BY o.expires_at LIMIT ${sql.raw(String(CHUNK))}))
+RETURNING 1`,
+)
+
+/** A claim that has had its time may be taken again at this moment: it is judged on its newest version. */
+const forgetClaims = statement(
+  "answers",
+  sql`
+DELETE FROM ${idempotency} c USING (
+  SELECT o.account_id, o.key_hash FROM ${idempotency} o
+  WHERE o.claimed_at <= now() - interval '${sql.raw(String(CLAIM_HOURS))} hours'
+  ORDER BY o.claimed_at LIMIT ${sql.raw(String(CHUNK))}) old
+WHERE c.account_id = old.account_id AND c.key_hash = old.key_hash
+  AND c.claimed_at <= now() - interval '${sql.raw(String(CLAIM_HOURS))} hours'
+RETURNING 1`,
+)
+
+/** Answers that are kept to be told again (D43). */
+export class Answers {
+  readonly #keeping: Lanes<KeptAnswer, true>
+  readonly #finding: Lanes<string, string | null>
+
+  constructor(connections: Connections) {
+    this.#keeping = new Lanes(connections.several(1), { accountOf: () => "", run: keepBatch }, LANE_LIMIT)
+    this.#finding = new Lanes(connections.several(1), { accountOf: () => "", run: findBatch }, LANE_LIMIT)
+  }
+
+  /** Rejects when the books do not take it in time. */
+  async keep(answer: KeptAnswer): Promise<void> {
+    await this.#keeping.of("").ask(answer, PATIENCE_MS)
+  }
+
+  /** The body of the call's answer; null when none is kept. Rejects when the books do not answer in time. */
+  find(call_id: string): Promise<string | null> {
+    return this.#finding.of("").ask(call_id, PATIENCE_MS)
+  }
+
+  stop(): void {
+    this.#keeping.stop()
+    this.#finding.stop()
+  }
+}
+
+/** Removes the answers and the claims that have had their time. */
+export async function forgetIdempotency(connection: Connection): Promise<void> {
+  for (const forget of [forgetAnswers, forgetClaims]) {
+    for (;;) {
+      const gone = await connection.run(forget, [], STATEMENT_MS * 5)
+      if (gone.length < CHUNK) break
+    }
+  }
+}
+
+async function keepBatch(connection: Connection, kept: readonly KeptAnswer[]): Promise<true[]> {
+  await connection.run(keep, [batchOf(kept)], STATEMENT_MS, kept.length)
+  return kept.map(() => true)
+}
+
+async function findBatch(connection: Connection, call_ids: readonly string[]): Promise<(string | null)[]> {
+  const rows = await connection.run(find, [JSON.stringify(call_ids)], STATEMENT_MS, call_ids.length)
+  const bodies = new Map(rows.map((row) => [textOf(row, "call_id"), textOf(row, "body")]))
+  return call_ids.map((id) => bodies.get(id) ?? null)
+}
