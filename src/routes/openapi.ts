@@ -2,6 +2,7 @@ import type { ElysiaSwaggerConfig } from "@elysiajs/swagger"
 import type { TSchema } from "@sinclair/typebox"
 import type { DocumentDecoration } from "elysia"
 import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from "../errors.ts"
+import { adviceText } from "./docs/errors.ts"
 import { openApiSchema } from "./openapi-schema.ts"
 
 /** Helpers that describe an operation in the `detail` form of a route, as OpenAPI 3.0.3 wants it. */
@@ -49,9 +50,15 @@ export interface Operation {
   readonly body?: { readonly schema: TSchema; readonly examples: Examples }
   /** Answers that are no errors, by status. */
   readonly answers: Readonly<Record<number, Answer>>
-  /** What else can come back: codes of the catalogue; `internal_error` goes without saying. */
-  readonly errors: readonly ErrorCode[]
+  /**
+   * What else can come back; the last word on a code counts. `internal_error` goes without saying where a credential is
+   * asked for: what anybody may ask touches nothing that could fail.
+   */
+  readonly errors: readonly Fault[]
 }
+
+/** A code of the catalogue, with what its example says here where that is not the catalogue's own sentence. */
+export type Fault = ErrorCode | ({ readonly code: ErrorCode } & Pick<Detail, "message" | "param" | "fields">)
 
 /** Values by name. The name is shown as the example's title. */
 export type Examples = Readonly<Record<string, unknown>>
@@ -79,7 +86,8 @@ export type Tag = (typeof tags)[number]["name"]
 /** The `detail` of a route. */
 export function operation(described: Operation): DocumentDecoration {
   const { tag, summary, description, operationId, credentials = [], parameters, body, answers } = described
-  const { errors } = described
+  const errors: readonly Fault[] =
+    credentials.length === 0 ? described.errors : ["internal_error", ...described.errors]
   return {
     operationId,
     tags: [tag],
@@ -90,7 +98,7 @@ export function operation(described: Operation): DocumentDecoration {
     ...(body === undefined
       ? {}
       : { requestBody: { required: true, content: jsonContent(body.schema, body.examples) } }),
-    responses: { ...mapValues(answers, answer), ...errorAnswers(new Set([...errors, "internal_error"])) },
+    responses: { ...mapValues(answers, answer), ...errorAnswers(errors) },
   }
 }
 
@@ -126,22 +134,30 @@ function jsonContent(schema: TSchema, examples: Examples): Content {
 }
 
 /** One response per status, each code of it an example in the shape of D16. */
-function errorAnswers(codes: ReadonlySet<ErrorCode>): Responses {
-  const by_status = Object.groupBy(codes, (code) => catalogue[code].status)
+function errorAnswers(errors: readonly Fault[]): Responses {
+  const details = new Map(
+    errors.map((fault) => (typeof fault === "string" ? [fault, {}] : [fault.code, fault])),
+  )
+  const by_status = Object.groupBy(details, ([code]) => catalogue[code].status)
   return Object.fromEntries(
-    Object.entries(by_status).map(([status, group = []]) => [
-      status,
-      {
-        description: group.map((code) => `\`${code}\`: ${catalogue[code].message}`).join("\n\n"),
-        headers: headerReferences("x-request-id", "request-id", ...new Set(group.flatMap(adviceHeaders))),
-        content: {
-          "application/json": {
-            schema: { $ref: "#/components/schemas/Error" },
-            examples: Object.fromEntries(group.map((code) => [code, { value: errorExample(code) }])),
+    Object.entries(by_status).map(([status, group = []]) => {
+      const codes = group.map(([code]) => code)
+      const headers = headerReferences("x-request-id", "request-id", ...new Set(codes.flatMap(adviceHeaders)))
+      const examples = group.map(([code, detail]) => [code, { value: errorExample(code, detail) }])
+      return [
+        status,
+        {
+          description: codes.map(adviceText).join("\n\n"),
+          headers,
+          content: {
+            "application/json": {
+              schema: { $ref: "#/components/schemas/Error" },
+              examples: Object.fromEntries(examples),
+            },
           },
         },
-      },
-    ]),
+      ]
+    }),
   )
 }
 
@@ -155,21 +171,13 @@ function adviceHeaders(code: ErrorCode): string[] {
 
 export const REQUEST_ID = "019f8b1c-6a2e-7000-9c41-2f6d0e5b7a13"
 
-/** What a fault looks like where the catalogue's entry alone would show too little (D12, D17). */
-const details: Partial<Record<ErrorCode, Detail>> = {
-  invalid_request: { message: "`messages`: expected an array of 1 to 4096 messages.", param: "messages" },
-  insufficient_balance: {
-    message:
-      "The call must hold 0.016405 USD, and 0.0021 USD are available; it would fit with max_tokens of at most 1039.",
-    fields: { needed: "0.016405", available: "0.0021", max_tokens: 1039 },
-  },
-  model_not_allowed: { param: "model" },
-  model_not_found: { param: "model" },
-}
+/** Which field a fault is always about. */
+const params: Partial<Record<ErrorCode, string>> = { model_not_allowed: "model", model_not_found: "model" }
 
 /** The body of a fault, as an example. */
-export function errorExample(code: ErrorCode) {
-  return errorBody(new GatewayError(code, details[code]), REQUEST_ID)
+function errorExample(code: ErrorCode, { message, param = params[code], fields }: Detail) {
+  const detail = { ...(message && { message }), ...(param && { param }), ...(fields && { fields }) }
+  return errorBody(new GatewayError(code, detail), REQUEST_ID)
 }
 
 function headerReferences(...names: string[]): Record<string, { $ref: string }> {

@@ -1,7 +1,7 @@
 /** A schema of the OpenAPI document, as far as it uses keywords. */
 export type Schema = Readonly<Record<string, unknown>>
 
-type Document = { readonly components: { readonly schemas: Readonly<Record<string, Schema>> } }
+export type Document = { readonly components: { readonly schemas: Readonly<Record<string, Schema>> } }
 
 /** Where `value` does not fit a schema of OpenAPI 3.0.3, or null. A keyword that is not known here throws: nothing passes unread. */
 export function misfit(document: Document, schema: Schema, value: unknown, at = "$"): string | null {

@@ -22,7 +22,17 @@ import { printTime } from "../../wire/time.ts"
 import { operation } from "../openapi.ts"
 import { ask } from "./books.ts"
 import { answer, jsonBody, type Operators, pathId, queryOf } from "./operators.ts"
-import { accountExample, BODY_ERRORS, ERRORS, idParameter, pageParameters } from "./reference.ts"
+import {
+  accountExample,
+  BODY_ERRORS,
+  ERRORS,
+  fieldFault,
+  idParameter,
+  NO_ACCOUNT,
+  PAGE_FAULT,
+  pageParameters,
+  unknownOutcome,
+} from "./reference.ts"
 
 /** `/admin/accounts`: who pays. */
 export function accountRoutes(operators: Operators) {
@@ -112,7 +122,12 @@ const creating = operation({
       },
     },
   },
-  errors: [...BODY_ERRORS, ...ERRORS],
+  errors: [
+    ...BODY_ERRORS,
+    fieldFault("name", "one line of 1 to 200 characters"),
+    ...ERRORS,
+    unknownOutcome(accountExample.id),
+  ],
 })
 
 const listing = operation({
@@ -128,7 +143,7 @@ const listing = operation({
       json: { schema: listOf(AccountBody), examples: { accounts: { data: [accountExample], next: null } } },
     },
   },
-  errors: ["invalid_request", ...ERRORS],
+  errors: [PAGE_FAULT, ...ERRORS],
 })
 
 const reading = operation({
@@ -144,7 +159,7 @@ const reading = operation({
       json: { schema: AccountBody, examples: { account: accountExample } },
     },
   },
-  errors: ["not_found", ...ERRORS],
+  errors: [NO_ACCOUNT, ...ERRORS],
 })
 
 const changing = operation({
@@ -162,8 +177,11 @@ const changing = operation({
   answers: {
     200: {
       description: "The account as it is now.",
-      json: { schema: AccountBody, examples: { account: { ...accountExample, suspended: true } } },
+      json: {
+        schema: AccountBody,
+        examples: { suspended: { ...accountExample, suspended: true }, active: accountExample },
+      },
     },
   },
-  errors: [...BODY_ERRORS, "not_found", ...ERRORS],
+  errors: [...BODY_ERRORS, fieldFault("suspended", "true or false"), NO_ACCOUNT, ...ERRORS],
 })

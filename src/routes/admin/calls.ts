@@ -10,7 +10,15 @@ import type { Usage } from "../../wire/usage.ts"
 import { operation } from "../openapi.ts"
 import { ask } from "./books.ts"
 import { answer, type Operators, pathId, queryOf } from "./operators.ts"
-import { callExample, ERRORS, filterParameter, idParameter, pageParameters } from "./reference.ts"
+import {
+  callExample,
+  ERRORS,
+  fieldFault,
+  filterParameter,
+  idParameter,
+  NO_CALL,
+  pageParameters,
+} from "./reference.ts"
 
 /** `/admin/calls`: what became of every call that held money. */
 export function callRoutes(operators: Operators) {
@@ -108,7 +116,7 @@ const listing = operation({
       json: { schema: listOf(CallBody), examples: { calls: { data: [callExample], next: null } } },
     },
   },
-  errors: ["invalid_request", ...ERRORS],
+  errors: [fieldFault("state", `one of ${states.join(", ")}`), ...ERRORS],
 })
 
 const reading = operation({
@@ -119,5 +127,5 @@ const reading = operation({
   credentials: ["adminToken"],
   parameters: [idParameter("The call's id.")],
   answers: { 200: { description: "The call.", json: { schema: CallBody, examples: { call: callExample } } } },
-  errors: ["not_found", ...ERRORS],
+  errors: [NO_CALL, ...ERRORS],
 })

@@ -15,8 +15,12 @@ import {
   BODY_ERRORS,
   creditExample,
   ERRORS,
+  fieldFault,
   idParameter,
+  NO_ACCOUNT,
+  PAGE_FAULT,
   pageParameters,
+  unknownOutcome,
 } from "./reference.ts"
 
 /** `/admin/accounts/{id}/credits`: the money put on an account. */
@@ -93,7 +97,16 @@ const crediting = operation({
     201: { description: "The money is on the account.", json: { schema: CreditedBody, examples } },
     200: { description: "The same credit was made before.", json: { schema: CreditedBody, examples } },
   },
-  errors: [...BODY_ERRORS, "not_found", ...ERRORS],
+  errors: [
+    ...BODY_ERRORS,
+    fieldFault(
+      "amount",
+      "USD as a decimal string with at most nine whole digits and nine decimals, and not 0",
+    ),
+    NO_ACCOUNT,
+    ...ERRORS,
+    unknownOutcome(creditExample.id),
+  ],
 })
 
 const listing = operation({
@@ -109,5 +122,5 @@ const listing = operation({
       json: { schema: listOf(CreditBody), examples: { credits: { data: [creditExample], next: null } } },
     },
   },
-  errors: ["invalid_request", "not_found", ...ERRORS],
+  errors: [PAGE_FAULT, NO_ACCOUNT, ...ERRORS],
 })

@@ -19,7 +19,18 @@ import { operation } from "../openapi.ts"
 import { existingAccount, noAccount } from "./accounts.ts"
 import { ask } from "./books.ts"
 import { answer, jsonBody, type Operators, pathId, queryOf } from "./operators.ts"
-import { BODY_ERRORS, ERRORS, idParameter, keyExample, pageParameters } from "./reference.ts"
+import {
+  BODY_ERRORS,
+  ERRORS,
+  fieldFault,
+  idParameter,
+  keyExample,
+  NO_ACCOUNT,
+  NO_KEY,
+  PAGE_FAULT,
+  pageParameters,
+  unknownOutcome,
+} from "./reference.ts"
 
 /** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: what may spend an account's money (D26). */
 export function keyRoutes(operators: Operators) {
@@ -148,11 +159,20 @@ const creating = operation({
       description: "The key; keep it, it is not shown again.",
       json: {
         schema: CreatedKeyBody,
-        examples: { key: { ...keyExample, key: "tg_live_8Fq2…" } },
+        examples: {
+          plain: { ...keyExample, name: null, models: null, spending_limit: null, key: "tg_live_8Fq2…" },
+          limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: "tg_live_8Fq2…" },
+        },
       },
     },
   },
-  errors: [...BODY_ERRORS, "not_found", ...ERRORS],
+  errors: [
+    ...BODY_ERRORS,
+    fieldFault("models", "an array of 1 to 256 model names"),
+    NO_ACCOUNT,
+    ...ERRORS,
+    unknownOutcome(keyExample.id),
+  ],
 })
 
 const listing = operation({
@@ -171,7 +191,7 @@ const listing = operation({
       },
     },
   },
-  errors: ["invalid_request", "not_found", ...ERRORS],
+  errors: [PAGE_FAULT, NO_ACCOUNT, ...ERRORS],
 })
 
 const changing = operation({
@@ -191,9 +211,19 @@ const changing = operation({
     },
   },
   answers: {
-    200: { description: "The key as it is now.", json: { schema: KeyBody, examples: { key: keyListed } } },
+    200: {
+      description: "The key as it is now.",
+      json: {
+        schema: KeyBody,
+        examples: {
+          limited: keyListed,
+          suspended: { ...keyListed, suspended: true },
+          open: { ...keyListed, models: null, spending_limit: null, spent: null },
+        },
+      },
+    },
   },
-  errors: [...BODY_ERRORS, "not_found", ...ERRORS],
+  errors: [...BODY_ERRORS, fieldFault("suspended", "true or false"), NO_KEY, ...ERRORS],
 })
 
 const revoking = operation({
@@ -205,5 +235,5 @@ const revoking = operation({
   credentials: ["adminToken"],
   parameters: [idParameter("The key's id.")],
   answers: { 204: { description: "The key is revoked." } },
-  errors: ["not_found", ...ERRORS],
+  errors: [NO_KEY, ...ERRORS],
 })

@@ -1,20 +1,44 @@
-import type { ErrorCode } from "../../errors.ts"
 import type { AccountBody, CallBody, CreatedKeyBody, CreditBody } from "../../wire/admin.ts"
 import { DEFAULT_PAGE, MAX_PAGE } from "../../wire/admin-query.ts"
-import { type Parameter, REQUEST_ID } from "../openapi.ts"
+import { type Fault, type Parameter, REQUEST_ID } from "../openapi.ts"
 
 /** What the operators' part of the API reference says more than once. */
 
 /** What every operation of `/admin` can answer. */
-export const ERRORS: readonly ErrorCode[] = ["invalid_api_key", "internal_error", "ledger_unavailable"]
+export const NO_TOKEN: Fault = { code: "invalid_api_key", message: "The admin token is missing or wrong." }
+const NO_BOOKS = {
+  code: "ledger_unavailable",
+  message: "The books did not answer; if this was a change, it may have been made or not.",
+} as const
+export const ERRORS: readonly Fault[] = [NO_TOKEN, NO_BOOKS]
+
+/** What an operation answers that makes something under an id: it may be repeated with that. */
+export function unknownOutcome(id: string): Fault {
+  return { ...NO_BOOKS, fields: { id } }
+}
 
 /** What an operation that takes a body can answer besides. */
-export const BODY_ERRORS: readonly ErrorCode[] = [
+export const BODY_ERRORS: readonly Fault[] = [
   "invalid_request",
   "request_timeout",
   "request_too_large",
   "unsupported_media_type",
 ]
+
+/** What a list says to a parameter it does not know. */
+export const PAGE_FAULT: Fault = {
+  code: "invalid_request",
+  message: "The query parameters here are limit, after.",
+}
+
+export const NO_ACCOUNT: Fault = { code: "not_found", message: "There is no account of this id." }
+export const NO_KEY: Fault = { code: "not_found", message: "There is no key of this id." }
+export const NO_CALL: Fault = { code: "not_found", message: "There is no call of this id." }
+
+/** What an operation says to a field of its body that is not as it should be. */
+export function fieldFault(param: string, expected: string): Fault {
+  return { code: "invalid_request", param, message: `\`${param}\`: expected ${expected}.` }
+}
 
 export const accountExample: AccountBody = {
   id: "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40",

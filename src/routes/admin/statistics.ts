@@ -27,7 +27,7 @@ import { printTime } from "../../wire/time.ts"
 import { operation, type Parameter } from "../openapi.ts"
 import { ask } from "./books.ts"
 import { answer, type Operators, queryOf } from "./operators.ts"
-import { ERRORS, filterParameter, keyExample } from "./reference.ts"
+import { ERRORS, fieldFault, filterParameter, keyExample } from "./reference.ts"
 
 /** `/admin/timeline`, `/admin/latency` and `/admin/outcomes`: what the calls of a span of time were like, for plots (D51). */
 export function statisticsRoutes(operators: Operators) {
@@ -161,7 +161,7 @@ const showingTimeline = operation({
       },
     },
   },
-  errors: ["invalid_request", ...ERRORS],
+  errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
 })
 
 const distributionExample = {
@@ -197,7 +197,7 @@ const showingLatency = operation({
       },
     },
   },
-  errors: ["invalid_request", ...ERRORS],
+  errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
 })
 
 const showingOutcomes = operation({
@@ -226,5 +226,5 @@ const showingOutcomes = operation({
       },
     },
   },
-  errors: ["invalid_request", ...ERRORS],
+  errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
 })

@@ -3,6 +3,7 @@ import { Elysia } from "elysia"
 import { UpstreamBody } from "../../wire/upstreams.ts"
 import { operation } from "../openapi.ts"
 import { answer, type Operators } from "./operators.ts"
+import { NO_TOKEN } from "./reference.ts"
 
 /** `/admin/upstreams`: how the upstreams do (D33, D51). */
 export function upstreamRoutes({ upstreams }: Operators) {
@@ -12,6 +13,17 @@ export function upstreamRoutes({ upstreams }: Operators) {
     { detail: listing },
   )
 }
+
+const example: UpstreamBody = {
+  name: "openai",
+  family: "chat",
+  models: ["gpt-5-mini"],
+  worker: null,
+  state: "ready",
+  failures: 0,
+  tries_in_ms: null,
+}
+const counter = { name: "anthropic", family: "messages", models: ["claude-sonnet"] } as const
 
 const listing = operation({
   operationId: "listUpstreams",
@@ -26,22 +38,16 @@ const listing = operation({
       json: {
         schema: Type.Object({ data: Type.Array(UpstreamBody) }),
         examples: {
-          upstreams: {
+          ready: { data: [example, { ...example, ...counter }] },
+          failing: {
             data: [
-              {
-                name: "openai",
-                family: "chat",
-                models: ["gpt-5-mini"],
-                worker: null,
-                state: "open",
-                failures: 5,
-                tries_in_ms: 7300,
-              },
+              { ...example, state: "open", failures: 5, tries_in_ms: 7300 },
+              { ...example, ...counter },
             ],
           },
         },
       },
     },
   },
-  errors: ["invalid_api_key"],
+  errors: [NO_TOKEN],
 })

@@ -7,7 +7,7 @@ import { operation } from "../openapi.ts"
 import { usageReport } from "../usage-report.ts"
 import { ask } from "./books.ts"
 import { answer, type Operators, queryOf } from "./operators.ts"
-import { accountExample, ERRORS, filterParameter } from "./reference.ts"
+import { accountExample, ERRORS, fieldFault, filterParameter } from "./reference.ts"
 
 /** `/admin/usage`: what all calls used and cost (D48). */
 export function usageRoutes(operators: Operators) {
@@ -51,5 +51,5 @@ const summing = operation({
       },
     },
   },
-  errors: ["invalid_request", ...ERRORS],
+  errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
 })

@@ -1,7 +1,6 @@
 import { Type } from "@sinclair/typebox"
-import type { ErrorCode } from "../../errors.ts"
 import { ChatRequest } from "../../wire/chat.ts"
-import { operation } from "../openapi.ts"
+import { type Fault, operation } from "../openapi.ts"
 
 /** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
 
@@ -11,15 +10,22 @@ const Usage = Type.Object(
     completion_tokens: Type.Integer({ minimum: 0 }),
     total_tokens: Type.Integer({ minimum: 0 }),
     prompt_tokens_details: Type.Optional(
-      Type.Object({
-        cached_tokens: Type.Integer({
-          minimum: 0,
-          description: "Part of `prompt_tokens`, at the cached price.",
-        }),
-      }),
+      Type.Object(
+        {
+          cached_tokens: Type.Integer({
+            minimum: 0,
+            description: "Part of `prompt_tokens`, at the cached price.",
+          }),
+        },
+        { additionalProperties: true },
+      ),
     ),
   },
-  { description: "What the call is charged by, where it is valid." },
+  { additionalProperties: true, description: "What the call is charged by, where it is valid." },
+)
+
+const logprobs = Type.Optional(
+  Type.Unknown({ description: "The probabilities of the tokens, where they were asked for." }),
 )
 
 const finish = { description: "Why the choice ended: `stop`, `length`, `tool_calls`, `content_filter`." }
@@ -41,6 +47,7 @@ const ChatCompletion = Type.Object(
           },
           { additionalProperties: true },
         ),
+        logprobs,
         finish_reason: Type.String(finish),
       }),
     ),
@@ -65,6 +72,7 @@ const ChatCompletionChunk = Type.Object(
           },
           { additionalProperties: true },
         ),
+        logprobs,
         finish_reason: Type.Union([Type.String(finish), Type.Null()]),
       }),
       { description: "Empty in the chunk that carries the usage." },
@@ -81,7 +89,8 @@ const usage = {
   prompt_tokens: 14,
   completion_tokens: 3,
   total_tokens: 17,
-  prompt_tokens_details: { cached_tokens: 8 },
+  prompt_tokens_details: { cached_tokens: 8, audio_tokens: 0 },
+  completion_tokens_details: { reasoning_tokens: 0, audio_tokens: 0 },
 }
 const common = { id: "chatcmpl-8f2c", created: 1_763_712_000, model: "gpt-5-mini-2025-08-07" }
 const messages = [{ role: "user", content: "Say hello." }]
@@ -93,6 +102,7 @@ const completion = {
     {
       index: 0,
       message: { role: "assistant", content: "Hello there!", refusal: null },
+      logprobs: null,
       finish_reason: "stop",
     },
   ],
@@ -102,12 +112,13 @@ const completion = {
 const chunk = (delta: object, finish_reason: string | null = null) => ({
   ...common,
   object: "chat.completion.chunk",
-  choices: [{ index: 0, delta, finish_reason }],
+  usage: null,
+  choices: [{ index: 0, delta, logprobs: null, finish_reason }],
 })
 
 /** The events of the example stream, without `[DONE]`. */
 export const exampleChunks = [
-  chunk({ role: "assistant", content: "" }),
+  chunk({ role: "assistant", content: "", refusal: null }),
   chunk({ content: "Hello" }),
   chunk({ content: " there!" }),
   chunk({}, "stop"),
@@ -116,13 +127,30 @@ export const exampleChunks = [
 
 const exampleStream = `${exampleChunks.map((data) => `data: ${JSON.stringify(data)}\n\n`).join("")}data: [DONE]\n\n`
 
-const errors: readonly ErrorCode[] = [
-  "invalid_request",
+const errors: readonly Fault[] = [
+  {
+    code: "invalid_request",
+    message: "`messages`: expected an array of 1 to 4096 messages.",
+    param: "messages",
+  },
   "invalid_api_key",
-  "insufficient_balance",
+  {
+    code: "insufficient_balance",
+    message:
+      "The call must hold 0.016394 USD, and 0.0021 USD are available; it would fit with max_tokens of at most 1045.",
+    fields: { needed: "0.016394", available: "0.0021", max_tokens: 1045 },
+  },
+  {
+    code: "spending_limit_reached",
+    message:
+      "The call must hold 0.016394 USD, and 0.0021 USD are left of what the key may spend this day; it would fit with max_tokens of at most 1045.",
+    fields: { needed: "0.016394", remaining: "0.0021", max_tokens: 1045 },
+  },
+  "account_suspended",
+  "key_suspended",
   "model_not_allowed",
   "model_not_found",
-  "not_found",
+  { code: "not_found", message: "The provider does not know what this request names." },
   "request_timeout",
   "request_too_large",
   "unsupported_media_type",

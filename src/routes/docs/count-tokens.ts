@@ -1,6 +1,5 @@
-import type { ErrorCode } from "../../errors.ts"
 import { CountTokensRequest, generationFields, TokenCount } from "../../wire/count-tokens.ts"
-import { operation, type Parameter } from "../openapi.ts"
+import { type Fault, operation, type Parameter } from "../openapi.ts"
 
 const vendor: Parameter = {
   name: "vendor",
@@ -30,13 +29,19 @@ const headers: Parameter[] = [
   },
 ]
 
-const errors: readonly ErrorCode[] = [
-  "invalid_request",
+const errors: readonly Fault[] = [
+  {
+    code: "invalid_request",
+    message: "`messages`: expected an array of 1 to 4096 messages.",
+    param: "messages",
+  },
   "invalid_api_key",
-  "insufficient_balance",
+  { code: "insufficient_balance", message: "The balance is used up; counting needs some left." },
+  "account_suspended",
+  "key_suspended",
   "model_not_allowed",
   "model_not_found",
-  "not_found",
+  { code: "not_found", message: "The provider does not know what this request names." },
   "request_timeout",
   "request_too_large",
   "unsupported_media_type",

@@ -1,6 +1,6 @@
 import manifest from "../../../package.json" with { type: "json" }
-import { catalogue } from "../../errors.ts"
 import { components, type Documentation, tags } from "../openapi.ts"
+import { errorTable } from "./errors.ts"
 
 /** What the OpenAPI document says besides its operations. */
 export const documentation: Documentation = {
@@ -41,14 +41,10 @@ the hold is released.
 }
 
 function faults(): string {
-  const rows = Object.entries(catalogue).map(([code, { status, type, message }]) => {
-    return `| ${status} | \`${code}\` | \`${type}\` | ${message} |`
-  })
   return `## Errors
 
-One shape for every error, with its code in \`error.code\`. After a stream has begun, an error is its last event instead.
+One shape for every error, with its code in \`error.code\` and a sentence for people in \`error.message\`. After a stream has begun, an
+error is its last event instead. Where another attempt makes sense, \`retry-after\` says when.
 
-| Status | Code | Type | Meaning |
-|---|---|---|---|
-${rows.join("\n")}`
+${errorTable()}`
 }

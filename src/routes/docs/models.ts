@@ -1,6 +1,5 @@
-import type { ErrorCode } from "../../errors.ts"
 import { ModelList } from "../../wire/models.ts"
-import { operation, type Parameter } from "../openapi.ts"
+import { type Fault, operation, type Parameter } from "../openapi.ts"
 
 const version: Parameter = {
   name: "anthropic-version",
@@ -21,10 +20,17 @@ const entry = {
   created_at: "1970-01-01T00:00:00Z",
 }
 
-const errors: readonly ErrorCode[] = [
-  "invalid_request",
+const errors: readonly Fault[] = [
+  {
+    code: "invalid_request",
+    message: "The header anthropic-version must be one date, such as 2023-06-01.",
+    param: "anthropic-version",
+  },
   "invalid_api_key",
-  "rate_limited",
+  {
+    code: "rate_limited",
+    message: "This key has made as many requests of late as it may; try again shortly.",
+  },
   "ledger_unavailable",
 ]
 

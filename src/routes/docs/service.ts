@@ -71,7 +71,7 @@ export const getOpenApi = operation({
       description: "The document.",
       json: {
         schema: Type.Object({ openapi: Type.Literal("3.0.3") }, { additionalProperties: true }),
-        examples: {},
+        examples: { Document: { openapi: "3.0.3" } },
       },
     },
   },

@@ -1,0 +1,280 @@
+import type { ErrorCode } from "../../src/errors.ts"
+import { connect } from "../../src/ledger/address.ts"
+import { until } from "../support/gateway.ts"
+import { json, silent } from "../support/provider.ts"
+import { dial } from "../support/raw-client.ts"
+import { requestBytes } from "../support/request.ts"
+import { isObject } from "./json-schema.ts"
+import type { Entry } from "./reference.ts"
+import { referenceApp } from "./reference-app.ts"
+import { type Answer, type Asking, read, requestOf, type Stage, type World } from "./stage.ts"
+
+/** How each error comes about: requests that may meet it, until one does; and what must be so meanwhile, for all operations. */
+interface Provocation {
+  attempts(stage: Stage, entry: Entry): AsyncGenerator<Answer>
+  around?<Result>(stage: Stage, work: () => Promise<Result>): Promise<Result>
+  /** Of all operations at once: each takes its time to fail. */
+  readonly together?: boolean
+}
+
+const NO_ID = "019f0000-0000-7000-8000-000000000000"
+const SMALL_BODY = { limits: { body: "1KiB" } }
+const IMPATIENT = { limits: { body_timeout: "50ms" } }
+const ONE_A_MINUTE = { limits: { per_key: { requests_per_minute: 1 } } }
+const ONE_AT_A_TIME = { limits: { in_flight: 1 } }
+
+/** One for every code: a new code of the catalogue needs its own to compile. */
+export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
+  invalid_request: { attempts: wrongRequests },
+  invalid_api_key: {
+    async *attempts(stage, entry) {
+      yield await stage.ask(entry, await stage.world(), { ...plain(entry), credential: "tg_live_wrong" })
+    },
+  },
+  insufficient_balance: {
+    async *attempts(stage, entry) {
+      for (const usd of ["0.0021", "0"]) {
+        yield await stage.ask(entry, await stage.world(usd), plain(entry))
+      }
+    },
+  },
+  spending_limit_reached: {
+    async *attempts(stage, entry) {
+      const world = await limited(stage, { spending_limit: { amount: "0.0021", per: "day" } })
+      yield await stage.ask(entry, world, plain(entry))
+    },
+  },
+  account_suspended: {
+    async *attempts(stage, entry) {
+      const world = await limited(stage, {})
+      await stage.gateway.admin("PATCH", `/accounts/${world.account_id}`, { suspended: true })
+      yield await stage.ask(entry, world, plain(entry))
+    },
+  },
+  key_suspended: {
+    async *attempts(stage, entry) {
+      const world = await limited(stage, {})
+      await stage.gateway.admin("PATCH", `/keys/${world.key_id}`, { suspended: true })
+      yield await stage.ask(entry, world, plain(entry))
+    },
+  },
+  idempotency_key_used: { attempts: (stage, entry) => repeated(stage, entry, {}) },
+  idempotency_key_reused: { attempts: (stage, entry) => repeated(stage, entry, { user: "another" }) },
+  model_not_allowed: {
+    async *attempts(stage, entry) {
+      yield await stage.ask(entry, await limited(stage, { models: ["another"] }), plain(entry))
+    },
+  },
+  not_found: {
+    async *attempts(stage, entry) {
+      const world = await stage.world()
+      if (/\/(?:accounts|keys|calls)\/\{/.test(entry.path)) {
+        yield await stage.ask(entry, world, { ...plain(entry), id: NO_ID })
+      }
+      const lost = { ...entry, path: entry.path.replace(/\{\w+\}$/, "lost") }
+      if (lost.path !== entry.path) yield await stage.ask(lost, world, plain(entry))
+      yield* refused(stage, entry, 404)
+    },
+  },
+  model_not_found: {
+    async *attempts(stage, entry) {
+      yield await stage.ask(entry, await stage.world(), {
+        body: { ...bodyOf(entry), model: "no-such-model" },
+      })
+    },
+  },
+  method_not_allowed: {
+    async *attempts(stage, entry) {
+      yield await stage.ask({ ...entry, method: "PUT" }, await stage.world())
+    },
+  },
+  request_timeout: {
+    attempts: unfinished,
+    around: (stage, work) => stage.configured(IMPATIENT, work),
+  },
+  request_too_large: {
+    async *attempts(stage, entry) {
+      yield await stage.ask(entry, await stage.world(), {
+        body: { ...bodyOf(entry), name: "x".repeat(2048) },
+      })
+    },
+    around: (stage, work) => stage.configured(SMALL_BODY, work),
+  },
+  unsupported_media_type: {
+    async *attempts(stage, entry) {
+      const headers = { "content-type": "text/plain" }
+      yield await stage.ask(entry, await stage.world(), { ...plain(entry), headers })
+    },
+  },
+  rate_limited: {
+    async *attempts(stage, entry) {
+      const world = await limited(stage, {})
+      const twice = async () => {
+        await stage.ask(entry, world, plain(entry))
+        return stage.ask(entry, world, plain(entry))
+      }
+      yield await stage.configured(ONE_A_MINUTE, twice)
+      yield* refused(stage, entry, 429)
+    },
+  },
+  internal_error: {
+    async *attempts(stage, entry) {
+      const world = await stage.world()
+      yield await broken(entry, world)
+      yield await withoutTables(stage, () => stage.ask(entry, world, plain(entry)))
+    },
+  },
+  usage_missing: { attempts: (stage, entry) => refused(stage, entry, 200) },
+  usage_invalid: {
+    async *attempts(stage, entry) {
+      stage.provider.replyOnce(json(200, "<html></html>"))
+      yield await stage.ask(entry, await limited(stage, {}), plain(entry))
+    },
+  },
+  upstream_error: { attempts: (stage, entry) => refused(stage, entry, 500) },
+  upstream_unavailable: { attempts: (stage, entry) => refused(stage, entry, 503) },
+  overloaded: {
+    async *attempts(stage, entry) {
+      const world = await limited(stage, {})
+      const asked = stage.provider.requests.length
+      stage.provider.replyOnce(silent())
+      const first = stage.ask(entry, world, plain(entry))
+      const exchange = await stage.provider.exchange(asked + 1)
+      try {
+        yield await stage.ask(entry, world, plain(entry))
+      } finally {
+        exchange.reset()
+        await first
+      }
+    },
+    around: (stage, work) => stage.configured(ONE_AT_A_TIME, work),
+  },
+  ledger_unavailable: {
+    async *attempts(stage, entry) {
+      yield await stage.ask(entry, await absentWorld(stage), plain(entry))
+    },
+    around: withoutBooks,
+    together: true,
+  },
+  upstream_timeout: { attempts: (stage, entry) => refused(stage, entry, 504) },
+}
+
+/** The request of the first example. */
+function plain(entry: Entry): Asking {
+  const body = bodyOf(entry)
+  return body === undefined ? {} : { body }
+}
+
+function bodyOf({ operation }: Entry): Readonly<Record<string, unknown>> | undefined {
+  const [first] = Object.values(operation.requestBody?.content["application/json"]?.examples ?? {})
+  return isObject(first?.value) ? first.value : undefined
+}
+
+/** Each field of the body left out and of a wrong kind; each parameter nonsense, and one that there is not. */
+async function* wrongRequests(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
+  const world = await stage.world()
+  const schema = entry.operation.requestBody?.content["application/json"]?.schema
+  if (schema !== undefined) {
+    const body = bodyOf(entry) ?? {}
+    yield await stage.ask(entry, world, { body: {} })
+    for (const field of Object.keys(isObject(schema.properties) ? schema.properties : {})) {
+      for (const wrong of [undefined, [], false]) {
+        yield await stage.ask(entry, world, { body: { ...body, [field]: wrong } })
+      }
+    }
+    yield await stage.ask(entry, world, { body: { ...body, nonsense: true } })
+  }
+  yield await stage.ask(entry, world, { ...plain(entry), query: { nonsense: "1" } })
+  for (const { name, in: place } of entry.operation.parameters ?? []) {
+    const wrong = place === "query" ? { query: { [name]: "nonsense" } } : { headers: { [name]: "nonsense" } }
+    if (place !== "path") yield await stage.ask(entry, world, { ...plain(entry), ...wrong })
+  }
+}
+
+/** The provider answers so, with nothing in the body; a good call afterwards keeps the breaker closed. */
+async function* refused(stage: Stage, entry: Entry, status: number): AsyncGenerator<Answer> {
+  const { provider } = stage
+  const world = await limited(stage, {})
+  const asked = provider.requests.length
+  provider.replyOnce(json(status, ""))
+  const answer = await stage.ask(entry, world, plain(entry))
+  if (provider.requests.length > asked) await stage.ask(entry, world, plain(entry))
+  else await stage.call(world.key)
+  yield answer
+}
+
+/** The same request twice under one Idempotency-Key, the second time with these further fields. */
+async function* repeated(stage: Stage, entry: Entry, further: object): AsyncGenerator<Answer> {
+  const world = await limited(stage, {})
+  const headers = { "idempotency-key": crypto.randomUUID() }
+  await stage.ask(entry, world, { ...plain(entry), headers })
+  yield await stage.ask(entry, world, { body: { ...bodyOf(entry), ...further }, headers })
+}
+
+/** An account with a key of these limits that has made no call. */
+async function limited(stage: Stage, limits: object): Promise<World> {
+  const { id, key, key_id } = await stage.gateway.account("10")
+  if (Object.keys(limits).length === 0) return { account_id: id, key, key_id, call_id: NO_ID }
+  const made = await stage.gateway.admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, limits)
+  return { account_id: id, key: made.key, key_id: made.id, call_id: NO_ID }
+}
+
+/** The head of a request whose body never comes. */
+async function* unfinished(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
+  const { url, init } = requestOf(entry, await stage.world(), plain(entry))
+  const headers = Object.entries(init.headers).map(([name, value]) => `${name}: ${value}`)
+  const line = dial(stage.gateway)
+  line.send(requestBytes({ method: init.method, target: url, headers: [...headers, "content-length: 100"] }))
+  const answer = await line.answer()
+  line.leave()
+  yield read(new Response(answer.body, { status: answer.status, headers: answer.headers }))
+}
+
+/** The answer of an application that lacks what it needs. */
+async function broken(entry: Entry, world: World): Promise<Answer> {
+  const app = referenceApp()
+  const text = JSON.stringify(plain(entry)).replaceAll("gpt-5-mini", "demo-small")
+  const asking: Asking = JSON.parse(text.replaceAll("claude-sonnet", "demo-messages"))
+  const { url, init } = requestOf(entry, world, asking)
+  return read(await app.handle(new Request(`http://localhost${url}`, init)))
+}
+
+/** Runs `work` while the tables have another name, which no statement knows. */
+async function withoutTables<Result>({ gateway }: Stage, work: () => Promise<Result>): Promise<Result> {
+  const client = connect(gateway.address, { max: 1, onnotice: () => {} })
+  await client`ALTER SCHEMA tollgate RENAME TO elsewhere`
+  try {
+    return await work()
+  } finally {
+    await client`ALTER SCHEMA elsewhere RENAME TO tollgate`
+    await client.end()
+  }
+}
+
+let absent: World | null = null
+
+/** A world made before the books went away. */
+async function absentWorld(stage: Stage): Promise<World> {
+  absent ??= await stage.world()
+  return absent
+}
+
+/** Runs `work` while Postgres lets nobody in; afterwards the gateway has found it again. */
+async function withoutBooks<Result>(stage: Stage, work: () => Promise<Result>): Promise<Result> {
+  await absentWorld(stage)
+  const { address } = stage.gateway
+  if ("url" in address) throw new Error("the test cluster is reached by its socket")
+  const client = connect({ ...address, database: "postgres" }, { max: 1, onnotice: () => {} })
+  const open = (yes: boolean) =>
+    client.unsafe(`ALTER DATABASE ${address.database} WITH ALLOW_CONNECTIONS ${yes}`)
+  try {
+    await open(false)
+    await client`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${address.database}`
+    return await work()
+  } finally {
+    await open(true)
+    await client.end()
+    const ready = () => fetch(`${stage.gateway.url}/readyz`).then(({ status }) => status)
+    await until(ready, (status) => status === 200)
+  }
+}

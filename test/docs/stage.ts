@@ -1,0 +1,225 @@
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { completeChat } from "../../src/demo/chat.ts"
+import { PrefixCache } from "../../src/demo/prefix-cache.ts"
+import { promptTokens } from "../../src/demo/tokens.ts"
+import { parseUsd, printUsd } from "../../src/money.ts"
+import { ADMIN_TOKEN, type ConfigChanges, startGateway } from "../support/gateway.ts"
+import { type Exchange, json, startProvider } from "../support/provider.ts"
+import { isObject } from "./json-schema.ts"
+import { type Document, type Entry, entriesOf } from "./reference.ts"
+
+/** What an answer was, read to its end. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  /** The media type without its parameters; empty without a body. */
+  readonly type: string
+  readonly text: string
+  /** Undefined where it is no JSON. */
+  readonly json: unknown
+}
+
+/** Who pays, with what, and a call that was made: what the addresses of the operations name. */
+export interface World {
+  readonly account_id: string
+  readonly key: string
+  readonly key_id: string
+  readonly call_id: string
+}
+
+/** How one request differs from the operation's own. */
+export interface Asking {
+  /** A text is sent as it is. */
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+  /** In place of the operation's; null for none. */
+  readonly credential?: string | null
+  /** Parameters of the query string; a list of everything is otherwise asked for what belongs to the account. */
+  readonly query?: Readonly<Record<string, string>>
+  /** In place of every id in the path. */
+  readonly id?: string
+}
+
+export type Stage = Awaited<ReturnType<typeof openStage>>
+
+/** Of a key for both families. */
+const LIMITS = {
+  name: "production",
+  models: ["gpt-5-mini", "claude-sonnet"],
+  spending_limit: { amount: "25", per: "day" },
+}
+
+const README = readFileSync(join(import.meta.dir, "../../README.md"), "utf8")
+
+/** The README's configuration, its providers replaced by one at `url`. */
+function configuration(url: string): ConfigChanges {
+  const text = /```yaml\n([\s\S]*?)```/.exec(README)?.[1] ?? ""
+  const file: unknown = Bun.YAML.parse(text.replaceAll(/\$\{\w+\}/g, "sk-provider"))
+  if (!isObject(file) || !isObject(file.upstreams)) throw new Error("the README has no configuration")
+  const { openai, anthropic } = file.upstreams
+  if (!isObject(openai) || !isObject(anthropic)) throw new Error("the README names other upstreams")
+  return {
+    ...file,
+    upstreams: { openai: { ...openai, base_url: `${url}/v1` }, anthropic: { ...anthropic, base_url: url } },
+  }
+}
+
+/** A gateway with the README's file before a provider that answers as the demo's does, and the reference that it serves. */
+export async function openStage() {
+  const provider = await startProvider()
+  const cache = new PrefixCache()
+  provider.reply((exchange) => answer(exchange, cache))
+  const config = configuration(provider.url)
+  const gateway = await startGateway(provider, config)
+  const document: Document = JSON.parse(await (await fetch(`${gateway.url}/docs/json`)).text())
+  const entries = entriesOf(document)
+
+  async function ask(entry: Entry, world: World, asking: Asking = {}): Promise<Answer> {
+    const { url, init } = requestOf(entry, world, asking)
+    return read(await fetch(gateway.url + url, init))
+  }
+
+  /** A new account with a key and one finished call, streamed. */
+  async function world(usd = "10", limits: object = LIMITS) {
+    const { admin } = gateway
+    const { id: account_id } = await admin<{ id: string }>("POST", "/accounts", { name: "Acme" })
+    await admin("POST", `/accounts/${account_id}/credits`, { amount: "10", reason: "Invoice 2026-118" })
+    const made = await admin<{ id: string; key: string }>("POST", `/accounts/${account_id}/keys`, limits)
+    const call_id = await call(made.key)
+    if (usd !== "10") await leaving(account_id, usd)
+    return { account_id, key: made.key, key_id: made.id, call_id }
+  }
+
+  /** Takes off so much that `usd` is available. */
+  async function leaving(account_id: string, usd: string): Promise<void> {
+    const { available } = await gateway.balance(account_id)
+    const surplus_nano = (parseUsd(available) ?? 0n) - (parseUsd(usd) ?? 0n)
+    await gateway.admin("POST", `/accounts/${account_id}/credits`, { amount: printUsd(-surplus_nano) })
+  }
+
+  /** Makes a call that succeeds; its id. */
+  async function call(key: string): Promise<string> {
+    const answer = await read(
+      await fetch(`${gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        body: JSON.stringify({
+          model: "gpt-5-mini",
+          stream: true,
+          messages: [{ role: "user", content: "Hello." }],
+        }),
+      }),
+    )
+    return answer.headers.get("x-request-id") ?? "none"
+  }
+
+  return {
+    gateway,
+    provider,
+    config,
+    document,
+    entries,
+    ask,
+    world,
+    call,
+    /** Runs `work` while the configuration has these sections. */
+    async configured<Result>(changes: ConfigChanges, work: () => Promise<Result>): Promise<Result> {
+      gateway.reload({ ...config, ...changes })
+      try {
+        return await work()
+      } finally {
+        gateway.reload(config)
+      }
+    },
+    async close() {
+      await gateway.stop()
+      await provider.stop()
+    },
+  }
+}
+
+/** As the demo's provider answers, without its pace. */
+async function answer(exchange: Exchange, cache: PrefixCache): Promise<void> {
+  const body = isObject(exchange.request.json) ? exchange.request.json : {}
+  if (exchange.request.path.endsWith("/count_tokens")) {
+    return await json(200, { input_tokens: promptTokens(body).length })(exchange)
+  }
+  const completion = completeChat({ ...body, model: "demo-small" }, cache)
+  if ("json" in completion) return await json(200, completion.json)(exchange)
+  await exchange.head(200, { "content-type": "text/event-stream" })
+  for (const burst of completion.bursts) await exchange.chunk(burst)
+  await exchange.end()
+}
+
+/** The request of an operation: its address filled with ids, its credential, its headers that must be there. */
+export function requestOf(entry: Entry, world: World, { body, headers, credential, query, id }: Asking) {
+  const shown = credentialOf(entry, world, credential)
+  const required = (entry.operation.parameters ?? []).filter(
+    (parameter) => parameter.in === "header" && parameter.required,
+  )
+  return {
+    url: `${pathOf(entry, world, id)}${search({ ...own(entry, world), ...query })}`,
+    init: {
+      method: entry.method,
+      headers: {
+        ...Object.fromEntries(required.map(({ name, example }) => [name, String(example)])),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...shown,
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+    },
+  }
+}
+
+function search(query: Readonly<Record<string, string>>): string {
+  const text = String(new URLSearchParams(query))
+  return text === "" ? "" : `?${text}`
+}
+
+function own({ operation }: Entry, { account_id }: World): Record<string, string> {
+  const { parameters = [] } = operation
+  const has_account = parameters.some(({ name, in: place }) => name === "account" && place === "query")
+  return has_account ? { account: account_id } : {}
+}
+
+function credentialOf(
+  { operation }: Entry,
+  world: World,
+  credential?: string | null,
+): Record<string, string> {
+  const [scheme] = operation.security?.flatMap(Object.keys) ?? []
+  if (scheme === undefined || credential === null) return {}
+  const value = credential ?? (scheme === "adminToken" ? ADMIN_TOKEN : world.key)
+  return scheme === "xApiKey" ? { "x-api-key": value } : { authorization: `Bearer ${value}` }
+}
+
+/** Ids stand after what they are ids of; anything else in a path must have an example. */
+function pathOf({ name, path, operation }: Entry, world: World, id?: string): string {
+  const ids: Readonly<Record<string, string>> = {
+    accounts: world.account_id,
+    keys: world.key_id,
+    calls: world.call_id,
+  }
+  return path.replaceAll(/(\w*)\/\{(\w+)\}/g, (_, before: string, parameter: string) => {
+    const example = operation.parameters?.find((one) => one.name === parameter)?.example
+    const value = (before in ids ? id : undefined) ?? ids[before] ?? example
+    if (value === undefined) throw new Error(`${name}: give the parameter ${parameter} an example`)
+    return `${before}/${value}`
+  })
+}
+
+export async function read(response: Response): Promise<Answer> {
+  const text = await response.text()
+  const [type = ""] = (response.headers.get("content-type") ?? "").split(";")
+  return { status: response.status, headers: response.headers, type, text, json: jsonOf(text) }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

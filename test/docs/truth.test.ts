@@ -1,0 +1,268 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { catalogue } from "../../src/errors.ts"
+import { connect } from "../../src/ledger/address.ts"
+import { ADMIN_TOKEN, chat, startGateway } from "../support/gateway.ts"
+import { json } from "../support/provider.ts"
+import { isObject, misfit } from "./json-schema.ts"
+import { unlike } from "./likeness.ts"
+import { provocations } from "./provocations.ts"
+import { answersOf, type Entry, errorsOf, type Media } from "./reference.ts"
+import { type Answer, type Asking, openStage, read, type Stage } from "./stage.ts"
+
+/**
+ * The examples of the API reference are tested to be true: every request of every operation is sent to a real gateway, and every
+ * answer and every error that the reference shows is really given. An operation that is added to the reference is tested here
+ * without a line of its own, as long as its examples come from its own requests.
+ */
+
+let stage: Stage
+beforeAll(async () => {
+  stage = await openStage()
+}, 60_000)
+afterAll(async () => {
+  const { violations, open_reservations } = await stage.gateway.audit()
+  await stage.close()
+  expect({ violations, open_reservations }).toEqual({ violations: [], open_reservations: 0 })
+})
+
+type Scene = (entry: Entry) => Promise<Answer>
+
+/** A key limited to models that are not configured sees none. */
+const noModel: Scene = async (entry) => stage.ask(entry, await stage.world("10", { models: ["another"] }))
+
+/** Answers that no request of the operation itself shows, by `operationId status`: how they come about. */
+const SCENES: Readonly<Record<string, Scene>> = {
+  "listModels 200": noModel,
+  "listModelsSlash 200": noModel,
+  "listModelsCompatible 200": noModel,
+  "listModelsCompatibleSlash 200": noModel,
+  "createAccount 200": async (entry) => {
+    const body = { id: crypto.randomUUID(), name: "Acme" }
+    const world = await stage.world()
+    await stage.ask(entry, world, { body })
+    return stage.ask(entry, world, { body })
+  },
+  "createKey 200": async (entry) => {
+    const spending_limit = { amount: "25", per: "day" }
+    const body = { id: crypto.randomUUID(), name: "production", models: ["gpt-5-mini"], spending_limit }
+    const world = await stage.world()
+    await stage.ask(entry, world, { body })
+    return stage.ask(entry, world, { body })
+  },
+  "creditAccount 200": async (entry) => {
+    const world = await stage.world()
+    const body = { id: crypto.randomUUID(), amount: "10", reason: "Invoice 2026-118" }
+    await stage.ask(entry, world, { body })
+    return stage.ask(entry, world, { body })
+  },
+  "audit 200": async (entry) => {
+    const world = await stage.world()
+    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    const shift = (by: number) =>
+      client`UPDATE tollgate.accounts SET balance_nano = balance_nano + ${by} WHERE id = ${world.account_id}`
+    await shift(1)
+    const answer = await stage.ask(entry, world)
+    await shift(-1)
+    await client.end()
+    return answer
+  },
+  "getReferenceAsset 304": async (entry) => {
+    const world = await stage.world()
+    const etag = (await stage.ask(entry, world)).headers.get("etag") ?? "none"
+    return stage.ask(entry, world, { headers: { "if-none-match": etag } })
+  },
+  "listUpstreams 200": async (entry) => {
+    const failing = await startGateway(stage.provider, {
+      models: stage.config.models,
+      upstreams: stage.config.upstreams,
+    })
+    const { key } = await failing.account()
+    for (let failures = 0; failures < 5; failures += 1) {
+      stage.provider.replyOnce(json(500, ""))
+      await chat(failing, key, { model: "gpt-5-mini" })
+    }
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+    const answer = await read(await fetch(failing.url + entry.path, { headers }))
+    await failing.stop()
+    return answer
+  },
+  "getReadiness 503": async () => {
+    const draining = await startGateway(stage.provider, { shutdown: { ready_delay: "500ms" } })
+    draining.service.shutdown.signal()
+    const answer = await read(await fetch(`${draining.url}/readyz`))
+    await draining.exited
+    await draining.remove()
+    return answer
+  },
+}
+
+/** The requests of an operation: one for each example of its body; without a body, one for each word of its parameters. */
+function requestsOf({ operation }: Entry): { title: string; asking: Asking }[] {
+  const examples = Object.entries(operation.requestBody?.content["application/json"]?.examples ?? {})
+  const words = (operation.parameters ?? []).flatMap(({ name, in: place, schema }) =>
+    place === "query" && Array.isArray(schema?.enum)
+      ? schema.enum.map((word) => ({ title: `${name}=${word}`, asking: { query: { [name]: String(word) } } }))
+      : [],
+  )
+  if (operation.requestBody === undefined) return [{ title: "as it is", asking: {} }, ...words]
+  return examples.map(([title, { value }]) => ({ title, asking: { body: value } }))
+}
+
+/** Where an answer is not as its example says; null where it is. */
+function untrue(media: Media, type: string, example: unknown, answer: Answer): string | null {
+  if (type === "application/json") {
+    return misfitOf(media, answer) ?? unlike(stage.document, media.schema ?? {}, example, answer.json)
+  }
+  if (type === "text/event-stream") return untrueEvents(media, String(example), answer.text)
+  return untrueLines(String(example), answer.text)
+}
+
+/** Both end with `[DONE]`; every event is like one of the other's. */
+function untrueEvents(media: Media, example: string, real: string): string | null {
+  const events = (text: string) => text.split("\n\n").filter((event) => event.startsWith("data: "))
+  const [wanted, come] = [events(example), events(real)]
+  if (wanted.pop() !== "data: [DONE]" || come.pop() !== "data: [DONE]") return "no [DONE] at the end"
+  const data = (event: string): unknown => JSON.parse(event.slice("data: ".length))
+  const alike = (one: string, other: string) =>
+    unlike(stage.document, media.schema ?? {}, data(one), data(other)) === null
+  const strange = come.find((event) => !wanted.some((one) => alike(one, event)))
+  const missing = wanted.find((one) => !come.some((event) => alike(one, event)))
+  if (strange !== undefined) return `not in the example: ${strange}`
+  return missing === undefined ? null : `not in the answer: ${missing}`
+}
+
+/** Every line of the example is in the answer, whatever its number is. */
+function untrueLines(example: string, real: string): string | null {
+  const shape = (line: string) => (line.startsWith("#") ? line : line.replace(/ [\d.e+-]+$/, " 0"))
+  const lines = new Set(real.split("\n").map(shape))
+  const missing = example.split("\n").find((line) => line !== "" && !lines.has(shape(line)))
+  return missing === undefined ? null : `not in the answer: ${missing}`
+}
+
+/** The examples of one media type, by name. */
+function examplesOf({ example, examples = {} }: Media): [name: string, value: unknown][] {
+  const named = Object.entries(examples).map(([name, { value }]): [string, unknown] => [name, value])
+  return example === undefined ? named : [...named, ["example", example]]
+}
+
+/** Where the reference does not tell of an answer, or null. What an example asks for must be answered like an example. */
+function undescribed(entry: Entry, { body }: Asking, answer: Answer): string | null {
+  const described = answersOf(entry).find(([status]) => status === answer.status)?.[1]
+  if (described === undefined) return `${answer.status} is no answer of the reference: ${answer.text}`
+  const { content = {} } = described
+  const media = content[answer.type]
+  if (media === undefined) return Object.keys(content).length === 0 ? null : `${answer.type} is not described`
+  if (body === undefined) return answer.type === "application/json" ? misfitOf(media, answer) : null
+  const why = examplesOf(media).map(([, value]) => untrue(media, answer.type, value, answer))
+  return why.includes(null) ? null : (why[0] ?? null)
+}
+
+function misfitOf({ schema = {} }: Media, { json }: Answer): string | null {
+  return misfit(stage.document, schema, json)
+}
+
+describe("every request that the reference shows", () => {
+  test("is answered as the reference says, and every answer that it shows is given by one of them", async () => {
+    const faults: string[] = []
+    for (const entry of stage.entries) {
+      const { operationId } = entry.operation
+      const answers: Answer[] = []
+      for (const { title, asking } of requestsOf(entry)) {
+        const answer = await stage.ask(entry, await stage.world(), asking)
+        answers.push(answer)
+        const fault = undescribed(entry, asking, answer)
+        if (fault !== null) faults.push(`${entry.name}, ${title}: ${fault}`)
+      }
+      for (const [status, { content = {} }] of answersOf(entry)) {
+        const scene = SCENES[`${operationId} ${status}`]
+        if (scene !== undefined) answers.push(await scene(entry))
+        const given = answers.filter((answer) => answer.status === status)
+        if (given.length === 0) faults.push(`${entry.name}: nothing was answered with ${status}`)
+        for (const [type, media] of Object.entries(content)) {
+          for (const [name, value] of examplesOf(media)) {
+            const why = given
+              .filter((answer) => answer.type === type)
+              .map((answer) => untrue(media, type, value, answer))
+            if (!why.includes(null))
+              faults.push(`${entry.name} ${status}, example ${name}: ${why[0] ?? "never given"}`)
+          }
+        }
+      }
+    }
+    expect(faults).toEqual([])
+  }, 60_000)
+
+  test("stands beside an example of every JSON answer", () => {
+    const bare = stage.entries.flatMap((entry) =>
+      answersOf(entry).flatMap(([status, { content = {} }]) => {
+        const media = content["application/json"]
+        return media !== undefined && examplesOf(media).length === 0 ? [`${entry.name} ${status}`] : []
+      }),
+    )
+    expect(bare).toEqual([])
+    const silent = stage.entries.filter(
+      (entry) => entry.operation.requestBody !== undefined && requestsOf(entry).length === 0,
+    )
+    expect(silent.map(({ name }) => name)).toEqual([])
+  })
+})
+
+/** Errors that an operation may give and that nobody can bring about, with the reason. */
+const UNPROVOKED: Readonly<Record<string, string>> = {
+  "listUpstreams internal_error": "it asks neither the books nor a provider",
+}
+
+/** The error of a body, without what differs from one request to the next. */
+function said(body: unknown): unknown {
+  if (!isObject(body) || !isObject(body.error)) return body
+  const { id, ...error } = body.error
+  return { type: body.type, error: { ...error, ...(typeof id === "string" && { id: "an id" }) } }
+}
+
+describe("every error that the reference shows is really given, word by word", () => {
+  const codes = Object.entries(provocations).filter(([code]) => code !== "method_not_allowed")
+
+  test.each(codes)(
+    "%s",
+    async (code, { attempts, around = (_, work) => work(), together = false }) => {
+      const listing = stage.entries.filter((entry) => errorsOf(entry).has(code))
+      const faults: string[] = []
+      const provoke = async (entry: Entry) => {
+        const shown = errorsOf(entry).get(code)
+        const given = new Set<string>()
+        for await (const answer of attempts(stage, entry)) {
+          if (answer.status === shown?.status && Bun.deepEquals(said(answer.json), said(shown?.body))) {
+            const advised = ["retry-after", "x-should-retry"].filter((name) => answer.headers.has(name))
+            const told = Object.keys(entry.operation.responses[String(shown.status)]?.headers ?? {})
+            const untold = advised.filter((name) => !told.includes(name))
+            if (untold.length > 0) faults.push(`${entry.name}: ${untold.join(", ")} is not described`)
+            return
+          }
+          given.add(`${answer.status} ${answer.status < 400 ? "" : JSON.stringify(said(answer.json))}`)
+        }
+        if (`${entry.operation.operationId} ${code}` in UNPROVOKED) return
+        faults.push(
+          `${entry.name}: shown ${JSON.stringify(said(shown?.body))}; given ${[...given].join(", ")}`,
+        )
+      }
+      await around(stage, async () => {
+        if (together) await Promise.all(listing.map(provoke))
+        else for (const entry of listing) await provoke(entry)
+      })
+      expect(listing.length).toBeGreaterThan(0)
+      expect(faults).toEqual([])
+    },
+    60_000,
+  )
+
+  test("D15: method_not_allowed, at every address", async () => {
+    const { status } = catalogue.method_not_allowed
+    const world = await stage.world()
+    const unlike = []
+    for (const entry of stage.entries) {
+      const answer = await stage.ask({ ...entry, method: "PUT" }, world)
+      if (answer.status !== status || answer.headers.get("allow") === null) unlike.push(entry.name)
+    }
+    expect(unlike).toEqual([])
+  })
+})
