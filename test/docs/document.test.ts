@@ -1,45 +1,15 @@
 import { describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
 import { Validator } from "@seriousme/openapi-schema-validator"
 import { catalogue } from "../../src/errors.ts"
-import { isObject, misfit, type Schema } from "./json-schema.ts"
+import { ERRORS_PAGE, errorsPage } from "./errors-page.ts"
+import { isObject, misfit } from "./json-schema.ts"
+import { type Document, entriesOf } from "./reference.ts"
 import { referenceApp } from "./reference-app.ts"
-
-interface Media {
-  readonly schema?: Schema
-  readonly example?: unknown
-  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>
-}
-interface Operation {
-  readonly operationId: string
-  readonly summary?: string
-  readonly description?: string
-  readonly tags?: readonly string[]
-  readonly security?: readonly Readonly<Record<string, unknown>>[]
-  readonly parameters?: readonly { readonly name: string; readonly in: string }[]
-  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> }
-  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, Media>> }>>
-}
-interface Document {
-  readonly openapi: string
-  readonly info: { readonly title: string; readonly version: string; readonly description: string }
-  readonly servers: readonly { readonly url: string }[]
-  readonly tags: readonly { readonly name: string }[]
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
-  readonly components: {
-    readonly schemas: Readonly<Record<string, Schema>>
-    readonly securitySchemes: Readonly<Record<string, unknown>>
-  }
-}
 
 const app = referenceApp()
 const document: Document = JSON.parse(await text("/docs/json"))
-const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, operation]) => ({
-    name: `${method.toUpperCase()} ${path}`,
-    path,
-    operation,
-  })),
-)
+const operations = entriesOf(document)
 
 async function text(path: string): Promise<string> {
   return await (await app.handle(new Request(`http://localhost${path}`))).text()
@@ -139,8 +109,21 @@ describe("the errors of the document", () => {
     ),
   )
 
-  test.each(Object.keys(catalogue))("D15: %s is in the table of all codes", (code) => {
-    expect(document.info.description).toContain(`\`${code}\``)
+  test("D15: the table has every code with its cause and its cure, each of its own", () => {
+    const rows = document.info.description.split("\n").filter((line) => /^\| \d{3} /.test(line))
+    const cells = rows.map((row) => row.split("|").map((cell) => cell.trim()))
+    expect(cells.map(([, status, code]) => [Number(status), code])).toEqual(
+      Object.entries(catalogue).map(([code, { status }]) => [status, `\`${code}\``]),
+    )
+    for (const column of [4, 5]) {
+      const texts = cells.map((row) => row[column] ?? "")
+      expect(texts.filter((text) => text.length < 20)).toEqual([])
+      expect(new Set(texts).size).toBe(texts.length)
+    }
+  })
+
+  test("the same table is docs/errors.md, which `bun test/docs/write.ts` writes", () => {
+    expect(readFileSync(ERRORS_PAGE, "utf8")).toBe(errorsPage())
   })
 
   test.each(Object.keys(catalogue).filter((code) => code !== "method_not_allowed"))(
