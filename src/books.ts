@@ -7,12 +7,13 @@ export async function openBooks(address: Address): Promise<Database> {
   try {
     return await openDatabase(address)
   } catch (error) {
-    const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error
-    throw new Error(`the database cannot be used: ${wordsOf(reason)}`, { cause: error })
+    throw new Error(`the database cannot be used: ${reasonOf(error)}`, { cause: error })
   }
 }
 
-function wordsOf(reason: unknown): string {
+/** Why the database cannot be used, in the driver's own words. */
+export function reasonOf(error: unknown): string {
+  const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error
   if (codeOf(reason) === "CONNECT_TIMEOUT") return `it did not answer within ${FIRST_ANSWER_S} s`
   return reason instanceof Error ? reason.message : String(reason)
 }

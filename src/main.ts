@@ -1,23 +1,24 @@
-import { existsSync, readFileSync } from "node:fs"
+import { resolve } from "node:path"
+import { addressOf, banner, USUAL_DATA_DIR } from "./banner.ts"
 import { openBooks } from "./books.ts"
 import { readWorkers } from "./config/arguments.ts"
 import { type Environment, readEnvironment } from "./config/environment.ts"
-import { ConfigError } from "./config/error.ts"
 import { checkExposure } from "./config/exposure.ts"
 import { needRestart } from "./config/restart.ts"
 import { type Loaded, takeSnapshot } from "./config/snapshot.ts"
 import { demoAccount } from "./demo/account.ts"
-import { demoBanner } from "./demo/banner.ts"
 import { demoConfig } from "./demo/config.ts"
 import { startDemoProvider } from "./demo/provider.ts"
 import { startEmbedded } from "./ledger/embedded.ts"
 import { type Log, openLog } from "./log.ts"
+import { painter } from "./paint.ts"
+import { leavePass, takePassAway } from "./pass.ts"
 import { Service } from "./service.ts"
+import { configPath, readConfig, sourcesWith } from "./setup.ts"
 import { hearSignals } from "./signals.ts"
 import { Crew } from "./workers/crew.ts"
 
-const DEFAULT_CONFIG = "tollgate.yaml"
-const sources = { env: process.env, readFile: (path: string) => readFileSync(path, "utf8") }
+const sources = sourcesWith(process.env)
 
 /** What serves: this process, or its workers. */
 interface Gateway {
@@ -62,7 +63,8 @@ async function open(
   const path = configPath(environment)
   const demo = path === null ? await startDemoProvider() : null
   closing.defer(() => demo?.stop())
-  const load = () => (path === null ? takeSnapshot(demoConfig(demo?.url ?? ""), sources) : readConfig(path))
+  const load = () =>
+    path === null ? takeSnapshot(demoConfig(demo?.url ?? ""), sources) : readConfig(path, sources)
   const loaded = load()
   const { admin } = loaded.config
   const admin_token =
@@ -71,11 +73,16 @@ async function open(
 
   const embedded = database_url === null ? await startEmbedded({ data_dir, log }) : null
   closing.defer(() => embedded?.stop())
+  if (embedded !== null) {
+    // Of a demo that was killed.
+    await takePassAway(data_dir)
+    closing.defer(() => takePassAway(data_dir))
+  }
   const address = embedded?.address ?? { url: database_url ?? "" }
   const database = await openBooks(address)
   closing.defer(() => database.close())
   const key = demo === null ? null : await demoAccount(database.operators, data_dir)
-  const common = { data_dir, admin_token, host, port, admin }
+  const common = { data_dir, admin_token, host, port, admin, tracing: environment.tracing }
   const ending = { log, closeAfter: () => closing.disposeAsync(), exit: process.exit }
   const size = workers ?? loaded.config.workers
   const gateway =
@@ -90,8 +97,17 @@ async function open(
   const shown = host.includes(":") ? `[${host}]` : host
   console.log(`tollgate listening on http://${shown}:${gateway.port} (pid ${process.pid})`)
   if (admin_token === null) log.info("there is no /admin: TOLLGATE_ADMIN_TOKEN is not set")
-  if (key !== null && admin_token !== null) {
-    console.log(demoBanner({ host, port: gateway.port, key, admin_token }))
+  const made_token = demo !== null && environment.admin_token === null
+  if (made_token && admin_token !== null) {
+    await leavePass(data_dir, { url: addressOf(host, gateway.port), admin_token })
+  }
+  const { isTTY } = process.stdout
+  // What a configured gateway prints is read by programs, unless there is a terminal.
+  if (key !== null || isTTY) {
+    const model = loaded.config.models.find(({ family }) => family === "chat")?.name ?? null
+    const made = key === null ? null : { key, made_token, data_dir: dataDirFrom(data_dir) }
+    const facts = { host, port: gateway.port, admin, admin_token, model, command: commandLine(), demo: made }
+    console.log(banner(facts, painter(isTTY, process.env)))
   }
   return {
     signal: () => gateway.signal(),
@@ -102,45 +118,21 @@ async function open(
   }
 }
 
+/** How the command line is called from where this start was. */
+function commandLine(): string {
+  return process.execPath.includes("/_npx/") ? `npx -y bun@${Bun.version} run tollgate` : "bun run tollgate"
+}
+
+/** The default as it is, any other from wherever the command line is called. */
+function dataDirFrom(data_dir: string): string {
+  return data_dir === USUAL_DATA_DIR ? data_dir : resolve(data_dir)
+}
+
 function alone(service: Service): Gateway {
   return {
     port: service.server.port,
     signal: () => service.shutdown.signal(),
     reload: async ({ config }) => service.reload(config),
-  }
-}
-
-/** The file, or null for the demo (D37). */
-function configPath({ config_path, database_url }: Environment): string | null {
-  const path = config_path ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : null)
-  if (path === null && database_url !== null) {
-    throw new Error(
-      "DATABASE_URL is set, but no configuration: name one by TOLLGATE_CONFIG or write tollgate.yaml",
-    )
-  }
-  return path
-}
-
-function readConfig(path: string): Loaded {
-  const text = textOf(path)
-  try {
-    return serving(takeSnapshot(text, sources))
-  } catch (error) {
-    throw error instanceof ConfigError ? error.in(path) : error
-  }
-}
-
-/** A file that was cut short or emptied must not take every model away. */
-function serving(loaded: Loaded): Loaded {
-  if (loaded.config.models.length > 0) return loaded
-  throw new ConfigError([{ path: "models", expected: "a list of at least one model" }])
-}
-
-function textOf(path: string): string {
-  try {
-    return sources.readFile(path)
-  } catch (error) {
-    throw new Error(`the configuration file ${path} cannot be read: ${messageOf(error)}`, { cause: error })
   }
 }
 

@@ -65,7 +65,15 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/meter/": COMMON,
   "src/ledger/": ["src/wire/", "src/errors.ts", "src/money.ts", "src/id.ts"],
   "src/upstream/": COMMON,
-  "src/call.ts": [...COMMON, "src/ledger/reservation.ts", "src/meter/reading.ts"],
+  "src/trace.ts": [...COMMON, "src/ledger/reservation.ts"],
+  "src/traces/": [
+    ...COMMON,
+    "src/config/tracing.ts",
+    "src/ledger/reservation.ts",
+    "src/trace.ts",
+    "package.json",
+  ],
+  "src/call.ts": [...COMMON, "src/ledger/reservation.ts", "src/meter/reading.ts", "src/trace.ts"],
   "src/admission/": [...COMMON, "src/call.ts", "src/ledger/reservation.ts"],
   "src/settlement/": [
     ...COMMON,
@@ -80,8 +88,10 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/admission/",
     "src/upstream/",
     "src/ledger/reservation.ts",
+    "src/ledger/journal.ts",
     "src/metrics/metrics.ts",
     "src/log.ts",
+    "src/trace.ts",
   ],
   "src/routes/": [
     ...COMMON,
@@ -93,12 +103,18 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/ledger/",
     "src/gateway.ts",
     "src/metrics/metrics.ts",
+    "src/trace.ts",
     "package.json",
   ],
-  "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/"],
+  "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/", "src/private-file.ts"],
   "src/app.ts": [...COMMON, "src/routes/", "src/gateway.ts"],
   "src/server.ts": [...COMMON, "src/gateway.ts", "src/routes/request-id.ts"],
   "src/signals.ts": [],
+  "src/paint.ts": [],
+  "src/private-file.ts": [],
+  "src/pass.ts": ["src/private-file.ts"],
+  "src/banner.ts": [...COMMON, "src/paint.ts"],
+  "src/setup.ts": [...COMMON, "src/config/"],
   "src/books.ts": ["src/ledger/"],
   "src/service.ts": [
     ...COMMON,
@@ -106,7 +122,10 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/upstream/",
     "src/settlement/",
     "src/ledger/",
+    "src/config/tracing.ts",
     "src/metrics/metrics.ts",
+    "src/trace.ts",
+    "src/traces/tracer.ts",
     "src/log.ts",
     "src/gateway.ts",
     "src/app.ts",
@@ -118,18 +137,32 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     ...COMMON,
     "src/log.ts",
     "src/config/snapshot.ts",
+    "src/config/tracing.ts",
     "src/books.ts",
     "src/server.ts",
     "src/service.ts",
   ],
   "src/bench/": [...COMMON, "src/ledger/", "package.json"],
+  "src/cli/": [
+    ...COMMON,
+    "src/config/",
+    "src/ledger/",
+    "src/routes/admin/",
+    "src/upstream/headers.ts",
+    "src/books.ts",
+    "src/setup.ts",
+    "src/pass.ts",
+    "src/paint.ts",
+    "package.json",
+  ],
 }
 
 const START = "src/main.ts"
 const WORKER_START = "src/workers/main.ts"
 const BENCH_START = "src/bench/main.ts"
+const CLI_START = "src/cli/main.ts"
 /** What is started, and so may do something when it is imported. */
-const STARTS: readonly string[] = [START, WORKER_START, BENCH_START]
+const STARTS: readonly string[] = [START, WORKER_START, BENCH_START, CLI_START]
 
 describe("the arrows of the house", () => {
   test.each(Object.entries(ARROWS))("%s imports only what lies before it", (room, allowed) => {
@@ -163,10 +196,9 @@ describe("the arrows of the house", () => {
     expect(knows(START)).toEqual([])
   })
 
-  test("nobody knows the benchmark", () => {
+  test.each(["src/bench/", "src/cli/"])("nobody knows %s", (room) => {
     const knowing = sources.filter(
-      ({ path, imports }) =>
-        !isWithin(path, "src/bench/") && imports.some((name) => isWithin(name, "src/bench/")),
+      ({ path, imports }) => !isWithin(path, room) && imports.some((name) => isWithin(name, room)),
     )
     expect(knowing.map(({ path }) => path)).toEqual([])
   })
@@ -196,11 +228,15 @@ const PURE = [
   "src/meter/{sse,output,estimate,reading}.ts",
   "src/settlement/{decide,price}.ts",
   "src/metrics/{buckets,status}.ts",
+  "src/trace.ts",
+  "src/traces/{span,protobuf,otlp,attributes,sampler}.ts",
   "src/admission/{quote,prompt,credential,version,catalog,rate}.ts",
   "src/upstream/{headers,refusal}.ts",
-  "src/config/{config,defaults,duration,size,file,reference,environment,load,snapshot,variable,exposure}.ts",
+  "src/config/{config,defaults,duration,size,file,reference,environment,load,snapshot,tracing,variable,exposure}.ts",
   "src/routes/openapi-schema.ts",
-  "src/demo/{answer,tokens,banner}.ts",
+  "src/demo/{answer,tokens}.ts",
+  "src/{banner,paint}.ts",
+  "src/cli/{arguments,help,completion,suggestion,place,amount,moment,spending-limit,complaint,given}.ts",
   "src/workers/{order,scrape}.ts",
   "src/bench/{answer-parser,event-scanner,schedule,statistics,recipe,prompt,audit,table}.ts",
   "src/bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",

@@ -1,4 +1,4 @@
-import { chmod, mkdir, open, readFile, rename } from "node:fs/promises"
+import { chmod, mkdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { checksumHolds, hashOf, makeKey, prefixOf } from "../admission/key.ts"
@@ -6,10 +6,10 @@ import { isId, nextId } from "../id.ts"
 import { createAccount } from "../ledger/accounts.ts"
 import { credit } from "../ledger/credits.ts"
 import { createKey, listKeys } from "../ledger/keys.ts"
+import { OWNER_ONLY, writePrivately } from "../private-file.ts"
 
 const CREDIT_NANO = 10_000_000_000n
 const FILE = "demo-key"
-const OWNER_ONLY = 0o600
 
 /** The key of the demo, and the ids under which its account and credit are made. */
 interface Identity {
@@ -63,22 +63,8 @@ async function identity(data_dir: string): Promise<Identity> {
   }
   const made = { account_id: nextId(), credit_id: nextId(), key: makeKey() }
   await mkdir(data_dir, { recursive: true })
-  await writeWhole(path, `${JSON.stringify(made, null, 2)}\n`)
+  await writePrivately(path, `${JSON.stringify(made, null, 2)}\n`)
   return made
-}
-
-/** Under another name first: a file that is there is whole. */
-async function writeWhole(path: string, text: string): Promise<void> {
-  const draft = `${path}.draft`
-  const file = await open(draft, "w", OWNER_ONLY)
-  try {
-    await file.chmod(OWNER_ONLY)
-    await file.writeFile(text)
-    await file.sync()
-  } finally {
-    await file.close()
-  }
-  await rename(draft, path)
 }
 
 function parse(text: string, path: string): Identity {

@@ -1,0 +1,124 @@
+import type { Config } from "./config/config.ts"
+import type { Paint } from "./paint.ts"
+
+/** What is worth knowing about a gateway that listens. */
+export interface Facts {
+  readonly host: string
+  readonly port: number
+  /** Where operators are served apart from the clients (D39); null where the clients are. */
+  readonly admin: Config["admin"]
+  /** Null when there is no `/admin`. */
+  readonly admin_token: string | null
+  /** A chat model to show a call with; null when there is none. */
+  readonly model: string | null
+  /** How the command line is called here: `bun run tollgate`. */
+  readonly command: string
+  /** What the demo made for itself, and where it keeps it; null without a demo. */
+  readonly demo: { readonly key: string; readonly made_token: boolean; readonly data_dir: string } | null
+}
+
+const QUESTION = "How is this call billed?"
+
+/** What a start says to people: where everything is, a first call that works when pasted, and what to do next. */
+export function banner(facts: Facts, paint: Paint): string {
+  const { demo, model } = facts
+  const parts = [
+    ...(demo === null
+      ? []
+      : [
+          "This is the demo: a provider inside this process, an account with 10 USD to begin with, and its key.",
+        ]),
+    indented(places(facts, paint)),
+    ...(model === null
+      ? []
+      : [demo === null ? "A call, with one of your keys:" : "A first call:", curl(facts, model)]),
+    ...(facts.admin_token === null ? [] : ["Next, in another terminal:", indented(nextSteps(facts, paint))]),
+    ...(demo === null
+      ? []
+      : ["For real providers write tollgate.yaml, as in README.md, and take another data directory."]),
+  ]
+  return `\n${parts.join("\n\n")}\n`
+}
+
+/** The URL by which this machine reaches a listener. */
+export function addressOf(host: string, port: number): string {
+  return `http://${reachable(host)}:${port}`
+}
+
+type Row = readonly [name: string, value: string]
+
+function places({ host, port, admin, admin_token, demo }: Facts, paint: Paint): string[] {
+  const address = addressOf(host, port)
+  const office = admin === null ? address : addressOf(admin.host, admin.port)
+  const rows: Row[] = [
+    ["address", address],
+    ...(demo === null ? [] : [["key", demo.key] as const]),
+    ["docs", `${address}/docs`],
+    ...(admin_token === null ? [] : [["console", `${office}/console`] as const]),
+    ["admin token", tokenWords(admin_token, demo)],
+  ]
+  return columns(rows, paint)
+}
+
+function tokenWords(admin_token: string | null, demo: Facts["demo"]): string {
+  if (admin_token === null) return "none: set TOLLGATE_ADMIN_TOKEN for /admin, /console and the command line"
+  return demo?.made_token === true ? admin_token : "the one in TOLLGATE_ADMIN_TOKEN"
+}
+
+function curl({ host, port, demo }: Facts, model: string): string {
+  const body = { model, stream: true, messages: [{ role: "user", content: QUESTION }] }
+  const bearer = demo === null ? '"Authorization: Bearer $KEY"' : quoted(`Authorization: Bearer ${demo.key}`)
+  return [
+    "curl -sN",
+    quoted(`${addressOf(host, port)}/v1/chat/completions`),
+    `-H ${bearer}`,
+    `-H ${quoted("Content-Type: application/json")}`,
+    `-d ${quoted(JSON.stringify(body))}`,
+  ].join(" ")
+}
+
+/** Where the command line looks when it is told nothing. */
+const USUAL = "http://127.0.0.1:8080"
+export const USUAL_DATA_DIR = ".tollgate"
+
+function settings(variable: string, value: string, usual: string): string[] {
+  return value === usual ? [] : [`export ${variable}=${/^[\w./:[\]-]+$/.test(value) ? value : quoted(value)}`]
+}
+
+/** Where the command line would not look by itself it is told; where the demo made the token it finds both (D52). */
+function nextSteps(facts: Facts, paint: Paint): string[] {
+  const { host, port, admin, demo, command } = facts
+  const office = admin === null ? addressOf(host, port) : addressOf(admin.host, admin.port)
+  const told =
+    demo?.made_token === true
+      ? settings("TOLLGATE_DATA_DIR", demo.data_dir, USUAL_DATA_DIR)
+      : settings("TOLLGATE_URL", office, USUAL)
+  const steps: Row[] = [
+    [`${command} accounts create Acme`, "an account of your own"],
+    [`${command} credit Acme 25`, "25 USD on it"],
+    [`${command} keys create Acme`, "a key of it"],
+    [`${command} calls`, "what was called, and what it cost"],
+  ]
+  return [...told, ...columns(steps, paint)]
+}
+
+function columns(rows: readonly Row[], paint: Paint): string[] {
+  const width = Math.max(...rows.map(([name]) => name.length))
+  return rows.map(([name, value]) => `${paint("bold", name.padEnd(width))}  ${value}`)
+}
+
+function indented(lines: readonly string[]): string {
+  return lines.map((line) => `  ${line}`).join("\n")
+}
+
+/** One word of a POSIX shell, whatever is in `text`. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`
+}
+
+/** The host part of a URL by which this machine reaches a listener on `host`. */
+function reachable(host: string): string {
+  if (host === "0.0.0.0") return "127.0.0.1"
+  if (host === "::") return "[::1]"
+  return host.includes(":") ? `[${host}]` : host
+}

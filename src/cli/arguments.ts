@@ -1,0 +1,140 @@
+import type { ArgDef, ArgsDef } from "citty"
+import type { Command, Group, Leaf } from "./command.ts"
+import { UsageComplaint } from "./complaint.ts"
+import { nearest } from "./suggestion.ts"
+
+/** What a command line asks for: help on a command, or a command with its arguments, as citty reads them. */
+export type Asked =
+  | { readonly what: "help"; readonly path: readonly string[]; readonly command: Command }
+  | {
+      readonly what: "run"
+      readonly path: readonly string[]
+      readonly leaf: Leaf
+      readonly words: readonly string[]
+    }
+
+/**
+ * Finds the command in the words of a command line and checks its arguments: citty itself lets through what it does not
+ * know. Throws a `UsageComplaint`.
+ */
+export function understand(root: Group, typed: readonly string[]): Asked {
+  const words = typed[0] === "help" ? [...typed.slice(1), "--help"] : typed
+  const path: string[] = []
+  let command: Command = root
+  let rest = words
+  while (command.kind === "group") {
+    const [name, ...others]: readonly string[] = rest
+    if (name === undefined || name.startsWith("-")) {
+      const standard: Command | undefined = command.commands[command.standard ?? ""]
+      if (standard === undefined || asksForHelp(rest)) return groupHelp(path, command, rest)
+      command = standard
+      break
+    }
+    const next: Command | undefined = Object.hasOwn(command.commands, name)
+      ? command.commands[name]
+      : undefined
+    if (next === undefined) throw unknownCommand(path, name, command)
+    path.push(name)
+    command = next
+    rest = others
+  }
+  if (command.kind === "group") throw new Error("a group cannot be the standard command of a group")
+  if (asksForHelp(rest)) return { what: "help", path, command }
+  const read = command.hands_over ? rest : readWords(path, command, rest)
+  return { what: "run", path, leaf: command, words: read }
+}
+
+function groupHelp(path: readonly string[], command: Group, rest: readonly string[]): Asked {
+  const [flag] = rest
+  if (flag !== undefined && !asksForHelp(rest)) {
+    throw new UsageComplaint(`a flag stands after its command: ${flag} came before there was any`)
+  }
+  return { what: "help", path, command }
+}
+
+function asksForHelp(words: readonly string[]): boolean {
+  const end = words.indexOf("--")
+  return (end < 0 ? words : words.slice(0, end)).some((word) => word === "--help" || word === "-h")
+}
+
+function unknownCommand(path: readonly string[], name: string, { commands }: Group): UsageComplaint {
+  const known = Object.keys(commands)
+  const meant = nearest(name, known)
+  const whole = ["tollgate", ...path].join(" ")
+  if (meant !== null)
+    return new UsageComplaint(`there is no command "${whole} ${name}"; did you mean "${whole} ${meant}"?`)
+  return new UsageComplaint(
+    `there is no command "${whole} ${name}"; "${whole} --help" shows those that there are`,
+  )
+}
+
+/** Each flag with its value, and after them the plain words. A word that begins with a minus and a digit is an amount. */
+function readWords(path: readonly string[], { args }: Leaf, words: readonly string[]): string[] {
+  const flags = new Map<string, string>()
+  const plain: string[] = []
+  const places = Object.entries(args).filter(([, argument]) => argument.type === "positional")
+  for (let at = 0; at < words.length; at++) {
+    const word = words[at] ?? ""
+    if (word === "--") {
+      plain.push(...words.slice(at + 1))
+      break
+    }
+    if (!/^-[^\d]/.test(word)) {
+      plain.push(word)
+      continue
+    }
+    const { name, argument, value } = flagOf(path, args, word)
+    if (flags.has(name)) throw new UsageComplaint(`--${name} is given twice`)
+    if (argument.type === "boolean") {
+      if (value !== null) throw new UsageComplaint(`--${name} takes no value`)
+      flags.set(name, `--${name}`)
+      continue
+    }
+    const given = value ?? words[++at]
+    if (given === undefined || (value === null && /^-[^\d]/.test(given)))
+      throw new UsageComplaint(`--${name} needs a value`)
+    checkChoice(name, argument, given)
+    flags.set(name, `--${name}=${given}`)
+  }
+  const surplus = plain[places.length]
+  if (surplus !== undefined) throw new UsageComplaint(`"${surplus}" is one word too many; ${lookUp(path)}`)
+  places.forEach(([name, argument], at) => {
+    const word = plain[at]
+    if (word === undefined && argument.required !== false) {
+      throw new UsageComplaint(`the ${name.toUpperCase()} is missing; ${lookUp(path)}`)
+    }
+    if (word !== undefined) checkPlace(name, argument, word)
+  })
+  return [...flags.values(), "--", ...plain]
+}
+
+function flagOf(path: readonly string[], args: ArgsDef, word: string) {
+  const [whole, name = "", value] = /^--?([^=]*)(?:=([\s\S]*))?$/.exec(word) ?? [word]
+  const argument = Object.hasOwn(args, name) && word.startsWith("--") ? args[name] : undefined
+  if (argument === undefined || argument.type === "positional") {
+    const known = Object.keys(args).filter((known) => args[known]?.type !== "positional")
+    const meant = nearest(name, known)
+    const hint = meant === null ? lookUp(path) : `did you mean --${meant}?`
+    throw new UsageComplaint(`there is no flag ${whole.split("=")[0]} here; ${hint}`)
+  }
+  return { name, argument, value: value ?? null }
+}
+
+function checkChoice(name: string, argument: ArgDef, given: string): void {
+  if (argument.type !== "enum" || argument.options === undefined) return
+  if (argument.options.includes(given)) return
+  throw new UsageComplaint(`--${name}: expected one of ${argument.options.join(", ")}`)
+}
+
+/** An empty word is an unset variable of somebody's script, never what was meant. */
+function checkPlace(name: string, argument: ArgDef, word: string): void {
+  if (word === "") throw new UsageComplaint(`the ${name.toUpperCase()} is empty`)
+  const choices = argument.valueHint?.split("|") ?? []
+  if (choices.length > 1 && !choices.includes(word)) {
+    throw new UsageComplaint(`${name.toUpperCase()}: expected one of ${choices.join(", ")}`)
+  }
+}
+
+function lookUp(path: readonly string[]): string {
+  return `see "${["tollgate", ...path, "--help"].join(" ")}"`
+}

@@ -1,0 +1,105 @@
+import type { ArgsDef } from "citty"
+import { CallBody } from "../wire/admin.ts"
+import { failures, states } from "../wire/call.ts"
+import { accountId } from "./account.ts"
+import { count, usd } from "./amount.ts"
+import { UsageComplaint } from "./complaint.ts"
+import { type Desk, deskLeaf } from "./desk.ts"
+import { extentOf, LIST_ARGS, listAll, remarkMore } from "./list.ts"
+import { briefMoment, parseMoment, span } from "./moment.ts"
+import { table } from "./table.ts"
+
+/** The flags that narrow to calls of an account, a key or a model, and to a time. */
+export const CALL_ARGS = {
+  account: { type: "string", valueHint: "ACCOUNT", description: "of this account: its id or its name" },
+  key: { type: "string", valueHint: "ID", description: "with this key" },
+  model: { type: "string", valueHint: "NAME", description: "to this model" },
+  from: {
+    type: "string",
+    valueHint: "TIME",
+    description: "from then on: 2026-11-21, an RFC 3339 time, or 24h",
+  },
+  to: { type: "string", valueHint: "TIME", description: "before then" },
+} as const satisfies ArgsDef
+
+/** `tollgate calls`: what became of every call that held money. */
+export const calls = deskLeaf({
+  tells: "List calls that held money, newest first",
+  args: {
+    ...CALL_ARGS,
+    state: { type: "enum", options: [...states], description: "in this state" },
+    failure: { type: "enum", options: [...failures], description: "that went wrong this way" },
+    ...LIST_ARGS,
+  },
+  examples: [
+    ["tollgate calls", "the latest 20"],
+    ["tollgate calls --account Acme --failure client_left --from 24h", "whom did its clients leave today?"],
+    ["tollgate calls --model demo-small --from 2026-11-01 --all --json", "a month of a model, for a script"],
+  ],
+  async run(given, desk) {
+    const query = await callQuery(desk, given, ["state", "failure"])
+    const list = await listAll(desk, "/calls", query, CallBody, extentOf(given))
+    desk.show(list, () => callsTable(list.data, desk, Date.now()))
+    remarkMore(desk, list)
+  },
+})
+
+/** The query string that the flags stand for; `others` are passed on as they are. */
+export async function callQuery<Name extends string>(
+  desk: Desk,
+  given: { text(name: keyof typeof CALL_ARGS | Name): string | null },
+  others: readonly Name[],
+): Promise<Record<string, string>> {
+  const query: Record<string, string> = {}
+  const account = given.text("account")
+  if (account !== null) query.account = await accountId(desk, account)
+  for (const name of ["key", "model", ...others] as const) {
+    const text = given.text(name)
+    if (text !== null) query[name] = text
+  }
+  for (const name of ["from", "to"] as const) {
+    const text = given.text(name)
+    if (text === null) continue
+    const time = parseMoment(text, Date.now())
+    if (time === null) throw new UsageComplaint(`--${name}: expected 2026-11-21, an RFC 3339 time, or 24h`)
+    query[name] = time
+  }
+  return query
+}
+
+function callsTable(data: readonly CallBody[], { screen }: Desk, now_ms: number): string {
+  if (data.length === 0) return "There is no such call. Refused requests and token counts are in the metrics."
+  return table(
+    [
+      { title: "STARTED" },
+      { title: "ID" },
+      { title: "MODEL", least: 8 },
+      { title: "OUTCOME", least: 8 },
+      { title: "BASIS", spare: 2 },
+      { title: "PROMPT", align: "right", spare: 3 },
+      { title: "OUTPUT", align: "right", spare: 3 },
+      { title: "HELD", align: "point", spare: 4 },
+      { title: "CHARGE", align: "point" },
+      { title: "TOOK", align: "right", spare: 1 },
+    ],
+    data.map((call) => [
+      briefMoment(call.started_at, now_ms),
+      call.id,
+      call.model,
+      outcomeOf(call),
+      call.basis,
+      call.usage === null ? "-" : count(call.usage.prompt_tokens),
+      call.usage === null ? "-" : count(call.usage.completion_tokens),
+      usd(call.reserved),
+      call.charge === null ? "-" : usd(call.charge),
+      call.duration_ms === null ? "-" : span(call.duration_ms),
+    ]),
+    screen.width,
+    screen.paint,
+  )
+}
+
+/** The most telling word there is of how a call went. */
+export function outcomeOf({ failure, ending, state }: CallBody): string {
+  return failure ?? ending ?? state
+}

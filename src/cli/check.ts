@@ -1,0 +1,31 @@
+import { sourcesWith } from "../setup.ts"
+import { leaf } from "./command.ts"
+import { Complaint } from "./complaint.ts"
+import { type Finding, inspect } from "./inspection.ts"
+import { type Screen, visible } from "./screen.ts"
+import { START_ARGS, variablesOf } from "./start-flags.ts"
+
+/** `tollgate check`: whether a start would do, and what to mend where it would not. */
+export const check = leaf({
+  tells: "Look at all that a start needs, and say what is wrong",
+  details:
+    "Reads the environment and the configuration, asks the database and each upstream (a list of its models, with its key), and tries the port. Changes nothing. Exit code 1 when something is wrong.",
+  args: { ...START_ARGS, json: { type: "boolean", description: "print the findings for scripts" } },
+  examples: [
+    ["tollgate check", "before a start, or while a gateway runs"],
+    ["tollgate check --config tollgate.yaml --json", "for a script; the exit code tells too"],
+  ],
+  async run(given, screen) {
+    const findings = await inspect(sourcesWith({ ...process.env, ...variablesOf(given) }))
+    const wrong = findings.filter(({ ok }) => !ok).length
+    if (given.has("json")) screen.print(JSON.stringify({ ok: wrong === 0, findings }, null, 2))
+    else screen.print(findings.map((finding) => line(finding, screen)).join("\n"))
+    if (wrong > 0) throw new Complaint(`${wrong} of ${findings.length} findings are wrong`)
+  },
+})
+
+function line({ what, ok, found, mend }: Finding, { paint }: Screen): string {
+  const mark = ok ? paint("green", "✓") : paint("red", "✗")
+  const said = `${mark} ${paint("bold", visible(what))}: ${visible(found)}`
+  return mend === null ? said : `${said}\n  ${mend}`
+}

@@ -1,0 +1,211 @@
+import type { ArgDef } from "citty"
+import type { Command, Group } from "./command.ts"
+import { leaf } from "./command.ts"
+import { UsageComplaint } from "./complaint.ts"
+
+/** Shells for which there is a completion script, and how each takes it. */
+const SHELLS: Readonly<
+  Record<string, { readonly script: (root: Group) => string; readonly install: string }>
+> = {
+  bash: {
+    script: bashScript,
+    install: "tollgate completion bash > ~/.local/share/bash-completion/completions/tollgate",
+  },
+  zsh: {
+    script: zshScript,
+    install: "tollgate completion zsh > FOLDER/_tollgate, where FOLDER is one of $fpath",
+  },
+  fish: {
+    script: fishScript,
+    install: "tollgate completion fish > ~/.config/fish/completions/tollgate.fish",
+  },
+}
+
+/** `tollgate completion`: commands, flags and the words that flags take, by Tab. `root` is asked for late: this is in it. */
+export function completionOf(root: () => Group) {
+  return leaf({
+    tells: "Print a completion script for a shell",
+    args: {
+      shell: {
+        type: "positional",
+        required: true,
+        valueHint: Object.keys(SHELLS).join("|"),
+        description: "bash, zsh or fish",
+      },
+    },
+    examples: [
+      ["tollgate completion bash > tollgate.bash", "read it by: source tollgate.bash"],
+      ["tollgate completion zsh > _tollgate", "for a folder in $fpath"],
+      ["tollgate completion fish > tollgate.fish", "for ~/.config/fish/completions"],
+    ],
+    run(given, screen) {
+      const shell = SHELLS[given.word("shell")]
+      if (shell === undefined)
+        throw new UsageComplaint(`SHELL: expected one of ${Object.keys(SHELLS).join(", ")}`)
+      screen.print(`# To keep it: ${shell.install}\n${shell.script(root())}`)
+    },
+  })
+}
+
+/** What may come after the words of `path`. */
+interface Spot {
+  /** The commands so far, with spaces between them. */
+  readonly path: string
+  readonly words: readonly (readonly [word: string, tells: string])[]
+  /** Flags of this spot that take one of a few words. */
+  readonly choices: readonly (readonly [flag: string, words: readonly string[]])[]
+  /** Flags that take a file or a folder. */
+  readonly files: readonly string[]
+  /** Flags whose value is anything else. */
+  readonly free: readonly string[]
+}
+
+/** Every spot below a command, itself first. */
+export function spotsOf(command: Command, path: readonly string[] = []): Spot[] {
+  const here = path.join(" ")
+  if (command.kind === "group") {
+    const entries = Object.entries(command.commands)
+    const words = entries.map(([name, { tells }]) => [name, tells] as const)
+    return [
+      { path: here, words: [...words, HELP], choices: [], files: [], free: [] },
+      ...entries.flatMap(([name, below]) => spotsOf(below, [...path, name])),
+    ]
+  }
+  const args = Object.entries(command.args)
+  const flags = args.filter(([, argument]) => argument.type !== "positional")
+  const places = args.flatMap(([, { type, valueHint }]) =>
+    type === "positional" && valueHint !== undefined ? valueHint.split("|") : [],
+  )
+  return [
+    {
+      path: here,
+      words: [
+        ...places.map((word) => [word, ""] as const),
+        ...flags.map(([name, { description = "" }]) => [`--${name}`, description] as const),
+        HELP,
+      ],
+      choices: flags.flatMap(([name, argument]) =>
+        argument.type === "enum" ? [[`--${name}`, argument.options ?? []] as const] : [],
+      ),
+      files: flags.flatMap(([name, argument]) => (isFile(argument) ? [`--${name}`] : [])),
+      free: flags.flatMap(([name, argument]) =>
+        argument.type === "string" && !isFile(argument) ? [`--${name}`] : [],
+      ),
+    },
+  ]
+}
+
+function isFile({ valueHint }: ArgDef): boolean {
+  return valueHint === "FILE" || valueHint === "DIR"
+}
+
+const HELP = ["--help", "what it does, its flags, and examples"] as const
+
+/** The commands that have commands of their own. */
+function groupsOf(root: Group): string[] {
+  return Object.entries(root.commands).flatMap(([name, command]) => (command.kind === "group" ? [name] : []))
+}
+
+/** A line of a shell's `case` for the flags of these spots that `pick` picks; nothing where there are none. */
+function caseOf(spots: readonly Spot[], pick: (spot: Spot) => readonly string[], action: string): string[] {
+  const flags = spots.flatMap((spot) => pick(spot).map((flag) => quoted(`${spot.path} ${flag}`)))
+  return flags.length === 0 ? [] : [`    ${flags.join("|")}) ${action} ;;`]
+}
+
+function bashScript(root: Group): string {
+  const spots = spotsOf(root)
+  const words = spots.map(
+    ({ path, words }) => `    ${quoted(path)}) words=${quoted(words.map(([word]) => word).join(" "))} ;;`,
+  )
+  const values = [
+    ...spots.flatMap(({ path, choices }) =>
+      choices.map(([flag, words]) => `    ${quoted(`${path} ${flag}`)}) words=${quoted(words.join(" "))} ;;`),
+    ),
+    ...caseOf(spots, ({ files }) => files, 'COMPREPLY=($(compgen -f -- "$current")); return'),
+    ...caseOf(spots, ({ free }) => free, "return"),
+  ]
+  return `_tollgate() {
+  local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} spot=\${COMP_WORDS[1]} words=
+  COMPREPLY=()
+  if [ "$COMP_CWORD" -le 1 ]; then spot=; fi
+  case "$spot" in
+    ${groupsOf(root).join("|")}) if [ "$COMP_CWORD" -gt 2 ]; then spot="$spot \${COMP_WORDS[2]}"; fi ;;
+  esac
+  case "$spot" in
+${words.join("\n")}
+  esac
+  case "$spot $previous" in
+${values.join("\n")}
+  esac
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+}
+complete -F _tollgate tollgate`
+}
+
+function zshScript(root: Group): string {
+  const spots = spotsOf(root)
+  const described = ([word, tells]: readonly [string, string]) =>
+    quoted(tells === "" ? word : `${word}:${tells}`)
+  const words = spots.map(
+    ({ path, words }) => `    ${quoted(path)}) known=(${words.map(described).join(" ")}) ;;`,
+  )
+  const values = [
+    ...spots.flatMap(({ path, choices }) =>
+      choices.map(
+        ([flag, words]) => `    ${quoted(`${path} ${flag}`)}) known=(${words.map(quoted).join(" ")}) ;;`,
+      ),
+    ),
+    ...caseOf(spots, ({ files }) => files, "_files; return"),
+    ...caseOf(spots, ({ free }) => free, "return"),
+  ]
+  return `#compdef tollgate
+_tollgate() {
+  local previous=\${words[CURRENT-1]} spot=\${words[2]}
+  local -a known
+  if (( CURRENT <= 2 )); then spot=; fi
+  case "$spot" in
+    ${groupsOf(root).join("|")}) if (( CURRENT > 3 )); then spot="$spot \${words[3]}"; fi ;;
+  esac
+  case "$spot" in
+${words.join("\n")}
+  esac
+  case "$spot $previous" in
+${values.join("\n")}
+  esac
+  _describe tollgate known
+}
+if [ "$funcstack[1]" = _tollgate ]; then _tollgate "$@"; else compdef _tollgate tollgate; fi`
+}
+
+function fishScript(root: Group): string {
+  const lines = spotsOf(root).flatMap((spot) => {
+    const takes = new Map<string, string>([
+      ...spot.choices.map(([flag, words]) => [flag, ` -x -a ${quoted(words.join(" "))}`] as const),
+      ...spot.files.map((flag) => [flag, " -r -F"] as const),
+      ...spot.free.map((flag) => [flag, " -x"] as const),
+    ])
+    const at = quoted(fishCondition(spot.path, root))
+    return spot.words.map(([word, tells]) => {
+      const what = word.startsWith("--")
+        ? `-l ${word.slice(2)}${takes.get(word) ?? ""}`
+        : `-a ${quoted(word)}`
+      return `complete -c tollgate -n ${at} ${what}${tells === "" ? "" : ` -d ${quoted(tells)}`}`
+    })
+  })
+  return `complete -c tollgate -f\n${lines.join("\n")}`
+}
+
+function fishCondition(path: string, root: Group): string {
+  const [first = "", second] = path.split(" ")
+  const group = root.commands[first]
+  const seen = `__fish_seen_subcommand_from ${first}`
+  if (first === "") return `not __fish_seen_subcommand_from ${Object.keys(root.commands).join(" ")}`
+  if (second !== undefined) return `${seen}; and __fish_seen_subcommand_from ${second}`
+  if (group?.kind !== "group") return seen
+  return `${seen}; and not __fish_seen_subcommand_from ${Object.keys(group.commands).join(" ")}`
+}
+
+/** One word of a POSIX shell, whatever is in `text`. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`
+}

@@ -1,0 +1,70 @@
+import { readFileSync } from "node:fs"
+import type { ArgsDef } from "citty"
+import { type Example, type Leaf, leaf } from "./command.ts"
+import type { Given } from "./given.ts"
+import { type Office, openOffice } from "./office.ts"
+import { DEFAULT_URL, findPlace } from "./place.ts"
+import type { Screen } from "./screen.ts"
+
+/** What a command works with that asks the books. */
+export interface Desk {
+  readonly office: Office
+  readonly screen: Screen
+  /** Shows an answer: its text to people, the answer itself to a script that asked for JSON. */
+  show(answer: unknown, text: () => string): void
+  /** Says something besides the answer to people. */
+  remark(text: string): void
+}
+
+/** The flags of every command that asks the books. */
+export const DESK_ARGS = {
+  json: { type: "boolean", description: "print the API's own answer, for scripts" },
+  url: {
+    type: "string",
+    valueHint: "URL",
+    description: `the gateway to ask (TOLLGATE_URL, else a demo's, else ${DEFAULT_URL})`,
+  },
+  database: {
+    type: "boolean",
+    description: "ask the database itself: DATABASE_URL, or the embedded one of the data directory",
+  },
+  "data-dir": {
+    type: "string",
+    valueHint: "DIR",
+    description: "the data directory (TOLLGATE_DATA_DIR, else .tollgate)",
+  },
+} as const satisfies ArgsDef
+
+export interface DeskDefinition<Args extends ArgsDef> {
+  readonly tells: string
+  readonly details?: string
+  readonly args: Args
+  readonly examples: readonly [Example, ...Example[]]
+  run(given: Given<keyof Args & string>, desk: Desk): Promise<void>
+}
+
+/** A command that asks the books, and closes them when it is done. */
+export function deskLeaf<const Args extends ArgsDef>(definition: DeskDefinition<Args>): Leaf {
+  return leaf({
+    ...definition,
+    args: { ...definition.args, ...DESK_ARGS },
+    async run(given, screen) {
+      const place = findPlace(
+        { url: given.text("url"), database: given.has("database"), data_dir: given.text("data-dir") },
+        { env: process.env, readFile: (path) => readFileSync(path, "utf8") },
+      )
+      const is_json = given.has("json")
+      const office = await openOffice(place)
+      try {
+        await definition.run(given, {
+          office,
+          screen,
+          show: (answer, text) => screen.print(is_json ? JSON.stringify(answer, null, 2) : text()),
+          remark: (text) => (is_json ? undefined : screen.remark(text)),
+        })
+      } finally {
+        await office.close()
+      }
+    },
+  })
+}

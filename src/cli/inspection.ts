@@ -1,0 +1,234 @@
+import { access, constants } from "node:fs/promises"
+import { dirname, resolve } from "node:path"
+import { reasonOf } from "../books.ts"
+import type { Config, Upstream } from "../config/config.ts"
+import { type Environment, readEnvironment } from "../config/environment.ts"
+import { ConfigError } from "../config/error.ts"
+import { checkExposure } from "../config/exposure.ts"
+import type { Sources } from "../config/reference.ts"
+import { nextId } from "../id.ts"
+import { requirePrograms } from "../ledger/embedded/programs.ts"
+import { findEmbedded } from "../ledger/embedded.ts"
+import { codeOf } from "../ledger/trouble.ts"
+import { readVersion } from "../ledger/version.ts"
+import { configPath, readConfig } from "../setup.ts"
+import { requestHeaders } from "../upstream/headers.ts"
+import { isObject } from "../wire/usage.ts"
+
+/** What was looked at, and what was found; `mend` says what to do where it is wrong. */
+export interface Finding {
+  readonly what: string
+  readonly ok: boolean
+  readonly found: string
+  readonly mend: string | null
+}
+
+/** Looks at all that a start needs, and changes nothing. What cannot be looked at before something else is mended is left out. */
+export async function inspect(sources: Sources): Promise<Finding[]> {
+  const environment = attempt("environment", MEND_VARIABLE, () => readEnvironment(sources))
+  if (!("value" in environment)) return environment.wrong
+  const told = environment.value
+  const file = attempt("configuration", MEND_FILE, () => readFile(told, sources))
+  const config = "value" in file ? file.value : null
+  const findings = await Promise.all([
+    [right("environment", "every variable can be used")],
+    "value" in file ? [right("configuration", configWords(told, file.value))] : file.wrong,
+    "value" in file ? [operators(told, config)] : [],
+    [await database(told)],
+    ...(config?.upstreams ?? []).map(async (upstream) => [await probe(upstream, config?.vendors ?? [])]),
+    Promise.all(addresses(told, config).map(([host, port, names]) => listening(host, port, names))),
+  ])
+  return findings.flat()
+}
+
+const MEND_VARIABLE = "Set the variable to that, or leave it unset."
+const MEND_FILE = "Correct the file there; the README shows every key."
+
+function right(what: string, found: string): Finding {
+  return { what, ok: true, found, mend: null }
+}
+
+function wrong(what: string, found: string, mend: string): Finding {
+  return { what, ok: false, found, mend }
+}
+
+/** What `read` reads, or a finding for each fault. */
+function attempt<Value>(what: string, mend: string, read: () => Value) {
+  try {
+    return { value: read() }
+  } catch (error) {
+    if (error instanceof ConfigError) {
+      const lines = error.message.split("\n")
+      return { wrong: lines.map((line) => wrong(what, line, mend)) }
+    }
+    return { wrong: [wrong(what, reasonOf(error), mend)] }
+  }
+}
+
+/** The configuration; null for the demo, which brings its own. */
+function readFile(told: Environment, sources: Sources): Config | null {
+  const path = configPath(told)
+  return path === null ? null : readConfig(path, sources).config
+}
+
+function configWords({ config_path }: Environment, config: Config | null): string {
+  if (config === null) return "there is none, so the start is the demo"
+  const { models, upstreams } = config
+  return `${config_path ?? "tollgate.yaml"}: ${several(models.length, "model")}, ${several(upstreams.length, "upstream")}`
+}
+
+function several(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? "" : "s"}`
+}
+
+/** Who may reach `/admin` (D39). The demo makes a token of its own. */
+function operators({ host, port, admin_token }: Environment, config: Config | null): Finding {
+  const admin = config?.admin ?? null
+  try {
+    checkExposure({ host, port, admin, admin_token: config === null ? "made by the demo" : admin_token })
+  } catch (error) {
+    return wrong("operators", reasonOf(error), "Set TOLLGATE_ADMIN_TOKEN, or another address.")
+  }
+  if (config === null) return right("operators", "the demo makes an admin token")
+  if (admin_token === null)
+    return right("operators", "there will be no /admin: TOLLGATE_ADMIN_TOKEN is not set")
+  return right(
+    "operators",
+    admin === null ? "/admin is where clients are" : `/admin is at port ${admin.port}`,
+  )
+}
+
+async function database({ database_url, data_dir }: Environment): Promise<Finding> {
+  return database_url === null ? embedded(data_dir) : external(database_url)
+}
+
+async function external(url: string): Promise<Finding> {
+  try {
+    return versionFinding(await readVersion({ url }))
+  } catch (error) {
+    return wrong("database", reasonOf(error), DATABASE_MENDS[codeOf(error)] ?? DATABASE_MEND)
+  }
+}
+
+async function embedded(data_dir: string): Promise<Finding> {
+  try {
+    requirePrograms()
+    const address = await findEmbedded(data_dir)
+    if (address !== null) return versionFinding(await readVersion(address))
+  } catch (error) {
+    return wrong("database", reasonOf(error), "Mend that, or set DATABASE_URL for a Postgres of your own.")
+  }
+  const writable = await isWritable(data_dir)
+  if (writable) return right("database", `embedded, in ${data_dir}; it runs while the gateway does`)
+  return wrong(
+    "database",
+    `${data_dir} cannot be written`,
+    "Set TOLLGATE_DATA_DIR to a directory of the gateway's user.",
+  )
+}
+
+/** Whether the directory, or where it is not there yet the nearest one above it, may be written by this user. */
+async function isWritable(path: string): Promise<boolean> {
+  const place = resolve(path)
+  try {
+    await access(place, constants.W_OK)
+    return true
+  } catch (error) {
+    const is_missing = codeOf(error) === "ENOENT"
+    return is_missing && dirname(place) !== place && isWritable(dirname(place))
+  }
+}
+
+const DATABASE_MEND = "Start that Postgres, or correct DATABASE_URL."
+/** By the SQLSTATE. */
+const DATABASE_MENDS: Readonly<Record<string, string>> = {
+  "28P01": "Correct user and password in DATABASE_URL.",
+  "28000": "Let that user in (pg_hba.conf), or correct DATABASE_URL.",
+  "3D000": "Create that database (createdb), or correct its name in DATABASE_URL.",
+}
+
+function versionFinding(version: Awaited<ReturnType<typeof readVersion>>): Finding {
+  switch (version) {
+    case "same":
+      return right("database", "it answers, and its tables are of this version")
+    case "older":
+      return right("database", "it answers; the next start brings its tables up to date")
+    case "none":
+      return right("database", "it answers; the next start makes its tables")
+    case "newer":
+      return wrong("database", "its tables are of a newer Tollgate", "Use that version, or another database.")
+  }
+}
+
+const PROBE_MS = 10_000
+
+/** Asks an upstream for its models, which costs nothing, with the key that calls would carry. */
+async function probe(upstream: Upstream, vendors: readonly string[]): Promise<Finding> {
+  const { name, family, base_url, api_key } = upstream
+  const what = `upstream ${name}`
+  const versions = Object.fromEntries(vendors.map((vendor) => [`${vendor}-version`, "2023-06-01"]))
+  try {
+    const { status } = await fetch(`${base_url}${family === "chat" ? "/models" : "/v1/models"}`, {
+      headers: requestHeaders(upstream, nextId(), false, family === "chat" ? {} : versions),
+      redirect: "manual",
+      signal: AbortSignal.timeout(PROBE_MS),
+    })
+    if (status === 401 || status === 403) {
+      const mend =
+        api_key === null ? `Set api_key of upstreams.${name}.` : `Correct api_key of upstreams.${name}.`
+      return wrong(what, `it refuses the key (${status})`, mend)
+    }
+    if (status >= 500) return wrong(what, `it fails (${status})`, "Ask its operator, or try again later.")
+    if (status < 300) return right(what, "it answers, and takes the key")
+    return right(what, `it answers (${status}), but shows no models, so its key was not tried`)
+  } catch (error) {
+    const late = error instanceof Error && error.name === "TimeoutError"
+    const found = late
+      ? `it did not answer within ${PROBE_MS / 1000} s`
+      : `it cannot be reached (${codeOf(error)})`
+    return wrong(what, found, `Correct base_url of upstreams.${name}, or open the way to it.`)
+  }
+}
+
+type Names = readonly [host: string, port: string]
+
+/** Where the start will listen: for everybody, and for operators alone where that is configured. */
+function addresses({ host, port }: Environment, config: Config | null): [string, number, Names][] {
+  const admin = config?.admin ?? null
+  const clients: [string, number, Names] = [host, port, ["HOST", "PORT"]]
+  return admin === null ? [clients] : [clients, [admin.host, admin.port, ["admin.host", "admin.port"]]]
+}
+
+/** Whether the address is free; one that a gateway has is as it should be. */
+async function listening(host: string, port: number, [host_name, port_name]: Names): Promise<Finding> {
+  const what = `port ${port}`
+  try {
+    Bun.listen({ hostname: host, port, socket: { data() {} } }).stop(true)
+    return right(what, port === 0 ? "the start picks a free one" : `it is free on ${host}`)
+  } catch (error) {
+    if (codeOf(error) !== "EADDRINUSE") {
+      return wrong(
+        what,
+        `${host} cannot be listened on: ${reasonOf(error)}`,
+        `Set ${host_name} to an address of this machine, and ${port_name} to a port it may use.`,
+      )
+    }
+    if (await isGateway(host, port)) return right(what, `a gateway listens on it already`)
+    return wrong(
+      what,
+      `something else listens on ${host}:${port}`,
+      `Stop that, or set ${port_name} to another port.`,
+    )
+  }
+}
+
+async function isGateway(host: string, port: number): Promise<boolean> {
+  const shown = { "0.0.0.0": "127.0.0.1", "::": "[::1]" }[host] ?? (host.includes(":") ? `[${host}]` : host)
+  try {
+    const answer = await fetch(`http://${shown}:${port}/livez`, { signal: AbortSignal.timeout(2_000) })
+    const body: unknown = await answer.json()
+    return answer.headers.has("x-request-id") && isObject(body) && body.status === "alive"
+  } catch {
+    return false
+  }
+}

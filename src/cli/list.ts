@@ -1,0 +1,78 @@
+import type { TSchema } from "@sinclair/typebox"
+import type { ArgsDef } from "citty"
+import { listOf } from "../wire/admin.ts"
+import { MAX_PAGE } from "../wire/admin-query.ts"
+import { UsageComplaint } from "./complaint.ts"
+import type { Desk } from "./desk.ts"
+import type { Given } from "./given.ts"
+
+/** Lists of the API, as many pages of them as are asked for. */
+
+export const LIST_ARGS = {
+  limit: { type: "string", valueHint: "N", description: "the most entries to show (20)" },
+  all: { type: "boolean", description: "all of them" },
+  after: {
+    type: "string",
+    valueHint: "ID",
+    description: "go on after this entry: the next of the list before",
+  },
+} as const satisfies ArgsDef
+
+const DEFAULT_LIMIT = 20
+
+export interface Listed<Entry> {
+  readonly data: readonly Entry[]
+  /** Where the list goes on; null at its end. */
+  readonly next: string | null
+}
+
+/** How much of a list is wanted, and from where on. */
+export interface Extent {
+  /** Infinity for all. */
+  readonly limit: number
+  readonly after: string | null
+}
+
+export function extentOf(given: Given<keyof typeof LIST_ARGS>): Extent {
+  const text = given.text("limit")
+  const after = given.text("after")
+  if (given.has("all")) {
+    if (text !== null) throw new UsageComplaint("--all and --limit exclude each other")
+    return { limit: Number.POSITIVE_INFINITY, after }
+  }
+  if (text === null) return { limit: DEFAULT_LIMIT, after }
+  if (!/^[1-9]\d{0,6}$/.test(text))
+    throw new UsageComplaint("--limit: expected a whole number from 1 to 9999999")
+  return { limit: Number(text), after }
+}
+
+/** The entries of a list, page after page. */
+export async function listAll<S extends TSchema>(
+  { office }: Pick<Desk, "office">,
+  path: string,
+  query: Readonly<Record<string, string>>,
+  entry: S,
+  { limit, after }: Extent,
+) {
+  const schema = listOf(entry)
+  const list = await office.get(pageAt(path, query, limit, after), schema)
+  const data = [...list.data]
+  let next = list.next
+  while (next !== null && data.length < limit) {
+    const page = await office.get(pageAt(path, query, limit - data.length, next), schema)
+    data.push(...page.data)
+    next = page.next
+  }
+  return { data, next }
+}
+
+function pageAt(path: string, query: Readonly<Record<string, string>>, limit: number, after: string | null) {
+  const parameters = new URLSearchParams({ ...query, limit: String(Math.min(limit, MAX_PAGE)) })
+  if (after !== null) parameters.set("after", after)
+  return `${path}?${parameters}`
+}
+
+/** What stands below a list that was cut. */
+export function remarkMore(desk: Desk, { next }: Listed<unknown>): void {
+  if (next !== null) desk.remark("There are more: --all shows them, --limit N so many.")
+}

@@ -1,0 +1,139 @@
+import { FormatRegistry, type Static, type TSchema } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
+import { catalogue } from "../errors.ts"
+import { parseId } from "../wire/query.ts"
+import { parseTime } from "../wire/time.ts"
+import { isObject } from "../wire/usage.ts"
+import { Complaint, UncertainComplaint } from "./complaint.ts"
+import type { Place } from "./place.ts"
+import { visible } from "./screen.ts"
+
+/** Longer than a gateway itself waits for the books. */
+const PATIENCE_MS = 20_000
+
+/** `fetch`, or what answers like it. */
+export type Send = (request: Request) => Promise<Response>
+
+/** The operators' side of a gateway, wherever it is: the same questions and the same answers. */
+export class Office {
+  readonly #place: Place
+  readonly #base: string
+  readonly #token: string
+  readonly #send: Send
+  readonly #close: () => Promise<void>
+
+  constructor(options: {
+    place: Place
+    base: string
+    token: string
+    send: Send
+    close: () => Promise<void>
+  }) {
+    // TypeBox knows no format by itself, and takes nothing that has one it does not know.
+    FormatRegistry.Set("uuid", (text) => parseId(text) !== null)
+    FormatRegistry.Set("date-time", (text) => parseTime(text) !== null)
+    this.#place = options.place
+    this.#base = options.base.replace(/\/+$/, "")
+    this.#token = options.token
+    this.#send = options.send
+    this.#close = options.close
+  }
+
+  get<S extends TSchema>(path: string, schema: S): Promise<Static<S>> {
+    return this.#ask("GET", path, schema)
+  }
+
+  post<S extends TSchema>(path: string, body: object, schema: S): Promise<Static<S>> {
+    return this.#ask("POST", path, schema, body)
+  }
+
+  patch<S extends TSchema>(path: string, body: object, schema: S): Promise<Static<S>> {
+    return this.#ask("PATCH", path, schema, body)
+  }
+
+  /** For what is answered without a body. */
+  async delete(path: string): Promise<void> {
+    await this.#answer("DELETE", path)
+  }
+
+  close(): Promise<void> {
+    return this.#close()
+  }
+
+  async #ask<S extends TSchema>(method: string, path: string, schema: S, body?: object): Promise<Static<S>> {
+    const answer = await this.#answer(method, path, body)
+    if (Value.Check(schema, answer)) return answer
+    throw new Complaint(
+      `${this.#name()} answered ${method} /admin${path} in a shape this command does not know: is it of another version?`,
+    )
+  }
+
+  async #answer(method: string, path: string, body?: object): Promise<unknown> {
+    const response = await this.#sent(
+      new Request(`${this.#base}/admin${path}`, {
+        method,
+        headers: { authorization: `Bearer ${this.#token}`, "content-type": "application/json" },
+        redirect: "manual",
+        signal: AbortSignal.timeout(PATIENCE_MS),
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      }),
+    )
+    const answer = response.status === 204 ? null : await response.json().catch(() => undefined)
+    if (response.ok && answer !== undefined) return answer
+    const reason = this.#reasonOf(response, answer)
+    throw response.status < 500 ? new Complaint(reason) : new UncertainComplaint(reason)
+  }
+
+  async #sent(request: Request): Promise<Response> {
+    try {
+      return await this.#send(request)
+    } catch (error) {
+      if (error instanceof Complaint) throw error
+      const reason = error instanceof Error ? visible(error.message) : String(error)
+      if (error instanceof Error && "code" in error && error.code === "ConnectionRefused") {
+        throw new Complaint(
+          `no gateway listens at ${this.#base}: start one by "tollgate serve", name another by --url, or ask the database itself by --database`,
+        )
+      }
+      throw new UncertainComplaint(`the gateway at ${this.#base} gave no answer: ${reason}`)
+    }
+  }
+
+  /** The error's own sentence, and what to do about it where the gateway cannot know. */
+  #reasonOf(response: Response, answer: unknown): string {
+    const said = messageOf(answer)
+    if (said === null)
+      return `what answers at ${this.#base} is no Tollgate gateway: it said ${response.status}`
+    if (response.status === 401) return `${said} ${this.#tokenHint()}`
+    if (said !== catalogue.not_found.message) return said
+    return `${this.#base} shows no /admin: its TOLLGATE_ADMIN_TOKEN is not set, or its operators have another address, which --url takes`
+  }
+
+  #tokenHint(): string {
+    return this.#place.kind === "gateway" && this.#place.from === "demo"
+      ? "The demo left it in its data directory, but another gateway runs now: set TOLLGATE_ADMIN_TOKEN."
+      : "TOLLGATE_ADMIN_TOKEN is not that of this gateway."
+  }
+
+  #name(): string {
+    return this.#place.kind === "gateway" ? `the gateway at ${this.#base}` : "this Tollgate"
+  }
+}
+
+/** The message in an error of D16. */
+function messageOf(answer: unknown): string | null {
+  if (!isObject(answer) || !isObject(answer.error)) return null
+  const { message } = answer.error
+  return typeof message === "string" ? visible(message) : null
+}
+
+/** Opens the way to the books that was asked for. */
+export async function openOffice(place: Place): Promise<Office> {
+  if (place.kind === "gateway") {
+    const { url, token } = place
+    return new Office({ place, base: url, token, send: fetch, close: async () => {} })
+  }
+  // A command that asks a gateway needs no driver and no routes, and starts the faster without.
+  const { openDirectBooks } = await import("./direct-books.ts")
+  return new Office({ place, ...(await openDirectBooks(place)) })
+}

@@ -1,0 +1,83 @@
+import type { Sources } from "../config/reference.ts"
+import { readVariable } from "../config/variable.ts"
+import { type Pass, parsePass, passPath } from "../pass.ts"
+import { Complaint, UsageComplaint } from "./complaint.ts"
+
+/** Where a command finds the books: behind a gateway that runs, or in the database itself (D52). */
+export type Place =
+  | { readonly kind: "gateway"; readonly url: string; readonly token: string; readonly from: TokenSource }
+  | { readonly kind: "database"; readonly url: string }
+  /** The embedded one of a gateway that runs on this data directory. */
+  | { readonly kind: "embedded"; readonly data_dir: string }
+
+/** Who said what the token is: the environment, or the demo by the file it left. */
+export type TokenSource = "environment" | "demo"
+
+/** What the flags say of it; null where they say nothing. */
+export interface Wanted {
+  readonly url: string | null
+  readonly database: boolean
+  readonly data_dir: string | null
+}
+
+export const DEFAULT_URL = "http://127.0.0.1:8080"
+
+/**
+ * Flags come before variables, and variables before what the demo left in its data directory. A secret is never a flag:
+ * everybody on the machine may read the words of a running command.
+ */
+export function findPlace(wanted: Wanted, sources: Sources): Place {
+  const { env } = sources
+  const data_dir = wanted.data_dir ?? (env.TOLLGATE_DATA_DIR || ".tollgate")
+  if (wanted.database) {
+    if (wanted.url !== null)
+      throw new UsageComplaint("--url and --database exclude each other: there is one way to the books")
+    const url = secret("DATABASE_URL", sources)
+    const embedded = wanted.data_dir !== null || url === null
+    return embedded ? { kind: "embedded", data_dir } : { kind: "database", url }
+  }
+  const named = wanted.url ?? (env.TOLLGATE_URL || null)
+  if (named !== null && !isAddress(named)) {
+    const name = wanted.url === null ? "TOLLGATE_URL" : "--url"
+    throw new UsageComplaint(`${name}: expected the address of a gateway, such as ${DEFAULT_URL}`)
+  }
+  const token = secret("TOLLGATE_ADMIN_TOKEN", sources)
+  if (token !== null) return { kind: "gateway", url: named ?? DEFAULT_URL, token, from: "environment" }
+  const pass = passOf(data_dir, sources)
+  if (pass !== null && (named === null || new URL(named).origin === new URL(pass.url).origin)) {
+    return { kind: "gateway", url: pass.url, token: pass.admin_token, from: "demo" }
+  }
+  throw new Complaint(
+    `no admin token is known for ${named ?? DEFAULT_URL}: set TOLLGATE_ADMIN_TOKEN, or TOLLGATE_ADMIN_TOKEN_FILE, or add --database to ask the database itself`,
+  )
+}
+
+function isAddress(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, username, password, search, hash } = new URL(text)
+  return (
+    ["http:", "https:"].includes(protocol) && [username, password, search, hash].every((part) => part === "")
+  )
+}
+
+function passOf(data_dir: string, { readFile }: Sources): Pass | null {
+  try {
+    return parsePass(readFile(passPath(data_dir)))
+  } catch {
+    return null
+  }
+}
+
+function secret(name: string, sources: Sources): string | null {
+  const variable = readVariable(name, sources)
+  switch (variable.state) {
+    case "set":
+      return variable.text
+    case "unset":
+      return null
+    case "unreadable":
+      throw new UsageComplaint(`${name}_FILE: expected the path of a file that is readable and not empty`)
+    case "set twice":
+      throw new UsageComplaint(`${name} and ${name}_FILE are both set: which of them counts is not guessed`)
+  }
+}

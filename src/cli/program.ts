@@ -1,0 +1,53 @@
+import manifest from "../../package.json" with { type: "json" }
+import { accounts } from "./accounts.ts"
+import { understand } from "./arguments.ts"
+import { audit } from "./audit.ts"
+import { bench } from "./bench.ts"
+import { calls } from "./calls.ts"
+import { check } from "./check.ts"
+import { type Group, group } from "./command.ts"
+import { Complaint } from "./complaint.ts"
+import { completionOf } from "./completion.ts"
+import { credit } from "./credit.ts"
+import { helpOf } from "./help.ts"
+import { keys } from "./keys.ts"
+import { receipt } from "./receipt.ts"
+import type { Screen } from "./screen.ts"
+import { serve } from "./serve.ts"
+import { usage } from "./usage.ts"
+
+/** The command line: every command there is. */
+export const root: Group = group("Tollgate, an LLM gateway that bills by the token, exactly", {
+  serve,
+  check,
+  accounts,
+  credit,
+  keys,
+  calls,
+  receipt,
+  usage,
+  audit,
+  bench,
+  completion: completionOf(() => root),
+})
+
+/**
+ * Does what the words of a command line ask for; the exit code: 0, 1 when it cannot be done, 2 when it cannot be
+ * understood. Either is one sentence on standard error.
+ */
+export async function runProgram(words: readonly string[], screen: Screen): Promise<number> {
+  if (words.length === 1 && (words[0] === "--version" || words[0] === "-v")) {
+    screen.print(manifest.version)
+    return 0
+  }
+  try {
+    const asked = understand(root, words)
+    if (asked.what === "help") screen.print(helpOf(asked.path, asked.command, screen.paint))
+    else await asked.leaf.run(asked.words, screen)
+    return 0
+  } catch (error) {
+    if (!(error instanceof Complaint)) throw error
+    screen.complain(error.message)
+    return error.exit_code
+  }
+}

@@ -1,0 +1,11 @@
+import { UncertainComplaint } from "./complaint.ts"
+
+/** A change under an id of the caller's: when its outcome is not known, what to say so that it is made once and not twice. */
+export async function repeatable<Answer>(id: string, change: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await change()
+  } catch (error) {
+    if (!(error instanceof UncertainComplaint)) throw error
+    throw new UncertainComplaint(`${error.message} Repeat it with --id ${id}: it is never made twice.`)
+  }
+}

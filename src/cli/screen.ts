@@ -1,0 +1,32 @@
+import { type Paint, painter } from "../paint.ts"
+
+/** Where a command prints: a terminal, or a file or pipe that some program reads. */
+export interface Screen {
+  /** Columns of a terminal; null where nobody looks. */
+  readonly width: number | null
+  readonly paint: Paint
+  /** The answer, on standard output. */
+  print(text: string): void
+  /** What is said besides it, on standard error. */
+  remark(text: string): void
+  /** Why the command ends without success, on standard error. */
+  complain(sentence: string): void
+}
+
+/** Printed as it is, a control character would be obeyed, and one that turns the direction of writing would lie. */
+export function visible(text: string): string {
+  return text.replace(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, "\ufffd")
+}
+
+/** The screen of this process. */
+export function processScreen(): Screen {
+  const { stdout, stderr, env } = process
+  const aside = painter(stderr.isTTY, env)
+  return {
+    width: stdout.isTTY ? stdout.columns || null : null,
+    paint: painter(stdout.isTTY, env),
+    print: (text) => void stdout.write(`${text}\n`),
+    remark: (text) => void stderr.write(`${aside("dim", text)}\n`),
+    complain: (sentence) => void stderr.write(`${aside("red", "tollgate:")} ${sentence}\n`),
+  }
+}

@@ -1,0 +1,50 @@
+import { fileURLToPath } from "node:url"
+import { leaf } from "./command.ts"
+import { Complaint } from "./complaint.ts"
+import { START_ARGS, variablesOf } from "./start-flags.ts"
+
+/** `tollgate serve`: the gateway. */
+export const serve = leaf({
+  tells: "Run the gateway",
+  details:
+    "Without a configuration it is a demo. Each flag stands for a variable of the environment and comes before it.",
+  args: {
+    ...START_ARGS,
+    workers: {
+      type: "string",
+      valueHint: "N",
+      description: "processes that share the port (workers of the file)",
+    },
+  },
+  examples: [
+    ["tollgate serve", "on 127.0.0.1:8080"],
+    ["tollgate serve --port 9000 --data-dir /tmp/tollgate-demo", "a demo of its own"],
+  ],
+  run(given) {
+    const workers = given.text("workers")
+    become("../main.ts", workers === null ? [] : ["--workers", workers], variablesOf(given))
+  },
+})
+
+/** Streams of one process are capped at 256 without it, and Bun reads it before any code runs. */
+const LAUNCH = { BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
+
+/**
+ * This process goes on as another program: same pid, so that signals, the exit code and a supervisor find it as if it had
+ * been started itself.
+ */
+export function become(
+  program: string,
+  args: readonly string[],
+  variables: Readonly<Record<string, string>> = {},
+): never {
+  const { execve } = process
+  if (execve === undefined)
+    throw new Complaint("this platform cannot do that: use `bun run start` or `bun run bench`")
+  const path = fileURLToPath(new URL(program, import.meta.url))
+  return execve(process.execPath, [process.execPath, path, ...args], {
+    ...process.env,
+    ...LAUNCH,
+    ...variables,
+  })
+}

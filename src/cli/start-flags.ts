@@ -1,0 +1,36 @@
+import type { ArgsDef } from "citty"
+import type { Given } from "./given.ts"
+
+/** The flags that stand for variables of a start, and come before them. */
+export const START_ARGS = {
+  config: {
+    type: "string",
+    valueHint: "FILE",
+    description: "the configuration (TOLLGATE_CONFIG, else tollgate.yaml)",
+  },
+  host: { type: "string", valueHint: "HOST", description: "where to listen (HOST, else 127.0.0.1)" },
+  port: { type: "string", valueHint: "PORT", description: "0 picks one (PORT, else 8080)" },
+  "data-dir": {
+    type: "string",
+    valueHint: "DIR",
+    description: "embedded database and spool (TOLLGATE_DATA_DIR, else .tollgate)",
+  },
+} as const satisfies ArgsDef
+
+const VARIABLES = {
+  config: "TOLLGATE_CONFIG",
+  host: "HOST",
+  port: "PORT",
+  "data-dir": "TOLLGATE_DATA_DIR",
+} as const
+
+/** The variables that were given as flags. */
+export function variablesOf(given: Given<keyof typeof START_ARGS>): Record<string, string> {
+  const flags = ["config", "host", "port", "data-dir"] as const
+  return Object.fromEntries(
+    flags.flatMap((flag) => {
+      const text = given.text(flag)
+      return text === null ? [] : [[VARIABLES[flag], text] as const]
+    }),
+  )
+}

@@ -1,0 +1,105 @@
+import type { Paint } from "../paint.ts"
+import { visible } from "./screen.ts"
+
+/** A column of a table. */
+export interface Column {
+  readonly title: string
+  /** Amounts stand with their points below one another. */
+  readonly align?: "left" | "right" | "point"
+  /** How narrow it may become where the terminal is; left out, it is never cut. */
+  readonly least?: number
+  /** Left out where the terminal is too narrow, the highest first. */
+  readonly spare?: number
+}
+
+const GAP = "  "
+
+/** Lines below a line of titles, as wide as their content, or as the terminal where that is narrower. */
+export function table(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+  width: number | null,
+  paint: Paint,
+): string {
+  const all = columns.map((column, at) =>
+    stripe(
+      column,
+      rows.map((row) => visible(row[at] ?? "")),
+    ),
+  )
+  const shown = fitting(all, width ?? Number.POSITIVE_INFINITY)
+  const line = (cells: readonly string[]) => cells.join(GAP).trimEnd()
+  const head = paint("dim", line(shown.map(({ title }) => title)))
+  return [head, ...rows.map((_, row) => line(shown.map(({ cells }) => cells[row] ?? "")))].join("\n")
+}
+
+/** A name and a value in each line. */
+export function card(entries: readonly (readonly [name: string, value: string])[], paint: Paint): string {
+  const width = Math.max(...entries.map(([name]) => name.length))
+  return entries
+    .map(([name, value]) => `${paint("dim", name.padEnd(width))}${GAP}${visible(value)}`.trimEnd())
+    .join("\n")
+}
+
+/** A column with its cells, all of them `width` wide. */
+interface Stripe {
+  readonly title: string
+  readonly cells: readonly string[]
+  readonly width: number
+  readonly column: Column
+}
+
+function stripe(column: Column, contents: readonly string[]): Stripe {
+  const cells = column.align === "point" ? onPoint(contents) : contents
+  return sized(column, column.title, cells, Math.max(...[column.title, ...cells].map(widthOf)))
+}
+
+function sized(column: Column, title: string, cells: readonly string[], width: number): Stripe {
+  const fill = (text: string) => padded(cut(text, width), width, column.align ?? "left")
+  return { column, width, title: fill(title), cells: cells.map(fill) }
+}
+
+/** Drops what can be spared, then narrows what may be cut. What is left over then runs over the edge: ids are for pasting. */
+function fitting(stripes: readonly Stripe[], width: number): readonly Stripe[] {
+  const shown = [...stripes]
+  const surplus = () => shown.reduce((sum, stripe) => sum + stripe.width + GAP.length, -GAP.length) - width
+  const spares = stripes
+    .filter(({ column }) => column.spare !== undefined)
+    .sort((one, other) => (other.column.spare ?? 0) - (one.column.spare ?? 0))
+  const give = () =>
+    shown.reduce((sum, { width, column }) => sum + Math.max(0, width - (column.least ?? width)), 0)
+  for (const spare of spares) if (surplus() > give()) shown.splice(shown.indexOf(spare), 1)
+  return shown.map((stripe, at) => {
+    const { column, width } = stripe
+    const narrowed = Math.max(Math.min(width, column.least ?? width), width - Math.max(0, surplus()))
+    if (narrowed === width) return stripe
+    shown[at] = sized(column, stripe.title, stripe.cells, narrowed)
+    return shown[at]
+  })
+}
+
+function padded(text: string, width: number, align: "left" | "right" | "point"): string {
+  const room = " ".repeat(Math.max(0, width - widthOf(text)))
+  return align === "left" ? text + room : room + text
+}
+
+/** Decimal numbers, blank behind so far that their points stand in one column. */
+function onPoint(numbers: readonly string[]): string[] {
+  const decimals = (text: string) => (text.includes(".") ? text.length - text.indexOf(".") : 0)
+  const most = Math.max(0, ...numbers.map(decimals))
+  return numbers.map((text) => text + " ".repeat(most - decimals(text)))
+}
+
+function cut(text: string, width: number): string {
+  if (widthOf(text) <= width) return text
+  let kept = ""
+  for (const { segment } of new Intl.Segmenter().segment(text)) {
+    if (widthOf(kept + segment) > width - 1) break
+    kept += segment
+  }
+  return `${kept}…`
+}
+
+function widthOf(text: string): number {
+  return Bun.stringWidth(text)
+}

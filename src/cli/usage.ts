@@ -1,0 +1,60 @@
+import { operatorGroupings } from "../wire/usage-query.ts"
+import { OperatorUsageReport, type UsageReport } from "../wire/usage-report.ts"
+import { count, usd } from "./amount.ts"
+import { CALL_ARGS, callQuery } from "./calls.ts"
+import { type Desk, deskLeaf } from "./desk.ts"
+import { moment } from "./moment.ts"
+import { table } from "./table.ts"
+
+/** `tollgate usage`: what the calls of a time used and cost (D48). */
+export const usage = deskLeaf({
+  tells: "Sum tokens and money over a time",
+  details:
+    "Without --from the last 30 days, without --by by day. A call belongs to the moment its request arrived.",
+  args: {
+    by: { type: "enum", options: [...operatorGroupings], description: "what is summed apart" },
+    ...CALL_ARGS,
+  },
+  examples: [
+    ["tollgate usage", "the last 30 days, day by day"],
+    ["tollgate usage --by model --from 2026-11-01 --to 2026-12-01", "a month by model"],
+    ["tollgate usage --account Acme --by key --from 7d --json", "a week of an account's keys, for a script"],
+  ],
+  async run(given, desk) {
+    const query = await callQuery(desk, given, ["by"])
+    const report = await desk.office.get(`/usage?${new URLSearchParams(query)}`, OperatorUsageReport)
+    desk.show(report, () => usageTable(report, desk))
+    desk.remark(`From ${moment(report.from)} until ${moment(report.to)}.`)
+    if (report.left_out > 0)
+      desk.remark(`${count(report.left_out)} more are not shown; the total has them all.`)
+  },
+})
+
+function usageTable({ by, data, total }: UsageReport, { screen }: Desk): string {
+  const is_named = by === "key" || by === "account"
+  const name = is_named ? [{ title: "NAME", least: 8 }] : []
+  return table(
+    [
+      { title: by.toUpperCase(), ...(by === "model" ? { least: 8 } : {}) },
+      ...name,
+      { title: "CALLS", align: "right" },
+      { title: "PROMPT", align: "right" },
+      { title: "CACHED", align: "right", spare: 2 },
+      { title: "OUTPUT", align: "right" },
+      { title: "OVERAGE", align: "point", spare: 1 },
+      { title: "CHARGE", align: "point" },
+    ],
+    [...data, { group: "total", name: "", ...total }].map((sums) => [
+      by === "hour" && sums.group !== "total" ? moment(sums.group) : sums.group,
+      ...(is_named ? [sums.name ?? "-"] : []),
+      count(sums.calls),
+      count(sums.prompt_tokens),
+      count(sums.cached_tokens),
+      count(sums.completion_tokens),
+      usd(sums.overage),
+      usd(sums.charge),
+    ]),
+    screen.width,
+    screen.paint,
+  )
+}

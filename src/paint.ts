@@ -1,0 +1,19 @@
+/** How words stand out. */
+export type Style = "bold" | "dim" | "red" | "green"
+export type Paint = (style: Style, text: string) => string
+
+const CODES: Readonly<Record<Style, readonly [on: number, off: number]>> = {
+  bold: [1, 22],
+  dim: [2, 22],
+  red: [31, 39],
+  green: [32, 39],
+}
+
+/** Colours are for terminals, and for nobody who has set NO_COLOR (no-color.org). */
+export function painter(is_terminal: boolean, env: Readonly<Record<string, string | undefined>>): Paint {
+  if (!is_terminal || env.NO_COLOR || env.TERM === "dumb") return (_style, text) => text
+  return (style, text) => {
+    const [on, off] = CODES[style]
+    return `\u001b[${on}m${text}\u001b[${off}m`
+  }
+}
