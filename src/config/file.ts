@@ -49,12 +49,15 @@ const Model = section({
     [EXPECTED]: "a list of at least one upstream, such as [{ use: openai }]",
   }),
   price: Type.Optional(
-    section({
-      input: price(),
-      cached_input: Type.Optional(price()),
-      output: price(),
-      per_call: Type.Optional(amount()),
-    }),
+    Type.Object(
+      {
+        input: price(),
+        cached_input: Type.Optional(price()),
+        output: price(),
+        per_call: Type.Optional(amount()),
+      },
+      { additionalProperties: false, [EXPECTED]: "a mapping of prices" },
+    ),
   ),
   /** Says that nothing is charged on purpose (D44). */
   free: Type.Optional(Type.Literal(true, { [EXPECTED]: "true, or nothing" })),

@@ -8,8 +8,9 @@ import { answers, idempotency } from "./schema.ts"
 import { batchOf, statement, textOf } from "./statement.ts"
 
 const STATEMENT_MS = 1_000
-/** How long an answer may wait to be kept or found: it is a convenience, and the call itself is in the books. */
-const PATIENCE_MS = 1_000
+/** How long the last byte of an answer may wait for its being kept: as long as for its settlement (D32). */
+const KEEP_MS = 250
+const FIND_MS = 1_000
 /** How much of what has had its time is removed at once. */
 const CHUNK = 1_000
 
@@ -69,12 +70,12 @@ export class Answers {
 
   /** Rejects when the books do not take it in time. */
   async keep(answer: KeptAnswer): Promise<void> {
-    await this.#keeping.of("").ask(answer, PATIENCE_MS)
+    await this.#keeping.of("").ask(answer, KEEP_MS)
   }
 
   /** The body of the call's answer; null when none is kept. Rejects when the books do not answer in time. */
   find(call_id: string): Promise<string | null> {
-    return this.#finding.of("").ask(call_id, PATIENCE_MS)
+    return this.#finding.of("").ask(call_id, FIND_MS)
   }
 
   stop(): void {

@@ -100,7 +100,7 @@ export interface Books {
    * resolves with nothing but its line in the spool.
    */
   close(closing: Closing): Promise<void>
-  /** Keeps a JSON answer to be told again for `keep_ms` (D43). Rejects when the books do not take it within a second. */
+  /** Keeps a JSON answer to be told again for `keep_ms` (D43). Rejects when the books do not take it within 250 ms. */
   keepAnswer(call_id: string, body: string, keep_ms: number): Promise<void>
   /** The answer that is kept of a call; null when there is none. Throws `ledger_unavailable`. */
   keptAnswer(call_id: string): Promise<string | null>

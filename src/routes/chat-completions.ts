@@ -1,6 +1,7 @@
 import { Elysia } from "elysia"
 import { admit, refuseEarly } from "../admission/admit.ts"
 import { chatCredential } from "../admission/credential.ts"
+import { idempotencyOf } from "../admission/idempotency.ts"
 import { hashOf } from "../admission/key.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
@@ -13,16 +14,18 @@ import { type Failure, failures } from "../wire/call.ts"
 import { type ChatRequest, parseChat, wantsCost, wantsUsage } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
-import { attemptsIn, recordIn, whenDurable } from "./call-record.ts"
+import { attemptsIn, recordIn, traceOf, whenDurable } from "./call-record.ts"
 import * as reference from "./docs/chat-completions.ts"
 import { answerJson } from "./json-answer.ts"
+import { tellAgain } from "./kept-answer.ts"
 import { readBody } from "./request-body.ts"
 import { requestId } from "./request-id.ts"
 import { answerStream } from "./stream-answer.ts"
 
 /** `POST /v1/chat/completions` and its compatible path (spec 4.1): held, relayed, settled. */
 export function chatCompletions(gateway: Gateway) {
-  const handle = ({ request }: { request: Request }) => chatCompletion(gateway, request)
+  const handle = ({ request }: { request: Request }) =>
+    chatCompletion(gateway, request).catch((error: unknown) => tellAgain(gateway, error))
   return new Elysia({ name: "chat-completions" })
     .post("/v1/chat/completions", handle, { parse: "none", detail: reference.createChatCompletion })
     .post("/chat/completions", handle, { parse: "none", detail: reference.createChatCompletionCompatible })
@@ -31,12 +34,18 @@ export function chatCompletions(gateway: Gateway) {
 async function chatCompletion(gateway: Gateway, request: Request): Promise<Response> {
   const arrived_ms = performance.now()
   const id = requestId(request)
+  const trace = traceOf(gateway, request)
   const key_hash = hashOf(chatCredential(request.headers))
   const house = admitting(gateway)
   refuseEarly(house, key_hash)
-  const chat = parseChat(readJsonBody(await readBody(request, gateway.config.limits)))
+  const bytes = await readBody(request, gateway.config.limits)
+  const idempotency = idempotencyOf(request.headers, bytes)
+  const chat = parseChat(readJsonBody(bytes))
   const texts = new FieldTexts(chat)
-  const call = await admit(house, id, key_hash, chat, texts, null)
+  trace?.reserving()
+  const call = await admit(house, id, key_hash, chat, texts, idempotency)
+  call.trace = trace
+  trace?.held(call.hold)
   const patience = patienceFor(call, chat, request)
   gateway.sockets.keepOpen(request)
   try {
@@ -45,7 +54,7 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
       call.model.routes,
       outgoing(call, chat, texts, patience),
       gateway.health,
-      attemptsIn(gateway, id),
+      attemptsIn(gateway, id, trace),
     )
     call.upstream = reply.upstream.name
     if (chat.stream !== true || isJson(reply)) {
@@ -112,7 +121,7 @@ async function abandon(gateway: Gateway, call: Call, patience: Patience, error: 
   const reason = patience.signal.aborted ? patience.reason : null
   const failure = reason === "gateway_stopped" ? "no_output" : (reason ?? failureOf(error))
   const { durable } = release(gateway.books, call, failure, reason, recordIn(gateway))
-  await whenDurable(gateway, durable)
+  await whenDurable(gateway, call, durable)
   if (reason === null) return error
   return new GatewayError("overloaded", { message: "The call was cut by the gateway; it was not charged." })
 }

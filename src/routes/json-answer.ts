@@ -10,6 +10,7 @@ import { jsonHeaders } from "../upstream/headers.ts"
 import type { Patience } from "../upstream/patience.ts"
 import { type Reply, remainingMs } from "../upstream/reply.ts"
 import { recordIn, whenDurable } from "./call-record.ts"
+import { keepAnswer } from "./kept-answer.ts"
 
 /** A call that a provider answers, and who waits for it. */
 export interface Answering {
@@ -38,11 +39,17 @@ export async function answerJson(
   const evidence = readJson(body.bytes, patience.reason ?? body.ending, body.cut)
   if (evidence.output_bytes > 0) call.noteOutput()
   const { closing, durable } = settle(gateway.books, call, evidence, recordIn(gateway))
-  await whenDurable(gateway, durable)
-  gateway.sockets.restore(request)
-  if (closing.outcome === "released") throw refused(closing)
+  if (closing.outcome === "released") {
+    await whenDurable(gateway, call, durable)
+    gateway.sockets.restore(request)
+    throw refused(closing)
+  }
   const tells_cost = wants_cost && evidence.usage.state === "valid"
   const bytes = tells_cost ? bodyWithCost(body.bytes, closing.charge_nano) : body.bytes
+  const kept = keepAnswer(gateway, call, bytes)
+  await whenDurable(gateway, call, durable)
+  await kept
+  gateway.sockets.restore(request)
   return new Response(bytes, { headers: jsonHeaders(call.hold.id) })
 }
 

@@ -38,6 +38,7 @@ const defaults = {
   data_dir: ".tollgate",
   admin_token: null,
   log_level: "info",
+  tracing: null,
 } as const
 
 describe("contract: the variables and their defaults", () => {

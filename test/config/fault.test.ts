@@ -23,17 +23,17 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an unknown section",
       and({ model: [] }),
-      "model: expected one of the keys vendors, upstreams, models, stream, limits, admin, cors, lease, shutdown, workers",
+      "model: expected one of the keys vendors, upstreams, models, stream, limits, admin, cors, idempotency, lease, shutdown, workers",
     ],
     [
       "an unknown section without a value",
       "streams:\n",
-      "streams: expected one of the keys vendors, upstreams, models, stream, limits, admin, cors, lease, shutdown, workers",
+      "streams: expected one of the keys vendors, upstreams, models, stream, limits, admin, cors, idempotency, lease, shutdown, workers",
     ],
     [
       "a key named __proto__",
       "__proto__: { models: [] }\n",
-      "__proto__: expected one of the keys vendors, upstreams, models, stream, limits, admin, cors, lease, shutdown, workers",
+      "__proto__: expected one of the keys vendors, upstreams, models, stream, limits, admin, cors, idempotency, lease, shutdown, workers",
     ],
     [
       "an unknown key in a section",
@@ -49,6 +49,41 @@ describe("a wrong file stops the start with the path of the key and what was exp
       "an unknown key in a route",
       model({ upstreams: [{ use: "openai", weight: 1 }] }),
       "models[0].upstreams[0].weight: expected one of the keys use, model",
+    ],
+    [
+      "D44 a model without a price",
+      model({ price: undefined }),
+      "models[0].price: expected the prices of input and output, or `free: true` in their place",
+    ],
+    [
+      "D44 a price of nothing",
+      model({ price: { input: "0", output: "0", cached_input: "0.00", per_call: "0" } }),
+      "models[0].price: expected a price above zero, or `free: true` in its place",
+    ],
+    [
+      "D44 a price and free",
+      model({ free: true }),
+      "models[0].free: expected nothing beside a price: a model has one of them",
+    ],
+    [
+      "D44 free: false",
+      model({ price: undefined, free: false }),
+      "models[0].free: expected true, or nothing",
+    ],
+    [
+      "D44 a call's price as a number",
+      model({ price: { input: "1", output: "1", per_call: 0.5 } }),
+      'models[0].price.per_call: expected USD as a quoted decimal, such as "0.002", with at most nine decimals (a bare number is not exact)',
+    ],
+    [
+      "D43 answers that outlive their keys",
+      and({ idempotency: { keep_answers: "25h" } }),
+      "idempotency.keep_answers: expected at most 24h, which is how long an Idempotency-Key stands for its call",
+    ],
+    [
+      "D43 answers kept for no time",
+      and({ idempotency: { keep_answers: "0s" } }),
+      "idempotency.keep_answers: expected a duration above zero, such as 50ms, 15s, 5m or 1h (at most 99h)",
     ],
     [
       "an unknown key in a price",
@@ -360,8 +395,6 @@ describe("a wrong file stops the start with the path of the key and what was exp
       "models[0].name",
       "models[0].family",
       "models[0].upstreams",
-      "models[0].price.input",
-      "models[0].price.output",
       "models[0].max_output_tokens",
     ])
     expect(places("upstreams: { openai: }")).toEqual(["upstreams.openai.family", "upstreams.openai.base_url"])

@@ -121,6 +121,27 @@ describe("what may be left out", () => {
     })
   })
 
+  test("D44 a call's price is exact to the nano; a price of a call alone is one; free is a price of nothing", () => {
+    const priced = (model: object) =>
+      load(and({ models: [{ ...small.models[0], ...model }] })).models[0]?.price
+    expect(priced({ price: { input: "0", output: "0", per_call: "0.000000001" } })).toEqual({
+      input_pico: 0n,
+      cached_input_pico: 0n,
+      output_pico: 0n,
+      per_call_nano: 1n,
+    })
+    expect(priced({ price: undefined, free: true })).toEqual({
+      input_pico: 0n,
+      cached_input_pico: 0n,
+      output_pico: 0n,
+      per_call_nano: 0n,
+    })
+  })
+
+  test("D43 how long answers are kept", () => {
+    expect(load(and({ idempotency: { keep_answers: "24h" } })).idempotency.keep_answers_ms).toBe(86_400_000)
+  })
+
   test("D38 one limit of a key leaves the other unset", () => {
     expect(load(and({ limits: { per_key: { in_flight: 5 } } })).limits.per_key).toEqual({
       in_flight: 5,

@@ -1,0 +1,189 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { CHAT, chat, MESSAGES, PRICE, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+
+/** D42, D44: keys and accounts that are suspended and limited, and calls with a price of their own, as clients meet them. */
+
+let provider: Provider
+let gateway: TestGateway
+
+beforeAll(async () => {
+  provider = await startProvider()
+  const model = { family: "chat", upstreams: [{ use: "first" }], max_output_tokens: 1000 }
+  gateway = await startGateway(provider, {
+    models: [
+      { name: CHAT, ...model, price: PRICE },
+      { name: "per-call", ...model, price: { ...PRICE, per_call: "0.05" } },
+      { name: "only-per-call", ...model, price: { input: "0", output: "0", per_call: "0.000000001" } },
+      { name: "free", ...model, free: true },
+      {
+        name: MESSAGES,
+        family: "messages",
+        upstreams: [{ use: "counter" }],
+        price: PRICE,
+        max_output_tokens: 1000,
+      },
+    ],
+  })
+  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+})
+afterAll(async () => {
+  expect((await gateway.audit()).violations).toEqual([])
+  await gateway.stop()
+  await provider.stop()
+})
+
+const codeOf = async (answer: Response) => [answer.status, (await answer.json()).error?.code ?? null]
+const countTokens = (key: string) =>
+  fetch(`${gateway.url}/v1/messages/count_tokens`, {
+    method: "POST",
+    headers: { "x-api-key": key, "anthropic-version": "2023-06-01", "content-type": "application/json" },
+    body: JSON.stringify({ model: MESSAGES, messages: [{ role: "user", content: "hi" }] }),
+  })
+
+describe("D42 the life of keys and accounts", () => {
+  test.each([
+    ["key", "key_suspended"],
+    ["account", "account_suspended"],
+  ])(
+    "a suspended %s is refused with 403 for calls and token counts, at once, until it is resumed",
+    async (what, code) => {
+      const { id, key, key_id } = await gateway.account("1")
+      const path = what === "key" ? `/keys/${key_id}` : `/accounts/${id}`
+      expect((await chat(gateway, key)).status).toBe(200)
+      expect(await gateway.admin<object>("PATCH", path, { suspended: true })).toMatchObject({
+        suspended: true,
+      })
+      const sent = provider.requests.length
+      expect(await codeOf(await chat(gateway, key))).toEqual([403, code])
+      expect(await codeOf(await chat(gateway, key, { stream: true }))).toEqual([403, code])
+      expect(await codeOf(await countTokens(key))).toEqual([403, code])
+      expect(provider.requests.length).toBe(sent)
+      expect(
+        (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })).status,
+      ).toBe(200)
+      await gateway.admin("POST", `/accounts/${id}/credits`, { amount: "1" })
+      await gateway.admin("PATCH", path, { suspended: false })
+      expect((await chat(gateway, key)).status).toBe(200)
+    },
+  )
+
+  test("a spending limit refuses with 402, names what would fit, and lets that through", async () => {
+    const { key, key_id } = await gateway.account("10")
+    const shown = await gateway.admin<object>("PATCH", `/keys/${key_id}`, {
+      spending_limit: { amount: "0.001", per: "day" },
+    })
+    expect(shown).toMatchObject({ spending_limit: { amount: "0.001", per: "day" }, spent: "0" })
+    const answer = await chat(gateway, key)
+    expect(answer.status).toBe(402)
+    const { error } = await answer.json()
+    expect(error).toMatchObject({ code: "spending_limit_reached", type: "billing_error", remaining: "0.001" })
+    expect((await chat(gateway, key, { max_tokens: error.max_tokens + 1 })).status).toBe(402)
+    expect((await chat(gateway, key, { max_tokens: error.max_tokens })).status).toBe(200)
+    await gateway.admin("PATCH", `/keys/${key_id}`, { spending_limit: null })
+    expect((await chat(gateway, key)).status).toBe(200)
+  })
+
+  test("a key that is made with a limit, and one that is limited to models later", async () => {
+    const { id } = await gateway.account("10")
+    const made = await gateway.admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, {
+      spending_limit: { amount: "0", per: "month" },
+    })
+    expect(await codeOf(await chat(gateway, made.key))).toEqual([402, "spending_limit_reached"])
+    await gateway.admin("PATCH", `/keys/${made.id}`, {
+      spending_limit: null,
+      models: ["free"],
+      name: "later",
+    })
+    expect(await codeOf(await chat(gateway, made.key))).toEqual([403, "model_not_allowed"])
+    expect((await chat(gateway, made.key, { model: "free" })).status).toBe(200)
+    const expires_at = new Date(Date.now() + 3_600_000).toISOString()
+    expect(
+      await gateway.admin<object>("PATCH", `/keys/${made.id}`, { models: null, name: null, expires_at }),
+    ).toMatchObject({ models: null, name: null, expires_at })
+    expect((await chat(gateway, made.key)).status).toBe(200)
+  })
+
+  test("a change that is wrong changes nothing, and says which field; an id that is not there is a 404", async () => {
+    const { id, key_id } = await gateway.account("1")
+    const change = (path: string, body: object) =>
+      gateway.admin("PATCH", path, body).then(
+        () => "done",
+        (error: unknown) => String(error),
+      )
+    const past = new Date(Date.now() - 1_000).toISOString()
+    const rows: [body: object, param: string][] = [
+      [{ suspended: "yes" }, "suspended"],
+      [{ name: "" }, "name"],
+      [{ models: [] }, "models"],
+      [{ expires_at: past }, "expires_at"],
+      [{ spending_limit: { amount: "-1", per: "day" } }, "spending_limit"],
+      [{ spending_limit: { amount: 1, per: "day" } }, "spending_limit"],
+      [{ spending_limit: { amount: "1", per: "week" } }, "spending_limit"],
+      [{ revoked_at: null }, "revoked_at"],
+    ]
+    for (const [body, param] of rows) {
+      const said = await change(`/keys/${key_id}`, { ...body })
+      expect(said).toContain("400")
+      expect(said).toContain(`"param":"${param}"`)
+    }
+    expect(await change(`/accounts/${id}`, { balance: "5" })).toContain(`"param":"balance"`)
+    expect(await change(`/accounts/${crypto.randomUUID()}`, { name: "x" })).toContain("404")
+    expect(await change(`/keys/${crypto.randomUUID()}`, { name: "x" })).toContain("404")
+    const { data } = await gateway.admin<{ data: object[] }>("GET", `/accounts/${id}/keys`)
+    expect(data).toMatchObject([{ name: null, models: null, suspended: false, spending_limit: null }])
+  })
+
+  test("a creation with an id of one's own may be repeated: one account, one key, shown once", async () => {
+    const post = (path: string, body: object) =>
+      fetch(`${gateway.url}/admin${path}`, {
+        method: "POST",
+        headers: { authorization: "Bearer test-admin-token-0123456789", "content-type": "application/json" },
+        body: JSON.stringify(body),
+      })
+    const [id, key_id] = [crypto.randomUUID(), crypto.randomUUID()]
+    const accounts = await Promise.all([1, 2, 3].map(() => post("/accounts", { id, name: "once" })))
+    expect(accounts.map(({ status }) => status).sort()).toEqual([200, 200, 201])
+    const keys = await Promise.all([1, 2, 3].map(() => post(`/accounts/${id}/keys`, { id: key_id })))
+    expect(keys.map(({ status }) => status).sort()).toEqual([200, 200, 201])
+    const shown = await Promise.all(keys.map(async (answer) => ("key" in (await answer.json()) ? 1 : 0)))
+    expect(shown.reduce((sum: number, one) => sum + one, 0)).toBe(1)
+    const { id: other } = await gateway.account("0")
+    expect(await codeOf(await post(`/accounts/${other}/keys`, { id: key_id }))).toEqual([
+      400,
+      "invalid_request",
+    ])
+  })
+})
+
+describe("D44 what a call costs as such", () => {
+  test.each([
+    ["per-call", "0.05003"],
+    ["only-per-call", "0.000000001"],
+    ["free", "0"],
+  ])("%s", async (model, charge) => {
+    const { id, key } = await gateway.account("1")
+    const answer = await chat(gateway, key, { model })
+    expect(answer.status).toBe(200)
+    expect(await gateway.callOf(answer)).toMatchObject({
+      charge,
+      prices: { per_call: model === "per-call" ? "0.05" : model === "free" ? "0" : "0.000000001" },
+    })
+    expect((await gateway.balance(id)).held).toBe("0")
+  })
+
+  test("a call that is not charged does not cost it either", async () => {
+    const { key } = await gateway.account("1")
+    provider.replyOnce(json(500, {}))
+    const answer = await chat(gateway, key, { model: "per-call" })
+    expect(await gateway.callOf(answer)).toMatchObject({ state: "released", charge: "0" })
+  })
+
+  test("it is held: an account with less is refused", async () => {
+    const { key } = await gateway.account("0.05")
+    expect(await codeOf(await chat(gateway, key, { model: "per-call", max_tokens: 1 }))).toEqual([
+      402,
+      "insufficient_balance",
+    ])
+  })
+})
