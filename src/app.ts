@@ -22,6 +22,10 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     const { origins } = gateway.config.cors
     return origins.length > 0 && audience !== "operators" && isForPages(path) ? origins : []
   }
+  const answered = (request: Request, route: string, status: number, code: string | null) => {
+    gateway.metrics.answered(route, status, code)
+    gateway.tracer?.answered(request, { route, method: request.method, status, code })
+  }
   const app = new Elysia({ name: "tollgate", strictPath: true, handler: { standardHostname: false } })
     .onError(({ error, code, request, path, route }) => {
       const unknown = code === "NOT_FOUND"
@@ -34,7 +38,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
         preflightAnswer(request, fault, origins, requestId(request)) ??
         errorResponse(fault, requestId(request))
       if (origins.length > 0) showTo(request, answer, origins)
-      gateway.metrics.answered(unknown ? "unknown" : route, answer.status, fault.code)
+      answered(request, unknown ? "unknown" : route, answer.status, fault.code)
       return answer
     })
     .onAfterHandle(({ request, response, path, route }) => {
@@ -45,7 +49,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
       }
       const origins = originsAt(path)
       if (origins.length > 0) showTo(request, response, origins)
-      gateway.metrics.answered(route, response.status, null)
+      answered(request, route, response.status, null)
     })
   if (audience !== "operators")
     app.use(chatCompletions(gateway)).use(models(gateway)).use(countTokens(gateway))

@@ -2,6 +2,7 @@ import type { Model } from "./config/config.ts"
 import { Cutoff, type Signal } from "./cutoff.ts"
 import type { Hold } from "./ledger/reservation.ts"
 import type { Evidence } from "./meter/reading.ts"
+import type { Trace } from "./trace.ts"
 import type { Ending } from "./wire/call.ts"
 
 /** Where a call has its place while it runs and until it is settled. */
@@ -25,6 +26,8 @@ export class Call {
   upstream: string | null = null
   /** From admission to the first output; null while there is none. */
   ttft_ms: number | null = null
+  /** Who follows it, if anybody does (D54). */
+  trace: Trace | null = null
   /** What was delivered so far, for the checkpoint (D13); null while nothing can have been. */
   observe: ((ending: Ending) => Evidence) | null = null
   readonly #stop = new Cutoff()

@@ -5,6 +5,7 @@ import type { Config } from "./config/config.ts"
 import type { Books } from "./ledger/reservation.ts"
 import type { Log } from "./log.ts"
 import type { Metrics } from "./metrics/metrics.ts"
+import type { Tracer } from "./trace.ts"
 import type { Health } from "./upstream/health.ts"
 
 /** What the routes work with: one object a process, handed to `createApp`. */
@@ -18,6 +19,8 @@ export interface Gateway {
   readonly key_loads: KeyLoads
   readonly metrics: Metrics
   readonly log: Log
+  /** Null where no traces are kept (D54). */
+  readonly tracer: Tracer | null
   /** The sockets of the requests, as far as a route may touch them. */
   readonly sockets: Sockets
   /** Why the gateway takes no new calls: it drains, or the books cannot be written. Null when it is ready. */

@@ -3,14 +3,16 @@ import { InFlight } from "./admission/in-flight.ts"
 import { KeyLoads } from "./admission/key-loads.ts"
 import { type Audience, createApp, type Operators } from "./app.ts"
 import type { Config } from "./config/config.ts"
+import type { Tracing } from "./config/tracing.ts"
 import type { Gateway } from "./gateway.ts"
 import type { Database } from "./ledger/database.ts"
 import { Ledger } from "./ledger/ledger.ts"
 import type { Log } from "./log.ts"
-import { createMetrics } from "./metrics/metrics.ts"
+import { createMetrics, type Metrics } from "./metrics/metrics.ts"
 import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "./server.ts"
 import { checkpoint } from "./settlement/settle.ts"
 import { Shutdown } from "./shutdown.ts"
+import type { Tracer } from "./trace.ts"
 import { Health } from "./upstream/health.ts"
 import { standings } from "./upstream/standings.ts"
 import type { UpstreamBody } from "./wire/upstreams.ts"
@@ -39,6 +41,8 @@ export interface ServiceOptions {
   /** Where operators are served apart from the clients, if they are (D39). */
   readonly admin: Config["admin"]
   readonly log: Log
+  /** Null when no traces are kept (D54). */
+  readonly tracing: Tracing | null
   /** Left out where this process is alone. */
   readonly worker?: Worker
   /** What is to be closed after the books, once everything is settled: the database, and what runs it. */
@@ -61,6 +65,7 @@ export class Service {
   /** Rejects, with nothing left open, when the books cannot be reached or the address is taken. */
   static async open(options: ServiceOptions): Promise<Service> {
     const metrics = createMetrics(options.worker?.number)
+    const tracer = options.tracing === null ? null : await tracerFor(options.tracing, options, metrics)
     const in_flight = new InFlight()
     const books = await Ledger.open({
       database: options.database,
@@ -76,7 +81,7 @@ export class Service {
       },
     })
     try {
-      return new Service(options, books, in_flight, metrics)
+      return new Service(options, books, in_flight, metrics, tracer)
     } catch (error) {
       await books.stop()
       throw error
@@ -87,7 +92,8 @@ export class Service {
     options: ServiceOptions,
     books: Ledger,
     in_flight: InFlight,
-    metrics: ReturnType<typeof createMetrics>,
+    metrics: Metrics,
+    tracer: Tracer | null,
   ) {
     const { config, database, admin_token, log, worker } = options
     this.printMetrics = metrics.print
@@ -100,6 +106,7 @@ export class Service {
       key_loads: new KeyLoads(metrics.keyLimited),
       metrics: worker === undefined ? metrics : { ...metrics, print: () => worker.printAll() },
       log,
+      tracer,
       sockets: {
         keepOpen: (request) => this.server.sockets.keepOpen(request),
         restore: (request) => this.server.sockets.restore(request),
@@ -139,6 +146,7 @@ export class Service {
       limits: () => this.#gateway.config.shutdown,
       closeBooks: async () => {
         await books.stop()
+        await tracer?.stop()
         await options.closeAfter()
       },
       exit: options.exit,
@@ -150,6 +158,23 @@ export class Service {
     this.#gateway.config = config
     this.#gateway.catalog = new Catalog(config.models)
   }
+}
+
+/** What keeps traces is only loaded where somebody wants them. */
+async function tracerFor(
+  tracing: Tracing,
+  { log, worker }: Pick<ServiceOptions, "log" | "worker">,
+  metrics: Metrics,
+): Promise<Tracer> {
+  const { openTracer } = await import("./traces/tracer.ts")
+  return openTracer({
+    tracing,
+    worker: worker?.number ?? null,
+    exported: metrics.spansExported,
+    dropped: metrics.spansDropped,
+    failing: (reason) => log.warn({ reason }, "spans are not exported: the collector does not take them"),
+    recovered: () => log.info("spans are exported again"),
+  })
 }
 
 /** Listens for everyone at one address, or for operators at one of their own (D39). */

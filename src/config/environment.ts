@@ -1,6 +1,7 @@
 import type { Fault } from "../wire/fault.ts"
 import { ConfigError } from "./error.ts"
 import type { Sources } from "./reference.ts"
+import { readTracing, type Tracing } from "./tracing.ts"
 import { readVariable } from "./variable.ts"
 
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const
@@ -19,6 +20,8 @@ export interface Environment {
   /** Null for none: `/admin` answers 404. */
   readonly admin_token: string | null
   readonly log_level: LogLevel
+  /** Null when no traces are kept (D54). */
+  readonly tracing: Tracing | null
 }
 
 /**
@@ -65,6 +68,7 @@ export function readEnvironment(sources: Sources): Environment {
     data_dir: plain("TOLLGATE_DATA_DIR") ?? ".tollgate",
     admin_token,
     log_level,
+    tracing: readTracing(sources),
   }
 }
 

@@ -1,12 +1,25 @@
+import type { Call } from "../call.ts"
 import type { Gateway } from "../gateway.ts"
 import type { OnSettled } from "../settlement/settle.ts"
+import { passedOn, type Trace } from "../trace.ts"
 import type { Attempts } from "../upstream/forward.ts"
+import { readTraceContext } from "../wire/trace-context.ts"
+import { requestId } from "./request-id.ts"
+
+/** Follows a request: for the traces that are kept here, else to pass on what its client said of a trace; null for neither (D54). */
+export function traceOf({ tracer }: Gateway, request: Request): Trace | null {
+  const context = readTraceContext(request.headers)
+  if (tracer !== null) return tracer.begin(request, requestId(request), context)
+  return context === null ? null : passedOn(context)
+}
 
 /** Counts the attempts at providers for one request, and writes a warning for each that failed. */
-export function attemptsIn({ metrics, log }: Gateway, request_id: string): Attempts {
+export function attemptsIn({ metrics, log }: Gateway, request_id: string, trace: Trace | null): Attempts {
   return {
+    attempting: (route) => trace?.attempting(route) ?? null,
     attempted(upstream, outcome, duration_ms, fault) {
       metrics.attempted(upstream, outcome, duration_ms)
+      trace?.attempted(outcome)
       if (fault === null) return
       log.warn(
         { request_id, upstream: upstream.name, fault, duration_ms: Math.round(duration_ms) },
@@ -18,10 +31,12 @@ export function attemptsIn({ metrics, log }: Gateway, request_id: string): Attem
 
 /** Counts a call that ended and writes its one line in the log: amounts, tokens and times, never a key or a prompt. */
 export function recordIn({ metrics, log }: Gateway): OnSettled {
-  return ({ hold }, closing) => {
+  return ({ hold, trace }, closing) => {
     metrics.settled(hold, closing)
+    trace?.closed(closing)
     log.call({
       request_id: hold.id,
+      trace_id: trace?.id,
       account_id: hold.account_id,
       key_id: hold.key_id,
       model: hold.model,
@@ -42,8 +57,9 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
 }
 
 /** The last byte waits for the settlement (D32); how long is what the gateway adds after an answer. */
-export async function whenDurable({ metrics }: Gateway, durable: Promise<void>): Promise<void> {
+export async function whenDurable({ metrics }: Gateway, call: Call, durable: Promise<void>): Promise<void> {
   const settled_ms = performance.now()
   await durable
   metrics.added("after", performance.now() - settled_ms)
+  call.trace?.durable()
 }

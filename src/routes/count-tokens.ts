@@ -15,7 +15,7 @@ import { Patience } from "../upstream/patience.ts"
 import { remainingMs } from "../upstream/reply.ts"
 import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-tokens.ts"
 import { readJsonBody } from "../wire/json.ts"
-import { attemptsIn } from "./call-record.ts"
+import { attemptsIn, traceOf } from "./call-record.ts"
 import * as reference from "./docs/count-tokens.ts"
 import { readBody } from "./request-body.ts"
 import { requestId } from "./request-id.ts"
@@ -44,6 +44,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   const { config, books, key_loads, health, metrics, sockets } = gateway
   const { limits } = config
   if (vendor !== null && !config.vendors.includes(vendor)) throw new GatewayError("not_found")
+  const trace = traceOf(gateway, request)
   const key_hash = hashOf(messagesCredential(request.headers))
   key_loads.check(key_hash, limits.per_key)
   const bytes = await readBody(request, limits)
@@ -72,7 +73,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         signal: patience.signal,
       },
       health,
-      attemptsIn(gateway, id),
+      attemptsIn(gateway, id, trace),
     )
     const answer = await collect({
       source: reply.body,

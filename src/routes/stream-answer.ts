@@ -31,7 +31,7 @@ export function answerStream(
       const { closing, durable } = settle(gateway.books, call, evidence, recordIn(gateway))
       request.signal.removeEventListener("abort", leave)
       if (evidence.ending !== "client_stalled") gateway.sockets.restore(request)
-      return whenDurable(gateway, durable).then(() => closing.charge_nano)
+      return whenDurable(gateway, call, durable).then(() => closing.charge_nano)
     },
     errorEvent: (ending, data) => errorEvent(errorOf(ending, data, reply.upstream), call.hold.id),
     cancelSource: reply.cancel,

@@ -1,6 +1,7 @@
 import type { Route, Upstream } from "../config/config.ts"
 import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
+import type { TraceHeaders } from "../wire/trace-context.ts"
 import { contentType, headerFault, requestHeaders, retryAfter } from "./headers.ts"
 import { isSpoken, refusalError } from "./refusal.ts"
 import { finish, leftMs, type Reply, refusalText } from "./reply.ts"
@@ -49,6 +50,7 @@ export async function attempt(
   { upstream, model }: Route,
   outgoing: Outgoing,
   began_ms: number,
+  trace_headers: TraceHeaders | null,
 ): Promise<Reply | Failure> {
   const { signal, stream } = outgoing
   signal.throwIfAborted()
@@ -68,7 +70,10 @@ export async function attempt(
   try {
     const response = await fetch(`${upstream.base_url}${outgoing.path}`, {
       method: "POST",
-      headers: requestHeaders(upstream, outgoing.request_id, stream, outgoing.headers),
+      headers: requestHeaders(upstream, outgoing.request_id, stream, {
+        ...outgoing.headers,
+        ...trace_headers,
+      }),
       body,
       redirect: "manual",
       decompress: false,

@@ -1,11 +1,14 @@
 import type { Model, Route, Upstream } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
+import type { TraceHeaders } from "../wire/trace-context.ts"
 import { attempt, type Failure, type Outcome, type Outgoing } from "./attempt.ts"
 import type { Finding, Health, Report } from "./health.ts"
 import { leftMs, type Reply } from "./reply.ts"
 
-/** Who counts the attempts. */
+/** Who counts and follows the attempts. */
 export interface Attempts {
+  /** One attempt begins. What its request says of the trace that it belongs to (D54); null for nothing. */
+  attempting?(route: Route): TraceHeaders | null
   /**
    * One attempt is over as far as its headers; `duration_ms` is how long they took. `fault` is what the upstream did
    * wrong, for the log: it holds nothing of what either side said.
@@ -50,11 +53,12 @@ async function observed(
   report: Report,
   attempts: Attempts | undefined,
 ): Promise<Reply | Failure> {
+  const trace_headers = attempts?.attempting?.(route) ?? null
   const started_ms = performance.now()
   let outcome: Outcome = "abandoned"
   let fault: string | null = null
   try {
-    const came = await attempt(route, outgoing, began_ms)
+    const came = await attempt(route, outgoing, began_ms, trace_headers)
     if ("body" in came) outcome = came.status
     else ({ outcome, fault } = came)
     return came

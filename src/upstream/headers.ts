@@ -5,7 +5,7 @@ import { idHeaders } from "../errors.ts"
 
 /**
  * What a provider is sent (D25): content type, accept, identity encoding, its own credential, and the request id.
- * `further` are the version headers of a messages-style call; they replace none of ours.
+ * `further` are the version headers of a messages-style call and those of a trace (D54); they replace none of ours.
  */
 export function requestHeaders(
   upstream: Upstream,

@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Snapshot } from "../config/snapshot.ts"
+import { Tracing } from "../config/tracing.ts"
 
 /** Everything a worker is to be: it reads no file and no variable of its own. */
 export const Assignment = Type.Object({
@@ -15,6 +16,7 @@ export const Assignment = Type.Object({
   data_dir: Type.String(),
   admin_token: Type.Union([Type.String(), Type.Null()]),
   log_level: Type.String(),
+  tracing: Type.Union([Tracing, Type.Null()]),
   snapshot: Snapshot,
 })
 export type Assignment = Static<typeof Assignment>

@@ -27,6 +27,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     key_loads: new KeyLoads(),
     metrics: createMetrics(),
     log: openLog("silent"),
+    tracer: null,
     sockets: { keepOpen: unasked, restore: unasked, cut: unasked },
     notReady: () => null,
   }

@@ -30,6 +30,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     key_loads: new KeyLoads(),
     metrics: createMetrics(),
     log: openLog("silent"),
+    tracer: null,
     sockets: { keepOpen: () => {}, restore: () => {}, cut: () => {} },
     notReady: () => null,
   }

@@ -68,6 +68,7 @@ export async function startGateway(provider: { readonly url: string }, changes: 
     host: "127.0.0.1",
     port: 0,
     admin: config.admin,
+    tracing: null,
     log,
     closeAfter: () => database.close(),
     exit: exited.resolve,

@@ -1,0 +1,191 @@
+import { promisify } from "node:util"
+import { gzip } from "node:zlib"
+import type { Tracing } from "../config/tracing.ts"
+import { exportRequest, type Origin, rejectedSpans } from "./otlp.ts"
+import type { Span } from "./span.ts"
+
+/** Why spans were not exported: the queue was full, the collector did not want them, or did not take them in time. */
+export type Drop = "queue_full" | "refused" | "unreachable"
+
+export interface ExporterOptions {
+  readonly tracing: Tracing
+  readonly origin: Origin
+  exported(count: number): void
+  dropped(count: number, reason: Drop): void
+  /** The collector cannot be reached, or refuses: told when it begins, with a reason that holds no secret. */
+  failing(reason: string): void
+  /** It takes spans again. */
+  recovered(): void
+}
+
+/** Statuses after which the same spans are sent again, as OTLP says. */
+const TRY_AGAIN: ReadonlySet<number> = new Set([429, 502, 503, 504])
+/** How often the same spans are sent, and the pauses in between, which double. */
+const TRIES = 5
+const FIRST_PAUSE_MS = 1_000
+const LONGEST_PAUSE_MS = 30_000
+/** What is left when the process ends is sent for so long. */
+const FLUSH_MS = 2_000
+/** Of a collector's answer, no more than this is read. */
+const MAX_ANSWER_BYTES = 65_536
+
+const compress = promisify(gzip)
+
+/** What came of one request to the collector. */
+type Outcome =
+  | { readonly took: true; readonly rejected: number }
+  /** `retry_after_ms` is null where the same spans would be refused again. */
+  | { readonly took: false; readonly reason: string; readonly retry_after_ms: number | null }
+
+/**
+ * Sends spans to a collector: one request at a time, at the latest `delay_ms` after the first of them came. A bounded number of them waits
+ * meanwhile, and what comes beyond that is dropped, and counted: no call waits for any of this, or fails by it (D54).
+ */
+export class Exporter {
+  readonly #options: ExporterOptions
+  #waiting: Span[] = []
+  #timer: Timer | undefined
+  #running: Promise<void> | null = null
+  /** The request to the collector that is under way. */
+  #request: AbortController | null = null
+  #is_failing = false
+  readonly #stopping = Promise.withResolvers<void>()
+  #is_stopping = false
+  /** There is no more time to send anything. */
+  #is_over = false
+
+  constructor(options: ExporterOptions) {
+    this.#options = options
+  }
+
+  /** Takes all of these spans, or none. */
+  add(spans: readonly Span[]): void {
+    const { queue_spans, batch_spans, delay_ms } = this.#options.tracing
+    if (this.#waiting.length + spans.length > queue_spans || this.#is_over) {
+      this.#options.dropped(spans.length, "queue_full")
+      return
+    }
+    this.#waiting.push(...spans)
+    if (this.#running !== null) return
+    if (this.#waiting.length >= batch_spans) this.#start()
+    else if (this.#timer === undefined) {
+      this.#timer = setTimeout(() => this.#start(), delay_ms)
+      // Spans alone keep no process alive: whoever ends it flushes first.
+      this.#timer.unref()
+    }
+  }
+
+  /** Sends what there is, within two seconds; the rest is dropped. Never rejects. */
+  async stop(): Promise<void> {
+    this.#is_stopping = true
+    this.#stopping.resolve()
+    const timer = setTimeout(() => this.#giveUp(), FLUSH_MS)
+    if (this.#waiting.length > 0) this.#start()
+    await this.#running
+    clearTimeout(timer)
+    this.#giveUp()
+  }
+
+  #giveUp(): void {
+    this.#is_over = true
+    this.#request?.abort()
+  }
+
+  #start(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#running ??= this.#run()
+  }
+
+  async #run(): Promise<void> {
+    // What comes while one batch is sent is the next one: a collector that is slower than the calls gets full ones.
+    while (this.#waiting.length > 0)
+      await this.#export(this.#waiting.splice(0, this.#options.tracing.batch_spans))
+    this.#running = null
+  }
+
+  async #export(spans: readonly Span[]): Promise<void> {
+    const { tracing, origin } = this.#options
+    const request = exportRequest(origin, spans)
+    const body = tracing.gzip ? await compress(request) : request
+    for (let pause_ms = FIRST_PAUSE_MS, tries = 1; ; tries++, pause_ms *= 2) {
+      const outcome = await this.#post(body)
+      if (outcome.took) {
+        this.#note(null)
+        this.#options.exported(spans.length - outcome.rejected)
+        if (outcome.rejected > 0) this.#options.dropped(outcome.rejected, "refused")
+        return
+      }
+      this.#note(outcome.reason)
+      if (outcome.retry_after_ms === null) return this.#options.dropped(spans.length, "refused")
+      if (tries === TRIES || this.#is_stopping) return this.#options.dropped(spans.length, "unreachable")
+      await this.#pause(Math.min(LONGEST_PAUSE_MS, Math.max(pause_ms, outcome.retry_after_ms)))
+    }
+  }
+
+  async #post(body: Uint8Array<ArrayBuffer>): Promise<Outcome> {
+    const { endpoint, headers, gzip, timeout_ms } = this.#options.tracing
+    const request = new AbortController()
+    const timer = setTimeout(() => request.abort(), timeout_ms)
+    this.#request = request
+    if (this.#is_over) request.abort()
+    try {
+      const response = await fetch(endpoint, {
+        method: "POST",
+        headers: {
+          ...headers,
+          "content-type": "application/x-protobuf",
+          "user-agent": "tollgate",
+          ...(gzip ? { "content-encoding": "gzip" } : {}),
+        },
+        body,
+        redirect: "manual",
+        signal: request.signal,
+      })
+      const answer = await readAnswer(response)
+      if (response.ok) return { took: true, rejected: rejectedSpans(answer) }
+      const reason = `it answers ${response.status}`
+      if (!TRY_AGAIN.has(response.status)) return { took: false, reason, retry_after_ms: null }
+      return { took: false, reason, retry_after_ms: 1_000 * Number(response.headers.get("retry-after")) || 0 }
+    } catch (error) {
+      return { took: false, reason: wordOf(error), retry_after_ms: 0 }
+    } finally {
+      clearTimeout(timer)
+      this.#request = null
+    }
+  }
+
+  /** The change is told, not each failure. */
+  #note(reason: string | null): void {
+    if (reason !== null && !this.#is_failing) this.#options.failing(reason)
+    if (reason === null && this.#is_failing) this.#options.recovered()
+    this.#is_failing = reason !== null
+  }
+
+  /** Shorter when the process ends meanwhile. */
+  async #pause(pause_ms: number): Promise<void> {
+    const over = Promise.withResolvers<void>()
+    const timer = setTimeout(over.resolve, pause_ms)
+    timer.unref()
+    await Promise.race([over.promise, this.#stopping.promise])
+    clearTimeout(timer)
+  }
+}
+
+/** The body of an answer that is as short as those are; empty when it is longer. */
+async function readAnswer({ body }: Response): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of body ?? []) {
+    bytes += chunk.byteLength
+    if (bytes > MAX_ANSWER_BYTES) return new Uint8Array()
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+/** What went wrong in a word: an error's message may repeat a header's value. */
+function wordOf(error: unknown): string {
+  if (!(error instanceof Error)) return "unknown"
+  return "code" in error && typeof error.code === "string" ? error.code : error.name
+}

@@ -1,0 +1,172 @@
+import type { Route } from "../config/config.ts"
+import type { Closing, Hold } from "../ledger/reservation.ts"
+import type { Answered, Trace } from "../trace.ts"
+import { type TraceContext, type TraceHeaders, traceHeaders } from "../wire/trace-context.ts"
+import { attemptAt, callOf, isFault, operationOf, settlementOf, tokensOf } from "./attributes.ts"
+import { newSpanId } from "./ids.ts"
+import type { Attributes, Span } from "./span.ts"
+
+/** A span that is not over yet. */
+interface OpenSpan {
+  readonly span_id: string
+  readonly name: string
+  readonly kind: Span["kind"]
+  readonly began_ms: number
+  readonly attributes: Attributes
+}
+
+/**
+ * A request whose spans are recorded: that of the request itself, and beneath it those of the hold, of each attempt at a provider, and of
+ * the settlement. What they say are words of the code, names of the configuration, ids, counts and amounts; never a prompt, an answer
+ * or a key.
+ */
+export class RecordedTrace implements Trace {
+  readonly id: string
+  readonly #context: TraceContext | null
+  readonly #keep: (spans: readonly Span[]) => void
+  /** What is added to a time of this process for that of the wall clock. */
+  readonly #origin_ms = Date.now() - performance.now()
+  readonly #began_ms = this.#now()
+  readonly #span_id = newSpanId()
+  readonly #request_id: string
+  readonly #spans: Span[] = []
+  #reserving: OpenSpan | null = null
+  #attempt: OpenSpan | null = null
+  #settling: OpenSpan | null = null
+  #hold: Hold | null = null
+  #held_ms = 0
+  #closing: Closing | null = null
+  #answered: Answered | null = null
+  #is_settled = false
+
+  /** `keep` gets all spans, once the last of them is over. */
+  constructor(
+    trace_id: string,
+    context: TraceContext | null,
+    request_id: string,
+    keep: (spans: readonly Span[]) => void,
+  ) {
+    this.id = trace_id
+    this.#context = context
+    this.#request_id = request_id
+    this.#keep = keep
+  }
+
+  reserving(): void {
+    this.#reserving = this.#open("reserve", "internal")
+  }
+
+  held(hold: Hold): void {
+    this.#hold = hold
+    this.#held_ms = this.#now()
+    this.#end(this.#reserving, { "tollgate.reserved_nano_usd": hold.amount_nano })
+    this.#reserving = null
+  }
+
+  attempting(route: Route): TraceHeaders {
+    const operation = operationOf(route.upstream.family)
+    this.#attempt = this.#open(`${operation} ${route.model}`, "client", attemptAt(route))
+    const { span_id } = this.#attempt
+    const tracestate = this.#context?.tracestate ?? null
+    return traceHeaders({ trace_id: this.id, span_id, sampled: true, tracestate })
+  }
+
+  /** One that brought a 2xx goes on until its answer has ended. */
+  attempted(outcome: number | string): void {
+    const attempt = this.#attempt
+    if (attempt === null) return
+    if (typeof outcome === "number" && outcome >= 200 && outcome <= 299) {
+      this.#attempt = {
+        ...attempt,
+        attributes: { ...attempt.attributes, "http.response.status_code": outcome },
+      }
+      return
+    }
+    this.#attempt = null
+    const status = typeof outcome === "number" ? outcome : null
+    const attributes = { "http.response.status_code": status, "error.type": String(outcome) }
+    this.#end(attempt, attributes, outcome !== "abandoned")
+  }
+
+  closed(closing: Closing): void {
+    this.#closing = closing
+    this.#endAttempt(closing)
+    this.#settling = this.#open("settle", "internal")
+  }
+
+  durable(): void {
+    if (this.#closing !== null) this.#end(this.#settling, settlementOf(this.#closing))
+    this.#is_settled = true
+    this.#finish()
+  }
+
+  /** The head of its answer leaves. */
+  answered(answer: Answered): void {
+    this.#answered = answer
+    this.#finish()
+  }
+
+  /** The request is over once it is answered, and settled where money was held. */
+  #finish(): void {
+    if (this.#answered === null || (this.#hold !== null && !this.#is_settled)) return
+    this.#end(this.#reserving, {}, true)
+    this.#endAttempt(null)
+    const { route, method, status, code } = this.#answered
+    const failure = this.#closing?.failure ?? null
+    const ended_ms = this.#now()
+    const first_output = this.#closing?.ttft_ms ?? null
+    this.#spans.push({
+      ...this.#common(ended_ms),
+      span_id: this.#span_id,
+      parent_id: this.#context?.span_id ?? null,
+      remote_parent: this.#context !== null,
+      name: `${method} ${route}`,
+      kind: "server",
+      began_ms: this.#began_ms,
+      attributes: {
+        "http.request.method": method,
+        "http.route": route,
+        "http.response.status_code": status,
+        "tollgate.request_id": this.#request_id,
+        ...(this.#hold && callOf(this.#hold)),
+        ...(this.#closing && settlementOf(this.#closing)),
+        ...(this.#closing && tokensOf(this.#closing)),
+        "error.type": failure ?? code,
+      },
+      events: first_output === null ? [] : [{ name: "first_output", at_ms: this.#held_ms + first_output }],
+      failed: status >= 500 || isFault(failure),
+    })
+    this.#keep(this.#spans)
+  }
+
+  #endAttempt(closing: Closing | null): void {
+    const failure = closing?.failure ?? null
+    this.#end(this.#attempt, { ...(closing && tokensOf(closing)), "error.type": failure }, isFault(failure))
+    this.#attempt = null
+  }
+
+  #open(name: string, kind: Span["kind"], attributes: Attributes = {}): OpenSpan {
+    return { span_id: newSpanId(), name, kind, began_ms: this.#now(), attributes }
+  }
+
+  #end(span: OpenSpan | null, attributes: Attributes, failed = false): void {
+    if (span === null) return
+    this.#spans.push({
+      ...this.#common(this.#now()),
+      ...span,
+      parent_id: this.#span_id,
+      remote_parent: false,
+      attributes: { ...span.attributes, ...attributes },
+      events: [],
+      failed,
+    })
+  }
+
+  #common(ended_ms: number) {
+    return { trace_id: this.id, tracestate: this.#context?.tracestate ?? null, ended_ms }
+  }
+
+  #now(): number {
+    return this.#origin_ms + performance.now()
+  }
+}

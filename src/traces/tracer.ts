@@ -1,0 +1,69 @@
+import { hostname } from "node:os"
+import manifest from "../../package.json" with { type: "json" }
+import type { Tracing } from "../config/tracing.ts"
+import type { Answered, Trace, Tracer } from "../trace.ts"
+import { passedOn } from "../trace.ts"
+import type { TraceContext } from "../wire/trace-context.ts"
+import { Exporter, type ExporterOptions } from "./exporter.ts"
+import { newSpanId, newTraceId } from "./ids.ts"
+import { RecordedTrace } from "./recorded.ts"
+import { isSampled } from "./sampler.ts"
+import type { Attributes } from "./span.ts"
+
+export interface TracerOptions extends Omit<ExporterOptions, "origin"> {
+  /** Null where this process is alone. */
+  readonly worker: number | null
+}
+
+/** Records the traces of a process, and exports them by OTLP (D54). */
+export function openTracer(options: TracerOptions): Tracer {
+  const { name, version } = manifest
+  const resource = resourceOf(options)
+  return new OtlpTracer(
+    options.tracing,
+    new Exporter({ ...options, origin: { resource, scope: { name, version } } }),
+  )
+}
+
+class OtlpTracer implements Tracer {
+  readonly #tracing: Tracing
+  readonly #exporter: Exporter
+  readonly #traces = new WeakMap<Request, RecordedTrace>()
+
+  constructor(tracing: Tracing, exporter: Exporter) {
+    this.#tracing = tracing
+    this.#exporter = exporter
+  }
+
+  begin(request: Request, request_id: string, context: TraceContext | null): Trace {
+    const trace_id = context?.trace_id ?? newTraceId()
+    if (!isSampled(this.#tracing.sampler, trace_id, context)) {
+      return passedOn(context ?? { trace_id, span_id: newSpanId(), sampled: false, tracestate: null })
+    }
+    const trace = new RecordedTrace(trace_id, context, request_id, (spans) => this.#exporter.add(spans))
+    this.#traces.set(request, trace)
+    return trace
+  }
+
+  answered(request: Request, answer: Answered): void {
+    this.#traces.get(request)?.answered(answer)
+  }
+
+  stop(): Promise<void> {
+    return this.#exporter.stop()
+  }
+}
+
+/** What is not said by the environment is said by the process. */
+function resourceOf({ tracing, worker }: TracerOptions): Attributes {
+  return {
+    "service.version": manifest.version,
+    "service.instance.id": crypto.randomUUID(),
+    "host.name": hostname(),
+    "process.pid": process.pid,
+    "process.runtime.name": "bun",
+    "process.runtime.version": Bun.version,
+    "tollgate.worker": worker,
+    ...tracing.resource,
+  }
+}
