@@ -1,0 +1,160 @@
+import { describe, expect, test } from "bun:test"
+import { largestMaxTokens, quote } from "../../src/admission/quote.ts"
+import type { Model } from "../../src/config/config.ts"
+import { loadConfig } from "../../src/config/load.ts"
+import { readJson, type StreamEvidence } from "../../src/meter/reading.ts"
+import { ceilToNano, parseUsd, printUsd } from "../../src/money.ts"
+import { decide } from "../../src/settlement/decide.ts"
+import { costPico, priceVerdict } from "../../src/settlement/price.ts"
+import { parseChat } from "../../src/wire/chat.ts"
+import { blocksOf, textOf } from "./blocks.ts"
+
+/** Every amount of docs/billing.md is computed here by the gateway's own code, and no amount stands there that is not. */
+
+const PAGE = "docs/billing.md"
+const page = textOf(PAGE)
+const blocks = blocksOf(PAGE)
+const models = new Map(
+  blocks
+    .filter(({ language }) => language === "yaml")
+    .flatMap(({ text }) => loadConfig(text, { env: { OPENAI_API_KEY: "sk" }, readFile: () => "" }).models)
+    .map((model) => [model.name, model]),
+)
+
+function model(name: string): Model {
+  const found = models.get(name)
+  if (found === undefined) throw new Error(`the page configures no ${name}`)
+  return found
+}
+
+const mini = model("gpt-5-mini")
+const example: object = JSON.parse(blocks.find(({ language }) => language === "json")?.text ?? "null")
+const picture = {
+  messages: [
+    {
+      role: "user",
+      content: [
+        { type: "text", text: "Say hello." },
+        { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } },
+      ],
+    },
+  ],
+}
+
+const quoted = (fields: object, of = mini) => quote(parseChat({ ...example, ...fields }), of)
+const held = (fields: object, of = mini) => quoted(fields, of).amount_nano
+const usage = (prompt_tokens: number, cached_tokens: number, completion_tokens: number) => ({
+  prompt_tokens,
+  completion_tokens,
+  prompt_tokens_details: { cached_tokens },
+})
+const cost = (prompt_tokens: number, cached_tokens: number, completion_tokens: number) =>
+  ceilToNano(costPico({ prompt_tokens, cached_tokens, completion_tokens }, mini.price))
+
+/** What a JSON answer is charged when `hold_nano` was held and `prompt_tokens_estimate` tokens may be added for the prompt. */
+function charged(
+  body: object | string,
+  of = mini,
+  prompt_tokens_estimate = 0,
+  hold_nano = 1_000_000_000n,
+): bigint {
+  const text = typeof body === "string" ? body : JSON.stringify(body)
+  const evidence = readJson(new TextEncoder().encode(text), "completed", false)
+  const verdict = decide(evidence, { bytes_per_token: of.bytes_per_token, prompt_tokens_estimate })
+  return priceVerdict(verdict, of.price, hold_nano).charge_nano
+}
+
+function chargedStream(ending: StreamEvidence["ending"], output_bytes: number): bigint {
+  const evidence: StreamEvidence = {
+    shape: "stream",
+    ending,
+    usage: { state: "missing" },
+    usage_final: false,
+    output_bytes,
+    output_bytes_after_usage: 0,
+    error: false,
+  }
+  const terms = { bytes_per_token: mini.bytes_per_token, prompt_tokens_estimate: 0 }
+  return priceVerdict(decide(evidence, terms), mini.price, 1_000_000_000n).charge_nano
+}
+
+const said = (bytes: number) => ({
+  choices: [{ message: { role: "assistant", content: "x".repeat(bytes) } }],
+})
+const search = model("gpt-5-search")
+const llama = model("local-llama")
+const rule1 = { ...said(1), usage: usage(1000, 400, 200) }
+const left = chargedStream("client_left", 300)
+const overheld = held({ max_tokens: 10 })
+const overcharge = charged({ ...said(1), usage: usage(12, 0, 50) }, mini, 0, overheld)
+const AVAILABLE_NANO = parseUsd("0.0021") ?? 0n
+
+/** By the text that is just before the amount, or in its row. */
+const amounts: readonly [told: string, amount_nano: bigint][] = [
+  ["| as it stands |", held({})],
+  ['| with `"max_tokens": 200` |', held({ max_tokens: 200 })],
+  ['| with `"max_tokens": 200, "n": 3` |', held({ max_tokens: 200, n: 3 })],
+  ["| with a picture beside the text", held({ ...picture, max_tokens: 200 })],
+  ["The call must hold", held({})],
+  ["on an account with", AVAILABLE_NANO],
+  ["\nand", AVAILABLE_NANO],
+  ["| prompt, not cached |", cost(600, 0, 0)],
+  ["| prompt, cached |", cost(400, 400, 0)],
+  ["| completion |", cost(0, 0, 200)],
+  ["| **charge** |", charged(rule1)],
+  ["counts 10 tokens,", charged(said(42))],
+  ["counts one,", charged({})],
+  ["counts 250,", chargedStream("completed", 1000)],
+  ["with an answer of 42 bytes cost", charged(said(42), mini, 40 / 4)],
+  ["after 300 bytes of text: 75 tokens,", left],
+  ["**Rules 3 and 6** cost", charged("<html></html>") + chargedStream("completed", 0)],
+  ["without a cache, with it", charged({ ...said(1), usage: usage(1000, 0, 200) }, search)],
+  ["tokens cost\n", charged({ ...said(1), usage: usage(1000, 0, 200) })],
+  ['the first call above with `"max_tokens": 200` holds', held({ max_tokens: 200 }, search)],
+  ["Such a call holds\n", held({}, llama)],
+  ["and is charged", charged(rule1, llama)],
+  ['With `"max_tokens": 10` the first call holds', overheld],
+  ["the charge is", overcharge],
+  ["and the overage", overcharge - overheld],
+  ["by that checkpoint as `expired`: say", left],
+  ["by the provider's usage of", charged(rule1)],
+  ["the balance moves by the difference,", charged(rule1) - left],
+]
+
+describe("docs/billing.md", () => {
+  test.each(amounts)("%s …", (told, amount_nano) => {
+    const at = page.indexOf(told)
+    expect(at).toBeGreaterThan(-1)
+    const after = page.slice(at + told.length)
+    const shown =
+      /^[^\n]*?(?<![\d.])(\d+(?:\.\d+)?) USD/.exec(after)?.[1] ?? /(\d+(?:\.\d+)?) USD/.exec(after)?.[1]
+    expect(shown).toBe(printUsd(amount_nano))
+  })
+
+  test("has no amount that is not computed here, but for the size of a nano-USD", () => {
+    const told = [...page.matchAll(/(\d+(?:\.\d+)?) USD/g)].map(([, amount = ""]) => amount)
+    const computed = new Set([...amounts.map(([, amount_nano]) => printUsd(amount_nano)), "0.000000001"])
+    expect(told.length).toBeGreaterThanOrEqual(amounts.length)
+    expect(told.filter((amount) => !computed.has(amount))).toEqual([])
+  })
+
+  test("D12: the bounds of the table are those of the quote", () => {
+    const plain = quoted({})
+    expect([plain.prompt_bytes, plain.output_tokens_bound]).toEqual([40, 8192])
+    const shown = quoted(picture)
+    expect([shown.prompt_bytes, shown.prompt_tokens_bound - shown.prompt_bytes]).toEqual([
+      65,
+      mini.part_tokens,
+    ])
+    expect(page).toContain(`at most ${largestMaxTokens(plain, mini, AVAILABLE_NANO)}.*`)
+  })
+
+  test("D44: a model that costs nothing by accident is refused, as the page says", () => {
+    const yaml = blocks.filter(({ language }) => language === "yaml")[1]?.text ?? ""
+    const load = (text: string) => () =>
+      loadConfig(text, { env: { OPENAI_API_KEY: "sk" }, readFile: () => "" })
+    expect(load(yaml)).not.toThrow()
+    expect(load(yaml.replace("    free: true", "    part_tokens: 1"))).toThrow("free: true")
+    expect(load(yaml.replace(/price: .*\}/, 'price: { input: "0", output: "0" }'))).toThrow("free: true")
+  })
+})

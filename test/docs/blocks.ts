@@ -1,0 +1,54 @@
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+
+const ROOT = join(import.meta.dir, "../..")
+
+/** One fenced block of a page. */
+export interface Block {
+  /** `docs/billing.md` */
+  readonly page: string
+  /** Of its first line, from 1. */
+  readonly line: number
+  readonly language: string
+  readonly text: string
+  /** The heading above it. */
+  readonly section: string
+}
+
+/** The pages for people: the README and everything in docs/. */
+export const pages: readonly string[] = [
+  "README.md",
+  ...readdirSync(join(ROOT, "docs"))
+    .filter((name) => name.endsWith(".md"))
+    .sort()
+    .map((name) => `docs/${name}`),
+]
+
+export function textOf(path: string): string {
+  return readFileSync(join(ROOT, path), "utf8")
+}
+
+/** The fenced blocks of a page that have a language. */
+export function blocksOf(page: string): Block[] {
+  const blocks: Block[] = []
+  let section = ""
+  let open: { line: number; language: string; lines: string[] } | null = null
+  for (const [at, line] of textOf(page).split("\n").entries()) {
+    const fence = /^```(\w*)\s*$/.exec(line)
+    if (open !== null && fence !== null) {
+      if (open.language !== "") {
+        const { language, lines } = open
+        blocks.push({ page, line: open.line, language, section, text: `${lines.join("\n")}\n` })
+      }
+      open = null
+    } else if (open !== null) open.lines.push(line)
+    else if (fence !== null) open = { line: at + 2, language: fence[1] ?? "", lines: [] }
+    else section = /^#+ (.*)$/.exec(line)?.[1] ?? section
+  }
+  return blocks
+}
+
+/** The blocks of one section, in their order. */
+export function blocksUnder(page: string, section: string, language: string): Block[] {
+  return blocksOf(page).filter((block) => block.section === section && block.language === language)
+}
