@@ -3,12 +3,15 @@ import { errorResponse, GatewayError, idHeaders, toGatewayError } from "./errors
 import type { Gateway } from "./gateway.ts"
 import { adminRoutes, type Operators } from "./routes/admin/admin.ts"
 import { chatCompletions } from "./routes/chat-completions.ts"
+import { operatorsConsole } from "./routes/console.ts"
 import { isForPages, preflightAnswer, showTo } from "./routes/cors.ts"
 import { countTokens } from "./routes/count-tokens.ts"
 import { docs } from "./routes/docs.ts"
 import { health } from "./routes/health.ts"
 import { metrics } from "./routes/metrics.ts"
 import { models } from "./routes/models.ts"
+import { quotes } from "./routes/quote.ts"
+import { receipts } from "./routes/receipts.ts"
 import { requestId } from "./routes/request-id.ts"
 
 export type { Operators }
@@ -52,9 +55,15 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
       answered(request, route, response.status, null)
     })
   if (audience !== "operators")
-    app.use(chatCompletions(gateway)).use(models(gateway)).use(countTokens(gateway))
+    app
+      .use(chatCompletions(gateway))
+      .use(models(gateway))
+      .use(countTokens(gateway))
+      .use(quotes(gateway))
+      .use(receipts(gateway))
   app.use(health(gateway))
   if (audience !== "clients") app.use(metrics(gateway.metrics)).use(adminRoutes(operators))
+  if (audience !== "clients" && operators.admin_token !== null) app.use(operatorsConsole())
   return app.use(docs(() => gateway.config.models))
 }
 

@@ -2,6 +2,7 @@ import type { Catalog } from "./admission/catalog.ts"
 import type { InFlight } from "./admission/in-flight.ts"
 import type { KeyLoads } from "./admission/key-loads.ts"
 import type { Config } from "./config/config.ts"
+import type { Journal } from "./ledger/journal.ts"
 import type { Books } from "./ledger/reservation.ts"
 import type { Log } from "./log.ts"
 import type { Metrics } from "./metrics/metrics.ts"
@@ -14,6 +15,8 @@ export interface Gateway {
   readonly config: Config
   readonly catalog: Catalog
   readonly books: Books
+  /** What clients read of their own account's books (D47). */
+  readonly journal: Journal
   readonly health: Health
   readonly in_flight: InFlight
   readonly key_loads: KeyLoads

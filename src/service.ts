@@ -6,6 +6,7 @@ import type { Config } from "./config/config.ts"
 import type { Tracing } from "./config/tracing.ts"
 import type { Gateway } from "./gateway.ts"
 import type { Database } from "./ledger/database.ts"
+import { openJournal } from "./ledger/journal.ts"
 import { Ledger } from "./ledger/ledger.ts"
 import type { Log } from "./log.ts"
 import { createMetrics, type Metrics } from "./metrics/metrics.ts"
@@ -101,6 +102,7 @@ export class Service {
       config,
       catalog: new Catalog(config.models),
       books,
+      journal: openJournal(database.receipts, database.sums),
       health: new Health(),
       in_flight,
       key_loads: new KeyLoads(metrics.keyLimited),

@@ -25,6 +25,16 @@ export async function getCall(database: PostgresJsDatabase, id: string): Promise
   return call ?? null
 }
 
+/** The call, or null when the account has none of this id. */
+export async function getCallOf(
+  database: PostgresJsDatabase,
+  account_id: string,
+  id: string,
+): Promise<CallRecord | null> {
+  const call = await getCall(database, id)
+  return call?.account_id === account_id ? call : null
+}
+
 /** Calls, newest first. */
 export async function listCalls(
   database: PostgresJsDatabase,

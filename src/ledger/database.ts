@@ -7,6 +7,10 @@ import { Connection, type Watch } from "./connection.ts"
 
 /** Connections for operators' queries, apart from those of the calls. */
 const OPERATOR_CONNECTIONS = 4
+/** Connections for what clients read of their own books, apart from those of the operators; they are closed when nobody reads. */
+const RECEIPT_CONNECTIONS = 2
+const SUM_CONNECTIONS = 1
+const UNUSED_S = 60
 /** Any number will do, as long as every gateway takes the same. */
 const MIGRATION_LOCK = 7_061_980
 /** The migrations that come with this code. */
@@ -17,14 +21,18 @@ export const FIRST_ANSWER_S = 4
 /** The database of the books, migrated. */
 export class Database {
   readonly #address: Address
-  readonly #client: Sql
+  readonly #pools: Sql[] = []
   /** For the operators' queries. */
   readonly operators: PostgresJsDatabase
+  /** For what clients read of their own books: single lines of it, and sums. */
+  readonly receipts: PostgresJsDatabase
+  readonly sums: PostgresJsDatabase
 
   constructor(address: Address) {
     this.#address = address
-    this.#client = connect(address, { max: OPERATOR_CONNECTIONS, onnotice: () => {} })
-    this.operators = drizzle(this.#client)
+    this.operators = this.#pool({ max: OPERATOR_CONNECTIONS })
+    this.receipts = this.#pool({ max: RECEIPT_CONNECTIONS, idle_timeout: UNUSED_S })
+    this.sums = this.#pool({ max: SUM_CONNECTIONS, idle_timeout: UNUSED_S })
   }
 
   /** A connection of its own for one who sends one statement at a time. */
@@ -33,7 +41,13 @@ export class Database {
   }
 
   async close(): Promise<void> {
-    await this.#client.end({ timeout: 1 })
+    await Promise.all(this.#pools.map((pool) => pool.end({ timeout: 1 })))
+  }
+
+  #pool(options: { readonly max: number; readonly idle_timeout?: number }): PostgresJsDatabase {
+    const pool = connect(this.#address, { ...options, onnotice: () => {} })
+    this.#pools.push(pool)
+    return drizzle(pool)
   }
 }
 

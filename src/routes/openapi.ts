@@ -74,6 +74,10 @@ export interface Answer {
 
 export const tags = [
   { name: "Calls", description: "Model calls: what is held, relayed and settled." },
+  {
+    name: "Receipts",
+    description: "What calls cost: receipts, the balance, usage, and a quote before the call.",
+  },
   { name: "Models", description: "What a key may call." },
   { name: "Token count", description: "The messages-style count: checked like a call, never billed." },
   { name: "Accounts", description: "For operators: accounts, credits and keys." },

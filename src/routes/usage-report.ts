@@ -6,7 +6,7 @@ import type { UsageReport, UsageSums } from "../wire/usage-report.ts"
 
 /** Sums of usage as clients and operators are shown them (D48). */
 export function usageReport(
-  { from, to, by }: UsageQuery,
+  { from, to, by }: Pick<UsageQuery, "from" | "to" | "by">,
   { groups, left_out, total }: UsageBook,
 ): UsageReport {
   return {

@@ -25,6 +25,10 @@ const PROMISED = [
   "GET /models/",
   "POST /v1/messages/count_tokens",
   "POST /{vendor}/v1/messages/count_tokens",
+  "GET /v1/calls/{id}",
+  "GET /v1/account",
+  "GET /v1/usage",
+  "POST /v1/quote",
   "GET /livez",
   "GET /readyz",
   "GET /metrics",
@@ -40,6 +44,7 @@ const PROMISED = [
   "DELETE /admin/keys/{id}",
   "GET /admin/calls",
   "GET /admin/calls/{id}",
+  "GET /admin/usage",
   "GET /admin/audit",
 ]
 

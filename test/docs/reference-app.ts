@@ -22,6 +22,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     config,
     catalog: new Catalog(config.models),
     books: { standing: unasked, owner: unasked, reserve: unasked, close: unasked },
+    journal: { call: unasked, holder: unasked, usage: unasked },
     health: new Health(),
     in_flight: new InFlight(),
     key_loads: new KeyLoads(),

@@ -14,6 +14,10 @@ import { Patience } from "../../src/upstream/patience.ts"
 import { holdOf, openBooks } from "../ledger/books.ts"
 import { CHAT, configFor } from "../support/gateway.ts"
 
+const unasked = () => {
+  throw new Error("a stream's answer reads nothing of the books")
+}
+
 test("rule 6, D31 a stream whose total timeout is over when its headers are in ends clean and empty", async () => {
   const books = await openBooks()
   const ledger = await books.ledger()
@@ -25,6 +29,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     config,
     catalog,
     books: ledger,
+    journal: { call: unasked, holder: unasked, usage: unasked },
     health: new Health(),
     in_flight,
     key_loads: new KeyLoads(),

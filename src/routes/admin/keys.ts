@@ -119,7 +119,8 @@ function commonOf({ id, name, prefix, models, expires_at, suspended_at, spending
   }
 }
 
-function keyBody(key: Key): KeyBody {
+/** A key as its operator is shown it, and its holder. */
+export function keyBody(key: Key): KeyBody {
   return {
     ...commonOf(key),
     spent: key.spending && printUsd(key.spending.spent_nano),

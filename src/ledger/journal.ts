@@ -1,0 +1,56 @@
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { GatewayError } from "../errors.ts"
+import { type Account, getAccount } from "./accounts.ts"
+import { type CallRecord, getCallOf } from "./calls.ts"
+import { getKey, type Key } from "./keys.ts"
+import { sumUsage, type UsageBook, type UsageRange } from "./usage.ts"
+
+/** Sums of usage that may wait for their turn. */
+const WAITING_SUMS = 32
+
+/** Who reads: an account, and the key of it that asks. */
+export interface Holder {
+  readonly account: Account
+  readonly key: Key
+}
+
+/** What clients may read of the books: what is their own account's (D47). */
+export interface Journal {
+  /** The call, or null when the account has none of this id. */
+  call(account_id: string, id: string): Promise<CallRecord | null>
+  holder(account_id: string, key_id: string): Promise<Holder>
+  /** Throws `overloaded` when too many sums wait. */
+  usage(range: UsageRange & { readonly account_id: string }): Promise<UsageBook>
+}
+
+/**
+ * The journal over two pools of its own: what clients read takes nothing from operators, and a sum of many calls, one at a time,
+ * nothing from receipts.
+ */
+export function openJournal(receipts: PostgresJsDatabase, sums: PostgresJsDatabase): Journal {
+  let waiting = 0
+  return {
+    call: (account_id, id) => getCallOf(receipts, account_id, id),
+    async holder(account_id, key_id) {
+      const [account, key] = await Promise.all([getAccount(receipts, account_id), getKey(receipts, key_id)])
+      if (account === null || key === null)
+        throw new Error("a key that stands has no account or is not there")
+      return { account, key }
+    },
+    async usage(range) {
+      if (waiting === WAITING_SUMS) throw tooManySums()
+      waiting += 1
+      try {
+        return await sumUsage(sums, range)
+      } finally {
+        waiting -= 1
+      }
+    },
+  }
+}
+
+function tooManySums(): GatewayError {
+  return new GatewayError("overloaded", {
+    message: "As many sums of usage as may wait are waiting; try again shortly.",
+  })
+}

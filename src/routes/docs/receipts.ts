@@ -1,0 +1,224 @@
+import type { ErrorCode } from "../../errors.ts"
+import { ChatRequest } from "../../wire/chat.ts"
+import { QuoteBody } from "../../wire/quote.ts"
+import { OwnAccount, Receipt } from "../../wire/receipt.ts"
+import { groupings } from "../../wire/usage-query.ts"
+import { UsageReport } from "../../wire/usage-report.ts"
+import { accountExample, callExample, keyExample } from "../admin/reference.ts"
+import { operation, type Parameter } from "../openapi.ts"
+import { rangeParameters, usageExample } from "./usage.ts"
+
+const errors: readonly ErrorCode[] = [
+  "invalid_request",
+  "invalid_api_key",
+  "rate_limited",
+  "overloaded",
+  "ledger_unavailable",
+]
+
+const id: Parameter = {
+  name: "id",
+  in: "path",
+  required: true,
+  description: "The call's id: the `x-request-id` of its answer.",
+  schema: { type: "string", format: "uuid" },
+}
+
+const whose = `Any key of the account may read it that is neither revoked nor expired, as a bearer token or as \`x-api-key\`; a suspended one too, and
+one of a suspended account.`
+
+const settled = {
+  id: callExample.id,
+  key_id: callExample.key_id,
+  model: callExample.model,
+  stream: callExample.stream,
+  state: "settled",
+  basis: "usage",
+  ending: "completed",
+  failure: null,
+  notes: [],
+  held: "0.016405",
+  charge: "0.00031",
+  released: "0.016095",
+  overage: "0",
+  usage: callExample.usage,
+  prices: callExample.prices,
+  held_at: callExample.started_at,
+  ttft_ms: 380,
+  duration_ms: 2417,
+  settled_at: callExample.settled_at,
+} satisfies Receipt
+
+const open = {
+  ...settled,
+  state: "open",
+  basis: "none",
+  ending: null,
+  charge: null,
+  released: null,
+  overage: null,
+  usage: null,
+  ttft_ms: null,
+  duration_ms: null,
+  settled_at: null,
+} satisfies Receipt
+
+const left = {
+  ...settled,
+  basis: "estimate",
+  ending: "client_left",
+  failure: "client_left",
+  charge: "0.00015",
+  released: "0.016255",
+  usage: { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 75 },
+} satisfies Receipt
+
+export const getReceipt = operation({
+  operationId: "getReceipt",
+  tag: "Receipts",
+  summary: "Read the receipt of a call",
+  description: `What a call held, what it was charged, on what basis and at which prices, and what was given back. A call of another account is
+a 404, like one that there is not; so is a request that held nothing, such as a refused one.
+
+${whose}`,
+  credentials: ["apiKey", "xApiKey"],
+  parameters: [id],
+  answers: {
+    200: {
+      description: "The receipt; while the call is open, of what it holds.",
+      json: { schema: Receipt, examples: { Settled: settled, Open: open, "The client left": left } },
+    },
+  },
+  errors: [...errors.filter((code) => code !== "overloaded"), "not_found"],
+})
+
+export const getOwnAccount = operation({
+  operationId: "getOwnAccount",
+  tag: "Receipts",
+  summary: "Read the balance",
+  description: `The account that pays for this key's calls, and what the key itself may do. \`available\` is what new calls can still hold: the
+balance less what open calls hold.
+
+${whose}`,
+  credentials: ["apiKey", "xApiKey"],
+  answers: {
+    200: {
+      description: "The account and the key.",
+      json: {
+        schema: OwnAccount,
+        examples: {
+          Account: {
+            id: accountExample.id,
+            name: accountExample.name,
+            balance: accountExample.balance,
+            held: accountExample.held,
+            available: accountExample.available,
+            suspended: false,
+            key: {
+              id: keyExample.id,
+              name: keyExample.name,
+              prefix: keyExample.prefix,
+              models: keyExample.models,
+              expires_at: null,
+              suspended: false,
+              spending_limit: { amount: "25", per: "day" },
+              spent: "3.2",
+            },
+          } satisfies OwnAccount,
+        },
+      },
+    },
+  },
+  errors: errors.filter((code) => code !== "overloaded"),
+})
+
+export const getOwnUsage = operation({
+  operationId: "getOwnUsage",
+  tag: "Receipts",
+  summary: "Sum the usage of the account",
+  description: `What the account's calls of a time used and cost, by model, key or day, and as a whole. A call counts when it has ended, and belongs
+to the moment its request arrived; so neighbouring ranges share no call and miss none.
+
+${whose}`,
+  credentials: ["apiKey", "xApiKey"],
+  parameters: rangeParameters(groupings),
+  answers: {
+    200: {
+      description: "The sums.",
+      json: {
+        schema: UsageReport,
+        examples: {
+          "By day": usageExample,
+          "By model": {
+            ...usageExample,
+            by: "model",
+            data: [{ group: "gpt-5-mini", name: null, ...usageExample.total }],
+          },
+        },
+      },
+    },
+  },
+  errors,
+})
+
+const fits = {
+  model: "gpt-5-mini",
+  amount: "0.000447",
+  admitted: true,
+  refusal: null,
+  available: "9.9707",
+  remaining: "21.8",
+  prompt_tokens: 187,
+  max_tokens: 200,
+  n: 1,
+  largest_max_tokens: 128_000,
+  prices: callExample.prices,
+} satisfies QuoteBody
+
+export const getQuote = operation({
+  operationId: "getQuote",
+  tag: "Receipts",
+  summary: "Ask what a call would hold",
+  description: `Takes the body of a chat completion, holds nothing and sends nothing. The body, the key and the model are checked as for the call,
+with the same errors; that the money would not do, or that the key or the account is suspended, is an answer here, with the error code
+that the call would get. A provider that cannot be reached and a gateway at its limits are not foreseen.`,
+  credentials: ["apiKey"],
+  body: {
+    schema: ChatRequest,
+    examples: {
+      Call: { model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], max_tokens: 200 },
+    },
+  },
+  answers: {
+    200: {
+      description: "What would be held, and whether it would be.",
+      json: {
+        schema: QuoteBody,
+        examples: {
+          "It would be held": fits,
+          "The balance would not do": {
+            ...fits,
+            amount: "0.256047",
+            admitted: false,
+            refusal: "insufficient_balance",
+            available: "0.0021",
+            remaining: null,
+            max_tokens: 128_000,
+            largest_max_tokens: 1026,
+          } satisfies QuoteBody,
+        },
+      },
+    },
+  },
+  errors: [
+    "invalid_request",
+    "invalid_api_key",
+    "model_not_allowed",
+    "model_not_found",
+    "request_timeout",
+    "request_too_large",
+    "unsupported_media_type",
+    "rate_limited",
+    "ledger_unavailable",
+  ],
+})

@@ -1,0 +1,77 @@
+import { Elysia } from "elysia"
+import { activeKey, foreseen } from "../admission/admit.ts"
+import { chatCredential } from "../admission/credential.ts"
+import { hashOf } from "../admission/key.ts"
+import { largestMaxTokens, quote } from "../admission/quote.ts"
+import type { Model } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
+import type { Gateway } from "../gateway.ts"
+import type { Standing } from "../ledger/reservation.ts"
+import { printPrice, printUsd } from "../money.ts"
+import { type ChatRequest, parseChat } from "../wire/chat.ts"
+import { readJsonBody } from "../wire/json.ts"
+import { type QuoteBody, quotedRefusals } from "../wire/quote.ts"
+import { answer } from "./admin/operators.ts"
+import { getQuote } from "./docs/receipts.ts"
+import { readBody } from "./request-body.ts"
+
+/** `POST /v1/quote`: what a chat call would hold, and whether it would be admitted; nothing is held and nothing is sent (D47). */
+export function quotes(gateway: Gateway) {
+  return new Elysia({ name: "quotes" }).post(
+    "/v1/quote",
+    async ({ request }) => answer(await quoted(gateway, request)),
+    { parse: "none", detail: getQuote },
+  )
+}
+
+/** Faults in the order of a call (D30): body, key, model. What the books would say of the money is the answer. */
+async function quoted({ books, catalog, key_loads, config }: Gateway, request: Request): Promise<QuoteBody> {
+  const { limits } = config
+  const key_hash = hashOf(chatCredential(request.headers))
+  key_loads.checkRate(key_hash, limits.per_key)
+  const chat = parseChat(readJsonBody(await readBody(request, limits)))
+  const standing = await activeKey({ books, key_loads, limits }, key_hash)
+  const model = catalog.find(chat.model, "chat")
+  if (model instanceof GatewayError) throw model
+  return quoteBody(chat, model, standing)
+}
+
+function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBody {
+  const { price } = model
+  const { available_nano, spending } = standing
+  const bounds = quote(chat, model)
+  const { amount_nano } = bounds
+  const refusal = refusalOf(standing, model, amount_nano)
+  const room_nano =
+    spending !== null && spending.remaining_nano < available_nano ? spending.remaining_nano : available_nano
+  const free_output = price.output_pico === 0n
+  const whole = free_output && amount_nano <= room_nano ? model.max_output_tokens : null
+  return {
+    model: model.name,
+    amount: printUsd(amount_nano),
+    admitted: refusal === null,
+    refusal,
+    available: printUsd(available_nano),
+    remaining: spending === null ? null : printUsd(spending.remaining_nano),
+    prompt_tokens: bounds.prompt_tokens_bound,
+    max_tokens: bounds.output_tokens_bound,
+    n: bounds.n,
+    largest_max_tokens: free_output ? whole : largestMaxTokens(bounds, model, room_nano),
+    prices: {
+      input: printPrice(price.input_pico),
+      cached_input: printPrice(price.cached_input_pico),
+      output: printPrice(price.output_pico),
+      per_call: printUsd(price.per_call_nano),
+    },
+  }
+}
+
+/** Why the books would not hold the amount; throws when the key is limited to other models, as its calls would be told. */
+function refusalOf(standing: Standing, model: Model, amount_nano: bigint): QuoteBody["refusal"] {
+  const refused = foreseen(standing, model.name, amount_nano)
+  if (refused === null) return null
+  if (refused.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
+  const refusal = quotedRefusals.find((code) => code === refused.outcome)
+  if (refusal === undefined) throw new Error("a standing foresaw a refusal that only a hold can meet")
+  return refusal
+}

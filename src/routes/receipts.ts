@@ -1,0 +1,115 @@
+import { Elysia } from "elysia"
+import { activeKey } from "../admission/admit.ts"
+import { messagesCredential } from "../admission/credential.ts"
+import { hashOf } from "../admission/key.ts"
+import { GatewayError } from "../errors.ts"
+import type { Gateway } from "../gateway.ts"
+import type { CallRecord } from "../ledger/calls.ts"
+import type { Holder } from "../ledger/journal.ts"
+import type { Standing } from "../ledger/reservation.ts"
+import { printUsd } from "../money.ts"
+import { readQuery } from "../wire/query.ts"
+import type { OwnAccount, Receipt } from "../wire/receipt.ts"
+import { parseUsageQuery } from "../wire/usage-query.ts"
+import { accountBody } from "./admin/accounts.ts"
+import { ask } from "./admin/books.ts"
+import { keyBody } from "./admin/keys.ts"
+import { answer, pathId, queryOf } from "./admin/operators.ts"
+import { callBody } from "./call-body.ts"
+import * as reference from "./docs/receipts.ts"
+import { usageReport } from "./usage-report.ts"
+
+/** How long a client waits for what it reads of the books. */
+const DEADLINE_MS = 10_000
+
+/** `GET /v1/calls/{id}`, `/v1/account`, `/v1/usage`: what an account's own keys read of its books (D47, D48). */
+export function receipts(gateway: Gateway) {
+  const { journal } = gateway
+  const asked = <Answer>(question: Promise<Answer>) => ask({ deadline_ms: DEADLINE_MS }, question)
+  return new Elysia({ name: "receipts" })
+    .get(
+      "/v1/calls/:id",
+      async ({ request, params }) => {
+        const { account_id } = await reader(gateway, request)
+        readQuery(queryOf(request), [])
+        const call = await asked(journal.call(account_id, pathId(params.id)))
+        if (call === null) throw new GatewayError("not_found", { message: "There is no call of this id." })
+        return answer(receipt(call))
+      },
+      { detail: reference.getReceipt },
+    )
+    .get(
+      "/v1/account",
+      async ({ request }) => {
+        const { account_id, key_id } = await reader(gateway, request)
+        readQuery(queryOf(request), [])
+        return answer(ownAccount(await asked(journal.holder(account_id, key_id))))
+      },
+      { detail: reference.getOwnAccount },
+    )
+    .get(
+      "/v1/usage",
+      async ({ request }) => {
+        const { account_id } = await reader(gateway, request)
+        const query = parseUsageQuery(queryOf(request), new Date())
+        return answer(usageReport(query, await asked(journal.usage({ ...query, account_id }))))
+      },
+      { detail: reference.getOwnUsage },
+    )
+}
+
+/** Who reads: any key that is neither revoked nor expired, also a suspended one (D47). */
+function reader({ books, key_loads, config }: Gateway, request: Request): Promise<Standing> {
+  const key = messagesCredential(request.headers)
+  return activeKey({ books, key_loads, limits: config.limits }, hashOf(key))
+}
+
+function receipt(record: CallRecord): Receipt {
+  const call = callBody(record)
+  const { amount_nano, charge_nano } = record
+  const released_nano = charge_nano === null || charge_nano > amount_nano ? 0n : amount_nano - charge_nano
+  return {
+    id: call.id,
+    key_id: call.key_id,
+    model: call.model,
+    stream: call.stream,
+    state: call.state,
+    basis: call.basis,
+    ending: call.ending,
+    failure: call.failure,
+    notes: call.notes,
+    held: call.reserved,
+    charge: call.charge,
+    released: charge_nano === null ? null : printUsd(released_nano),
+    overage: call.overage,
+    usage: call.usage,
+    prices: call.prices,
+    held_at: call.started_at,
+    ttft_ms: call.ttft_ms,
+    duration_ms: call.duration_ms,
+    settled_at: call.settled_at,
+  }
+}
+
+function ownAccount(holder: Holder): OwnAccount {
+  const { id, name, balance, held, available, suspended } = accountBody(holder.account)
+  const key = keyBody(holder.key)
+  return {
+    id,
+    name,
+    balance,
+    held,
+    available,
+    suspended,
+    key: {
+      id: key.id,
+      name: key.name,
+      prefix: key.prefix,
+      models: key.models,
+      expires_at: key.expires_at,
+      suspended: key.suspended,
+      spending_limit: key.spending_limit,
+      spent: key.spent,
+    },
+  }
+}

@@ -1,0 +1,58 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { AccountBody, CallBody, KeyBody } from "./admin.ts"
+
+/** What clients read of their own account's books (D47). */
+
+const call = CallBody.properties
+const account = AccountBody.properties
+const key = KeyBody.properties
+
+/** A call as the account that pays for it is shown it: without the upstream, which is the operator's business. */
+export const Receipt = Type.Object({
+  id: call.id,
+  key_id: call.key_id,
+  model: call.model,
+  stream: call.stream,
+  state: call.state,
+  basis: call.basis,
+  ending: call.ending,
+  failure: call.failure,
+  notes: call.notes,
+  held: call.reserved,
+  charge: call.charge,
+  released: Type.Union([call.reserved, Type.Null()], {
+    description: "What of the hold was given back: `held` and `overage` are `charge` and `released`.",
+  }),
+  overage: call.overage,
+  usage: call.usage,
+  prices: call.prices,
+  held_at: call.started_at,
+  ttft_ms: call.ttft_ms,
+  duration_ms: call.duration_ms,
+  settled_at: call.settled_at,
+})
+export type Receipt = Static<typeof Receipt>
+
+/** The account, and the key that asks. */
+export const OwnAccount = Type.Object({
+  id: account.id,
+  name: account.name,
+  balance: account.balance,
+  held: account.held,
+  available: account.available,
+  suspended: account.suspended,
+  key: Type.Object(
+    {
+      id: key.id,
+      name: key.name,
+      prefix: key.prefix,
+      models: key.models,
+      expires_at: key.expires_at,
+      suspended: key.suspended,
+      spending_limit: key.spending_limit,
+      spent: key.spent,
+    },
+    { description: "The key that asks." },
+  ),
+})
+export type OwnAccount = Static<typeof OwnAccount>
