@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
 import { ChatRequest } from "../../wire/chat.ts"
-import { type Fault, operation } from "../openapi.ts"
+import { type Fault, operation, type Parameter, REQUEST_ID } from "../openapi.ts"
 
 /** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
 
@@ -133,6 +133,16 @@ const errors: readonly Fault[] = [
     message: "`messages`: expected an array of 1 to 4096 messages.",
     param: "messages",
   },
+  {
+    code: "idempotency_key_used",
+    message: `This Idempotency-Key stands for an earlier call: ${REQUEST_ID}; its receipt tells the outcome.`,
+    fields: { call: REQUEST_ID },
+  },
+  {
+    code: "idempotency_key_reused",
+    message: `This Idempotency-Key stands for an earlier call with another body: ${REQUEST_ID}; its receipt tells the outcome.`,
+    fields: { call: REQUEST_ID },
+  },
   "invalid_api_key",
   {
     code: "insufficient_balance",
@@ -173,7 +183,17 @@ above, and releases the rest of the hold.
 - Lines that start with a colon, such as \`: keepalive\`, are comments to be ignored.
 - A stream that ends without usage and without output is an empty 200: nothing is charged.
 - Leaving before the end does not make a call free: what the provider delivered until then is charged.
-- A 402 says what would have to be held, what is available, and the largest \`max_tokens\` that would fit.`
+- A 402 says what would have to be held, what is available, and the largest \`max_tokens\` that would fit.
+- With an \`Idempotency-Key\` the call is made and charged once, however often and wherever it is asked for within 24 hours; a repeat is a
+  400 that names the call, whose receipt tells the outcome. Where the operator keeps answers, a JSON answer is told again.`
+
+const idempotencyKey: Parameter = {
+  name: "Idempotency-Key",
+  in: "header",
+  description:
+    "A name of this call that the client makes up, such as a UUID, so that it may be sent again safely (D43).",
+  schema: { type: "string", minLength: 1, maxLength: 255 },
+}
 
 const chatCompletion = (operationId: string, summary: string) =>
   operation({
@@ -182,6 +202,7 @@ const chatCompletion = (operationId: string, summary: string) =>
     summary,
     description,
     credentials: ["apiKey"],
+    parameters: [idempotencyKey],
     body: {
       schema: ChatRequest,
       examples: {
