@@ -124,7 +124,7 @@ function bashScript(root: Group): string {
     ...caseOf(spots, ({ files }) => files, 'COMPREPLY=($(compgen -f -- "$current")); return'),
     ...caseOf(spots, ({ free }) => free, "return"),
   ]
-  return `_tollgate() {
+  return `function _tollgate() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} spot=\${COMP_WORDS[1]} words=
   COMPREPLY=()
   if [ "$COMP_CWORD" -le 1 ]; then spot=; fi
@@ -159,7 +159,7 @@ function zshScript(root: Group): string {
     ...caseOf(spots, ({ free }) => free, "return"),
   ]
   return `#compdef tollgate
-_tollgate() {
+function _tollgate() {
   local previous=\${words[CURRENT-1]} spot=\${words[2]}
   local -a known
   if (( CURRENT <= 2 )); then spot=; fi

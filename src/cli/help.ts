@@ -2,68 +2,92 @@ import type { ArgDef } from "citty"
 import type { Paint } from "../paint.ts"
 import type { Command, Group, Leaf } from "./command.ts"
 
+/** How wide help is where nobody says how wide the terminal is; wider than this it is hard to read. */
+const WIDEST = 100
+
 /** What `--help` prints of a command; `path` is how it is called. */
-export function helpOf(path: readonly string[], command: Command, paint: Paint): string {
-  const whole = ["tollgate", ...path].join(" ")
-  return command.kind === "group" ? groupHelp(whole, command, paint) : leafHelp(whole, command, paint)
+export function helpOf(
+  path: readonly string[],
+  command: Command,
+  paint: Paint,
+  width: number | null = null,
+): string {
+  const page = { whole: ["tollgate", ...path].join(" "), paint, width: Math.min(width ?? WIDEST, WIDEST) }
+  return command.kind === "group" ? groupHelp(command, page) : leafHelp(command, page)
 }
 
-function groupHelp(whole: string, { tells, commands, standard }: Group, paint: Paint): string {
+interface Page {
+  /** How the command is called. */
+  readonly whole: string
+  readonly paint: Paint
+  readonly width: number
+}
+
+function groupHelp({ tells, commands, standard }: Group, page: Page): string {
+  const { whole, width } = page
   const rows = Object.entries(commands).map(([name, { tells }]): Row => [name, tells])
   const first = standard === null ? "" : ` Without a command: ${standard}.`
   return [
-    `${tells}.${first}`,
-    section("Usage", [`${whole} COMMAND`], paint),
-    section("Commands", columns(rows), paint),
+    wrapped(`${tells}.${first}`, width).join("\n"),
+    section("Usage", [`${whole} COMMAND`], page),
+    section("Commands", columns(rows, width), page),
     `${whole} COMMAND --help shows the flags of a command, and examples.`,
   ].join("\n\n")
 }
 
-function leafHelp(whole: string, { tells, details, args, examples, hands_over }: Leaf, paint: Paint): string {
+function leafHelp({ tells, details, args, examples, hands_over }: Leaf, page: Page): string {
+  const { whole, width } = page
   const entries = Object.entries(args)
   const places = entries.filter(([, argument]) => argument.type === "positional")
   const flags = entries.filter(([, argument]) => argument.type !== "positional")
   const usage = [
     whole,
-    ...places.map(([name, { required }]) =>
-      required === false ? `[${name.toUpperCase()}]` : name.toUpperCase(),
-    ),
+    ...places.map(([name]) => name.toUpperCase()),
     ...(flags.length > 0 || hands_over ? ["[FLAGS]"] : []),
   ].join(" ")
-  const described = (
-    rows: readonly (readonly [string, ArgDef])[],
-    title: (name: string, of: ArgDef) => string,
-  ) => columns(rows.map(([name, argument]) => [title(name, argument), descriptionOf(argument)]))
+  const placeRows = places.map(([name, argument]): Row => [name.toUpperCase(), descriptionOf(argument)])
+  const flagRows = flags.map(([name, argument]): Row => [flagTitle(name, argument), descriptionOf(argument)])
   return [
-    details === "" ? `${tells}.` : `${tells}. ${details}`,
-    section("Usage", [usage], paint),
-    ...(places.length > 0
-      ? [
-          section(
-            "Arguments",
-            described(places, (name) => name.toUpperCase()),
-            paint,
-          ),
-        ]
-      : []),
-    ...(flags.length > 0 ? [section("Flags", described(flags, flagTitle), paint)] : []),
+    wrapped(details === "" ? `${tells}.` : `${tells}. ${details}`, width).join("\n"),
+    section("Usage", [usage], page),
+    ...(places.length > 0 ? [section("Arguments", columns(placeRows, width), page)] : []),
+    ...(flags.length > 0 ? [section("Flags", columns(flagRows, width), page)] : []),
     section(
       "Examples",
       examples.flatMap(([line, tells]) => [line, `    ${tells}`]),
-      paint,
+      page,
     ),
   ].join("\n\n")
 }
 
 type Row = readonly [name: string, tells: string]
 
-function columns(rows: readonly Row[]): string[] {
-  const width = Math.max(...rows.map(([name]) => name.length))
-  return rows.map(([name, tells]) => `${name.padEnd(width)}  ${tells}`)
+const INDENT = "  "
+
+/** Names, and beside them what they are, on as many lines as that takes. */
+function columns(rows: readonly Row[], width: number): string[] {
+  const name_width = Math.max(...rows.map(([name]) => name.length))
+  const margin = name_width + 2 * INDENT.length
+  return rows.flatMap(([name, tells]) =>
+    wrapped(tells, width - margin).map(
+      (line, at) => `${(at === 0 ? name : "").padEnd(name_width)}${INDENT}${line}`,
+    ),
+  )
 }
 
-function section(title: string, lines: readonly string[], paint: Paint): string {
-  return [paint("bold", title), ...lines.map((line) => `  ${line}`)].join("\n")
+/** A line's words on lines that are no wider; a word that is stands alone. */
+function wrapped(text: string, width: number): string[] {
+  const lines: string[] = []
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1)
+    if (last === undefined || last.length + 1 + word.length > width) lines.push(word)
+    else lines[lines.length - 1] = `${last} ${word}`
+  }
+  return lines
+}
+
+function section(title: string, lines: readonly string[], { paint }: Page): string {
+  return [paint("bold", title), ...lines.map((line) => `${INDENT}${line}`)].join("\n")
 }
 
 function flagTitle(name: string, argument: ArgDef): string {

@@ -1,10 +1,9 @@
-import { FormatRegistry, type Static, type TSchema } from "@sinclair/typebox"
+import type { Static, TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { catalogue } from "../errors.ts"
-import { parseId } from "../wire/query.ts"
-import { parseTime } from "../wire/time.ts"
 import { isObject } from "../wire/usage.ts"
 import { Complaint, UncertainComplaint } from "./complaint.ts"
+import { knowFormats } from "./formats.ts"
 import type { Place } from "./place.ts"
 import { visible } from "./screen.ts"
 
@@ -29,9 +28,7 @@ export class Office {
     send: Send
     close: () => Promise<void>
   }) {
-    // TypeBox knows no format by itself, and takes nothing that has one it does not know.
-    FormatRegistry.Set("uuid", (text) => parseId(text) !== null)
-    FormatRegistry.Set("date-time", (text) => parseTime(text) !== null)
+    knowFormats()
     this.#place = options.place
     this.#base = options.base.replace(/\/+$/, "")
     this.#token = options.token

@@ -42,7 +42,7 @@ export async function runProgram(words: readonly string[], screen: Screen): Prom
   }
   try {
     const asked = understand(root, words)
-    if (asked.what === "help") screen.print(helpOf(asked.path, asked.command, screen.paint))
+    if (asked.what === "help") screen.print(helpOf(asked.path, asked.command, screen.paint, screen.width))
     else await asked.leaf.run(asked.words, screen)
     return 0
   } catch (error) {

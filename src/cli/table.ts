@@ -43,20 +43,21 @@ export function card(entries: readonly (readonly [name: string, value: string])[
 
 /** A column with its cells, all of them `width` wide. */
 interface Stripe {
+  readonly column: Column
+  readonly contents: readonly string[]
   readonly title: string
   readonly cells: readonly string[]
   readonly width: number
-  readonly column: Column
 }
 
 function stripe(column: Column, contents: readonly string[]): Stripe {
-  const cells = column.align === "point" ? onPoint(contents) : contents
-  return sized(column, column.title, cells, Math.max(...[column.title, ...cells].map(widthOf)))
+  const even = column.align === "point" ? onPoint(contents) : contents
+  return sized(column, even, Math.max(...[column.title, ...even].map(widthOf)))
 }
 
-function sized(column: Column, title: string, cells: readonly string[], width: number): Stripe {
+function sized(column: Column, contents: readonly string[], width: number): Stripe {
   const fill = (text: string) => padded(cut(text, width), width, column.align ?? "left")
-  return { column, width, title: fill(title), cells: cells.map(fill) }
+  return { column, contents, width, title: fill(column.title), cells: contents.map(fill) }
 }
 
 /** Drops what can be spared, then narrows what may be cut. What is left over then runs over the edge: ids are for pasting. */
@@ -73,7 +74,7 @@ function fitting(stripes: readonly Stripe[], width: number): readonly Stripe[] {
     const { column, width } = stripe
     const narrowed = Math.max(Math.min(width, column.least ?? width), width - Math.max(0, surplus()))
     if (narrowed === width) return stripe
-    shown[at] = sized(column, stripe.title, stripe.cells, narrowed)
+    shown[at] = sized(column, stripe.contents, narrowed)
     return shown[at]
   })
 }

@@ -1,0 +1,118 @@
+import { describe, expect, test } from "bun:test"
+import { understand } from "../../src/cli/arguments.ts"
+import type { Command } from "../../src/cli/command.ts"
+import { UsageComplaint } from "../../src/cli/complaint.ts"
+import { helpOf } from "../../src/cli/help.ts"
+import { root } from "../../src/cli/program.ts"
+import { painter } from "../../src/paint.ts"
+
+const plain = painter(false, {})
+
+describe("D52 what cannot be understood is one sentence, with the word that was probably meant", () => {
+  const rows: readonly [line: string, sentence: string][] = [
+    ["acounts", 'there is no command "tollgate acounts"; did you mean "tollgate accounts"?'],
+    ["aduit", 'there is no command "tollgate aduit"; did you mean "tollgate audit"?'],
+    ["acc", 'there is no command "tollgate acc"; did you mean "tollgate accounts"?'],
+    ["xyzzy", 'there is no command "tollgate xyzzy"; "tollgate --help" shows those that there are'],
+    [
+      "constructor",
+      'there is no command "tollgate constructor"; "tollgate --help" shows those that there are',
+    ],
+    ["keys lits Acme", 'there is no command "tollgate keys lits"; did you mean "tollgate keys list"?'],
+    ["accounts --jsn", "there is no flag --jsn here; did you mean --json?"],
+    ["audit --constructor", 'there is no flag --constructor here; see "tollgate audit --help"'],
+    ["audit -j", 'there is no flag -j here; see "tollgate audit --help"'],
+    ["audit --no-json", 'there is no flag --no-json here; see "tollgate audit --help"'],
+    ["calls --account", "--account needs a value"],
+    ["calls --account --json", "--account needs a value"],
+    ["audit --json=yes", "--json takes no value"],
+    ["audit --json --json", "--json is given twice"],
+    ["calls --state opne", "--state: expected one of open, settled, released, expired"],
+    ["completion tcsh", "SHELL: expected one of bash, zsh, fish"],
+    ["credit Acme", 'the AMOUNT is missing; see "tollgate credit --help"'],
+    ["credit Acme 5 now", '"now" is one word too many; see "tollgate credit --help"'],
+    ["--json accounts", "a flag stands after its command: --json came before there was any"],
+  ]
+  test.each(rows)("%s", (line, sentence) => {
+    expect(() => understand(root, line.split(" "))).toThrow(new UsageComplaint(sentence))
+  })
+
+  test("an empty word, which is somebody's unset variable", () => {
+    expect(() => understand(root, ["receipt", ""])).toThrow(new UsageComplaint("the ID is empty"))
+  })
+})
+
+describe("what is understood", () => {
+  const rows: readonly [line: string, path: string, words: string[]][] = [
+    ["accounts", "", ["--"]],
+    ["accounts --json", "", ["--json", "--"]],
+    ["accounts list --limit 5", "list", ["--limit=5", "--"]],
+    ["accounts list --limit=5", "list", ["--limit=5", "--"]],
+    ["credit Acme -2.50 --reason x", "", ["--reason=x", "--", "Acme", "-2.50"]],
+    ["credit --reason -1 Acme 5", "", ["--reason=-1", "--", "Acme", "5"]],
+    ["accounts create -- --json", "create", ["--", "--json"]],
+    ["bench --quick --only x", "", ["--quick", "--only", "x"]],
+    ["bench -- --help", "", ["--", "--help"]],
+  ]
+  test.each(rows)("%s", (line, below, words) => {
+    const asked = understand(root, line.split(" "))
+    const [first = ""] = line.split(" ")
+    expect(asked).toMatchObject({ what: "run", path: below === "" ? [first] : [first, below], words })
+  })
+
+  test.each([[[]], [["--help"]], [["help"]], [["-h"]]])("%j shows every command", (words) => {
+    const asked = understand(root, words)
+    expect(asked).toEqual({ what: "help", path: [], command: root })
+  })
+
+  test.each(["keys", "keys --help", "help keys"])("%s shows the commands below", (line) => {
+    expect(understand(root, line.split(" "))).toMatchObject({ what: "help", path: ["keys"] })
+  })
+
+  test.each(["keys create --help", "keys create Acme --wrong -h", "help keys create"])(
+    "%s is help",
+    (line) => {
+      expect(understand(root, line.split(" "))).toMatchObject({ what: "help", path: ["keys", "create"] })
+    },
+  )
+})
+
+/** Every command by the words that call it. */
+function commands(command: Command, path: readonly string[] = []): [string[], Command][] {
+  const below = command.kind === "leaf" ? [] : Object.entries(command.commands)
+  return [[[...path], command], ...below.flatMap(([name, each]) => commands(each, [...path, name]))]
+}
+
+describe("help", () => {
+  test.each(commands(root))(
+    "%j tells what it does, how it is called, its flags, and an example",
+    (path, command) => {
+      const help = helpOf(path, command, plain)
+      expect(help).toStartWith(command.tells)
+      expect(help).toContain(["\n  tollgate", ...path].join(" "))
+      if (command.kind === "group") {
+        for (const name of Object.keys(command.commands)) expect(help).toMatch(new RegExp(`^  ${name} `, "m"))
+        return
+      }
+      expect(
+        command.examples.every(
+          ([line]) => line.startsWith(["tollgate", ...path].join(" ").trim()) || path.at(-1) === "list",
+        ),
+      ).toBeTrue()
+      for (const [line] of command.examples) expect(help).toContain(`\n  ${line}\n`)
+      for (const [name, argument] of Object.entries(command.args)) {
+        expect(help).toContain(argument.type === "positional" ? name.toUpperCase() : `--${name}`)
+        expect(argument.description).toBeTruthy()
+      }
+    },
+  )
+
+  test("no line is wider than a terminal usually is", () => {
+    const lines = commands(root).flatMap(([path, command]) => helpOf(path, command, plain).split("\n"))
+    const examples = commands(root).flatMap(([, each]) => (each.kind === "leaf" ? each.examples : []))
+    const wide = lines.filter(
+      (line) => line.length > 100 && !examples.some(([example]) => line.includes(example)),
+    )
+    expect(wide).toEqual([])
+  })
+})
