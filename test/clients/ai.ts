@@ -1,0 +1,119 @@
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
+import {
+  generateText,
+  isStepCount,
+  jsonSchema,
+  type LanguageModelUsage,
+  RetryError,
+  streamText,
+  tool,
+} from "ai"
+import {
+  type Client,
+  type Heard,
+  MUTE,
+  PROMPT,
+  type Session,
+  type StreamOptions,
+  versionOf,
+} from "./client.ts"
+import { DESCRIPTION, NAME, PARAMETERS, weatherIn } from "./weather.ts"
+
+/** The AI SDK, with its provider for whoever speaks like OpenAI. */
+export const AI: Client = {
+  name: `ai ${await versionOf("ai")}`,
+  family: "chat",
+  connect(cell, changes = {}) {
+    const provider = createOpenAICompatible({
+      name: "tollgate",
+      baseURL: `${cell.url}/v1`,
+      apiKey: changes.key ?? cell.key,
+      includeUsage: true,
+    })
+    const bare = createOpenAICompatible({
+      name: "tollgate",
+      baseURL: `${cell.url}/v1`,
+      apiKey: changes.key ?? cell.key,
+    })
+    const name = changes.model ?? cell.model
+    return session((usage) => (usage ? provider : bare)(name))
+  },
+  shows: {
+    status: "error.statusCode",
+    code: "error.data.error.code",
+    type: "error.data.error.type",
+    message: "error.message",
+    "request id": 'error.responseHeaders["x-request-id"]',
+  },
+  named: (thrown) => ({ error: RetryError.isInstance(thrown) ? thrown.lastError : thrown }),
+  repeats: { times: 2, by_default: "2 times (`maxRetries`)" },
+  obeys_should_retry: false,
+  repeats_bare_429: true,
+  lacks: { models: "it has no list of models", count: "it has no counts" },
+}
+
+type Model = ReturnType<ReturnType<typeof createOpenAICompatible>>
+
+function session(modelWith: (usage: boolean) => Model): Session {
+  return {
+    ...MUTE,
+    async chat(signal) {
+      const { text, usage, response } = await generateText({
+        model: modelWith(true),
+        prompt: PROMPT,
+        ...(signal && { abortSignal: signal }),
+      })
+      return heard(text, usage, response.headers)
+    },
+    async stream({ usage = false, signal, onText }: StreamOptions = {}) {
+      let complaint: unknown
+      const result = streamText({
+        model: modelWith(usage),
+        prompt: PROMPT,
+        onError: ({ error }) => {
+          complaint = error
+        },
+        ...(signal && { abortSignal: signal }),
+      })
+      let text = ""
+      for await (const piece of result.textStream) {
+        text += piece
+        onText?.(piece)
+      }
+      if (complaint !== undefined || signal?.aborted)
+        return { ...heard(text, undefined, undefined), complaint }
+      return heard(text, await result.usage, (await result.response).headers)
+    },
+    async useTool(streamed) {
+      const ask = {
+        model: modelWith(true),
+        prompt: PROMPT,
+        tools: {
+          [NAME]: tool({
+            description: DESCRIPTION,
+            inputSchema: jsonSchema<{ city: string }>(PARAMETERS),
+            execute: async (input) => weatherIn(input),
+          }),
+        },
+        stopWhen: isStepCount(2),
+      }
+      return streamed ? await streamText(ask).text : (await generateText(ask)).text
+    },
+  }
+}
+
+function heard(
+  text: string,
+  usage: LanguageModelUsage | undefined,
+  headers: Record<string, string> | undefined,
+): Heard {
+  const { inputTokens: prompt, outputTokens: completion, inputTokenDetails: details } = usage ?? {}
+  return {
+    text,
+    tokens:
+      prompt === undefined || completion === undefined
+        ? null
+        : { prompt, completion, cached: details?.cacheReadTokens ?? 0 },
+    request_id: headers?.["x-request-id"] ?? null,
+  }
+}

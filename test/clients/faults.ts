@@ -1,0 +1,236 @@
+import { expect } from "bun:test"
+import { chat } from "../support/gateway.ts"
+import { chatCompletion, json, type Script, silent } from "../support/provider.ts"
+import { type Changes, type Client, classBy, failureOf, type Session, shownBy } from "./client.ts"
+import { type Cell, PLACES } from "./stage.ts"
+
+/** Every way in which a call can fail for a client, how it is brought about, and what the client is to see. */
+export interface Fault {
+  readonly name: string
+  readonly status: number
+  readonly code: string
+  readonly type: string
+  readonly says: RegExp
+  /** Whether a second try can help, and what tells: the status alone, or a header that not every client reads. */
+  readonly repeatable: "yes" | "yes, soon enough" | "no" | "no, it says"
+  readonly usd?: string
+  /** The provider's answer to every call; without one no call is to reach it. */
+  readonly script?: Script
+  readonly changes?: (cell: Cell, family: Client["family"]) => Changes
+  /** What is to stand before the client calls. */
+  readonly setting?: (cell: Cell) => Promise<void>
+  /** Only a chat completion can fail like this. */
+  readonly chat_only?: boolean
+}
+
+export const FAULTS: readonly Fault[] = [
+  {
+    name: "the request is not valid",
+    status: 400,
+    code: "invalid_request",
+    type: "invalid_request_error",
+    says: /`model`: expected a string of 1 to 256 characters\./,
+    repeatable: "no",
+    changes: () => ({ model: "" }),
+  },
+  {
+    name: "the provider refuses the request, in its own words",
+    status: 400,
+    code: "unsupported_value",
+    type: "invalid_request_error",
+    says: /That value is not supported\./,
+    repeatable: "no",
+    script: json(400, { error: { message: "That value is not supported.", code: "unsupported_value" } }),
+  },
+  {
+    name: "the key is wrong",
+    status: 401,
+    code: "invalid_api_key",
+    type: "authentication_error",
+    says: /The API key is missing, malformed, unknown, revoked or expired\./,
+    repeatable: "no",
+    changes: () => ({ key: "tg_live_wrong" }),
+  },
+  {
+    name: "the balance is too low",
+    status: 402,
+    code: "insufficient_balance",
+    type: "billing_error",
+    says: /must hold .* USD|balance is used up/,
+    repeatable: "no",
+    usd: "0",
+  },
+  {
+    name: "the model is not for this key or entry",
+    status: 403,
+    code: "model_not_allowed",
+    type: "permission_error",
+    says: /is of the (chat|messages) family/,
+    repeatable: "no",
+    changes: ({ model, counter }, family) => ({ model: family === "chat" ? counter : model }),
+  },
+  {
+    name: "there is no such model",
+    status: 404,
+    code: "model_not_found",
+    type: "not_found_error",
+    says: /There is no model of this name\./,
+    repeatable: "no",
+    changes: () => ({ model: "nobody" }),
+  },
+  {
+    name: "the key has too many calls running",
+    status: 429,
+    code: "rate_limited",
+    type: "rate_limit_error",
+    says: /as many calls running as it may/,
+    repeatable: "yes",
+    script: silent(),
+    setting: occupy,
+  },
+  {
+    name: "the provider has too much to do",
+    status: 429,
+    code: "rate_limited",
+    type: "rate_limit_error",
+    says: /Too many requests/,
+    repeatable: "yes",
+    script: json(429, {}, { "retry-after": "0" }),
+  },
+  {
+    name: "the provider has too much to do, and says not for how long",
+    status: 429,
+    code: "rate_limited",
+    type: "rate_limit_error",
+    says: /Too many requests/,
+    repeatable: "yes, soon enough",
+    script: json(429, {}),
+  },
+  {
+    name: "the provider failed",
+    status: 502,
+    code: "upstream_error",
+    type: "api_error",
+    says: /The provider failed\./,
+    repeatable: "yes",
+    script: json(500, {}),
+  },
+  {
+    name: "the provider's answer is blank (rule 3)",
+    status: 502,
+    code: "usage_missing",
+    type: "api_error",
+    says: /was blank/,
+    repeatable: "no, it says",
+    script: json(200, " \n"),
+    chat_only: true,
+  },
+  {
+    name: "the provider's answer is malformed (rule 3)",
+    status: 502,
+    code: "usage_invalid",
+    type: "api_error",
+    says: /was malformed/,
+    repeatable: "no, it says",
+    script: json(200, "<html>"),
+    chat_only: true,
+  },
+  {
+    name: "no provider can be reached",
+    status: 503,
+    code: "upstream_unavailable",
+    type: "overloaded_error",
+    says: /No provider of this model/,
+    repeatable: "yes",
+    script: json(529, {}),
+  },
+  {
+    name: "the provider is too slow",
+    status: 504,
+    code: "upstream_timeout",
+    type: "timeout_error",
+    says: /did not answer in time/,
+    repeatable: "yes",
+    script: json(504, {}),
+  },
+]
+
+/** What the page and the tests call it. */
+export function titleOf({ status, code, name }: Fault): string {
+  return `${status} \`${code}\`: ${name}`
+}
+
+/** Takes every place that the cell's key has. */
+async function occupy(cell: Cell): Promise<void> {
+  for (let place = 0; place < PLACES; place++) void chat(cell.gateway, cell.key, { model: cell.model })
+  await cell.exchange(PLACES)
+}
+
+/** What is told on the page. */
+interface Suffered {
+  readonly again: string
+  readonly class_name: string
+}
+
+/** What the client sees of a fault, how often it tries, and what the provider and the books see of that. */
+export async function suffer(client: Client, fault: Fault, cell: Cell): Promise<Suffered> {
+  if (fault.script !== undefined) cell.answers(fault.script)
+  await fault.setting?.(cell)
+  const set = cell.exchanges.length
+  const session = client.connect(cell, fault.changes?.(cell, client.family))
+  const error = await failureOf(callOf(client, session))
+  const shown = shownBy(client, error)
+  expect(shown).toEqual({
+    status: fault.status,
+    code: fault.code,
+    type: fault.type,
+    message: expect.stringMatching(fault.says),
+    "request id": expect.stringMatching(/^[0-9a-f-]{36}$/),
+  })
+  const repeated = isRepeated(client, fault)
+  const tries = repeated ? 1 + client.repeats.times : 1
+  expect(cell.door.requests_ms).toHaveLength(tries)
+  for (const exchange of cell.exchanges.slice(0, set)) exchange.reset()
+  const reached = fault.script !== undefined && fault.setting === undefined ? tries : 0
+  expect(cell.exchanges.slice(set)).toHaveLength(reached)
+  const calls = (await cell.calls()).slice(set)
+  expect(calls).toHaveLength(client.family === "chat" ? reached : 0)
+  for (const call of calls) expect(call).toMatchObject({ state: "released", charge: "0" })
+  if (calls.length > 0) expect(calls.at(-1)?.id).toBe(String(shown["request id"]))
+  return { again: repeated ? "repeats" : "once", class_name: `\`${classBy(client, error)}\`` }
+}
+
+function isRepeated(client: Client, { repeatable }: Fault): boolean {
+  switch (repeatable) {
+    case "yes":
+      return true
+    case "yes, soon enough":
+      return client.repeats_bare_429
+    case "no, it says":
+      return !client.obeys_should_retry
+    case "no":
+      return false
+  }
+}
+
+/** Longer than any pause of a client's own choice before its first repeat. */
+const RETRY_AFTER_S = 3
+/** A timer may come so much too early. */
+const TIMER_MS = 5
+
+/** A provider that asks for patience once: the client has it, and then its answer. */
+export async function obeyRetryAfter(client: Client, cell: Cell): Promise<string> {
+  const answer = client.family === "chat" ? chatCompletion("at last") : { input_tokens: 7 }
+  cell.answers(json(429, {}, { "retry-after": String(RETRY_AFTER_S) }), json(200, answer))
+  await callOf(client, client.connect(cell))
+  const [first = 0, second = 0, ...more] = cell.door.requests_ms
+  expect(more).toEqual([])
+  expect(second - first + TIMER_MS).toBeGreaterThanOrEqual(RETRY_AFTER_S * 1_000)
+  const charged = client.family === "chat" ? [{ state: "released", charge: "0" }, { state: "settled" }] : []
+  expect(await cell.calls()).toMatchObject(charged)
+  return "obeys"
+}
+
+function callOf(client: Client, session: Session): Promise<unknown> {
+  return client.family === "chat" ? session.chat() : session.count()
+}

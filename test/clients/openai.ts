@@ -1,0 +1,117 @@
+import OpenAI from "openai"
+import {
+  type Client,
+  type Heard,
+  MUTE,
+  PROMPT,
+  type Session,
+  type StreamOptions,
+  versionOf,
+} from "./client.ts"
+import { DESCRIPTION, NAME, PARAMETERS, weatherIn } from "./weather.ts"
+
+const weather = {
+  type: "function" as const,
+  function: {
+    name: NAME,
+    description: DESCRIPTION,
+    parameters: PARAMETERS,
+    parse: (text: string): unknown => JSON.parse(text),
+    function: weatherIn,
+  },
+}
+
+type Kind = typeof OpenAI
+
+/** The previous major. Whether it has what is used here, the tests themselves say. */
+const previous: unknown = (await import("openai-6")).default
+if (!isOpenAI(previous)) throw new Error("openai-6 exports no client")
+
+export const OPENAI: readonly Client[] = [
+  openai(`openai ${await versionOf("openai")}`, OpenAI),
+  openai(`openai ${await versionOf("openai-6")}`, previous),
+]
+
+function isOpenAI(value: unknown): value is Kind {
+  return typeof value === "function" && value.name === "OpenAI"
+}
+
+function openai(name: string, kind: Kind): Client {
+  return {
+    name,
+    family: "chat",
+    connect: (cell, changes = {}) =>
+      session(
+        new kind({ apiKey: changes.key ?? cell.key, baseURL: `${cell.url}/v1` }),
+        changes.model ?? cell.model,
+      ),
+    shows: {
+      status: "error.status",
+      code: "error.code",
+      type: "error.type",
+      message: "error.message",
+      "request id": "error.requestID",
+    },
+    repeats: { times: 2, by_default: "2 times (`maxRetries`)" },
+    obeys_should_retry: true,
+    repeats_bare_429: true,
+    lacks: { count: "counts belong to the other family" },
+  }
+}
+
+function session(client: OpenAI, model: string): Session {
+  const messages = [{ role: "user" as const, content: PROMPT }]
+  return {
+    ...MUTE,
+    async chat(signal) {
+      const completion = await client.chat.completions.create(
+        { model, messages },
+        { ...(signal && { signal }) },
+      )
+      return heard(
+        completion.choices[0]?.message.content ?? "",
+        completion.usage,
+        completion._request_id ?? null,
+      )
+    },
+    async stream({ usage = false, signal, onText }: StreamOptions = {}) {
+      const { data, request_id } = await client.chat.completions
+        .create(
+          { model, messages, stream: true, ...(usage && { stream_options: { include_usage: true } }) },
+          { ...(signal && { signal }) },
+        )
+        .withResponse()
+      let text = ""
+      let last: OpenAI.CompletionUsage | null | undefined
+      for await (const { choices, usage } of data) {
+        last = usage ?? last
+        const piece = choices[0]?.delta.content ?? ""
+        text += piece
+        if (piece !== "") onText?.(piece)
+      }
+      return heard(text, last, request_id)
+    },
+    async useTool(streamed) {
+      const ask = { model, messages, tools: [weather] }
+      const { completions } = client.chat
+      const runner = streamed ? completions.runTools({ ...ask, stream: true }) : completions.runTools(ask)
+      return (await runner.finalContent()) ?? ""
+    },
+    models: async () => (await Array.fromAsync(client.models.list())).map(({ id }) => id),
+  }
+}
+
+function heard(
+  text: string,
+  usage: OpenAI.CompletionUsage | null | undefined,
+  request_id: string | null,
+): Heard {
+  if (!usage) return { text, tokens: null, request_id }
+  const { prompt_tokens: prompt, completion_tokens: completion, prompt_tokens_details: details } = usage
+  return { text, tokens: { prompt, completion, cached: details?.cached_tokens ?? 0 }, request_id }
+}
+
+/** One of each major, for what only this package has. */
+export function openaisAt(baseURL: string, apiKey: string): readonly OpenAI[] {
+  return [OpenAI, previous].filter(isOpenAI).map((kind) => new kind({ baseURL, apiKey }))
+}

@@ -1,0 +1,198 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { mkdir, mkdtemp, rm, symlink } from "node:fs/promises"
+import { createServer } from "node:net"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { demoConfig } from "../../src/demo/config.ts"
+import { type DemoProvider, startDemoProvider } from "../../src/demo/provider.ts"
+import { startGateway, type TestGateway } from "../support/gateway.ts"
+import { readPage, type Section, sectionsOf } from "./page.ts"
+
+/** Every code block of docs/clients.md, run as it stands against the demo, by a shell and by Bun. */
+
+const MODULES = join(import.meta.dir, "../../node_modules")
+
+/** Which installed package an import means, for a reader who has the current or the previous major. */
+const INSTALLED = {
+  current: { "@anthropic-ai/sdk": "@anthropic-ai/sdk", openai: "openai" },
+  previous: { "@anthropic-ai/sdk": "@anthropic-ai/sdk-0", openai: "openai-6" },
+} as const
+
+const ANSWER = "A reservation is money set aside before a call leaves"
+
+interface Example {
+  readonly title: string
+  readonly installed: keyof typeof INSTALLED
+  /** What is printed, in this order. */
+  readonly prints: readonly string[]
+  /** Calls that were charged by their usage. */
+  readonly calls: number
+}
+
+const SECTIONS: readonly Example[] = [
+  ...(["current", "previous"] as const).map((installed) => ({
+    title: "openai",
+    installed,
+    prints: [ANSWER, " tokens\n", "call CALL\n", "404 model_not_found "],
+    calls: 1,
+  })),
+  {
+    title: "AI SDK",
+    installed: "current",
+    prints: [ANSWER, " tokens in, of them cached ", " out\n", "call CALL\n"],
+    calls: 1,
+  },
+  { title: "LangChain", installed: "current", prints: [ANSWER, " tokens\n", ANSWER], calls: 2 },
+  ...(["current", "previous"] as const).map((installed) => ({
+    title: "Anthropic",
+    installed,
+    prints: [" tokens\n", "model demo-messages\n"],
+    calls: 0,
+  })),
+  {
+    title: "curl",
+    installed: "current",
+    prints: ["data: {", "data: [DONE]", '"choices":[', '"id":"demo-small"', '"input_tokens":'],
+    calls: 2,
+  },
+]
+
+let demo: DemoProvider
+let gateway: TestGateway
+let folder: string
+const outside = createServer()
+let strangers = 0
+const page = await readPage()
+const sections = sectionsOf(page)
+
+beforeAll(async () => {
+  demo = await startDemoProvider()
+  gateway = await startGateway(demo, demoSections(demo.url))
+  folder = await mkdtemp(join(tmpdir(), "tollgate-page-"))
+  for (const [installed, packages] of Object.entries(INSTALLED)) {
+    for (const name of ["ai", "@ai-sdk/openai-compatible", "@langchain/openai", "@langchain/core"])
+      await link(installed, name, name)
+    for (const [name, target] of Object.entries(packages)) await link(installed, name, target)
+  }
+  outside.on("connection", (socket) => {
+    strangers += 1
+    socket.destroy()
+  })
+  await new Promise<void>((resolve) => outside.listen(0, "127.0.0.1", resolve))
+})
+afterAll(async () => {
+  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  await gateway.stop()
+  await demo.stop()
+  outside.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+describe("the examples of docs/clients.md", () => {
+  for (const { title, installed, prints, calls } of SECTIONS) {
+    const testOf = title === "curl" && Bun.which("curl") === null ? test.skip : test.concurrent
+    testOf(`${title}, with the ${installed} major`, async () => {
+      const { id, key } = await gateway.account("1")
+      const printed = await run(sectionOf(title), installed, key)
+      const made = await gateway.calls(`?account=${id}`)
+      expect(made).toHaveLength(calls)
+      for (const call of made) expect(call).toMatchObject({ state: "settled", basis: "usage" })
+      let rest = printed.replaceAll(String(made[0]?.id), "CALL")
+      for (const text of prints) {
+        expect(rest).toContain(text)
+        rest = rest.slice(rest.indexOf(text) + text.length)
+      }
+    })
+  }
+
+  test.concurrent.each([
+    ["Anthropic", "with ANTHROPIC_AUTH_TOKEN", /ANTHROPIC_API_KEY/g, "ANTHROPIC_AUTH_TOKEN"],
+    [
+      "LangChain",
+      "with OPENAI_API_BASE",
+      /export OPENAI_BASE_URL/g,
+      "export OPENAI_BASE_URL=http://127.0.0.1:9\nexport OPENAI_API_BASE",
+    ],
+  ] as const)("%s %s", async (title, _how, variable, other) => {
+    const { id, key } = await gateway.account("1")
+    const { blocks } = sectionOf(title)
+    const changed = blocks.map(({ language, code }) => ({ language, code: code.replace(variable, other) }))
+    expect(changed).not.toEqual(blocks)
+    expect(await run({ title, blocks: changed }, "current", key)).not.toBe("")
+    expect((await gateway.calls(`?account=${id}`)).every(({ state }) => state === "settled")).toBeTrue()
+  })
+
+  test("every section with code is among them", () => {
+    const titles = sections.filter(({ blocks }) => blocks.length > 0).map(({ title }) => title)
+    expect(titles).toEqual([...new Set(SECTIONS.map(({ title }) => title))])
+  })
+
+  test("what they install is what the tests run", async () => {
+    const { devDependencies } = await Bun.file(join(MODULES, "../package.json")).json()
+    const named = [...page.matchAll(/^npm install (.+)$/gm)].flatMap(([, names = ""]) => names.split(" "))
+    expect(named.length).toBeGreaterThan(4)
+    expect(named.filter((name) => !(name in devDependencies))).toEqual([])
+  })
+
+  test("none of them speaks to anybody else", () => {
+    expect(strangers).toBe(0)
+  })
+})
+
+function sectionOf(title: string): Section {
+  const section = sections.find((one) => one.title === title)
+  if (section === undefined) throw new Error(`the page has no section ${title}`)
+  return section
+}
+
+/** One shell goes through a section as a reader does, with packages that are there already. */
+async function run(
+  { title, blocks }: Section,
+  installed: keyof typeof INSTALLED,
+  key: string,
+): Promise<string> {
+  const place = join(folder, installed)
+  const steps = blocks.map(async ({ language, code }, at) => {
+    const text = code.replaceAll("http://127.0.0.1:8080", gateway.url).replaceAll("tg_live_…", key)
+    if (language === "sh") return text.replace(/^npm install .*$/gm, "")
+    const file = join(place, `${title}-${at}.mjs`)
+    await Bun.write(file, text)
+    return `'${process.execPath}' '${file}'`
+  })
+  const proxy = `http://127.0.0.1:${portOf(outside.address())}`
+  const shell = Bun.spawn(["/bin/sh", "-ec", (await Promise.all(steps)).join("\n")], {
+    cwd: place,
+    env: {
+      PATH: process.env.PATH,
+      HOME: place,
+      HTTP_PROXY: proxy,
+      HTTPS_PROXY: proxy,
+      ALL_PROXY: proxy,
+      NO_PROXY: "127.0.0.1",
+      no_proxy: "127.0.0.1",
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+  })
+  const [out, complaints, exit] = await Promise.all([
+    new Response(shell.stdout).text(),
+    new Response(shell.stderr).text(),
+    shell.exited,
+  ])
+  expect({ complaints, exit }).toEqual({ complaints: "", exit: 0 })
+  return out
+}
+
+function portOf(address: ReturnType<typeof outside.address>): number {
+  if (address === null || typeof address === "string") throw new Error("nobody listens outside")
+  return address.port
+}
+
+async function link(installed: string, name: string, target: string): Promise<void> {
+  const path = join(folder, installed, "node_modules", name)
+  await mkdir(dirname(path), { recursive: true })
+  await symlink(join(MODULES, target), path)
+}
+
+function demoSections(provider_url: string): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(Object(Bun.YAML.parse(demoConfig(provider_url)))))
+}
