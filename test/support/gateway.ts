@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
+import type { Tracing } from "../../src/config/tracing.ts"
 import { openDatabase } from "../../src/ledger/database.ts"
 import { openLog } from "../../src/log.ts"
 import { Service } from "../../src/service.ts"
@@ -50,7 +51,11 @@ export function configFor(provider_url: string, changes: ConfigChanges = {}): Re
 }
 
 /** A whole gateway on a real database and a real port, in this process. */
-export async function startGateway(provider: { readonly url: string }, changes: ConfigChanges = {}) {
+export async function startGateway(
+  provider: { readonly url: string },
+  changes: ConfigChanges = {},
+  tracing: Tracing | null = null,
+) {
   const { address, drop } = await freshDatabase()
   const data_dir = await mkdtemp(join(tmpdir(), "tollgate-test-"))
   const lines: string[] = []
@@ -68,7 +73,7 @@ export async function startGateway(provider: { readonly url: string }, changes: 
     host: "127.0.0.1",
     port: 0,
     admin: config.admin,
-    tracing: null,
+    tracing,
     log,
     closeAfter: () => database.close(),
     exit: exited.resolve,

@@ -1,0 +1,229 @@
+import { describe, expect, test } from "bun:test"
+import { ConfigError } from "../../src/config/error.ts"
+import type { Environ } from "../../src/config/reference.ts"
+import { readTracing } from "../../src/config/tracing.ts"
+
+const files: Readonly<Record<string, string>> = { "/run/headers": "api-key=SECRET\n" }
+const read = (env: Environ) =>
+  readTracing({
+    env,
+    readFile(path) {
+      const text = files[path]
+      if (text === undefined) throw new Error("ENOENT")
+      return text
+    },
+  })
+
+const ON = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" }
+const defaults = {
+  endpoint: "http://127.0.0.1:4318/v1/traces",
+  headers: {},
+  gzip: false,
+  timeout_ms: 10_000,
+  resource: { "service.name": "tollgate" },
+  sampler: { parent_based: true, ratio: 1 },
+  queue_spans: 2_048,
+  batch_spans: 512,
+  delay_ms: 5_000,
+}
+
+describe("D54 no traces are kept", () => {
+  const rows: [string, Environ][] = [
+    ["when nothing is set", {}],
+    ["when no endpoint is named", { OTEL_SERVICE_NAME: "gateway", OTEL_TRACES_SAMPLER: "nonsense" }],
+    ["when it is empty", { OTEL_EXPORTER_OTLP_ENDPOINT: "" }],
+    ["when they are switched off", { ...ON, OTEL_SDK_DISABLED: "True" }],
+    ["when they go nowhere", { ...ON, OTEL_TRACES_EXPORTER: "none" }],
+  ]
+  test.each(rows)("%s", (_, env) => {
+    expect(read(env)).toBeNull()
+  })
+})
+
+describe("D54 OpenTelemetry's variables", () => {
+  const rows: [string, Environ, object][] = [
+    ["the defaults", {}, {}],
+    ["OTEL_SDK_DISABLED that is not true", { OTEL_SDK_DISABLED: "false" }, {}],
+    ["OTEL_TRACES_EXPORTER that is ours", { OTEL_TRACES_EXPORTER: "otlp" }, {}],
+    [
+      "a base with a path",
+      { OTEL_EXPORTER_OTLP_ENDPOINT: "https://otel.example.com/in/" },
+      { endpoint: "https://otel.example.com/in/v1/traces" },
+    ],
+    [
+      "the address for traces, as it is",
+      { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://here/in" },
+      { endpoint: "http://here/in" },
+    ],
+    [
+      "headers, decoded",
+      { OTEL_EXPORTER_OTLP_HEADERS: "api-key=a%20b, x=y=z" },
+      { headers: { "api-key": "a b", x: "y=z" } },
+    ],
+    [
+      "headers for traces before those for all",
+      { OTEL_EXPORTER_OTLP_HEADERS: "a=1,b=1", OTEL_EXPORTER_OTLP_TRACES_HEADERS: "b=2" },
+      { headers: { a: "1", b: "2" } },
+    ],
+    [
+      "headers in a file",
+      { OTEL_EXPORTER_OTLP_HEADERS_FILE: "/run/headers" },
+      { headers: { "api-key": "SECRET" } },
+    ],
+    ["gzip", { OTEL_EXPORTER_OTLP_COMPRESSION: "gzip" }, { gzip: true }],
+    [
+      "gzip for all but traces",
+      { OTEL_EXPORTER_OTLP_COMPRESSION: "gzip", OTEL_EXPORTER_OTLP_TRACES_COMPRESSION: "none" },
+      {},
+    ],
+    ["the one protocol", { OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf" }, {}],
+    ["a timeout", { OTEL_EXPORTER_OTLP_TIMEOUT: "500" }, { timeout_ms: 500 }],
+    ["a service name", { OTEL_SERVICE_NAME: "edge" }, { resource: { "service.name": "edge" } }],
+    [
+      "attributes",
+      { OTEL_RESOURCE_ATTRIBUTES: "team=a%2Cb,service.name=one" },
+      { resource: { team: "a,b", "service.name": "one" } },
+    ],
+    [
+      "a service name before one of the attributes",
+      { OTEL_RESOURCE_ATTRIBUTES: "service.name=one", OTEL_SERVICE_NAME: "two" },
+      { resource: { "service.name": "two" } },
+    ],
+    ["always_on", { OTEL_TRACES_SAMPLER: "always_on" }, { sampler: { parent_based: false, ratio: 1 } }],
+    ["always_off", { OTEL_TRACES_SAMPLER: "always_off" }, { sampler: { parent_based: false, ratio: 0 } }],
+    [
+      "traceidratio",
+      { OTEL_TRACES_SAMPLER: "traceidratio", OTEL_TRACES_SAMPLER_ARG: "0.25" },
+      { sampler: { parent_based: false, ratio: 0.25 } },
+    ],
+    [
+      "parentbased_always_off",
+      { OTEL_TRACES_SAMPLER: "parentbased_always_off" },
+      { sampler: { parent_based: true, ratio: 0 } },
+    ],
+    [
+      "parentbased_traceidratio",
+      { OTEL_TRACES_SAMPLER: "parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG: ".5" },
+      { sampler: { parent_based: true, ratio: 0.5 } },
+    ],
+    [
+      "a ratio of a sampler that has none",
+      { OTEL_TRACES_SAMPLER: "parentbased_always_on", OTEL_TRACES_SAMPLER_ARG: "0.5" },
+      {},
+    ],
+    [
+      "a queue shorter than a batch",
+      { OTEL_BSP_MAX_QUEUE_SIZE: "100" },
+      { queue_spans: 100, batch_spans: 100 },
+    ],
+    [
+      "batches and their delay",
+      { OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "64", OTEL_BSP_SCHEDULE_DELAY: "100" },
+      { batch_spans: 64, delay_ms: 100 },
+    ],
+  ]
+  test.each(rows)("%s", (_, env, expected) => {
+    expect(read({ ...ON, ...env })).toEqual({ ...defaults, ...expected })
+  })
+})
+
+describe("D54 a wrong variable stops the start with a sentence that shows no value", () => {
+  const rows: [string, Environ, string][] = [
+    [
+      "no address",
+      { OTEL_EXPORTER_OTLP_ENDPOINT: "SECRET:4317" },
+      "OTEL_EXPORTER_OTLP_ENDPOINT: expected an address such as http://127.0.0.1:4318",
+    ],
+    [
+      "no http",
+      { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "grpc://SECRET" },
+      "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: expected an address such as http://127.0.0.1:4318",
+    ],
+    [
+      "no host",
+      { OTEL_EXPORTER_OTLP_ENDPOINT: "http:///SECRET" },
+      "OTEL_EXPORTER_OTLP_ENDPOINT: expected an address such as http://127.0.0.1:4318",
+    ],
+    [
+      "another protocol",
+      { OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
+      "OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf, or to be unset",
+    ],
+    [
+      "another exporter",
+      { OTEL_TRACES_EXPORTER: "zipkin" },
+      "OTEL_TRACES_EXPORTER: expected otlp, or to be unset",
+    ],
+    [
+      "a sampler that there is not",
+      { OTEL_TRACES_SAMPLER: "SECRET" },
+      "OTEL_TRACES_SAMPLER: expected one of always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off, parentbased_traceidratio",
+    ],
+    [
+      "too large a ratio",
+      { OTEL_TRACES_SAMPLER_ARG: "1.5" },
+      "OTEL_TRACES_SAMPLER_ARG: expected a number from 0 to 1",
+    ],
+    [
+      "headers that are none",
+      { OTEL_EXPORTER_OTLP_HEADERS: "SECRET" },
+      "OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=secret,tenant=acme",
+    ],
+    [
+      "a header's name that is none",
+      { OTEL_EXPORTER_OTLP_HEADERS: "a b=SECRET" },
+      "OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=secret,tenant=acme",
+    ],
+    [
+      "a header's value with a line end",
+      { OTEL_EXPORTER_OTLP_HEADERS: "a=SECRET%0d%0ab" },
+      "OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=secret,tenant=acme",
+    ],
+    [
+      "what is no encoding",
+      { OTEL_EXPORTER_OTLP_HEADERS: "a=SECRET%" },
+      "OTEL_EXPORTER_OTLP_HEADERS: expected headers such as api-key=secret,tenant=acme",
+    ],
+    [
+      "headers twice",
+      { OTEL_EXPORTER_OTLP_HEADERS: "a=SECRET", OTEL_EXPORTER_OTLP_HEADERS_FILE: "/run/headers" },
+      "OTEL_EXPORTER_OTLP_HEADERS: expected to be unset when OTEL_EXPORTER_OTLP_HEADERS_FILE is set",
+    ],
+    [
+      "a file that is not there",
+      { OTEL_EXPORTER_OTLP_HEADERS_FILE: "/run/SECRET" },
+      "OTEL_EXPORTER_OTLP_HEADERS_FILE: expected the path of a file that is readable and not empty",
+    ],
+    [
+      "attributes that are none",
+      { OTEL_RESOURCE_ATTRIBUTES: "SECRET" },
+      "OTEL_RESOURCE_ATTRIBUTES: expected attributes such as deployment.environment.name=production,team=acme",
+    ],
+    [
+      "another compression",
+      { OTEL_EXPORTER_OTLP_COMPRESSION: "SECRET" },
+      "OTEL_EXPORTER_OTLP_COMPRESSION: expected one of none, gzip",
+    ],
+    [
+      "no time",
+      { OTEL_EXPORTER_OTLP_TIMEOUT: "10s" },
+      "OTEL_EXPORTER_OTLP_TIMEOUT: expected an integer from 1 to 999999999",
+    ],
+    [
+      "no queue",
+      { OTEL_BSP_MAX_QUEUE_SIZE: "0" },
+      "OTEL_BSP_MAX_QUEUE_SIZE: expected an integer from 1 to 999999999",
+    ],
+    [
+      "two at once",
+      { OTEL_TRACES_SAMPLER: "SECRET", OTEL_BSP_SCHEDULE_DELAY: "-1" },
+      "OTEL_BSP_SCHEDULE_DELAY: expected an integer from 1 to 999999999",
+    ],
+  ]
+  test.each(rows)("%s", (_, env, sentence) => {
+    const refuse = () => read({ ...ON, ...env })
+    expect(refuse).toThrow(ConfigError)
+    expect(refuse).toThrow(sentence)
+    expect(refuse).not.toThrow("SECRET")
+  })
+})
