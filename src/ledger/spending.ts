@@ -37,8 +37,8 @@ export const countAnew = sql`limits AS MATERIALIZED (
 
 /**
  * Counts what the key's calls of the period have cost and hold that were held before the limit `epoch` began to count.
- * Those that are open come under the limit, so that they are counted anew when they end; they are locked first, so that
- * none ends between being read and being marked. A hold that was on its way when the limit was set may not be there yet,
+ * Those whose charge may still change (open, or expired: D13) come under the limit, so that they are counted anew when it
+ * does; they are locked first, so that none ends between being read and being marked. A hold that was on its way when the limit was set may not be there yet,
  * and is not counted (D42).
  */
 export function countPast(key: {
@@ -53,15 +53,15 @@ export function countPast(key: {
     AND x.id >= ${floorId(new Date(key.since.getTime() - SKEW_MS))}::uuid AND x.started_at >= ${since}
     AND x.spend_epoch IS DISTINCT FROM ${epoch}`
   return sql`
-    WITH open AS MATERIALIZED (
-      SELECT x.id FROM ${reservations} x WHERE ${earlier} AND x.state = 'open'
+    WITH unsettled AS MATERIALIZED (
+      SELECT x.id FROM ${reservations} x WHERE ${earlier} AND x.state IN ('open', 'expired')
     ), locked AS MATERIALIZED (
       SELECT x.id, x.state, coalesce(x.charge_nano, x.amount_nano) AS cost_nano FROM ${reservations} x
-      WHERE x.id = ANY (ARRAY(SELECT id FROM open)) ORDER BY x.id FOR NO KEY UPDATE
+      WHERE x.id = ANY (ARRAY(SELECT id FROM unsettled)) ORDER BY x.id FOR NO KEY UPDATE
     ), marked AS (
-      UPDATE ${reservations} x SET spend_epoch = ${epoch} FROM locked l WHERE x.id = l.id AND l.state = 'open'
+      UPDATE ${reservations} x SET spend_epoch = ${epoch} FROM locked l WHERE x.id = l.id AND l.state IN ('open', 'expired')
     ), past AS MATERIALIZED (
-      SELECT sum(x.charge_nano) AS cost_nano FROM ${reservations} x WHERE ${earlier} AND x.state <> 'open'
+      SELECT sum(x.charge_nano) AS cost_nano FROM ${reservations} x WHERE ${earlier} AND x.state IN ('settled', 'released')
     )
     UPDATE ${keys} k SET spent_nano = k.spent_nano + (coalesce((SELECT sum(cost_nano) FROM locked), 0)
       + coalesce((SELECT cost_nano FROM past), 0))::bigint

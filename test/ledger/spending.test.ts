@@ -7,10 +7,12 @@ import { changeKey, getKey } from "../../src/ledger/keys.ts"
 import type { Closing, Hold } from "../../src/ledger/reservation.ts"
 import { reserveBatch } from "../../src/ledger/reserve.ts"
 import { readStandings } from "../../src/ledger/standing.ts"
+import { until } from "../support/gateway.ts"
 import {
   type Account,
   call,
   holdOf,
+  lockAccount,
   openBooks,
   released,
   settled,
@@ -205,6 +207,28 @@ describe("D42 a limit that is set counts what there was before", () => {
 })
 
 describe("D42 under concurrency", () => {
+  test("a limit is never sold twice by statements that began before the others had ended", async () => {
+    const account = await limited(100n)
+    const { unlock } = await lockAccount(books.sql, account.account_id)
+    const asked = connections.map((connection) =>
+      reserveBatch(
+        connection,
+        gateway_id,
+        [60n, 30n].map((nano) => holdOf(account, nano)),
+        5_000,
+      ),
+    )
+    await until(
+      () =>
+        books.sql`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+      (waiting) => waiting.length === connections.length,
+    )
+    await unlock()
+    const results = (await Promise.all(asked)).flat()
+    expect(results.filter(({ outcome }) => outcome === "held")).toHaveLength(2)
+    expect(await spentBy(account)).toBe(90n)
+  })
+
   test("a limit is never sold twice, whoever asks through whichever statement", async () => {
     const account = await limited(100n)
     const holds = Array.from({ length: 60 }, () => holdOf(account, 10n))
