@@ -109,9 +109,9 @@ export class RecordedTrace implements Trace {
   /** The request is over once it is answered, and settled where money was held. */
   #finish(): void {
     if (this.#answered === null || (this.#hold !== null && !this.#is_settled)) return
-    this.#end(this.#reserving, {}, true)
-    this.#endAttempt(null)
     const { route, method, status, code } = this.#answered
+    this.#end(this.#reserving, { "error.type": code }, status >= 500)
+    this.#endAttempt(null)
     const failure = this.#closing?.failure ?? null
     const ended_ms = this.#now()
     const first_output = this.#closing?.ttft_ms ?? null
