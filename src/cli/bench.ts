@@ -14,7 +14,7 @@ export const bench = leaf({
       "load on a gateway that runs",
     ],
   ],
-  run(_given, _screen, words) {
-    become("../bench/main.ts", words[0] === "--" ? words.slice(1) : words)
+  run(_given, { env }, words) {
+    become("../bench/main.ts", words[0] === "--" ? words.slice(1) : words, env)
   },
 })

@@ -1,7 +1,7 @@
 import { sourcesWith } from "../setup.ts"
 import { leaf } from "./command.ts"
 import { Complaint } from "./complaint.ts"
-import { type Finding, inspect } from "./inspection.ts"
+import type { Finding } from "./inspection.ts"
 import { type Screen, visible } from "./screen.ts"
 import { START_ARGS, variablesOf } from "./start-flags.ts"
 
@@ -16,7 +16,9 @@ export const check = leaf({
     ["tollgate check --config tollgate.yaml --json", "for a script; the exit code tells too"],
   ],
   async run(given, screen) {
-    const findings = await inspect(sourcesWith({ ...process.env, ...variablesOf(given) }))
+    // Drivers and what they need are for this command alone: the others start the faster without.
+    const { inspect } = await import("./inspection.ts")
+    const findings = await inspect(sourcesWith({ ...screen.env, ...variablesOf(given) }))
     const wrong = findings.filter(({ ok }) => !ok).length
     if (given.has("json")) screen.print(JSON.stringify({ ok: wrong === 0, findings }, null, 2))
     else screen.print(findings.map((finding) => line(finding, screen)).join("\n"))

@@ -1,7 +1,7 @@
 import { type ArgsDef, defineCommand, runCommand } from "citty"
 import type { Given } from "./given.ts"
 import { given } from "./given.ts"
-import type { Screen } from "./screen.ts"
+import type { Surroundings } from "./screen.ts"
 
 /** A line that works when pasted, and what it does. */
 export type Example = readonly [line: string, tells: string]
@@ -17,7 +17,7 @@ export interface Leaf {
   readonly examples: readonly [Example, ...Example[]]
   /** Whether its arguments are another program's to read. */
   readonly hands_over: boolean
-  run(words: readonly string[], screen: Screen): Promise<void>
+  run(words: readonly string[], around: Surroundings): Promise<void>
 }
 
 /** A command whose next word is a command of its own. */
@@ -37,7 +37,7 @@ export interface LeafDefinition<Args extends ArgsDef> {
   readonly args: Args
   readonly examples: readonly [Example, ...Example[]]
   readonly hands_over?: boolean
-  run(given: Given<keyof Args & string>, screen: Screen, words: readonly string[]): Promise<void> | void
+  run(given: Given<keyof Args & string>, around: Surroundings, words: readonly string[]): Promise<void> | void
 }
 
 /** A command by what citty needs to read its arguments, and what its help shows. */
@@ -50,10 +50,10 @@ export function leaf<const Args extends ArgsDef>(definition: LeafDefinition<Args
     args,
     examples,
     hands_over,
-    async run(words, screen) {
+    async run(words, around) {
       const command = defineCommand<ArgsDef>({
         args,
-        run: (context) => definition.run(given(context.args), screen, words),
+        run: (context) => definition.run(given(context.args), around, words),
       })
       await runCommand(command, { rawArgs: [...words] })
     },

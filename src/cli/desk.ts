@@ -1,5 +1,5 @@
-import { readFileSync } from "node:fs"
 import type { ArgsDef } from "citty"
+import { sourcesWith } from "../setup.ts"
 import { type Example, type Leaf, leaf } from "./command.ts"
 import type { Given } from "./given.ts"
 import { type Office, openOffice } from "./office.ts"
@@ -51,7 +51,7 @@ export function deskLeaf<const Args extends ArgsDef>(definition: DeskDefinition<
     async run(given, screen) {
       const place = findPlace(
         { url: given.text("url"), database: given.has("database"), data_dir: given.text("data-dir") },
-        { env: process.env, readFile: (path) => readFileSync(path, "utf8") },
+        sourcesWith(screen.env),
       )
       const is_json = given.has("json")
       const office = await openOffice(place)

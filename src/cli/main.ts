@@ -1,6 +1,6 @@
 #!/usr/bin/env bun
 import { runProgram } from "./program.ts"
-import { processScreen } from "./screen.ts"
+import { surroundings } from "./screen.ts"
 
 /** `tollgate`: this process reads a command line and does what it says. */
 
@@ -8,7 +8,7 @@ import { processScreen } from "./screen.ts"
 process.stdout.on("error", () => process.exit(0))
 
 try {
-  process.exitCode = await runProgram(process.argv.slice(2), processScreen())
+  process.exitCode = await runProgram(process.argv.slice(2), surroundings())
 } catch (error) {
   console.error(`tollgate: ${error instanceof Error ? error.message : String(error)}`)
   process.exitCode = 1

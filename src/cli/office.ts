@@ -1,6 +1,7 @@
 import type { Static, TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { catalogue } from "../errors.ts"
+import { codeOf } from "../ledger/trouble.ts"
 import { isObject } from "../wire/usage.ts"
 import { Complaint, UncertainComplaint } from "./complaint.ts"
 import { knowFormats } from "./formats.ts"
@@ -9,6 +10,9 @@ import { visible } from "./screen.ts"
 
 /** Longer than a gateway itself waits for the books. */
 const PATIENCE_MS = 20_000
+
+/** No connection was made, so nothing was sent: the names of it in Bun's fetch and in the system. */
+const UNSENT = ["ConnectionRefused", "FailedToOpenSocket", "ECONNREFUSED", "ENOTFOUND"]
 
 /** `fetch`, or what answers like it. */
 export type Send = (request: Request) => Promise<Response>
@@ -87,7 +91,7 @@ export class Office {
     } catch (error) {
       if (error instanceof Complaint) throw error
       const reason = error instanceof Error ? visible(error.message) : String(error)
-      if (error instanceof Error && "code" in error && error.code === "ConnectionRefused") {
+      if (UNSENT.includes(codeOf(error))) {
         throw new Complaint(
           `no gateway listens at ${this.#base}: start one by "tollgate serve", name another by --url, or ask the database itself by --database`,
         )

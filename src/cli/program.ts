@@ -12,7 +12,7 @@ import { credit } from "./credit.ts"
 import { helpOf } from "./help.ts"
 import { keys } from "./keys.ts"
 import { receipt } from "./receipt.ts"
-import type { Screen } from "./screen.ts"
+import type { Surroundings } from "./screen.ts"
 import { serve } from "./serve.ts"
 import { usage } from "./usage.ts"
 
@@ -35,19 +35,19 @@ export const root: Group = group("Tollgate, an LLM gateway that bills by the tok
  * Does what the words of a command line ask for; the exit code: 0, 1 when it cannot be done, 2 when it cannot be
  * understood. Either is one sentence on standard error.
  */
-export async function runProgram(words: readonly string[], screen: Screen): Promise<number> {
+export async function runProgram(words: readonly string[], around: Surroundings): Promise<number> {
   if (words.length === 1 && (words[0] === "--version" || words[0] === "-v")) {
-    screen.print(manifest.version)
+    around.print(manifest.version)
     return 0
   }
   try {
     const asked = understand(root, words)
-    if (asked.what === "help") screen.print(helpOf(asked.path, asked.command, screen.paint, screen.width))
-    else await asked.leaf.run(asked.words, screen)
+    if (asked.what === "help") around.print(helpOf(asked.path, asked.command, around.paint, around.width))
+    else await asked.leaf.run(asked.words, around)
     return 0
   } catch (error) {
     if (!(error instanceof Complaint)) throw error
-    screen.complain(error.message)
+    around.complain(error.message)
     return error.exit_code
   }
 }

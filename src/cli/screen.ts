@@ -18,11 +18,17 @@ export function visible(text: string): string {
   return text.replace(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, "\ufffd")
 }
 
-/** The screen of this process. */
-export function processScreen(): Screen {
+/** What a command has around it: where it prints, and the variables of its environment. */
+export interface Surroundings extends Screen {
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+/** Those of this process. */
+export function surroundings(): Surroundings {
   const { stdout, stderr, env } = process
   const aside = painter(stderr.isTTY, env)
   return {
+    env,
     width: stdout.isTTY ? stdout.columns || null : null,
     paint: painter(stdout.isTTY, env),
     print: (text) => void stdout.write(`${text}\n`),

@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url"
 import { leaf } from "./command.ts"
 import { Complaint } from "./complaint.ts"
+import type { Surroundings } from "./screen.ts"
 import { START_ARGS, variablesOf } from "./start-flags.ts"
 
 /** `tollgate serve`: the gateway. */
@@ -20,9 +21,9 @@ export const serve = leaf({
     ["tollgate serve", "on 127.0.0.1:8080"],
     ["tollgate serve --port 9000 --data-dir /tmp/tollgate-demo", "a demo of its own"],
   ],
-  run(given) {
+  run(given, { env }) {
     const workers = given.text("workers")
-    become("../main.ts", workers === null ? [] : ["--workers", workers], variablesOf(given))
+    become("../main.ts", workers === null ? [] : ["--workers", workers], { ...env, ...variablesOf(given) })
   },
 })
 
@@ -33,18 +34,10 @@ const LAUNCH = { BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
  * This process goes on as another program: same pid, so that signals, the exit code and a supervisor find it as if it had
  * been started itself.
  */
-export function become(
-  program: string,
-  args: readonly string[],
-  variables: Readonly<Record<string, string>> = {},
-): never {
+export function become(program: string, args: readonly string[], env: Surroundings["env"]): never {
   const { execve } = process
   if (execve === undefined)
     throw new Complaint("this platform cannot do that: use `bun run start` or `bun run bench`")
   const path = fileURLToPath(new URL(program, import.meta.url))
-  return execve(process.execPath, [process.execPath, path, ...args], {
-    ...process.env,
-    ...LAUNCH,
-    ...variables,
-  })
+  return execve(process.execPath, [process.execPath, path, ...args], { ...env, ...LAUNCH })
 }

@@ -1,7 +1,9 @@
-import { spawn } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { delimiter, join } from "node:path"
+import { runProgram } from "../../src/cli/program.ts"
+import { painter } from "../../src/paint.ts"
 
 const MAIN = join(import.meta.dir, "../../src/cli/main.ts")
 
@@ -10,6 +12,40 @@ export interface Ended {
   readonly code: number | null
   readonly out: string
   readonly err: string
+}
+
+/** Runs words in this process, as the command line would in its own; far from a terminal, unless one of a width is given. */
+export async function type(
+  words: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  width: number | null = null,
+): Promise<Ended> {
+  const said = { out: "", err: "" }
+  const code = await runProgram(words, {
+    env,
+    width,
+    paint: painter(width !== null, env),
+    print(text) {
+      said.out += `${text}\n`
+    },
+    remark(text) {
+      said.err += `${text}\n`
+    },
+    complain(sentence) {
+      said.err += `tollgate: ${sentence}\n`
+    },
+  })
+  return { code, ...said }
+}
+
+/** The words that a POSIX shell makes of each line. */
+export function wordsOf(lines: readonly string[], variables: Readonly<Record<string, string>>): string[][] {
+  const script = ["tollgate() { printf '%s\\0' \"$@\"; printf '\\n\\0'; }", ...lines].join("\n")
+  const said = execFileSync("/bin/sh", ["-c", script], { env: { ...variables }, encoding: "utf8" })
+  return said
+    .split("\n\0")
+    .slice(0, -1)
+    .map((line) => line.split("\0").slice(0, -1))
 }
 
 /** A folder in which commands are typed, with `tollgate` and `bun` on the path as a linked package has them. */

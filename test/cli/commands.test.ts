@@ -1,0 +1,468 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { TSchema } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
+import { knowFormats } from "../../src/cli/formats.ts"
+import {
+  AccountBody,
+  AuditBody,
+  CallBody,
+  CreatedKeyBody,
+  CreditedBody,
+  KeyBody,
+  listOf,
+} from "../../src/wire/admin.ts"
+import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
+import { freshDatabase } from "../support/database.ts"
+import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { DatabaseProxy } from "../support/proxy.ts"
+import { type Ended, Shell, type, wordsOf } from "./command.ts"
+
+let provider: Provider
+let gateway: TestGateway
+let shell: Shell
+/** To its database, by a URL. */
+let way: DatabaseProxy
+/** An account with a balance, a key and one call. */
+let known: { id: string; key: string; key_id: string; name: string; call: string }
+
+beforeAll(async () => {
+  provider = await startProvider()
+  provider.reply(json(200, chatCompletion("hello", { usage: usage(1_200, 5, 200) })))
+  gateway = await startGateway(provider)
+  way = await DatabaseProxy.start(gateway.address)
+  shell = new Shell(here())
+  const account = await gateway.account("10")
+  const name = `Known ${account.id}`
+  await gateway.admin("PATCH", `/accounts/${account.id}`, { name })
+  const answer = await chat(gateway, account.key)
+  known = { ...account, name, call: answer.headers.get("x-request-id") ?? "" }
+  knowFormats()
+})
+afterAll(async () => {
+  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  await way.stop()
+  await gateway.stop()
+  await provider.stop()
+  shell.remove()
+})
+
+/** Types a line; what it printed that ended well and said nothing on the side. */
+async function printed(line: string, variables?: Record<string, string>): Promise<string> {
+  const ended = await run(line, variables)
+  expect(ended).toMatchObject({ code: 0, err: "" })
+  return ended.out
+}
+
+function run(line: string, variables: Record<string, string> = {}): Promise<Ended> {
+  const [words = []] = wordsOf([line], {})
+  return type(words, { ...here(), ...variables })
+}
+
+/** The environment in which an operator types. */
+function here(): Record<string, string> {
+  return { TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN, TOLLGATE_DATA_DIR: gateway.data_dir }
+}
+
+/** The value in a line of a card. */
+function field(card: string, name: string): string {
+  return new RegExp(`^${name} +(.*)$`, "m").exec(card)?.[1] ?? ""
+}
+
+describe("what people read", () => {
+  test("an account of one's own, its money, its key, a call and its receipt", async () => {
+    const opened = await printed("tollgate accounts create 'Wile E. Coyote'")
+    const account = field(opened, "account")
+    expect(opened.split("\n").slice(1, 6)).toEqual([
+      "name       Wile E. Coyote",
+      "state      active",
+      "balance    0.00 USD",
+      "held       0.00 USD",
+      "available  0.00 USD",
+    ])
+
+    const credited = await printed("tollgate credit 'Wile E. Coyote' 25 --reason 'Invoice 118'")
+    expect(field(credited, "balance")).toBe("25.00 USD")
+    expect(field(await printed("tollgate credit 'Wile E. Coyote' -0.5"), "balance")).toBe("24.50 USD")
+    const credits = await gateway.admin("GET", `/accounts/${account}/credits`)
+    expect(credits).toMatchObject({ data: [{ amount: "-0.5", reason: null }, { reason: "Invoice 118" }] })
+
+    const made = await run(
+      `tollgate keys create ${account} --name ci --models ${CHAT},other --expires 30d --limit 5/day`,
+    )
+    expect(made).toMatchObject({ code: 0, err: "Keep the key now: it is not shown again.\n" })
+    const key = field(made.out, "key")
+    expect(field(made.out, "models")).toBe(`${CHAT}, other`)
+    expect(field(made.out, "limit")).toBe("5.00 USD a day")
+
+    const answer = await chat(gateway, key)
+    expect(answer.status).toBe(200)
+    const call = answer.headers.get("x-request-id")
+    const calls = await printed("tollgate calls --account 'Wile E. Coyote' --from 1h")
+    expect(calls.split("\n")).toHaveLength(3)
+    expect(calls).toMatch(new RegExp(` ${call} +${CHAT} +completed +usage +1,200 +5 +\\d\\.\\d+ +0\\.00104 `))
+
+    const receipt = await printed(`tollgate receipt ${call}`)
+    expect(field(receipt, "outcome")).toBe("completed, settled, charged by the provider's usage")
+    expect(receipt.slice(receipt.indexOf("\n\n")).replace(/held .*/, "held")).toBe(
+      [
+        "\n",
+        "               TOKENS  USD PER 1M       USD",
+        "prompt          1,000        1.00  0.001",
+        "cached prompt     200        0.10  0.00002",
+        "output              5        4.00  0.00002",
+        "held",
+        "charged                            0.00104",
+        "",
+      ].join("\n"),
+    )
+    expect(field(await printed("tollgate accounts show 'Wile E. Coyote'"), "balance")).toBe("24.49896 USD")
+    expect(await printed("tollgate audit")).toMatch(
+      /^✓ The books agree with their journal: \d+ accounts, 0 open reservations, at /,
+    )
+  })
+
+  test("D42 suspended, resumed, limited, changed and revoked, each for the very next call", async () => {
+    const { id, key, key_id } = await gateway.account("1")
+    const status = async () => (await chat(gateway, key)).status
+    const rows: readonly [line: string, state: string, status: number][] = [
+      [`tollgate accounts suspend ${id}`, "suspended", 403],
+      [`tollgate accounts resume ${id}`, "active", 200],
+      [`tollgate keys suspend ${key_id}`, "suspended", 403],
+      [`tollgate keys resume ${key_id}`, "active", 200],
+      [`tollgate keys limit ${key_id} 0/month`, "active", 402],
+      [`tollgate keys limit ${key_id} none`, "active", 200],
+      [`tollgate keys change ${key_id} --models other`, "active", 403],
+      [`tollgate keys change ${key_id} --models none --name renamed`, "active", 200],
+    ]
+    for (const [line, state, expected] of rows) {
+      expect({ line, state: field(await printed(line), "state") }).toEqual({ line, state })
+      expect({ line, status: await status() }).toEqual({ line, status: expected })
+    }
+    expect(await printed(`tollgate keys revoke ${key_id}`)).toBe(`The key ${key_id} is revoked.\n`)
+    expect(await status()).toBe(401)
+    expect(await printed(`tollgate keys list ${id}`)).toMatch(
+      new RegExp(`^${key_id} +renamed +tg_live_\\w+ +revoked `, "m"),
+    )
+    expect(field(await printed(`tollgate accounts rename ${id} Ltd-${id}`), "name")).toBe(`Ltd-${id}`)
+  })
+
+  test("a list that is cut says so, and goes on where it ended", async () => {
+    const first = await run("tollgate accounts --limit 1")
+    expect(first).toMatchObject({ code: 0, err: "There are more: --all shows them, --limit N so many.\n" })
+    expect(first.out.trimEnd().split("\n")).toHaveLength(2)
+    const list = JSON.parse(await printed("tollgate accounts list --limit 1 --json"))
+    const rest = JSON.parse(await printed(`tollgate accounts list --all --json --after ${list.next}`))
+    const all = JSON.parse(await printed("tollgate accounts list --all --json"))
+    expect([...list.data, ...rest.data]).toEqual(all.data)
+    expect(all.next).toBeNull()
+  })
+
+  test("no colours in a pipe, and what is empty is said", async () => {
+    const { id } = await gateway.account("0")
+    const none = await printed(`tollgate calls --account ${id}`)
+    expect(none).toBe("There is no such call. Refused requests and token counts are in the metrics.\n")
+    expect(await printed("tollgate accounts")).not.toContain("\u001b")
+  })
+})
+
+describe("what scripts read is the API's own answer, from a gateway as from the database", () => {
+  interface Row {
+    readonly line: () => string
+    readonly schema: TSchema
+    /** Where the API says the same; null where each answer is another. */
+    readonly path: (() => string) | null
+  }
+  const rows: readonly (readonly [string, Row])[] = [
+    [
+      "accounts",
+      {
+        line: () => "accounts --limit 1000",
+        schema: listOf(AccountBody),
+        path: () => "/accounts?limit=1000",
+      },
+    ],
+    [
+      "accounts show",
+      {
+        line: () => `accounts show '${known.name}'`,
+        schema: AccountBody,
+        path: () => `/accounts/${known.id}`,
+      },
+    ],
+    ["accounts create", { line: () => "accounts create one", schema: AccountBody, path: null }],
+    ["credit", { line: () => `credit ${known.id} 1`, schema: CreditedBody, path: null }],
+    [
+      "keys list",
+      {
+        line: () => `keys list ${known.id}`,
+        schema: listOf(KeyBody),
+        path: () => `/accounts/${known.id}/keys`,
+      },
+    ],
+    ["keys create", { line: () => `keys create ${known.id}`, schema: CreatedKeyBody, path: null }],
+    ["keys limit", { line: () => `keys limit ${known.key_id} 25/month`, schema: KeyBody, path: null }],
+    [
+      "calls",
+      {
+        line: () => `calls --key ${known.key_id}`,
+        schema: listOf(CallBody),
+        path: () => `/calls?key=${known.key_id}`,
+      },
+    ],
+    [
+      "receipt",
+      { line: () => `receipt ${known.call}`, schema: CallBody, path: () => `/calls/${known.call}` },
+    ],
+    [
+      "usage",
+      {
+        line: () => `usage --by model --account ${known.id} --from 2026-01-01 --to 2027-01-01`,
+        schema: OperatorUsageReport,
+        path: () => `/usage?by=model&account=${known.id}&from=2026-01-01&to=2027-01-01`,
+      },
+    ],
+    ["audit", { line: () => "audit", schema: AuditBody, path: null }],
+  ]
+  test.each(rows)("%s --json", async (_name, { line, schema, path }) => {
+    const said = await Promise.all([
+      printed(`tollgate ${line()} --json`),
+      printed(`tollgate ${line()} --json --database`, {
+        DATABASE_URL: way.address.url,
+        TOLLGATE_ADMIN_TOKEN: "",
+      }),
+    ])
+    const [asked, direct] = said.map((text): unknown => JSON.parse(text))
+    expect({ asked: Value.Check(schema, asked), direct: Value.Check(schema, direct) }).toEqual({
+      asked: true,
+      direct: true,
+    })
+    if (path === null) return
+    expect(asked).toEqual(await gateway.admin("GET", path()))
+    expect(direct).toEqual(asked)
+  })
+
+  test("what the API answers without a body is null", async () => {
+    const { key_id } = await gateway.account("0")
+    expect(await printed(`tollgate keys revoke ${key_id} --json`)).toBe("null\n")
+  })
+})
+
+describe("D52 what goes wrong is one sentence on standard error, with exit code 1, or 2 for words that are none", () => {
+  const NOBODY = "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40"
+  const rows: readonly [
+    what: string,
+    line: string,
+    variables: () => Record<string, string>,
+    code: number,
+    err: string | RegExp,
+  ][] = [
+    [
+      "an unknown command",
+      "accuonts",
+      () => ({}),
+      2,
+      'there is no command "tollgate accuonts"; did you mean "tollgate accounts"?',
+    ],
+    ["an unknown account", `accounts show ${NOBODY}`, () => ({}), 1, "There is no account of this id."],
+    [
+      "an unknown name",
+      "accounts show nobody",
+      () => ({}),
+      1,
+      'there is no account "nobody": "tollgate accounts" shows them',
+    ],
+    ["an unknown call", `receipt ${NOBODY}`, () => ({}), 1, "There is no call of this id."],
+    [
+      "what is no id",
+      "receipt last",
+      () => ({}),
+      2,
+      '"last" is no call\'s id: the x-request-id of an answer is one',
+    ],
+    ["no amount", `credit ${NOBODY} much`, () => ({}), 1, /^`amount`: expected USD as a decimal string/],
+    [
+      "no limit",
+      `keys limit ${NOBODY} 5`,
+      () => ({}),
+      2,
+      "a spending limit: expected AMOUNT/day, AMOUNT/month or none, such as 25/month",
+    ],
+    [
+      "nothing to change",
+      `keys change ${NOBODY}`,
+      () => ({}),
+      2,
+      "nothing to change: give --name, --models, --expires or --limit",
+    ],
+    [
+      "no time",
+      "calls --from yesterday",
+      () => ({}),
+      2,
+      "--from: expected 2026-11-21, an RFC 3339 time, or 24h",
+    ],
+    ["all and some", "calls --all --limit 5", () => ({}), 2, "--all and --limit exclude each other"],
+    [
+      "a wrong token",
+      "accounts",
+      () => ({ TOLLGATE_ADMIN_TOKEN: "another-token-0123456789" }),
+      1,
+      "The admin token is missing or wrong. TOLLGATE_ADMIN_TOKEN is not that of this gateway.",
+    ],
+    [
+      "no token",
+      "accounts",
+      () => ({ TOLLGATE_ADMIN_TOKEN: "" }),
+      1,
+      /^no admin token is known for http:\/\/127\.0\.0\.1:\d+: set TOLLGATE_ADMIN_TOKEN/,
+    ],
+    [
+      "nobody there",
+      "accounts --url http://127.0.0.1:1",
+      () => ({}),
+      1,
+      /^no gateway listens at http:\/\/127\.0\.0\.1:1: start one by "tollgate serve"/,
+    ],
+    [
+      "somebody else there",
+      "accounts",
+      () => ({ TOLLGATE_URL: provider.url }),
+      1,
+      /^the gateway at .* answered GET \/admin\/accounts\?limit=20 in a shape/,
+    ],
+    [
+      "a database that is not there",
+      "accounts --database",
+      () => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/books" }),
+      1,
+      "the database cannot be used: connect ECONNREFUSED 127.0.0.1:1",
+    ],
+    [
+      "no embedded database",
+      "accounts --database",
+      () => ({}),
+      1,
+      /^no gateway runs on \/\S+, so its embedded database does not either/,
+    ],
+  ]
+  test.each(rows)("%s", async (_what, line, variables, code, err) => {
+    const ended = await run(`tollgate ${line}`, variables())
+    expect(ended).toMatchObject({ code, out: "" })
+    const sentence = /^tollgate: ([^\n]+)\n$/.exec(ended.err)?.[1]
+    if (typeof err === "string") expect(sentence).toBe(err)
+    else expect(sentence).toMatch(err)
+    expect(ended.err).not.toContain("s3cret")
+  })
+
+  test("a name that two accounts have, with the ids to choose from", async () => {
+    const name = `twin ${crypto.randomUUID()}`
+    const ids = await Promise.all(
+      [1, 2].map(() => gateway.admin<{ id: string }>("POST", "/accounts", { name })),
+    )
+    const { code, err } = await run(`tollgate credit '${name}' 5`)
+    expect(code).toBe(1)
+    expect(err).toStartWith(`tollgate: 2 accounts are named "${name}"; say which by its id: `)
+    for (const { id } of ids) expect(err).toContain(id)
+  })
+
+  test("a database without tables, which stays without", async () => {
+    const empty = await freshDatabase()
+    const way = await DatabaseProxy.start(empty.address)
+    try {
+      const say = () => run("tollgate accounts --database", { DATABASE_URL: way.address.url })
+      const ended: Ended = {
+        code: 1,
+        out: "",
+        err: 'tollgate: the database has no tables of Tollgate yet: the first "tollgate serve" with it makes them\n',
+      }
+      expect(await say()).toEqual(ended)
+      expect(await say()).toEqual(ended)
+    } finally {
+      await way.stop()
+      await empty.drop()
+    }
+  })
+
+  test("a credit whose outcome is unknown says how to repeat it, and the repeat moves the money once", async () => {
+    const asked: unknown[] = []
+    const broken = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      async fetch(request) {
+        asked.push(await request.json())
+        return Response.json({ error: { message: "The books did not answer." } }, { status: 503 })
+      },
+    })
+    const { id } = await gateway.account("0")
+    const { code, err } = await run(`tollgate credit ${id} 5`, {
+      TOLLGATE_URL: `http://127.0.0.1:${broken.port}`,
+    })
+    await broken.stop(true)
+    expect(code).toBe(1)
+    const credit_id = /Repeat it with --id (\S+): it is never made twice\.\n$/.exec(err)?.[1] ?? ""
+    expect(asked).toEqual([{ id: credit_id, amount: "5" }])
+    for (const _ of [1, 2]) {
+      const credited = await printed(`tollgate credit ${id} 5 --id ${credit_id}`)
+      expect(field(credited, "balance")).toBe("5.00 USD")
+    }
+  })
+
+  test("the token goes nowhere that a redirection points to", async () => {
+    const seen: (string | null)[] = []
+    const lure = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      fetch(request): Response {
+        seen.push(request.headers.get("authorization"))
+        const { port } = new URL(request.url)
+        return Response.redirect(`http://localhost:${port}/admin/elsewhere`)
+      },
+    })
+    const { code } = await run("tollgate audit", { TOLLGATE_URL: `http://127.0.0.1:${lure.port}` })
+    await lure.stop(true)
+    expect({ code, seen }).toEqual({ code: 1, seen: [`Bearer ${ADMIN_TOKEN}`] })
+  })
+
+  test("books that disagree with their journal", async () => {
+    const wrong = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      fetch: () =>
+        Response.json({
+          checked_at: "2026-11-21T09:40:00.000Z",
+          accounts: 3,
+          open_reservations: 12,
+          violations: [{ account_id: known.id, kind: "balance", recorded: "9.9871", expected: "9.987" }],
+        }),
+    })
+    const { code, out, err } = await run("tollgate audit", {
+      TOLLGATE_URL: `http://127.0.0.1:${wrong.port}`,
+    })
+    await wrong.stop(true)
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: "tollgate: the books disagree with their journal in one place\n",
+    })
+    expect(out).toMatch(new RegExp(`^${known.id} +balance +9\\.9871 +9\\.987$`, "m"))
+  })
+
+  test("in a process of its own: the exit code, the sentence, and nothing else", async () => {
+    const ends = (line: string) => shell.run(`tollgate ${line}`)
+    const [well, ill, unknown] = await Promise.all([
+      ends("audit --json"),
+      ends("accounts show nobody"),
+      ends("adit"),
+    ])
+    expect(well).toMatchObject({ code: 0, err: "" })
+    expect(Value.Check(AuditBody, JSON.parse(well.out))).toBeTrue()
+    const err = 'tollgate: there is no account "nobody": "tollgate accounts" shows them\n'
+    expect(ill).toEqual({ code: 1, out: "", err })
+    expect(unknown).toMatchObject({ code: 2, out: "" })
+  })
+
+  test("nobody reads any more: it ends quietly", async () => {
+    const { out, err } = await shell.run("(tollgate completion fish; echo $? > code) | true; cat code")
+    expect({ out, err }).toEqual({ out: "0\n", err: "" })
+  })
+})
