@@ -4,7 +4,7 @@ import type { Answered, Trace } from "../trace.ts"
 import { type TraceContext, type TraceHeaders, traceHeaders } from "../wire/trace-context.ts"
 import { attemptAt, callOf, isFault, operationOf, settlementOf, tokensOf } from "./attributes.ts"
 import { newSpanId } from "./ids.ts"
-import type { Attributes, Span } from "./span.ts"
+import type { Attributes, Event, Span } from "./span.ts"
 
 /** A span that is not over yet. */
 interface OpenSpan {
@@ -36,6 +36,7 @@ export class RecordedTrace implements Trace {
   #hold: Hold | null = null
   #held_ms = 0
   #closing: Closing | null = null
+  #closed_ms = 0
   #answered: Answered | null = null
   #is_settled = false
 
@@ -91,6 +92,7 @@ export class RecordedTrace implements Trace {
   closed(closing: Closing): void {
     this.#closing = closing
     this.#endAttempt(closing)
+    this.#closed_ms = this.#now()
     this.#settling = this.#open("settle", "internal")
   }
 
@@ -114,7 +116,6 @@ export class RecordedTrace implements Trace {
     this.#endAttempt(null)
     const failure = this.#closing?.failure ?? null
     const ended_ms = this.#now()
-    const first_output = this.#closing?.ttft_ms ?? null
     this.#spans.push({
       ...this.#common(ended_ms),
       span_id: this.#span_id,
@@ -133,10 +134,17 @@ export class RecordedTrace implements Trace {
         ...(this.#closing && tokensOf(this.#closing)),
         "error.type": failure ?? code,
       },
-      events: first_output === null ? [] : [{ name: "first_output", at_ms: this.#held_ms + first_output }],
+      events: this.#firstOutput(),
       failed: status >= 500 || isFault(failure),
     })
     this.#keep(this.#spans)
+  }
+
+  /** What the books round to milliseconds is not after the end of the call. */
+  #firstOutput(): readonly Event[] {
+    const ttft_ms = this.#closing?.ttft_ms ?? null
+    if (ttft_ms === null) return []
+    return [{ name: "first_output", at_ms: Math.min(this.#held_ms + ttft_ms, this.#closed_ms) }]
   }
 
   #endAttempt(closing: Closing | null): void {

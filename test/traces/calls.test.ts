@@ -216,7 +216,7 @@ describe("D54 the trace of a call", () => {
     const [, attempt, settle] = children
     const first_output = server.events[0]?.at_nano ?? 0n
     expect(first_output > (attempt?.began_nano ?? 0n)).toBe(true)
-    expect(first_output <= (attempt?.ended_nano ?? 0n)).toBe(true)
+    expect(first_output <= (settle?.began_nano ?? 0n)).toBe(true)
     expect((attempt?.ended_nano ?? 0n) <= (settle?.began_nano ?? 0n)).toBe(true)
   })
 

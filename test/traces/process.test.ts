@@ -1,0 +1,115 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { join } from "node:path"
+import type { GatewayProcess, Variables } from "../process/gateway-process.ts"
+import { databaseVariables, readBooks, type Spawning, Workplace } from "../process/workplace.ts"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { chat, configFor } from "../support/gateway.ts"
+import { operatorOf } from "../support/operator.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { type Collector, startCollector } from "./collector.ts"
+
+let place: Workplace
+let provider: Provider
+let collector: Collector
+let fresh: FreshDatabase
+beforeEach(async () => {
+  place = new Workplace()
+  collector = startCollector()
+  provider = await startProvider()
+  provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+  fresh = await freshDatabase()
+  place.configure(configFor(provider.url))
+})
+afterEach(async () => {
+  await place.clear()
+  await provider.stop()
+  await collector.stop()
+  await fresh.drop()
+})
+
+const start = (variables: Variables, spawning: Spawning = {}) =>
+  place.start({ ...databaseVariables(fresh.address), ...variables }, spawning)
+
+/** Nothing leaves before the end, unless there is very much of it. */
+const AT_THE_END = { OTEL_BSP_SCHEDULE_DELAY: "999999999" }
+
+/** So many calls of a new account, each on a connection of its own; the ids of their requests. */
+async function calls(gateway: GatewayProcess, count: number): Promise<string[]> {
+  const { key } = await operatorOf(gateway.url).account()
+  return await Promise.all(
+    Array.from({ length: count }, async () => {
+      const answer = await chat(gateway, key, {}, { keepalive: false })
+      expect(answer.status).toBe(200)
+      await answer.text()
+      return answer.headers.get("x-request-id") ?? ""
+    }),
+  )
+}
+
+async function end(gateway: GatewayProcess): Promise<void> {
+  gateway.signal("SIGTERM")
+  expect(await gateway.exited).toBe(0)
+  const { calls: _, ...books } = await readBooks(fresh.address)
+  expect(books).toEqual({ open_reservations: 0, violations: [] })
+}
+
+const traced = () =>
+  collector.spans.flatMap(({ attributes }) => attributes["tollgate.request_id"] ?? []).map(String)
+
+describe("D54 a gateway as a process", () => {
+  test("loads nothing of the traces when no endpoint is named", async () => {
+    const preload = { BUN_OPTIONS: `--preload ${join(import.meta.dir, "loaded.ts")}` }
+    const without = await start({ ...preload, OTEL_SERVICE_NAME: "gateway" })
+    await calls(without, 2)
+    await end(without)
+    expect(without.printed).toMatch(/^loaded of the traces: 0 of \d{3,}$/m)
+    const off = await start({
+      ...preload,
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+      OTEL_SDK_DISABLED: "true",
+    })
+    await end(off)
+    expect(off.printed).toMatch(/^loaded of the traces: 0 of/m)
+    const with_traces = await start({ ...preload, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url })
+    await end(with_traces)
+    expect(with_traces.printed).toMatch(/^loaded of the traces: [5-9] of/m)
+    expect(collector.posts).toEqual([])
+  }, 30_000)
+
+  test("sends what it has before it ends, from every worker", async () => {
+    const gateway = await start(
+      { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, ...AT_THE_END },
+      { args: ["--workers", "2"] },
+    )
+    const asked = await calls(gateway, 40)
+    expect(collector.posts).toEqual([])
+    await end(gateway)
+    expect(traced().sort()).toEqual(asked.sort())
+    const workers = new Set(collector.spans.map(({ resource }) => resource["tollgate.worker"]))
+    expect([...workers].sort()).toEqual([1n, 2n])
+    expect(new Set(collector.spans.map(({ resource }) => resource["service.instance.id"])).size).toBe(2)
+  }, 30_000)
+
+  test("ends tidily without its collector", async () => {
+    await collector.stop()
+    const gateway = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: "1" })
+    await calls(gateway, 20)
+    await gateway.prints("spans are not exported: the collector does not take them")
+    await calls(gateway, 20)
+    await end(gateway)
+    expect(gateway.complaint).toBe("")
+  }, 30_000)
+
+  test("is not started with an endpoint that is none: one sentence, exit code 1", async () => {
+    const gateway = place.spawn({
+      ...databaseVariables(fresh.address),
+      OTEL_EXPORTER_OTLP_ENDPOINT: "localhost:4317",
+    })
+    expect(await gateway.exited).toBe(1)
+    expect(gateway.printed).toBe("")
+    expect(gateway.complaint).toContain(
+      "OTEL_EXPORTER_OTLP_ENDPOINT: expected an address such as http://127.0.0.1:4318",
+    )
+    expect(gateway.complaint.trim().split("\n")).toHaveLength(1)
+  })
+})
