@@ -9,6 +9,7 @@ import {
   tool,
 } from "ai"
 import {
+  type CallOptions,
   type Client,
   type Heard,
   MUTE,
@@ -16,8 +17,11 @@ import {
   type Session,
   type StreamOptions,
   versionOf,
+  WITH_COST,
 } from "./client.ts"
 import { DESCRIPTION, NAME, PARAMETERS, weatherIn } from "./weather.ts"
+
+const PROVIDER = "tollgate"
 
 /** The AI SDK, with its provider for whoever speaks like OpenAI. */
 export const AI: Client = {
@@ -25,13 +29,13 @@ export const AI: Client = {
   family: "chat",
   connect(cell, changes = {}) {
     const provider = createOpenAICompatible({
-      name: "tollgate",
+      name: PROVIDER,
       baseURL: `${cell.url}/v1`,
       apiKey: changes.key ?? cell.key,
       includeUsage: true,
     })
     const bare = createOpenAICompatible({
-      name: "tollgate",
+      name: PROVIDER,
       baseURL: `${cell.url}/v1`,
       apiKey: changes.key ?? cell.key,
     })
@@ -57,15 +61,15 @@ type Model = ReturnType<ReturnType<typeof createOpenAICompatible>>
 function session(modelWith: (usage: boolean) => Model): Session {
   return {
     ...MUTE,
-    async chat(signal) {
+    async chat(options = {}) {
       const { text, usage, response } = await generateText({
         model: modelWith(true),
         prompt: PROMPT,
-        ...(signal && { abortSignal: signal }),
+        ...settingsOf(options),
       })
       return heard(text, usage, response.headers)
     },
-    async stream({ usage = false, signal, onText }: StreamOptions = {}) {
+    async stream({ usage = false, onText, ...options }: StreamOptions = {}) {
       let complaint: unknown
       const result = streamText({
         model: modelWith(usage),
@@ -73,14 +77,14 @@ function session(modelWith: (usage: boolean) => Model): Session {
         onError: ({ error }) => {
           complaint = error
         },
-        ...(signal && { abortSignal: signal }),
+        ...settingsOf(options),
       })
       let text = ""
       for await (const piece of result.textStream) {
         text += piece
         onText?.(piece)
       }
-      if (complaint !== undefined || signal?.aborted)
+      if (complaint !== undefined || options.signal?.aborted)
         return { ...heard(text, undefined, undefined), complaint }
       return heard(text, await result.usage, (await result.response).headers)
     },
@@ -102,6 +106,15 @@ function session(modelWith: (usage: boolean) => Model): Session {
   }
 }
 
+/** What is not its own goes to the provider under its name. */
+function settingsOf({ signal, headers, cost }: CallOptions) {
+  return {
+    ...(signal && { abortSignal: signal }),
+    ...(headers && { headers }),
+    ...(cost && { providerOptions: { [PROVIDER]: WITH_COST } }),
+  }
+}
+
 function heard(
   text: string,
   usage: LanguageModelUsage | undefined,
@@ -114,6 +127,7 @@ function heard(
       prompt === undefined || completion === undefined
         ? null
         : { prompt, completion, cached: details?.cacheReadTokens ?? 0 },
+    cost: usage?.raw?.cost,
     request_id: headers?.["x-request-id"] ?? null,
   }
 }

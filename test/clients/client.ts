@@ -5,6 +5,8 @@ export interface Heard {
   readonly text: string
   /** Null when it shows none. */
   readonly tokens: Tokens | null
+  /** USD, when it was asked for and shown. */
+  readonly cost?: unknown
   /** Null when it shows none. */
   readonly request_id: string | null
   /** An error that it told of without throwing it. */
@@ -18,11 +20,17 @@ export interface Tokens {
   readonly completion: number
 }
 
-export interface StreamOptions {
-  /** Whether the user asks for the usage too. */
-  readonly usage?: boolean
+export interface CallOptions {
   /** Aborted when the user leaves. */
   readonly signal?: AbortSignal
+  readonly headers?: Readonly<Record<string, string>>
+  /** Whether the user asks what it costs (D49). */
+  readonly cost?: boolean
+}
+
+export interface StreamOptions extends CallOptions {
+  /** Whether the user asks for the usage too. */
+  readonly usage?: boolean
   /** Told of every piece of text that is not empty. */
   readonly onText?: (text: string) => void
 }
@@ -38,7 +46,7 @@ export interface Changes {
 
 /** A client that speaks to one cell's gateway. What it has no word for rejects. */
 export interface Session {
-  chat(signal?: AbortSignal): Promise<Heard>
+  chat(options?: CallOptions): Promise<Heard>
   stream(options?: StreamOptions): Promise<Heard>
   /** Asks with the tool of weather.ts, runs it, sends its result and gives the last answer's text. */
   useTool(streamed: boolean): Promise<string>
@@ -124,5 +132,8 @@ export async function versionOf(package_name: string): Promise<string> {
   ).json()
   return String(version)
 }
+
+/** The field of a chat request that asks what it costs. */
+export const WITH_COST = { usage: { include: true } }
 
 export const PROMPT = "How is the weather?"

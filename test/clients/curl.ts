@@ -1,4 +1,13 @@
-import { type Client, type Heard, MUTE, PROMPT, type Session, type StreamOptions } from "./client.ts"
+import {
+  type CallOptions,
+  type Client,
+  type Heard,
+  MUTE,
+  PROMPT,
+  type Session,
+  type StreamOptions,
+  WITH_COST,
+} from "./client.ts"
 
 /** `curl --fail-with-body` at an error: its exit code, and the answer that it printed. */
 class CurlError extends Error {
@@ -51,15 +60,21 @@ function session(url: string, key: string, model: string, counter: string): Sess
   ]
   return {
     ...MUTE,
-    async chat(signal) {
-      const answer = await curl([`${url}/v1/chat/completions`, ...post(ask({}), bearer)], {
-        ...(signal && { signal }),
-      })
+    async chat({ cost, headers, ...options } = {}) {
+      const data = ask({ ...(cost && WITH_COST) })
+      const answer = await curl(
+        [`${url}/v1/chat/completions`, ...post(data, bearer, ...linesOf(headers))],
+        options,
+      )
       const { choices, usage } = JSON.parse(answer.body)
       return heard(choices[0].message.content, usage, answer)
     },
-    async stream({ usage = false, ...options }: StreamOptions = {}) {
-      const data = ask({ stream: true, ...(usage && { stream_options: { include_usage: true } }) })
+    async stream({ usage = false, cost, ...options }: StreamOptions = {}) {
+      const data = ask({
+        stream: true,
+        ...(usage && { stream_options: { include_usage: true } }),
+        ...(cost && WITH_COST),
+      })
       const answer = await curl([`${url}/v1/chat/completions`, ...post(data, bearer)], options)
       const events = [...answer.body.matchAll(/^data: (\{.*)$/gm)].map(([, event = ""]) => JSON.parse(event))
       const text = events.map(({ choices }) => choices?.[0]?.delta.content ?? "").join("")
@@ -77,6 +92,10 @@ function session(url: string, key: string, model: string, counter: string): Sess
       return JSON.parse(body).input_tokens
     },
   }
+}
+
+function linesOf(headers: CallOptions["headers"] = {}): string[] {
+  return Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
 }
 
 /** Runs curl as its users do; a signal kills it. */
@@ -118,6 +137,7 @@ interface Usage {
   readonly prompt_tokens: number
   readonly completion_tokens: number
   readonly prompt_tokens_details: { readonly cached_tokens: number }
+  readonly cost?: number
 }
 
 function heard(text: string, usage: Usage | undefined, { headers }: Answer): Heard {
@@ -126,5 +146,5 @@ function heard(text: string, usage: Usage | undefined, { headers }: Answer): Hea
     completion: usage.completion_tokens,
     cached: usage.prompt_tokens_details.cached_tokens,
   }
-  return { text, tokens: tokens ?? null, request_id: headers["x-request-id"] ?? null }
+  return { text, tokens: tokens ?? null, cost: usage?.cost, request_id: headers["x-request-id"] ?? null }
 }

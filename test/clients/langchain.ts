@@ -2,13 +2,16 @@ import { AIMessageChunk, HumanMessage, type UsageMetadata } from "@langchain/cor
 import { tool } from "@langchain/core/tools"
 import { ChatOpenAI } from "@langchain/openai"
 import {
+  type CallOptions,
   type Client,
   type Heard,
   MUTE,
   PROMPT,
   type Session,
   type StreamOptions,
+  type Tokens,
   versionOf,
+  WITH_COST,
 } from "./client.ts"
 import { DESCRIPTION, NAME, PARAMETERS, weatherIn } from "./weather.ts"
 
@@ -27,13 +30,14 @@ export const LANGCHAIN: Client = {
   family: "chat",
   connect: (cell, changes = {}) =>
     session(
-      (usage) =>
+      (usage, cost) =>
         new ChatOpenAI({
           model: changes.model ?? cell.model,
           apiKey: changes.key ?? cell.key,
           configuration: { baseURL: `${cell.url}/v1` },
           maxRetries: REPEATS,
           streamUsage: usage,
+          ...(cost && { modelKwargs: WITH_COST }),
         }),
     ),
   shows: {
@@ -49,21 +53,20 @@ export const LANGCHAIN: Client = {
   lacks: { models: "it has no list of models", count: "it has no counts" },
 }
 
-function session(modelWith: (usage: boolean) => ChatOpenAI): Session {
+function session(modelWith: (usage: boolean, cost?: boolean) => ChatOpenAI): Session {
   return {
     ...MUTE,
-    async chat(signal) {
-      const { text, usage_metadata } = await modelWith(true).invoke(PROMPT, { ...(signal && { signal }) })
-      return heard(text, usage_metadata)
+    async chat({ cost, ...options } = {}) {
+      return heard(await modelWith(true, cost).invoke(PROMPT, settingsOf(options)))
     },
-    async stream({ usage = false, signal, onText }: StreamOptions = {}) {
-      const stream = await modelWith(usage).stream(PROMPT, { ...(signal && { signal }) })
+    async stream({ usage = false, cost, onText, ...options }: StreamOptions = {}) {
+      const stream = await modelWith(usage, cost).stream(PROMPT, settingsOf(options))
       let whole: AIMessageChunk | undefined
       for await (const chunk of stream) {
         whole = whole?.concat(chunk) ?? chunk
         if (chunk.text !== "") onText?.(chunk.text)
       }
-      return heard(whole?.text ?? "", whole?.usage_metadata)
+      return heard(whole)
     },
     async useTool(streamed) {
       const model = modelWith(true).bindTools([weather])
@@ -85,11 +88,22 @@ function session(modelWith: (usage: boolean) => ChatOpenAI): Session {
 
 const weather = tool(weatherIn, { name: NAME, description: DESCRIPTION, schema: PARAMETERS })
 
-function heard(text: string, usage: UsageMetadata | undefined): Heard {
-  const tokens = usage && {
-    prompt: usage.input_tokens,
-    completion: usage.output_tokens,
-    cached: usage.input_token_details?.cache_read ?? 0,
+function settingsOf({ signal, headers }: CallOptions) {
+  return { ...(signal && { signal }), ...(headers && { options: { headers } }) }
+}
+
+function heard(message: AIMessageChunk | undefined): Heard {
+  const { usage: raw }: { readonly usage?: unknown } = message?.response_metadata ?? {}
+  return {
+    text: message?.text ?? "",
+    tokens: tokensOf(message?.usage_metadata),
+    cost: Reflect.get(Object(raw), "cost"),
+    request_id: null,
   }
-  return { text, tokens: tokens ?? null, request_id: null }
+}
+
+function tokensOf(usage: UsageMetadata | undefined): Tokens | null {
+  if (usage === undefined) return null
+  const { input_tokens: prompt, output_tokens: completion, input_token_details: details } = usage
+  return { prompt, completion, cached: details?.cache_read ?? 0 }
 }

@@ -7,6 +7,7 @@ import {
   type Session,
   type StreamOptions,
   versionOf,
+  WITH_COST,
 } from "./client.ts"
 import { DESCRIPTION, NAME, PARAMETERS, weatherIn } from "./weather.ts"
 
@@ -63,10 +64,10 @@ function session(client: OpenAI, model: string): Session {
   const messages = [{ role: "user" as const, content: PROMPT }]
   return {
     ...MUTE,
-    async chat(signal) {
+    async chat({ cost, ...options } = {}) {
       const completion = await client.chat.completions.create(
-        { model, messages },
-        { ...(signal && { signal }) },
+        { model, messages, ...(cost && WITH_COST) },
+        options,
       )
       return heard(
         completion.choices[0]?.message.content ?? "",
@@ -74,11 +75,17 @@ function session(client: OpenAI, model: string): Session {
         completion._request_id ?? null,
       )
     },
-    async stream({ usage = false, signal, onText }: StreamOptions = {}) {
+    async stream({ usage = false, cost, onText, ...options }: StreamOptions = {}) {
       const { data, request_id } = await client.chat.completions
         .create(
-          { model, messages, stream: true, ...(usage && { stream_options: { include_usage: true } }) },
-          { ...(signal && { signal }) },
+          {
+            model,
+            messages,
+            stream: true,
+            ...(usage && { stream_options: { include_usage: true } }),
+            ...(cost && WITH_COST),
+          },
+          options,
         )
         .withResponse()
       let text = ""
@@ -108,7 +115,8 @@ function heard(
 ): Heard {
   if (!usage) return { text, tokens: null, request_id }
   const { prompt_tokens: prompt, completion_tokens: completion, prompt_tokens_details: details } = usage
-  return { text, tokens: { prompt, completion, cached: details?.cached_tokens ?? 0 }, request_id }
+  const tokens = { prompt, completion, cached: details?.cached_tokens ?? 0 }
+  return { text, tokens, cost: Reflect.get(usage, "cost"), request_id }
 }
 
 /** One of each major, for what only this package has. */

@@ -90,7 +90,7 @@ afterAll(async () => {
 
 describe("the examples of docs/clients.md", () => {
   for (const { title, installed, prints, calls } of SECTIONS) {
-    const testOf = title === "curl" && Bun.which("curl") === null ? test.skip : test.concurrent
+    const testOf = title === "curl" && Bun.which("curl") === null ? test.skip : test
     testOf(`${title}, with the ${installed} major`, async () => {
       const { id, key } = await gateway.account("1")
       const printed = await run(sectionOf(title), installed, key)
@@ -105,7 +105,7 @@ describe("the examples of docs/clients.md", () => {
     })
   }
 
-  test.concurrent.each([
+  test.each([
     ["Anthropic", "with ANTHROPIC_AUTH_TOKEN", /ANTHROPIC_API_KEY/g, "ANTHROPIC_AUTH_TOKEN"],
     [
       "LangChain",
@@ -116,8 +116,10 @@ describe("the examples of docs/clients.md", () => {
   ] as const)("%s %s", async (title, _how, variable, other) => {
     const { id, key } = await gateway.account("1")
     const { blocks } = sectionOf(title)
-    const changed = blocks.map(({ language, code }) => ({ language, code: code.replace(variable, other) }))
-    expect(changed).not.toEqual(blocks)
+    const changed = blocks
+      .slice(0, 2)
+      .map(({ language, code }) => ({ language, code: code.replace(variable, other) }))
+    expect(changed).not.toEqual(blocks.slice(0, 2))
     expect(await run({ title, blocks: changed }, "current", key)).not.toBe("")
     expect((await gateway.calls(`?account=${id}`)).every(({ state }) => state === "settled")).toBeTrue()
   })

@@ -78,6 +78,35 @@ export const PLAYS: readonly Play[] = [
   toolPlay("tools: called, run, answered", false),
   toolPlay("tools, streamed", true),
   {
+    name: "`usage.cost`, asked for (D49)",
+    needs: "chat",
+    async run(session, cell) {
+      cell.answers(
+        json(200, chatCompletion("hello there", { usage: USAGE })),
+        sse(chatWords("one"), { usage: USAGE }),
+      )
+      expect((await session.chat({ cost: true })).cost).toBe(Number(CHARGE))
+      expect((await session.stream({ usage: true, cost: true })).cost).toBe(Number(CHARGE))
+      for (const asked of askedOf(cell)) expect(asked).not.toHaveProperty("usage")
+      expect(await cell.calls()).toMatchObject([{ charge: CHARGE }, { charge: CHARGE }])
+      return DONE
+    },
+  },
+  {
+    name: "a 502, repeated under an `Idempotency-Key` (D43)",
+    needs: "chat",
+    async run(session, cell) {
+      cell.answers(json(500, {}))
+      const headers = { "idempotency-key": `${cell.account_id}-1` }
+      const error = await failureOf(session.chat({ headers }))
+      const [call, ...more] = await cell.calls()
+      expect(call).toMatchObject({ state: "released", charge: "0", failure: "upstream_error" })
+      expect([more, cell.exchanges.length, cell.door.requests_ms.length]).toEqual([[], 1, 2])
+      expect(`${JSON.stringify(error)} ${error}`).toContain(`an earlier call: ${call?.id}`)
+      return "made once"
+    },
+  },
+  {
     name: "models (D23)",
     needs: "models",
     async run(session, cell) {
@@ -173,7 +202,7 @@ export const PLAYS: readonly Play[] = [
     async run(session, cell) {
       cell.answers(silent())
       const leaving = new AbortController()
-      const failed = failureOf(session.chat(leaving.signal))
+      const failed = failureOf(session.chat({ signal: leaving.signal }))
       const exchange = await cell.exchange(1)
       leaving.abort()
       const error = await failed
