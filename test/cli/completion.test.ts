@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { root } from "../../src/cli/program.ts"
+import { Shell, type } from "./command.ts"
+
+let shell: Shell
+
+beforeAll(async () => {
+  shell = new Shell()
+  for (const name of ["bash", "zsh", "fish"]) {
+    const { code, out } = await type(["completion", name])
+    expect(code).toBe(0)
+    writeFileSync(join(shell.folder, `complete.${name}`), out)
+  }
+})
+afterAll(() => shell.remove())
+
+describe("completion scripts", () => {
+  test.each([
+    ["bash", "bash -n complete.bash"],
+    ["zsh", "zsh -n complete.zsh"],
+    ["fish", "fish --no-execute complete.fish"],
+  ])("%s can read its own", async (name, line) => {
+    if (Bun.which(name) === null) return
+    expect(await shell.run(line)).toEqual({ code: 0, out: "", err: "" })
+  })
+
+  test.each(["bash", "zsh", "fish"])("%s is told every command", async (name) => {
+    const { out } = await type(["completion", name])
+    for (const command of Object.keys(root.commands)) expect(out).toContain(command)
+    expect(out).toStartWith("# To keep it: tollgate completion")
+  })
+
+  const rows: readonly [typed: string, offered: string][] = [
+    ["tollgate ''", `${Object.keys(root.commands).join(" ")} --help`],
+    ["tollgate ac", "accounts"],
+    ["tollgate keys ''", "list create change limit suspend resume revoke --help"],
+    ["tollgate keys re", "resume revoke"],
+    ["tollgate calls --st", "--state"],
+    ["tollgate calls --state ''", "open settled released expired"],
+    ["tollgate usage --by m", "model"],
+    ["tollgate completion ''", "bash zsh fish --help"],
+    ["tollgate calls --model ''", ""],
+    ["tollgate check --config complete.f", "complete.fish"],
+    ["tollgate xyzzy ''", ""],
+  ]
+  test.skipIf(Bun.which("bash") === null)("bash offers what may come next", async () => {
+    const lines = rows.map(([typed]) => `try ${typed}`)
+    const script = [
+      "source ./complete.bash",
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: a parameter of the shell
+      'try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tollgate; echo "${COMPREPLY[*]}"; }',
+      ...lines,
+    ].join("\n")
+    writeFileSync(join(shell.folder, "try.bash"), script)
+    const { out, err } = await shell.run("bash try.bash")
+    expect({ offered: out.split("\n").slice(0, -1), err }).toEqual({
+      offered: rows.map(([, offered]) => offered),
+      err: "",
+    })
+  })
+})

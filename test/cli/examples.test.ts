@@ -1,0 +1,90 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import type { Command, Leaf } from "../../src/cli/command.ts"
+import { root } from "../../src/cli/program.ts"
+import { ADMIN_TOKEN, chat, configFor, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { DatabaseProxy } from "../support/proxy.ts"
+import { Shell, type, wordsOf } from "./command.ts"
+
+let provider: Provider
+let gateway: TestGateway
+let way: DatabaseProxy
+let shell: Shell
+let key: string
+let call: string
+
+beforeAll(async () => {
+  provider = await startProvider()
+  provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+  gateway = await startGateway(provider)
+  way = await DatabaseProxy.start(gateway.address)
+  shell = new Shell({ TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN })
+  writeFileSync(join(shell.folder, "tollgate.yaml"), JSON.stringify(configFor(provider.url)))
+  const account = await gateway.account("10")
+  key = account.key
+  call = (await chat(gateway, key)).headers.get("x-request-id") ?? ""
+})
+afterAll(async () => {
+  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  await way.stop()
+  await gateway.stop()
+  await provider.stop()
+  shell.remove()
+})
+
+/** Every command that does something. */
+function leaves(command: Command): Leaf[] {
+  return command.kind === "leaf" ? [command] : Object.values(command.commands).flatMap(leaves)
+}
+
+/** These become or start another process, or write a file, and have tests of their own below and in serve.test.ts. */
+const ELSEWHERE = /^tollgate (?:serve|bench|completion)\b/
+const all = leaves(root).flatMap(({ examples }) => examples.map(([line]) => line))
+
+/** An account called Acme and a key of it for each example alone, under a name that no other has. */
+async function prepared(line: string): Promise<string> {
+  const name = `Acme-${crypto.randomUUID()}`
+  const { id, key_id } = await gateway.account("1")
+  const opened = line.includes("accounts create")
+  if (!opened) await gateway.admin("PATCH", `/accounts/${id}`, { name })
+  return line
+    .replaceAll("Acme Ltd", `${name} Ltd`)
+    .replaceAll(/\bAcme\b(?! Ltd|-)/g, name)
+    .replaceAll(/019f8b1c-2222\S+/g, key_id)
+    .replaceAll(/019f8b1c-3333\S+/g, call)
+    .replace("--config tollgate.yaml", `--config ${join(shell.folder, "tollgate.yaml")}`)
+}
+
+describe("every example of --help works when typed", () => {
+  test.each(all.filter((line) => !ELSEWHERE.test(line)))("%s", async (line) => {
+    const [words = []] = wordsOf([await prepared(line)], {})
+    const said = await type(words, {
+      TOLLGATE_URL: gateway.url,
+      TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
+      TOLLGATE_CONFIG: join(shell.folder, "tollgate.yaml"),
+      DATABASE_URL: way.address.url,
+      PORT: "0",
+    })
+    expect(said).toMatchObject({ code: 0 })
+    expect(said.out).not.toBe("")
+    if (line.includes("--json")) expect(() => JSON.parse(said.out)).not.toThrow()
+  })
+
+  test.each(all.filter((line) => line.startsWith("tollgate completion")))("%s", async (line) => {
+    expect(await shell.run(line)).toEqual({ code: 0, out: "", err: "" })
+  })
+
+  test("tollgate bench: hands over every word, and its variable", async () => {
+    const [help = "", load = ""] = all.filter((line) => line.startsWith("tollgate bench"))
+    expect(await shell.run(help)).toMatchObject({ code: 0, out: expect.stringContaining("bun run bench") })
+    const line = load
+      .replace("http://127.0.0.1:8080", gateway.url)
+      .replace("demo-small", "chat-model")
+      .replace("--stream --duration 2s", "--duration 1s")
+    const measured = await shell.run(line, { KEY: key })
+    expect(measured).toMatchObject({ code: 0, err: "" })
+    expect(measured.out).toContain("bench-results/")
+  })
+})
