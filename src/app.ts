@@ -3,6 +3,7 @@ import { errorResponse, GatewayError, idHeaders, toGatewayError } from "./errors
 import type { Gateway } from "./gateway.ts"
 import { adminRoutes, type Operators } from "./routes/admin/admin.ts"
 import { chatCompletions } from "./routes/chat-completions.ts"
+import { operatorsConsole } from "./routes/console.ts"
 import { isForPages, preflightAnswer, showTo } from "./routes/cors.ts"
 import { countTokens } from "./routes/count-tokens.ts"
 import { docs } from "./routes/docs.ts"
@@ -62,6 +63,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
       .use(receipts(gateway))
   app.use(health(gateway))
   if (audience !== "clients") app.use(metrics(gateway.metrics)).use(adminRoutes(operators))
+  if (audience !== "clients" && operators.admin_token !== null) app.use(operatorsConsole())
   return app.use(docs(() => gateway.config.models))
 }
 

@@ -143,6 +143,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/service.ts",
   ],
   "src/bench/": [...COMMON, "src/ledger/", "package.json"],
+  "src/console/": COMMON,
   "src/cli/": [
     ...COMMON,
     "src/config/",
@@ -160,9 +161,10 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
 const START = "src/main.ts"
 const WORKER_START = "src/workers/main.ts"
 const BENCH_START = "src/bench/main.ts"
+const CONSOLE_START = "src/console/page/main.ts"
 const CLI_START = "src/cli/main.ts"
 /** What is started, and so may do something when it is imported. */
-const STARTS: readonly string[] = [START, WORKER_START, BENCH_START, CLI_START]
+const STARTS: readonly string[] = [START, WORKER_START, BENCH_START, CLI_START, CONSOLE_START]
 
 describe("the arrows of the house", () => {
   test.each(Object.entries(ARROWS))("%s imports only what lies before it", (room, allowed) => {
@@ -196,11 +198,19 @@ describe("the arrows of the house", () => {
     expect(knows(START)).toEqual([])
   })
 
-  test.each(["src/bench/", "src/cli/"])("nobody knows %s", (room) => {
+  test.each(["src/bench/", "src/cli/", "src/console/"])("nobody knows %s", (room) => {
     const knowing = sources.filter(
       ({ path, imports }) => !isWithin(path, room) && imports.some((name) => isWithin(name, room)),
     )
     expect(knowing.map(({ path }) => path)).toEqual([])
+  })
+
+  test("D50: of all files only those of the console's page know the browser", () => {
+    const browsing = sources.filter(({ text }) =>
+      /\bdocument\.(?:query|create|body)/.test(withoutStrings(text)),
+    )
+    expect(browsing).not.toBeEmpty()
+    expect(browsing.filter(({ path }) => !isWithin(path, "src/console/page/"))).toEqual([])
   })
 
   test("of the settlement only settle.ts touches the books' words and the call; deciding and pricing are pure", () => {
@@ -238,6 +248,7 @@ const PURE = [
   "src/{banner,paint}.ts",
   "src/cli/{arguments,help,completion,suggestion,place,amount,moment,spending-limit,complaint,given}.ts",
   "src/workers/{order,scrape}.ts",
+  "src/console/*.ts",
   "src/bench/{answer-parser,event-scanner,schedule,statistics,recipe,prompt,audit,table}.ts",
   "src/bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",
 ]
@@ -363,7 +374,9 @@ describe("what no file says", () => {
     const versions = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
       Object.entries(manifest[kind] ?? {}),
     )
-    expect(versions.filter(([, version]) => !/^(?:npm:@?[\w./-]+@)?\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version))).toEqual([])
+    expect(
+      versions.filter(([, version]) => !/^(?:npm:@?[\w./-]+@)?\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version)),
+    ).toEqual([])
   })
 })
 

@@ -1,4 +1,4 @@
-import { inArray, type SQL, sql } from "drizzle-orm"
+import { eq, inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../id.ts"
 import type { Split } from "../wire/statistics-query.ts"
@@ -147,7 +147,7 @@ function stepOf(row: Row): Step {
   }
 }
 
-/** What people call these keys or accounts; a key without a name goes by its first characters, a model by itself. */
+/** What people call these accounts, and keys: by their account and name, or first characters. A model goes by itself. */
 async function namesOf(
   database: PostgresJsDatabase,
   by: Split,
@@ -162,8 +162,9 @@ async function namesOf(
     return new Map(found.map(({ id, name }) => [id, name]))
   }
   const found = await database
-    .select({ id: keys.id, name: keys.name, prefix: keys.prefix })
+    .select({ id: keys.id, name: keys.name, prefix: keys.prefix, account: accounts.name })
     .from(keys)
+    .innerJoin(accounts, eq(accounts.id, keys.account_id))
     .where(inArray(keys.id, [...ids]))
-  return new Map(found.map(({ id, name, prefix }) => [id, name ?? `${prefix}…`]))
+  return new Map(found.map(({ id, name, prefix, account }) => [id, `${account}: ${name ?? `${prefix}…`}`]))
 }

@@ -7,9 +7,11 @@ const MAX_AGE_S = 600
 /** Names of headers, separated by commas. */
 const HEADER_NAMES = /^[\w!#$%&'*+.^`|~, \t-]{1,1024}$/
 
+const OPERATORS = ["/metrics", "/admin", "/console"]
+
 /** Whether pages may be allowed to call a path at all: what is for operators is never theirs (D40). */
 export function isForPages(path: string): boolean {
-  return path !== "/metrics" && path !== "/admin" && !path.startsWith("/admin/")
+  return !OPERATORS.some((place) => path === place || path.startsWith(`${place}/`))
 }
 
 /**

@@ -28,7 +28,8 @@ export const TimelineGroup = Type.Object({
     description: "The model's name, or the id of the key or account; null for all groups beyond those shown.",
   }),
   name: Type.Union([Type.String(), Type.Null()], {
-    description: "What people call the key or account; of a key without a name its first characters.",
+    description:
+      "What people call the account; of a key its account and its name, or first characters: `Acme: production`.",
   }),
   ...Steps,
 })

@@ -8,7 +8,7 @@ export const UpstreamBody = Type.Object({
     description: "The models that may be served by it, as clients name them.",
   }),
   worker: Type.Union([Type.Integer(), Type.Null()], {
-    description: "Which worker speaks: each has breakers of its own. Null where there is one process.",
+    description: "Which worker speaks: each has breakers of its own. Null for a gateway without workers.",
   }),
   state: Type.String({
     enum: ["ready", "open", "trying"],

@@ -126,7 +126,7 @@ describe("D51: GET /admin/timeline", () => {
 
   test("names keys and accounts", async () => {
     const by_key = await timeline(`${HOUR}&by=key`)
-    expect(by_key.data.map(({ group, name }) => [group, name])).toEqual([[key, "production"]])
+    expect(by_key.data.map(({ group, name }) => [group, name])).toEqual([[key, "Acme: production"]])
     const by_account = await timeline(`${HOUR}&by=account`)
     expect(by_account.data.map(({ group, name }) => [group, name])).toEqual([
       [acme, "Acme"],

@@ -27,7 +27,7 @@ import { printTime } from "../../wire/time.ts"
 import { operation, type Parameter } from "../openapi.ts"
 import { ask } from "./books.ts"
 import { answer, type Operators, queryOf } from "./operators.ts"
-import { ERRORS, fieldFault, filterParameter, keyExample } from "./reference.ts"
+import { accountExample, ERRORS, fieldFault, filterParameter, keyExample } from "./reference.ts"
 
 /** `/admin/timeline`, `/admin/latency` and `/admin/outcomes`: what the calls of a span of time were like, for plots (D51). */
 export function statisticsRoutes(operators: Operators) {
@@ -147,7 +147,7 @@ const showingTimeline = operation({
             data: [
               {
                 group: keyExample.id,
-                name: keyExample.name,
+                name: `${accountExample.name}: ${keyExample.name}`,
                 calls: [2, 1],
                 charge: ["0.00062", "0.00031"],
                 prompt_tokens: [80, 40],

@@ -1,0 +1,101 @@
+import { PICO_PER_NANO, parsePrice, parseUsd, printUsd } from "../money.ts"
+
+/** Amounts as people read them. Money stays a decimal string or a bigint throughout; only plots see numbers. */
+
+/** `1234.5` as `$1,234.50`: every decimal there is, and two at least. What is no amount is shown as it stands. */
+export function showUsd(text: string): string {
+  const [, sign, whole, fraction = ""] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text) ?? []
+  if (whole === undefined) return text
+  return `${sign === "-" ? "−" : ""}$${grouped(whole)}.${fraction.padEnd(2, "0")}`
+}
+
+/** The sum of decimal strings, as one. What is none adds nothing. */
+export function sumUsd(texts: readonly string[]): string {
+  return printUsd(texts.reduce((sum, text) => sum + nanoOf(text), 0n))
+}
+
+/** `left - right`. */
+export function lessUsd(left: string, right: string): string {
+  return printUsd(nanoOf(left) - nanoOf(right))
+}
+
+export function isNegative(text: string): boolean {
+  return text.startsWith("-")
+}
+
+/** What so many tokens cost at a price in USD per 1M tokens, exactly: up to twelve decimals. */
+export function costOf(tokens: number, price: string): string {
+  const cost_pico = BigInt(tokens) * (parsePrice(price) ?? 0n)
+  const [whole = "0", fraction = ""] = printUsd(cost_pico / PICO_PER_NANO).split(".")
+  const pico = (cost_pico % PICO_PER_NANO).toString().padStart(3, "0")
+  const decimals = `${fraction.padEnd(9, "0")}${pico}`.replace(/0+$/, "")
+  return decimals === "" ? whole : `${whole}.${decimals}`
+}
+
+/** As a number, for a plot. */
+export function plotted(text: string): number {
+  return Number(text)
+}
+
+/** Numbers of USD beside an axis, all with as many decimals as one of them needs. */
+export function showAxisUsd(values: readonly number[]): readonly string[] {
+  const decimals = Math.max(...values.map(decimalsOf))
+  return values.map((value) => {
+    if (value === 0) return "$0"
+    const [whole = "", fraction] = value.toFixed(decimals === 1 ? 2 : decimals).split(".")
+    return `$${grouped(whole)}${fraction === undefined ? "" : `.${fraction}`}`
+  })
+}
+
+function decimalsOf(value: number): number {
+  const places = Array.from({ length: 9 }, (_, at) => at)
+  return places.find((at) => Math.abs(Number(value.toFixed(at)) - value) < 1e-12) ?? 9
+}
+
+/** `1234567` as `1,234,567`. */
+export function showCount(value: number): string {
+  return `${value < 0 ? "−" : ""}${grouped(Math.abs(value).toString())}`
+}
+
+/** Counts beside an axis: `1.25k`, `20M`. */
+export function showAxisCounts(values: readonly number[]): readonly string[] {
+  return values.map((value) => {
+    const [size, unit] = UNITS.find(([least]) => Math.abs(value) >= least) ?? [1, ""]
+    return `${Number((value / size).toPrecision(3))}${unit}`
+  })
+}
+
+const UNITS = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+] as const
+
+/** A share of a whole in percent, with one decimal where it is small. */
+export function showShare(part: number, whole: number): string {
+  if (whole === 0) return "0%"
+  const percent = (part / whole) * 100
+  if (percent > 0 && percent < 0.1) return "<0.1%"
+  return `${percent < 10 ? trimmed(percent.toFixed(1)) : Math.round(percent)}%`
+}
+
+function nanoOf(text: string): bigint {
+  return parseUsd(text) ?? bigNanoOf(text)
+}
+
+/** Sums may have more whole digits than an amount that is sent. */
+function bigNanoOf(text: string): bigint {
+  const [, sign, whole, fraction = ""] = /^(-?)(\d+)(?:\.(\d{1,9}))?$/.exec(text) ?? []
+  if (whole === undefined) return 0n
+  const magnitude = BigInt(whole + fraction.padEnd(9, "0"))
+  return sign === "-" ? -magnitude : magnitude
+}
+
+function grouped(digits: string): string {
+  return digits.replace(/\B(?=(?:\d{3})+$)/g, ",")
+}
+
+function trimmed(decimal: string): string {
+  return decimal.includes(".") ? decimal.replace(/\.?0+$/, "") : decimal
+}

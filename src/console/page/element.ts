@@ -1,0 +1,64 @@
+/** Elements, made of tags, attributes and text. Text is only ever text: nothing here reads markup. */
+
+export type Child = Node | string | null | false
+
+type Listener = (event: Event) => void
+type Attributes = Readonly<Record<string, string | number | boolean | null | Listener>>
+
+/** An element; a function is a listener for the event of its name, `true` an attribute without a value, `null` or `false` none. */
+export function el<Tag extends keyof HTMLElementTagNameMap>(
+  tag: Tag,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): HTMLElementTagNameMap[Tag] {
+  const element = document.createElement(tag)
+  attribute(element, attributes)
+  element.append(...shown(children))
+  return element
+}
+
+const SVG = "http://www.w3.org/2000/svg"
+
+export function svg<Tag extends keyof SVGElementTagNameMap>(
+  tag: Tag,
+  attributes: Attributes = {},
+  ...children: readonly Child[]
+): SVGElementTagNameMap[Tag] {
+  const element = document.createElementNS(SVG, tag)
+  attribute(element, attributes)
+  element.append(...shown(children))
+  return element
+}
+
+function attribute(element: Element, attributes: Attributes): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value)
+    else if (value === true) element.setAttribute(name, "")
+    else if (value !== null && value !== false) element.setAttribute(name, String(value))
+  }
+}
+
+function shown(children: readonly Child[]): (Node | string)[] {
+  return children.filter((child) => child !== null && child !== false)
+}
+
+/** Sets the text only where it differs, so that what stays does not flicker and keeps a selection. */
+export function setText(element: Element, text: string): void {
+  if (element.textContent !== text) element.textContent = text
+}
+
+/** Puts `after` in the place of `before`; where the focus was, it is in the new one too. */
+export function replaceElement(before: Element, after: Element): void {
+  const focused = document.activeElement
+  const at = focused === null ? -1 : [...before.querySelectorAll(FOCUSABLE)].indexOf(focused)
+  before.replaceWith(after)
+  const places = after.querySelectorAll<HTMLElement>(FOCUSABLE)
+  if (at >= 0) (places[at] ?? places[0])?.focus()
+}
+
+const FOCUSABLE = "a, button, input, select, textarea, [tabindex]"
+
+/** A name that somebody gave: set apart, so that its writing direction ends where it ends. */
+export function named(name: string): HTMLElement {
+  return el("bdi", { class: "name" }, name)
+}

@@ -1,0 +1,92 @@
+import { closeSession, tokenOf } from "./session.ts"
+
+/** What the gateway refused, in its own words. */
+export class Refusal extends Error {
+  override readonly name = "Refusal"
+  /** 0 when there was no answer. */
+  readonly status: number
+  readonly code: string
+  /** The field at fault. */
+  readonly param: string | null
+
+  constructor(status: number, code: string, message: string, param: string | null) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.param = param
+  }
+}
+
+export interface Listed<Body> {
+  readonly data: readonly Body[]
+  readonly next: string | null
+}
+
+/** Asks `/admin`; a token that is refused ends the session. Throws `Refusal`, or what `signal` aborts with. */
+export async function ask<Body>(path: string, signal?: AbortSignal): Promise<Body> {
+  return await send<Body>("GET", path, undefined, signal)
+}
+
+/** Tells `/admin` to do something. Throws `Refusal`. */
+export async function tell<Body>(
+  method: "POST" | "PATCH" | "DELETE",
+  path: string,
+  body?: object,
+): Promise<Body> {
+  return await send<Body>(method, path, body)
+}
+
+/** Whether the gateway takes this token. Throws `Refusal` where it does not answer at all. */
+export async function isToken(token: string): Promise<boolean> {
+  const answer = await request("GET", "/accounts?limit=1", token)
+  if (answer.status === 401) return false
+  if (!answer.ok) throw await refusalOf(answer)
+  return true
+}
+
+async function send<Body>(method: string, path: string, body?: object, signal?: AbortSignal): Promise<Body> {
+  const answer = await request(method, path, tokenOf() ?? "", body, signal)
+  if (answer.status === 401) closeSession("The gateway does not take this token any more. Sign in again.")
+  if (!answer.ok) throw await refusalOf(answer)
+  const text = await answer.text()
+  return JSON.parse(text === "" ? "null" : text)
+}
+
+async function request(
+  method: string,
+  path: string,
+  token: string,
+  body?: object,
+  signal?: AbortSignal,
+): Promise<Response> {
+  try {
+    return await fetch(`/admin${path}`, {
+      method,
+      credentials: "omit",
+      cache: "no-store",
+      headers: {
+        authorization: `Bearer ${token}`,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(signal === undefined ? {} : { signal }),
+    })
+  } catch (error) {
+    if (signal?.aborted) throw error
+    throw new Refusal(0, "unreachable", "The gateway cannot be reached. Is it running?", null)
+  }
+}
+
+interface ErrorBody {
+  readonly error: { readonly code: string; readonly message: string; readonly param: string | null }
+}
+
+async function refusalOf(answer: Response): Promise<Refusal> {
+  const text = await answer.text()
+  try {
+    const { error }: ErrorBody = JSON.parse(text)
+    return new Refusal(answer.status, error.code, error.message, error.param)
+  } catch {
+    return new Refusal(answer.status, "unknown", `The gateway answered ${answer.status}.`, null)
+  }
+}

@@ -1,0 +1,93 @@
+import { parseAddress } from "../address.ts"
+import { el } from "./element.ts"
+import { tokenOf, whenClosed } from "./session.ts"
+import { type Shell, shell } from "./shell.ts"
+import { signIn } from "./sign-in.ts"
+import { account } from "./views/account.ts"
+import { accounts } from "./views/accounts.ts"
+import { audit } from "./views/audit.ts"
+import { calls } from "./views/calls.ts"
+import { live } from "./views/live.ts"
+import { overview } from "./views/overview.ts"
+import { receipt } from "./views/receipt.ts"
+import { upstreams } from "./views/upstreams.ts"
+import type { Visit } from "./visit.ts"
+
+const root = document.querySelector("#console")
+let visiting = new AbortController()
+let frame: Shell | null = null
+
+whenClosed((reason) => askForToken(reason))
+addEventListener("hashchange", () => {
+  if (tokenOf() !== null) show()
+})
+addEventListener("keydown", findBySlash)
+if (tokenOf() === null) askForToken(null)
+else show()
+
+function askForToken(reason: string | null): void {
+  visiting.abort()
+  frame = null
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close()
+  document.title = "Tollgate console"
+  root?.replaceChildren(signIn(reason, show))
+  root?.querySelector("input")?.focus()
+}
+
+function show(): void {
+  visiting.abort()
+  visiting = new AbortController()
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close()
+  if (frame === null) {
+    frame = shell()
+    root?.replaceChildren(frame.element)
+  }
+  const address = parseAddress(location.hash)
+  const { title, content } = viewAt({ address, signal: visiting.signal })
+  document.title = `${title} · Tollgate console`
+  frame.show(address.view, content)
+  scrollTo(0, 0)
+  content.querySelector("h1")?.focus()
+}
+
+/** `/` goes to the search, unless somebody types or decides something. */
+function findBySlash(event: KeyboardEvent): void {
+  const is_typing = event.target instanceof HTMLElement && event.target.matches("input, textarea, select")
+  const is_chord = event.ctrlKey || event.metaKey || event.altKey
+  if (event.key !== "/" || is_typing || is_chord || document.querySelector("dialog[open]") !== null) return
+  event.preventDefault()
+  frame?.focusSearch()
+}
+
+function viewAt(visit: Visit): { title: string; content: HTMLElement } {
+  const { view, id } = visit.address
+  switch (view) {
+    case "":
+      return { title: "Overview", content: overview(visit) }
+    case "accounts":
+      return id === null
+        ? { title: "Accounts", content: accounts(visit) }
+        : { title: "Account", content: account(visit, id) }
+    case "live":
+      return { title: "Live calls", content: live(visit) }
+    case "calls":
+      return id === null
+        ? { title: "Calls", content: calls(visit) }
+        : { title: "Receipt", content: receipt(visit, id) }
+    case "upstreams":
+      return { title: "Upstreams", content: upstreams(visit) }
+    case "audit":
+      return { title: "Audit", content: audit(visit) }
+    default:
+      return { title: "Nothing here", content: nowhere() }
+  }
+}
+
+function nowhere(): HTMLElement {
+  return el(
+    "div",
+    { class: "card empty" },
+    el("h1", { tabindex: -1 }, "There is nothing here"),
+    el("a", { href: "#/" }, "To the overview"),
+  )
+}

@@ -1,0 +1,17 @@
+import { addressOf } from "../address.ts"
+import { el } from "./element.ts"
+
+/** The way to older entries and back to the newest; nothing where there is one page. */
+export function pages(
+  view: string,
+  query: Readonly<Record<string, string>>,
+  after: string,
+  next: string | null,
+): HTMLElement {
+  return el(
+    "nav",
+    { class: "pages", "aria-label": "Pages" },
+    after === "" ? null : el("a", { href: addressOf(view, null, query) }, "Newest"),
+    next === null ? null : el("a", { href: addressOf(view, null, { ...query, after: next }) }, "Older"),
+  )
+}

@@ -1,0 +1,167 @@
+import uPlot from "uplot"
+import { showAxisCounts, showAxisUsd } from "../amount.ts"
+import { type Metric, type Series, stacked } from "../chart.ts"
+import { showAxisTimes, showDuration, showMoment } from "../moment.ts"
+import { el, named } from "./element.ts"
+
+const HEIGHT = 240
+/** How many colours there are; the rest has one of its own. */
+const COLOURS = 6
+
+export interface PlotOptions {
+  /** When each step begins, in seconds since 1970. */
+  readonly starts_s: readonly number[]
+  readonly step_s: number
+  readonly series: readonly Series[]
+  readonly metric: Metric
+  /** What is seen, for those who do not see it. */
+  readonly label: string
+}
+
+/** The class that gives a series its colour. */
+export function colourClass({ group }: Series, at: number): string {
+  return group === null ? "colour-rest" : `colour-${at % COLOURS}`
+}
+
+/**
+ * Bars over time, stacked; it follows the width of its place and the reader's choice of light and dark. The arrow keys walk along
+ * its steps.
+ */
+export function timePlot(signal: AbortSignal, options: PlotOptions): HTMLElement {
+  const tip = el("div", { class: "tip", role: "status", hidden: true })
+  const place = el("div", {
+    class: "plot",
+    role: "img",
+    "aria-label": options.label,
+    tabindex: 0,
+    keydown: walk,
+    blur: leave,
+  })
+  const frame = el("div", { class: "plot-frame" }, place, tip)
+  let plot: uPlot | null = null
+
+  function walk(event: Event): void {
+    const step = event instanceof KeyboardEvent ? (STEPS[event.key] ?? 0) : 0
+    if (plot === null || step === 0) return
+    event.preventDefault()
+    const { starts_s, step_s } = options
+    const at = stepAt(plot, starts_s)
+    const next_s =
+      starts_s[at < 0 ? starts_s.length - 1 : Math.min(Math.max(at + step, 0), starts_s.length - 1)]
+    if (next_s !== undefined) plot.setCursor({ left: plot.valToPos(next_s + step_s / 2, "x"), top: 0 })
+  }
+  function leave(): void {
+    plot?.setCursor({ left: -10, top: -10 })
+  }
+  function draw(): void {
+    plot?.destroy()
+    plot = new uPlot(optionsOf(place, options, tip), dataOf(options), place)
+  }
+  const resize = new ResizeObserver(() => {
+    if (place.clientWidth === 0) return
+    if (plot === null) draw()
+    else if (plot.width !== place.clientWidth) plot.setSize({ width: place.clientWidth, height: HEIGHT })
+  })
+  resize.observe(place)
+  const scheme = matchMedia("(prefers-color-scheme: dark)")
+  scheme.addEventListener("change", () => place.isConnected && draw(), { signal })
+  signal.addEventListener("abort", () => {
+    resize.disconnect()
+    plot?.destroy()
+  })
+  return frame
+}
+
+/** The tallest stack first, so that each is drawn over by those below it. */
+function dataOf({ starts_s, series }: PlotOptions): uPlot.AlignedData {
+  return [
+    [...starts_s],
+    ...stacked(series)
+      .map((values) => [...values])
+      .reverse(),
+  ]
+}
+
+function optionsOf(place: HTMLElement, options: PlotOptions, tip: HTMLElement): uPlot.Options {
+  const { series, metric, starts_s, step_s } = options
+  const style = getComputedStyle(place)
+  const [quiet, line] = [style.getPropertyValue("--quiet"), style.getPropertyValue("--line")]
+  const axis = {
+    stroke: quiet,
+    grid: { stroke: line, width: 1 },
+    ticks: { stroke: line, width: 1 },
+    font: "12px system-ui",
+  }
+  const show = metric === "money" ? showAxisUsd : showAxisCounts
+  const first = starts_s[0] ?? 0
+  const last = (starts_s.at(-1) ?? 0) + step_s
+  const bars = uPlot.paths.bars?.({ size: [0.8, 48], align: 1 })
+  return {
+    width: place.clientWidth,
+    height: HEIGHT,
+    padding: [12, 24, 0, 0],
+    legend: { show: false },
+    cursor: { points: { show: false }, drag: { x: false, y: false }, y: false },
+    scales: {
+      x: { time: true, range: [first, last] },
+      y: { range: (_, __, highest) => [0, highest > 0 ? highest * 1.08 : 1] },
+    },
+    axes: [
+      { ...axis, grid: { show: false }, space: 72, values: (_, ticks) => [...showAxisTimes(ticks)] },
+      { ...axis, size: 56, values: (_, ticks) => [...show(ticks)] },
+    ],
+    series: [
+      {},
+      ...series
+        .map((one, at) => {
+          const colour = style.getPropertyValue(`--${colourClass(one, at)}`)
+          return {
+            fill: colour,
+            width: 0,
+            points: { show: false },
+            ...(bars === undefined ? {} : { paths: bars }),
+          }
+        })
+        .reverse(),
+    ],
+    hooks: { setCursor: [(plot) => showTip(plot, options, tip)] },
+  }
+}
+
+const STEPS: Readonly<Record<string, number>> = { ArrowLeft: -1, ArrowRight: 1 }
+
+/** The step that the cursor stands on; -1 without one. */
+function stepAt(plot: uPlot, starts_s: readonly number[]): number {
+  const { left = -1 } = plot.cursor
+  return left < 0 ? -1 : starts_s.findLastIndex((start) => start <= plot.posToVal(left, "x"))
+}
+
+/** What stands under the cursor, exactly. */
+function showTip(plot: uPlot, { series, starts_s, step_s }: PlotOptions, tip: HTMLElement): void {
+  const { left = -1 } = plot.cursor
+  const at = stepAt(plot, starts_s)
+  const start_s = starts_s[at]
+  tip.hidden = start_s === undefined
+  if (start_s === undefined) return
+  const shown = series.flatMap((one, place) =>
+    (one.values[at] ?? 0) === 0
+      ? []
+      : [
+          el(
+            "li",
+            {},
+            el("i", { class: colourClass(one, place) }),
+            named(one.name),
+            el("b", {}, one.shown[at] ?? ""),
+          ),
+        ],
+  )
+  tip.replaceChildren(
+    el("p", {}, `${showMoment(new Date(start_s * 1_000).toISOString())}, ${showDuration(step_s * 1_000)}`),
+    shown.length === 0 ? el("p", { class: "quiet" }, "nothing") : el("ul", {}, ...shown),
+  )
+  const edge = plot.over.offsetLeft + left
+  const is_right = left > plot.over.clientWidth / 2
+  tip.style.left = is_right ? "" : `${edge + 12}px`
+  tip.style.right = is_right ? `${plot.root.clientWidth - edge + 12}px` : ""
+}

@@ -1,0 +1,95 @@
+import { addressOf, idIn } from "../address.ts"
+import { el, setText } from "./element.ts"
+import { closeSession } from "./session.ts"
+
+const PLACES = [
+  ["", "Overview"],
+  ["accounts", "Accounts"],
+  ["live", "Live"],
+  ["calls", "Calls"],
+  ["upstreams", "Upstreams"],
+  ["audit", "Audit"],
+] as const
+
+export interface Shell {
+  readonly element: HTMLElement
+  /** Shows a view as the page's content. */
+  show(view: string, content: HTMLElement): void
+  focusSearch(): void
+}
+
+/** What stands around every view: the way to the others, the search for a receipt, the way out. */
+export function shell(): Shell {
+  const main = el("main", { id: "main", tabindex: -1 })
+  const links = PLACES.map(([view, name]) => ({ view, link: el("a", { href: addressOf(view) }, name) }))
+  const element = el(
+    "div",
+    { class: "shell" },
+    el("a", { class: "skip", href: "#main", click: skip }, "Skip to the content"),
+    el(
+      "header",
+      {},
+      el(
+        "a",
+        { class: "brand", href: addressOf("") },
+        el("img", { src: "/console/assets/icon.svg", alt: "", width: 26, height: 26 }),
+        "Tollgate",
+      ),
+      el("nav", { "aria-label": "Views" }, ...links.map(({ link }) => link)),
+      search(),
+      el(
+        "div",
+        { class: "aside" },
+        el("a", { href: "/docs" }, "API"),
+        el("button", { type: "button", click: () => closeSession("You are signed out.") }, "Sign out"),
+      ),
+    ),
+    main,
+  )
+
+  /** The address after the `#` is that of a view, so the jump is made by hand. */
+  function skip(event: Event): void {
+    event.preventDefault()
+    main.focus()
+  }
+
+  return {
+    element,
+    focusSearch: () => element.querySelector<HTMLElement>("input[type=search]")?.focus(),
+    show(view, content) {
+      for (const { view: of, link } of links) {
+        if (of === view) link.setAttribute("aria-current", "page")
+        else link.removeAttribute("aria-current")
+      }
+      main.replaceChildren(content)
+    },
+  }
+}
+
+function search(): HTMLElement {
+  const input = el("input", {
+    type: "search",
+    placeholder: "Request id",
+    "aria-label": "Find a call's receipt by its request id",
+    autocomplete: "off",
+    spellcheck: "false",
+    "aria-keyshortcuts": "/",
+    "aria-describedby": "search-fault",
+  })
+  const fault = el("p", { class: "search-fault", id: "search-fault", role: "status" })
+  const find = (event: Event) => {
+    event.preventDefault()
+    const id = idIn(input.value)
+    setText(fault, id === null ? "A request id is a UUID: the x-request-id of an answer." : "")
+    if (id === null) return
+    input.value = ""
+    location.hash = addressOf("calls", id)
+  }
+  return el(
+    "form",
+    { role: "search", submit: find, input: () => setText(fault, "") },
+    input,
+    el("kbd", { "aria-hidden": "true" }, "/"),
+    fault,
+  )
+}

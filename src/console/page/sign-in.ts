@@ -1,0 +1,58 @@
+import { fieldRow } from "./dialog.ts"
+import { el, setText } from "./element.ts"
+import { isToken } from "./gateway.ts"
+import { openSession } from "./session.ts"
+import { faultWords } from "./visit.ts"
+
+/** Asks for the admin token; `reason` says why, when somebody was signed in before. */
+export function signIn(reason: string | null, opened: () => void): HTMLElement {
+  const input = el("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true })
+  const fault = el("p", { class: "fault", role: "alert", hidden: reason === null }, reason ?? "")
+  const button = el("button", { type: "submit", class: "primary" }, "Sign in")
+
+  async function send(event: Event): Promise<void> {
+    event.preventDefault()
+    const token = input.value.trim()
+    if (token === "") return refuse("Type the token first.")
+    button.disabled = true
+    try {
+      if (await isToken(token)) {
+        openSession(token)
+        return opened()
+      }
+      refuse(
+        "The gateway does not know this token. It is the value of TOLLGATE_ADMIN_TOKEN, or what the demo printed at its start.",
+      )
+    } catch (error) {
+      refuse(faultWords(error))
+    } finally {
+      button.disabled = false
+    }
+  }
+
+  function refuse(words: string): void {
+    setText(fault, words)
+    fault.hidden = false
+    input.setAttribute("aria-invalid", "true")
+    input.select()
+  }
+
+  return el(
+    "main",
+    { class: "sign-in" },
+    el("img", { src: "/console/assets/icon.svg", alt: "", width: 48, height: 48 }),
+    el("h1", { tabindex: -1 }, "Tollgate console"),
+    el(
+      "form",
+      { submit: (event) => void send(event), novalidate: true },
+      fieldRow({
+        name: "token",
+        label: "Admin token",
+        hint: "It stays in this tab until you sign out or close it.",
+        input,
+      }),
+      fault,
+      button,
+    ),
+  )
+}

@@ -1,0 +1,241 @@
+import type { AccountBody, CallBody, CreditBody, CreditedBody } from "../../../wire/admin.ts"
+import type { TimelineBody } from "../../../wire/statistics.ts"
+import { addressOf } from "../../address.ts"
+import { type Metric, metrics } from "../../chart.ts"
+import { type Range, ranges, spanOf } from "../../range.ts"
+import { noteName } from "../account-name.ts"
+import { choice } from "../choice.ts"
+import { openDialog } from "../dialog.ts"
+import { el, named } from "../element.ts"
+import { moment, none, usd } from "../figures.ts"
+import { ask, type Listed, tell } from "../gateway.ts"
+import { ownId } from "../own-id.ts"
+import { table } from "../table.ts"
+import { type Part, part, type Visit } from "../visit.ts"
+import { stateChip } from "./accounts.ts"
+import { callColumns } from "./calls.ts"
+import { keysPart } from "./keys.ts"
+import { plotOf } from "./overview.ts"
+
+const RECENT = 10
+
+/** One account: its money, its keys, what it was given and what it did with it. */
+export function account(visit: Visit, id: string): HTMLElement {
+  const head = part(visit, {
+    title: null,
+    class: "head",
+    content: async (signal) => headOf(await ask<AccountBody>(`/accounts/${id}`, signal), () => void reload()),
+  })
+  const credits = creditsPart(visit, id)
+  const parts: readonly Part[] = [
+    head,
+    spendingPart(visit, id),
+    keysPart(visit, id),
+    credits,
+    recentPart(visit, id),
+  ]
+  async function reload(): Promise<void> {
+    await Promise.all([head.load(), credits.load()])
+  }
+  void head.load().then(focusTitle)
+  for (const one of parts) if (one !== head) void one.load()
+  return el("div", {}, ...parts.map(({ element }) => element))
+}
+
+/** The title comes with the account: the focus waits for it, unless it went elsewhere. */
+function focusTitle(): void {
+  if (document.activeElement === document.body) document.querySelector("h1")?.focus({ preventScroll: true })
+}
+
+function headOf(account: AccountBody, reload: () => void): HTMLElement {
+  noteName(account)
+  const { id, name, balance, held, available, suspended, created_at } = account
+  document.title = `${name} · Tollgate console`
+  return el(
+    "div",
+    {},
+    el("p", { class: "trail" }, el("a", { href: addressOf("accounts") }, "Accounts")),
+    el(
+      "div",
+      { class: "title" },
+      el("h1", { tabindex: -1 }, named(name), " ", stateChip(suspended)),
+      el(
+        "div",
+        { class: "actions" },
+        el("button", { type: "button", class: "primary", click: () => topUp(account, reload) }, "Top up"),
+        el("button", { type: "button", click: () => rename(account, reload) }, "Rename"),
+        el(
+          "button",
+          { type: "button", click: () => suspend(account, reload) },
+          suspended ? "Resume" : "Suspend",
+        ),
+      ),
+    ),
+    el(
+      "dl",
+      { class: "tiles" },
+      tile("Available", usd(available), "what new calls can hold"),
+      tile("Balance", usd(balance), "credits less charges"),
+      tile("Held", usd(held), "by open calls"),
+      tile("Opened", moment(created_at), id),
+    ),
+  )
+}
+
+function tile(name: string, figure: HTMLElement, more: string): HTMLElement {
+  return el(
+    "div",
+    {},
+    el("dt", {}, name),
+    el("dd", { class: "figure" }, figure),
+    el("dd", { class: "quiet" }, more),
+  )
+}
+
+function topUp({ id, name }: AccountBody, reload: () => void): void {
+  const credit_id = ownId()
+  openDialog({
+    title: "Top up",
+    text: el("p", {}, "Put money on ", named(name), "."),
+    fields: [
+      {
+        name: "amount",
+        label: "Amount in USD",
+        hint: "Such as 25 or 0.50. A negative amount takes money off, to correct.",
+        input: el("input", { inputmode: "decimal", autocomplete: "off" }),
+      },
+      {
+        name: "reason",
+        label: "Reason",
+        hint: "For the journal; may be left out.",
+        input: el("input", { maxlength: 500, autocomplete: "off" }),
+      },
+    ],
+    submit: "Top up",
+    async act({ amount = "", reason = "" }) {
+      const body = { id: credit_id, amount, ...(reason === "" ? {} : { reason }) }
+      await tell<CreditedBody>("POST", `/accounts/${id}/credits`, body)
+      reload()
+      return null
+    },
+  })
+}
+
+function rename({ id, name }: AccountBody, reload: () => void): void {
+  openDialog({
+    title: "Rename the account",
+    fields: [
+      {
+        name: "name",
+        label: "Name",
+        input: el("input", { maxlength: 200, autocomplete: "off", value: name }),
+      },
+    ],
+    submit: "Rename",
+    async act(values) {
+      await tell<AccountBody>("PATCH", `/accounts/${id}`, { name: values.name })
+      reload()
+      return null
+    },
+  })
+}
+
+function suspend({ id, name, suspended }: AccountBody, reload: () => void): void {
+  openDialog({
+    title: suspended ? "Resume the account" : "Suspend the account",
+    text: suspended
+      ? el("p", {}, "Calls of ", named(name), " are taken again at once.")
+      : el(
+          "p",
+          {},
+          "Every call of ",
+          named(name),
+          " that arrives from now on is refused. Calls that run go on.",
+        ),
+    submit: suspended ? "Resume" : "Suspend",
+    is_dangerous: !suspended,
+    async act() {
+      await tell<AccountBody>("PATCH", `/accounts/${id}`, { suspended: !suspended })
+      reload()
+      return null
+    },
+  })
+}
+
+function spendingPart(visit: Visit, id: string): Part {
+  let range: Range = "7d"
+  let metric: Metric = "money"
+  const made = part(visit, {
+    title: "Spending by model",
+    tools: el(
+      "div",
+      { class: "tools" },
+      choice(
+        "What is shown",
+        metrics.map((one) => [one, one] as const),
+        metric,
+        (chosen) => {
+          metric = chosen
+          void made.load()
+        },
+      ),
+      choice(
+        "Range",
+        ranges.map((one) => [one, one] as const),
+        range,
+        (chosen) => {
+          range = chosen
+          void made.load()
+        },
+      ),
+    ),
+    content: async (signal) => {
+      const query = new URLSearchParams({ ...spanOf(range, Date.now()), account: id })
+      return plotOf(signal, await ask<TimelineBody>(`/timeline?${query}`, signal), metric)
+    },
+  })
+  return made
+}
+
+function creditsPart(visit: Visit, id: string): Part {
+  const rows = table<CreditBody>({
+    label: "Credits",
+    key: (credit) => credit.id,
+    columns: [
+      { title: "When", cell: ({ created_at }) => moment(created_at) },
+      { title: "Amount", right: true, cell: ({ amount }) => usd(amount) },
+      { title: "Reason", cell: ({ reason }) => (reason === null ? none() : named(reason)) },
+    ],
+    empty: "Nothing was put on this account yet.",
+  })
+  return part(visit, {
+    title: "Credits",
+    content: async (signal) => {
+      const { data, next } = await ask<Listed<CreditBody>>(`/accounts/${id}/credits?limit=20`, signal)
+      rows.show(data)
+      return el(
+        "div",
+        {},
+        rows.element,
+        next === null ? null : el("p", { class: "quiet" }, "The newest 20 are shown."),
+      )
+    },
+  })
+}
+
+function recentPart(visit: Visit, id: string): Part {
+  const rows = table<CallBody>({
+    label: "Recent calls",
+    key: (call) => call.id,
+    columns: callColumns.filter(({ title }) => title !== "Account"),
+    empty: "No call yet.",
+  })
+  return part(visit, {
+    title: "Recent calls",
+    tools: el("a", { class: "more", href: addressOf("calls", null, { account: id }) }, "All its calls"),
+    content: async (signal) => {
+      rows.show((await ask<Listed<CallBody>>(`/calls?limit=${RECENT}&account=${id}`, signal)).data)
+      return rows.element
+    },
+  })
+}

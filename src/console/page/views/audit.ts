@@ -1,0 +1,97 @@
+import type { AuditBody } from "../../../wire/admin.ts"
+import { lessUsd, showCount } from "../../amount.ts"
+import { counted } from "../../words.ts"
+import { accountLink } from "../account-name.ts"
+import { el } from "../element.ts"
+import { moment, usd } from "../figures.ts"
+import { ask } from "../gateway.ts"
+import { table } from "../table.ts"
+import { type Part, part, type Visit } from "../visit.ts"
+
+/** What the last audit of this page said. */
+let last: AuditBody | null = null
+
+/** Whether the books agree with their journal. */
+export function audit(visit: Visit): HTMLElement {
+  return el(
+    "div",
+    {},
+    el("div", { class: "title" }, el("h1", { tabindex: -1 }, "Audit")),
+    el(
+      "p",
+      { class: "quiet lead" },
+      "Recomputes every account from the journal: the balance is the credits less the charges, what is held is what open calls hold.",
+    ),
+    auditPart(visit).element,
+  )
+}
+
+/** The last audit, and a way to another one. An audit reads the whole journal, so it is asked for, and never polled. */
+export function auditPart(visit: Visit): Part {
+  let wanted = false
+  const button = el("button", { type: "button", click: () => void run() }, "Audit now")
+  const made = part(visit, {
+    title: "Last audit",
+    tools: button,
+    content: async (signal) => {
+      if (wanted) last = await ask<AuditBody>("/audit", signal)
+      return last === null ? notYet() : found(last)
+    },
+  })
+  async function run(): Promise<void> {
+    wanted = true
+    button.disabled = true
+    await made.load()
+    button.disabled = false
+    button.focus()
+  }
+  void made.load()
+  return made
+}
+
+function notYet(): HTMLElement {
+  return el("p", { class: "empty" }, "No audit was asked for on this page yet.")
+}
+
+type Violation = AuditBody["violations"][number]
+
+function found({ checked_at, accounts, open_reservations, violations }: AuditBody): HTMLElement {
+  const clean = violations.length === 0
+  const rows = table<Violation>({
+    label: "Violations",
+    key: ({ account_id, kind }) => `${account_id} ${kind}`,
+    columns: [
+      { title: "Account", cell: ({ account_id }) => accountLink(account_id) },
+      { title: "What", cell: ({ kind }) => kind },
+      {
+        title: "Recorded",
+        right: true,
+        cell: ({ recorded }) => (recorded === null ? "no such account" : usd(recorded)),
+      },
+      { title: "By the journal", right: true, cell: ({ expected }) => usd(expected) },
+      {
+        title: "Off by",
+        right: true,
+        cell: ({ recorded, expected }) => usd(lessUsd(recorded ?? "0", expected)),
+      },
+    ],
+    empty: "",
+  })
+  rows.show(violations)
+  return el(
+    "div",
+    { class: clean ? "audit clean" : "audit violated", role: "status" },
+    el(
+      "p",
+      { class: "verdict" },
+      clean ? "The books agree." : `The books do not agree: ${counted(violations.length, "violation")}.`,
+    ),
+    el(
+      "p",
+      { class: "quiet" },
+      `${counted(accounts, "account", showCount(accounts))}, ${counted(open_reservations, "open reservation", showCount(open_reservations))}; checked `,
+      moment(checked_at),
+    ),
+    clean ? null : rows.element,
+  )
+}

@@ -1,0 +1,140 @@
+import type { CallBody } from "../../../wire/admin.ts"
+import { failures, states } from "../../../wire/call.ts"
+import { addressOf } from "../../address.ts"
+import { showCount } from "../../amount.ts"
+import { showClock, showDuration } from "../../moment.ts"
+import { failureWords } from "../../words.ts"
+import { accountLink } from "../account-name.ts"
+import { type Field, fieldRow, select } from "../dialog.ts"
+import { type Child, el, named } from "../element.ts"
+import { callLink, chip, failureChip, moment, none, usd } from "../figures.ts"
+import { ask, type Listed } from "../gateway.ts"
+import { pages } from "../pages.ts"
+import { type Column, table } from "../table.ts"
+import { part, type Visit } from "../visit.ts"
+
+const PAGE = 50
+const FILTERS = ["account", "key", "model", "state", "failure", "from", "to"] as const
+
+export const callColumns: readonly Column<CallBody>[] = [
+  { title: "Call", cell: ({ id }) => callLink(id) },
+  { title: "Started", cell: ({ started_at }) => moment(started_at) },
+  { title: "Account", cell: ({ account_id }) => accountLink(account_id) },
+  { title: "Model", cell: ({ model }) => named(model) },
+  { title: "State", cell: ({ state }) => chip(state) },
+  { title: "Held", right: true, minor: true, cell: ({ reserved }) => usd(reserved) },
+  { title: "Charged", right: true, cell: ({ charge }) => usd(charge) },
+  { title: "Tokens", right: true, minor: true, cell: tokensOf },
+  { title: "Took", right: true, cell: tookOf },
+  { title: "Failure", cell: ({ failure }) => failureChip(failure) },
+]
+
+function tokensOf({ usage }: CallBody): Child {
+  if (usage === null) return none()
+  const { prompt_tokens, completion_tokens } = usage
+  const title = `${showCount(prompt_tokens)} prompt, ${showCount(completion_tokens)} completion`
+  return el("span", { title }, showCount(prompt_tokens + completion_tokens))
+}
+
+function tookOf({ ttft_ms, duration_ms }: CallBody): Child {
+  if (duration_ms === null) return none()
+  const title = ttft_ms === null ? "no output" : `first byte after ${showDuration(ttft_ms)}`
+  return el("span", { title }, showDuration(duration_ms))
+}
+
+/** Every call that held money, narrowed by any of the filters of the books. */
+export function calls(visit: Visit): HTMLElement {
+  const { query } = visit.address
+  const { after = "" } = query
+  const filter = Object.fromEntries(FILTERS.map((name) => [name, query[name] ?? ""]))
+  const rows = table<CallBody>({
+    label: "Calls",
+    key: ({ id }) => id,
+    columns: callColumns,
+    empty: "No call is like that.",
+  })
+  const list = part(visit, {
+    title: null,
+    content: async (signal) => {
+      const given = Object.entries({ ...filter, after, limit: String(PAGE) }).filter(
+        ([, value]) => value !== "",
+      )
+      const page = await ask<Listed<CallBody>>(`/calls?${new URLSearchParams(given)}`, signal)
+      rows.show(page.data)
+      return el("div", {}, rows.element, pages("calls", filter, after, page.next))
+    },
+  })
+  void list.load()
+  return el(
+    "div",
+    {},
+    el("div", { class: "title" }, el("h1", { tabindex: -1 }, "Calls")),
+    filters(filter),
+    list.element,
+  )
+}
+
+function filters(filter: Readonly<Record<string, string>>): HTMLElement {
+  const text = (name: string, label: string): Field => ({
+    name,
+    label,
+    input: el("input", { value: filter[name] ?? "", autocomplete: "off", spellcheck: "false" }),
+  })
+  const time = (name: string, label: string): Field => ({
+    name,
+    label,
+    input: el("input", { type: "datetime-local", step: 1, value: localTime(filter[name] ?? "") }),
+  })
+  const fields: readonly Field[] = [
+    text("account", "Account id"),
+    text("key", "Key id"),
+    text("model", "Model"),
+    {
+      name: "state",
+      label: "State",
+      input: select([["", "any"], ...states.map((state) => [state, state] as const)], filter.state),
+    },
+    {
+      name: "failure",
+      label: "Failure",
+      input: select(
+        [["", "any or none"], ...failures.map((one) => [one, failureWords(one)] as const)],
+        filter.failure,
+      ),
+    },
+    time("from", "From"),
+    time("to", "Before"),
+  ]
+  const apply = (event: Event) => {
+    event.preventDefault()
+    const values = fields.map(({ name, input }) => {
+      const value = input.value.trim()
+      const is_time = input instanceof HTMLInputElement && input.type === "datetime-local" && value !== ""
+      return [name, is_time ? new Date(value).toISOString() : value] as const
+    })
+    location.hash = addressOf("calls", null, Object.fromEntries(values))
+  }
+  const is_narrowed = Object.values(filter).some((value) => value !== "")
+  return el(
+    "form",
+    { class: "filters card", submit: apply, "aria-label": "Filters" },
+    ...fields.map(fieldRow),
+    el(
+      "div",
+      { class: "actions" },
+      el("button", { type: "submit", class: "primary" }, "Show"),
+      is_narrowed && el("a", { href: addressOf("calls") }, "Clear"),
+    ),
+  )
+}
+
+/** An RFC 3339 time as a field for local times takes it. */
+function localTime(text: string): string {
+  const at = new Date(text)
+  if (Number.isNaN(at.getTime())) return ""
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
+}
+
+export function clock(text: string): HTMLElement {
+  return moment(text, showClock)
+}

@@ -1,0 +1,229 @@
+import type { CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
+import type { UpstreamBody } from "../../../wire/upstreams.ts"
+import { addressOf } from "../../address.ts"
+import { showUsd } from "../../amount.ts"
+import { keyState } from "../../key-state.ts"
+import { copyable } from "../copy.ts"
+import { type Field, openDialog, select } from "../dialog.ts"
+import { type Child, el, named } from "../element.ts"
+import { ago, chip, none } from "../figures.ts"
+import { ask, type Listed, tell } from "../gateway.ts"
+import { ownId } from "../own-id.ts"
+import { table } from "../table.ts"
+import { type Part, part, type Visit } from "../visit.ts"
+
+const MEANINGS = {
+  active: "Its calls are taken.",
+  suspended: "Its calls are refused until it is resumed.",
+  expired: "Its time is over.",
+  revoked: "It never works again.",
+} as const
+
+/** What may spend an account's money. */
+export function keysPart(visit: Visit, account_id: string): Part {
+  const reload = () => void made.load()
+  const rows = table<KeyBody>({
+    label: "Keys",
+    key: ({ id }) => id,
+    columns: [
+      { title: "Key", cell: keyName },
+      { title: "State", cell: stateOf },
+      {
+        title: "Models",
+        cell: ({ models }) =>
+          models === null ? "all" : el("span", { class: "names" }, ...models.map(named)),
+      },
+      { title: "Spending limit", right: true, cell: limitOf },
+      { title: "Last used", cell: ({ last_used_at }) => ago(last_used_at) },
+      { title: "Expires", cell: ({ expires_at }) => ago(expires_at) },
+      { title: "Actions", right: true, cell: (key) => actions(key, reload) },
+    ],
+    empty: "No key yet: nothing can call in this account's name.",
+  })
+  const made = part(visit, {
+    title: "Keys",
+    tools: el("button", { type: "button", click: () => void makeKey(account_id, reload) }, "New key"),
+    content: async (signal) => {
+      rows.show((await ask<Listed<KeyBody>>(`/accounts/${account_id}/keys?limit=1000`, signal)).data)
+      return rows.element
+    },
+  })
+  return made
+}
+
+function keyName({ id, name, prefix }: KeyBody): Child {
+  const shown = el("code", {}, `${prefix}…`)
+  const href = addressOf("calls", null, { key: id })
+  return el("a", { href, title: "Its calls" }, ...(name === null ? [shown] : [named(name), " ", shown]))
+}
+
+function stateOf(key: KeyBody): HTMLElement {
+  const state = keyState(key, Date.now())
+  return chip(state, MEANINGS[state])
+}
+
+function limitOf({ spending_limit, spent }: KeyBody): Child {
+  if (spending_limit === null) return none()
+  const { amount, per } = spending_limit
+  return `${showUsd(spent ?? "0")} of ${showUsd(amount)} a ${per}`
+}
+
+function actions(key: KeyBody, reload: () => void): HTMLElement {
+  const state = keyState(key, Date.now())
+  if (state === "revoked") return el("span")
+  const called = key.name ?? key.prefix
+  const button = (label: string, act: () => void) =>
+    el("button", { type: "button", class: "small", "aria-label": `${label} ${called}`, click: act }, label)
+  return el(
+    "div",
+    { class: "actions" },
+    button(key.suspended ? "Resume" : "Suspend", () => suspend(key, reload)),
+    button("Limit", () => limit(key, reload)),
+    button("Revoke", () => revoke(key, reload)),
+  )
+}
+
+async function makeKey(account_id: string, reload: () => void): Promise<void> {
+  const id = ownId()
+  const models = await modelNames()
+  openDialog({
+    title: "New key",
+    fields: [
+      {
+        name: "name",
+        label: "Name",
+        hint: "May be left out.",
+        input: el("input", { maxlength: 200, autocomplete: "off" }),
+      },
+      {
+        name: "models",
+        label: "Models",
+        hint: `One a line; none: all of them. ${models.length === 0 ? "" : `Configured: ${models.join(", ")}.`}`,
+        input: el("textarea", { rows: 3, spellcheck: "false" }),
+      },
+      {
+        name: "expires_at",
+        label: "Expires",
+        hint: "In your time zone; may be left out.",
+        input: el("input", { type: "datetime-local" }),
+      },
+      ...limitFields(null),
+    ],
+    submit: "Make the key",
+    async act(values) {
+      const { name = "", models: listed = "", expires_at = "" } = values
+      const names = listed
+        .split("\n")
+        .map((line) => line.trim())
+        .filter((line) => line !== "")
+      const created = await tell<CreatedKeyBody>("POST", `/accounts/${account_id}/keys`, {
+        id,
+        ...(name === "" ? {} : { name }),
+        ...(names.length === 0 ? {} : { models: names }),
+        ...(expires_at === "" ? {} : { expires_at: new Date(expires_at).toISOString() }),
+        ...(limitIn(values) === null ? {} : { spending_limit: limitIn(values) }),
+      })
+      reload()
+      return el(
+        "div",
+        {},
+        el("p", {}, "Copy the key now: it is shown this once, and the books keep only its fingerprint."),
+        copyable(created.key, "The new key"),
+      )
+    },
+  })
+}
+
+/** The names that calls can use, as a help; without them one types from memory. */
+async function modelNames(): Promise<readonly string[]> {
+  const upstreams = await ask<{ data: UpstreamBody[] }>("/upstreams").catch(() => ({ data: [] }))
+  return [...new Set(upstreams.data.flatMap(({ models }) => models))]
+}
+
+function limitFields(limit: KeyBody["spending_limit"]): readonly Field[] {
+  return [
+    {
+      name: "spending_limit",
+      label: "Spending limit in USD",
+      hint: "What its calls may cost in a day or month of UTC; none: no limit.",
+      input: el("input", { inputmode: "decimal", autocomplete: "off", value: limit?.amount ?? "" }),
+    },
+    {
+      name: "per",
+      label: "Counted over",
+      input: select(
+        [
+          ["day", "a day"],
+          ["month", "a month"],
+        ],
+        limit?.per ?? "month",
+      ),
+    },
+  ]
+}
+
+function limitIn({ spending_limit = "", per = "" }: Readonly<Record<string, string>>): object | null {
+  return spending_limit === "" ? null : { amount: spending_limit, per }
+}
+
+function limit(key: KeyBody, reload: () => void): void {
+  openDialog({
+    title: "Spending limit",
+    text: el(
+      "p",
+      {},
+      "What calls with ",
+      named(key.name ?? key.prefix),
+      " may cost. Calls that might go beyond are refused.",
+    ),
+    fields: limitFields(key.spending_limit),
+    submit: "Set",
+    async act(values) {
+      await tell<KeyBody>("PATCH", `/keys/${key.id}`, { spending_limit: limitIn(values) })
+      reload()
+      return null
+    },
+  })
+}
+
+function suspend(key: KeyBody, reload: () => void): void {
+  const { id, name, prefix, suspended } = key
+  openDialog({
+    title: suspended ? "Resume the key" : "Suspend the key",
+    text: suspended
+      ? el("p", {}, "Calls with ", named(name ?? prefix), " are taken again at once.")
+      : el(
+          "p",
+          {},
+          "Every call with ",
+          named(name ?? prefix),
+          " that arrives from now on is refused, until it is resumed.",
+        ),
+    submit: suspended ? "Resume" : "Suspend",
+    is_dangerous: !suspended,
+    async act() {
+      await tell<KeyBody>("PATCH", `/keys/${id}`, { suspended: !suspended })
+      reload()
+      return null
+    },
+  })
+}
+
+function revoke({ id, name, prefix }: KeyBody, reload: () => void): void {
+  openDialog({
+    title: "Revoke the key",
+    text: el(
+      "p",
+      {},
+      named(name ?? prefix),
+      " never works again: whoever uses it needs another one. Calls that run go on.",
+    ),
+    submit: "Revoke",
+    is_dangerous: true,
+    async act() {
+      await tell<null>("DELETE", `/keys/${id}`)
+      reload()
+      return null
+    },
+  })
+}

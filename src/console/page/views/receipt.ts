@@ -1,0 +1,196 @@
+import type { CallBody, KeyBody } from "../../../wire/admin.ts"
+import { addressOf, shortId } from "../../address.ts"
+import { showCount, showUsd } from "../../amount.ts"
+import { showDuration } from "../../moment.ts"
+import { type CostLine, costLines, givenBack, type ReceiptStep, receiptSteps } from "../../receipt.ts"
+import { basisWords, endingWords, failureWords, noteWords, stateWords } from "../../words.ts"
+import { accountLink } from "../account-name.ts"
+import { copyable } from "../copy.ts"
+import { type Child, el, named, setText } from "../element.ts"
+import { chip, failureChip, moment, none, usd } from "../figures.ts"
+import { ask, type Listed, Refusal } from "../gateway.ts"
+import { table } from "../table.ts"
+import { part, poll, type Visit } from "../visit.ts"
+
+const LOOK_MS = 2_000
+
+/** A call's receipt: when what happened, what it came to, and why. An open call is looked at until it has ended. */
+export function receipt(visit: Visit, id: string): HTMLElement {
+  const place = el("div")
+  let shown: { readonly text: string; readonly element: HTMLElement } | null = null
+  const made = part(visit, {
+    title: null,
+    class: "receipt",
+    content: async (signal) => {
+      const call = await find(id, signal)
+      if (call === null) return missing(id)
+      if (call.state === "open" && place.childElementCount === 0) place.append(poll(visit, LOOK_MS, look))
+      if (call.state !== "open") place.replaceChildren()
+      const text = JSON.stringify(call)
+      if (shown?.text !== text) shown = { text, element: receiptOf(call) }
+      return shown.element
+    },
+  })
+  async function look(): Promise<void> {
+    if (place.childElementCount > 0) await made.load()
+  }
+  void made.load()
+  return el(
+    "div",
+    {},
+    el("p", { class: "trail" }, el("a", { href: addressOf("calls") }, "Calls")),
+    el("div", { class: "title" }, el("h1", { tabindex: -1 }, "Receipt")),
+    copyable(id, "The call's id"),
+    made.element,
+    place,
+  )
+}
+
+async function find(id: string, signal: AbortSignal): Promise<CallBody | null> {
+  try {
+    return await ask<CallBody>(`/calls/${encodeURIComponent(id)}`, signal)
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 404) return null
+    throw error
+  }
+}
+
+function missing(id: string): HTMLElement {
+  return el(
+    "div",
+    { class: "card empty" },
+    el("p", {}, "The books have no call ", el("code", {}, id), "."),
+    el(
+      "p",
+      { class: "quiet" },
+      "A request that was refused before it held money leaves no receipt, nor does a token count. The log of the gateway has both by their request id.",
+    ),
+  )
+}
+
+function receiptOf(call: CallBody): HTMLElement {
+  return el(
+    "div",
+    {},
+    el(
+      "p",
+      { class: "verdict" },
+      chip(call.state),
+      " ",
+      call.failure === null ? null : failureChip(call.failure),
+      " ",
+      stateWords(call.state),
+    ),
+    el("section", { class: "card", "aria-label": "Timeline" }, timeline(call)),
+    el(
+      "div",
+      { class: "pair" },
+      el("section", { class: "card", "aria-label": "Money" }, el("h2", {}, "Money"), money(call)),
+      el("section", { class: "card", "aria-label": "Facts" }, el("h2", {}, "Facts"), facts(call)),
+    ),
+    costs(call),
+  )
+}
+
+function timeline(call: CallBody): HTMLElement {
+  const steps = receiptSteps(call)
+  return el("ol", { class: "timeline" }, ...steps.map((step) => stepOf(step, call)))
+}
+
+function stepOf({ name, at, after_ms, missing: why }: ReceiptStep, call: CallBody): HTMLElement {
+  return el(
+    "li",
+    { class: at === null ? "missing" : null },
+    el("h3", {}, name),
+    el("p", { class: "when" }, at === null ? (why ?? "") : moment(at)),
+    el("p", { class: "quiet" }, after_ms === null || after_ms === 0 ? "" : `after ${showDuration(after_ms)}`),
+    amountOf(name, call),
+  )
+}
+
+/** What was held, and what became of it. */
+function amountOf(name: ReceiptStep["name"], call: CallBody): Child {
+  const { reserved, charge } = call
+  if (name === "Held") return el("p", {}, el("span", { class: "figure" }, usd(reserved)), " held")
+  if (name === "First byte" || name === "Last byte" || charge === null) return null
+  return el("p", {}, el("span", { class: "figure" }, usd(charge)), " charged")
+}
+
+function money(call: CallBody): HTMLElement {
+  const { reserved, charge, overage } = call
+  const back = givenBack(call)
+  return list([
+    ["Held", usd(reserved)],
+    ["Charged", usd(charge)],
+    ["Released", back === null ? none() : usd(back)],
+    ...(overage === null || overage === "0" ? [] : [["Above the hold", usd(overage)] as const]),
+    ["Charged by", charge === null ? none() : `${basisWords(call.basis)}`],
+  ])
+}
+
+function facts(call: CallBody): HTMLElement {
+  const { account_id, key_id, model, upstream, family, stream, ending, failure, notes } = call
+  return list([
+    ["Account", accountLink(account_id)],
+    ["Key", keyLink(account_id, key_id)],
+    ["Model", named(model)],
+    ["Upstream", named(upstream)],
+    ["Kind", `${family}, ${stream ? "stream" : "JSON"}`],
+    ["Ending", ending === null ? none() : endingWords(ending)],
+    ["Failure", failure === null ? "none" : `${failureWords(failure)} (${failure}).`],
+    ...notes.map((note) => ["Note", noteWords(note)] as const),
+  ])
+}
+
+/** The key by its id, and by its name as soon as that is known. */
+function keyLink(account_id: string, id: string): HTMLElement {
+  const place = named(shortId(id))
+  void ask<Listed<KeyBody>>(`/accounts/${account_id}/keys?limit=1000`).then(
+    ({ data }) => {
+      const key = data.find((one) => one.id === id)
+      if (key !== undefined) setText(place, key.name ?? `${key.prefix}…`)
+    },
+    () => {},
+  )
+  return el("a", { href: addressOf("calls", null, { key: id }), title: `${id}: its calls` }, place)
+}
+
+function list(entries: readonly (readonly [name: string, value: Child])[]): HTMLElement {
+  return el(
+    "dl",
+    { class: "facts" },
+    ...entries.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))),
+  )
+}
+
+function costs(call: CallBody): HTMLElement | null {
+  const lines = costLines(call)
+  if (lines.length === 0) return null
+  const rows = table<CostLine>({
+    label: "What it was charged for",
+    key: ({ kind }) => kind,
+    columns: [
+      { title: "For", cell: ({ kind }) => kind },
+      { title: "Tokens", right: true, cell: ({ tokens }) => (tokens === null ? none() : showCount(tokens)) },
+      {
+        title: "Price",
+        right: true,
+        cell: ({ tokens, price }) => `${showUsd(price)} ${tokens === null ? "a call" : "per 1M"}`,
+      },
+      { title: "Cost", right: true, cell: ({ amount }) => usd(amount) },
+    ],
+    empty: "",
+  })
+  rows.show(lines)
+  return el(
+    "section",
+    { class: "card", "aria-label": "What it was charged for" },
+    el("h2", {}, "What it was charged for"),
+    rows.element,
+    el(
+      "p",
+      { class: "quiet" },
+      `At the prices the call was admitted at. The sum is rounded up once, to a billionth of a dollar: ${showUsd(call.charge ?? "0")}.`,
+    ),
+  )
+}

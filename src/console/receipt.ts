@@ -1,0 +1,78 @@
+import type { CallBody } from "../wire/admin.ts"
+import { costOf, lessUsd } from "./amount.ts"
+
+/** One step of a call's life. */
+export interface ReceiptStep {
+  readonly name: "Held" | "First byte" | "Last byte" | "Settled" | "Released" | "Expired"
+  /** Null while it has not come, or when it never did. */
+  readonly at: string | null
+  /** Milliseconds since the hold. */
+  readonly after_ms: number | null
+  /** Why there is no time. */
+  readonly missing: string | null
+}
+
+/** What a call's tokens cost, kind by kind, at the prices it was admitted at. */
+export interface CostLine {
+  readonly kind: string
+  /** Null for what is paid by the call. */
+  readonly tokens: number | null
+  /** USD per 1M tokens, or for the call. */
+  readonly price: string
+  readonly amount: string
+}
+
+const CLOSED = { settled: "Settled", released: "Released", expired: "Expired" } as const
+
+/** Held, first byte, last byte, settled: what the books know of each. */
+export function receiptSteps(call: CallBody): readonly ReceiptStep[] {
+  const { started_at, settled_at, ttft_ms, duration_ms, state } = call
+  const open = state === "open"
+  const closed_ms = settled_at === null ? null : Date.parse(settled_at) - Date.parse(started_at)
+  return [
+    { name: "Held", at: started_at, after_ms: 0, missing: null },
+    later("First byte", started_at, ttft_ms, open ? "not yet" : "there was no output"),
+    later("Last byte", started_at, duration_ms, open ? "not yet" : "nobody saw it: the gateway died"),
+    {
+      name: closedName(state),
+      at: settled_at,
+      after_ms: closed_ms === null ? null : Math.max(0, closed_ms),
+      missing: settled_at === null ? "not yet" : null,
+    },
+  ]
+}
+
+function closedName(state: string): ReceiptStep["name"] {
+  return state === "released" || state === "expired" ? CLOSED[state] : CLOSED.settled
+}
+
+function later(name: ReceiptStep["name"], from: string, ms: number | null, missing: string): ReceiptStep {
+  if (ms === null) return { name, at: null, after_ms: null, missing }
+  return { name, at: new Date(Date.parse(from) + ms).toISOString(), after_ms: ms, missing: null }
+}
+
+/** The hold that went back: all that was not charged; null while the call is open. */
+export function givenBack({ reserved, charge, overage }: CallBody): string | null {
+  if (charge === null) return null
+  return overage !== null && overage !== "0" ? "0" : lessUsd(reserved, charge)
+}
+
+/** The lines whose sum, rounded up once to a billionth of a USD, is the charge; none where nothing was counted. */
+export function costLines({ usage, prices, charge }: CallBody): readonly CostLine[] {
+  if (usage === null || charge === null) return []
+  const { prompt_tokens, cached_tokens, completion_tokens } = usage
+  const line = (kind: string, tokens: number, price: string): CostLine => ({
+    kind,
+    tokens,
+    price,
+    amount: costOf(tokens, price),
+  })
+  return [
+    line("prompt", prompt_tokens - cached_tokens, prices.input),
+    ...(cached_tokens > 0 ? [line("cached prompt", cached_tokens, prices.cached_input)] : []),
+    line("completion", completion_tokens, prices.output),
+    ...(prices.per_call === "0"
+      ? []
+      : [{ kind: "the call", tokens: null, price: prices.per_call, amount: prices.per_call }]),
+  ]
+}

@@ -1,0 +1,85 @@
+import { fileURLToPath } from "node:url"
+import { Elysia } from "elysia"
+import { GatewayError } from "../errors.ts"
+import { operation } from "./openapi.ts"
+import { fingerprinted, loadFile, pagePolicy, type ServedFile, serveFile } from "./served-file.ts"
+
+/** Of the browser it is also asked that no text becomes markup: whatever an account is called, it is shown as it is. */
+const POLICY = pagePolicy("img-src 'self'", "require-trusted-types-for 'script'", "trusted-types 'none'")
+
+const ENTRY = fileURLToPath(import.meta.resolve("../console/page/main.ts"))
+
+/** What the page loads, by the name it has below `/console/assets/`. Nothing else is served there. */
+const ASSETS: Readonly<Record<string, () => Promise<ServedFile>>> = {
+  "page.js": bundle,
+  "page.css": () => load("../console/page/page.css", "text/css; charset=utf-8"),
+  "plot.css": () => load("uplot/dist/uPlot.min.css", "text/css; charset=utf-8"),
+  "icon.svg": () => load("./docs/icon.svg", "image/svg+xml"),
+}
+
+/** `/console`: the operators' page, which asks `/admin` with the token that is typed into it (D50). */
+export function operatorsConsole() {
+  const files = new Map<string, Promise<ServedFile>>()
+  const once = (name: string, read: () => Promise<ServedFile>): Promise<ServedFile> => {
+    const known = files.get(name) ?? read()
+    files.set(name, known)
+    return known
+  }
+  return new Elysia({ name: "console" })
+    .get("/console", ({ request }) => serveFile(request, once("page.html", loadPage), POLICY), {
+      detail: showing,
+    })
+    .get(
+      "/console/assets/:file",
+      ({ request, params }) => {
+        const read = Object.hasOwn(ASSETS, params.file) ? ASSETS[params.file] : undefined
+        if (read === undefined) throw new GatewayError("not_found")
+        return serveFile(request, once(params.file, read), POLICY)
+      },
+      { detail: loading },
+    )
+}
+
+function loadPage(): Promise<ServedFile> {
+  return load("../console/page/page.html", "text/html; charset=utf-8")
+}
+
+function load(file: string, type: string): Promise<ServedFile> {
+  return loadFile(import.meta.resolve(file), type)
+}
+
+/** The page's code as one script, made in memory when it is first asked for: the runtime that serves it can do that itself. */
+async function bundle(): Promise<ServedFile> {
+  const { outputs } = await Bun.build({
+    entrypoints: [ENTRY],
+    target: "browser",
+    format: "iife",
+    minify: true,
+  })
+  const [script] = outputs
+  if (script === undefined) throw new Error("the console's code came to nothing")
+  return fingerprinted(await script.arrayBuffer(), "text/javascript; charset=utf-8")
+}
+
+const showing = operation({
+  operationId: "getConsole",
+  tag: "Service",
+  summary: "The operators' console",
+  description:
+    "A page for people, which asks `/admin` with the token that is typed into it. It is served where `/admin` is. Everything it loads is served by the gateway.",
+  answers: { 200: { description: "The page.", text: { type: "text/html" } } },
+  errors: [],
+})
+
+const loading = operation({
+  operationId: "getConsoleAsset",
+  tag: "Service",
+  summary: "A file of the console's page",
+  description: "Scripts, styles and the icon that the page loads.",
+  parameters: [{ name: "file", in: "path", required: true, schema: { type: "string" }, example: "page.css" }],
+  answers: {
+    200: { description: "The file.", text: { type: "text/css" } },
+    304: { description: "The file has not changed since it was fetched." },
+  },
+  errors: ["not_found"],
+})
