@@ -63,13 +63,6 @@ describe("D54 a gateway as a process", () => {
     await calls(without, 2)
     await end(without)
     expect(without.printed).toMatch(/^loaded of the traces: 0 of \d{3,}$/m)
-    const off = await start({
-      ...preload,
-      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-      OTEL_SDK_DISABLED: "true",
-    })
-    await end(off)
-    expect(off.printed).toMatch(/^loaded of the traces: 0 of/m)
     const with_traces = await start({ ...preload, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url })
     await end(with_traces)
     expect(with_traces.printed).toMatch(/^loaded of the traces: [5-9] of/m)
