@@ -61,8 +61,12 @@ function attempt<Value>(what: string, mend: string, read: () => Value) {
       const lines = error.message.split("\n")
       return { wrong: lines.map((line) => wrong(what, line, mend)) }
     }
-    return { wrong: [wrong(what, reasonOf(error), mend)] }
+    return { wrong: [wrong(what, wordsOf(error), mend)] }
   }
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
 
 /** The configuration; null for the demo, which brings its own. */
@@ -87,7 +91,7 @@ function operators({ host, port, admin_token }: Environment, config: Config | nu
   try {
     checkExposure({ host, port, admin, admin_token: config === null ? "made by the demo" : admin_token })
   } catch (error) {
-    return wrong("operators", reasonOf(error), "Set TOLLGATE_ADMIN_TOKEN, or another address.")
+    return wrong("operators", wordsOf(error), "Set TOLLGATE_ADMIN_TOKEN, or another address.")
   }
   if (config === null) return right("operators", "the demo makes an admin token")
   if (admin_token === null)

@@ -1,0 +1,304 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { createServer, type Server } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import {
+  ADMIN_TOKEN,
+  type ConfigChanges,
+  configFor,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts"
+import { type Provider, startProvider } from "../support/provider.ts"
+import { DatabaseProxy } from "../support/proxy.ts"
+import { type } from "./command.ts"
+
+const SECRET = "sk-canary-of-the-check"
+let folder: string
+let provider: Provider
+let gateway: TestGateway
+let books: DatabaseProxy
+let fresh: FreshDatabase
+let empty: DatabaseProxy
+/** Answers models by the key it is shown, and keeps what it was asked. */
+let upstream: Bun.Server<undefined>
+const asked: string[] = []
+/** Takes a port, and is no gateway. */
+let mute: Server
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "tollgate-check-"))
+  provider = await startProvider()
+  gateway = await startGateway(provider)
+  books = await DatabaseProxy.start(gateway.address)
+  fresh = await freshDatabase()
+  empty = await DatabaseProxy.start(fresh.address)
+  upstream = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch(request) {
+      const { method, url, headers } = request
+      const shown = headers.get("authorization")?.replace("Bearer ", "") ?? headers.get("x-api-key")
+      asked.push(`${method} ${new URL(url).pathname} ${headers.get("anthropic-version") ?? "-"}`)
+      const statuses: Record<string, number> = { refused: 401, broken: 500, unknown: 404 }
+      return new Response(null, { status: shown === SECRET ? 200 : (statuses[shown ?? ""] ?? 403) })
+    },
+  })
+  mute = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1")
+  await new Promise((resolve) => mute.once("listening", resolve))
+})
+afterAll(async () => {
+  mute.close()
+  await upstream.stop(true)
+  await Promise.all([books.stop(), empty.stop()])
+  await gateway.stop()
+  await fresh.drop()
+  await provider.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+interface Finding {
+  readonly what: string
+  readonly ok: boolean
+  readonly found: string
+  readonly mend: string | null
+}
+
+const portOf = (server: Server) => {
+  const address = server.address()
+  return typeof address === "object" && address !== null ? address.port : 0
+}
+
+/** Two upstreams, one of each family, with these keys. */
+function upstreams(chat_key: string, messages_key: string) {
+  const base = `http://127.0.0.1:${upstream.port}`
+  return {
+    first: { family: "chat", base_url: `${base}/v1`, api_key: chat_key },
+    counter: { family: "messages", base_url: base, api_key: messages_key },
+  }
+}
+
+/** What `check` finds; as JSON and as text it finds the same, with the same exit code. */
+async function check(
+  changes: ConfigChanges | string,
+  variables: Record<string, string> = {},
+): Promise<Finding[]> {
+  const path = join(folder, `${crypto.randomUUID()}.yaml`)
+  const given = configFor(
+    provider.url,
+    typeof changes === "string" ? {} : { upstreams: upstreams(SECRET, SECRET), ...changes },
+  )
+  writeFileSync(path, typeof changes === "string" ? changes : JSON.stringify(given))
+  const env = {
+    TOLLGATE_CONFIG: path,
+    TOLLGATE_DATA_DIR: join(folder, "data"),
+    TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
+    DATABASE_URL: books.address.url,
+    PORT: "0",
+    ...variables,
+  }
+  const [json, text] = await Promise.all([type(["check", "--json"], env), type(["check"], env)])
+  const { ok, findings }: { ok: boolean; findings: Finding[] } = JSON.parse(json.out)
+  const lines = findings.map(
+    ({ what, ok, found, mend }) =>
+      `${ok ? "✓" : "✗"} ${what}: ${found}\n${mend === null ? "" : `  ${mend}\n`}`,
+  )
+  expect(text.out).toBe(lines.join(""))
+  const wrong = findings.filter((finding) => !finding.ok).length
+  const err = wrong === 0 ? "" : `tollgate: ${wrong} of ${findings.length} findings are wrong\n`
+  const ended = { code: wrong === 0 ? 0 : 1, err }
+  expect({ ok, json: { code: json.code, err: json.err }, text: { code: text.code, err: text.err } }).toEqual({
+    ok: wrong === 0,
+    json: ended,
+    text: ended,
+  })
+  for (const secret of [SECRET, ADMIN_TOKEN, "s3cret"]) expect(`${json.out}${text.out}`).not.toContain(secret)
+  return findings
+}
+
+const wrongOf = (findings: readonly Finding[]) =>
+  findings
+    .filter(({ ok }) => !ok)
+    .map(({ what, found, mend }) => `${what}: ${found.replaceAll(/\/\S+\.yaml/g, "FILE")} | ${mend}`)
+
+describe("tollgate check", () => {
+  test("finds nothing wrong where nothing is, and asks each upstream for its models alone", async () => {
+    asked.length = 0
+    const findings = await check({})
+    expect(
+      findings.map(({ what, ok, found }) => `${ok} ${what}: ${found.replace(/^.*\.yaml/, "FILE")}`),
+    ).toEqual([
+      "true environment: every variable can be used",
+      "true configuration: FILE: 2 models, 2 upstreams",
+      "true operators: /admin is where clients are",
+      "true database: it answers, and its tables are of this version",
+      "true upstream first: it answers, and takes the key",
+      "true upstream counter: it answers, and takes the key",
+      "true port 0: the start picks a free one",
+    ])
+    expect(new Set(asked)).toEqual(new Set(["GET /v1/models -", "GET /v1/models 2023-06-01"]))
+  })
+
+  const CORRECT = "Correct the file there; the README shows every key."
+  interface Row {
+    readonly changes?: () => ConfigChanges | string
+    readonly variables?: () => Record<string, string>
+    readonly wrong: readonly (string | RegExp)[]
+  }
+  const rows: readonly (readonly [string, Row])[] = [
+    [
+      "variables, each with its own line",
+      {
+        variables: () => ({ PORT: "http", LOG_LEVEL: "loud" }),
+        wrong: [
+          "environment: PORT: expected an integer from 0 to 65535 | Set the variable to that, or leave it unset.",
+          /^environment: LOG_LEVEL: expected one of trace, /,
+        ],
+      },
+    ],
+    [
+      "a file that is not there",
+      {
+        variables: () => ({ TOLLGATE_CONFIG: "/nowhere.yaml" }),
+        wrong: [/^configuration: the configuration file FILE cannot be read: ENOENT/],
+      },
+    ],
+    ["a file that is no YAML", { changes: () => "models: [", wrong: [/^configuration: FILE: line 1: expected valid YAML /] }],
+    [
+      "each key that is wrong",
+      {
+        changes: () => ({ limits: { in_flight: "many" }, workers: 0 }),
+        wrong: [
+          `configuration: FILE: limits.in_flight: expected an integer from 1 to 60000 | ${CORRECT}`,
+          /^configuration: FILE: workers: expected /,
+        ],
+      },
+    ],
+    [
+      "a variable that the file names",
+      {
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the file
+        changes: () => ({ upstreams: upstreams("${NOT_SET}", SECRET) }),
+        wrong: [
+          `configuration: FILE: upstreams.first.api_key: expected the environment variable NOT_SET to be set and not empty | ${CORRECT}`,
+        ],
+      },
+    ],
+    [
+      "D39 a door that is open",
+      {
+        variables: () => ({ HOST: "0.0.0.0", TOLLGATE_ADMIN_TOKEN: "" }),
+        wrong: [
+          /^operators: HOST: expected a loopback address .* \| Set TOLLGATE_ADMIN_TOKEN, or another address\.$/,
+        ],
+      },
+    ],
+    [
+      "a database that is not there",
+      {
+        variables: () => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/books" }),
+        wrong: ["database: connect ECONNREFUSED 127.0.0.1:1 | Start that Postgres, or correct DATABASE_URL."],
+      },
+    ],
+    [
+      "a database of another name",
+      {
+        variables: () => ({ DATABASE_URL: books.address.url.replace(/[^/]+$/, "nowhere") }),
+        wrong: [
+          'database: database "nowhere" does not exist | Create that database (createdb), or correct its name in DATABASE_URL.',
+        ],
+      },
+    ],
+    [
+      "keys that the upstreams refuse",
+      {
+        changes: () => ({ upstreams: upstreams("refused", "wrong") }),
+        wrong: [
+          "upstream first: it refuses the key (401) | Correct api_key of upstreams.first.",
+          "upstream counter: it refuses the key (403) | Correct api_key of upstreams.counter.",
+        ],
+      },
+    ],
+    [
+      "an upstream that fails",
+      {
+        changes: () => ({ upstreams: upstreams("broken", "unknown") }),
+        wrong: ["upstream first: it fails (500) | Ask its operator, or try again later."],
+      },
+    ],
+    [
+      "an upstream that is not there",
+      {
+        changes: () => ({
+          upstreams: {
+            ...upstreams(SECRET, SECRET),
+            first: { family: "chat", base_url: "http://127.0.0.1:1/v1" },
+          },
+        }),
+        wrong: [
+          /^upstream first: it cannot be reached \(\w+\) \| Correct base_url of upstreams\.first, or open the way to it\.$/,
+        ],
+      },
+    ],
+    [
+      "a port that somebody else has",
+      {
+        variables: () => ({ PORT: String(portOf(mute)) }),
+        wrong: [
+          /^port \d+: something else listens on 127\.0\.0\.1:\d+ \| Stop that, or set PORT to another port\.$/,
+        ],
+      },
+    ],
+    [
+      "an address of another machine",
+      {
+        variables: () => ({ HOST: "192.0.2.1", PORT: "8099" }),
+        wrong: [
+          /^port 8099: 192\.0\.2\.1 cannot be listened on: .* \| Set HOST to an address of this machine/,
+        ],
+      },
+    ],
+    [
+      "the operators' port that somebody else has",
+      {
+        changes: () => ({ admin: { port: portOf(mute) } }),
+        wrong: [
+          /^port \d+: something else listens on .* \| Stop that, or set admin\.port to another port\.$/,
+        ],
+      },
+    ],
+  ]
+  test.each(rows)(
+    "says what is wrong and how to mend it: %s",
+    async (_what, { changes = () => ({}), variables = () => ({}), wrong }) => {
+      const found = wrongOf(await check(changes(), variables()))
+      expect(found).toHaveLength(wrong.length)
+      wrong.forEach((expected, at) => {
+        if (typeof expected === "string") expect(found[at]).toBe(expected)
+        else expect(found[at]).toMatch(expected)
+      })
+    },
+  )
+
+  test("a gateway that has the port already is as it should be", async () => {
+    const findings = await check({}, { PORT: String(gateway.service.server.port) })
+    expect(findings.at(-1)).toMatchObject({ ok: true, found: "a gateway listens on it already" })
+  })
+
+  test("a database without tables will get them, and `check` makes none", async () => {
+    for (const _ of [1, 2]) {
+      const findings = await check({}, { DATABASE_URL: empty.address.url })
+      expect(findings.find(({ what }) => what === "database")).toMatchObject({
+        ok: true,
+        found: "it answers; the next start makes its tables",
+      })
+    }
+  })
+
+  test("without a database of one's own the embedded one, which is not started", async () => {
+    const findings = await check({}, { DATABASE_URL: "" })
+    expect(findings.find(({ what }) => what === "database")?.found).toStartWith("embedded, in ")
+  })
+})
