@@ -61,6 +61,36 @@ export const FAULTS: readonly Fault[] = [
     usd: "0",
   },
   {
+    name: "the key's spending limit is reached",
+    status: 402,
+    code: "spending_limit_reached",
+    type: "billing_error",
+    says: /what the key may spend this day/,
+    repeatable: "no",
+    setting: ({ gateway, key_id }) =>
+      gateway.admin("PATCH", `/keys/${key_id}`, { spending_limit: { amount: "0.0001", per: "day" } }),
+    chat_only: true,
+  },
+  {
+    name: "the key is suspended",
+    status: 403,
+    code: "key_suspended",
+    type: "permission_error",
+    says: /suspended/,
+    repeatable: "no",
+    setting: ({ gateway, key_id }) => gateway.admin("PATCH", `/keys/${key_id}`, { suspended: true }),
+  },
+  {
+    name: "the account is suspended",
+    status: 403,
+    code: "account_suspended",
+    type: "permission_error",
+    says: /suspended/,
+    repeatable: "no",
+    setting: ({ gateway, account_id }) =>
+      gateway.admin("PATCH", `/accounts/${account_id}`, { suspended: true }),
+  },
+  {
     name: "the model is not for this key or entry",
     status: 403,
     code: "model_not_allowed",

@@ -15,6 +15,7 @@ export interface Cell {
   /** The gateway by this cell's own way, without `/v1`. */
   readonly url: string
   readonly key: string
+  readonly key_id: string
   readonly account_id: string
   /** For chat completions. */
   readonly model: string
@@ -54,7 +55,7 @@ export async function openStage(cells: number) {
     const model = `chat-${number}`
     const counter = `count-${number}`
     const { id } = await gateway.account(usd)
-    const { key } = await gateway.admin<{ key: string }>("POST", `/accounts/${id}/keys`, {
+    const made = await gateway.admin<{ id: string; key: string }>("POST", `/accounts/${id}/keys`, {
       models: [model, counter],
     })
     let scripts: readonly Script[] = []
@@ -69,7 +70,8 @@ export async function openStage(cells: number) {
     })
     return {
       url: door.url,
-      key,
+      key: made.key,
+      key_id: made.id,
       account_id: id,
       model,
       counter,
