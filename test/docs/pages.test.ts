@@ -1,0 +1,198 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { readFileSync, symlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { loadConfig } from "../../src/config/load.ts"
+import { passPath } from "../../src/pass.ts"
+import type { GatewayProcess } from "../process/gateway-process.ts"
+import { Workplace } from "../process/workplace.ts"
+import { json, startProvider } from "../support/provider.ts"
+import { type Block, blocksOf, pages, textOf } from "./blocks.ts"
+import { type Document, entriesOf, errorsOf } from "./reference.ts"
+import { type Place, play, shell } from "./shell.ts"
+
+/**
+ * Every block of code in the README and in docs/ is run or checked: here, beside a demo as a reader has it, or by the test of
+ * its page.
+ */
+
+const ROOT = join(import.meta.dir, "../..")
+
+/** Pages whose blocks have a test of their own, which names the page. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  "docs/clients.md": "test/clients/page.ts",
+  "docs/metrics.md": "test/metrics/exposition.test.ts",
+  "docs/operating.md": "test/docs/operating.test.ts",
+  "docs/deploying.md": "test/docs/deploying.test.ts",
+}
+
+const blocks = pages.filter((page) => !(page in ELSEWHERE)).flatMap(blocksOf)
+const done = new Set<Block>()
+
+/** The blocks of this language in these sections of a page, in their order; they count as run. */
+function take(page: string, language: string, ...sections: readonly string[]): readonly Block[] {
+  const taken = blocks.filter(
+    (block) =>
+      block.page === page &&
+      block.language === language &&
+      (sections.length === 0 || sections.includes(block.section)),
+  )
+  for (const block of taken) done.add(block)
+  return taken
+}
+
+const place = new Workplace()
+let gateway: GatewayProcess
+let key: string
+let admin_token: string
+
+beforeAll(async () => {
+  gateway = await place.start({ TOLLGATE_ADMIN_TOKEN: "" })
+  await gateway.prints("Next, in another terminal")
+  key = JSON.parse(readFileSync(join(place.data_dir, "demo-key"), "utf8")).key
+  admin_token = JSON.parse(readFileSync(passPath(place.data_dir), "utf8")).admin_token
+  symlinkSync(join(ROOT, "node_modules"), join(place.folder, "node_modules"))
+}, 60_000)
+afterAll(async () => {
+  gateway.signal("SIGTERM")
+  await gateway.exited
+  await place.clear()
+})
+
+/** Beside the demo, with its key and its token. */
+const here = (env: Record<string, string> = {}): Place => ({
+  folder: place.folder,
+  url: gateway.url,
+  env: { KEY: key, TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: admin_token, ...env },
+  words: { "tg_live_…": key },
+})
+
+/** The ids of an account with a key, and of a call. */
+async function office(): Promise<{ ACCOUNT: string; KEY_ID: string; CALL: string }> {
+  const ask = async (path: string, init: RequestInit = {}): Promise<Response> => {
+    const headers = { authorization: `Bearer ${path.startsWith("/admin") ? admin_token : key}` }
+    const json = { "content-type": "application/json" }
+    return fetch(gateway.url + path, { ...init, headers: { ...headers, ...json } })
+  }
+  const made = async (path: string, body: object) => {
+    const { id }: { id: string } = JSON.parse(
+      await (await ask(path, { method: "POST", body: JSON.stringify(body) })).text(),
+    )
+    return id
+  }
+  const ACCOUNT = await made("/admin/accounts", { name: "Office" })
+  const KEY_ID = await made(`/admin/accounts/${ACCOUNT}/keys`, {})
+  const messages = [{ role: "user", content: "hello" }]
+  const body = JSON.stringify({ model: "demo-small", messages, max_tokens: 1 })
+  const call = await ask("/v1/chat/completions", { method: "POST", body })
+  return { ACCOUNT, KEY_ID, CALL: call.headers.get("x-request-id") ?? "none" }
+}
+
+describe("docs/getting-started.md", () => {
+  const PAGE = "docs/getting-started.md"
+
+  test("a first streamed call, and its receipt", async () => {
+    const [start, ...others] = take(PAGE, "sh", "A first streamed call")
+    // What it runs is what started the demo here.
+    expect(start?.text).toBe("npx -y bun@1.4.5 run start\n")
+    // Nothing is told to the command line: it finds the demo by itself.
+    const said = await play(others, here({ KEY: "none", TOLLGATE_URL: "", TOLLGATE_ADMIN_TOKEN: "" }))
+    expect(said).toContain('"role":"assistant"')
+    expect(said).toContain("data: [DONE]")
+    expect(said).toContain("settled")
+    expect(said).toContain("charge")
+  }, 30_000)
+
+  test("an account of your own, by the command line and over HTTP", async () => {
+    const said = await play(take(PAGE, "sh", "An account of your own"), here())
+    expect(said).toContain("Acme")
+    expect(said).toMatch(/tg_live_\w{36}/)
+    expect(said).toContain('"amount":"25"')
+    expect(said).toContain('"id":"demo-large"')
+  }, 30_000)
+
+  test("from the demo to real providers: the file is one, and `check` finds nothing wrong", async () => {
+    const [yaml] = take(PAGE, "yaml")
+    const [steps] = take(PAGE, "sh", "From the demo to real providers")
+    const provider = await startProvider()
+    provider.reply(json(200, { object: "list", data: [{ id: "gpt-5-mini-2025-08-07", object: "model" }] }))
+    const other = new Workplace()
+    const file = yaml?.text.replace("https://api.openai.com/v1", `${provider.url}/v1`) ?? ""
+    writeFileSync(join(other.folder, "tollgate.yaml"), file)
+    const said = await play(steps === undefined ? [] : [steps], {
+      folder: other.folder,
+      env: { PORT: "0" },
+      words: { "sk-…": "sk-openai", "npx -y bun@1.4.5 run start": "echo would start" },
+    })
+    expect(said).toContain("✓")
+    expect(said).not.toContain("✗")
+    expect(said).toContain("would start")
+    await other.clear()
+    await provider.stop()
+  }, 30_000)
+})
+
+describe("the README", () => {
+  test("a first call, and what an operator does", async () => {
+    const said = await play(take("README.md", "sh"), here(await office()))
+    expect(said).toContain("data: [DONE]")
+    expect(said).toContain('"violations":[]')
+    expect(said).not.toContain('"type":"error"')
+  }, 30_000)
+})
+
+describe("programs with an SDK", () => {
+  test("run as they stand, and print something", async () => {
+    const programs = blocks.filter(({ language }) => language === "ts")
+    expect(programs.length).toBeGreaterThanOrEqual(4)
+    const printed = await Promise.all(
+      programs.map(async (block, at) => {
+        done.add(block)
+        const file = join(place.folder, `program-${at}.ts`)
+        writeFileSync(file, block.text.replaceAll("http://127.0.0.1:8080", gateway.url))
+        const { code, out, err } = await shell(`${process.execPath} ${file}`, here())
+        return { at: `${block.page}:${block.line}`, code, err, printed: out.trim().length > 0 }
+      }),
+    )
+    expect(printed).toEqual(printed.map(({ at }) => ({ at, code: 0, err: "", printed: true })))
+  }, 30_000)
+})
+
+describe("the other blocks", () => {
+  test("docs/billing.md: a key is limited", async () => {
+    const said = await play(take("docs/billing.md", "sh"), here(await office()))
+    expect(JSON.parse(said)).toMatchObject({ spending_limit: { amount: "25", per: "day" } })
+  })
+
+  test("every configuration is one that the loader takes", () => {
+    const files = blocks.filter(({ language }) => language === "yaml")
+    for (const block of files) {
+      const env = { OPENAI_API_KEY: "sk-openai", ANTHROPIC_API_KEY: "sk-anthropic" }
+      expect(loadConfig(block.text, { env, readFile: () => "" }).models).not.toBeEmpty()
+      done.add(block)
+    }
+    expect(files.length).toBeGreaterThanOrEqual(4)
+  })
+
+  test("docs/errors.md: the error is the one of the reference", async () => {
+    const document: Document = JSON.parse(await (await fetch(`${gateway.url}/docs/json`)).text())
+    const chat = entriesOf(document).find(({ name }) => name === "POST /v1/chat/completions")
+    const [shown] = take("docs/errors.md", "json")
+    expect(chat && errorsOf(chat).get("insufficient_balance")?.body).toEqual(
+      JSON.parse(shown?.text ?? "null"),
+    )
+  })
+
+  test("docs/billing.md: the request is one, and is held as the page says: test/docs/billing.test.ts", () => {
+    expect(take("docs/billing.md", "json")).toHaveLength(1)
+    expect(readFileSync(join(import.meta.dir, "billing.test.ts"), "utf8")).toContain('language === "json"')
+  })
+})
+
+test("no block is left out, and every page that is tested elsewhere is", () => {
+  const left = blocks.filter((block) => !done.has(block))
+  expect(left.map(({ page, line, language }) => `${page}:${line} ${language}`)).toEqual([])
+  for (const [page, file] of Object.entries(ELSEWHERE)) {
+    expect(pages).toContain(page)
+    expect(textOf(file)).toContain(page)
+  }
+})
