@@ -165,7 +165,10 @@ describe("tollgate check", () => {
         wrong: [/^configuration: the configuration file FILE cannot be read: ENOENT/],
       },
     ],
-    ["a file that is no YAML", { changes: () => "models: [", wrong: [/^configuration: FILE: line 1: expected valid YAML /] }],
+    [
+      "a file that is no YAML",
+      { changes: () => "models: [", wrong: [/^configuration: FILE: line 1: expected valid YAML /] },
+    ],
     [
       "each key that is wrong",
       {
