@@ -75,21 +75,21 @@ WITH asked AS MATERIALIZED (
   FROM ${keys} k WHERE k.id = ANY (ARRAY(SELECT key_id FROM due WHERE limited))
     AND (SELECT count(*) FROM locked) > 0
   ORDER BY k.id FOR NO KEY UPDATE
-), allowed AS MATERIALIZED (
-  SELECT d.*, m.epoch, m.remaining_nano, m.period, coalesce(sum(d.amount_nano) OVER (
-    PARTITION BY d.key_id ORDER BY d.amount_nano, d.id ROWS UNBOUNDED PRECEDING) <= m.remaining_nano, true) AS within
-  FROM due d LEFT JOIN limits m ON m.id = d.key_id
+), beyond AS MATERIALIZED (
+  SELECT b.id FROM (
+    SELECT d.id, m.remaining_nano, sum(d.amount_nano) OVER (
+      PARTITION BY d.key_id ORDER BY d.amount_nano, d.id ROWS UNBOUNDED PRECEDING) AS running_nano
+    FROM due d JOIN limits m ON m.id = d.key_id) b
+  WHERE b.running_nano > b.remaining_nano
 ), weighed AS MATERIALIZED (
-  SELECT w.*, sum(w.amount_nano) FILTER (WHERE w.within) OVER (
-    PARTITION BY w.account_id ORDER BY w.amount_nano, w.id ROWS UNBOUNDED PRECEDING) AS running_nano
-  FROM allowed w
-), fitting AS MATERIALIZED (
-  SELECT w.* FROM weighed w JOIN locked l ON l.id = w.account_id
-  WHERE w.within AND l.active AND w.running_nano <= l.available_nano
+  SELECT d.*, sum(d.amount_nano) OVER (
+    PARTITION BY d.account_id ORDER BY d.amount_nano, d.id ROWS UNBOUNDED PRECEDING) AS running_nano
+  FROM due d WHERE d.id NOT IN (SELECT id FROM beyond)
 ), claimed AS (
   INSERT INTO ${idempotency} (account_id, key_hash, body_hash, call_id)
-  SELECT f.account_id, f.key_hash, f.body_hash, f.id FROM fitting f WHERE f.key_hash IS NOT NULL
-  ORDER BY f.account_id, f.key_hash
+  SELECT w.account_id, w.key_hash, w.body_hash, w.id FROM weighed w JOIN locked l ON l.id = w.account_id
+  WHERE w.key_hash IS NOT NULL AND l.active AND w.running_nano <= l.available_nano
+  ORDER BY w.account_id, w.key_hash
   ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE
   SET body_hash = excluded.body_hash, call_id = excluded.call_id, claimed_at = excluded.claimed_at
   WHERE "idempotency".claimed_at <= now() - ${claimLasts}
@@ -97,10 +97,12 @@ WITH asked AS MATERIALIZED (
 ), inserted AS (
   INSERT INTO ${reservations} (id, account_id, key_id, gateway_id, amount_nano, model, family, upstream, stream,
     input_pico, cached_input_pico, output_pico, per_call_nano, spend_epoch)
-  SELECT f.id, f.account_id, f.key_id, $3::uuid, f.amount_nano, f.model, f.family, f.upstream, f.stream,
-    f.input_pico, f.cached_input_pico, f.output_pico, f.per_call_nano, f.epoch
-  FROM fitting f WHERE f.key_hash IS NULL OR f.id IN (SELECT call_id FROM claimed)
-  ORDER BY f.id
+  SELECT w.id, w.account_id, w.key_id, $3::uuid, w.amount_nano, w.model, w.family, w.upstream, w.stream,
+    w.input_pico, w.cached_input_pico, w.output_pico, w.per_call_nano, m.epoch
+  FROM weighed w JOIN locked l ON l.id = w.account_id LEFT JOIN limits m ON m.id = w.key_id
+  WHERE l.active AND w.running_nano <= l.available_nano
+    AND (w.key_hash IS NULL OR w.id IN (SELECT call_id FROM claimed))
+  ORDER BY w.id
   ON CONFLICT (id) DO NOTHING
   RETURNING id, account_id, key_id, amount_nano, spend_epoch
 ), moved AS (
@@ -122,22 +124,23 @@ SELECT r.id,
     WHEN r.known IS NOT NULL THEN r.known
     WHEN r.refusal IS NOT NULL THEN r.refusal
     WHEN r.claim IS NOT NULL THEN r.claim
-    WHEN w.id IS NULL THEN 'gateway_dead'
+    WHEN NOT (SELECT yes FROM alive) THEN 'gateway_dead'
     WHEN NOT l.active THEN 'account_suspended'
-    WHEN NOT w.within THEN 'spending_limit_reached'
+    WHEN w.id IS NULL AND l.id IS NOT NULL THEN 'spending_limit_reached'
     WHEN w.running_nano > l.available_nano THEN 'insufficient_balance'
     WHEN l.id IS NOT NULL THEN 'conflict'
     ELSE 'invalid_api_key'
   END AS outcome,
   coalesce(m.available_nano, l.available_nano)::text AS available_nano,
-  w.remaining_nano::text AS remaining_nano, w.period,
+  k.remaining_nano::text AS remaining_nano, k.period,
   CASE WHEN r.claim IS NOT NULL THEN (SELECT c.call_id FROM ${idempotency} c
     WHERE c.account_id = r.account_id AND c.key_hash = r.key_hash)::text END AS call_id,
   1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM inserted))::int AS whole,
   1 / ((SELECT count(*) FROM counted) = (SELECT count(DISTINCT key_id) FROM inserted
     WHERE spend_epoch IS NOT NULL))::int AS counted_whole
 FROM asked r LEFT JOIN weighed w ON w.id = r.id LEFT JOIN inserted i ON i.id = r.id
-LEFT JOIN locked l ON l.id = r.account_id LEFT JOIN moved m ON m.id = r.account_id`,
+LEFT JOIN locked l ON l.id = r.account_id LEFT JOIN moved m ON m.id = r.account_id
+LEFT JOIN limits k ON k.id = r.key_id`,
 )
 
 /**
@@ -173,8 +176,9 @@ SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
 
 /**
  * Reserves a batch under the gateway's row; results in the order of the holds. Of several with the same
- * `Idempotency-Key` one is asked for, and the others conflict with it. Waits at most `patience_ms` for each lock. Both answers to one call come within `STATEMENT_MS`, unless a connection has to be made first: half of it is
- * always left for the second.
+ * `Idempotency-Key` one is asked for, and the others conflict with it. Waits at most `patience_ms` for each lock. Both
+ * answers to one call come within `STATEMENT_MS`, unless a connection has to be made first: half of it is always left for
+ * the second.
  */
 export async function reserveBatch(
   connection: Connection,

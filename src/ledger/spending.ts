@@ -56,10 +56,10 @@ export function countPast(key: {
     WITH unsettled AS MATERIALIZED (
       SELECT x.id FROM ${reservations} x WHERE ${earlier} AND x.state IN ('open', 'expired')
     ), locked AS MATERIALIZED (
-      SELECT x.id, x.state, coalesce(x.charge_nano, x.amount_nano) AS cost_nano FROM ${reservations} x
+      SELECT x.id, coalesce(x.charge_nano, x.amount_nano) AS cost_nano FROM ${reservations} x
       WHERE x.id = ANY (ARRAY(SELECT id FROM unsettled)) ORDER BY x.id FOR NO KEY UPDATE
     ), marked AS (
-      UPDATE ${reservations} x SET spend_epoch = ${epoch} FROM locked l WHERE x.id = l.id AND l.state IN ('open', 'expired')
+      UPDATE ${reservations} x SET spend_epoch = ${epoch} FROM locked l WHERE x.id = l.id
     ), past AS MATERIALIZED (
       SELECT sum(x.charge_nano) AS cost_nano FROM ${reservations} x WHERE ${earlier} AND x.state IN ('settled', 'released')
     )

@@ -52,6 +52,13 @@ describe("D43 the same Idempotency-Key of an account", () => {
     expect(await reserve(hold)).toEqual([{ outcome: "held" }])
   })
 
+  test("takes no room from other calls when it is repeated", async () => {
+    const account = await books.account(100n)
+    await reserve(under("k", account, "body", 10n))
+    const [repeat, other] = await reserve(under("k", account, "body", 50n), holdOf(account, 60n))
+    expect([repeat?.outcome, other?.outcome]).toEqual(["idempotency_key_used", "held"])
+  })
+
   test("is not taken by a call that is refused", async () => {
     const account = await books.account(100n)
     expect(await reserve(under("k", account, "body", 101n))).toMatchObject([

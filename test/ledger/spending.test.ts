@@ -170,6 +170,17 @@ describe("D42 a limit that is set counts what there was before", () => {
     expect(await spentBy(account)).toBe(27n)
   })
 
+  test("an expired one at its charge, and what its late settlement adds", async () => {
+    const account = await books.account(1_000n)
+    const hold = holdOf(account, 50n)
+    await reserve(hold)
+    await expireBatch(first(), [hold], 300)
+    await limit(account, 100n)
+    expect(await spentBy(account)).toBe(0n)
+    await close(settled(hold.id, 40n))
+    expect(await spentBy(account)).toBe(40n)
+  })
+
   test("again and again, to another amount or period, without counting twice", async () => {
     const account = await limited(100n)
     const [one, two] = [holdOf(account, 10n), holdOf(account, 20n)]
