@@ -15,6 +15,9 @@ import {
 } from "./client.ts"
 import { DESCRIPTION, NAME, PARAMETERS, weatherIn } from "./weather.ts"
 
+// What the environment may ask of it leads away from this machine: traces, and another gateway.
+for (const name of Object.keys(process.env)) if (/^LANG(?:SMITH|CHAIN)_/.test(name)) delete process.env[name]
+
 /** Its own default has pauses that add up to more than a minute. */
 const REPEATS = 1
 
