@@ -25,6 +25,11 @@ export function requestMetrics(registry: Registry, later: Later) {
     labelNames: ["limit"],
     registers,
   })
+  const repeats = new Counter({
+    name: "tollgate_idempotent_repeats_total",
+    help: "Requests that repeated a call by its Idempotency-Key, those that were told its kept answer among them.",
+    registers,
+  })
   const attempts = new Histogram({
     name: "tollgate_upstream_attempt_seconds",
     help: "Attempts at a provider until its headers or the lack of them, by upstream and outcome.",
@@ -58,6 +63,8 @@ export function requestMetrics(registry: Registry, later: Later) {
     }),
     /** A key takes as much as it may (D38); `limit` is a word of the code. */
     keyLimited: later((limit: string) => limited.inc({ limit })),
+    /** A request came again with the Idempotency-Key and the body of another (D43). */
+    repeated: (): void => repeats.inc(),
     /** An attempt at an upstream is over as far as its headers. */
     attempted: later((upstream: Upstream, outcome: number | string, duration_ms: number) =>
       attempts.observe({ upstream: upstream.name, outcome: outcomeLabel(outcome) }, duration_ms / 1_000),

@@ -29,8 +29,9 @@ export async function keepAnswer(
  * What to tell a request that `admit` refused with `error`: the kept answer of the call whose `Idempotency-Key` it
  * repeats, under that call's id (D43). Throws `error` when there is none, or it was refused for something else.
  */
-export async function tellAgain({ books, config }: Gateway, error: unknown): Promise<Response> {
+export async function tellAgain({ books, config, metrics }: Gateway, error: unknown): Promise<Response> {
   if (!(error instanceof GatewayError) || error.code !== "idempotency_key_used") throw error
+  metrics.repeated()
   const call_id = error.detail.fields?.call
   if (typeof call_id !== "string" || config.idempotency.keep_answers_ms === null) throw error
   const body = await books.keptAnswer(call_id)

@@ -60,6 +60,7 @@ export function everything(metrics: Metrics = createMetrics()): Metrics {
   metrics.watchReady(() => true)
   metrics.answered("/v1/chat/completions", 402, "insufficient_balance")
   metrics.keyLimited("in_flight")
+  metrics.repeated()
   metrics.attempted(upstream, 200, 40)
   metrics.tokensCounted("claude-sonnet")
   metrics.keepalive()

@@ -88,6 +88,7 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     (metrics) => metrics.tokensCounted("claude-sonnet"),
     ['tollgate_token_counts_total{model="claude-sonnet"} 1'],
   ],
+  ["D43 a repeat", (metrics) => metrics.repeated(), ["tollgate_idempotent_repeats_total 1"]],
   ["a keepalive", (metrics) => metrics.keepalive(), ["tollgate_keepalives_total 1"]],
   [
     "what the gateway adds",
