@@ -94,7 +94,7 @@ describe("two workers on one port", () => {
     await endTidily(gateway)
   })
 
-  test("D35 one that is killed is replaced, its holds expire, and the other's streams go on", async () => {
+  test("D35, D45 one that is killed is replaced, its holds expire, and the other's streams go on", async () => {
     const gateway = await start()
     const operator = operatorOf(gateway.url)
     const { key } = await operator.account()
@@ -336,7 +336,7 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
     const gateway = await start()
     const PORT = new URL(gateway.url).port
     const variables = { ...databaseVariables(fresh.address), PORT }
-    const sentence = `HOST 127.0.0.1 and PORT ${PORT} cannot be listened on: Failed to start server. Is port ${PORT} in use?`
+    const sentence = `PORT ${PORT} of HOST 127.0.0.1 is taken: stop what listens there, or set another PORT`
     expect(await refusal(place.spawn(variables))).toBe(sentence)
     expect(await refusal(place.spawn(variables, { args: ["--workers", "1"] }))).toBe(sentence)
     await endTidily(gateway)

@@ -195,7 +195,7 @@ describe("D14 which answers are passed on to the next upstream", () => {
   })
 })
 
-describe("D31 the total timeout is over all attempts", () => {
+describe("D31, D46 the total timeout is over all attempts", () => {
   test("it runs from the first one", async () => {
     first.reply(json(503, {}))
     second.reply(answers)
