@@ -153,7 +153,9 @@ async function reload(gateway: Gateway, started: Loaded, load: () => Loaded, log
 /** Bun reads this when it starts and caps the streams of a process at 256 without it; the rest would hang silently. */
 function requireLauncher(): void {
   if (process.env.BUN_CONFIG_MAX_HTTP_REQUESTS) return
-  throw new Error("start with `bun run start`, or set BUN_CONFIG_MAX_HTTP_REQUESTS=65535 before Bun starts")
+  throw new Error(
+    "start with `bun run start` or `tollgate serve`, or set BUN_CONFIG_MAX_HTTP_REQUESTS=65535 before Bun starts",
+  )
 }
 
 function messageOf(error: unknown): string {

@@ -48,12 +48,7 @@ export class Server {
         error: () => errorResponse(new GatewayError("internal_error"), crypto.randomUUID()),
       })
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
-      const [host_setting, port_setting] = settings
-      throw new Error(
-        `${host_setting} ${host} and ${port_setting} ${port} cannot be listened on: ${reason}`,
-        { cause: error },
-      )
+      throw new Error(whyNot(error, { host, port, settings }), { cause: error })
     }
   }
 
@@ -86,6 +81,16 @@ export class Server {
   async close(): Promise<void> {
     await this.#server.stop(true)
   }
+}
+
+/** Why an address cannot be listened on, in a sentence that names what to change. */
+function whyNot(error: unknown, { host, port, settings }: Listening): string {
+  const [host_setting, port_setting] = settings
+  if (error instanceof Error && "code" in error && error.code === "EADDRINUSE") {
+    return `${port_setting} ${port} of ${host_setting} ${host} is taken: stop what listens there, or set another ${port_setting}`
+  }
+  const reason = error instanceof Error ? error.message : String(error)
+  return `${host_setting} ${host} and ${port_setting} ${port} cannot be listened on: ${reason}`
 }
 
 async function closing(answer: Response | Promise<Response>): Promise<Response> {

@@ -88,7 +88,7 @@ describe("the demo", () => {
     const gateway = place.spawn({ PORT: String(port) })
     expect(await gateway.exited).toBe(1)
     expect(gateway.complaint).toBe(
-      `tollgate: HOST 127.0.0.1 and PORT ${port} cannot be listened on: Failed to start server. Is port ${port} in use?\n`,
+      `tollgate: PORT ${port} of HOST 127.0.0.1 is taken: stop what listens there, or set another PORT\n`,
     )
     expect(gateway.printed).toContain("embedded Postgres started")
     expectTidy()

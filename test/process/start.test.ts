@@ -30,11 +30,17 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
     readonly complaint: string | RegExp
   }
   const unreachable = { DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/books" }
+  const unset_key = {
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the file
+    first: { family: "chat", base_url: "http://127.0.0.1:1/v1", api_key: "${PROVIDER_KEY}" },
+    counter: { family: "messages", base_url: "http://127.0.0.1:1" },
+  }
   const rows: readonly Refused[] = [
     {
       name: "a process that the launcher did not start",
       variables: () => ({ BUN_CONFIG_MAX_HTTP_REQUESTS: "" }),
-      complaint: "start with `bun run start`, or set BUN_CONFIG_MAX_HTTP_REQUESTS=65535 before Bun starts",
+      complaint:
+        "start with `bun run start` or `tollgate serve`, or set BUN_CONFIG_MAX_HTTP_REQUESTS=65535 before Bun starts",
     },
     {
       name: "D37 DATABASE_URL without a configuration",
@@ -66,6 +72,18 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
       name: "a file without a model",
       config: { models: [] },
       complaint: "tollgate.yaml: models: expected a list of at least one model",
+    },
+    {
+      name: "a variable that the file names and nobody has set",
+      config: configFor("http://127.0.0.1:1", { upstreams: unset_key }),
+      complaint:
+        "tollgate.yaml: upstreams.first.api_key: expected the environment variable PROVIDER_KEY to be set and not empty",
+    },
+    {
+      name: "a port that somebody else has",
+      config: configFor("http://127.0.0.1:1"),
+      variables: () => ({ ...databaseVariables(fresh.address), PORT: String(mute.port) }),
+      complaint: /^PORT \d+ of HOST 127\.0\.0\.1 is taken: stop what listens there, or set another PORT$/,
     },
     {
       name: "a database that cannot be reached",
