@@ -1,10 +1,13 @@
 import { describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import { understand } from "../../src/cli/arguments.ts"
 import type { Command } from "../../src/cli/command.ts"
 import { UsageComplaint } from "../../src/cli/complaint.ts"
 import { helpOf } from "../../src/cli/help.ts"
 import { root } from "../../src/cli/program.ts"
 import { painter } from "../../src/paint.ts"
+import { wordsOf } from "./command.ts"
 
 const plain = painter(false, {})
 
@@ -114,5 +117,27 @@ describe("help", () => {
       (line) => line.length > 100 && !examples.some(([example]) => line.includes(example)),
     )
     expect(wide).toEqual([])
+  })
+})
+
+describe("every line in the README and the other pages that calls the command line is understood", () => {
+  const ROOT = join(import.meta.dir, "../..")
+  const pages = ["README.md", ...new Bun.Glob("docs/*.md").scanSync({ cwd: ROOT })]
+  const lines = pages.flatMap((page) => {
+    const blocks = readFileSync(join(ROOT, page), "utf8").matchAll(/```sh\n([\s\S]*?)```/g)
+    const typed = [...blocks].flatMap(([, block = ""]) => block.split("\n"))
+    return typed.flatMap((line) => {
+      const words = /^(?:(?:npx -y bun@1\.4\.5|bun) run )?tollgate (.*?)(?: +#.*)?$/.exec(line)?.[1]
+      return words === undefined ? [] : [[page, words] as const]
+    })
+  })
+
+  test("there are some", () => {
+    expect(lines.length).toBeGreaterThan(8)
+  })
+
+  test.each(lines)("%s: tollgate %s", (_page, line) => {
+    const [words = []] = wordsOf([`tollgate ${line}`], { CALL: "call", ACCOUNT: "account", KEY_ID: "key" })
+    expect(understand(root, words).what).toBe("run")
   })
 })
