@@ -14,11 +14,16 @@ export type Given = ReadonlyMap<string, string>
 export function readQuery(query: URLSearchParams, known: readonly string[]): Given {
   const given = new Map<string, string>()
   for (const [name, text] of query) {
-    if (!known.includes(name)) throw invalid(null, `The query parameters here are ${known.join(", ")}.`)
+    if (!known.includes(name)) throw invalid(null, namesOf(known))
     if (given.has(name)) throw invalid(name, `\`${name}\` is given twice.`)
     given.set(name, text)
   }
   return given
+}
+
+function namesOf(known: readonly string[]): string {
+  if (known.length === 0) return "This address takes no query parameters."
+  return `The query parameters here are ${known.join(", ")}.`
 }
 
 /** The parameter `name` as `parse` reads it, or undefined; throws `invalid_request` when it reads nothing. */

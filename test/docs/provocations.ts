@@ -119,10 +119,12 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   },
   internal_error: {
     async *attempts(stage, entry) {
-      const world = await stage.world()
+      const world = await absentWorld(stage)
       yield await broken(entry, world)
-      yield await withoutTables(stage, () => stage.ask(entry, world, plain(entry)))
+      yield await stage.ask(entry, world, plain(entry))
     },
+    around: withoutTables,
+    together: true,
   },
   usage_missing: { attempts: (stage, entry) => refused(stage, entry, 200) },
   usage_invalid: {
@@ -133,22 +135,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   },
   upstream_error: { attempts: (stage, entry) => refused(stage, entry, 500) },
   upstream_unavailable: { attempts: (stage, entry) => refused(stage, entry, 503) },
-  overloaded: {
-    async *attempts(stage, entry) {
-      const world = await limited(stage, {})
-      const asked = stage.provider.requests.length
-      stage.provider.replyOnce(silent())
-      const first = stage.ask(entry, world, plain(entry))
-      const exchange = await stage.provider.exchange(asked + 1)
-      try {
-        yield await stage.ask(entry, world, plain(entry))
-      } finally {
-        exchange.reset()
-        await first
-      }
-    },
-    around: (stage, work) => stage.configured(ONE_AT_A_TIME, work),
-  },
+  overloaded: { attempts: crowded },
   ledger_unavailable: {
     async *attempts(stage, entry) {
       yield await stage.ask(entry, await absentWorld(stage), plain(entry))
@@ -211,6 +198,39 @@ async function* repeated(stage: Stage, entry: Entry, further: object): AsyncGene
   yield await stage.ask(entry, world, { body: { ...bodyOf(entry), ...further }, headers })
 }
 
+/** While one call has the only place; and while so many requests wait for the books that one more may not. */
+async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
+  const world = await limited(stage, {})
+  if (bodyOf(entry) !== undefined) {
+    const asked = stage.provider.requests.length
+    stage.provider.replyOnce(silent())
+    const first = stage.ask(entry, world, plain(entry))
+    const exchange = await stage.provider.exchange(asked + 1)
+    try {
+      yield await stage.configured(ONE_AT_A_TIME, () => stage.ask(entry, world, plain(entry)))
+    } finally {
+      exchange.reset()
+      await first
+    }
+  }
+  const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+  const unlocked = Promise.withResolvers<void>()
+  const locked = Promise.withResolvers<void>()
+  const lock = client.begin(async (sql) => {
+    await sql`LOCK TABLE tollgate.reservations IN ACCESS EXCLUSIVE MODE`
+    locked.resolve()
+    await unlocked.promise
+  })
+  await locked.promise
+  const waiting = Array.from({ length: 40 }, () => stage.ask(entry, world, plain(entry)))
+  const refused = await Promise.race(waiting)
+  unlocked.resolve()
+  await lock
+  await Promise.all(waiting)
+  await client.end()
+  yield refused
+}
+
 /** An account with a key of these limits that has made no call. */
 async function limited(stage: Stage, limits: object): Promise<World> {
   const { id, key, key_id } = await stage.gateway.account("10")
@@ -240,8 +260,9 @@ async function broken(entry: Entry, world: World): Promise<Answer> {
 }
 
 /** Runs `work` while the tables have another name, which no statement knows. */
-async function withoutTables<Result>({ gateway }: Stage, work: () => Promise<Result>): Promise<Result> {
-  const client = connect(gateway.address, { max: 1, onnotice: () => {} })
+async function withoutTables<Result>(stage: Stage, work: () => Promise<Result>): Promise<Result> {
+  await absentWorld(stage)
+  const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
   await client`ALTER SCHEMA tollgate RENAME TO elsewhere`
   try {
     return await work()

@@ -1,13 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { catalogue } from "../../src/errors.ts"
-import { connect } from "../../src/ledger/address.ts"
-import { ADMIN_TOKEN, chat, startGateway } from "../support/gateway.ts"
-import { json } from "../support/provider.ts"
 import { misfit } from "./json-schema.ts"
 import { unlike } from "./likeness.ts"
 import { provocations } from "./provocations.ts"
 import { answersOf, type Entry, errorsOf, type Media } from "./reference.ts"
-import { type Answer, type Asking, openStage, read, type Stage } from "./stage.ts"
+import { scenes, unchanged } from "./scenes.ts"
+import { type Answer, type Asking, openStage, type Stage } from "./stage.ts"
 
 /**
  * The examples of the API reference are tested to be true: every request of every operation is sent to a real gateway, and every
@@ -24,77 +22,6 @@ afterAll(async () => {
   await stage.close()
   expect({ violations, open_reservations }).toEqual({ violations: [], open_reservations: 0 })
 })
-
-type Scene = (entry: Entry) => Promise<Answer>
-
-/** A key limited to models that are not configured sees none. */
-const noModel: Scene = async (entry) => stage.ask(entry, await stage.world("10", { models: ["another"] }))
-
-/** Answers that no request of the operation itself shows, by `operationId status`: how they come about. */
-const SCENES: Readonly<Record<string, Scene>> = {
-  "listModels 200": noModel,
-  "listModelsSlash 200": noModel,
-  "listModelsCompatible 200": noModel,
-  "listModelsCompatibleSlash 200": noModel,
-  "createAccount 200": async (entry) => {
-    const body = { id: crypto.randomUUID(), name: "Acme" }
-    const world = await stage.world()
-    await stage.ask(entry, world, { body })
-    return stage.ask(entry, world, { body })
-  },
-  "createKey 200": async (entry) => {
-    const spending_limit = { amount: "25", per: "day" }
-    const body = { id: crypto.randomUUID(), name: "production", models: ["gpt-5-mini"], spending_limit }
-    const world = await stage.world()
-    await stage.ask(entry, world, { body })
-    return stage.ask(entry, world, { body })
-  },
-  "creditAccount 200": async (entry) => {
-    const world = await stage.world()
-    const body = { id: crypto.randomUUID(), amount: "10", reason: "Invoice 2026-118" }
-    await stage.ask(entry, world, { body })
-    return stage.ask(entry, world, { body })
-  },
-  "audit 200": async (entry) => {
-    const world = await stage.world()
-    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
-    const shift = (by: number) =>
-      client`UPDATE tollgate.accounts SET balance_nano = balance_nano + ${by} WHERE id = ${world.account_id}`
-    await shift(1)
-    const answer = await stage.ask(entry, world)
-    await shift(-1)
-    await client.end()
-    return answer
-  },
-  "getReferenceAsset 304": async (entry) => {
-    const world = await stage.world()
-    const etag = (await stage.ask(entry, world)).headers.get("etag") ?? "none"
-    return stage.ask(entry, world, { headers: { "if-none-match": etag } })
-  },
-  "listUpstreams 200": async (entry) => {
-    const failing = await startGateway(stage.provider, {
-      models: stage.config.models,
-      upstreams: stage.config.upstreams,
-    })
-    const { key } = await failing.account()
-    for (let failures = 0; failures < 5; failures += 1) {
-      stage.provider.replyOnce(json(500, ""))
-      await chat(failing, key, { model: "gpt-5-mini" })
-    }
-    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
-    const answer = await read(await fetch(failing.url + entry.path, { headers }))
-    await failing.stop()
-    return answer
-  },
-  "getReadiness 503": async () => {
-    const draining = await startGateway(stage.provider, { shutdown: { ready_delay: "500ms" } })
-    draining.service.shutdown.signal()
-    const answer = await read(await fetch(`${draining.url}/readyz`))
-    await draining.exited
-    await draining.remove()
-    return answer
-  },
-}
 
 /** The requests of an operation: one for each example of its body; without a body, one for each word of its parameters. */
 function requestsOf({ operation }: Entry): { title: string; asking: Asking }[] {
@@ -174,8 +101,8 @@ describe("every request that the reference shows", () => {
         if (fault !== null) faults.push(`${entry.name}, ${title}: ${fault}`)
       }
       for (const [status, { content = {} }] of answersOf(entry)) {
-        const scene = SCENES[`${operationId} ${status}`]
-        if (scene !== undefined) answers.push(await scene(entry))
+        const scene = scenes[`${operationId} ${status}`] ?? (status === 304 ? unchanged : undefined)
+        if (scene !== undefined) answers.push(...(await scene(stage, entry)))
         const given = answers.filter((answer) => answer.status === status)
         if (given.length === 0) faults.push(`${entry.name}: nothing was answered with ${status}`)
         for (const [type, media] of Object.entries(content)) {

@@ -1,18 +1,20 @@
-import type { ErrorCode } from "../../errors.ts"
 import { ChatRequest } from "../../wire/chat.ts"
 import { QuoteBody } from "../../wire/quote.ts"
 import { OwnAccount, Receipt } from "../../wire/receipt.ts"
 import { groupings } from "../../wire/usage-query.ts"
 import { UsageReport } from "../../wire/usage-report.ts"
-import { accountExample, callExample, keyExample } from "../admin/reference.ts"
-import { operation, type Parameter } from "../openapi.ts"
+import { accountExample, callExample, fieldFault, keyExample, NO_CALL } from "../admin/reference.ts"
+import { type Fault, operation, type Parameter } from "../openapi.ts"
 import { rangeParameters, usageExample } from "./usage.ts"
 
-const errors: readonly ErrorCode[] = [
-  "invalid_request",
+const OFTEN: Fault = {
+  code: "rate_limited",
+  message: "This key has made as many requests of late as it may; try again shortly.",
+}
+const errors: readonly Fault[] = [
+  { code: "invalid_request", message: "This address takes no query parameters." },
   "invalid_api_key",
-  "rate_limited",
-  "overloaded",
+  OFTEN,
   "ledger_unavailable",
 ]
 
@@ -89,7 +91,7 @@ ${whose}`,
       json: { schema: Receipt, examples: { Settled: settled, Open: open, "The client left": left } },
     },
   },
-  errors: [...errors.filter((code) => code !== "overloaded"), "not_found"],
+  errors: [...errors, NO_CALL],
 })
 
 export const getOwnAccount = operation({
@@ -129,7 +131,7 @@ ${whose}`,
       },
     },
   },
-  errors: errors.filter((code) => code !== "overloaded"),
+  errors,
 })
 
 export const getOwnUsage = operation({
@@ -158,7 +160,11 @@ ${whose}`,
       },
     },
   },
-  errors,
+  errors: [
+    ...errors,
+    fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"),
+    { code: "overloaded", message: "As many sums of usage as may wait are waiting; try again shortly." },
+  ],
 })
 
 const fits = {
@@ -211,14 +217,14 @@ that the call would get. A provider that cannot be reached and a gateway at its 
     },
   },
   errors: [
-    "invalid_request",
+    fieldFault("messages", "an array of 1 to 4096 messages"),
     "invalid_api_key",
     "model_not_allowed",
     "model_not_found",
     "request_timeout",
     "request_too_large",
     "unsupported_media_type",
-    "rate_limited",
+    OFTEN,
     "ledger_unavailable",
   ],
 })

@@ -1,0 +1,119 @@
+import { connect } from "../../src/ledger/address.ts"
+import { ADMIN_TOKEN, chat, startGateway, until } from "../support/gateway.ts"
+import { chatWords, json, silent, sseEvent } from "../support/provider.ts"
+import type { Entry } from "./reference.ts"
+import { type Answer, read, type Stage } from "./stage.ts"
+
+/** How an answer comes about that no request of the operation itself brings. */
+export type Scene = (stage: Stage, entry: Entry) => Promise<readonly Answer[]>
+
+/** The same request twice: what it made is there the second time. */
+const twice =
+  (body: object): Scene =>
+  async (stage, entry) => {
+    const world = await stage.world()
+    const repeated = { body: { id: crypto.randomUUID(), ...body } }
+    await stage.ask(entry, world, repeated)
+    return [await stage.ask(entry, world, repeated)]
+  }
+
+/** A key limited to models that are not configured sees none. */
+const noModel: Scene = async (stage, entry) => [
+  await stage.ask(entry, await stage.world("10", { models: ["another"] })),
+]
+
+/** A file is asked for again, by who has it. */
+export const unchanged: Scene = async (stage, entry) => {
+  const world = await stage.world()
+  const etag = (await stage.ask(entry, world)).headers.get("etag") ?? "none"
+  return [await stage.ask(entry, world, { headers: { "if-none-match": etag } })]
+}
+
+/** Of a call that runs, and of one whose client left in the middle of its stream. */
+const receipts: Scene = async (stage, entry) => {
+  const { gateway, provider } = stage
+  const world = await stage.world()
+  const receiptOf = (call_id: string) => stage.ask(entry, { ...world, call_id })
+  const latest = async () => String((await gateway.calls(`?account=${world.account_id}`))[0]?.id)
+  const body = { model: "gpt-5-mini", stream: true }
+
+  const asked = provider.requests.length
+  provider.replyOnce(silent())
+  const running = chat(gateway, world.key, body)
+  const exchange = await provider.exchange(asked + 1)
+  const open = await receiptOf(await latest())
+  exchange.reset()
+  await (await running).bytes()
+
+  provider.replyOnce(async ({ head, chunk, closed }) => {
+    await head(200, { "content-type": "text/event-stream" })
+    for (const event of chatWords("Hello").slice(0, 2)) await chunk(sseEvent(event))
+    await closed
+  })
+  const leaving = new AbortController()
+  const stream = await chat(gateway, world.key, body, { signal: leaving.signal })
+  const reader = stream.body?.getReader()
+  let seen = ""
+  while (!seen.includes("Hello")) seen += new TextDecoder().decode((await reader?.read())?.value)
+  leaving.abort()
+  const left = await latest()
+  await until(
+    () => gateway.call(left),
+    ({ state }) => state !== "open",
+  )
+  return [open, await receiptOf(left)]
+}
+
+/** By `operationId status`. */
+export const scenes: Readonly<Record<string, Scene>> = {
+  "listModels 200": noModel,
+  "listModelsSlash 200": noModel,
+  "listModelsCompatible 200": noModel,
+  "listModelsCompatibleSlash 200": noModel,
+  "getReceipt 200": receipts,
+  "getQuote 200": async (stage, entry) => {
+    const world = await stage.world("0.0021", {})
+    const messages = [{ role: "user", content: "Say hello." }]
+    const body = { model: "gpt-5-mini", messages, max_tokens: 128_000 }
+    return [await stage.ask(entry, world, { body })]
+  },
+  "createAccount 200": twice({ name: "Acme" }),
+  "createKey 200": twice({
+    name: "production",
+    models: ["gpt-5-mini"],
+    spending_limit: { amount: "25", per: "day" },
+  }),
+  "creditAccount 200": twice({ amount: "10", reason: "Invoice 2026-118" }),
+  "audit 200": async (stage, entry) => {
+    const world = await stage.world()
+    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    const shift = (by: number) =>
+      client`UPDATE tollgate.accounts SET balance_nano = balance_nano + ${by} WHERE id = ${world.account_id}`
+    await shift(1)
+    const answer = await stage.ask(entry, world)
+    await shift(-1)
+    await client.end()
+    return [answer]
+  },
+  "listUpstreams 200": async ({ provider, config }, entry) => {
+    const { models, upstreams } = config
+    const failing = await startGateway(provider, { models, upstreams })
+    const { key } = await failing.account()
+    for (let failures = 0; failures < 5; failures += 1) {
+      provider.replyOnce(json(500, ""))
+      await chat(failing, key, { model: "gpt-5-mini" })
+    }
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
+    const answer = await read(await fetch(failing.url + entry.path, { headers }))
+    await failing.stop()
+    return [answer]
+  },
+  "getReadiness 503": async ({ provider }) => {
+    const draining = await startGateway(provider, { shutdown: { ready_delay: "500ms" } })
+    draining.service.shutdown.signal()
+    const answer = await read(await fetch(`${draining.url}/readyz`))
+    await draining.exited
+    await draining.remove()
+    return [answer]
+  },
+}
