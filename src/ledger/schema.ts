@@ -163,6 +163,8 @@ export const reservations = book.table(
   },
   (call) => [
     index("calls_of_account").on(call.account_id, call.id),
+    index("calls_of_key").on(call.key_id, call.id),
+    index("calls_of_model").on(call.model, call.id),
     check("amount_not_negative", sql`${call.amount_nano} >= 0`),
     check("checkpoint_not_negative", sql`${call.checkpoint_nano} >= 0`),
     check("charge_not_negative", sql`${call.charge_nano} >= 0`),

@@ -104,7 +104,10 @@ test("HEAD works where GET does, and needs the token", async () => {
 })
 
 test("D27 every operation that asks the books is 503 when the books cannot be reached", async () => {
-  const nowhere = connect({ socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" })
+  const nowhere = connect(
+    { socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" },
+    { backoff: () => 0 },
+  )
   const app = mount({ admin_token: TOKEN, database: drizzle(nowhere), limits: LIMITS, deadline_ms: 1_000 })
   for (const { method, path } of operations) {
     if (path === "/admin/upstreams") continue

@@ -60,7 +60,7 @@ test("nothing that changes is indexed, and hot rows have room to change in their
     WHERE n.nspname = 'tollgate' AND c.relname IN ('accounts', 'reservations') GROUP BY c.relname ORDER BY c.relname`
   expect([...rows]).toEqual([
     { relname: "accounts", columns: ["id"] },
-    { relname: "reservations", columns: ["account_id", "id"] },
+    { relname: "reservations", columns: ["account_id", "id", "key_id", "model"] },
   ])
   const options = await sql`SELECT relname, reloptions FROM pg_class
     WHERE oid IN ('tollgate.accounts'::regclass, 'tollgate.reservations'::regclass) ORDER BY relname`

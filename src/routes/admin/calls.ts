@@ -47,7 +47,7 @@ const listing = operation({
   tag: "Books",
   summary: "List calls",
   description:
-    "Calls that held money, newest first; several filters narrow together. Refused requests and token counts are in the metrics.",
+    "Calls that held money, newest first; several filters narrow together. A page looks at 100,000 calls at most, so one that looks for something rare may hold fewer calls than `limit`, even none, and yet have a `next`. Refused requests and token counts are in the metrics.",
   credentials: ["adminToken"],
   parameters: [
     filterParameter("account", "Calls of this account.", { format: "uuid" }),
