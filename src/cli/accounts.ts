@@ -1,11 +1,11 @@
 import { nextId } from "../id.ts"
-import { AccountBody } from "../wire/admin.ts"
+import { AccountBody, CreditBody } from "../wire/admin.ts"
 import { ACCOUNT, accountId } from "./account.ts"
 import { usd } from "./amount.ts"
 import { group } from "./command.ts"
 import { type Desk, deskLeaf } from "./desk.ts"
 import { extentOf, LIST_ARGS, listAll, remarkMore } from "./list.ts"
-import { moment } from "./moment.ts"
+import { briefMoment, moment } from "./moment.ts"
 import { repeatable } from "./repeatable.ts"
 import { card, table } from "./table.ts"
 
@@ -56,6 +56,18 @@ const create = deskLeaf({
   },
 })
 
+const credits = deskLeaf({
+  tells: "List the credits and corrections of an account, newest first",
+  args: { account: ACCOUNT, ...LIST_ARGS },
+  examples: [["tollgate accounts credits Acme --all", "all that was put on it and taken off, and why"]],
+  async run(given, desk) {
+    const id = await accountId(desk, given.word("account"))
+    const list = await listAll(desk, `/accounts/${id}/credits`, {}, CreditBody, extentOf(given))
+    desk.show(list, () => creditsTable(list.data, desk, Date.now()))
+    remarkMore(desk, list)
+  },
+})
+
 const rename = deskLeaf({
   tells: "Give an account another name",
   args: { account: ACCOUNT, name: NAME },
@@ -81,7 +93,7 @@ const resume = deskLeaf({
 
 export const accounts = group(
   "List, open, rename and suspend accounts",
-  { list, show, create, rename, suspend, resume },
+  { list, show, create, credits, rename, suspend, resume },
   "list",
 )
 
@@ -130,6 +142,26 @@ function accountsTable(data: readonly AccountBody[], { screen }: Desk): string {
       usd(held),
       usd(available),
       moment(created_at),
+    ]),
+    screen.width,
+    screen.paint,
+  )
+}
+
+function creditsTable(data: readonly CreditBody[], { screen }: Desk, now_ms: number): string {
+  if (data.length === 0) return "There is no credit yet: tollgate credit ACCOUNT AMOUNT"
+  return table(
+    [
+      { title: "ID", spare: 1 },
+      { title: "MADE" },
+      { title: "AMOUNT", align: "point" },
+      { title: "REASON", least: 20 },
+    ],
+    data.map(({ id, created_at, amount, reason }) => [
+      id,
+      briefMoment(created_at, now_ms),
+      usd(amount),
+      reason ?? "-",
     ]),
     screen.width,
     screen.paint,

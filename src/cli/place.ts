@@ -48,7 +48,7 @@ export function findPlace(wanted: Wanted, sources: Sources): Place {
     return { kind: "gateway", url: pass.url, token: pass.admin_token, from: "demo" }
   }
   throw new Complaint(
-    `no admin token is known for ${named ?? DEFAULT_URL}: set TOLLGATE_ADMIN_TOKEN, or TOLLGATE_ADMIN_TOKEN_FILE, or add --database to ask the database itself`,
+    `no admin token is known for ${named ?? DEFAULT_URL}, and no demo runs on ${data_dir}: set TOLLGATE_ADMIN_TOKEN, or TOLLGATE_ADMIN_TOKEN_FILE, or add --database to ask the database itself`,
   )
 }
 

@@ -7,6 +7,7 @@ import {
   AuditBody,
   CallBody,
   CreatedKeyBody,
+  CreditBody,
   CreditedBody,
   KeyBody,
   listOf,
@@ -86,6 +87,9 @@ describe("what people read", () => {
     expect(field(await printed("tollgate credit 'Wile E. Coyote' -0.5"), "balance")).toBe("24.50 USD")
     const credits = await gateway.admin("GET", `/accounts/${account}/credits`)
     expect(credits).toMatchObject({ data: [{ amount: "-0.5", reason: null }, { reason: "Invoice 118" }] })
+
+    const listed = await printed("tollgate accounts credits 'Wile E. Coyote'")
+    expect(listed).toMatch(/^[0-9a-f-]{36} +\d\d-\d\d \d\d:\d\d:\d\d +25\.00 +Invoice 118$/m)
 
     const made = await run(
       `tollgate keys create ${account} --name ci --models ${CHAT},other --expires 30d --limit 5/day`,
@@ -191,6 +195,14 @@ describe("what scripts read is the API's own answer, from a gateway as from the 
       },
     ],
     ["accounts create", { line: () => "accounts create one", schema: AccountBody, path: null }],
+    [
+      "accounts credits",
+      {
+        line: () => `accounts credits ${known.id}`,
+        schema: listOf(CreditBody),
+        path: () => `/accounts/${known.id}/credits`,
+      },
+    ],
     ["credit", { line: () => `credit ${known.id} 1`, schema: CreditedBody, path: null }],
     [
       "keys list",
@@ -315,7 +327,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       "accounts",
       () => ({ TOLLGATE_ADMIN_TOKEN: "" }),
       1,
-      /^no admin token is known for http:\/\/127\.0\.0\.1:\d+: set TOLLGATE_ADMIN_TOKEN/,
+      /^no admin token is known for http:\/\/127\.0\.0\.1:\d+, and no demo runs on \/\S+: set TOLLGATE_ADMIN_TOKEN/,
     ],
     [
       "nobody there",
