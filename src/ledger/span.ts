@@ -1,4 +1,4 @@
-import { and, eq, gte, inArray, lt, ne, type SQL } from "drizzle-orm"
+import { and, eq, gte, inArray, isNotNull, lt, type SQL } from "drizzle-orm"
 import { floorId } from "../id.ts"
 import { reservations } from "./schema.ts"
 
@@ -16,7 +16,7 @@ export function endedWithin({ from, to, account_ids, key_id, model }: Span): SQL
   return and(
     gte(reservations.id, floorId(from)),
     lt(reservations.id, floorId(to)),
-    ne(reservations.state, "open"),
+    isNotNull(reservations.charge_nano),
     account_ids === undefined ? undefined : inArray(reservations.account_id, [...account_ids]),
     key_id === undefined ? undefined : eq(reservations.key_id, key_id),
     model === undefined ? undefined : eq(reservations.model, model),

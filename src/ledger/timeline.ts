@@ -97,7 +97,7 @@ function sums(span: Span, by: Split, groups: number, starts_at: readonly Date[])
   const bounds = `{${starts_at.slice(1).map(floorId).join(",")}}`
   return sql`
     WITH sums AS MATERIALIZED (
-      SELECT ${columns[by]}::text AS part,
+      SELECT ${columns[by]} AS part,
         width_bucket(id, ${bounds}::uuid[]) AS step,
         count(*) AS calls, sum(charge_nano) AS charge, coalesce(sum(prompt_tokens), 0) AS prompt_tokens,
         coalesce(sum(cached_tokens), 0) AS cached_tokens, coalesce(sum(completion_tokens), 0) AS completion_tokens
@@ -107,7 +107,7 @@ function sums(span: Span, by: Split, groups: number, starts_at: readonly Date[])
         count(*) OVER () AS parts
       FROM sums GROUP BY part
     )
-    SELECT CASE WHEN rank <= ${groups} THEN part END AS part, least(rank, ${groups + 1}) AS rank, min(parts) AS parts,
+    SELECT CASE WHEN rank <= ${groups} THEN part::text END AS part, least(rank, ${groups + 1}) AS rank, min(parts) AS parts,
       step, sum(calls) AS calls, sum(charge)::text AS charge, sum(prompt_tokens) AS prompt_tokens,
       sum(cached_tokens) AS cached_tokens, sum(completion_tokens) AS completion_tokens
     FROM sums JOIN part USING (part) GROUP BY 1, 2, step ORDER BY 2`

@@ -1,18 +1,26 @@
+import { promisify } from "node:util"
+import { gzip } from "node:zlib"
+
+/** Beside the event loop: the largest file takes longer than a stream should wait. */
+const pack = promisify(gzip)
+
 /** A file of a page that the gateway serves itself: with a fingerprint, and a policy that lets nothing else in. */
 export interface ServedFile {
   readonly bytes: ArrayBuffer
+  /** The same for browsers that unpack it. */
+  readonly packed_bytes: Uint8Array<ArrayBuffer>
   /** Its media type. */
   readonly type: string
   readonly etag: string
 }
 
-export function fingerprinted(bytes: ArrayBuffer, type: string): ServedFile {
-  return { bytes, type, etag: `"${Bun.hash(bytes).toString(36)}"` }
+export async function fingerprinted(bytes: ArrayBuffer, type: string): Promise<ServedFile> {
+  return { bytes, packed_bytes: await pack(bytes), type, etag: `W/"${Bun.hash(bytes).toString(36)}"` }
 }
 
 /** The file at `url`, which may be that of a package: `import.meta.resolve` of whoever asks. */
 export async function loadFile(url: string, type: string): Promise<ServedFile> {
-  return fingerprinted(await Bun.file(new URL(url)).arrayBuffer(), type)
+  return await fingerprinted(await Bun.file(new URL(url)).arrayBuffer(), type)
 }
 
 /**
@@ -38,15 +46,18 @@ export async function serveFile(
   file: ServedFile | Promise<ServedFile>,
   policy: string,
 ): Promise<Response> {
-  const { bytes, type, etag } = await file
+  const { bytes, packed_bytes, type, etag } = await file
+  const is_packed = /\bgzip\b/.test(request.headers.get("accept-encoding") ?? "")
   const headers = {
     "content-type": type,
     "cache-control": "no-cache",
     "content-security-policy": policy,
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
+    vary: "accept-encoding",
     etag,
   }
   if (request.headers.get("if-none-match") === etag) return new Response(null, { status: 304, headers })
-  return new Response(bytes, { headers })
+  if (!is_packed) return new Response(bytes, { headers })
+  return new Response(packed_bytes, { headers: { ...headers, "content-encoding": "gzip" } })
 }

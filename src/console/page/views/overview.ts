@@ -22,6 +22,7 @@ const REFRESH_MS = 30_000
 /** What happened lately, and how things stand. */
 export function overview(visit: Visit): HTMLElement {
   const { query } = visit.address
+  const inTurn = oneByOne()
   let range = rangeOf(query.range)
   let metric: Metric = metrics.find((one) => one === query.metric) ?? "money"
   let split: Split = splits.find((one) => one === query.by) ?? "model"
@@ -65,7 +66,7 @@ export function overview(visit: Visit): HTMLElement {
   const latency = part(visit, {
     title: "Latency",
     content: async (signal) => {
-      const { ttft, duration } = await ask<LatencyBody>(`/latency?${search(span)}`, signal)
+      const { ttft, duration } = await inTurn(() => ask<LatencyBody>(`/latency?${search(span)}`, signal))
       return el("div", { class: "pair" }, histogram("First byte", ttft), histogram("Whole call", duration))
     },
   })
@@ -82,14 +83,14 @@ export function overview(visit: Visit): HTMLElement {
 
   let asked: { readonly outcomes: Promise<OutcomesBody> } | null = null
   function outcomesNow(): Promise<OutcomesBody> {
-    asked ??= { outcomes: ask<OutcomesBody>(`/outcomes?${search(span)}`, visit.signal) }
+    asked ??= { outcomes: inTurn(() => ask<OutcomesBody>(`/outcomes?${search(span)}`, visit.signal)) }
     return asked.outcomes
   }
   let asking: Promise<TimelineBody> | null = null
   async function timelineNow(): Promise<TimelineBody> {
     if (timeline !== null) return timeline
     const wanted = split
-    asking ??= ask<TimelineBody>(`/timeline?${search({ ...span, by: wanted })}`, visit.signal)
+    asking ??= inTurn(() => ask<TimelineBody>(`/timeline?${search({ ...span, by: wanted })}`, visit.signal))
     const found = await asking.finally(() => {
       asking = null
     })
@@ -139,6 +140,16 @@ export function overview(visit: Visit): HTMLElement {
     ),
     poll(visit, REFRESH_MS, refresh),
   )
+}
+
+/** Asks one question after the other: each of them may read much of the books. */
+function oneByOne() {
+  let before: Promise<unknown> = Promise.resolve()
+  return <Answer>(question: () => Promise<Answer>): Promise<Answer> => {
+    const answer = before.then(question)
+    before = answer.catch(() => {})
+    return answer
+  }
 }
 
 /** What somebody looks into is left as it is. */
