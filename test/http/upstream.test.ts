@@ -190,7 +190,8 @@ describe("D17, D31 an upstream that cannot be reached, or says nothing", () => {
 })
 
 describe("D25 what the provider sees", () => {
-  const noise = [
+  const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+  const noise = (call: string) => [
     `x-canary: ${CANARY}`,
     `cookie: session=${CANARY}`,
     "x-api-key: sk-other",
@@ -204,19 +205,24 @@ describe("D25 what the provider sees", () => {
     "openai-organization: org",
     "openai-beta: assistants=v2",
     "anthropic-version: 2023-06-01",
-    "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    `traceparent: ${TRACEPARENT}`,
+    "tracestate: rojo=1",
+    `baggage: user=${CANARY}`,
     "te: trailers",
     "connection: x-canary",
-    "idempotency-key: 1",
+    `idempotency-key: ${call}`,
   ]
   const built = {
     "accept-encoding": "identity",
     "content-type": "application/json",
     "user-agent": "tollgate",
+    // D54: the trace that the call belongs to is all that passes of these.
+    traceparent: TRACEPARENT,
+    tracestate: "rojo=1",
   }
 
   test("of a JSON call", async () => {
-    const answer = await house.chat(account.key, {}, noise)
+    const answer = await house.chat(account.key, {}, noise("json"))
     expect(sent()).toEqual({
       ...built,
       accept: "application/json",
@@ -228,7 +234,7 @@ describe("D25 what the provider sees", () => {
 
   test("of a stream", async () => {
     house.provider.replyOnce(sse(chatWords("hello"), { usage: usage(10, 5) }))
-    const answer = await house.chat(account.key, { stream: true }, noise)
+    const answer = await house.chat(account.key, { stream: true }, noise("stream"))
     expect(sent()).toEqual({
       ...built,
       accept: "text/event-stream, application/json",
@@ -238,7 +244,7 @@ describe("D25 what the provider sees", () => {
   })
 
   test("of an upstream without a credential, below any base_url", async () => {
-    const answer = await house.chat(account.key, { model: "open" }, noise)
+    const answer = await house.chat(account.key, { model: "open" }, noise("open"))
     expect(answer.status).toBe(200)
     expect(sent()).toEqual({ ...built, accept: "application/json", "x-request-id": expectIds(answer) })
     expect(house.provider.requests.at(-1)?.path).toBe("/deep/er/path/chat/completions")
