@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { readFileSync, symlinkSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
 import { passPath } from "../../src/pass.ts"
 import type { GatewayProcess } from "../process/gateway-process.ts"
@@ -22,6 +22,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "docs/clients.md": "test/clients/page.ts",
   "docs/metrics.md": "test/metrics/exposition.test.ts",
   "docs/operating.md": "test/docs/operating.test.ts",
+  "docs/traces.md": "test/traces/page.test.ts",
   "docs/deploying.md": "test/docs/deploying.test.ts",
 }
 
@@ -132,10 +133,13 @@ describe("docs/getting-started.md", () => {
 })
 
 describe("the README", () => {
-  test("a first call, and what an operator does", async () => {
-    const said = await play(take("README.md", "sh"), here(await office()))
+  test("a first call, and what an operator does by the command line and over HTTP", async () => {
+    const place = here(await office())
+    // An account is called by its name where no other has it: this is not the one of the other page.
+    const said = await play(take("README.md", "sh"), { ...place, words: { ...place.words, Acme: "Initech" } })
     expect(said).toContain("data: [DONE]")
-    expect(said).toContain('"violations":[]')
+    expect(said).toContain("Initech")
+    expect(said).toContain("✓")
     expect(said).not.toContain('"type":"error"')
   }, 30_000)
 })
@@ -187,6 +191,62 @@ describe("the other blocks", () => {
     expect(readFileSync(join(import.meta.dir, "billing.test.ts"), "utf8")).toContain('language === "json"')
   })
 })
+
+describe("links and names", () => {
+  const links = pages.flatMap((page) =>
+    [...textOf(page).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = ""]) => ({ page, link })),
+  )
+
+  test("every link of a page leads to a file, and to a heading of it where it names one", () => {
+    expect(links.length).toBeGreaterThan(40)
+    const astray = links.filter(({ page, link }) => {
+      const [path = "", heading] = link.split("#")
+      const file = path === "" ? page : join(dirname(page), path)
+      if (!existsSync(join(ROOT, file))) return true
+      return heading !== undefined && !anchorsOf(file).includes(heading)
+    })
+    expect(astray).toEqual([])
+  })
+
+  test("every page of docs/ is in the README's list", () => {
+    const listed = links.filter(({ page }) => page === "README.md").map(({ link }) => link)
+    expect(pages.filter((page) => page.startsWith("docs/") && !listed.includes(page))).toEqual([])
+  })
+
+  test("every test that docs/faults.md names is there", () => {
+    const named = [...textOf("docs/faults.md").matchAll(/`([\w/-]+\.test\.ts)`/g)].map(
+      ([, name = ""]) => name,
+    )
+    expect(named.length).toBeGreaterThan(20)
+    expect(named.filter((name) => !existsSync(join(ROOT, "test", name)))).toEqual([])
+  })
+
+  test("docs/performance.md marks what misses its goal, and the README's figures are among its own", () => {
+    const page = textOf("docs/performance.md")
+    const rows = [...page.matchAll(/\| ([≤≥]) ([\d.]+)[^|]*\| (\**)([\d.]+)/g)]
+    expect(rows.length).toBeGreaterThan(8)
+    for (const [row, sign, goal, bold, measured] of rows) {
+      const missed = sign === "≤" ? Number(measured) > Number(goal) : Number(measured) < Number(goal)
+      expect({ row, missed: bold === "**" }).toEqual({ row, missed })
+    }
+    const readme = textOf("README.md")
+    const summary = readme.slice(readme.indexOf("## Performance"), readme.indexOf("## Architecture"))
+    const figures = summary.match(/\d[\d,.]*\d/g) ?? []
+    expect(figures.length).toBeGreaterThan(3)
+    expect(figures.filter((figure) => !page.includes(figure))).toEqual([])
+  })
+})
+
+/** The names under which a page's headings are linked to. */
+function anchorsOf(page: string): string[] {
+  const headings = [...textOf(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading)
+  return headings.map((heading) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, "")
+      .replaceAll(" ", "-"),
+  )
+}
 
 test("no block is left out, and every page that is tested elsewhere is", () => {
   const left = blocks.filter((block) => !done.has(block))
