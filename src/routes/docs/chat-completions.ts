@@ -9,6 +9,12 @@ const Usage = Type.Object(
     prompt_tokens: Type.Integer({ minimum: 0 }),
     completion_tokens: Type.Integer({ minimum: 0 }),
     total_tokens: Type.Integer({ minimum: 0 }),
+    cost: Type.Optional(
+      Type.Number({
+        minimum: 0,
+        description: "USD that the call was charged, where the request asked for it (`usage.include`).",
+      }),
+    ),
     prompt_tokens_details: Type.Optional(
       Type.Object(
         {
@@ -109,6 +115,8 @@ const completion = {
   usage,
 }
 
+const completionWithCost = { ...completion, usage: { ...usage, cost: 0.0000077 } }
+
 const chunk = (delta: object, finish_reason: string | null = null) => ({
   ...common,
   object: "chat.completion.chunk",
@@ -184,6 +192,8 @@ above, and releases the rest of the hold.
 - A stream that ends without usage and without output is an empty 200: nothing is charged.
 - Leaving before the end does not make a call free: what the provider delivered until then is charged.
 - A 402 says what would have to be held, what is available, and the largest \`max_tokens\` that would fit.
+- With \`"usage": {"include": true}\` the usage of the answer tells what the call was charged, as \`cost\`, exactly as its receipt does; a stream
+  then ends with a chunk of its usage. An answer without valid usage tells no cost.
 - With an \`Idempotency-Key\` the call is made and charged once, however often and wherever it is asked for within 24 hours; a repeat is a
   400 that names the call, whose receipt tells the outcome. Where the operator keeps answers, a JSON answer is told again.`
 
@@ -208,13 +218,18 @@ const chatCompletion = (operationId: string, summary: string) =>
       examples: {
         JSON: { model: "gpt-5-mini", messages },
         Stream: { model: "gpt-5-mini", messages, stream: true, stream_options: { include_usage: true } },
+        "With its cost": { model: "gpt-5-mini", messages, usage: { include: true } },
         "With a bound, so that less is held": { model: "gpt-5-mini", messages, max_completion_tokens: 200 },
       },
     },
     answers: {
       200: {
-        description: "The provider's answer, unchanged: JSON, or events when the request says `stream`.",
-        json: { schema: ChatCompletion, examples: { Completion: completion } },
+        description:
+          "The provider's answer, unchanged but for a cost that was asked for: JSON, or events when the request says `stream`.",
+        json: {
+          schema: ChatCompletion,
+          examples: { Completion: completion, "With its cost": completionWithCost },
+        },
         events: { schema: ChatCompletionChunk, example: exampleStream },
       },
     },
