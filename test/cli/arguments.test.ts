@@ -86,6 +86,23 @@ function commands(command: Command, path: readonly string[] = []): [string[], Co
   return [[[...path], command], ...below.flatMap(([name, each]) => commands(each, [...path, name]))]
 }
 
+test("D52 no flag takes a secret: everybody on a machine may read the words of a running command", () => {
+  const flags = commands(root).flatMap(([, command]) =>
+    command.kind === "leaf" ? Object.entries(command.args) : [],
+  )
+  expect(flags.length).toBeGreaterThan(20)
+  expect(flags.filter(([name]) => /token|secret|password|credential/.test(name))).toEqual([])
+  // The one flag that speaks of keys takes an id, and the one that speaks of the database takes nothing.
+  expect(
+    flags
+      .filter(([name]) => name === "key")
+      .every(([, { valueHint }]) => valueHint === undefined || valueHint === "ID"),
+  ).toBeTrue()
+  expect(
+    flags.filter(([name]) => name === "database").every(([, argument]) => argument.type === "boolean"),
+  ).toBeTrue()
+})
+
 describe("help", () => {
   test.each(commands(root))(
     "%j tells what it does, how it is called, its flags, and an example",

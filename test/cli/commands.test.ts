@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { knowFormats } from "../../src/cli/formats.ts"
+import { errorResponse, GatewayError } from "../../src/errors.ts"
 import {
   AccountBody,
   AuditBody,
@@ -434,6 +435,20 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     const { code } = await run("tollgate audit", { TOLLGATE_URL: `http://127.0.0.1:${lure.port}` })
     await lure.stop(true)
     expect({ code, seen }).toEqual({ code: 1, seen: [`Bearer ${ADMIN_TOKEN}`] })
+  })
+
+  test("D39 a gateway whose operators are elsewhere", async () => {
+    const clients = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      fetch: () => errorResponse(new GatewayError("not_found"), crypto.randomUUID()),
+    })
+    const { code, err } = await run("tollgate accounts", { TOLLGATE_URL: `http://127.0.0.1:${clients.port}` })
+    await clients.stop(true)
+    expect(code).toBe(1)
+    expect(err).toContain(
+      "shows no /admin: its TOLLGATE_ADMIN_TOKEN is not set, or its operators have another address",
+    )
   })
 
   test("books that disagree with their journal", async () => {
