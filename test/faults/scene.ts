@@ -1,6 +1,7 @@
 import { expect } from "bun:test"
 import type { GatewayProcess } from "../process/gateway-process.ts"
 import { databaseVariables, Workplace } from "../process/workplace.ts"
+import { within } from "../support/fair-clock.ts"
 import { type ConfigChanges, configFor, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import { Link } from "../support/link.ts"
 import { type Provider, startProvider } from "../support/provider.ts"
@@ -118,9 +119,8 @@ export class Scene {
 
   /** Nothing is open any more, at the latest a lease and a sweep from now. */
   async quiet(): Promise<void> {
-    const since_ms = performance.now()
-    await until(this.steady.audit, ({ open_reservations }) => open_reservations === 0)
-    expect(performance.now() - since_ms).toBeLessThan(EXPIRE_MS + SWEEP_MS)
+    const quiet = until(this.steady.audit, ({ open_reservations }) => open_reservations === 0)
+    expect(await within(EXPIRE_MS + SWEEP_MS, quiet)).toBe(true)
   }
 
   /** Ends everything, and fails unless the books are exact and every call in them had one of the lives it may have. */

@@ -5,7 +5,7 @@ import { Link, type Listener } from "./link.ts"
 /** Where a statement is met: on its way to the books, or done there, with its reply on the way back. */
 export type Place = "asked" | "done"
 
-/** A statement, or its reply, that waits on the way. */
+/** A statement, or its reply, that waits on the way; so does every other one like it until one of these is called. */
 export interface Met {
   pass(): void
   /** It is lost, with its connection. */
@@ -17,6 +17,8 @@ interface Meeting {
   readonly text: string | null
   readonly place: Place
   readonly met: PromiseWithResolvers<Met>
+  /** What those wait for that were met. */
+  readonly gate: PromiseWithResolvers<void>
 }
 
 /** The way to a Postgres. It knows where a message ends, so that a test can meet exactly one. */
@@ -56,20 +58,17 @@ export class DatabaseProxy extends Link {
 
   /** Stops the next such statement there, and says so. */
   meet({ text }: Statement, place: Place): Promise<Met> {
-    return this.#meet({ text, place, met: Promise.withResolvers() })
+    return this.#meet(text, place)
   }
 
   /** Lets the next statement be done and committed, and ends its connection instead of passing the reply on. */
   async loseReply(statement?: Statement): Promise<void> {
-    const { lose } = await this.#meet({
-      text: statement?.text ?? null,
-      place: "done",
-      met: Promise.withResolvers(),
-    })
+    const { lose } = await this.#meet(statement?.text ?? null, "done")
     lose()
   }
 
-  #meet(meeting: Meeting): Promise<Met> {
+  #meet(text: string | null, place: Place): Promise<Met> {
+    const meeting: Meeting = { text, place, met: Promise.withResolvers(), gate: Promise.withResolvers() }
     this.#meetings.add(meeting)
     return meeting.met.promise
   }
@@ -78,10 +77,15 @@ export class DatabaseProxy extends Link {
   #stop(place: Place, text: string): Promise<void> | null {
     for (const meeting of this.#meetings) {
       if (meeting.place !== place || (meeting.text !== null && meeting.text !== text)) continue
-      this.#meetings.delete(meeting)
-      const gate = Promise.withResolvers<void>()
-      const lose = () => gate.reject(new Error("lost on the way"))
-      meeting.met.resolve({ pass: gate.resolve, lose })
+      const { met, gate } = meeting
+      const end = (ending: () => void) => () => {
+        this.#meetings.delete(meeting)
+        ending()
+      }
+      met.resolve({
+        pass: end(gate.resolve),
+        lose: end(() => gate.reject(new Error("lost on the way"))),
+      })
       return gate.promise
     }
     return null
