@@ -1,5 +1,5 @@
 import { resolve } from "node:path"
-import { addressOf, banner, USUAL_DATA_DIR } from "./banner.ts"
+import { addressOf, banner, type Facts, USUAL_DATA_DIR } from "./banner.ts"
 import { openBooks } from "./books.ts"
 import { readWorkers } from "./config/arguments.ts"
 import { type Environment, readEnvironment } from "./config/environment.ts"
@@ -94,21 +94,16 @@ async function open(
           assignment: { ...common, address, log_level, snapshot: loaded.snapshot },
         })
 
-  const shown = host.includes(":") ? `[${host}]` : host
-  console.log(`tollgate listening on http://${shown}:${gateway.port} (pid ${process.pid})`)
-  if (admin_token === null) log.info("there is no /admin: TOLLGATE_ADMIN_TOKEN is not set")
   const made_token = demo !== null && environment.admin_token === null
   if (made_token && admin_token !== null) {
     await leavePass(data_dir, { url: addressOf(host, gateway.port), admin_token })
   }
-  const { isTTY } = process.stdout
-  // What a configured gateway prints is read by programs, unless there is a terminal.
-  if (key !== null || isTTY) {
-    const model = loaded.config.models.find(({ family }) => family === "chat")?.name ?? null
-    const made = key === null ? null : { key, made_token, data_dir: dataDirFrom(data_dir) }
-    const facts = { host, port: gateway.port, admin, admin_token, model, command: commandLine(), demo: made }
-    console.log(banner(facts, painter(isTTY, process.env)))
-  }
+  const shown = host.includes(":") ? `[${host}]` : host
+  console.log(`tollgate listening on http://${shown}:${gateway.port} (pid ${process.pid})`)
+  if (admin_token === null) log.info("there is no /admin: TOLLGATE_ADMIN_TOKEN is not set")
+  const model = loaded.config.models.find(({ family }) => family === "chat")?.name ?? null
+  const made = key === null ? null : { key, made_token, data_dir: dataDirFrom(data_dir) }
+  announce({ host, port: gateway.port, admin, admin_token, model, command: commandLine(), demo: made })
   return {
     signal: () => gateway.signal(),
     reload() {
@@ -116,6 +111,12 @@ async function open(
       else void reload(gateway, loaded, load, log)
     },
   }
+}
+
+/** What a configured gateway prints is read by programs, unless there is a terminal. */
+function announce(facts: Facts): void {
+  const { isTTY } = process.stdout
+  if (facts.demo !== null || isTTY) console.log(banner(facts, painter(isTTY, process.env)))
 }
 
 /** How the command line is called from where this start was. */

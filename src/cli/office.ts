@@ -1,7 +1,6 @@
 import type { Static, TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { catalogue } from "../errors.ts"
-import { codeOf } from "../ledger/trouble.ts"
 import { isObject } from "../wire/usage.ts"
 import { Complaint, UncertainComplaint } from "./complaint.ts"
 import { knowFormats } from "./formats.ts"
@@ -64,7 +63,7 @@ export class Office {
   async #ask<S extends TSchema>(method: string, path: string, schema: S, body?: object): Promise<Static<S>> {
     const answer = await this.#answer(method, path, body)
     if (Value.Check(schema, answer)) return answer
-    throw new Complaint(
+    throw new UncertainComplaint(
       `${this.#name()} answered ${method} /admin${path} in a shape this command does not know: is it of another version?`,
     )
   }
@@ -90,13 +89,13 @@ export class Office {
       return await this.#send(request)
     } catch (error) {
       if (error instanceof Complaint) throw error
-      const reason = error instanceof Error ? visible(error.message) : String(error)
-      if (UNSENT.includes(codeOf(error))) {
+      if (wasUnsent(error)) {
         throw new Complaint(
           `no gateway listens at ${this.#base}: start one by "tollgate serve", name another by --url, or ask the database itself by --database`,
         )
       }
-      throw new UncertainComplaint(`the gateway at ${this.#base} gave no answer: ${reason}`)
+      const reason = error instanceof Error ? error.message : String(error)
+      throw new UncertainComplaint(`the gateway at ${this.#base} gave no answer: ${visible(reason)}`)
     }
   }
 
@@ -119,6 +118,10 @@ export class Office {
   #name(): string {
     return this.#place.kind === "gateway" ? `the gateway at ${this.#base}` : "this Tollgate"
   }
+}
+
+function wasUnsent(error: unknown): boolean {
+  return error instanceof Error && "code" in error && UNSENT.some((code) => code === error.code)
 }
 
 /** The message in an error of D16. */

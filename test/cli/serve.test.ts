@@ -52,6 +52,12 @@ describe("tollgate serve", () => {
     expect(printed).toContain(`  admin token  ${pass?.admin_token}\n`)
   })
 
+  test.each(["docs", "console"])("what it says is at /%s is there", async (page) => {
+    const [, address = ""] = new RegExp(`^  ${page} +(\\S+)$`, "m").exec(printed) ?? []
+    expect(address).toEndWith(`/${page}`)
+    expect((await fetch(address)).status).toBe(200)
+  })
+
   test("D52 the command line finds it, and the books below it, without another word", async () => {
     const asked = await type(["accounts", "--json"], there)
     const direct = await type(["accounts", "--json", "--database"], there)
