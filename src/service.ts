@@ -148,8 +148,8 @@ export class Service {
       limits: () => this.#gateway.config.shutdown,
       closeBooks: async () => {
         await books.stop()
-        await tracer?.stop()
-        await options.closeAfter()
+        // Neither waits for the other: a collector that is away keeps no database running.
+        await Promise.all([tracer?.stop(), options.closeAfter()])
       },
       exit: options.exit,
     })

@@ -60,19 +60,13 @@ export class Exporter {
 
   /** Takes all of these spans, or none. */
   add(spans: readonly Span[]): void {
-    const { queue_spans, batch_spans, delay_ms } = this.#options.tracing
+    const { queue_spans } = this.#options.tracing
     if (this.#waiting.length + spans.length > queue_spans || this.#is_over) {
       this.#options.dropped(spans.length, "queue_full")
       return
     }
     this.#waiting.push(...spans)
-    if (this.#running !== null) return
-    if (this.#waiting.length >= batch_spans) this.#start()
-    else if (this.#timer === undefined) {
-      this.#timer = setTimeout(() => this.#start(), delay_ms)
-      // Spans alone keep no process alive: whoever ends it flushes first.
-      this.#timer.unref()
-    }
+    if (this.#running === null) this.#schedule()
   }
 
   /** Sends what there is, within two seconds; the rest is dropped. Never rejects. */
@@ -81,7 +75,7 @@ export class Exporter {
     this.#stopping.resolve()
     const timer = setTimeout(() => this.#giveUp(), FLUSH_MS)
     if (this.#waiting.length > 0) this.#start()
-    await this.#running
+    await Promise.allSettled([this.#running])
     clearTimeout(timer)
     this.#giveUp()
   }
@@ -97,11 +91,26 @@ export class Exporter {
     this.#running ??= this.#run()
   }
 
+  /** A full batch leaves at once, any other after a while. */
+  #schedule(): void {
+    const { batch_spans, delay_ms } = this.#options.tracing
+    if (this.#waiting.length >= batch_spans) this.#start()
+    else if (this.#waiting.length > 0 && this.#timer === undefined) {
+      this.#timer = setTimeout(() => this.#start(), delay_ms)
+      // Spans alone keep no process alive: whoever ends it flushes first.
+      this.#timer.unref()
+    }
+  }
+
   async #run(): Promise<void> {
-    // What comes while one batch is sent is the next one: a collector that is slower than the calls gets full ones.
-    while (this.#waiting.length > 0)
-      await this.#export(this.#waiting.splice(0, this.#options.tracing.batch_spans))
-    this.#running = null
+    const { batch_spans } = this.#options.tracing
+    try {
+      do await this.#export(this.#waiting.splice(0, batch_spans))
+      while (this.#waiting.length >= (this.#is_stopping ? 1 : batch_spans))
+    } finally {
+      this.#running = null
+    }
+    this.#schedule()
   }
 
   async #export(spans: readonly Span[]): Promise<void> {
@@ -142,7 +151,8 @@ export class Exporter {
         redirect: "manual",
         signal: request.signal,
       })
-      const answer = await readAnswer(response)
+      // What was taken is taken, also where its answer then breaks off.
+      const answer = await readAnswer(response).catch(() => new Uint8Array())
       if (response.ok) return { took: true, rejected: rejectedSpans(answer) }
       const reason = `it answers ${response.status}`
       if (!TRY_AGAIN.has(response.status)) return { took: false, reason, retry_after_ms: null }

@@ -21,7 +21,7 @@ const SAMPLED = 1
 const MAX_STATE_BYTES = 512
 const MAX_STATE_MEMBERS = 32
 const STATE_MEMBER =
-  /^(?:[a-z][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/
+  /^(?:[a-z0-9][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/
 
 /** What the headers say of a trace; null when they say nothing, or nothing valid. */
 export function readTraceContext(headers: Headers): TraceContext | null {

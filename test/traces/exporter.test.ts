@@ -105,6 +105,21 @@ describe("D54 spans leave together", () => {
   })
 })
 
+test("D54 what comes while others are sent waits for company again", async () => {
+  const { exporter, counts } = exporting({ ...NEVER, OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "4" })
+  const release = held()
+  exporter.add(spans(4))
+  exporter.add(spans(2))
+  release()
+  await until(
+    () => counts.exported,
+    (count) => count === 4,
+  )
+  exporter.add(spans(1))
+  await exporter.stop()
+  expect(collector.posts.map((post) => post.spans.length)).toEqual([4, 3])
+})
+
 describe("D54 a collector that does not take them", () => {
   test("is slow: so many wait, whole traces are dropped beyond that, and one request is there at a time", async () => {
     const release = held()

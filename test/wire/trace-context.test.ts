@@ -60,6 +60,7 @@ describe("D54 a tracestate", () => {
   const many = (count: number) => Array.from({ length: count }, (_, at) => `k${at}=v`).join(",")
   const rows: [string, string, string | null][] = [
     ["one member", "rojo=00f067aa0ba902b7", "rojo=00f067aa0ba902b7"],
+    ["a key that begins with a digit", "0rojo=v", "0rojo=v"],
     ["a tenant", "0tenant@vendor=v", "0tenant@vendor=v"],
     ["a value with spaces within", "a=b c", "a=b c"],
     ["32 members", many(32), many(32)],
