@@ -5,10 +5,14 @@ import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/address.ts"
 import { type CallFilter, type CallRecord, listCalls } from "../../src/ledger/calls.ts"
+import { closeBatch } from "../../src/ledger/close.ts"
 import { openDatabase } from "../../src/ledger/database.ts"
+import { reserveBatch } from "../../src/ledger/reserve.ts"
 import { gateways, reservations } from "../../src/ledger/schema.ts"
 import { idAt, plantCall } from "../admin/office.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { until } from "../support/gateway.ts"
+import { holdOf, openBooks, settled } from "./books.ts"
 
 let fresh: FreshDatabase
 /** Over one connection, which therefore knows what all statements have read. */
@@ -144,6 +148,33 @@ test("the indexes of calls are on what never changes, so that a call is closed w
   const partial = await database.execute(sql`
     SELECT FROM pg_index WHERE indrelid = 'tollgate.reservations'::regclass AND (indpred IS NOT NULL OR indexprs IS NOT NULL)`)
   expect(partial).toHaveLength(0)
+})
+
+test("a call is closed within its page, also when all of the page were open at once", async () => {
+  const books = await openBooks()
+  const gateway_id = await books.gateway()
+  const account = await books.account(1_000_000_000n)
+  const connection = books.connection()
+  const holds = Array.from({ length: 1_000 }, () => holdOf(account, 1_000n, { model: "m", upstream: "u" }))
+  for (let at = 0; at < holds.length; at += 100) {
+    const reserved = await reserveBatch(connection, gateway_id, holds.slice(at, at + 100), 900)
+    expect(reserved.every(({ outcome }) => outcome === "held")).toBe(true)
+  }
+  const closings = holds.map(({ id }) => settled(id, 900n))
+  for (let at = 0; at < closings.length; at += 100)
+    await closeBatch(connection, closings.slice(at, at + 100), 900)
+  await connection.end()
+  const updates = await until(
+    async () => {
+      const [row] =
+        await books.sql`SELECT n_tup_upd::int AS all, n_tup_hot_upd::int AS in_page FROM pg_stat_user_tables
+        WHERE relid = 'tollgate.reservations'::regclass`
+      return row
+    },
+    (row) => row?.all === holds.length,
+  )
+  expect({ ...updates }).toEqual({ all: holds.length, in_page: holds.length })
+  await books.close()
 })
 
 test("D48 at many calls every filter is answered by an index, however rare what it looks for is", async () => {

@@ -66,7 +66,7 @@ test("nothing that changes is indexed, and hot rows have room to change in their
     WHERE oid IN ('tollgate.accounts'::regclass, 'tollgate.reservations'::regclass) ORDER BY relname`
   expect([...options]).toEqual([
     { relname: "accounts", reloptions: ["fillfactor=20"] },
-    { relname: "reservations", reloptions: ["fillfactor=50"] },
+    { relname: "reservations", reloptions: ["fillfactor=40"] },
   ])
 })
 
