@@ -1,9 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { existsSync } from "node:fs"
-import { mkdtemp, rm } from "node:fs/promises"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
-import { type BrowserContext, chromium, type Page } from "playwright-core"
+import type { Page } from "playwright-core"
+import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
 import { referenceApp } from "./reference-app.ts"
 
 const app = referenceApp()
@@ -54,41 +51,18 @@ describe("the files of /docs", () => {
   })
 })
 
-const BROWSER = "/usr/bin/chromium"
-const browserless = !existsSync(BROWSER)
-if (browserless) console.warn(`SKIPPED: no ${BROWSER}, so nothing shows that /docs renders`)
-
-describe.skipIf(browserless)(`/docs in headless Chromium (${BROWSER})`, () => {
-  let profile: string
-  let browser: BrowserContext
+describe.skipIf(browserless("/docs renders"))(`/docs in headless Chromium (${BROWSER})`, () => {
+  let browser: Browser
 
   beforeAll(async () => {
-    profile = await mkdtemp(join(tmpdir(), "tollgate-chromium-"))
-    browser = await chromium.launchPersistentContext(profile, {
-      executablePath: BROWSER,
-      headless: true,
-      viewport: { width: 1280, height: 1000 },
-      args: [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-      ],
-    })
+    browser = await openBrowser({ width: 1280, height: 1000 })
   }, 60_000)
 
-  afterAll(async () => {
-    await browser.close()
-    await rm(profile, { recursive: true, force: true })
-  })
+  afterAll(() => browser.close())
 
   /** Opens the reference and keeps book of all it asks for and complains of. */
   async function open(path: string, colorScheme: "light" | "dark" = "light") {
-    const page = await browser.newPage()
+    const page = await browser.context.newPage()
     const requests: string[] = []
     const complaints: string[] = []
     page.on("request", (request) => requests.push(request.url()))

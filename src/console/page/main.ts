@@ -38,6 +38,7 @@ function show(): void {
   visiting.abort()
   visiting = new AbortController()
   for (const dialog of document.querySelectorAll("dialog")) dialog.close()
+  const is_first = frame === null
   if (frame === null) {
     frame = shell()
     root?.replaceChildren(frame.element)
@@ -47,7 +48,8 @@ function show(): void {
   document.title = `${title} · Tollgate console`
   frame.show(address.view, content)
   scrollTo(0, 0)
-  content.querySelector("h1")?.focus()
+  // A page that was just loaded begins at its top, with the way past the navigation.
+  if (!is_first) content.querySelector("h1")?.focus()
 }
 
 /** `/` goes to the search, unless somebody types or decides something. */

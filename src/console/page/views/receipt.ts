@@ -81,7 +81,12 @@ function receiptOf(call: CallBody): HTMLElement {
       " ",
       stateWords(call.state),
     ),
-    el("section", { class: "card", "aria-label": "Timeline" }, timeline(call)),
+    el(
+      "section",
+      { class: "card", "aria-label": "Timeline" },
+      el("h2", { class: "unseen" }, "Timeline"),
+      timeline(call),
+    ),
     el(
       "div",
       { class: "pair" },

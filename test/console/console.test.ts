@@ -1,0 +1,406 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { Page } from "playwright-core"
+import { nextId } from "../../src/id.ts"
+import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
+import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { chatWords, type Provider, sse, sseEvent, startProvider, usage } from "../support/provider.ts"
+import { FAINT, UNNAMED } from "./beholder.ts"
+
+const HOSTILE = `<img src=x onerror="document.title='owned'">\u202Eevil`
+/** Room for a browser on a busy machine. */
+const TEST_MS = 60_000
+
+let provider: Provider
+let gateway: TestGateway
+beforeAll(async () => {
+  provider = await startProvider()
+  gateway = await startGateway(provider)
+})
+afterAll(async () => {
+  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  await gateway.stop()
+  await provider.stop()
+})
+
+describe("D50: the files of /console", () => {
+  test.each([
+    ["/console", "text/html; charset=utf-8"],
+    ["/console/assets/page.js", "text/javascript; charset=utf-8"],
+    ["/console/assets/page.css", "text/css; charset=utf-8"],
+    ["/console/assets/plot.css", "text/css; charset=utf-8"],
+    ["/console/assets/icon.svg", "image/svg+xml"],
+  ])("%s is %s, asked again only whether it changed, and lets nothing else in", async (path, type) => {
+    const first = await fetch(gateway.url + path, { headers: { "accept-encoding": "identity" } })
+    expect([first.status, first.headers.get("content-type")]).toEqual([200, type])
+    expect(first.headers.get("cache-control")).toBe("no-cache")
+    expect(first.headers.get("x-content-type-options")).toBe("nosniff")
+    expect(first.headers.get("referrer-policy")).toBe("no-referrer")
+    const policy = first.headers.get("content-security-policy") ?? ""
+    expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
+    for (const part of [
+      "frame-ancestors 'none'",
+      "base-uri 'none'",
+      "form-action 'none'",
+      "trusted-types 'none'",
+    ]) {
+      expect(policy).toContain(part)
+    }
+    expect(policy).not.toMatch(/unsafe|http|\*|data:/)
+    const etag = first.headers.get("etag") ?? "none"
+    const second = await fetch(gateway.url + path, { headers: { "if-none-match": etag } })
+    expect([second.status, await second.text()]).toEqual([304, ""])
+    const packed = await fetch(gateway.url + path, { headers: { "accept-encoding": "gzip" } })
+    expect(packed.headers.get("content-encoding")).toBe("gzip")
+    expect(await packed.text()).toBe(await first.text())
+  })
+
+  test("hold neither script nor style in the page itself, and no secret", async () => {
+    const page = await (await fetch(`${gateway.url}/console`)).text()
+    expect(page).not.toMatch(/<style|style=|<script>|\son\w+=/)
+    const script = await (await fetch(`${gateway.url}/console/assets/page.js`)).text()
+    expect(script).not.toContain(ADMIN_TOKEN)
+    expect(script).not.toMatch(/\binnerHTML\b|\binsertAdjacentHTML\b|\beval\(|document\.write/)
+  })
+
+  test("are small", async () => {
+    const bytes = async (file: string) => {
+      const answer = await fetch(`${gateway.url}/console/assets/${file}`, {
+        headers: { "accept-encoding": "identity" },
+      })
+      return (await answer.bytes()).length
+    }
+    expect(await bytes("page.js")).toBeLessThan(105_000)
+    expect((await bytes("page.css")) + (await bytes("plot.css"))).toBeLessThan(20_000)
+  })
+
+  test.each([
+    "/console/",
+    "/console/assets/page.html",
+    "/console/assets/main.ts",
+    "/console/assets/constructor",
+  ])("%s is not served", async (path) => {
+    expect((await fetch(gateway.url + path)).status).toBe(404)
+  })
+
+  test("D39: stand where operators are served, and nowhere else", async () => {
+    const apart = await startGateway(provider, { admin: { host: "127.0.0.1", port: await freePort() } })
+    const at_operators = `http://127.0.0.1:${apart.service.admin_server?.port}`
+    const statuses = async (origin: string) => {
+      const answers = ["/console", "/console/assets/page.js"].map((path) => fetch(origin + path))
+      return (await Promise.all(answers)).map(({ status }) => status)
+    }
+    expect(await statuses(at_operators)).toEqual([200, 200])
+    expect(await statuses(apart.url)).toEqual([404, 404])
+    await apart.stop()
+  })
+})
+
+async function freePort(): Promise<number> {
+  const probe = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() })
+  const port = probe.port ?? 0
+  await probe.stop(true)
+  return port
+}
+
+describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromium (${BROWSER})`, () => {
+  let browser: Browser
+  let page: Page
+  const requests: string[] = []
+  const complaints: string[] = []
+
+  beforeAll(async () => {
+    browser = await openBrowser({ width: 1280, height: 900 })
+    await browser.context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: gateway.url })
+    page = await browser.context.newPage()
+    page.on("request", (request) => requests.push(request.url()))
+    page.on("pageerror", (error) => complaints.push(error.message))
+    page.on("console", (message) => {
+      if (message.type() === "error" || message.type() === "warning") complaints.push(message.text())
+    })
+    await page.goto(`${gateway.url}/console`)
+  }, TEST_MS)
+
+  afterAll(async () => {
+    expect(requests.filter((url) => new URL(url).origin !== gateway.url)).toEqual([])
+    expect(requests.filter((url) => url.includes(ADMIN_TOKEN))).toEqual([])
+    // What the page was refused on purpose, the browser complains of; anything else is a defect.
+    expect(complaints.filter((text) => !text.startsWith("Failed to load resource"))).toEqual([])
+    await browser.close()
+  }, TEST_MS)
+
+  const visit = async (hash: string) => {
+    await page.goto(`${gateway.url}/console${hash}`)
+    await page.evaluate("null")
+    await page.locator("main [aria-busy]").first().waitFor({ state: "detached" })
+  }
+  const main = () => page.locator("main")
+  const inDialog = () => page.locator("dialog")
+
+  test(
+    "a wrong token is said plainly, the right one lets in, and stays in this tab alone",
+    async () => {
+      await page.getByLabel("Admin token").fill("not-the-token-of-this-gateway")
+      await page.keyboard.press("Enter")
+      await page.getByRole("alert").getByText("does not know this token").waitFor()
+      expect(await page.evaluate(UNNAMED)).toEqual([])
+      await page.getByLabel("Admin token").fill(ADMIN_TOKEN)
+      await page.keyboard.press("Enter")
+      await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor()
+      await page.getByText("No call ended in this time.").first().waitFor()
+      expect(await page.evaluate("[document.cookie, localStorage.length, sessionStorage.length]")).toEqual([
+        "",
+        0,
+        1,
+      ])
+      expect(page.url()).not.toContain(ADMIN_TOKEN)
+      await page.reload()
+      await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor()
+    },
+    TEST_MS,
+  )
+
+  test(
+    "an account is opened under any name, which stays text, and is topped up",
+    async () => {
+      await visit("#/accounts")
+      await page.getByText("There is no account yet.").waitFor()
+      await page.getByRole("button", { name: "Open an account" }).click()
+      await inDialog().getByLabel("Name").fill(HOSTILE)
+      await page.keyboard.press("Enter")
+      await page.getByRole("heading", { level: 1 }).getByText(HOSTILE).waitFor()
+      expect(await page.title()).not.toBe("owned")
+      expect(await page.locator("img[src=x]").count()).toBe(0)
+
+      await page.getByRole("button", { name: "Top up" }).click()
+      await inDialog().getByLabel("Amount in USD").fill("much")
+      await page.keyboard.press("Enter")
+      await inDialog().getByRole("alert").getByText("amount: expected USD").waitFor()
+      await inDialog().getByLabel("Amount in USD").fill("12.5")
+      await inDialog().getByLabel("Reason").fill("Invoice 7")
+      await page.keyboard.press("Enter")
+      await inDialog().waitFor({ state: "detached" })
+      await main().getByText("$12.50").first().waitFor()
+      await main().getByText("Invoice 7").waitFor()
+    },
+    TEST_MS,
+  )
+
+  test(
+    "a key is made and shown once, a call with it is seen while it runs, and its receipt is found by its id",
+    async () => {
+      await page.getByRole("button", { name: "New key" }).click()
+      await inDialog().getByLabel("Name").fill("production")
+      await inDialog().getByLabel("Models").fill(CHAT)
+      await inDialog().getByRole("button", { name: "Make the key" }).click()
+      await inDialog().getByRole("button", { name: "Copy" }).click()
+      await inDialog().getByRole("button", { name: "Copied" }).waitFor()
+      const key = String(await page.evaluate("navigator.clipboard.readText()"))
+      expect(key).toMatch(/^tg_live_[0-9A-Za-z]{36}$/)
+      await page.keyboard.press("Escape")
+      await inDialog().waitFor({ state: "detached" })
+      expect(await page.content()).not.toContain(key)
+
+      const go_on = Promise.withResolvers<void>()
+      provider.replyOnce(async (exchange) => {
+        const [first, ...rest] = chatWords("Hello", " there")
+        await exchange.head(200, { "content-type": "text/event-stream" })
+        await exchange.chunk(sseEvent(first))
+        await go_on.promise
+        await sse(rest, { usage: usage(10, 20) })({ ...exchange, head: async () => true })
+      })
+      const answer = await chat(gateway, key, { stream: true })
+      const id = answer.headers.get("x-request-id") ?? ""
+      await visit("#/live")
+      await main().getByText("1 open call, holding").waitFor()
+      expect(await main().locator("tbody tr").count()).toBe(1)
+      go_on.resolve()
+      await answer.text()
+      await main().getByText("No call is open now.").waitFor()
+
+      await page.keyboard.press("/")
+      await page.keyboard.insertText("no id")
+      await page.keyboard.press("Enter")
+      await page.getByText("A request id is a UUID").waitFor()
+      await page.getByRole("searchbox").fill(`x-request-id: ${id}`)
+      await page.keyboard.press("Enter")
+      await page.getByRole("heading", { level: 1, name: "Receipt" }).waitFor()
+      const timeline = page.getByRole("region", { name: "Timeline" })
+      await timeline.getByText("$0.00009 charged").waitFor()
+      const steps = await timeline.getByRole("heading", { level: 3 }).allInnerTexts()
+      expect(steps).toEqual(["Held", "First byte", "Last byte", "Settled"])
+      const text = await main().textContent()
+      for (const said of [
+        "the provider's own usage",
+        "The provider finished its answer.",
+        "$1.00 per 1M",
+        HOSTILE,
+      ]) {
+        expect(text).toContain(said)
+      }
+    },
+    TEST_MS,
+  )
+
+  test(
+    "a key is suspended, resumed, limited and revoked, each only when it is meant",
+    async () => {
+      await visit("#/accounts")
+      await page.getByRole("link", { name: "onerror" }).click()
+      const row = page.getByRole("table", { name: "Keys" }).locator("tbody tr")
+      await row.getByRole("button", { name: "Suspend production" }).click()
+      await page.keyboard.press("Escape")
+      await inDialog().waitFor({ state: "detached" })
+      await row.getByText("active").waitFor()
+      await row.getByRole("button", { name: "Suspend production" }).click()
+      await inDialog().getByRole("button", { name: "Suspend" }).click()
+      await row.getByText("suspended").waitFor()
+      await row.getByRole("button", { name: "Resume production" }).click()
+      await inDialog().getByRole("button", { name: "Resume" }).click()
+      await row.getByText("active").waitFor()
+      await row.getByRole("button", { name: "Limit production" }).click()
+      await inDialog().getByLabel("Spending limit in USD").fill("3")
+      await page.keyboard.press("Enter")
+      await row.getByText("of $3.00 a month").waitFor()
+      await row.getByRole("button", { name: "Revoke production" }).click()
+      await inDialog().getByText("never works again").waitFor()
+      await inDialog().getByRole("button", { name: "Revoke" }).click()
+      await row.getByText("revoked").waitFor()
+      expect(await row.getByRole("button").count()).toBe(0)
+    },
+    TEST_MS,
+  )
+
+  test(
+    "the account has a spark line, and plots and figures show what it cost",
+    async () => {
+      await visit("#/accounts")
+      await page.getByRole("img", { name: "Spent in the last 24 hours: $0.00009" }).waitFor()
+      await visit("#/?range=1h")
+      const plot = page.getByRole("img", { name: `Money charged over time by model: ${CHAT} $0.00009` })
+      await plot.locator("canvas").waitFor()
+      await plot.focus()
+      await page.keyboard.press("ArrowLeft")
+      await page.locator(".tip p").first().waitFor()
+      await page.getByRole("button", { name: "by account" }).click()
+      await main().locator(".key").getByText(HOSTILE).waitFor()
+      await page.getByRole("button", { name: "tokens" }).click()
+      await page.getByRole("img", { name: "Tokens charged over time by account" }).waitFor()
+      expect(page.url()).toEndWith("#/?range=1h&metric=tokens&by=account")
+      await main().getByText("Nothing went wrong in the last hour.").waitFor()
+      await page.getByRole("button", { name: "Audit now" }).click()
+      await page.getByText("The books agree.").waitFor()
+    },
+    TEST_MS,
+  )
+
+  test(
+    "calls are narrowed by the filters of the books, and the way back leads back",
+    async () => {
+      await visit("#/calls")
+      await page.getByLabel("State").selectOption("released")
+      await page.getByRole("button", { name: "Show" }).click()
+      await page.getByText("No call is like that.").waitFor()
+      expect(page.url()).toEndWith("#/calls?state=released")
+      await page.goBack()
+      await main().locator("tbody tr").first().waitFor()
+      await visit(`#/calls/${nextId()}`)
+      await page.getByText("The books have no call").waitFor()
+      await visit("#/upstreams")
+      await page.getByRole("table", { name: "Upstreams" }).getByText("ready").first().waitFor()
+    },
+    TEST_MS,
+  )
+
+  test(
+    "every view can be read: names for everything, enough contrast, no sideways scrolling, in light, dark and on a phone",
+    async () => {
+      const [{ id: call = "" } = {}] = await gateway.calls()
+      const [account] = (await gateway.admin<{ data: { id: string }[] }>("GET", "/accounts")).data
+      const views = [
+        "#/",
+        "#/accounts",
+        `#/accounts/${account?.id}`,
+        "#/live",
+        "#/calls",
+        `#/calls/${call}`,
+        "#/upstreams",
+        "#/audit",
+      ]
+      for (const view of views) {
+        await page.setViewportSize({ width: 1280, height: 900 })
+        await visit(view)
+        for (const colorScheme of ["light", "dark"] as const) {
+          await page.emulateMedia({ colorScheme })
+          expect({ view, colorScheme, faint: await page.evaluate(FAINT) }).toEqual({
+            view,
+            colorScheme,
+            faint: [],
+          })
+        }
+        expect({ view, faults: await page.evaluate(UNNAMED) }).toEqual({ view, faults: [] })
+        await page.setViewportSize({ width: 360, height: 740 })
+        const width = await page.evaluate("document.documentElement.scrollWidth")
+        expect({ view, width }).toEqual({ view, width: 360 })
+      }
+      await page.emulateMedia({ colorScheme: "light" })
+      await page.setViewportSize({ width: 1280, height: 900 })
+    },
+    TEST_MS,
+  )
+
+  test(
+    "all of it works with the keyboard alone",
+    async () => {
+      await visit("#/")
+      const focused = () =>
+        page.evaluate("document.activeElement.innerText || document.activeElement.ariaLabel")
+      await page.reload()
+      await page.getByRole("heading", { level: 1 }).waitFor()
+      await page.keyboard.press("Tab")
+      expect(await focused()).toBe("Skip to the content")
+      for (let tabs = 0; (await focused()) !== "Accounts" && tabs < 10; tabs++)
+        await page.keyboard.press("Tab")
+      const outline = await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+      expect(outline).toBe("solid")
+      await page.keyboard.press("Enter")
+      await page.getByRole("heading", { level: 1, name: "Accounts" }).waitFor()
+      await main().locator("tbody tr").first().waitFor()
+      expect(await focused()).toBe("Accounts")
+      await page.keyboard.press("Tab")
+      await page.keyboard.press("Enter")
+      await inDialog().getByLabel("Name").waitFor()
+      await page.keyboard.insertText("Second")
+      await page.keyboard.press("Enter")
+      await page.getByRole("heading", { level: 1, name: "Second" }).waitFor()
+      await visit("#/accounts")
+      await main().getByRole("link", { name: "Second" }).focus()
+      await page.keyboard.press("ArrowDown")
+      expect(String(await focused())).toContain("onerror")
+      await page.keyboard.press("ArrowUp")
+      expect(await focused()).toBe("Second")
+    },
+    TEST_MS,
+  )
+
+  test(
+    "a token that is taken back ends the session, and signing out forgets it",
+    async () => {
+      await page.route("**/admin/**", (route) =>
+        route.fulfill({
+          status: 401,
+          json: { error: { code: "invalid_api_key", message: "", param: null } },
+        }),
+      )
+      await page.goto(`${gateway.url}/console#/audit`)
+      await page.getByRole("button", { name: "Audit now" }).click()
+      await page.getByText("does not take this token any more").waitFor()
+      await page.unroute("**/admin/**")
+      await page.getByLabel("Admin token").fill(ADMIN_TOKEN)
+      await page.keyboard.press("Enter")
+      await page.getByRole("button", { name: "Sign out" }).click()
+      await page.getByText("You are signed out.").waitFor()
+      expect(await page.evaluate("sessionStorage.length")).toBe(0)
+    },
+    TEST_MS,
+  )
+})
