@@ -105,6 +105,22 @@ describe.skipIf(browserless("/docs renders"))(`/docs in headless Chromium (${BRO
     await page.close()
   }, 60_000)
 
+  test("tells every error's cause and cure, at the width of a desk and of a phone", async () => {
+    const document = await (await fetch(`${origin}/docs/json`)).text()
+    const told = document.match(/\| \d{3} \| `\w+` \|/g) ?? []
+    for (const width of [1280, 390]) {
+      const { page } = await open("/docs")
+      await page.setViewportSize({ width, height: 900 })
+      const rows = page.locator(".info details tbody tr")
+      expect(await rows.count()).toBe(told.length)
+      expect(await rows.first().isVisible()).toBeFalse()
+      await page.locator(".info details summary").click()
+      expect(await rows.last().textContent()).toContain("raise the timeouts")
+      expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBe(0)
+      await page.close()
+    }
+  }, 60_000)
+
   test("follows the reader's choice of light and dark", async () => {
     const ground = async (scheme: "light" | "dark") => {
       const { page } = await open("/docs", scheme)

@@ -46,5 +46,10 @@ function faults(): string {
 One shape for every error, with its code in \`error.code\` and a sentence for people in \`error.message\`. After a stream has begun, an
 error is its last event instead. Where another attempt makes sense, \`retry-after\` says when.
 
-${errorTable()}`
+<details>
+<summary>Every error, with its cause and its cure</summary>
+
+${errorTable()}
+
+</details>`
 }

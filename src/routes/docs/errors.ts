@@ -119,10 +119,10 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
 /** Every code of the catalogue, in its order, as a table in Markdown. */
 export function errorTable(): string {
   const texts: Readonly<Record<string, Advice>> = advice
-  const rows = Object.entries(catalogue).map(([code, { status, type }]) => {
-    return `| ${status} | \`${code}\` | \`${type}\` | ${texts[code]?.cause} | ${texts[code]?.cure} |`
+  const rows = Object.entries(catalogue).map(([code, { status }]) => {
+    return `| ${status} | \`${code}\` | ${texts[code]?.cause} | ${texts[code]?.cure} |`
   })
-  return ["| Status | Code | Type | Cause | Cure |", "|---|---|---|---|---|", ...rows].join("\n")
+  return ["| Status | Code | Cause | Cure |", "|---|---|---|---|", ...rows].join("\n")
 }
 
 /** The cause and the cure of one code, in Markdown. */
