@@ -65,10 +65,22 @@ describe("the image, built and started without an engine", () => {
     expect(await response.json()).toMatchObject({ object: "chat.completion" })
   })
 
-  test("serves the reference with its assets", async () => {
-    for (const path of ["/docs", "/docs/json", "/docs/assets/swagger-ui-bundle.js"]) {
-      expect((await fetch(`http://127.0.0.1:${port}${path}`)).status).toBe(200)
+  test("serves the reference and the console with their assets", async () => {
+    const reference = ["/docs", "/docs/json", "/docs/assets/swagger-ui-bundle.js"]
+    const console = ["/console", "/console/assets/page.js", "/console/assets/plot.css"]
+    for (const path of [...reference, ...console]) {
+      expect({ path, status: (await fetch(`http://127.0.0.1:${port}${path}`)).status }).toEqual({
+        path,
+        status: 200,
+      })
     }
+  })
+
+  test("has the command line, which finds the demo by itself", async () => {
+    const asked = image.run(["bun", "src/cli/main.ts", "accounts", "list"], {})
+    const said = await new Response(asked.stdout).text()
+    expect(await asked.exited).toBe(0)
+    expect(said).toContain("Demo")
   })
 
   test.skipIf(process.getuid?.() !== 0)(

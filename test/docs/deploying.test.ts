@@ -31,10 +31,11 @@ const image = Object.fromEntries(
 )
 const [uid = "", gid = ""] = dockerfile.find(({ word }) => word === "USER")?.rest.split(":") ?? []
 
-/** What the start reads, secrets also from a file, and what Bun does. */
+/** What the start reads, secrets also from a file, what Bun does, and what the command line does. */
 const read = new Set([
   ...["HOST", "PORT", "TOLLGATE_CONFIG", "TOLLGATE_DATA_DIR", "LOG_LEVEL"],
   ...["DATABASE_URL", "TOLLGATE_ADMIN_TOKEN", "OPENAI_API_KEY"].flatMap((name) => [name, `${name}_FILE`]),
+  "TOLLGATE_URL",
   ...["NODE_ENV", "BUN_CONFIG_MAX_HTTP_REQUESTS", "BUN_RUNTIME_TRANSPILER_CACHE_PATH"],
 ])
 
@@ -167,7 +168,10 @@ describe("deploy/kubernetes.yaml", () => {
   test("names only variables that are read, and files that are mounted", () => {
     const env = list(container.env).map(mapping)
     expect(env.map(({ name }) => String(name)).filter((name) => !read.has(name))).toEqual([])
-    const folders = env.map(({ value }) => String(value).slice(0, String(value).lastIndexOf("/")))
+    const url = env.find(({ name }) => name === "TOLLGATE_URL")?.value
+    expect(url).toBe(`http://127.0.0.1:${config.admin?.port}`)
+    const files = env.filter(({ name }) => name !== "TOLLGATE_URL")
+    const folders = files.map(({ value }) => String(value).slice(0, String(value).lastIndexOf("/")))
     expect(folders.filter((folder) => !mounts.has(folder))).toEqual([])
     const volumes = [
       ...list(pod.volumes),
