@@ -163,8 +163,22 @@ describe("programs with an SDK", () => {
 
 describe("the other blocks", () => {
   test("docs/billing.md: a key is limited", async () => {
-    const said = await play(take("docs/billing.md", "sh"), here(await office()))
+    const said = await play(take("docs/billing.md", "sh", "Spending limits of a key"), here(await office()))
     expect(JSON.parse(said)).toMatchObject({ spending_limit: { amount: "25", per: "day" } })
+  })
+
+  test("docs/billing.md: a client looks up what its calls cost, and what one would hold", async () => {
+    const { CALL } = await office()
+    const demo = here({ CALL })
+    const words = { ...demo.words, "gpt-5-mini": "demo-small" }
+    const said = await play(take("docs/billing.md", "sh", "Looking it up"), { ...demo, words })
+    const [receipt, account, usage, quote] = said
+      .split(/(?<=\})(?=\{"(?:id|from|model)")/)
+      .map((text) => JSON.parse(text))
+    expect(receipt).toMatchObject({ id: CALL, state: "settled", charge: expect.any(String) })
+    expect(account).toMatchObject({ available: expect.any(String), key: { suspended: false } })
+    expect(usage).toMatchObject({ by: "model", total: { calls: expect.any(Number) } })
+    expect(quote).toMatchObject({ model: "demo-small", admitted: true, max_tokens: 200 })
   })
 
   test("every configuration is one that the loader takes", () => {
