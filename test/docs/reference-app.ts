@@ -21,7 +21,14 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
   const gateway: Gateway = {
     config,
     catalog: new Catalog(config.models),
-    books: { standing: unasked, owner: unasked, reserve: unasked, close: unasked },
+    books: {
+      standing: unasked,
+      owner: unasked,
+      reserve: unasked,
+      close: unasked,
+      keepAnswer: unasked,
+      keptAnswer: unasked,
+    },
     journal: { call: unasked, holder: unasked, usage: unasked },
     health: new Health(),
     in_flight: new InFlight(),
