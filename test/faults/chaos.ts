@@ -9,6 +9,7 @@ import { type Conduct, call, type Seen } from "./customer.ts"
 import { judge } from "./judge.ts"
 import { Random } from "./random.ts"
 import type { Scene, Victim } from "./scene.ts"
+import { atRest, kept, TELLING, waitedMs } from "./vitals.ts"
 import { fault as faultOf } from "./witness.ts"
 
 export interface ChaosOptions {
@@ -32,6 +33,10 @@ const VICTIMS = 2
 const CUSTOMERS = 8
 /** The last one is poor: most of its calls are refused. */
 const ACCOUNTS_USD = ["100", "100", "0.02"]
+/** From a kill until the next process serves, but for the time in which the machine let others run. */
+const SERVING_WITHIN_MS = 2_000
+/** How long each fault of the storms lasts. */
+const STORM_MS = 150
 /** A provider that hangs is given up before a client is bored. */
 const TIMEOUTS = { first_byte: "2s", idle: "2s", total: "5s" }
 
@@ -43,24 +48,15 @@ export async function chaos(scene: Scene, { seed, kills, report }: ChaosOptions)
   const random = new Random(seed)
   const author = new Author()
   scene.provider.reply(author.script)
-  const victims = await Promise.all(Array.from({ length: VICTIMS }, () => scene.victim(configuration)))
+  const victims = await Promise.all(
+    Array.from({ length: VICTIMS }, () => scene.victim(configuration, null, TELLING)),
+  )
   const keys: string[] = []
   for (const usd of ACCOUNTS_USD) keys.push((await scene.steady.account(usd)).key)
 
   const seen: Seen[] = []
-  let running = true
-  const customers = Array.from({ length: CUSTOMERS }, async () => {
-    const own = random.branch()
-    while (running) {
-      const { gateway, key, conduct } = errand(own, victims, keys)
-      if (gateway === null) await Bun.sleep(20)
-      else {
-        const answer = await call({ url: gateway }, key, conduct)
-        if (answer !== null) seen.push(answer)
-      }
-    }
-  })
-
+  const load = () => crowd(random, victims, keys, seen)
+  let stop = load()
   let slowest_start_ms = 0
   let due: Fault[] = []
   try {
@@ -80,22 +76,67 @@ export async function chaos(scene: Scene, { seed, kills, report }: ChaosOptions)
       mend(victim)
       const killed_ms = performance.now()
       await victim.start()
-      const start_ms = performance.now() - killed_ms
+      const start_ms = performance.now() - killed_ms - waitedMs(victim.gateway.pid)
       report(`   serving again after ${Math.round(start_ms)} ms`)
       slowest_start_ms = Math.max(slowest_start_ms, start_ms)
     }
   } finally {
-    running = false
-    await Promise.all(customers)
+    await stop()
   }
   await scene.quiet()
+
+  const storm = async () => {
+    report("a storm without a kill")
+    stop = load()
+    for (const { begin } of random.shuffle(PASSING)) {
+      for (const victim of victims) await begin(victim, random)
+      await Bun.sleep(STORM_MS)
+      victims.forEach(mend)
+    }
+    await stop()
+    // Connections are kept to be used again, as many as a busy moment took: those that rest needs are made anew.
+    victims.forEach(mend)
+  }
+  await storm()
+  const rests = await Promise.all(victims.map(async (victim) => ({ victim, rest: await atRest(victim) })))
+  await storm()
+  const vitals = await Promise.all(rests.map(({ victim, rest }) => kept(victim, rest)))
+  await scene.quiet()
+
   const violations = await inquire(scene, author, seen, keys)
+  if (slowest_start_ms > SERVING_WITHIN_MS) violations.push(`a start took ${slowest_start_ms} ms`)
+  violations.push(...vitals.flatMap((what) => (what === null ? [] : [`a gateway kept ${what}`])))
   const lives: Record<string, number> = {}
   for (const { steps } of await scene.witness.stories()) {
     const last = steps.at(-1) ?? ""
     lives[last] = (lives[last] ?? 0) + 1
   }
   return { calls: seen.length, lives, slowest_start_ms, violations }
+}
+
+/** Clients that ask for one thing after another, until the function returned is called: it resolves once they are gone. */
+function crowd(
+  random: Random,
+  victims: readonly Victim[],
+  keys: readonly string[],
+  seen: Seen[],
+): () => Promise<void> {
+  let running = true
+  const customers = Array.from({ length: CUSTOMERS }, async () => {
+    const own = random.branch()
+    while (running) {
+      const { gateway, key, conduct } = errand(own, victims, keys)
+      if (gateway === null) await Bun.sleep(20)
+      else {
+        const answer = await call({ url: gateway }, key, conduct)
+        if (answer !== null) seen.push(answer)
+      }
+    }
+  })
+  return async () => {
+    running = false
+    await Promise.all(customers)
+  }
 }
 
 function configuration(url: string) {
@@ -126,9 +167,8 @@ interface Fault {
   begin(victim: Victim, random: Random): Promise<void> | void
 }
 
-/** Each ends with a kill; until then it is mended by nobody. */
-const FAULTS: readonly [Fault, ...Fault[]] = [
-  { name: "nothing else", begin() {} },
+/** Those that a gateway outlives. */
+const PASSING: readonly Fault[] = [
   { name: "the books are gone", begin: ({ books }) => books.refuse() },
   { name: "the way to the books is cut", begin: ({ books }) => books.cut() },
   { name: "the books are black-holed", begin: ({ books }) => books.stall() },
@@ -156,6 +196,12 @@ const FAULTS: readonly [Fault, ...Fault[]] = [
       upstream.weather = { delay_ms: 5, bytes_per_s: 20_000, slice_bytes: random.whole(1, 50) }
     },
   },
+]
+
+/** Each ends with a kill; until then it is mended by nobody. */
+const FAULTS: readonly [Fault, ...Fault[]] = [
+  { name: "nothing else", begin() {} },
+  ...PASSING,
   {
     name: "it is frozen past its lease and woken",
     async begin({ gateway }) {
@@ -219,18 +265,27 @@ async function inquire(
     if (status !== null && ![200, 402, 429, 500, 502, 503, 504].includes(status))
       found.push(`an answer was ${status}`)
   }
-  found.push(...leaks(scene, seen, keys))
+  found.push(...(await leaks(scene, seen, keys)))
   return found
 }
 
 /** What must be nowhere but in requests and answers. */
-function leaks({ victims, steady }: Scene, seen: readonly Seen[], keys: readonly string[]): string[] {
+async function leaks(
+  { victims, steady }: Scene,
+  seen: readonly Seen[],
+  keys: readonly string[],
+): Promise<string[]> {
   const secrets: Record<string, string> = { CANARY, PROVIDER_KEY, ADMIN_TOKEN }
   for (const [at, key] of keys.entries()) secrets[`key ${at}`] = key
   const logs = victims.map((victim) => victim.everPrinted).join("\n") + steady.lines.join("\n")
+  const pages = await Promise.all(
+    [steady, ...victims].map(async ({ url }) => (await fetch(`${url}/metrics`)).text()),
+  )
+  const metrics = pages.join("\n")
   const errors = seen.map(({ refusal }) => refusal).join("\n")
   return Object.entries(secrets).flatMap(([name, secret]) => [
     ...(logs.includes(secret) ? [`${name} is in a log`] : []),
+    ...(metrics.includes(secret) ? [`${name} is in the metrics`] : []),
     ...(errors.includes(secret) ? [`${name} is in an error`] : []),
   ])
 }

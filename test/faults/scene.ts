@@ -1,5 +1,5 @@
 import { expect } from "bun:test"
-import type { GatewayProcess } from "../process/gateway-process.ts"
+import type { GatewayProcess, Variables } from "../process/gateway-process.ts"
 import { databaseVariables, Workplace } from "../process/workplace.ts"
 import { within } from "../support/fair-clock.ts"
 import { type ConfigChanges, configFor, startGateway, type TestGateway, until } from "../support/gateway.ts"
@@ -22,12 +22,15 @@ export class Victim {
   readonly place = new Workplace()
   readonly books: DatabaseProxy
   readonly upstream: Link
+  /** Of its environment, beside where the books are. */
+  readonly #variables: Variables
   #gateway: GatewayProcess | null = null
   #printed = ""
 
-  constructor(books: DatabaseProxy, upstream: Link, changesFor: ChangesFor) {
+  constructor(books: DatabaseProxy, upstream: Link, changesFor: ChangesFor, variables: Variables) {
     this.books = books
     this.upstream = upstream
+    this.#variables = variables
     this.place.configure(configFor(upstream.url, { lease: LEASE, ...changesFor(upstream.url) }))
   }
 
@@ -53,11 +56,11 @@ export class Victim {
 
   /** It is starting. */
   spawn(): void {
-    this.#gateway = this.place.spawn(databaseVariables(this.books.address))
+    this.#gateway = this.place.spawn({ ...databaseVariables(this.books.address), ...this.#variables })
   }
 
   async start(): Promise<void> {
-    this.#gateway = await this.place.start(databaseVariables(this.books.address))
+    this.#gateway = await this.place.start({ ...databaseVariables(this.books.address), ...this.#variables })
   }
 
   /** Resolves when the process is gone. */
@@ -107,11 +110,15 @@ export class Scene {
   }
 
   /** A gateway that runs; `role` is its own in the books, if it is not their owner's. */
-  async victim(changesFor: ChangesFor = () => ({}), role: string | null = null): Promise<Victim> {
+  async victim(
+    changesFor: ChangesFor = () => ({}),
+    role: string | null = null,
+    variables: Variables = {},
+  ): Promise<Victim> {
     const books = await DatabaseProxy.start(this.steady.address)
     if (role !== null) books.as(role)
     const upstream = await Link.to({ host: "127.0.0.1", port: this.provider.port })
-    const victim = new Victim(books, upstream, changesFor)
+    const victim = new Victim(books, upstream, changesFor, variables)
     this.victims.push(victim)
     await victim.start()
     return victim
