@@ -71,7 +71,10 @@ function configOf(file: ConfigFile, complain: Complain): Config {
     complain("lease.expire", "more than twice lease.renew, so that one late renewal loses nothing")
   }
   if ((config.idempotency.keep_answers_ms ?? 0) > DAY_MS) {
-    complain("idempotency.keep_answers", "at most 24h, which is how long an Idempotency-Key stands for its call")
+    complain(
+      "idempotency.keep_answers",
+      "at most 24h, which is how long an Idempotency-Key stands for its call",
+    )
   }
   return config
 }

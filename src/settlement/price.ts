@@ -34,7 +34,8 @@ export function costPico(usage: Usage, price: Price): bigint {
   const uncached = BigInt(usage.prompt_tokens - usage.cached_tokens)
   const cached = BigInt(usage.cached_tokens)
   const completion = BigInt(usage.completion_tokens)
-  const tokens = uncached * price.input_pico + cached * price.cached_input_pico + completion * price.output_pico
+  const tokens =
+    uncached * price.input_pico + cached * price.cached_input_pico + completion * price.output_pico
   return tokens + price.per_call_nano * PICO_PER_NANO
 }
 

@@ -54,7 +54,9 @@ function call(
   )
 }
 
-const errorOf = async (answer: Response) => (await answer.json()).error
+async function errorOf(answer: Response): Promise<{ code: string; call: string }> {
+  return JSON.parse(await answer.text()).error
+}
 
 describe("D43 a call with an Idempotency-Key", () => {
   test("is made and charged once; the repeat is a 400 that names it, and its receipt tells the outcome", async () => {
@@ -98,7 +100,7 @@ describe("D43 a call with an Idempotency-Key", () => {
       await exchange.head(200, { "content-type": "text/event-stream" })
       await exchange.chunk(`data: ${JSON.stringify(chatWords("one")[0])}\n\n`)
       await go.promise
-      await sse(chatWords("two"), { usage: usage(10, 5) })({ ...exchange, head: async () => {} })
+      await sse(chatWords("two"), { usage: usage(10, 5) })({ ...exchange, head: async () => true })
     })
     const first = await call(gateway, key, "order-3", { stream: true })
     const reader = first.body?.getReader()

@@ -33,7 +33,10 @@ afterAll(async () => {
   await provider.stop()
 })
 
-const codeOf = async (answer: Response) => [answer.status, (await answer.json()).error?.code ?? null]
+const codeOf = async (answer: Response) => [
+  answer.status,
+  JSON.parse(await answer.text()).error?.code ?? null,
+]
 const countTokens = (key: string) =>
   fetch(`${gateway.url}/v1/messages/count_tokens`, {
     method: "POST",
@@ -76,7 +79,7 @@ describe("D42 the life of keys and accounts", () => {
     expect(shown).toMatchObject({ spending_limit: { amount: "0.001", per: "day" }, spent: "0" })
     const answer = await chat(gateway, key)
     expect(answer.status).toBe(402)
-    const { error } = await answer.json()
+    const { error } = JSON.parse(await answer.text())
     expect(error).toMatchObject({ code: "spending_limit_reached", type: "billing_error", remaining: "0.001" })
     expect((await chat(gateway, key, { max_tokens: error.max_tokens + 1 })).status).toBe(402)
     expect((await chat(gateway, key, { max_tokens: error.max_tokens })).status).toBe(200)
@@ -146,7 +149,9 @@ describe("D42 the life of keys and accounts", () => {
     expect(accounts.map(({ status }) => status).sort()).toEqual([200, 200, 201])
     const keys = await Promise.all([1, 2, 3].map(() => post(`/accounts/${id}/keys`, { id: key_id })))
     expect(keys.map(({ status }) => status).sort()).toEqual([200, 200, 201])
-    const shown = await Promise.all(keys.map(async (answer) => ("key" in (await answer.json()) ? 1 : 0)))
+    const shown = await Promise.all(
+      keys.map(async (answer) => ("key" in JSON.parse(await answer.text()) ? 1 : 0)),
+    )
     expect(shown.reduce((sum: number, one) => sum + one, 0)).toBe(1)
     const { id: other } = await gateway.account("0")
     expect(await codeOf(await post(`/accounts/${other}/keys`, { id: key_id }))).toEqual([
