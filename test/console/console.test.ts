@@ -1,12 +1,24 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { drizzle } from "drizzle-orm/postgres-js"
 import type { Page } from "playwright-core"
 import { nextId } from "../../src/id.ts"
+import { connect } from "../../src/ledger/address.ts"
+import { plantCall } from "../admin/office.ts"
 import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
-import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
+import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import { chatWords, type Provider, sse, sseEvent, startProvider, usage } from "../support/provider.ts"
 import { FAINT, UNNAMED } from "./beholder.ts"
 
 const HOSTILE = `<img src=x onerror="document.title='owned'">\u202Eevil`
+/** A call that moved no money. */
+const RELEASED = {
+  state: "released",
+  basis: "none",
+  failure: "no_output",
+  charge_nano: 0n,
+  closed_at: new Date(),
+  duration_ms: 40,
+} as const
 /** Room for a browser on a busy machine. */
 const TEST_MS = 60_000
 
@@ -21,86 +33,6 @@ afterAll(async () => {
   await gateway.stop()
   await provider.stop()
 })
-
-describe("D50: the files of /console", () => {
-  test.each([
-    ["/console", "text/html; charset=utf-8"],
-    ["/console/assets/page.js", "text/javascript; charset=utf-8"],
-    ["/console/assets/page.css", "text/css; charset=utf-8"],
-    ["/console/assets/plot.css", "text/css; charset=utf-8"],
-    ["/console/assets/icon.svg", "image/svg+xml"],
-  ])("%s is %s, asked again only whether it changed, and lets nothing else in", async (path, type) => {
-    const first = await fetch(gateway.url + path, { headers: { "accept-encoding": "identity" } })
-    expect([first.status, first.headers.get("content-type")]).toEqual([200, type])
-    expect(first.headers.get("cache-control")).toBe("no-cache")
-    expect(first.headers.get("x-content-type-options")).toBe("nosniff")
-    expect(first.headers.get("referrer-policy")).toBe("no-referrer")
-    const policy = first.headers.get("content-security-policy") ?? ""
-    expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
-    for (const part of [
-      "frame-ancestors 'none'",
-      "base-uri 'none'",
-      "form-action 'none'",
-      "trusted-types 'none'",
-    ]) {
-      expect(policy).toContain(part)
-    }
-    expect(policy).not.toMatch(/unsafe|http|\*|data:/)
-    const etag = first.headers.get("etag") ?? "none"
-    const second = await fetch(gateway.url + path, { headers: { "if-none-match": etag } })
-    expect([second.status, await second.text()]).toEqual([304, ""])
-    const packed = await fetch(gateway.url + path, { headers: { "accept-encoding": "gzip" } })
-    expect(packed.headers.get("content-encoding")).toBe("gzip")
-    expect(await packed.text()).toBe(await first.text())
-  })
-
-  test("hold neither script nor style in the page itself, and no secret", async () => {
-    const page = await (await fetch(`${gateway.url}/console`)).text()
-    expect(page).not.toMatch(/<style|style=|<script>|\son\w+=/)
-    const script = await (await fetch(`${gateway.url}/console/assets/page.js`)).text()
-    expect(script).not.toContain(ADMIN_TOKEN)
-    expect(script).not.toMatch(/\binnerHTML\b|\binsertAdjacentHTML\b|\beval\(|document\.write/)
-  })
-
-  test("are small", async () => {
-    const bytes = async (file: string) => {
-      const answer = await fetch(`${gateway.url}/console/assets/${file}`, {
-        headers: { "accept-encoding": "identity" },
-      })
-      return (await answer.bytes()).length
-    }
-    expect(await bytes("page.js")).toBeLessThan(105_000)
-    expect((await bytes("page.css")) + (await bytes("plot.css"))).toBeLessThan(20_000)
-  })
-
-  test.each([
-    "/console/",
-    "/console/assets/page.html",
-    "/console/assets/main.ts",
-    "/console/assets/constructor",
-  ])("%s is not served", async (path) => {
-    expect((await fetch(gateway.url + path)).status).toBe(404)
-  })
-
-  test("D39: stand where operators are served, and nowhere else", async () => {
-    const apart = await startGateway(provider, { admin: { host: "127.0.0.1", port: await freePort() } })
-    const at_operators = `http://127.0.0.1:${apart.service.admin_server?.port}`
-    const statuses = async (origin: string) => {
-      const answers = ["/console", "/console/assets/page.js"].map((path) => fetch(origin + path))
-      return (await Promise.all(answers)).map(({ status }) => status)
-    }
-    expect(await statuses(at_operators)).toEqual([200, 200])
-    expect(await statuses(apart.url)).toEqual([404, 404])
-    await apart.stop()
-  })
-})
-
-async function freePort(): Promise<number> {
-  const probe = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() })
-  const port = probe.port ?? 0
-  await probe.stop(true)
-  return port
-}
 
 describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromium (${BROWSER})`, () => {
   let browser: Browser
@@ -307,6 +239,79 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await page.getByText("The books have no call").waitFor()
       await visit("#/upstreams")
       await page.getByRole("table", { name: "Upstreams" }).getByText("ready").first().waitFor()
+    },
+    TEST_MS,
+  )
+
+  test(
+    "a list goes on where its page ends",
+    async () => {
+      const client = connect(gateway.address, { max: 1, onnotice: () => {} })
+      const [account] = (await gateway.admin<{ data: { id: string }[] }>("GET", "/accounts")).data
+      for (let planted = 0; planted < 60; planted++) {
+        await plantCall(drizzle(client), { ...RELEASED, account_id: account?.id ?? "" })
+      }
+      await client.end()
+      await visit("#/calls?failure=no_output")
+      expect(await main().locator("tbody tr").count()).toBe(50)
+      await page.getByRole("link", { name: "Older" }).click()
+      await page.getByRole("link", { name: "Newest" }).waitFor()
+      expect(await main().locator("tbody tr").count()).toBe(10)
+      await visit("#/?range=1h")
+      await page.getByRole("link", { name: "The answer had no output" }).click()
+      await main().getByText("no_output").first().waitFor()
+    },
+    TEST_MS,
+  )
+
+  test(
+    "live calls are looked at every two seconds, and not while the page is hidden",
+    async () => {
+      const asked = () => requests.filter((url) => url.includes("state=open")).length
+      const hide = async (hidden: boolean) => {
+        await page.evaluate(
+          `Object.defineProperty(document, "hidden", { configurable: true, value: ${hidden} })`,
+        )
+        await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+      }
+      await page.clock.install()
+      await visit("#/live")
+      await main().getByText("No call is open now.").waitFor()
+      const before = asked()
+      await page.clock.runFor(2_500)
+      await until(asked, (count) => count === before + 1)
+      await hide(true)
+      await page.clock.runFor(20_000)
+      expect(asked()).toBe(before + 1)
+      await hide(false)
+      await until(asked, (count) => count === before + 2)
+      await page.clock.resume()
+    },
+    TEST_MS,
+  )
+
+  test(
+    "what an audit finds is shown in red, and what the gateway cannot do in words",
+    async () => {
+      const violation = { account_id: nextId(), kind: "balance", recorded: "9.9871", expected: "9.987" }
+      const found = {
+        checked_at: new Date().toISOString(),
+        accounts: 3,
+        open_reservations: 0,
+        violations: [violation],
+      }
+      await page.route("**/admin/audit", (route) => route.fulfill({ json: found }))
+      await visit("#/audit")
+      await page.getByRole("button", { name: "Audit now" }).click()
+      await page.getByText("The books do not agree: 1 violation.").waitFor()
+      const colour = await page.evaluate("getComputedStyle(document.querySelector('.audit .verdict')).color")
+      expect(colour).toBe("rgb(169, 34, 22)")
+      expect(await page.getByRole("table", { name: "Violations" }).textContent()).toContain("$0.0001")
+      await page.unroute("**/admin/audit")
+      await page.route("**/admin/upstreams", (route) => route.abort())
+      await visit("#/upstreams")
+      await page.getByText("The gateway cannot be reached. Is it running? Trying again").waitFor()
+      await page.unroute("**/admin/upstreams")
     },
     TEST_MS,
   )
