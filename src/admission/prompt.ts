@@ -17,7 +17,6 @@ const NOT_PROMPT: ReadonlySet<string> = new Set([
   "model",
   "stream",
   "stream_options",
-  "usage",
   "n",
   "max_tokens",
   "max_completion_tokens",

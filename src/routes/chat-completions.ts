@@ -11,7 +11,7 @@ import { forward } from "../upstream/forward.ts"
 import { drainFor, Patience } from "../upstream/patience.ts"
 import type { Reply } from "../upstream/reply.ts"
 import { type Failure, failures } from "../wire/call.ts"
-import { type ChatRequest, parseChat, wantsCost, wantsUsage } from "../wire/chat.ts"
+import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { attemptsIn, recordIn, traceOf, whenDurable } from "./call-record.ts"
@@ -41,7 +41,7 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
   const bytes = await readBody(request, gateway.config.limits)
   const idempotency = idempotencyOf(request.headers, bytes)
   const chat = parseChat(readJsonBody(bytes))
-  const texts = new FieldTexts(chat)
+  const texts = new FieldTexts(withoutOurs(chat))
   trace?.reserving()
   const call = await admit(house, id, key_hash, chat, texts, idempotency)
   call.trace = trace
@@ -93,7 +93,7 @@ function patienceFor(call: Call, chat: ChatRequest, request: Request): Patience 
   )
 }
 
-/** What is sent is what was billed: the parsed request, re-serialised, with the upstream's model and usage asked for, and without what is ours (D49). */
+/** What is sent is what was billed: the parsed request, re-serialised, with the upstream's model and usage asked for. */
 function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Patience) {
   const stream = chat.stream === true
   const asked = stream ? { stream_options: { ...chat.stream_options, include_usage: true } } : {}
@@ -101,7 +101,7 @@ function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Pa
     request_id: call.hold.id,
     path: "/chat/completions",
     stream,
-    body: (model: string) => texts.with({ ...asked, usage: undefined, model }),
+    body: (model: string) => texts.with({ ...asked, model }),
     headers: {},
     signal: patience.signal,
   }

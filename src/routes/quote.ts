@@ -8,7 +8,8 @@ import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Standing } from "../ledger/reservation.ts"
 import { printPrice, printUsd } from "../money.ts"
-import { type ChatRequest, parseChat } from "../wire/chat.ts"
+import { type ChatRequest, parseChat, withoutOurs } from "../wire/chat.ts"
+import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { type QuoteBody, quotedRefusals } from "../wire/quote.ts"
 import { answer } from "./admin/operators.ts"
@@ -39,7 +40,7 @@ async function quoted({ books, catalog, key_loads, config }: Gateway, request: R
 function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBody {
   const { price } = model
   const { available_nano, spending } = standing
-  const bounds = quote(chat, model)
+  const bounds = quote(chat, model, new FieldTexts(withoutOurs(chat)))
   const { amount_nano } = bounds
   const refusal = refusalOf(standing, model, amount_nano)
   const room_nano =

@@ -79,19 +79,22 @@ export const ChatRequest = Type.Object(
     usage: Type.Optional(
       Type.Union(
         [
-          Type.Object({
-            include: Type.Optional(
-              Type.Union([Type.Boolean(), Type.Null()], {
-                description: "Whether the answer's usage tells what the call was charged, as its `cost`.",
-                [EXPECTED]: "true, false or null",
-              }),
-            ),
-          }),
+          Type.Object(
+            {
+              include: Type.Optional(
+                Type.Union([Type.Boolean(), Type.Null()], {
+                  description: "Whether the answer's usage tells what the call was charged, as its `cost`.",
+                  [EXPECTED]: "true, false or null",
+                }),
+              ),
+            },
+            { additionalProperties: true },
+          ),
           Type.Null(),
         ],
         {
           description:
-            "What the answer tells of the usage. A stream then ends with a chunk that carries the usage. This field is the gateway's own and is not sent upstream.",
+            "What the answer tells of the usage. A stream then ends with a chunk that carries the usage. `include` is the gateway's own and is not sent upstream.",
           examples: [{ include: true }],
           [EXPECTED]: "an object whose include is true, false or null",
         },
@@ -129,6 +132,14 @@ export function wantsUsage(request: ChatRequest): boolean {
 /** Whether the client asked what the call costs (D49). */
 export function wantsCost(request: ChatRequest): boolean {
   return request.usage?.include === true
+}
+
+/** The request without what is ours, which is neither held for nor sent: `usage.include`, and `usage` when nothing else is in it (D49). */
+export function withoutOurs(request: ChatRequest): object {
+  if (!request.usage || !Object.hasOwn(request.usage, "include")) return request
+  const { usage, ...others } = request
+  const { include, ...theirs } = usage
+  return Object.keys(theirs).length === 0 ? others : { ...others, usage: theirs }
 }
 
 const chat = TypeCompiler.Compile(ChatRequest)

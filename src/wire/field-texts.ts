@@ -18,13 +18,10 @@ export class FieldTexts {
     return this.#texts
   }
 
-  /** The whole object's text; `changes` replace fields, or follow them, and undefined takes one out. */
+  /** The whole object's text; `changes` replace fields, or follow them. */
   with(changes: Readonly<Record<string, unknown>>): string {
     const texts = new Map(this.#texts)
-    for (const [field, value] of Object.entries(changes)) {
-      if (value === undefined) texts.delete(field)
-      else texts.set(field, JSON.stringify(value))
-    }
+    for (const [field, value] of Object.entries(changes)) texts.set(field, JSON.stringify(value))
     const fields = Array.from(texts, ([field, text]) => `${JSON.stringify(field)}:${text}`)
     return `{${fields.join(",")}}`
   }

@@ -77,19 +77,27 @@ describe("D49 a JSON answer", () => {
     expect(await gateway.callOf(answer)).toMatchObject({ basis: "estimate" })
   })
 
-  test.each([
-    {},
-    { usage: { include: false } },
-    { usage: { include: null } },
-    { usage: {} },
-    { usage: null },
-  ])("passes unchanged for a client that did not ask: %j", async (fields) => {
-    const { key } = await gateway.account("1")
-    const body = chatCompletion("hi", { usage: usage(10, 5) })
-    provider.replyOnce(json(200, body))
-    expect(await (await chat(gateway, key, fields)).text()).toBe(JSON.stringify(body))
-    expect(provider.requests.at(-1)?.json).not.toHaveProperty("usage")
-  })
+  test.each<[object, unknown]>([
+    [{}, undefined],
+    [{ usage: { include: false } }, undefined],
+    [{ usage: { include: null } }, undefined],
+    [{ usage: {} }, {}],
+    [{ usage: null }, null],
+    [{ usage: { include: false, detail: 1 } }, { detail: 1 }],
+  ])(
+    "passes unchanged for a client that did not ask: %j; D18 what is not ours is sent",
+    async (fields, sent) => {
+      const { key } = await gateway.account("1")
+      const body = chatCompletion("hi", { usage: usage(10, 5) })
+      provider.replyOnce(json(200, body))
+      expect(await (await chat(gateway, key, fields)).text()).toBe(JSON.stringify(body))
+      expect(provider.requests.at(-1)?.json).toEqual({
+        model: "upstream-model",
+        messages: [{ role: "user", content: "hello" }],
+        ...(sent === undefined ? {} : { usage: sent }),
+      })
+    },
+  )
 
   test.each([
     [{ usage: true }],
