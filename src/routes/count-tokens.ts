@@ -87,6 +87,9 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
     checkTokenCount(answer.bytes)
     metrics.tokensCounted(model.name)
     return new Response(answer.bytes, { headers: jsonHeaders(id) })
+  } catch (error) {
+    if (!patience.signal.aborted) throw error
+    throw new GatewayError("overloaded", { message: "The client left before the count was there." })
   } finally {
     leaveKey()
     patience.end()

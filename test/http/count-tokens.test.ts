@@ -307,6 +307,11 @@ test("D25 a client that goes takes the provider's connection with it", async () 
   line.leave()
   expect(await within(250, exchange.closed)).toBe(true)
   expect(exchange.closed_by).toBe("gateway")
+  await until(
+    () => house.gateway.service.server.pending,
+    (pending) => pending === 0,
+  )
+  expect(house.gateway.lines.filter((line) => line.includes('"level":50'))).toEqual([])
 })
 
 /** Sends these bytes and closes. */

@@ -15,23 +15,26 @@ afterAll(() => house.close())
 
 const READ = ["/", "/livez", "/readyz", "/metrics", "/docs", "/docs/json", "/docs/assets/page.css"]
 const LISTS = ["/v1/models", "/v1/models/", "/models", "/models/"]
+const RECEIPTS = ["/v1/account", "/v1/usage", "/v1/calls/01a1fdba-bbb4-7000-889f-26dc4478d767"]
 const CALLS = [
   "/v1/chat/completions",
   "/chat/completions",
   "/v1/messages/count_tokens",
   "/anthropic/v1/messages/count_tokens",
+  "/v1/quote",
 ]
 const ID = "01a1fdba-bbb4-7000-889f-26dc4478d767"
 
 describe("D15 a wrong method is a 405 that says the right ones", () => {
   const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]
   const rows: readonly [target: string, allow: string][] = [
-    ...[...READ, ...LISTS].map((target): [string, string] => [target, "GET, HEAD"]),
+    ...[...READ, ...LISTS, ...RECEIPTS].map((target): [string, string] => [target, "GET, HEAD"]),
     ...CALLS.map((target): [string, string] => [target, "POST"]),
     ["/admin/accounts", "GET, HEAD, POST"],
-    [`/admin/accounts/${ID}`, "GET, HEAD"],
+    [`/admin/accounts/${ID}`, "GET, HEAD, PATCH"],
     [`/admin/accounts/${ID}/credits`, "GET, HEAD, POST"],
-    [`/admin/keys/${ID}`, "DELETE"],
+    [`/admin/keys/${ID}`, "DELETE, PATCH"],
+    ["/admin/usage", "GET, HEAD"],
     ["/admin/audit", "GET, HEAD"],
   ]
   test.each(rows)("%s takes %s", async (target, allow) => {
@@ -180,7 +183,7 @@ describe("D15 the request's frame", () => {
     const ask = (start: string) =>
       house.say(`${start} HTTP/1.1\r\nhost: ${host}\r\ncontent-length: 0\r\n\r\n`)
     for (const path of READ) expect((await ask(`GET ${path}`)).status).toBe(200)
-    for (const path of LISTS) expectError(await ask(`GET ${path}`), "invalid_api_key")
+    for (const path of [...LISTS, ...RECEIPTS]) expectError(await ask(`GET ${path}`), "invalid_api_key")
     for (const path of CALLS) expectError(await ask(`POST ${path}`), "invalid_api_key")
     expectError(await ask("GET /admin/accounts"), "invalid_api_key")
     expectError(await ask("DELETE /livez"), "method_not_allowed", { headers: { allow: "GET, HEAD" } })
@@ -269,7 +272,7 @@ describe("D16 the headers of every kind of answer", () => {
   const KNOWN = new Set(
     [
       "x-request-id request-id content-type content-length transfer-encoding date connection",
-      "cache-control x-accel-buffering allow retry-after x-should-retry",
+      "cache-control vary content-encoding x-accel-buffering allow retry-after x-should-retry",
       "content-security-policy referrer-policy x-content-type-options etag",
     ].flatMap((line) => line.split(" ")),
   )
