@@ -13,7 +13,7 @@ const BASES: Words = {
   usage: "the provider's own usage",
   partial: "the last usage the provider sent, and an estimate of the output after it",
   estimate: "an estimate of the output that was seen",
-  none: "nothing: no charge",
+  none: "nothing",
 }
 
 const ENDINGS: Words = {

@@ -22,6 +22,17 @@ export function ago(text: string | null): HTMLElement {
   return moment(text, (at) => showAgo(at, Date.now()))
 }
 
+/** A figure large, with its name above and more about it below; one of a list of them. */
+export function tile(name: string, figure: HTMLElement | string, more: string): HTMLElement {
+  return el(
+    "div",
+    {},
+    el("dt", {}, name),
+    el("dd", { class: "figure" }, figure),
+    el("dd", { class: "quiet" }, more),
+  )
+}
+
 /** What is not there. */
 export function none(): HTMLElement {
   return el("span", { class: "quiet none" }, "–")

@@ -24,7 +24,14 @@ export interface Listed<Body> {
 
 /** Asks `/admin`; a token that is refused ends the session. Throws `Refusal`, or what `signal` aborts with. */
 export async function ask<Body>(path: string, signal?: AbortSignal): Promise<Body> {
-  return await send<Body>("GET", path, undefined, signal)
+  try {
+    return await send<Body>("GET", path, undefined, signal)
+  } catch (error) {
+    if (!(error instanceof Refusal) || error.code !== "ledger_unavailable") throw error
+    const words =
+      "The books did not answer: they are away, or this is too much to ask. A shorter time asks less."
+    throw new Refusal(error.status, error.code, words, null)
+  }
 }
 
 /** Tells `/admin` to do something. Throws `Refusal`. */

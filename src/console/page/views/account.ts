@@ -7,7 +7,7 @@ import { noteName } from "../account-name.ts"
 import { choice } from "../choice.ts"
 import { openDialog } from "../dialog.ts"
 import { el, named } from "../element.ts"
-import { moment, none, usd } from "../figures.ts"
+import { moment, none, tile, usd } from "../figures.ts"
 import { ask, type Listed, tell } from "../gateway.ts"
 import { ownId } from "../own-id.ts"
 import { table } from "../table.ts"
@@ -79,16 +79,6 @@ function headOf(account: AccountBody, reload: () => void): HTMLElement {
       tile("Held", usd(held), "by open calls"),
       tile("Opened", moment(created_at), id),
     ),
-  )
-}
-
-function tile(name: string, figure: HTMLElement, more: string): HTMLElement {
-  return el(
-    "div",
-    {},
-    el("dt", {}, name),
-    el("dd", { class: "figure" }, figure),
-    el("dd", { class: "quiet" }, more),
   )
 }
 

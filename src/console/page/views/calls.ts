@@ -115,9 +115,9 @@ function filters(filter: Readonly<Record<string, string>>): HTMLElement {
     location.hash = addressOf("calls", null, Object.fromEntries(values))
   }
   const is_narrowed = Object.values(filter).some((value) => value !== "")
-  return el(
+  const form = el(
     "form",
-    { class: "filters card", submit: apply, "aria-label": "Filters" },
+    { class: "filters", submit: apply, "aria-label": "Filters" },
     ...fields.map(fieldRow),
     el(
       "div",
@@ -126,6 +126,8 @@ function filters(filter: Readonly<Record<string, string>>): HTMLElement {
       is_narrowed && el("a", { href: addressOf("calls") }, "Clear"),
     ),
   )
+  const is_wide = matchMedia("(min-width: 48rem)").matches
+  return el("details", { class: "card", open: is_wide || is_narrowed }, el("summary", {}, "Filters"), form)
 }
 
 /** An RFC 3339 time as a field for local times takes it. */

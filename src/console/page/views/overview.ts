@@ -7,7 +7,7 @@ import { RANGE_NAMES, type Range, rangeOf, ranges, spanOf } from "../../range.ts
 import { counted, failureWords } from "../../words.ts"
 import { choice } from "../choice.ts"
 import { el, named } from "../element.ts"
-import { chip } from "../figures.ts"
+import { chip, tile } from "../figures.ts"
 import { ask } from "../gateway.ts"
 import { histogram } from "../histogram.ts"
 import { colourClass, timePlot } from "../plot.ts"
@@ -175,16 +175,6 @@ function totalsOfCalls(totals: Totals, { data }: OutcomesBody): HTMLElement {
       `${showCount(totals.prompt_tokens)} prompt, ${showCount(totals.cached_tokens)} of them cached; ${showCount(totals.completion_tokens)} completion`,
     ),
     tile("Failed", showShare(failed, totals.calls), counted(failed, "call", showCount(failed))),
-  )
-}
-
-function tile(name: string, figure: string, more: string): HTMLElement {
-  return el(
-    "div",
-    {},
-    el("dt", {}, name),
-    el("dd", { class: "figure" }, figure),
-    el("dd", { class: "quiet" }, more),
   )
 }
 

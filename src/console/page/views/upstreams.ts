@@ -39,12 +39,12 @@ export function upstreams(visit: Visit): HTMLElement {
     {},
     el("div", { class: "title" }, el("h1", { tabindex: -1 }, "Upstreams")),
     el("section", { class: "card" }, rows.element),
-    status,
     el(
       "p",
       { class: "quiet" },
       "Five failures in a row open an upstream's breaker for 10 s; then one call tries it. Each process has breakers of its own, and other gateways on the same books are not asked.",
     ),
+    status,
   )
 }
 
