@@ -1,9 +1,9 @@
 import { fileURLToPath } from "node:url"
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { migrate } from "drizzle-orm/postgres-js/migrator"
-import type { Sql } from "postgres"
 import { type Address, connect } from "./address.ts"
 import { Connection, type Watch } from "./connection.ts"
+import { Pool, type PoolOptions } from "./pool.ts"
 
 /** Connections for operators' queries, apart from those of the calls. */
 const OPERATOR_CONNECTIONS = 4
@@ -21,7 +21,7 @@ export const FIRST_ANSWER_S = 4
 /** The database of the books, migrated. */
 export class Database {
   readonly #address: Address
-  readonly #pools: Sql[] = []
+  readonly #pools: Pool[] = []
   /** For the operators' queries. */
   readonly operators: PostgresJsDatabase
   /** For what clients read of their own books: single lines of it, and sums. */
@@ -41,13 +41,13 @@ export class Database {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#pools.map((pool) => pool.end({ timeout: 1 })))
+    await Promise.all(this.#pools.map((pool) => pool.end()))
   }
 
-  #pool(options: { readonly max: number; readonly idle_timeout?: number }): PostgresJsDatabase {
-    const pool = connect(this.#address, { ...options, onnotice: () => {} })
+  #pool(options: PoolOptions): PostgresJsDatabase {
+    const pool = new Pool(this.#address, options)
     this.#pools.push(pool)
-    return drizzle(pool)
+    return pool.database
   }
 }
 

@@ -5,6 +5,7 @@ import { type Address, connect } from "../../src/ledger/address.ts"
 import { openDatabase } from "../../src/ledger/database.ts"
 import { accounts, credits, gateways, keys, reservations } from "../../src/ledger/schema.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { within } from "../support/fair-clock.ts"
 
 /** The tables as the migrations make them. */
 
@@ -35,6 +36,36 @@ test("six gateways that start at once migrate an empty database once", async () 
 test("a migration that fails is reported, and holds nobody up", async () => {
   const nowhere = { url: "postgres://nobody@127.0.0.1:1/none" }
   expect(await open(nowhere).catch((error: unknown) => error)).toBeInstanceOf(Error)
+})
+
+test("D27: the readers' pools are back as soon as the books are, however often they were asked meanwhile", async () => {
+  const { address, drop } = await freshDatabase()
+  if ("url" in address) throw new Error("the test cluster is reached by its socket")
+  const books = await openDatabase(address)
+  const outside = connect({ ...address, database: "postgres" }, { max: 1, onnotice: () => {} })
+  const letIn = (yes: boolean) =>
+    outside.unsafe(`ALTER DATABASE ${address.database} WITH ALLOW_CONNECTIONS ${yes}`)
+  const pools = [books.operators, books.receipts, books.sums]
+  const ask = async () => {
+    const answers = await Promise.allSettled(pools.map((pool) => pool.execute("SELECT 1")))
+    return answers.map(({ status }) => status)
+  }
+  await ask()
+  await letIn(false)
+  await outside`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ${address.database}`
+  for (let times = 0; times < 4; times += 1) {
+    const [alone, ...crowded] = [ask(), ...Array.from({ length: times }, ask)]
+    for (const answers of [await alone, ...(await Promise.all(crowded))]) {
+      expect(answers).toEqual(pools.map(() => "rejected"))
+    }
+  }
+  await letIn(true)
+  const back = ask()
+  expect(await within(2_000, back)).toBeTrue()
+  expect(await back).toEqual(pools.map(() => "fulfilled"))
+  await books.close()
+  await outside.end()
+  await drop()
 })
 
 test.each(
