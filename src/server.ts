@@ -2,7 +2,10 @@ import { errorResponse, GatewayError } from "./errors.ts"
 import type { Sockets } from "./gateway.ts"
 import { requestId } from "./routes/request-id.ts"
 
-/** Seconds a connection may be silent: slow headers, and keep-alive between requests. Bun looks every 4 s. */
+/**
+ * Seconds a connection may be silent between requests and while a body comes. Bun looks every 4 s; headers it gives 12 s of
+ * its own, however they drip.
+ */
 const IDLE_S = 60
 /** Bun's own limit answers a bare 413, also to a length that is only announced; `limits.body` is counted by the route. */
 const MAX_BODY_BYTES = Number.MAX_SAFE_INTEGER

@@ -6,17 +6,20 @@ import { beginStream, finishStream, text } from "../process/stream.ts"
 import { databaseVariables } from "../process/workplace.ts"
 import { chat, until } from "../support/gateway.ts"
 import { chatCompletion, json, usage } from "../support/provider.ts"
-import { rawClient } from "../support/raw-client.ts"
+import { type RawClient, rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
 import { Scene, type Victim } from "./scene.ts"
 
 /** What happens to a gateway as a process: signals, pauses, clocks, limits. */
 
 let scene: Scene
+/** They begin first, for they last as long as the other tests. */
+let dawdlers: Dawdler[]
 
 beforeAll(async () => {
   scene = await Scene.open()
   scene.provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+  dawdlers = await Promise.all(["", "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nx: "].map(dawdle))
 })
 afterAll(() => scene.close())
 
@@ -27,6 +30,25 @@ async function streams(victim: Victim, key: string, count: number) {
   const begun: Awaited<ReturnType<typeof beginStream>>[] = []
   while (begun.length < count) begun.push(await beginStream(victim, scene.provider, key))
   return begun
+}
+
+interface Dawdler {
+  readonly client: RawClient
+  readonly dripping: Timer
+  readonly began_ms: number
+}
+
+/** The runtime cuts them after 12 s; the rest is for a busy machine. */
+const HEADERS_WITHIN_MS = 20_000
+
+/** A client that sends the beginning of a head and then a byte now and then, or nothing at all. */
+async function dawdle(beginning: string): Promise<Dawdler> {
+  const client = await rawClient(scene.steady)
+  client.send(beginning)
+  const dripping = setInterval(() => {
+    if (beginning !== "") client.send("x")
+  }, 500)
+  return { client, dripping, began_ms: performance.now() }
 }
 
 describe("D34 SIGTERM with 200 live streams", () => {
@@ -166,5 +188,15 @@ describe("too many at once", () => {
     const calls = await scene.steady.calls(`?account=${id}`)
     expect(calls.filter(({ stream }) => stream)).toMatchObject(begun.map(() => WHOLE))
     expect(await victim.stop()).toBe(0)
+  })
+})
+
+describe("clients that are slow with their headers", () => {
+  test("are cut, also one that sends a byte twice a second, and nothing comes of them", async () => {
+    for (const { client, dripping, began_ms } of dawdlers) {
+      expect((await client.closed) - began_ms).toBeLessThan(HEADERS_WITHIN_MS)
+      clearInterval(dripping)
+      expect(client.received).toBe("")
+    }
   })
 })
