@@ -28,7 +28,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   invalid_request: { attempts: wrongRequests },
   invalid_api_key: {
     async *attempts(stage, entry) {
-      yield await stage.ask(entry, await stage.world(), { ...plain(entry), credential: "tg_live_wrong" })
+      yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), credential: "tg_live_wrong" })
     },
   },
   insufficient_balance: {
@@ -67,7 +67,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   },
   not_found: {
     async *attempts(stage, entry) {
-      const world = await stage.world()
+      const world = await sharedWorld(stage)
       if (/\/(?:accounts|keys|calls)\/\{/.test(entry.path)) {
         yield await stage.ask(entry, world, { ...plain(entry), id: NO_ID })
       }
@@ -78,14 +78,14 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   },
   model_not_found: {
     async *attempts(stage, entry) {
-      yield await stage.ask(entry, await stage.world(), {
+      yield await stage.ask(entry, await sharedWorld(stage), {
         body: { ...bodyOf(entry), model: "no-such-model" },
       })
     },
   },
   method_not_allowed: {
     async *attempts(stage, entry) {
-      yield await stage.ask({ ...entry, method: "PUT" }, await stage.world())
+      yield await stage.ask({ ...entry, method: "PUT" }, await sharedWorld(stage))
     },
   },
   request_timeout: {
@@ -94,7 +94,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   },
   request_too_large: {
     async *attempts(stage, entry) {
-      yield await stage.ask(entry, await stage.world(), {
+      yield await stage.ask(entry, await sharedWorld(stage), {
         body: { ...bodyOf(entry), name: "x".repeat(2048) },
       })
     },
@@ -103,7 +103,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   unsupported_media_type: {
     async *attempts(stage, entry) {
       const headers = { "content-type": "text/plain" }
-      yield await stage.ask(entry, await stage.world(), { ...plain(entry), headers })
+      yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), headers })
     },
   },
   rate_limited: {
@@ -119,7 +119,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   },
   internal_error: {
     async *attempts(stage, entry) {
-      const world = await absentWorld(stage)
+      const world = await sharedWorld(stage)
       yield await broken(entry, world)
       yield await stage.ask(entry, world, plain(entry))
     },
@@ -138,7 +138,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   overloaded: { attempts: crowded },
   ledger_unavailable: {
     async *attempts(stage, entry) {
-      yield await stage.ask(entry, await absentWorld(stage), plain(entry))
+      yield await stage.ask(entry, await sharedWorld(stage), plain(entry))
     },
     around: withoutBooks,
     together: true,
@@ -159,7 +159,7 @@ function bodyOf({ operation }: Entry): Readonly<Record<string, unknown>> | undef
 
 /** Each field of the body left out and of a wrong kind; each parameter nonsense, and one that there is not. */
 async function* wrongRequests(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
-  const world = await stage.world()
+  const world = await sharedWorld(stage)
   const schema = entry.operation.requestBody?.content["application/json"]?.schema
   if (schema !== undefined) {
     const body = bodyOf(entry) ?? {}
@@ -241,7 +241,7 @@ async function limited(stage: Stage, limits: object): Promise<World> {
 
 /** The head of a request whose body never comes. */
 async function* unfinished(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
-  const { url, init } = requestOf(entry, await stage.world(), plain(entry))
+  const { url, init } = requestOf(entry, await sharedWorld(stage), plain(entry))
   const headers = Object.entries(init.headers).map(([name, value]) => `${name}: ${value}`)
   const line = dial(stage.gateway)
   line.send(requestBytes({ method: init.method, target: url, headers: [...headers, "content-length: 100"] }))
@@ -261,7 +261,7 @@ async function broken(entry: Entry, world: World): Promise<Answer> {
 
 /** Runs `work` while the tables have another name, which no statement knows. */
 async function withoutTables<Result>(stage: Stage, work: () => Promise<Result>): Promise<Result> {
-  await absentWorld(stage)
+  await sharedWorld(stage)
   const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
   await client`ALTER SCHEMA tollgate RENAME TO elsewhere`
   try {
@@ -272,17 +272,17 @@ async function withoutTables<Result>(stage: Stage, work: () => Promise<Result>):
   }
 }
 
-let absent: World | null = null
+let shared: World | null = null
 
-/** A world made before the books went away. */
-async function absentWorld(stage: Stage): Promise<World> {
-  absent ??= await stage.world()
-  return absent
+/** For requests that leave it as it is, or that come while no other can be made. */
+async function sharedWorld(stage: Stage): Promise<World> {
+  shared ??= await stage.world()
+  return shared
 }
 
 /** Runs `work` while Postgres lets nobody in; afterwards the gateway has found it again. */
 async function withoutBooks<Result>(stage: Stage, work: () => Promise<Result>): Promise<Result> {
-  await absentWorld(stage)
+  await sharedWorld(stage)
   const { address } = stage.gateway
   if ("url" in address) throw new Error("the test cluster is reached by its socket")
   const client = connect({ ...address, database: "postgres" }, { max: 1, onnotice: () => {} })
