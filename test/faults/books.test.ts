@@ -10,6 +10,7 @@ import { beginStream, finishStream } from "../process/stream.ts"
 import { chat, until } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
 import { chatCompletion, json, type Provider, usage } from "../support/provider.ts"
+import { Disk } from "./disk.ts"
 import { Scene, type Victim } from "./scene.ts"
 
 /** D27: what happens to calls while the books cannot be written, in whatever way they cannot. */
@@ -292,6 +293,33 @@ describe("D27 the books refuse", () => {
     await sql`DROP TRIGGER full_disk ON tollgate.reservations`
     await settled()
     await expectServed()
+  })
+
+  test.skipIf(!Disk.possible())("every new page: the disk is really full (only as root)", async () => {
+    if (!("socket_path" in scene.steady.address)) throw new Error("the test cluster is reached by its socket")
+    const small = Disk.mount(scene.steady.address.socket_path)
+    if (small === null) throw new Error("no disk was mounted")
+    const name = `small_${crypto.randomUUID().slice(0, 8)}`
+    try {
+      await sql.unsafe(`CREATE TABLESPACE ${name} LOCATION '${small.folder}'`)
+      await sql.unsafe(`ALTER TABLE tollgate.reservations SET TABLESPACE ${name}`)
+      const { finish, settled } = await streams(20)
+      small.fill()
+      const from = victim.gateway.printed.length
+      // There is room in the last page still.
+      const refused = await until(ask, ({ status }) => status !== 200)
+      expect(refused.status).toBe(503)
+      expect(await refused.json()).toMatchObject({ error: { code: "ledger_unavailable" } })
+      expect(victim.gateway.printed.slice(from)).toContain("53100")
+      await finish()
+      small.makeRoom()
+      await settled()
+      await expectServed()
+    } finally {
+      await sql.unsafe("ALTER TABLE tollgate.reservations SET TABLESPACE pg_default")
+      await sql.unsafe(`DROP TABLESPACE ${name}`)
+      small.unmount()
+    }
   })
 
   test("one account, whose row is locked for 5 s: its calls are refused or wait, others do not notice", async () => {
