@@ -41,8 +41,8 @@ const STORM_MS = 150
 const TIMEOUTS = { first_byte: "2s", idle: "2s", total: "5s" }
 
 /**
- * Load on two gateways while everything around them fails and they are killed, one after the other; then the books of
- * all three sides are laid beside each other. The seed decides who asks for what, and which fault comes when.
+ * Load on two gateways while everything around them fails and they are killed; then the books of all three sides are laid
+ * beside each other. The seed decides who asks for what, and which fault happens to whom and when.
  */
 export async function chaos(scene: Scene, { seed, kills, report }: ChaosOptions): Promise<ChaosResult> {
   const random = new Random(seed)
@@ -58,28 +58,33 @@ export async function chaos(scene: Scene, { seed, kills, report }: ChaosOptions)
   const load = () => crowd(random, victims, keys, seen)
   let stop = load()
   let slowest_start_ms = 0
-  let due: Fault[] = []
-  try {
-    for (let round = 1; round <= kills; round++) {
-      if (due.length === 0) due = random.shuffle(FAULTS)
+  let round = 0
+  /** Kills one of the gateways again and again, each time amid another fault. */
+  const hunt = async (victim: Victim, own: Random, times: number) => {
+    let due: Fault[] = []
+    for (let time = 0; time < times; time++) {
+      if (due.length === 0) due = own.shuffle(FAULTS)
       const { name, begin } = due.pop() ?? FAULTS[0]
-      const which = random.whole(0, VICTIMS - 1)
-      const before_ms = random.whole(0, 400)
-      const during_ms = random.whole(0, 800)
-      report(`${round}/${kills} gateway ${which}: ${name} for ${during_ms} ms`)
-      const victim = victims[which]
-      if (victim === undefined) throw new Error("there is no such gateway")
+      const before_ms = own.whole(0, 400)
+      const during_ms = own.whole(0, 800)
       await Bun.sleep(before_ms)
-      await begin(victim, random)
+      round += 1
+      const said = `${round}/${kills} gateway ${victims.indexOf(victim)}`
+      report(`${said}: ${name} for ${during_ms} ms`)
+      await begin(victim, own)
       await Bun.sleep(during_ms)
       await victim.kill()
       mend(victim)
       const killed_ms = performance.now()
       await victim.start()
       const start_ms = performance.now() - killed_ms - waitedMs(victim.gateway.pid)
-      report(`   serving again after ${Math.round(start_ms)} ms`)
+      report(`${said}: serving again after ${Math.round(start_ms)} ms`)
       slowest_start_ms = Math.max(slowest_start_ms, start_ms)
     }
+  }
+  try {
+    const times = (which: number) => Math.floor((kills + which) / VICTIMS)
+    await Promise.all(victims.map((victim, which) => hunt(victim, random.branch(), times(which))))
   } finally {
     await stop()
   }
