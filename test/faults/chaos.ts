@@ -9,7 +9,7 @@ import { type Conduct, call, type Seen } from "./customer.ts"
 import { judge } from "./judge.ts"
 import { Random } from "./random.ts"
 import type { Scene, Victim } from "./scene.ts"
-import { atRest, kept, TELLING, waitedMs } from "./vitals.ts"
+import { atRest, kept, TELLING } from "./vitals.ts"
 import { fault as faultOf } from "./witness.ts"
 
 export interface ChaosOptions {
@@ -77,7 +77,7 @@ export async function chaos(scene: Scene, { seed, kills, report }: ChaosOptions)
       mend(victim)
       const killed_ms = performance.now()
       await victim.start()
-      const start_ms = performance.now() - killed_ms - waitedMs(victim.gateway.pid)
+      const start_ms = performance.now() - killed_ms - victim.gateway.waited_ms
       report(`${said}: serving again after ${Math.round(start_ms)} ms`)
       slowest_start_ms = Math.max(slowest_start_ms, start_ms)
     }

@@ -21,12 +21,6 @@ const BACK_LOOKS = 100
 /** The runtime keeps memory that was free once; what is lost at each call shows in `bun run bench --soak`. */
 const SPARE_BYTES = 64 << 20
 
-/** How long the main thread of a process was ready to run and others ran, in milliseconds. */
-export function waitedMs(pid: number): number {
-  const [, waited_ns] = readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")
-  return Number(waited_ns) / 1e6
-}
-
 /** What a gateway holds that has nothing to do. */
 export async function atRest(victim: Victim): Promise<Vitals> {
   let most = await look(victim)

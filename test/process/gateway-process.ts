@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 
 const MAIN = join(import.meta.dir, "../../src/main.ts")
@@ -48,6 +49,12 @@ export class GatewayProcess {
   get pid(): number {
     if (this.#child.pid === undefined) throw new Error("no gateway was spawned")
     return this.#child.pid
+  }
+
+  /** How long its main thread was ready to run and the machine let others run, in milliseconds. */
+  get waited_ms(): number {
+    const [, waited_ns] = readFileSync(`/proc/${this.pid}/schedstat`, "utf8").split(" ")
+    return Number(waited_ns) / 1e6
   }
 
   /** The pids of its workers. */
