@@ -46,6 +46,14 @@ export function ceilToNano(amount_pico: bigint): bigint {
   return (amount_pico + PICO_PER_NANO - 1n) / PICO_PER_NANO
 }
 
+/** Digits in groups of three: `1234567` as `1,234,567`. */
+export function groupDigits(digits: string): string {
+  const first = digits.length % 3 || 3
+  const groups = [digits.slice(0, first)]
+  for (let at = first; at < digits.length; at += 3) groups.push(digits.slice(at, at + 3))
+  return groups.join(",")
+}
+
 function scaled(text: string, decimals: number): bigint {
   const [whole = "", fraction = ""] = text.split(".")
   return BigInt(whole + fraction.padEnd(decimals, "0"))

@@ -242,7 +242,7 @@ const PURE = [
   "src/traces/{span,protobuf,otlp,attributes,sampler}.ts",
   "src/admission/{quote,prompt,credential,version,catalog,rate}.ts",
   "src/upstream/{headers,refusal}.ts",
-  "src/config/{config,defaults,duration,size,file,reference,environment,load,snapshot,tracing,variable,exposure}.ts",
+  "src/config/{config,defaults,duration,size,slashes,file,reference,environment,load,snapshot,tracing,variable,exposure}.ts",
   "src/routes/openapi-schema.ts",
   "src/demo/{answer,tokens}.ts",
   "src/{banner,paint}.ts",

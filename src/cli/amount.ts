@@ -1,3 +1,5 @@
+import { groupDigits } from "../money.ts"
+
 /** Amounts as people read them. They come as decimal strings and stay so: no number in between. */
 
 /** With two decimals at least: `10.00`, `9.9871`; a minus stays where it is. */
@@ -8,7 +10,7 @@ export function usd(amount: string): string {
 
 /** Whole numbers in groups of three digits: `2,417`. */
 export function count(number: number): string {
-  return number.toString().replace(/\B(?=(?:\d{3})+$)/g, ",")
+  return groupDigits(number.toString())
 }
 
 const PICO_PER_USD = 1_000_000_000_000n

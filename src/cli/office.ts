@@ -1,5 +1,6 @@
 import type { Static, TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
+import { withoutSlashes } from "../config/slashes.ts"
 import { catalogue } from "../errors.ts"
 import { isObject } from "../wire/usage.ts"
 import { Complaint, UncertainComplaint } from "./complaint.ts"
@@ -33,7 +34,7 @@ export class Office {
   }) {
     knowFormats()
     this.#place = options.place
-    this.#base = options.base.replace(/\/+$/, "")
+    this.#base = withoutSlashes(options.base)
     this.#token = options.token
     this.#send = options.send
     this.#close = options.close

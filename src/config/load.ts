@@ -8,6 +8,7 @@ import { ConfigError } from "./error.ts"
 import { ConfigFile } from "./file.ts"
 import { resolve, type Sources } from "./reference.ts"
 import { parseSize } from "./size.ts"
+import { withoutSlashes } from "./slashes.ts"
 import { parseYaml } from "./yaml.ts"
 
 /**
@@ -108,12 +109,6 @@ function upstreamOf(name: string, upstream: ConfigFile["upstreams"][string], com
       drain_for_ms: ms(on_disconnect.drain_for),
     },
   }
-}
-
-function withoutSlashes(url: string): string {
-  let end = url.length
-  while (url[end - 1] === "/") end--
-  return url.slice(0, end)
 }
 
 type Upstreams = ReadonlyMap<string, Upstream>

@@ -2,6 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import type { Fault } from "../wire/fault.ts"
 import { ConfigError } from "./error.ts"
 import type { Sources } from "./reference.ts"
+import { withoutSlashes } from "./slashes.ts"
 import { readVariable } from "./variable.ts"
 
 /** Where traces go, and which (D54): what the environment's variables of OpenTelemetry say. */
@@ -92,7 +93,7 @@ class Variables {
     if (!/^https?:\/\/[^\s/]+/i.test(text) || !URL.canParse(text)) {
       return this.#refuse(name, "an address such as http://127.0.0.1:4318")
     }
-    return name.includes("TRACES") ? text : `${text.replace(/\/+$/, "")}/v1/traces`
+    return name.includes("TRACES") ? text : `${withoutSlashes(text)}/v1/traces`
   }
 
   oneOf(name: string, words: readonly string[]): string | null {

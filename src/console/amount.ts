@@ -1,4 +1,4 @@
-import { PICO_PER_NANO, parsePrice, parseUsd, printUsd } from "../money.ts"
+import { groupDigits, PICO_PER_NANO, parsePrice, parseUsd, printUsd } from "../money.ts"
 
 /** Amounts as people read them. Money stays a decimal string or a bigint throughout; only plots see numbers. */
 
@@ -6,7 +6,7 @@ import { PICO_PER_NANO, parsePrice, parseUsd, printUsd } from "../money.ts"
 export function showUsd(text: string): string {
   const [, sign, whole, fraction = ""] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text) ?? []
   if (whole === undefined) return text
-  return `${sign === "-" ? "−" : ""}$${grouped(whole)}.${fraction.padEnd(2, "0")}`
+  return `${sign === "-" ? "−" : ""}$${groupDigits(whole)}.${fraction.padEnd(2, "0")}`
 }
 
 /** The sum of decimal strings, as one. What is none adds nothing. */
@@ -43,7 +43,7 @@ export function showAxisUsd(values: readonly number[]): readonly string[] {
   return values.map((value) => {
     if (value === 0) return "$0"
     const [whole = "", fraction] = value.toFixed(decimals === 1 ? 2 : decimals).split(".")
-    return `$${grouped(whole)}${fraction === undefined ? "" : `.${fraction}`}`
+    return `$${groupDigits(whole)}${fraction === undefined ? "" : `.${fraction}`}`
   })
 }
 
@@ -54,7 +54,7 @@ function decimalsOf(value: number): number {
 
 /** `1234567` as `1,234,567`. */
 export function showCount(value: number): string {
-  return `${value < 0 ? "−" : ""}${grouped(Math.abs(value).toString())}`
+  return `${value < 0 ? "−" : ""}${groupDigits(Math.abs(value).toString())}`
 }
 
 /** Counts beside an axis: `1.25k`, `20M`. */
@@ -77,7 +77,7 @@ export function showShare(part: number, whole: number): string {
   if (whole === 0) return "0%"
   const percent = (part / whole) * 100
   if (percent > 0 && percent < 0.1) return "<0.1%"
-  return `${percent < 10 ? trimmed(percent.toFixed(1)) : Math.round(percent)}%`
+  return `${percent < 10 ? Number(percent.toFixed(1)) : Math.round(percent)}%`
 }
 
 function nanoOf(text: string): bigint {
@@ -90,12 +90,4 @@ function bigNanoOf(text: string): bigint {
   if (whole === undefined) return 0n
   const magnitude = BigInt(whole + fraction.padEnd(9, "0"))
   return sign === "-" ? -magnitude : magnitude
-}
-
-function grouped(digits: string): string {
-  return digits.replace(/\B(?=(?:\d{3})+$)/g, ",")
-}
-
-function trimmed(decimal: string): string {
-  return decimal.includes(".") ? decimal.replace(/\.?0+$/, "") : decimal
 }

@@ -182,7 +182,7 @@ describe("D25 hop-by-hop headers, and those that a proxy would trust, go no furt
     ["openai-organization: org-evil", "openai-project: p", "api-key: evil", "x-api-key: evil"],
     ["anthropic-version: 2023-06-01", "anthropic-beta: x"],
     ["range: bytes=0-1", "if-none-match: *", "accept-encoding: gzip, br", "accept: text/html"],
-    ["user-agent: evil", "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"],
+    ["user-agent: evil", "baggage: tenant=evil"],
   ]
   test.each(rows.map((headers) => [headers]))("%j", async (headers) => {
     expect((await house.chat(account.key)).status).toBe(200)
