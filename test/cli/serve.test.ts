@@ -67,7 +67,9 @@ describe("tollgate serve", () => {
   })
 
   test("what its start suggests works as it stands: an account, its money, its key, and its calls", async () => {
-    const steps = [...printed.matchAll(/^ {2}(?:npx -y bun@\S+|bun) run tollgate (.*?) {2,}/gm)].map(([, words = ""]) => words)
+    const steps = [...printed.matchAll(/^ {2}(?:npx -y bun@\S+|bun) run tollgate (.*?) {2,}/gm)].map(
+      ([, words = ""]) => words,
+    )
     expect(steps).toEqual(["accounts create Acme", "credit Acme 25", "keys create Acme", "calls"])
     for (const step of steps) expect(await type(step.split(" "), there)).toMatchObject({ code: 0 })
     const curl = printed.split("\n").find((line) => line.startsWith("curl ")) ?? "false"
