@@ -5,6 +5,15 @@ export function showMoment(text: string, zone?: string): string {
   return formatted(text, { dateStyle: "medium", timeStyle: "medium" }, zone)
 }
 
+/** Without the year, for a list. */
+export function showBrief(text: string, zone?: string): string {
+  return formatted(
+    text,
+    { month: "short", day: "numeric", hour: "numeric", minute: "2-digit", second: "2-digit" },
+    zone,
+  )
+}
+
 /** The time of the day alone, in the reader's zone. */
 export function showClock(text: string, zone?: string): string {
   return formatted(text, { timeStyle: "medium" }, zone)

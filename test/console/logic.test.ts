@@ -13,7 +13,14 @@ import {
 } from "../../src/console/amount.ts"
 import { coarser, seriesOf, sparkPoints, stacked, totalsOf } from "../../src/console/chart.ts"
 import { keyState } from "../../src/console/key-state.ts"
-import { showAgo, showAxisTimes, showDuration, showMoment, showUtc } from "../../src/console/moment.ts"
+import {
+  showAgo,
+  showAxisTimes,
+  showBrief,
+  showDuration,
+  showMoment,
+  showUtc,
+} from "../../src/console/moment.ts"
 import { pauseAfter, rangeOf, spanOf } from "../../src/console/range.ts"
 import { costLines, givenBack, receiptSteps } from "../../src/console/receipt.ts"
 import * as words from "../../src/console/words.ts"
@@ -82,6 +89,7 @@ describe("times", () => {
     const text = "2026-11-21T23:33:00.123Z"
     expect(showMoment(text, "Asia/Tokyo")).toContain("22")
     expect(showMoment(text, "America/New_York")).toContain("21")
+    expect(showBrief(text, "UTC")).not.toContain("2026")
     expect(showUtc(text)).toBe("2026-11-21 23:33:00.123 UTC")
     expect([showMoment("nonsense"), showUtc("nonsense")]).toEqual(["nonsense", "nonsense"])
   })

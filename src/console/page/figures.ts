@@ -59,6 +59,6 @@ export function chip(word: string, title = stateWords(word), tone = TONES[word] 
   return el("span", { class: `chip ${tone}`, title: title === word ? null : title }, word)
 }
 
-export function failureChip(failure: string | null): HTMLElement {
-  return failure === null ? none() : el("span", { class: "chip bad", title: failureWords(failure) }, failure)
+export function failureChip(failure: string): HTMLElement {
+  return chip(failure, failureWords(failure), "bad")
 }

@@ -26,18 +26,22 @@ if (tokenOf() === null) askForToken(null)
 else show()
 
 function askForToken(reason: string | null): void {
-  visiting.abort()
+  leave()
   frame = null
-  for (const dialog of document.querySelectorAll("dialog")) dialog.close()
   document.title = "Tollgate console"
   root?.replaceChildren(signIn(reason, show))
   root?.querySelector("input")?.focus()
 }
 
-function show(): void {
+/** Ends the visit, and what it may still ask for. */
+function leave(): void {
   visiting.abort()
+  document.querySelector("dialog")?.close()
+}
+
+function show(): void {
+  leave()
   visiting = new AbortController()
-  for (const dialog of document.querySelectorAll("dialog")) dialog.close()
   const is_first = frame === null
   if (frame === null) {
     frame = shell()

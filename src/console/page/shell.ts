@@ -58,8 +58,8 @@ export function shell(): Shell {
     focusSearch: () => element.querySelector<HTMLElement>("input[type=search]")?.focus(),
     show(view, content) {
       for (const { view: of, link } of links) {
-        if (of === view) link.setAttribute("aria-current", "page")
-        else link.removeAttribute("aria-current")
+        link.setAttribute("aria-current", of === view ? "page" : "false")
+        if (of === view) link.scrollIntoView({ block: "nearest" })
       }
       main.replaceChildren(content)
     },

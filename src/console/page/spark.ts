@@ -15,7 +15,6 @@ export function spark(values: readonly number[], label: string): SVGSVGElement {
       "aria-label": label,
       preserveAspectRatio: "none",
     },
-    svg("title", {}, label),
     svg("polygon", { points: `0,${HEIGHT - 4} ${points} ${WIDTH},${HEIGHT - 4}` }),
     svg("polyline", { points }),
   )

@@ -2,7 +2,7 @@ import type { CallBody } from "../../../wire/admin.ts"
 import { failures, states } from "../../../wire/call.ts"
 import { addressOf } from "../../address.ts"
 import { showCount } from "../../amount.ts"
-import { showClock, showDuration } from "../../moment.ts"
+import { showBrief, showDuration } from "../../moment.ts"
 import { failureWords } from "../../words.ts"
 import { accountLink } from "../account-name.ts"
 import { type Field, fieldRow, select } from "../dialog.ts"
@@ -18,16 +18,19 @@ const FILTERS = ["account", "key", "model", "state", "failure", "from", "to"] as
 
 export const callColumns: readonly Column<CallBody>[] = [
   { title: "Call", cell: ({ id }) => callLink(id) },
-  { title: "Started", cell: ({ started_at }) => moment(started_at) },
+  { title: "Started", cell: ({ started_at }) => moment(started_at, showBrief) },
   { title: "Account", cell: ({ account_id }) => accountLink(account_id) },
   { title: "Model", cell: ({ model }) => named(model) },
-  { title: "State", cell: ({ state }) => chip(state) },
+  { title: "State", cell: stateOf },
   { title: "Held", right: true, minor: true, cell: ({ reserved }) => usd(reserved) },
   { title: "Charged", right: true, cell: ({ charge }) => usd(charge) },
   { title: "Tokens", right: true, minor: true, cell: tokensOf },
   { title: "Took", right: true, cell: tookOf },
-  { title: "Failure", cell: ({ failure }) => failureChip(failure) },
 ]
+
+function stateOf({ state, failure }: CallBody): Child {
+  return el("span", { class: "names" }, chip(state), failure === null ? null : failureChip(failure))
+}
 
 function tokensOf({ usage }: CallBody): Child {
   if (usage === null) return none()
@@ -135,8 +138,4 @@ function localTime(text: string): string {
   const at = new Date(text)
   if (Number.isNaN(at.getTime())) return ""
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
-}
-
-export function clock(text: string): HTMLElement {
-  return moment(text, showClock)
 }

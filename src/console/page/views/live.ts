@@ -1,14 +1,13 @@
 import type { CallBody } from "../../../wire/admin.ts"
 import { sumUsd } from "../../amount.ts"
-import { showDuration } from "../../moment.ts"
+import { showClock, showDuration } from "../../moment.ts"
 import { counted } from "../../words.ts"
 import { accountLink } from "../account-name.ts"
 import { el, named, setText } from "../element.ts"
-import { callLink, usd } from "../figures.ts"
+import { callLink, moment, usd } from "../figures.ts"
 import { ask, type Listed } from "../gateway.ts"
 import { table } from "../table.ts"
 import { poll, type Visit } from "../visit.ts"
-import { clock } from "./calls.ts"
 
 const LOOK_MS = 2_000
 const PAGE = 100
@@ -29,7 +28,7 @@ export function live(visit: Visit): HTMLElement {
     mark: ({ state }) => state,
     columns: [
       { title: "Call", cell: ({ id }) => callLink(id) },
-      { title: "Started", cell: ({ started_at }) => clock(started_at) },
+      { title: "Started", cell: ({ started_at }) => moment(started_at, showClock) },
       { title: "Running for", right: true, cell: (call) => age(call) },
       { title: "Account", cell: ({ account_id }) => accountLink(account_id) },
       { title: "Model", cell: ({ model }) => named(model) },
