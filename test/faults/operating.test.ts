@@ -4,6 +4,7 @@ import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { beginStream, finishStream, text } from "../process/stream.ts"
 import { databaseVariables } from "../process/workplace.ts"
+import { takes } from "../support/fair-clock.ts"
 import { chat, until } from "../support/gateway.ts"
 import { chatCompletion, json, usage } from "../support/provider.ts"
 import { type RawClient, rawClient } from "../support/raw-client.ts"
@@ -148,11 +149,11 @@ describe("too many at once", () => {
     const accounts = await Promise.all(Array.from({ length: 30 }, () => scene.steady.account("1")))
     await victim.kill()
     await victim.start()
-    const asked_ms = performance.now()
-    const herd = Array.from({ length: 300 }, (_, at) => chat(victim, accounts[at % 30]?.key ?? ""))
-    const statuses = new Set((await Promise.all(herd)).map(({ status }) => status))
+    const herd = Promise.all(
+      Array.from({ length: 300 }, (_, at) => chat(victim, accounts[at % 30]?.key ?? "")),
+    )
+    const statuses = new Set((await takes(0, 5_000, herd)).map(({ status }) => status))
     expect([...statuses]).toEqual([200])
-    expect(performance.now() - asked_ms).toBeLessThan(5_000)
     for (const { id } of accounts) {
       expect(await scene.steady.balance(id)).toMatchObject({ balance: "0.9997", held: "0" })
     }
