@@ -23,12 +23,13 @@ describe("an id is a UUIDv7", () => {
 })
 
 describe("D35 the ids of one process never go backwards", () => {
+  // Little ahead of the clock: what this file leaves behind, the ids of every later test in this process begin with.
   const now_ms = Date.now() + 20
   const rows: [string, (n: number) => number][] = [
     ["within one millisecond, past the counter's 4,096", () => now_ms],
     ["when the clock steps back an hour", (n) => now_ms + 20 - (n > 10 ? 3_600_000 : 0)],
     ["when the clock jitters", (n) => now_ms + 30 + (n % 7) - 3],
-    ["when the clock runs", (n) => now_ms + 40 + n],
+    ["when the clock runs", (n) => now_ms + 40 + Math.floor(n / 500)],
   ]
   test.each(rows)("%s", (_, clock) => {
     const ids = Array.from({ length: 10_000 }, (_, n) => nextId(clock(n)))
