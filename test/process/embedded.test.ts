@@ -162,7 +162,7 @@ describe("with a configuration", () => {
     expect(gateway.printed).toContain("embedded Postgres adopted")
 
     const closed = until(operator.audit, ({ open_reservations }) => open_reservations === 0)
-    expect(await within(2 * EXPIRE_MS, closed)).toBe(true)
+    expect(await within(3_000 + 2 * EXPIRE_MS, closed)).toBe(true)
     const [latest, ...left] = await operator.calls(`?account=${id}`)
     expect(latest).toMatchObject({ state: "settled", charge: "0.000057" })
     expect(left).toHaveLength(6)
