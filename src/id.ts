@@ -20,6 +20,11 @@ export function nextId(now_ms = Date.now()): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, "0")}-${random.slice(19)}`
 }
 
+/** The time that the next id carries: the clock's, unless that was set back. What was made until now is not after it. */
+export function idTime(): Date {
+  return new Date(Math.max(Date.now(), last_ms))
+}
+
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** Whether `text` is a UUID in the canonical lower-case form, of any version. */

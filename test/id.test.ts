@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { isId, nextId } from "../src/id.ts"
+import { floorId, idTime, isId, nextId } from "../src/id.ts"
 
 describe("an id is a UUIDv7", () => {
   test("of the right form, version and variant", () => {
@@ -35,6 +35,14 @@ describe("D35 the ids of one process never go backwards", () => {
     const ids = Array.from({ length: 10_000 }, (_, n) => nextId(clock(n)))
     expect(ids.every((id, n) => n === 0 || id > (ids[n - 1] ?? ""))).toBe(true)
   })
+})
+
+test("D48 no id that was made is after the time of ids, whatever the clock says; and the next one is not before it", () => {
+  const made = Array.from({ length: 100 }, (_, n) => nextId(Date.now() + 100 - n))
+  const time = idTime()
+  const after = floorId(new Date(time.getTime() + 1))
+  expect(made.filter((id) => id >= after)).toEqual([])
+  expect(nextId() >= floorId(time)).toBe(true)
 })
 
 describe("isId", () => {

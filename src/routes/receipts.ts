@@ -4,6 +4,7 @@ import { messagesCredential } from "../admission/credential.ts"
 import { hashOf } from "../admission/key.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
+import { idTime } from "../id.ts"
 import type { CallRecord } from "../ledger/calls.ts"
 import type { Holder } from "../ledger/journal.ts"
 import type { Standing } from "../ledger/reservation.ts"
@@ -51,7 +52,7 @@ export function receipts(gateway: Gateway) {
       "/v1/usage",
       async ({ request }) => {
         const { account_id } = await reader(gateway, request)
-        const query = parseUsageQuery(queryOf(request), new Date())
+        const query = parseUsageQuery(queryOf(request), idTime())
         return answer(usageReport(query, await asked(journal.usage({ ...query, account_id }))))
       },
       { detail: reference.getOwnUsage },

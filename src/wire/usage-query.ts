@@ -42,7 +42,7 @@ export function parseOperatorUsageQuery(query: URLSearchParams, now: Date): Usag
   }
 }
 
-/** Without `to` until now, the calls of this millisecond too, without `from` the last 30 UTC days, without `by` by day. */
+/** Without `to` until now, the calls of this millisecond too; without `from` the last 30 UTC days, without `by` by day. */
 function parseRange(given: ReadonlyMap<string, string>, words: readonly Grouping[], now: Date) {
   const by = wordIn(given, "by", words) ?? "day"
   const to = momentIn(given, "to") ?? new Date(now.getTime() + 1)

@@ -1,4 +1,5 @@
 import { Elysia } from "elysia"
+import { idTime } from "../../id.ts"
 import type { Distribution } from "../../ledger/distribution.ts"
 import { latency } from "../../ledger/latency.ts"
 import { outcomes } from "../../ledger/outcomes.ts"
@@ -36,7 +37,7 @@ export function statisticsRoutes(operators: Operators) {
     .get(
       "/timeline",
       async ({ request }) => {
-        const query = parseTimelineQuery(queryOf(request), new Date())
+        const query = parseTimelineQuery(queryOf(request), idTime())
         const found = await ask(operators, timeline(database, query, query.by, query.groups))
         return answer(timelineBody(query, found))
       },
@@ -45,7 +46,7 @@ export function statisticsRoutes(operators: Operators) {
     .get(
       "/latency",
       async ({ request }) => {
-        const query = parseStatisticsQuery(queryOf(request), new Date())
+        const query = parseStatisticsQuery(queryOf(request), idTime())
         const { ttft, duration } = await ask(operators, latency(database, query))
         const body: LatencyBody = {
           ...spanBody(query),
@@ -59,7 +60,7 @@ export function statisticsRoutes(operators: Operators) {
     .get(
       "/outcomes",
       async ({ request }) => {
-        const query = parseStatisticsQuery(queryOf(request), new Date())
+        const query = parseStatisticsQuery(queryOf(request), idTime())
         const found = await ask(operators, outcomes(database, query))
         const body: OutcomesBody = {
           ...spanBody(query),

@@ -1,4 +1,5 @@
 import { Elysia } from "elysia"
+import { idTime } from "../../id.ts"
 import { sumUsage } from "../../ledger/usage.ts"
 import { operatorGroupings, parseOperatorUsageQuery } from "../../wire/usage-query.ts"
 import { OperatorUsageReport } from "../../wire/usage-report.ts"
@@ -15,7 +16,7 @@ export function usageRoutes(operators: Operators) {
   return new Elysia({ name: "admin-usage" }).get(
     "/usage",
     async ({ request }) => {
-      const query = parseOperatorUsageQuery(queryOf(request), new Date())
+      const query = parseOperatorUsageQuery(queryOf(request), idTime())
       return answer(usageReport(query, await ask(operators, sumUsage(database, query))))
     },
     { detail: summing },
