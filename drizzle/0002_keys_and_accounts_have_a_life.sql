@@ -1,3 +1,5 @@
+-- Behind a reader that takes long, all traffic would wait for this.
+SET LOCAL lock_timeout = '5s';--> statement-breakpoint
 CREATE TABLE "tollgate"."answers" (
 	"call_id" uuid PRIMARY KEY NOT NULL,
 	"body" text NOT NULL,

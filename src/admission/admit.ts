@@ -126,7 +126,7 @@ export function foreseen(standing: Standing, model: string, amount_nano: bigint)
 
 /** Throws what a call that holds nothing is refused with, if its key may not make it: suspended, or limited to other models (D15, D42). */
 export function checkAllowed(standing: Standing, { name }: Model): void {
-  const refused = foreseen(standing, name, 0n)
+  const refused = foreseen({ ...standing, spending: null }, name, 0n)
   if (refused?.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
   if (refused !== null && refused.outcome !== "insufficient_balance") throw new GatewayError(refused.outcome)
 }

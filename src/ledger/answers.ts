@@ -52,7 +52,7 @@ const forgetClaims = statement(
 DELETE FROM ${idempotency} c USING (
   SELECT o.account_id, o.key_hash FROM ${idempotency} o
   WHERE o.claimed_at <= now() - interval '${sql.raw(String(CLAIM_HOURS))} hours'
-  ORDER BY o.claimed_at LIMIT ${sql.raw(String(CHUNK))}) old
+  ORDER BY o.claimed_at LIMIT ${sql.raw(String(CHUNK))} FOR UPDATE SKIP LOCKED) old
 WHERE c.account_id = old.account_id AND c.key_hash = old.key_hash
   AND c.claimed_at <= now() - interval '${sql.raw(String(CLAIM_HOURS))} hours'
 RETURNING 1`,

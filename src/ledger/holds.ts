@@ -91,11 +91,13 @@ export class Holds {
 
   /**
    * An attempt that commits while the next one waits for its account is not in the snapshot of that one, but its hold
-   * is in the balance: a newer snapshot tells a reserve that met its own hold from one that has too little.
+   * is in the balance, or counts under the key's limit: a newer snapshot tells a reserve that met its own hold from one
+   * that has too little (D46), and one that met the call which has just taken its `Idempotency-Key` (D43).
    */
   async #answer(asking: Asking): Promise<HoldResult> {
     const result = await this.#ask(asking)
-    const own = result.outcome === "insufficient_balance" && asking.uncertain
+    const is_short = result.outcome === "insufficient_balance" || result.outcome === "spending_limit_reached"
+    const own = is_short && (asking.uncertain || asking.hold.idempotency !== null)
     return own ? this.#ask(asking) : result
   }
 

@@ -124,15 +124,31 @@ export async function changeKey(
       ...(expires_at === undefined ? {} : { expires_at }),
       ...(suspended === undefined ? {} : { suspended_at: suspension(keys.suspended_at, suspended) }),
       ...(spending === undefined ? {} : limitOf(spending)),
+      ...(spending ? { spent_nano: untilCounted(spending) } : {}),
     })
     .where(eq(keys.id, id))
-    .returning({ account_id: keys.account_id, since: keys.spent_since, epoch: keys.spend_epoch })
+    .returning({
+      account_id: keys.account_id,
+      since: keys.spent_since,
+      epoch: keys.spend_epoch,
+      until_nano: keys.spent_nano,
+    })
   const [key] = changed
   if (key === undefined) return null
   if (spending !== undefined && key.since !== null) {
     await database.execute(countPast({ id, ...key, since: key.since }))
   }
   return getKey(database, id)
+}
+
+/**
+ * What stands as spent until the past is counted: what was known of the same period, and all of the limit when the period
+ * is another, so that a limit that there was is never open anew meanwhile.
+ */
+function untilCounted({ limit_nano, period }: SpendingLimit) {
+  return sql`CASE WHEN ${keys.spend_limit_nano} IS NULL THEN 0
+    WHEN ${keys.spend_period} <> ${period}::text THEN ${limit_nano.toString()}::bigint
+    WHEN ${keys.spent_since} >= date_trunc(${period}::text, now(), 'UTC') THEN ${keys.spent_nano} ELSE 0 END`
 }
 
 /** The columns of a limit that begins to count now. */

@@ -71,7 +71,8 @@ WITH asked AS MATERIALIZED (
   ORDER BY a.id FOR NO KEY UPDATE
 ), limits AS MATERIALIZED (
   SELECT k.id, k.spend_period AS period, ${since} AS since, ${remaining} AS remaining_nano,
-    CASE WHEN k.spend_limit_nano IS NOT NULL THEN k.spend_epoch END AS epoch
+    CASE WHEN k.spend_limit_nano IS NOT NULL AND coalesce(k.spent_since <= ${since}, true)
+      THEN k.spend_epoch END AS epoch
   FROM ${keys} k WHERE k.id = ANY (ARRAY(SELECT key_id FROM due WHERE limited))
     AND (SELECT count(*) FROM locked) > 0
   ORDER BY k.id FOR NO KEY UPDATE
@@ -137,7 +138,9 @@ SELECT r.id,
     WHERE c.account_id = r.account_id AND c.key_hash = r.key_hash)::text END AS call_id,
   1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM inserted))::int AS whole,
   1 / ((SELECT count(*) FROM counted) = (SELECT count(DISTINCT key_id) FROM inserted
-    WHERE spend_epoch IS NOT NULL))::int AS counted_whole
+    WHERE spend_epoch IS NOT NULL))::int AS counted_whole,
+  1 / ((SELECT count(*) FROM claimed) = (SELECT count(*) FROM inserted WHERE id IN (SELECT call_id FROM claimed)))::int
+    AS claimed_whole
 FROM asked r LEFT JOIN weighed w ON w.id = r.id LEFT JOIN inserted i ON i.id = r.id
 LEFT JOIN locked l ON l.id = r.account_id LEFT JOIN moved m ON m.id = r.account_id
 LEFT JOIN limits k ON k.id = r.key_id`,

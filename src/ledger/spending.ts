@@ -38,7 +38,7 @@ export const countAnew = sql`limits AS MATERIALIZED (
 /**
  * Counts what the key's calls of the period have cost and hold that were held before the limit `epoch` began to count.
  * Those whose charge may still change (open, or expired: D13) come under the limit, so that they are counted anew when it
- * does; they are locked first, so that none ends between being read and being marked. A hold that was on its way when the limit was set may not be there yet,
+ * does; they are locked, after all others were summed, so that none ends between being read and being marked. A hold that was on its way when the limit was set may not be there yet,
  * and is not counted (D42).
  */
 export function countPast(key: {
@@ -46,12 +46,14 @@ export function countPast(key: {
   readonly account_id: string
   readonly epoch: number
   readonly since: Date
+  /** What stands as spent until this is done. */
+  readonly until_nano: bigint
 }): SQL {
   const since = sql`${key.since.toISOString()}::timestamptz`
   const epoch = sql`${key.epoch}::int`
   const earlier = sql`x.account_id = ${key.account_id}::uuid AND x.key_id = ${key.id}::uuid
     AND x.id >= ${floorId(new Date(key.since.getTime() - SKEW_MS))}::uuid AND x.started_at >= ${since}
-    AND x.spend_epoch IS DISTINCT FROM ${epoch}`
+    AND (x.spend_epoch IS NULL OR x.spend_epoch < ${epoch})`
   return sql`
     WITH unsettled AS MATERIALIZED (
       SELECT x.id FROM ${reservations} x WHERE ${earlier} AND x.state IN ('open', 'expired')
@@ -63,7 +65,7 @@ export function countPast(key: {
     ), past AS MATERIALIZED (
       SELECT sum(x.charge_nano) AS cost_nano FROM ${reservations} x WHERE ${earlier} AND x.state IN ('settled', 'released')
     )
-    UPDATE ${keys} k SET spent_nano = k.spent_nano + (coalesce((SELECT sum(cost_nano) FROM locked), 0)
-      + coalesce((SELECT cost_nano FROM past), 0))::bigint
+    UPDATE ${keys} k SET spent_nano = k.spent_nano - ${key.until_nano.toString()}::bigint
+      + (coalesce((SELECT cost_nano FROM past), 0) + coalesce((SELECT sum(cost_nano) FROM locked), 0))::bigint
     WHERE k.id = ${key.id}::uuid AND k.spend_epoch = ${epoch} AND k.spent_since = ${since}`
 }

@@ -46,9 +46,8 @@ export async function answerJson(
   }
   const tells_cost = wants_cost && evidence.usage.state === "valid"
   const bytes = tells_cost ? bodyWithCost(body.bytes, closing.charge_nano) : body.bytes
-  const kept = keepAnswer(gateway, call, bytes)
   await whenDurable(gateway, call, durable)
-  await kept
+  await keepAnswer(gateway, call, bytes)
   gateway.sockets.restore(request)
   return new Response(bytes, { headers: jsonHeaders(call.hold.id) })
 }

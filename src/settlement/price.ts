@@ -21,12 +21,17 @@ type Settled = Extract<Verdict, { outcome: "settled" }>
 export function priceVerdict(verdict: Verdict, price: Price, amount_nano: bigint): Priced {
   if (verdict.outcome === "released") return { charge_nano: 0n, usage: null, notes: verdict.notes }
   const usage = withEstimate(verdict, price, amount_nano * PICO_PER_NANO)
-  const charge_nano = ceilToNano(costPico(usage, price))
+  const charge_nano = isNothing(usage) ? 0n : ceilToNano(costPico(usage, price))
   return {
     charge_nano,
     usage,
     notes: charge_nano > amount_nano ? [...verdict.notes, "overage"] : verdict.notes,
   }
+}
+
+/** Usage of 0 charges nothing, the price of a call included (D2, D44). */
+function isNothing({ prompt_tokens, completion_tokens }: Usage): boolean {
+  return prompt_tokens === 0 && completion_tokens === 0
 }
 
 /** The exact cost of a call that is charged, in pico-USD; cached tokens are part of the prompt tokens (D3, D44). */

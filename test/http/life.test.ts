@@ -177,6 +177,13 @@ describe("D44 what a call costs as such", () => {
     expect((await gateway.balance(id)).held).toBe("0")
   })
 
+  test("D2 usage of 0 charges nothing, the price of a call included", async () => {
+    const { key } = await gateway.account("1")
+    provider.replyOnce(json(200, chatCompletion("", { usage: usage(0, 0) })))
+    const answer = await chat(gateway, key, { model: "per-call" })
+    expect(await gateway.callOf(answer)).toMatchObject({ state: "settled", basis: "usage", charge: "0" })
+  })
+
   test("a call that is not charged does not cost it either", async () => {
     const { key } = await gateway.account("1")
     provider.replyOnce(json(500, {}))

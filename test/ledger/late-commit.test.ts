@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import type { Ledger, LedgerOptions } from "../../src/ledger/ledger.ts"
+import { changeKey, getKey } from "../../src/ledger/keys.ts"
 import type { Hold } from "../../src/ledger/reservation.ts"
 import { codeOf } from "../../src/ledger/trouble.ts"
 import { call, holdOf, openBooks, settled, type TestBooks, violations } from "./books.ts"
@@ -91,6 +92,21 @@ describe("D27 a reserve that is asked again while its first attempt commits", ()
       await ledger.close(settled(id, 50n))
       expect(await call(books.sql, id)).toMatchObject({ state: "settled", charge_nano: "50" })
     }
+  })
+
+  test("D42, D46 is held, although for its own hold nothing is left of what its key may spend", async () => {
+    const ledger = await warmLedger()
+    const { model, commit } = await lateModel()
+    const account = await books.account(1_000n, 1)
+    const spending = { limit_nano: 100n, period: "month" } as const
+    await changeKey(books.database.operators, account.key_id, { spending })
+    const hold = holdOf(account, 60n, { model })
+    const reserving = ledger.reserve(hold)
+    await waiting("transactionid")
+    await commit()
+    expect(await reserving).toEqual({ outcome: "held" })
+    await ledger.close(settled(hold.id, 50n))
+    expect((await getKey(books.database.operators, account.key_id))?.spending?.spent_nano).toBe(50n)
   })
 
   test("does not count twice against a neighbour of its account", async () => {

@@ -53,6 +53,24 @@ async function spentBy({ key_id }: Account): Promise<bigint | undefined> {
   return (await getKey(books.database.operators, key_id))?.spending?.spent_nano
 }
 
+/** Holds the row of a call until `unlock` is called. */
+async function lockCall({ id }: Hold): Promise<{ unlock(): Promise<void> }> {
+  const locked = Promise.withResolvers<void>()
+  const free = Promise.withResolvers<void>()
+  const transaction = books.sql.begin(async (tx) => {
+    await tx`SELECT FROM tollgate.reservations WHERE id = ${id} FOR UPDATE`
+    locked.resolve()
+    await free.promise
+  })
+  await locked.promise
+  return {
+    async unlock() {
+      free.resolve()
+      await transaction
+    },
+  }
+}
+
 /** What the journal says that counts: what open calls hold, and what the others cost. */
 async function countedFor({ key_id }: Account): Promise<bigint> {
   const [row] = await books.sql<{ sum: string }[]>`
@@ -169,6 +187,29 @@ describe("D42 a limit that is set counts what there was before", () => {
     await close(settled(running.id, 7n), settled(older.id, 30n))
     expect(await spentBy(account)).toBe(27n)
   })
+
+  test.each(["month", "day"] as const)(
+    "and is not open anew while it counts: what is spent stays so until the past is summed (%s after month)",
+    async (period) => {
+      const account = await limited(100n)
+      const [done, running] = [holdOf(account, 60n), holdOf(account, 40n)]
+      await reserve(done, running)
+      await close(settled(done.id, 60n))
+      const { unlock } = await lockCall(running)
+      const counting = limit(account, 100n, period)
+      await until(
+        () =>
+          books.sql`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        (waiting) => waiting.length === 1,
+      )
+      expect(await outcomes(holdOf(account, 1n))).toEqual(["spending_limit_reached"])
+      await unlock()
+      await counting
+      expect(await spentBy(account)).toBe(100n)
+      await close(settled(running.id, 1n))
+      expect(await spentBy(account)).toBe(61n)
+    },
+  )
 
   test("an expired one at its charge, and what its late settlement adds", async () => {
     const account = await books.account(1_000n)

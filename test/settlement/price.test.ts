@@ -157,7 +157,8 @@ describe("properties", () => {
       const { prompt_tokens, cached_tokens, completion_tokens } = reported ?? usageOf([0, 0, 0])
       return settled(reported && [prompt_tokens, cached_tokens, completion_tokens], prompt, completion)
     })
-  const charge = (usage: Usage, price: Price) => ceilToNano(costPico(usage, price))
+  const charge = (usage: Usage, price: Price) =>
+    usage.prompt_tokens + usage.completion_tokens === 0 ? 0n : ceilToNano(costPico(usage, price))
 
   test("a charge grows with each count", () => {
     fc.assert(
