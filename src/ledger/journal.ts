@@ -7,6 +7,8 @@ import { sumUsage, type UsageBook, type UsageRange } from "./usage.ts"
 
 /** Sums of usage that may wait for their turn. */
 const WAITING_SUMS = 32
+/** And of one account, so that nobody takes the turn of all others. */
+const WAITING_OF_ACCOUNT = 4
 
 /** Who reads: an account, and the key of it that asks. */
 export interface Holder {
@@ -29,6 +31,7 @@ export interface Journal {
  */
 export function openJournal(receipts: PostgresJsDatabase, sums: PostgresJsDatabase): Journal {
   let waiting = 0
+  const own = new Map<string, number>()
   return {
     call: (account_id, id) => getCallOf(receipts, account_id, id),
     async holder(account_id, key_id) {
@@ -38,12 +41,17 @@ export function openJournal(receipts: PostgresJsDatabase, sums: PostgresJsDataba
       return { account, key }
     },
     async usage(range) {
-      if (waiting === WAITING_SUMS) throw tooManySums()
+      const mine = own.get(range.account_id) ?? 0
+      if (waiting === WAITING_SUMS || mine === WAITING_OF_ACCOUNT) throw tooManySums()
       waiting += 1
+      own.set(range.account_id, mine + 1)
       try {
         return await sumUsage(sums, range)
       } finally {
         waiting -= 1
+        const left = (own.get(range.account_id) ?? 1) - 1
+        if (left > 0) own.set(range.account_id, left)
+        else own.delete(range.account_id)
       }
     },
   }

@@ -23,6 +23,7 @@ export function operatorsConsole() {
   const once = (name: string, read: () => Promise<ServedFile>): Promise<ServedFile> => {
     const known = files.get(name) ?? read()
     files.set(name, known)
+    known.catch(() => files.delete(name))
     return known
   }
   return new Elysia({ name: "console" })

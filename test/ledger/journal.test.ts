@@ -29,8 +29,12 @@ test("D47, D48 sums wait for one another, so many and no more; receipts and bala
     await unlock.promise
   })
   await locked.promise
-  const waiting = Array.from({ length: 32 }, () => journal.usage(range()))
+  const waiting = Array.from({ length: 4 }, () => journal.usage(range()))
   expect(await journal.usage(range()).catch((error) => error)).toMatchObject({ code: "overloaded" })
+  const others = Array.from({ length: 28 }, () => ({ ...range(), account_id: crypto.randomUUID() }))
+  waiting.push(...others.map((other) => journal.usage(other)))
+  const late = { ...range(), account_id: crypto.randomUUID() }
+  expect(await journal.usage(late).catch((error) => error)).toMatchObject({ code: "overloaded" })
   expect(await journal.holder(account.account_id, account.key_id)).toMatchObject({
     account: { id: account.account_id, balance_nano: 1_000n },
     key: { id: account.key_id },

@@ -66,8 +66,11 @@ async function request(
   body?: object,
   signal?: AbortSignal,
 ): Promise<Response> {
+  const { href, pathname } = new URL(`/admin${path}`, location.origin)
+  // An id of the address bar may lead elsewhere, where the token has no business.
+  if (!pathname.startsWith("/admin/")) throw new Refusal(404, "not_found", "There is nothing here.", null)
   try {
-    return await fetch(`/admin${path}`, {
+    return await fetch(href, {
       method,
       credentials: "omit",
       cache: "no-store",

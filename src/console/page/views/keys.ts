@@ -19,6 +19,9 @@ const MEANINGS = {
   revoked: "It never works again.",
 } as const
 
+/** Of a request that was made once before, whose answer was lost on the way. */
+const LOST = "The key was made before and cannot be shown again. Revoke it in the list, and make another."
+
 /** What may spend an account's money. */
 export function keysPart(visit: Visit, account_id: string): Part {
   const reload = () => void made.load()
@@ -124,6 +127,7 @@ async function makeKey(account_id: string, reload: () => void): Promise<void> {
         ...(limitIn(values) === null ? {} : { spending_limit: limitIn(values) }),
       })
       reload()
+      if (!("key" in created)) return el("p", { class: "fault", role: "alert" }, LOST)
       return el(
         "div",
         {},
