@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
-import type { Ledger, LedgerOptions } from "../../src/ledger/ledger.ts"
 import { changeKey, getKey } from "../../src/ledger/keys.ts"
+import type { Ledger, LedgerOptions } from "../../src/ledger/ledger.ts"
 import type { Hold } from "../../src/ledger/reservation.ts"
 import { codeOf } from "../../src/ledger/trouble.ts"
 import { call, holdOf, openBooks, settled, type TestBooks, violations } from "./books.ts"
