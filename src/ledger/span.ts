@@ -1,4 +1,4 @@
-import { and, eq, gte, inArray, isNotNull, lt, type SQL } from "drizzle-orm"
+import { and, eq, gte, inArray, isNotNull, lt, type SQL, sql } from "drizzle-orm"
 import { floorId } from "../id.ts"
 import { reservations } from "./schema.ts"
 
@@ -21,4 +21,9 @@ export function endedWithin({ from, to, account_ids, key_id, model }: Span): SQL
     key_id === undefined ? undefined : eq(reservations.key_id, key_id),
     model === undefined ? undefined : eq(reservations.model, model),
   )
+}
+
+/** In which of the periods that begin at `starts` a call lies: 0 for the first one and what is before it. */
+export function periodOfCall(starts: readonly Date[]): SQL {
+  return sql`width_bucket(${reservations.id}, ${`{${starts.slice(1).map(floorId).join(",")}}`}::uuid[])`
 }

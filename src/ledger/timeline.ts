@@ -1,10 +1,9 @@
 import { eq, inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { floorId } from "../id.ts"
 import type { Split } from "../wire/statistics-query.ts"
 import { scan } from "./scan.ts"
 import { accounts, keys, reservations } from "./schema.ts"
-import { endedWithin, type Span } from "./span.ts"
+import { endedWithin, periodOfCall, type Span } from "./span.ts"
 
 /** What calls cost and used in one step of time. */
 export interface Step {
@@ -94,11 +93,10 @@ export async function timeline(
 }
 
 function sums(span: Span, by: Split, groups: number, starts_at: readonly Date[]): SQL {
-  const bounds = `{${starts_at.slice(1).map(floorId).join(",")}}`
   return sql`
     WITH sums AS MATERIALIZED (
       SELECT ${columns[by]} AS part,
-        width_bucket(id, ${bounds}::uuid[]) AS step,
+        ${periodOfCall(starts_at)} AS step,
         count(*) AS calls, sum(charge_nano) AS charge, coalesce(sum(prompt_tokens), 0) AS prompt_tokens,
         coalesce(sum(cached_tokens), 0) AS cached_tokens, coalesce(sum(completion_tokens), 0) AS completion_tokens
       FROM ${reservations} WHERE ${endedWithin(span)} GROUP BY 1, 2

@@ -1,8 +1,8 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { floorId } from "../id.ts"
 import { scan } from "./scan.ts"
 import { accounts, keys, reservations } from "./schema.ts"
+import { endedWithin, periodOfCall } from "./span.ts"
 import { type Row, textOf } from "./statement.ts"
 
 /** What calls are summed by: `day` and `hour` are those in which they arrived, in UTC (D48). */
@@ -68,12 +68,13 @@ export async function sumUsage(database: PostgresJsDatabase, range: UsageRange):
 
 /** The total first, then the groups: periods in their order, all else by the charge. */
 function sums(range: UsageRange, starts: readonly Date[]): SQL {
-  const { by } = range
+  const { by, account_id } = range
+  const span = { ...range, account_ids: account_id === undefined ? undefined : [account_id] }
   return sql`
 WITH calls AS (
-  SELECT ${groupingOf(by, starts)} AS "group", r.prompt_tokens, r.cached_tokens, r.completion_tokens, r.charge_nano,
-    greatest(r.charge_nano - r.amount_nano, 0) AS overage_nano
-  FROM ${reservations} r WHERE ${inRange(range)}
+  SELECT ${groupingOf(by, starts)} AS "group", prompt_tokens, cached_tokens, completion_tokens, charge_nano,
+    greatest(charge_nano - amount_nano, 0) AS overage_nano
+  FROM ${reservations} WHERE ${endedWithin(span)}
 ), sums AS (
   SELECT GROUPING(c."group") AS is_whole, c."group", count(*) AS calls, coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens,
     coalesce(sum(c.cached_tokens), 0) AS cached_tokens, coalesce(sum(c.completion_tokens), 0) AS completion_tokens,
@@ -90,13 +91,13 @@ LIMIT ${sql.raw(String(MAX_GROUPS + 1))}`
 function groupingOf(by: Grouping, starts: readonly Date[]): SQL {
   switch (by) {
     case "model":
-      return sql`r.model`
+      return sql`${reservations.model}`
     case "key":
-      return sql`r.key_id`
+      return sql`${reservations.key_id}`
     case "account":
-      return sql`r.account_id`
+      return sql`${reservations.account_id}`
     default:
-      return sql`width_bucket(r.id, ${`{${starts.slice(1).map(floorId).join(",")}}`}::uuid[])`
+      return periodOfCall(starts)
   }
 }
 
@@ -104,18 +105,6 @@ function nameBy(by: Grouping): SQL {
   if (by === "key") return sql`(SELECT k.name FROM ${keys} k WHERE k.id = s."group")`
   if (by === "account") return sql`(SELECT a.name FROM ${accounts} a WHERE a.id = s."group")`
   return sql`NULL`
-}
-
-function inRange({ from, to, account_id, key_id, model }: UsageRange): SQL {
-  const conditions = [
-    sql`r.id >= ${floorId(from)}::uuid`,
-    sql`r.id < ${floorId(to)}::uuid`,
-    sql`r.charge_nano IS NOT NULL`,
-    ...(account_id === undefined ? [] : [sql`r.account_id = ${account_id}::uuid`]),
-    ...(key_id === undefined ? [] : [sql`r.key_id = ${key_id}::uuid`]),
-    ...(model === undefined ? [] : [sql`r.model = ${model}`]),
-  ]
-  return sql.join(conditions, sql` AND `)
 }
 
 /** The first moments of the UTC days or hours that a range touches. */
