@@ -1,5 +1,6 @@
 import { GatewayError } from "../errors.ts"
 import type { Idempotency } from "../ledger/reservation.ts"
+import { hashOf } from "./key.ts"
 
 const HEADER = "idempotency-key"
 /** Printable ASCII; a header that is sent twice arrives as one value with a comma, and stands for itself. */
@@ -18,9 +19,5 @@ export function idempotencyOf(headers: Headers, body: Uint8Array): Idempotency |
       param: "Idempotency-Key",
     })
   }
-  return { key_hash: sha256(key), body_hash: sha256(body) }
-}
-
-function sha256(data: string | Uint8Array): string {
-  return new Bun.CryptoHasher("sha256").update(data).digest("hex")
+  return { key_hash: hashOf(key), body_hash: hashOf(body) }
 }

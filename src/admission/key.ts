@@ -18,9 +18,9 @@ export function checksumHolds(key: string): boolean {
   return FORM.test(key) && checksum(key.slice(0, -CHECKSUM_CHARS)) === key.slice(-CHECKSUM_CHARS)
 }
 
-/** SHA-256 of the key in hex: how the books know it. */
-export function hashOf(key: string): string {
-  return new Bun.CryptoHasher("sha256").update(key).digest("hex")
+/** SHA-256 in hex: how the books know a key, and whatever else they must recognise and not keep. */
+export function hashOf(data: string | Uint8Array): string {
+  return new Bun.CryptoHasher("sha256").update(data).digest("hex")
 }
 
 /** The beginning of the key, for people to tell keys apart by. */

@@ -3,7 +3,7 @@ import type { Connection } from "./connection.ts"
 import type { Connections } from "./connections.ts"
 import { Lanes } from "./lanes.ts"
 import { LANE_LIMIT } from "./limits.ts"
-import { CLAIM_HOURS } from "./reserve.ts"
+import { claimLasts } from "./reserve.ts"
 import { answers, idempotency } from "./schema.ts"
 import { batchOf, statement, textOf } from "./statement.ts"
 
@@ -13,6 +13,7 @@ const KEEP_MS = 250
 const FIND_MS = 1_000
 /** How much of what has had its time is removed at once. */
 const CHUNK = 1_000
+const chunk = sql.raw(String(CHUNK))
 
 /** The JSON answer of a call, to be told again until it expires (D43). */
 export interface KeptAnswer {
@@ -41,7 +42,7 @@ const forgetAnswers = statement(
   "answers",
   sql`
 DELETE FROM ${answers} a WHERE a.call_id = ANY (ARRAY(
-  SELECT o.call_id FROM ${answers} o WHERE o.expires_at <= now() ORDER BY o.expires_at LIMIT ${sql.raw(String(CHUNK))}))
+  SELECT o.call_id FROM ${answers} o WHERE o.expires_at <= now() ORDER BY o.expires_at LIMIT ${chunk}))
 RETURNING 1`,
 )
 
@@ -51,10 +52,10 @@ const forgetClaims = statement(
   sql`
 DELETE FROM ${idempotency} c USING (
   SELECT o.account_id, o.key_hash FROM ${idempotency} o
-  WHERE o.claimed_at <= now() - interval '${sql.raw(String(CLAIM_HOURS))} hours'
-  ORDER BY o.claimed_at LIMIT ${sql.raw(String(CHUNK))} FOR UPDATE SKIP LOCKED) old
+  WHERE o.claimed_at <= now() - ${claimLasts}
+  ORDER BY o.claimed_at LIMIT ${chunk} FOR UPDATE SKIP LOCKED) old
 WHERE c.account_id = old.account_id AND c.key_hash = old.key_hash
-  AND c.claimed_at <= now() - interval '${sql.raw(String(CLAIM_HOURS))} hours'
+  AND c.claimed_at <= now() - ${claimLasts}
 RETURNING 1`,
 )
 

@@ -11,8 +11,6 @@ import { nanoOf, patience, periodOf, type Row, statement, textOf, type Values } 
  * (D27).
  */
 const STATEMENT_MS = 1_000
-/** How long an `Idempotency-Key` stands for its call (D43). */
-export const CLAIM_HOURS = 24
 
 /** What the statement says of one hold. */
 export type Reserved =
@@ -24,7 +22,8 @@ export type Reserved =
   /** The id is in the books already, and not as this open hold. */
   | { readonly outcome: "closed" }
 
-const claimLasts = sql.raw(`interval '${CLAIM_HOURS} hours'`)
+/** How long an `Idempotency-Key` stands for its call (D43). */
+export const claimLasts = sql.raw("interval '24 hours'")
 
 /**
  * Holds what fits, each on its own merit. `available` is read from the locked, newest version of the account, and

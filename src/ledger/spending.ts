@@ -38,8 +38,8 @@ export const countAnew = sql`limits AS MATERIALIZED (
 /**
  * Counts what the key's calls of the period have cost and hold that were held before the limit `epoch` began to count.
  * Those whose charge may still change (open, or expired: D13) come under the limit, so that they are counted anew when it
- * does; they are locked, after all others were summed, so that none ends between being read and being marked. A hold that was on its way when the limit was set may not be there yet,
- * and is not counted (D42).
+ * does; they are locked, after all others were summed, so that none ends between being read and being marked. A hold
+ * that was on its way when the limit was set may not be there yet, and is not counted (D42).
  */
 export function countPast(key: {
   readonly id: string

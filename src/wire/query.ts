@@ -48,6 +48,11 @@ export function momentIn(given: Given, name: string): Date | undefined {
   return valueIn(given, name, "an RFC 3339 time or a day such as 2026-11-21", parseMoment)
 }
 
+/** The `to` that ends a range; without one until now, the calls of this millisecond too. */
+export function endIn(given: Given, now: Date): Date {
+  return momentIn(given, "to") ?? new Date(now.getTime() + 1)
+}
+
 export function wordIn<Word extends string>(given: Given, name: string, words: readonly Word[]) {
   return valueIn(
     given,

@@ -1,4 +1,15 @@
-import { type Given, idIn, invalid, modelIn, momentIn, parseId, readQuery, valueIn, wordIn } from "./query.ts"
+import {
+  endIn,
+  type Given,
+  idIn,
+  invalid,
+  modelIn,
+  momentIn,
+  parseId,
+  readQuery,
+  valueIn,
+  wordIn,
+} from "./query.ts"
 
 /** The query strings of the operators' statistics (D51). */
 
@@ -48,7 +59,7 @@ export function parseTimelineQuery(query: URLSearchParams, now: Date): TimelineQ
 }
 
 function span(given: Given, now: Date): StatisticsQuery {
-  const to = momentIn(given, "to") ?? new Date(now.getTime() + 1)
+  const to = endIn(given, now)
   const from = momentIn(given, "from") ?? new Date(Math.max(0, to.getTime() - DEFAULT_HOURS * 3_600_000))
   if (from >= to) throw invalid("from", "`from`: expected a time before `to`.")
   if (to.getTime() - from.getTime() > MAX_DAYS * DAY_MS) {

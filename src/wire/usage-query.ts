@@ -1,4 +1,4 @@
-import { idIn, invalid, modelIn, momentIn, readQuery, wordIn } from "./query.ts"
+import { endIn, idIn, invalid, modelIn, momentIn, readQuery, wordIn } from "./query.ts"
 
 /** The query strings that ask for sums of usage (D48). */
 
@@ -42,10 +42,10 @@ export function parseOperatorUsageQuery(query: URLSearchParams, now: Date): Usag
   }
 }
 
-/** Without `to` until now, the calls of this millisecond too; without `from` the last 30 UTC days, without `by` by day. */
+/** Without `to` until now, without `from` the last 30 UTC days, without `by` by day. */
 function parseRange(given: ReadonlyMap<string, string>, words: readonly Grouping[], now: Date) {
   const by = wordIn(given, "by", words) ?? "day"
-  const to = momentIn(given, "to") ?? new Date(now.getTime() + 1)
+  const to = endIn(given, now)
   const from = momentIn(given, "from") ?? daysBefore(to, DEFAULT_DAYS - 1)
   if (from > to) throw invalid("from", "`from`: expected a time that is not after `to`.")
   const days = by === "hour" ? MAX_DAYS_BY_HOUR : MAX_DAYS
