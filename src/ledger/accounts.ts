@@ -39,8 +39,8 @@ export async function changeAccount(
     .update(accounts)
     .set({
       id,
-      ...(name === undefined ? {} : { name }),
-      ...(suspended === undefined ? {} : { suspended_at: suspension(accounts.suspended_at, suspended) }),
+      name,
+      suspended_at: suspension(accounts.suspended_at, suspended),
     })
     .where(eq(accounts.id, id))
     .returning()

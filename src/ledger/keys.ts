@@ -119,10 +119,10 @@ export async function changeKey(
     .update(keys)
     .set({
       id,
-      ...(name === undefined ? {} : { name }),
-      ...(models === undefined ? {} : { models: models && [...models] }),
-      ...(expires_at === undefined ? {} : { expires_at }),
-      ...(suspended === undefined ? {} : { suspended_at: suspension(keys.suspended_at, suspended) }),
+      name,
+      models: models && [...models],
+      expires_at,
+      suspended_at: suspension(keys.suspended_at, suspended),
       ...(spending === undefined ? {} : limitOf(spending)),
       ...(spending ? { spent_nano: untilCounted(spending) } : {}),
     })
