@@ -1,6 +1,7 @@
 import { Elysia } from "elysia"
 import { errorResponse, GatewayError, idHeaders, toGatewayError } from "./errors.ts"
 import type { Gateway } from "./gateway.ts"
+import { LedgerBusy, LedgerUnavailable } from "./ledger/entries.ts"
 import { adminRoutes, type Operators } from "./routes/admin/admin.ts"
 import { chatCompletions } from "./routes/chat-completions.ts"
 import { operatorsConsole } from "./routes/console.ts"
@@ -34,7 +35,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
       const unknown = code === "NOT_FOUND"
       const fault = unknown
         ? unknownRoute(app.routes, gateway.config.vendors, request.method, path, audience)
-        : toGatewayError(error)
+        : faultOf(error)
       logFault(gateway.log, fault, requestId(request))
       const origins = originsAt(path)
       const answer =
@@ -65,6 +66,13 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
   if (audience !== "clients") app.use(metrics(gateway.metrics)).use(adminRoutes(operators))
   if (audience !== "clients" && operators.admin_token !== null) app.use(operatorsConsole())
   return app.use(docs(() => gateway.config.models))
+}
+
+/** What went wrong, as an entry of the catalogue. The ledger has its own words, because it knows nothing of HTTP. */
+function faultOf(error: unknown): GatewayError {
+  if (error instanceof LedgerUnavailable)
+    return new GatewayError("ledger_unavailable", { cause: error.message })
+  return error instanceof LedgerBusy ? new GatewayError("overloaded") : toGatewayError(error)
 }
 
 /** What no answer says and an operator needs: why a request failed that was not itself at fault. */

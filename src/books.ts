@@ -1,6 +1,6 @@
-import type { Address } from "./ledger/address.ts"
-import { type Database, FIRST_ANSWER_S, openDatabase } from "./ledger/database.ts"
-import { codeOf } from "./ledger/trouble.ts"
+import type { Address } from "./ledger/database/address.ts"
+import { type Database, FIRST_ANSWER_S, openDatabase } from "./ledger/database/database.ts"
+import { codeOf } from "./ledger/database/errors.ts"
 
 /** Opens the books for a start, or throws a sentence: the driver's own reason, without the statement that met it. */
 export async function openBooks(address: Address): Promise<Database> {

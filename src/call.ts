@@ -1,6 +1,6 @@
-import type { Model } from "./config/config.ts"
+import type { Model, Route } from "./config/config.ts"
 import { Cutoff, type Signal } from "./cutoff.ts"
-import type { Hold } from "./ledger/reservation.ts"
+import type { Hold } from "./ledger/entries.ts"
 import type { Evidence } from "./meter/reading.ts"
 import type { Trace } from "./trace.ts"
 import type { Ending } from "./wire/call.ts"
@@ -13,7 +13,7 @@ export interface Places {
 }
 
 /**
- * A call that was admitted: the one owner of its reservation, from the hold to the one closing (D13).
+ * A call that was admitted: the one owner of its hold, until the hold ends (D13).
  * What it was admitted at is pinned; what happens to it is noted here until it is settled.
  */
 export class Call {
@@ -22,8 +22,9 @@ export class Call {
   /** Of the request's prompt fields, for an estimate of the prompt (D6). */
   readonly prompt_bytes: number
   readonly admitted_ms = performance.now()
-  /** The upstream that answers, once one does. */
+  /** The upstream that answers, once one does, and the terms of the model there. */
   upstream: string | null = null
+  terms_id: number | null = null
   /** From admission to the first output; null while there is none. */
   ttft_ms: number | null = null
   /** Who follows it, if anybody does (D54). */
@@ -31,14 +32,26 @@ export class Call {
   /** What was delivered so far, for the checkpoint (D13); null while nothing can have been. */
   observe: ((ending: Ending) => Evidence) | null = null
   readonly #stop = new Cutoff()
+  readonly #terms_ids: readonly number[]
   readonly #places: Places
   readonly #leaveKey: () => void
   #closed = false
 
-  /** `leaveKey` gives back the place that the call has among those of its key (D38). */
-  constructor(hold: Hold, model: Model, prompt_bytes: number, places: Places, leaveKey: () => void) {
+  /**
+   * `terms_ids` are those of the model's routes, in their order; `leaveKey` gives back the place that the call has among
+   * those of its key (D38).
+   */
+  constructor(
+    hold: Hold,
+    model: Model,
+    terms_ids: readonly number[],
+    prompt_bytes: number,
+    places: Places,
+    leaveKey: () => void,
+  ) {
     this.hold = hold
     this.model = model
+    this.#terms_ids = terms_ids
     this.prompt_bytes = prompt_bytes
     this.#places = places
     this.#leaveKey = leaveKey
@@ -52,6 +65,12 @@ export class Call {
 
   stop(): void {
     this.#stop.abort()
+  }
+
+  /** A provider answers with a 2xx. */
+  answeredBy(route: Route): void {
+    this.upstream = route.upstream.name
+    this.terms_id = this.#terms_ids[this.model.routes.indexOf(route)] ?? null
   }
 
   noteOutput(): void {

@@ -2,8 +2,8 @@ import type { Catalog } from "./admission/catalog.ts"
 import type { InFlight } from "./admission/in-flight.ts"
 import type { KeyLoads } from "./admission/key-loads.ts"
 import type { Config } from "./config/config.ts"
-import type { Journal } from "./ledger/journal.ts"
-import type { Books } from "./ledger/reservation.ts"
+import type { CallLedger } from "./ledger/entries.ts"
+import type { ClientReports } from "./ledger/reports/client.ts"
 import type { Log } from "./log.ts"
 import type { Metrics } from "./metrics/metrics.ts"
 import type { Tracer } from "./trace.ts"
@@ -14,9 +14,9 @@ export interface Gateway {
   /** As last loaded; a reload replaces it whole, and calls in flight keep what they were admitted with. */
   readonly config: Config
   readonly catalog: Catalog
-  readonly books: Books
-  /** What clients read of their own account's books (D47). */
-  readonly journal: Journal
+  readonly ledger: CallLedger
+  /** What clients read of their own account (D47). */
+  readonly reports: ClientReports
   readonly health: Health
   readonly in_flight: InFlight
   readonly key_loads: KeyLoads
@@ -26,7 +26,7 @@ export interface Gateway {
   readonly tracer: Tracer | null
   /** The sockets of the requests, as far as a route may touch them. */
   readonly sockets: Sockets
-  /** Why the gateway takes no new calls: it drains, or the books cannot be written. Null when it is ready. */
+  /** Why the gateway takes no new calls: it drains, or the ledger cannot be written. Null when it is ready. */
   notReady(): string | null
 }
 

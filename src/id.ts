@@ -2,12 +2,22 @@
 
 let last_ms = 0
 let counter = 0
+/** How far the ledger's clock is ahead of this machine's. */
+let ahead_ms = 0
 
 /**
- * A UUIDv7 that never goes backwards within this process, even when the wall clock does: a call's request id,
+ * Ids follow the ledger's clock from now on (D58): it said `ledger_ms` in answer to what was asked at `asked_ms` of this
+ * machine. So the time of ids may be ahead of it by the time of one answer, and is not behind it.
+ */
+export function alignIds(ledger_ms: number, asked_ms: number): void {
+  ahead_ms = Math.ceil(ledger_ms - asked_ms)
+}
+
+/**
+ * A UUIDv7 that never goes backwards within this process, even when the clock does: a call's request id,
  * idempotency key and receipt number in one. D35 relies on the order.
  */
-export function nextId(now_ms = Date.now()): string {
+export function nextId(now_ms = Date.now() + ahead_ms): string {
   if (now_ms > last_ms) {
     last_ms = now_ms
     counter = 0
@@ -20,9 +30,9 @@ export function nextId(now_ms = Date.now()): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, "0")}-${random.slice(19)}`
 }
 
-/** The time that the next id carries: the clock's, unless that was set back. What was made until now is not after it. */
-export function idTime(): Date {
-  return new Date(Math.max(Date.now(), last_ms))
+/** A moment of the ledger's clock that all it has written until now lies before. */
+export function ledgerTime(): Date {
+  return new Date(Date.now() + ahead_ms + 1)
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/

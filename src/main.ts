@@ -9,7 +9,7 @@ import { type Loaded, takeSnapshot } from "./config/snapshot.ts"
 import { demoAccount } from "./demo/account.ts"
 import { demoConfig } from "./demo/config.ts"
 import { startDemoProvider } from "./demo/provider.ts"
-import { startEmbedded } from "./ledger/embedded.ts"
+import { startEmbedded } from "./embedded/embedded.ts"
 import { type Log, openLog } from "./log.ts"
 import { painter } from "./paint.ts"
 import { leavePass, takePassAway } from "./pass.ts"
@@ -133,7 +133,7 @@ function alone(service: Service): Gateway {
   return {
     port: service.server.port,
     signal: () => service.shutdown.signal(),
-    reload: async ({ config }) => service.reload(config),
+    reload: ({ config }) => service.reload(config),
   }
 }
 

@@ -1,13 +1,13 @@
-import { Catalog } from "./admission/catalog.ts"
+import { Catalog, termsOf } from "./admission/catalog.ts"
 import { InFlight } from "./admission/in-flight.ts"
 import { KeyLoads } from "./admission/key-loads.ts"
 import { type Audience, createApp, type Operators } from "./app.ts"
 import type { Config } from "./config/config.ts"
 import type { Tracing } from "./config/tracing.ts"
 import type { Gateway } from "./gateway.ts"
-import type { Database } from "./ledger/database.ts"
-import { openJournal } from "./ledger/journal.ts"
+import type { Database } from "./ledger/database/database.ts"
 import { Ledger } from "./ledger/ledger.ts"
+import { openClientReports } from "./ledger/reports/client.ts"
 import type { Log } from "./log.ts"
 import { createMetrics, type Metrics } from "./metrics/metrics.ts"
 import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "./server.ts"
@@ -20,6 +20,8 @@ import type { UpstreamBody } from "./wire/upstreams.ts"
 
 /** How long an operator's query of the books may take. */
 const OPERATOR_DEADLINE_MS = 10_000
+/** How long an audit may take: less than a connection may be silent. */
+const AUDIT_DEADLINE_MS = 55_000
 
 /** A process among several that share a port. */
 export interface Worker {
@@ -61,6 +63,7 @@ export class Service {
   readonly printMetrics: () => Promise<string>
   /** How the upstreams do, as this process finds it. */
   readonly standings: () => readonly UpstreamBody[]
+  readonly #ledger: Ledger
   readonly #gateway: { -readonly [Part in keyof Gateway]: Gateway[Part] }
 
   /** Rejects, with nothing left open, when the books cannot be reached or the address is taken. */
@@ -68,41 +71,44 @@ export class Service {
     const metrics = createMetrics(options.worker?.number)
     const tracer = options.tracing === null ? null : await tracerFor(options.tracing, options, metrics)
     const in_flight = new InFlight()
-    const books = await Ledger.open({
+    const ledger = await Ledger.open({
       database: options.database,
       data_dir: options.data_dir,
       lease: options.config.lease,
       log: options.log,
-      checkpoints: () => checkpointsOf(in_flight, options.config.lease.renew_ms),
+      checkpoints: () => checkpointsOf(in_flight),
       events: {
         statement: metrics.statement,
         expired: metrics.expired,
         spooled: metrics.spooled,
-        closingIgnored: metrics.closingIgnored,
+        endIgnored: metrics.endIgnored,
       },
     })
     try {
-      return new Service(options, books, in_flight, metrics, tracer)
+      const catalog = await catalogOf(ledger, options.config)
+      return new Service(options, ledger, catalog, in_flight, metrics, tracer)
     } catch (error) {
-      await books.stop()
+      await ledger.stop()
       throw error
     }
   }
 
   private constructor(
     options: ServiceOptions,
-    books: Ledger,
+    ledger: Ledger,
+    catalog: Catalog,
     in_flight: InFlight,
     metrics: Metrics,
     tracer: Tracer | null,
   ) {
     const { config, database, admin_token, log, worker } = options
+    this.#ledger = ledger
     this.printMetrics = metrics.print
     this.#gateway = {
       config,
-      catalog: new Catalog(config.models),
-      books,
-      journal: openJournal(database.receipts, database.sums),
+      catalog,
+      ledger,
+      reports: openClientReports(database.receipts, database.sums),
       health: new Health(),
       in_flight,
       key_loads: new KeyLoads(metrics.keyLimited),
@@ -116,11 +122,11 @@ export class Service {
       },
       notReady: () => {
         if (this.shutdown.begun) return "draining"
-        return books.writable() ? null : "the books cannot be written"
+        return ledger.writable() ? null : "the ledger cannot be written"
       },
     }
     metrics.watchCalls(() => openCalls(in_flight))
-    metrics.watchDepths(() => books.depths())
+    metrics.watchDepths(() => ledger.depths())
     const gateway = this.#gateway
     metrics.watchReady(() => gateway.notReady() === null)
     metrics.watchBreakers(() =>
@@ -134,6 +140,7 @@ export class Service {
         return gateway.config.limits
       },
       deadline_ms: OPERATOR_DEADLINE_MS,
+      audit_deadline_ms: AUDIT_DEADLINE_MS,
       upstreams: async () => (worker === undefined ? this.standings() : await worker.standingsOfAll()),
       onAudit: metrics.audited,
     }
@@ -146,8 +153,8 @@ export class Service {
       in_flight,
       log,
       limits: () => this.#gateway.config.shutdown,
-      closeBooks: async () => {
-        await books.stop()
+      closeLedger: async () => {
+        await ledger.stop()
         // Neither waits for the other: a collector that is away keeps no database running.
         await Promise.all([tracer?.stop(), options.closeAfter()])
       },
@@ -155,11 +162,17 @@ export class Service {
     })
   }
 
-  /** Takes a new configuration; calls in flight keep what they were admitted with. */
-  reload(config: Config): void {
+  /** Takes a new configuration; calls in flight keep what they were admitted with. Rejects, and changes nothing, without a database. */
+  async reload(config: Config): Promise<void> {
+    const catalog = await catalogOf(this.#ledger, config)
     this.#gateway.config = config
-    this.#gateway.catalog = new Catalog(config.models)
+    this.#gateway.catalog = catalog
   }
+}
+
+/** The models of a configuration with the ledger's numbers of their terms (D56). */
+async function catalogOf(ledger: Ledger, { models }: Config): Promise<Catalog> {
+  return new Catalog(models, await ledger.terms(termsOf(models)))
 }
 
 /** What keeps traces is only loaded where somebody wants them. */
@@ -198,12 +211,10 @@ function listen(gateway: Gateway, operators: Operators, options: ServiceOptions)
   }
 }
 
-/** The calls that live through a renewal, and what each would be charged now (D13). */
-function checkpointsOf(in_flight: InFlight, renew_ms: number) {
-  const before_ms = performance.now() - renew_ms
+/** What every running call would be charged now that has something to charge (D57). */
+function checkpointsOf(in_flight: InFlight) {
   return in_flight
     .calls()
-    .filter((call) => call.admitted_ms <= before_ms)
     .map(checkpoint)
     .filter((known) => known !== null)
 }

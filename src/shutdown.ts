@@ -19,7 +19,7 @@ export interface ShutdownOptions {
   /** Read when the shutdown begins: a reload may have changed it. */
   limits(): Config["shutdown"]
   /** Closes the books: what is not yet durable is spooled. */
-  closeBooks(): Promise<void>
+  closeLedger(): Promise<void>
   exit(code: number): void
 }
 
@@ -79,7 +79,7 @@ export class Shutdown {
     await Promise.race([this.#answered(), Bun.sleep(FLUSH_MS)])
     await server.close()
     await this.#closeToOperators()
-    await this.#closeBooks()
+    await this.#closeLedger()
     if (this.#hurried) return
     this.#tell("drained")
     exit(0)
@@ -104,7 +104,7 @@ export class Shutdown {
     this.#options.server.refuseConnections()
     this.#options.admin_server?.refuseConnections()
     this.#cut()
-    const settled = this.#options.in_flight.idle().then(() => this.#closeBooks())
+    const settled = this.#options.in_flight.idle().then(() => this.#closeLedger())
     await Promise.race([settled, Bun.sleep(HURRY_MS)])
     this.#tell("cut short by a second signal")
     this.#options.exit(1)
@@ -117,8 +117,8 @@ export class Shutdown {
     log.info({ calls_finished: finished - this.#finished_before, calls_cut: cut, duration_ms }, what)
   }
 
-  #closeBooks(): Promise<void> {
-    this.#closed ??= this.#options.closeBooks()
+  #closeLedger(): Promise<void> {
+    this.#closed ??= this.#options.closeLedger()
     return this.#closed
   }
 

@@ -1,5 +1,5 @@
 import type { Route } from "./config/config.ts"
-import type { Closing, Hold } from "./ledger/reservation.ts"
+import type { End, Hold } from "./ledger/entries.ts"
 import { type TraceContext, type TraceHeaders, traceHeaders } from "./wire/trace-context.ts"
 
 /** How a request was answered. */
@@ -21,14 +21,14 @@ export interface Trace {
   readonly id: string
   /** The money is about to be held. */
   reserving(): void
-  held(hold: Hold): void
+  held(hold: Hold, model: string): void
   /** An attempt at a provider begins: what its request says of the trace. */
   attempting(route: Route): TraceHeaders
   /** The attempt is over as far as its headers: a status, or why there was none. */
   attempted(outcome: number | string): void
-  /** The call took its exit (D13). */
-  closed(closing: Closing): void
-  /** The closing is durable, or is not waited for any longer (D32). */
+  /** The call has ended (D13); `upstream` is who answered it, if anybody did. */
+  ended(end: End, upstream: string | null): void
+  /** The end is durable, or is not waited for any longer (D32). */
   durable(): void
 }
 
@@ -52,7 +52,7 @@ export function passedOn(context: TraceContext): Trace {
     held: nothing,
     attempting: () => headers,
     attempted: nothing,
-    closed: nothing,
+    ended: nothing,
     durable: nothing,
   }
 }

@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync } from "node:fs"
 import { constants, tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Writable } from "node:stream"
-import { startEmbedded } from "../src/ledger/embedded.ts"
+import { startEmbedded } from "../src/embedded/embedded.ts"
 import { CLUSTER_VARIABLE } from "./support/database.ts"
 
 /**

@@ -1,7 +1,7 @@
 import { Call } from "../call.ts"
 import type { Config, Model } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
-import type { Books, Hold, HoldResult, Idempotency, Standing } from "../ledger/reservation.ts"
+import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../ledger/entries.ts"
 import type { ChatRequest } from "../wire/chat.ts"
 import type { FieldTexts } from "../wire/field-texts.ts"
 import type { Catalog } from "./catalog.ts"
@@ -11,7 +11,7 @@ import { balanceRefusal, type Quote, quote, spendingRefusal } from "./quote.ts"
 
 /** What admission asks of the house. */
 export interface Admitting {
-  readonly books: Books
+  readonly ledger: CallLedger
   readonly catalog: Catalog
   readonly in_flight: InFlight
   readonly key_loads: KeyLoads
@@ -27,7 +27,7 @@ export function refuseEarly({ in_flight, key_loads, limits }: Admitting, key_has
 }
 
 /**
- * May this chat call run, and what must be held? Holds it and returns the call that owns the reservation.
+ * May this chat call run, and what must be held? Holds it and returns the call that owns the hold.
  * Faults in the order of D30: key, model, balance; `overloaded`, `rate_limited` and `upstream_unavailable` come before any
  * hold (D33, D38).
  */
@@ -39,7 +39,7 @@ export async function admit(
   texts: FieldTexts,
   idempotency: Idempotency | null,
 ): Promise<Call> {
-  const { books, catalog, in_flight, key_loads, limits } = house
+  const { ledger, catalog, in_flight, key_loads, limits } = house
   const found = catalog.find(chat.model, "chat")
   if (found instanceof GatewayError) {
     await activeKey(house, key_hash)
@@ -49,26 +49,24 @@ export async function admit(
   const leaveKey = key_loads.enter(key_hash, limits.per_key)
   in_flight.enter(limits.in_flight)
   try {
-    const owner = await books.owner(key_hash)
+    const owner = await ledger.owner(key_hash)
     if (owner === null) throw new GatewayError("invalid_api_key")
     if (!house.ready(found)) throw await whyRefused(house, key_hash, found, chat, texts)
     key_loads.count(key_hash, limits.per_key)
     const quoted = quote(chat, found, texts)
+    const terms_ids = catalog.termsIds(found)
     const hold: Hold = {
       id,
       account_id: owner.account_id,
       key_id: owner.key_id,
       amount_nano: quoted.amount_nano,
-      model: found.name,
-      family: found.family,
-      upstream: found.routes[0].upstream.name,
+      terms_id: terms_ids[0],
       stream: chat.stream === true,
-      price: found.price,
       idempotency,
     }
-    const result = await books.reserve(hold)
+    const result = await ledger.hold(hold)
     if (result.outcome !== "held") throw refusalOf(result, quoted, found)
-    return new Call(hold, found, quoted.prompt_bytes, in_flight, leaveKey)
+    return new Call(hold, found, terms_ids, quoted.prompt_bytes, in_flight, leaveKey)
   } catch (error) {
     in_flight.refuse()
     leaveKey()
@@ -76,10 +74,10 @@ export async function admit(
   }
 }
 
-/** What the books said instead of holding. */
+/** What the ledger said instead of holding. */
 export type Refused = Exclude<HoldResult, { readonly outcome: "held" }>
 
-/** The answer to a call that the books did not hold. */
+/** The answer to a call that was not held. */
 function refusalOf(result: Refused, quoted: Quote, model: Model): GatewayError {
   switch (result.outcome) {
     case "insufficient_balance":
@@ -113,7 +111,7 @@ async function whyRefused(
   return refused === null ? new GatewayError("upstream_unavailable") : refusalOf(refused, quoted, model)
 }
 
-/** What the books would say of a hold by what a standing tells, in the order of the reserving statement; null: it would be held. */
+/** What would become of a hold by what a standing tells, in the order of the holding statement; null: it would be held. */
 export function foreseen(standing: Standing, model: string, amount_nano: bigint): Refused | null {
   const { models, available_nano, spending } = standing
   if (standing.key_suspended) return { outcome: "key_suspended" }
@@ -132,15 +130,15 @@ export function checkAllowed(standing: Standing, { name }: Model): void {
 }
 
 /**
- * The standing of a key that is neither unknown, revoked nor expired, read from the books (D26), for a request that holds
+ * The standing of a key that is neither unknown, revoked nor expired, read from the ledger (D26), for a request that holds
  * nothing; throws `rate_limited` when the key makes too many of them (D38).
  */
 export async function activeKey(
-  { books, key_loads, limits }: Pick<Admitting, "books" | "key_loads" | "limits">,
+  { ledger, key_loads, limits }: Pick<Admitting, "ledger" | "key_loads" | "limits">,
   key_hash: string,
 ): Promise<Standing> {
   key_loads.checkRate(key_hash, limits.per_key)
-  const standing = await books.standing(key_hash)
+  const standing = await ledger.standing(key_hash)
   if (standing === null || !standing.active) throw new GatewayError("invalid_api_key")
   key_loads.count(key_hash, limits.per_key)
   return standing

@@ -1,5 +1,6 @@
 import type { Family, Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
+import type { Terms } from "../ledger/entries.ts"
 
 /** What a client is told that asks for a model of this family at the other's entry. */
 const OTHER_ENTRY: Readonly<Record<Family, string>> = {
@@ -10,8 +11,15 @@ const OTHER_ENTRY: Readonly<Record<Family, string>> = {
 /** The configured models by name: exact, byte for byte, in Maps, so that no name is special (D19). */
 export class Catalog {
   readonly #models: Readonly<Record<Family, ReadonlyMap<string, Model>>>
+  readonly #terms_ids = new Map<Model, readonly number[]>()
 
-  constructor(models: readonly Model[]) {
+  /** `terms_ids` are the ledger's numbers of `termsOf(models)`, in that order. */
+  constructor(models: readonly Model[], terms_ids: readonly number[]) {
+    let at = 0
+    for (const model of models) {
+      this.#terms_ids.set(model, terms_ids.slice(at, at + model.routes.length))
+      at += model.routes.length
+    }
     const of = (family: Family) =>
       new Map(models.filter((model) => model.family === family).map((model) => [model.name, model]))
     this.#models = { chat: of("chat"), messages: of("messages") }
@@ -27,8 +35,22 @@ export class Catalog {
       : new GatewayError("model_not_found", { param: "model" })
   }
 
+  /** The ledger's numbers of a model's terms, one for each of its routes (D56). */
+  termsIds(model: Model): readonly [number, ...number[]] {
+    const [first, ...others] = this.#terms_ids.get(model) ?? []
+    if (first === undefined) throw new Error("a model has no terms")
+    return [first, ...others]
+  }
+
   /** The models of an entry, in the configuration's order. */
   list(family: Family): readonly Model[] {
     return [...this.#models[family].values()]
   }
+}
+
+/** What the models are sold at: one row of the ledger for each way to each of them (D56). */
+export function termsOf(models: readonly Model[]): Terms[] {
+  return models.flatMap(({ family, name, price, routes }) =>
+    routes.map(({ upstream }) => ({ family, model: name, upstream: upstream.name, price })),
+  )
 }

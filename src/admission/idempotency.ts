@@ -1,5 +1,5 @@
 import { GatewayError } from "../errors.ts"
-import type { Idempotency } from "../ledger/reservation.ts"
+import type { Idempotency } from "../ledger/entries.ts"
 import { hashOf } from "./key.ts"
 
 const HEADER = "idempotency-key"

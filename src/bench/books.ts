@@ -2,19 +2,19 @@ import { chmodSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Static, Type } from "@sinclair/typebox"
+import { type Embedded, startEmbedded } from "../embedded/embedded.ts"
 import { nextId } from "../id.ts"
-import { createAccount } from "../ledger/accounts.ts"
-import { audit } from "../ledger/audit.ts"
-import { closeBatch } from "../ledger/close.ts"
-import type { Connection } from "../ledger/connection.ts"
-import { credit } from "../ledger/credits.ts"
-import { type Database, openDatabase } from "../ledger/database.ts"
-import { type Embedded, startEmbedded } from "../ledger/embedded.ts"
-import { createKey } from "../ledger/keys.ts"
-import { Lease } from "../ledger/lease.ts"
+import { createAccount } from "../ledger/accounts/accounts.ts"
+import { credit } from "../ledger/accounts/credits.ts"
+import { createKey } from "../ledger/accounts/keys.ts"
+import type { Connection } from "../ledger/database/connection.ts"
+import { type Database, openDatabase } from "../ledger/database/database.ts"
+import type { End, Hold } from "../ledger/entries.ts"
+import { audit } from "../ledger/journal/audit.ts"
+import { endBatch } from "../ledger/journal/end.ts"
+import { holdBatch } from "../ledger/journal/hold.ts"
+import { Lease } from "../ledger/journal/lease.ts"
 import { Ledger } from "../ledger/ledger.ts"
-import type { Closing, Hold } from "../ledger/reservation.ts"
-import { reserveBatch } from "../ledger/reserve.ts"
 import { Latencies } from "./latencies.ts"
 import { addPast, settle } from "./past.ts"
 
@@ -50,6 +50,19 @@ const PATIENCE_MS = 900
 const CREDIT_NANO = 1_000_000_000_000_000n
 const DAY_MS = 86_400_000
 
+/** A call of these costs what the scenarios say that it costs. */
+const TERMS = {
+  family: "chat",
+  model: "bench",
+  upstream: "bench",
+  price: {
+    input_pico: 1_000_000n,
+    cached_input_pico: 100_000n,
+    output_pico: 4_000_000n,
+    per_call_nano: 0n,
+  },
+}
+
 const log = { info() {}, warn: console.error, error: console.error }
 
 interface Payer {
@@ -65,6 +78,7 @@ export class Books {
   readonly #ledger: Ledger
   readonly #connections: readonly Connection[]
   readonly #gateway_id: string
+  readonly #terms_id: number
   readonly #payers: Payer[] = []
   #past = 0
 
@@ -85,7 +99,8 @@ export class Books {
     // Nobody renews this one.
     const lease = new Lease(database.connection(), { renew_ms: DAY_MS, expire_ms: 3 * DAY_MS })
     await lease.take(nextId())
-    return new Books(folder, embedded, database, ledger, connections, lease.gateway_id)
+    const [terms_id = 0] = await ledger.terms([TERMS])
+    return new Books(folder, embedded, database, ledger, connections, lease.gateway_id, terms_id)
   }
 
   private constructor(
@@ -95,6 +110,7 @@ export class Books {
     ledger: Ledger,
     connections: readonly Connection[],
     gateway_id: string,
+    terms_id: number,
   ) {
     this.#folder = folder
     this.#embedded = embedded
@@ -102,6 +118,7 @@ export class Books {
     this.#ledger = ledger
     this.#connections = connections
     this.#gateway_id = gateway_id
+    this.#terms_id = terms_id
   }
 
   async answer(question: BooksQuestion): Promise<object> {
@@ -113,11 +130,11 @@ export class Books {
       case "past":
         return this.#addPast(question.reservations)
       case "vacuum":
-        await this.#database.operators.execute("VACUUM (ANALYZE) tollgate.reservations")
+        await this.#database.operators.execute("VACUUM (ANALYZE) tollgate.holds, tollgate.ends")
         return {}
       case "audit": {
-        const { violations, open_reservations } = await audit(this.#database.operators)
-        return { violations: violations.length, open_reservations }
+        const { violations, open_holds } = await audit(this.#database.operators)
+        return { violations: violations.length, open_reservations: open_holds }
       }
     }
   }
@@ -135,11 +152,11 @@ export class Books {
     const reserve = new Latencies()
     const close = new Latencies()
     for (let sample = 0; sample < samples; sample++) {
-      const hold = holdOf(payer)
+      const hold = holdOf(payer, this.#terms_id)
       const started_ms = performance.now()
       await this.#reserveOne(0, hold)
       const held_ms = performance.now()
-      await this.#closeOne(0, closingOf(hold))
+      await this.#endOne(0, hold)
       reserve.record(held_ms - started_ms)
       close.record(performance.now() - held_ms)
     }
@@ -154,14 +171,14 @@ export class Books {
     let pairs = 0
     const work = async (worker: number) => {
       while (performance.now() < until_ms) {
-        const hold = holdOf(await this.#payer(begun++ % accounts))
+        const hold = holdOf(await this.#payer(begun++ % accounts), this.#terms_id)
         if (how === "lanes") {
-          const { outcome } = await this.#ledger.reserve(hold)
+          const { outcome } = await this.#ledger.hold(hold)
           if (outcome !== "held") throw new Error(`a hold was refused: ${outcome}`)
-          await this.#ledger.close(closingOf(hold))
+          await this.#ledger.end(endOf(hold))
         } else {
           await this.#reserveOne(worker, hold)
-          await this.#closeOne(worker, closingOf(hold))
+          await this.#endOne(worker, hold)
         }
         pairs += 1
       }
@@ -173,20 +190,26 @@ export class Books {
   async #addPast(reservations: number) {
     const payer = await this.#payer(0)
     const database = this.#database.operators
-    await addPast(database, { ...payer, gateway_id: this.#gateway_id, from: this.#past, to: reservations })
+    await addPast(database, {
+      ...payer,
+      gateway_id: this.#gateway_id,
+      terms_id: this.#terms_id,
+      from: this.#past,
+      to: reservations,
+    })
     await settle(database, payer.account_id, reservations - this.#past)
     this.#past = reservations
     return { reservations }
   }
 
   async #reserveOne(worker: number, hold: Hold): Promise<void> {
-    const [reserved] = await reserveBatch(this.#connection(worker), this.#gateway_id, [hold], PATIENCE_MS)
+    const [reserved] = await holdBatch(this.#connection(worker), this.#gateway_id, [hold], PATIENCE_MS)
     if (reserved?.outcome !== "held") throw new Error(`a hold was refused: ${reserved?.outcome}`)
   }
 
-  async #closeOne(worker: number, closing: Closing): Promise<void> {
-    const [closed] = await closeBatch(this.#connection(worker), [closing], PATIENCE_MS)
-    if (closed !== "applied") throw new Error(`a closing changed nothing: ${closed}`)
+  async #endOne(worker: number, hold: Hold): Promise<void> {
+    const [ended] = await endBatch(this.#connection(worker), [{ end: endOf(hold), hold }], PATIENCE_MS)
+    if (ended !== "applied") throw new Error(`an end changed nothing: ${ended}`)
   }
 
   #connection(worker: number): Connection {
@@ -226,27 +249,19 @@ async function makePayer(database: Database["operators"]): Promise<Payer> {
   return { account_id, key_id }
 }
 
-function holdOf({ account_id, key_id }: Payer): Hold {
+function holdOf({ account_id, key_id }: Payer, terms_id: number): Hold {
   return {
     id: nextId(),
     account_id,
     key_id,
     amount_nano: 5_000_000n,
-    model: "bench",
-    family: "chat",
-    upstream: "bench",
+    terms_id,
     stream: false,
-    price: {
-      input_pico: 1_000_000n,
-      cached_input_pico: 100_000n,
-      output_pico: 4_000_000n,
-      per_call_nano: 0n,
-    },
     idempotency: null,
   }
 }
 
-function closingOf({ id }: Hold): Closing {
+function endOf({ id }: Hold): End {
   return {
     id,
     outcome: "settled",
@@ -256,8 +271,9 @@ function closingOf({ id }: Hold): Closing {
     failure: null,
     notes: [],
     usage: { prompt_tokens: 20, cached_tokens: 4, completion_tokens: 100 },
-    upstream: "bench",
+    terms_id: null,
     ttft_ms: 1,
     duration_ms: 2,
+    freed_key_hash: null,
   }
 }

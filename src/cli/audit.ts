@@ -32,15 +32,17 @@ function auditText(
   const looked = `${count(accounts)} accounts, ${count(open_reservations)} open reservations, at ${moment(checked_at)}`
   if (violations.length === 0)
     return `${screen.paint("green", "✓")} The books agree with their journal: ${looked}.`
-  const rows = violations.map(({ account_id, kind, recorded, expected }) => [
+  const rows = violations.map(({ account_id, kind, id, recorded, expected }) => [
     account_id,
     kind,
+    id ?? "",
     recorded === null ? "no account" : usd(recorded),
-    usd(expected),
+    expected === null ? "no hold" : usd(expected),
   ])
   const columns = [
     { title: "ACCOUNT" },
     { title: "WHAT" },
+    { title: "KEY OR CALL" },
     { title: "RECORDED", align: "right" },
     { title: "EXPECTED", align: "right" },
   ] as const

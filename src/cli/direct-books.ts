@@ -1,12 +1,12 @@
 import { Elysia } from "elysia"
 import { reasonOf } from "../books.ts"
 import { loadConfig } from "../config/load.ts"
+import { findEmbedded } from "../embedded/embedded.ts"
 import { errorResponse, GatewayError, toGatewayError } from "../errors.ts"
 import { nextId } from "../id.ts"
-import type { Address } from "../ledger/address.ts"
-import { Database } from "../ledger/database.ts"
-import { findEmbedded } from "../ledger/embedded.ts"
-import { readVersion } from "../ledger/version.ts"
+import type { Address } from "../ledger/database/address.ts"
+import { Database } from "../ledger/database/database.ts"
+import { readVersion } from "../ledger/database/version.ts"
 import { adminRoutes } from "../routes/admin/admin.ts"
 import { Complaint } from "./complaint.ts"
 import type { Send } from "./office.ts"
@@ -36,6 +36,7 @@ export async function openDirectBooks(place: Exclude<Place, { kind: "gateway" }>
         database: database.operators,
         limits,
         deadline_ms: DEADLINE_MS,
+        audit_deadline_ms: DEADLINE_MS,
         upstreams: async () => [],
       }),
     )

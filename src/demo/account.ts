@@ -3,9 +3,9 @@ import { join } from "node:path"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { checksumHolds, hashOf, makeKey, prefixOf } from "../admission/key.ts"
 import { isId, nextId } from "../id.ts"
-import { createAccount } from "../ledger/accounts.ts"
-import { credit } from "../ledger/credits.ts"
-import { createKey, listKeys } from "../ledger/keys.ts"
+import { createAccount } from "../ledger/accounts/accounts.ts"
+import { credit } from "../ledger/accounts/credits.ts"
+import { createKey, listKeys } from "../ledger/accounts/keys.ts"
 import { OWNER_ONLY, writePrivately } from "../private-file.ts"
 
 const CREDIT_NANO = 10_000_000_000n

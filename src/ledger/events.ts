@@ -1,13 +1,20 @@
-import type { StatementKind } from "./statement.ts"
+import type { StatementKind } from "./database/statement.ts"
 
-/** What the books tell whoever counts. */
+/** What the ledger tells whoever counts. */
 export interface LedgerEvents {
   /** A statement served `size` items, or failed; it took `duration_ms`. */
   statement?(kind: StatementKind, size: number, duration_ms: number): void
-  /** A closing changed nothing, for its reservation was closed before (D13). */
-  closingIgnored?(): void
-  /** Reservations of dead gateways were closed (D13). */
+  /** An end changed nothing, because its hold had ended before (D13). */
+  endIgnored?(): void
+  /** Holds of dead gateways were expired (D13). */
   expired?(count: number): void
-  /** A closing went to the spool (D27). */
+  /** An end went to the spool (D27). */
   spooled?(): void
+}
+
+/** The part of a pino logger that the ledger uses. Never with keys, prompts, statements or values in it. */
+export interface Log {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
 }

@@ -1,25 +1,40 @@
-import { GatewayError } from "../errors.ts"
-import { Answers, forgetIdempotency } from "./answers.ts"
-import { writeCheckpoints } from "./checkpoint.ts"
-import { Closings } from "./closings.ts"
-import type { Connection } from "./connection.ts"
-import { Connections } from "./connections.ts"
-import type { Database } from "./database.ts"
-import type { LedgerEvents } from "./events.ts"
-import { Holds } from "./holds.ts"
-import { type Chore, Keeper } from "./keeper.ts"
-import { LastUsed } from "./last-used.ts"
-import { Lease, type LeaseTimes } from "./lease.ts"
-import type { Log } from "./log.ts"
-import { Outstanding } from "./outstanding.ts"
-import { Pulse } from "./pulse.ts"
-import { Replay } from "./replay.ts"
-import type { Books, Checkpoint, Closing, Hold, HoldResult, Owner, Standing } from "./reservation.ts"
-import { Spool } from "./spool.ts"
-import { Standings } from "./standings.ts"
-import { Sweeper } from "./sweep.ts"
-import { codeOf } from "./trouble.ts"
+import { forgetIdempotency, KeptAnswers } from "./accounts/idempotency.ts"
+import { LastUsed } from "./accounts/last-used.ts"
+import { Standings } from "./accounts/standings.ts"
+import { Background, type Task } from "./background.ts"
+import { Availability } from "./database/availability.ts"
+import type { Connection } from "./database/connection.ts"
+import type { Database } from "./database/database.ts"
+import { codeOf } from "./database/errors.ts"
+import {
+  type CallLedger,
+  type Checkpoint,
+  type End,
+  type Hold,
+  type HoldResult,
+  LedgerUnavailable,
+  type Owner,
+  type Standing,
+  type Terms,
+} from "./entries.ts"
+import type { LedgerEvents, Log } from "./events.ts"
+import { Checkpoints, forgetCheckpoints } from "./journal/checkpoints.ts"
+import { Lease, type LeaseTimes } from "./journal/lease.ts"
+import { Replay } from "./journal/replay.ts"
+import { Spool } from "./journal/spool.ts"
+import { Sweeper } from "./journal/sweep.ts"
+import { EndQueue } from "./queue/ends.ts"
+import { HoldQueue } from "./queue/holds.ts"
+import { Outstanding } from "./queue/outstanding.ts"
+import { registerTerms } from "./terms.ts"
 
+/**
+ * How many connections hold and end. Accounts are spread over them; the holds and ends of one account take turns on
+ * one, because they would only wait for each other's commit at the account's row. More connections make smaller batches.
+ */
+const ACCOUNT_CONNECTIONS = 2
+/** A call's first output is in a checkpoint within a second (D57). */
+const CHECKPOINT_MS = 900
 /** How long `stop` waits for what is being written; the rest is in the spool. */
 const STOP_MS = 1_000
 
@@ -30,70 +45,77 @@ export interface LedgerOptions {
   readonly lease: LeaseTimes
   readonly log: Log
   readonly events?: LedgerEvents
-  /** What the calls that have outlived a renewal would be charged if this process died now (D13). */
+  /** What the running calls would be charged if this process died now (D57). */
   checkpoints(): readonly Checkpoint[]
 }
 
-/** The books of one process. */
-export class Ledger implements Books {
+/** The ledger as one gateway process uses it. */
+export class Ledger implements CallLedger {
   readonly #options: LedgerOptions
-  readonly #connections: Connections
-  readonly #pulse: Pulse
+  readonly #connections: Connection[] = []
+  readonly #availability: Availability
   readonly #outstanding = new Outstanding()
   readonly #used = new LastUsed()
   readonly #lease: Lease
   readonly #spool: Spool
   readonly #standings: Standings
-  readonly #answers: Answers
-  readonly #closings: Closings
-  readonly #holds: Holds
+  readonly #answers: KeptAnswers
+  readonly #ends: EndQueue
+  readonly #holds: HoldQueue
   readonly #sweeper: Sweeper
-  readonly #keeping: Connection
-  readonly #keeper: Keeper
+  readonly #background_connection: Connection
+  readonly #background: Background
 
   private constructor(options: LedgerOptions) {
-    const { database, data_dir, lease, log, events = {} } = options
+    const { data_dir, lease, log, events = {} } = options
     this.#options = options
-    this.#pulse = new Pulse(log, events)
-    this.#connections = new Connections(database, this.#pulse.watch)
-    this.#lease = new Lease(this.#connections.one(), lease)
+    this.#availability = new Availability(log, events)
+    this.#lease = new Lease(this.#connect(), lease)
     this.#spool = new Spool(data_dir, this.#lease.gateway_id, log)
-    this.#standings = new Standings(this.#connections, this.#used)
-    this.#answers = new Answers(this.#connections)
-    this.#closings = new Closings(this.#connections, this.#outstanding, this.#spool, events, log)
-    this.#holds = new Holds(this.#connections, this.#lease, this.#outstanding, this.#closings, this.#used)
-    this.#sweeper = new Sweeper(this.#connections, this.#lease, (count) => events.expired?.(count))
-    this.#keeping = this.#connections.one()
-    this.#keeper = new Keeper(this.#lease, this.#outstanding, lease, this.#chores(), log)
+    this.#standings = new Standings(this.#connect(), this.#used)
+    this.#answers = new KeptAnswers(this.#connect())
+    const accounts = Array.from({ length: ACCOUNT_CONNECTIONS }, () => this.#connect())
+    this.#ends = new EndQueue(accounts, this.#outstanding, this.#spool, events, log)
+    this.#holds = new HoldQueue(accounts, this.#connect(), this.#lease, this.#outstanding, this.#ends)
+    this.#sweeper = new Sweeper(this.#connect(), this.#lease, (count) => events.expired?.(count))
+    this.#background_connection = this.#connect()
+    this.#background = new Background(this.#lease, this.#outstanding, lease, this.#tasks(), log)
   }
 
-  /** Takes a lease and begins to keep it; rejects with the driver's error when the books cannot be reached. */
+  /** Takes a lease and begins to keep it; rejects with the driver's error when the database cannot be reached. */
   static async open(options: LedgerOptions): Promise<Ledger> {
     const ledger = new Ledger(options)
     try {
       await ledger.#lease.take(ledger.#outstanding.floor)
     } catch (error) {
-      await ledger.#connections.end()
+      await ledger.#disconnect()
       throw error
     }
-    ledger.#keeper.start()
+    ledger.#background.start()
     return ledger
+  }
+
+  /** The numbers of terms, by which holds and ends name them (D56). */
+  terms(wanted: readonly Terms[]): Promise<readonly number[]> {
+    return registerTerms(this.#options.database.operators, wanted)
   }
 
   standing(key_hash: string): Promise<Standing | null> {
     return this.#standings.read(key_hash)
   }
 
-  owner(key_hash: string): Promise<Owner | null> {
+  owner(key_hash: string): Owner | Promise<Owner | null> {
     return this.#standings.owner(key_hash)
   }
 
-  reserve(hold: Hold): Promise<HoldResult> {
-    return this.#holds.reserve(hold)
+  async hold(hold: Hold): Promise<HoldResult> {
+    const result = await this.#holds.hold(hold)
+    if (result.outcome === "held") this.#used.note(hold.key_id)
+    return result
   }
 
-  close(closing: Closing): Promise<void> {
-    return this.#closings.close(closing)
+  end(end: End): Promise<void> {
+    return this.#ends.end(end)
   }
 
   keepAnswer(call_id: string, body: string, keep_ms: number): Promise<void> {
@@ -104,60 +126,73 @@ export class Ledger implements Books {
     try {
       return await this.#answers.find(call_id)
     } catch (error) {
-      throw new GatewayError("ledger_unavailable", { cause: codeOf(error) })
+      throw new LedgerUnavailable(codeOf(error))
     }
   }
 
-  /** Whether new calls can be held: the books answer, and the lease of this process has not lapsed. */
+  /** Whether new calls can be held: the database answers, and the lease of this process has not lapsed. */
   writable(): boolean {
-    return this.#pulse.answering && this.#keeper.age_ms < this.#options.lease.expire_ms
+    return this.#availability.answering && this.#background.age_ms < this.#options.lease.expire_ms
   }
 
-  /** What waits for a statement, by its kind; and the closings in the spool. */
-  depths(): Readonly<Record<"reserve" | "close" | "standing" | "spool", number>> {
+  /** What waits for a statement, by its kind; and the ends in the spool. */
+  depths(): Readonly<Record<"hold" | "end" | "standing" | "spool", number>> {
     return {
-      reserve: this.#holds.depth,
-      close: this.#closings.depth,
+      hold: this.#holds.depth,
+      end: this.#ends.depth,
       standing: this.#standings.depth,
       spool: this.#spool.depth,
     }
   }
 
   /**
-   * Writes what there is to write, and leaves no timer and no socket. What the books do not take within a second is in
+   * Writes what there is to write, and leaves no timer and no socket. What the database does not take within a second is in
    * the spool. The lease is given back only when nothing of this process is open, nor can come to be; otherwise it
    * lapses, and a sweeper comes.
    */
   async stop(): Promise<void> {
-    const chores = this.#keeper.stop()
-    await atMost(STOP_MS, [chores, ...this.#closings.writing, ...this.#holds.burials])
+    const tasks = this.#background.stop()
+    await atMost(STOP_MS, [tasks, ...this.#ends.writing, ...this.#holds.closing])
     this.#holds.stop()
     await this.#leave().catch((error: unknown) => {
       this.#options.log.warn({ code: codeOf(error) }, "the lease was not given back; it lapses")
     })
-    const unwritten = this.#closings.writing
-    for (const lanes of [this.#closings, this.#standings, this.#answers, this.#sweeper]) lanes.stop()
-    await this.#connections.end()
-    await Promise.all([chores, ...unwritten])
+    const unwritten = this.#ends.writing
+    for (const queue of [this.#ends, this.#standings, this.#answers, this.#sweeper]) queue.stop()
+    await this.#disconnect()
+    await Promise.all([tasks, ...unwritten])
     await this.#spool.settled()
   }
 
   async #leave(): Promise<void> {
-    if (!this.#pulse.answering) return
-    await this.#used.write(this.#keeping)
-    if (this.#outstanding.size === 0) await this.#lease.giveBack()
+    if (!this.#availability.answering) return
+    await this.#used.write(this.#background_connection)
+    if (this.#outstanding.size > 0) return
+    await this.#background_connection.run(forgetCheckpoints, [this.#lease.gateway_id], STOP_MS)
+    await this.#lease.giveBack()
   }
 
-  #chores(): Chore[] {
-    const { log } = this.#options
-    const replay = new Replay(this.#spool, this.#closings, this.#connections.one(), log)
+  #tasks(): Task[] {
+    const { log, checkpoints } = this.#options
+    const replay = new Replay(this.#spool, this.#ends, this.#connect(), log)
+    const written = new Checkpoints(this.#connect(), () => this.#lease.gateway_id)
     return [
-      { name: "checkpoint", run: () => writeCheckpoints(this.#keeping, this.#options.checkpoints()) },
-      { name: "last_used", run: () => this.#used.write(this.#keeping) },
+      { name: "checkpoint", every_ms: CHECKPOINT_MS, run: () => written.write(checkpoints()) },
+      { name: "last_used", run: () => this.#used.write(this.#background_connection) },
       { name: "sweep", run: () => this.#sweeper.run() },
       { name: "replay", run: () => replay.run() },
-      { name: "forget", run: () => forgetIdempotency(this.#keeping) },
+      { name: "forget", run: () => forgetIdempotency(this.#background_connection) },
     ]
+  }
+
+  #connect(): Connection {
+    const connection = this.#options.database.connection(this.#availability.watch)
+    this.#connections.push(connection)
+    return connection
+  }
+
+  async #disconnect(): Promise<void> {
+    await Promise.all(this.#connections.map((connection) => connection.end()))
   }
 }
 

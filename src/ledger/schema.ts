@@ -12,21 +12,27 @@ import {
   uniqueIndex,
   uuid,
 } from "drizzle-orm/pg-core"
-import { bases, endings, periods, states } from "../wire/call.ts"
+import { bases, endings, endOutcomes, failures, periods } from "../wire/call.ts"
 
 /**
- * The books. Every statement names its tables through `book`, so the schema's name stands in one place.
- * No foreign keys (they lock hot accounts) and no index on a column that changes (it would end in-page updates).
+ * The tables of the ledger. Entries of the journal (credits, terms, holds, ends, corrections) are added and never
+ * changed: triggers refuse UPDATE, DELETE and TRUNCATE (D55). Everything else is state. There are no foreign keys: they
+ * would lock the rows of busy accounts; the audit checks what they would.
  */
-export const book = pgSchema("tollgate")
+export const ledger = pgSchema("tollgate")
 
 const nano = (name: string) => bigint(name, { mode: "bigint" })
 const pico = nano
 const moment = (name: string) => timestamp(name, { withTimezone: true, mode: "date" })
 const words = (list: readonly string[]) => sql.raw(list.map((word) => `'${word}'`).join(", "))
 
-/** Whose money it is. `available = balance - held`; the journal is `credits` and `reservations`. */
-export const accounts = book.table(
+export const endOutcome = ledger.enum("end_outcome", endOutcomes)
+export const basis = ledger.enum("basis", bases)
+export const ending = ledger.enum("ending", endings)
+export const failure = ledger.enum("failure", failures)
+
+/** Who pays. `available = balance - held`; both are sums over the journal, kept beside it (D55). */
+export const accounts = ledger.table(
   "accounts",
   {
     id: uuid("id").primaryKey(),
@@ -35,12 +41,14 @@ export const accounts = book.table(
     held_nano: nano("held_nano").notNull().default(sql`0`),
     created_at: moment("created_at").notNull().defaultNow(),
     suspended_at: moment("suspended_at"),
+    /** Whether a key of the account has a spending limit: only the exact statements count those (D42). */
+    is_limited: boolean("is_limited").notNull().default(false),
   },
   (account) => [check("held_not_negative", sql`${account.held_nano} >= 0`)],
 )
 
-/** Money put on an account, or taken off it by a negative correction. Never edited; the id is the caller's. */
-export const credits = book.table(
+/** Money put on an account, or taken off it by a negative amount. The id is the caller's. */
+export const credits = ledger.table(
   "credits",
   {
     id: uuid("id").primaryKey(),
@@ -53,7 +61,7 @@ export const credits = book.table(
 )
 
 /** API keys: only the SHA-256 (hex) and a displayable prefix are kept (D26). */
-export const keys = book.table(
+export const keys = ledger.table(
   "keys",
   {
     id: uuid("id").primaryKey(),
@@ -71,9 +79,7 @@ export const keys = book.table(
     /** What the key's calls may cost in one period (D42); null for no limit. */
     spend_limit_nano: nano("spend_limit_nano"),
     spend_period: text("spend_period"),
-    /** Which limit it is: calls that were counted under an earlier one are no longer. */
-    spend_epoch: integer("spend_epoch").notNull().default(0),
-    /** Of the period that began at `spent_since`: what is held, and what settled calls cost. */
+    /** What the calls held since `spent_since` hold while they are open, and cost afterwards. Kept only with a limit. */
     spent_nano: nano("spent_nano").notNull().default(sql`0`),
     spent_since: moment("spent_since"),
   },
@@ -86,19 +92,19 @@ export const keys = book.table(
   ],
 )
 
-/** Gateway processes and their leases (D35). `floor_id` is at or below every call id of the process. */
-export const gateways = book.table("gateways", {
+/** Gateway processes and their leases (D35). `floor_id` is at or below every id of a call that the process has open. */
+export const gateways = ledger.table("gateways", {
   id: uuid("id").primaryKey(),
   floor_id: uuid("floor_id").notNull(),
   lease_until: moment("lease_until").notNull(),
   dead_at: moment("dead_at"),
-  /** Set once nothing of a dead gateway can be open any more. */
+  /** Set once a dead gateway has no open hold and cannot get one any more. */
   swept_at: moment("swept_at"),
   started_at: moment("started_at").notNull().defaultNow(),
 })
 
-/** Which call an `Idempotency-Key` stands for (D43): one row an account and key, taken by the statement that holds the call. */
-export const idempotency = book.table(
+/** Which call an `Idempotency-Key` stands for (D43): one row for an account and key, taken by the statement that holds the call. */
+export const idempotency = ledger.table(
   "idempotency",
   {
     account_id: uuid("account_id").notNull(),
@@ -115,8 +121,8 @@ export const idempotency = book.table(
   ],
 )
 
-/** JSON answers that are kept to be told again (D43), where the configuration says so. */
-export const answers = book.table(
+/** JSON answers that are kept to be sent again (D43), where the configuration says so. */
+export const answers = ledger.table(
   "answers",
   {
     call_id: uuid("call_id").primaryKey(),
@@ -126,53 +132,153 @@ export const answers = book.table(
   (answer) => [index("answers_by_end").on(answer.expires_at)],
 )
 
-/** One row per call: a hold first, a line of the journal afterwards; what is settled or released never changes again (D13). */
-export const reservations = book.table(
-  "reservations",
+/** What a call was sold at: one immutable row for each model, upstream and set of prices that was ever configured (D56). */
+export const terms = ledger.table("terms", {
+  id: integer("id").primaryKey().generatedAlwaysAsIdentity(),
+  family: text("family").notNull(),
+  model: text("model").notNull(),
+  upstream: text("upstream").notNull(),
+  input_pico: pico("input_pico").notNull(),
+  cached_input_pico: pico("cached_input_pico").notNull(),
+  output_pico: pico("output_pico").notNull(),
+  per_call_nano: nano("per_call_nano").notNull(),
+  created_at: moment("created_at").notNull().defaultNow(),
+})
+
+/** Money held for a call. The id is the call's, a UUIDv7 of the gateway; `held_at` is the ledger's time. */
+export const holds = ledger.table(
+  "holds",
   {
     id: uuid("id").primaryKey(),
     account_id: uuid("account_id").notNull(),
     key_id: uuid("key_id").notNull(),
     gateway_id: uuid("gateway_id").notNull(),
     amount_nano: nano("amount_nano").notNull(),
-    /** What expiry charges: the observed part of a call that outlived a lease renewal. */
-    checkpoint_nano: nano("checkpoint_nano").notNull().default(sql`0`),
+    held_at: moment("held_at").notNull().defaultNow(),
+    /** Of the first upstream that is tried. */
+    terms_id: integer("terms_id").notNull(),
+    stream: boolean("stream").notNull(),
+  },
+  (hold) => [
+    index("holds_of_account").on(hold.account_id, hold.id),
+    index("holds_by_time").using("brin", hold.held_at),
+    check("amount_not_negative", sql`${hold.amount_nano} >= 0`),
+  ],
+)
+
+/** How a hold ended: exactly once, because the primary key is the call's id (D13). */
+export const ends = ledger.table(
+  "ends",
+  {
+    id: uuid("id").primaryKey(),
+    account_id: uuid("account_id").notNull(),
+    key_id: uuid("key_id").notNull(),
+    charge_nano: nano("charge_nano").notNull(),
+    /** The amount of the hold, which is free again. */
+    freed_nano: nano("freed_nano").notNull(),
+    ended_at: moment("ended_at").notNull().defaultNow(),
+    /** Of the upstream that answered. */
+    terms_id: integer("terms_id").notNull(),
+    prompt_tokens: integer("prompt_tokens"),
+    cached_tokens: integer("cached_tokens"),
+    completion_tokens: integer("completion_tokens"),
+    ttft_ms: integer("ttft_ms"),
+    duration_ms: integer("duration_ms"),
+    outcome: endOutcome("outcome").notNull(),
+    basis: basis("basis").notNull(),
+    ending: ending("ending"),
+    failure: failure("failure"),
+    notes: text("notes").array(),
+  },
+  (end) => [
+    index("ends_by_time").using("brin", end.ended_at),
+    check("charge_not_negative", sql`${end.charge_nano} >= 0`),
+  ],
+)
+
+/** A settlement that came after the expiry of its hold (D13): what the call was charged in the end, and the difference. */
+export const corrections = ledger.table(
+  "corrections",
+  {
+    id: uuid("id").primaryKey(),
+    account_id: uuid("account_id").notNull(),
+    key_id: uuid("key_id").notNull(),
+    charge_nano: nano("charge_nano").notNull(),
+    /** `charge_nano` less what the expiry charged: what the balance changes by. */
+    difference_nano: nano("difference_nano").notNull(),
+    corrected_at: moment("corrected_at").notNull().defaultNow(),
+    terms_id: integer("terms_id").notNull(),
+    prompt_tokens: integer("prompt_tokens"),
+    cached_tokens: integer("cached_tokens"),
+    completion_tokens: integer("completion_tokens"),
+    ttft_ms: integer("ttft_ms"),
+    duration_ms: integer("duration_ms"),
+    basis: basis("basis").notNull(),
+    ending: ending("ending"),
+    failure: failure("failure"),
+    notes: text("notes").array(),
+  },
+  (correction) => [
+    index("corrections_by_time").on(correction.corrected_at),
+    check("correction_not_negative", sql`${correction.charge_nano} >= 0`),
+  ],
+)
+
+/** What expiry would charge a running call (D57): overwritten while the call runs, removed when it has ended. No entry. */
+export const checkpoints = ledger.table("checkpoints", {
+  id: uuid("id").primaryKey(),
+  gateway_id: uuid("gateway_id").notNull(),
+  charge_nano: nano("charge_nano").notNull(),
+  basis: basis("basis").notNull(),
+  prompt_tokens: integer("prompt_tokens"),
+  cached_tokens: integer("cached_tokens"),
+  completion_tokens: integer("completion_tokens"),
+})
+
+/** One row for a call: its hold, its end and its correction together, as receipts and lists show it. */
+export const calls = ledger
+  .view("calls", {
+    id: uuid("id").notNull(),
+    account_id: uuid("account_id").notNull(),
+    key_id: uuid("key_id").notNull(),
+    gateway_id: uuid("gateway_id").notNull(),
+    amount_nano: nano("amount_nano").notNull(),
     charge_nano: nano("charge_nano"),
-    input_pico: pico("input_pico").notNull(),
-    cached_input_pico: pico("cached_input_pico").notNull(),
-    output_pico: pico("output_pico").notNull(),
-    started_at: moment("started_at").notNull().defaultNow(),
-    closed_at: moment("closed_at"),
+    held_at: moment("held_at").notNull(),
+    ended_at: moment("ended_at"),
     prompt_tokens: integer("prompt_tokens"),
     cached_tokens: integer("cached_tokens"),
     completion_tokens: integer("completion_tokens"),
     ttft_ms: integer("ttft_ms"),
     duration_ms: integer("duration_ms"),
     stream: boolean("stream").notNull(),
-    state: text("state").notNull().default("open"),
-    model: text("model").notNull(),
+    state: text("state").notNull(),
     family: text("family").notNull(),
+    model: text("model").notNull(),
     upstream: text("upstream").notNull(),
+    input_pico: pico("input_pico").notNull(),
+    cached_input_pico: pico("cached_input_pico").notNull(),
+    output_pico: pico("output_pico").notNull(),
+    per_call_nano: nano("per_call_nano").notNull(),
     basis: text("basis"),
     ending: text("ending"),
     failure: text("failure"),
-    notes: text("notes").array().notNull().default(sql`'{}'`),
-    per_call_nano: nano("per_call_nano").notNull().default(sql`0`),
-    /** The limit of the key under which the hold was counted (D42); null for none. */
-    spend_epoch: integer("spend_epoch"),
-  },
-  (call) => [
-    index("calls_of_account").on(call.account_id, call.id),
-    index("calls_of_key").on(call.key_id, call.id),
-    index("calls_of_model").on(call.model, call.id),
-    check("amount_not_negative", sql`${call.amount_nano} >= 0`),
-    check("checkpoint_not_negative", sql`${call.checkpoint_nano} >= 0`),
-    check("charge_not_negative", sql`${call.charge_nano} >= 0`),
-    check("state_known", sql`${call.state} IN (${words(states)})`),
-    check("basis_known", sql`${call.basis} IN (${words(bases)})`),
-    check("ending_known", sql`${call.ending} IN (${words(endings)})`),
-    check("open_until_closed", sql`(${call.state} = 'open') = (${call.closed_at} IS NULL)`),
-    check("charged_when_closed", sql`(${call.state} = 'open') = (${call.charge_nano} IS NULL)`),
-    check("released_is_free", sql`${call.state} <> 'released' OR ${call.charge_nano} = 0`),
-  ],
-)
+    notes: text("notes").array().notNull(),
+  })
+  .as(sql`
+    SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,
+      h.held_at, coalesce(c.corrected_at, e.ended_at) AS ended_at,
+      CASE WHEN c.id IS NULL THEN e.prompt_tokens ELSE c.prompt_tokens END AS prompt_tokens,
+      CASE WHEN c.id IS NULL THEN e.cached_tokens ELSE c.cached_tokens END AS cached_tokens,
+      CASE WHEN c.id IS NULL THEN e.completion_tokens ELSE c.completion_tokens END AS completion_tokens,
+      coalesce(c.ttft_ms, e.ttft_ms) AS ttft_ms, coalesce(c.duration_ms, e.duration_ms) AS duration_ms, h.stream,
+      CASE WHEN e.id IS NULL THEN 'open' WHEN c.id IS NULL THEN e.outcome::text ELSE 'settled' END AS state,
+      t.family, t.model, t.upstream, t.input_pico, t.cached_input_pico, t.output_pico, t.per_call_nano,
+      coalesce(c.basis, e.basis)::text AS basis,
+      (CASE WHEN c.id IS NULL THEN e.ending ELSE c.ending END)::text AS ending,
+      (CASE WHEN c.id IS NULL THEN e.failure ELSE c.failure END)::text AS failure,
+      coalesce(c.notes, e.notes, '{}') AS notes
+    FROM tollgate.holds h
+    LEFT JOIN tollgate.ends e ON e.id = h.id
+    LEFT JOIN tollgate.corrections c ON c.id = h.id
+    JOIN tollgate.terms t ON t.id = coalesce(c.terms_id, e.terms_id, h.terms_id)`)

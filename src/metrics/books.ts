@@ -51,7 +51,7 @@ export function booksMetrics(registry: Registry) {
     expired: (count: number): void => expired.inc(count),
     spooled: (): void => spooled.inc(),
     /** A closing changed nothing, for its reservation was closed before (D13). */
-    closingIgnored: (): void => ignored.inc(),
+    endIgnored: (): void => ignored.inc(),
     audited: auditMetrics(registry),
     /** Where it is read whenever the metrics are what waits for a statement, by its kind, and in the spool (D27). */
     watchDepths(read: () => Depths): void {

@@ -1,7 +1,16 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client"
-import type { Closing, Hold } from "../ledger/reservation.ts"
+import type { End } from "../ledger/entries.ts"
 import { FIRST_TOKEN_S, OPERATION_S, PER_TOKEN_S, TOKENS } from "./buckets.ts"
 import type { Later } from "./later.ts"
+
+/** What the metrics say of a call besides its end: names of the configuration. */
+export interface MeteredCall {
+  readonly model: string
+  /** The upstream that answered, else the first one of the model. */
+  readonly upstream: string
+  readonly stream: boolean
+  readonly amount_nano: bigint
+}
 
 /** The calls that hold money now. */
 export interface OpenCalls {
@@ -15,9 +24,9 @@ export function callMetrics(registry: Registry, later: Later) {
   const count = counters(registry)
   return {
     /** A call took its exit (D13). */
-    settled: later((hold: Hold, closing: Closing) => {
-      count(hold, closing)
-      record(hold, closing)
+    ended: later((call: MeteredCall, end: End) => {
+      count(call, end)
+      record(call, end)
     }),
     /** Where the number of open calls and what they hold is read whenever the metrics are. */
     watchCalls(read: () => OpenCalls): void {
@@ -42,7 +51,7 @@ export function callMetrics(registry: Registry, later: Later) {
   }
 }
 
-type Record = (hold: Hold, closing: Closing) => void
+type Record = (call: MeteredCall, end: End) => void
 
 /** What only this gateway knows: how calls were settled, and for how much. */
 function counters(registry: Registry): Record {
@@ -128,22 +137,22 @@ function recorders(registry: Registry): Record {
     buckets: PER_TOKEN_S,
     registers,
   })
-  return ({ model, upstream, stream }, closing) => {
-    const { failure, duration_ms, ttft_ms } = closing
+  return ({ model, upstream, stream }, end) => {
+    const { failure, duration_ms, ttft_ms } = end
     const labels = {
       gen_ai_operation_name: "chat",
-      gen_ai_provider_name: closing.upstream ?? upstream,
+      gen_ai_provider_name: upstream,
       gen_ai_request_model: model,
     }
     duration.observe(failure === null ? labels : { ...labels, error_type: failure }, duration_ms / 1_000)
-    if (closing.usage !== null) {
-      const { prompt_tokens, completion_tokens } = closing.usage
+    if (end.usage !== null) {
+      const { prompt_tokens, completion_tokens } = end.usage
       usage.observe({ ...labels, gen_ai_token_type: "input" }, prompt_tokens)
       usage.observe({ ...labels, gen_ai_token_type: "output" }, completion_tokens)
     }
     if (!stream || ttft_ms === null) return
     first_token.observe(labels, ttft_ms / 1_000)
-    const further_tokens = closing.basis === "usage" ? (closing.usage?.completion_tokens ?? 0) - 1 : 0
+    const further_tokens = end.basis === "usage" ? (end.usage?.completion_tokens ?? 0) - 1 : 0
     if (further_tokens > 0) per_token.observe(labels, (duration_ms - ttft_ms) / further_tokens / 1_000)
   }
 }

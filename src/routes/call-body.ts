@@ -1,4 +1,4 @@
-import type { CallRecord } from "../ledger/calls.ts"
+import type { CallRecord } from "../ledger/reports/calls.ts"
 import { printPrice, printUsd } from "../money.ts"
 import type { CallBody } from "../wire/admin.ts"
 import { printTime } from "../wire/time.ts"
@@ -24,8 +24,8 @@ export function callBody(call: CallRecord): CallBody {
       output: printPrice(call.output_pico),
       per_call: printUsd(call.per_call_nano),
     },
-    started_at: printTime(call.started_at),
-    settled_at: call.closed_at && printTime(call.closed_at),
+    started_at: printTime(call.held_at),
+    settled_at: call.ended_at && printTime(call.ended_at),
     ttft_ms: call.ttft_ms,
     duration_ms: call.duration_ms,
   }

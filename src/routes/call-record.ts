@@ -31,27 +31,29 @@ export function attemptsIn({ metrics, log }: Gateway, request_id: string, trace:
 
 /** Counts a call that ended and writes its one line in the log: amounts, tokens and times, never a key or a prompt. */
 export function recordIn({ metrics, log }: Gateway): OnSettled {
-  return ({ hold, trace }, closing) => {
-    metrics.settled(hold, closing)
-    trace?.closed(closing)
+  return (call, end) => {
+    const { hold, model, trace } = call
+    const upstream = call.upstream ?? model.routes[0].upstream.name
+    metrics.ended({ model: model.name, upstream, stream: hold.stream, amount_nano: hold.amount_nano }, end)
+    trace?.ended(end, call.upstream)
     log.call({
       request_id: hold.id,
       trace_id: trace?.id,
       account_id: hold.account_id,
       key_id: hold.key_id,
-      model: hold.model,
-      upstream: closing.upstream ?? hold.upstream,
+      model: model.name,
+      upstream,
       stream: hold.stream,
-      outcome: closing.outcome,
-      basis: closing.basis,
-      ending: closing.ending,
-      failure: closing.failure,
-      notes: closing.notes,
-      usage: closing.usage,
+      outcome: end.outcome,
+      basis: end.basis,
+      ending: end.ending,
+      failure: end.failure,
+      notes: end.notes,
+      usage: end.usage,
       reserved_nano: hold.amount_nano.toString(),
-      charge_nano: closing.charge_nano.toString(),
-      ttft_ms: closing.ttft_ms,
-      duration_ms: closing.duration_ms,
+      charge_nano: end.charge_nano.toString(),
+      ttft_ms: end.ttft_ms,
+      duration_ms: end.duration_ms,
     })
   }
 }

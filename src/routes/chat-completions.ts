@@ -45,7 +45,7 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
   trace?.reserving()
   const call = await admit(house, id, key_hash, chat, texts, idempotency)
   call.trace = trace
-  trace?.held(call.hold)
+  trace?.held(call.hold, call.model.name)
   const patience = patienceFor(call, chat, request)
   gateway.sockets.keepOpen(request)
   try {
@@ -56,7 +56,7 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
       gateway.health,
       attemptsIn(gateway, id, trace),
     )
-    call.upstream = reply.upstream.name
+    call.answeredBy(reply.route)
     if (chat.stream !== true || isJson(reply)) {
       return await answerJson({ gateway, call, reply, patience, request }, wantsCost(chat))
     }
@@ -73,9 +73,9 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
 }
 
 function admitting(gateway: Gateway) {
-  const { books, catalog, in_flight, key_loads, config, health } = gateway
+  const { ledger, catalog, in_flight, key_loads, config, health } = gateway
   return {
-    books,
+    ledger,
     catalog,
     in_flight,
     key_loads,
@@ -120,7 +120,7 @@ async function abandon(gateway: Gateway, call: Call, patience: Patience, error: 
   if (call.closed) return error
   const reason = patience.signal.aborted ? patience.reason : null
   const failure = reason === "gateway_stopped" ? "no_output" : (reason ?? failureOf(error))
-  const { durable } = release(gateway.books, call, failure, reason, recordIn(gateway))
+  const { durable } = release(gateway.ledger, call, failure, reason, recordIn(gateway))
   await whenDurable(gateway, call, durable)
   if (reason === null) return error
   return new GatewayError("overloaded", { message: "The call was cut by the gateway; it was not charged." })

@@ -7,7 +7,7 @@ import type { Model } from "../config/config.ts"
 import { NEVER } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
-import type { Standing } from "../ledger/reservation.ts"
+import type { Standing } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
 import { forward } from "../upstream/forward.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
@@ -41,7 +41,7 @@ function vendorOf(path: string): string {
 }
 
 async function count(gateway: Gateway, request: Request, vendor: string | null): Promise<Response> {
-  const { config, books, key_loads, health, metrics, sockets } = gateway
+  const { config, ledger, key_loads, health, metrics, sockets } = gateway
   const { limits } = config
   if (vendor !== null && !config.vendors.includes(vendor)) throw new GatewayError("not_found")
   const trace = traceOf(gateway, request)
@@ -50,7 +50,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   const bytes = await readBody(request, limits)
   const version = vendorVersion(request.headers, config.vendors, vendor)
   const asked = parseCountTokens(readJsonBody(bytes))
-  const standing = await activeKey({ books, key_loads, limits }, key_hash)
+  const standing = await activeKey({ ledger, key_loads, limits }, key_hash)
   const model = openModel(gateway, asked.model, standing)
   if (standing.available_nano <= 0n) {
     throw new GatewayError("insufficient_balance", {

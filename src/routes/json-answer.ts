@@ -1,7 +1,7 @@
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
-import type { Closing } from "../ledger/reservation.ts"
+import type { End } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
 import { bodyWithCost } from "../meter/cost.ts"
 import { readJson } from "../meter/reading.ts"
@@ -38,14 +38,14 @@ export async function answerJson(
   })
   const evidence = readJson(body.bytes, patience.reason ?? body.ending, body.cut)
   if (evidence.output_bytes > 0) call.noteOutput()
-  const { closing, durable } = settle(gateway.books, call, evidence, recordIn(gateway))
-  if (closing.outcome === "released") {
+  const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
+  if (end.outcome === "released") {
     await whenDurable(gateway, call, durable)
     gateway.sockets.restore(request)
-    throw refused(closing)
+    throw refused(end)
   }
   const tells_cost = wants_cost && evidence.usage.state === "valid"
-  const bytes = tells_cost ? bodyWithCost(body.bytes, closing.charge_nano) : body.bytes
+  const bytes = tells_cost ? bodyWithCost(body.bytes, end.charge_nano) : body.bytes
   await whenDurable(gateway, call, durable)
   await keepAnswer(gateway, call, bytes)
   gateway.sockets.restore(request)
@@ -53,7 +53,7 @@ export async function answerJson(
 }
 
 /** Why a JSON answer was not one. */
-function refused({ failure }: Closing): GatewayError {
+function refused({ failure }: End): GatewayError {
   switch (failure) {
     case "usage_missing":
     case "usage_invalid":

@@ -19,11 +19,11 @@ export function models(gateway: Gateway) {
     .get("/models/", handle, { detail: reference.listModelsCompatibleSlash })
 }
 
-async function list({ config, catalog, books, key_loads }: Gateway, request: Request): Promise<Response> {
+async function list({ config, catalog, ledger, key_loads }: Gateway, request: Request): Promise<Response> {
   const versioned = hasVersionHeader(request.headers, config.vendors)
   const key = modelListCredential(request.headers, versioned)
   if (versioned) vendorVersion(request.headers, config.vendors, null)
-  const { models } = await activeKey({ books, key_loads, limits: config.limits }, hashOf(key))
+  const { models } = await activeKey({ ledger, key_loads, limits: config.limits }, hashOf(key))
   const open = catalog.list(versioned ? "messages" : "chat")
   const seen = models === null ? open : open.filter((model) => models.includes(model.name))
   return new Response(JSON.stringify(modelList(seen)), { headers: jsonHeaders(requestId(request)) })

@@ -6,7 +6,7 @@ import { largestMaxTokens, quote } from "../admission/quote.ts"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
-import type { Standing } from "../ledger/reservation.ts"
+import type { Standing } from "../ledger/entries.ts"
 import { printPrice, printUsd } from "../money.ts"
 import { type ChatRequest, parseChat, withoutOurs } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
@@ -26,12 +26,12 @@ export function quotes(gateway: Gateway) {
 }
 
 /** Faults in the order of a call (D30): body, key, model. What the books would say of the money is the answer. */
-async function quoted({ books, catalog, key_loads, config }: Gateway, request: Request): Promise<QuoteBody> {
+async function quoted({ ledger, catalog, key_loads, config }: Gateway, request: Request): Promise<QuoteBody> {
   const { limits } = config
   const key_hash = hashOf(chatCredential(request.headers))
   key_loads.checkRate(key_hash, limits.per_key)
   const chat = parseChat(readJsonBody(await readBody(request, limits)))
-  const standing = await activeKey({ books, key_loads, limits }, key_hash)
+  const standing = await activeKey({ ledger, key_loads, limits }, key_hash)
   const model = catalog.find(chat.model, "chat")
   if (model instanceof GatewayError) throw model
   return quoteBody(chat, model, standing)

@@ -4,10 +4,10 @@ import { messagesCredential } from "../admission/credential.ts"
 import { hashOf } from "../admission/key.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
-import { idTime } from "../id.ts"
-import type { CallRecord } from "../ledger/calls.ts"
-import type { Holder } from "../ledger/journal.ts"
-import type { Standing } from "../ledger/reservation.ts"
+import { ledgerTime } from "../id.ts"
+import type { Standing } from "../ledger/entries.ts"
+import type { CallRecord } from "../ledger/reports/calls.ts"
+import type { Holder } from "../ledger/reports/client.ts"
 import { printUsd } from "../money.ts"
 import { readQuery } from "../wire/query.ts"
 import type { OwnAccount, Receipt } from "../wire/receipt.ts"
@@ -25,7 +25,7 @@ const DEADLINE_MS = 10_000
 
 /** `GET /v1/calls/{id}`, `/v1/account`, `/v1/usage`: what an account's own keys read of its books (D47, D48). */
 export function receipts(gateway: Gateway) {
-  const { journal } = gateway
+  const { reports } = gateway
   const asked = <Answer>(question: Promise<Answer>) => ask({ deadline_ms: DEADLINE_MS }, question)
   return new Elysia({ name: "receipts" })
     .get(
@@ -33,7 +33,7 @@ export function receipts(gateway: Gateway) {
       async ({ request, params }) => {
         const { account_id } = await reader(gateway, request)
         readQuery(queryOf(request), [])
-        const call = await asked(journal.call(account_id, pathId(params.id)))
+        const call = await asked(reports.call(account_id, pathId(params.id)))
         if (call === null) throw new GatewayError("not_found", { message: "There is no call of this id." })
         return answer(receipt(call))
       },
@@ -44,7 +44,7 @@ export function receipts(gateway: Gateway) {
       async ({ request }) => {
         const { account_id, key_id } = await reader(gateway, request)
         readQuery(queryOf(request), [])
-        return answer(ownAccount(await asked(journal.holder(account_id, key_id))))
+        return answer(ownAccount(await asked(reports.holder(account_id, key_id))))
       },
       { detail: reference.getOwnAccount },
     )
@@ -52,17 +52,17 @@ export function receipts(gateway: Gateway) {
       "/v1/usage",
       async ({ request }) => {
         const { account_id } = await reader(gateway, request)
-        const query = parseUsageQuery(queryOf(request), idTime())
-        return answer(usageReport(query, await asked(journal.usage({ ...query, account_id }))))
+        const query = parseUsageQuery(queryOf(request), ledgerTime())
+        return answer(usageReport(query, await asked(reports.usage({ ...query, account_id }))))
       },
       { detail: reference.getOwnUsage },
     )
 }
 
 /** Who reads: any key that is neither revoked nor expired, also a suspended one (D47). */
-function reader({ books, key_loads, config }: Gateway, request: Request): Promise<Standing> {
+function reader({ ledger, key_loads, config }: Gateway, request: Request): Promise<Standing> {
   const key = messagesCredential(request.headers)
-  return activeKey({ books, key_loads, limits: config.limits }, hashOf(key))
+  return activeKey({ ledger, key_loads, limits: config.limits }, hashOf(key))
 }
 
 function receipt(record: CallRecord): Receipt {

@@ -1,10 +1,11 @@
+import type { Upstream } from "../config/config.ts"
 import { errorBody, GatewayError } from "../errors.ts"
 import { Tap } from "../meter/tap.ts"
 import { settle } from "../settlement/settle.ts"
 import { streamHeaders } from "../upstream/headers.ts"
 import { drainFor } from "../upstream/patience.ts"
 import { eventError } from "../upstream/refusal.ts"
-import { finish, type Reply, remainingMs } from "../upstream/reply.ts"
+import { finish, remainingMs } from "../upstream/reply.ts"
 import type { Ending } from "../wire/call.ts"
 import { recordIn, whenDurable } from "./call-record.ts"
 import type { Answering } from "./json-answer.ts"
@@ -15,7 +16,8 @@ export function answerStream(
   wants: { readonly usage: boolean; readonly cost: boolean },
 ): Response {
   const { stream, limits } = gateway.config
-  const drain_ms = drainFor(reply.upstream, true)
+  const { upstream } = reply.route
+  const drain_ms = drainFor(upstream, true)
   const tap = new Tap({
     source: reply.body ?? new Blob().stream(),
     wants_usage: wants.usage,
@@ -24,16 +26,16 @@ export function answerStream(
     keepalive_ms: stream.keepalive_ms,
     commit_after_ms: stream.commit_after_ms,
     stall_ms: stream.stall_ms,
-    idle_ms: reply.upstream.timeouts.idle_ms,
+    idle_ms: upstream.timeouts.idle_ms,
     total_ms: remainingMs(reply),
     drain_ms: drain_ms === null ? null : patience.remaining(drain_ms),
     settle: (evidence) => {
-      const { closing, durable } = settle(gateway.books, call, evidence, recordIn(gateway))
+      const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
       request.signal.removeEventListener("abort", leave)
       if (evidence.ending !== "client_stalled") gateway.sockets.restore(request)
-      return whenDurable(gateway, call, durable).then(() => closing.charge_nano)
+      return whenDurable(gateway, call, durable).then(() => end.charge_nano)
     },
-    errorEvent: (ending, data) => errorEvent(errorOf(ending, data, reply.upstream), call.hold.id),
+    errorEvent: (ending, data) => errorEvent(errorOf(ending, data, upstream), call.hold.id),
     cancelSource: reply.cancel,
     finishSource: (reader) => void finish(reader),
     cutClient: () => gateway.sockets.cut(request),
@@ -55,7 +57,7 @@ export function answerStream(
 const encoder = new TextEncoder()
 
 /** Why a stream broke after output: in the provider's own words when it had some (D10). */
-function errorOf(ending: Ending, data: string | null, { api_key }: Reply["upstream"]): GatewayError {
+function errorOf(ending: Ending, data: string | null, { api_key }: Upstream): GatewayError {
   if (data !== null) return eventError(data, api_key)
   if (ending === "gateway_stopped") {
     return new GatewayError("overloaded", {

@@ -1,4 +1,4 @@
-import type { UsageSums as Summed, UsageBook } from "../ledger/usage.ts"
+import type { UsageSums as Summed, UsageSummary } from "../ledger/reports/usage.ts"
 import { printUsd } from "../money.ts"
 import { printTime } from "../wire/time.ts"
 import type { UsageQuery } from "../wire/usage-query.ts"
@@ -7,7 +7,7 @@ import type { UsageReport, UsageSums } from "../wire/usage-report.ts"
 /** Sums of usage as clients and operators are shown them (D48). */
 export function usageReport(
   { from, to, by }: Pick<UsageQuery, "from" | "to" | "by">,
-  { groups, left_out, total }: UsageBook,
+  { groups, left_out, total }: UsageSummary,
 ): UsageReport {
   return {
     from: printTime(from),

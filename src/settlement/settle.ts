@@ -1,5 +1,5 @@
 import type { Call } from "../call.ts"
-import type { Books, Checkpoint, Closing } from "../ledger/reservation.ts"
+import type { CallLedger, Checkpoint, End } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
 import type { Ending, Failure } from "../wire/call.ts"
 import { decide, type Terms } from "./decide.ts"
@@ -10,19 +10,19 @@ export const SETTLE_WAIT_MS = 250
 
 /** What became of a call, for the answer, the log and the metrics. */
 export interface Settlement {
-  readonly closing: Closing
+  readonly end: End
   /** Resolves when the settlement is durable, at the latest after 250 ms (D32). */
   readonly durable: Promise<void>
 }
 
 /** Told of every call that ended. */
-export type OnSettled = (call: Call, closing: Closing) => void
+export type OnSettled = (call: Call, end: End) => void
 
 /** Settles a call by what was delivered (rules 1-6). A call ends once: a second exit is a broken invariant. */
-export function settle(books: Books, call: Call, evidence: Evidence, onSettled: OnSettled): Settlement {
+export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSettled: OnSettled): Settlement {
   const verdict = decide(evidence, termsOf(call))
-  const { charge_nano, usage, notes } = priceVerdict(verdict, call.hold.price, call.hold.amount_nano)
-  return close(books, call, onSettled, {
+  const { charge_nano, usage, notes } = priceVerdict(verdict, call.model.price, call.hold.amount_nano)
+  return close(ledger, call, onSettled, {
     outcome: verdict.outcome,
     charge_nano,
     basis: verdict.outcome === "settled" ? verdict.basis : "none",
@@ -30,18 +30,19 @@ export function settle(books: Books, call: Call, evidence: Evidence, onSettled: 
     failure: verdict.failure,
     notes,
     usage,
+    freed_key_hash: null,
   })
 }
 
-/** Releases a call that no upstream answered with a 2xx: charge 0, the failure recorded (D28). */
+/** Releases a call that no upstream answered with a 2xx: charge 0, the failure recorded (D28), its `Idempotency-Key` free (D43). */
 export function release(
-  books: Books,
+  ledger: CallLedger,
   call: Call,
   failure: Failure,
   ending: Ending | null,
   onSettled: OnSettled,
 ): Settlement {
-  return close(books, call, onSettled, {
+  return close(ledger, call, onSettled, {
     outcome: "released",
     charge_nano: 0n,
     basis: "none",
@@ -49,6 +50,7 @@ export function release(
     failure,
     notes: [],
     usage: null,
+    freed_key_hash: call.hold.idempotency?.key_hash ?? null,
   })
 }
 
@@ -58,7 +60,7 @@ export function checkpoint(call: Call): Checkpoint | null {
   if (evidence === undefined) return null
   const verdict = decide(evidence, termsOf(call))
   if (verdict.outcome === "released") return null
-  const { charge_nano, usage } = priceVerdict(verdict, call.hold.price, call.hold.amount_nano)
+  const { charge_nano, usage } = priceVerdict(verdict, call.model.price, call.hold.amount_nano)
   return { id: call.hold.id, charge_nano, basis: verdict.basis, usage }
 }
 
@@ -70,22 +72,22 @@ function termsOf({ model, prompt_bytes }: Call): Terms {
 }
 
 function close(
-  books: Books,
+  ledger: CallLedger,
   call: Call,
   onSettled: OnSettled,
-  end: Omit<Closing, "id" | "upstream" | "ttft_ms" | "duration_ms">,
+  said: Omit<End, "id" | "terms_id" | "ttft_ms" | "duration_ms">,
 ): Settlement {
   if (!call.close()) throw new Error(`call ${call.hold.id} was closed twice`)
-  const closing: Closing = {
+  const end: End = {
     id: call.hold.id,
-    upstream: call.upstream,
+    terms_id: call.terms_id,
     ttft_ms: call.ttft_ms === null ? null : Math.round(call.ttft_ms),
     duration_ms: Math.round(performance.now() - call.admitted_ms),
-    ...end,
+    ...said,
   }
-  const written = books.close(closing).then(() => call.leave())
-  onSettled(call, closing)
-  return { closing, durable: atMost(SETTLE_WAIT_MS, written) }
+  const written = ledger.end(end).then(() => call.leave())
+  onSettled(call, end)
+  return { end, durable: atMost(SETTLE_WAIT_MS, written) }
 }
 
 /** `work`, or `wait_ms` when that is sooner; the work goes on. */

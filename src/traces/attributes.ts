@@ -1,5 +1,5 @@
 import type { Family, Route, Upstream } from "../config/config.ts"
-import type { Closing, Hold } from "../ledger/reservation.ts"
+import type { End, Hold } from "../ledger/entries.ts"
 import type { Failure } from "../wire/call.ts"
 import type { Attributes } from "./span.ts"
 
@@ -37,7 +37,7 @@ function serverOf(upstream: Upstream): Attributes {
 }
 
 /** Of a call, from its hold on. */
-export function callOf({ model, stream, account_id, key_id, amount_nano }: Hold): Attributes {
+export function callOf({ stream, account_id, key_id, amount_nano }: Hold, model: string): Attributes {
   return {
     "gen_ai.operation.name": "chat",
     "gen_ai.request.model": model,
@@ -48,8 +48,8 @@ export function callOf({ model, stream, account_id, key_id, amount_nano }: Hold)
   }
 }
 
-/** What became of a call, in the words of the books (D8, D28). */
-export function settlementOf({ outcome, basis, charge_nano, ending, failure, notes }: Closing): Attributes {
+/** What became of a call, in the words of the ledger (D8, D28). */
+export function settlementOf({ outcome, basis, charge_nano, ending, failure, notes }: End): Attributes {
   return {
     "tollgate.outcome": outcome,
     "tollgate.basis": basis,
@@ -61,7 +61,7 @@ export function settlementOf({ outcome, basis, charge_nano, ending, failure, not
 }
 
 /** Who answered a call, and the tokens that it was charged for. */
-export function tokensOf({ upstream, usage }: Closing): Attributes {
+export function tokensOf({ usage }: End, upstream: string | null): Attributes {
   return {
     "gen_ai.provider.name": upstream,
     "gen_ai.usage.input_tokens": usage?.prompt_tokens,

@@ -1,5 +1,5 @@
 import type { Route } from "../config/config.ts"
-import type { Closing, Hold } from "../ledger/reservation.ts"
+import type { End, Hold } from "../ledger/entries.ts"
 import type { Answered, Trace } from "../trace.ts"
 import { type TraceContext, type TraceHeaders, traceHeaders } from "../wire/trace-context.ts"
 import { attemptAt, callOf, isFault, operationOf, settlementOf, tokensOf } from "./attributes.ts"
@@ -34,8 +34,10 @@ export class RecordedTrace implements Trace {
   #attempt: OpenSpan | null = null
   #settling: OpenSpan | null = null
   #hold: Hold | null = null
+  #model = ""
   #held_ms = 0
-  #closing: Closing | null = null
+  #ended: End | null = null
+  #upstream: string | null = null
   #closed_ms = 0
   #answered: Answered | null = null
   #is_settled = false
@@ -57,8 +59,9 @@ export class RecordedTrace implements Trace {
     this.#reserving = this.#open("reserve", "internal")
   }
 
-  held(hold: Hold): void {
+  held(hold: Hold, model: string): void {
     this.#hold = hold
+    this.#model = model
     this.#held_ms = this.#now()
     this.#end(this.#reserving, { "tollgate.reserved_nano_usd": hold.amount_nano })
     this.#reserving = null
@@ -89,15 +92,16 @@ export class RecordedTrace implements Trace {
     this.#end(attempt, attributes, outcome !== "abandoned")
   }
 
-  closed(closing: Closing): void {
-    this.#closing = closing
-    this.#endAttempt(closing)
+  ended(end: End, upstream: string | null): void {
+    this.#ended = end
+    this.#upstream = upstream
+    this.#endAttempt(end)
     this.#closed_ms = this.#now()
     this.#settling = this.#open("settle", "internal")
   }
 
   durable(): void {
-    if (this.#closing !== null) this.#end(this.#settling, settlementOf(this.#closing))
+    if (this.#ended !== null) this.#end(this.#settling, settlementOf(this.#ended))
     this.#is_settled = true
     this.#finish()
   }
@@ -114,7 +118,7 @@ export class RecordedTrace implements Trace {
     const { route, method, status, code } = this.#answered
     this.#end(this.#reserving, { "error.type": code }, status >= 500)
     this.#endAttempt(null)
-    const failure = this.#closing?.failure ?? null
+    const failure = this.#ended?.failure ?? null
     const ended_ms = this.#now()
     this.#spans.push({
       ...this.#common(ended_ms),
@@ -129,9 +133,9 @@ export class RecordedTrace implements Trace {
         "http.route": route,
         "http.response.status_code": status,
         "tollgate.request_id": this.#request_id,
-        ...(this.#hold && callOf(this.#hold)),
-        ...(this.#closing && settlementOf(this.#closing)),
-        ...(this.#closing && tokensOf(this.#closing)),
+        ...(this.#hold && callOf(this.#hold, this.#model)),
+        ...(this.#ended && settlementOf(this.#ended)),
+        ...(this.#ended && tokensOf(this.#ended, this.#upstream)),
         "error.type": failure ?? code,
       },
       events: this.#firstOutput(),
@@ -142,14 +146,18 @@ export class RecordedTrace implements Trace {
 
   /** What the books round to milliseconds is not after the end of the call. */
   #firstOutput(): readonly Event[] {
-    const ttft_ms = this.#closing?.ttft_ms ?? null
+    const ttft_ms = this.#ended?.ttft_ms ?? null
     if (ttft_ms === null) return []
     return [{ name: "first_output", at_ms: Math.min(this.#held_ms + ttft_ms, this.#closed_ms) }]
   }
 
-  #endAttempt(closing: Closing | null): void {
-    const failure = closing?.failure ?? null
-    this.#end(this.#attempt, { ...(closing && tokensOf(closing)), "error.type": failure }, isFault(failure))
+  #endAttempt(end: End | null): void {
+    const failure = end?.failure ?? null
+    this.#end(
+      this.#attempt,
+      { ...(end && tokensOf(end, this.#upstream)), "error.type": failure },
+      isFault(failure),
+    )
     this.#attempt = null
   }
 

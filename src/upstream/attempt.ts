@@ -47,11 +47,12 @@ const PASSES_ON: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 52
  * `total` since `began_ms` (D31). When the call is abandoned it throws the signal's reason.
  */
 export async function attempt(
-  { upstream, model }: Route,
+  route: Route,
   outgoing: Outgoing,
   began_ms: number,
   trace_headers: TraceHeaders | null,
 ): Promise<Reply | Failure> {
+  const { upstream, model } = route
   const { signal, stream } = outgoing
   signal.throwIfAborted()
   const body = outgoing.body(model)
@@ -81,7 +82,7 @@ export async function attempt(
       signal: connection.signal,
     })
     signal.throwIfAborted()
-    return judge(upstream, response, began_ms, cancel)
+    return judge(route, response, began_ms, cancel)
   } catch (error) {
     signal.throwIfAborted()
     return unanswered(late ? "timeout" : whyOf(error), stream, codeOf(error))
@@ -91,19 +92,14 @@ export async function attempt(
 }
 
 /** Whether an answer is a 2xx whose body may be read (D14, D25). */
-function judge(
-  upstream: Upstream,
-  response: Response,
-  began_ms: number,
-  cancel: () => void,
-): Reply | Failure {
+function judge(route: Route, response: Response, began_ms: number, cancel: () => void): Reply | Failure {
   const { status, headers, body } = response
   const fault = headerFault(headers)
   if (fault !== null) cancel()
   else if (response.ok) {
-    return { upstream, status, content_type: contentType(headers), body, began_ms, cancel }
+    return { route, status, content_type: contentType(headers), body, began_ms, cancel }
   }
-  return refused(upstream, response, fault)
+  return refused(route.upstream, response, fault)
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Upstream } from "../config/config.ts"
+import type { Route, Upstream } from "../config/config.ts"
 
 /** As much of a stream's reader as is needed here. */
 interface Reader {
@@ -8,7 +8,8 @@ interface Reader {
 
 /** A provider's 2xx: its headers are in and were found sound; its body is still to be read. */
 export interface Reply {
-  readonly upstream: Upstream
+  /** Which way to the model answered. */
+  readonly route: Route
   readonly status: number
   /** In lower case, without parameters; `""` when there was none. */
   readonly content_type: string
@@ -25,8 +26,8 @@ export function leftMs({ timeouts }: Upstream, began_ms: number): number {
 }
 
 /** What is left of a reply's total timeout (D31), in milliseconds. */
-export function remainingMs({ upstream, began_ms }: Reply): number {
-  return leftMs(upstream, began_ms)
+export function remainingMs({ route, began_ms }: Reply): number {
+  return leftMs(route.upstream, began_ms)
 }
 
 /** What is left of a body after its `[DONE]` is a few bytes of framing; more than this, or later, is not waited for. */

@@ -246,18 +246,31 @@ export const CallBody = Type.Object({
 })
 export type CallBody = Static<typeof CallBody>
 
+/** What an audit may find wrong (D55). */
+export const violations = ["balance", "held", "spent", "charge", "entry"] as const
+
 export const AuditBody = Type.Object({
   checked_at: Time,
   accounts: Count,
   open_reservations: Count,
   violations: Type.Array(
     Type.Object({
+      kind: Type.Union(
+        violations.map((kind) => Type.Literal(kind)),
+        {
+          description:
+            "`balance` and `held`: an account and the sum of its entries. `spent`: what a key's spending limit has counted, and its calls. `charge`: a call's charge, and its tokens at its prices. `entry`: an end that does not fit its hold.",
+        },
+      ),
       account_id: Id,
-      kind: word(["balance", "held"]),
+      id: nullable(Type.String({ description: "The key of `spent`, the call of `charge` and `entry`." })),
       recorded: nullable(Money),
-      expected: Money,
+      expected: nullable(Money),
     }),
-    { description: "`recorded` is null when the journal has lines of an account that does not exist." },
+    {
+      description:
+        "`recorded` is null for entries of an account that does not exist, `expected` where there is no hold.",
+    },
   ),
 })
 export type AuditBody = Static<typeof AuditBody>

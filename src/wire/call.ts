@@ -1,7 +1,10 @@
-/** The words a call is recorded with. One list, read by the meter, the settlement, the ledger's CHECKs and the API reference. */
+/** The words a call is recorded with. One list, read by the meter, the settlement, the ledger's schema and the API reference. */
 
-/** Where a call's reservation stands (D13). */
-export const states = ["open", "settled", "released", "expired"] as const
+/** How a hold ends (D13). */
+export const endOutcomes = ["settled", "released", "expired"] as const
+
+/** Where a call's hold stands: open until it has ended. */
+export const states = ["open", ...endOutcomes] as const
 export type State = (typeof states)[number]
 
 /** What a charge rests on: the provider's final usage, partial usage plus estimate, an output estimate, or nothing. */

@@ -39,7 +39,7 @@ async function answer(asked: unknown): Promise<string> {
       await opened.promise
       return ""
     case "reload":
-      ;(await opened.promise).reload(configOf(order.snapshot, process.env))
+      await (await opened.promise).reload(configOf(order.snapshot, process.env))
       return ""
     case "metrics":
       return (await opened.promise).printMetrics()

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test"
 import { GatewayError } from "../../src/errors.ts"
-import { Withdrawn } from "../../src/ledger/entry.ts"
-import { BATCH_CAP, Lane } from "../../src/ledger/lane.ts"
-import { ANSWER_MS, LANE_LIMIT } from "../../src/ledger/limits.ts"
+import { Withdrawn } from "../../src/ledger/queue/batch-queue.ts"
+import { BATCH_CAP, Lane } from "../../src/ledger/queue/batch-queue.ts"
+import { ANSWER_MS, LANE_LIMIT } from "../../src/ledger/queue/batch-queue.ts"
 
 /** How long a statement of slow books takes. */
 const STATEMENT_MS = 100

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { eq, sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
-import { credit, MAX_BALANCE_NANO } from "../../src/ledger/credits.ts"
+import { credit, MAX_BALANCE_NANO } from "../../src/ledger/accounts/credits.ts"
 import { accounts, credits } from "../../src/ledger/schema.ts"
 import { printUsd } from "../../src/money.ts"
 import { LIMITS, mount, type Office, openOffice, read, refusal, TOKEN } from "./office.ts"

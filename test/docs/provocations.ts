@@ -1,5 +1,5 @@
 import type { ErrorCode } from "../../src/errors.ts"
-import { connect } from "../../src/ledger/address.ts"
+import { connect } from "../../src/ledger/database/address.ts"
 import { until } from "../support/gateway.ts"
 import { json, silent } from "../support/provider.ts"
 import { dial } from "../support/raw-client.ts"

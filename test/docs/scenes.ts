@@ -1,4 +1,4 @@
-import { connect } from "../../src/ledger/address.ts"
+import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, chat, startGateway, until } from "../support/gateway.ts"
 import { chatWords, json, silent, sseEvent } from "../support/provider.ts"
 import type { Entry } from "./reference.ts"

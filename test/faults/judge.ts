@@ -1,4 +1,4 @@
-import type { CallRecord } from "../../src/ledger/calls.ts"
+import type { CallRecord } from "../../src/ledger/reports/calls.ts"
 import type { Plan, Said } from "./author.ts"
 import type { Seen } from "./customer.ts"
 

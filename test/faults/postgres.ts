@@ -3,17 +3,17 @@ import { appendFileSync, chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writ
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Sql } from "postgres"
-import { connect, type SocketAddress } from "../../src/ledger/address.ts"
-import { type Cluster, openCluster, USER } from "../../src/ledger/embedded/cluster.ts"
-import { findPlace, type Place } from "../../src/ledger/embedded/place.ts"
-import { giveTo } from "../../src/ledger/embedded/runner.ts"
+import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
+import { type Cluster, openCluster, USER } from "../../src/embedded/cluster.ts"
+import { findPlace, type Place } from "../../src/embedded/place.ts"
+import { giveTo } from "../../src/embedded/runner.ts"
 import {
   makeSocketFolder,
   type Server,
   socketPath,
   startServer,
   stopServer,
-} from "../../src/ledger/embedded/server.ts"
+} from "../../src/embedded/server.ts"
 
 const DATABASE = "postgres"
 

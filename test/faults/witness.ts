@@ -1,8 +1,8 @@
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Sql } from "postgres"
-import { type Address, connect } from "../../src/ledger/address.ts"
-import { type CallRecord, listCalls } from "../../src/ledger/calls.ts"
-import type { Listed } from "../../src/ledger/page.ts"
+import { type Address, connect } from "../../src/ledger/database/address.ts"
+import { type CallRecord, listCalls } from "../../src/ledger/reports/calls.ts"
+import type { Listed } from "../../src/ledger/reports/page.ts"
 
 /** What a call's reservation did, in order: `>open`, `open>settled` … */
 export interface Story {

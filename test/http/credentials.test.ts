@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { checksumHolds, makeKey } from "../../src/admission/key.ts"
-import { connect } from "../../src/ledger/address.ts"
+import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, until } from "../support/gateway.ts"
 import { chatWords, type Exchange, sseEvent, usage, usageChunk } from "../support/provider.ts"
 import { type Code, expectError, type Said } from "./errors.ts"

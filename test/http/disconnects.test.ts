@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { connect } from "../../src/ledger/address.ts"
+import { connect } from "../../src/ledger/database/address.ts"
 import { within } from "../support/fair-clock.ts"
 import { type CallRecord, PRICE, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import {

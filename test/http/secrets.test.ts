@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { connect } from "../../src/ledger/address.ts"
+import { connect } from "../../src/ledger/database/address.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, sse, usage } from "../support/provider.ts"

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { connect } from "../../src/ledger/address.ts"
+import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, PRICE, until } from "../support/gateway.ts"
 import { chatCompletion, json, type Script, usage } from "../support/provider.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { connect } from "../../src/ledger/address.ts"
+import { connect } from "../../src/ledger/database/address.ts"
 import { printUsd } from "../../src/money.ts"
 import { SETTLE_WAIT_MS } from "../../src/settlement/settle.ts"
 import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"

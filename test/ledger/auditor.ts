@@ -1,7 +1,7 @@
-import type { Closed } from "../../src/ledger/close.ts"
-import type { Checkpoint, Closing, Hold } from "../../src/ledger/reservation.ts"
-import type { Reserved } from "../../src/ledger/reserve.ts"
-import type { Buried } from "../../src/ledger/tombstone.ts"
+import type { Closed } from "../../src/ledger/journal/end.ts"
+import type { Checkpoint, Closing, Hold } from "../../src/ledger/entries.ts"
+import type { Reserved } from "../../src/ledger/journal/hold.ts"
+import type { Buried } from "../../src/ledger/journal/tombstone.ts"
 
 export interface AuditedCall {
   readonly account_id: string

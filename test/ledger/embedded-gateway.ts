@@ -1,4 +1,4 @@
-import { startEmbedded } from "../../src/ledger/embedded.ts"
+import { startEmbedded } from "../../src/embedded/embedded.ts"
 
 /** As much of a gateway as keeps books: prints what its start came to, holds them, and stops them on SIGTERM. */
 const [data_dir = ""] = process.argv.slice(2)

@@ -18,10 +18,10 @@ import {
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
-import { connect, type SocketAddress } from "../../src/ledger/address.ts"
-import { openCluster } from "../../src/ledger/embedded/cluster.ts"
-import { findPlace } from "../../src/ledger/embedded/place.ts"
-import { type Embedded, startEmbedded } from "../../src/ledger/embedded.ts"
+import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
+import { openCluster } from "../../src/embedded/cluster.ts"
+import { findPlace } from "../../src/embedded/place.ts"
+import { type Embedded, startEmbedded } from "../../src/embedded/embedded.ts"
 
 /** The embedded server, with real processes: the ones that are killed here are those of embedded-gateway.ts. */
 

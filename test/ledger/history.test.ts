@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import fc from "fast-check"
-import { Lease } from "../../src/ledger/lease.ts"
-import { Sweeper } from "../../src/ledger/sweep.ts"
+import { Lease } from "../../src/ledger/journal/lease.ts"
+import { Sweeper } from "../../src/ledger/journal/sweep.ts"
 import { type Account, call, LONG_LEASE, openBooks, standings, type TestBooks, violations } from "./books.ts"
 import { linesOf, type Part, type Played, Player } from "./player.ts"
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { Answers, forgetIdempotency } from "../../src/ledger/answers.ts"
-import type { Connection } from "../../src/ledger/connection.ts"
+import { Answers, forgetIdempotency } from "../../src/ledger/accounts/idempotency.ts"
+import type { Connection } from "../../src/ledger/database/connection.ts"
 import { Connections } from "../../src/ledger/connections.ts"
-import type { Hold } from "../../src/ledger/reservation.ts"
-import { reserveBatch } from "../../src/ledger/reserve.ts"
+import type { Hold } from "../../src/ledger/entries.ts"
+import { reserveBatch } from "../../src/ledger/journal/hold.ts"
 import { type Account, call, holdOf, openBooks, type TestBooks, violations } from "./books.ts"
 
 /** D43: an `Idempotency-Key` is one reservation, on a real Postgres, whoever asks and however many at once. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { openJournal } from "../../src/ledger/journal.ts"
+import { openJournal } from "../../src/ledger/reports/client.ts"
 import { type Account, openBooks, type TestBooks } from "./books.ts"
 
 let books: TestBooks

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { Withdrawn } from "../../src/ledger/entry.ts"
-import { Lane } from "../../src/ledger/lane.ts"
-import { reserveBatch } from "../../src/ledger/reserve.ts"
+import { Withdrawn } from "../../src/ledger/queue/batch-queue.ts"
+import { Lane } from "../../src/ledger/queue/batch-queue.ts"
+import { reserveBatch } from "../../src/ledger/journal/hold.ts"
 import { holdOf, lockAccount, openBooks, type TestBooks } from "./books.ts"
 
 /** A lane by itself: what its owner sees of it. */

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
-import { changeKey, getKey } from "../../src/ledger/keys.ts"
+import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
 import type { Ledger, LedgerOptions } from "../../src/ledger/ledger.ts"
-import type { Hold } from "../../src/ledger/reservation.ts"
-import { codeOf } from "../../src/ledger/trouble.ts"
+import type { Hold } from "../../src/ledger/entries.ts"
+import { codeOf } from "../../src/ledger/database/errors.ts"
 import { call, holdOf, openBooks, settled, type TestBooks, violations } from "./books.ts"
 
 /** D27: a reserve whose first attempt commits after it was given up for lost, and is asked again meanwhile. */

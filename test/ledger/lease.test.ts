@@ -1,13 +1,13 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { GatewayError } from "../../src/errors.ts"
 import { nextId } from "../../src/id.ts"
-import { writeCheckpoints } from "../../src/ledger/checkpoint.ts"
-import { closeBatch } from "../../src/ledger/close.ts"
-import { Lease } from "../../src/ledger/lease.ts"
-import { Outstanding } from "../../src/ledger/outstanding.ts"
-import type { Hold } from "../../src/ledger/reservation.ts"
-import { reserveBatch } from "../../src/ledger/reserve.ts"
-import { Sweeper } from "../../src/ledger/sweep.ts"
+import { writeCheckpoints } from "../../src/ledger/journal/checkpoints.ts"
+import { closeBatch } from "../../src/ledger/journal/end.ts"
+import { Lease } from "../../src/ledger/journal/lease.ts"
+import { Outstanding } from "../../src/ledger/queue/outstanding.ts"
+import type { Hold } from "../../src/ledger/entries.ts"
+import { reserveBatch } from "../../src/ledger/journal/hold.ts"
+import { Sweeper } from "../../src/ledger/journal/sweep.ts"
 import {
   call,
   holdOf,

@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
-import { openDatabase } from "../../src/ledger/database.ts"
+import { openDatabase } from "../../src/ledger/database/database.ts"
 import type { LedgerOptions } from "../../src/ledger/ledger.ts"
-import { LANE_LIMIT, LANES } from "../../src/ledger/limits.ts"
-import type { StatementKind } from "../../src/ledger/statement.ts"
-import { codeOf } from "../../src/ledger/trouble.ts"
+import { LANE_LIMIT, LANES } from "../../src/ledger/queue/batch-queue.ts"
+import type { StatementKind } from "../../src/ledger/database/statement.ts"
+import { codeOf } from "../../src/ledger/database/errors.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import {
   call,

@@ -1,7 +1,7 @@
-import { openDatabase } from "../../src/ledger/database.ts"
+import { openDatabase } from "../../src/ledger/database/database.ts"
 import { Ledger } from "../../src/ledger/ledger.ts"
-import type { Checkpoint } from "../../src/ledger/reservation.ts"
-import { codeOf } from "../../src/ledger/trouble.ts"
+import type { Checkpoint } from "../../src/ledger/entries.ts"
+import { codeOf } from "../../src/ledger/database/errors.ts"
 import { type Account, holdOf, released, settled, silent } from "./books.ts"
 
 /**

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
-import type { Connection } from "../../src/ledger/connection.ts"
-import type { Hold } from "../../src/ledger/reservation.ts"
-import { type Reserved, reserveBatch } from "../../src/ledger/reserve.ts"
+import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { Hold } from "../../src/ledger/entries.ts"
+import { type Reserved, reserveBatch } from "../../src/ledger/journal/hold.ts"
 import { type Account, call, holdOf, openBooks, type TestBooks, violations } from "./books.ts"
 
 /** The reserving statement, on a real Postgres: what it admits, what it refuses, and why. */

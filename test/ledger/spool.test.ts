@@ -3,9 +3,9 @@ import { appendFile, mkdir, readdir, readFile, rename, rm, writeFile } from "nod
 import { join } from "node:path"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
-import type { Closing } from "../../src/ledger/reservation.ts"
-import { Spool } from "../../src/ledger/spool.ts"
-import { lineOf, parseLine } from "../../src/ledger/spool-line.ts"
+import type { Closing } from "../../src/ledger/entries.ts"
+import { Spool } from "../../src/ledger/journal/spool.ts"
+import { lineOf, parseLine } from "../../src/ledger/journal/spool.ts"
 import { bases, endings, failures, notes } from "../../src/wire/call.ts"
 import {
   type Account,

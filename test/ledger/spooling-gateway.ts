@@ -1,4 +1,4 @@
-import { openDatabase } from "../../src/ledger/database.ts"
+import { openDatabase } from "../../src/ledger/database/database.ts"
 import { Ledger } from "../../src/ledger/ledger.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { holdOf, LONG_LEASE, settled, silent } from "./books.ts"

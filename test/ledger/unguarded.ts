@@ -1,6 +1,6 @@
-import { close, closeOne } from "../../src/ledger/close.ts"
-import { reserve, reserveOne } from "../../src/ledger/reserve.ts"
-import type { Statement } from "../../src/ledger/statement.ts"
+import { close, closeOne } from "../../src/ledger/journal/end.ts"
+import { reserve, reserveOne } from "../../src/ledger/journal/hold.ts"
+import type { Statement } from "../../src/ledger/database/statement.ts"
 
 /**
  * The statements of the books, each without one of its guards. They are cut from the real ones, so that they cannot

@@ -1,5 +1,5 @@
 import type { Upstream } from "../../src/config/config.ts"
-import type { Closing, Hold } from "../../src/ledger/reservation.ts"
+import type { Closing, Hold } from "../../src/ledger/entries.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
 
 export const upstream: Upstream = {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { Elysia } from "elysia"
-import type { Closing, Hold } from "../../src/ledger/reservation.ts"
+import type { Closing, Hold } from "../../src/ledger/entries.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
 import { metrics as metricsRoute } from "../../src/routes/metrics.ts"
 import { hold, released, settled, upstream, usage } from "./everything.ts"

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
-import { connect } from "../../src/ledger/address.ts"
+import { connect } from "../../src/ledger/database/address.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { takes } from "../support/fair-clock.ts"
 import { type ConfigChanges, chat, configFor, until } from "../support/gateway.ts"

@@ -3,9 +3,9 @@ import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } 
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { drizzle } from "drizzle-orm/postgres-js"
-import { type Address, connect } from "../../src/ledger/address.ts"
-import { audit } from "../../src/ledger/audit.ts"
-import { type CallRecord, listCalls } from "../../src/ledger/calls.ts"
+import { type Address, connect } from "../../src/ledger/database/address.ts"
+import { audit } from "../../src/ledger/journal/audit.ts"
+import { type CallRecord, listCalls } from "../../src/ledger/reports/calls.ts"
 import { ADMIN_TOKEN } from "../support/operator.ts"
 import { GatewayProcess, type Variables } from "./gateway-process.ts"
 

@@ -1,4 +1,4 @@
-import { type Address, connect } from "../../src/ledger/address.ts"
+import { type Address, connect } from "../../src/ledger/database/address.ts"
 
 /** How test/run.ts tells the tests where its cluster is. */
 export const CLUSTER_VARIABLE = "TOLLGATE_TEST_CLUSTER"

@@ -1,5 +1,5 @@
-import type { Address, SocketAddress } from "../../src/ledger/address.ts"
-import type { Statement } from "../../src/ledger/statement.ts"
+import type { Address, SocketAddress } from "../../src/ledger/database/address.ts"
+import type { Statement } from "../../src/ledger/database/statement.ts"
 import { Link, type Listener } from "./link.ts"
 
 /** Where a statement is met: on its way to the books, or done there, with its reply on the way back. */

@@ -7,7 +7,7 @@ import {
   createAccount,
   getAccount,
   listAccounts,
-} from "../../ledger/accounts.ts"
+} from "../../ledger/accounts/accounts.ts"
 import { printUsd } from "../../money.ts"
 import {
   AccountBody,

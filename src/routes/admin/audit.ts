@@ -1,5 +1,5 @@
 import { Elysia } from "elysia"
-import { type Audit, audit } from "../../ledger/audit.ts"
+import { type Audit, audit } from "../../ledger/journal/audit.ts"
 import { printUsd } from "../../money.ts"
 import { AuditBody } from "../../wire/admin.ts"
 import { printTime } from "../../wire/time.ts"
@@ -13,7 +13,7 @@ export function auditRoutes(operators: Operators) {
   return new Elysia({ name: "admin-audit" }).get(
     "/audit",
     async () => {
-      const audited = await ask(operators, audit(operators.database))
+      const audited = await ask({ deadline_ms: operators.audit_deadline_ms }, audit(operators.database))
       operators.onAudit?.(audited)
       return answer(auditBody(audited))
     },
@@ -21,16 +21,17 @@ export function auditRoutes(operators: Operators) {
   )
 }
 
-function auditBody({ checked_at, accounts, open_reservations, violations }: Audit): AuditBody {
+function auditBody({ checked_at, accounts, open_holds, violations }: Audit): AuditBody {
   return {
     checked_at: printTime(checked_at),
     accounts,
-    open_reservations,
-    violations: violations.map(({ account_id, kind, recorded_nano, expected_nano }) => ({
+    open_reservations: open_holds,
+    violations: violations.map(({ account_id, kind, id, recorded_nano, expected_nano }) => ({
       account_id,
       kind,
+      id,
       recorded: recorded_nano === null ? null : printUsd(recorded_nano),
-      expected: printUsd(expected_nano),
+      expected: expected_nano === null ? null : printUsd(expected_nano),
     })),
   }
 }
@@ -47,7 +48,7 @@ const auditing = operation({
   tag: "Books",
   summary: "Audit the books",
   description:
-    "Recomputes every account from the journal in one snapshot: `balance` is the credits less the charges, `held` the open reservations. Reads the whole journal, so ask for it now and then, not every second.",
+    "Recomputes from the journal, in one snapshot: every account's balance and what is held on it, what every spending limit has counted, and the charge of every call from its tokens and prices. Reads the whole journal, so ask for it now and then, not every second.",
   credentials: ["adminToken"],
   answers: {
     200: {
@@ -59,7 +60,13 @@ const auditing = operation({
           violated: {
             ...clean,
             violations: [
-              { account_id: accountExample.id, kind: "balance", recorded: "9.9871", expected: "9.987" },
+              {
+                account_id: accountExample.id,
+                kind: "balance",
+                id: null,
+                recorded: "9.9871",
+                expected: "9.987",
+              },
             ],
           },
         },

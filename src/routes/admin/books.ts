@@ -1,6 +1,6 @@
 import { DrizzleQueryError } from "drizzle-orm/errors"
 import { GatewayError } from "../../errors.ts"
-import { codeOf } from "../../ledger/trouble.ts"
+import { codeOf } from "../../ledger/database/errors.ts"
 import type { Operators } from "./operators.ts"
 
 /**

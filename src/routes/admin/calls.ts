@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { getCall, listCalls } from "../../ledger/calls.ts"
+import { getCall, listCalls } from "../../ledger/reports/calls.ts"
 import { CallBody, listOf } from "../../wire/admin.ts"
 import { parseCallsQuery } from "../../wire/admin-query.ts"
 import { failures, states } from "../../wire/call.ts"

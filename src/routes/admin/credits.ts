@@ -1,7 +1,7 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
 import { nextId } from "../../id.ts"
-import { type Credit, type CreditResult, credit, listCredits } from "../../ledger/credits.ts"
+import { type Credit, type CreditResult, credit, listCredits } from "../../ledger/accounts/credits.ts"
 import { printUsd } from "../../money.ts"
 import { CreditBody, CreditedBody, listOf, NewCredit, parseNewCredit } from "../../wire/admin.ts"
 import { parsePage } from "../../wire/admin-query.ts"

@@ -2,7 +2,14 @@ import { Elysia } from "elysia"
 import { hashOf, makeKey, prefixOf } from "../../admission/key.ts"
 import { GatewayError } from "../../errors.ts"
 import { nextId } from "../../id.ts"
-import { changeKey, createKey, type Key, type KeyResult, listKeys, revokeKey } from "../../ledger/keys.ts"
+import {
+  changeKey,
+  createKey,
+  type Key,
+  type KeyResult,
+  listKeys,
+  revokeKey,
+} from "../../ledger/accounts/keys.ts"
 import { printUsd } from "../../money.ts"
 import {
   CreatedKeyBody,

@@ -1,7 +1,7 @@
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Config } from "../../config/config.ts"
 import { GatewayError } from "../../errors.ts"
-import type { Audit } from "../../ledger/audit.ts"
+import type { Audit } from "../../ledger/journal/audit.ts"
 import { readJsonBody } from "../../wire/json.ts"
 import { parseId } from "../../wire/query.ts"
 import type { UpstreamBody } from "../../wire/upstreams.ts"
@@ -15,6 +15,8 @@ export interface Operators {
   readonly limits: Config["limits"]
   /** How long an operator waits for the books. */
   readonly deadline_ms: number
+  /** How long an operator waits for an audit, which reads the whole journal. */
+  readonly audit_deadline_ms: number
   /** How the upstreams do, as each process of this gateway finds it. */
   upstreams(): Promise<readonly UpstreamBody[]>
   /** Told of what each audit found. */

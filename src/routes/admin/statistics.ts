@@ -1,9 +1,9 @@
 import { Elysia } from "elysia"
-import { idTime } from "../../id.ts"
-import type { Distribution } from "../../ledger/distribution.ts"
-import { latency } from "../../ledger/latency.ts"
-import { outcomes } from "../../ledger/outcomes.ts"
-import { type Timeline, type TimelineGroup, timeline } from "../../ledger/timeline.ts"
+import { ledgerTime } from "../../id.ts"
+import type { Distribution } from "../../ledger/reports/distribution.ts"
+import { latency } from "../../ledger/reports/latency.ts"
+import { outcomes } from "../../ledger/reports/outcomes.ts"
+import { type Timeline, type TimelineGroup, timeline } from "../../ledger/reports/timeline.ts"
 import { printUsd } from "../../money.ts"
 import {
   type DistributionBody,
@@ -37,7 +37,7 @@ export function statisticsRoutes(operators: Operators) {
     .get(
       "/timeline",
       async ({ request }) => {
-        const query = parseTimelineQuery(queryOf(request), idTime())
+        const query = parseTimelineQuery(queryOf(request), ledgerTime())
         const found = await ask(operators, timeline(database, query, query.by, query.groups))
         return answer(timelineBody(query, found))
       },
@@ -46,7 +46,7 @@ export function statisticsRoutes(operators: Operators) {
     .get(
       "/latency",
       async ({ request }) => {
-        const query = parseStatisticsQuery(queryOf(request), idTime())
+        const query = parseStatisticsQuery(queryOf(request), ledgerTime())
         const { ttft, duration } = await ask(operators, latency(database, query))
         const body: LatencyBody = {
           ...spanBody(query),
@@ -60,7 +60,7 @@ export function statisticsRoutes(operators: Operators) {
     .get(
       "/outcomes",
       async ({ request }) => {
-        const query = parseStatisticsQuery(queryOf(request), idTime())
+        const query = parseStatisticsQuery(queryOf(request), ledgerTime())
         const found = await ask(operators, outcomes(database, query))
         const body: OutcomesBody = {
           ...spanBody(query),

@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
-import { idTime } from "../../id.ts"
-import { sumUsage } from "../../ledger/usage.ts"
+import { ledgerTime } from "../../id.ts"
+import { sumUsage } from "../../ledger/reports/usage.ts"
 import { operatorGroupings, parseOperatorUsageQuery } from "../../wire/usage-query.ts"
 import { OperatorUsageReport } from "../../wire/usage-report.ts"
 import { rangeParameters, usageExample } from "../docs/usage.ts"
@@ -16,7 +16,7 @@ export function usageRoutes(operators: Operators) {
   return new Elysia({ name: "admin-usage" }).get(
     "/usage",
     async ({ request }) => {
-      const query = parseOperatorUsageQuery(queryOf(request), idTime())
+      const query = parseOperatorUsageQuery(queryOf(request), ledgerTime())
       return answer(usageReport(query, await ask(operators, sumUsage(database, query))))
     },
     { detail: summing },

@@ -59,20 +59,25 @@ function found({ checked_at, accounts, open_reservations, violations }: AuditBod
   const clean = violations.length === 0
   const rows = table<Violation>({
     label: "Violations",
-    key: ({ account_id, kind }) => `${account_id} ${kind}`,
+    key: ({ account_id, kind, id }) => `${account_id} ${kind} ${id}`,
     columns: [
       { title: "Account", cell: ({ account_id }) => accountLink(account_id) },
       { title: "What", cell: ({ kind }) => kind },
+      { title: "Key or call", cell: ({ id }) => id ?? "" },
       {
         title: "Recorded",
         right: true,
         cell: ({ recorded }) => (recorded === null ? "no such account" : usd(recorded)),
       },
-      { title: "By the journal", right: true, cell: ({ expected }) => usd(expected) },
+      {
+        title: "By the journal",
+        right: true,
+        cell: ({ expected }) => (expected === null ? "no hold" : usd(expected)),
+      },
       {
         title: "Off by",
         right: true,
-        cell: ({ recorded, expected }) => usd(lessUsd(recorded ?? "0", expected)),
+        cell: ({ recorded, expected }) => usd(lessUsd(recorded ?? "0", expected ?? "0")),
       },
     ],
     empty: "",

@@ -1,0 +1,107 @@
+import { existsSync, mkdirSync, realpathSync } from "node:fs"
+import { connect, type SocketAddress } from "../ledger/database/address.ts"
+import type { Log } from "../ledger/events.ts"
+import { existingCluster, openCluster, USER } from "./cluster.ts"
+import { lockFolder } from "./lock.ts"
+import { existingPlace, findPlace } from "./place.ts"
+import { requirePrograms } from "./programs.ts"
+import {
+  findServer,
+  isRunning,
+  makeSocketFolder,
+  type Server,
+  socketPath,
+  startServer,
+  stopServer,
+} from "./server.ts"
+import { Watchdog } from "./watchdog.ts"
+
+/** The Postgres that the gateway brings along and runs itself. */
+export interface Embedded {
+  readonly address: SocketAddress
+  /** Whether it was found running, left by a gateway that was killed. */
+  readonly adopted: boolean
+  /** Stops Postgres and gives up the data directory; nothing is left but the data. */
+  stop(): Promise<void>
+}
+
+export interface EmbeddedOptions {
+  /** Made if there is none. */
+  readonly data_dir: string
+  readonly log: Log
+  /** False gives up, for speed, what a power cut spares otherwise: for tests only. */
+  readonly durable?: boolean
+}
+
+const DATABASE = "tollgate"
+
+/**
+ * Starts Postgres on `data_dir`, or adopts the one that a killed gateway left there; should it die, it is started anew.
+ * Throws a sentence for the operator when another gateway uses `data_dir`, when this machine has no embedded Postgres,
+ * and when Postgres does not start.
+ */
+export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedOptions): Promise<Embedded> {
+  requirePrograms()
+  mkdirSync(data_dir, { recursive: true })
+  const folder = realpathSync(data_dir)
+  const closing = new AsyncDisposableStack()
+  try {
+    closing.defer(lockFolder(folder).release)
+    const place = findPlace(folder)
+    // A copied data directory names the original's place, and the original's gateway may be at work there.
+    closing.defer(lockFolder(place.folder).release)
+    const cluster = await openCluster(place, durable)
+    const found = await findServer(cluster)
+    const socket_folder = found?.socket_folder ?? makeSocketFolder(place)
+    const start = () => startServer(place, cluster, socket_folder, durable)
+    let server = found ?? (await start())
+    closing.defer(() => stopServer(server, cluster))
+    const address = addressOf(server)
+    await ensureDatabase(address)
+    const watchdog = new Watchdog(
+      {
+        isRunning: () => isRunning(server, cluster),
+        async start() {
+          server = (await findServer(cluster)) ?? (await start())
+        },
+      },
+      log,
+    )
+    closing.defer(() => watchdog.end())
+    const adopted = found !== undefined
+    log.info(
+      { place: place.folder, server_pid: server.pid },
+      `embedded Postgres ${adopted ? "adopted" : "started"}`,
+    )
+    return { address, adopted, stop: () => closing.disposeAsync() }
+  } catch (error) {
+    await closing.disposeAsync()
+    throw error
+  }
+}
+
+/**
+ * The address of the Postgres that works on `data_dir`, run by its gateway or left by one that was killed; null when none
+ * does. Nothing is started or made.
+ */
+export async function findEmbedded(data_dir: string): Promise<SocketAddress | null> {
+  if (!existsSync(data_dir)) return null
+  const place = existingPlace(realpathSync(data_dir))
+  const cluster = place === null ? null : existingCluster(place)
+  const server = cluster === null ? undefined : await findServer(cluster)
+  return server === undefined ? null : addressOf(server)
+}
+
+function addressOf(server: Server): SocketAddress {
+  return { socket_path: socketPath(server), user: USER, database: DATABASE }
+}
+
+async function ensureDatabase(address: SocketAddress): Promise<void> {
+  const client = connect({ ...address, database: "postgres" }, { max: 1 })
+  try {
+    const [existing] = await client`select 1 from pg_database where datname = ${address.database}`
+    if (existing === undefined) await client`create database ${client(address.database)}`
+  } finally {
+    await client.end()
+  }
+}

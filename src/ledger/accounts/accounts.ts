@@ -1,0 +1,69 @@
+import { desc, eq, lt, type SQL, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { type Listed, type Page, paged } from "../reports/page.ts"
+import { accounts, type keys } from "../schema.ts"
+
+export type Account = typeof accounts.$inferSelect
+
+export interface AccountResult {
+  readonly outcome: "created" | "known"
+  readonly account: Account
+}
+
+/** Opens an account with a balance of 0. The same `id` again changes nothing and returns what stands there. */
+export async function createAccount(
+  database: PostgresJsDatabase,
+  { id, name }: { readonly id: string; readonly name: string },
+): Promise<AccountResult> {
+  const [created] = await database.insert(accounts).values({ id, name }).onConflictDoNothing().returning()
+  if (created !== undefined) return { outcome: "created", account: created }
+  const account = await getAccount(database, id)
+  if (account === null) throw new Error("an account was neither created nor there")
+  return { outcome: "known", account }
+}
+
+/** What of an account is to change; what is left out stays. */
+export interface AccountChange {
+  readonly name?: string
+  readonly suspended?: boolean
+}
+
+/** Changes an account for every request that arrives from now on (D42); null when there is no such account. */
+export async function changeAccount(
+  database: PostgresJsDatabase,
+  id: string,
+  { name, suspended }: AccountChange,
+): Promise<Account | null> {
+  const [changed] = await database
+    .update(accounts)
+    .set({ id, name, suspended_at: suspendedAt(accounts.suspended_at, suspended) })
+    .where(eq(accounts.id, id))
+    .returning()
+  return changed ?? null
+}
+
+/** The new value of `suspended_at`: the time of the first suspension stays, null ends it, undefined changes nothing. */
+export function suspendedAt(
+  column: typeof keys.suspended_at | typeof accounts.suspended_at,
+  suspended: boolean | undefined,
+): SQL | null | undefined {
+  if (suspended === undefined) return undefined
+  return suspended ? sql`coalesce(${column}, now())` : null
+}
+
+/** The account, or null when there is none. */
+export async function getAccount(database: PostgresJsDatabase, id: string): Promise<Account | null> {
+  const [account] = await database.select().from(accounts).where(eq(accounts.id, id))
+  return account ?? null
+}
+
+/** All accounts, newest first. */
+export async function listAccounts(database: PostgresJsDatabase, page: Page): Promise<Listed<Account>> {
+  const rows = await database
+    .select()
+    .from(accounts)
+    .where(page.after === null ? undefined : lt(accounts.id, page.after))
+    .orderBy(desc(accounts.id))
+    .limit(page.limit + 1)
+  return paged(rows, page)
+}

@@ -1,0 +1,88 @@
+import { and, desc, eq, sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { names } from "../database/statement.ts"
+import { type Listed, type Page, paged } from "../reports/page.ts"
+import { accounts, credits } from "../schema.ts"
+import type { Account } from "./accounts.ts"
+
+export type Credit = typeof credits.$inferSelect
+
+/** Money to put on an account; a negative amount is a correction. The same `id` again never moves money twice. */
+export interface CreditOrder {
+  readonly id: string
+  readonly account_id: string
+  readonly amount_nano: bigint
+  readonly reason: string | null
+}
+
+export type CreditResult =
+  | { readonly outcome: "credited" | "known"; readonly credit: Credit; readonly account: Account }
+  /** The id belongs to a credit of another amount or account. */
+  | { readonly outcome: "conflict" }
+  | { readonly outcome: "no_account" }
+  | { readonly outcome: "out_of_range" }
+
+/** The furthest a credit may move a balance from 0, in nano-USD: half of an int8, so that balance, held and sums of both stay in one. */
+export const MAX_BALANCE_NANO = 4_000_000_000_000_000_000n
+
+/** Writes the credit and moves the balance, both in one statement, or neither. */
+export async function credit(database: PostgresJsDatabase, order: CreditOrder): Promise<CreditResult> {
+  const [moved] = await database.execute<{ fits: boolean; inserted: boolean }>(move(order))
+  if (moved === undefined) return { outcome: "no_account" }
+  const [known] = await database
+    .select({ credit: credits, account: accounts })
+    .from(credits)
+    .innerJoin(accounts, eq(accounts.id, credits.account_id))
+    .where(eq(credits.id, order.id))
+  if (known === undefined) return { outcome: moved.fits ? "conflict" : "out_of_range" }
+  if (moved.inserted) return { outcome: "credited", ...known }
+  const same = known.credit.account_id === order.account_id && known.credit.amount_nano === order.amount_nano
+  return same ? { outcome: "known", ...known } : { outcome: "conflict" }
+}
+
+const a = alias(accounts, "a")
+
+/**
+ * The account is locked before anything is decided, in the mode of the statements that hold and end, and nothing else
+ * is waited for afterwards but another credit of the same id, which by then needs nothing more: no cycle.
+ */
+function move({ id, account_id, amount_nano, reason }: CreditOrder) {
+  const amount = sql`${amount_nano.toString()}::bigint`
+  const limit = sql.raw(MAX_BALANCE_NANO.toString())
+  return sql`
+    WITH account AS MATERIALIZED (
+      SELECT ${a.id}, abs(${a.balance_nano}::numeric + ${amount}) <= ${limit} AS fits
+      FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid FOR NO KEY UPDATE
+    ), inserted AS (
+      INSERT INTO ${credits} (${names(credits.id, credits.account_id, credits.amount_nano, credits.reason)})
+      SELECT ${id}::uuid, account.id, ${amount}, ${reason}::text FROM account WHERE account.fits
+      ON CONFLICT (id) DO NOTHING
+      RETURNING ${names(credits.account_id, credits.amount_nano)}
+    ), moved AS (
+      UPDATE ${accounts} ${a} SET ${names(accounts.balance_nano)} = ${a.balance_nano} + i.amount_nano
+      FROM inserted i WHERE ${a.id} = i.account_id RETURNING ${a.id}
+    )
+    SELECT account.fits, EXISTS (SELECT FROM inserted) AS inserted,
+      1 / ((SELECT count(*) FROM moved) = (SELECT count(*) FROM inserted))::int AS whole
+    FROM account`
+}
+
+/** The credits of an account, newest first. */
+export async function listCredits(
+  database: PostgresJsDatabase,
+  account_id: string,
+  page: Page,
+): Promise<Listed<Credit>> {
+  const after =
+    page.after === null
+      ? undefined
+      : sql`(${credits.created_at}, ${credits.id}) < (SELECT c.created_at, c.id FROM ${credits} c WHERE c.id = ${page.after}::uuid)`
+  const rows = await database
+    .select()
+    .from(credits)
+    .where(and(eq(credits.account_id, account_id), after))
+    .orderBy(desc(credits.created_at), desc(credits.id))
+    .limit(page.limit + 1)
+  return paged(rows, page)
+}

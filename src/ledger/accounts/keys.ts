@@ -1,0 +1,226 @@
+import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Period } from "../../wire/call.ts"
+import { type Listed, type Page, paged } from "../reports/page.ts"
+import { accounts, keys } from "../schema.ts"
+import { suspendedAt } from "./accounts.ts"
+import { isPeriod, spentIn, spentSince } from "./spending.ts"
+
+/** A key as operators see it: never with its hash (D26). */
+export interface Key
+  extends Omit<
+    typeof keys.$inferSelect,
+    "hash" | "spend_limit_nano" | "spend_period" | "spent_nano" | "spent_since"
+  > {
+  /** What its calls may cost in a period, and what they have cost and hold in this one (D42); null for no limit. */
+  readonly spending: (SpendingLimit & { readonly spent_nano: bigint }) | null
+}
+
+/** How much a key's calls may cost in one day or month, in UTC (D42). */
+export interface SpendingLimit {
+  readonly limit_nano: bigint
+  readonly period: Period
+}
+
+export interface NewKey {
+  readonly id: string
+  readonly account_id: string
+  readonly name: string | null
+  /** SHA-256 of the key (hex); the key itself never comes here. */
+  readonly hash: string
+  readonly prefix: string
+  /** Null: every model. */
+  readonly models: readonly string[] | null
+  readonly expires_at: Date | null
+  readonly spending: SpendingLimit | null
+}
+
+/** What of a key is to change; what is left out stays. */
+export interface KeyChange {
+  readonly name?: string | null
+  readonly models?: readonly string[] | null
+  readonly expires_at?: Date | null
+  readonly suspended?: boolean
+  readonly spending?: SpendingLimit | null
+}
+
+export type KeyResult =
+  | { readonly outcome: "created" | "known"; readonly key: Key }
+  | { readonly outcome: "no_account" }
+  /** The id belongs to another account's key. */
+  | { readonly outcome: "conflict" }
+
+/** How long an account's lock is waited for; afterwards nothing was changed. */
+const LOCK_MS = 5_000
+
+const k = alias(keys, "k")
+
+const shown = {
+  id: k.id,
+  account_id: k.account_id,
+  name: k.name,
+  prefix: k.prefix,
+  models: k.models,
+  expires_at: k.expires_at,
+  revoked_at: k.revoked_at,
+  suspended_at: k.suspended_at,
+  last_used_at: k.last_used_at,
+  created_at: k.created_at,
+  limit_nano: k.spend_limit_nano,
+  period: k.spend_period,
+  spent_nano: sql<string>`(${spentIn(k)})::text`,
+}
+
+type Shown = Omit<Key, "spending"> & {
+  readonly limit_nano: bigint | null
+  readonly period: string | null
+  readonly spent_nano: string
+}
+
+function keyOf({ limit_nano, period, spent_nano, ...key }: Shown): Key {
+  if (limit_nano === null || !isPeriod(period)) return { ...key, spending: null }
+  return { ...key, spending: { limit_nano, period, spent_nano: BigInt(spent_nano) } }
+}
+
+/** Adds a key to an account. The same `id` again makes no other key. */
+export async function createKey(database: PostgresJsDatabase, key: NewKey): Promise<KeyResult> {
+  const { spending, models, ...values } = key
+  return database.transaction(async (transaction) => {
+    const found = await transaction
+      .select({ id: accounts.id })
+      .from(accounts)
+      .where(eq(accounts.id, key.account_id))
+    if (found.length === 0) return { outcome: "no_account" }
+    if (spending !== null) await lockAccount(transaction, key.account_id)
+    const inserted = await transaction
+      .insert(keys)
+      .values({ ...values, models: models && [...models], ...limitOf(spending), spent_nano: 0n })
+      .onConflictDoNothing({ target: keys.id })
+      .returning({ id: keys.id })
+    if (spending !== null) await noteLimits(transaction, key.account_id)
+    const made = await getKey(transaction, key.id)
+    if (made === null) throw new Error("a key was neither created nor there")
+    if (made.account_id !== key.account_id) return { outcome: "conflict" }
+    return { outcome: inserted.length > 0 ? "created" : "known", key: made }
+  })
+}
+
+type Transaction = Pick<PostgresJsDatabase, "select" | "insert" | "update" | "execute">
+
+/**
+ * Waits until no statement holds or ends calls of the account, and keeps others from it: whoever does needs this lock.
+ * What is read afterwards in the transaction is all there is.
+ */
+async function lockAccount(transaction: Transaction, id: string): Promise<void> {
+  await transaction.execute(sql`SELECT set_config('lock_timeout', ${String(LOCK_MS)}, true)`)
+  await transaction.select({ id: accounts.id }).from(accounts).where(eq(accounts.id, id)).for("no key update")
+}
+
+/** Notes at the account whether a key of it has a limit, under the account's lock. */
+async function noteLimits(transaction: Transaction, account_id: string): Promise<void> {
+  await transaction
+    .update(accounts)
+    .set({
+      is_limited: sql`EXISTS (SELECT FROM ${keys} ${k} WHERE ${k.account_id} = ${account_id} AND ${k.spend_limit_nano} IS NOT NULL)`,
+    })
+    .where(eq(accounts.id, account_id))
+}
+
+/** The key, or null when there is none. */
+export async function getKey(database: Pick<PostgresJsDatabase, "select">, id: string): Promise<Key | null> {
+  const [key] = await database.select(shown).from(k).where(eq(k.id, id))
+  return key === undefined ? null : keyOf(key)
+}
+
+/**
+ * Changes a key for every request that arrives from now on (D42); null when there is no such key. A limit that is set,
+ * also to the amount that it has, counts anew what the calls of its period have cost and hold.
+ */
+export async function changeKey(
+  database: PostgresJsDatabase,
+  id: string,
+  { name, models, expires_at, suspended, spending }: KeyChange,
+): Promise<Key | null> {
+  return database.transaction(async (transaction) => {
+    if (spending !== undefined && !(await limitKey(transaction, id, spending))) return null
+    await transaction
+      .update(keys)
+      .set({
+        id,
+        name,
+        models: models && [...models],
+        expires_at,
+        suspended_at: suspendedAt(keys.suspended_at, suspended),
+      })
+      .where(eq(keys.id, id))
+    return getKey(transaction, id)
+  })
+}
+
+/** Sets or removes a limit, and counts what it must count, in one transaction under the account's lock; false without such a key. */
+async function limitKey(
+  transaction: Transaction,
+  id: string,
+  spending: SpendingLimit | null,
+): Promise<boolean> {
+  const [key] = await transaction.select({ account_id: keys.account_id }).from(keys).where(eq(keys.id, id))
+  if (key === undefined) return false
+  await lockAccount(transaction, key.account_id)
+  const limit = limitOf(spending)
+  const spent =
+    spending === null
+      ? 0n
+      : spentSince({
+          id: sql`${id}::uuid`,
+          account_id: sql`${key.account_id}::uuid`,
+          since: startOf(spending.period),
+        })
+  await transaction
+    .update(keys)
+    .set({ ...limit, spent_nano: spent })
+    .where(eq(keys.id, id))
+  await noteLimits(transaction, key.account_id)
+  return true
+}
+
+/** The columns of a limit that counts from now on. */
+function limitOf(spending: SpendingLimit | null) {
+  return {
+    spend_limit_nano: spending === null ? null : spending.limit_nano,
+    spend_period: spending === null ? null : spending.period,
+    spent_since: spending === null ? null : startOf(spending.period),
+  }
+}
+
+/** By the time of the statement, not of the transaction, which may have waited for the account over the end of a period. */
+function startOf(period: Period): SQL {
+  return sql`date_trunc(${period}::text, statement_timestamp(), 'UTC')`
+}
+
+/** The keys of an account, newest first, the revoked ones too. */
+export async function listKeys(
+  database: PostgresJsDatabase,
+  account_id: string,
+  page: Page,
+): Promise<Listed<Key>> {
+  const rows = await database
+    .select(shown)
+    .from(k)
+    .where(and(eq(k.account_id, account_id), page.after === null ? undefined : lt(k.id, page.after)))
+    .orderBy(desc(k.id))
+    .limit(page.limit + 1)
+  return paged(rows.map(keyOf), page)
+}
+
+/** Revokes a key for every request that arrives from now on (D26); a second time changes nothing. False when there is no such key. */
+export async function revokeKey(database: PostgresJsDatabase, id: string): Promise<boolean> {
+  const revoked = await database
+    .update(keys)
+    .set({ revoked_at: sql`now()` })
+    .where(and(eq(keys.id, id), isNull(keys.revoked_at)))
+    .returning({ id: keys.id })
+  if (revoked.length > 0) return true
+  const known = await database.select({ id: keys.id }).from(keys).where(eq(keys.id, id))
+  return known.length > 0
+}

@@ -1,0 +1,118 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { Connection, Runner } from "../database/connection.ts"
+import { codeOf } from "../database/errors.ts"
+import { booleanOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
+import { LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
+import { BatchQueue, QUEUE_LIMIT, Withdrawn } from "../queue/batch-queue.ts"
+import { ANSWER_MS } from "../queue/holds.ts"
+import { accounts, keys } from "../schema.ts"
+import type { LastUsed } from "./last-used.ts"
+import { periodOf, remainingOf } from "./spending.ts"
+
+const STATEMENT_MS = 1_000
+/** How many keys' owners are kept; the oldest make room. */
+const OWNERS_LIMIT = 50_000
+
+const k = alias(keys, "k")
+const a = alias(accounts, "a")
+
+/** What keys may do now, in one snapshot (D22, D26). `$1` is a JSON array of hashes. */
+export const standing = statement(
+  "standing",
+  sql`
+SELECT ${k.hash}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text AS models,
+  ${k.revoked_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now()) AS active,
+  (${a.balance_nano} - ${a.held_nano})::text AS available_nano,
+  ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
+  ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano
+FROM ${keys} ${k} JOIN ${accounts} ${a} ON ${a.id} = ${k.account_id}
+WHERE ${k.hash} = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))`,
+)
+
+/** The standing of each hash, in their order; null where there is no such key. */
+export async function readStandings(
+  connection: Runner,
+  hashes: readonly string[],
+): Promise<(Standing | null)[]> {
+  const rows = await connection.run(standing, [JSON.stringify(hashes)], STATEMENT_MS, hashes.length)
+  const results = new Map(rows.map((row) => [textOf(row, "hash"), standingOf(row)]))
+  return hashes.map((hash) => results.get(hash) ?? null)
+}
+
+/** Whose keys they are, and what they may do now. */
+export class Standings {
+  readonly #queue: BatchQueue<string, Standing | null>
+  readonly #used: LastUsed
+  /** A hash that is unknown today may be a key tomorrow, so it is not kept. */
+  readonly #owners = new Map<string, Owner>()
+
+  constructor(connection: Connection, used: LastUsed) {
+    this.#queue = new BatchQueue(connection, { accountOf: () => "", run: readStandings }, QUEUE_LIMIT)
+    this.#used = used
+  }
+
+  get depth(): number {
+    return this.#queue.depth
+  }
+
+  /** Read from the ledger, in a batch with the others that wait. */
+  async read(key_hash: string): Promise<Standing | null> {
+    const standing = await this.#ask(key_hash)
+    if (standing?.active) this.#used.note(standing.key_id)
+    return standing
+  }
+
+  /** What never changes, so that it may be remembered (D26). */
+  owner(key_hash: string): Owner | Promise<Owner | null> {
+    return this.#owners.get(key_hash) ?? this.#readOwner(key_hash)
+  }
+
+  stop(): void {
+    this.#queue.stop()
+  }
+
+  async #readOwner(key_hash: string): Promise<Owner | null> {
+    const standing = await this.#ask(key_hash)
+    if (standing === null) return null
+    const owner = { account_id: standing.account_id, key_id: standing.key_id }
+    for (const oldest of this.#owners.keys()) {
+      if (this.#owners.size < OWNERS_LIMIT) break
+      this.#owners.delete(oldest)
+    }
+    this.#owners.set(key_hash, owner)
+    return owner
+  }
+
+  async #ask(key_hash: string): Promise<Standing | null> {
+    try {
+      return await this.#queue.ask(key_hash, ANSWER_MS)
+    } catch (error) {
+      throw error instanceof Withdrawn ? new LedgerUnavailable(codeOf(error.cause)) : error
+    }
+  }
+}
+
+function standingOf(row: Row): Standing {
+  return {
+    account_id: textOf(row, "account_id"),
+    key_id: textOf(row, "key_id"),
+    active: booleanOf(row, "active"),
+    models: row.models === null ? null : modelsOf(JSON.parse(textOf(row, "models"))),
+    available_nano: nanoOf(row, "available_nano"),
+    key_suspended: booleanOf(row, "key_suspended"),
+    account_suspended: booleanOf(row, "account_suspended"),
+    spending:
+      row.period === null
+        ? null
+        : { remaining_nano: nanoOf(row, "remaining_nano"), period: periodOf(row, "period") },
+  }
+}
+
+function modelsOf(value: unknown): string[] {
+  if (!Array.isArray(value)) throw new Error("models is not a list")
+  return value.map((name) => {
+    if (typeof name !== "string") throw new Error("a model's name is not a text")
+    return name
+  })
+}

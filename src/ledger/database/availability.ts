@@ -1,0 +1,38 @@
+import type { LedgerEvents, Log } from "../events.ts"
+import type { Watch } from "./connection.ts"
+import { codeOf, isAnswer, kindOf } from "./errors.ts"
+
+/** Whether the database answers, by the last statement that ended. Said in the log when it changes. */
+export class Availability {
+  readonly #log: Log
+  readonly #events: LedgerEvents
+  #answering = true
+
+  constructor(log: Log, events: LedgerEvents) {
+    this.#log = log
+    this.#events = events
+  }
+
+  get answering(): boolean {
+    return this.#answering
+  }
+
+  readonly watch: Watch = ({ statement, size, duration_ms, error }) => {
+    const { kind, is_lean } = statement
+    this.#events.statement?.(kind, size, duration_ms)
+    if (error !== null && !is_lean && kindOf(error) === "incomplete") {
+      this.#log.error(
+        { statement: kind, items: size },
+        "a statement lost a row on its way; it is tried again",
+      )
+    }
+    if (error === null || isAnswer(error)) {
+      if (!this.#answering) this.#log.info({}, "the database answers again")
+      this.#answering = true
+    } else {
+      if (this.#answering)
+        this.#log.warn({ code: codeOf(error), statement: kind }, "the database does not answer")
+      this.#answering = false
+    }
+  }
+}

@@ -1,0 +1,123 @@
+import type { Sql } from "postgres"
+import { type Address, connect } from "./address.ts"
+import { isAnswer, Overdue } from "./errors.ts"
+import type { Row, Statement, Values } from "./statement.ts"
+
+/** How long a connection may take to be made. */
+const CONNECT_S = 3
+/** After a pause of the whole process the reply may be here unread: what is overdue gets one more look. */
+const GRACE_MS = 20
+
+/** Told of every statement that ended: how many items it served, how long it took, and what it failed with. */
+export type Watch = (ended: {
+  readonly statement: Statement
+  readonly size: number
+  readonly duration_ms: number
+  readonly error: unknown
+}) => void
+
+/** Whatever runs statements. */
+export interface Runner {
+  /**
+   * Rejects with what the server or the driver said, or with `Overdue`: then it is unknown whether the statement was or
+   * will be done. `size` is how many items it serves.
+   */
+  run(statement: Statement, values: Values, within_ms: number, size?: number): Promise<readonly Row[]>
+}
+
+/** One connection that runs one statement at a time, each within a deadline: the driver has none. */
+export class Connection implements Runner {
+  readonly #address: Address
+  readonly #watch: Watch
+  readonly #direct: Runner
+  #client: Sql
+  #made = false
+  #turn: Promise<unknown> = Promise.resolve()
+  #ended = false
+
+  constructor(address: Address, watch: Watch = () => {}) {
+    this.#address = address
+    this.#watch = watch
+    this.#direct = {
+      run: (statement, values, within_ms, size = 1) => this.#measure(statement, values, within_ms, size),
+    }
+    this.#client = this.#open()
+  }
+
+  /**
+   * Runs one statement when its turn has come. A connection without an answer is given up for a new one, so that the next
+   * statement does not wait behind this one.
+   */
+  run(statement: Statement, values: Values, within_ms: number, size?: number): Promise<readonly Row[]> {
+    return this.turn((direct) => direct.run(statement, values, within_ms, size))
+  }
+
+  /** Everybody's turn comes in the order in which it was asked for, and ends with `work`. */
+  turn<Result>(work: (direct: Runner) => Promise<Result>): Promise<Result> {
+    const result = this.#turn.then(() => work(this.#direct))
+    this.#turn = result.catch(() => {})
+    return result
+  }
+
+  async end(): Promise<void> {
+    this.#ended = true
+    await this.#client.end({ timeout: 0 })
+  }
+
+  async #measure(statement: Statement, values: Values, within_ms: number, size: number) {
+    const started_at = performance.now()
+    let failure: unknown = null
+    try {
+      return await this.#run(statement.text, values, within_ms)
+    } catch (error) {
+      failure = error
+      throw error
+    } finally {
+      this.#watch({ statement, size, duration_ms: performance.now() - started_at, error: failure })
+    }
+  }
+
+  async #run(text: string, values: Values, within_ms: number): Promise<readonly Row[]> {
+    const client = this.#client
+    const overdue = Promise.withResolvers<never>()
+    const allowed_ms = this.#made ? within_ms : within_ms + CONNECT_S * 1000
+    let timer = setTimeout(() => {
+      timer = setTimeout(() => overdue.reject(new Overdue()), GRACE_MS)
+    }, allowed_ms)
+    try {
+      const rows = await Promise.race([
+        client.unsafe<Row[]>(text, [...values], { prepare: true }),
+        overdue.promise,
+      ])
+      this.#made = true
+      return rows
+    } catch (error) {
+      if (!isAnswer(error)) this.#giveUp(client)
+      throw error
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** The driver would lose the next statement on what is left of a connection that it has lost, and not say so. */
+  #giveUp(client: Sql): void {
+    if (!this.#ended) this.#client = this.#open()
+    void client.end({ timeout: 0 })
+  }
+
+  /** The queues back off, so the driver reconnects without a pause. */
+  #open(): Sql {
+    this.#made = false
+    const client: Sql = connect(this.#address, {
+      max: 1,
+      fetch_types: false,
+      connect_timeout: CONNECT_S,
+      backoff: () => 0,
+      onnotice: () => {},
+      onclose: () => {
+        if (client === this.#client) this.#made = false
+      },
+    })
+    return client
+  }
+}

@@ -1,0 +1,124 @@
+import type { Price } from "../money.ts"
+import type { Basis, Ending, Failure, Note, Period } from "../wire/call.ts"
+import type { Usage } from "../wire/usage.ts"
+
+/** What a call asks the ledger to hold. `id` is its UUIDv7: the same id again never holds twice. */
+export interface Hold {
+  readonly id: string
+  readonly account_id: string
+  readonly key_id: string
+  readonly amount_nano: bigint
+  /** What the call is sold at: the terms of its model at the first upstream that will be tried (D56). */
+  readonly terms_id: number
+  readonly stream: boolean
+  /** Null when the client sent no `Idempotency-Key` (D43). */
+  readonly idempotency: Idempotency | null
+}
+
+/** What a client's `Idempotency-Key` and the body that came with it are known by: SHA-256, in hex (D43). */
+export interface Idempotency {
+  readonly key_hash: string
+  readonly body_hash: string
+}
+
+/** What became of a hold. The holding statement itself reads the key, its models and the balance (D26). */
+export type HoldResult =
+  | { readonly outcome: "held" }
+  | { readonly outcome: "insufficient_balance"; readonly available_nano: bigint }
+  | { readonly outcome: "invalid_api_key" }
+  | { readonly outcome: "model_not_allowed" }
+  | { readonly outcome: "account_suspended" }
+  | { readonly outcome: "key_suspended" }
+  | { readonly outcome: "spending_limit_reached"; readonly remaining_nano: bigint; readonly period: Period }
+  /** Another call of the account has this `Idempotency-Key`, with the same body or another one (D43). */
+  | { readonly outcome: "idempotency_key_used" | "idempotency_key_reused"; readonly call_id: string }
+
+/** How a hold ends: exactly once (D13). A release is a charge of 0 with basis `none`. */
+export interface End {
+  readonly id: string
+  readonly outcome: "settled" | "released"
+  readonly charge_nano: bigint
+  readonly basis: Basis
+  readonly ending: Ending | null
+  readonly failure: Failure | null
+  readonly notes: readonly Note[]
+  readonly usage: Usage | null
+  /** The terms of the upstream that answered; null where none did: then those of the hold stand. */
+  readonly terms_id: number | null
+  /** From admission to the first event of output, in milliseconds; null when there was none. */
+  readonly ttft_ms: number | null
+  readonly duration_ms: number
+  /** The hash of an `Idempotency-Key` that is free again, because no provider answered the call with a 2xx (D43). */
+  readonly freed_key_hash: string | null
+}
+
+/** What a running call would be charged if its gateway died now (D13, D57). */
+export interface Checkpoint {
+  readonly id: string
+  readonly charge_nano: bigint
+  readonly basis: Basis
+  readonly usage: Usage | null
+}
+
+/** What calls are sold at: one row of the ledger, which never changes (D56). */
+export interface Terms {
+  readonly family: string
+  readonly model: string
+  readonly upstream: string
+  readonly price: Price
+}
+
+/** Whose key it is and what it may do now, read from the ledger in one snapshot (D22, D26, D30). */
+export interface Standing {
+  readonly account_id: string
+  readonly key_id: string
+  /** Neither revoked nor expired. */
+  readonly active: boolean
+  /** The models the key is limited to; null for all. */
+  readonly models: readonly string[] | null
+  readonly available_nano: bigint
+  readonly account_suspended: boolean
+  readonly key_suspended: boolean
+  /** What the key may still spend in this period (D42); null when it has no limit. */
+  readonly spending: { readonly remaining_nano: bigint; readonly period: Period } | null
+}
+
+/** Account and key of a key's hash: what never changes. */
+export interface Owner {
+  readonly account_id: string
+  readonly key_id: string
+}
+
+/** The ledger did not answer in time, or cannot take a call now. Nothing is held for the caller. */
+export class LedgerUnavailable extends Error {
+  override readonly name = "LedgerUnavailable"
+}
+
+/** As many calls wait for the ledger as may. */
+export class LedgerBusy extends Error {
+  override readonly name = "LedgerBusy"
+
+  constructor() {
+    super("too many calls wait for the ledger")
+  }
+}
+
+/** The ledger as calls see it. Every method may reject with `LedgerUnavailable`, those that queue with `LedgerBusy`. */
+export interface CallLedger {
+  /** The standing of the key with this SHA-256 (hex), or null when there is no such key. */
+  standing(key_hash: string): Promise<Standing | null>
+  /** Account and key of a hash: what never changes, so a bounded cache may answer (D26). Null when there is no such key. */
+  owner(key_hash: string): Owner | Promise<Owner | null>
+  /** Holds or says why not, within 2 s. What may have been held for a caller that was refused is closed behind it (D27). */
+  hold(hold: Hold): Promise<HoldResult>
+  /**
+   * Resolves once the end is durable in the ledger; what cannot be written is spooled and tried until it is (D27).
+   * Never rejects. Only an end that the ledger refuses for its data, or that is not written when the process stops,
+   * resolves with nothing but its line in the spool.
+   */
+  end(end: End): Promise<void>
+  /** Keeps a JSON answer to be sent again for `keep_ms` (D43). Rejects when it is not taken within 250 ms. */
+  keepAnswer(call_id: string, body: string, keep_ms: number): Promise<void>
+  /** The answer that is kept of a call; null when there is none. */
+  keptAnswer(call_id: string): Promise<string | null>
+}

@@ -1,0 +1,151 @@
+import { type SQL, sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { spentSince } from "../accounts/spending.ts"
+import { accounts, corrections, credits, ends, holds, keys, terms } from "../schema.ts"
+
+/**
+ * What is wrong, and what was expected instead.
+ * - `balance`, `held`: what an account's row says, and what its entries sum up to.
+ * - `spent`: what a spending limit has counted, and what the calls of its period hold and cost.
+ * - `charge`: what a call was charged, and its tokens at its terms.
+ * - `entry`: an end or a correction that does not fit its hold.
+ */
+export interface Violation {
+  readonly kind: "balance" | "held" | "spent" | "charge" | "entry"
+  readonly account_id: string
+  /** The key of `spent`, the call of `charge` and `entry`; null for an account. */
+  readonly id: string | null
+  /** Null when there are entries of an account that does not exist. */
+  readonly recorded_nano: bigint | null
+  readonly expected_nano: bigint | null
+}
+
+export interface Audit {
+  readonly checked_at: Date
+  readonly accounts: number
+  readonly open_holds: number
+  readonly violations: readonly Violation[]
+}
+
+/** How many violations of a kind one audit lists. */
+export const MAX_VIOLATIONS = 1_000
+/** How long one check may take. */
+const STATEMENT_MS = 55_000
+
+const a = alias(accounts, "a")
+const k = alias(keys, "k")
+const h = alias(holds, "h")
+const e = alias(ends, "e")
+const c = alias(corrections, "c")
+const t = alias(terms, "t")
+
+/**
+ * Recomputes from the entries what the ledger says of every account, key and call. All checks see one snapshot, so calls
+ * that are held and settled meanwhile disturb nothing.
+ */
+export async function audit(database: PostgresJsDatabase): Promise<Audit> {
+  return database.transaction(
+    async (transaction) => {
+      await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
+        set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
+      const [summary] = await transaction.execute<Summary>(counts)
+      if (summary === undefined) throw new Error("the audit returned nothing")
+      const violations: Violation[] = []
+      for (const check of [sumsOfAccounts, spentByKeys, entriesWithoutHold, charges]) {
+        const rows = await transaction.execute<Row>(sql`${check} LIMIT ${MAX_VIOLATIONS}`)
+        violations.push(...rows.map(violationOf))
+      }
+      return {
+        checked_at: new Date(summary.checked_at),
+        accounts: Number(summary.accounts),
+        open_holds: Number(summary.open_holds),
+        violations,
+      }
+    },
+    { isolationLevel: "repeatable read", accessMode: "read only" },
+  )
+}
+
+interface Summary extends Record<string, unknown> {
+  readonly checked_at: string
+  readonly accounts: string
+  readonly open_holds: string
+}
+
+interface Row extends Record<string, unknown> {
+  readonly kind: Violation["kind"]
+  readonly account_id: string
+  readonly id: string | null
+  readonly recorded: string | null
+  readonly expected: string | null
+}
+
+function violationOf({ kind, account_id, id, recorded, expected }: Row): Violation {
+  return { kind, account_id, id, recorded_nano: nano(recorded), expected_nano: nano(expected) }
+}
+
+function nano(text: string | null): bigint | null {
+  return text === null ? null : BigInt(text)
+}
+
+const counts = sql`
+  SELECT now() AS checked_at, (SELECT count(*) FROM ${accounts}) AS accounts,
+    (SELECT count(*) FROM ${holds}) - (SELECT count(*) FROM ${ends}) AS open_holds`
+
+/** Entries without an account are a violation even where they sum up to nothing. */
+const sumsOfAccounts = sql`
+  WITH entry AS (
+    SELECT account_id, amount_nano AS balance, 0::bigint AS held FROM ${credits}
+    UNION ALL SELECT account_id, 0, amount_nano FROM ${holds}
+    UNION ALL SELECT account_id, -charge_nano, -freed_nano FROM ${ends}
+    UNION ALL SELECT account_id, -difference_nano, 0 FROM ${corrections}
+  ), summed AS MATERIALIZED (
+    SELECT account_id, sum(balance) AS balance, sum(held) AS held FROM entry GROUP BY account_id
+  )
+  SELECT said.kind, coalesce(${a.id}, j.account_id) AS account_id, NULL AS id, said.recorded::text, said.expected::text
+  FROM ${accounts} ${a} FULL JOIN summed j ON j.account_id = ${a.id}
+  CROSS JOIN LATERAL (
+    VALUES ('balance', ${a.balance_nano}, coalesce(j.balance, 0)), ('held', ${a.held_nano}, coalesce(j.held, 0))
+  ) AS said (kind, recorded, expected)
+  WHERE said.recorded IS DISTINCT FROM said.expected
+  ORDER BY 2, 1`
+
+/** What spending limits have counted in the period that they count (D42). */
+const spentByKeys = sql`
+  SELECT 'spent' AS kind, k.account_id, k.id, k.recorded::text, k.expected::text
+  FROM (
+    SELECT ${k.account_id}, ${k.id}, ${k.spent_nano} AS recorded,
+      ${spentSince({ id: sql`${k.id}`, account_id: sql`${k.account_id}`, since: sql`${k.spent_since}` })} AS expected
+    FROM ${keys} ${k} WHERE ${k.spend_limit_nano} IS NOT NULL) k
+  WHERE k.recorded <> k.expected ORDER BY k.id`
+
+/** An end frees what its hold held, once; a correction follows an expiry and is the difference to it. */
+const entriesWithoutHold = sql`
+  SELECT 'entry' AS kind, ${e.account_id}, ${e.id}, ${e.freed_nano}::text AS recorded, ${h.amount_nano}::text AS expected
+  FROM ${ends} ${e} LEFT JOIN ${holds} ${h} ON ${h.id} = ${e.id}
+  WHERE (${h.account_id}, ${h.key_id}, ${h.amount_nano}) IS DISTINCT FROM (${e.account_id}, ${e.key_id}, ${e.freed_nano})
+  UNION ALL
+  SELECT 'entry', ${c.account_id}, ${c.id}, ${c.difference_nano}::text, (${c.charge_nano} - ${e.charge_nano})::text
+  FROM ${corrections} ${c} LEFT JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${e.outcome} = 'expired'
+  WHERE (${e.account_id}, ${e.key_id}, ${c.charge_nano} - ${e.charge_nano})
+    IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.difference_nano})`
+
+type Priced = typeof e | typeof c
+
+/** Tokens at their terms, rounded up once; usage of 0, and a call without usage, cost nothing (D2, D44). */
+function costOf(entry: Priced): SQL {
+  return sql`CASE WHEN coalesce(${entry.prompt_tokens} + ${entry.completion_tokens}, 0) = 0 THEN 0 ELSE
+    ceil((${t.input_pico}::numeric * (${entry.prompt_tokens} - ${entry.cached_tokens})
+      + ${t.cached_input_pico}::numeric * ${entry.cached_tokens}
+      + ${t.output_pico}::numeric * ${entry.completion_tokens}) / 1000) + ${t.per_call_nano} END`
+}
+
+const charges = sql`
+  SELECT 'charge' AS kind, x.account_id, x.id, x.recorded::text, x.expected::text FROM (
+    SELECT ${e.account_id}, ${e.id}, ${e.charge_nano} AS recorded, ${costOf(e)} AS expected
+    FROM ${ends} ${e} LEFT JOIN ${terms} ${t} ON ${t.id} = ${e.terms_id}
+    UNION ALL
+    SELECT ${c.account_id}, ${c.id}, ${c.charge_nano}, ${costOf(c)}
+    FROM ${corrections} ${c} LEFT JOIN ${terms} ${t} ON ${t.id} = ${c.terms_id}) x
+  WHERE x.recorded IS DISTINCT FROM x.expected`

@@ -1,0 +1,77 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { Connection } from "../database/connection.ts"
+import { allOf, Batch, names, statement } from "../database/statement.ts"
+import type { Checkpoint } from "../entries.ts"
+import { checkpoints } from "../schema.ts"
+
+const STATEMENT_MS = 2_000
+/** Rows of one statement: some milliseconds of the server. */
+const CHUNK = 500
+
+const batch = new Batch<Checkpoint>(3, [
+  [checkpoints.id, ({ id }) => id],
+  [checkpoints.charge_nano, ({ charge_nano }) => charge_nano],
+  [checkpoints.basis, ({ basis }) => basis],
+  [checkpoints.prompt_tokens, ({ usage }) => usage?.prompt_tokens ?? null],
+  [checkpoints.cached_tokens, ({ usage }) => usage?.cached_tokens ?? null],
+  [checkpoints.completion_tokens, ({ usage }) => usage?.completion_tokens ?? null],
+])
+
+const said = [
+  checkpoints.charge_nano,
+  checkpoints.basis,
+  checkpoints.prompt_tokens,
+  checkpoints.cached_tokens,
+  checkpoints.completion_tokens,
+] as const
+
+const p = alias(checkpoints, "p")
+
+/** Writes what is new of running calls, and removes what is left of calls that have ended. */
+const write = statement(
+  "checkpoint",
+  sql`
+WITH removed AS (
+  DELETE FROM ${checkpoints} ${p} WHERE ${p.id} = ANY ($2::uuid[])
+)
+INSERT INTO ${checkpoints} (${names(checkpoints.id, ...said, checkpoints.gateway_id)})
+SELECT ${allOf("x", checkpoints.id, ...said)}, $1::uuid FROM ${batch.relation}
+ON CONFLICT (id) DO UPDATE SET (${names(...said)}) = (${allOf("excluded", ...said)})`,
+)
+
+/** Removes what a gateway has left behind whose calls have all ended. */
+export const forgetCheckpoints = statement(
+  "checkpoint",
+  sql`DELETE FROM ${checkpoints} ${p} WHERE ${p.gateway_id} = $1::uuid`,
+)
+
+/**
+ * What running calls would be charged if their gateway died now (D57): written when something has changed, and removed
+ * once the call has ended.
+ */
+export class Checkpoints {
+  readonly #connection: Connection
+  readonly #gatewayId: () => string
+  /** The charge that was written last for each call that has a row. */
+  #written = new Map<string, bigint>()
+
+  constructor(connection: Connection, gatewayId: () => string) {
+    this.#connection = connection
+    this.#gatewayId = gatewayId
+  }
+
+  /** `running`: what every running call would be charged that has something to charge. */
+  async write(running: readonly Checkpoint[]): Promise<void> {
+    const next = new Map(running.map(({ id, charge_nano }) => [id, charge_nano]))
+    const changed = running.filter(({ id, charge_nano }) => this.#written.get(id) !== charge_nano)
+    const ended = [...this.#written.keys()].filter((id) => !next.has(id))
+    // Statements without rows are not sent: an idle gateway writes nothing.
+    for (let at = 0; at < Math.max(changed.length, ended.length); at += CHUNK) {
+      const rows = changed.slice(at, at + CHUNK)
+      const values = [this.#gatewayId(), `{${ended.slice(at, at + CHUNK).join(",")}}`, ...batch.values(rows)]
+      await this.#connection.run(write, values, STATEMENT_MS, rows.length)
+    }
+    this.#written = next
+  }
+}

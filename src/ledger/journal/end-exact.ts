@@ -1,0 +1,152 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import { countSpending } from "../accounts/spending.ts"
+import type { Runner } from "../database/connection.ts"
+import {
+  allOf,
+  Batch,
+  type Field,
+  lockTimeout,
+  names,
+  of,
+  type Row,
+  statement,
+  textOf,
+} from "../database/statement.ts"
+import type { End } from "../entries.ts"
+import { accounts, corrections, ends, holds, idempotency } from "../schema.ts"
+
+/**
+ * What became of an end: `applied`; nothing, because the hold was `closed` before, or because there is `none`; or
+ * `conflict`, because another statement ended the hold while this one waited: ask again.
+ */
+export type Ended = "applied" | "closed" | "none" | "conflict"
+
+/** All columns that an end says itself; `notes` are read as text, and cast where they are written. */
+export const endFields: readonly Field<End>[] = [
+  [ends.id, (end) => end.id],
+  [ends.charge_nano, (end) => end.charge_nano],
+  [ends.terms_id, (end) => end.terms_id],
+  [ends.prompt_tokens, (end) => end.usage?.prompt_tokens ?? null],
+  [ends.cached_tokens, (end) => end.usage?.cached_tokens ?? null],
+  [ends.completion_tokens, (end) => end.usage?.completion_tokens ?? null],
+  [ends.ttft_ms, (end) => end.ttft_ms],
+  [ends.duration_ms, (end) => end.duration_ms],
+  [ends.outcome, (end) => end.outcome],
+  [ends.basis, (end) => end.basis],
+  [ends.ending, (end) => end.ending],
+  [ends.failure, (end) => end.failure],
+  [ends.notes, (end) => (end.notes.length === 0 ? null : `"{${end.notes.join(",")}}"`), "text"],
+]
+
+const a = alias(accounts, "a")
+const h = alias(holds, "h")
+const e = alias(ends, "e")
+const c = alias(idempotency, "c")
+
+const batch = new Batch<End>(2, [...endFields, [idempotency.key_hash, (end) => end.freed_key_hash]])
+
+/** What an end and a correction have in common, and what the end says itself. */
+const said = [
+  ends.id,
+  ends.charge_nano,
+  ends.prompt_tokens,
+  ends.cached_tokens,
+  ends.completion_tokens,
+  ends.ttft_ms,
+  ends.duration_ms,
+  ends.basis,
+  ends.ending,
+  ends.failure,
+  ends.account_id,
+  ends.key_id,
+] as const
+
+/** `payers`: the accounts of `asked`, locked in the order of their ids, before anything is written about their calls. */
+export const lockPayers = sql`payers AS MATERIALIZED (
+  SELECT ${a.id}, ${a.is_limited} FROM ${accounts} ${a}
+  WHERE ${a.id} = ANY (ARRAY(SELECT q.account_id FROM asked q WHERE q.account_id IS NOT NULL)) AND ${lockTimeout}
+  ORDER BY ${a.id} FOR NO KEY UPDATE
+)`
+
+/** `moved`: the accounts' sums after `changed`, which has `account_id`, `paid_nano` and `freed_nano`; and what limits count. */
+export const moveSums = sql`moved AS (
+  UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
+    = (${a.balance_nano} - s.paid_nano, ${a.held_nano} - s.freed_nano)
+  FROM (
+    SELECT s.account_id, sum(s.paid_nano)::bigint AS paid_nano, sum(s.freed_nano)::bigint AS freed_nano
+    FROM changed s JOIN payers p ON p.id = s.account_id GROUP BY s.account_id) s
+  WHERE ${a.id} = s.account_id RETURNING ${a.id}
+), ${countSpending}`
+
+/**
+ * Settles and releases, each hold once (D13): a hold that has ended changes no more, but a settlement after expiry is
+ * added as a correction, and frees nothing, because nothing is held any more. Of several ends of one hold in a batch the
+ * first that is due counts. The accounts are locked first; whoever ends one of their calls needs that lock too, so an
+ * end that this statement's snapshot does not know is found by the primary key: the call is asked again.
+ */
+export const endExact = statement(
+  "end",
+  sql`
+WITH asked AS MATERIALIZED (
+  SELECT x.*, hold.account_id, hold.key_id, hold.amount_nano, hold.held_at,
+    coalesce(${of("x", ends.terms_id)}, hold.terms_id) AS sold_at, past.outcome AS past_outcome, past.charge_nano AS past_nano
+  FROM ${batch.ordered} LEFT JOIN LATERAL (
+    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.held_at}, ${h.terms_id} FROM ${holds} ${h}
+    WHERE ${h.id} = ${of("x", ends.id)} OFFSET 0) hold ON true
+  LEFT JOIN LATERAL (
+    SELECT ${e.outcome}, ${e.charge_nano} FROM ${ends} ${e} WHERE ${e.id} = ${of("x", ends.id)} OFFSET 0) past ON true
+), ${lockPayers}, due AS MATERIALIZED (
+  SELECT DISTINCT ON (q.id) q.* FROM asked q JOIN payers p ON p.id = q.account_id
+  WHERE q.past_outcome IS NULL OR (q.past_outcome = 'expired' AND q.outcome = 'settled')
+  ORDER BY q.id, q.place
+), ended AS (
+  INSERT INTO ${ends} (${names(...said, ends.outcome, ends.freed_nano, ends.terms_id, ends.notes)})
+  SELECT ${allOf("d", ...said, ends.outcome)}, d.amount_nano, d.sold_at, d.notes::text[]
+  FROM due d WHERE d.past_outcome IS NULL ORDER BY d.id
+  ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}
+), corrected AS (
+  INSERT INTO ${corrections} (${names(...said, corrections.difference_nano, corrections.terms_id, corrections.notes)})
+  SELECT ${allOf("d", ...said)}, d.charge_nano - d.past_nano, d.sold_at, coalesce(d.notes::text[], '{}') || 'settled_late'::text
+  FROM due d WHERE d.past_outcome IS NOT NULL ORDER BY d.id
+  ON CONFLICT (id) DO NOTHING RETURNING ${names(corrections.id)}
+), changed AS MATERIALIZED (
+  SELECT d.place, d.account_id, d.key_id, d.held_at, n.paid_nano, n.freed_nano, n.paid_nano - n.freed_nano AS spent_nano
+  FROM due d CROSS JOIN LATERAL (
+    SELECT d.charge_nano - coalesce(d.past_nano, 0) AS paid_nano,
+      CASE WHEN d.past_outcome IS NULL THEN d.amount_nano ELSE 0 END AS freed_nano) n
+  WHERE d.id IN (SELECT id FROM ended UNION ALL SELECT id FROM corrected)
+), ${moveSums}, freed_keys AS (
+  DELETE FROM ${idempotency} ${c} USING due d
+  WHERE d.key_hash IS NOT NULL AND d.id IN (SELECT id FROM ended)
+    AND ${c.account_id} = d.account_id AND ${c.key_hash} = d.key_hash AND ${c.call_id} = d.id
+)
+SELECT
+  CASE
+    WHEN q.place IN (SELECT place FROM changed) THEN 'applied'
+    WHEN q.account_id IS NULL THEN 'none'
+    WHEN q.past_outcome IS NULL AND q.place IN (SELECT place FROM due) THEN 'conflict'
+    ELSE 'closed'
+  END AS ended,
+  1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed))::int AS whole
+FROM asked q ORDER BY q.place`,
+)
+
+/** Runs the exact statement; results in the order of the ends. */
+export async function endExactly(
+  connection: Runner,
+  asked: readonly End[],
+  lock_ms: number,
+  within_ms: number,
+): Promise<readonly Ended[]> {
+  const values = [String(lock_ms), ...batch.values(asked)]
+  const rows = await connection.run(endExact, values, within_ms, asked.length)
+  if (rows.length !== asked.length) throw new Error("the ending statement left an end out")
+  return rows.map(endedOf)
+}
+
+function endedOf(row: Row): Ended {
+  const ended = textOf(row, "ended")
+  if (ended === "applied" || ended === "closed" || ended === "none" || ended === "conflict") return ended
+  throw new Error("the ending statement said something new")
+}

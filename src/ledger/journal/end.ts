@@ -1,0 +1,192 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { Runner } from "../database/connection.ts"
+import { kindOf, Uncertain } from "../database/errors.ts"
+import { allOf, arrayOf, Batch, idsOf, lockTimeout, names, of, statement } from "../database/statement.ts"
+import type { End, Hold } from "../entries.ts"
+import { accounts, ends, holds } from "../schema.ts"
+import { type Ended, endExactly, endFields } from "./end-exact.ts"
+
+/** How long one ending statement may take before it is tried again with the same ids. */
+const STATEMENT_MS = 5_000
+
+/** An end, and what it frees where that is known: without it only the exact statement can write the end. */
+export interface EndOfHold {
+  readonly end: End
+  readonly hold: Pick<Hold, "account_id" | "amount_nano"> | null
+}
+
+const a = alias(accounts, "a")
+const h = alias(holds, "h")
+
+/** What is copied as it is. */
+const said = [
+  ends.id,
+  ends.charge_nano,
+  ends.prompt_tokens,
+  ends.cached_tokens,
+  ends.completion_tokens,
+  ends.ttft_ms,
+  ends.duration_ms,
+  ends.outcome,
+  ends.basis,
+  ends.ending,
+  ends.failure,
+] as const
+/** What comes from the hold, or through it. */
+const known = [ends.notes, ends.terms_id, ends.account_id, ends.key_id, ends.freed_nano] as const
+
+const batch = new Batch<End>(5, endFields)
+
+const freed = sql.raw(`($3::bigint[])[array_position($2::uuid[], a."id")]`)
+const charged = sql.raw(`($4::bigint[])[array_position($2::uuid[], a."id")]`)
+
+/**
+ * Ends all holds of an account, or none of them; the gateway has summed up what they free and are charged. An account
+ * with spending limits is left to the exact statement. What is freed comes from the hold itself, so a hold that is
+ * missing makes the sums differ, and one that has ended breaks the primary key: either undoes everything. Accounts are
+ * locked as in `holdLean`, before anything is written about their calls.
+ */
+export const endLean = statement(
+  "end",
+  sql`
+WITH locked AS MATERIALIZED (
+  SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ANY ($2::uuid[]) AND ${lockTimeout}
+  ORDER BY ${a.id} FOR NO KEY UPDATE
+), moved AS (
+  UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
+    = (${a.balance_nano} - ${charged}, ${a.held_nano} - ${freed})
+  WHERE ${a.id} = ANY ($2::uuid[]) AND (SELECT count(*) FROM locked) > 0 AND NOT ${a.is_limited}
+  RETURNING ${a.id}, ${freed} AS freed_nano, ${charged} AS charge_nano
+), ended AS (
+  INSERT INTO ${ends} (${names(...said, ...known)})
+  SELECT ${allOf("x", ...said)}, ${of("x", ends.notes)}::text[], coalesce(${of("x", ends.terms_id)}, hold.terms_id),
+    hold.account_id, hold.key_id, hold.amount_nano
+  FROM ${batch.relation} CROSS JOIN LATERAL (
+    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id} FROM ${holds} ${h}
+    WHERE ${h.id} = ${of("x", ends.id)} OFFSET 0) hold
+  WHERE (hold.account_id IN (SELECT id FROM moved)) IS TRUE
+  RETURNING ${names(ends.freed_nano, ends.charge_nano)}
+)
+SELECT count(*)::int AS accounts, CASE WHEN count(*) < cardinality($2::uuid[]) THEN array_agg(id)::text END AS only,
+  1 / (coalesce(sum(freed_nano), 0) = (SELECT coalesce(sum(freed_nano), 0) FROM ended)
+    AND coalesce(sum(charge_nano), 0) = (SELECT coalesce(sum(charge_nano), 0) FROM ended))::int AS whole
+FROM moved`,
+  true,
+)
+
+/** The same for one call, as `holdOne`. Measured, server's CPU of a call alone: 0.20 ms here, 0.31 ms as a batch of one. */
+export const endOne = statement(
+  "end",
+  sql`
+WITH moved AS (
+  UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
+    = (${a.balance_nano} - $3::bigint, ${a.held_nano} - ${h.amount_nano})
+  FROM ${holds} ${h}
+  WHERE ${h.id} = $2::uuid AND ${a.id} = ${h.account_id} AND NOT ${a.is_limited} AND ${lockTimeout}
+  RETURNING ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}
+)
+INSERT INTO ${ends} (${names(...said, ...known)})
+SELECT $2::uuid, $3::bigint, $5::int, $6::int, $7::int, $8::int, $9::int, $10::tollgate.end_outcome, $11::tollgate.basis,
+  $12::tollgate.ending, $13::tollgate.failure, $14::text[], coalesce($4::int, moved.terms_id), moved.account_id,
+  moved.key_id, moved.amount_nano
+FROM moved
+RETURNING 1 AS ended`,
+  true,
+)
+
+/**
+ * Ends a batch; results in its order. Waits at most `lock_ms` for each lock. What the lean statement leaves out is asked
+ * by the exact one, and so are ends whose hold is not known here or that free an `Idempotency-Key`.
+ */
+export async function endBatch(
+  connection: Runner,
+  batch: readonly EndOfHold[],
+  lock_ms: number,
+): Promise<readonly Ended[]> {
+  const until = performance.now() + STATEMENT_MS
+  const lean = batch.filter(isLean)
+  const ended = lean.length === 0 ? NONE : await endedAccounts(connection, lean, lock_ms)
+  const isEnded = (one: EndOfHold) => isLean(one) && ended.has(one.hold.account_id)
+  const rest = batch.filter((one) => !isEnded(one))
+  if (rest.length === 0) return batch.map(() => "applied")
+  try {
+    const within_ms = Math.max(until - performance.now(), STATEMENT_MS / 2)
+    const results = await endExactly(
+      connection,
+      rest.map(({ end }) => end),
+      lock_ms,
+      within_ms,
+    )
+    const exact = new Map(rest.map((one, at) => [one, results[at] ?? "conflict"]))
+    return batch.map((one) => exact.get(one) ?? "applied")
+  } catch (error) {
+    throw rest.length < batch.length ? new Uncertain(error) : error
+  }
+}
+
+type LeanEnd = EndOfHold & { readonly hold: NonNullable<EndOfHold["hold"]> }
+
+function isLean(one: EndOfHold): one is LeanEnd {
+  return one.hold !== null && one.end.freed_key_hash === null
+}
+
+const NONE: Pick<ReadonlySet<string>, "has"> = { has: () => false }
+const ALL: Pick<ReadonlySet<string>, "has"> = { has: () => true }
+
+/** The accounts for which the lean statement has ended everything. */
+async function endedAccounts(
+  connection: Runner,
+  lean: readonly LeanEnd[],
+  lock_ms: number,
+): Promise<Pick<ReadonlySet<string>, "has">> {
+  const [first] = lean
+  try {
+    if (first !== undefined && lean.length === 1) {
+      const rows = await connection.run(endOne, oneValues(first.end, lock_ms), STATEMENT_MS)
+      return rows.length === 1 ? ALL : NONE
+    }
+    const [row] = await connection.run(endLean, leanValues(lean, lock_ms), STATEMENT_MS, lean.length)
+    if (row === undefined) throw new Error("the lean end said nothing")
+    if (row.accounts === 0) return NONE
+    return row.only === null ? ALL : new Set(idsOf(row, "only"))
+  } catch (error) {
+    // Undone for the sake of some item: the exact statement tells of which.
+    const kind = kindOf(error)
+    if (kind === "refused" || kind === "incomplete") return NONE
+    throw error
+  }
+}
+
+/** What goes into `endOne`. */
+export function oneValues(end: End, lock_ms: number): (string | null)[] {
+  const [id, charge, terms, ...rest] = endFields.map(([, valueOf]) => valueOf(end))
+  const notes = end.notes.length === 0 ? null : `{${end.notes.join(",")}}`
+  return [String(lock_ms), ...[id, charge, terms, ...rest.slice(0, -1)].map(textOrNull), notes]
+}
+
+function textOrNull(value: string | number | bigint | boolean | null | undefined): string | null {
+  return value === null || value === undefined ? null : String(value)
+}
+
+/** What goes into `endLean`. */
+export function leanValues(lean: readonly LeanEnd[], lock_ms: number): string[] {
+  const totals = new Map<string, { freed_nano: bigint; charge_nano: bigint }>()
+  for (const { end, hold } of lean) {
+    const total = totals.get(hold.account_id)
+    if (total === undefined) {
+      totals.set(hold.account_id, { freed_nano: hold.amount_nano, charge_nano: end.charge_nano })
+    } else {
+      total.freed_nano += hold.amount_nano
+      total.charge_nano += end.charge_nano
+    }
+  }
+  const sums = [...totals.values()]
+  return [
+    String(lock_ms),
+    arrayOf([...totals.keys()], (id) => id),
+    arrayOf(sums, ({ freed_nano }) => freed_nano),
+    arrayOf(sums, ({ charge_nano }) => charge_nano),
+    ...batch.values(lean.map(({ end }) => end)),
+  ]
+}

@@ -1,0 +1,207 @@
+import { type SQL, sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { Runner } from "../database/connection.ts"
+import { kindOf, Uncertain } from "../database/errors.ts"
+import { allOf, arrayOf, Batch, idsOf, lockTimeout, names, of, statement } from "../database/statement.ts"
+import type { Hold } from "../entries.ts"
+import { accounts, gateways, holds, keys, terms } from "../schema.ts"
+import { type Held, holdExactly } from "./hold-exact.ts"
+
+/**
+ * How long one holding statement may take: half of what a call waits, so that there is time for a second attempt (D27).
+ */
+const STATEMENT_MS = 1_000
+
+const a = alias(accounts, "a")
+const k = alias(keys, "k")
+const g = alias(gateways, "g")
+const t = alias(terms, "t")
+
+/** Whether the key may hold for the model of these terms. A scalar subquery: the planner would make a join of an EXISTS, and read all keys. */
+function mayHold(key_id: SQL, account_id: SQL, terms_id: SQL): SQL {
+  return sql`(SELECT true FROM ${keys} ${k} WHERE ${k.id} = ${key_id} AND ${k.account_id} = ${account_id}
+    AND ${k.revoked_at} IS NULL AND ${k.suspended_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now())
+    AND (${k.models} IS NULL OR (SELECT ${t.model} FROM ${terms} ${t} WHERE ${t.id} = ${terms_id}) = ANY (${k.models})))`
+}
+
+/**
+ * What must be true of the account `a`, judged on the newest version of its row: the UPDATE looks at it again when
+ * another statement has changed it meanwhile. What a spending limit counts is left to the exact statement.
+ */
+function canHold(amount: SQL): SQL {
+  return sql`${a.balance_nano} - ${a.held_nano} >= ${amount} AND ${a.suspended_at} IS NULL AND NOT ${a.is_limited}
+    AND EXISTS (SELECT FROM ${gateways} ${g} WHERE ${g.id} = $2::uuid AND ${g.dead_at} IS NULL)`
+}
+
+/** All columns but `held_at`, which is the ledger's own time. */
+const columns = [
+  holds.id,
+  holds.account_id,
+  holds.key_id,
+  holds.terms_id,
+  holds.amount_nano,
+  holds.stream,
+] as const
+
+const batch = new Batch<Hold>(8, [
+  [holds.id, (hold) => hold.id],
+  [holds.account_id, (hold) => hold.account_id],
+  [holds.key_id, (hold) => hold.key_id],
+  [holds.terms_id, (hold) => hold.terms_id],
+  [holds.amount_nano, (hold) => hold.amount_nano],
+  [holds.stream, (hold) => hold.stream],
+])
+
+/** What the holds of an account come to; the gateway has summed it up. */
+const total = sql.raw(`($4::bigint[])[array_position($3::uuid[], a."id")]`)
+
+/**
+ * Holds all that an account is asked for, or nothing of it: what does not fit as a whole is left to the exact statement.
+ * An account is left out for a key that may not hold, too little money, a suspension or a spending limit, and all of
+ * them for a dead gateway. An id or a claim that is there already breaks a primary key and undoes everything. Accounts
+ * are locked in the order of their ids, so that statements never wait for one another in a circle. The division fails
+ * when a row was lost on the way: better no statement than lost money.
+ */
+export const holdLean = statement(
+  "hold",
+  sql`
+WITH refused AS MATERIALIZED (
+  SELECT u.account_id FROM unnest($5::uuid[], $6::uuid[], $7::int[]) AS u (account_id, key_id, terms_id)
+  WHERE ${mayHold(sql`u.key_id`, sql`u.account_id`, sql`u.terms_id`)} IS NOT TRUE
+), locked AS MATERIALIZED (
+  SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ANY ($3::uuid[]) AND ${lockTimeout}
+  ORDER BY ${a.id} FOR NO KEY UPDATE
+), moved AS (
+  UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + ${total}
+  WHERE ${a.id} = ANY ($3::uuid[]) AND (SELECT count(*) FROM locked) > 0
+    AND (${a.id} IN (SELECT account_id FROM refused)) IS NOT TRUE AND ${canHold(total)}
+  RETURNING ${a.id}, ${total} AS total_nano
+), inserted AS (
+  INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
+  SELECT ${allOf("x", ...columns)}, $2::uuid FROM ${batch.relation}
+  WHERE (${of("x", holds.account_id)} IN (SELECT id FROM moved)) IS TRUE
+  RETURNING ${names(holds.amount_nano)}
+)
+SELECT count(*)::int AS accounts, CASE WHEN count(*) < cardinality($3::uuid[]) THEN array_agg(id)::text END AS only,
+  1 / (coalesce(sum(total_nano), 0) = (SELECT coalesce(sum(amount_nano), 0) FROM inserted))::int AS whole
+FROM moved`,
+  true,
+)
+
+/**
+ * The same for one call: most of what a batch costs is paid before its first item. Measured, server's CPU of a call
+ * alone: 0.20 ms here, 0.31 ms as a batch of one.
+ */
+export const holdOne = statement(
+  "hold",
+  sql`
+WITH moved AS (
+  UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + $7::bigint
+  WHERE ${a.id} = $4::uuid AND ${lockTimeout}
+    AND ${mayHold(sql`$5::uuid`, sql`$4::uuid`, sql`$6::int`)} AND ${canHold(sql`$7::bigint`)}
+  RETURNING ${a.id}
+)
+INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
+SELECT $3::uuid, moved.id, $5::uuid, $6::int, $7::bigint, $8::boolean, $2::uuid FROM moved
+RETURNING 1 AS held`,
+  true,
+)
+
+/**
+ * Holds a batch under the gateway's row; results in the order of the holds. Waits at most `lock_ms` for each lock. What
+ * the lean statement leaves out, and every hold with an `Idempotency-Key`, is asked by the exact one. Both answers come
+ * within `STATEMENT_MS`, unless a connection has to be made first: half of it is always left for the second.
+ */
+export async function holdBatch(
+  connection: Runner,
+  gateway_id: string,
+  batch: readonly Hold[],
+  lock_ms: number,
+): Promise<readonly Held[]> {
+  const until = performance.now() + STATEMENT_MS
+  const lean = batch.filter((hold) => hold.idempotency === null)
+  const held = lean.length === 0 ? NONE : await heldAccounts(connection, gateway_id, lean, lock_ms)
+  const isHeld = (hold: Hold) => hold.idempotency === null && held.has(hold.account_id)
+  const rest = batch.filter((hold) => !isHeld(hold))
+  if (rest.length === 0) return batch.map(() => HELD)
+  try {
+    const within_ms = Math.max(until - performance.now(), STATEMENT_MS / 2)
+    const results = await holdExactly(connection, gateway_id, rest, lock_ms, within_ms)
+    const exact = new Map(rest.map((hold, at) => [hold, results[at] ?? CONFLICT]))
+    return batch.map((hold) => exact.get(hold) ?? HELD)
+  } catch (error) {
+    // What the lean statement has held stays held, so nobody may take the whole batch for undone.
+    throw rest.length < batch.length ? new Uncertain(error) : error
+  }
+}
+
+const HELD: Held = { outcome: "held" }
+const CONFLICT: Held = { outcome: "conflict" }
+const NONE: Pick<ReadonlySet<string>, "has"> = { has: () => false }
+const ALL: Pick<ReadonlySet<string>, "has"> = { has: () => true }
+
+/** The accounts for which the lean statement has held everything. */
+async function heldAccounts(
+  connection: Runner,
+  gateway_id: string,
+  lean: readonly Hold[],
+  lock_ms: number,
+): Promise<Pick<ReadonlySet<string>, "has">> {
+  const [first] = lean
+  try {
+    if (first !== undefined && lean.length === 1) {
+      const rows = await connection.run(holdOne, oneValues(first, gateway_id, lock_ms), STATEMENT_MS)
+      return rows.length === 1 ? ALL : NONE
+    }
+    const [row] = await connection.run(
+      holdLean,
+      leanValues(lean, gateway_id, lock_ms),
+      STATEMENT_MS,
+      lean.length,
+    )
+    if (row === undefined) throw new Error("the lean hold said nothing")
+    if (row.accounts === 0) return NONE
+    return row.only === null ? ALL : new Set(idsOf(row, "only"))
+  } catch (error) {
+    // Undone for the sake of some item: the exact statement tells of which.
+    const kind = kindOf(error)
+    if (kind === "refused" || kind === "incomplete") return NONE
+    throw error
+  }
+}
+
+/** What goes into `holdOne`. */
+export function oneValues(hold: Hold, gateway_id: string, lock_ms: number): string[] {
+  return [
+    String(lock_ms),
+    gateway_id,
+    hold.id,
+    hold.account_id,
+    hold.key_id,
+    String(hold.terms_id),
+    String(hold.amount_nano),
+    String(hold.stream),
+  ]
+}
+
+/** What goes into `holdLean`. */
+export function leanValues(lean: readonly Hold[], gateway_id: string, lock_ms: number): string[] {
+  const totals = new Map<string, bigint>()
+  const uses = new Map<string, Hold>()
+  for (const hold of lean) {
+    totals.set(hold.account_id, (totals.get(hold.account_id) ?? 0n) + hold.amount_nano)
+    uses.set(`${hold.key_id}${hold.terms_id}`, hold)
+  }
+  const owners = [...totals.keys()]
+  const keys = [...uses.values()]
+  return [
+    String(lock_ms),
+    gateway_id,
+    arrayOf(owners, (id) => id),
+    arrayOf([...totals.values()], (amount) => amount),
+    arrayOf(keys, (hold) => hold.account_id),
+    arrayOf(keys, (hold) => hold.key_id),
+    arrayOf(keys, (hold) => hold.terms_id),
+    ...batch.values(lean),
+  ]
+}

@@ -1,0 +1,255 @@
+import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { type Static, Type } from "@sinclair/typebox"
+import { TypeCompiler } from "@sinclair/typebox/compiler"
+import { isId, nextId } from "../../id.ts"
+import { bases, endings, failures, notes } from "../../wire/call.ts"
+import { codeOf } from "../database/errors.ts"
+import { jsonOf } from "../database/statement.ts"
+import type { End } from "../entries.ts"
+import type { Log } from "../events.ts"
+
+/** An end and the account of its call, which tells the queue. */
+export interface SpooledEnd {
+  readonly account_id: string
+  readonly end: End
+}
+
+/** What another process left behind. */
+export interface SpoolFile {
+  readonly path: string
+  /** The row its process began under. */
+  readonly gateway_id: string
+  /** Of its bytes: a name may be used again, also for as many bytes. */
+  readonly digest: string
+  /** Lines that this version cannot read. The file is kept for them. */
+  readonly unreadable: number
+  readonly ends: readonly SpooledEnd[]
+}
+
+const SUFFIX = ".jsonl"
+
+const Count = Type.Integer({ minimum: 0 })
+const common = {
+  id: Type.String(),
+  outcome: Type.Union([Type.Literal("settled"), Type.Literal("released")]),
+  charge_nano: Type.String({ pattern: "^\\d{1,19}$" }),
+  basis: Type.Union(bases.map((word) => Type.Literal(word))),
+  ending: Type.Union([...endings.map((word) => Type.Literal(word)), Type.Null()]),
+  failure: Type.Union([...failures.map((word) => Type.Literal(word)), Type.Null()]),
+  notes: Type.Array(Type.Union(notes.map((word) => Type.Literal(word)))),
+  usage: Type.Union([
+    Type.Object({ prompt_tokens: Count, cached_tokens: Count, completion_tokens: Count }),
+    Type.Null(),
+  ]),
+  ttft_ms: Type.Union([Count, Type.Null()]),
+  duration_ms: Count,
+}
+const Line = Type.Object({
+  account_id: Type.String(),
+  end: Type.Object({
+    ...common,
+    terms_id: Type.Union([Type.Integer(), Type.Null()]),
+    freed_key_hash: Type.Union([Type.String({ pattern: "^[0-9a-f]{64}$" }), Type.Null()]),
+  }),
+})
+/** As version 0.1 wrote it: the terms of the upstream that answered were not known then, so those of the hold stand. */
+const OlderLine = Type.Object({ account_id: Type.String(), closing: Type.Object(common) })
+const line = TypeCompiler.Compile(Line)
+const olderLine = TypeCompiler.Compile(OlderLine)
+
+/**
+ * Ends that the ledger has not taken yet, one JSON object a line, each synced to the disk (D27). A file belongs to
+ * one process, but any other may write its ends into the ledger: they are idempotent.
+ */
+export class Spool {
+  readonly #folder: string
+  readonly #gateway_id: string
+  readonly #log: Log
+  readonly #kept = new Map<string, SpooledEnd>()
+  #unwritten = new Set<string>()
+  #writing: Promise<void> | null = null
+  #written = false
+  #failing = false
+
+  constructor(data_dir: string, gateway_id: string, log: Log) {
+    this.#folder = join(data_dir, "spool")
+    this.#gateway_id = gateway_id
+    this.#log = log
+  }
+
+  /** How many ends of this process the ledger has not taken yet, as far as they came here. */
+  get depth(): number {
+    return this.#kept.size
+  }
+
+  /** Keeps an end until it is done; whether it was new here. */
+  keep(spooled: SpooledEnd): boolean {
+    const { id } = spooled.end
+    if (this.#kept.has(id)) return false
+    this.#kept.set(id, spooled)
+    this.#unwritten.add(id)
+    this.#writing ??= this.#write()
+    return true
+  }
+
+  /** The end is in the ledger. */
+  done(id: string): void {
+    if (!this.#kept.delete(id)) return
+    this.#unwritten.delete(id)
+    if (this.#kept.size === 0 && this.#written) this.#writing ??= this.#write()
+  }
+
+  /** Resolves when everything kept is on the disk, or the disk refused it; the file is gone when nothing is kept. */
+  async settled(): Promise<void> {
+    if (this.#unwritten.size > 0) this.#writing ??= this.#write()
+    while (this.#writing !== null) await this.#writing
+  }
+
+  /** The files of other processes. */
+  async others(): Promise<SpoolFile[]> {
+    const names = await readdir(this.#folder).catch(() => [])
+    const files: SpoolFile[] = []
+    for (const name of names.sort()) {
+      const [gateway_id = ""] = name.split(".")
+      if (!name.endsWith(SUFFIX) || !isId(gateway_id) || gateway_id === this.#gateway_id) continue
+      const file = await read(join(this.#folder, name), gateway_id)
+      if (file !== null) files.push(file)
+    }
+    return files
+  }
+
+  /**
+   * Removes a file all of whose lines are in the ledger, unless it has changed since it was read. It is taken away
+   * first and looked at then; its process writes first and looks then whether its file is still there. So a line that
+   * comes meanwhile is in what was taken away, which stays, or is written again.
+   */
+  async remove({ path, gateway_id, digest }: SpoolFile): Promise<void> {
+    const away = join(this.#folder, `${gateway_id}.${nextId()}${SUFFIX}`)
+    try {
+      await rename(path, away)
+    } catch (error) {
+      if (codeOf(error) === "ENOENT") return
+      throw error
+    }
+    const now = await read(away, gateway_id)
+    if (now?.digest === digest) await rm(away, { force: true })
+  }
+
+  get #path(): string {
+    return join(this.#folder, this.#gateway_id + SUFFIX)
+  }
+
+  /** One write at a time; what comes meanwhile is the next one. Begun only when there is something to do. */
+  async #write(): Promise<void> {
+    try {
+      // What is kept while the file is being removed is written before this ends.
+      while (this.#unwritten.size > 0 || (this.#kept.size === 0 && this.#written)) {
+        if (this.#unwritten.size > 0) await this.#append()
+        else {
+          this.#written = false
+          await rm(this.#path, { force: true })
+        }
+      }
+      this.#failing = false
+    } catch (error) {
+      if (!this.#failing) {
+        this.#log.error(
+          { err: error },
+          "the spool cannot be written: settlements that wait for the database are kept in memory only",
+        )
+      }
+      this.#failing = true
+    }
+    this.#writing = null
+  }
+
+  async #append(): Promise<void> {
+    const unwritten = this.#unwritten
+    this.#unwritten = new Set()
+    try {
+      await makeFolder(this.#folder)
+      const lines = [...unwritten].flatMap((id) => this.#kept.get(id) ?? []).map(lineOf)
+      // A blank line first: the last write may have been cut in the middle of one.
+      const text = `${this.#failing ? "\n" : ""}${lines.join("")}`
+      while (!(await this.#appendText(text))) {}
+      this.#written = true
+    } catch (error) {
+      this.#unwritten = new Set([...unwritten, ...this.#unwritten])
+      throw error
+    }
+  }
+
+  /** Writes to the disk, unless another process has removed the file meanwhile; whether it did. */
+  async #appendText(text: string): Promise<boolean> {
+    const file = await open(this.#path, "a", 0o600)
+    try {
+      const { ino, size } = await file.stat()
+      await file.appendFile(text)
+      const there = await stat(this.#path).catch(() => null)
+      if (there?.ino !== ino) return false
+      await file.sync()
+      if (size === 0) await syncFolder(this.#folder)
+      return true
+    } finally {
+      await file.close()
+    }
+  }
+}
+
+/** Null when the file was removed meanwhile. */
+async function read(path: string, gateway_id: string): Promise<SpoolFile | null> {
+  const bytes = await readFile(path).catch(() => null)
+  if (bytes === null) return null
+  const lines = bytes.toString().split("\n")
+  // Without a line end the last one is what a process had written of it when it died: its caller was never told that it is durable.
+  const torn = lines.pop() ?? ""
+  const read = [...lines.filter((text) => text !== "").map(parseLine), ...ifNotNull(parseLine(torn))]
+  const ends = read.filter((spooled) => spooled !== null)
+  const digest = new Bun.CryptoHasher("sha256").update(bytes).digest("hex")
+  return { path, gateway_id, digest, unreadable: read.length - ends.length, ends }
+}
+
+function ifNotNull<T>(value: T | null): T[] {
+  return value === null ? [] : [value]
+}
+
+/** One line of the spool, its end included; amounts are decimal strings. */
+export function lineOf(spooled: SpooledEnd): string {
+  return `${jsonOf([spooled]).slice(1, -1)}\n`
+}
+
+/** Null when this version cannot read the text. */
+export function parseLine(text: string): SpooledEnd | null {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return null
+  }
+  if (line.Check(value) && isId(value.end.id)) {
+    const { account_id, end }: Static<typeof Line> = value
+    return { account_id, end: { ...end, charge_nano: BigInt(end.charge_nano) } }
+  }
+  if (olderLine.Check(value) && isId(value.closing.id)) {
+    const { account_id, closing }: Static<typeof OlderLine> = value
+    const { id, outcome, basis, ending, failure, notes, usage, ttft_ms, duration_ms } = closing
+    const common = { id, outcome, basis, ending, failure, notes, usage, ttft_ms, duration_ms }
+    const end = { ...common, charge_nano: BigInt(closing.charge_nano), terms_id: null, freed_key_hash: null }
+    return { account_id, end }
+  }
+  return null
+}
+
+/** Makes what there is not yet of a folder's path. */
+async function makeFolder(folder: string): Promise<void> {
+  const first = await mkdir(folder, { recursive: true })
+  if (first === undefined) return
+  for (let made = folder; made.length >= first.length; made = dirname(made)) await syncFolder(dirname(made))
+}
+
+/** The name of a new file or folder is durable once the folder that it is in is. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, "r")
+  await handle.sync().finally(() => handle.close())
+}

@@ -1,0 +1,362 @@
+import type { Connection, Runner } from "../database/connection.ts"
+import { kindOf } from "../database/errors.ts"
+import { LedgerBusy, LedgerUnavailable } from "../entries.ts"
+
+/** What a queue does for its items. */
+export interface Work<Item, Result> {
+  /** The account whose lock the item needs. */
+  accountOf(item: Item): string
+  /** Runs all items, waiting at most `lock_ms` for a lock; results in their order. */
+  run(connection: Runner, items: readonly Item[], lock_ms: number): Promise<readonly Result[]>
+  /** Told when an item was not done at its first attempt; the queue goes on trying. */
+  onSetback?(item: Item): void
+}
+
+/** How many items one statement takes. */
+const BATCH_CAP = 128
+/** How long a batch waits for a lock, and a batch of one account, so that others wait behind it even less. */
+const LOCK_MS = 300
+const LOCK_ALONE_MS = 100
+/**
+ * How long the first in the queue may have waited for its first attempt. What comes then is refused at once: a queue as
+ * long as its callers' deadline would spend every statement on calls that give up while it runs.
+ */
+const BEHIND_MS = 500
+/** How many items may wait in a queue that can refuse them. */
+export const QUEUE_LIMIT = 4_096
+/** Backoff between attempts, doubled up to the second number: for an account that is locked, and for a database that does not answer. */
+const ASIDE_BACKOFF_MS = [100, 1_000] as const
+const BACKOFF_MS = [10, 1_000] as const
+/** How often deadlines are looked at. One timer for all: two a call would cost 1 us. */
+const TICK_MS = 20
+
+/** The item is no longer tried; the cause is why its last attempt failed. */
+export class Withdrawn extends Error {
+  override readonly name = "Withdrawn"
+
+  constructor(cause?: unknown) {
+    super("the ledger did not take this in time", { cause })
+  }
+}
+
+/** An item on its way. */
+export class Entry<Item, Result> {
+  readonly item: Item
+  readonly account: string
+  /** When it is withdrawn, by the clock of `performance.now`. */
+  readonly until_ms: number
+  readonly added_ms = performance.now()
+  /** Rejects only with `Withdrawn`, or with the server's error for an item whose data it does not take. */
+  readonly outcome: Promise<Result>
+  /** Whether a statement with it is running. */
+  sent = false
+  /** Whether one has ended without saying whether it was done. */
+  doubtful: boolean
+  done = false
+  attempts = 0
+  /** Why the last attempt failed. */
+  setback: unknown
+  #resolve!: (result: Result) => void
+  #reject!: (error: unknown) => void
+
+  constructor(item: Item, account: string, until_ms: number, doubtful: boolean) {
+    this.item = item
+    this.account = account
+    this.until_ms = until_ms
+    this.doubtful = doubtful
+    this.outcome = new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+  }
+
+  /** Whether the item may have been done, or may still be, by a statement that did not answer for it. */
+  get uncertain(): boolean {
+    return this.sent || this.doubtful
+  }
+
+  resolve(result: Result): void {
+    this.done = true
+    this.sent = false
+    this.#resolve(result)
+  }
+
+  reject(error: unknown): void {
+    if (this.done) return
+    this.done = true
+    this.#reject(error)
+  }
+}
+
+/** Items of an account that is locked, or whose row gets lost: they wait without holding up the others. */
+interface Aside<Item, Result> {
+  entries: Entry<Item, Result>[]
+  backoff_ms: number
+  due_ms: number
+}
+
+/**
+ * Batches items into statements, one at a time: what arrives while one runs forms the next batch. There is no timer that
+ * gathers, so an idle queue adds no wait. Several queues may share a connection; they take turns, and each takes its
+ * batch when its turn has come. Every item is tried until it is done or withdrawn; what fails for one item never fails
+ * for its neighbours.
+ */
+export class BatchQueue<Item, Result> {
+  readonly #connection: Connection
+  readonly #work: Work<Item, Result>
+  readonly #limit: number
+  #waiting: Entry<Item, Result>[] = []
+  /** The batch that was taken last, until every item of it is done or waits again. */
+  #working: readonly Entry<Item, Result>[] = []
+  readonly #asides = new Map<string, Aside<Item, Result>>()
+  #running = false
+  #stopped = false
+  #backoff_ms = 0
+  #not_before_ms = 0
+  #wake: Timer | undefined
+  #tick: Timer | undefined
+
+  constructor(connection: Connection, work: Work<Item, Result>, limit = Number.POSITIVE_INFINITY) {
+    this.#connection = connection
+    this.#work = work
+    this.#limit = limit
+  }
+
+  /** Items that wait for a statement. */
+  get depth(): number {
+    let depth = this.#waiting.length
+    for (const { entries } of this.#asides.values()) depth += entries.length
+    return depth
+  }
+
+  /**
+   * Adds an item, `doubtful` if it may have been done by an earlier entry, and withdraws it at `until_ms`. Where a limit is
+   * set, throws `LedgerBusy` when as many wait as may, and `LedgerUnavailable` when the database falls behind. Throws
+   * `Withdrawn` when the queue is stopped.
+   */
+  add(item: Item, until_ms = Number.POSITIVE_INFINITY, doubtful = false): Entry<Item, Result> {
+    if (this.#stopped) throw new Withdrawn()
+    if (this.#limit < Number.POSITIVE_INFINITY) {
+      if (this.depth >= this.#limit) throw new LedgerBusy()
+      if (this.#isBehind()) throw new LedgerUnavailable("the database is behind")
+    }
+    const entry = new Entry<Item, Result>(item, this.#work.accountOf(item), until_ms, doubtful)
+    const aside = this.#asides.get(entry.account)
+    if (aside === undefined) this.#waiting.push(entry)
+    else aside.entries.push(entry)
+    if (until_ms < Number.POSITIVE_INFINITY) this.#tick ??= setTimeout(this.#withdrawOverdue, TICK_MS)
+    if (!this.#running) void this.#run()
+    return entry
+  }
+
+  /** Adds an item that is withdrawn after `within_ms`; what becomes of it. */
+  async ask(item: Item, within_ms: number): Promise<Result> {
+    return this.add(item, performance.now() + within_ms).outcome
+  }
+
+  /** Withdraws everything, and leaves no timer. */
+  stop(): void {
+    this.#stopped = true
+    clearTimeout(this.#wake)
+    clearTimeout(this.#tick)
+    for (const entry of this.#queued()) entry.reject(new Withdrawn(entry.setback))
+    this.#waiting = []
+    this.#asides.clear()
+  }
+
+  *#queued(): Generator<Entry<Item, Result>> {
+    yield* this.#waiting
+    for (const { entries } of this.#asides.values()) yield* entries
+  }
+
+  readonly #withdrawOverdue = (): void => {
+    const now_ms = performance.now()
+    let has_deadlines = false
+    let withdrawn = 0
+    for (const entry of [...this.#working, ...this.#queued()]) {
+      if (entry.done) continue
+      if (entry.until_ms <= now_ms) {
+        entry.reject(new Withdrawn(entry.setback))
+        withdrawn += 1
+      } else has_deadlines ||= entry.until_ms < Number.POSITIVE_INFINITY
+    }
+    if (withdrawn > 0) {
+      this.#waiting = this.#waiting.filter(isLive)
+      for (const aside of this.#asides.values()) aside.entries = aside.entries.filter(isLive)
+    }
+    this.#tick = has_deadlines ? setTimeout(this.#withdrawOverdue, TICK_MS) : undefined
+  }
+
+  #isBehind(): boolean {
+    const [first] = this.#waiting
+    if (first === undefined || first.attempts > 0) return false
+    return performance.now() - first.added_ms > BEHIND_MS
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true
+    clearTimeout(this.#wake)
+    await undefined // what arrives in the same turn of the event loop goes in the same batch
+    while (!this.#stopped) {
+      const now_ms = performance.now()
+      if (now_ms < this.#not_before_ms) break
+      const account = this.#dueAside(now_ms)
+      if (account === null && this.#waiting.length === 0) break
+      if (account !== null) await this.#tryAside(account)
+      await this.#attempt(() => this.#take(this.#waiting), LOCK_MS)
+      this.#working = []
+    }
+    this.#running = false
+    this.#sleep()
+  }
+
+  /** Comes back when the first backoff is over. */
+  #sleep(): void {
+    if (this.#stopped) return
+    let wake_ms = this.#waiting.length > 0 ? this.#not_before_ms : Number.POSITIVE_INFINITY
+    for (const { due_ms } of this.#asides.values())
+      wake_ms = Math.min(wake_ms, Math.max(due_ms, this.#not_before_ms))
+    if (wake_ms === Number.POSITIVE_INFINITY) return
+    this.#wake = setTimeout(() => void this.#run(), Math.max(0, wake_ms - performance.now()) + 1)
+  }
+
+  /**
+   * The next batch, removed from `from`. What may be done already goes without what is new: its snapshot may be too old to
+   * know a hold that is in the balance, which then counts a second time against its neighbours.
+   */
+  #take(from: Entry<Item, Result>[]): readonly Entry<Item, Result>[] {
+    let end = 0
+    const [first] = from
+    while (end < from.length && end < BATCH_CAP && from[end]?.doubtful === first?.doubtful) end += 1
+    return from.splice(0, end)
+  }
+
+  /** Waits for its turn, then takes a batch and runs it. */
+  async #attempt(take: () => readonly Entry<Item, Result>[], lock_ms: number): Promise<void> {
+    let batch: readonly Entry<Item, Result>[] = []
+    try {
+      await this.#connection.turn(async (connection) => {
+        batch = take().filter(isLive)
+        if (batch.length === 0) return
+        if (performance.now() < this.#not_before_ms) return this.#putBack(batch)
+        if (this.#working.length === 0) this.#working = batch
+        for (const entry of batch) entry.sent = true
+        const items = batch.map((entry) => entry.item)
+        const results = await this.#work.run(connection, items, lock_ms)
+        for (let at = 0; at < batch.length; at++) batch[at]?.resolve(resultAt(results, at))
+        this.#backoff_ms = 0
+      })
+    } catch (error) {
+      await this.#recover(batch, error)
+    }
+  }
+
+  async #recover(batch: readonly Entry<Item, Result>[], error: unknown): Promise<void> {
+    const kind = kindOf(error)
+    for (const entry of batch) {
+      entry.sent = false
+      entry.doubtful ||= kind === "unknown"
+      entry.setback = error
+      if (entry.attempts++ === 0) this.#work.onSetback?.(entry.item)
+    }
+    if (kind === "refused") await this.#isolate(batch, error)
+    else if (kind === "locked" || kind === "incomplete") await this.#separate(batch)
+    else this.#postpone(batch)
+  }
+
+  /** Finds the item whose data is not taken, by halves. */
+  async #isolate(batch: readonly Entry<Item, Result>[], error: unknown): Promise<void> {
+    const [only, ...others] = batch
+    if (only !== undefined && others.length === 0) return only.reject(error)
+    const half = Math.ceil(batch.length / 2)
+    await this.#attempt(() => batch.slice(0, half), LOCK_MS)
+    await this.#attempt(() => batch.slice(half), LOCK_MS)
+  }
+
+  /** Account by account: the one that is in the way is set aside, the others are done. */
+  async #separate(batch: readonly Entry<Item, Result>[]): Promise<void> {
+    const accounts = Map.groupBy(batch, (entry) => entry.account)
+    for (const [account, entries] of accounts) {
+      if (accounts.size === 1) this.#setAside(account, entries)
+      else await this.#attempt(() => entries, LOCK_ALONE_MS)
+    }
+  }
+
+  #setAside(account: string, entries: readonly Entry<Item, Result>[]): void {
+    const aside = this.#asides.get(account)
+    const backoff_ms =
+      aside === undefined ? ASIDE_BACKOFF_MS[0] : Math.min(aside.backoff_ms * 2, ASIDE_BACKOFF_MS[1])
+    const behind = aside?.entries ?? this.#waiting.filter((entry) => entry.account === account)
+    if (aside === undefined) this.#waiting = this.#waiting.filter((entry) => entry.account !== account)
+    this.#asides.set(account, {
+      entries: [...entries, ...behind].filter(isLive),
+      backoff_ms,
+      due_ms: performance.now() + backoff_ms,
+    })
+    if (this.#stopped) this.stop()
+  }
+
+  #dueAside(now_ms: number): string | null {
+    for (const [account, { due_ms }] of this.#asides) if (due_ms <= now_ms) return account
+    return null
+  }
+
+  /** One batch of an account that was set aside; once that went well, the rest of them wait like all others. */
+  async #tryAside(account: string): Promise<void> {
+    const aside = this.#asides.get(account)
+    if (aside === undefined) return
+    aside.due_ms = Number.POSITIVE_INFINITY
+    await this.#attempt(() => this.#take(aside.entries), LOCK_ALONE_MS)
+    this.#working = []
+    if (aside !== this.#asides.get(account)) return
+    this.#asides.delete(account)
+    this.#waiting = [...aside.entries, ...this.#waiting]
+  }
+
+  /** The database does not answer, or not this time: everything waits, in its order. */
+  #postpone(batch: readonly Entry<Item, Result>[]): void {
+    this.#backoff_ms = Math.min(Math.max(this.#backoff_ms * 2, BACKOFF_MS[0]), BACKOFF_MS[1])
+    this.#not_before_ms = performance.now() + this.#backoff_ms
+    this.#putBack(batch)
+  }
+
+  #putBack(batch: readonly Entry<Item, Result>[]): void {
+    this.#waiting = [...batch.filter(isLive), ...this.#waiting]
+    if (this.#stopped) this.stop()
+  }
+}
+
+function isLive(entry: Entry<unknown, unknown> | { readonly done: boolean }): boolean {
+  return !entry.done
+}
+
+function resultAt<Result>(results: readonly Result[], at: number): Result {
+  const result = results[at]
+  if (result === undefined) throw new Error("a statement did not answer for each of its items")
+  return result
+}
+
+/** Queues of one kind, each on a connection of its own; the items of one account are always in the same one. */
+export class BatchQueues<Item, Result> {
+  readonly #queues: readonly BatchQueue<Item, Result>[]
+
+  constructor(connections: readonly Connection[], work: Work<Item, Result>, limit?: number) {
+    this.#queues = connections.map((connection) => new BatchQueue(connection, work, limit))
+  }
+
+  /** The last digits of an account's UUID are random. */
+  of(account_id: string): BatchQueue<Item, Result> {
+    const place = Number.parseInt(account_id.slice(-4), 16) || 0
+    const queue = this.#queues[place % this.#queues.length]
+    if (queue === undefined) throw new Error("there is no queue")
+    return queue
+  }
+
+  get depth(): number {
+    return this.#queues.reduce((depth, queue) => depth + queue.depth, 0)
+  }
+
+  stop(): void {
+    for (const queue of this.#queues) queue.stop()
+  }
+}

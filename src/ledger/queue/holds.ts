@@ -1,0 +1,165 @@
+import type { Connection } from "../database/connection.ts"
+import { codeOf } from "../database/errors.ts"
+import { type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
+import { holdBatch } from "../journal/hold.ts"
+import type { Held } from "../journal/hold-exact.ts"
+import type { Lease } from "../journal/lease.ts"
+import { type Closed, closeIds, releaseOf } from "../journal/tombstone.ts"
+import { BatchQueue, BatchQueues, QUEUE_LIMIT, Withdrawn } from "./batch-queue.ts"
+import type { EndQueue } from "./ends.ts"
+import type { Outstanding } from "./outstanding.ts"
+
+/** How long a call waits for the ledger (D27). */
+export const ANSWER_MS = 2_000
+
+/** A hold over all times that it is asked for. */
+interface Asking {
+  readonly hold: Hold
+  readonly until_ms: number
+  /** Whether a statement that did not answer for it may have done it, or may still do it. */
+  uncertain: boolean
+}
+
+/** Where calls come to be held. */
+export class HoldQueue {
+  readonly #queues: BatchQueues<Hold, Held>
+  readonly #tombstones: BatchQueue<Hold, Closed>
+  readonly #lease: Lease
+  readonly #outstanding: Outstanding
+  readonly #ends: EndQueue
+  readonly #closing = new Set<Promise<void>>()
+
+  /** `tombstones` is a connection of its own, which no hold waits for. */
+  constructor(
+    connections: readonly Connection[],
+    tombstones: Connection,
+    lease: Lease,
+    outstanding: Outstanding,
+    ends: EndQueue,
+  ) {
+    this.#lease = lease
+    this.#outstanding = outstanding
+    this.#ends = ends
+    const accountOf = (hold: Hold) => hold.account_id
+    this.#queues = new BatchQueues(
+      connections,
+      {
+        accountOf,
+        run: (connection, holds, lock_ms) => holdBatch(connection, lease.gateway_id, holds, lock_ms),
+      },
+      QUEUE_LIMIT,
+    )
+    this.#tombstones = new BatchQueue(tombstones, {
+      accountOf,
+      run: (connection, holds, lock_ms) => closeIds(connection, lease.gateway_id, holds, lock_ms),
+    })
+  }
+
+  get depth(): number {
+    return this.#queues.depth
+  }
+
+  /** Ids that are still being closed behind a refusal. */
+  get closing(): readonly Promise<void>[] {
+    return [...this.#closing]
+  }
+
+  /**
+   * Holds or says why not, within 2 s. A hold that may have been made although its caller is refused is closed
+   * behind it (D27); until then the call counts as open.
+   */
+  async hold(hold: Hold): Promise<HoldResult> {
+    if (hold.id < this.#outstanding.floor) throw new LedgerUnavailable("the request is too old to be held")
+    this.#outstanding.add(hold)
+    const asking = { hold, until_ms: performance.now() + ANSWER_MS, uncertain: false }
+    try {
+      const result = await this.#answer(asking)
+      if (result.outcome !== "held") this.#drop(asking)
+      return result
+    } catch (error) {
+      this.#drop(asking)
+      throw failureOf(error)
+    }
+  }
+
+  stop(): void {
+    this.#queues.stop()
+    this.#tombstones.stop()
+  }
+
+  /**
+   * An attempt that commits while the next one waits for its account is not in the snapshot of that one, but its hold
+   * is in the balance, or counts under the key's limit: a newer snapshot tells a hold that met itself from one
+   * that has too little (D46), and one that met the call which has just taken its `Idempotency-Key` (D43).
+   */
+  async #answer(asking: Asking): Promise<HoldResult> {
+    const result = await this.#ask(asking)
+    const is_short = result.outcome === "insufficient_balance" || result.outcome === "spending_limit_reached"
+    const met_itself = is_short && (asking.uncertain || asking.hold.idempotency !== null)
+    return met_itself ? this.#ask(asking) : result
+  }
+
+  async #ask(asking: Asking): Promise<HoldResult> {
+    for (;;) {
+      const result = await this.#askOnce(asking)
+      switch (result.outcome) {
+        case "gateway_dead":
+          await this.#succeed(result.gateway_id, asking.until_ms)
+          break
+        case "conflict":
+          break
+        case "closed":
+          throw new LedgerUnavailable("the id of the call is closed")
+        default:
+          return result
+      }
+    }
+  }
+
+  async #askOnce(asking: Asking): Promise<Held> {
+    const { hold, until_ms, uncertain } = asking
+    const entry = this.#queues.of(hold.account_id).add(hold, until_ms, uncertain)
+    try {
+      return await entry.outcome
+    } finally {
+      asking.uncertain = entry.uncertain
+    }
+  }
+
+  /** Nothing is held under the row of a gateway that was declared dead: once there is a new row, it is asked again (D35). */
+  async #succeed(dead_id: string, until_ms: number): Promise<void> {
+    const overdue = Promise.withResolvers<void>()
+    const timer = setTimeout(overdue.resolve, until_ms - performance.now())
+    await Promise.race([
+      this.#lease.succeed(dead_id, this.#outstanding.floor).catch(() => {}),
+      overdue.promise,
+    ])
+    clearTimeout(timer)
+  }
+
+  /** The call was not held, as far as its caller is told. */
+  #drop({ hold, uncertain }: Asking): void {
+    if (!uncertain) return this.#outstanding.delete(hold.id)
+    const closing: Promise<void> = this.#close(hold).finally(() => this.#closing.delete(closing))
+    this.#closing.add(closing)
+  }
+
+  /** Ends when the id is closed, or when this process stops: then the hold expires. */
+  async #close(hold: Hold): Promise<void> {
+    try {
+      const closed = await this.#tombstones.add(hold).outcome
+      if (closed === "held") await this.#ends.end(releaseOf(hold))
+      else this.#outstanding.delete(hold.id)
+    } catch (error) {
+      // What refuses the tombstone for its data has refused the hold for it too.
+      if (!(error instanceof Withdrawn)) this.#outstanding.delete(hold.id)
+    }
+  }
+}
+
+/** The server's own error stays inside: it may show the hold. */
+function failureOf(error: unknown): Error {
+  if (error instanceof LedgerUnavailable || error instanceof LedgerBusy) return error
+  if (error instanceof Withdrawn) return new LedgerUnavailable(codeOf(error.cause))
+  return new Error(`the ledger refuses this hold: ${codeOf(error)}`)
+}

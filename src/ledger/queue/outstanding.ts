@@ -1,0 +1,54 @@
+import { nextId } from "../../id.ts"
+import type { Hold } from "../entries.ts"
+
+/** How old a call's id may be when the call comes to be held: far more than a slow body takes. */
+const ID_AGE_MS = 600_000
+
+interface Mark {
+  readonly id: string
+  readonly made_at: number
+}
+
+/** The holds of this process that may be open in the ledger, and the floor below which none is (D35). */
+export class Outstanding {
+  readonly #holds = new Map<string, Hold>()
+  #marks: Mark[] = []
+  #floor = nextId()
+
+  /** At or below every id that is or can still come to be open: a sweeper starts there. */
+  get floor(): string {
+    return this.#floor
+  }
+
+  get size(): number {
+    return this.#holds.size
+  }
+
+  add(hold: Hold): void {
+    this.#holds.set(hold.id, hold)
+  }
+
+  delete(id: string): void {
+    this.#holds.delete(id)
+  }
+
+  find(id: string): Hold | undefined {
+    return this.#holds.get(id)
+  }
+
+  /**
+   * Raises the floor, so that a sweeper need not read the whole life of this process. Ids of one process never go
+   * backwards, so an id made now lies below all that come later; by the time it is old enough, nothing below it is on
+   * its way any more.
+   */
+  raise(now_ms = performance.now()): string {
+    this.#marks.push({ id: nextId(), made_at: now_ms })
+    const old = this.#marks.findLastIndex(({ made_at }) => made_at <= now_ms - ID_AGE_MS)
+    if (old === -1) return this.#floor
+    let floor = this.#marks[old]?.id ?? this.#floor
+    this.#marks = this.#marks.slice(old)
+    for (const id of this.#holds.keys()) if (id < floor) floor = id
+    this.#floor = floor
+    return floor
+  }
+}

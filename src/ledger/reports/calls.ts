@@ -1,0 +1,128 @@
+import { and, desc, eq, gte, inArray, isNull, lt, type SQL, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { floorId } from "../../id.ts"
+import type { Failure, State } from "../../wire/call.ts"
+import { calls, gateways, holds, keys } from "../schema.ts"
+import { type Listed, type Page, paged } from "./page.ts"
+import { termsOf } from "./span.ts"
+
+/** How many calls one page looks at: that takes the database some tenths of a second, however rare what is looked for is. */
+const LOOK = 100_000
+const NIL = "00000000-0000-0000-0000-000000000000"
+
+/** One call as the ledger has it: its hold, its end and its correction. */
+export type CallRecord = typeof calls.$inferSelect
+
+/** Which calls to list; all of them without a filter. `from` is inclusive, `to` exclusive, both by the time in the id (D48). */
+export interface CallFilter {
+  readonly account_id?: string | undefined
+  readonly key_id?: string | undefined
+  readonly model?: string | undefined
+  readonly state?: State | undefined
+  readonly failure?: Failure | undefined
+  readonly from?: Date | undefined
+  readonly to?: Date | undefined
+}
+
+/** The call, or null when there is none. */
+export async function getCall(database: PostgresJsDatabase, id: string): Promise<CallRecord | null> {
+  const [call] = await database.select().from(calls).where(eq(calls.id, id))
+  return call ?? null
+}
+
+/** The call, or null when the account has none of this id. */
+export async function getCallOf(
+  database: PostgresJsDatabase,
+  account_id: string,
+  id: string,
+): Promise<CallRecord | null> {
+  const call = await getCall(database, id)
+  return call?.account_id === account_id ? call : null
+}
+
+/**
+ * Calls, newest first. An account's calls are found by an index, and so are those of a key, which are all its account's;
+ * by anything else a call is looked for among the holds, `look` of them a page: a page may hold fewer calls than it could,
+ * even none, and yet have a next one (D48).
+ */
+export async function listCalls(
+  database: PostgresJsDatabase,
+  filter: CallFilter,
+  page: Page,
+  look = LOOK,
+): Promise<Listed<CallRecord>> {
+  const range = and(ownerOf(database, filter), ...rangeOf(database, filter, page))
+  const seen = database
+    .select({ id: holds.id, key_id: holds.key_id, terms_id: holds.terms_id })
+    .from(holds)
+    .where(range)
+    .orderBy(desc(holds.id))
+    .limit(look)
+    .as("seen")
+  // Without an offset the planner would join all ends and corrections there are.
+  const call = database.select().from(calls).where(eq(calls.id, seen.id)).offset(0).as("call")
+  const { key_id, model, state, failure } = filter
+  const rows = await database
+    .select({ call: call._.selectedFields })
+    .from(seen)
+    .crossJoinLateral(call)
+    .where(
+      and(
+        key_id === undefined ? undefined : eq(seen.key_id, key_id),
+        model === undefined ? undefined : inArray(seen.terms_id, termsOf(model)),
+        state === undefined ? undefined : eq(call.state, state),
+        failure === undefined ? undefined : eq(call.failure, failure),
+      ),
+    )
+    .orderBy(desc(seen.id))
+    .limit(page.limit + 1)
+  const listed = paged(
+    rows.map((row) => row.call),
+    page,
+  )
+  if (listed.next !== null) return listed
+  const end = await lastSeen(database, range, look)
+  // Calls that came meanwhile have moved the end: what is listed already is not listed again.
+  const last = listed.data.at(-1)?.id
+  return { ...listed, next: end !== null && last !== undefined && last < end ? last : end }
+}
+
+/** Whose calls they are. */
+function ownerOf(database: PostgresJsDatabase, { account_id, key_id }: CallFilter): SQL | undefined {
+  if (account_id !== undefined) return eq(holds.account_id, account_id)
+  if (key_id === undefined) return undefined
+  const owner = database.select({ id: keys.account_id }).from(keys).where(eq(keys.id, key_id))
+  return eq(holds.account_id, sql`(${owner})`)
+}
+
+/** The ids that can be on the page; open calls are above the floors of the gateways that may have some (D35). */
+function rangeOf(database: PostgresJsDatabase, { state, from, to }: CallFilter, { after }: Page): SQL[] {
+  const floor = database
+    .select({ id: gateways.floor_id })
+    .from(gateways)
+    .where(isNull(gateways.swept_at))
+    .orderBy(gateways.floor_id)
+    .limit(1)
+  return [
+    ...(state === "open" ? [gte(holds.id, sql`coalesce((${floor}), ${NIL}::uuid)`)] : []),
+    ...(from === undefined ? [] : [gte(holds.id, floorId(from))]),
+    ...(to === undefined ? [] : [lt(holds.id, floorId(to))]),
+    ...(after === null ? [] : [lt(holds.id, after)]),
+  ]
+}
+
+/** The last of the `look` holds that one page looks at; null when there are not so many. */
+async function lastSeen(
+  database: PostgresJsDatabase,
+  range: SQL | undefined,
+  look: number,
+): Promise<string | null> {
+  const [last] = await database
+    .select({ id: holds.id })
+    .from(holds)
+    .where(range)
+    .orderBy(desc(holds.id))
+    .offset(look - 1)
+    .limit(1)
+  return last?.id ?? null
+}

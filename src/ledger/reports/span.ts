@@ -1,0 +1,88 @@
+import { type SQL, sql } from "drizzle-orm"
+import { alias, type PgColumn } from "drizzle-orm/pg-core"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { of } from "../database/statement.ts"
+import { corrections, ends, terms } from "../schema.ts"
+
+/**
+ * Which entries a report reads: those made from `from` on and before `to`, by the ledger's clock (D48). So spans that meet
+ * share no entry and lose none, and a span that is over does not change: what comes later belongs to a later one.
+ */
+export interface Span {
+  readonly from: Date
+  readonly to: Date
+  readonly account_ids?: readonly string[] | undefined
+  readonly key_id?: string | undefined
+  readonly model?: string | undefined
+}
+
+/** How long one report may keep the database busy. */
+const STATEMENT_MS = 8_000
+
+const e = alias(ends, "e")
+const c = alias(corrections, "c")
+const t = alias(terms, "t")
+
+/** Asks what may read much of the journal: on one core of the database at most, for the others are for the calls, and not for long. */
+export function scan<Answer>(
+  database: PostgresJsDatabase,
+  ask: (books: Pick<PostgresJsDatabase, "execute">) => Promise<Answer>,
+): Promise<Answer> {
+  return database.transaction(async (transaction) => {
+    await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
+      set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
+    return await ask(transaction)
+  })
+}
+
+/** The ends of a span, as `e`: a condition. */
+export function endedWithin(span: Span): SQL {
+  return within(span, "e", ends, sql`${e.ended_at}`)
+}
+
+/**
+ * What the entries of a span charge: a relation with `at`, `account_id`, `key_id`, `terms_id`, `calls`, `charge_nano`,
+ * `overage_nano` and the tokens. A correction is no call; it adds the difference to what was charged and used before,
+ * which may be negative.
+ */
+export function chargesWithin(span: Span): SQL {
+  const difference = (column: "prompt_tokens" | "cached_tokens" | "completion_tokens") =>
+    sql`coalesce(${c[column]}, 0) - coalesce(${e[column]}, 0)`
+  return sql`(
+    SELECT ${e.ended_at} AS at, ${e.account_id}, ${e.key_id}, ${e.terms_id}, 1 AS calls, ${e.charge_nano},
+      greatest(${e.charge_nano} - ${e.freed_nano}, 0) AS overage_nano,
+      coalesce(${e.prompt_tokens}, 0) AS prompt_tokens, coalesce(${e.cached_tokens}, 0) AS cached_tokens,
+      coalesce(${e.completion_tokens}, 0) AS completion_tokens
+    FROM ${ends} ${e} WHERE ${endedWithin(span)}
+    UNION ALL
+    SELECT ${c.corrected_at}, ${c.account_id}, ${c.key_id}, ${c.terms_id}, 0, ${c.difference_nano},
+      greatest(${c.charge_nano} - ${e.freed_nano}, 0) - greatest(${e.charge_nano} - ${e.freed_nano}, 0),
+      ${difference("prompt_tokens")}, ${difference("cached_tokens")}, ${difference("completion_tokens")}
+    FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id}
+    WHERE ${within(span, "c", corrections, sql`${c.corrected_at}`)}
+  )`
+}
+
+/** In which of the periods that begin at `starts` the moment `at` lies: 0 for the first one and what is before it. */
+export function periodAt(starts: readonly Date[]): SQL {
+  const later = starts.slice(1).map((start) => start.toISOString())
+  return sql`width_bucket(at, ${`{${later.join(",")}}`}::timestamptz[])`
+}
+
+/** The terms of a model. */
+export function termsOf(model: string): SQL {
+  return sql`(SELECT ${t.id} FROM ${terms} ${t} WHERE ${t.model} = ${model}::text)`
+}
+
+type Entries = Readonly<Record<"account_id" | "key_id" | "terms_id", PgColumn>>
+
+function within(span: Span, name: string, { account_id, key_id, terms_id }: Entries, at: SQL): SQL {
+  const conditions = [
+    sql`${at} >= ${span.from.toISOString()}::timestamptz AND ${at} < ${span.to.toISOString()}::timestamptz`,
+  ]
+  if (span.account_ids !== undefined)
+    conditions.push(sql`${of(name, account_id)} = ANY (${`{${span.account_ids.join(",")}}`}::uuid[])`)
+  if (span.key_id !== undefined) conditions.push(sql`${of(name, key_id)} = ${span.key_id}::uuid`)
+  if (span.model !== undefined) conditions.push(sql`${of(name, terms_id)} IN ${termsOf(span.model)}`)
+  return sql.join(conditions, sql` AND `)
+}

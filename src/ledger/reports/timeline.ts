@@ -1,0 +1,165 @@
+import { eq, inArray, type SQL, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import type { Split } from "../../wire/statistics-query.ts"
+import { accounts, keys, terms } from "../schema.ts"
+import { chargesWithin, periodAt, type Span, scan } from "./span.ts"
+
+/** What calls cost and used in one step of time. */
+export interface Step {
+  readonly calls: number
+  readonly charge_nano: bigint
+  readonly prompt_tokens: number
+  readonly cached_tokens: number
+  readonly completion_tokens: number
+}
+
+export interface TimelineGroup {
+  /** A model's name, the id of a key or account; null for all groups beyond those shown. */
+  readonly group: string | null
+  readonly name: string | null
+  /** One for each of the timeline's steps. */
+  readonly steps: readonly Step[]
+}
+
+export interface Timeline {
+  readonly step_s: number
+  readonly starts_at: readonly Date[]
+  /** By the charge, the highest first; the rest last. */
+  readonly groups: readonly TimelineGroup[]
+  readonly left_out: number
+}
+
+const NOTHING: Step = { calls: 0, charge_nano: 0n, prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 }
+const MINUTE_S = 60
+const HOUR_S = 3_600
+const STEPS_S = [
+  MINUTE_S,
+  5 * MINUTE_S,
+  15 * MINUTE_S,
+  30 * MINUTE_S,
+  HOUR_S,
+  3 * HOUR_S,
+  6 * HOUR_S,
+  12 * HOUR_S,
+  24 * HOUR_S,
+]
+/** As many steps as a plot can show. */
+const MAX_STEPS = 97
+
+const parts = {
+  model: sql`t.model`,
+  key: sql`x.key_id`,
+  account: sql`x.account_id`,
+} as const
+
+interface Row extends Record<string, unknown> {
+  readonly part: string | null
+  readonly rank: string
+  readonly parts: string
+  readonly step: number
+  readonly calls: string
+  readonly charge: string
+  readonly prompt_tokens: string
+  readonly cached_tokens: string
+  readonly completion_tokens: string
+}
+
+/** The calls of a span in steps of time, split by model, key or account: the `groups` that cost most, and the rest together. */
+export async function timeline(
+  database: PostgresJsDatabase,
+  span: Span,
+  by: Split,
+  groups: number,
+): Promise<Timeline> {
+  const { step_s, starts_at } = stepsOf(span)
+  const rows = await scan(database, (books) => books.execute<Row>(sums(span, by, groups, starts_at)))
+  const by_part = Map.groupBy(rows, ({ part }) => part)
+  const names = await namesOf(
+    database,
+    by,
+    [...by_part.keys()].filter((part) => part !== null),
+  )
+  return {
+    step_s,
+    starts_at,
+    groups: [...by_part].map(([group, of_group]) => ({
+      group,
+      name: group === null ? null : (names.get(group) ?? null),
+      steps: stepsOfGroup(starts_at.length, of_group),
+    })),
+    left_out: Math.max(0, Number(rows[0]?.parts ?? 0) - groups),
+  }
+}
+
+function sums(span: Span, by: Split, groups: number, starts_at: readonly Date[]): SQL {
+  return sql`
+    WITH sums AS MATERIALIZED (
+      SELECT ${parts[by]} AS part, ${periodAt(starts_at)} AS step, sum(x.calls) AS calls, sum(x.charge_nano) AS charge,
+        sum(x.prompt_tokens) AS prompt_tokens, sum(x.cached_tokens) AS cached_tokens, sum(x.completion_tokens) AS completion_tokens
+      FROM ${chargesWithin(span)} x JOIN ${terms} t ON t.id = x.terms_id GROUP BY 1, 2
+    ), part AS MATERIALIZED (
+      SELECT part, row_number() OVER (ORDER BY sum(charge) DESC, sum(calls) DESC, part) AS rank,
+        count(*) OVER () AS parts
+      FROM sums GROUP BY part
+    )
+    SELECT CASE WHEN rank <= ${groups} THEN part::text END AS part, least(rank, ${groups + 1}) AS rank, min(parts) AS parts,
+      step, sum(calls) AS calls, sum(charge)::text AS charge, sum(prompt_tokens) AS prompt_tokens,
+      sum(cached_tokens) AS cached_tokens, sum(completion_tokens) AS completion_tokens
+    FROM sums JOIN part USING (part) GROUP BY 1, 2, step ORDER BY 2`
+}
+
+/** The shortest of the usual steps that a span has not too many of, and when each begins: at whole multiples since 1970. */
+export function stepsOf({ from, to }: Pick<Span, "from" | "to">): {
+  step_s: number
+  starts_at: readonly Date[]
+} {
+  const [from_s, to_s] = [from.getTime() / 1_000, to.getTime() / 1_000]
+  const span = (step_s: number) => ({
+    first: Math.floor(from_s / step_s),
+    count: Math.ceil(to_s / step_s) - Math.floor(from_s / step_s),
+  })
+  const step_s = STEPS_S.find((one) => span(one).count <= MAX_STEPS) ?? 24 * HOUR_S
+  const { first, count } = span(step_s)
+  return {
+    step_s,
+    starts_at: Array.from({ length: count }, (_, at) => new Date((first + at) * step_s * 1_000)),
+  }
+}
+
+/** One entry for each step. */
+function stepsOfGroup(count: number, rows: readonly Row[]): readonly Step[] {
+  const by_step = new Map(rows.map((row) => [row.step, stepOf(row)]))
+  return Array.from({ length: count }, (_, at) => by_step.get(at) ?? NOTHING)
+}
+
+function stepOf(row: Row): Step {
+  return {
+    calls: Number(row.calls),
+    charge_nano: BigInt(row.charge),
+    prompt_tokens: Number(row.prompt_tokens),
+    cached_tokens: Number(row.cached_tokens),
+    completion_tokens: Number(row.completion_tokens),
+  }
+}
+
+/** What people call these accounts, and keys: by their account and name, or first characters. A model goes by itself. */
+async function namesOf(
+  database: PostgresJsDatabase,
+  by: Split,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (by === "model" || ids.length === 0) return new Map()
+  if (by === "account") {
+    const found = await database
+      .select({ id: accounts.id, name: accounts.name })
+      .from(accounts)
+      .where(inArray(accounts.id, [...ids]))
+    return new Map(found.map(({ id, name }) => [id, name]))
+  }
+  const found = await database
+    .select({ id: keys.id, name: keys.name, prefix: keys.prefix, account: accounts.name })
+    .from(keys)
+    .innerJoin(accounts, eq(accounts.id, keys.account_id))
+    .where(inArray(keys.id, [...ids]))
+  return new Map(found.map(({ id, name, prefix, account }) => [id, `${account}: ${name ?? `${prefix}…`}`]))
+}

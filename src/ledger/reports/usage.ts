@@ -1,0 +1,143 @@
+import { type SQL, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { type Row, textOf } from "../database/statement.ts"
+import { accounts, keys, terms } from "../schema.ts"
+import { chargesWithin, periodAt, scan } from "./span.ts"
+
+/** What calls are summed by: `day` and `hour` are those in which they were charged, in UTC (D48). */
+export type Grouping = "model" | "key" | "account" | "day" | "hour"
+
+/** Which calls are summed: those that were charged from `from` on and before `to`; a filter that is left out leaves nothing out. */
+export interface UsageRange {
+  readonly from: Date
+  readonly to: Date
+  readonly by: Grouping
+  readonly account_id?: string | undefined
+  readonly key_id?: string | undefined
+  readonly model?: string | undefined
+}
+
+/** Sums over calls that have ended. A correction of an earlier charge may make them negative. */
+export interface UsageSums {
+  readonly calls: number
+  readonly prompt_tokens: number
+  readonly cached_tokens: number
+  readonly completion_tokens: number
+  readonly charge_nano: bigint
+  /** What was charged above the holds (D11). */
+  readonly overage_nano: bigint
+}
+
+export interface UsageGroup extends UsageSums {
+  /** A model's name, the id of a key or account, or the first moment of a day or hour. */
+  readonly group: string | Date
+  /** What people call the key or account. */
+  readonly name: string | null
+}
+
+export interface UsageSummary {
+  readonly groups: readonly UsageGroup[]
+  /** Groups beyond `MAX_GROUPS`. */
+  readonly left_out: number
+  /** Of all groups, those that are left out too. */
+  readonly total: UsageSums
+}
+
+/** The most groups of one answer. */
+export const MAX_GROUPS = 1_000
+
+const PERIOD_MS = { day: 86_400_000, hour: 3_600_000 }
+
+/** The charges of a range, summed by group and as a whole in one snapshot. */
+export async function sumUsage(database: PostgresJsDatabase, range: UsageRange): Promise<UsageSummary> {
+  const { from, to, by } = range
+  const starts = by === "day" || by === "hour" ? periodsOf(from, to, PERIOD_MS[by]) : []
+  const rows = await scan(database, (books) => books.execute<Row>(sums(range, starts)))
+  const [whole, ...groups] = rows
+  if (whole === undefined) throw new Error("a sum of usage has no total")
+  return {
+    groups: groups.map((row) => ({ ...sumsOf(row), group: groupOf(row, starts), name: nameOf(row) })),
+    left_out: Number(textOf(whole, "groups")) - groups.length,
+    total: sumsOf(whole),
+  }
+}
+
+/** The total first, then the groups: periods in their order, all else by the charge. */
+function sums(range: UsageRange, starts: readonly Date[]): SQL {
+  const { by, account_id } = range
+  const span = { ...range, account_ids: account_id === undefined ? undefined : [account_id] }
+  return sql`
+WITH charges AS (
+  SELECT ${groupingOf(by, starts)} AS "group", x.* FROM ${chargesWithin(span)} x ${by === "model" ? joinTerms : sql``}
+), sums AS (
+  SELECT GROUPING(c."group") AS is_whole, c."group", coalesce(sum(c.calls), 0) AS calls,
+    coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens,
+    coalesce(sum(c.cached_tokens), 0) AS cached_tokens, coalesce(sum(c.completion_tokens), 0) AS completion_tokens,
+    coalesce(sum(c.charge_nano), 0) AS charge_nano, coalesce(sum(c.overage_nano), 0) AS overage_nano
+  FROM charges c GROUP BY GROUPING SETS ((c."group"), ())
+)
+SELECT s."group"::text, ${nameBy(by)} AS name, s.calls::text, s.prompt_tokens::text, s.cached_tokens::text,
+  s.completion_tokens::text, s.charge_nano::text, s.overage_nano::text, (count(*) OVER () - 1)::text AS groups
+FROM sums s
+ORDER BY s.is_whole DESC, ${starts.length > 0 ? sql`` : sql`s.charge_nano DESC, s.calls DESC,`} s."group"
+LIMIT ${sql.raw(String(MAX_GROUPS + 1))}`
+}
+
+const joinTerms = sql`JOIN ${terms} t ON t.id = x.terms_id`
+
+function groupingOf(by: Grouping, starts: readonly Date[]): SQL {
+  switch (by) {
+    case "model":
+      return sql`t.model`
+    case "key":
+      return sql`x.key_id`
+    case "account":
+      return sql`x.account_id`
+    default:
+      return periodAt(starts)
+  }
+}
+
+function nameBy(by: Grouping): SQL {
+  if (by === "key") return sql`(SELECT k.name FROM ${keys} k WHERE k.id = s."group")`
+  if (by === "account") return sql`(SELECT a.name FROM ${accounts} a WHERE a.id = s."group")`
+  return sql`NULL`
+}
+
+/** The first moments of the UTC days or hours that a range touches. */
+function periodsOf(from: Date, to: Date, period_ms: number): Date[] {
+  const starts: Date[] = []
+  const first_ms = Math.floor(from.getTime() / period_ms) * period_ms
+  for (let at = first_ms; at === first_ms || at < to.getTime(); at += period_ms) starts.push(new Date(at))
+  return starts
+}
+
+function groupOf(row: Row, starts: readonly Date[]): string | Date {
+  const text = textOf(row, "group")
+  if (starts.length === 0) return text
+  const start = starts[Number(text)]
+  if (start === undefined) throw new Error("a sum of usage has a period out of its range")
+  return start
+}
+
+function nameOf({ name }: Row): string | null {
+  return typeof name === "string" ? name : null
+}
+
+function sumsOf(row: Row): UsageSums {
+  return {
+    calls: countOf(row, "calls"),
+    prompt_tokens: countOf(row, "prompt_tokens"),
+    cached_tokens: countOf(row, "cached_tokens"),
+    completion_tokens: countOf(row, "completion_tokens"),
+    charge_nano: BigInt(textOf(row, "charge_nano")),
+    overage_nano: BigInt(textOf(row, "overage_nano")),
+  }
+}
+
+/** A count as a number, which it fits: D1 bounds the tokens of a call. */
+function countOf(row: Row, column: string): number {
+  const count = Number(textOf(row, column))
+  if (!Number.isSafeInteger(count)) throw new Error(`${column} is no safe integer`)
+  return count
+}
