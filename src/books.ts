@@ -11,6 +11,20 @@ export async function openBooks(address: Address): Promise<Database> {
   }
 }
 
+/** What the database answers to a gateway that serves, or throws a sentence: its reason, or that it is silent. */
+export async function answerOf<Answer>(asked: Promise<Answer>): Promise<Answer> {
+  const silent = Promise.withResolvers<never>()
+  const wait = () => silent.reject(new Error(`it did not answer within ${FIRST_ANSWER_S} s`))
+  const timer = setTimeout(wait, FIRST_ANSWER_S * 1_000)
+  try {
+    return await Promise.race([asked, silent.promise])
+  } catch (error) {
+    throw new Error(`the database cannot be used: ${reasonOf(error)}`, { cause: error })
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 /** Why the database cannot be used, in the driver's own words. */
 export function reasonOf(error: unknown): string {
   const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error

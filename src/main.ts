@@ -1,3 +1,4 @@
+import { mkdirSync, realpathSync } from "node:fs"
 import { resolve } from "node:path"
 import { addressOf, banner, type Facts, USUAL_DATA_DIR } from "./banner.ts"
 import { openBooks } from "./books.ts"
@@ -10,6 +11,7 @@ import { demoAccount } from "./demo/account.ts"
 import { demoConfig } from "./demo/config.ts"
 import { startDemoProvider } from "./demo/provider.ts"
 import { startEmbedded } from "./embedded/embedded.ts"
+import { lockFolder } from "./embedded/lock.ts"
 import { type Log, openLog } from "./log.ts"
 import { painter } from "./paint.ts"
 import { leavePass, takePassAway } from "./pass.ts"
@@ -72,7 +74,7 @@ async function open(
   checkExposure({ host, port, admin, admin_token })
 
   const embedded = database_url === null ? await startEmbedded({ data_dir, log }) : null
-  closing.defer(() => embedded?.stop())
+  closing.defer(embedded === null ? takeFolder(data_dir) : () => embedded.stop())
   if (embedded !== null) {
     // Of a demo that was killed.
     await takePassAway(data_dir)
@@ -111,6 +113,12 @@ async function open(
       else void reload(gateway, loaded, load, log)
     },
   }
+}
+
+/** Takes the data directory for this process, as the embedded database does where there is one; the function gives it up. */
+function takeFolder(data_dir: string): () => void {
+  mkdirSync(data_dir, { recursive: true })
+  return lockFolder(realpathSync(data_dir)).release
 }
 
 /** What a configured gateway prints is read by programs, unless there is a terminal. */

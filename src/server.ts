@@ -7,6 +7,9 @@ import { requestId } from "./routes/request-id.ts"
  * its own, however they drip.
  */
 const IDLE_S = 60
+/** How often requests are looked for that may be silent for long: two looks are well below `IDLE_S`. */
+const LOOK_MS = 15_000
+const KEPT_OPEN = Number.NEGATIVE_INFINITY
 /** Bun's own limit answers a bare 413, also to a length that is only announced; `limits.body` is counted by the route. */
 const MAX_BODY_BYTES = Number.MAX_SAFE_INTEGER
 
@@ -31,6 +34,9 @@ export const ADMIN_SETTINGS = ["admin.host", "admin.port"] as const
 /** The listening side: protocol guards before the application, sockets for the routes, and the drain (D34). */
 export class Server {
   readonly #server: Bun.Server<undefined>
+  /** Requests that may be silent for long, and since when; `KEPT_OPEN` once their idle timeout is off. */
+  readonly #long = new Map<Request, number>()
+  #look: Timer | undefined
   #closing = false
 
   constructor(handler: Handler, { host, port, shared = false, settings }: Listening) {
@@ -60,9 +66,18 @@ export class Server {
   }
 
   readonly sockets: Sockets = {
-    keepOpen: (request) => this.#server.timeout(request, 0),
-    restore: (request) => this.#server.timeout(request, IDLE_S),
-    cut: (request) => this.#server.timeout(request, 1),
+    keepOpen: (request) => {
+      this.#long.set(request, performance.now())
+      this.#look ??= setInterval(() => this.#keepOpen(), LOOK_MS).unref()
+    },
+    restore: (request) => {
+      if (this.#long.get(request) === KEPT_OPEN) this.#server.timeout(request, IDLE_S)
+      this.#long.delete(request)
+    },
+    cut: (request) => {
+      this.#long.delete(request)
+      this.#server.timeout(request, 1)
+    },
   }
 
   /** From now on every answer says `connection: close`, so that no client meets a closed keep-alive connection. */
@@ -82,7 +97,21 @@ export class Server {
 
   /** Ends every connection. */
   async close(): Promise<void> {
+    clearInterval(this.#look)
     await this.#server.stop(true)
+  }
+
+  /** Takes the idle timeout off requests that have lasted a while: to do so for each of them would cost 6 us a call. */
+  #keepOpen(): void {
+    const before_ms = performance.now() - LOOK_MS
+    for (const [request, since_ms] of this.#long) {
+      if (since_ms > before_ms || since_ms === KEPT_OPEN) continue
+      this.#server.timeout(request, 0)
+      this.#long.set(request, KEPT_OPEN)
+    }
+    if (this.#long.size > 0) return
+    clearInterval(this.#look)
+    this.#look = undefined
   }
 }
 

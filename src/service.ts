@@ -2,6 +2,7 @@ import { Catalog, termsOf } from "./admission/catalog.ts"
 import { InFlight } from "./admission/in-flight.ts"
 import { KeyLoads } from "./admission/key-loads.ts"
 import { type Audience, createApp, type Operators } from "./app.ts"
+import { answerOf } from "./books.ts"
 import type { Config } from "./config/config.ts"
 import type { Tracing } from "./config/tracing.ts"
 import type { Gateway } from "./gateway.ts"
@@ -162,9 +163,12 @@ export class Service {
     })
   }
 
-  /** Takes a new configuration; calls in flight keep what they were admitted with. Rejects, and changes nothing, without a database. */
+  /**
+   * Takes a new configuration; calls in flight keep what they were admitted with. Rejects with a sentence, and changes
+   * nothing, without a database (D56).
+   */
   async reload(config: Config): Promise<void> {
-    const catalog = await catalogOf(this.#ledger, config)
+    const catalog = await answerOf(catalogOf(this.#ledger, config))
     this.#gateway.config = config
     this.#gateway.catalog = catalog
   }

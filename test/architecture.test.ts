@@ -52,7 +52,7 @@ const COMMON = [
 /**
  * Which files each room may import besides itself; a path that ends in a slash is a whole room. The way of a call goes
  * routes, admission, upstream, meter, settlement, ledger, and never back. The one look back is at the `Call`, which
- * owns the reservation that a settlement closes.
+ * owns the hold that a settlement ends.
  */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/money.ts": [],
@@ -63,7 +63,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/wire/": COMMON,
   "src/config/": COMMON,
   "src/meter/": COMMON,
-  "src/ledger/": ["src/wire/", "src/errors.ts", "src/money.ts", "src/id.ts"],
+  "src/ledger/": ["src/wire/", "src/money.ts", "src/id.ts"],
+  "src/embedded/": ["src/ledger/database/address.ts", "src/ledger/events.ts"],
   "src/upstream/": COMMON,
   "src/trace.ts": [...COMMON, "src/ledger/entries.ts"],
   "src/traces/": [
@@ -107,7 +108,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "package.json",
   ],
   "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/", "src/private-file.ts"],
-  "src/app.ts": [...COMMON, "src/routes/", "src/gateway.ts"],
+  "src/app.ts": [...COMMON, "src/routes/", "src/gateway.ts", "src/ledger/entries.ts"],
   "src/server.ts": [...COMMON, "src/gateway.ts", "src/routes/request-id.ts"],
   "src/signals.ts": [],
   "src/paint.ts": [],
@@ -122,6 +123,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/upstream/",
     "src/settlement/",
     "src/ledger/",
+    "src/books.ts",
     "src/config/tracing.ts",
     "src/metrics/metrics.ts",
     "src/trace.ts",
@@ -142,12 +144,13 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/server.ts",
     "src/service.ts",
   ],
-  "src/bench/": [...COMMON, "src/ledger/", "package.json"],
+  "src/bench/": [...COMMON, "src/ledger/", "src/embedded/", "package.json"],
   "src/console/": COMMON,
   "src/cli/": [
     ...COMMON,
     "src/config/",
     "src/ledger/",
+    "src/embedded/",
     "src/routes/admin/",
     "src/upstream/headers.ts",
     "src/books.ts",
@@ -213,13 +216,33 @@ describe("the arrows of the house", () => {
     expect(browsing.filter(({ path }) => !isWithin(path, "src/console/page/"))).toEqual([])
   })
 
-  test("of the settlement only settle.ts touches the books' words and the call; deciding and pricing are pure", () => {
+  test("of the settlement only settle.ts touches the ledger's words and the call; deciding and pricing are pure", () => {
     const touching = sources.filter(
       ({ path, imports }) =>
         isWithin(path, "src/settlement/") &&
         imports.some((name) => isWithin(name, "src/ledger/") || name === "src/call.ts"),
     )
     expect(touching.map(({ path }) => path)).toEqual(["src/settlement/settle.ts"])
+  })
+
+  test("in the ledger nothing imports itself by way of others, not even for a type", () => {
+    const imports = new Map(
+      sources
+        .filter(({ path }) => isWithin(path, "src/ledger/"))
+        .map((file) => [file.path, file.imports.filter((name) => isWithin(name, "src/ledger/"))]),
+    )
+    const reached = (from: string) => {
+      const seen = new Set<string>()
+      const next = [...(imports.get(from) ?? [])]
+      for (let name = next.pop(); name !== undefined; name = next.pop()) {
+        if (seen.has(name)) continue
+        seen.add(name)
+        next.push(...(imports.get(name) ?? []))
+      }
+      return seen
+    }
+    expect(imports.size).toBeGreaterThan(30)
+    expect([...imports.keys()].filter((path) => reached(path).has(path))).toEqual([])
   })
 
   test("the product imports nothing of the tests", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { floorId, idTime, isId, nextId } from "../src/id.ts"
+import { isId, ledgerTime, nextId } from "../src/id.ts"
 
 describe("an id is a UUIDv7", () => {
   test("of the right form, version and variant", () => {
@@ -37,12 +37,34 @@ describe("D35 the ids of one process never go backwards", () => {
   })
 })
 
-test("D48 no id that was made is after the time of ids, whatever the clock says; and the next one is not before it", () => {
-  const made = Array.from({ length: 100 }, (_, n) => nextId(Date.now() + 100 - n))
-  const time = idTime()
-  const after = floorId(new Date(time.getTime() + 1))
-  expect(made.filter((id) => id >= after)).toEqual([])
-  expect(nextId() >= floorId(time)).toBe(true)
+test("the ledger's time is after everything that it has written until now", () => {
+  const before_ms = Date.now()
+  const time_ms = ledgerTime().getTime()
+  expect(time_ms).toBeGreaterThan(before_ms)
+  expect(time_ms).toBeLessThanOrEqual(Date.now() + 1)
+})
+
+/** In a process of its own: ids that were made in the future would stay there for all tests. */
+test.each([
+  ["ahead by an hour", 3_600_000],
+  ["behind by an hour", -3_600_000],
+])("D58 ids and the ledger's time follow a clock of the ledger that is %s", async (_, ahead_ms) => {
+  const source = `
+    import { alignIds, floorId, ledgerTime, nextId } from ${JSON.stringify(import.meta.resolve("../src/id.ts"))}
+    const asked_ms = Date.now()
+    alignIds(asked_ms + ${ahead_ms} + 0.25, asked_ms)
+    const [id, time] = [nextId(), ledgerTime()]
+    alignIds(asked_ms - 7_200_000, asked_ms)
+    const later = nextId()
+    console.log(JSON.stringify({ asked_ms, id, time_ms: time.getTime(), below: floorId(time) > id, later }))`
+  const child = Bun.spawn([process.execPath, "-e", source], { stderr: "inherit" })
+  const { asked_ms, id, time_ms, below, later } = JSON.parse(await child.stdout.text())
+  const id_ms = Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
+  expect(id_ms - asked_ms).toBeWithin(ahead_ms, ahead_ms + 2_000)
+  expect(time_ms).toBeGreaterThan(id_ms)
+  expect(below).toBe(true)
+  // A clock that was set back does not set back the ids of a process (D35).
+  expect(later > id).toBe(true)
 })
 
 describe("isId", () => {

@@ -9,19 +9,20 @@ import type { InFlight } from "./in-flight.ts"
 import type { KeyLoads } from "./key-loads.ts"
 import { balanceRefusal, type Quote, quote, spendingRefusal } from "./quote.ts"
 
-/** What admission asks of the house. */
+/** What admission asks of the gateway. */
 export interface Admitting {
   readonly ledger: CallLedger
   readonly catalog: Catalog
   readonly in_flight: InFlight
   readonly key_loads: KeyLoads
-  readonly limits: Config["limits"]
-  /** Whether any upstream of the model may be tried now (D33). */
-  ready(model: Model): boolean
+  readonly config: Pick<Config, "limits">
+  /** Whether any of these routes may be tried now (D33). */
+  readonly health: { ready(routes: Model["routes"]): boolean }
 }
 
 /** Turns a chat call away that would find no place, before a byte of its body is looked at (D33, D38). */
-export function refuseEarly({ in_flight, key_loads, limits }: Admitting, key_hash: string): void {
+export function refuseEarly({ in_flight, key_loads, config }: Admitting, key_hash: string): void {
+  const { limits } = config
   in_flight.check(limits.in_flight)
   key_loads.check(key_hash, limits.per_key)
 }
@@ -32,26 +33,29 @@ export function refuseEarly({ in_flight, key_loads, limits }: Admitting, key_has
  * hold (D33, D38).
  */
 export async function admit(
-  house: Admitting,
+  gateway: Admitting,
   id: string,
   key_hash: string,
   chat: ChatRequest,
   texts: FieldTexts,
   idempotency: Idempotency | null,
 ): Promise<Call> {
-  const { ledger, catalog, in_flight, key_loads, limits } = house
+  const { ledger, catalog, in_flight, key_loads, config, health } = gateway
+  const { limits } = config
   const found = catalog.find(chat.model, "chat")
   if (found instanceof GatewayError) {
-    await activeKey(house, key_hash)
+    await activeKey(gateway, key_hash)
     throw found
   }
   in_flight.check(limits.in_flight)
   const leaveKey = key_loads.enter(key_hash, limits.per_key)
   in_flight.enter(limits.in_flight)
   try {
-    const owner = await ledger.owner(key_hash)
+    // A key that was seen before needs no wait.
+    const asked = ledger.owner(key_hash)
+    const owner = asked instanceof Promise ? await asked : asked
     if (owner === null) throw new GatewayError("invalid_api_key")
-    if (!house.ready(found)) throw await whyRefused(house, key_hash, found, chat, texts)
+    if (!health.ready(found.routes)) throw await refusalWithoutUpstream(gateway, key_hash, found, chat, texts)
     key_loads.count(key_hash, limits.per_key)
     const quoted = quote(chat, found, texts)
     const terms_ids = catalog.termsIds(found)
@@ -98,14 +102,14 @@ function refusalOf(result: Refused, quoted: Quote, model: Model): GatewayError {
 }
 
 /** Why a call that no upstream would take is refused: first what a hold would have told of its key and its balance (D30). */
-async function whyRefused(
-  house: Admitting,
+async function refusalWithoutUpstream(
+  gateway: Admitting,
   key_hash: string,
   model: Model,
   chat: ChatRequest,
   texts: FieldTexts,
 ): Promise<GatewayError> {
-  const standing = await activeKey(house, key_hash)
+  const standing = await activeKey(gateway, key_hash)
   const quoted = quote(chat, model, texts)
   const refused = foreseen(standing, model.name, quoted.amount_nano)
   return refused === null ? new GatewayError("upstream_unavailable") : refusalOf(refused, quoted, model)
@@ -134,9 +138,10 @@ export function checkAllowed(standing: Standing, { name }: Model): void {
  * nothing; throws `rate_limited` when the key makes too many of them (D38).
  */
 export async function activeKey(
-  { ledger, key_loads, limits }: Pick<Admitting, "ledger" | "key_loads" | "limits">,
+  { ledger, key_loads, config }: Pick<Admitting, "ledger" | "key_loads" | "config">,
   key_hash: string,
 ): Promise<Standing> {
+  const { limits } = config
   key_loads.checkRate(key_hash, limits.per_key)
   const standing = await ledger.standing(key_hash)
   if (standing === null || !standing.active) throw new GatewayError("invalid_api_key")

@@ -60,8 +60,8 @@ const MEDIA: ReadonlySet<unknown> = new Set([
 /** Measures the prompt of a request by the texts of its fields; messages with media are written anew, without it. */
 export function measurePrompt({ messages }: ChatRequest, texts: FieldTexts): Prompt {
   let bytes = 0
-  for (const [field, text] of texts.entries()) {
-    if (field !== "messages" && !NOT_PROMPT.has(field)) bytes += Buffer.byteLength(text)
+  for (const [place, name] of texts.names.entries()) {
+    if (name !== "messages" && !NOT_PROMPT.has(name)) bytes += Buffer.byteLength(texts.at(place))
   }
   const media_parts = messages.reduce((count, { content }) => count + mediaIn(content).length, 0)
   const text = media_parts === 0 ? texts.of("messages") : JSON.stringify(messages.map(withoutMedia))

@@ -1,11 +1,12 @@
 import { nextId } from "../id.ts"
-import { AccountBody, CreditBody } from "../wire/admin.ts"
+import { AccountBody, BalanceBody, CreditBody } from "../wire/admin.ts"
 import { ACCOUNT, accountId } from "./account.ts"
 import { usd } from "./amount.ts"
 import { group } from "./command.ts"
+import { UsageComplaint } from "./complaint.ts"
 import { type Desk, deskLeaf } from "./desk.ts"
 import { extentOf, LIST_ARGS, listAll, remarkMore } from "./list.ts"
-import { briefMoment, moment } from "./moment.ts"
+import { briefMoment, moment, parseMoment } from "./moment.ts"
 import { repeatable } from "./repeatable.ts"
 import { card, table } from "./table.ts"
 
@@ -35,6 +36,30 @@ const show = deskLeaf({
   async run(given, desk) {
     const id = await accountId(desk, given.word("account"))
     showAccount(desk, await desk.office.get(`/accounts/${id}`, AccountBody))
+  },
+})
+
+const balance = deskLeaf({
+  tells: "Show what an account had at a moment",
+  details: "It must be known of all calls since then: a moment long ago takes some seconds.",
+  args: {
+    account: ACCOUNT,
+    at: {
+      type: "string",
+      valueHint: "TIME",
+      description: "when: 2026-11-21, an RFC 3339 time, or 24h",
+    },
+  },
+  examples: [["tollgate accounts balance Acme --at 2026-11-01", "with which balance a month began"]],
+  async run(given, desk) {
+    const text = given.text("at")
+    if (text === null)
+      throw new UsageComplaint("--at is missing; what an account has now, tollgate accounts show tells")
+    const at = parseMoment(text, Date.now())
+    if (at === null) throw new UsageComplaint("--at: expected 2026-11-21, an RFC 3339 time, or 24h")
+    const id = await accountId(desk, given.word("account"))
+    const found = await desk.office.get(`/accounts/${id}/balance?${new URLSearchParams({ at })}`, BalanceBody)
+    desk.show(found, () => balanceCard(found, desk))
   },
 })
 
@@ -93,7 +118,7 @@ const resume = deskLeaf({
 
 export const accounts = group(
   "List, open, rename and suspend accounts",
-  { list, show, create, credits, rename, suspend, resume },
+  { list, show, balance, create, credits, rename, suspend, resume },
   "list",
 )
 
@@ -117,6 +142,19 @@ export function accountCard(account: AccountBody, { screen }: Desk): string {
       ["held", `${usd(held)} USD`],
       ["available", `${usd(available)} USD`],
       ["opened", moment(created_at)],
+    ],
+    screen.paint,
+  )
+}
+
+function balanceCard({ account_id, at, balance, held, available }: BalanceBody, { screen }: Desk): string {
+  return card(
+    [
+      ["account", account_id],
+      ["at", moment(at)],
+      ["balance", `${usd(balance)} USD`],
+      ["held", `${usd(held)} USD`],
+      ["available", `${usd(available)} USD`],
     ],
     screen.paint,
   )

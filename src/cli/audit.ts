@@ -7,7 +7,7 @@ import { table } from "./table.ts"
 
 /** `tollgate audit`: whether the books agree with their journal. */
 export const audit = deskLeaf({
-  tells: "Recompute every balance and every hold from the journal",
+  tells: "Recompute every balance, hold, spending limit and charge from the journal",
   details: "Exit code 1 when the books disagree with it.",
   args: {},
   examples: [
@@ -37,7 +37,7 @@ function auditText(
     kind,
     id ?? "",
     recorded === null ? "no account" : usd(recorded),
-    expected === null ? "no hold" : usd(expected),
+    expected === null ? "no entry" : usd(expected),
   ])
   const columns = [
     { title: "ACCOUNT" },

@@ -9,8 +9,7 @@ import { table } from "./table.ts"
 /** `tollgate usage`: what the calls of a time used and cost (D48). */
 export const usage = deskLeaf({
   tells: "Sum tokens and money over a time",
-  details:
-    "Without --from the last 30 days, without --by by day. A call belongs to the moment its request arrived.",
+  details: "Without --from the last 30 days, without --by by day. A call belongs to the moment it ended.",
   args: {
     by: { type: "enum", options: [...operatorGroupings], description: "what is summed apart" },
     ...CALL_ARGS,

@@ -1,9 +1,17 @@
 import type { Signal } from "../cutoff.ts"
 import type { Ending } from "../wire/call.ts"
 
+/** A provider's body, of which either way to read it is taken once. */
+export interface BodySource {
+  /** Null when it is not known. */
+  readonly length: number | null
+  readonly body: ReadableStream<Uint8Array> | null
+  bytes(): Promise<Uint8Array>
+}
+
 /** How one JSON answer is collected. */
 export interface CollectOptions {
-  readonly source: ReadableStream<Uint8Array> | null
+  readonly source: BodySource
   readonly limit_bytes: number
   /** What is left of the total timeout, in milliseconds (D31). */
   readonly total_ms: number
@@ -24,9 +32,7 @@ export interface Collected {
 
 /** Reads a provider's JSON body to its end, its limit, its deadline, or until it is unwanted. Never rejects. */
 export async function collect(options: CollectOptions): Promise<Collected> {
-  if (options.source === null) return { bytes: new Uint8Array(), ending: "completed", cut: false }
-  const chunks: Uint8Array[] = []
-  let size = 0
+  const { source, limit_bytes } = options
   let ending: Collected["ending"] | null = null
   const end = (word: Collected["ending"]) => {
     if (ending !== null) return
@@ -37,25 +43,39 @@ export async function collect(options: CollectOptions): Promise<Collected> {
   const deadline = setTimeout(() => end("deadline"), Math.max(0, options.total_ms))
   options.unwanted.addEventListener("abort", leave)
   if (options.unwanted.aborted) leave()
+  let bytes: Uint8Array = NOTHING
   try {
-    const reader = options.source.getReader()
-    while (ending === null) {
-      const { done, value } = await reader.read()
-      if (done) {
-        ending ??= "completed"
-        break
-      }
-      chunks.push(value)
-      size += value.byteLength
-      if (size > options.limit_bytes) end("upstream_lost")
-    }
+    const is_short = source.length !== null && source.length <= limit_bytes
+    bytes = is_short ? await source.bytes() : await readTo(source.body, limit_bytes, () => ending !== null)
+    ending ??= "completed"
   } catch {
     end("upstream_lost")
   } finally {
     clearTimeout(deadline)
     options.unwanted.removeEventListener("abort", leave)
   }
-  const [only] = chunks
-  const bytes = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks)
   return { bytes, ending: ending ?? "upstream_lost", cut: ending !== "completed" }
+}
+
+const NOTHING = new Uint8Array()
+
+/** Reads a body whose length is not known; rejects beyond the limit. */
+async function readTo(
+  body: ReadableStream<Uint8Array> | null,
+  limit_bytes: number,
+  ended: () => boolean,
+): Promise<Uint8Array> {
+  if (body === null) return NOTHING
+  const chunks: Uint8Array[] = []
+  let size = 0
+  const reader = body.getReader()
+  while (!ended()) {
+    const { done, value } = await reader.read()
+    if (done) break
+    chunks.push(value)
+    size += value.byteLength
+    if (size > limit_bytes) throw new Error("the body is over its limit")
+  }
+  const [only] = chunks
+  return chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks)
 }

@@ -223,13 +223,7 @@ class Choices {
 /** A BOM is stripped, broken UTF-8 throws (D5). */
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
-/** Enough to tell whether something stands in a body. */
-const FIRST_BYTES = 1_024
-
-/**
- * Reads a JSON answer (D5, D10). `cut`: it did not arrive whole, or is over the limit; then whatever arrived is
- * malformed.
- */
+/** Reads a JSON answer (D5, D10). `cut`: it did not arrive whole, or is over the limit; then it is malformed. */
 export function readJson(body: Uint8Array, ending: Ending, cut: boolean): JsonEvidence {
   const without = (kind: "blank" | "malformed" | "error"): JsonEvidence => ({
     shape: "json",
@@ -238,11 +232,10 @@ export function readJson(body: Uint8Array, ending: Ending, cut: boolean): JsonEv
     usage: { state: "missing" },
     output_bytes: 0,
   })
-  // Of a body that was cut its first bytes mostly tell; all of it may be as large as the limit.
-  if (cut && decode(body.subarray(0, FIRST_BYTES))?.trim() !== "") return without("malformed")
-  const text = decode(body)
-  if (text?.trim() === "") return without("blank")
-  const payload = text === null || cut ? null : parsePayload(text)
+  const text = cut ? null : decode(body)
+  if (text === null) return without("malformed")
+  if (text.trim() === "") return without("blank")
+  const payload = parsePayload(text)
   if (payload === null) return without("malformed")
   if (reportsError(payload) && choicesOf(payload).length === 0) return without("error")
   return {

@@ -1,5 +1,6 @@
-import { Counter, Gauge, Histogram, type Registry } from "prom-client"
+import { Counter, Gauge, type Registry } from "prom-client"
 import { BATCH, OWN_S } from "./buckets.ts"
+import { CellHistogram } from "./cells.ts"
 
 /** What an audit found. */
 export interface Audited {
@@ -13,19 +14,19 @@ export type Depths = Readonly<Record<string, number>> & { readonly spool: number
 /** How the books do. */
 export function booksMetrics(registry: Registry) {
   const registers = [registry]
-  const statements = new Histogram({
+  const statements = new CellHistogram({
     name: "tollgate_ledger_statement_seconds",
-    help: "Statements of the books, by kind.",
+    help: "Statements of the ledger, by kind.",
     labelNames: ["kind"],
     buckets: OWN_S,
-    registers,
+    registry,
   })
-  const batches = new Histogram({
+  const batches = new CellHistogram({
     name: "tollgate_ledger_batch_size",
-    help: "Calls that one statement of the books served, by kind.",
+    help: "Calls that one statement of the ledger served, by kind.",
     labelNames: ["kind"],
     buckets: BATCH,
-    registers,
+    registry,
   })
   const expired = new Counter({
     name: "tollgate_reservations_expired_total",
@@ -45,8 +46,8 @@ export function booksMetrics(registry: Registry) {
   return {
     /** A statement of `kind` (a word of the code) served `size` calls. */
     statement(kind: string, size: number, duration_ms: number): void {
-      statements.observe({ kind }, duration_ms / 1_000)
-      batches.observe({ kind }, size)
+      statements.cell(kind).observe(duration_ms / 1_000)
+      batches.cell(kind).observe(size)
     },
     expired: (count: number): void => expired.inc(count),
     spooled: (): void => spooled.inc(),
@@ -81,7 +82,7 @@ export function booksMetrics(registry: Registry) {
 function auditMetrics(registry: Registry): (audit: Audited) => void {
   const violations = new Gauge({
     name: "tollgate_audit_violations",
-    help: "Accounts' amounts that disagree with their journal, as the last audit that this process was asked for found them; nothing before the first.",
+    help: "What the last audit that this process was asked for found wrong; nothing before the first.",
     registers: [],
   })
   const last = new Gauge({

@@ -1,7 +1,8 @@
-import { Counter, Gauge, Histogram, type Registry } from "prom-client"
+import { Gauge, type Registry } from "prom-client"
 import type { End } from "../ledger/entries.ts"
+import type { Usage } from "../wire/usage.ts"
 import { FIRST_TOKEN_S, OPERATION_S, PER_TOKEN_S, TOKENS } from "./buckets.ts"
-import type { Later } from "./later.ts"
+import { CellCounter, CellHistogram, type CounterCell, type HistogramCell } from "./cells.ts"
 
 /** What the metrics say of a call besides its end: names of the configuration. */
 export interface MeteredCall {
@@ -19,15 +20,21 @@ export interface OpenCalls {
 }
 
 /** What became of the calls, and what they cost. */
-export function callMetrics(registry: Registry, later: Later) {
-  const record = recorders(registry)
-  const count = counters(registry)
+export function callMetrics(registry: Registry) {
+  const metrics = { ...counters(registry), ...genAi(registry) }
+  const cells = new Map<string, CallCells>()
+  const cellsOf = (call: MeteredCall): CallCells => {
+    const key = `${call.stream}\n${call.upstream}\n${call.model}`
+    let known = cells.get(key)
+    if (known === undefined) {
+      known = new CallCells(metrics, call)
+      cells.set(key, known)
+    }
+    return known
+  }
   return {
-    /** A call took its exit (D13). */
-    ended: later((call: MeteredCall, end: End) => {
-      count(call, end)
-      record(call, end)
-    }),
+    /** A call has ended (D13). */
+    ended: (call: MeteredCall, end: End): void => cellsOf(call).count(call, end),
     /** Where the number of open calls and what they hold is read whenever the metrics are. */
     watchCalls(read: () => OpenCalls): void {
       const registers = [registry]
@@ -51,108 +58,136 @@ export function callMetrics(registry: Registry, later: Later) {
   }
 }
 
-type Record = (call: MeteredCall, end: End) => void
+type CallMetrics = ReturnType<typeof counters> & ReturnType<typeof genAi>
 
-/** What only this gateway knows: how calls were settled, and for how much. */
-function counters(registry: Registry): Record {
-  const registers = [registry]
-  const settled = new Counter({
-    name: "tollgate_calls_settled_total",
-    help: "Calls charged, by model and what the charge rests on.",
-    labelNames: ["model", "basis"],
-    registers,
-  })
-  const released = new Counter({
-    name: "tollgate_calls_released_total",
-    help: "Calls released without a charge, by model and failure.",
-    labelNames: ["model", "failure"],
-    registers,
-  })
-  const ended = new Counter({
-    name: "tollgate_calls_ended_total",
-    help: "How the providers' answers ended, streams and others; none when there was no answer.",
-    labelNames: ["stream", "ending"],
-    registers,
-  })
-  const charged = new Counter({
-    name: "tollgate_charged_nano_usd_total",
-    help: "Money charged, in billionths of a USD, by model.",
-    labelNames: ["model"],
-    registers,
-  })
-  const overage = new Counter({
-    name: "tollgate_overage_nano_usd_total",
-    help: "Money charged above what was held, in billionths of a USD, by model.",
-    labelNames: ["model"],
-    registers,
-  })
-  const tokens = new Counter({
-    name: "tollgate_tokens_total",
-    help: "Tokens charged, by model and kind: prompt (cached ones included), cached, completion.",
-    labelNames: ["model", "kind"],
-    registers,
-  })
-  return ({ model, stream, amount_nano }, { outcome, basis, failure, ending, charge_nano, usage }) => {
-    if (outcome === "settled") settled.inc({ model, basis })
-    else released.inc({ model, failure: failure ?? "none" })
-    ended.inc({ stream: String(stream), ending: ending ?? "none" })
-    charged.inc({ model }, Number(charge_nano))
-    if (charge_nano > amount_nano) overage.inc({ model }, Number(charge_nano - amount_nano))
-    if (usage === null) return
-    tokens.inc({ model, kind: "prompt" }, usage.prompt_tokens)
-    tokens.inc({ model, kind: "cached" }, usage.cached_tokens)
-    tokens.inc({ model, kind: "completion" }, usage.completion_tokens)
+/** The cells of all calls that share model, upstream, and whether they are streams: found once, then added to. */
+class CallCells {
+  readonly #metrics: CallMetrics
+  readonly #model: string
+  readonly #genAi: readonly [operation: string, provider: string, model: string]
+  readonly #stream: string
+  readonly #charged: CounterCell
+  /** Made when there are some: a series of 0 would be shown. */
+  #tokens: Readonly<Record<"prompt" | "cached" | "completion", CounterCell>> | null = null
+  readonly #usage: Readonly<Record<"input" | "output", HistogramCell>>
+
+  constructor(metrics: CallMetrics, { model, upstream, stream }: MeteredCall) {
+    this.#metrics = metrics
+    this.#model = model
+    this.#genAi = ["chat", upstream, model]
+    this.#stream = String(stream)
+    this.#charged = metrics.charged.cell(model)
+    const usage = (type: string) => metrics.usage.cell(...this.#genAi, type)
+    this.#usage = { input: usage("input"), output: usage("output") }
+  }
+
+  count({ stream, amount_nano }: MeteredCall, end: End): void {
+    const { outcome, basis, failure, ending, charge_nano, usage, duration_ms, ttft_ms } = end
+    const metrics = this.#metrics
+    if (outcome === "settled") metrics.settled.cell(this.#model, basis).value += 1
+    else metrics.released.cell(this.#model, failure ?? "none").value += 1
+    metrics.ended.cell(this.#stream, ending ?? "none").value += 1
+    this.#charged.value += Number(charge_nano)
+    if (charge_nano > amount_nano)
+      metrics.overage.cell(this.#model).value += Number(charge_nano - amount_nano)
+    metrics.duration.cell(...this.#genAi, failure ?? undefined).observe(duration_ms / 1_000)
+    if (usage !== null) this.#countTokens(usage)
+    if (!stream || ttft_ms === null) return
+    metrics.first_token.cell(...this.#genAi).observe(ttft_ms / 1_000)
+    const further_tokens = basis === "usage" ? (usage?.completion_tokens ?? 0) - 1 : 0
+    if (further_tokens > 0)
+      metrics.per_token.cell(...this.#genAi).observe((duration_ms - ttft_ms) / further_tokens / 1_000)
+  }
+
+  #countTokens({ prompt_tokens, cached_tokens, completion_tokens }: Usage): void {
+    this.#tokens ??= this.#tokenCells()
+    this.#tokens.prompt.value += prompt_tokens
+    this.#tokens.cached.value += cached_tokens
+    this.#tokens.completion.value += completion_tokens
+    this.#usage.input.observe(prompt_tokens)
+    this.#usage.output.observe(completion_tokens)
+  }
+
+  #tokenCells() {
+    const cell = (kind: string) => this.#metrics.tokens.cell(this.#model, kind)
+    return { prompt: cell("prompt"), cached: cell("cached"), completion: cell("completion") }
   }
 }
 
+/** What only this gateway knows: how calls were settled, and for how much. */
+function counters(registry: Registry) {
+  return {
+    settled: new CellCounter({
+      name: "tollgate_calls_settled_total",
+      help: "Calls charged, by model and what the charge rests on.",
+      labelNames: ["model", "basis"],
+      registry,
+    }),
+    released: new CellCounter({
+      name: "tollgate_calls_released_total",
+      help: "Calls released without a charge, by model and failure.",
+      labelNames: ["model", "failure"],
+      registry,
+    }),
+    ended: new CellCounter({
+      name: "tollgate_calls_ended_total",
+      help: "How the providers' answers ended, streams and others; none when there was no answer.",
+      labelNames: ["stream", "ending"],
+      registry,
+    }),
+    charged: new CellCounter({
+      name: "tollgate_charged_nano_usd_total",
+      help: "Money charged, in billionths of a USD, by model.",
+      labelNames: ["model"],
+      registry,
+    }),
+    overage: new CellCounter({
+      name: "tollgate_overage_nano_usd_total",
+      help: "Money charged above what was held, in billionths of a USD, by model.",
+      labelNames: ["model"],
+      registry,
+    }),
+    tokens: new CellCounter({
+      name: "tollgate_tokens_total",
+      help: "Tokens charged, by model and kind: prompt (cached ones included), cached, completion.",
+      labelNames: ["model", "kind"],
+      registry,
+    }),
+  }
+}
+
+const GEN_AI = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"] as const
+
 /** OpenTelemetry's GenAI metrics (D53). The provider is the upstream's name, the model that of the configuration. */
-function recorders(registry: Registry): Record {
-  const registers = [registry]
-  const genAi = ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"] as const
-  const duration = new Histogram({
-    name: "gen_ai_client_operation_duration_seconds",
-    help: "Calls from admission to settlement; error_type is the failure, if any.",
-    labelNames: [...genAi, "error_type"],
-    buckets: OPERATION_S,
-    registers,
-  })
-  const usage = new Histogram({
-    name: "gen_ai_client_token_usage",
-    help: "Tokens charged per call, by type: input (cached ones included) and output.",
-    labelNames: [...genAi, "gen_ai_token_type"],
-    buckets: TOKENS,
-    registers,
-  })
-  const first_token = new Histogram({
-    name: "gen_ai_server_time_to_first_token_seconds",
-    help: "Streams from admission to the first output, where there was some.",
-    labelNames: genAi,
-    buckets: FIRST_TOKEN_S,
-    registers,
-  })
-  const per_token = new Histogram({
-    name: "gen_ai_server_time_per_output_token_seconds",
-    help: "Streams that were settled by their usage: the time after the first output per further token of it.",
-    labelNames: genAi,
-    buckets: PER_TOKEN_S,
-    registers,
-  })
-  return ({ model, upstream, stream }, end) => {
-    const { failure, duration_ms, ttft_ms } = end
-    const labels = {
-      gen_ai_operation_name: "chat",
-      gen_ai_provider_name: upstream,
-      gen_ai_request_model: model,
-    }
-    duration.observe(failure === null ? labels : { ...labels, error_type: failure }, duration_ms / 1_000)
-    if (end.usage !== null) {
-      const { prompt_tokens, completion_tokens } = end.usage
-      usage.observe({ ...labels, gen_ai_token_type: "input" }, prompt_tokens)
-      usage.observe({ ...labels, gen_ai_token_type: "output" }, completion_tokens)
-    }
-    if (!stream || ttft_ms === null) return
-    first_token.observe(labels, ttft_ms / 1_000)
-    const further_tokens = end.basis === "usage" ? (end.usage?.completion_tokens ?? 0) - 1 : 0
-    if (further_tokens > 0) per_token.observe(labels, (duration_ms - ttft_ms) / further_tokens / 1_000)
+function genAi(registry: Registry) {
+  return {
+    duration: new CellHistogram({
+      name: "gen_ai_client_operation_duration_seconds",
+      help: "Calls from admission to settlement; error_type is the failure, if any.",
+      labelNames: [...GEN_AI, "error_type"],
+      buckets: OPERATION_S,
+      registry,
+    }),
+    usage: new CellHistogram({
+      name: "gen_ai_client_token_usage",
+      help: "Tokens charged per call, by type: input (cached ones included) and output.",
+      labelNames: [...GEN_AI, "gen_ai_token_type"],
+      buckets: TOKENS,
+      registry,
+    }),
+    first_token: new CellHistogram({
+      name: "gen_ai_server_time_to_first_token_seconds",
+      help: "Streams from admission to the first output, where there was some.",
+      labelNames: GEN_AI,
+      buckets: FIRST_TOKEN_S,
+      registry,
+    }),
+    per_token: new CellHistogram({
+      name: "gen_ai_server_time_per_output_token_seconds",
+      help: "Streams that were settled by their usage: the time after the first output per further token of it.",
+      labelNames: GEN_AI,
+      buckets: PER_TOKEN_S,
+      registry,
+    }),
   }
 }

@@ -1,7 +1,6 @@
 import { collectDefaultMetrics, Gauge, Registry } from "prom-client"
 import { booksMetrics } from "./books.ts"
 import { callMetrics } from "./calls.ts"
-import { countingLater } from "./later.ts"
 import { requestMetrics } from "./requests.ts"
 import { traceMetrics } from "./traces.ts"
 
@@ -39,10 +38,9 @@ export function createMetrics(worker?: number) {
   if (worker !== undefined) registry.setDefaultLabels({ worker: String(worker) })
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LAG_SAMPLE_MS })
   for (const name of UNTOLD) registry.removeSingleMetric(name)
-  const { later, count } = countingLater()
   return {
-    ...requestMetrics(registry, later),
-    ...callMetrics(registry, later),
+    ...requestMetrics(registry),
+    ...callMetrics(registry),
     ...booksMetrics(registry),
     ...traceMetrics(registry),
     /** Where it is read whenever the metrics are whether new calls are taken. */
@@ -59,9 +57,6 @@ export function createMetrics(worker?: number) {
     registry,
     content_type: registry.contentType,
     /** All of it in Prometheus' text format. */
-    print(): Promise<string> {
-      count()
-      return registry.metrics()
-    },
+    print: (): Promise<string> => registry.metrics(),
   }
 }

@@ -1,23 +1,23 @@
-import { Counter, Gauge, Histogram, type Registry } from "prom-client"
+import { Counter, Gauge, type Registry } from "prom-client"
 import type { Upstream } from "../config/config.ts"
 import { OPERATION_S, OWN_S } from "./buckets.ts"
-import type { Later } from "./later.ts"
+import { CellCounter, CellHistogram } from "./cells.ts"
 import { outcomeLabel } from "./status.ts"
 
 /** What came in and what was asked of the providers. */
-export function requestMetrics(registry: Registry, later: Later) {
+export function requestMetrics(registry: Registry) {
   const registers = [registry]
-  const requests = new Counter({
+  const requests = new CellCounter({
     name: "tollgate_requests_total",
     help: "Requests answered, by route and status; the route of what is at no address is unknown.",
     labelNames: ["route", "status"],
-    registers,
+    registry,
   })
-  const errors = new Counter({
+  const errors = new CellCounter({
     name: "tollgate_errors_total",
     help: "Requests answered with an error, by route and the gateway's own code of it.",
     labelNames: ["route", "code"],
-    registers,
+    registry,
   })
   const limited = new Counter({
     name: "tollgate_key_limit_refusals_total",
@@ -30,51 +30,53 @@ export function requestMetrics(registry: Registry, later: Later) {
     help: "Requests that repeated a call by its Idempotency-Key, those that were told its kept answer among them.",
     registers,
   })
-  const attempts = new Histogram({
+  const attempts = new CellHistogram({
     name: "tollgate_upstream_attempt_seconds",
     help: "Attempts at a provider until its headers or the lack of them, by upstream and outcome.",
     labelNames: ["upstream", "outcome"],
     buckets: OPERATION_S,
-    registers,
+    registry,
   })
-  const counts = new Counter({
+  const counts = new CellCounter({
     name: "tollgate_token_counts_total",
     help: "Token counts answered, by model.",
     labelNames: ["model"],
-    registers,
+    registry,
   })
   const keepalives = new Counter({
     name: "tollgate_keepalives_total",
     help: "Keepalive comments sent into silent streams.",
     registers,
   })
-  const added = new Histogram({
+  const added_latency = new CellHistogram({
     name: "tollgate_added_latency_seconds",
     help: "What the gateway adds to a call, by where: before the provider is asked, or after its answer, before the last byte leaves.",
     labelNames: ["where"],
     buckets: OWN_S,
-    registers,
+    registry,
   })
+  const added = { before: added_latency.cell("before"), after: added_latency.cell("after") }
   return {
     /** A request was answered. `route` is the pattern of its route, never its path; `code` is that of its error, if it was one. */
-    answered: later((route: string, status: number, code: string | null) => {
-      requests.inc({ route, status })
-      if (code !== null) errors.inc({ route, code })
-    }),
+    answered(route: string, status: number, code: string | null): void {
+      requests.cell(route, String(status)).value += 1
+      if (code !== null) errors.cell(route, code).value += 1
+    },
     /** A key takes as much as it may (D38); `limit` is a word of the code. */
-    keyLimited: later((limit: string) => limited.inc({ limit })),
+    keyLimited: (limit: string): void => limited.inc({ limit }),
     /** A request came again with the Idempotency-Key and the body of another (D43). */
     repeated: (): void => repeats.inc(),
     /** An attempt at an upstream is over as far as its headers. */
-    attempted: later((upstream: Upstream, outcome: number | string, duration_ms: number) =>
-      attempts.observe({ upstream: upstream.name, outcome: outcomeLabel(outcome) }, duration_ms / 1_000),
-    ),
-    tokensCounted: later((model: string) => counts.inc({ model })),
+    attempted(upstream: Upstream, outcome: number | string, duration_ms: number): void {
+      attempts.cell(upstream.name, outcomeLabel(outcome)).observe(duration_ms / 1_000)
+    },
+    tokensCounted(model: string): void {
+      counts.cell(model).value += 1
+    },
     keepalive: (): void => keepalives.inc(),
     /** What the gateway added to a call before the upstream was asked, or before the answer's last byte left (D32). */
-    added: later((where: "before" | "after", duration_ms: number) =>
-      added.observe({ where }, duration_ms / 1_000),
-    ),
+    added: (where: "before" | "after", duration_ms: number): void =>
+      added[where].observe(duration_ms / 1_000),
     /** Where the breakers are read whenever the metrics are: by upstream, whether calls are turned away from it (D33). */
     watchBreakers(read: () => Iterable<readonly [upstream: string, open: boolean]>): void {
       new Gauge({

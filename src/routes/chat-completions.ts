@@ -14,7 +14,7 @@ import { type Failure, failures } from "../wire/call.ts"
 import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
-import { attemptsIn, recordIn, traceOf, whenDurable } from "./call-record.ts"
+import { attemptsIn, noteDurable, recordIn, traceOf } from "./call-record.ts"
 import * as reference from "./docs/chat-completions.ts"
 import { answerJson } from "./json-answer.ts"
 import { tellAgain } from "./kept-answer.ts"
@@ -24,8 +24,7 @@ import { answerStream } from "./stream-answer.ts"
 
 /** `POST /v1/chat/completions` and its compatible path (spec 4.1): held, relayed, settled. */
 export function chatCompletions(gateway: Gateway) {
-  const handle = ({ request }: { request: Request }) =>
-    chatCompletion(gateway, request).catch((error: unknown) => tellAgain(gateway, error))
+  const handle = ({ request }: { request: Request }) => chatCompletion(gateway, request)
   return new Elysia({ name: "chat-completions" })
     .post("/v1/chat/completions", handle, { parse: "none", detail: reference.createChatCompletion })
     .post("/chat/completions", handle, { parse: "none", detail: reference.createChatCompletionCompatible })
@@ -36,14 +35,18 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
   const id = requestId(request)
   const trace = traceOf(gateway, request)
   const key_hash = hashOf(chatCredential(request.headers))
-  const house = admitting(gateway)
-  refuseEarly(house, key_hash)
+  refuseEarly(gateway, key_hash)
   const bytes = await readBody(request, gateway.config.limits)
   const idempotency = idempotencyOf(request.headers, bytes)
   const chat = parseChat(readJsonBody(bytes))
   const texts = new FieldTexts(withoutOurs(chat))
   trace?.reserving()
-  const call = await admit(house, id, key_hash, chat, texts, idempotency)
+  let call: Call
+  try {
+    call = await admit(gateway, id, key_hash, chat, texts, idempotency)
+  } catch (error) {
+    return await tellAgain(gateway, error)
+  }
   call.trace = trace
   trace?.held(call.hold, call.model.name)
   const patience = patienceFor(call, chat, request)
@@ -69,18 +72,6 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
     throw await abandon(gateway, call, patience, error)
   } finally {
     patience.end()
-  }
-}
-
-function admitting(gateway: Gateway) {
-  const { ledger, catalog, in_flight, key_loads, config, health } = gateway
-  return {
-    ledger,
-    catalog,
-    in_flight,
-    key_loads,
-    limits: config.limits,
-    ready: (model: Call["model"]) => health.ready(model.routes),
   }
 }
 
@@ -121,7 +112,9 @@ async function abandon(gateway: Gateway, call: Call, patience: Patience, error: 
   const reason = patience.signal.aborted ? patience.reason : null
   const failure = reason === "gateway_stopped" ? "no_output" : (reason ?? failureOf(error))
   const { durable } = release(gateway.ledger, call, failure, reason, recordIn(gateway))
-  await whenDurable(gateway, call, durable)
+  const settled_ms = performance.now()
+  await durable
+  noteDurable(gateway, call, settled_ms)
   if (reason === null) return error
   return new GatewayError("overloaded", { message: "The call was cut by the gateway; it was not charged." })
 }

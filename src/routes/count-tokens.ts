@@ -50,7 +50,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   const bytes = await readBody(request, limits)
   const version = vendorVersion(request.headers, config.vendors, vendor)
   const asked = parseCountTokens(readJsonBody(bytes))
-  const standing = await activeKey({ ledger, key_loads, limits }, key_hash)
+  const standing = await activeKey({ ledger, key_loads, config }, key_hash)
   const model = openModel(gateway, asked.model, standing)
   if (standing.available_nano <= 0n) {
     throw new GatewayError("insufficient_balance", {
@@ -76,7 +76,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       attemptsIn(gateway, id, trace),
     )
     const answer = await collect({
-      source: reply.body,
+      source: reply,
       limit_bytes: limits.response_bytes,
       total_ms: remainingMs(reply),
       unwanted: patience.signal,

@@ -9,7 +9,7 @@ import { settle } from "../settlement/settle.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import type { Patience } from "../upstream/patience.ts"
 import { type Reply, remainingMs } from "../upstream/reply.ts"
-import { recordIn, whenDurable } from "./call-record.ts"
+import { noteDurable, recordIn } from "./call-record.ts"
 import { keepAnswer } from "./kept-answer.ts"
 
 /** A call that a provider answers, and who waits for it. */
@@ -30,7 +30,7 @@ export async function answerJson(
   wants_cost: boolean,
 ): Promise<Response> {
   const body = await collect({
-    source: reply.body,
+    source: reply,
     limit_bytes: gateway.config.limits.response_bytes,
     total_ms: remainingMs(reply),
     unwanted: patience.signal,
@@ -39,16 +39,14 @@ export async function answerJson(
   const evidence = readJson(body.bytes, patience.reason ?? body.ending, body.cut)
   if (evidence.output_bytes > 0) call.noteOutput()
   const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
-  if (end.outcome === "released") {
-    await whenDurable(gateway, call, durable)
-    gateway.sockets.restore(request)
-    throw refused(end)
-  }
+  const settled_ms = performance.now()
   const tells_cost = wants_cost && evidence.usage.state === "valid"
   const bytes = tells_cost ? bodyWithCost(body.bytes, end.charge_nano) : body.bytes
-  await whenDurable(gateway, call, durable)
-  await keepAnswer(gateway, call, bytes)
+  await durable
+  noteDurable(gateway, call, settled_ms)
+  if (end.outcome === "settled" && call.hold.idempotency !== null) await keepAnswer(gateway, call, bytes)
   gateway.sockets.restore(request)
+  if (end.outcome === "released") throw refused(end)
   return new Response(bytes, { headers: jsonHeaders(call.hold.id) })
 }
 

@@ -23,7 +23,7 @@ async function list({ config, catalog, ledger, key_loads }: Gateway, request: Re
   const versioned = hasVersionHeader(request.headers, config.vendors)
   const key = modelListCredential(request.headers, versioned)
   if (versioned) vendorVersion(request.headers, config.vendors, null)
-  const { models } = await activeKey({ ledger, key_loads, limits: config.limits }, hashOf(key))
+  const { models } = await activeKey({ ledger, key_loads, config }, hashOf(key))
   const open = catalog.list(versioned ? "messages" : "chat")
   const seen = models === null ? open : open.filter((model) => models.includes(model.name))
   return new Response(JSON.stringify(modelList(seen)), { headers: jsonHeaders(requestId(request)) })

@@ -31,7 +31,7 @@ async function quoted({ ledger, catalog, key_loads, config }: Gateway, request: 
   const key_hash = hashOf(chatCredential(request.headers))
   key_loads.checkRate(key_hash, limits.per_key)
   const chat = parseChat(readJsonBody(await readBody(request, limits)))
-  const standing = await activeKey({ ledger, key_loads, limits }, key_hash)
+  const standing = await activeKey({ ledger, key_loads, config }, key_hash)
   const model = catalog.find(chat.model, "chat")
   if (model instanceof GatewayError) throw model
   return quoteBody(chat, model, standing)

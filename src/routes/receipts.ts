@@ -5,7 +5,7 @@ import { hashOf } from "../admission/key.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import { ledgerTime } from "../id.ts"
-import type { Standing } from "../ledger/entries.ts"
+import { LedgerBusy, type Standing } from "../ledger/entries.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { Holder } from "../ledger/reports/client.ts"
 import { printUsd } from "../money.ts"
@@ -53,16 +53,25 @@ export function receipts(gateway: Gateway) {
       async ({ request }) => {
         const { account_id } = await reader(gateway, request)
         const query = parseUsageQuery(queryOf(request), ledgerTime())
-        return answer(usageReport(query, await asked(reports.usage({ ...query, account_id }))))
+        const summed = reports.usage({ ...query, account_id }).catch(tooManySums)
+        return answer(usageReport(query, await asked(summed)))
       },
       { detail: reference.getOwnUsage },
     )
 }
 
+/** What waits are sums, not calls: the message says so. */
+function tooManySums(error: unknown): never {
+  if (!(error instanceof LedgerBusy)) throw error
+  throw new GatewayError("overloaded", {
+    message: "As many sums of usage as may wait are waiting; try again shortly.",
+  })
+}
+
 /** Who reads: any key that is neither revoked nor expired, also a suspended one (D47). */
 function reader({ ledger, key_loads, config }: Gateway, request: Request): Promise<Standing> {
   const key = messagesCredential(request.headers)
-  return activeKey({ ledger, key_loads, limits: config.limits }, hashOf(key))
+  return activeKey({ ledger, key_loads, config }, hashOf(key))
 }
 
 function receipt(record: CallRecord): Receipt {

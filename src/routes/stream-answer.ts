@@ -7,7 +7,7 @@ import { drainFor } from "../upstream/patience.ts"
 import { eventError } from "../upstream/refusal.ts"
 import { finish, remainingMs } from "../upstream/reply.ts"
 import type { Ending } from "../wire/call.ts"
-import { recordIn, whenDurable } from "./call-record.ts"
+import { noteDurable, recordIn } from "./call-record.ts"
 import type { Answering } from "./json-answer.ts"
 
 /** Rules 4-6: headers first, then whole events as they come (D36). */
@@ -33,7 +33,11 @@ export function answerStream(
       const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
       request.signal.removeEventListener("abort", leave)
       if (evidence.ending !== "client_stalled") gateway.sockets.restore(request)
-      return whenDurable(gateway, call, durable).then(() => end.charge_nano)
+      const settled_ms = performance.now()
+      return durable.then(() => {
+        noteDurable(gateway, call, settled_ms)
+        return end.charge_nano
+      })
     },
     errorEvent: (ending, data) => errorEvent(errorOf(ending, data, upstream), call.hold.id),
     cancelSource: reply.cancel,

@@ -2,7 +2,7 @@ import type { Route, Upstream } from "../config/config.ts"
 import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
-import { contentType, headerFault, requestHeaders, retryAfter } from "./headers.ts"
+import { contentLength, contentType, headerFault, requestHeaders, retryAfter } from "./headers.ts"
 import { isSpoken, refusalError } from "./refusal.ts"
 import { finish, leftMs, type Reply, refusalText } from "./reply.ts"
 
@@ -29,6 +29,7 @@ type NoAnswer = "unreachable" | "broken" | "timeout"
 
 /** An attempt without a usable 2xx. Either `error` or `discard` must be called, or its connection leaks. */
 export interface Failure {
+  readonly kind: "failure"
   readonly outcome: Exclude<Outcome, "abandoned">
   /** What the upstream did wrong, for the log; null where it refused the request for the request's own fault (D17). */
   readonly fault: string | null
@@ -93,11 +94,23 @@ export async function attempt(
 
 /** Whether an answer is a 2xx whose body may be read (D14, D25). */
 function judge(route: Route, response: Response, began_ms: number, cancel: () => void): Reply | Failure {
-  const { status, headers, body } = response
+  const { status, headers } = response
   const fault = headerFault(headers)
   if (fault !== null) cancel()
   else if (response.ok) {
-    return { route, status, content_type: contentType(headers), body, began_ms, cancel }
+    return {
+      kind: "reply",
+      route,
+      status,
+      content_type: contentType(headers),
+      length: contentLength(headers),
+      get body() {
+        return response.body
+      },
+      bytes: () => response.bytes(),
+      began_ms,
+      cancel,
+    }
   }
   return refused(route.upstream, response, fault)
 }
@@ -112,6 +125,7 @@ function refused(upstream: Upstream, { status, headers, body }: Response, fault:
     if (readable !== null) void finish(readable.getReader())
   }
   return {
+    kind: "failure",
     outcome: status,
     fault: fault ?? (isSpoken(status) ? null : `status ${status}`),
     passes_on: PASSES_ON.has(status),
@@ -138,6 +152,7 @@ function unanswered(outcome: NoAnswer, stream: boolean, code: string): Failure {
     timeout: "upstream_timeout",
   } as const
   return {
+    kind: "failure",
     outcome,
     fault: outcome === "timeout" ? outcome : `${outcome} (${code})`,
     passes_on: outcome !== "timeout" || stream,

@@ -2,7 +2,7 @@ import type { Model, Route, Upstream } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
 import { attempt, type Failure, type Outcome, type Outgoing } from "./attempt.ts"
-import type { Finding, Health, Report } from "./health.ts"
+import type { Finding, Health } from "./health.ts"
 import { leftMs, type Reply } from "./reply.ts"
 
 /** Who counts and follows the attempts. */
@@ -34,8 +34,24 @@ export async function forward(
     const report = health.enter(route.upstream.name)
     if (report === null) continue
     last?.discard()
-    const came = await observed(route, outgoing, began_ms, report, attempts)
-    if ("body" in came) return came
+    const trace_headers = attempts?.attempting?.(route) ?? null
+    const started_ms = performance.now()
+    const over = (outcome: Outcome, fault: string | null) => {
+      report(findingOf(outcome))
+      attempts?.attempted(route.upstream, outcome, performance.now() - started_ms, fault)
+    }
+    let came: Reply | Failure
+    try {
+      came = await attempt(route, outgoing, began_ms, trace_headers)
+    } catch (error) {
+      over("abandoned", null)
+      throw error
+    }
+    if (came.kind === "reply") {
+      over(came.status, null)
+      return came
+    }
+    over(came.outcome, came.fault)
     last = came
     if (!came.passes_on) break
   }
@@ -43,29 +59,6 @@ export async function forward(
   const error = await last.error()
   outgoing.signal.throwIfAborted()
   throw error
-}
-
-/** One attempt, whose outcome is reported however it ends. */
-async function observed(
-  route: Route,
-  outgoing: Outgoing,
-  began_ms: number,
-  report: Report,
-  attempts: Attempts | undefined,
-): Promise<Reply | Failure> {
-  const trace_headers = attempts?.attempting?.(route) ?? null
-  const started_ms = performance.now()
-  let outcome: Outcome = "abandoned"
-  let fault: string | null = null
-  try {
-    const came = await attempt(route, outgoing, began_ms, trace_headers)
-    if ("body" in came) outcome = came.status
-    else ({ outcome, fault } = came)
-    return came
-  } finally {
-    report(findingOf(outcome))
-    attempts?.attempted(route.upstream, outcome, performance.now() - started_ms, fault)
-  }
 }
 
 /** What an outcome says about the upstream's health: no connection, no answer in time and 5xx are failures (D33). */

@@ -58,6 +58,12 @@ export function contentType(headers: Headers): string {
   return type.trim().toLowerCase()
 }
 
+/** How long the body says that it is; null when it does not say so in digits. */
+export function contentLength(headers: Headers): number | null {
+  const value = headers.get("content-length")
+  return value !== null && /^\d{1,15}$/.test(value) ? Number(value) : null
+}
+
 /** The most bytes a provider's header section may take. */
 export const MAX_HEADER_BYTES = 65_536
 

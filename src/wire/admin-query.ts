@@ -1,5 +1,5 @@
 import { type Failure, failures, type State, states } from "./call.ts"
-import { type Given, idIn, modelIn, momentIn, parseId, readQuery, valueIn, wordIn } from "./query.ts"
+import { type Given, idIn, invalid, modelIn, momentIn, parseId, readQuery, valueIn, wordIn } from "./query.ts"
 
 /** The query strings of the lists under `/admin`. */
 
@@ -43,6 +43,14 @@ export function parseCallsQuery(query: URLSearchParams): { filter: CallsQuery; p
     to: momentIn(given, "to"),
   }
   return { filter, page: page(given) }
+}
+
+/** Reads the moment of a past balance; throws `invalid_request` when there is none, or it is after `now`. */
+export function parseBalanceQuery(query: URLSearchParams, now: Date): Date {
+  const at = momentIn(readQuery(query, ["at"]), "at")
+  if (at === undefined) throw invalid("at", "`at`: expected an RFC 3339 time or a day such as 2026-11-21.")
+  if (at > now) throw invalid("at", "`at`: expected a time that is not in the future.")
+  return at
 }
 
 function page(given: Given): PageQuery {

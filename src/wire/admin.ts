@@ -47,16 +47,20 @@ export const listOf = <S extends TSchema>(schema: S) =>
     next: nullable(Type.String({ description: "The `after` of the next page." })),
   })
 
+const amounts = { balance: Money, held: Money, available: Money }
+
 export const AccountBody = Type.Object({
   id: Id,
   name: Type.String(),
-  balance: Money,
-  held: Money,
-  available: Money,
+  ...amounts,
   suspended: Type.Boolean({ description: "Whether calls of the account are refused." }),
   created_at: Time,
 })
 export type AccountBody = Static<typeof AccountBody>
+
+/** What an account had at a moment (D55). */
+export const BalanceBody = Type.Object({ account_id: Id, at: Time, ...amounts })
+export type BalanceBody = Static<typeof BalanceBody>
 
 /** An id that the caller makes up, so that a creation may be repeated. */
 const ownId = (description: string) =>
@@ -246,22 +250,18 @@ export const CallBody = Type.Object({
 })
 export type CallBody = Static<typeof CallBody>
 
-/** What an audit may find wrong (D55). */
-export const violations = ["balance", "held", "spent", "charge", "entry"] as const
-
+/** What an audit finds wrong (D55). */
 export const AuditBody = Type.Object({
   checked_at: Time,
   accounts: Count,
   open_reservations: Count,
   violations: Type.Array(
     Type.Object({
-      kind: Type.Union(
-        violations.map((kind) => Type.Literal(kind)),
-        {
-          description:
-            "`balance` and `held`: an account and the sum of its entries. `spent`: what a key's spending limit has counted, and its calls. `charge`: a call's charge, and its tokens at its prices. `entry`: an end that does not fit its hold.",
-        },
-      ),
+      kind: Type.String({
+        enum: ["balance", "held", "spent", "charge", "entry"],
+        description:
+          "`balance` and `held`: an account and the sum of its entries. `spent`: what a key's spending limit has counted, and its calls. `charge`: a call's charge, and its tokens at its prices. `entry`: an end that does not fit its hold, or a correction that does not fit its expiry.",
+      }),
       account_id: Id,
       id: nullable(Type.String({ description: "The key of `spent`, the call of `charge` and `entry`." })),
       recorded: nullable(Money),
@@ -269,7 +269,7 @@ export const AuditBody = Type.Object({
     }),
     {
       description:
-        "`recorded` is null for entries of an account that does not exist, `expected` where there is no hold.",
+        "`recorded` is null for entries of an account that does not exist, `expected` where the entry that decides it is not there.",
     },
   ),
 })

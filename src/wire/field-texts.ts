@@ -1,28 +1,50 @@
+/** A name that stands for itself between quotes. */
+const PLAIN_NAME = /^\w+$/
+
 /**
  * The fields of a parsed JSON object as JSON text, each written once, however often it is needed: a request is measured
  * for its hold (D12) and then sent (D18), and its messages can be a megabyte.
  */
 export class FieldTexts {
-  readonly #texts = new Map<string, string>()
+  readonly names: readonly string[]
+  readonly #texts: readonly string[]
 
   constructor(object: object) {
-    for (const [field, value] of Object.entries(object)) this.#texts.set(field, JSON.stringify(value))
+    const names: string[] = []
+    const texts: string[] = []
+    for (const [name, value] of Object.entries(object)) {
+      names.push(name)
+      texts.push(JSON.stringify(value))
+    }
+    this.names = names
+    this.#texts = texts
   }
 
   /** The text of a field's value; undefined for a field that the object does not have. */
-  of(field: string): string | undefined {
-    return this.#texts.get(field)
+  of(name: string): string | undefined {
+    return this.#texts[this.names.indexOf(name)]
   }
 
-  entries(): Iterable<readonly [string, string]> {
-    return this.#texts
+  /** The text of the field whose name is the one at `place`. */
+  at(place: number): string {
+    return this.#texts[place] ?? ""
   }
 
   /** The whole object's text; `changes` replace fields, or follow them. */
   with(changes: Readonly<Record<string, unknown>>): string {
-    const texts = new Map(this.#texts)
-    for (const [field, value] of Object.entries(changes)) texts.set(field, JSON.stringify(value))
-    const fields = Array.from(texts, ([field, text]) => `${JSON.stringify(field)}:${text}`)
-    return `{${fields.join(",")}}`
+    let text = "{"
+    for (const [place, name] of this.names.entries()) {
+      const value = Object.hasOwn(changes, name) ? JSON.stringify(changes[name]) : this.at(place)
+      text += `${text.length > 1 ? "," : ""}${quoted(name)}:${value}`
+    }
+    for (const name of Object.keys(changes)) {
+      if (this.names.includes(name)) continue
+      text += `${text.length > 1 ? "," : ""}${quoted(name)}:${JSON.stringify(changes[name])}`
+    }
+    return `${text}}`
   }
+}
+
+function quoted(name: string): string {
+  return PLAIN_NAME.test(name) ? `"${name}"` : JSON.stringify(name)
 }

@@ -29,7 +29,7 @@ export const MAX_ACCOUNTS = 100
 export const DEFAULT_GROUPS = 6
 export const MAX_GROUPS = 100
 
-/** Which calls: those that arrived from `from` on and before `to`; a filter that is not given leaves nothing out. */
+/** Which calls: those that ended from `from` on and before `to`; a filter that is not given leaves nothing out. */
 export interface StatisticsQuery {
   readonly from: Date
   readonly to: Date

@@ -2,25 +2,26 @@ import { type Static, Type } from "@sinclair/typebox"
 import { bases, failures, states } from "./call.ts"
 import { splits } from "./statistics-query.ts"
 
-/** What the operators' statistics answer (D51): sums over the calls that ended, by when they arrived. */
+/** What the operators' statistics answer (D51): sums over the calls that ended, by when they ended. */
 
 const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
 const Count = Type.Integer({ minimum: 0 })
+const Tokens = Type.Integer()
 const Milliseconds = Type.Integer({ minimum: 0 })
 const Money = Type.String({
-  pattern: "^\\d+(?:\\.\\d{1,9})?$",
+  pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
   description: "USD as a decimal string with at most nine decimals.",
 })
 const word = (words: readonly string[]) => Type.String({ enum: [...words] })
 const span = { from: Time, to: Time }
 
-/** Every list has one entry for each step. */
+/** Every list has one entry for each step. A correction counts with its difference, so a sum may be below 0 (D48). */
 const Steps = {
   calls: Type.Array(Count, { description: "Calls that ended, the free ones too." }),
   charge: Type.Array(Money),
-  prompt_tokens: Type.Array(Count, { description: "As charged, cached ones included." }),
-  cached_tokens: Type.Array(Count),
-  completion_tokens: Type.Array(Count),
+  prompt_tokens: Type.Array(Tokens, { description: "As charged, cached ones included." }),
+  cached_tokens: Type.Array(Tokens),
+  completion_tokens: Type.Array(Tokens),
 }
 
 export const TimelineGroup = Type.Object({

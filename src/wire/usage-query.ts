@@ -16,7 +16,7 @@ export const DEFAULT_DAYS = 30
 export const MAX_DAYS = 366
 export const MAX_DAYS_BY_HOUR = 31
 
-/** Which calls to sum and how: those that arrived from `from` on and before `to`. */
+/** Which calls to sum and how: those that ended from `from` on and before `to`. */
 export interface UsageQuery {
   readonly from: Date
   readonly to: Date

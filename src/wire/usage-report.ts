@@ -4,18 +4,19 @@ import { type Grouping, groupings, operatorGroupings } from "./usage-query.ts"
 /** What `GET /v1/usage` and `GET /admin/usage` answer (D48). */
 
 const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
-const Count = Type.Integer({ minimum: 0 })
+/** A correction counts with its difference, so a sum may be below 0 (D48). */
+const Tokens = Type.Integer()
 const Money = Type.String({
-  pattern: "^\\d+(?:\\.\\d{1,9})?$",
+  pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
   description: "USD as a decimal string with at most nine decimals.",
 })
 const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 
 const sums = {
   calls: Type.Integer({ minimum: 0, description: "Calls that ended, the free ones too." }),
-  prompt_tokens: Type.Integer({ minimum: 0, description: "As charged, cached ones included." }),
-  cached_tokens: Count,
-  completion_tokens: Count,
+  prompt_tokens: Type.Integer({ description: "As charged, cached ones included." }),
+  cached_tokens: Tokens,
+  completion_tokens: Tokens,
   charge: Money,
   overage: Type.String({
     pattern: Money.pattern ?? "",
@@ -43,7 +44,7 @@ const reportBy = (words: readonly Grouping[]) =>
     by: Type.Union(words.map((word) => Type.Literal(word))),
     data: Type.Array(UsageGroup, {
       description:
-        "Days and hours in their order, all else by the charge, the highest first. Groups without calls are left out.",
+        "Days and hours in their order, all else by the charge, the highest first. Groups in which nothing ended and nothing was corrected are left out.",
     }),
     left_out: Type.Integer({
       minimum: 0,

@@ -60,10 +60,18 @@ export class Crew {
     this.#posts = Array.from({ length: size }, (_, at) => new Post({ number: at + 1, log, hire }))
   }
 
-  /** Resolves when every worker goes by the new configuration. */
+  /** Resolves when every worker goes by the new configuration. When one cannot, all keep the old one, and it rejects. */
   async reload({ snapshot }: Loaded): Promise<void> {
+    const before = this.#snapshot
     this.#snapshot = snapshot
-    await Promise.all(this.#posts.map(({ worker }) => worker?.order({ what: "reload", snapshot })))
+    const workers = this.#posts.map(({ worker }) => worker)
+    const results = await Promise.allSettled(workers.map((worker) => worker?.reload(snapshot)))
+    const refused = results.find((result) => result.status === "rejected")
+    if (refused === undefined) return
+    this.#snapshot = before
+    const taken = workers.filter((_, at) => results[at]?.status === "fulfilled")
+    await Promise.allSettled(taken.map((worker) => worker?.reload(before)))
+    throw refused.reason
   }
 
   /** D34, for all workers: the first signal drains, exit 0 if all ended so; the second one hurries, exit 1. */

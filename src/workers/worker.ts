@@ -1,5 +1,6 @@
 import { join } from "node:path"
 import type { Subprocess } from "bun"
+import type { Snapshot } from "../config/snapshot.ts"
 import { Line } from "./line.ts"
 import type { Assignment, Order, Question } from "./order.ts"
 
@@ -15,6 +16,7 @@ export class Worker {
   readonly exited: Promise<number | string>
   readonly #process: Subprocess
   readonly #line: Line
+  #gone = false
 
   /** `askAll` answers what the worker asks of all workers, itself among them. */
   constructor(assignment: Assignment, askAll: (asked: unknown) => Promise<string>) {
@@ -25,6 +27,7 @@ export class Worker {
       ipc: (message) => this.#line.take(message),
     })
     this.exited = this.#process.exited.then(() => {
+      this.#gone = true
       const end = this.#process.signalCode ?? this.#process.exitCode ?? 1
       this.#line.lose(new Error(`${name} ended with ${end} before it served`))
       return end
@@ -41,6 +44,13 @@ export class Worker {
   /** Resolves when it is done, or when the worker is gone. */
   async order(order: Order): Promise<void> {
     await this.#line.ask(order).catch(() => {})
+  }
+
+  /** Resolves when it goes by the new configuration, or is gone; rejects with the reason why it cannot. */
+  async reload(snapshot: Snapshot): Promise<void> {
+    await this.#line.ask({ what: "reload", snapshot } satisfies Order).catch((error: unknown) => {
+      if (!this.#gone) throw error
+    })
   }
 
   /** Null when it does not answer. */

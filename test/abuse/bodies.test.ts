@@ -207,7 +207,7 @@ describe("bodies that are made to be dear to read", () => {
 })
 
 test("bodies of the token count are read by the same rules", async () => {
-  house.gateway.reload({})
+  await house.gateway.reload({})
   const body = (text: string) => `{"model":"messages-model",${MESSAGES},${text}}`
   const ask = (text: string) =>
     house.ask({

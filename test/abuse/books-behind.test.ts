@@ -1,15 +1,17 @@
 import { expect, test } from "bun:test"
-import { GatewayError } from "../../src/errors.ts"
-import { Withdrawn } from "../../src/ledger/queue/batch-queue.ts"
-import { BATCH_CAP, Lane } from "../../src/ledger/queue/batch-queue.ts"
-import { ANSWER_MS, LANE_LIMIT } from "../../src/ledger/queue/batch-queue.ts"
+import { Connection } from "../../src/ledger/database/connection.ts"
+import { LedgerUnavailable } from "../../src/ledger/entries.ts"
+import { BatchQueue, QUEUE_LIMIT, Withdrawn } from "../../src/ledger/queue/batch-queue.ts"
+import { ANSWER_MS } from "../../src/ledger/queue/holds.ts"
 
-/** How long a statement of slow books takes. */
+/** How many items one statement takes. */
+const BATCH = 128
+/** How long a statement of a slow database takes. */
 const STATEMENT_MS = 100
 /** Longer than callers wait, so that a queue that only they shorten would have come to its end. */
 const LOAD_MS = 3_000
 
-/** What became of calls that came to a lane at a rate, for a while; `served` is what the books did. */
+/** What became of calls that came to a queue at a rate, for a while; `served` is what the database did. */
 interface Outcome {
   offered: number
   answered: number
@@ -18,38 +20,43 @@ interface Outcome {
   served: number
 }
 
-/** Offers `load` times what the books can do, at an even rate. */
+/** Offers `load` times what the database can do, at an even rate. */
 async function offer(load: number): Promise<Outcome> {
   const outcome: Outcome = { offered: 0, answered: 0, refused: 0, given_up: 0, served: 0 }
-  const lane = new Lane<number, boolean>(
+  // Nothing runs on it: it only gives turns.
+  const connection = new Connection({ socket_path: "/nonexistent", user: "nobody", database: "none" })
+  const queue = new BatchQueue<number, boolean>(
+    connection,
     {
       accountOf: (item) => String(item % 50),
-      async run(items) {
+      async run(_, items) {
+        expect(items.length).toBeLessThanOrEqual(BATCH)
         await Bun.sleep(STATEMENT_MS)
         outcome.served += items.length
         return items.map(() => true)
       },
     },
-    LANE_LIMIT,
+    QUEUE_LIMIT,
   )
   const note = (error: unknown) => {
-    if (error instanceof GatewayError && error.code === "ledger_unavailable") outcome.refused += 1
+    if (error instanceof LedgerUnavailable) outcome.refused += 1
     else if (error instanceof Withdrawn) outcome.given_up += 1
     else throw error
   }
   const asked: Promise<void>[] = []
   const began_ms = performance.now()
   for (let now_ms = 0; now_ms < LOAD_MS; now_ms = performance.now() - began_ms) {
-    for (; outcome.offered < (now_ms * load * BATCH_CAP) / STATEMENT_MS; outcome.offered++) {
-      asked.push(lane.ask(outcome.offered, ANSWER_MS).then(() => void outcome.answered++, note))
+    for (; outcome.offered < (now_ms * load * BATCH) / STATEMENT_MS; outcome.offered++) {
+      asked.push(queue.ask(outcome.offered, ANSWER_MS).then(() => void outcome.answered++, note))
     }
     await Bun.sleep(STATEMENT_MS / 10)
   }
   await Promise.all(asked)
+  await connection.end()
   return outcome
 }
 
-test("D33 books that are offered three times what they can do: the excess is refused at once, nothing is done in vain", async () => {
+test("D38 a database that is offered three times what it can do: the excess is refused at once, nothing is done in vain", async () => {
   const [much, little] = await Promise.all([offer(3), offer(0.5)])
   expect(much.answered + much.refused + much.given_up).toBe(much.offered)
   expect(much.answered / much.served).toBeGreaterThan(0.9)

@@ -244,7 +244,7 @@ describe("D16 canaries that were planted are nowhere", () => {
     const exchange = await started.promise
     const books = connect(house.gateway.address, { max: 1 })
     await books.begin(async (lock) => {
-      await lock`LOCK TABLE tollgate.reservations IN ACCESS EXCLUSIVE MODE`
+      await lock`LOCK TABLE tollgate.holds IN ACCESS EXCLUSIVE MODE`
       await exchange.chunk("data: [DONE]\n\n")
       await exchange.end()
       const kept = await until(
@@ -266,7 +266,7 @@ describe("D16 canaries that were planted are nowhere", () => {
     const tables =
       await books`SELECT table_name FROM information_schema.tables WHERE table_schema = 'tollgate'`
     const names = tables.map(({ table_name }) => String(table_name))
-    expect(names).toContain("reservations")
+    expect(names).toContain("holds")
     for (const name of names) {
       const rows =
         await books`SELECT row_to_json(entry)::text AS text FROM ${books(`tollgate.${name}`)} AS entry`

@@ -152,11 +152,11 @@ describe("D40 pages of the configured origins may call", () => {
   )
 
   test("a reload changes who may, at once", async () => {
-    house.gateway.reload({ cors: { origins: [OTHER] } })
+    await house.gateway.reload({ cors: { origins: [OTHER] } })
     expect((await preflight(house, "/models", asks(PAGE))).status).toBe(405)
     expect((await preflight(house, "/models", asks(OTHER))).status).toBe(204)
-    house.gateway.reload({})
+    await house.gateway.reload({})
     expect((await preflight(house, "/models", asks(OTHER))).status).toBe(405)
-    house.gateway.reload({ cors: { origins: [PAGE, OTHER] } })
+    await house.gateway.reload({ cors: { origins: [PAGE, OTHER] } })
   })
 })

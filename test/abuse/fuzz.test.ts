@@ -91,7 +91,7 @@ async function sendAll(requests: readonly Uint8Array[]): Promise<void> {
 /** How many calls of an account the books know. */
 async function callsOf(account_id: string): Promise<number> {
   const books = connect(house.gateway.address, { max: 1 })
-  const [row] = await books`SELECT count(*)::int FROM tollgate.reservations WHERE account_id = ${account_id}`
+  const [row] = await books`SELECT count(*)::int FROM tollgate.holds WHERE account_id = ${account_id}`
   await books.end()
   return row?.count
 }

@@ -109,7 +109,7 @@ describe("D39 where operators have a listener of their own", () => {
   })
 
   test("a reload moves no listener", async () => {
-    gateway.reload({})
+    await gateway.reload({})
     expectError(await ask(gateway, { target: "/admin/audit", headers: [token] }), "not_found")
     expect((await ask(office, { target: "/admin/audit", headers: [token] })).status).toBe(200)
   })

@@ -2,57 +2,102 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { type SQL, sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
 import { MAX_VIOLATIONS } from "../../src/ledger/journal/audit.ts"
-import { accounts, credits, reservations } from "../../src/ledger/schema.ts"
+import {
+  accounts,
+  checkpoints,
+  corrections,
+  credits,
+  ends,
+  holds,
+  keys,
+  terms,
+} from "../../src/ledger/schema.ts"
 import { printUsd } from "../../src/money.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { type Office, openOffice, plantCall } from "./office.ts"
+import { falsify, type Office, openOffice, plantCall } from "./office.ts"
 
 let office: Office
 const account = nextId()
 const other = nextId()
 const stranger = nextId()
+const key = nextId()
 const settled_id = nextId()
 const open_id = nextId()
 const expired_id = nextId()
-const closed_at = new Date()
+const late_id = nextId()
+const released_id = nextId()
+const everything = sql`${accounts}, ${keys}, ${credits}, ${terms}, ${holds}, ${ends}, ${corrections}, ${checkpoints}`
 
 beforeAll(async () => {
   office = await openOffice()
 })
 afterAll(() => office.close())
 
-/** Two accounts whose books agree: 100 credited, 30 + 7 charged and 20 held on the one, nothing but 50 credited on the other. */
+/** A token of output costs 1 nano-USD. */
+const prices = { input_pico: 0n, cached_input_pico: 0n, output_pico: 1_000n, per_call_nano: 0n }
+const usage = (completion_tokens: number) => ({ prompt_tokens: 0, cached_tokens: 0, completion_tokens })
+
+/**
+ * Two accounts whose books agree. 100 credited, 30 + 7 + 6 charged and 20 held on the one, whose calls are of a key with
+ * a spending limit; nothing but 50 credited on the other. One call of the first was charged 2 when it expired, and 6 by
+ * its correction.
+ */
 beforeEach(async () => {
   const { database } = office
-  await database.execute(sql`TRUNCATE ${accounts}, ${credits}, ${reservations}`)
+  await falsify(database, sql`TRUNCATE ${everything}`)
   await database.insert(accounts).values([
-    { id: account, name: "a", balance_nano: 63n, held_nano: 20n },
+    { id: account, name: "a", balance_nano: 57n, held_nano: 20n, is_limited: true },
     { id: other, name: "b", balance_nano: 50n },
   ])
+  await database.insert(keys).values({
+    id: key,
+    account_id: account,
+    hash: nextId(),
+    prefix: "tg_live_",
+    spend_limit_nano: 1_000n,
+    spend_period: "month",
+    spent_nano: 63n,
+    spent_since: new Date("2026-01-01T00:00:00Z"),
+  })
   await database.insert(credits).values([
     { id: nextId(), account_id: account, amount_nano: 105n },
     { id: nextId(), account_id: account, amount_nano: -5n },
     { id: nextId(), account_id: other, amount_nano: 50n },
   ])
-  const call = { account_id: account }
+  const call = { account_id: account, key_id: key, ...prices }
   await plantCall(database, {
     ...call,
+    ...usage(30),
     id: settled_id,
     state: "settled",
     amount_nano: 40n,
     charge_nano: 30n,
-    closed_at,
   })
   await plantCall(database, {
     ...call,
+    ...usage(7),
     id: expired_id,
     state: "expired",
     amount_nano: 9n,
     charge_nano: 7n,
-    closed_at,
+  })
+  await plantCall(database, {
+    ...call,
+    ...usage(2),
+    id: late_id,
+    state: "expired",
+    amount_nano: 9n,
+    charge_nano: 2n,
+    corrected: { charge_nano: 6n, ...usage(6) },
   })
   await plantCall(database, { ...call, id: open_id, amount_nano: 20n, checkpoint_nano: 3n })
-  await plantCall(database, { ...call, state: "released", amount_nano: 11n, charge_nano: 0n, closed_at })
+  await plantCall(database, {
+    ...call,
+    id: released_id,
+    state: "released",
+    amount_nano: 11n,
+    charge_nano: 0n,
+  })
 })
 
 async function audited() {
@@ -75,7 +120,7 @@ test("books that agree have no violations", async () => {
 })
 
 test("books without an account have no violations", async () => {
-  await office.database.execute(sql`TRUNCATE ${accounts}, ${credits}, ${reservations}`)
+  await falsify(office.database, sql`TRUNCATE ${everything}`)
   expect((await audited()) as unknown).toMatchObject({ accounts: 0, open_reservations: 0, violations: [] })
 })
 
@@ -83,6 +128,7 @@ const usd = (nano: number) => printUsd(BigInt(nano))
 const balance = (recorded: number, expected: number, account_id = account) => ({
   account_id,
   kind: "balance",
+  id: null,
   recorded: usd(recorded),
   expected: usd(expected),
 })
@@ -94,17 +140,34 @@ const orphaned = (balance_nano: number, held_nano: number, account_id: string) =
   { ...balance(0, balance_nano, account_id), recorded: null },
   { ...held(0, held_nano, account_id), recorded: null },
 ]
+const spent = (recorded: number, expected: number) => ({
+  ...balance(recorded, expected),
+  kind: "spent",
+  id: key,
+})
+const charge = (id: string, recorded: number, expected: number) => ({
+  ...balance(recorded, expected),
+  kind: "charge",
+  id,
+})
+const entry = (id: string, recorded: number, expected: number | null, account_id = account) => ({
+  account_id,
+  kind: "entry",
+  id,
+  recorded: usd(recorded),
+  expected: expected === null ? null : usd(expected),
+})
 
 const corruptions: [string, () => SQL, () => object[]][] = [
   [
     "a balance that moved",
-    () => sql`UPDATE ${accounts} SET balance_nano = 64 WHERE id = ${account}`,
-    () => [balance(64, 63)],
+    () => sql`UPDATE ${accounts} SET balance_nano = 58 WHERE id = ${account}`,
+    () => [balance(58, 57)],
   ],
   [
     "a balance one too low",
-    () => sql`UPDATE ${accounts} SET balance_nano = 62 WHERE id = ${account}`,
-    () => [balance(62, 63)],
+    () => sql`UPDATE ${accounts} SET balance_nano = 56 WHERE id = ${account}`,
+    () => [balance(56, 57)],
   ],
   [
     "a hold that stayed",
@@ -118,14 +181,29 @@ const corruptions: [string, () => SQL, () => object[]][] = [
   ],
   [
     "balance and held wrong by the same",
-    () => sql`UPDATE ${accounts} SET balance_nano = 73, held_nano = 30 WHERE id = ${account}`,
-    () => [balance(73, 63), held(30, 20)],
+    () => sql`UPDATE ${accounts} SET balance_nano = 67, held_nano = 30 WHERE id = ${account}`,
+    () => [balance(67, 57), held(30, 20)],
   ],
   [
     "a balance moved from one account to another",
     () =>
       sql`UPDATE ${accounts} SET balance_nano = balance_nano + CASE WHEN id = ${account} THEN 10 ELSE -10 END`,
-    () => [balance(73, 63), balance(40, 50, other)],
+    () => [balance(67, 57), balance(40, 50, other)],
+  ],
+  [
+    "a spending limit that counted too much",
+    () => sql`UPDATE ${keys} SET spent_nano = 64`,
+    () => [spent(64, 63)],
+  ],
+  [
+    "a spending limit that counted too little",
+    () => sql`UPDATE ${keys} SET spent_nano = 0`,
+    () => [spent(0, 63)],
+  ],
+  [
+    "a spending limit that counts from another day on",
+    () => sql`UPDATE ${keys} SET spent_since = now() + interval '1 day'`,
+    () => [spent(63, 0)],
   ],
   [
     "a credit deleted",
@@ -144,46 +222,97 @@ const corruptions: [string, () => SQL, () => object[]][] = [
   ],
   [
     "a charge edited",
-    () => sql`UPDATE ${reservations} SET charge_nano = 31 WHERE id = ${settled_id}`,
-    () => [balance(63, 62)],
+    () => sql`UPDATE ${ends} SET charge_nano = 31 WHERE id = ${settled_id}`,
+    () => [balance(57, 56), spent(63, 64), charge(settled_id, 31, 30)],
   ],
   [
     "an expiry's charge edited",
-    () => sql`UPDATE ${reservations} SET charge_nano = 0 WHERE id = ${expired_id}`,
-    () => [balance(63, 70)],
+    () => sql`UPDATE ${ends} SET charge_nano = 0 WHERE id = ${expired_id}`,
+    () => [balance(57, 64), spent(63, 56), charge(expired_id, 0, 7)],
   ],
   [
-    "a journal line deleted",
-    () => sql`DELETE FROM ${reservations} WHERE id = ${settled_id}`,
-    () => [balance(63, 93)],
+    "the tokens of a charge edited",
+    () => sql`UPDATE ${ends} SET completion_tokens = 29 WHERE id = ${settled_id}`,
+    () => [charge(settled_id, 30, 29)],
   ],
-  ["an open hold deleted", () => sql`DELETE FROM ${reservations} WHERE id = ${open_id}`, () => [held(20, 0)]],
+  [
+    "the tokens of a charge removed",
+    () =>
+      sql`UPDATE ${ends} SET prompt_tokens = NULL, cached_tokens = NULL, completion_tokens = NULL WHERE id = ${settled_id}`,
+    () => [charge(settled_id, 30, 0)],
+  ],
+  [
+    "the terms of a charge edited",
+    () => sql`UPDATE ${terms} SET output_pico = 1001, per_call_nano = 1`,
+    () => [
+      charge(settled_id, 30, 32),
+      charge(expired_id, 7, 9),
+      charge(late_id, 2, 4),
+      charge(late_id, 6, 8),
+    ],
+  ],
+  [
+    "an end deleted",
+    () => sql`DELETE FROM ${ends} WHERE id = ${settled_id}`,
+    () => [balance(57, 87), held(20, 60), spent(63, 73)],
+  ],
+  [
+    "a hold deleted under its end",
+    () => sql`DELETE FROM ${holds} WHERE id = ${settled_id}`,
+    () => [held(20, -20), spent(63, 33), entry(settled_id, 40, null)],
+  ],
+  [
+    "an open hold deleted",
+    () => sql`DELETE FROM ${holds} WHERE id = ${open_id}`,
+    () => [held(20, 0), spent(63, 43)],
+  ],
   [
     "an open hold edited",
-    () => sql`UPDATE ${reservations} SET amount_nano = 21 WHERE id = ${open_id}`,
-    () => [held(20, 21)],
+    () => sql`UPDATE ${holds} SET amount_nano = 21 WHERE id = ${open_id}`,
+    () => [held(20, 21), spent(63, 64)],
   ],
   [
-    "an open hold closed without its account",
-    () =>
-      sql`UPDATE ${reservations} SET state = 'settled', charge_nano = 5, closed_at = now() WHERE id = ${open_id}`,
-    () => [balance(63, 58), held(20, 0)],
+    "an open hold ended without its account",
+    () => sql`INSERT INTO ${ends} (id, account_id, key_id, terms_id, charge_nano, freed_nano, outcome, basis,
+        prompt_tokens, cached_tokens, completion_tokens)
+      SELECT id, account_id, key_id, terms_id, 5, amount_nano, 'settled', 'usage', 0, 0, 5 FROM ${holds} WHERE id = ${open_id}`,
+    () => [balance(57, 52), held(20, 0), spent(63, 48)],
   ],
   [
-    "a settled call opened again",
-    () =>
-      sql`UPDATE ${reservations} SET state = 'open', charge_nano = NULL, closed_at = NULL WHERE id = ${settled_id}`,
-    () => [balance(63, 93), held(20, 60)],
+    "an end that freed more than its hold",
+    () => sql`UPDATE ${ends} SET freed_nano = 41 WHERE id = ${settled_id}`,
+    () => [held(20, 19), entry(settled_id, 41, 40)],
   ],
   [
-    "a call booked on another account",
-    () => sql`UPDATE ${reservations} SET account_id = ${other} WHERE id = ${open_id}`,
-    () => [held(20, 0), held(0, 20, other)],
+    "an end of another key than its hold",
+    () => sql`UPDATE ${ends} SET key_id = ${stranger} WHERE id = ${settled_id}`,
+    () => [entry(settled_id, 40, 40)],
+  ],
+  [
+    "a correction edited",
+    () => sql`UPDATE ${corrections} SET charge_nano = 9, completion_tokens = 9`,
+    () => [spent(63, 66), entry(late_id, 4, 7)],
+  ],
+  [
+    "a difference edited",
+    () => sql`UPDATE ${corrections} SET difference_nano = 5`,
+    () => [balance(57, 56), entry(late_id, 5, 4)],
+  ],
+  ["a correction deleted", () => sql`DELETE FROM ${corrections}`, () => [balance(57, 61), spent(63, 59)]],
+  [
+    "a correction of a call that did not expire",
+    () => sql`UPDATE ${ends} SET outcome = 'settled' WHERE id = ${late_id}`,
+    () => [entry(late_id, 4, null)],
+  ],
+  [
+    "a call on another account",
+    () => sql`UPDATE ${holds} SET account_id = ${other} WHERE id = ${open_id}`,
+    () => [held(20, 0), held(0, 20, other), spent(63, 43)],
   ],
   [
     "an account deleted under its journal",
     () => sql`DELETE FROM ${accounts} WHERE id = ${account}`,
-    () => orphaned(63, 20, account),
+    () => orphaned(57, 20, account),
   ],
   [
     "a credit of no account",
@@ -192,18 +321,18 @@ const corruptions: [string, () => SQL, () => object[]][] = [
   ],
   [
     "an open hold of no account",
-    () => sql`UPDATE ${reservations} SET account_id = ${stranger} WHERE id = ${open_id}`,
-    () => [held(20, 0), ...orphaned(0, 20, stranger)],
+    () => sql`UPDATE ${holds} SET account_id = ${stranger} WHERE id = ${open_id}`,
+    () => [held(20, 0), ...orphaned(0, 20, stranger), spent(63, 43)],
   ],
   [
-    "a released call of no account, which sums up to nothing",
-    () => sql`UPDATE ${reservations} SET account_id = ${stranger} WHERE state = 'released'`,
-    () => orphaned(0, 0, stranger),
+    "an end of no account, which sums up to nothing",
+    () => sql`UPDATE ${ends} SET account_id = ${stranger}, freed_nano = 0 WHERE outcome = 'released'`,
+    () => [held(20, 31), ...orphaned(0, 0, stranger), entry(released_id, 0, 11, stranger)],
   ],
 ]
 
-test.each(corruptions)("the audit finds %s", async (_, plant, expected) => {
-  await office.database.execute(plant())
+test.each(corruptions)("D55 the audit finds %s", async (_, plant, expected) => {
+  await falsify(office.database, plant())
   const { violations } = await audited()
   const order = (list: readonly object[]) =>
     list.map((entry) => JSON.stringify(entry, Object.keys(entry).sort())).sort()

@@ -12,8 +12,8 @@ afterAll(() => office.close())
 const account_id = nextId()
 const other_account = nextId()
 const key_id = nextId()
-const started_at = new Date("2026-11-21T10:00:00.000Z")
-const closed_at = new Date("2026-11-21T10:00:02.500Z")
+const held_at = new Date("2026-11-21T10:00:00.000Z")
+const ended_at = new Date("2026-11-21T10:00:02.500Z")
 
 const open = {
   id: expect.any(String),
@@ -58,7 +58,7 @@ test.each([
       stream: true,
       ttft_ms: 300,
       duration_ms: 2_500,
-      closed_at,
+      ended_at,
       ...tokens,
     },
     {
@@ -79,7 +79,7 @@ test.each([
       state: "settled",
       charge_nano: 0n,
       basis: "usage",
-      closed_at,
+      ended_at,
       prompt_tokens: 0,
       cached_tokens: 0,
       completion_tokens: 0,
@@ -100,7 +100,7 @@ test.each([
       ending: "completed",
       failure: "usage_missing",
       notes: ["overage"],
-      closed_at,
+      ended_at,
     },
     {
       ...closed,
@@ -115,7 +115,7 @@ test.each([
   ],
   [
     "settled at exactly what was held",
-    { state: "settled", charge_nano: 5_000n, basis: "usage", closed_at },
+    { state: "settled", charge_nano: 5_000n, basis: "usage", ended_at },
     { ...closed, state: "settled", charge: "0.000005", basis: "usage" },
   ],
   [
@@ -126,7 +126,7 @@ test.each([
       basis: "none",
       ending: "completed",
       failure: "no_output",
-      closed_at,
+      ended_at,
       duration_ms: 9,
     },
     { ...closed, state: "released", ending: "completed", failure: "no_output", duration_ms: 9 },
@@ -139,7 +139,7 @@ test.each([
       basis: "partial",
       ending: "gateway_lost",
       failure: "gateway_lost",
-      closed_at,
+      ended_at,
       ...tokens,
     },
     {
@@ -154,11 +154,11 @@ test.each([
   ],
   [
     "D13 expired without a checkpoint",
-    { state: "expired", charge_nano: 0n, ending: "gateway_lost", failure: "gateway_lost", closed_at },
+    { state: "expired", charge_nano: 0n, ending: "gateway_lost", failure: "gateway_lost", ended_at },
     { ...closed, state: "expired", ending: "gateway_lost", failure: "gateway_lost" },
   ],
 ])("a call: %s", async (_, planted, expected) => {
-  const id = await plantCall(office.database, { id: nextId(), account_id, key_id, started_at, ...planted })
+  const id = await plantCall(office.database, { id: nextId(), account_id, key_id, held_at, ...planted })
   const { status, body } = await office.ask("GET", `/admin/calls/${id}`)
   expect(status).toBe(200)
   expect(body as unknown).toEqual({ ...expected, id })
@@ -217,13 +217,13 @@ test("D16 a refused query is not repeated", async () => {
 test("GET /admin/calls filters by each word and by several, from inclusive, to exclusive", async () => {
   const base = { account_id: other_account, model: "filtered" }
   const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second))
-  const done = { state: "released", charge_nano: 0n, closed_at }
+  const done = { state: "released", charge_nano: 0n, ended_at }
   const ids = {
-    early: await plantCall(office.database, { ...base, started_at: at(1) }),
-    keyed: await plantCall(office.database, { ...base, started_at: at(2), key_id }),
-    empty: await plantCall(office.database, { ...base, started_at: at(3), ...done, failure: "no_output" }),
-    late: await plantCall(office.database, { ...base, started_at: at(4), ...done, failure: "client_left" }),
-    other: await plantCall(office.database, { account_id: nextId(), model: "filtered", started_at: at(9) }),
+    early: await plantCall(office.database, { ...base, held_at: at(1) }),
+    keyed: await plantCall(office.database, { ...base, held_at: at(2), key_id }),
+    empty: await plantCall(office.database, { ...base, held_at: at(3), ...done, failure: "no_output" }),
+    late: await plantCall(office.database, { ...base, held_at: at(4), ...done, failure: "client_left" }),
+    other: await plantCall(office.database, { account_id: nextId(), model: "filtered", held_at: at(9) }),
   }
   const mine = [ids.late, ids.empty, ids.keyed, ids.early]
   const time = (second: number) => encodeURIComponent(at(second).toISOString())

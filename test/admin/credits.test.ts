@@ -4,7 +4,7 @@ import { nextId } from "../../src/id.ts"
 import { credit, MAX_BALANCE_NANO } from "../../src/ledger/accounts/credits.ts"
 import { accounts, credits } from "../../src/ledger/schema.ts"
 import { printUsd } from "../../src/money.ts"
-import { LIMITS, mount, type Office, openOffice, read, refusal, TOKEN } from "./office.ts"
+import { mount, type Office, openOffice, read, refusal, TOKEN } from "./office.ts"
 
 let office: Office
 let account: string
@@ -206,7 +206,7 @@ test.each(["", "-"])(
 )
 
 test("books that are too slow are 503 with the id, and repeating it moves the money once", async () => {
-  const hasty = mount({ admin_token: TOKEN, database: office.database, limits: LIMITS, deadline_ms: 50 })
+  const hasty = mount({ database: office.database, deadline_ms: 50 })
   const { promise: locked, resolve: lock } = Promise.withResolvers<void>()
   const { promise: waiting, resolve: wait } = Promise.withResolvers<void>()
   const holder = office.database.transaction(async (tx) => {

@@ -6,7 +6,7 @@ import { nextId } from "../../src/id.ts"
 import { createAccount } from "../../src/ledger/accounts/accounts.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { ask } from "../../src/routes/admin/books.ts"
-import { LIMITS, mount, type Office, openOffice, read, refusal, TOKEN } from "./office.ts"
+import { mount, type Office, openOffice, read, refusal, TOKEN } from "./office.ts"
 
 let office: Office
 let operations: { method: string; path: string }[]
@@ -15,12 +15,10 @@ const SOME_ID = /[0-9a-f-]{36}/
 beforeAll(async () => {
   office = await openOffice()
   const id = await office.openAccount()
-  operations = mount({
-    admin_token: TOKEN,
-    database: office.database,
-    limits: LIMITS,
-    deadline_ms: 1_000,
-  }).routes.map(({ method, path }) => ({ method, path: path.replace(":id", id) }))
+  operations = mount({ database: office.database, deadline_ms: 1_000 }).routes.map(({ method, path }) => ({
+    method,
+    path: path.replace(":id", id),
+  }))
 })
 afterAll(() => office.close())
 
@@ -29,6 +27,7 @@ test("every operation of the contract is there", () => {
     "POST /admin/accounts",
     "GET /admin/accounts",
     "GET /admin/accounts/:id",
+    "GET /admin/accounts/:id/balance",
     "POST /admin/accounts/:id/credits",
     "GET /admin/accounts/:id/credits",
     "POST /admin/accounts/:id/keys",
@@ -87,7 +86,7 @@ test.each([`Bearer ${TOKEN}`, `bearer ${TOKEN}`, `Bearer   ${TOKEN}  `])(
 )
 
 test("without a token every address of /admin is an unknown route", async () => {
-  const closed = mount({ admin_token: null, database: office.database, limits: LIMITS, deadline_ms: 1_000 })
+  const closed = mount({ admin_token: null, database: office.database, deadline_ms: 1_000 })
   const unknown = await closed.handle(new Request("http://localhost/nowhere"))
   const { request_id: _, ...body } = (await read(unknown)).body
   for (const { method, path } of operations) {
@@ -108,12 +107,13 @@ test("D27 every operation that asks the books is 503 when the books cannot be re
     { socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" },
     { backoff: () => 0 },
   )
-  const app = mount({ admin_token: TOKEN, database: drizzle(nowhere), limits: LIMITS, deadline_ms: 1_000 })
+  const app = mount({ database: drizzle(nowhere), deadline_ms: 1_000 })
   for (const { method, path } of operations) {
     if (path === "/admin/upstreams") continue
     const body = path.endsWith("credits") ? { amount: "1" } : path.endsWith("keys") ? {} : { name: "x" }
+    const query = path.endsWith("balance") ? "?at=2026-03-01" : ""
     const response = await app.handle(
-      new Request(`http://localhost${path}`, {
+      new Request(`http://localhost${path}${query}`, {
         method,
         headers: { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" },
         ...(method === "POST" || method === "PATCH" ? { body: JSON.stringify(body) } : {}),
@@ -138,7 +138,7 @@ test("D16 a statement that Postgres finds wrong is a 500 that shows nothing of i
 
 test("what a failed statement leaves for the log shows none of its parameters", async () => {
   const gone = connect({ socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" })
-  const operators = { admin_token: TOKEN, database: drizzle(gone), limits: LIMITS, deadline_ms: 1_000 }
+  const operators = { admin_token: TOKEN, database: drizzle(gone), deadline_ms: 1_000 }
   const refused: unknown = await ask(
     operators,
     createAccount(operators.database, { id: nextId(), name: "canary" }),

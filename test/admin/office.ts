@@ -1,11 +1,15 @@
+import { type SQL, sql } from "drizzle-orm"
+import type { PgInsertValue, PgTable } from "drizzle-orm/pg-core"
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { migrate } from "drizzle-orm/postgres-js/migrator"
 import { Elysia } from "elysia"
 import { errorResponse, GatewayError, toGatewayError } from "../../src/errors.ts"
 import { floorId, nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { reservations } from "../../src/ledger/schema.ts"
+import { type calls, checkpoints, corrections, ends, holds } from "../../src/ledger/schema.ts"
+import { registerTerms } from "../../src/ledger/terms.ts"
 import { adminRoutes, type Operators } from "../../src/routes/admin/admin.ts"
+import { bases, endings, failures } from "../../src/wire/call.ts"
 import { freshDatabase } from "../support/database.ts"
 
 export const TOKEN = "operator-token-of-the-tests"
@@ -26,6 +30,8 @@ interface Body {
   readonly data: readonly Body[]
   readonly account: Body
   readonly balance: string
+  readonly held: string
+  readonly available: string
   readonly key: string
   readonly prefix: string
   readonly created_at: string
@@ -66,7 +72,7 @@ export async function openOffice(options: Partial<Operators> = {}): Promise<Offi
   const client = connect(address, { max: 20, onnotice: () => {} })
   const database = drizzle(client)
   await migrate(database, { migrationsFolder: new URL("../../drizzle", import.meta.url).pathname })
-  const app = mount({ admin_token: TOKEN, database, limits: LIMITS, deadline_ms: 10_000, ...options })
+  const app = mount({ database, deadline_ms: 10_000, ...options })
   const texts: string[] = []
 
   async function ask(method: string, path: string, body?: unknown, headers: Record<string, string> = {}) {
@@ -114,12 +120,20 @@ export async function openOffice(options: Partial<Operators> = {}): Promise<Offi
 }
 
 /** The routes below an error printer like the application's; without upstreams unless told. */
-export function mount(operators: Omit<Operators, "upstreams"> & Partial<Operators>) {
+export function mount(operators: Pick<Operators, "database" | "deadline_ms"> & Partial<Operators>) {
   return new Elysia({ strictPath: true })
     .onError(({ error, code }) =>
       errorResponse(code === "NOT_FOUND" ? new GatewayError("not_found") : toGatewayError(error), nextId()),
     )
-    .use(adminRoutes({ upstreams: async () => [], ...operators }))
+    .use(
+      adminRoutes({
+        admin_token: TOKEN,
+        limits: LIMITS,
+        audit_deadline_ms: operators.deadline_ms,
+        upstreams: async () => [],
+        ...operators,
+      }),
+    )
 }
 
 export async function read(response: Response): Promise<Reply> {
@@ -138,25 +152,135 @@ export function idAt(at: Date): string {
   return `${floorId(at).slice(0, 14)}7${nextId().slice(15)}`
 }
 
-/** Writes a call into the books as they stand, without moving a balance; an open hold of 5,000 nano-USD unless told. */
-export async function plantCall(
-  database: PostgresJsDatabase,
-  call: Partial<typeof reservations.$inferInsert> & { account_id: string },
-): Promise<string> {
-  const id = call.id ?? (call.started_at instanceof Date ? idAt(call.started_at) : nextId())
-  await database.insert(reservations).values({
-    id,
-    key_id: nextId(),
-    gateway_id: nextId(),
-    amount_nano: 5_000n,
-    input_pico: 250_000n,
-    cached_input_pico: 25_000n,
-    output_pico: 2_000_000n,
-    stream: false,
-    model: "gpt-5-mini",
-    family: "chat",
-    upstream: "openai",
-    ...call,
-  })
+/** A call as it stands in the ledger, as far as a test says it, and what a checkpoint or a correction adds. */
+export type Planted = Partial<typeof calls.$inferSelect> & {
+  readonly account_id: string
+  readonly checkpoint_nano?: bigint
+  /** The call was expired and settled later: what the correction says instead of the end. */
+  readonly corrected?: Partial<typeof corrections.$inferInsert> & { readonly charge_nano: bigint }
+}
+
+/**
+ * Adds the entries of a call to the ledger without moving a balance: an open hold of 5,000 nano-USD unless told. Its id
+ * has the time of the hold.
+ */
+export async function plantCall(database: PostgresJsDatabase, planted: Planted): Promise<string> {
+  const id = planted.id ?? (planted.held_at === undefined ? nextId() : idAt(planted.held_at))
+  await plantCalls(database, [{ ...planted, id }])
   return id
+}
+
+/** The same for many calls at once. */
+export async function plantCalls(
+  database: PostgresJsDatabase,
+  planted: readonly (Planted & { readonly id: string })[],
+): Promise<void> {
+  const terms_ids = await registerTerms(
+    database,
+    planted.map(({ family = "chat", model = "gpt-5-mini", upstream = "openai", ...prices }) => ({
+      family,
+      model,
+      upstream,
+      price: {
+        input_pico: prices.input_pico ?? 250_000n,
+        cached_input_pico: prices.cached_input_pico ?? 25_000n,
+        output_pico: prices.output_pico ?? 2_000_000n,
+        per_call_nano: prices.per_call_nano ?? 0n,
+      },
+    })),
+  )
+  const rows = planted.map((call, at) => rowsOf(call, terms_ids[at] ?? 0))
+  await insertAll(
+    database,
+    holds,
+    rows.flatMap(({ hold }) => hold),
+  )
+  await insertAll(
+    database,
+    ends,
+    rows.flatMap(({ end }) => end),
+  )
+  await insertAll(
+    database,
+    corrections,
+    rows.flatMap(({ correction }) => correction),
+  )
+  await insertAll(
+    database,
+    checkpoints,
+    rows.flatMap(({ checkpoint }) => checkpoint),
+  )
+}
+
+function rowsOf(call: Planted & { readonly id: string }, terms_id: number) {
+  const { id, account_id, state = "open", checkpoint_nano, corrected } = call
+  const { key_id = nextId(), gateway_id = nextId(), amount_nano = 5_000n, held_at, ended_at } = call
+  const own = { id, account_id, key_id, terms_id }
+  const tokens = {
+    prompt_tokens: call.prompt_tokens ?? null,
+    cached_tokens: call.cached_tokens ?? null,
+    completion_tokens: call.completion_tokens ?? null,
+  }
+  const basis = basisOf(call.basis)
+  const charge_nano = call.charge_nano ?? 0n
+  const end: (typeof ends.$inferInsert)[] = []
+  if (state === "settled" || state === "released" || state === "expired") {
+    end.push({
+      ...own,
+      ...tokens,
+      charge_nano,
+      freed_nano: amount_nano,
+      ...(ended_at instanceof Date && { ended_at }),
+      ttft_ms: call.ttft_ms ?? null,
+      duration_ms: call.duration_ms ?? null,
+      outcome: state,
+      basis,
+      ending: endings.find((ending) => ending === call.ending) ?? null,
+      failure: failures.find((failure) => failure === call.failure) ?? null,
+      notes: call.notes ?? null,
+    })
+  }
+  return {
+    hold: [
+      {
+        ...own,
+        gateway_id,
+        amount_nano,
+        stream: call.stream ?? false,
+        ...(held_at !== undefined && { held_at }),
+      },
+    ],
+    end,
+    correction:
+      corrected === undefined
+        ? []
+        : [{ ...own, difference_nano: corrected.charge_nano - charge_nano, basis, ...corrected }],
+    checkpoint:
+      checkpoint_nano === undefined
+        ? []
+        : [{ id, gateway_id, charge_nano: checkpoint_nano, basis, ...tokens }],
+  }
+}
+
+function basisOf(text: string | null | undefined) {
+  return bases.find((basis) => basis === text) ?? "none"
+}
+
+async function insertAll<Table extends PgTable>(
+  database: PostgresJsDatabase,
+  table: Table,
+  rows: PgInsertValue<Table>[],
+): Promise<void> {
+  if (rows.length > 0) await database.insert(table).values(rows)
+}
+
+/**
+ * Does to the entries of the ledger what nobody may do (D55): their triggers are off for these statements. For tests
+ * that falsify or empty them.
+ */
+export async function falsify(database: PostgresJsDatabase, ...statements: readonly SQL[]): Promise<void> {
+  await database.transaction(async (transaction) => {
+    await transaction.execute(sql`SET LOCAL session_replication_role = replica`)
+    for (const statement of statements) await transaction.execute(statement)
+  })
 }

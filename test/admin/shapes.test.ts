@@ -5,6 +5,7 @@ import { isId, nextId } from "../../src/id.ts"
 import {
   AccountBody,
   AuditBody,
+  BalanceBody,
   CallBody,
   CreatedKeyBody,
   CreditBody,
@@ -31,7 +32,7 @@ beforeAll(async () => {
     basis: "usage",
     ending: "completed",
     notes: ["overage"],
-    closed_at: new Date(),
+    ended_at: new Date(),
     prompt_tokens: 1,
     cached_tokens: 0,
     completion_tokens: 1,
@@ -46,6 +47,7 @@ test.each<[string, string, unknown, TSchema]>([
   ["POST", "/admin/accounts", { name: "x" }, AccountBody],
   ["GET", "/admin/accounts", undefined, listOf(AccountBody)],
   ["GET", "/admin/accounts/{id}", undefined, AccountBody],
+  ["GET", "/admin/accounts/{id}/balance?at=2026-11-01", undefined, BalanceBody],
   ["POST", "/admin/accounts/{id}/credits", { amount: "1", reason: "x" }, CreditedBody],
   ["GET", "/admin/accounts/{id}/credits", undefined, listOf(CreditBody)],
   [

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { idAt, LIMITS, mount, type Office, openOffice, plantCall, refusal, TOKEN } from "./office.ts"
+import { mount, type Office, openOffice, plantCall, refusal, TOKEN } from "./office.ts"
 
 let office: Office
 let acme: string
@@ -22,12 +22,17 @@ async function plant(): Promise<void> {
   const ended = {
     state: "settled",
     basis: "usage",
-    closed_at: at(90),
     cached_tokens: 1,
     key_id: key,
   } as const
   const plantAt = (minutes: number, call: object) =>
-    plantCall(office.database, { ...ended, id: idAt(at(minutes)), account_id: acme, ...call })
+    plantCall(office.database, {
+      ...ended,
+      held_at: at(-60),
+      ended_at: at(minutes),
+      account_id: acme,
+      ...call,
+    })
   await plantAt(0, {
     model: "small",
     charge_nano: 5n,
@@ -65,8 +70,6 @@ async function plant(): Promise<void> {
   await plantAt(30, {
     model: "small",
     state: "open",
-    basis: null,
-    closed_at: null,
     charge_nano: null,
     prompt_tokens: 99,
   })
@@ -225,13 +228,7 @@ test("D51: GET /admin/upstreams shows what the processes find", async () => {
     failures: 5,
     tries_in_ms: 1,
   }
-  const app = mount({
-    admin_token: TOKEN,
-    database: office.database,
-    limits: LIMITS,
-    deadline_ms: 1_000,
-    upstreams: async () => [found],
-  })
+  const app = mount({ database: office.database, deadline_ms: 1_000, upstreams: async () => [found] })
   const answer = await app.handle(
     new Request("http://localhost/admin/upstreams", { headers: { authorization: `Bearer ${TOKEN}` } }),
   )

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
-import { reservations } from "../../src/ledger/schema.ts"
 import { MAX_GROUPS } from "../../src/ledger/reports/usage.ts"
+import { corrections, ends, holds } from "../../src/ledger/schema.ts"
 import { printUsd } from "../../src/money.ts"
 import type { UsageReport, UsageSums } from "../../src/wire/usage-report.ts"
-import { idAt, type Office, openOffice, plantCall, refusal } from "./office.ts"
+import { falsify, type Office, openOffice, plantCall, plantCalls, refusal } from "./office.ts"
 
 let office: Office
 
@@ -29,14 +30,20 @@ const zero = {
   overage: "0",
 }
 const tokens = { prompt_tokens: 10, cached_tokens: 4, completion_tokens: 20 }
-const settled = { state: "settled", basis: "usage", closed_at: new Date(), ...tokens }
+const settled = { state: "settled", basis: "usage", ...tokens }
 
 describe("D48 what is summed", () => {
   test("calls that have ended, whatever became of them; what was charged above the hold is the overage", async () => {
     const account_id = nextId()
-    const at = { account_id, started_at: new Date("2026-03-01T10:00:00Z") }
+    const at = { account_id, ended_at: new Date("2026-03-01T10:00:00Z") }
     await plantCall(office.database, at)
-    await plantCall(office.database, { ...at, checkpoint_nano: 9n, basis: "partial", ...tokens })
+    await plantCall(office.database, {
+      ...at,
+      state: "open",
+      checkpoint_nano: 9n,
+      basis: "partial",
+      ...tokens,
+    })
     await plantCall(office.database, { ...at, ...settled, charge_nano: 4_000n })
     await plantCall(office.database, { ...at, ...settled, charge_nano: 7_000n, notes: ["overage"] })
     await plantCall(office.database, { ...at, ...settled, state: "expired", charge_nano: 1n })
@@ -44,7 +51,6 @@ describe("D48 what is summed", () => {
       ...at,
       state: "released",
       charge_nano: 0n,
-      closed_at: new Date(),
       failure: "no_output",
     })
     const sums = {
@@ -75,17 +81,23 @@ describe("D48 what is summed", () => {
   test("sums beyond 2^63 nano-USD are exact", async () => {
     const account_id = nextId()
     const charge_nano = 2n ** 63n - 1n
-    const at = { account_id, started_at: new Date("2026-03-01T10:00:00Z"), ...settled, charge_nano }
+    const at = { account_id, ended_at: new Date("2026-03-01T10:00:00Z"), ...settled, charge_nano }
     for (let n = 0; n < 3; n++) await plantCall(office.database, { ...at, amount_nano: 0n })
     const { total } = await usage(`account=${account_id}&from=2026-03-01&to=2026-03-02`)
     expect(total.charge).toBe(printUsd(3n * charge_nano))
     expect(total.overage).toBe(printUsd(3n * charge_nano))
   })
 
-  test("days and hours are those in which the request arrived, in UTC, in their order", async () => {
+  test("days and hours are those in which the call ended, in UTC, in their order", async () => {
     const account_id = nextId()
     const plant = (time: string) =>
-      plantCall(office.database, { account_id, started_at: new Date(time), ...settled, charge_nano: 1n })
+      plantCall(office.database, {
+        account_id,
+        held_at: new Date("2026-01-01T00:00:00Z"),
+        ended_at: new Date(time),
+        ...settled,
+        charge_nano: 1n,
+      })
     for (const time of ["2026-02-28T23:59:59.999Z", "2026-03-01T00:00:00Z", "2026-03-01T00:59:59.999Z"])
       await plant(time)
     await plant("2026-03-03T05:00:00Z")
@@ -103,6 +115,40 @@ describe("D48 what is summed", () => {
     ])
     const part = await usage(`account=${account_id}&from=2026-03-01T00:30:00Z&to=2026-03-03T05:00:00Z`)
     expect(part.data.map(({ group, calls }) => [group, calls])).toEqual([["2026-03-01", 1]])
+  })
+
+  test("D13 a correction counts at its own moment, with the difference, and is no call", async () => {
+    const account_id = nextId()
+    const expired = { account_id, ...settled, state: "expired", amount_nano: 8n, charge_nano: 7n }
+    const ended_at = new Date("2026-03-31T23:59:59Z")
+    const corrected_at = new Date("2026-04-01T00:00:01Z")
+    const late = { prompt_tokens: 12, cached_tokens: 4, completion_tokens: 25 }
+    await plantCall(office.database, {
+      ...expired,
+      ended_at,
+      corrected: { charge_nano: 10n, corrected_at, ...late },
+    })
+    await plantCall(office.database, { ...expired, ended_at, corrected: { charge_nano: 2n, corrected_at } })
+    const march = await usage(`account=${account_id}&from=2026-03-01&to=2026-04-01`)
+    expect(march.total).toEqual({
+      calls: 2,
+      prompt_tokens: 20,
+      cached_tokens: 8,
+      completion_tokens: 40,
+      charge: "0.000000014",
+      overage: "0",
+    })
+    const april = await usage(`account=${account_id}&from=2026-04-01&to=2026-05-01`)
+    expect(april.total).toEqual({
+      calls: 0,
+      prompt_tokens: 2 - 10,
+      cached_tokens: 0 - 4,
+      completion_tokens: 5 - 20,
+      charge: "-0.000000002",
+      overage: "0.000000002",
+    })
+    const both = await usage(`account=${account_id}&from=2026-03-01&to=2026-05-01`)
+    expect([both.total.calls, both.total.charge]).toEqual([2, "0.000000012"])
   })
 
   test("keys and accounts with their names, the dearest first", async () => {
@@ -128,22 +174,14 @@ describe("D48 what is summed", () => {
   test(`at most ${MAX_GROUPS} groups are shown, and the total has them all`, async () => {
     const model = "many-accounts"
     const rows = Array.from({ length: MAX_GROUPS + 2 }, (_, n) => ({
-      id: idAt(new Date("2026-04-01T00:00:00Z")),
+      id: nextId(),
       account_id: nextId(),
-      key_id: nextId(),
-      gateway_id: nextId(),
-      amount_nano: 1n,
-      input_pico: 1n,
-      cached_input_pico: 1n,
-      output_pico: 1n,
-      stream: false,
       model,
-      family: "chat",
-      upstream: "openai",
+      ended_at: new Date("2026-04-01T00:00:00Z"),
       ...settled,
       charge_nano: BigInt(n),
     }))
-    await office.database.insert(reservations).values(rows)
+    await plantCalls(office.database, rows)
     const report = await usage(`model=${model}&by=account&from=2026-04-01&to=2026-04-02`)
     expect([report.data.length, report.left_out, report.total.calls]).toEqual([MAX_GROUPS, 2, MAX_GROUPS + 2])
     expect(report.data.at(0)?.charge).toBe(printUsd(BigInt(MAX_GROUPS + 1)))
@@ -216,18 +254,20 @@ test("D48 whatever it is summed by, it is the same sum; ranges that meet add up;
   })
   await fc.assert(
     fc.asyncProperty(fc.array(call, { maxLength: 25 }), fc.nat(span_ms), async (calls, cut_ms) => {
-      await office.database.delete(reservations)
-      for (const { at_ms, account, key, model, open, charge_nano, ...rest } of calls) {
-        await plantCall(office.database, {
+      await falsify(office.database, sql`TRUNCATE ${holds}, ${ends}, ${corrections}`)
+      await plantCalls(
+        office.database,
+        calls.map(({ at_ms, account, key, model, open, charge_nano, ...rest }) => ({
+          id: nextId(),
           account_id: account_ids[account] ?? "",
           key_id: key_ids[key] ?? "",
           model: models[model] ?? "",
-          started_at: new Date(start_ms + at_ms),
+          ended_at: new Date(start_ms + at_ms),
           ...rest,
           cached_tokens: rest.prompt_tokens >> 1,
-          ...(open ? {} : { state: "settled", charge_nano, basis: "usage", closed_at: new Date() }),
-        })
-      }
+          ...(open ? {} : { state: "settled", charge_nano, basis: "usage" }),
+        })),
+      )
       const closed = calls.filter(({ open }) => !open)
       const time = (ms: number) => new Date(start_ms + ms).toISOString()
       const range = `from=${time(0)}&to=${time(span_ms + 1)}`

@@ -1,13 +1,19 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { Catalog } from "../../src/admission/catalog.ts"
+import { Catalog, termsOf } from "../../src/admission/catalog.ts"
+import type { Model } from "../../src/config/config.ts"
 import { aModel } from "./model.ts"
 
 const chat = aModel({ name: "gpt", family: "chat" })
 const messages = aModel({ name: "claude", family: "messages" })
 const bothChat = aModel({ name: "both", family: "chat" })
 const bothMessages = aModel({ name: "both", family: "messages" })
-const catalog = new Catalog([messages, chat, bothMessages, bothChat])
+const catalogOf = (models: readonly Model[]) =>
+  new Catalog(
+    models,
+    termsOf(models).map((_, at) => at + 1),
+  )
+const catalog = catalogOf([messages, chat, bothMessages, bothChat])
 
 test("the entry decides which of two models of one name is meant", () => {
   expect(catalog.find("both", "chat")).toBe(bothChat)
@@ -28,7 +34,21 @@ test("D15 a model of the other entry exists, but may not be used here: the answe
 test("D23 the models of an entry, in the order of the configuration", () => {
   expect(catalog.list("chat")).toEqual([chat, bothChat])
   expect(catalog.list("messages")).toEqual([messages, bothMessages])
-  expect(new Catalog([]).list("chat")).toEqual([])
+  expect(catalogOf([]).list("chat")).toEqual([])
+})
+
+test("D56 a model has the numbers of its terms, one for each way to it, in their order", () => {
+  const [route] = chat.routes
+  const two = aModel({ name: "two", routes: [route, { ...route, model: "other-name" }] })
+  const models = [messages, two, chat]
+  expect(termsOf(models).map(({ family, model, upstream }) => [family, model, upstream])).toEqual([
+    ["messages", "claude", "upstream"],
+    ["chat", "two", "upstream"],
+    ["chat", "two", "upstream"],
+    ["chat", "gpt", "upstream"],
+  ])
+  const numbered = new Catalog(models, [4, 9, 2, 7])
+  expect(models.map((model) => numbered.termsIds(model) as readonly number[])).toEqual([[4], [9, 2], [7]])
 })
 
 describe("D19 names match byte for byte", () => {
@@ -56,20 +76,20 @@ describe("D19 names match byte for byte", () => {
 
   test("nor does a composed letter match a decomposed one", () => {
     const composed = aModel({ name: "\u00e9" })
-    expect(new Catalog([composed]).find("\u00e9", "chat")).toBe(composed)
-    expect(new Catalog([composed]).find("e\u0301", "chat")).toMatchObject({ code: "model_not_found" })
+    expect(catalogOf([composed]).find("\u00e9", "chat")).toBe(composed)
+    expect(catalogOf([composed]).find("e\u0301", "chat")).toMatchObject({ code: "model_not_found" })
   })
 
   test("a model may have any name, __proto__ too", () => {
     const odd = aModel({ name: "__proto__" })
-    expect(new Catalog([odd]).find("__proto__", "chat")).toBe(odd)
+    expect(catalogOf([odd]).find("__proto__", "chat")).toBe(odd)
   })
 
   test("a name is found exactly when its bytes are those of a model", () => {
     const name = fc.string({ unit: "grapheme", minLength: 1, maxLength: 4 })
     fc.assert(
       fc.property(fc.uniqueArray(name), name, (names, asked) => {
-        const found = new Catalog(names.map((name) => aModel({ name }))).find(asked, "chat")
+        const found = catalogOf(names.map((name) => aModel({ name }))).find(asked, "chat")
         const exists = names.some((name) => Buffer.from(name).equals(Buffer.from(asked)))
         expect(found).toMatchObject(exists ? { name: asked } : { code: "model_not_found" })
       }),

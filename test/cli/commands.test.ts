@@ -3,9 +3,11 @@ import type { TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { knowFormats } from "../../src/cli/formats.ts"
 import { errorResponse, GatewayError } from "../../src/errors.ts"
+import { nextId } from "../../src/id.ts"
 import {
   AccountBody,
   AuditBody,
+  BalanceBody,
   CallBody,
   CreatedKeyBody,
   CreditBody,
@@ -122,6 +124,10 @@ describe("what people read", () => {
       ].join("\n"),
     )
     expect(field(await printed("tollgate accounts show 'Wile E. Coyote'"), "balance")).toBe("24.49896 USD")
+    const then = await printed("tollgate accounts balance 'Wile E. Coyote' --at 2026-11-01")
+    expect([field(then, "at"), field(then, "balance")]).toEqual(["2026-11-01 00:00:00 UTC", "0.00 USD"])
+    const now = await printed(`tollgate accounts balance ${account} --at 0m`)
+    expect([field(now, "balance"), field(now, "held")]).toEqual(["24.49896 USD", "0.00 USD"])
     expect(await printed("tollgate audit")).toMatch(
       /^✓ The books agree with their journal: \d+ accounts, 0 open reservations, at /,
     )
@@ -235,6 +241,14 @@ describe("what scripts read is the API's own answer, from a gateway as from the 
         path: () => `/usage?by=model&account=${known.id}&from=2026-01-01&to=2027-01-01`,
       },
     ],
+    [
+      "accounts balance",
+      {
+        line: () => `accounts balance ${known.id} --at 2026-11-01`,
+        schema: BalanceBody,
+        path: () => `/accounts/${known.id}/balance?at=2026-11-01`,
+      },
+    ],
     ["audit", { line: () => "audit", schema: AuditBody, path: null }],
   ]
   test.each(rows)("%s --json", async (_name, { line, schema, path }) => {
@@ -314,6 +328,27 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       () => ({}),
       2,
       "--from: expected 2026-11-21, an RFC 3339 time, or 24h",
+    ],
+    [
+      "no moment",
+      `accounts balance ${NOBODY}`,
+      () => ({}),
+      2,
+      "--at is missing; what an account has now, tollgate accounts show tells",
+    ],
+    [
+      "a moment that is none",
+      `accounts balance ${NOBODY} --at yesterday`,
+      () => ({}),
+      2,
+      "--at: expected 2026-11-21, an RFC 3339 time, or 24h",
+    ],
+    [
+      "a moment to come",
+      `accounts balance ${NOBODY} --at 2999-01-01`,
+      () => ({}),
+      1,
+      "`at`: expected a time that is not in the future.",
     ],
     ["all and some", "calls --all --limit 5", () => ({}), 2, "--all and --limit exclude each other"],
     [
@@ -452,6 +487,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
   })
 
   test("books that disagree with their journal", async () => {
+    const call_id = nextId()
     const wrong = Bun.serve({
       hostname: "127.0.0.1",
       port: 0,
@@ -460,7 +496,11 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
           checked_at: "2026-11-21T09:40:00.000Z",
           accounts: 3,
           open_reservations: 12,
-          violations: [{ account_id: known.id, kind: "balance", recorded: "9.9871", expected: "9.987" }],
+          violations: [
+            { account_id: known.id, kind: "balance", id: null, recorded: "9.9871", expected: "9.987" },
+            { account_id: known.id, kind: "charge", id: call_id, recorded: "0.5", expected: "0.25" },
+            { account_id: known.id, kind: "entry", id: call_id, recorded: "0.75", expected: null },
+          ],
         }),
     })
     const { code, out, err } = await run("tollgate audit", {
@@ -469,9 +509,11 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     await wrong.stop(true)
     expect({ code, err }).toEqual({
       code: 1,
-      err: "tollgate: the books disagree with their journal in one place\n",
+      err: "tollgate: the books disagree with their journal in 3 places\n",
     })
     expect(out).toMatch(new RegExp(`^${known.id} +balance +9\\.9871 +9\\.987$`, "m"))
+    expect(out).toMatch(new RegExp(`^${known.id} +charge +${call_id} +0\\.50 +0\\.25$`, "m"))
+    expect(out).toMatch(new RegExp(`^${known.id} +entry +${call_id} +0\\.75 +no entry$`, "m"))
   })
 
   test("in a process of its own: the exit code, the sentence, and nothing else", async () => {

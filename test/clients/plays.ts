@@ -96,12 +96,29 @@ export const PLAYS: readonly Play[] = [
     name: "a 502, repeated under an `Idempotency-Key` (D43)",
     needs: "chat",
     async run(session, cell) {
-      cell.answers(json(500, {}))
+      cell.answers(json(500, {}), json(200, chatCompletion("hello there", { usage: USAGE })))
       const headers = { "idempotency-key": `${cell.account_id}-1` }
+      expect((await session.chat({ headers })).text).toBe("hello there")
+      expect([cell.exchanges.length, cell.door.requests_ms.length]).toEqual([2, 2])
+      expect(await cell.calls()).toMatchObject([
+        { state: "released", charge: "0", failure: "upstream_error" },
+        { state: "settled", charge: CHARGE },
+      ])
+      return "charged once"
+    },
+  },
+  {
+    name: "a malformed answer, repeated under an `Idempotency-Key` (D43)",
+    needs: "chat",
+    async run(session, cell) {
+      cell.answers(json(200, "{"))
+      const headers = { "idempotency-key": `${cell.account_id}-2` }
       const error = await failureOf(session.chat({ headers }))
       const [call, ...more] = await cell.calls()
-      expect(call).toMatchObject({ state: "released", charge: "0", failure: "upstream_error" })
-      expect([more, cell.exchanges.length, cell.door.requests_ms.length]).toEqual([[], 1, 2])
+      expect(call).toMatchObject({ state: "released", charge: "0", failure: "usage_invalid" })
+      expect([more, cell.exchanges.length]).toEqual([[], 1])
+      if (cell.door.requests_ms.length === 1) return "not repeated"
+      expect(cell.door.requests_ms).toHaveLength(2)
       expect(`${JSON.stringify(error)} ${error}`).toContain(`an earlier call: ${call?.id}`)
       return "made once"
     },

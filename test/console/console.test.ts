@@ -294,20 +294,25 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   test(
     "what an audit finds is shown in red, and what the gateway cannot do in words",
     async () => {
-      const violation = { account_id: nextId(), kind: "balance", recorded: "9.9871", expected: "9.987" }
+      const account_id = nextId()
+      const call_id = nextId()
       const found = {
         checked_at: new Date().toISOString(),
         accounts: 3,
         open_reservations: 0,
-        violations: [violation],
+        violations: [
+          { account_id, kind: "balance", id: null, recorded: "9.9871", expected: "9.987" },
+          { account_id, kind: "entry", id: call_id, recorded: "0.5", expected: null },
+        ],
       }
       await page.route("**/admin/audit", (route) => route.fulfill({ json: found }))
       await visit("#/audit")
       await page.getByRole("button", { name: "Audit now" }).click()
-      await page.getByText("The books do not agree: 1 violation.").waitFor()
+      await page.getByText("The books do not agree: 2 violations.").waitFor()
       const colour = await page.evaluate("getComputedStyle(document.querySelector('.audit .verdict')).color")
       expect(colour).toBe("rgb(169, 34, 22)")
-      expect(await page.getByRole("table", { name: "Violations" }).textContent()).toContain("$0.0001")
+      const table = await page.getByRole("table", { name: "Violations" }).textContent()
+      for (const shown of ["$0.0001", call_id, "no entry"]) expect(table).toContain(shown)
       await page.unroute("**/admin/audit")
       await page.route("**/admin/upstreams", (route) => route.abort())
       await visit("#/upstreams")

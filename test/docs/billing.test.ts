@@ -117,9 +117,9 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ['With `"max_tokens": 10` the first call holds', overheld],
   ["the charge is", overcharge],
   ["and the overage", overcharge - overheld],
-  ["by that checkpoint as `expired`: say", left],
+  ["as `expired` and charges its last checkpoint: say", left],
   ["by the provider's usage of", charged(rule1)],
-  ["the balance moves by the difference,", charged(rule1) - left],
+  ["as a correction: the balance moves by", charged(rule1) - left],
 ]
 
 describe("docs/billing.md", () => {

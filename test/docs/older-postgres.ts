@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process"
 import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { SocketAddress } from "../../src/ledger/database/address.ts"
 import { defaultRunner, giveTo } from "../../src/embedded/runner.ts"
+import type { SocketAddress } from "../../src/ledger/database/address.ts"
 
 const INSTALLED = "/usr/lib/postgresql"
 

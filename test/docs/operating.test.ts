@@ -1,8 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { max } from "drizzle-orm"
 import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
+import type { Terms } from "../../src/ledger/entries.ts"
+import { terms } from "../../src/ledger/schema.ts"
+import { registerTerms } from "../../src/ledger/terms.ts"
 import type { GatewayProcess } from "../process/gateway-process.ts"
 import { databaseVariables, readBooks, Workplace } from "../process/workplace.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
@@ -12,6 +16,12 @@ import { chatCompletion, json, startProvider } from "../support/provider.ts"
 import { type Block, blocksOf, blocksUnder } from "./blocks.ts"
 import { connectionOf, OlderPostgres, older } from "./older-postgres.ts"
 import { type Place, play, run } from "./shell.ts"
+
+/** Terms of a model that nobody has sold yet. */
+function termsOf(model: string): Terms {
+  const price = { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n, per_call_nano: 0n }
+  return { family: "chat", model, upstream: "first", price }
+}
 
 /** Every command of docs/operating.md is run here, on a real gateway. */
 
@@ -91,6 +101,7 @@ describe("the embedded database, by docs/operating.md", () => {
 
   test("its audit is clean; what was written by hand is found, and set right by the page's SQL", async () => {
     expect((await run(block("The audit"), here())).code).toBe(0)
+    expect((await run(block("A balance of the past"), here({ ACCOUNT: account.id }))).code).toBe(0)
     await tell(`UPDATE tollgate.accounts SET balance_nano = 1, held_nano = 2 WHERE id = '${account.id}'`)
     expect((await run(block("The audit"), here())).code).toBe(1)
     await tell(block("The audit", 0, "sql")[0]?.text.replaceAll(":'account'", `'${account.id}'`) ?? "")
@@ -114,9 +125,16 @@ describe("the embedded database, by docs/operating.md", () => {
       const external = new OlderPostgres(bin)
       const newer = await freshDatabase()
       try {
-        await (await openDatabase(external.address)).close()
+        // What a start leaves there.
+        const made = await openDatabase(external.address)
+        await registerTerms(made.operators, [termsOf("a"), termsOf("b")])
+        await made.close()
         const PATH = `${bin}:${process.env.PATH}`
-        await play(block("Moving the books"), here({ PATH, FROM: connectionOf(socket()), TO: external.url }))
+        for (const at of [0, 1])
+          await play(
+            block("Moving the books", at),
+            here({ PATH, FROM: connectionOf(socket()), TO: external.url }),
+          )
         const books = await readBooks(socket())
         expect(books).toMatchObject({ violations: [], open_reservations: 0 })
         expect(books.calls.length).toBeGreaterThan(0)
@@ -125,8 +143,13 @@ describe("the embedded database, by docs/operating.md", () => {
         const dumped = { PATH, DATABASE_URL: external.url, RESTORED_URL: connectionOf(newer.address) }
         await play(block("Backing up an external database", 0), here(dumped))
         await play(block("Backing up an external database", 1), here(dumped))
-        await (await openDatabase(newer.address)).close()
-        expect(await readBooks(newer.address)).toEqual(books)
+        for (const address of [external.address, newer.address]) {
+          const moved = await openDatabase(address)
+          const [known] = await moved.operators.select({ most: max(terms.id) }).from(terms)
+          expect(await registerTerms(moved.operators, [termsOf("new")])).toEqual([(known?.most ?? 0) + 1])
+          await moved.close()
+          expect(await readBooks(address)).toEqual(books)
+        }
       } finally {
         external.stop()
         await newer.drop()
@@ -141,7 +164,7 @@ describe("the embedded database, by docs/operating.md", () => {
       { tablename: string }[]
     >`SELECT tablename FROM pg_tables WHERE schemaname = 'tollgate'`
     await client.end()
-    const [, named = ""] = /for table in ([^;]+);/.exec(under("Moving the books")[0]?.text ?? "") ?? []
+    const [, named = ""] = /for table in ([^;]+);/.exec(under("Moving the books")[1]?.text ?? "") ?? []
     expect(named.split(" ").sort()).toEqual(rows.map(({ tablename }) => tablename).sort())
     gateway.signal("SIGTERM")
     expect(await gateway.exited).toBe(0)

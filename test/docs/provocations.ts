@@ -5,7 +5,7 @@ import { json, silent } from "../support/provider.ts"
 import { dial } from "../support/raw-client.ts"
 import { requestBytes } from "../support/request.ts"
 import { isObject } from "./json-schema.ts"
-import type { Entry } from "./reference.ts"
+import { type Entry, requiredQuery } from "./reference.ts"
 import { referenceApp } from "./reference-app.ts"
 import { type Answer, type Asking, read, requestOf, type Stage, type World } from "./stage.ts"
 
@@ -149,7 +149,8 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
 /** The request of the first example. */
 function plain(entry: Entry): Asking {
   const body = bodyOf(entry)
-  return body === undefined ? {} : { body }
+  const query = requiredQuery(entry)
+  return body === undefined ? { query } : { body, query }
 }
 
 function bodyOf({ operation }: Entry): Readonly<Record<string, unknown>> | undefined {
@@ -217,7 +218,7 @@ async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
   const unlocked = Promise.withResolvers<void>()
   const locked = Promise.withResolvers<void>()
   const lock = client.begin(async (sql) => {
-    await sql`LOCK TABLE tollgate.reservations IN ACCESS EXCLUSIVE MODE`
+    await sql`LOCK TABLE tollgate.ends IN ACCESS EXCLUSIVE MODE`
     locked.resolve()
     await unlocked.promise
   })

@@ -1,6 +1,6 @@
 import { drizzle } from "drizzle-orm/postgres-js"
 import postgres from "postgres"
-import { Catalog } from "../../src/admission/catalog.ts"
+import { Catalog, termsOf } from "../../src/admission/catalog.ts"
 import { InFlight } from "../../src/admission/in-flight.ts"
 import { KeyLoads } from "../../src/admission/key-loads.ts"
 import { createApp } from "../../src/app.ts"
@@ -12,7 +12,7 @@ import { createMetrics } from "../../src/metrics/metrics.ts"
 import { Health } from "../../src/upstream/health.ts"
 
 const unasked = () => {
-  throw new Error("the reference asks neither the books nor a provider")
+  throw new Error("the reference asks neither the ledger nor a provider")
 }
 
 /** The whole application with nothing behind it: what the reference describes, it must not need. */
@@ -20,16 +20,19 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
   const config = loadConfig(demoConfig("http://127.0.0.1:1"), { env: {}, readFile: unasked })
   const gateway: Gateway = {
     config,
-    catalog: new Catalog(config.models),
-    books: {
+    catalog: new Catalog(
+      config.models,
+      termsOf(config.models).map((_, at) => at + 1),
+    ),
+    ledger: {
       standing: unasked,
       owner: unasked,
-      reserve: unasked,
-      close: unasked,
+      hold: unasked,
+      end: unasked,
       keepAnswer: unasked,
       keptAnswer: unasked,
     },
-    journal: { call: unasked, holder: unasked, usage: unasked },
+    reports: { call: unasked, holder: unasked, usage: unasked },
     health: new Health(),
     in_flight: new InFlight(),
     key_loads: new KeyLoads(),
@@ -45,6 +48,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     database,
     limits: config.limits,
     deadline_ms: 1_000,
+    audit_deadline_ms: 1_000,
     upstreams: unasked,
   })
 }

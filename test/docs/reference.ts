@@ -65,6 +65,14 @@ export function entriesOf(document: Document): Entry[] {
   )
 }
 
+/** What the query string of an operation must have, as its examples. */
+export function requiredQuery({ operation }: Entry): Readonly<Record<string, string>> {
+  const required = (operation.parameters ?? []).filter(
+    (parameter) => parameter.in === "query" && parameter.required,
+  )
+  return Object.fromEntries(required.map(({ name, example }) => [name, String(example)]))
+}
+
 const ERROR = "#/components/schemas/Error"
 
 /** The error examples of an operation, by their codes: D16's body each. */

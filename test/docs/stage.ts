@@ -125,11 +125,11 @@ export async function openStage() {
     call,
     /** Runs `work` while the configuration has these sections. */
     async configured<Result>(changes: ConfigChanges, work: () => Promise<Result>): Promise<Result> {
-      gateway.reload({ ...config, ...changes })
+      await gateway.reload({ ...config, ...changes })
       try {
         return await work()
       } finally {
-        gateway.reload(config)
+        await gateway.reload(config)
       }
     },
     async close() {

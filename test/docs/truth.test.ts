@@ -3,7 +3,7 @@ import { catalogue } from "../../src/errors.ts"
 import { misfit } from "./json-schema.ts"
 import { unlike } from "./likeness.ts"
 import { provocations } from "./provocations.ts"
-import { answersOf, type Entry, errorsOf, type Media } from "./reference.ts"
+import { answersOf, type Entry, errorsOf, type Media, requiredQuery } from "./reference.ts"
 import { scenes, unchanged } from "./scenes.ts"
 import { type Answer, type Asking, openStage, type Stage } from "./stage.ts"
 
@@ -24,14 +24,16 @@ afterAll(async () => {
 })
 
 /** The requests of an operation: one for each example of its body; without a body, one for each word of its parameters. */
-function requestsOf({ operation }: Entry): { title: string; asking: Asking }[] {
+function requestsOf(entry: Entry): { title: string; asking: Asking }[] {
+  const { operation } = entry
   const examples = Object.entries(operation.requestBody?.content["application/json"]?.examples ?? {})
   const words = (operation.parameters ?? []).flatMap(({ name, in: place, schema }) =>
     place === "query" && Array.isArray(schema?.enum)
       ? schema.enum.map((word) => ({ title: `${name}=${word}`, asking: { query: { [name]: String(word) } } }))
       : [],
   )
-  if (operation.requestBody === undefined) return [{ title: "as it is", asking: {} }, ...words]
+  if (operation.requestBody === undefined)
+    return [{ title: "as it is", asking: { query: requiredQuery(entry) } }, ...words]
   return examples.map(([title, { value }]) => ({ title, asking: { body: value } }))
 }
 

@@ -3,8 +3,10 @@ import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:
 import { join } from "node:path"
 import type { Sql } from "postgres"
 import { connect } from "../../src/ledger/database/address.ts"
-import { closeOne } from "../../src/ledger/journal/end.ts"
-import { reserveOne } from "../../src/ledger/journal/hold.ts"
+import { endOne } from "../../src/ledger/journal/end.ts"
+import { holdOne } from "../../src/ledger/journal/hold.ts"
+import { holdExact } from "../../src/ledger/journal/hold-exact.ts"
+import { tombstone } from "../../src/ledger/journal/tombstone.ts"
 import { printUsd } from "../../src/money.ts"
 import { beginStream, finishStream } from "../process/stream.ts"
 import { takes } from "../support/fair-clock.ts"
@@ -234,8 +236,8 @@ describe("D27 the books do not answer", () => {
     const { id, key } = await scene.steady.account("1")
     const LOST = 5
     const lost = Array.from({ length: LOST }, () => [
-      victim.books.loseReply(reserveOne),
-      victim.books.loseReply(closeOne),
+      victim.books.loseReply(holdOne),
+      victim.books.loseReply(endOne),
     ])
     for (let done = 0; done < LOST * 4; done++) expect((await ask(key)).status).toBe(200)
     await Promise.all(lost.flat())
@@ -249,6 +251,74 @@ describe("D27 the books do not answer", () => {
     expect((await scene.steady.balance(id)).balance).toBe(
       printUsd(1_000_000_000n - CHARGE_NANO * BigInt(LOST * 4)),
     )
+  })
+})
+
+describe("D43 a call with an Idempotency-Key that is refused because the books are away", () => {
+  /** Asks under one key of an account's own, which has been served once. */
+  async function repeating() {
+    const { id, key } = await scene.steady.account("1")
+    await expectServed(key)
+    const asked = provider.requests.length
+    const idempotency_key = crypto.randomUUID()
+    const ask = async () => {
+      const headers = {
+        authorization: `Bearer ${key}`,
+        "content-type": "application/json",
+        "idempotency-key": idempotency_key,
+      }
+      const answer = await chat(victim, key, {}, { headers })
+      const { error }: { error?: { code: string; call?: string } } = JSON.parse(await answer.text())
+      const { status } = answer
+      return { id: answer.headers.get("x-request-id"), status, code: error?.code, call: error?.call }
+    }
+    return {
+      ask,
+      /** The provider was asked once, that call alone was charged, and from now on the key stands for it. */
+      async served(call: string | null) {
+        expect(provider.requests.length).toBe(asked + 1)
+        expect(await ask()).toMatchObject({ status: 400, code: "idempotency_key_used", call })
+        const { balance } = await until(
+          () => scene.steady.balance(id),
+          ({ held }) => held === "0",
+        )
+        expect(balance).toBe(printUsd(1_000_000_000n - 2n * CHARGE_NANO))
+      },
+    }
+  }
+  const REFUSED = { status: 503, code: "ledger_unavailable" }
+
+  test.each<[string, () => void, () => void]>([
+    ["they are gone", () => victim.books.refuse(), () => victim.books.admit()],
+    ["they do not answer", () => victim.books.stall(), () => victim.books.heal()],
+  ])("%s: the same key makes the call as soon as they are back", async (_, begin, end) => {
+    const { ask, served } = await repeating()
+    begin()
+    expect(await takes(0, REFUSED_WITHIN_MS, ask())).toMatchObject(REFUSED)
+    end()
+    const met: unknown[] = []
+    const { id } = await until(ask, (answer) => {
+      if (answer.status !== 200) met.push(answer.code)
+      return answer.status === 200
+    })
+    expect(met.filter((code) => code !== REFUSED.code)).toEqual([])
+    await served(id)
+  })
+
+  test("they held it, and did not say so: while that is being released a repeat is a 503 too, never a 400", async () => {
+    const { ask, served } = await repeating()
+    const held = victim.books.meet(holdExact, "done")
+    const releasing = victim.books.meet(tombstone, "asked")
+    const refused = takes(0, REFUSED_WITHIN_MS, ask())
+    const { lose } = await held
+    expect(await refused).toMatchObject(REFUSED)
+    lose()
+    const { pass } = await releasing
+    const meanwhile = await ask()
+    pass()
+    expect(meanwhile).toMatchObject(REFUSED)
+    const { id } = await until(ask, ({ status }) => status === 200)
+    await served(id)
   })
 })
 
@@ -281,12 +351,12 @@ describe("D27 the books refuse", () => {
       CREATE FUNCTION witness.full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
       END $$;
-      CREATE TRIGGER full_disk BEFORE INSERT OR UPDATE ON tollgate.reservations
-        FOR EACH ROW EXECUTE FUNCTION witness.full()`)
+      CREATE TRIGGER full_disk BEFORE INSERT ON tollgate.holds FOR EACH ROW EXECUTE FUNCTION witness.full();
+      CREATE TRIGGER full_disk BEFORE INSERT ON tollgate.ends FOR EACH ROW EXECUTE FUNCTION witness.full()`)
     const ended = finish()
     await expectRefusals(10)
     await ended
-    await sql`DROP TRIGGER full_disk ON tollgate.reservations`
+    await sql.unsafe("DROP TRIGGER full_disk ON tollgate.holds; DROP TRIGGER full_disk ON tollgate.ends")
     await settled()
     await expectServed()
   })
@@ -298,7 +368,8 @@ describe("D27 the books refuse", () => {
     const name = `small_${crypto.randomUUID().slice(0, 8)}`
     try {
       await sql.unsafe(`CREATE TABLESPACE ${name} LOCATION '${small.folder}'`)
-      await sql.unsafe(`ALTER TABLE tollgate.reservations SET TABLESPACE ${name}`)
+      await sql.unsafe(`ALTER TABLE tollgate.holds SET TABLESPACE ${name}`)
+      await sql.unsafe(`ALTER TABLE tollgate.ends SET TABLESPACE ${name}`)
       const { finish, settled } = await streams(20)
       small.fill()
       const from = victim.gateway.printed.length
@@ -312,7 +383,8 @@ describe("D27 the books refuse", () => {
       await settled()
       await expectServed()
     } finally {
-      await sql.unsafe("ALTER TABLE tollgate.reservations SET TABLESPACE pg_default")
+      await sql.unsafe("ALTER TABLE tollgate.holds SET TABLESPACE pg_default")
+      await sql.unsafe("ALTER TABLE tollgate.ends SET TABLESPACE pg_default")
       await sql.unsafe(`DROP TABLESPACE ${name}`)
       small.unmount()
     }

@@ -1,6 +1,7 @@
-import { checkpoint } from "../../src/ledger/journal/checkpoints.ts"
-import { close, closeOne } from "../../src/ledger/journal/end.ts"
-import { reserve, reserveOne } from "../../src/ledger/journal/hold.ts"
+import { endLean, endOne } from "../../src/ledger/journal/end.ts"
+import { endExact } from "../../src/ledger/journal/end-exact.ts"
+import { holdLean, holdOne } from "../../src/ledger/journal/hold.ts"
+import { holdExact } from "../../src/ledger/journal/hold-exact.ts"
 import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
 import { ADMIN_TOKEN } from "../support/operator.ts"
@@ -10,7 +11,7 @@ import { judge } from "./judge.ts"
 import { Random } from "./random.ts"
 import type { Scene, Victim } from "./scene.ts"
 import { atRest, kept, TELLING } from "./vitals.ts"
-import { fault as faultOf } from "./witness.ts"
+import { CHECKPOINT, fault as faultOf } from "./witness.ts"
 
 export interface ChaosOptions {
   readonly seed: number
@@ -21,7 +22,7 @@ export interface ChaosOptions {
 
 export interface ChaosResult {
   readonly calls: number
-  /** How often reservations went which way. */
+  /** How often calls went which way. */
   readonly lives: Readonly<Record<string, number>>
   readonly slowest_start_ms: number
   /** What may not be; nothing, if all is well. */
@@ -186,7 +187,7 @@ const PASSING: readonly Fault[] = [
   {
     name: "replies of the books are lost",
     begin({ books }, random) {
-      const statements = [reserve, reserveOne, close, closeOne, checkpoint]
+      const statements = [holdOne, holdLean, holdExact, endOne, endLean, endExact, CHECKPOINT]
       for (const statement of statements) if (random.chance(0.7)) void books.loseReply(statement)
     },
   },
@@ -261,7 +262,7 @@ async function inquire(
   found.push(...stories.map(faultOf).filter((what) => what !== null))
   found.push(...(await scene.witness.overdrawn()).map((account) => `account ${account} was overdrawn`))
   found.push(...violations.map((violation) => `audit: ${Bun.inspect(violation)}`))
-  if (open_reservations > 0) found.push(`${open_reservations} reservations are open`)
+  if (open_reservations > 0) found.push(`${open_reservations} holds are open`)
   found.push(...author.repeated.map((id) => `call ${id} reached the provider more than once`))
   for (const id of author.said.keys())
     if (!told.has(id)) found.push(`call ${id} reached the provider without a hold`)

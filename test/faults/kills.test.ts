@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { checkpoint } from "../../src/ledger/journal/checkpoints.ts"
-import { closeOne } from "../../src/ledger/journal/end.ts"
-import { reserveOne } from "../../src/ledger/journal/hold.ts"
+import { endOne } from "../../src/ledger/journal/end.ts"
+import { holdOne } from "../../src/ledger/journal/hold.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { text } from "../process/stream.ts"
 import { until } from "../support/gateway.ts"
@@ -9,6 +8,7 @@ import { chatCompletion, type Exchange, json, sseEvent, usage, usageChunk } from
 import { type RawClient, rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
 import { Scene, type Victim } from "./scene.ts"
+import { CHECKPOINT } from "./witness.ts"
 
 /** The gateway is killed at each moment of a call; another one closes what was left. */
 
@@ -69,7 +69,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "before its hold is asked for",
     null,
     async ({ ask, books, kill }) => {
-      const asked = books.meet(reserveOne, "asked")
+      const asked = books.meet(holdOne, "asked")
       await ask(true)
       const { lose } = await asked
       await kill()
@@ -80,7 +80,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "while its hold is on the way, which then arrives",
     expired,
     async ({ ask, books, kill }) => {
-      const asked = books.meet(reserveOne, "asked")
+      const asked = books.meet(holdOne, "asked")
       await ask(true)
       const { pass } = await asked
       await kill()
@@ -91,7 +91,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "once its hold is made, before it knows",
     expired,
     async ({ ask, books, kill }) => {
-      const done = books.meet(reserveOne, "done")
+      const done = books.meet(holdOne, "done")
       await ask(true)
       const { lose } = await done
       await kill()
@@ -121,7 +121,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "in the middle of a stream, before its first checkpoint arrives",
     expired,
     async ({ ask, books, say, kill }) => {
-      const asked = books.meet(checkpoint, "asked")
+      const asked = books.meet(CHECKPOINT, "asked")
       const client = await ask(true)
       await say("eight by")
       await client.receives("eight by")
@@ -137,7 +137,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
       const client = await ask(true)
       const { chunk } = await say("eight by")
       await noted("8000")
-      const next = books.meet(checkpoint, "asked")
+      const next = books.meet(CHECKPOINT, "asked")
       await chunk(text("and more"))
       await client.receives("and more")
       const { lose } = await next
@@ -152,7 +152,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
       await ask(true)
       await say("eight by")
       await noted("8000")
-      const settling = books.meet(closeOne, "asked")
+      const settling = books.meet(endOne, "asked")
       await end()
       const { lose } = await settling
       await kill()
@@ -163,7 +163,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "while the settlement is on the way, which then arrives",
     whole,
     async ({ ask, books, say, end, kill }) => {
-      const settling = books.meet(closeOne, "asked")
+      const settling = books.meet(endOne, "asked")
       await ask(true)
       await say("eight by")
       await end()
@@ -176,7 +176,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "once it is settled, before it knows",
     whole,
     async ({ ask, books, say, end, kill }) => {
-      const settled = books.meet(closeOne, "done")
+      const settled = books.meet(endOne, "done")
       await ask(true)
       await say("eight by")
       await end()
@@ -198,7 +198,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "with the whole JSON answer, before the settlement is on its way",
     expired,
     async ({ ask, books, end, kill }) => {
-      const settling = books.meet(closeOne, "asked")
+      const settling = books.meet(endOne, "asked")
       await ask(false)
       await end()
       const { lose } = await settling
@@ -210,7 +210,7 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
     "once a JSON answer is settled, before it leaves",
     whole,
     async ({ ask, books, end, kill }) => {
-      const settled = books.meet(closeOne, "done")
+      const settled = books.meet(endOne, "done")
       await ask(false)
       await end()
       const { lose } = await settled

@@ -3,7 +3,6 @@ import { appendFileSync, chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writ
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Sql } from "postgres"
-import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
 import { type Cluster, openCluster, USER } from "../../src/embedded/cluster.ts"
 import { findPlace, type Place } from "../../src/embedded/place.ts"
 import { giveTo } from "../../src/embedded/runner.ts"
@@ -14,6 +13,7 @@ import {
   startServer,
   stopServer,
 } from "../../src/embedded/server.ts"
+import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
 
 const DATABASE = "postgres"
 

@@ -4,24 +4,26 @@ import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { type CallRecord, listCalls } from "../../src/ledger/reports/calls.ts"
 import type { Listed } from "../../src/ledger/reports/page.ts"
 
-/** What a call's reservation did, in order: `>open`, `open>settled` … */
+/** The entries of a call in the order in which they were made: `held`, then how it ended, then `corrected`. */
 export interface Story {
   readonly id: string
   readonly account_id: string
   readonly steps: readonly string[]
 }
 
-/** Every life that a reservation may have (D13, and D27's tombstones), and no other. */
+/** Every life that a call may have (D13), and no other. */
 const LIVES: ReadonlySet<string> = new Set([
-  ">open",
-  ">open open>settled",
-  ">open open>released",
-  ">open open>expired",
-  ">open open>expired expired>settled",
-  ">released",
+  "held",
+  "held settled",
+  "held released",
+  "held expired",
+  "held expired corrected",
 ])
 
-/** Sits in the database and notes every change of the books, whoever makes it. */
+/** The statement that writes checkpoints. */
+export const CHECKPOINT = /INSERT INTO "tollgate"\."checkpoints"/
+
+/** Sits in the database and notes every entry of the journal, whoever makes it. */
 export class Witness {
   readonly #sql: Sql
   readonly #books: PostgresJsDatabase
@@ -44,17 +46,22 @@ export class Witness {
       CREATE TABLE witness.steps (number bigserial, id uuid, account_id uuid, step text);
       CREATE TABLE witness.overdrawn (account_id uuid, available_nano bigint);
       CREATE FUNCTION witness.step() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        IF TG_OP = 'DELETE' THEN
-          INSERT INTO witness.steps (id, account_id, step) VALUES (OLD.id, OLD.account_id, OLD.state || '>');
-        ELSIF TG_OP = 'INSERT' THEN
-          INSERT INTO witness.steps (id, account_id, step) VALUES (NEW.id, NEW.account_id, '>' || NEW.state);
-        ELSIF OLD.state <> 'open' OR NEW.state <> 'open' THEN
-          INSERT INTO witness.steps (id, account_id, step) VALUES (NEW.id, NEW.account_id, OLD.state || '>' || NEW.state);
-        END IF;
+        INSERT INTO witness.steps (id, account_id, step) VALUES (NEW.id, NEW.account_id,
+          CASE TG_TABLE_NAME WHEN 'holds' THEN 'held' WHEN 'corrections' THEN 'corrected' ELSE to_jsonb(NEW)->>'outcome' END);
         RETURN NULL;
       END $$;
-      CREATE TRIGGER witness AFTER INSERT OR UPDATE OR DELETE ON tollgate.reservations
-        FOR EACH ROW EXECUTE FUNCTION witness.step();
+      CREATE FUNCTION witness.change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO witness.steps (id, account_id, step) VALUES (OLD.id, OLD.account_id, TG_OP || ' of ' || TG_TABLE_NAME);
+        RETURN NULL;
+      END $$;
+      DO $$ DECLARE entries text; BEGIN
+        FOREACH entries IN ARRAY ARRAY['holds', 'ends', 'corrections'] LOOP
+          EXECUTE format('CREATE TRIGGER witness AFTER INSERT ON tollgate.%I
+            FOR EACH ROW EXECUTE FUNCTION witness.step()', entries);
+          EXECUTE format('CREATE TRIGGER witness_of_change AFTER UPDATE OR DELETE ON tollgate.%I
+            FOR EACH ROW EXECUTE FUNCTION witness.change()', entries);
+        END LOOP;
+      END $$;
       CREATE FUNCTION witness.overdraft() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         INSERT INTO witness.overdrawn VALUES (NEW.id, NEW.balance_nano - NEW.held_nano);
         RETURN NULL;
@@ -84,7 +91,7 @@ export class Witness {
   async overdrawn(): Promise<string[]> {
     const rows = await this.#sql<{ account_id: string }[]>`
       SELECT DISTINCT o.account_id::text FROM witness.overdrawn o WHERE NOT EXISTS (
-        SELECT FROM tollgate.reservations x
+        SELECT FROM tollgate.calls x
         WHERE x.account_id = o.account_id AND x.notes && ARRAY['overage', 'settled_late'])`
     return rows.map(({ account_id }) => account_id)
   }
@@ -92,8 +99,8 @@ export class Witness {
   /** What the latest call of an account would be charged if its gateway died now, in nano-USD. */
   async checkpoint(account_id: string): Promise<string | undefined> {
     const [row] = await this.#sql<{ checkpoint: string }[]>`
-      SELECT checkpoint_nano::text AS checkpoint FROM tollgate.reservations
-      WHERE account_id = ${account_id} ORDER BY id DESC LIMIT 1`
+      SELECT c.charge_nano::text AS checkpoint FROM tollgate.checkpoints c JOIN tollgate.holds h USING (id)
+      WHERE h.account_id = ${account_id} ORDER BY h.id DESC LIMIT 1`
     return row?.checkpoint
   }
 

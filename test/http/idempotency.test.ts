@@ -5,6 +5,7 @@ import {
   chatWords,
   json,
   type Provider,
+  type Script,
   sse,
   startProvider,
   usage,
@@ -136,16 +137,50 @@ describe("D43 a call with an Idempotency-Key", () => {
     expect(await gateway.calls(`?account=${id}`)).toHaveLength(1)
   })
 
-  test("that failed is not made again either: its receipt says that nothing was charged", async () => {
+  test.each<[string, Script, number]>([
+    ["429", json(429, {}, { "retry-after": "1" }), 429],
+    ["503", json(503, {}), 503],
+    ["500", json(500, {}), 502],
+    ["400", json(400, {}), 400],
+    ["no answer", (exchange) => exchange.reset(), 502],
+  ])(
+    "that got no 2xx from a provider (%s) gives its key back: the repeat is a call of its own",
+    async (_, script, status) => {
+      const { id, key } = await gateway.account("1")
+      for (const stream of [false, true]) {
+        const idempotency_key = `order-5-${stream}`
+        const sent = provider.requests.length
+        provider.replyOnce(script)
+        const first = await call(gateway, key, idempotency_key, { stream })
+        await first.text()
+        expect(first.status).toBe(status)
+        provider.replyOnce(json(200, ANSWER))
+        const second = await call(gateway, key, idempotency_key, { stream })
+        await second.text()
+        expect(second.status).toBe(200)
+        expect(provider.requests.length).toBe(sent + 2)
+        expect(await gateway.callOf(first)).toMatchObject({ state: "released", charge: "0" })
+        expect(await gateway.callOf(second)).toMatchObject({ state: "settled", charge: "0.00003" })
+        const third = await call(gateway, key, idempotency_key, { stream })
+        expect(await errorOf(third)).toMatchObject({
+          code: "idempotency_key_used",
+          call: second.headers.get("x-request-id"),
+        })
+      }
+      expect(await gateway.calls(`?account=${id}`)).toHaveLength(4)
+    },
+  )
+
+  test("that failed after a provider's 2xx is not made again: its receipt says that nothing was charged", async () => {
     const { key } = await gateway.account("1")
-    provider.replyOnce(json(500, {}))
-    const first = await call(gateway, key, "order-5")
+    provider.replyOnce(json(200, "{"))
+    const first = await call(gateway, key, "order-14")
     expect(first.status).toBe(502)
-    const { call: id } = await errorOf(await call(gateway, key, "order-5"))
+    const { call: id } = await errorOf(await call(gateway, key, "order-14"))
     expect(await gateway.call(id)).toMatchObject({
       state: "released",
       charge: "0",
-      failure: "upstream_error",
+      failure: "usage_invalid",
     })
   })
 
@@ -238,7 +273,7 @@ describe("D43 with keep_answers", () => {
     const { key } = await keeping.account("1")
     const rows = [
       ["order-10", sse(chatWords("one"), { usage: usage(10, 5) }), { stream: true }],
-      ["order-11", json(500, {}), {}],
+      ["order-11", json(200, "{"), {}],
       ["order-12", json(200, chatCompletion("x".repeat(1 << 20), { usage: usage(10, 5) })), {}],
     ] as const
     for (const [idempotency_key, script, changes] of rows) {

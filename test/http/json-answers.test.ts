@@ -160,10 +160,6 @@ describe("D3 cached tokens are part of the prompt's, clamped to them, and never 
 
 describe("D5 blank is usage_missing", () => {
   const missing = [seesError(502, "usage_missing"), released("usage_missing")] as const
-  const lost = [
-    seesError(502, "usage_missing"),
-    released("usage_missing", { ending: "upstream_lost" }),
-  ] as const
   holds([
     ["no bytes", json(200, ""), ...missing],
     [
@@ -182,9 +178,6 @@ describe("D5 blank is usage_missing", () => {
     ["white space", json(200, " \t\r\n \n"), ...missing],
     ["a BOM", bytes(Buffer.from("\ufeff")), ...missing],
     ["a BOM and white space", bytes(Buffer.from("\ufeff \n")), ...missing],
-    ["nothing, then a reset", cut("", { length: 100 }, "reset"), ...lost],
-    ["nothing, then a close", cut("", "chunked", "close"), ...lost],
-    ["white space, then a reset", cut("\r\n", { length: 100 }, "reset"), ...lost],
   ])
 })
 
@@ -216,6 +209,9 @@ describe("D5 whatever else is no JSON object is usage_invalid", () => {
     ],
     ["cut by a close: no last chunk", cut(whole.slice(0, 60), "chunked", "close"), ...lost],
     ["cut though its object is whole", cut(whole, { length: whole.length + 1 }, "reset"), ...lost],
+    ["nothing, then a reset", cut("", { length: 100 }, "reset"), ...lost],
+    ["nothing, then a close", cut("", "chunked", "close"), ...lost],
+    ["white space, then a reset", cut("\r\n", { length: 100 }, "reset"), ...lost],
   ])
 
   const padded = (size: number) => withUsage('{"prompt_tokens":9,"completion_tokens":5}').padEnd(size)

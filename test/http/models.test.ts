@@ -166,10 +166,10 @@ describe("D21 a version header that is none", () => {
 test("a reload's models are in the next list, and a limited key's limits stay", async () => {
   const { key } = await house.key(account.id, { models: ["new", "zeta"] })
   expect((await list([], "/models", key)).json).toEqual(page("zeta"))
-  house.gateway.reload(configuration(house.provider.url, ["new"]))
+  await house.gateway.reload(configuration(house.provider.url, ["new"]))
   expect((await list([], "/models", key)).json).toEqual(page("new"))
   expect((await list()).json).toEqual(page("new"))
-  house.gateway.reload(configuration(house.provider.url, []))
+  await house.gateway.reload(configuration(house.provider.url, []))
   expect((await list()).json).toEqual(page())
-  house.gateway.reload(configuration(house.provider.url))
+  await house.gateway.reload(configuration(house.provider.url))
 })

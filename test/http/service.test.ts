@@ -56,10 +56,10 @@ test("the examples of /docs can be tried out: they name models of the configurat
   const document = async () => (await house.ask({ target: "/docs/json" })).body
   expect(await document()).toContain(`"model":"${CHAT}"`)
   expect(await document()).toContain(`"model":"${MESSAGES}"`)
-  house.gateway.reload({ models })
+  await house.gateway.reload({ models })
   expect(await document()).toContain('"model":"another"')
   expect(await document()).not.toContain(`"model":"${CHAT}"`)
-  house.gateway.reload({})
+  await house.gateway.reload({})
   expect(await document()).toContain(`"model":"${CHAT}"`)
 })
 
@@ -73,9 +73,9 @@ test("a reload changes the limits of operators' bodies too", async () => {
     })
   const name = "a".repeat(200)
   expect((await open(name)).status).toBe(201)
-  house.gateway.reload({ limits: { body: "100B" } })
+  await house.gateway.reload({ limits: { body: "100B" } })
   expectError(await open(name), "request_too_large")
-  house.gateway.reload({})
+  await house.gateway.reload({})
 })
 
 describe("/metrics", () => {
@@ -219,7 +219,7 @@ describe("D27 the books are gone", () => {
     )
     expect(unready).toMatchObject({
       status: 503,
-      json: { status: "not ready", reason: expect.stringContaining("books") },
+      json: { status: "not ready", reason: expect.stringContaining("ledger") },
       headers: { "retry-after": "1" },
     })
     expectIds(unready)

@@ -465,7 +465,7 @@ test("a call settles at the price it was admitted at: a reload changes the next 
     },
   })
   await running.client.received('"finish_reason":"stop"')
-  moving.gateway.reload(after(moving.provider.url))
+  await moving.gateway.reload(after(moving.provider.url))
   reloaded.resolve()
   const sides = await running.sides()
   seesStream(streamText(...words, DONE))(sides)

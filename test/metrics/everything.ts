@@ -1,5 +1,6 @@
 import type { Upstream } from "../../src/config/config.ts"
-import type { Closing, Hold } from "../../src/ledger/entries.ts"
+import type { End } from "../../src/ledger/entries.ts"
+import type { MeteredCall } from "../../src/metrics/calls.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
 
 export const upstream: Upstream = {
@@ -11,23 +12,17 @@ export const upstream: Upstream = {
   on_disconnect: { stream: "abort", json: "drain", drain_for_ms: 1 },
 }
 
-export const hold: Hold = {
-  id: "019f8b1c-6a2e-7000-9c41-2f6d0e5b7a13",
-  account_id: "019f8b1c-0000-7000-8b7a-5d1f3c9e2a40",
-  key_id: "019f8b1c-2222-7000-9d4e-1a6b8c0f7e32",
-  amount_nano: 5_000n,
+export const call: MeteredCall = {
   model: "gpt-5-mini",
-  family: "chat",
   upstream: "openai",
   stream: true,
-  price: { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n, per_call_nano: 0n },
-  idempotency: null,
+  amount_nano: 5_000n,
 }
 
 export const usage = { prompt_tokens: 40, cached_tokens: 8, completion_tokens: 150 }
 
-export const settled: Closing = {
-  id: hold.id,
+export const settled: End = {
+  id: "019f8b1c-6a2e-7000-9c41-2f6d0e5b7a13",
   outcome: "settled",
   charge_nano: 4_321n,
   basis: "usage",
@@ -35,12 +30,13 @@ export const settled: Closing = {
   failure: null,
   notes: [],
   usage,
-  upstream: "openai",
+  terms_id: 1,
   ttft_ms: 300,
   duration_ms: 2_500,
+  freed_key_hash: null,
 }
 
-export const released: Closing = {
+export const released: End = {
   ...settled,
   outcome: "released",
   charge_nano: 0n,
@@ -48,14 +44,14 @@ export const released: Closing = {
   ending: null,
   failure: "upstream_unavailable",
   usage: null,
-  upstream: null,
+  terms_id: null,
   ttft_ms: null,
 }
 
 /** Metrics that have something to say of everything there is. */
 export function everything(metrics: Metrics = createMetrics()): Metrics {
   metrics.watchCalls(() => ({ count: 1, held_nano: 1n }))
-  metrics.watchDepths(() => ({ reserve: 1, close: 0, standing: 0, spool: 1 }))
+  metrics.watchDepths(() => ({ hold: 1, end: 0, standing: 0, spool: 1 }))
   metrics.watchBreakers(() => [[upstream.name, false]])
   metrics.watchReady(() => true)
   metrics.answered("/v1/chat/completions", 402, "insufficient_balance")
@@ -66,12 +62,12 @@ export function everything(metrics: Metrics = createMetrics()): Metrics {
   metrics.keepalive()
   metrics.added("before", 2)
   metrics.added("after", 2)
-  metrics.settled(hold, { ...settled, charge_nano: hold.amount_nano + 1n })
-  metrics.settled(hold, released)
-  metrics.statement("reserve", 64, 2)
+  metrics.ended(call, { ...settled, charge_nano: call.amount_nano + 1n })
+  metrics.ended(call, released)
+  metrics.statement("hold", 64, 2)
   metrics.expired(1)
   metrics.spooled()
-  metrics.closingIgnored()
+  metrics.endIgnored()
   metrics.audited({ checked_at: new Date(), violations: [] })
   metrics.spansExported(1)
   metrics.spansDropped(1, "queue_full")

@@ -1,9 +1,10 @@
 import { expect, test } from "bun:test"
 import { Elysia } from "elysia"
-import type { Closing, Hold } from "../../src/ledger/entries.ts"
+import type { End } from "../../src/ledger/entries.ts"
+import type { MeteredCall } from "../../src/metrics/calls.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
 import { metrics as metricsRoute } from "../../src/routes/metrics.ts"
-import { hold, released, settled, upstream, usage } from "./everything.ts"
+import { call, released, settled, upstream, usage } from "./everything.ts"
 
 /** The samples, without comments and what the process itself tells. */
 async function samples(metrics: Metrics): Promise<string[]> {
@@ -16,7 +17,7 @@ const GEN_AI = `gen_ai_operation_name="chat",gen_ai_provider_name="openai",gen_a
 const rows: [string, (metrics: Metrics) => void, string[]][] = [
   [
     "a settled call",
-    (metrics) => metrics.settled(hold, settled),
+    (metrics) => metrics.ended(call, settled),
     [
       'tollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 1',
       'tollgate_calls_ended_total{stream="true",ending="completed"} 1',
@@ -42,12 +43,12 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
   ],
   [
     "D11 a charge above what was held",
-    (metrics) => metrics.settled(hold, { ...settled, charge_nano: 5_007n }),
+    (metrics) => metrics.ended(call, { ...settled, charge_nano: 5_007n }),
     ['tollgate_overage_nano_usd_total{model="gpt-5-mini"} 7'],
   ],
   [
     "D28 a released call, by its failure",
-    (metrics) => metrics.settled(hold, released),
+    (metrics) => metrics.ended(call, released),
     [
       'tollgate_calls_released_total{model="gpt-5-mini",failure="upstream_unavailable"} 1',
       'tollgate_calls_ended_total{stream="true",ending="none"} 1',
@@ -100,19 +101,19 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     ],
   ],
   [
-    "a statement of the books",
-    (metrics) => metrics.statement("settle", 64, 2),
+    "a statement of the ledger",
+    (metrics) => metrics.statement("end", 64, 2),
     [
-      'tollgate_ledger_statement_seconds_sum{kind="settle"} 0.002',
-      'tollgate_ledger_batch_size_sum{kind="settle"} 64',
-      'tollgate_ledger_batch_size_bucket{le="32",kind="settle"} 0',
+      'tollgate_ledger_statement_seconds_sum{kind="end"} 0.002',
+      'tollgate_ledger_batch_size_sum{kind="end"} 64',
+      'tollgate_ledger_batch_size_bucket{le="32",kind="end"} 0',
     ],
   ],
   ["D13 expiries", (metrics) => metrics.expired(3), ["tollgate_reservations_expired_total 3"]],
-  ["D27 a spooled closing", (metrics) => metrics.spooled(), ["tollgate_closings_spooled_total 1"]],
+  ["D27 a spooled end", (metrics) => metrics.spooled(), ["tollgate_closings_spooled_total 1"]],
   [
-    "D13 a closing that changed nothing",
-    (metrics) => metrics.closingIgnored(),
+    "D13 an end that changed nothing",
+    (metrics) => metrics.endIgnored(),
     ["tollgate_closings_ignored_total 1"],
   ],
   [
@@ -121,11 +122,11 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     ["tollgate_open_reservations 2", "tollgate_held_nano_usd 32810"],
   ],
   [
-    "D27 the lanes and the spool",
-    (metrics) => metrics.watchDepths(() => ({ reserve: 3, settle: 0, spool: 7 })),
+    "D27 the queues and the spool",
+    (metrics) => metrics.watchDepths(() => ({ hold: 3, end: 0, spool: 7 })),
     [
-      'tollgate_ledger_lane_depth{kind="reserve"} 3',
-      'tollgate_ledger_lane_depth{kind="settle"} 0',
+      'tollgate_ledger_lane_depth{kind="hold"} 3',
+      'tollgate_ledger_lane_depth{kind="end"} 0',
       "tollgate_spool_closings 7",
     ],
   ],
@@ -169,14 +170,14 @@ test.each(rows)("is counted: %s", async (_, record, expected) => {
 
 test("a call without tokens, output or overage is counted nowhere it has nothing to say", async () => {
   const metrics = createMetrics()
-  metrics.settled(hold, released)
+  metrics.ended(call, released)
   const printed = await samples(metrics)
   expect(
     printed.filter((line) => /tokens_total|token_usage|first_token.*count|overage|settled/.test(line)),
   ).toEqual([])
 })
 
-const STREAMED: [string, Partial<Hold>, Partial<Closing>, string[]][] = [
+const STREAMED: [string, Partial<MeteredCall>, Partial<End>, string[]][] = [
   ["a JSON answer comes at once: it has no first token", { stream: false }, {}, []],
   ["one token has none after it", {}, { usage: { ...usage, completion_tokens: 1 } }, ["first_token"]],
   ["an estimate is no count of tokens", {}, { basis: "estimate" }, ["first_token"]],
@@ -184,7 +185,7 @@ const STREAMED: [string, Partial<Hold>, Partial<Closing>, string[]][] = [
 ]
 test.each(STREAMED)("the latencies of tokens: %s", async (_, held, closed, expected) => {
   const metrics = createMetrics()
-  metrics.settled({ ...hold, ...held }, { ...settled, ...closed })
+  metrics.ended({ ...call, ...held }, { ...settled, ...closed })
   const counts = (await samples(metrics)).flatMap(
     (line) => /^gen_ai_server_time_(?:to|per)_(\w+)_seconds_count/.exec(line)?.[1] ?? [],
   )
@@ -243,12 +244,11 @@ test("two applications in one process count apart", async () => {
 test("no label carries a key, an account, a call or a provider's credential", async () => {
   const metrics = createMetrics()
   for (const [, record] of rows) record(metrics)
-  metrics.settled(hold, settled)
-  metrics.settled(hold, released)
+  metrics.ended(call, settled)
+  metrics.ended(call, released)
   metrics.attempted(upstream, 200, 1)
   const text = await metrics.print()
-  for (const secret of [hold.id, hold.account_id, hold.key_id, "sk-canary"])
-    expect(text).not.toContain(secret)
+  for (const secret of [settled.id, "sk-canary"]) expect(text).not.toContain(secret)
 })
 
 test("GET /metrics is Prometheus' text format, with the process's own metrics", async () => {

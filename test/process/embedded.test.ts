@@ -187,7 +187,7 @@ async function checkpointed(): Promise<string[]> {
   const socket_path = join(place.data_dir, "postgres/socket/.s.PGSQL.5432")
   const client = connect({ socket_path, user: "tollgate", database: "tollgate" }, { max: 1 })
   const rows = await client<{ charge: string }[]>`
-    select checkpoint_nano::text as charge from reservations where state = 'open' and checkpoint_nano > 0`
+    select charge_nano::text as charge from checkpoints`
   await client.end()
   return rows.map(({ charge }) => charge)
 }

@@ -1,11 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import { connect } from "../../src/ledger/database/address.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { chat, configFor, until } from "../support/gateway.ts"
+import { CHAT, chat, configFor, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+import { DatabaseProxy } from "../support/proxy.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
 import { beginStream, finishStream } from "./stream.ts"
 import { databaseVariables, Workplace } from "./workplace.ts"
+
+/** Nobody dies of an outage here. */
+const LONG_LEASE = { renew: "1s", expire: "60s" }
 
 describe("SIGHUP reads the configuration again", () => {
   const place = new Workplace()
@@ -69,6 +74,47 @@ describe("SIGHUP reads the configuration again", () => {
     expect(calls).toMatchObject([{ model: "dearer" }, { charge: "0.00003", prices: { input: "1" } }])
   })
 
+  test("D56 a new price of a model is new terms for new calls; running ones keep theirs, and the old price has its number still", async () => {
+    const { id, key } = await operator.account("1")
+    const sold = (input: string) => configFor(provider.url, renamed("sold", input))
+    const rows = async () => {
+      const sql = connect(fresh.address, { max: 1 })
+      const found = await sql<{ id: number; input: string }[]>`
+        SELECT id, input_pico::text AS input FROM tollgate.terms WHERE model = 'sold' ORDER BY id`
+      await sql.end()
+      return found.map(({ id, input }) => [id, input] as const)
+    }
+    place.configure(sold("1.00"))
+    await reload("the configuration was reloaded")
+    const [[cheap = 0] = []] = await rows()
+    const { client, exchange } = await beginStream(gateway, provider, key, "sold")
+    place.configure(sold("7.00"))
+    await reload("the configuration was reloaded")
+    const both = [
+      [cheap, "1000000"],
+      [cheap + 1, "7000000"],
+    ]
+    expect(await rows()).toEqual(both as [number, string][])
+    provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+    await (await chat(gateway, key, { model: "sold" })).bytes()
+    await finishStream(exchange)
+    await client.receives("data: [DONE]\n\n")
+    place.configure(sold("1.00"))
+    await reload("the configuration was reloaded")
+    expect(await rows()).toEqual(both as [number, string][])
+    provider.replyOnce(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
+    await (await chat(gateway, key, { model: "sold" })).bytes()
+    const calls = await operator.calls(`?account=${id}`)
+    expect(calls).toMatchObject([
+      { charge: "0.00003", prices: { input: "1" } },
+      { charge: "0.00009", prices: { input: "7" } },
+      { charge: "0.00003", prices: { input: "1" } },
+    ])
+    expect((await operator.audit()).violations).toEqual([])
+    place.configure(configFor(provider.url, renamed("dearer", "7.00")))
+    await reload("the configuration was reloaded")
+  })
+
   test("a wrong one is refused by the path of its key, and the old one stays", async () => {
     const { key } = await operator.account("1")
     place.configure({ ...configFor(provider.url), limits: { in_flight: 0 } })
@@ -103,4 +149,75 @@ describe("SIGHUP reads the configuration again", () => {
     gateway.signal("SIGTERM")
     expect(await gateway.exited).toBe(0)
   })
+})
+
+describe("D56 SIGHUP while the database is away", () => {
+  let place: Workplace
+  let provider: Provider
+  let fresh: FreshDatabase
+  let books: DatabaseProxy
+  beforeEach(async () => {
+    place = new Workplace()
+    provider = await startProvider()
+    fresh = await freshDatabase()
+    books = await DatabaseProxy.start(fresh.address)
+  })
+  afterEach(async () => {
+    await place.clear()
+    await books.stop()
+    await provider.stop()
+    await fresh.drop()
+  })
+
+  const faults: readonly [string, (books: DatabaseProxy) => void, (books: DatabaseProxy) => void][] = [
+    ["refuses", (books) => books.refuse(), (books) => books.admit()],
+    ["is silent", (books) => books.stall(), (books) => books.heal()],
+  ]
+  const rows = faults.flatMap(([what, begin, end]) =>
+    [1, 2].map((workers) => [what, workers, begin, end] as const),
+  )
+  test.each(rows)(
+    "which %s, %i workers: the file is refused, the old one stays, and is read once it is back",
+    async (_, workers, begin, end) => {
+      const config = (changes: object) => configFor(provider.url, { workers, lease: LONG_LEASE, ...changes })
+      place.configure(config({}))
+      const gateway = await place.start(databaseVariables(books.address))
+      const operator = operatorOf(gateway.url)
+      const { key } = await operator.account("1")
+      const listed = async () => {
+        const answers = await Promise.all(
+          Array.from({ length: 4 * workers }, () =>
+            fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } }),
+          ),
+        )
+        const lists: { data: { id: string }[] }[] = await Promise.all(
+          answers.map(async (answer) => JSON.parse(await answer.text())),
+        )
+        return new Set(lists.map(({ data }) => data.map(({ id }) => id).join()))
+      }
+      const reload = async (said: string) => {
+        const from = gateway.printed.length
+        gateway.signal("SIGHUP")
+        await gateway.prints(said, from)
+        return gateway.printed.slice(from)
+      }
+      const [model] = config({}).models as object[]
+      place.configure(config({ models: [{ ...model, name: "later" }] }))
+      begin(books)
+      const said = await reload("the configuration was not reloaded; the old one stays")
+      expect(said).toContain("the database cannot be used")
+      end(books)
+      expect(
+        await until(
+          () => listed().catch(() => new Set<string>()),
+          (seen) => seen.size > 0,
+        ),
+      ).toEqual(new Set([CHAT]))
+      await reload("the configuration was reloaded")
+      expect(await listed()).toEqual(new Set(["later"]))
+      gateway.signal("SIGTERM")
+      expect(await gateway.exited).toBe(0)
+    },
+    30_000,
+  )
 })

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { configFor } from "../support/gateway.ts"
+import { operatorOf } from "../support/operator.ts"
 import type { Variables } from "./gateway-process.ts"
 import { databaseVariables, Workplace } from "./workplace.ts"
 
@@ -117,4 +118,43 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
       expect(place.files()).toEqual(config === undefined ? [] : ["tollgate.yaml"])
     })
   }
+})
+
+describe("D27 a data directory belongs to one gateway, also with DATABASE_URL: its spool is there", () => {
+  let place: Workplace
+  let fresh: FreshDatabase
+  beforeAll(async () => {
+    fresh = await freshDatabase()
+    place = new Workplace()
+    place.configure(configFor("http://127.0.0.1:1"))
+  })
+  afterAll(async () => {
+    await place.clear()
+    await fresh.drop()
+  })
+
+  test.each([[], ["--workers", "2"]])(
+    "a second start on it is refused in a sentence (%s %s)",
+    async (...args) => {
+      const first = await place.start(databaseVariables(fresh.address), { args })
+      const second = place.spawn(databaseVariables(fresh.address), { args })
+      expect(await second.exited).toBe(1)
+      expect(second.complaint).toBe(
+        `tollgate: another gateway (pid ${first.pid}) already uses ${place.data_dir}\n`,
+      )
+      expect(second.printed).toBe("")
+      expect((await operatorOf(first.url).audit()).violations).toEqual([])
+      first.signal("SIGTERM")
+      expect(await first.exited).toBe(0)
+      expect(place.files()).toEqual(["tollgate.yaml"])
+    },
+  )
+
+  test("one that was killed has given it up", async () => {
+    const killed = await place.start(databaseVariables(fresh.address))
+    await killed.kill()
+    const next = await place.start(databaseVariables(fresh.address))
+    next.signal("SIGTERM")
+    expect(await next.exited).toBe(0)
+  })
 })

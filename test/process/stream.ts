@@ -1,3 +1,4 @@
+import { CHAT } from "../support/gateway.ts"
 import {
   chatChunk,
   type Exchange,
@@ -18,10 +19,11 @@ export async function beginStream(
   gateway: { readonly url: string },
   provider: Provider,
   key: string,
+  model = CHAT,
 ): Promise<{ client: RawClient; exchange: Exchange }> {
   provider.replyOnce(silent())
   const client = await rawClient(gateway)
-  client.send(chatRequest(key, { stream: true }))
+  client.send(chatRequest(key, { stream: true, model }))
   const exchange = await provider.exchange(provider.exchanges.length + 1)
   await exchange.head(200, { "content-type": "text/event-stream" })
   await exchange.chunk(text("first"))

@@ -53,7 +53,7 @@ async function endTidily(gateway: GatewayProcess) {
 
 async function gatewaysOfCalls(): Promise<string[]> {
   const client = connect(fresh.address, { max: 1 })
-  const rows = await client<{ id: string }[]>`select distinct gateway_id::text as id from reservations`
+  const rows = await client<{ id: string }[]>`select distinct gateway_id::text as id from holds`
   await client.end()
   return rows.map(({ id }) => id)
 }
@@ -336,8 +336,11 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
     const PORT = new URL(gateway.url).port
     const variables = { ...databaseVariables(fresh.address), PORT }
     const sentence = `PORT ${PORT} of HOST 127.0.0.1 is taken: stop what listens there, or set another PORT`
-    expect(await refusal(place.spawn(variables))).toBe(sentence)
-    expect(await refusal(place.spawn(variables, { args: ["--workers", "1"] }))).toBe(sentence)
+    const other = new Workplace()
+    other.configure(configFor(provider.url, { workers: 2 }))
+    expect(await refusal(other.spawn(variables))).toBe(sentence)
+    expect(await refusal(other.spawn(variables, { args: ["--workers", "1"] }))).toBe(sentence)
+    await other.clear()
     await endTidily(gateway)
   })
 

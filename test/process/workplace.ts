@@ -114,9 +114,9 @@ export async function readBooks(
   const client = connect(address, { max: 1, onnotice: () => {} })
   try {
     const database = drizzle(client)
-    const { open_reservations, violations } = await audit(database)
+    const { open_holds, violations } = await audit(database)
     const { data } = await listCalls(database, {}, { limit: 1_000, after: null })
-    return { open_reservations, violations, calls: data }
+    return { open_reservations: open_holds, violations, calls: data }
   } finally {
     await client.end()
   }

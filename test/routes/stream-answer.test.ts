@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { Catalog } from "../../src/admission/catalog.ts"
+import { Catalog, termsOf } from "../../src/admission/catalog.ts"
 import { InFlight } from "../../src/admission/in-flight.ts"
 import { KeyLoads } from "../../src/admission/key-loads.ts"
 import { Call } from "../../src/call.ts"
@@ -15,7 +15,7 @@ import { holdOf, openBooks } from "../ledger/books.ts"
 import { CHAT, configFor } from "../support/gateway.ts"
 
 const unasked = () => {
-  throw new Error("a stream's answer reads nothing of the books")
+  throw new Error("a stream's answer reads nothing of the ledger")
 }
 
 test("rule 6, D31 a stream whose total timeout is over when its headers are in ends clean and empty", async () => {
@@ -23,13 +23,13 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const ledger = await books.ledger()
   const { account_id, key_id } = await books.account(1_000n)
   const config = loadConfig(JSON.stringify(configFor("http://127.0.0.1:1")), { env: {}, readFile: () => "" })
-  const catalog = new Catalog(config.models)
+  const catalog = new Catalog(config.models, await ledger.terms(termsOf(config.models)))
   const in_flight = new InFlight()
   const gateway = {
     config,
     catalog,
-    books: ledger,
-    journal: { call: unasked, holder: unasked, usage: unasked },
+    ledger,
+    reports: { call: unasked, holder: unasked, usage: unasked },
     health: new Health(),
     in_flight,
     key_loads: new KeyLoads(),
@@ -42,20 +42,23 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const model = catalog.find(CHAT, "chat")
   if (model instanceof GatewayError) throw model
   const hold = holdOf({ account_id, key_id }, 100n)
-  expect(await ledger.reserve(hold)).toMatchObject({ outcome: "held" })
+  expect(await ledger.hold(hold)).toMatchObject({ outcome: "held" })
   in_flight.enter(1)
 
-  const { upstream } = model.routes[0]
+  const [route] = model.routes
   const answer = answerStream(
     {
       gateway,
-      call: new Call(hold, model, 0, in_flight, () => {}),
+      call: new Call(hold, model, catalog.termsIds(model), 0, in_flight, () => {}),
       reply: {
-        upstream,
+        kind: "reply",
+        route,
         status: 200,
         content_type: "text/event-stream",
+        length: null,
         body: new ReadableStream<Uint8Array>(),
-        began_ms: performance.now() - upstream.timeouts.total_ms,
+        bytes: unasked,
+        began_ms: performance.now() - route.upstream.timeouts.total_ms,
         cancel: () => {},
       },
       patience: new Patience(NEVER, NEVER, null),
@@ -66,7 +69,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
 
   expect(answer.status).toBe(200)
   expect(await answer.text()).toBe("")
-  const rows = await books.sql`SELECT state, ending, failure, charge_nano FROM tollgate.reservations`
+  const rows = await books.sql`SELECT state, ending, failure, charge_nano FROM tollgate.calls`
   expect([...rows]).toEqual([
     { state: "released", ending: "deadline", failure: "upstream_timeout", charge_nano: "0" },
   ])

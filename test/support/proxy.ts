@@ -12,9 +12,12 @@ export interface Met {
   lose(): void
 }
 
+/** A statement, by its text or by what its text has in it. */
+export type Wanted = Pick<Statement, "text"> | RegExp
+
 interface Meeting {
   /** Null for any statement. */
-  readonly text: string | null
+  readonly wanted: Wanted | null
   readonly place: Place
   readonly met: PromiseWithResolvers<Met>
   /** What those wait for that were met. */
@@ -57,18 +60,18 @@ export class DatabaseProxy extends Link {
   }
 
   /** Stops the next such statement there, and says so. */
-  meet({ text }: Statement, place: Place): Promise<Met> {
-    return this.#meet(text, place)
+  meet(wanted: Wanted, place: Place): Promise<Met> {
+    return this.#meet(wanted, place)
   }
 
   /** Lets the next statement be done and committed, and ends its connection instead of passing the reply on. */
-  async loseReply(statement?: Statement): Promise<void> {
-    const { lose } = await this.#meet(statement?.text ?? null, "done")
+  async loseReply(wanted?: Wanted): Promise<void> {
+    const { lose } = await this.#meet(wanted ?? null, "done")
     lose()
   }
 
-  #meet(text: string | null, place: Place): Promise<Met> {
-    const meeting: Meeting = { text, place, met: Promise.withResolvers(), gate: Promise.withResolvers() }
+  #meet(wanted: Wanted | null, place: Place): Promise<Met> {
+    const meeting: Meeting = { wanted, place, met: Promise.withResolvers(), gate: Promise.withResolvers() }
     this.#meetings.add(meeting)
     return meeting.met.promise
   }
@@ -76,7 +79,7 @@ export class DatabaseProxy extends Link {
   /** A promise that waits for whoever wanted to meet this. */
   #stop(place: Place, text: string): Promise<void> | null {
     for (const meeting of this.#meetings) {
-      if (meeting.place !== place || (meeting.text !== null && meeting.text !== text)) continue
+      if (meeting.place !== place || !isWanted(meeting.wanted, text)) continue
       const { met, gate } = meeting
       const end = (ending: () => void) => () => {
         this.#meetings.delete(meeting)
@@ -122,6 +125,11 @@ export class DatabaseProxy extends Link {
       },
     }
   }
+}
+
+function isWanted(wanted: Wanted | null, text: string): boolean {
+  if (wanted === null) return true
+  return wanted instanceof RegExp ? wanted.test(text) : wanted.text === text
 }
 
 interface Message {

@@ -70,7 +70,7 @@ describe("D33 the breakers", () => {
     for (let n = 0; n < 5; n++) health.enter("first")?.("failed")
     second.reply(answers)
     const reply = await forward(routes(upstream(first.url), other()), outgoing(), health)
-    expect(reply.upstream.name).toBe("second")
+    expect(reply.route.upstream.name).toBe("second")
     reply.cancel()
     expect(first.connections.opened).toBe(0)
   })

@@ -95,7 +95,7 @@ describe("a 2xx is a reply, whatever its body", () => {
     first.reply(script)
     const before_ms = performance.now()
     const reply = await forward(routes(upstream(first.url)), outgoing({ stream: true }), new Health())
-    expect(reply).toMatchObject({ upstream: { name: "first" }, ...expected })
+    expect(reply).toMatchObject({ route: { upstream: { name: "first" } }, ...expected })
     expect(reply.began_ms).toBeWithin(before_ms, performance.now())
     reply.cancel()
     reply.cancel()
@@ -117,7 +117,7 @@ describe("D14 which answers are passed on to the next upstream", () => {
     for (const stream of [true, false]) {
       const reply = await forward(routes(upstream(first.url), other()), outgoing({ stream }), new Health())
       await new Response(reply.body).text()
-      expect(reply.upstream.name).toBe("second")
+      expect(reply.route.upstream.name).toBe("second")
     }
     expect(first.requests).toHaveLength(2)
     expect(second.requests[0]?.json).toMatchObject({ model: "model-of-second" })
@@ -129,7 +129,7 @@ describe("D14 which answers are passed on to the next upstream", () => {
     const gone = await startProvider()
     await gone.stop()
     const reply = await forward(routes(upstream(gone.url), other()), outgoing(), new Health())
-    expect(reply.upstream.name).toBe("second")
+    expect(reply.route.upstream.name).toBe("second")
     reply.cancel()
   })
 
@@ -162,7 +162,7 @@ describe("D14 which answers are passed on to the next upstream", () => {
     const call = outgoing({ stream: true })
     const timeouts = { first_byte_ms: 60, idle_ms: 60_000, total_ms: 60_000 }
     const reply = await forward(routes(upstream(first.url, { timeouts }), other()), call, new Health())
-    expect(reply.upstream.name).toBe("second")
+    expect(reply.route.upstream.name).toBe("second")
     reply.cancel()
     const [exchange] = first.exchanges
     await exchange?.closed
@@ -200,7 +200,7 @@ describe("D31, D46 the total timeout is over all attempts", () => {
     first.reply(json(503, {}))
     second.reply(answers)
     const reply = await forward(routes(upstream(first.url), other()), outgoing(), new Health())
-    expect(reply.upstream.name).toBe("second")
+    expect(reply.route.upstream.name).toBe("second")
     expect(reply.began_ms).toBeLessThanOrEqual((await first.exchange(1)).request.arrived_ms)
     reply.cancel()
   })

@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { nextId } from "../../id.ts"
+import { ledgerTime, nextId } from "../../id.ts"
 import {
   type Account,
   changeAccount,
@@ -8,16 +8,18 @@ import {
   getAccount,
   listAccounts,
 } from "../../ledger/accounts/accounts.ts"
+import { balanceAt, type PastBalance } from "../../ledger/reports/balance.ts"
 import { printUsd } from "../../money.ts"
 import {
   AccountBody,
   AccountChange,
+  BalanceBody,
   listOf,
   NewAccount,
   parseAccountChange,
   parseNewAccount,
 } from "../../wire/admin.ts"
-import { parsePage } from "../../wire/admin-query.ts"
+import { parseBalanceQuery, parsePage } from "../../wire/admin-query.ts"
 import { printTime } from "../../wire/time.ts"
 import { operation } from "../openapi.ts"
 import { ask } from "./books.ts"
@@ -61,6 +63,17 @@ export function accountRoutes(operators: Operators) {
       async ({ params }) => answer(accountBody(await existingAccount(operators, pathId(params.id)))),
       { detail: reading },
     )
+    .get(
+      "/accounts/:id/balance",
+      async ({ request, params }) => {
+        const id = pathId(params.id)
+        const at = parseBalanceQuery(queryOf(request), ledgerTime())
+        const past = await ask(operators, balanceAt(database, id, at))
+        if (past === null) throw noAccount()
+        return answer(balanceBody(id, at, past))
+      },
+      { detail: readingBalance },
+    )
     .patch(
       "/accounts/:id",
       async ({ request, params }) => {
@@ -95,6 +108,16 @@ export function accountBody(account: Account): AccountBody {
     available: printUsd(balance_nano - held_nano),
     suspended: suspended_at !== null,
     created_at: printTime(created_at),
+  }
+}
+
+function balanceBody(account_id: string, at: Date, { balance_nano, held_nano }: PastBalance): BalanceBody {
+  return {
+    account_id,
+    at: printTime(at),
+    balance: printUsd(balance_nano),
+    held: printUsd(held_nano),
+    available: printUsd(balance_nano - held_nano),
   }
 }
 
@@ -160,6 +183,42 @@ const reading = operation({
     },
   },
   errors: [NO_ACCOUNT, ...ERRORS],
+})
+
+const balanceExample: BalanceBody = {
+  account_id: accountExample.id,
+  at: "2026-11-01T00:00:00.000Z",
+  balance: "12.5",
+  held: "0.02",
+  available: "12.48",
+}
+
+const readingBalance = operation({
+  operationId: "getBalance",
+  tag: "Accounts",
+  summary: "Read what an account had at a moment",
+  description:
+    "What stands on the account now, without the entries that were made since. It reads all ends of calls since then, of all accounts: the longer ago, the longer it takes, at most 8 seconds. Before its first credit an account had 0.",
+  credentials: ["adminToken"],
+  parameters: [
+    idParameter("The account's id."),
+    {
+      name: "at",
+      in: "query",
+      required: true,
+      description:
+        "The moment, by the ledger's clock: an RFC 3339 time, or a day, which stands for its midnight UTC. Not in the future.",
+      schema: { type: "string" },
+      example: "2026-11-01",
+    },
+  ],
+  answers: {
+    200: {
+      description: "The balance of then, what open calls held, and what new calls could hold.",
+      json: { schema: BalanceBody, examples: { balance: balanceExample } },
+    },
+  },
+  errors: [fieldFault("at", "an RFC 3339 time or a day such as 2026-11-21"), NO_ACCOUNT, ...ERRORS],
 })
 
 const changing = operation({

@@ -55,8 +55,11 @@ const listing = operation({
     filterParameter("model", "Calls to this model, as the client named it."),
     filterParameter("state", "Calls in this state.", { enum: [...states] }),
     filterParameter("failure", "Calls that went wrong this way.", { enum: [...failures] }),
-    filterParameter("from", "Calls whose request arrived then or later: a time, or a day in UTC."),
-    filterParameter("to", "Calls whose request arrived earlier."),
+    filterParameter(
+      "from",
+      "Calls that were held then or later, by the time in their id: a time, or a day in UTC.",
+    ),
+    filterParameter("to", "Calls that were held earlier."),
     ...pageParameters,
   ],
   answers: {

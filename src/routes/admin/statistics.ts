@@ -106,10 +106,10 @@ function distributionBody({ buckets, ...rest }: Distribution): DistributionBody 
 const spanParameters: readonly Parameter[] = [
   filterParameter(
     "from",
-    `Calls that arrived then or later; ${DEFAULT_HOURS} hours before \`to\` unless given, and at most ${MAX_DAYS} days.`,
+    `Calls that ended then or later; ${DEFAULT_HOURS} hours before \`to\` unless given, and at most ${MAX_DAYS} days.`,
     { format: "date-time" },
   ),
-  filterParameter("to", "Calls that arrived earlier; now unless given.", { format: "date-time" }),
+  filterParameter("to", "Calls that ended earlier; now unless given.", { format: "date-time" }),
   filterParameter("account", `Calls of this account, or of up to ${MAX_ACCOUNTS} with commas between them.`),
   filterParameter("key", "Calls with this key.", { format: "uuid" }),
   filterParameter("model", "Calls to this model, as the client named it."),

@@ -28,7 +28,7 @@ const summing = operation({
   tag: "Books",
   summary: "Sum usage",
   description:
-    "What the calls of a time used and cost, by model, key, account, day or hour, and as a whole. A call counts when it has ended, and belongs to the moment its request arrived, which is in its id; so neighbouring ranges share no call and miss none. Reads every call of the range: a narrow one, or one account's, is cheap.",
+    "What the calls of a time used and cost, by model, key, account, day or hour, and as a whole. A call counts when it has ended, at the moment of its end; a correction counts at its own moment, with the difference to what was charged before, which may be below 0. So ranges that meet share nothing and miss nothing, and a range that is over does not change. Reads every call that ended in the range: a narrow one is cheap.",
   credentials: ["adminToken"],
   parameters: [
     ...rangeParameters(operatorGroupings),

@@ -138,8 +138,9 @@ export const getOwnUsage = operation({
   operationId: "getOwnUsage",
   tag: "Receipts",
   summary: "Sum the usage of the account",
-  description: `What the account's calls of a time used and cost, by model, key or day, and as a whole. A call counts when it has ended, and belongs
-to the moment its request arrived; so neighbouring ranges share no call and miss none.
+  description: `What the account's calls of a time used and cost, by model, key or day, and as a whole. A call counts when it has ended, at the
+moment of its end; a correction counts at its own moment, with the difference to what was charged before, which may be below 0. So ranges that
+meet share nothing and miss nothing, and a range that is over does not change.
 
 ${whose}`,
   credentials: ["apiKey", "xApiKey"],

@@ -20,7 +20,7 @@ export function audit(visit: Visit): HTMLElement {
     el(
       "p",
       { class: "quiet lead" },
-      "Recomputes every account from the journal: the balance is the credits less the charges, what is held is what open calls hold.",
+      "Recomputes from the journal every balance and what is held, what spending limits have counted, and the charge of every call.",
     ),
     auditPart(visit).element,
   )
@@ -72,7 +72,7 @@ function found({ checked_at, accounts, open_reservations, violations }: AuditBod
       {
         title: "By the journal",
         right: true,
-        cell: ({ expected }) => (expected === null ? "no hold" : usd(expected)),
+        cell: ({ expected }) => (expected === null ? "no entry" : usd(expected)),
       },
       {
         title: "Off by",
