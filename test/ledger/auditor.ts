@@ -1,56 +1,64 @@
-import type { Closed } from "../../src/ledger/journal/end.ts"
-import type { Checkpoint, Closing, Hold } from "../../src/ledger/entries.ts"
-import type { Reserved } from "../../src/ledger/journal/hold.ts"
-import type { Buried } from "../../src/ledger/journal/tombstone.ts"
+import type { Checkpoint, End, Hold } from "../../src/ledger/entries.ts"
+import type { Ended } from "../../src/ledger/journal/end-exact.ts"
+import type { Held } from "../../src/ledger/journal/hold-exact.ts"
+import type { Closed } from "../../src/ledger/journal/tombstone.ts"
 
+/** The entries of one call. */
 export interface AuditedCall {
   readonly account_id: string
   readonly amount_nano: bigint
-  checkpoint_nano: bigint
-  state: string
-  charge_nano: bigint | null
-  late: boolean
+  end: { readonly outcome: string; readonly charge_nano: bigint } | null
+  correction: { readonly charge_nano: bigint; readonly difference_nano: bigint } | null
 }
 
-/** The books in memory, as simple as they can be: what one statement after the other must come to. */
+/** The ledger in memory, as simple as it can be: what one statement after the other must come to. */
 export class Auditor {
   readonly calls = new Map<string, AuditedCall>()
   readonly balances = new Map<string, bigint>()
+  readonly checkpoints = new Map<string, bigint>()
+
+  balance(account_id: string): bigint {
+    return this.balances.get(account_id) ?? 0n
+  }
 
   held(account_id: string): bigint {
     let held = 0n
     for (const call of this.calls.values()) {
-      if (call.account_id === account_id && call.state === "open") held += call.amount_nano
+      if (call.account_id === account_id && call.end === null) held += call.amount_nano
     }
     return held
   }
 
-  reserve(holds: readonly Hold[]): Reserved["outcome"][] {
-    const outcomes = new Map<string, Reserved["outcome"]>()
+  hold(holds: readonly Hold[]): Held["outcome"][] {
+    const outcomes = new Map<string, Held["outcome"]>()
     const ascending = [...holds].sort(byAmountAndId)
     for (const hold of ascending) {
-      const { id } = hold
-      const known = this.calls.get(id)
-      if (known !== undefined) outcomes.set(id, isSame(known, hold) ? "held" : "closed")
+      const known = this.calls.get(hold.id)
+      if (known !== undefined) outcomes.set(hold.id, isSame(known, hold) ? "held" : "closed")
     }
-    for (const { id, account_id, amount_nano } of ascending) {
-      if (outcomes.has(id)) continue
-      const fits = this.#balance(account_id) - this.held(account_id) >= amount_nano
-      outcomes.set(id, fits ? "held" : "insufficient_balance")
-      if (fits) this.#open(account_id, id, amount_nano, "open", null)
+    for (const hold of ascending) {
+      if (outcomes.has(hold.id)) continue
+      const fits = this.balance(hold.account_id) - this.held(hold.account_id) >= hold.amount_nano
+      outcomes.set(hold.id, fits ? "held" : "insufficient_balance")
+      if (fits) this.#add(hold)
     }
     return holds.map(({ id }) => outcomes.get(id) ?? "conflict")
   }
 
-  close(closings: readonly Closing[]): Closed[] {
-    return closings.map(({ id, outcome, charge_nano }) => {
+  end(ends: readonly End[]): Ended[] {
+    return ends.map(({ id, outcome, charge_nano }) => {
       const call = this.calls.get(id)
       if (call === undefined) return "none"
-      const due = call.state === "open" || (call.state === "expired" && outcome === "settled")
-      if (!due) return "closed"
-      this.#charge(call, charge_nano)
-      call.late = call.state === "expired"
-      call.state = outcome
+      if (call.end === null) {
+        call.end = { outcome, charge_nano }
+        this.#pay(call, charge_nano)
+        return "applied"
+      }
+      const is_late = call.end.outcome === "expired" && call.correction === null && outcome === "settled"
+      if (!is_late) return "closed"
+      const difference_nano = charge_nano - call.end.charge_nano
+      call.correction = { charge_nano, difference_nano }
+      this.#pay(call, difference_nano)
       return "applied"
     })
   }
@@ -58,51 +66,39 @@ export class Auditor {
   expire(ids: readonly string[]): boolean[] {
     return ids.map((id) => {
       const call = this.calls.get(id)
-      if (call?.state !== "open") return false
-      this.#charge(call, call.checkpoint_nano)
-      call.state = "expired"
+      if (call === undefined || call.end !== null) return false
+      const charge_nano = this.checkpoints.get(id) ?? 0n
+      call.end = { outcome: "expired", charge_nano }
+      this.#pay(call, charge_nano)
       return true
     })
   }
 
   checkpoint(checkpoints: readonly Checkpoint[]): void {
-    for (const { id, charge_nano } of checkpoints) {
-      const call = this.calls.get(id)
-      if (call?.state === "open") call.checkpoint_nano = charge_nano
-    }
+    for (const { id, charge_nano } of checkpoints) this.checkpoints.set(id, charge_nano)
   }
 
-  bury(holds: readonly Hold[]): Buried[] {
-    return holds.map(({ id, account_id, amount_nano }) => {
-      if (this.calls.has(id)) return "won"
-      this.#open(account_id, id, amount_nano, "released", 0n)
-      return "buried"
+  close(holds: readonly Hold[]): Closed[] {
+    return holds.map((hold) => {
+      if (this.calls.has(hold.id)) return "held"
+      this.#add(hold).end = { outcome: "released", charge_nano: 0n }
+      return "closed"
     })
   }
 
-  #open(
-    account_id: string,
-    id: string,
-    amount_nano: bigint,
-    state: string,
-    charge_nano: bigint | null,
-  ): void {
-    this.calls.set(id, { account_id, amount_nano, checkpoint_nano: 0n, state, charge_nano, late: false })
+  #add({ id, account_id, amount_nano }: Hold): AuditedCall {
+    const call: AuditedCall = { account_id, amount_nano, end: null, correction: null }
+    this.calls.set(id, call)
+    return call
   }
 
-  #charge(call: AuditedCall, charge_nano: bigint): void {
-    const difference = charge_nano - (call.charge_nano ?? 0n)
-    this.balances.set(call.account_id, this.#balance(call.account_id) - difference)
-    call.charge_nano = charge_nano
-  }
-
-  #balance(account_id: string): bigint {
-    return this.balances.get(account_id) ?? 0n
+  #pay({ account_id }: AuditedCall, nano: bigint): void {
+    this.balances.set(account_id, this.balance(account_id) - nano)
   }
 }
 
 function isSame(call: AuditedCall, { account_id, amount_nano }: Hold): boolean {
-  return call.state === "open" && call.account_id === account_id && call.amount_nano === amount_nano
+  return call.end === null && call.account_id === account_id && call.amount_nano === amount_nano
 }
 
 function byAmountAndId(one: Hold, other: Hold): number {

@@ -1,20 +1,30 @@
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Sql } from "postgres"
+import type { Sql, TransactionSql } from "postgres"
 import { nextId } from "../../src/id.ts"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { Connection } from "../../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
+import type { End, Hold, Terms } from "../../src/ledger/entries.ts"
 import { Lease } from "../../src/ledger/journal/lease.ts"
 import { Ledger, type LedgerOptions } from "../../src/ledger/ledger.ts"
-import type { Closing, Hold } from "../../src/ledger/entries.ts"
+import { registerTerms } from "../../src/ledger/terms.ts"
 import { freshDatabase } from "../support/database.ts"
 
 export const HASH = "0".repeat(64)
 /** A lease that nothing in a test waits for. */
 export const LONG_LEASE = { renew_ms: 60_000, expire_ms: 240_000 }
 const PRICE = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
+/** What `openBooks` registers first on its fresh database, so that their numbers are 1, 2 and 3. */
+const TERMS: readonly Terms[] = [
+  { family: "chat", model: "model", upstream: "first", price: PRICE },
+  { family: "chat", model: "model", upstream: "second", price: PRICE },
+  { family: "chat", model: "other", upstream: "first", price: PRICE },
+]
+export const FIRST = 1
+export const SECOND = 2
+export const OTHER_MODEL = 3
 
 export interface Account {
   readonly account_id: string
@@ -34,10 +44,10 @@ export interface TestBooks {
   /** A ledger on these books, on a data directory of its own unless told otherwise; stopped with the books. */
   ledger(options?: Partial<LedgerOptions>): Promise<Ledger>
   /**
-   * An account with that much on it, and a key that may do everything; on a lane with all others of `lane`, if that is
-   * given.
+   * An account with that much on it, and a key that may do everything; on one connection with all others of the same
+   * `place`, if that is given.
    */
-  account(balance_nano: bigint, lane?: number): Promise<Account>
+  account(balance_nano: bigint, place?: number): Promise<Account>
   folder(): Promise<string>
   close(): Promise<void>
 }
@@ -45,6 +55,7 @@ export interface TestBooks {
 export async function openBooks(): Promise<TestBooks> {
   const { address, drop } = await freshDatabase()
   const database = await openDatabase(address)
+  await registerTerms(database.operators, TERMS)
   const sql: Sql = connect(address, { max: 4, onnotice: () => {} })
   const connections: Connection[] = []
   const ledgers: Ledger[] = []
@@ -85,10 +96,10 @@ export async function openBooks(): Promise<TestBooks> {
       ledgers.push(ledger)
       return ledger
     },
-    async account(balance_nano, lane) {
+    async account(balance_nano, place) {
       const random = crypto.randomUUID()
       const account_id =
-        lane === undefined ? random : random.slice(0, -4) + lane.toString(16).padStart(4, "0")
+        place === undefined ? random : random.slice(0, -4) + place.toString(16).padStart(4, "0")
       const key_id = crypto.randomUUID()
       await sql`
         WITH account AS (
@@ -118,17 +129,15 @@ export function holdOf(account: Account, amount_nano: bigint, changes: Partial<H
     id: nextId(),
     ...account,
     amount_nano,
-    model: "model",
-    family: "chat",
-    upstream: "first",
+    terms_id: FIRST,
     stream: true,
-    price: PRICE,
     idempotency: null,
     ...changes,
   }
 }
 
-export function settled(id: string, charge_nano: bigint, changes: Partial<Closing> = {}): Closing {
+/** Its tokens do not cost `charge_nano`, which an audit would find. */
+export function settled(id: string, charge_nano: bigint, changes: Partial<End> = {}): End {
   return {
     id,
     outcome: "settled",
@@ -138,21 +147,22 @@ export function settled(id: string, charge_nano: bigint, changes: Partial<Closin
     failure: null,
     notes: [],
     usage: { prompt_tokens: 3, cached_tokens: 1, completion_tokens: 2 },
-    upstream: "second",
+    terms_id: SECOND,
     ttft_ms: 12,
     duration_ms: 34,
+    freed_key_hash: null,
     ...changes,
   }
 }
 
-export function released(id: string, changes: Partial<Closing> = {}): Closing {
+export function released(id: string, changes: Partial<End> = {}): End {
   return settled(id, 0n, {
     outcome: "released",
     basis: "none",
     ending: null,
     failure: "upstream_error",
     usage: null,
-    upstream: null,
+    terms_id: null,
     ttft_ms: null,
     ...changes,
   })
@@ -171,8 +181,8 @@ export async function standings(sql: Sql): Promise<Standings[]> {
   const rows = await sql`
     SELECT a.id AS account_id, a.balance_nano, a.held_nano,
       (SELECT coalesce(sum(c.amount_nano), 0) FROM tollgate.credits c WHERE c.account_id = a.id)
-      - (SELECT coalesce(sum(x.charge_nano), 0) FROM tollgate.reservations x WHERE x.account_id = a.id) AS journal_balance_nano,
-      (SELECT coalesce(sum(x.amount_nano), 0) FROM tollgate.reservations x WHERE x.account_id = a.id AND x.state = 'open')
+      - (SELECT coalesce(sum(x.charge_nano), 0) FROM tollgate.calls x WHERE x.account_id = a.id) AS journal_balance_nano,
+      (SELECT coalesce(sum(x.amount_nano), 0) FROM tollgate.calls x WHERE x.account_id = a.id AND x.state = 'open')
         AS journal_held_nano
     FROM tollgate.accounts a ORDER BY a.id`
   return rows.map((row) => ({
@@ -202,10 +212,53 @@ export async function violations(sql: Sql, { overdrawn = false } = {}): Promise<
   })
 }
 
-/** One row of `reservations`, as the tests look at it. */
+/** A call as the view `calls` shows it: its hold, its end and its correction. */
 export async function call(sql: Sql, id: string) {
-  const [row] = await sql`SELECT * FROM tollgate.reservations WHERE id = ${id}`
+  const [row] = await sql`SELECT * FROM tollgate.calls WHERE id = ${id}`
   return row ?? null
+}
+
+/** Changes entries of the journal, which the triggers refuse to everybody else (D55): none of them fires here. */
+export async function falsify(sql: Sql, change: (tx: TransactionSql) => Promise<unknown>): Promise<void> {
+  await sql.begin(async (tx) => {
+    await tx`SET LOCAL session_replication_role = replica`
+    await change(tx)
+  })
+}
+
+/** Another key of the account, changed like this. */
+export async function keyOf(sql: Sql, { account_id }: Account, change: string): Promise<Account> {
+  const key_id = crypto.randomUUID()
+  await sql`INSERT INTO tollgate.keys (id, account_id, hash, prefix) VALUES (${key_id}, ${account_id}, ${key_id}, 'tg')`
+  await sql.unsafe(`UPDATE tollgate.keys SET ${change} WHERE id = '${key_id}'`)
+  return { account_id, key_id }
+}
+
+/** Resolves when so many statements of these books wait for a lock. */
+export async function lockWaiters(sql: Sql, count: number): Promise<void> {
+  for (;;) {
+    const [row] = await sql`SELECT count(*)::int AS waiting FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event_type = 'Lock'`
+    if (row?.waiting >= count) return
+  }
+}
+
+/** What a promise was rejected with, by the name of the error's class. */
+export function failureOf(work: Promise<unknown>): Promise<string> {
+  return work.then(
+    () => "nothing failed",
+    (error: unknown) => (error instanceof Error ? error.name : String(error)),
+  )
+}
+
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+export function nth<Item>(list: readonly Item[], at: number): Item {
+  const item = list[at]
+  if (item === undefined) throw new Error(`there is no ${at}`)
+  return item
 }
 
 /** Holds an account's row in a transaction of its own until `unlock` is called. */

@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
-import { getTableConfig, type PgTable } from "drizzle-orm/pg-core"
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { getViewSelectedFields, is } from "drizzle-orm"
+import { getTableConfig, PgTable } from "drizzle-orm/pg-core"
 import type { Sql } from "postgres"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import { accounts, credits, gateways, keys, reservations } from "../../src/ledger/schema.ts"
+import * as schema from "../../src/ledger/schema.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { within } from "../support/fair-clock.ts"
 
@@ -68,36 +69,67 @@ test("D27: the readers' pools are back as soon as the books are, however often t
   await drop()
 })
 
-test.each(
-  [accounts, credits, gateways, keys, reservations].map(
-    (table) => [getTableConfig(table).name, table] as const,
-  ),
-)("the migrations make %s as the schema says", async (name, table: PgTable) => {
-  const rows = await sql`SELECT column_name, is_nullable = 'NO' AS required FROM information_schema.columns
-      WHERE table_schema = 'tollgate' AND table_name = ${name} ORDER BY column_name`
-  const { columns, checks } = getTableConfig(table)
-  const expected = columns.map((column) => ({ column_name: column.name, required: column.notNull }))
-  expect([...rows]).toEqual(expected.sort((one, other) => (one.column_name < other.column_name ? -1 : 1)))
-  const constraints = await sql`SELECT conname FROM pg_constraint
-      WHERE conrelid = ${`tollgate.${name}`}::regclass AND contype = 'c' ORDER BY conname`
-  expect(constraints.map(({ conname }) => conname)).toEqual(checks.map((check) => check.name).sort())
+const tables = Object.values(schema).filter((made) => is(made, PgTable))
+
+test("there are as many tables as the schema names", async () => {
+  const rows = await sql`SELECT table_name FROM information_schema.tables
+    WHERE table_schema = 'tollgate' AND table_type = 'BASE TABLE' ORDER BY table_name`
+  expect(rows.map(({ table_name }) => table_name)).toEqual(
+    tables.map((table) => getTableConfig(table).name).sort(),
+  )
 })
 
-test("nothing that changes is indexed, and hot rows have room to change in their page", async () => {
+describe.each(tables.map((table) => [getTableConfig(table).name, table] as const))(
+  "the migrations make %s",
+  (name, table) => {
+    test("with the columns and checks of the schema", async () => {
+      const rows =
+        await sql`SELECT column_name, is_nullable = 'NO' AS required FROM information_schema.columns
+        WHERE table_schema = 'tollgate' AND table_name = ${name} ORDER BY column_name`
+      const { columns, checks } = getTableConfig(table)
+      const expected = columns.map((column) => ({ column_name: column.name, required: column.notNull }))
+      expect([...rows]).toEqual(expected.sort((one, other) => (one.column_name < other.column_name ? -1 : 1)))
+      const constraints = await sql`SELECT conname FROM pg_constraint
+        WHERE conrelid = ${`tollgate.${name}`}::regclass AND contype = 'c' ORDER BY conname`
+      expect(constraints.map(({ conname }) => conname)).toEqual(checks.map((check) => check.name).sort())
+    })
+  },
+)
+
+test.each([["calls", schema.calls]] as const)(
+  "the migrations make the view %s with the columns of the schema",
+  async (name, view) => {
+    const rows = await sql`SELECT column_name FROM information_schema.columns
+    WHERE table_schema = 'tollgate' AND table_name = ${name} ORDER BY ordinal_position`
+    expect(rows.map(({ column_name }) => column_name)).toEqual(Object.keys(getViewSelectedFields(view)))
+  },
+)
+
+test("the words of the enums are those of the code", async () => {
+  const rows = await sql`SELECT t.typname, array_agg(e.enumlabel::text ORDER BY e.enumsortorder) AS words
+    FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid GROUP BY t.typname ORDER BY t.typname`
+  const enums = [schema.basis, schema.endOutcome, schema.ending, schema.failure]
+  const expected = enums.map(({ enumName, enumValues }) => ({ typname: enumName, words: enumValues }))
+  expect([...rows]).toEqual(expected.sort((one, other) => (one.typname < other.typname ? -1 : 1)))
+})
+
+test("nothing that changes often is indexed, and hot rows have room to change in their page", async () => {
   const rows =
     await sql`SELECT c.relname, array_agg(DISTINCT a.attname::text ORDER BY a.attname::text) AS columns
     FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY (i.indkey)
-    WHERE n.nspname = 'tollgate' AND c.relname IN ('accounts', 'reservations') GROUP BY c.relname ORDER BY c.relname`
+    WHERE n.nspname = 'tollgate' AND c.relname IN ('accounts', 'checkpoints', 'keys') GROUP BY c.relname ORDER BY c.relname`
   expect([...rows]).toEqual([
     { relname: "accounts", columns: ["id"] },
-    { relname: "reservations", columns: ["account_id", "id", "key_id", "model"] },
+    { relname: "checkpoints", columns: ["id"] },
+    { relname: "keys", columns: ["account_id", "hash", "id"] },
   ])
   const options = await sql`SELECT relname, reloptions FROM pg_class
-    WHERE oid IN ('tollgate.accounts'::regclass, 'tollgate.reservations'::regclass) ORDER BY relname`
+    WHERE relnamespace = 'tollgate'::regnamespace AND reloptions IS NOT NULL AND relkind = 'r' ORDER BY relname`
   expect([...options]).toEqual([
     { relname: "accounts", reloptions: ["fillfactor=20"] },
-    { relname: "reservations", reloptions: ["fillfactor=40"] },
+    { relname: "checkpoints", reloptions: ["fillfactor=50"] },
+    { relname: "keys", reloptions: ["fillfactor=50"] },
   ])
 })
 

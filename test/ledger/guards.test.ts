@@ -1,19 +1,36 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { close, closeOne, closingValues } from "../../src/ledger/journal/end.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
-import { expire } from "../../src/ledger/journal/expire.ts"
-import type { Closing, Hold } from "../../src/ledger/entries.ts"
-import { holdValues, reserve, reserveOne } from "../../src/ledger/journal/hold.ts"
-import { batchOf, type Row, type Statement } from "../../src/ledger/database/statement.ts"
-import { codeOf, troubleOf } from "../../src/ledger/database/errors.ts"
-import { type Account, holdOf, lockAccount, openBooks, settled, type TestBooks, violations } from "./books.ts"
-import * as unguarded from "./unguarded.ts"
+import type { Connection, Runner } from "../../src/ledger/database/connection.ts"
+import { codeOf, kindOf } from "../../src/ledger/database/errors.ts"
+import type { Statement } from "../../src/ledger/database/statement.ts"
+import type { End, Hold } from "../../src/ledger/entries.ts"
+import {
+  endLean,
+  leanValues as endLeanValues,
+  endOne,
+  oneValues as endOneValues,
+} from "../../src/ledger/journal/end.ts"
+import { endExact, endExactly } from "../../src/ledger/journal/end-exact.ts"
+import { expire, expireBatch } from "../../src/ledger/journal/expire.ts"
+import { holdLean, holdOne, leanValues, oneValues } from "../../src/ledger/journal/hold.ts"
+import { holdExact, holdExactly } from "../../src/ledger/journal/hold-exact.ts"
+import {
+  type Account,
+  falsify,
+  holdOf,
+  lockAccount,
+  lockWaiters,
+  openBooks,
+  settled,
+  type TestBooks,
+  violations,
+} from "./books.ts"
+import { exact, lean, one } from "./unguarded.ts"
 
 /**
  * Each guard earns its place: under the same load the statement without it fails where the real one holds.
  */
 
-const PATIENCE = "5000"
+const LOCK_MS = 5_000
 const WITHIN_MS = 15_000
 
 let books: TestBooks
@@ -27,138 +44,235 @@ beforeAll(async () => {
 })
 afterAll(() => books.close())
 
-function hold(statement: Statement, holds: readonly Hold[], by = connections[0]): Promise<readonly Row[]> {
-  const batch = batchOf(holds.map(({ price, ...rest }) => ({ ...rest, ...price })))
-  return by.run(statement, [PATIENCE, batch, gateway_id], WITHIN_MS)
+/** Runs this statement in place of the real one. */
+function instead(real: Statement, variant: Statement, by: Runner): Runner {
+  return {
+    run: (statement, values, within_ms, size) =>
+      by.run(statement === real ? variant : statement, values, within_ms, size),
+  }
 }
 
-function settle(
+const hold = (statement: Statement, holds: readonly Hold[], by: Runner = connections[0]) =>
+  holdExactly(instead(holdExact, statement, by), gateway_id, holds, LOCK_MS, WITHIN_MS)
+
+const end = (statement: Statement, ends: readonly End[], by: Runner = connections[0]) =>
+  endExactly(instead(endExact, statement, by), ends, LOCK_MS, WITHIN_MS)
+
+/** How many accounts the lean statement holds for. */
+async function holdTogether(
   statement: Statement,
-  closings: readonly Closing[],
-  by = connections[0],
-): Promise<readonly Row[]> {
-  const batch = batchOf(closings.map(({ usage, ...rest }) => ({ ...rest, ...usage })))
-  return by.run(statement, [PATIENCE, batch], WITHIN_MS)
+  holds: readonly Hold[],
+  { by = connections[0], under = gateway_id } = {},
+): Promise<number> {
+  const [row] = await by.run(statement, leanValues(holds, under, LOCK_MS), WITHIN_MS)
+  return Number(row?.accounts)
 }
 
-/** One call alone: whether it is held. */
+/** For how many accounts the lean statement ends these holds, each of which is charged 4. */
+async function endTogether(
+  statement: Statement,
+  holds: readonly Hold[],
+  by = connections[0],
+): Promise<number> {
+  const items = holds.map((hold) => ({ end: settled(hold.id, 4n), hold }))
+  const [row] = await by.run(statement, endLeanValues(items, LOCK_MS), WITHIN_MS)
+  return Number(row?.accounts)
+}
+
+/** One call by the lean statement: whether it is held. */
 async function isHeld(
   statement: Statement,
   hold: Hold,
   { by = connections[0], under = gateway_id } = {},
 ): Promise<boolean> {
-  const rows = await by.run(statement, holdValues(hold, under, Number(PATIENCE)), WITHIN_MS)
+  const rows = await by.run(statement, oneValues(hold, under, LOCK_MS), WITHIN_MS)
   return rows.length === 1
 }
 
-/** One call alone: whether it is closed by this. */
-async function isSettled(statement: Statement, closing: Closing): Promise<boolean> {
-  const rows = await connections[0].run(statement, closingValues(closing, Number(PATIENCE)), WITHIN_MS)
+/** One call by the lean statement: whether it is ended by this. */
+async function isEnded(statement: Statement, end: End): Promise<boolean> {
+  const rows = await connections[0].run(statement, endOneValues(end, LOCK_MS), WITHIN_MS)
   return rows.length === 1
 }
 
-/** What became of a load: what the books say is wrong afterwards, or the error that ended it. */
+/** What became of a load: what is wrong in the ledger afterwards, or the error that ended it. */
 async function wrongAfter(load: () => Promise<unknown>): Promise<string[]> {
   const failed = await load().then(
     () => [],
     (error: unknown) => [codeOf(error)],
   )
   const wrong = await violations(books.sql)
-  await books.sql`DELETE FROM tollgate.reservations`
-  await books.sql`DELETE FROM tollgate.credits`
-  await books.sql`DELETE FROM tollgate.accounts`
+  await falsify(
+    books.sql,
+    (tx) =>
+      tx`TRUNCATE tollgate.holds, tollgate.ends, tollgate.corrections, tollgate.credits, tollgate.accounts`,
+  )
   return [...failed, ...wrong]
 }
 
-const guards: [
-  guard: string,
-  real: Statement,
-  variant: Statement,
-  load: (statement: Statement) => Promise<unknown>,
-  fault: RegExp,
-][] = [
-  ["row lock", reserve, unguarded.withoutRowLock, raceForOne, /^balance 10, held 20$/],
-  ["lock order of reserves", reserve, unguarded.reserveWithoutLockOrder, crossInOppositeOrders, /^40P01$/],
-  ["lock order of closings", close, unguarded.closeWithoutLockOrder, settleWhileOthersReserve, /^40P01$/],
+type Load = (statement: Statement) => Promise<unknown>
+type Guard = [guard: string, real: Statement, variant: Statement, load: Load, fault: RegExp]
+
+const HELD = /^held$/
+const ENDED = /^ended$/
+const SOLD_TWICE = /^balance 10, held 20$/
+const DEADLOCK = /^40P01$/
+const revoked = keyThat("revoked_at = now()")
+const suspended = accountThat("suspended_at = now()")
+const limited = accountThat("is_limited = true")
+
+const guards: Guard[] = [
+  ["exact: row lock", holdExact, exact.holdRowLock, raceExactly, SOLD_TWICE],
+  ["exact: lock order of holds", holdExact, exact.holdLockOrder, crossExactly, DEADLOCK],
+  ["exact: lock order of ends", endExact, exact.endLockOrder, endWhileOthersHold, DEADLOCK],
   [
-    "aggregation per account",
-    reserve,
-    unguarded.withoutAggregation,
+    "exact: sum of an account",
+    holdExact,
+    exact.holdAggregation,
     holdTwiceOfOneAccount,
     /^held \d, journal 7$/,
   ],
-  ["state guard", close, unguarded.withoutStateGuard, settleTwice, /^charge 9$/],
-  ["freed once", close, unguarded.withoutFreedOnce, settleAfterExpiry, /^held -?\d+, journal 6$|^23514$/],
+  ["exact: ended once", endExact, exact.endOnce, settleTwice, /^charge 9$/],
+  ["exact: freed once", endExact, exact.endFreedOnce, settleAfterExpiry, /^held -?\d+, journal 6$|^23514$/],
   [
-    "alone: newest version",
-    reserveOne,
-    unguarded.oneWithoutNewestVersion,
-    raceAlone,
-    /^balance 10, held 20$/,
+    "exact: account of a hold lost",
+    holdExact,
+    exact.holdWhole,
+    losing("UPDATE", "accounts", holdExactlyOne),
+    /^held 0, journal 5$/,
   ],
-  ["alone: revocation", reserveOne, unguarded.oneWithoutRevocation, holdWith("revoked_at = now()"), /^held$/],
-  ["alone: expiry", reserveOne, unguarded.oneWithoutExpiry, holdWith("expires_at = now()"), /^held$/],
-  ["alone: models", reserveOne, unguarded.oneWithoutModels, holdWith("models = '{other}'"), /^held$/],
+  ["exact: account of an end lost", endExact, exact.endWhole, endLosing, /^held 5, journal 0$/],
+  ["expiry: account lost", expire, exact.expireWhole, expireLosing, /^held 5, journal 0$/],
+
+  ["lean: newest version", holdLean, lean.holdNewestVersion, raceLean, SOLD_TWICE],
+  ["lean: lock order of holds", holdLean, lean.holdLockOrder, crossLean, DEADLOCK],
+  ["lean: lock order of ends", endLean, lean.endLockOrder, endLeanWhileOthersHold, DEADLOCK],
+  ["lean: keys", holdLean, lean.holdKeys, leanFor(revoked), HELD],
+  ["lean: suspended account", holdLean, lean.holdSuspension, leanFor(suspended), HELD],
+  ["lean: limited account", holdLean, lean.holdLimits, leanFor(limited), HELD],
+  ["lean: gateway", holdLean, lean.holdGateway, leanUnderTheDead, HELD],
+  ["lean: hold lost", holdLean, lean.holdWhole, losing("INSERT", "holds", holdLeanly), /^held 5, journal 0$/],
+  ["lean: limited account of an end", endLean, lean.endLimits, endLeanOfLimited, ENDED],
+  ["lean: hold of an end missing", endLean, lean.endFreed, endLeanMissing, /^held 6, journal 11$/],
+  ["lean: charge of an end lost", endLean, lean.endCharged, endLeanMischarged, /^balance 96, journal 100$/],
+
+  ["one: newest version", holdOne, one.holdNewestVersion, raceAlone, SOLD_TWICE],
+  ["one: revocation", holdOne, one.holdRevocation, oneFor(revoked), HELD],
+  ["one: suspended key", holdOne, one.holdKeySuspension, oneFor(keyThat("suspended_at = now()")), HELD],
+  ["one: expiry of the key", holdOne, one.holdExpiry, oneFor(keyThat("expires_at = now()")), HELD],
+  ["one: models", holdOne, one.holdModels, oneFor(keyThat("models = '{other}'")), HELD],
   [
-    "alone: the key's account",
-    reserveOne,
-    unguarded.oneWithoutKeysAccount,
-    holdWith("account_id = gen_random_uuid()"),
-    /^held$/,
+    "one: the key's account",
+    holdOne,
+    one.holdKeysAccount,
+    oneFor(keyThat("account_id = gen_random_uuid()")),
+    HELD,
   ],
-  ["alone: gateway", reserveOne, unguarded.oneWithoutGateway, holdUnderTheDead, /^held$/],
-  ["alone: reservation", reserveOne, unguarded.oneWithoutReservation, loseReservation, /^held 5, journal 0$/],
-  ["alone: state, twice", closeOne, unguarded.oneWithoutState, settleTwiceAlone, /^held 1, journal 6$/],
-  ["alone: state, late", closeOne, unguarded.oneWithoutState, settleLateAlone, /^held 1, journal 6$/],
-  ["alone: payment", closeOne, unguarded.oneWithoutPayment, losePayment, /^held 5, journal 0$/],
+  ["one: suspended account", holdOne, one.holdSuspension, oneFor(suspended), HELD],
+  ["one: limited account", holdOne, one.holdLimits, oneFor(limited), HELD],
+  ["one: gateway", holdOne, one.holdGateway, holdUnderTheDead, HELD],
+  ["one: hold lost", holdOne, one.holdWhole, losing("INSERT", "holds", holdAlone), /^held 5, journal 0$/],
+  ["one: limited account of an end", endOne, one.endLimits, endOneOfLimited, ENDED],
+  ["one: end lost", endOne, one.endWhole, endOneLosing, /^held 0, journal 5$/],
+  ["one: ended once", endOne, one.endOnce, settleTwiceAlone, /^held 1, journal 6$/],
+  ["one: ended once, late", endOne, one.endOnce, settleLateAlone, /^held 1, journal 6$/],
 ]
 
 describe.each(guards)("%s", (_, real, variant, load, fault) => {
-  test("with it the books hold", async () => {
+  test("with it the ledger holds", async () => {
     expect(await wrongAfter(() => load(real))).toEqual([])
   })
 
-  test("without it they do not", async () => {
+  test("without it it does not", async () => {
     const wrong = await wrongAfter(() => load(variant))
-    expect(wrong.some((line) => fault.test(line))).toBe(true)
+    expect({ wrong, is_found: wrong.some((line) => fault.test(line)) }).toMatchObject({ is_found: true })
   })
 })
 
-/** Two batches that wait at the same account, which has enough for one of them. */
-async function raceForOne(statement: Statement): Promise<void> {
+/** Two statements that wait at the same account, which has enough for one of them. */
+async function race(held: (by: Connection, hold: Hold) => Promise<unknown>): Promise<void> {
   const account = await books.account(10n)
   const lock = await lockAccount(books.sql, account.account_id)
-  const racing = connections.map((by) => hold(statement, [holdOf(account, 10n)], by))
-  await waiting(2)
+  const racing = connections.map((by) => held(by, holdOf(account, 10n)))
+  await lockWaiters(books.sql, 2)
   await lock.unlock()
   await Promise.all(racing)
 }
 
-/** Two batches of the same two accounts, in opposite orders, which both wait at the first of them. */
-async function crossInOppositeOrders(statement: Statement): Promise<void> {
-  const [one, other] = await twoAccounts()
-  const lock = await lockAccount(books.sql, one.account_id)
-  const crossing = [hold(statement, [holdOf(one, 1n), holdOf(other, 1n)], connections[0])]
-  await waiting(1)
-  crossing.push(hold(statement, [holdOf(other, 1n), holdOf(one, 1n)], connections[1]))
-  await waiting(2)
+function raceExactly(statement: Statement): Promise<void> {
+  return race((by, asked) => hold(statement, [asked], by))
+}
+
+function raceLean(statement: Statement): Promise<void> {
+  return race((by, asked) => holdTogether(statement, [asked], { by }))
+}
+
+function raceAlone(statement: Statement): Promise<void> {
+  return race((by, asked) => isHeld(statement, asked, { by }))
+}
+
+/** Two statements of the same two accounts, which both wait at the first of them. */
+async function cross(
+  first: (accounts: [Account, Account]) => Promise<unknown>,
+  second: typeof first,
+): Promise<void> {
+  const accounts = await twoAccounts()
+  const lock = await lockAccount(books.sql, accounts[0].account_id)
+  const crossing = [first(accounts)]
+  await lockWaiters(books.sql, 1)
+  crossing.push(second(accounts))
+  await lockWaiters(books.sql, 2)
   await lock.unlock()
   await allDone(crossing)
 }
 
-/** A batch of settlements and a batch of reserves of the same two accounts, which both wait at the first of them. */
-async function settleWhileOthersReserve(statement: Statement): Promise<void> {
-  const [one, other] = await twoAccounts()
-  const calls = [holdOf(one, 1n), holdOf(other, 1n)]
-  await hold(reserve, calls)
-  const lock = await lockAccount(books.sql, one.account_id)
-  const closings = calls.map(({ id }) => settled(id, 1n))
-  const crossing = [hold(reserve, [holdOf(one, 1n), holdOf(other, 1n)], connections[0])]
-  await waiting(1)
-  crossing.push(settle(statement, closings, connections[1]))
-  await waiting(2)
+/** In opposite orders. */
+function crossExactly(statement: Statement): Promise<void> {
+  return cross(
+    ([one, other]) => hold(statement, [holdOf(one, 1n), holdOf(other, 1n)], connections[0]),
+    ([one, other]) => hold(statement, [holdOf(other, 1n), holdOf(one, 1n)], connections[1]),
+  )
+}
+
+function crossLean(statement: Statement): Promise<void> {
+  return cross(
+    ([one, other]) => holdTogether(statement, [holdOf(one, 1n), holdOf(other, 1n)], { by: connections[0] }),
+    ([one, other]) => holdTogether(statement, [holdOf(other, 1n), holdOf(one, 1n)], { by: connections[1] }),
+  )
+}
+
+/** Ends of two calls while others of their accounts are held. */
+async function endWhileHolding(ended: (holds: readonly Hold[]) => Promise<unknown>): Promise<void> {
+  let holds: Hold[] = []
+  const accounts = await twoAccounts()
+  holds = accounts.map((account) => holdOf(account, 1n))
+  await hold(holdExact, holds)
+  const lock = await lockAccount(books.sql, accounts[0].account_id)
+  const crossing: Promise<unknown>[] = [
+    hold(
+      holdExact,
+      accounts.map((account) => holdOf(account, 1n)),
+    ),
+  ]
+  await lockWaiters(books.sql, 1)
+  crossing.push(ended(holds))
+  await lockWaiters(books.sql, 2)
   await lock.unlock()
   await allDone(crossing)
+}
+
+function endWhileOthersHold(statement: Statement): Promise<void> {
+  return endWhileHolding((holds) =>
+    end(
+      statement,
+      holds.map(({ id }) => settled(id, 1n)),
+      connections[1],
+    ),
+  )
+}
+
+function endLeanWhileOthersHold(statement: Statement): Promise<void> {
+  return endWhileHolding((holds) => endTogether(statement, holds, connections[1]))
 }
 
 async function holdTwiceOfOneAccount(statement: Statement): Promise<void> {
@@ -166,93 +280,173 @@ async function holdTwiceOfOneAccount(statement: Statement): Promise<void> {
   await hold(statement, [holdOf(account, 3n), holdOf(account, 4n)])
 }
 
+/** An open hold of 5, alone in its account, and of 6 beside it, so that there is something to be freed a second time. */
+async function heldOne({ beside = false } = {}): Promise<Hold> {
+  const account = await books.account(100n)
+  const made = holdOf(account, 5n)
+  await hold(holdExact, beside ? [made, holdOf(account, 6n)] : [made])
+  return made
+}
+
 /** A settlement, and another one of the same call that names another charge. */
 async function settleTwice(statement: Statement): Promise<void> {
-  const account = await books.account(100n)
-  const once = holdOf(account, 5n)
-  await hold(reserve, [once])
-  await settle(statement, [settled(once.id, 4n)])
-  await settle(statement, [settled(once.id, 9n)])
-  const [row] = await books.sql`SELECT charge_nano FROM tollgate.reservations WHERE id = ${once.id}`
+  const { id } = await heldOne()
+  await end(statement, [settled(id, 4n)])
+  await end(statement, [settled(id, 9n)])
+  const [row] = await books.sql`SELECT charge_nano FROM tollgate.calls WHERE id = ${id}`
   if (row?.charge_nano !== "4") throw fault(`charge ${row?.charge_nano}`)
 }
 
 /** Two calls of one account; one of them expires and is settled late, while the other is open. */
 async function settleAfterExpiry(statement: Statement): Promise<void> {
-  const account = await books.account(100n)
-  const lost = holdOf(account, 5n)
-  await hold(reserve, [lost, holdOf(account, 6n)])
-  await connections[0].run(expire, [PATIENCE, batchOf([{ id: lost.id }])], WITHIN_MS)
-  await settle(statement, [settled(lost.id, 4n)])
+  const lost = await heldOne({ beside: true })
+  await expireBatch(connections[0], [lost], LOCK_MS)
+  await end(statement, [settled(lost.id, 4n)])
 }
 
-/** Two calls alone that wait at the same account, which has enough for one of them. */
-async function raceAlone(statement: Statement): Promise<void> {
-  const account = await books.account(10n)
-  const lock = await lockAccount(books.sql, account.account_id)
-  const racing = connections.map((by) => isHeld(statement, holdOf(account, 10n), { by }))
-  await waiting(2)
-  await lock.unlock()
-  await Promise.all(racing)
-}
-
-/** A call whose key does not allow it. */
-function holdWith(change: string): (statement: Statement) => Promise<void> {
+/** A call whose key or account does not allow it, as `spoil` makes it. */
+function oneFor(spoil: (account: Account) => Promise<unknown>): Load {
   return async (statement) => {
     const account = await books.account(10n)
-    await books.sql.unsafe(`UPDATE tollgate.keys SET ${change} WHERE id = '${account.key_id}'`)
+    await spoil(account)
     if (await isHeld(statement, holdOf(account, 5n))) throw fault("held")
   }
 }
 
+/** The same beside a call that may be held. */
+function leanFor(spoil: (account: Account) => Promise<unknown>): Load {
+  return async (statement) => {
+    const account = await books.account(10n)
+    await spoil(account)
+    const holds = [holdOf(account, 5n), holdOf(await books.account(10n), 5n)]
+    if ((await holdTogether(statement, holds)) === 2) throw fault("held")
+  }
+}
+
+function keyThat(change: string) {
+  return ({ key_id }: Account) =>
+    books.sql.unsafe(`UPDATE tollgate.keys SET ${change} WHERE id = '${key_id}'`).execute()
+}
+
+function accountThat(change: string) {
+  return ({ account_id }: Account) =>
+    books.sql.unsafe(`UPDATE tollgate.accounts SET ${change} WHERE id = '${account_id}'`).execute()
+}
+
+async function deadGateway(): Promise<string> {
+  const id = await books.gateway()
+  await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${id}`
+  return id
+}
+
 async function holdUnderTheDead(statement: Statement): Promise<void> {
-  const under = await books.gateway()
-  await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${under}`
+  const under = await deadGateway()
   if (await isHeld(statement, holdOf(await books.account(10n), 5n), { under })) throw fault("held")
 }
 
-/** The division by zero undoes everything. */
-async function loseReservation(statement: Statement): Promise<void> {
-  const account = await books.account(10n)
-  await losing("INSERT", "reservations", () => isHeld(statement, holdOf(account, 5n)))
+async function leanUnderTheDead(statement: Statement): Promise<void> {
+  const under = await deadGateway()
+  if ((await holdTogether(statement, [holdOf(await books.account(10n), 5n)], { under })) === 1)
+    throw fault("held")
 }
 
-async function losePayment(statement: Statement): Promise<void> {
-  const account = await books.account(10n)
-  const once = holdOf(account, 5n)
-  await hold(reserve, [once])
-  await losing("UPDATE", "accounts", () => isSettled(statement, settled(once.id, 4n)))
+async function holdExactlyOne(statement: Statement): Promise<void> {
+  await hold(statement, [holdOf(await books.account(10n), 5n)])
 }
 
-/** Does this while such rows get lost; it may fail at that, as a statement does that notices. */
-async function losing(what: string, table: string, work: () => Promise<unknown>): Promise<void> {
-  await books.sql.unsafe(`
+async function holdLeanly(statement: Statement): Promise<void> {
+  await holdTogether(statement, [holdOf(await books.account(10n), 5n)])
+}
+
+async function holdAlone(statement: Statement): Promise<void> {
+  await isHeld(statement, holdOf(await books.account(10n), 5n))
+}
+
+async function endLosing(statement: Statement): Promise<void> {
+  const { id } = await heldOne()
+  await losing("UPDATE", "accounts", () => end(statement, [settled(id, 0n)]))(statement)
+}
+
+async function expireLosing(statement: Statement): Promise<void> {
+  const lost = await heldOne()
+  const by = instead(expire, statement, connections[0])
+  await losing("UPDATE", "accounts", () => expireBatch(by, [lost], LOCK_MS))(statement)
+}
+
+/** Its end is lost, with no charge: the balance stays as it is. */
+async function endOneLosing(statement: Statement): Promise<void> {
+  const { id } = await heldOne()
+  await losing("INSERT", "ends", () => isEnded(statement, settled(id, 0n)))(statement)
+}
+
+async function endOneOfLimited(statement: Statement): Promise<void> {
+  const once = await heldOne()
+  await limited(once)
+  if (await isEnded(statement, settled(once.id, 0n))) throw fault("ended")
+}
+
+async function endLeanOfLimited(statement: Statement): Promise<void> {
+  const once = await heldOne()
+  await limited(once)
+  if ((await endTogether(statement, [once])) === 1) throw fault("ended")
+}
+
+/** An end of a hold that is not in the ledger, and of nothing else: the statement for a batch moves its sums. */
+async function endLeanMissing(statement: Statement): Promise<void> {
+  const { account_id, key_id } = await heldOne({ beside: true })
+  const missing = holdOf({ account_id, key_id }, 5n)
+  const items = [{ end: settled(missing.id, 0n), hold: missing }]
+  await noticed(() => connections[0].run(statement, endLeanValues(items, LOCK_MS), WITHIN_MS))
+}
+
+/** The gateway has summed up another charge than the ends say. */
+async function endLeanMischarged(statement: Statement): Promise<void> {
+  const once = await heldOne()
+  const values = endLeanValues([{ end: settled(once.id, 0n), hold: once }], LOCK_MS)
+  await noticed(() => connections[0].run(statement, values.with(3, "{4}"), WITHIN_MS))
+}
+
+/** Does this while such rows get lost. */
+function losing(what: string, table: string, work: Load): Load {
+  return async (statement) => {
+    await books.sql.unsafe(`
     CREATE OR REPLACE FUNCTION tollgate.lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
     CREATE TRIGGER losing BEFORE ${what} ON tollgate.${table} FOR EACH ROW EXECUTE FUNCTION tollgate.lose()`)
+    await noticed(() => work(statement)).finally(() =>
+      books.sql.unsafe(`DROP TRIGGER losing ON tollgate.${table}`),
+    )
+  }
+}
+
+/** The statement may fail at this, as one does that notices; then everything is undone. */
+async function noticed(work: () => Promise<unknown>): Promise<void> {
   try {
     await work()
   } catch (error) {
-    if (troubleOf(error) !== "incomplete") throw error
-  } finally {
-    await books.sql.unsafe(`DROP TRIGGER losing ON tollgate.${table}`)
+    if (kindOf(error) !== "incomplete") throw error
   }
 }
 
 /** Beside another call of the account, so that there is something to be freed a second time. */
 async function settleTwiceAlone(statement: Statement): Promise<void> {
-  const account = await books.account(100n)
-  const once = holdOf(account, 5n)
-  await hold(reserve, [once, holdOf(account, 6n)])
-  await isSettled(closeOne, settled(once.id, 4n))
-  await isSettled(statement, settled(once.id, 4n))
+  const { id } = await heldOne({ beside: true })
+  await isEnded(endOne, settled(id, 4n))
+  await refused(() => isEnded(statement, settled(id, 0n)))
 }
 
 async function settleLateAlone(statement: Statement): Promise<void> {
-  const account = await books.account(100n)
-  const lost = holdOf(account, 5n)
-  await hold(reserve, [lost, holdOf(account, 6n)])
-  await connections[0].run(expire, [PATIENCE, batchOf([{ id: lost.id }])], WITHIN_MS)
-  await isSettled(statement, settled(lost.id, 4n))
+  const lost = await heldOne({ beside: true })
+  await expireBatch(connections[0], [lost], LOCK_MS)
+  await refused(() => isEnded(statement, settled(lost.id, 0n)))
+}
+
+/** The primary key may refuse it. */
+async function refused(work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    if (codeOf(error) !== "23505") throw error
+  }
 }
 
 function fault(code: string): Error {
@@ -269,13 +463,4 @@ async function twoAccounts(): Promise<[Account, Account]> {
   const one = await books.account(100n)
   const other = await books.account(100n)
   return one.account_id < other.account_id ? [one, other] : [other, one]
-}
-
-/** Resolves when so many of our statements wait for a lock. */
-async function waiting(count: number): Promise<void> {
-  for (;;) {
-    const [row] = await books.sql`SELECT count(*)::int AS waiting FROM pg_stat_activity
-      WHERE datname = current_database() AND wait_event_type = 'Lock'`
-    if (row?.waiting >= count) return
-  }
 }

@@ -1,13 +1,23 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import fc from "fast-check"
+import { audit } from "../../src/ledger/journal/audit.ts"
 import { Lease } from "../../src/ledger/journal/lease.ts"
 import { Sweeper } from "../../src/ledger/journal/sweep.ts"
-import { type Account, call, LONG_LEASE, openBooks, standings, type TestBooks, violations } from "./books.ts"
+import {
+  type Account,
+  call,
+  LONG_LEASE,
+  nth,
+  openBooks,
+  standings,
+  type TestBooks,
+  violations,
+} from "./books.ts"
 import { linesOf, type Part, type Played, Player } from "./player.ts"
 
 /**
- * Random histories, all at once: the books are exact at every instant, and every call is in the end where it can be.
+ * Random histories, all at once: the ledger is exact at every instant, and every call is in the end where it can be.
  */
 
 let books: TestBooks
@@ -17,7 +27,7 @@ let sweeper: Sweeper
 beforeAll(async () => {
   books = await openBooks()
   const lease = new Lease(books.connection(), LONG_LEASE)
-  sweeper = new Sweeper({ one: books.connection }, lease, () => {})
+  sweeper = new Sweeper(books.connection(), lease, () => {})
 })
 afterAll(() => books.close())
 
@@ -53,7 +63,7 @@ describe("all at once: two gateways here and one in another process, replays, sw
       try {
         await fc.assert(
           fc.asyncProperty(scripts, async (drawn) => {
-            // On one lane, so that statements have several accounts.
+            // On one connection, so that statements have several accounts.
             const accounts = await Promise.all([900n, 300n, 60n].map((nano) => books.account(nano, 0)))
             const [first, second, third] = drawn.map((script) => script.map((one) => partOf(one, accounts)))
             if (first === undefined || second === undefined || third === undefined)
@@ -68,7 +78,7 @@ describe("all at once: two gateways here and one in another process, replays, sw
             )
             const ids = ended.filter(({ outcome }) => outcome === "held").map(({ id }) => id)
             await Promise.all([...own.map((player) => player.replay(ids)), other.replay(ids)])
-            await buryTheDead()
+            await sweepAll()
             await Promise.all(played.map((calls, who) => check(calls, nth([first, second, third], who))))
           }),
           { numRuns: 5, endOnFailure: true },
@@ -81,6 +91,9 @@ describe("all at once: two gateways here and one in another process, replays, sw
         await Promise.all([...own.map((player) => player.stop()), other.stop()])
       }
       expect((await standings(books.sql)).every(({ held_nano }) => held_nano === 0n)).toBe(true)
+      // The players charge what their tokens do not cost.
+      const { violations: found } = await audit(books.database.operators)
+      expect(found.filter(({ kind }) => kind !== "charge")).toEqual([])
     },
     60_000,
   )
@@ -159,12 +172,11 @@ describe("all at once: two gateways here and one in another process, replays, sw
   }
 
   /** All rows of this test's gateways are declared dead; the players go on under new ones. */
-  async function buryTheDead(): Promise<void> {
+  async function sweepAll(): Promise<void> {
     await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE dead_at IS NULL`
     for (;;) {
       await sweeper.run()
-      const [row] =
-        await books.sql`SELECT count(*)::int AS open FROM tollgate.reservations WHERE state = 'open'`
+      const [row] = await books.sql`SELECT count(*)::int AS open FROM tollgate.calls WHERE state = 'open'`
       if (row?.open === 0) return
     }
   }
@@ -192,9 +204,3 @@ describe("all at once: two gateways here and one in another process, replays, sw
     }
   }
 })
-
-function nth<Item>(list: readonly Item[], at: number): Item {
-  const item = list[at]
-  if (item === undefined) throw new Error(`there is no ${at}`)
-  return item
-}

@@ -1,12 +1,24 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { Answers, forgetIdempotency } from "../../src/ledger/accounts/idempotency.ts"
+import { forgetIdempotency, KeptAnswers } from "../../src/ledger/accounts/idempotency.ts"
+import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
-import { Connections } from "../../src/ledger/connections.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { reserveBatch } from "../../src/ledger/journal/hold.ts"
-import { type Account, call, holdOf, openBooks, type TestBooks, violations } from "./books.ts"
+import { endBatch } from "../../src/ledger/journal/end.ts"
+import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import {
+  type Account,
+  call,
+  holdOf,
+  lockWaiters,
+  nth,
+  openBooks,
+  released,
+  settled,
+  type TestBooks,
+  violations,
+} from "./books.ts"
 
-/** D43: an `Idempotency-Key` is one reservation, on a real Postgres, whoever asks and however many at once. */
+/** D43: an `Idempotency-Key` is one hold, on a real Postgres, whoever asks and however many at once. */
 
 let books: TestBooks
 let connections: Connection[]
@@ -19,22 +31,21 @@ beforeAll(async () => {
 })
 afterAll(() => books.close())
 
-const reserve = (...holds: Hold[]) =>
-  reserveBatch(connections[0] ?? books.connection(), gateway_id, holds, 300)
+const ask = (...holds: Hold[]) => holdBatch(nth(connections, 0), gateway_id, holds, 300)
 
 function under(key: string, account: Account, body = "body", amount_nano = 10n): Hold {
   return holdOf(account, amount_nano, { idempotency: { key_hash: key, body_hash: body } })
 }
 
+const keyed = (key_hash: string) => ({ key_hash, body_hash: "body" })
+
 describe("D43 the same Idempotency-Key of an account", () => {
   test("holds once; the repeat is told which call it is, and whether the body was the same", async () => {
     const account = await books.account(100n)
     const hold = under("k", account)
-    expect(await reserve(hold)).toEqual([{ outcome: "held" }])
-    expect(await reserve(under("k", account))).toEqual([
-      { outcome: "idempotency_key_used", call_id: hold.id },
-    ])
-    expect(await reserve(under("k", account, "another"))).toEqual([
+    expect(await ask(hold)).toEqual([{ outcome: "held" }])
+    expect(await ask(under("k", account))).toEqual([{ outcome: "idempotency_key_used", call_id: hold.id }])
+    expect(await ask(under("k", account, "another"))).toEqual([
       { outcome: "idempotency_key_reused", call_id: hold.id },
     ])
     expect(await violations(books.sql)).toEqual([])
@@ -43,48 +54,46 @@ describe("D43 the same Idempotency-Key of an account", () => {
   test("is another one for another account, and beside calls without one", async () => {
     const [one, two] = [await books.account(100n), await books.account(100n)]
     const holds = [under("k", one), under("k", two), under("l", one), holdOf(one, 10n), holdOf(one, 10n)]
-    expect((await reserve(...holds)).map(({ outcome }) => outcome)).toEqual(Array(5).fill("held"))
+    expect((await ask(...holds)).map(({ outcome }) => outcome)).toEqual(Array(5).fill("held"))
   })
 
   test("asked again with the same id is the same hold: an answer that was lost on the way", async () => {
     const hold = under("k", await books.account(100n))
-    await reserve(hold)
-    expect(await reserve(hold)).toEqual([{ outcome: "held" }])
+    await ask(hold)
+    expect(await ask(hold)).toEqual([{ outcome: "held" }])
   })
 
   test("takes no room from other calls when it is repeated", async () => {
     const account = await books.account(100n)
-    await reserve(under("k", account, "body", 10n))
-    const [repeat, other] = await reserve(under("k", account, "body", 50n), holdOf(account, 60n))
+    await ask(under("k", account, "body", 10n))
+    const [repeat, other] = await ask(under("k", account, "body", 50n), holdOf(account, 60n))
     expect([repeat?.outcome, other?.outcome]).toEqual(["idempotency_key_used", "held"])
   })
 
   test("is not taken by a call that is refused", async () => {
     const account = await books.account(100n)
-    expect(await reserve(under("k", account, "body", 101n))).toMatchObject([
-      { outcome: "insufficient_balance" },
-    ])
-    expect(await reserve(under("k", account, "smaller"))).toEqual([{ outcome: "held" }])
+    expect(await ask(under("k", account, "body", 101n))).toMatchObject([{ outcome: "insufficient_balance" }])
+    expect(await ask(under("k", account, "smaller"))).toEqual([{ outcome: "held" }])
   })
 
   test("is told before the balance and the spending limit, and after the key and its models", async () => {
     const account = await books.account(10n)
     const hold = under("k", account)
-    await reserve(hold)
+    await ask(hold)
     const used = { outcome: "idempotency_key_used" as const, call_id: hold.id }
-    expect(await reserve(under("k", account))).toEqual([used])
-    await books.sql`UPDATE tollgate.keys SET spend_limit_nano = 0, spend_period = 'day' WHERE id = ${account.key_id}`
-    expect(await reserve(under("k", account))).toEqual([used])
+    expect(await ask(under("k", account))).toEqual([used])
+    await changeKey(books.database.operators, account.key_id, { spending: { limit_nano: 0n, period: "day" } })
+    expect(await ask(under("k", account))).toEqual([used])
     await books.sql`UPDATE tollgate.keys SET models = '{other}' WHERE id = ${account.key_id}`
-    expect(await reserve(under("k", account))).toEqual([{ outcome: "model_not_allowed" }])
+    expect(await ask(under("k", account))).toEqual([{ outcome: "model_not_allowed" }])
     await books.sql`UPDATE tollgate.keys SET suspended_at = now() WHERE id = ${account.key_id}`
-    expect(await reserve(under("k", account))).toEqual([{ outcome: "key_suspended" }])
+    expect(await ask(under("k", account))).toEqual([{ outcome: "key_suspended" }])
   })
 
   test("of several in one batch one is asked for, and the others conflict with it", async () => {
     const account = await books.account(100n)
     const holds = [under("k", account), under("k", account), under("k", account, "another")]
-    expect(await reserve(...holds)).toEqual([
+    expect(await ask(...holds)).toEqual([
       { outcome: "held" },
       { outcome: "conflict" },
       { outcome: "conflict" },
@@ -96,8 +105,8 @@ describe("D43 the same Idempotency-Key of an account", () => {
     const holds = Array.from({ length: 80 }, () => under("k", account))
     const results = await Promise.all(
       holds.map((hold, at) => {
-        const connection = connections[at % connections.length] ?? books.connection()
-        return reserveBatch(connection, gateway_id, [hold], 5_000)
+        const connection = nth(connections, at % connections.length)
+        return holdBatch(connection, gateway_id, [hold], 5_000)
       }),
     )
     const outcomes = results.flat().map(({ outcome }) => outcome)
@@ -107,7 +116,7 @@ describe("D43 the same Idempotency-Key of an account", () => {
         outcomes.includes("conflict") ? ["idempotency_key_used", "conflict"] : ["idempotency_key_used"],
       ),
     )
-    const rows = await books.sql`SELECT FROM tollgate.reservations WHERE account_id = ${account.account_id}`
+    const rows = await books.sql`SELECT FROM tollgate.holds WHERE account_id = ${account.account_id}`
     expect(rows).toHaveLength(1)
     expect(await violations(books.sql)).toEqual([])
   })
@@ -119,7 +128,7 @@ describe("D43 the same Idempotency-Key of an account", () => {
       Array.from({ length: 40 }, (_, at) => {
         const ledger = ledgers[at % 2]
         if (ledger === undefined) throw new Error("there is no ledger")
-        return ledger.reserve(under("k", account))
+        return ledger.hold(under("k", account))
       }),
     )
     expect(results.filter(({ outcome }) => outcome === "held")).toHaveLength(1)
@@ -129,24 +138,170 @@ describe("D43 the same Idempotency-Key of an account", () => {
   test("stands for 24 hours; then it can be taken anew, once", async () => {
     const account = await books.account(100n)
     const old = under("k", account)
-    await reserve(old)
+    await ask(old)
     const age = (by: string) =>
       books.sql`UPDATE tollgate.idempotency SET claimed_at = now() - ${by}::interval WHERE call_id = ${old.id}`
     await age("23 hours 59 minutes")
-    expect(await reserve(under("k", account))).toMatchObject([{ outcome: "idempotency_key_used" }])
+    expect(await ask(under("k", account))).toMatchObject([{ outcome: "idempotency_key_used" }])
     await age("24 hours 1 minute")
     const anew = [under("k", account), under("k", account)]
     const results = await Promise.all(
-      anew.map((hold, at) => reserveBatch(connections[at] ?? books.connection(), gateway_id, [hold], 5_000)),
+      anew.map((hold, at) => holdBatch(nth(connections, at), gateway_id, [hold], 5_000)),
     )
     expect(results.flat().filter(({ outcome }) => outcome === "held")).toHaveLength(1)
   })
 })
 
+describe("D43 a hold beside one that loses its Idempotency-Key to another gateway", () => {
+  /** A hold with this key is written by another gateway and not committed yet; what waits for it, and how to commit. */
+  async function claiming(key: string, account: Account) {
+    const hold = under(key, account)
+    const written = Promise.withResolvers<void>()
+    const committed = Promise.withResolvers<void>()
+    const claiming = books.sql.begin(async (tx) => {
+      await tx`UPDATE tollgate.accounts SET held_nano = held_nano + 10 WHERE id = ${account.account_id}`
+      await tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
+        VALUES (${hold.id}, ${hold.account_id}, ${hold.key_id}, ${gateway_id}, 10, 1, true)`
+      await tx`INSERT INTO tollgate.idempotency (account_id, key_hash, body_hash, call_id)
+        VALUES (${account.account_id}, ${key}, 'body', ${hold.id})`
+      written.resolve()
+      await committed.promise
+    })
+    await written.promise
+    const commit = () => {
+      committed.resolve()
+      return claiming
+    }
+    return { hold, commit }
+  }
+
+  test("is weighed again, and held where it fits: the statement itself does not refuse it", async () => {
+    const account = await books.account(100n)
+    const { hold, commit } = await claiming("k", account)
+    // Beside the repeat, which is the smaller one, 60 do not fit any more.
+    const asked = [
+      under("k", account, "body", 50n),
+      ...[60n, 95n].map((nano) => holdOf(account, nano, { idempotency: keyed(`l${nano}`) })),
+    ]
+    const holding = holdBatch(nth(connections, 0), gateway_id, asked, 5_000)
+    await lockWaiters(books.sql, 1)
+    await commit()
+    expect((await holding).map(({ outcome }) => outcome)).toEqual(["conflict", "conflict", "conflict"])
+    expect(await ask(...asked)).toEqual([
+      { outcome: "idempotency_key_used", call_id: hold.id },
+      { outcome: "held" },
+      { outcome: "insufficient_balance", available_nano: 30n },
+    ])
+    expect(await violations(books.sql)).toEqual([])
+  })
+
+  test("is weighed again against the spending limit too", async () => {
+    const account = await books.account(1_000n)
+    const spending = { limit_nano: 100n, period: "day" } as const
+    await changeKey(books.database.operators, account.key_id, { spending })
+    const { hold, commit } = await claiming("k", account)
+    const asked = [under("k", account, "body", 50n), holdOf(account, 60n, { idempotency: keyed("l") })]
+    const holding = holdBatch(nth(connections, 0), gateway_id, asked, 5_000)
+    await lockWaiters(books.sql, 1)
+    await commit()
+    expect((await holding).map(({ outcome }) => outcome)).toEqual(["conflict", "conflict"])
+    expect(await ask(...asked)).toEqual([
+      { outcome: "idempotency_key_used", call_id: hold.id },
+      { outcome: "held" },
+    ])
+  })
+
+  test("through a ledger is not refused for want of balance", async () => {
+    const account = await books.account(100n, 0)
+    const ledger = await books.ledger()
+    const { hold, commit } = await claiming("k", account)
+    const repeat = ledger.hold(under("k", account, "body", 50n))
+    const neighbour = ledger.hold(holdOf(account, 60n, { idempotency: keyed("other") }))
+    await lockWaiters(books.sql, 1)
+    await commit()
+    expect(await Promise.all([repeat, neighbour])).toEqual([
+      { outcome: "idempotency_key_used", call_id: hold.id },
+      { outcome: "held" },
+    ])
+    expect(await violations(books.sql)).toEqual([])
+  })
+})
+
+describe("D43 an Idempotency-Key is free again", () => {
+  const KEY = "a".repeat(64)
+  const claims = ({ account_id }: Account) =>
+    books.sql`SELECT call_id FROM tollgate.idempotency WHERE account_id = ${account_id}`
+
+  test.each([
+    ["a release that says so", true, (id: string) => released(id, { freed_key_hash: KEY })],
+    ["a release that does not", false, (id: string) => released(id)],
+    ["a settlement", false, (id: string) => settled(id, 5n)],
+    [
+      "a release that names another key",
+      false,
+      (id: string) => released(id, { freed_key_hash: "b".repeat(64) }),
+    ],
+  ] as const)("after %s: %p", async (_, is_free, end) => {
+    const account = await books.account(100n)
+    const hold = under(KEY, account)
+    await ask(hold)
+    expect(await endBatch(nth(connections, 0), [{ end: end(hold.id), hold }], 300)).toEqual(["applied"])
+    expect(await claims(account)).toHaveLength(is_free ? 0 : 1)
+    const again = under(KEY, account)
+    expect(await ask(again)).toEqual([
+      is_free ? { outcome: "held" } : { outcome: "idempotency_key_used", call_id: hold.id },
+    ])
+  })
+
+  test("by the statement that releases, so that nobody sees the one without the other", async () => {
+    const account = await books.account(100n)
+    const hold = under(KEY, account)
+    await ask(hold)
+    const seen: unknown[] = []
+    await books.sql.unsafe(`CREATE FUNCTION tollgate.hold_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM pg_advisory_xact_lock(4711); RETURN NULL; END $$;
+      CREATE CONSTRAINT TRIGGER hold_up AFTER INSERT ON tollgate.ends DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW WHEN (NEW.id = '${hold.id}') EXECUTE FUNCTION tollgate.hold_up()`)
+    const releasing = await books.sql.begin(async (tx) => {
+      await tx`SELECT pg_advisory_xact_lock(4711)`
+      const end = released(hold.id, { freed_key_hash: KEY })
+      const work = endBatch(nth(connections, 1), [{ end, hold }], 300)
+      await lockWaiters(books.sql, 1)
+      seen.push(await call(books.sql, hold.id), (await claims(account)).length)
+      return [work]
+    })
+    expect(seen).toMatchObject([{ state: "open" }, 1])
+    await Promise.all(releasing)
+    expect(await call(books.sql, hold.id)).toMatchObject({ state: "released" })
+    expect(await claims(account)).toHaveLength(0)
+    await books.sql`DROP TRIGGER hold_up ON tollgate.ends`
+  })
+
+  test("not after a release that came too late: the call has ended before", async () => {
+    const account = await books.account(100n)
+    const hold = under(KEY, account)
+    await ask(hold)
+    await endBatch(nth(connections, 0), [{ end: settled(hold.id, 5n), hold }], 300)
+    const late = { end: released(hold.id, { freed_key_hash: KEY }), hold }
+    expect(await endBatch(nth(connections, 0), [late], 300)).toEqual(["closed"])
+    expect(await claims(account)).toHaveLength(1)
+  })
+
+  test("not when another call has taken it meanwhile", async () => {
+    const account = await books.account(100n)
+    const old = under(KEY, account)
+    await ask(old)
+    await books.sql`UPDATE tollgate.idempotency SET claimed_at = now() - interval '25 hours' WHERE call_id = ${old.id}`
+    const young = under(KEY, account)
+    expect(await ask(young)).toEqual([{ outcome: "held" }])
+    await endBatch(nth(connections, 0), [{ end: released(old.id, { freed_key_hash: KEY }), hold: old }], 300)
+    expect((await claims(account)).map(({ call_id }) => call_id)).toEqual([young.id])
+  })
+})
+
 describe("D43 what is kept", () => {
   test("an answer is found until its time is over, and only under its call", async () => {
-    const made = new Connections(books.database, () => {})
-    const answers = new Answers(made)
+    const answers = new KeptAnswers(books.connection())
     const [one, two] = [crypto.randomUUID(), crypto.randomUUID()]
     const body = '{"text":"\\u0000 snow ☃ \\ud83d"}'
     await Promise.all([
@@ -158,13 +313,12 @@ describe("D43 what is kept", () => {
       await Promise.all([answers.find(one), answers.find(two), answers.find(crypto.randomUUID())]),
     ).toEqual([body, null, null])
     answers.stop()
-    await made.end()
   })
 
   test("what has had its time is removed, and nothing else", async () => {
     const account = await books.account(100n)
     const [old, young] = [under("old", account), under("young", account)]
-    await reserve(old, young)
+    await ask(old, young)
     await books.sql`UPDATE tollgate.idempotency SET claimed_at = now() - interval '25 hours' WHERE call_id = ${old.id}`
     await books.sql`INSERT INTO tollgate.answers VALUES (${old.id}, 'old', now()), (${young.id}, 'young', now() + interval '1 hour')`
     await forgetIdempotency(books.connection())

@@ -1,46 +1,197 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
-import { openJournal } from "../../src/ledger/reports/client.ts"
-import { type Account, openBooks, type TestBooks } from "./books.ts"
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { Connection } from "../../src/ledger/database/connection.ts"
+import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
+import { endBatch } from "../../src/ledger/journal/end.ts"
+import { expireBatch } from "../../src/ledger/journal/expire.ts"
+import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import { type Grouping, sumUsage } from "../../src/ledger/reports/usage.ts"
+import { type Account, falsify, holdOf, openBooks, settled, type TestBooks } from "./books.ts"
+
+/** The journal: entries are added and never changed, not even to correct them (D13, D55). */
+
+const DAY_MS = 86_400_000
 
 let books: TestBooks
-let account: Account
+let connection: Connection
+let gateway_id: string
 
 beforeAll(async () => {
   books = await openBooks()
-  account = await books.account(1_000n)
+  connection = books.connection()
+  gateway_id = await books.gateway()
 })
 afterAll(() => books.close())
 
-const range = () => ({
-  account_id: account.account_id,
-  from: new Date(0),
-  to: new Date(86_400_000),
-  by: "day" as const,
+/** A hold that has expired by its checkpoint of 40, and used 5, 4 and 3 tokens until then. */
+async function expired(account: Account) {
+  const hold = holdOf(account, 100n)
+  await holdBatch(connection, gateway_id, [hold], 300)
+  const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
+  await new Checkpoints(connection, () => gateway_id).write([
+    { id: hold.id, charge_nano: 40n, basis: "partial", usage },
+  ])
+  await expireBatch(connection, [hold], 300)
+  return hold
+}
+
+const settleLate = (id: string, charge_nano: bigint) =>
+  endBatch(connection, [{ end: settled(id, charge_nano), hold: null }], 300)
+
+describe("D55 the database itself refuses to change entries", () => {
+  const entries = ["credits", "terms", "holds", "ends", "corrections"]
+  const changes: [change: string, of: (table: string) => string][] = [
+    ["UPDATE", (table) => `UPDATE tollgate.${table} SET ${same(table)}`],
+    ["UPDATE of no row", (table) => `UPDATE tollgate.${table} SET ${same(table)} WHERE false`],
+    ["DELETE", (table) => `DELETE FROM tollgate.${table}`],
+    ["DELETE of no row", (table) => `DELETE FROM tollgate.${table} WHERE false`],
+    ["TRUNCATE", (table) => `TRUNCATE tollgate.${table}`],
+    ["TRUNCATE of all", () => `TRUNCATE ${entries.map((table) => `tollgate.${table}`).join(", ")}`],
+    [
+      "INSERT that becomes an UPDATE",
+      (table) => `INSERT INTO tollgate.${table} OVERRIDING SYSTEM VALUE SELECT * FROM tollgate.${table}
+        ON CONFLICT (id) DO UPDATE SET ${same(table)}`,
+    ],
+  ]
+  function same(table: string): string {
+    const column = table === "terms" ? "model" : "account_id"
+    return `${column} = ${table}.${column}`
+  }
+  const rows = entries.flatMap((table) => changes.map(([change, of]) => [table, change, of(table)] as const))
+
+  beforeAll(async () => {
+    const { id } = await expired(await books.account(1_000n))
+    await settleLate(id, 70n)
+  })
+
+  test.each(rows)("%s: %s", async (table, _, text) => {
+    const all = () => books.sql.unsafe(`SELECT *, xmin FROM tollgate.${table} ORDER BY id`)
+    const before = await all()
+    expect(before.length).toBeGreaterThan(0)
+    const refused = await books.sql.unsafe(text).catch((error: unknown) => error)
+    expect(refused).toMatchObject({
+      code: "23001",
+      message: expect.stringMatching(/^entries of tollgate\.\w+ are added and never changed$/),
+    })
+    expect([...(await all())]).toEqual([...before])
+  })
+
+  test("of every table that is made of entries, and of no other", async () => {
+    const guarded = await books.sql`SELECT DISTINCT event_object_table AS name FROM (
+        SELECT c.relname AS event_object_table FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+        WHERE t.tgname = 'entries_stay' AND t.tgenabled = 'O') x ORDER BY 1`
+    expect(guarded.map(({ name }) => name)).toEqual(entries.toSorted())
+  })
 })
 
-test("D47, D48 sums wait for one another, so many and no more; receipts and balances do not wait for them", async () => {
-  const { receipts, sums } = books.database
-  const journal = openJournal(receipts, sums)
-  const locked = Promise.withResolvers<void>()
-  const unlock = Promise.withResolvers<void>()
-  const holding = books.sql.begin(async (transaction) => {
-    await transaction`LOCK TABLE tollgate.reservations IN ACCESS EXCLUSIVE MODE`
-    locked.resolve()
-    await unlock.promise
+describe("D13 a settlement that comes after expiry", () => {
+  const rowOf = async (table: string, id: string) =>
+    (await books.sql.unsafe(`SELECT *, xmin, ctid FROM tollgate.${table} WHERE id = '${id}'`))[0]
+
+  test("adds a correction, and changes neither the hold nor its end", async () => {
+    const account = await books.account(1_000n)
+    const { id } = await expired(account)
+    const before = [await rowOf("holds", id), await rowOf("ends", id)]
+    expect(await settleLate(id, 70n)).toEqual(["applied"])
+    expect(await settleLate(id, 71n)).toEqual(["closed"])
+    expect([await rowOf("holds", id), await rowOf("ends", id)]).toEqual(before)
+    expect(before[1]).toMatchObject({ outcome: "expired", charge_nano: "40", freed_nano: "100" })
+    expect(await rowOf("corrections", id)).toMatchObject({
+      ...account,
+      charge_nano: "70",
+      difference_nano: "30",
+      basis: "usage",
+      ending: "completed",
+      failure: null,
+      notes: ["settled_late"],
+      prompt_tokens: 3,
+      ttft_ms: 12,
+      duration_ms: 34,
+      terms_id: 2,
+      corrected_at: expect.any(Date),
+    })
   })
-  await locked.promise
-  const waiting = Array.from({ length: 4 }, () => journal.usage(range()))
-  expect(await journal.usage(range()).catch((error) => error)).toMatchObject({ code: "overloaded" })
-  const others = Array.from({ length: 28 }, () => ({ ...range(), account_id: crypto.randomUUID() }))
-  waiting.push(...others.map((other) => journal.usage(other)))
-  const late = { ...range(), account_id: crypto.randomUUID() }
-  expect(await journal.usage(late).catch((error) => error)).toMatchObject({ code: "overloaded" })
-  expect(await journal.holder(account.account_id, account.key_id)).toMatchObject({
-    account: { id: account.account_id, balance_nano: 1_000n },
-    key: { id: account.key_id },
+
+  test("for less gives the difference back", async () => {
+    const account = await books.account(1_000n)
+    const { id } = await expired(account)
+    await settleLate(id, 15n)
+    expect(await rowOf("corrections", id)).toMatchObject({ charge_nano: "15", difference_nano: "-25" })
+    const [row] = await books.sql`SELECT balance_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
+    expect(row?.balance_nano).toBe("985")
   })
-  unlock.resolve()
-  await holding
-  for (const { total } of await Promise.all(waiting)) expect(total.calls).toBe(0)
-  expect((await journal.usage(range())).total.calls).toBe(0)
+
+  test("D48 expiry and correction count each on its own day, and the day that is over does not change", async () => {
+    const account = await books.account(1_000n)
+    const { account_id } = account
+    const { id } = await expired(account)
+    const today = await dayOf("now()")
+    const yesterday = new Date(today.getTime() - DAY_MS)
+    await falsify(books.sql, async (tx) => {
+      await tx`UPDATE tollgate.holds SET held_at = held_at - interval '1 day' WHERE id = ${id}`
+      await tx`UPDATE tollgate.ends SET ended_at = ended_at - interval '1 day' WHERE id = ${id}`
+    })
+    const sums = (from: Date, to: Date, by: Grouping = "day") =>
+      sumUsage(books.database.sums, { from, to, by, account_id })
+    const over = [await sums(yesterday, today), await sums(yesterday, today, "model")] as const
+    expect(over[0].total).toMatchObject({
+      calls: 1,
+      charge_nano: 40n,
+      prompt_tokens: 5,
+      completion_tokens: 3,
+    })
+
+    await settleLate(id, 170n)
+    expect([await sums(yesterday, today), await sums(yesterday, today, "model")]).toEqual([...over])
+    const { groups, total } = await sums(yesterday, new Date(today.getTime() + DAY_MS))
+    const differences = { prompt_tokens: -2, cached_tokens: -3, completion_tokens: -1 }
+    expect(groups).toMatchObject([
+      { group: yesterday, calls: 1, charge_nano: 40n, overage_nano: 0n, cached_tokens: 4 },
+      { group: today, calls: 0, charge_nano: 130n, overage_nano: 70n, ...differences },
+    ])
+    // As the receipt says it.
+    expect(total).toMatchObject({
+      calls: 1,
+      charge_nano: 170n,
+      overage_nano: 70n,
+      ...{ prompt_tokens: 3, cached_tokens: 1, completion_tokens: 2 },
+    })
+  })
+
+  test("D48 what a balance has lost in a day is the day's sum", async () => {
+    const account = await books.account(10_000n)
+    const { account_id } = account
+    for (const late of [null, 70n, 15n]) {
+      const { id } = await expired(account)
+      if (late !== null) await settleLate(id, late)
+    }
+    const today = await dayOf("now()")
+    const tomorrow = new Date(today.getTime() + DAY_MS)
+    const { total } = await sumUsage(books.database.sums, {
+      from: today,
+      to: tomorrow,
+      by: "key",
+      account_id,
+    })
+    const [row] = await books.sql`SELECT balance_nano FROM tollgate.accounts WHERE id = ${account_id}`
+    expect(total).toMatchObject({ calls: 3, charge_nano: 10_000n - BigInt(row?.balance_nano) })
+  })
+
+  async function dayOf(moment: string): Promise<Date> {
+    const [row] = await books.sql.unsafe(`SELECT date_trunc('day', ${moment}, 'UTC') AS day`)
+    if (!(row?.day instanceof Date)) throw new Error("no day")
+    return row.day
+  }
+})
+
+test("D13 a late settlement that two processes send at once is one correction", async () => {
+  const account = await books.account(1_000n)
+  const { id } = await expired(account)
+  const others = [books.connection(), books.connection(), books.connection()]
+  const ended = await Promise.all(
+    others.map((own, at) => endBatch(own, [{ end: settled(id, 70n + BigInt(at)), hold: null }], 3_000)),
+  )
+  expect(ended.flat().toSorted()).toEqual(["applied", "closed", "closed"])
+  const [row] = await books.sql`SELECT a.balance_nano + c.charge_nano AS sum FROM tollgate.corrections c
+    JOIN tollgate.accounts a ON a.id = c.account_id WHERE c.id = ${id}`
+  expect(row?.sum).toBe("1000")
 })

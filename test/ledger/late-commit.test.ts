@@ -1,24 +1,26 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
-import type { Ledger, LedgerOptions } from "../../src/ledger/ledger.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { codeOf } from "../../src/ledger/database/errors.ts"
-import { call, holdOf, openBooks, settled, type TestBooks, violations } from "./books.ts"
+import type { Ledger, LedgerOptions } from "../../src/ledger/ledger.ts"
+import { registerTerms } from "../../src/ledger/terms.ts"
+import { call, failureOf, HASH, holdOf, openBooks, settled, type TestBooks, violations } from "./books.ts"
 
-/** D27: a reserve whose first attempt commits after it was given up for lost, and is asked again meanwhile. */
+/** D27: a hold whose first attempt commits after it was given up for lost, and is asked again meanwhile. */
 
 let books: TestBooks
 
 beforeAll(async () => {
   books = await openBooks()
-  // A hold of a model `late …` waits at its commit for whoever has the lock of that name.
+  // A hold of a model `late …` waits at its commit for whoever has the lock of its terms.
   await books.sql.unsafe(`
     CREATE FUNCTION tollgate.commit_late() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS $$ BEGIN
-      PERFORM pg_advisory_xact_lock_shared(hashtext(NEW.model));
+      IF (SELECT model FROM tollgate.terms WHERE id = NEW.terms_id) LIKE 'late %'
+        AND NOT EXISTS (SELECT FROM tollgate.ends WHERE id = NEW.id)
+      THEN PERFORM pg_advisory_xact_lock_shared(NEW.terms_id); END IF;
       RETURN NULL;
     END $$;
-    CREATE CONSTRAINT TRIGGER late AFTER INSERT ON tollgate.reservations DEFERRABLE INITIALLY DEFERRED
-      FOR EACH ROW WHEN (NEW.state = 'open' AND NEW.model LIKE 'late %') EXECUTE FUNCTION tollgate.commit_late()`)
+    CREATE CONSTRAINT TRIGGER late AFTER INSERT ON tollgate.holds DEFERRABLE INITIALLY DEFERRED
+      FOR EACH ROW EXECUTE FUNCTION tollgate.commit_late()`)
 })
 afterAll(() => books.close())
 afterEach(async () => {
@@ -27,13 +29,15 @@ afterEach(async () => {
 
 let made = 0
 
-/** A model none of whose holds is committed before `commit` is called. */
-async function lateModel() {
-  const model = `late ${++made}`
+/** Terms under which no hold is committed before `commit` is called. */
+async function lateTerms() {
+  const price = { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n, per_call_nano: 0n }
+  const wanted = { family: "chat", model: `late ${++made}`, upstream: "first", price }
+  const [terms_id = 0] = await registerTerms(books.database.operators, [wanted])
   const locked = Promise.withResolvers<void>()
   const unlocked = Promise.withResolvers<void>()
   const holding = books.sql.begin(async (tx) => {
-    await tx`SELECT pg_advisory_xact_lock(hashtext(${model}))`
+    await tx`SELECT pg_advisory_xact_lock(${terms_id}::bigint)`
     locked.resolve()
     await unlocked.promise
   })
@@ -42,7 +46,7 @@ async function lateModel() {
     unlocked.resolve()
     return holding
   }
-  return { model, commit }
+  return { terms_id, commit }
 }
 
 /** Waits until statements wait for this: `advisory` at a commit, `transactionid` for a row that another one has. */
@@ -57,81 +61,80 @@ async function waiting(event: "advisory" | "transactionid", count = 1): Promise<
 /** A ledger whose connections are made, so that a statement of theirs is given up after its own deadline. */
 async function warmLedger(options: Partial<LedgerOptions> = {}): Promise<Ledger> {
   const ledger = await books.ledger(options)
-  for (const lane of [0, 1, 2, 3]) {
-    const hold = holdOf(await books.account(1n, lane), 1n)
-    await ledger.reserve(hold)
-    await ledger.close(settled(hold.id, 0n))
+  for (const place of [0, 1]) {
+    const hold = holdOf(await books.account(1n, place), 1n)
+    await ledger.hold(hold)
+    await ledger.end(settled(hold.id, 0n))
   }
   return ledger
 }
 
-const outcome = (reserving: Promise<{ outcome: string }>) =>
-  reserving.then(
-    (result) => result.outcome,
-    (error: unknown) => codeOf(error),
-  )
+const outcome = async (holding: Promise<{ outcome: string }>) => {
+  const failure = await failureOf(holding)
+  return failure === "nothing failed" ? (await holding).outcome : failure
+}
 
 async function gatewayOf({ id }: Hold) {
   const [row] = await books.sql`SELECT g.id, g.swept_at IS NOT NULL AS swept FROM tollgate.gateways g
-    JOIN tollgate.reservations x ON x.gateway_id = g.id WHERE x.id = ${id}`
+    JOIN tollgate.holds x ON x.gateway_id = g.id WHERE x.id = ${id}`
   return row ?? null
 }
 
-describe("D27 a reserve that is asked again while its first attempt commits", () => {
-  // Alone by the short statement, and together by that of a batch.
+describe("D27 a hold that is asked again while its first attempt commits", () => {
+  // Alone by the lean statement for one call, and together by that for a batch.
   test.each([1, 2])("is held, although for its own hold nothing is left: %d at once", async (calls) => {
     const ledger = await warmLedger()
-    const { model, commit } = await lateModel()
+    const { terms_id, commit } = await lateTerms()
     const accounts = await Promise.all(Array.from({ length: calls }, () => books.account(100n, 1)))
-    const holds = accounts.map((account) => holdOf(account, 60n, { model }))
-    const reserving = Promise.all(holds.map((hold) => ledger.reserve(hold)))
+    const holds = accounts.map((account) => holdOf(account, 60n, { terms_id }))
+    const holding = Promise.all(holds.map((hold) => ledger.hold(hold)))
     await waiting("transactionid")
     await commit()
-    expect(await reserving).toEqual(holds.map(() => ({ outcome: "held" })))
+    expect(await holding).toEqual(holds.map(() => ({ outcome: "held" })))
     for (const { id } of holds) {
-      await ledger.close(settled(id, 50n))
+      await ledger.end(settled(id, 50n))
       expect(await call(books.sql, id)).toMatchObject({ state: "settled", charge_nano: "50" })
     }
   })
 
   test("D42, D46 is held, although for its own hold nothing is left of what its key may spend", async () => {
     const ledger = await warmLedger()
-    const { model, commit } = await lateModel()
+    const { terms_id, commit } = await lateTerms()
     const account = await books.account(1_000n, 1)
     const spending = { limit_nano: 100n, period: "month" } as const
     await changeKey(books.database.operators, account.key_id, { spending })
-    const hold = holdOf(account, 60n, { model })
-    const reserving = ledger.reserve(hold)
+    const hold = holdOf(account, 60n, { terms_id })
+    const holding = ledger.hold(hold)
     await waiting("transactionid")
     await commit()
-    expect(await reserving).toEqual({ outcome: "held" })
-    await ledger.close(settled(hold.id, 50n))
+    expect(await holding).toEqual({ outcome: "held" })
+    await ledger.end(settled(hold.id, 50n))
     expect((await getKey(books.database.operators, account.key_id))?.spending?.spent_nano).toBe(50n)
   })
 
   test("does not count twice against a neighbour of its account", async () => {
     const ledger = await warmLedger()
-    const { model, commit } = await lateModel()
+    const { terms_id, commit } = await lateTerms()
     const account = await books.account(100n)
-    const hold = holdOf(account, 30n, { model })
+    const hold = holdOf(account, 30n, { terms_id })
     const neighbour = holdOf(account, 60n)
-    const reserving = ledger.reserve(hold)
+    const holding = ledger.hold(hold)
     await waiting("advisory")
-    const beside = ledger.reserve(neighbour)
+    const beside = ledger.hold(neighbour)
     await waiting("transactionid")
     await commit()
-    expect(await Promise.all([reserving, beside])).toEqual([{ outcome: "held" }, { outcome: "held" }])
-    for (const { id } of [hold, neighbour]) await ledger.close(settled(id, 1n))
+    expect(await Promise.all([holding, beside])).toEqual([{ outcome: "held" }, { outcome: "held" }])
+    for (const { id } of [hold, neighbour]) await ledger.end(settled(id, 1n))
   })
 
   test("and is refused, for its key was revoked meanwhile: what comes late is released", async () => {
     const ledger = await warmLedger()
-    const { model, commit } = await lateModel()
-    const hold = holdOf(await books.account(100n), 60n, { model })
-    const reserving = ledger.reserve(hold)
+    const { terms_id, commit } = await lateTerms()
+    const hold = holdOf(await books.account(100n), 60n, { terms_id })
+    const holding = ledger.hold(hold)
     await waiting("advisory")
     await books.sql`UPDATE tollgate.keys SET revoked_at = now() WHERE id = ${hold.key_id}`
-    expect(await reserving).toEqual({ outcome: "invalid_api_key" })
+    expect(await holding).toEqual({ outcome: "invalid_api_key" })
     await commit()
     await ledger.stop()
     expect(await call(books.sql, hold.id)).toMatchObject({ state: "released", failure: "internal_error" })
@@ -140,10 +143,10 @@ describe("D27 a reserve that is asked again while its first attempt commits", ()
 
   test("and is refused, for the money is gone: what has not come yet cannot come any more", async () => {
     const ledger = await warmLedger()
-    const { model, commit } = await lateModel()
+    const { terms_id, commit } = await lateTerms()
     const account = await books.account(100n)
-    const hold = holdOf(account, 60n, { model })
-    const reserving = ledger.reserve(hold)
+    const hold = holdOf(account, 60n, { terms_id })
+    const holding = ledger.hold(hold)
     await waiting("advisory")
     const taking = books.sql.begin(async (tx) => {
       await tx`UPDATE tollgate.accounts SET balance_nano = 50 WHERE id = ${account.account_id}`
@@ -154,67 +157,71 @@ describe("D27 a reserve that is asked again while its first attempt commits", ()
     await books.sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
       WHERE datname = current_database() AND wait_event = 'advisory'`
     await taking
-    expect(await reserving).toEqual({ outcome: "insufficient_balance", available_nano: 50n })
+    expect(await holding).toEqual({ outcome: "insufficient_balance", available_nano: 50n })
     await ledger.stop()
     expect(await call(books.sql, hold.id)).toMatchObject({ state: "released", failure: "internal_error" })
     await commit()
   })
 
-  test("and then no more, for its lane is busy: it is released", async () => {
-    let reserves = 0
+  test("D43 and then no more, for its queue is busy: it is released, and so is its Idempotency-Key", async () => {
+    let attempts = 0
     const busy = Promise.withResolvers<string>()
     const ledger = await warmLedger({
       events: {
-        // The first attempt is overdue, the second one meets it as it commits; the third one waits behind the neighbour.
-        // They are two calls, for one alone would be asked about again at once.
+        // The first attempt is overdue. The second one, by the exact statement for the sake of the Idempotency-Keys, meets
+        // it as it commits; the third one waits behind the neighbour.
         statement: (kind) => {
-          if (kind === "reserve" && ++reserves === 2) busy.resolve(outcome(ledger.reserve(neighbour)))
+          if (kind === "hold" && ++attempts === 2) busy.resolve(outcome(ledger.hold(neighbour)))
         },
       },
     })
-    const [first, second] = [await lateModel(), await lateModel()]
+    const [first, second] = [await lateTerms(), await lateTerms()]
     const account = await books.account(1_000n, 1)
-    const hold = holdOf(account, 10n, { model: first.model })
-    const companion = holdOf(account, 10n, { model: first.model })
-    const neighbour = holdOf(await books.account(1_000n, 1), 10n, { model: second.model })
-    reserves = 0
-    const answers = [hold, companion].map((call) => outcome(ledger.reserve(call)))
+    const claiming = (key_hash: string) =>
+      holdOf(account, 10n, { terms_id: first.terms_id, idempotency: { key_hash, body_hash: HASH } })
+    const [hold, companion] = [claiming("a".repeat(64)), claiming("b".repeat(64))]
+    const neighbour = holdOf(await books.account(1_000n, 1), 10n, { terms_id: second.terms_id })
+    attempts = 0
+    const answers = [hold, companion].map((call) => outcome(ledger.hold(call)))
     await waiting("transactionid")
     await first.commit()
-    expect(await Promise.all(answers)).toEqual(["ledger_unavailable", "ledger_unavailable"])
+    expect(await Promise.all(answers)).toEqual(["LedgerUnavailable", "LedgerUnavailable"])
     await second.commit()
     expect(await busy.promise).toBe("held")
-    await ledger.close(settled(neighbour.id, 1n))
+    await ledger.end(settled(neighbour.id, 1n))
     await ledger.stop()
     for (const { id } of [hold, companion])
       expect(await call(books.sql, id)).toMatchObject({ state: "released", failure: "internal_error" })
+    expect(
+      await books.sql`SELECT FROM tollgate.idempotency WHERE account_id = ${account.account_id}`,
+    ).toHaveLength(0)
   })
 
   test("D35 under a new row, for its gateway was declared dead meanwhile: it is released", async () => {
     const ledger = await warmLedger()
-    const { model, commit } = await lateModel()
-    const hold = holdOf(await books.account(100n), 60n, { model })
-    const answer = outcome(ledger.reserve(hold))
+    const { terms_id, commit } = await lateTerms()
+    const hold = holdOf(await books.account(100n), 60n, { terms_id })
+    const answer = outcome(ledger.hold(hold))
     await waiting("advisory")
     await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE dead_at IS NULL`
     await waiting("transactionid")
     await commit()
-    expect(await answer).toBe("ledger_unavailable")
+    expect(await answer).toBe("LedgerUnavailable")
     await ledger.stop()
     expect(await call(books.sql, hold.id)).toMatchObject({ state: "released", failure: "internal_error" })
   })
 
-  test("D35 is no longer asked, for the books stop: its gateway's row is not given back", async () => {
+  test("D35 is no longer asked, for the ledger stops: its gateway's row is not given back", async () => {
     const ledger = await warmLedger()
-    const { model, commit } = await lateModel()
-    const hold = holdOf(await books.account(100n), 60n, { model })
-    const answer = outcome(ledger.reserve(hold))
+    const { terms_id, commit } = await lateTerms()
+    const hold = holdOf(await books.account(100n), 60n, { terms_id })
+    const answer = outcome(ledger.hold(hold))
     await waiting("transactionid")
-    // Books that do not answer are not asked to take the row back.
+    // A ledger that does not answer is not asked to take the row back.
     await ledger.standing(hold.key_id)
     await ledger.stop()
     await commit()
-    expect(await answer).toBe("ledger_unavailable")
+    expect(await answer).toBe("LedgerUnavailable")
     while ((await call(books.sql, hold.id)) === null) {}
     expect(await gatewayOf(hold)).toMatchObject({ swept: false })
   })

@@ -1,13 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
-import { GatewayError } from "../../src/errors.ts"
-import { nextId } from "../../src/id.ts"
-import { writeCheckpoints } from "../../src/ledger/journal/checkpoints.ts"
-import { closeBatch } from "../../src/ledger/journal/end.ts"
+import { alignIds, nextId } from "../../src/id.ts"
+import { type Hold, LedgerUnavailable } from "../../src/ledger/entries.ts"
+import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
+import { endBatch } from "../../src/ledger/journal/end.ts"
+import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { Lease } from "../../src/ledger/journal/lease.ts"
-import { Outstanding } from "../../src/ledger/queue/outstanding.ts"
-import type { Hold } from "../../src/ledger/entries.ts"
-import { reserveBatch } from "../../src/ledger/journal/hold.ts"
 import { Sweeper } from "../../src/ledger/journal/sweep.ts"
+import { Outstanding } from "../../src/ledger/queue/outstanding.ts"
 import {
   call,
   holdOf,
@@ -67,16 +66,21 @@ function sweeper(by: Lease, late_ms = 0) {
   const onExpired = (count: number) => {
     expired.count += count
   }
-  const made = new Sweeper({ one: books.connection }, by, onExpired, late_ms)
+  const made = new Sweeper(books.connection(), by, onExpired, late_ms)
   return { expired, run: () => made.run() }
 }
 
 async function heldBy(gateway_id: string, count: number, balance_nano = 1_000_000n): Promise<Hold[]> {
   const account = await books.account(balance_nano)
   const holds = Array.from({ length: count }, () => holdOf(account, 10n))
-  const results = await reserveBatch(books.connection(), gateway_id, holds, 300)
+  const results = await holdBatch(books.connection(), gateway_id, holds, 300)
   expect(results.every(({ outcome }) => outcome === "held")).toBe(true)
   return holds
+}
+
+async function checkpointOf({ id }: Hold): Promise<string | undefined> {
+  const [row] = await books.sql`SELECT charge_nano FROM tollgate.checkpoints WHERE id = ${id}`
+  return row?.charge_nano
 }
 
 const states = (holds: readonly Hold[]) =>
@@ -117,12 +121,12 @@ describe("D35 a lease", () => {
     expect(row?.rows).toBe(1)
   })
 
-  test("is not given back while the books show something open under it, whatever its process thinks", async () => {
+  test("is not given back while the ledger shows something open under it, whatever its process thinks", async () => {
     const mine = await lease()
     const [hold] = await heldBy(mine.gateway_id, 1)
     await mine.giveBack()
     expect(await gateway(mine.gateway_id)).toMatchObject({ dead: false, swept: false })
-    await closeBatch(books.connection(), [released(hold?.id ?? "")], 300)
+    await endBatch(books.connection(), [{ end: released(hold?.id ?? ""), hold: null }], 300)
     await mine.giveBack()
     expect(await gateway(mine.gateway_id)).toMatchObject({ dead: true, swept: true })
   })
@@ -138,6 +142,7 @@ describe("D35 a lease", () => {
       expect(Number(row?.left_ms)).toBeWithin(0, EXPIRE_MS)
     } finally {
       Date.now = now
+      alignIds(now(), now())
     }
   })
 })
@@ -216,9 +221,9 @@ describe("D13 what a dead gateway left open", () => {
   })
 
   test("is charged by its last checkpoint", async () => {
-    const { holds } = await dead(2)
+    const { gateway_id, holds } = await dead(2)
     const [first, second] = holds
-    await writeCheckpoints(books.connection(), [
+    await new Checkpoints(books.connection(), () => gateway_id).write([
       { id: first?.id ?? "", charge_nano: 4n, basis: "estimate", usage: null },
     ])
     await sweeper(await lease()).run()
@@ -229,7 +234,7 @@ describe("D13 what a dead gateway left open", () => {
     expect(await call(books.sql, second?.id ?? "")).toMatchObject({ charge_nano: "0" })
   })
 
-  test("is swept by two at once, each reservation once", async () => {
+  test("is swept by two at once, each hold once", async () => {
     const { holds } = await dead(400)
     const sweepers = [sweeper(await lease()), sweeper(await lease())]
     await Promise.all(sweepers.map((one) => one.run()))
@@ -263,7 +268,7 @@ describe("D13 what a dead gateway left open", () => {
     expect(mine.expired.count).toBe(6)
   })
 
-  test("is looked for again until no reserve of it can be on its way any more", async () => {
+  test("is looked for again until no hold of it can be on its way any more", async () => {
     const { gateway_id } = await dead(1)
     const mine = sweeper(await lease(), 1)
     // A transaction that began before the death was declared: it may still insert a hold.
@@ -275,9 +280,8 @@ describe("D13 what a dead gateway left open", () => {
       await tx`SELECT 1`
       began.resolve()
       await insert.promise
-      await tx`INSERT INTO tollgate.reservations
-        (id, account_id, key_id, gateway_id, amount_nano, input_pico, cached_input_pico, output_pico, stream, model, family, upstream)
-        VALUES (${late.id}, ${late.account_id}, ${late.key_id}, ${gateway_id}, 10, 1, 1, 1, true, 'm', 'chat', 'u')`
+      await tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
+        VALUES (${late.id}, ${late.account_id}, ${late.key_id}, ${gateway_id}, 10, ${late.terms_id}, true)`
       await tx`UPDATE tollgate.accounts SET held_nano = held_nano + 10 WHERE id = ${account.account_id}`
     })
     await began.promise
@@ -298,28 +302,28 @@ describe("D13 what a dead gateway left open", () => {
   })
 })
 
-describe("the books of one process", () => {
+describe("the ledger of one process", () => {
   test("D35 a gateway declared dead holds under a new row from the next call on", async () => {
     const ledger = await books.ledger()
     const account = await books.account(100n)
     const before = holdOf(account, 1n)
-    await ledger.reserve(before)
+    await ledger.hold(before)
     const { gateway_id } = (await call(books.sql, before.id)) ?? {}
     await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
     const after = Array.from({ length: 8 }, () => holdOf(account, 1n))
-    const results = await Promise.all(after.map((hold) => ledger.reserve(hold)))
+    const results = await Promise.all(after.map((hold) => ledger.hold(hold)))
     expect(results.every(({ outcome }) => outcome === "held")).toBe(true)
     const rows = await Promise.all(after.map(async ({ id }) => (await call(books.sql, id))?.gateway_id))
     expect(new Set(rows).size).toBe(1)
     expect(rows[0] > gateway_id).toBe(true)
 
     await sweeper(await lease()).run()
-    await ledger.close(settled(before.id, 1n))
+    await ledger.end(settled(before.id, 1n))
     expect(await call(books.sql, before.id)).toMatchObject({ state: "settled", notes: ["settled_late"] })
-    await Promise.all(after.map(({ id }) => ledger.close(settled(id, 1n))))
+    await Promise.all(after.map(({ id }) => ledger.end(settled(id, 1n))))
   })
 
-  test("sweeps by itself, and checkpoints the calls that outlive a renewal", async () => {
+  test("sweeps by itself, and writes the checkpoints of its calls (D57)", async () => {
     const other_id = await lapsed()
     const [orphan] = await heldBy(other_id, 1)
     const account = await books.account(100n)
@@ -331,24 +335,24 @@ describe("the books of one process", () => {
       events: { expired: expired.resolve },
     })
     const own = holdOf(account, 10n)
-    await ledger.reserve(own)
+    await ledger.hold(own)
     running.push(own)
     expect(await expired.promise).toBe(1)
     expect(await call(books.sql, orphan?.id ?? "")).toMatchObject({ state: "expired" })
-    while ((await call(books.sql, own.id))?.checkpoint_nano !== "6") {}
-    await ledger.close(settled(own.id, 7n))
+    while ((await checkpointOf(own)) !== "6") {}
+    await ledger.end(settled(own.id, 7n))
   })
 
   test("a process that stops with nothing open gives its lease back; one with an open call lets it lapse", async () => {
     for (const open of [false, true]) {
       const ledger = await books.ledger()
       const hold = holdOf(await books.account(100n), 10n)
-      await ledger.reserve(hold)
-      if (!open) await ledger.close(settled(hold.id, 1n))
+      await ledger.hold(hold)
+      if (!open) await ledger.end(settled(hold.id, 1n))
       const { gateway_id } = (await call(books.sql, hold.id)) ?? {}
       await ledger.stop()
       expect(await gateway(gateway_id)).toMatchObject({ dead: !open, swept: !open })
-      if (open) await (await books.ledger()).close(settled(hold.id, 1n))
+      if (open) await (await books.ledger()).end(settled(hold.id, 1n))
     }
   })
 
@@ -356,8 +360,8 @@ describe("the books of one process", () => {
     const ledger = await books.ledger()
     const account = await books.account(100n)
     const before = holdOf(account, 10n)
-    await ledger.reserve(before)
-    await ledger.close(settled(before.id, 1n))
+    await ledger.hold(before)
+    await ledger.end(settled(before.id, 1n))
     const { gateway_id } = (await call(books.sql, before.id)) ?? {}
     const late = holdOf(account, 10n)
     const stopping = await books.sql.begin(async (tx) => {
@@ -366,7 +370,7 @@ describe("the books of one process", () => {
       while (
         (await tx`SELECT FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`).length === 0
       ) {}
-      await expect(ledger.reserve(late)).rejects.toThrow(new GatewayError("ledger_unavailable"))
+      await expect(ledger.hold(late)).rejects.toThrow(LedgerUnavailable)
       return [stopped]
     })
     await Promise.all(stopping)
@@ -398,8 +402,9 @@ describe("D35 the floor of a process: nothing below it is open", () => {
 
   test("but never rises above what is open", () => {
     const outstanding = new Outstanding()
+    const account = { account_id: nextId(), key_id: nextId() }
     const open = [nextId(), nextId(), nextId()]
-    for (const id of [...open].reverse()) outstanding.add(id, "a")
+    for (const id of [...open].reverse()) outstanding.add(holdOf(account, 1n, { id }))
     for (let minute = 0; minute < 30; minute++) outstanding.raise(minute * MINUTE)
     expect(outstanding.floor).toBe(open[0] ?? "")
     outstanding.delete(open[0] ?? "")

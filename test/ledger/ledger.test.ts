@@ -2,13 +2,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import type { LedgerOptions } from "../../src/ledger/ledger.ts"
-import { LANE_LIMIT, LANES } from "../../src/ledger/queue/batch-queue.ts"
 import type { StatementKind } from "../../src/ledger/database/statement.ts"
-import { codeOf } from "../../src/ledger/database/errors.ts"
+import type { LedgerOptions } from "../../src/ledger/ledger.ts"
+import { QUEUE_LIMIT } from "../../src/ledger/queue/batch-queue.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import {
   call,
+  failureOf,
   holdOf,
   lockAccount,
   openBooks,
@@ -18,7 +18,7 @@ import {
   violations,
 } from "./books.ts"
 
-/** The books as the calls see them. */
+/** The ledger as the calls see it. */
 
 let books: TestBooks
 let proxy: DatabaseProxy
@@ -35,11 +35,8 @@ afterEach(async () => {
   expect(await violations(books.sql)).toEqual([])
 })
 
-const failure = (work: Promise<unknown>) =>
-  work.then(
-    () => "nothing failed",
-    (error: unknown) => codeOf(error),
-  )
+/** Holds and ends of different accounts go by so many connections. */
+const CONNECTIONS = 2
 
 /** A ledger whose statements the proxy counts. */
 async function counted(options: Partial<LedgerOptions> = {}) {
@@ -51,6 +48,13 @@ async function counted(options: Partial<LedgerOptions> = {}) {
   // What is done at the start is not counted: a look for dead gateways, and for answers and claims that have had their time.
   const times = (kind: StatementKind) => told.filter((statement) => statement.kind === kind).length
   while (times("sweep") < 1 || times("answers") < 2) await Bun.sleep(1)
+  // Nor what follows the first statement of a connection.
+  for (let place = 0; place < CONNECTIONS; place++) {
+    const hold = holdOf(await books.account(1n, place), 1n)
+    await ledger.hold(hold)
+    await ledger.end(released(hold.id))
+    await ledger.standing(nextId())
+  }
   const during = async (work: () => Promise<unknown>) => {
     const before = { executed: proxy.executed, told: told.length }
     await work()
@@ -64,22 +68,22 @@ describe("micro-batches: what arrives while a statement is in flight forms the n
     const { ledger, during } = await counted()
     const account = await books.account(1_000_000n)
     const holds = Array.from({ length: 256 }, () => holdOf(account, 10n))
-    await ledger.reserve(holdOf(account, 1n)).then(() => ledger.standing(account.key_id))
+    await ledger.hold(holdOf(account, 1n)).then(() => ledger.standing(account.key_id))
 
-    const reserving = await during(() => Promise.all(holds.map((hold) => ledger.reserve(hold))))
-    expect(reserving.told).toEqual(Array.from({ length: 4 }, () => ({ kind: "reserve", size: 64 })))
-    expect(reserving.executed).toBe(4)
+    const holding = await during(() => Promise.all(holds.map((hold) => ledger.hold(hold))))
+    expect(holding.told).toEqual(Array.from({ length: 2 }, () => ({ kind: "hold", size: 128 })))
+    expect(holding.executed).toBe(2)
 
     const [first, ...others] = holds
-    await ledger.close(settled(first?.id ?? "", 5n))
-    const closing = await during(() =>
-      Promise.all(others.map(({ id }, at) => ledger.close(at % 2 === 0 ? settled(id, 5n) : released(id)))),
+    await ledger.end(settled(first?.id ?? "", 5n))
+    const ending = await during(() =>
+      Promise.all(others.map(({ id }, at) => ledger.end(at % 2 === 0 ? settled(id, 5n) : released(id)))),
     )
-    expect(closing.told.map(({ size }) => size)).toEqual([64, 64, 64, 63])
-    expect(closing.executed).toBe(4)
+    expect(ending.told).toEqual([128, 127].map((size) => ({ kind: "end", size })))
+    expect(ending.executed).toBe(2)
 
     const reading = await during(() => Promise.all(holds.map(() => ledger.standing(account.key_id))))
-    expect(reading.executed).toBe(4)
+    expect(reading.executed).toBe(2)
   })
 
   test("one call alone is one statement each, and waits for nobody", async () => {
@@ -87,34 +91,34 @@ describe("micro-batches: what arrives while a statement is in flight forms the n
     const account = await books.account(100n)
     const { executed, told } = await during(async () => {
       const hold = holdOf(account, 10n)
-      await ledger.reserve(hold)
-      await ledger.close(settled(hold.id, 5n))
+      await ledger.hold(hold)
+      await ledger.end(settled(hold.id, 5n))
     })
     expect(executed).toBe(2)
     expect(told).toEqual([
-      { kind: "reserve", size: 1 },
-      { kind: "close", size: 1 },
+      { kind: "hold", size: 1 },
+      { kind: "end", size: 1 },
     ])
   })
 
   test("one call alone that is refused is two: the second one says why", async () => {
     const { ledger, during } = await counted()
     const account = await books.account(100n)
-    const { executed, told } = await during(() => ledger.reserve(holdOf(account, 101n)))
+    const { executed, told } = await during(() => ledger.hold(holdOf(account, 101n)))
     expect(executed).toBe(2)
     expect(told).toEqual([
-      { kind: "reserve", size: 1 },
-      { kind: "reserve", size: 1 },
+      { kind: "hold", size: 1 },
+      { kind: "hold", size: 1 },
     ])
   })
 
-  test("calls of many accounts are one statement a lane and turn, not one an account", async () => {
+  test("calls of many accounts are one statement a connection and turn, not one an account", async () => {
     const { ledger, during } = await counted()
     const accounts = await Promise.all(Array.from({ length: 60 }, () => books.account(100n)))
     const { executed } = await during(() =>
-      Promise.all(accounts.map((account) => ledger.reserve(holdOf(account, 10n)))),
+      Promise.all(accounts.map((account) => ledger.hold(holdOf(account, 10n)))),
     )
-    expect(executed).toBeLessThanOrEqual(LANES)
+    expect(executed).toBeLessThanOrEqual(CONNECTIONS)
   })
 })
 
@@ -122,8 +126,8 @@ describe("owner and standing", () => {
   test("D26 what a hash belongs to is asked once; an unknown hash is asked each time", async () => {
     const { ledger, during } = await counted()
     const account = await books.account(100n)
-    expect((await during(() => ledger.owner(account.key_id))).executed).toBe(1)
-    expect((await during(() => ledger.owner(account.key_id))).executed).toBe(0)
+    expect((await during(async () => ledger.owner(account.key_id))).executed).toBe(1)
+    expect((await during(async () => ledger.owner(account.key_id))).executed).toBe(0)
     expect(await ledger.owner(account.key_id)).toEqual(account)
     const unknown = crypto.randomUUID()
     for (const _ of [1, 2]) {
@@ -146,7 +150,7 @@ describe("owner and standing", () => {
       account_suspended: false,
       spending: null,
     })
-    await ledger.reserve(holdOf(account, 30n))
+    await ledger.hold(holdOf(account, 30n))
     expect(await standing()).toMatchObject({ available_nano: 70n })
     await books.sql`UPDATE tollgate.keys SET models = ARRAY['a "b"', 'c,d'], expires_at = now() + interval '1 hour'
       WHERE id = ${account.key_id}`
@@ -162,9 +166,9 @@ describe("owner and standing", () => {
     const ledger = await books.ledger()
     const account = await books.account(100n)
     await ledger.owner(account.key_id)
-    expect(await ledger.reserve(holdOf(account, 1n))).toEqual({ outcome: "held" })
+    expect(await ledger.hold(holdOf(account, 1n))).toEqual({ outcome: "held" })
     await books.sql`UPDATE tollgate.keys SET revoked_at = now() WHERE id = ${account.key_id}`
-    expect(await ledger.reserve(holdOf(account, 1n))).toEqual({ outcome: "invalid_api_key" })
+    expect(await ledger.hold(holdOf(account, 1n))).toEqual({ outcome: "invalid_api_key" })
   })
 
   test("when a key was last used is written beside the renewals and at the end", async () => {
@@ -174,14 +178,14 @@ describe("owner and standing", () => {
     const [held, refused, read, last] = await Promise.all([1, 2, 3, 4].map(() => books.account(10n)))
     if (held === undefined || refused === undefined || read === undefined || last === undefined)
       throw new Error()
-    await renewing.reserve(holdOf(held, 1n))
-    await renewing.reserve(holdOf(refused, 11n))
+    await renewing.hold(holdOf(held, 1n))
+    await renewing.hold(holdOf(refused, 11n))
     await renewing.standing(read.key_id)
     while ((await lastUsed(held.key_id)) === null || (await lastUsed(read.key_id)) === null) {}
     const stopping = await books.ledger()
     const hold = holdOf(last, 1n)
-    await stopping.reserve(hold)
-    await stopping.close(released(hold.id))
+    await stopping.hold(hold)
+    await stopping.end(released(hold.id))
     expect(await lastUsed(last.key_id)).toBeNull()
     await stopping.stop()
     expect(await lastUsed(last.key_id)).toBeInstanceOf(Date)
@@ -189,52 +193,52 @@ describe("owner and standing", () => {
 })
 
 describe("limits and states", () => {
-  test("D33 a lane that is full refuses at once, and what it holds is served", async () => {
+  test("D33 a queue that is full refuses at once, and what it holds is served", async () => {
     const ledger = await books.ledger()
     const account = await books.account(10_000_000n)
     const lock = await lockAccount(books.sql, account.account_id)
     const ends = Promise.allSettled(
-      Array.from({ length: LANE_LIMIT + 5 }, () => ledger.reserve(holdOf(account, 1n))),
+      Array.from({ length: QUEUE_LIMIT + 5 }, () => ledger.hold(holdOf(account, 1n))),
     )
-    expect(ledger.depths().reserve).toBe(LANE_LIMIT)
-    expect(await failure(ledger.reserve(holdOf(account, 1n)))).toBe("overloaded")
+    expect(ledger.depths().hold).toBe(QUEUE_LIMIT)
+    expect(await failureOf(ledger.hold(holdOf(account, 1n)))).toBe("LedgerBusy")
     await lock.unlock()
     const refused = (await ends).filter((end) => end.status === "rejected")
     expect(refused).toHaveLength(5)
     const [row] = await books.sql`SELECT held_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
-    expect(row?.held_nano).toBe(String(LANE_LIMIT))
+    expect(row?.held_nano).toBe(String(QUEUE_LIMIT))
   })
 
   test("D35 a call whose id is older than the process may hold nothing: no sweeper would find it", async () => {
     const hold = holdOf(await books.account(100n), 1n)
     const ledger = await books.ledger()
-    expect(await failure(ledger.reserve(hold))).toBe("ledger_unavailable")
-    expect(await ledger.reserve({ ...hold, id: nextId() })).toEqual({ outcome: "held" })
+    expect(await failureOf(ledger.hold(hold))).toBe("LedgerUnavailable")
+    expect(await ledger.hold({ ...hold, id: nextId() })).toEqual({ outcome: "held" })
   })
 
-  test("D13 closings that change nothing are counted", async () => {
+  test("D13 ends that change nothing are counted", async () => {
     const ignored = { count: 0 }
-    const ledger = await books.ledger({ events: { closingIgnored: () => void ignored.count++ } })
+    const ledger = await books.ledger({ events: { endIgnored: () => void ignored.count++ } })
     const hold = holdOf(await books.account(100n), 1n)
-    await ledger.reserve(hold)
-    await Promise.all([1n, 2n, 3n].map((charge) => ledger.close(settled(hold.id, charge))))
+    await ledger.hold(hold)
+    await Promise.all([1n, 2n, 3n].map((charge) => ledger.end(settled(hold.id, charge))))
     expect(ignored.count).toBe(2)
-    await ledger.close(released(hold.id))
+    await ledger.end(released(hold.id))
     expect(ignored.count).toBe(3)
     expect(await call(books.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "1" })
   })
 
-  test("a ledger that was stopped holds nothing more, keeps what is closed in its spool, and leaves no connection", async () => {
+  test("a ledger that was stopped holds nothing more, keeps what is ended in its spool, and leaves no connection", async () => {
     const database = await openDatabase(proxy.address)
     const ledger = await books.ledger({ database })
     await database.close()
     const hold = holdOf(await books.account(100n), 1n)
-    await ledger.reserve(hold)
+    await ledger.hold(hold)
     expect(proxy.connections).toBeGreaterThan(0)
     await ledger.stop()
-    expect(await failure(ledger.reserve(holdOf({ ...hold }, 1n)))).toBe("ledger_unavailable")
-    expect(await failure(ledger.standing(hold.key_id))).toBe("ledger_unavailable")
-    await ledger.close(settled(hold.id, 1n))
+    expect(await failureOf(ledger.hold(holdOf({ ...hold }, 1n)))).toBe("LedgerUnavailable")
+    expect(await failureOf(ledger.standing(hold.key_id))).toBe("LedgerUnavailable")
+    await ledger.end(settled(hold.id, 1n))
     expect(ledger.depths().spool).toBe(1)
     await ledger.stop()
   })

@@ -1,7 +1,6 @@
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import { Ledger } from "../../src/ledger/ledger.ts"
 import type { Checkpoint } from "../../src/ledger/entries.ts"
-import { codeOf } from "../../src/ledger/database/errors.ts"
+import { Ledger } from "../../src/ledger/ledger.ts"
 import { type Account, holdOf, released, settled, silent } from "./books.ts"
 
 /**
@@ -14,11 +13,11 @@ export interface Part {
   readonly account: Account
   readonly amount_nano: string
   readonly checkpoint_nano: string
-  readonly ends: readonly End[]
+  readonly ends: readonly Saying[]
 }
 
 /** A settlement by this charge, or a release. */
-export type End = { readonly charge_nano: string } | null
+export type Saying = { readonly charge_nano: string } | null
 
 export interface Played {
   readonly id: string
@@ -64,7 +63,7 @@ export class Player {
 
   /** Says again how calls of anybody ended, each with another charge. */
   async replay(ids: readonly string[]): Promise<void> {
-    await Promise.all(ids.map((id, at) => this.#ledger.close(at % 2 === 0 ? settled(id, 1n) : released(id))))
+    await Promise.all(ids.map((id, at) => this.#ledger.end(at % 2 === 0 ? settled(id, 1n) : released(id))))
   }
 
   stop(): Promise<void> {
@@ -73,17 +72,15 @@ export class Player {
 
   async #playOne({ account, amount_nano, checkpoint_nano, ends }: Part): Promise<Played> {
     const hold = holdOf(account, BigInt(amount_nano))
-    const outcome = await this.#ledger.reserve(hold).then(
+    const outcome = await this.#ledger.hold(hold).then(
       (result) => result.outcome,
-      (error: unknown) => codeOf(error),
+      (error: unknown) => (error instanceof Error ? error.name : ""),
     )
     const { id } = hold
     if (outcome !== "held") return { id, outcome }
     this.#running.set(id, { id, charge_nano: BigInt(checkpoint_nano), basis: "estimate", usage: null })
     await Promise.all(
-      ends.map((end) =>
-        this.#ledger.close(end === null ? released(id) : settled(id, BigInt(end.charge_nano))),
-      ),
+      ends.map((end) => this.#ledger.end(end === null ? released(id) : settled(id, BigInt(end.charge_nano)))),
     )
     if (ends.length > 0) this.#running.delete(id)
     return { id, outcome }
@@ -110,6 +107,6 @@ if (import.meta.main) {
     if (order.play !== undefined) console.log(JSON.stringify(await player?.play(order.play)))
     else console.log(JSON.stringify((await player?.replay(order.replay ?? [])) ?? null))
   }
-  // Its books would keep a process alive whose test is gone.
+  // Its ledger would keep a process alive whose test is gone.
   process.exit(0)
 }

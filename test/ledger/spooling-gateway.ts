@@ -3,7 +3,7 @@ import { Ledger } from "../../src/ledger/ledger.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { holdOf, LONG_LEASE, settled, silent } from "./books.ts"
 
-/** A process that reserves, loses the books, settles, and says the call's id once the settlement is on its disk. */
+/** A process that holds, loses the database, settles, and says the call's id once the settlement is on its disk. */
 
 const { address, data_dir, account } = await Bun.stdin.json()
 const proxy = await DatabaseProxy.start(address)
@@ -15,9 +15,9 @@ const ledger = await Ledger.open({
   checkpoints: () => [],
 })
 const hold = holdOf(account, 100n)
-await ledger.reserve(hold)
+await ledger.hold(hold)
 proxy.refuse()
-void ledger.close(settled(hold.id, 77n))
+void ledger.end(settled(hold.id, 77n))
 while (ledger.depths().spool === 0) await Bun.sleep(1)
 const spooled = async () => {
   const [name] = await Array.fromAsync(new Bun.Glob("spool/*.jsonl").scan({ cwd: data_dir }))

@@ -2,7 +2,7 @@ import { openDatabase } from "../../src/ledger/database/database.ts"
 import { Ledger } from "../../src/ledger/ledger.ts"
 import { holdOf, LONG_LEASE, settled, silent } from "./books.ts"
 
-/** A process that serves one call, stops its books, and has nothing left to wait for. */
+/** A process that serves one call, stops its ledger, and has nothing left to wait for. */
 
 const { address, data_dir, account } = await Bun.stdin.json()
 const database = await openDatabase(address)
@@ -14,8 +14,8 @@ const ledger = await Ledger.open({
   checkpoints: () => [],
 })
 const hold = holdOf(account, 10n)
-await ledger.reserve(hold)
-await ledger.close(settled(hold.id, 7n))
+await ledger.hold(hold)
+await ledger.end(settled(hold.id, 7n))
 await ledger.stop()
 await database.close()
 console.log("stopped")

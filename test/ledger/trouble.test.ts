@@ -1,27 +1,31 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import postgres from "postgres"
-import { close as closeStatement } from "../../src/ledger/journal/end.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import type { Ledger } from "../../src/ledger/ledger.ts"
+import { kindOf } from "../../src/ledger/database/errors.ts"
 import { type StatementKind, statement } from "../../src/ledger/database/statement.ts"
-import { codeOf, troubleOf } from "../../src/ledger/database/errors.ts"
+import { endExact } from "../../src/ledger/journal/end-exact.ts"
+import { holdExact } from "../../src/ledger/journal/hold-exact.ts"
+import type { Ledger } from "../../src/ledger/ledger.ts"
 import { takes } from "../support/fair-clock.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import {
   type Account,
   call,
+  failureOf,
   holdOf,
   lockAccount,
   openBooks,
+  released,
   settled,
   silent,
   type TestBooks,
+  until,
   violations,
 } from "./books.ts"
 
-/** What the books do when something is in the way: a lock, a row that cannot be written, the network, the server. */
+/** What the ledger does when something is in the way: a lock, a row that cannot be written, the network, the server. */
 
 let books: TestBooks
 let proxy: DatabaseProxy
@@ -56,23 +60,12 @@ async function behindProxy() {
 
 async function warm(ledger: Ledger, account: Account): Promise<void> {
   const hold = holdOf(account, 1n)
-  await ledger.reserve(hold)
-  await ledger.close(settled(hold.id, 0n))
-}
-
-async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 5))
-}
-
-async function failure(work: Promise<unknown>): Promise<string> {
-  return work.then(
-    () => "nothing failed",
-    (error: unknown) => codeOf(error),
-  )
+  await ledger.hold(hold)
+  await ledger.end(settled(hold.id, 0n))
 }
 
 describe("a batch that fails on a lock is retried account by account", () => {
-  test("calls of a locked account wait aside, reserved and closed; its neighbours on the lane are served meanwhile", async () => {
+  test("calls of a locked account wait aside, to be held and ended; its neighbours on the connection are served meanwhile", async () => {
     const ledger = await books.ledger()
     const [locked, ...others] = await Promise.all([1, 2, 3, 4, 5].map(() => books.account(1_000n, 0)))
     if (locked === undefined) throw new Error("no account")
@@ -85,8 +78,8 @@ describe("a batch that fails on a lock is retried account by account", () => {
         await Promise.all(
           others.map(async (account) => {
             const hold = holdOf(account, 1n)
-            expect(await ledger.reserve(hold)).toEqual({ outcome: "held" })
-            await ledger.close(settled(hold.id, 1n))
+            expect(await ledger.hold(hold)).toEqual({ outcome: "held" })
+            await ledger.end(settled(hold.id, 1n))
           }),
         )
         rounds_ms.push(performance.now() - started_at)
@@ -95,12 +88,12 @@ describe("a batch that fails on a lock is retried account by account", () => {
     }
     const free_ms = await medianRound(200)
     const open = holdOf(locked, 5n)
-    await ledger.reserve(open)
+    await ledger.hold(open)
     const lock = await lockAccount(books.sql, locked.account_id)
-    const closing = ledger.close(settled(open.id, 4n))
-    const waiting = [holdOf(locked, 1n), holdOf(locked, 2n)].map((hold) => ledger.reserve(hold))
+    const ending = ledger.end(settled(open.id, 4n))
+    const waiting = [holdOf(locked, 1n), holdOf(locked, 2n)].map((hold) => ledger.hold(hold))
     let done = 0
-    for (const work of [closing, ...waiting]) void work.then(() => done++)
+    for (const work of [ending, ...waiting]) void work.then(() => done++)
 
     // Those who wait are refused after 2 s.
     const locked_ms = await medianRound(1_200)
@@ -109,7 +102,7 @@ describe("a batch that fails on a lock is retried account by account", () => {
     expect(locked_ms).toBeLessThan(free_ms + 150)
 
     await lock.unlock()
-    await closing
+    await ending
     expect(await Promise.all(waiting)).toEqual([{ outcome: "held" }, { outcome: "held" }])
     expect(await call(books.sql, open.id)).toMatchObject({ state: "settled", notes: [] })
   })
@@ -119,57 +112,34 @@ describe("a batch that fails on a lock is retried account by account", () => {
     const account = await books.account(100n)
     const lock = await lockAccount(books.sql, account.account_id)
     const hold = holdOf(account, 1n)
-    expect(await takes(1_950, 2_400, failure(ledger.reserve(hold)))).toBe("ledger_unavailable")
+    expect(await takes(1_950, 2_400, failureOf(ledger.hold(hold)))).toBe("LedgerUnavailable")
     await lock.unlock()
     await ledger.stop()
     expect((await call(books.sql, hold.id))?.state ?? "released").toBe("released")
   })
-
-  test.each([300, 100])(
-    "the statement itself waits %d ms for a lock, and no session setting is left",
-    async (patience_ms) => {
-      const connection = books.connection()
-      const account = await books.account(100n)
-      const ledger = await books.ledger()
-      const hold = holdOf(account, 5n)
-      await ledger.reserve(hold)
-      const lock = await lockAccount(books.sql, account.account_id)
-      const { usage: _, ...closing } = settled(hold.id, 4n)
-      const batch = JSON.stringify([{ ...closing, charge_nano: "4" }])
-      const refused = connection
-        .run(closeStatement, [String(patience_ms), batch], 5_000)
-        .catch((e: unknown) => e)
-      expect(troubleOf(await takes(patience_ms, patience_ms + 250, refused))).toBe("locked")
-      await lock.unlock()
-      const [row] = await connection.run(statement("sweep", sql`SHOW lock_timeout`), [], 1_000)
-      expect(row).toEqual({ lock_timeout: "0" })
-    },
-  )
 })
 
 describe("a row that cannot be written does not fail its neighbours", () => {
-  test("a hold with a character that Postgres does not have", async () => {
+  test("a hold of an amount that there is not", async () => {
     const ledger = await books.ledger()
     const account = await books.account(1_000n)
-    const holds = Array.from({ length: 40 }, (_, at) =>
-      holdOf(account, 1n, at === 17 ? { model: "a\u0000b" } : {}),
-    )
-    const ends = await Promise.allSettled(holds.map((hold) => ledger.reserve(hold)))
+    const holds = Array.from({ length: 40 }, (_, at) => holdOf(account, at === 17 ? -1n : 1n))
+    const ends = await Promise.allSettled(holds.map((hold) => ledger.hold(hold)))
     expect(ends.filter((end) => end.status === "fulfilled")).toHaveLength(39)
-    expect(ends[17]).toEqual({ status: "rejected", reason: new Error("the books refuse this hold: 22P05") })
+    expect(ends[17]).toEqual({ status: "rejected", reason: new Error("the ledger refuses this hold: 23514") })
   })
 
   test("a hold whose refusal is lost, and refused again, is not open: the gateway's row is given back", async () => {
     const { ledger } = await behindProxy()
     const account = await books.account(100n)
     const first = holdOf(account, 1n)
-    await ledger.reserve(first)
-    await ledger.close(settled(first.id, 0n))
+    await ledger.hold(first)
+    await ledger.end(settled(first.id, 0n))
     const lost = proxy.loseReply()
-    const refused = ledger.reserve(holdOf(account, 1n, { model: "a\u0000b" }))
+    const refused = ledger.hold(holdOf(account, -1n))
     await lost
     expect(await refused.catch((error: unknown) => error)).toEqual(
-      new Error("the books refuse this hold: 22P05"),
+      new Error("the ledger refuses this hold: 23514"),
     )
     await ledger.stop()
     const { gateway_id } = (await call(books.sql, first.id)) ?? {}
@@ -178,14 +148,14 @@ describe("a row that cannot be written does not fail its neighbours", () => {
     expect(row?.swept).toBe(true)
   })
 
-  test("a closing that breaks a constraint stays spooled, and its caller is not kept waiting", async () => {
+  test("an end that breaks a constraint stays spooled, and its caller is not kept waiting", async () => {
     const errors: object[] = []
     const log = { info: () => {}, warn: () => {}, error: (fields: object) => void errors.push(fields) }
     const ledger = await books.ledger({ log })
     const account = await books.account(1_000n)
     const holds = Array.from({ length: 20 }, () => holdOf(account, 1n))
-    await Promise.all(holds.map((hold) => ledger.reserve(hold)))
-    await Promise.all(holds.map(({ id }, at) => ledger.close(settled(id, at === 7 ? -5n : 1n))))
+    await Promise.all(holds.map((hold) => ledger.hold(hold)))
+    await Promise.all(holds.map(({ id }, at) => ledger.end(settled(id, at === 7 ? -5n : 1n))))
     const states = await Promise.all(holds.map(async ({ id }) => (await call(books.sql, id))?.state))
     expect(states.filter((state) => state === "settled")).toHaveLength(19)
     expect(states[7]).toBe("open")
@@ -216,35 +186,35 @@ describe("a statement that loses a row on its way does nothing, is an error in t
     return { errors, log: { ...silent, error: (fields: object) => void errors.push(fields) } }
   }
 
-  test("to reserve and to close", async () => {
+  test("to hold and to end", async () => {
     const { errors, log } = listening()
     const ledger = await books.ledger({ log })
     const account = await books.account(100n)
     const hold = holdOf(account, 60n)
-    // The short form of a reserve finds nothing to say when it loses the row, and asks the batch statement.
+    // The lean statement finds nothing to say when it loses the row, and the exact one is asked.
     await losing(account, 2)
-    expect(await ledger.reserve(hold)).toEqual({ outcome: "held" })
+    expect(await ledger.hold(hold)).toEqual({ outcome: "held" })
     await losing(account, 2)
-    await ledger.close(settled(hold.id, 50n))
+    await ledger.end(settled(hold.id, 50n))
     expect(await call(books.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "50" })
-    expect(errors).toEqual(["reserve", "close", "close"].map((statement) => ({ statement, items: 1 })))
+    expect(errors).toEqual(["hold", "end"].map((statement) => ({ statement, items: 1 })))
   })
 
-  test("and the other accounts of its lane are served meanwhile", async () => {
+  test("and the other accounts of its connection are served meanwhile", async () => {
     const { errors, log } = listening()
     const ledger = await books.ledger({ log })
     const accounts = await Promise.all([1, 2, 3].map(() => books.account(100n, 0)))
     const holds = accounts.map((account) => holdOf(account, 60n))
-    await Promise.all(holds.map((hold) => ledger.reserve(hold)))
+    await Promise.all(holds.map((hold) => ledger.hold(hold)))
     const [lost, ...others] = holds
     if (lost === undefined) throw new Error("no hold")
     const find = await losing(lost, Number.MAX_SAFE_INTEGER)
-    const closing = ledger.close(settled(lost.id, 50n))
-    await Promise.all(others.map(({ id }) => ledger.close(settled(id, 50n))))
+    const ending = ledger.end(settled(lost.id, 50n))
+    await Promise.all(others.map(({ id }) => ledger.end(settled(id, 50n))))
     expect(await call(books.sql, lost.id)).toMatchObject({ state: "open" })
     expect(ledger.depths().spool).toBeGreaterThan(0)
     await find()
-    await closing
+    await ending
     expect(await call(books.sql, lost.id)).toMatchObject({ state: "settled", charge_nano: "50" })
     expect(errors.length).toBeGreaterThan(1)
   })
@@ -257,16 +227,42 @@ describe("the network and the server", () => {
     await warm(ledger, account)
     const hold = holdOf(account, 60n)
     const lost = proxy.loseReply()
-    const result = ledger.reserve(hold)
+    const result = ledger.hold(hold)
     await lost
     expect(await result).toEqual({ outcome: "held" })
     expect(await call(books.sql, hold.id)).toMatchObject({ state: "open" })
 
     const lostAgain = proxy.loseReply()
-    const closed = ledger.close(settled(hold.id, 50n))
+    const ended = ledger.end(settled(hold.id, 50n))
     await lostAgain
-    await closed
+    await ended
     expect(await call(books.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "50" })
+  })
+
+  test("D27 a batch of which the lean statement has done a part when the exact one gets lost: everything is done once", async () => {
+    const { ledger } = await behindProxy()
+    const [rich, poor] = await Promise.all([100n, 10n].map((nano) => books.account(nano, 0)))
+    if (rich === undefined || poor === undefined) throw new Error("no account")
+    await warm(ledger, rich)
+    const holds = [holdOf(rich, 60n), holdOf(poor, 11n), holdOf(poor, 7n)]
+    const asked = proxy.meet(holdExact, "asked")
+    const results = Promise.all(holds.map((hold) => ledger.hold(hold)))
+    ;(await asked).lose()
+    expect(await results).toEqual([
+      { outcome: "held" },
+      { outcome: "insufficient_balance", available_nano: 3n },
+      { outcome: "held" },
+    ])
+    const ends = [
+      settled(holds[0]?.id ?? "", 50n),
+      released(holds[2]?.id ?? "", { freed_key_hash: "a".repeat(64) }),
+    ]
+    const ending = proxy.meet(endExact, "asked")
+    const ended = Promise.all(ends.map((end) => ledger.end(end)))
+    ;(await ending).lose()
+    await ended
+    const states = await Promise.all(ends.map(async ({ id }) => (await call(books.sql, id))?.state))
+    expect(states).toEqual(["settled", "released"])
   })
 
   test("D27 the server ends every connection under load: nothing is lost, nothing twice", async () => {
@@ -275,74 +271,74 @@ describe("the network and the server", () => {
     const holds = Array.from({ length: 300 }, () => holdOf(account, 10n))
     let ended = 0
     const work = holds.map(async (hold) => {
-      const result = await ledger.reserve(hold)
+      const result = await ledger.hold(hold)
       expect(result).toEqual({ outcome: "held" })
-      await ledger.close(settled(hold.id, 7n))
+      await ledger.end(settled(hold.id, 7n))
       ended += 1
     })
     for (const share of [0, 100, 200]) {
       await until(() => ended > share)
       await books.sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-        WHERE datname = current_database() AND query LIKE ${"\nWITH asked%"}`
+        WHERE datname = current_database() AND query LIKE ${"\nWITH %"}`
     }
     await Promise.all(work)
     const [row] = await books.sql`SELECT count(*)::int AS calls, sum(charge_nano)::int AS charged
-      FROM tollgate.reservations WHERE account_id = ${account.account_id} AND state = 'settled'`
+      FROM tollgate.calls WHERE account_id = ${account.account_id} AND state = 'settled'`
     expect(row).toEqual({ calls: 300, charged: 2_100 })
     expect(ledger.writable()).toBe(true)
   })
 
-  test("D27 the books are down: 503 within 2 s, no tombstone for what was never sent, and back within a second", async () => {
+  test("D27 the database is down: refused within 2 s, no tombstone for what was never sent, and back within a second", async () => {
     const { ledger, spooled } = await behindProxy()
     const account = await books.account(100n)
     const open = holdOf(account, 60n)
-    await ledger.reserve(open)
+    await ledger.hold(open)
     proxy.refuse()
     const refused = holdOf(account, 1n)
-    const closing = ledger.close(settled(open.id, 50n))
-    const failures = [failure(ledger.reserve(refused)), failure(ledger.standing(account.key_id))]
-    expect(await takes(0, 2_400, Promise.all(failures))).toEqual(failures.map(() => "ledger_unavailable"))
+    const ending = ledger.end(settled(open.id, 50n))
+    const failures = [failureOf(ledger.hold(refused)), failureOf(ledger.standing(account.key_id))]
+    expect(await takes(0, 2_400, Promise.all(failures))).toEqual(failures.map(() => "LedgerUnavailable"))
     expect(ledger.writable()).toBe(false)
     expect(spooled.count).toBe(1)
     expect(ledger.depths().spool).toBe(1)
 
     proxy.admit()
-    await takes(0, 1_500, closing)
+    await takes(0, 1_500, ending)
     expect(await call(books.sql, open.id)).toMatchObject({ state: "settled", charge_nano: "50" })
     expect(ledger.depths().spool).toBe(0)
-    expect(await ledger.reserve(holdOf(account, 1n))).toEqual({ outcome: "held" })
+    expect(await ledger.hold(holdOf(account, 1n))).toEqual({ outcome: "held" })
     expect(ledger.writable()).toBe(true)
   })
 
-  test("D27 a cable that is pulled: the reserve that was sent gets a tombstone, and its late arrival holds nothing", async () => {
+  test("D27 a cable that is pulled: the hold that was sent gets a tombstone, and its late arrival holds nothing", async () => {
     const { ledger } = await behindProxy()
     const account = await books.account(100n)
     await warm(ledger, account)
     proxy.stall()
     const hold = holdOf(account, 60n)
-    expect(await takes(1_950, 4_000, failure(ledger.reserve(hold)))).toBe("ledger_unavailable")
+    expect(await takes(1_950, 4_000, failureOf(ledger.hold(hold)))).toBe("LedgerUnavailable")
     proxy.heal()
     await until(async () => (await call(books.sql, hold.id))?.state === "released")
     expect(await call(books.sql, hold.id)).toMatchObject({ charge_nano: "0", failure: "internal_error" })
     const late = await books.ledger()
-    expect(await failure(late.reserve(hold))).toBe("ledger_unavailable")
+    expect(await failureOf(late.hold(hold))).toBe("LedgerUnavailable")
     const again = holdOf(account, 60n)
-    expect(await ledger.reserve(again)).toEqual({ outcome: "held" })
-    await ledger.close(settled(again.id, 1n))
+    expect(await ledger.hold(again)).toEqual({ outcome: "held" })
+    await ledger.end(settled(again.id, 1n))
   })
 
-  test("D27 a reserve that wins although its caller was refused is released by its id", async () => {
+  test("D27 a hold that wins although its caller was refused is released by its id", async () => {
     const { ledger } = await behindProxy()
     const account = await books.account(100n)
     await warm(ledger, account)
     // The first statement commits and its reply is lost; the second one finds no way to the server until the caller has gone.
     const lost = proxy.loseReply()
     const hold = holdOf(account, 60n)
-    const refused = failure(ledger.reserve(hold))
+    const refused = failureOf(ledger.hold(hold))
     await lost
     proxy.refuse()
     expect(await call(books.sql, hold.id)).toMatchObject({ state: "open" })
-    expect(await refused).toBe("ledger_unavailable")
+    expect(await refused).toBe("LedgerUnavailable")
     proxy.admit()
     await until(async () => (await call(books.sql, hold.id))?.state === "released")
     expect(await call(books.sql, hold.id)).toMatchObject({ charge_nano: "0", failure: "internal_error" })
@@ -356,8 +352,8 @@ describe("what a failed statement means", () => {
   test.each([
     ["a lock that was waited for too long", server("55P03"), "locked"],
     ["an assertion of the statement itself", server("22012"), "incomplete"],
-    ["a number that is none", server("22P02"), "poison"],
-    ["a constraint", server("23514"), "poison"],
+    ["a number that is none", server("22P02"), "refused"],
+    ["a constraint", server("23514"), "refused"],
     ["a deadlock", server("40P01"), "undone"],
     ["a statement that was cancelled", server("57014"), "undone"],
     ["a standby that cannot be written", server("25006"), "undone"],
@@ -375,7 +371,7 @@ describe("what a failed statement means", () => {
     ["a connection that is reset", driver("ECONNRESET"), "unknown"],
     ["an answer that cannot be read", new Error(), "unknown"],
   ] as const)("%s", (_, error, trouble) => {
-    expect(troubleOf(error)).toBe(trouble)
+    expect(kindOf(error)).toBe(trouble)
   })
 })
 
@@ -388,7 +384,7 @@ describe("a connection", () => {
     await connection.run(quick, [], 1_000)
     const started_at = performance.now()
     const error: unknown = await connection.run(slow, [], 100).catch((thrown: unknown) => thrown)
-    expect(troubleOf(error)).toBe("unknown")
+    expect(kindOf(error)).toBe("unknown")
     expect(await connection.run(quick, [], 1_000)).toEqual([{ one: 1 }])
     expect(performance.now() - started_at).toBeLessThan(1_000)
   })
@@ -398,7 +394,7 @@ describe("a connection", () => {
     await connection.run(quick, [], 1_000)
     proxy.reset()
     const error: unknown = await connection.run(quick, [], 1_000).catch((thrown: unknown) => thrown)
-    expect(troubleOf(error)).toBe("unknown")
+    expect(kindOf(error)).toBe("unknown")
     expect(await connection.run(quick, [], 1_000)).toEqual([{ one: 1 }])
   })
 

@@ -1,82 +1,111 @@
-import { close, closeOne } from "../../src/ledger/journal/end.ts"
-import { reserve, reserveOne } from "../../src/ledger/journal/hold.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
+import { endLean, endOne } from "../../src/ledger/journal/end.ts"
+import { endExact } from "../../src/ledger/journal/end-exact.ts"
+import { expire } from "../../src/ledger/journal/expire.ts"
+import { holdLean, holdOne } from "../../src/ledger/journal/hold.ts"
+import { holdExact } from "../../src/ledger/journal/hold-exact.ts"
 
 /**
- * The statements of the books, each without one of its guards. They are cut from the real ones, so that they cannot
+ * The statements of the ledger, each without one of its guards. They are cut from the real ones, so that they cannot
  * fall behind; a guard that is no longer found where it was is an error.
  */
 
-const SORTED = "ORDER BY a.id FOR NO KEY UPDATE"
+const SORTED = `ORDER BY "a"."id" FOR NO KEY UPDATE`
+const AVAILABLE = `"a"."balance_nano" - "a"."held_nano" >=`
+/** Judged by what the statement saw before it waited. */
+const SEEN = `(SELECT b.balance_nano - b.held_nano FROM "tollgate"."accounts" b WHERE b.id = "a"."id") >=`
+const NOT_SUSPENDED = `AND "a"."suspended_at" IS NULL`
+const NOT_LIMITED = `AND NOT "a"."is_limited"`
+const ALIVE = `AND "g"."dead_at" IS NULL`
+const FREED = `coalesce(sum(freed_nano), 0) = (SELECT coalesce(sum(freed_nano), 0) FROM ended)`
+const CHARGED = `coalesce(sum(charge_nano), 0) = (SELECT coalesce(sum(charge_nano), 0) FROM ended)`
+const MOVED = "1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM"
 
-/** What is available is read without a lock, so that nobody waits and everybody sees the same balance. */
-export const withoutRowLock = without(reserve, `  ${SORTED}\n), limits`, "), limits")
+/** The exact statements. */
+export const exact = {
+  /** What is available is read without a lock, so that nobody waits and everybody sees the same balance. */
+  holdRowLock: without(holdExact, `  ${SORTED}\n), limits`, "), limits"),
+  /** Accounts are locked in the order in which their calls came. */
+  holdLockOrder: without(holdExact, `${SORTED}\n), limits`, `${inOrderOf("$4")}\n), limits`),
+  endLockOrder: without(endExact, `${SORTED}\n), due`, `ORDER BY "a"."id" DESC FOR NO KEY UPDATE\n), due`),
+  /** An UPDATE takes one of the rows that it is joined to, so that of several holds of one account one is counted. */
+  holdAggregation: without(
+    holdExact,
+    "FROM (SELECT account_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY account_id) s",
+    "FROM inserted s",
+  ),
+  /** D13: an end does not ask how the hold has ended before. */
+  endOnce: without(
+    endExact,
+    "\n  WHERE q.past_outcome IS NULL OR (q.past_outcome = 'expired' AND q.outcome = 'settled')",
+  ),
+  /** D13: a settlement that comes after expiry frees what expiry has freed. */
+  endFreedOnce: without(
+    endExact,
+    "CASE WHEN d.past_outcome IS NULL THEN d.amount_nano ELSE 0 END AS freed_nano",
+    "d.amount_nano AS freed_nano",
+  ),
+  /** The entries are written although the account's row was lost on the way. */
+  holdWhole: without(holdExact, `${MOVED} inserted))::int AS whole`, "1 AS whole"),
+  endWhole: without(endExact, `${MOVED} changed))::int AS whole`, "1 AS whole"),
+  expireWhole: without(expire, `${MOVED} changed))::int AS whole`, "1 AS whole"),
+}
 
-/** A reserving statement locks accounts in the order in which their calls came. */
-export const reserveWithoutLockOrder = without(
-  reserve,
-  `${SORTED}\n), limits`,
-  "ORDER BY position(a.id::text IN $2) FOR NO KEY UPDATE\n), limits",
-)
+/** The lean statements of a batch. */
+export const lean = {
+  holdNewestVersion: without(holdLean, AVAILABLE, SEEN),
+  holdLockOrder: without(holdLean, `${SORTED}\n), moved`, `${inOrderOf("$3")}\n), moved`),
+  endLockOrder: without(endLean, `${SORTED}\n), moved`, `ORDER BY "a"."id" DESC FOR NO KEY UPDATE\n), moved`),
+  /** D26: whose keys may not hold is not asked. */
+  holdKeys: without(holdLean, `AND ("a"."id" IN (SELECT account_id FROM refused)) IS NOT TRUE`),
+  holdSuspension: without(holdLean, NOT_SUSPENDED),
+  holdLimits: without(holdLean, NOT_LIMITED),
+  holdGateway: without(holdLean, ALIVE),
+  /** The money is moved although a hold was lost on the way. */
+  holdWhole: without(
+    holdLean,
+    "1 / (coalesce(sum(total_nano), 0) = (SELECT coalesce(sum(amount_nano), 0) FROM inserted))::int",
+    "1",
+  ),
+  endLimits: without(endLean, NOT_LIMITED),
+  /** What is freed is not compared with what the holds say. */
+  endFreed: without(endLean, FREED, "true"),
+  endCharged: without(endLean, CHARGED, "true"),
+}
 
-/** A closing statement locks them in another order than a reserving one. */
-export const closeWithoutLockOrder = without(close, SORTED, "ORDER BY a.id DESC FOR NO KEY UPDATE")
+/** The lean statements for one call. */
+export const one = {
+  holdNewestVersion: without(holdOne, AVAILABLE, SEEN),
+  holdRevocation: without(holdOne, `AND "k"."revoked_at" IS NULL`),
+  holdKeySuspension: without(holdOne, `AND "k"."suspended_at" IS NULL`),
+  holdExpiry: without(holdOne, `("k"."expires_at" IS NULL OR "k"."expires_at" > now())`, "true"),
+  holdModels: without(
+    holdOne,
+    `AND ("k"."models" IS NULL OR (SELECT "t"."model" FROM "tollgate"."terms" "t" WHERE "t"."id" = $6::int) = ANY ("k"."models"))`,
+  ),
+  holdKeysAccount: without(holdOne, `AND "k"."account_id" = $4::uuid`),
+  holdSuspension: without(holdOne, NOT_SUSPENDED),
+  holdLimits: without(holdOne, NOT_LIMITED),
+  holdGateway: without(holdOne, ALIVE),
+  holdWhole: without(holdOne, "1 / (SELECT count(*) FROM inserted)::int", "1"),
+  endLimits: without(endOne, NOT_LIMITED),
+  endWhole: without(endOne, "1 / (SELECT count(*) FROM inserted)::int", "1"),
+  /** D13: an end that is there already is passed over; its primary key does not undo what was moved. */
+  endOnce: without(
+    without(endOne, "1 / (SELECT count(*) FROM inserted)::int", "1"),
+    'RETURNING "id"\n)',
+    'ON CONFLICT DO NOTHING RETURNING "id"\n)',
+  ),
+}
 
-/** An UPDATE takes one of the rows that it is joined to, so that of several holds of one account one is counted. */
-export const withoutAggregation = without(
-  reserve,
-  "FROM (SELECT account_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY account_id) s",
-  "FROM inserted s",
-)
+function inOrderOf(accounts: string): string {
+  return `ORDER BY array_position(${accounts}::uuid[], "a"."id") FOR NO KEY UPDATE`
+}
 
-/** D13: a closing does not ask whether the reservation is closed. */
-export const withoutStateGuard = without(
-  without(close, "AND x.state IN ('open', 'expired') ", ""),
-  "WHERE l.state = 'open' OR q.outcome = 'settled'",
-  "",
-)
-
-/** D13: a settlement that comes after expiry frees what expiry has freed. */
-export const withoutFreedOnce = without(
-  close,
-  "CASE WHEN x.state = 'open' THEN x.amount_nano ELSE 0 END AS freed_nano",
-  "x.amount_nano AS freed_nano",
-)
-
-/** What is available is judged by what the statement saw before it waited. */
-export const oneWithoutNewestVersion = without(
-  reserveOne,
-  "a.balance_nano - a.held_nano >= $6::bigint",
-  `(SELECT b.balance_nano - b.held_nano FROM "tollgate"."accounts" b WHERE b.id = $4::uuid) >= $6::bigint`,
-)
-
-/** D26: a hold does not ask whether its key is revoked. */
-export const oneWithoutRevocation = without(reserveOne, "AND k.revoked_at IS NULL", "")
-
-/** D26: a hold does not ask whether its key has expired. */
-export const oneWithoutExpiry = without(reserveOne, "(k.expires_at IS NULL OR k.expires_at > now())", "true")
-
-/** D26: a hold does not ask whether its key may have the model. */
-export const oneWithoutModels = without(reserveOne, "(k.models IS NULL OR $7::text = ANY (k.models))", "true")
-
-/** D26: a hold does not ask whose key it is. */
-export const oneWithoutKeysAccount = without(reserveOne, "AND k.account_id = $4::uuid", "")
-
-/** D35: a hold does not ask whether its gateway was declared dead. */
-export const oneWithoutGateway = without(reserveOne, "AND g.dead_at IS NULL", "")
-
-/** The money is moved although the reservation was lost on the way. */
-export const oneWithoutReservation = without(reserveOne, "1 / (SELECT count(*) FROM inserted)::int", "1")
-
-/** D13: a closing alone does not ask whether the reservation is open. */
-export const oneWithoutState = without(closeOne, "AND x.state = 'open' ", "")
-
-/** The reservation is closed although the account's row was lost on the way. */
-export const oneWithoutPayment = without(closeOne, "1 / (SELECT count(*) FROM paid)::int", "1")
-
-function without({ kind, text }: Statement, guard: string, instead: string): Statement {
+function without(statement: Statement, guard: string, instead = ""): Statement {
+  const { kind, text } = statement
   const parts = text.split(guard)
   if (parts.length !== 2)
     throw new Error(`the ${kind} statement has this guard ${parts.length - 1} times: ${guard}`)
-  return { kind, text: parts.join(instead) }
+  return { ...statement, text: parts.join(instead) }
 }

@@ -80,7 +80,7 @@ export function typeOf(column: PgColumn): string {
 type Value = string | number | bigint | boolean | null
 
 /** One column of a batch: which column of the schema it is for, and what an item says of it; another type where it is read as one. */
-export type Field<Item> = readonly [column: PgColumn, valueOf: (item: Item) => Value, type?: string]
+export type Field<Item> = readonly [column: PgColumn, read: (item: Item) => Value, type?: string]
 
 /**
  * A batch as one array a column, from the parameter `$first` on: read by `unnest` at a third of the server's CPU that JSON
@@ -104,16 +104,16 @@ export class Batch<Item> {
 
   /** Of text columns the values must need no quotes in an array. */
   values(items: readonly Item[]): string[] {
-    return this.#fields.map(([, valueOf]) => arrayOf(items, valueOf))
+    return this.#fields.map(([, read]) => arrayOf(items, read))
   }
 }
 
 /** A Postgres array of what needs no quotes: numbers, UUIDs, booleans, words of the code. */
-export function arrayOf<Item>(items: readonly Item[], valueOf: (item: Item) => Value): string {
+export function arrayOf<Item>(items: readonly Item[], read: (item: Item) => Value): string {
   let text = "{"
   for (const item of items) {
     if (text.length > 1) text += ","
-    text += valueOf(item) ?? "NULL"
+    text += read(item) ?? "NULL"
   }
   return `${text}}`
 }

@@ -133,12 +133,15 @@ const entriesWithoutHold = sql`
 
 type Priced = typeof e | typeof c
 
-/** Tokens at their terms, rounded up once; usage of 0, and a call without usage, cost nothing (D2, D44). */
+/**
+ * Tokens at their terms, rounded up once; usage of 0, and a call without usage, cost nothing (D2, D44). A quotient of
+ * numerics would be rounded to some 16 digits; `div` is exact.
+ */
 function costOf(entry: Priced): SQL {
   return sql`CASE WHEN coalesce(${entry.prompt_tokens} + ${entry.completion_tokens}, 0) = 0 THEN 0 ELSE
-    ceil((${t.input_pico}::numeric * (${entry.prompt_tokens} - ${entry.cached_tokens})
+    div(${t.input_pico}::numeric * (${entry.prompt_tokens} - ${entry.cached_tokens})
       + ${t.cached_input_pico}::numeric * ${entry.cached_tokens}
-      + ${t.output_pico}::numeric * ${entry.completion_tokens}) / 1000) + ${t.per_call_nano} END`
+      + ${t.output_pico}::numeric * ${entry.completion_tokens} + 999, 1000) + ${t.per_call_nano} END`
 }
 
 const charges = sql`

@@ -85,13 +85,15 @@ WITH moved AS (
   FROM ${holds} ${h}
   WHERE ${h.id} = $2::uuid AND ${a.id} = ${h.account_id} AND NOT ${a.is_limited} AND ${lockTimeout}
   RETURNING ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}
+), inserted AS (
+  INSERT INTO ${ends} (${names(...said, ...known)})
+  SELECT $2::uuid, $3::bigint, $5::int, $6::int, $7::int, $8::int, $9::int, $10::tollgate.end_outcome, $11::tollgate.basis,
+    $12::tollgate.ending, $13::tollgate.failure, $14::text[], coalesce($4::int, moved.terms_id), moved.account_id,
+    moved.key_id, moved.amount_nano
+  FROM moved
+  RETURNING ${names(ends.id)}
 )
-INSERT INTO ${ends} (${names(...said, ...known)})
-SELECT $2::uuid, $3::bigint, $5::int, $6::int, $7::int, $8::int, $9::int, $10::tollgate.end_outcome, $11::tollgate.basis,
-  $12::tollgate.ending, $13::tollgate.failure, $14::text[], coalesce($4::int, moved.terms_id), moved.account_id,
-  moved.key_id, moved.amount_nano
-FROM moved
-RETURNING 1 AS ended`,
+SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
   true,
 )
 
@@ -160,7 +162,7 @@ async function endedAccounts(
 
 /** What goes into `endOne`. */
 export function oneValues(end: End, lock_ms: number): (string | null)[] {
-  const [id, charge, terms, ...rest] = endFields.map(([, valueOf]) => valueOf(end))
+  const [id, charge, terms, ...rest] = endFields.map(([, read]) => read(end))
   const notes = end.notes.length === 0 ? null : `{${end.notes.join(",")}}`
   return [String(lock_ms), ...[id, charge, terms, ...rest.slice(0, -1)].map(textOrNull), notes]
 }

@@ -22,15 +22,15 @@ const batch = new Batch<Orphan>(2, [[holds.id, (orphan) => orphan.id]])
 const usage = [ends.prompt_tokens, ends.cached_tokens, ends.completion_tokens] as const
 
 /**
- * Frees what orphans hold and charges what their last checkpoint saw (D13). What has ended meanwhile is left alone. Locks
- * as in `endExact`.
+ * Frees what orphans hold and charges what their last checkpoint saw (D13), each once however often it is named. What has
+ * ended meanwhile is left alone. Locks as in `endExact`.
  */
 export const expire = statement(
   "expire",
   sql`
 WITH asked AS MATERIALIZED (
   SELECT hold.*, coalesce(seen.charge_nano, 0) AS charge_nano, coalesce(seen.basis, 'none') AS basis, ${allOf("seen", ...usage)}
-  FROM ${batch.relation} CROSS JOIN LATERAL (
+  FROM (SELECT DISTINCT ${names(holds.id)} FROM ${batch.relation}) x CROSS JOIN LATERAL (
     SELECT ${h.id}, ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.held_at}, ${h.terms_id} FROM ${holds} ${h}
     WHERE ${h.id} = ${of("x", holds.id)} AND (SELECT ${e.id} FROM ${ends} ${e} WHERE ${e.id} = ${h.id}) IS NULL OFFSET 0) hold
   LEFT JOIN LATERAL (

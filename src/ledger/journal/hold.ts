@@ -90,7 +90,7 @@ FROM moved`,
 
 /**
  * The same for one call: most of what a batch costs is paid before its first item. Measured, server's CPU of a call
- * alone: 0.20 ms here, 0.31 ms as a batch of one.
+ * alone: 0.20 ms here, 0.31 ms as a batch of one. The driver would write the text of a boolean as false, so it is cast here.
  */
 export const holdOne = statement(
   "hold",
@@ -100,10 +100,12 @@ WITH moved AS (
   WHERE ${a.id} = $4::uuid AND ${lockTimeout}
     AND ${mayHold(sql`$5::uuid`, sql`$4::uuid`, sql`$6::int`)} AND ${canHold(sql`$7::bigint`)}
   RETURNING ${a.id}
+), inserted AS (
+  INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
+  SELECT $3::uuid, moved.id, $5::uuid, $6::int, $7::bigint, $8::text::boolean, $2::uuid FROM moved
+  RETURNING ${names(holds.id)}
 )
-INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
-SELECT $3::uuid, moved.id, $5::uuid, $6::int, $7::bigint, $8::boolean, $2::uuid FROM moved
-RETURNING 1 AS held`,
+SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
   true,
 )
 

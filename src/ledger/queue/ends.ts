@@ -5,7 +5,8 @@ import type { LedgerEvents, Log } from "../events.ts"
 import { endBatch } from "../journal/end.ts"
 import type { Ended } from "../journal/end-exact.ts"
 import type { Spool, SpooledEnd } from "../journal/spool.ts"
-import { BatchQueues, Withdrawn } from "./batch-queue.ts"
+import { Withdrawn } from "./batch-queue.ts"
+import { BatchQueues } from "./batch-queues.ts"
 import type { Outstanding } from "./outstanding.ts"
 
 /**

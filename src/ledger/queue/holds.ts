@@ -5,7 +5,8 @@ import { holdBatch } from "../journal/hold.ts"
 import type { Held } from "../journal/hold-exact.ts"
 import type { Lease } from "../journal/lease.ts"
 import { type Closed, closeIds, releaseOf } from "../journal/tombstone.ts"
-import { BatchQueue, BatchQueues, QUEUE_LIMIT, Withdrawn } from "./batch-queue.ts"
+import { BatchQueue, QUEUE_LIMIT, Withdrawn } from "./batch-queue.ts"
+import { BatchQueues } from "./batch-queues.ts"
 import type { EndQueue } from "./ends.ts"
 import type { Outstanding } from "./outstanding.ts"
 
@@ -139,7 +140,10 @@ export class HoldQueue {
 
   /** The call was not held, as far as its caller is told. */
   #drop({ hold, uncertain }: Asking): void {
-    if (!uncertain) return this.#outstanding.delete(hold.id)
+    if (!uncertain) {
+      this.#outstanding.delete(hold.id)
+      return
+    }
     const closing: Promise<void> = this.#close(hold).finally(() => this.#closing.delete(closing))
     this.#closing.add(closing)
   }

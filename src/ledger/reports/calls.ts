@@ -59,8 +59,8 @@ export async function listCalls(
     .orderBy(desc(holds.id))
     .limit(look)
     .as("seen")
-  // Without an offset the planner would join all ends and corrections there are.
-  const call = database.select().from(calls).where(eq(calls.id, seen.id)).offset(0).as("call")
+  // Without a limit the planner would join all ends and corrections there are.
+  const call = database.select().from(calls).where(eq(calls.id, seen.id)).limit(1).as("call")
   const { key_id, model, state, failure } = filter
   const rows = await database
     .select({ call: call._.selectedFields })

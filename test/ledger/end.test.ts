@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
-import { writeCheckpoints } from "../../src/ledger/journal/checkpoints.ts"
-import { closeBatch } from "../../src/ledger/journal/end.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { Checkpoint, End, Hold } from "../../src/ledger/entries.ts"
+import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
+import { endBatch } from "../../src/ledger/journal/end.ts"
 import { expireBatch } from "../../src/ledger/journal/expire.ts"
-import type { Closing } from "../../src/ledger/entries.ts"
-import { reserveBatch } from "../../src/ledger/journal/hold.ts"
-import { buryBatch } from "../../src/ledger/journal/tombstone.ts"
+import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import { closeIds } from "../../src/ledger/journal/tombstone.ts"
 import { bases, endings, failures, notes } from "../../src/wire/call.ts"
 import {
   type Account,
@@ -21,7 +21,7 @@ import {
   violations,
 } from "./books.ts"
 
-/** How reservations end, on a real Postgres: exactly once, and the money with them (D13). */
+/** How holds end, on a real Postgres: exactly once, and the money with them (D13). */
 
 let books: TestBooks
 let connection: Connection
@@ -34,13 +34,18 @@ beforeAll(async () => {
 })
 afterAll(() => books.close())
 
-const close = (...closings: Closing[]) => closeBatch(connection, closings, 300)
+/** Every hold that was made here, so that an end may go by the lean statement. */
+const made = new Map<string, Hold>()
+const itemOf = (end: End) => ({ end, hold: made.get(end.id) ?? null })
+const end = (...ends: End[]) => endBatch(connection, ends.map(itemOf), 300)
+const write = (checkpoint: Checkpoint) => new Checkpoints(connection, () => gateway_id).write([checkpoint])
 const exact = async () => expect(await violations(books.sql, { overdrawn: true })).toEqual([])
 
 async function held(amount_nano: bigint, account?: Account) {
   const payer = account ?? (await books.account(1_000n))
   const hold = holdOf(payer, amount_nano)
-  expect(await reserveBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
+  made.set(hold.id, hold)
+  expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
   return { ...hold, balance: () => balanceOf(payer) }
 }
 
@@ -53,18 +58,16 @@ async function expired(amount_nano: bigint, checkpoint_nano = 0n) {
   const call = await held(amount_nano)
   if (checkpoint_nano > 0n) {
     const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
-    await writeCheckpoints(connection, [
-      { id: call.id, charge_nano: checkpoint_nano, basis: "partial", usage },
-    ])
+    await write({ id: call.id, charge_nano: checkpoint_nano, basis: "partial", usage })
   }
   expect(await expireBatch(connection, [call], 300)).toEqual([true])
   return call
 }
 
-describe("an open reservation", () => {
+describe("an open hold", () => {
   test("is settled: the charge leaves the balance, the hold is gone, the row says how", async () => {
     const { id, balance } = await held(100n)
-    expect(await close(settled(id, 70n, { notes: ["cached_clamped", "usage_placeholder"] }))).toEqual([
+    expect(await end(settled(id, 70n, { notes: ["cached_clamped", "usage_placeholder"] }))).toEqual([
       "applied",
     ])
     expect(await balance()).toEqual([930n, 0n])
@@ -81,14 +84,14 @@ describe("an open reservation", () => {
       upstream: "second",
       ttft_ms: 12,
       duration_ms: 34,
-      closed_at: expect.any(Date),
+      ended_at: expect.any(Date),
     })
     await exact()
   })
 
   test("is released: nothing is charged, and the upstream that was tried first stays", async () => {
     const { id, balance } = await held(100n)
-    expect(await close(released(id))).toEqual(["applied"])
+    expect(await end(released(id))).toEqual(["applied"])
     expect(await balance()).toEqual([1_000n, 0n])
     expect(await call(books.sql, id)).toMatchObject({
       state: "released",
@@ -105,14 +108,14 @@ describe("an open reservation", () => {
 
   test("D11 more than was held is charged in full, below zero if it must", async () => {
     const { id, balance } = await held(1_000n)
-    expect(await close(settled(id, 5_000n))).toEqual(["applied"])
+    expect(await end(settled(id, 5_000n))).toEqual(["applied"])
     expect(await balance()).toEqual([-4_000n, 0n])
     await exact()
   })
 
   test("D2 a charge of 0 is a settlement", async () => {
     const { id } = await held(10n)
-    expect(await close(settled(id, 0n))).toEqual(["applied"])
+    expect(await end(settled(id, 0n))).toEqual(["applied"])
     expect(await call(books.sql, id)).toMatchObject({ state: "settled", charge_nano: "0" })
   })
 
@@ -122,7 +125,7 @@ describe("an open reservation", () => {
     const calls = [await held(10n, one), await held(20n, other), await held(30n, one), await held(40n, other)]
     const [first, second, third, fourth] = calls.map(({ id }) => id)
     expect(
-      await close(
+      await end(
         settled(first ?? "", 1n),
         released(second ?? ""),
         settled(third ?? "", 2n),
@@ -139,18 +142,18 @@ describe("an open reservation", () => {
       const { id } = await held(1n)
       const basis = bases[at % bases.length] ?? "none"
       const ending = endings[at % endings.length] ?? null
-      expect(await close(settled(id, 1n, { failure, basis, ending, notes: [...notes] }))).toEqual(["applied"])
+      expect(await end(settled(id, 1n, { failure, basis, ending, notes: [...notes] }))).toEqual(["applied"])
       expect(await call(books.sql, id)).toMatchObject({ failure, basis, ending, notes })
     }
   })
 })
 
 describe("D13 once: what is settled or released never changes again", () => {
-  const first: [string, (id: string) => Closing][] = [
+  const first: [string, (id: string) => End][] = [
     ["settled", (id) => settled(id, 7n)],
     ["released", (id) => released(id)],
   ]
-  const again: [string, (id: string) => Closing][] = [
+  const again: [string, (id: string) => End][] = [
     ["settled alike", (id) => settled(id, 7n)],
     ["settled for more", (id) => settled(id, 8n)],
     ["settled for nothing", (id) => settled(id, 0n)],
@@ -162,33 +165,33 @@ describe("D13 once: what is settled or released never changes again", () => {
 
   test.each(pairs)("D13 %s, then %s", async (_, _then, before, after) => {
     const { id, balance } = await held(10n)
-    await close(before(id))
+    await end(before(id))
     const row = await call(books.sql, id)
     const money = await balance()
-    expect(await close(after(id))).toEqual(["closed"])
+    expect(await end(after(id))).toEqual(["closed"])
     expect(await call(books.sql, id)).toEqual(row)
     expect(await balance()).toEqual(money)
   })
 
   test.each(pairs)("D13 %s and %s in one batch: the first counts", async (was, _, before, after) => {
     const { id, balance } = await held(10n)
-    expect(await close(before(id), after(id))).toEqual(["applied", "closed"])
+    expect(await end(before(id), after(id))).toEqual(["applied", "closed"])
     expect(await balance()).toEqual([was === "settled" ? 993n : 1_000n, 0n])
     await exact()
   })
 
   test.each(pairs)("D13 %s, then swept", async (_, _then, before) => {
     const { id, account_id } = await held(10n)
-    await close(before(id))
+    await end(before(id))
     const row = await call(books.sql, id)
     expect(await expireBatch(connection, [{ id, account_id }], 300)).toEqual([false])
     expect(await call(books.sql, id)).toEqual(row)
   })
 
-  test("an id that is not in the books is told apart from one that is closed", async () => {
+  test("an id that is not in the ledger is told apart from one that has ended", async () => {
     const { id } = await held(1n)
-    await close(released(id))
-    expect(await close(released(nextId()), released(id))).toEqual(["none", "closed"])
+    await end(released(id))
+    expect(await end(released(nextId()), released(id))).toEqual(["none", "closed"])
   })
 })
 
@@ -228,17 +231,27 @@ describe("D13 expiry", () => {
     expect(await call(books.sql, id)).toMatchObject({ notes: ["overage"] })
   })
 
-  test("sweeping twice is one transition", async () => {
+  test("sweeping twice is one end", async () => {
     const { id, account_id, balance } = await expired(100n, 40n)
     expect(await expireBatch(connection, [{ id, account_id }], 300)).toEqual([false])
     expect(await balance()).toEqual([960n, 0n])
   })
 
+  test("a hold that is named twice in one batch expires once", async () => {
+    const account = await books.account(1_000n)
+    const [one, other] = [await held(100n, account), await held(50n, account)]
+    await held(500n, account)
+    await write({ id: one.id, charge_nano: 40n, basis: "partial", usage: null })
+    await expireBatch(connection, [one, other, one], 300)
+    expect(await balanceOf(account)).toEqual([960n, 500n])
+    await exact()
+  })
+
   test.each([0n, 40n, 400n])(
-    "a late settlement replaces the checkpoint's %d once, and says so",
+    "a late settlement corrects the checkpoint's %d once, and says so",
     async (checkpoint_nano) => {
       const { id, balance } = await expired(100n, checkpoint_nano)
-      expect(await close(settled(id, 70n, { notes: ["overage"] }))).toEqual(["applied"])
+      expect(await end(settled(id, 70n, { notes: ["overage"] }))).toEqual(["applied"])
       expect(await balance()).toEqual([930n, 0n])
       const row = await call(books.sql, id)
       expect(row).toMatchObject({
@@ -249,7 +262,7 @@ describe("D13 expiry", () => {
         failure: null,
         notes: ["overage", "settled_late"],
       })
-      expect(await close(settled(id, 71n))).toEqual(["closed"])
+      expect(await end(settled(id, 71n))).toEqual(["closed"])
       expect(await call(books.sql, id)).toEqual(row)
       await exact()
     },
@@ -257,7 +270,7 @@ describe("D13 expiry", () => {
 
   test("a late release changes nothing, and does not keep the settlement behind it in the batch from counting", async () => {
     const { id, balance } = await expired(100n, 40n)
-    expect(await close(released(id), settled(id, 70n), settled(id, 71n), released(id))).toEqual([
+    expect(await end(released(id), settled(id, 70n), settled(id, 71n), released(id))).toEqual([
       "closed",
       "applied",
       "closed",
@@ -269,15 +282,14 @@ describe("D13 expiry", () => {
   test("a late release changes nothing", async () => {
     const { id, balance } = await expired(100n, 40n)
     const row = await call(books.sql, id)
-    expect(await close(released(id))).toEqual(["closed"])
+    expect(await end(released(id))).toEqual(["closed"])
     expect(await call(books.sql, id)).toEqual(row)
     expect(await balance()).toEqual([960n, 0n])
   })
 
-  test("a checkpoint is taken of an open reservation only, and its last one counts", async () => {
+  test("a checkpoint is taken of an open hold only, and its last one counts", async () => {
     const { id, account_id, balance } = await held(100n)
-    const checkpoint = (charge_nano: bigint) =>
-      writeCheckpoints(connection, [{ id, charge_nano, basis: "estimate", usage: null }])
+    const checkpoint = (charge_nano: bigint) => write({ id, charge_nano, basis: "estimate", usage: null })
     await checkpoint(10n)
     await checkpoint(30n)
     await expireBatch(connection, [{ id, account_id }], 300)
@@ -289,11 +301,11 @@ describe("D13 expiry", () => {
 })
 
 describe("D27 tombstones", () => {
-  test("a late reserve conflicts with one, and holds nothing", async () => {
+  test("a late hold conflicts with one, and holds nothing", async () => {
     const account = await books.account(100n)
     const hold = holdOf(account, 60n)
-    expect(await buryBatch(connection, gateway_id, [hold], 300)).toEqual(["buried"])
-    expect(await reserveBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "closed" }])
+    expect(await closeIds(connection, gateway_id, [hold], 300)).toEqual(["closed"])
+    expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "closed" }])
     expect(await balanceOf(account)).toEqual([100n, 0n])
     expect(await call(books.sql, hold.id)).toMatchObject({
       state: "released",
@@ -302,39 +314,46 @@ describe("D27 tombstones", () => {
     })
   })
 
-  test("a reserve that won is told, and stands until it is released", async () => {
+  test("a hold that came first is told, and stands until it is released", async () => {
     const account = await books.account(100n)
     const hold = holdOf(account, 60n)
-    await reserveBatch(connection, gateway_id, [hold], 300)
-    expect(await buryBatch(connection, gateway_id, [hold], 300)).toEqual(["won"])
+    await holdBatch(connection, gateway_id, [hold], 300)
+    expect(await closeIds(connection, gateway_id, [hold], 300)).toEqual(["held"])
     expect(await balanceOf(account)).toEqual([100n, 60n])
-    await close(released(hold.id))
+    await end(released(hold.id))
     expect(await balanceOf(account)).toEqual([100n, 0n])
   })
 
-  test("burying twice is burying once", async () => {
+  test("closing an id twice is closing it once", async () => {
     const hold = holdOf(await books.account(100n), 60n)
-    await buryBatch(connection, gateway_id, [hold], 300)
+    await closeIds(connection, gateway_id, [hold], 300)
     const row = await call(books.sql, hold.id)
-    expect(await buryBatch(connection, gateway_id, [hold], 300)).toEqual(["won"])
-    expect(await close(released(hold.id))).toEqual(["closed"])
+    expect(await closeIds(connection, gateway_id, [hold], 300)).toEqual(["held"])
+    expect(await end(released(hold.id))).toEqual(["closed"])
     expect(await call(books.sql, hold.id)).toEqual(row)
   })
 })
 
-test("D13 settle, settle otherwise, release and sweep at once: exactly one transition, the money as it says", async () => {
+test("D13 settle, settle otherwise, release and sweep at once: exactly one end, the money as it says", async () => {
   const connections = Array.from({ length: 4 }, () => books.connection())
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat(3), { minLength: 6, maxLength: 16 }), async (moves) => {
       const account = await books.account(1_000n)
       const { id, account_id } = await held(100n, account)
       const ends = await Promise.all(
-        moves.map(async (move, at) => {
+        moves.map(async (move, at): Promise<string> => {
           const own = connections[at % connections.length] ?? connection
           if (move === 3)
             return (await expireBatch(own, [{ id, account_id }], 3_000))[0] ? "expired" : "closed"
-          const closing = move === 2 ? released(id) : settled(id, 10n + BigInt(move))
-          return (await closeBatch(own, [closing], 3_000))[0] === "applied" ? closing.outcome : "closed"
+          const one = move === 2 ? released(id) : settled(id, 10n + BigInt(move))
+          for (;;) {
+            const [ended] = await endBatch(
+              own,
+              [at % 3 === 0 ? { end: one, hold: null } : itemOf(one)],
+              3_000,
+            )
+            if (ended !== "conflict") return ended === "applied" ? one.outcome : "closed"
+          }
         }),
       )
       const applied = ends.filter((end) => end !== "closed")

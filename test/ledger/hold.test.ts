@@ -3,10 +3,12 @@ import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
-import { type Reserved, reserveBatch } from "../../src/ledger/journal/hold.ts"
-import { type Account, call, holdOf, openBooks, type TestBooks, violations } from "./books.ts"
+import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import type { Held } from "../../src/ledger/journal/hold-exact.ts"
+import { registerTerms } from "../../src/ledger/terms.ts"
+import { call, falsify, holdOf, keyOf, nth, openBooks, type TestBooks, violations } from "./books.ts"
 
-/** The reserving statement, on a real Postgres: what it admits, what it refuses, and why. */
+/** The holding statements, on a real Postgres: what they admit, what they refuse, and why. */
 
 let books: TestBooks
 let connection: Connection
@@ -19,13 +21,13 @@ beforeAll(async () => {
 })
 afterAll(() => books.close())
 
-const reserve = (...holds: Hold[]) => reserveBatch(connection, gateway_id, holds, 300)
-const outcomes = async (...holds: Hold[]) => (await reserve(...holds)).map(({ outcome }) => outcome)
+const ask = (...holds: Hold[]) => holdBatch(connection, gateway_id, holds, 300)
+const outcomes = async (...holds: Hold[]) => (await ask(...holds)).map(({ outcome }) => outcome)
 
-describe("what is refused, by the reserving statement itself (D26), the first fault in the order of D30", () => {
+describe("what is refused, by the holding statement itself (D26), the first fault in the order of D30", () => {
   const PAST = "now() - interval '1 second'"
   const FUTURE = "now() + interval '1 hour'"
-  const rows: [name: string, key: string, balance_nano: bigint, outcome: Reserved["outcome"]][] = [
+  const rows: [name: string, key: string, balance_nano: bigint, outcome: Held["outcome"]][] = [
     ["D26 a key that may do everything", "name = 'k'", 100n, "held"],
     ["D26 a key limited to this model", "models = ARRAY['other', 'model']", 100n, "held"],
     ["D26 a key that expires later", `expires_at = ${FUTURE}`, 100n, "held"],
@@ -53,9 +55,9 @@ describe("what is refused, by the reserving statement itself (D26), the first fa
   test.each(rows)("%s", async (_, change, balance_nano, outcome) => {
     const account = await books.account(balance_nano)
     await books.sql.unsafe(`UPDATE tollgate.keys SET ${change} WHERE id = '${account.key_id}'`)
-    const hold = holdOf(account, 100n)
-    expect(await outcomes(hold)).toEqual([outcome])
-    expect((await call(books.sql, hold.id)) !== null).toBe(outcome === "held")
+    const asked = holdOf(account, 100n)
+    expect(await outcomes(asked)).toEqual([outcome])
+    expect((await call(books.sql, asked.id)) !== null).toBe(outcome === "held")
     expect(await violations(books.sql, { overdrawn: true })).toEqual([])
   })
 
@@ -79,13 +81,16 @@ describe("what is refused, by the reserving statement itself (D26), the first fa
     const account = await books.account(100n)
     await books.sql`DELETE FROM tollgate.accounts WHERE id = ${account.account_id}`
     expect(await outcomes(holdOf(account, 1n))).toEqual(["invalid_api_key"])
-    await books.sql`DELETE FROM tollgate.credits WHERE account_id = ${account.account_id}`
+    await falsify(
+      books.sql,
+      (tx) => tx`DELETE FROM tollgate.credits WHERE account_id = ${account.account_id}`,
+    )
   })
 
   test("the refused take no part in what the others may have", async () => {
     const account = await books.account(10n)
-    const revoked = await keyOf(account, "revoked_at = now()")
-    const limited = await keyOf(account, "models = ARRAY['other']")
+    const revoked = await keyOf(books.sql, account, "revoked_at = now()")
+    const limited = await keyOf(books.sql, account, "models = ARRAY['other']")
     expect(await outcomes(holdOf(revoked, 1n), holdOf(limited, 2n), holdOf(account, 10n))).toEqual([
       "invalid_api_key",
       "model_not_allowed",
@@ -95,7 +100,7 @@ describe("what is refused, by the reserving statement itself (D26), the first fa
 
   test("D12 a refusal names what is left beside those that were admitted", async () => {
     const account = await books.account(100n)
-    const [admitted, refused] = await reserve(holdOf(account, 60n), holdOf(account, 61n))
+    const [admitted, refused] = await ask(holdOf(account, 60n), holdOf(account, 61n))
     expect(admitted).toEqual({ outcome: "held" })
     expect(refused).toEqual({ outcome: "insufficient_balance", available_nano: 40n })
   })
@@ -104,17 +109,24 @@ describe("what is refused, by the reserving statement itself (D26), the first fa
 describe("what is held", () => {
   test("the row says everything the call was admitted at", async () => {
     const account = await books.account(2n ** 62n)
-    const hold = holdOf(account, 2n ** 53n + 1n, {
-      model: 'quote " backslash \\ snow ☃ {a,b}',
-      price: { input_pico: 1n, cached_input_pico: 0n, output_pico: 999_999_999_999n, per_call_nano: 7n },
-    })
-    expect(await outcomes(hold)).toEqual(["held"])
-    expect(await call(books.sql, hold.id)).toMatchObject({
+    const model = 'quote " backslash \\ snow ☃ {a,b}'
+    const price = { input_pico: 1n, cached_input_pico: 0n, output_pico: 999_999_999_999n, per_call_nano: 7n }
+    const wanted = [{ family: "chat", model, upstream: "first", price }]
+    const [terms_id = 0] = await registerTerms(books.database.operators, wanted)
+    const one = holdOf(account, 2n ** 53n + 1n, { terms_id })
+    const several = [holdOf(account, 1n, { terms_id, stream: false }), holdOf(account, 2n)]
+    expect(await outcomes(one)).toEqual(["held"])
+    expect(await outcomes(...several)).toEqual(["held", "held"])
+    const rows = await Promise.all(several.map(({ id }) => call(books.sql, id)))
+    expect(rows).toMatchObject([
+      { amount_nano: "1", stream: false, model },
+      { amount_nano: "2", stream: true, model: "model" },
+    ])
+    expect(await call(books.sql, one.id)).toMatchObject({
       account_id: account.account_id,
       key_id: account.key_id,
       gateway_id,
       amount_nano: "9007199254740993",
-      checkpoint_nano: "0",
       charge_nano: null,
       input_pico: "1",
       cached_input_pico: "0",
@@ -122,10 +134,11 @@ describe("what is held", () => {
       per_call_nano: "7",
       stream: true,
       state: "open",
-      model: hold.model,
+      model,
       family: "chat",
       upstream: "first",
-      closed_at: null,
+      ended_at: null,
+      held_at: expect.any(Date),
     })
   })
 
@@ -149,11 +162,11 @@ describe("what is held", () => {
   test("D27 the same id is closed to another amount, another account or another gateway", async () => {
     const account = await books.account(100n)
     const hold = holdOf(account, 60n)
-    await reserve(hold)
+    await ask(hold)
     const elsewhere = { ...hold, ...(await books.account(100n)) }
     expect(await outcomes({ ...hold, amount_nano: 1n })).toEqual(["closed"])
     expect(await outcomes(elsewhere)).toEqual(["closed"])
-    const [result] = await reserveBatch(connection, await books.gateway(), [hold], 300)
+    const [result] = await holdBatch(connection, await books.gateway(), [hold], 300)
     expect(result).toEqual({ outcome: "closed" })
   })
 
@@ -162,7 +175,7 @@ describe("what is held", () => {
     await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
     for (const gone_id of [dead_id, nextId()]) {
       const hold = holdOf(await books.account(100n), 1n)
-      const [result] = await reserveBatch(connection, gone_id, [hold], 300)
+      const [result] = await holdBatch(connection, gone_id, [hold], 300)
       expect(result).toEqual({ outcome: "gateway_dead", gateway_id: gone_id })
       expect(await call(books.sql, hold.id)).toBeNull()
     }
@@ -179,14 +192,14 @@ test("design, money: a batch comes out as single statements in ascending order o
     fc.asyncProperty(balances, amounts, async (available, asked) => {
       const accounts = await Promise.all(available.map((nano) => books.account(nano)))
       const holds = asked.map(([at, amount_nano]) => holdOf(nth(accounts, at), amount_nano))
-      const expected = new Map<string, Reserved["outcome"]>()
+      const expected = new Map<string, Held["outcome"]>()
       const left = new Map(accounts.map(({ account_id }, at) => [account_id, available[at] ?? 0n]))
       for (const { id, account_id, amount_nano } of [...holds].sort(byAmountAndId)) {
         const rest = (left.get(account_id) ?? 0n) - amount_nano
         expected.set(id, rest >= 0n ? "held" : "insufficient_balance")
         if (rest >= 0n) left.set(account_id, rest)
       }
-      const results = await reserve(...holds)
+      const results = await ask(...holds)
       expect(results.map(({ outcome }) => outcome)).toEqual(
         holds.map(({ id }) => expected.get(id) ?? "closed"),
       )
@@ -206,7 +219,7 @@ test("money race: N racers for k slots on several connections admit exactly k", 
     const account = await books.account(slots * 10n + 9n)
     const racers = connections.flatMap((own) =>
       Array.from({ length: 8 }, () =>
-        reserveBatch(own, gateway_id, [holdOf(account, 10n), holdOf(account, 10n)], 3_000),
+        holdBatch(own, gateway_id, [holdOf(account, 10n), holdOf(account, 10n)], 3_000),
       ),
     )
     const results = (await Promise.all(racers)).flat()
@@ -217,19 +230,6 @@ test("money race: N racers for k slots on several connections admit exactly k", 
   }
   expect(await violations(books.sql, { overdrawn: true })).toEqual([])
 })
-
-async function keyOf({ account_id }: Account, change: string): Promise<Account> {
-  const key_id = crypto.randomUUID()
-  await books.sql`INSERT INTO tollgate.keys (id, account_id, hash, prefix) VALUES (${key_id}, ${account_id}, ${key_id}, 'tg')`
-  await books.sql.unsafe(`UPDATE tollgate.keys SET ${change} WHERE id = '${key_id}'`)
-  return { account_id, key_id }
-}
-
-function nth<Item>(list: readonly Item[], at: number): Item {
-  const item = list[at]
-  if (item === undefined) throw new Error(`there is no ${at}`)
-  return item
-}
 
 function byAmountAndId(one: Hold, other: Hold): number {
   if (one.amount_nano !== other.amount_nano) return one.amount_nano < other.amount_nano ? -1 : 1

@@ -1,0 +1,311 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { TransactionSql } from "postgres"
+import { changeKey } from "../../src/ledger/accounts/keys.ts"
+import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { End } from "../../src/ledger/entries.ts"
+import { audit, type Violation } from "../../src/ledger/journal/audit.ts"
+import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
+import { endBatch } from "../../src/ledger/journal/end.ts"
+import { expireBatch } from "../../src/ledger/journal/expire.ts"
+import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import { closeIds } from "../../src/ledger/journal/tombstone.ts"
+import { registerTerms } from "../../src/ledger/terms.ts"
+import { type Account, falsify, holdOf, nth, openBooks, released, settled, type TestBooks } from "./books.ts"
+
+/** D55: the audit recomputes everything from the entries, so that it finds whatever is not as they say. */
+
+/** What the tokens of `settled` cost at the first terms: 2 x 250 + 1 x 25 + 2 x 2,000 nano-USD. */
+const COST = 4_525n
+const SEEN = { prompt_tokens: 4, cached_tokens: 0, completion_tokens: 0 }
+const SEEN_COST = 1_000n
+
+let books: TestBooks
+let connection: Connection
+let gateway_id: string
+
+beforeAll(async () => {
+  books = await openBooks()
+  connection = books.connection()
+  gateway_id = await books.gateway()
+})
+afterAll(() => books.close())
+
+async function held(account: Account, amount_nano = 5_000n) {
+  const hold = holdOf(account, amount_nano)
+  expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
+  return hold
+}
+
+async function ended(account: Account, end: (id: string) => End = (id) => settled(id, COST)) {
+  const hold = await held(account)
+  await endBatch(connection, [{ end: end(hold.id), hold }], 300)
+  return hold
+}
+
+async function expired(account: Account) {
+  const hold = await held(account)
+  const checkpoint = { id: hold.id, charge_nano: SEEN_COST, basis: "partial" as const, usage: SEEN }
+  await new Checkpoints(connection, () => gateway_id).write([checkpoint])
+  await expireBatch(connection, [hold], 300)
+  return hold
+}
+
+async function corrected(account: Account) {
+  const hold = await expired(account)
+  await endBatch(connection, [{ end: settled(hold.id, COST), hold }], 300)
+  return hold
+}
+
+const found = async () => (await audit(books.database.operators)).violations
+
+test("D55 everything that can happen to calls is in order", async () => {
+  const account = await books.account(1_000_000n)
+  await changeKey(books.database.operators, account.key_id, {
+    spending: { limit_nano: 999_999n, period: "day" },
+  })
+  const plain = await books.account(1_000_000n)
+  for (const payer of [account, plain]) {
+    await ended(payer)
+    await ended(payer, (id) => released(id))
+    await ended(payer, (id) =>
+      settled(id, 0n, { usage: { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 } }),
+    )
+    await expired(payer)
+    await corrected(payer)
+    await held(payer)
+    await closeIds(connection, gateway_id, [holdOf(payer, 9n)], 300)
+  }
+  const { violations, accounts, open_holds, checked_at } = await audit(books.database.operators)
+  expect(violations).toEqual([])
+  expect({ accounts, open_holds }).toEqual({ accounts: 2, open_holds: 2 })
+  expect(checked_at).toBeInstanceOf(Date)
+})
+
+test("D44 a call is audited at its price of a call, and at sums beyond 2^53", async () => {
+  const account = await books.account(2n ** 62n)
+  const price = { input_pico: 10n ** 12n, cached_input_pico: 0n, output_pico: 1n, per_call_nano: 7n }
+  const [terms_id = 0] = await registerTerms(books.database.operators, [
+    { family: "chat", model: "dear", upstream: "first", price },
+  ])
+  const usage = { prompt_tokens: 100_000_000, cached_tokens: 1, completion_tokens: 1 }
+  // 99,999,999 tokens at 10^12 pico and one at 1 pico, rounded up once, and the call.
+  const charge = 99_999_999n * 10n ** 9n + 1n + 7n
+  await ended(account, (id) => settled(id, charge, { terms_id, usage }))
+  expect(await found()).toEqual([])
+})
+
+describe("D55 the audit finds", () => {
+  type Falsification = [
+    what: string,
+    make: (account: Account) => Promise<{ readonly id: string }>,
+    change: (tx: TransactionSql, id: string, account: Account) => Promise<unknown>,
+    expected: (id: string, account: Account) => Omit<Violation, "account_id">[],
+  ]
+  const spentOnly =
+    (recorded_nano: bigint, expected_nano: bigint) =>
+    (_: string, { key_id }: Account) => [{ kind: "spent" as const, id: key_id, recorded_nano, expected_nano }]
+  const START = 100_000n
+  const sum = (kind: "balance" | "held", recorded_nano: bigint, expected_nano: bigint) => ({
+    ...{ kind, id: null, recorded_nano, expected_nano },
+  })
+
+  const falsifications: Falsification[] = [
+    [
+      "a balance that moved by itself",
+      ended,
+      (tx, _, { account_id }) =>
+        tx`UPDATE tollgate.accounts SET balance_nano = balance_nano + 1 WHERE id = ${account_id}`,
+      () => [sum("balance", START - COST + 1n, START - COST)],
+    ],
+    [
+      "a held amount that moved by itself",
+      held,
+      (tx, _, { account_id }) => tx`UPDATE tollgate.accounts SET held_nano = 0 WHERE id = ${account_id}`,
+      () => [sum("held", 0n, 5_000n)],
+    ],
+    [
+      "a credit of another amount",
+      ended,
+      (tx, _, { account_id }) =>
+        tx`UPDATE tollgate.credits SET amount_nano = amount_nano + 5 WHERE account_id = ${account_id}`,
+      () => [sum("balance", START - COST, START + 5n - COST)],
+    ],
+    [
+      "a hold that is gone",
+      held,
+      (tx, id) => tx`DELETE FROM tollgate.holds WHERE id = ${id}`,
+      () => [sum("held", 5_000n, 0n)],
+    ],
+    [
+      "a hold of another amount",
+      ended,
+      (tx, id) => tx`UPDATE tollgate.holds SET amount_nano = 5_001 WHERE id = ${id}`,
+      (id) => [sum("held", 0n, 1n), { kind: "entry", id, recorded_nano: 5_000n, expected_nano: 5_001n }],
+    ],
+    [
+      "an end without a hold",
+      ended,
+      (tx, id) => tx`DELETE FROM tollgate.holds WHERE id = ${id}`,
+      (id) => [sum("held", 0n, -5_000n), { kind: "entry", id, recorded_nano: 5_000n, expected_nano: null }],
+    ],
+    [
+      "an end that freed another amount",
+      ended,
+      (tx, id) => tx`UPDATE tollgate.ends SET freed_nano = 4_000 WHERE id = ${id}`,
+      (id) => [sum("held", 0n, 1_000n), { kind: "entry", id, recorded_nano: 4_000n, expected_nano: 5_000n }],
+    ],
+    [
+      "an end of another key",
+      ended,
+      (tx, id) => tx`UPDATE tollgate.ends SET key_id = gen_random_uuid() WHERE id = ${id}`,
+      (id) => [{ kind: "entry", id, recorded_nano: 5_000n, expected_nano: 5_000n }],
+    ],
+    [
+      "a charge that its tokens do not cost",
+      ended,
+      (tx, id) => tx`UPDATE tollgate.ends SET charge_nano = 4_526 WHERE id = ${id}`,
+      (id) => [
+        sum("balance", START - COST, START - COST - 1n),
+        { kind: "charge", id, recorded_nano: COST + 1n, expected_nano: COST },
+      ],
+    ],
+    [
+      "tokens that cost another charge",
+      ended,
+      (tx, id) => tx`UPDATE tollgate.ends SET completion_tokens = 3 WHERE id = ${id}`,
+      (id) => [{ kind: "charge", id, recorded_nano: COST, expected_nano: COST + 2_000n }],
+    ],
+    [
+      "a charge without tokens",
+      ended,
+      (tx, id) =>
+        tx`UPDATE tollgate.ends SET prompt_tokens = NULL, cached_tokens = NULL, completion_tokens = NULL WHERE id = ${id}`,
+      (id) => [{ kind: "charge", id, recorded_nano: COST, expected_nano: 0n }],
+    ],
+    [
+      "terms that do not exist",
+      ended,
+      (tx, id) => tx`UPDATE tollgate.ends SET terms_id = 1_000_000 WHERE id = ${id}`,
+      (id) => [{ kind: "charge", id, recorded_nano: COST, expected_nano: null }],
+    ],
+    [
+      "a correction of another difference",
+      corrected,
+      (tx, id) => tx`UPDATE tollgate.corrections SET difference_nano = 1 WHERE id = ${id}`,
+      (id) => [
+        sum("balance", START - COST, START - SEEN_COST - 1n),
+        { kind: "entry", id, recorded_nano: 1n, expected_nano: COST - SEEN_COST },
+      ],
+    ],
+    [
+      "a correction to another charge",
+      corrected,
+      (tx, id) => tx`UPDATE tollgate.corrections SET charge_nano = charge_nano - 25 WHERE id = ${id}`,
+      (id) => [
+        { kind: "entry", id, recorded_nano: COST - SEEN_COST, expected_nano: COST - SEEN_COST - 25n },
+        { kind: "charge", id, recorded_nano: COST - 25n, expected_nano: COST },
+      ],
+    ],
+    [
+      "a correction of a call that did not expire",
+      corrected,
+      (tx, id) => tx`UPDATE tollgate.ends SET outcome = 'settled' WHERE id = ${id}`,
+      (id) => [{ kind: "entry", id, recorded_nano: COST - SEEN_COST, expected_nano: null }],
+    ],
+    [
+      "a spending limit that has counted too much",
+      limited(ended),
+      (tx, _, { key_id }) => tx`UPDATE tollgate.keys SET spent_nano = spent_nano + 3 WHERE id = ${key_id}`,
+      spentOnly(COST + 3n, COST),
+    ],
+    [
+      "a spending limit that has missed an open call",
+      limited(held),
+      (tx, _, { key_id }) => tx`UPDATE tollgate.keys SET spent_nano = 0 WHERE id = ${key_id}`,
+      spentOnly(0n, 5_000n),
+    ],
+    [
+      "a spending limit that has missed a correction",
+      limited(corrected),
+      (tx, _, { key_id }) =>
+        tx`UPDATE tollgate.keys SET spent_nano = ${String(SEEN_COST)} WHERE id = ${key_id}`,
+      spentOnly(SEEN_COST, COST),
+    ],
+  ]
+
+  function limited(make: Falsification[1]): Falsification[1] {
+    return async (account) => {
+      const spending = { limit_nano: 90_000n, period: "month" } as const
+      await changeKey(books.database.operators, account.key_id, { spending })
+      return make(account)
+    }
+  }
+
+  test.each(falsifications)("%s", async (_, make, change, expected) => {
+    const account = await books.account(START)
+    const { id } = await make(account)
+    expect(await found()).toEqual([])
+    await falsify(books.sql, (tx) => change(tx, id, account))
+    const { account_id } = account
+    expect(await found()).toEqual(expected(id, account).map((one) => ({ ...one, account_id })))
+    await forget(account)
+  })
+
+  test("entries of an account that does not exist, also where they sum up to nothing", async () => {
+    const account = await books.account(START)
+    await ended(account, (id) => released(id))
+    await books.sql`DELETE FROM tollgate.accounts WHERE id = ${account.account_id}`
+    await falsify(
+      books.sql,
+      (tx) => tx`DELETE FROM tollgate.credits WHERE account_id = ${account.account_id}`,
+    )
+    const missing = { account_id: account.account_id, id: null, recorded_nano: null, expected_nano: 0n }
+    expect(await found()).toEqual([
+      { kind: "balance", ...missing },
+      { kind: "held", ...missing },
+    ])
+    await forget(account)
+  })
+
+  test("at most 1,000 violations of each kind", async () => {
+    const account = await books.account(START)
+    await falsify(books.sql, async (tx) => {
+      await tx`INSERT INTO tollgate.ends (id, account_id, key_id, charge_nano, freed_nano, terms_id, outcome, basis)
+        SELECT gen_random_uuid(), ${account.account_id}, ${account.key_id}, 0, 0, 1, 'released', 'none' FROM generate_series(1, 1_100)`
+    })
+    const kinds = Map.groupBy(await found(), ({ kind }) => kind)
+    expect([...kinds].map(([kind, all]) => [kind, all.length])).toEqual([["entry", 1_000]])
+    await forget(account)
+  })
+
+  /** So that the next test finds nothing of it. */
+  async function forget({ account_id }: Account): Promise<void> {
+    await falsify(books.sql, async (tx) => {
+      for (const table of ["credits", "holds", "ends", "corrections", "keys"])
+        await tx.unsafe(`DELETE FROM tollgate.${table} WHERE account_id = '${account_id}'`)
+      await tx`DELETE FROM tollgate.accounts WHERE id = ${account_id}`
+    })
+    expect(await found()).toEqual([])
+  }
+})
+
+test("D55 all checks see one snapshot: calls at full speed disturb nothing", async () => {
+  const account = await books.account(100_000_000n)
+  await changeKey(books.database.operators, account.key_id, {
+    spending: { limit_nano: 99_999_999n, period: "day" },
+  })
+  let over = false
+  const calling = [0, 1].map(async () => {
+    const own = books.connection()
+    while (!over) {
+      const holds = [holdOf(account, 5_000n), holdOf(account, 5_000n)]
+      await holdBatch(own, gateway_id, holds, 5_000)
+      const items = holds.map((hold) => ({ end: settled(hold.id, COST), hold }))
+      await endBatch(own, [nth(items, 0)], 5_000)
+      await endBatch(own, [nth(items, 1)], 5_000)
+    }
+  })
+  for (let times = 0; times < 15; times++) expect(await found()).toEqual([])
+  over = true
+  await Promise.all(calling)
+})

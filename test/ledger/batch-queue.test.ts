@@ -1,0 +1,228 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import fc from "fast-check"
+import postgres from "postgres"
+import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { Hold } from "../../src/ledger/entries.ts"
+import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import { BatchQueue, Withdrawn } from "../../src/ledger/queue/batch-queue.ts"
+import { takes } from "../support/fair-clock.ts"
+import { holdOf, lockAccount, openBooks, settled, type TestBooks } from "./books.ts"
+
+/** A queue by itself: what its owner sees of it. */
+
+let books: TestBooks
+let connection: Connection
+
+beforeAll(async () => {
+  books = await openBooks()
+  connection = books.connection()
+})
+afterAll(() => books.close())
+
+/** An item that says what it does to a statement. */
+interface Item {
+  readonly name: string
+  readonly account: string
+}
+
+const item = (name: string, account = "a"): Item => ({ name, account })
+const accountOf = ({ account }: Item) => account
+
+/** What the server says of a statement that was undone for this reason. */
+function failed(code: "22P02" | "55P03" | "40001"): Error {
+  return Object.assign(new postgres.PostgresError(""), { code, severity: "ERROR" })
+}
+
+describe("queues on one connection", () => {
+  test("take turns: one statement at a time, and a batch is what there is when its turn comes", async () => {
+    const own = books.connection()
+    let running = 0
+    const batches: string[][] = []
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const run = async (_: unknown, items: readonly Item[]) => {
+      running += 1
+      expect(running).toBe(1)
+      await gates[batches.push(items.map(({ name }) => name)) - 1]?.promise
+      running -= 1
+      return items.map(({ name }) => name)
+    }
+    const [one, other] = [1, 2].map(() => new BatchQueue<Item, string>(own, { accountOf, run }))
+    if (one === undefined || other === undefined) throw new Error("there are two")
+    const outcomes = [one.add(item("a")).outcome]
+    await Bun.sleep(1)
+    outcomes.push(other.add(item("b")).outcome, one.add(item("c")).outcome)
+    await Bun.sleep(1)
+    // The second queue waits for its turn by now; its batch is not made yet.
+    outcomes.push(other.add(item("d")).outcome)
+    expect(other.depth).toBe(2)
+    gates[0]?.resolve()
+    await Bun.sleep(1)
+    outcomes.push(one.add(item("e")).outcome)
+    gates[1]?.resolve()
+    expect(await Promise.all(outcomes)).toEqual(["a", "b", "c", "d", "e"])
+    expect(batches).toEqual([["a"], ["b", "d"], ["c", "e"]])
+  })
+
+  test("holds and ends of one account never wait for one another at the database", async () => {
+    const ledger = await books.ledger()
+    const account = await books.account(1_000n)
+    const holds = [holdOf(account, 1n), holdOf(account, 1n)]
+    for (const hold of holds) await ledger.hold(hold)
+    const lock = await lockAccount(books.sql, account.account_id)
+    const more = [holdOf(account, 1n), holdOf(account, 1n)]
+    const working = [
+      ...more.map((hold) => ledger.hold(hold)),
+      ...holds.map(({ id }) => ledger.end(settled(id, 1n))),
+    ]
+    const seen = new Set<number>()
+    const until_ms = performance.now() + 250
+    while (performance.now() < until_ms) {
+      const waiting = await books.sql`SELECT FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'`
+      seen.add(waiting.length)
+    }
+    expect(Math.max(...seen)).toBe(1)
+    await lock.unlock()
+    await Promise.all(working)
+    for (const { id } of more) await ledger.end(settled(id, 1n))
+  })
+})
+
+describe("an item is withdrawn soon after its deadline", () => {
+  const DEADLINE_MS = 100
+  const LATER_MS = 60
+
+  /** What becomes of items with a deadline, whose first statement fails like this, and whose later ones take long. */
+  async function withdrawn(items: readonly Item[], failure: Error): Promise<string[]> {
+    const gate = Promise.withResolvers<void>()
+    let statements = 0
+    const run = async (_: unknown, batch: readonly Item[]) => {
+      if (++statements === 1) throw failure
+      await gate.promise
+      return batch.map(({ name }) => name)
+    }
+    const queue = new BatchQueue<Item, string>(books.connection(), { accountOf, run })
+    const until_ms = performance.now() + DEADLINE_MS
+    const entries = items.map((one) => queue.add(one, until_ms))
+    const outcomes = entries.map(({ outcome }) =>
+      outcome.catch((error: unknown) => (error instanceof Withdrawn ? "withdrawn" : String(error))),
+    )
+    const answers = await takes(DEADLINE_MS - 5, DEADLINE_MS + LATER_MS, Promise.all(outcomes))
+    expect(statements).toBeLessThanOrEqual(2)
+    // What runs may still be done; what waits was not begun.
+    expect(entries.map(({ uncertain }) => uncertain)).toContain(statements === 2)
+    gate.resolve()
+    queue.stop()
+    return answers
+  }
+
+  const four = ["a", "b", "c", "d"].map((name) => item(name, name))
+
+  test("while its batch is isolated, by halves", async () => {
+    expect(await withdrawn(four, failed("22P02"))).toEqual(four.map(() => "withdrawn"))
+  })
+
+  test("while its batch is separated, account by account", async () => {
+    expect(await withdrawn(four, failed("55P03"))).toEqual(four.map(() => "withdrawn"))
+  })
+
+  test("while its account is set aside", async () => {
+    expect(await withdrawn([item("a")], failed("55P03"))).toEqual(["withdrawn"])
+  })
+
+  test("while the whole queue backs off, or its next statement runs", async () => {
+    expect(await withdrawn(four, failed("40001"))).toEqual(four.map(() => "withdrawn"))
+  })
+
+  test("while its queue waits for its turn, and the connection goes on", async () => {
+    const own = books.connection()
+    const gate = Promise.withResolvers<void>()
+    const before = own.turn(() => gate.promise)
+    const batches: string[][] = []
+    const run = async (_: unknown, batch: readonly Item[]) => {
+      batches.push(batch.map(({ name }) => name))
+      return batch.map(({ name }) => name)
+    }
+    const queue = new BatchQueue<Item, string>(own, { accountOf, run })
+    const entry = queue.add(item("late"), performance.now() + DEADLINE_MS)
+    const patient = queue.add(item("patient"))
+    const failure = entry.outcome.catch((error: unknown) => error)
+    expect(await takes(DEADLINE_MS - 5, DEADLINE_MS + LATER_MS, failure)).toBeInstanceOf(Withdrawn)
+    expect(entry.uncertain).toBe(false)
+    gate.resolve()
+    await before
+    expect(await patient.outcome).toBe("patient")
+    expect(batches).toEqual([["patient"]])
+  })
+})
+
+test("a queue that is stopped while its statement waits for a lock tries no more, and says so", async () => {
+  const gateway_id = await books.gateway()
+  const attempted = Promise.withResolvers<void>()
+  const queue = new BatchQueue(connection, {
+    accountOf: ({ account_id }: Hold) => account_id,
+    run: (runner, holds, lock_ms) => {
+      attempted.resolve()
+      return holdBatch(runner, gateway_id, holds, lock_ms)
+    },
+  })
+  const account = await books.account(100n)
+  const lock = await lockAccount(books.sql, account.account_id)
+  const { outcome } = queue.add(holdOf(account, 1n))
+  await attempted.promise
+  queue.stop()
+  expect(await outcome.catch((error: unknown) => error)).toBeInstanceOf(Withdrawn)
+  await lock.unlock()
+}, 5_000)
+
+describe("whatever fails for some items", () => {
+  const drawn = fc.record({
+    account: fc.constantFrom("a", "b", "c"),
+    /** Refused for good, or in the way of its account so many times, or of everybody. */
+    trouble: fc.constantFrom("none", "none", "none", "refused", "locked", "undone"),
+    times: fc.integer({ min: 1, max: 2 }),
+    /** Added in this step. */
+    step: fc.nat(3),
+  })
+
+  test("each item is done once, or refused for its own sake alone", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(drawn, { minLength: 1, maxLength: 24 }), async (items) => {
+        const left = new Map(items.map((one, at) => [at, one.trouble === "refused" ? 1e9 : one.times]))
+        const done: number[] = []
+        let running = 0
+        const run = async (_: unknown, batch: readonly number[]) => {
+          expect(++running).toBe(1)
+          await Bun.sleep(0)
+          running -= 1
+          for (const trouble of ["undone", "refused", "locked"] as const) {
+            const troubled = batch.filter((at) => items[at]?.trouble === trouble && (left.get(at) ?? 0) > 0)
+            if (troubled.length === 0) continue
+            for (const at of troubled) left.set(at, (left.get(at) ?? 0) - 1)
+            throw failed(trouble === "undone" ? "40001" : trouble === "refused" ? "22P02" : "55P03")
+          }
+          done.push(...batch)
+          return batch.map((at) => `done ${at}`)
+        }
+        const queue = new BatchQueue<number, string>(books.connection(), {
+          accountOf: (at) => items[at]?.account ?? "",
+          run,
+        })
+        const outcomes: Promise<string>[] = []
+        for (let step = 0; step <= 3; step++) {
+          for (const [at, one] of items.entries()) {
+            if (one.step === step) outcomes[at] = queue.add(at).outcome.catch(() => `refused ${at}`)
+          }
+          await Bun.sleep(1)
+        }
+        expect(await Promise.all(outcomes)).toEqual(
+          items.map(({ trouble }, at) => `${trouble === "refused" ? "refused" : "done"} ${at}`),
+        )
+        expect(done.length).toBe(new Set(done).size)
+        expect(queue.depth).toBe(0)
+        queue.stop()
+      }),
+      { numRuns: 20, endOnFailure: true },
+    )
+  }, 30_000)
+})

@@ -1,0 +1,215 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { nextId } from "../../src/id.ts"
+import type { Checkpoint, Hold } from "../../src/ledger/entries.ts"
+import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
+import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import { Lease } from "../../src/ledger/journal/lease.ts"
+import { Sweeper } from "../../src/ledger/journal/sweep.ts"
+import { takes } from "../support/fair-clock.ts"
+import { DatabaseProxy } from "../support/proxy.ts"
+import {
+  call,
+  failureOf,
+  holdOf,
+  LONG_LEASE,
+  nth,
+  openBooks,
+  settled,
+  type TestBooks,
+  until,
+  violations,
+} from "./books.ts"
+
+/** D57: what expiry would charge a running call is in the database while it runs, and gone when it has ended. */
+
+let books: TestBooks
+
+beforeAll(async () => {
+  books = await openBooks()
+})
+afterAll(() => books.close())
+afterEach(async () => {
+  expect(await violations(books.sql)).toEqual([])
+})
+
+function checkpoint(id: string, charge_nano: bigint, changes: Partial<Checkpoint> = {}): Checkpoint {
+  return { id, charge_nano, basis: "estimate", usage: null, ...changes }
+}
+
+/** All checkpoints of a gateway, by the id of the call. */
+async function written(gateway_id: string): Promise<Record<string, bigint>> {
+  const rows =
+    await books.sql`SELECT id, charge_nano FROM tollgate.checkpoints WHERE gateway_id = ${gateway_id}`
+  return Object.fromEntries(rows.map((row) => [String(row.id), BigInt(row.charge_nano)]))
+}
+
+/** A writer of checkpoints, and how many rows each of its statements wrote. */
+function writer() {
+  const gateway_id = nextId()
+  const sizes: number[] = []
+  const connection = books.database.connection(({ size }) => void sizes.push(size))
+  const checkpoints = new Checkpoints(connection, () => gateway_id)
+  const write = async (...running: readonly Checkpoint[]) => {
+    sizes.length = 0
+    await checkpoints.write(running)
+    return [...sizes]
+  }
+  return { gateway_id, write, end: () => connection.end() }
+}
+
+describe("D57 checkpoints", () => {
+  test("are written when they have changed, and not when they have not; an idle gateway sends nothing", async () => {
+    const { gateway_id, write, end } = writer()
+    const [a, b] = [nextId(), nextId()]
+    expect(await write()).toEqual([])
+    expect(await write(checkpoint(a, 1n), checkpoint(b, 2n))).toEqual([2])
+    expect(await write(checkpoint(a, 1n), checkpoint(b, 2n))).toEqual([])
+    expect(await write(checkpoint(a, 1n), checkpoint(b, 3n))).toEqual([1])
+    expect(await written(gateway_id)).toEqual({ [a]: 1n, [b]: 3n })
+    await end()
+  })
+
+  test("are removed when their calls have ended, beside what is written", async () => {
+    const { gateway_id, write, end } = writer()
+    const [a, b, c] = [nextId(), nextId(), nextId()]
+    await write(checkpoint(a, 1n), checkpoint(b, 2n))
+    expect(await write(checkpoint(b, 2n), checkpoint(c, 4n))).toEqual([1])
+    expect(await written(gateway_id)).toEqual({ [b]: 2n, [c]: 4n })
+    expect(await write()).toEqual([0])
+    expect(await written(gateway_id)).toEqual({})
+    expect(await write()).toEqual([])
+    await end()
+  })
+
+  test("of more calls than one statement takes are all written, and all removed", async () => {
+    const { gateway_id, write, end } = writer()
+    const many = Array.from({ length: 1_203 }, (_, at) => checkpoint(nextId(), BigInt(at)))
+    expect(await write(...many)).toEqual([500, 500, 203])
+    expect(Object.keys(await written(gateway_id))).toHaveLength(1_203)
+    await write(nth(many, 7))
+    expect(await written(gateway_id)).toEqual({ [nth(many, 7).id]: 7n })
+    await end()
+  })
+
+  test("hold what was seen: the basis and the tokens", async () => {
+    const { write, end } = writer()
+    const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
+    const [a, b] = [nextId(), nextId()]
+    await write(checkpoint(a, 9n, { basis: "partial", usage }), checkpoint(b, 1n))
+    const rows = await books.sql`SELECT basis::text, prompt_tokens, cached_tokens, completion_tokens
+      FROM tollgate.checkpoints WHERE id IN (${a}, ${b}) ORDER BY id`
+    const none = { prompt_tokens: null, cached_tokens: null, completion_tokens: null }
+    expect([...rows]).toEqual([
+      { basis: "partial", ...usage },
+      { basis: "estimate", ...none },
+    ])
+    await end()
+  })
+
+  test("that could not be written are written the next time, and those of ended calls are removed then", async () => {
+    const proxy = await DatabaseProxy.start(books.address)
+    const gateway_id = nextId()
+    const checkpoints = new Checkpoints(books.connection(proxy.address), () => gateway_id)
+    const [a, b] = [nextId(), nextId()]
+    await checkpoints.write([checkpoint(a, 1n)])
+    proxy.refuse()
+    expect(await failureOf(checkpoints.write([checkpoint(b, 2n)]))).not.toBe("nothing failed")
+    proxy.admit()
+    await checkpoints.write([checkpoint(b, 2n)])
+    expect(await written(gateway_id)).toEqual({ [b]: 2n })
+    await proxy.stop()
+  })
+})
+
+describe("D57 the ledger of a process", () => {
+  /** A ledger, and the checkpoints of its running calls, which it asks for. */
+  async function running(lease = LONG_LEASE) {
+    const current = new Map<string, Checkpoint>()
+    const ledger = await books.ledger({ lease, checkpoints: () => [...current.values()] })
+    const account = await books.account(1_000n)
+    const start = async () => {
+      const hold = holdOf(account, 100n)
+      await ledger.hold(hold)
+      return hold
+    }
+    const set = ({ id }: Hold, charge_nano: bigint) => current.set(id, checkpoint(id, charge_nano))
+    return { ledger, current, start, set }
+  }
+  const charged = async ({ id }: Hold) => {
+    const [row] = await books.sql`SELECT charge_nano FROM tollgate.checkpoints WHERE id = ${id}`
+    return row === undefined ? null : Number(row.charge_nano)
+  }
+
+  test("writes them within a second of the first output, whenever the lease is renewed, and each second anew", async () => {
+    const { ledger, current, start, set } = await running()
+    const hold = await start()
+    for (const charge of [6, 7]) {
+      set(hold, BigInt(charge))
+      await takes(
+        0,
+        1_050,
+        until(async () => (await charged(hold)) === charge),
+      )
+    }
+    current.delete(hold.id)
+    await ledger.end(settled(hold.id, 8n))
+    await takes(
+      0,
+      1_050,
+      until(async () => (await charged(hold)) === null),
+    )
+  })
+
+  test("leaves none behind when it stops with nothing open", async () => {
+    const { ledger, current, start, set } = await running()
+    const hold = await start()
+    set(hold, 5n)
+    await until(async () => (await charged(hold)) === 5)
+    current.clear()
+    await ledger.end(settled(hold.id, 8n))
+    const { gateway_id } = (await call(books.sql, hold.id)) ?? {}
+    await ledger.stop()
+    expect(await written(gateway_id)).toEqual({})
+    const [row] =
+      await books.sql`SELECT swept_at IS NOT NULL AS swept FROM tollgate.gateways WHERE id = ${gateway_id}`
+    expect(row?.swept).toBe(true)
+  })
+
+  test("leaves them to the sweeper when it stops with a call open: expiry charges the last one, and none is left", async () => {
+    const { ledger, start, set } = await running()
+    const [hold, quiet] = [await start(), await start()]
+    set(hold, 5n)
+    await until(async () => (await charged(hold)) === 5)
+    set(hold, 6n)
+    await until(async () => (await charged(hold)) === 6)
+    const { gateway_id } = (await call(books.sql, hold.id)) ?? {}
+    await ledger.stop()
+    expect(await written(gateway_id)).toEqual({ [hold.id]: 6n })
+    await books.sql`UPDATE tollgate.gateways SET dead_at = now() - interval '1 minute' WHERE id = ${gateway_id}`
+    const lease = new Lease(books.connection(), LONG_LEASE)
+    await lease.take(nextId())
+    const sweeper = new Sweeper(books.connection(), lease, () => {}, 0)
+    await sweeper.run()
+    expect(await call(books.sql, hold.id)).toMatchObject({ state: "expired", charge_nano: "6" })
+    expect(await call(books.sql, quiet.id)).toMatchObject({ state: "expired", charge_nano: "0" })
+    expect(await written(gateway_id)).toEqual({})
+  })
+
+  test("sweeps away nothing of a gateway that lives", async () => {
+    const living_id = await books.gateway()
+    const dead_id = await books.gateway()
+    const account = await books.account(1_000n)
+    const connection = books.connection()
+    const holds = [holdOf(account, 10n), holdOf(account, 10n)]
+    for (const [at, gateway_id] of [living_id, dead_id].entries()) {
+      await holdBatch(connection, gateway_id, [nth(holds, at)], 300)
+      await new Checkpoints(connection, () => gateway_id).write([checkpoint(nth(holds, at).id, 3n)])
+    }
+    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
+    const lease = new Lease(books.connection(), LONG_LEASE)
+    await lease.take(nextId())
+    await new Sweeper(connection, lease, () => {}, 0).run()
+    expect(await written(dead_id)).toEqual({})
+    expect(await written(living_id)).toEqual({ [nth(holds, 0).id]: 3n })
+  })
+})

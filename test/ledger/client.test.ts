@@ -1,0 +1,47 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { LedgerBusy } from "../../src/ledger/entries.ts"
+import { openClientReports } from "../../src/ledger/reports/client.ts"
+import { type Account, openBooks, type TestBooks } from "./books.ts"
+
+let books: TestBooks
+let account: Account
+
+beforeAll(async () => {
+  books = await openBooks()
+  account = await books.account(1_000n)
+})
+afterAll(() => books.close())
+
+const range = () => ({
+  account_id: account.account_id,
+  from: new Date(0),
+  to: new Date(86_400_000),
+  by: "day" as const,
+})
+
+test("D47, D48 sums wait for one another, so many and no more; receipts and balances do not wait for them", async () => {
+  const { receipts, sums } = books.database
+  const reports = openClientReports(receipts, sums)
+  const locked = Promise.withResolvers<void>()
+  const unlock = Promise.withResolvers<void>()
+  const holding = books.sql.begin(async (transaction) => {
+    await transaction`LOCK TABLE tollgate.ends IN ACCESS EXCLUSIVE MODE`
+    locked.resolve()
+    await unlock.promise
+  })
+  await locked.promise
+  const waiting = Array.from({ length: 4 }, () => reports.usage(range()))
+  expect(await reports.usage(range()).catch((error: unknown) => error)).toBeInstanceOf(LedgerBusy)
+  const others = Array.from({ length: 28 }, () => ({ ...range(), account_id: crypto.randomUUID() }))
+  waiting.push(...others.map((other) => reports.usage(other)))
+  const late = { ...range(), account_id: crypto.randomUUID() }
+  expect(await reports.usage(late).catch((error: unknown) => error)).toBeInstanceOf(LedgerBusy)
+  expect(await reports.holder(account.account_id, account.key_id)).toMatchObject({
+    account: { id: account.account_id, balance_nano: 1_000n },
+    key: { id: account.key_id },
+  })
+  unlock.resolve()
+  await holding
+  for (const { total } of await Promise.all(waiting)) expect(total.calls).toBe(0)
+  expect((await reports.usage(range())).total.calls).toBe(0)
+})

@@ -1,0 +1,451 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { sql } from "drizzle-orm"
+import fc from "fast-check"
+import { nextId } from "../../src/id.ts"
+import type { Connection } from "../../src/ledger/database/connection.ts"
+import { codeOf, kindOf, Overdue } from "../../src/ledger/database/errors.ts"
+import { statement } from "../../src/ledger/database/statement.ts"
+import type { End, Hold } from "../../src/ledger/entries.ts"
+import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
+import { endBatch } from "../../src/ledger/journal/end.ts"
+import { type Ended, endExactly } from "../../src/ledger/journal/end-exact.ts"
+import { expireBatch } from "../../src/ledger/journal/expire.ts"
+import { holdBatch, holdOne } from "../../src/ledger/journal/hold.ts"
+import { type Held, holdExact, holdExactly } from "../../src/ledger/journal/hold-exact.ts"
+import { closeIds } from "../../src/ledger/journal/tombstone.ts"
+import { takes } from "../support/fair-clock.ts"
+import { DatabaseProxy } from "../support/proxy.ts"
+import {
+  type Account,
+  call,
+  FIRST,
+  holdOf,
+  keyOf,
+  lockAccount,
+  lockWaiters,
+  nth,
+  OTHER_MODEL,
+  openBooks,
+  released,
+  settled,
+  type TestBooks,
+  violations,
+} from "./books.ts"
+
+/** Most calls go by lean statements, one call by a shorter one still: whatever happens, all come out as by the exact ones. */
+
+const LOCK_MS = 300
+
+let books: TestBooks
+let connection: Connection
+let alive_id: string
+let dead_id: string
+
+beforeAll(async () => {
+  books = await openBooks()
+  connection = books.connection()
+  alive_id = await books.gateway()
+  dead_id = await books.gateway()
+  await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
+})
+afterAll(() => books.close())
+
+/** A way to ask for one call, on a connection of its own. `hold` is what an end is believed to free. */
+interface Way {
+  readonly connection: Connection
+  hold(gateway_id: string, hold: Hold): Promise<Held | undefined>
+  end(end: End, hold: Hold): Promise<Ended | undefined>
+}
+
+/** By the lean statement for one call. */
+function alone(connection: Connection): Way {
+  return {
+    connection,
+    hold: async (gateway_id, hold) => (await holdBatch(connection, gateway_id, [hold], LOCK_MS))[0],
+    end: async (end, hold) => (await endBatch(connection, [{ end, hold }], LOCK_MS))[0],
+  }
+}
+
+/** By the lean statement, beside another call that it writes. */
+function besideOne(connection: Connection, account: Account): Way {
+  const neighbour = async () => {
+    const hold = holdOf(account, 1n)
+    await holdBatch(connection, alive_id, [hold], LOCK_MS)
+    return { end: released(hold.id), hold }
+  }
+  return {
+    connection,
+    hold: async (gateway_id, hold) =>
+      (await holdBatch(connection, gateway_id, [holdOf(account, 1n), hold], LOCK_MS))[1],
+    end: async (end, hold) => (await endBatch(connection, [await neighbour(), { end, hold }], LOCK_MS))[1],
+  }
+}
+
+/** By the lean statement, beside calls that it leaves out, because nobody knows them. */
+function besideNobody(connection: Connection): Way {
+  const nobody = { account_id: crypto.randomUUID(), key_id: crypto.randomUUID() }
+  return {
+    connection,
+    hold: async (gateway_id, hold) =>
+      (await holdBatch(connection, gateway_id, [hold, holdOf(nobody, 1n)], LOCK_MS))[0],
+    async end(end, hold) {
+      const unknown = holdOf(nobody, 1n)
+      return (
+        await endBatch(
+          connection,
+          [
+            { end, hold },
+            { end: released(unknown.id), hold: unknown },
+          ],
+          LOCK_MS,
+        )
+      )[0]
+    },
+  }
+}
+
+function exactly(connection: Connection): Way {
+  return {
+    connection,
+    hold: async (gateway_id, hold) => (await holdExactly(connection, gateway_id, [hold], LOCK_MS, 1_000))[0],
+    end: async (end) => (await endExactly(connection, [end], LOCK_MS, 1_000))[0],
+  }
+}
+
+/** What the keys of an account are like, besides one that may do everything. */
+const CHANGES = [
+  "revoked_at = now()",
+  "expires_at = now()",
+  "expires_at = now() + interval '1 hour'",
+  "suspended_at = now()",
+  "models = '{other}'",
+  "models = '{other,model}'",
+  "spend_limit_nano = 25, spend_period = 'month', spent_since = date_trunc('month', now(), 'UTC')",
+]
+const KEYS = CHANGES.length + 1
+
+/** Three accounts, each with keys of all kinds, and the ids of calls. The keys of the last one have spending limits. */
+class World {
+  readonly #way: Way
+  readonly #accounts: readonly Account[]
+  readonly #keys: readonly string[]
+  readonly #ids = Array.from({ length: 8 }, () => nextId())
+  /** What was asked for last by each id. */
+  readonly #asked = new Map<string, Hold>()
+
+  private constructor(way: Way, accounts: readonly Account[], keys: readonly string[]) {
+    this.#way = way
+    this.#accounts = accounts
+    this.#keys = keys
+  }
+
+  static async open(way: Way, balances: readonly bigint[]): Promise<World> {
+    const accounts = await Promise.all(balances.map((balance) => books.account(balance)))
+    const keys: string[] = []
+    for (const [at, account] of accounts.entries()) {
+      keys.push(account.key_id)
+      for (const change of CHANGES) {
+        const is_limit = change.startsWith("spend_limit")
+        const { key_id } = await keyOf(books.sql, account, is_limit && at < 2 ? "name = 'k'" : change)
+        keys.push(key_id)
+      }
+    }
+    await books.sql`UPDATE tollgate.accounts SET is_limited = true WHERE id = ${nth(accounts, 2).account_id}`
+    return new World(way, accounts, keys)
+  }
+
+  /** What is said of it. */
+  async does(step: Step): Promise<unknown> {
+    const id = this.#id(step.call)
+    const account_id = this.#account(step.account)
+    const { connection } = this.#way
+    const asked = this.#asked.get(id) ?? this.#hold(step)
+    switch (step.what) {
+      case "hold":
+        this.#asked.set(id, this.#hold(step))
+        return this.#way.hold(step.dead ? dead_id : alive_id, this.#hold(step))
+      case "settle":
+        return this.#way.end(settled(id, step.charge_nano, { notes: ["cached_clamped", "overage"] }), asked)
+      case "settle without usage":
+        return this.#way.end(
+          settled(id, step.charge_nano, { usage: null, terms_id: null, ttft_ms: null }),
+          asked,
+        )
+      case "release":
+        return this.#way.end(released(id), asked)
+      case "expire":
+        return expireBatch(connection, [{ id, account_id }], LOCK_MS)
+      case "close":
+        return closeIds(connection, alive_id, [this.#hold(step)], LOCK_MS)
+      case "checkpoint":
+        return new Checkpoints(connection, () => alive_id).write([
+          { id, charge_nano: step.charge_nano, basis: "estimate", usage: null },
+        ])
+      case "suspend":
+        return books.sql`UPDATE tollgate.accounts
+          SET suspended_at = CASE WHEN suspended_at IS NULL THEN now() END WHERE id = ${account_id}`.then(
+          () => {},
+        )
+    }
+  }
+
+  /** All its rows, with places instead of ids, and without what the clock says. */
+  async rows(): Promise<unknown> {
+    const { sql } = books
+    const own = this.#accounts.map(({ account_id }) => account_id)
+    const said = {
+      accounts:
+        await sql`SELECT id AS account_id, balance_nano, held_nano FROM tollgate.accounts WHERE id IN ${sql(own)}`,
+      keys: await sql`SELECT id AS key_id, account_id, spent_nano FROM tollgate.keys WHERE account_id IN ${sql(own)}`,
+      holds: await sql`SELECT * FROM tollgate.holds WHERE account_id IN ${sql(own)}`,
+      ends: await sql`SELECT * FROM tollgate.ends WHERE account_id IN ${sql(own)}`,
+      corrections: await sql`SELECT * FROM tollgate.corrections WHERE account_id IN ${sql(own)}`,
+    }
+    const placed = Object.entries(said).map(([table, rows]) => [
+      table,
+      rows
+        .map(({ id, account_id, key_id, held_at: _h, ended_at: _e, corrected_at: _c, ...row }) => ({
+          ...row,
+          call: this.#ids.indexOf(id),
+          account: own.indexOf(account_id),
+          key: this.#keys.indexOf(key_id),
+        }))
+        .map((row) => JSON.stringify(row))
+        .sort(),
+    ])
+    return Object.fromEntries(placed)
+  }
+
+  #hold({ call, account, key, foreign, other_model, amount_nano }: Step): Hold {
+    const owner = foreign ? (account + 1) % 3 : account
+    const key_id = nth(this.#keys, owner * KEYS + key)
+    const terms_id = other_model ? OTHER_MODEL : FIRST
+    return holdOf({ account_id: this.#account(account), key_id }, amount_nano, {
+      id: this.#id(call),
+      terms_id,
+    })
+  }
+
+  #id(call: number): string {
+    return nth(this.#ids, call)
+  }
+
+  #account(at: number): string {
+    return nth(this.#accounts, at).account_id
+  }
+}
+
+const weighted = <Word>(weight: number, word: Word) => ({ weight, arbitrary: fc.constant(word) })
+const step = fc.record({
+  what: fc.oneof(
+    weighted(12, "hold" as const),
+    weighted(4, "settle" as const),
+    weighted(4, "settle without usage" as const),
+    weighted(3, "release" as const),
+    weighted(4, "expire" as const),
+    weighted(1, "close" as const),
+    weighted(3, "checkpoint" as const),
+    weighted(1, "suspend" as const),
+  ),
+  call: fc.nat(7),
+  account: fc.nat(2),
+  key: fc.oneof(fc.constant(0), fc.constant(KEYS - 1), fc.nat(KEYS - 1)),
+  /** Whether the key is another account's. */
+  foreign: fc.nat(7).map((number) => number === 0),
+  other_model: fc.nat(7).map((number) => number === 0),
+  dead: fc.nat(7).map((number) => number === 0),
+  /** At least 1 is held (D12). */
+  amount_nano: fc.bigInt(1n, 40n),
+  charge_nano: fc.bigInt(0n, 40n),
+})
+type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never
+
+test("D55 random histories: the same answers and the same entries, by lean statements and by exact ones", async () => {
+  const said = new Set<string>()
+  const rich = await books.account(1_000_000n)
+  const connections = Array.from({ length: 4 }, () => books.connection())
+  const ways = [
+    alone(nth(connections, 0)),
+    besideOne(nth(connections, 1), rich),
+    besideNobody(nth(connections, 2)),
+    exactly(nth(connections, 3)),
+  ]
+  await fc.assert(
+    fc.asyncProperty(
+      fc.tuple(fc.bigInt(20n, 200n), fc.bigInt(-5n, 60n), fc.bigInt(20n, 200n)),
+      fc.array(step, { minLength: 25, maxLength: 40 }),
+      async (balances, steps) => {
+        const worlds = await Promise.all(ways.map((way) => World.open(way, balances)))
+        for (const step of steps) {
+          const answers = await Promise.all(worlds.map((world) => world.does(step)))
+          const exact = answers.at(-1)
+          expect(answers).toEqual(answers.map(() => exact))
+          if (step.what === "hold") said.add(String(Object.values(exact ?? {})[0]))
+          else said.add(`${step.what}: ${exact}`)
+        }
+        const rows = await Promise.all(worlds.map((world) => world.rows()))
+        expect(rows).toEqual(rows.map(() => rows.at(-1)))
+      },
+    ),
+    { numRuns: 24, endOnFailure: true },
+  )
+  expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+  const all = [
+    ...["held", "closed", "invalid_api_key", "key_suspended", "model_not_allowed", "gateway_dead"],
+    ...["account_suspended", "insufficient_balance", "spending_limit_reached"],
+    ...["settle: applied", "settle: closed", "settle: none", "release: applied", "release: closed"],
+  ]
+  expect(all.filter((answer) => !said.has(answer))).toEqual([])
+}, 60_000)
+
+describe("what comes into the ledger while a statement waits", () => {
+  /** Two connections, and what their statements have failed with. */
+  function watched() {
+    const codes: string[] = []
+    const watch = ({ error }: { error: unknown }) => {
+      if (error !== null) codes.push(codeOf(error))
+    }
+    return { codes, by: [0, 1].map(() => books.database.connection(watch)) }
+  }
+
+  test("D27 the same hold by another connection: both are held, once", async () => {
+    const { codes, by } = watched()
+    const account = await books.account(100n)
+    const hold = holdOf(account, 30n)
+    const lock = await lockAccount(books.sql, account.account_id)
+    const racing = by.map((own) => holdBatch(own, alive_id, [hold], 5_000))
+    await lockWaiters(books.sql, 2)
+    await lock.unlock()
+    expect((await Promise.all(racing)).flat()).toEqual([{ outcome: "held" }, { outcome: "held" }])
+    expect(codes).toEqual(["23505"])
+    expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+    await Promise.all(by.map((own) => own.end()))
+  })
+
+  test("D27 the same hold, for whose like nothing is left: both are held, once", async () => {
+    const { codes, by } = watched()
+    const account = await books.account(30n)
+    const hold = holdOf(account, 30n)
+    const lock = await lockAccount(books.sql, account.account_id)
+    const racing = by.map((own) => holdBatch(own, alive_id, [hold], 5_000))
+    await lockWaiters(books.sql, 2)
+    await lock.unlock()
+    expect((await Promise.all(racing)).flat()).toEqual([{ outcome: "held" }, { outcome: "held" }])
+    expect(codes).toEqual([])
+    await Promise.all(by.map((own) => own.end()))
+  })
+
+  test("D27 the tombstone of the hold: it is closed, and nothing is held", async () => {
+    const { codes, by } = watched()
+    const hold = holdOf(await books.account(100n), 30n)
+    const written = Promise.withResolvers<void>()
+    const committed = Promise.withResolvers<void>()
+    const closing = books.sql.begin(async (tx) => {
+      await tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
+        VALUES (${hold.id}, ${hold.account_id}, ${hold.key_id}, ${alive_id}, 30, ${FIRST}, true)`
+      await tx`INSERT INTO tollgate.ends (id, account_id, key_id, charge_nano, freed_nano, terms_id, outcome, basis)
+        VALUES (${hold.id}, ${hold.account_id}, ${hold.key_id}, 0, 30, ${FIRST}, 'released', 'none')`
+      written.resolve()
+      await committed.promise
+    })
+    await written.promise
+    const holding = holdBatch(nth(by, 0), alive_id, [hold], 5_000)
+    await lockWaiters(books.sql, 1)
+    committed.resolve()
+    await closing
+    expect(await holding).toEqual([{ outcome: "closed" }])
+    expect(codes).toEqual(["23505"])
+    expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+    await Promise.all(by.map((made) => made.end()))
+  })
+
+  test.each([
+    [
+      "a release",
+      "closed",
+      (own: Connection, hold: Hold) => endBatch(own, [{ end: released(hold.id), hold }], 5_000),
+    ],
+    ["an expiry", "applied", (own: Connection, hold: Hold) => expireBatch(own, [hold], 5_000)],
+  ] as const)("D13 %s of the hold that is being settled: the settlement is %s", async (_, ended, first) => {
+    const { codes, by } = watched()
+    const account = await books.account(100n)
+    const hold = holdOf(account, 30n)
+    // Beside another one, so that there is something to be freed a second time.
+    await holdBatch(connection, alive_id, [hold, holdOf(account, 40n)], LOCK_MS)
+    const lock = await lockAccount(books.sql, account.account_id)
+    const before = first(nth(by, 0), hold)
+    await lockWaiters(books.sql, 1)
+    const settling = endBatch(nth(by, 1), [{ end: settled(hold.id, 7n), hold }], 5_000)
+    await lockWaiters(books.sql, 2)
+    await lock.unlock()
+    await before
+    expect(await settling).toEqual([ended])
+    expect(codes).toEqual(["23505"])
+    expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+    await Promise.all(by.map((own) => own.end()))
+  })
+})
+
+test("an end has every field in its row, as by the exact statement: none of them is lost for null", async () => {
+  const account = await books.account(100n)
+  const hold = holdOf(account, 30n, { stream: false })
+  const way = alone(connection)
+  await way.hold(alive_id, hold)
+  expect(await call(books.sql, hold.id)).toMatchObject({ stream: false, state: "open", upstream: "first" })
+  const bare = { usage: null, terms_id: null, ttft_ms: null, ending: null, failure: null }
+  expect(await way.end(settled(hold.id, 7n, bare), hold)).toBe("applied")
+  expect(await call(books.sql, hold.id)).toMatchObject({
+    state: "settled",
+    charge_nano: "7",
+    prompt_tokens: null,
+    cached_tokens: null,
+    completion_tokens: null,
+    upstream: "first",
+    ttft_ms: null,
+    ending: null,
+    failure: null,
+    duration_ms: 34,
+  })
+})
+
+test.each([300, 100])("waits %d ms for a lock, and leaves no setting of the session", async (lock_ms) => {
+  const account = await books.account(100n)
+  const [hold, other] = [holdOf(account, 5n), holdOf(account, 5n)]
+  await holdBatch(connection, alive_id, [hold, other], LOCK_MS)
+  const lock = await lockAccount(books.sql, account.account_id)
+  const more = () => holdOf(account, 5n)
+  const item = { end: settled(hold.id, 4n), hold }
+  for (const work of [
+    () => holdBatch(connection, alive_id, [more()], lock_ms),
+    () => holdBatch(connection, alive_id, [more(), more()], lock_ms),
+    () => holdExactly(connection, alive_id, [more()], lock_ms, 5_000),
+    () => endBatch(connection, [item], lock_ms),
+    () => endBatch(connection, [item, { end: settled(other.id, 4n), hold: other }], lock_ms),
+    () => endBatch(connection, [{ ...item, hold: null }], lock_ms),
+    () => expireBatch(connection, [hold], lock_ms),
+  ]) {
+    const refused = work().catch((thrown: unknown) => thrown)
+    expect(kindOf(await takes(lock_ms, lock_ms + 250, refused))).toBe("locked")
+  }
+  await lock.unlock()
+  const [row] = await connection.run(statement("sweep", sql`SHOW lock_timeout`), [], 1_000)
+  expect(row).toEqual({ lock_timeout: "0" })
+  expect((await call(books.sql, hold.id))?.state).toBe("open")
+})
+
+test("D27 the exact statement has the rest of the time of one statement", async () => {
+  const proxy = await DatabaseProxy.start(books.address)
+  const own = books.connection(proxy.address)
+  await own.run(statement("sweep", sql`SELECT 1`), [], 1_000)
+  const first = proxy.meet(holdOne, "done")
+  const second = proxy.meet(holdExact, "asked")
+  const started_at = performance.now()
+  const refused = holdBatch(own, alive_id, [holdOf(await books.account(1n), 2n)], LOCK_MS)
+  const { pass } = await first
+  setTimeout(pass, 400)
+  await second
+  expect(performance.now() - started_at).toBeGreaterThan(395)
+  expect(await refused.catch((thrown: unknown) => thrown)).toBeInstanceOf(Overdue)
+  expect(performance.now() - started_at).toBeWithin(995, 1_350)
+  await proxy.stop()
+})

@@ -1,0 +1,274 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { sql } from "drizzle-orm"
+import { drizzle } from "drizzle-orm/postgres-js"
+import { nextId } from "../../src/id.ts"
+import { forgetIdempotency, KeptAnswers } from "../../src/ledger/accounts/idempotency.ts"
+import { changeKey } from "../../src/ledger/accounts/keys.ts"
+import { LastUsed } from "../../src/ledger/accounts/last-used.ts"
+import { readStandings } from "../../src/ledger/accounts/standings.ts"
+import { connect } from "../../src/ledger/database/address.ts"
+import type { Connection } from "../../src/ledger/database/connection.ts"
+import { statement } from "../../src/ledger/database/statement.ts"
+import type { Hold } from "../../src/ledger/entries.ts"
+import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
+import { endBatch } from "../../src/ledger/journal/end.ts"
+import { endExactly } from "../../src/ledger/journal/end-exact.ts"
+import { expireBatch } from "../../src/ledger/journal/expire.ts"
+import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import { holdExactly } from "../../src/ledger/journal/hold-exact.ts"
+import { Lease } from "../../src/ledger/journal/lease.ts"
+import { Sweeper } from "../../src/ledger/journal/sweep.ts"
+import { closeIds } from "../../src/ledger/journal/tombstone.ts"
+import {
+  type Account,
+  holdOf,
+  LONG_LEASE,
+  nth,
+  openBooks,
+  released,
+  settled,
+  type TestBooks,
+} from "./books.ts"
+
+/**
+ * A statement is planned when a connection has run it some times, maybe on a new database; the plan stays while the
+ * tables grow. So no plan may read a table of calls, accounts or keys from its beginning to its end.
+ */
+
+/** After five executions the server may keep a plan for all values. */
+const EXECUTIONS = 12
+const PLENTY = 100_000
+/** No statement of some calls reads more rows of a table. */
+const MANY = 100
+const GROWING = ["holds", "ends", "corrections", "accounts", "keys", "idempotency"]
+
+let books: TestBooks
+/** All statements go over this one, whose plans are kept. */
+let connection: Connection
+let gateway_id: string
+let accounts: Account[]
+let limited: Account
+let sweeper: Sweeper
+let swept = 0
+
+const answers = () => new KeptAnswers(connection)
+
+beforeAll(async () => {
+  books = await openBooks()
+  // What vacuum learns of a table makes plans anew, which would hide a bad one.
+  for (const table of [...GROWING, "checkpoints", "gateways", "terms", "answers"])
+    await books.sql.unsafe(`ALTER TABLE tollgate.${table} SET (autovacuum_enabled = false)`)
+  connection = books.connection()
+  gateway_id = await books.gateway()
+  accounts = await Promise.all(Array.from({ length: 8 }, () => books.account(1_000_000_000n)))
+  limited = await books.account(1_000_000_000n)
+  await changeKey(books.database.operators, limited.key_id, { spending })
+})
+
+/** A lease that has been renewed without a gap for as long as it lasts, so that others may be declared dead by it. */
+async function steadyLease(): Promise<Lease> {
+  const steady = new Lease(connection, { renew_ms: 10, expire_ms: 100 })
+  await steady.take(nextId())
+  while (!steady.steady) await steady.renew(nextId())
+  await books.sql`UPDATE tollgate.gateways SET lease_until = now() + interval '1 hour' WHERE id = ${steady.gateway_id}`
+  return steady
+}
+afterAll(() => books.close())
+
+const spending = { limit_nano: 900_000_000n, period: "month" } as const
+
+let made = 0
+const claim = () => ({ key_hash: (++made).toString(16).padStart(64, "0"), body_hash: "0".repeat(64) })
+const account = (at: number) => nth(accounts, at % accounts.length)
+
+async function held(holds: readonly Hold[], under = gateway_id): Promise<readonly Hold[]> {
+  const results = await holdBatch(connection, under, holds, 300)
+  expect(results.map(({ outcome }) => outcome)).toEqual(holds.map(() => "held"))
+  return holds
+}
+const several = () => [0, 1, 2, 2, 3].map((at) => holdOf(account(at), 10n))
+
+/** Everything that is asked by statements whose plans are kept. */
+const work: Record<string, () => Promise<unknown>> = {
+  "hold one": () => held([holdOf(account(0), 10n)]),
+  "hold several": () => held(several()),
+  "hold exactly": () =>
+    held([
+      ...several().map((hold) => ({ ...hold, idempotency: claim() })),
+      holdOf(limited, 10n),
+      { ...holdOf(limited, 10n), idempotency: claim() },
+    ]),
+  "hold again": async () => {
+    const holds = await held(several())
+    await holdExactly(connection, gateway_id, holds, 300, 1_000)
+    return holdBatch(connection, gateway_id, holds, 300)
+  },
+  "end one": async () => {
+    const [hold] = await held([holdOf(account(1), 10n)])
+    if (hold !== undefined) await endBatch(connection, [{ end: settled(hold.id, 4n), hold }], 300)
+  },
+  "end several": async () => {
+    const holds = await held(several())
+    await endBatch(
+      connection,
+      holds.map((hold) => ({ end: settled(hold.id, 4n), hold })),
+      300,
+    )
+  },
+  "end exactly": async () => {
+    const claims = several().map((hold) => ({ ...hold, idempotency: claim() }))
+    const holds = await held([...claims, holdOf(limited, 10n)])
+    const ends = holds.map(({ id, idempotency }) =>
+      idempotency === null ? settled(id, 4n) : released(id, { freed_key_hash: idempotency.key_hash }),
+    )
+    await endExactly(connection, [...ends, released(nextId())], 300, 5_000)
+  },
+  "expire, and correct": async () => {
+    const holds = await held([...several(), holdOf(limited, 10n)])
+    await expireBatch(connection, holds, 300)
+    await endExactly(
+      connection,
+      holds.map(({ id }) => settled(id, 4n)),
+      300,
+      5_000,
+    )
+  },
+  tombstone: () => closeIds(connection, gateway_id, several(), 300),
+  checkpoint: async () => {
+    const checkpoints = new Checkpoints(connection, () => gateway_id)
+    const running = several().map(({ id }) => ({
+      id,
+      charge_nano: 1n,
+      basis: "estimate" as const,
+      usage: null,
+    }))
+    await checkpoints.write(running)
+    await checkpoints.write([])
+  },
+  lease: async () => {
+    const lease = new Lease(connection, LONG_LEASE)
+    await lease.take(nextId())
+    await lease.renew(nextId())
+    await lease.giveBack()
+  },
+  sweep: async () => {
+    const dead = new Lease(connection, LONG_LEASE)
+    await dead.take(nextId())
+    const holds = await held(several(), dead.gateway_id)
+    await books.sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 s' WHERE id = ${dead.gateway_id}`
+    const before = swept
+    await sweeper.run()
+    expect(swept - before).toBe(holds.length)
+  },
+  standing: () =>
+    readStandings(
+      connection,
+      accounts.map(({ key_id }) => key_id),
+    ),
+  "last used": async () => {
+    const used = new LastUsed()
+    for (const { key_id } of accounts) used.note(key_id)
+    await used.write(connection)
+  },
+  answers: async () => {
+    const kept = answers()
+    const call_id = nextId()
+    await kept.keep({ call_id, body: "{}", keep_ms: 60_000 })
+    expect(await kept.find(call_id)).toBe("{}")
+    kept.stop()
+    await forgetIdempotency(connection)
+  },
+}
+
+const flush = statement("sweep", sql`SELECT pg_stat_force_next_flush()`)
+
+/** Rows of the table that were read so far: from its beginning on, and by its indexes. */
+async function readOf(): Promise<Map<string, number>> {
+  await connection.run(flush, [], 1_000)
+  const rows = await books.sql`SELECT t.relname,
+      (t.seq_tup_read + coalesce((SELECT sum(i.idx_tup_read) FROM pg_stat_user_indexes i WHERE i.relid = t.relid), 0))::int AS read
+    FROM pg_stat_user_tables t WHERE t.schemaname = 'tollgate' AND t.relname IN ${books.sql(GROWING)}`
+  return new Map(rows.map(({ relname, read }) => [String(relname), Number(read)]))
+}
+
+/** What of all this reads more than the rows of its calls: of which table, and how many. */
+async function excessive(): Promise<string[]> {
+  const found: string[] = []
+  for (const [name, run] of Object.entries(work)) {
+    const before = await readOf()
+    await run()
+    for (const [table, read] of await readOf()) {
+      const rows = read - (before.get(table) ?? 0)
+      if (rows > MANY) found.push(`${name}: ${rows} of ${table}`)
+    }
+  }
+  return found
+}
+
+const onExpired = (count: number) => {
+  swept += count
+}
+
+/** Plans of its own for every statement, made now. */
+async function makePlans(): Promise<void> {
+  connection = books.connection()
+  sweeper = new Sweeper(connection, await steadyLease(), onExpired, 0)
+  for (let times = 0; times < EXECUTIONS; times++) for (const run of Object.values(work)) await run()
+}
+
+async function fill(): Promise<void> {
+  const uuid = (offset: number) =>
+    `(lpad(to_hex(1700000000000 + n), 12, '0') || '7000' || '8000' || lpad(to_hex(n + ${offset}), 12, '0'))::uuid`
+  await books.sql.unsafe(`
+    INSERT INTO tollgate.accounts (id, name) SELECT ${uuid(1)}, 'a' FROM generate_series(1, ${PLENTY}) n;
+    INSERT INTO tollgate.keys (id, account_id, hash, prefix)
+      SELECT ${uuid(2)}, ${uuid(1)}, 'hash ' || n, 'tg' FROM generate_series(1, ${PLENTY}) n;
+    INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
+      SELECT ${uuid(3)}, ${uuid(1)}, ${uuid(2)}, '${gateway_id}', 1, 1, false FROM generate_series(1, ${PLENTY}) n;
+    INSERT INTO tollgate.ends (id, account_id, key_id, charge_nano, freed_nano, terms_id, outcome, basis)
+      SELECT ${uuid(3)}, ${uuid(1)}, ${uuid(2)}, 0, 1, 1, 'released', 'none' FROM generate_series(1, ${PLENTY}) n;
+    INSERT INTO tollgate.corrections (id, account_id, key_id, charge_nano, difference_nano, terms_id, basis)
+      SELECT ${uuid(3)}, ${uuid(1)}, ${uuid(2)}, 0, 0, 1, 'none' FROM generate_series(1, ${PLENTY / 10}) n;
+    INSERT INTO tollgate.idempotency (account_id, key_hash, body_hash, call_id)
+      SELECT ${uuid(1)}, 'hash ' || n, 'body', ${uuid(3)} FROM generate_series(1, ${PLENTY / 10}) n;`)
+}
+
+describe("no statement reads a growing table from its beginning to its end", () => {
+  test("planned on empty tables, which are full now", async () => {
+    await makePlans()
+    const kept = statement(
+      "sweep",
+      sql`SELECT count(*)::int AS plans FROM pg_prepared_statements WHERE generic_plans > 0`,
+    )
+    expect(Number((await connection.run(kept, [], 1_000))[0]?.plans)).toBeGreaterThan(5)
+    await fill()
+    expect(await excessive()).toEqual([])
+  }, 60_000)
+
+  test("planned on full tables that nobody has analysed", async () => {
+    await makePlans()
+    expect(await excessive()).toEqual([])
+  }, 60_000)
+
+  test("planned anew on full tables that are analysed", async () => {
+    await books.sql`ANALYZE`
+    await makePlans()
+    expect(await excessive()).toEqual([])
+  }, 60_000)
+
+  test("nor does one that sets a spending limit, under the account's lock", async () => {
+    const client = connect(books.address, { max: 1, onnotice: () => {} })
+    const read = async () => {
+      await client`SELECT pg_stat_force_next_flush()`
+      const all = await readOf()
+      return (all.get("holds") ?? 0) + (all.get("ends") ?? 0) + (all.get("corrections") ?? 0)
+    }
+    const before = await read()
+    await changeKey(drizzle(client), limited.key_id, { spending })
+    const [row] =
+      await books.sql`SELECT count(*)::int AS calls FROM tollgate.holds WHERE account_id = ${limited.account_id}`
+    expect(row?.calls).toBeGreaterThan(100)
+    expect((await read()) - before).toBeLessThan(10 * row?.calls)
+    await client.end()
+  })
+})
