@@ -5,7 +5,7 @@ import { findEmbedded } from "../embedded/embedded.ts"
 import { errorResponse, GatewayError, toGatewayError } from "../errors.ts"
 import { nextId } from "../id.ts"
 import type { Address } from "../ledger/database/address.ts"
-import { Database } from "../ledger/database/database.ts"
+import { connectDatabase } from "../ledger/database/database.ts"
 import { readVersion } from "../ledger/database/version.ts"
 import { adminRoutes } from "../routes/admin/admin.ts"
 import { Complaint } from "./complaint.ts"
@@ -21,7 +21,7 @@ const DEADLINE_MS = 10_000
 export async function openDirectBooks(place: Exclude<Place, { kind: "gateway" }>) {
   const address = await addressOf(place)
   await requireVersion(address)
-  const database = new Database(address)
+  const database = await connectDatabase(address)
   // Of a configuration that says nothing.
   const { limits } = loadConfig("{}", { env: {}, readFile: () => "" })
   const token = crypto.randomUUID()

@@ -29,8 +29,8 @@ import { Outstanding } from "./queue/outstanding.ts"
 import { registerTerms } from "./terms.ts"
 
 /**
- * How many connections hold and end. Accounts are spread over them; the holds and ends of one account take turns on
- * one, because they would only wait for each other's commit at the account's row. More connections make smaller batches.
+ * How many connections hold and end. Accounts are spread over them; the holds and ends of one account go by the same one,
+ * because on two they would only wait for each other's commit at the account's row. More connections make smaller batches.
  */
 const ACCOUNT_CONNECTIONS = 2
 /** A call's first output is in a checkpoint within a second (D57). */
@@ -152,15 +152,14 @@ export class Ledger implements CallLedger {
    */
   async stop(): Promise<void> {
     const tasks = this.#background.stop()
-    await atMost(STOP_MS, [tasks, ...this.#ends.writing, ...this.#holds.closing])
+    await atMost(STOP_MS, [tasks, this.#ends.written(), this.#holds.closed()])
     this.#holds.stop()
     await this.#leave().catch((error: unknown) => {
       this.#options.log.warn({ code: codeOf(error) }, "the lease was not given back; it lapses")
     })
-    const unwritten = this.#ends.writing
     for (const queue of [this.#ends, this.#standings, this.#answers, this.#sweeper]) queue.stop()
     await this.#disconnect()
-    await Promise.all([tasks, ...unwritten])
+    await Promise.all([tasks, this.#ends.written()])
     await this.#spool.settled()
   }
 

@@ -32,68 +32,36 @@ export interface Runner {
   run(statement: Statement, values: Values, within_ms: number, size?: number): Promise<readonly Row[]>
 }
 
-/** One connection that runs one statement at a time, each within a deadline: the driver has none. */
+/**
+ * One connection, and a deadline for each statement: the driver has none. The server runs statements in the order in which
+ * they are sent, and one that follows does not wait until this process has read the answer before it.
+ */
 export class Connection implements Runner {
   readonly #address: Address
   readonly #watch: Watch
-  readonly #direct: Runner
   #client: Sql
   #made = false
-  #turn: Promise<unknown> = Promise.resolve()
   #ended = false
 
   constructor(address: Address, watch: Watch = () => {}) {
     this.#address = address
     this.#watch = watch
-    this.#direct = {
-      run: (statement, values, within_ms, size = 1) => this.#measure(statement, values, within_ms, size),
-    }
     this.#client = this.#open()
   }
 
-  /**
-   * Runs one statement when its turn has come. A connection without an answer is given up for a new one, so that the next
-   * statement does not wait behind this one.
-   */
-  run(statement: Statement, values: Values, within_ms: number, size?: number): Promise<readonly Row[]> {
-    return this.turn((direct) => direct.run(statement, values, within_ms, size))
-  }
-
-  /** Everybody's turn comes in the order in which it was asked for, and ends with `work`. */
-  turn<Result>(work: (direct: Runner) => Promise<Result>): Promise<Result> {
-    const result = this.#turn.then(() => work(this.#direct))
-    this.#turn = result.catch(() => {})
-    return result
-  }
-
-  async end(): Promise<void> {
-    this.#ended = true
-    await this.#client.end({ timeout: 0 })
-  }
-
-  async #measure(statement: Statement, values: Values, within_ms: number, size: number) {
-    const started_at = performance.now()
-    let failure: unknown = null
-    try {
-      return await this.#run(statement.text, values, within_ms)
-    } catch (error) {
-      failure = error
-      throw error
-    } finally {
-      this.#watch({ statement, size, duration_ms: performance.now() - started_at, error: failure })
-    }
-  }
-
-  async #run(text: string, values: Values, within_ms: number): Promise<readonly Row[]> {
+  /** A connection without an answer is given up for a new one, so that what follows does not wait behind this statement. */
+  async run(statement: Statement, values: Values, within_ms: number, size = 1): Promise<readonly Row[]> {
     const client = this.#client
+    const started_ms = performance.now()
     const overdue = Promise.withResolvers<never>()
     const allowed_ms = this.#made ? within_ms : within_ms + CONNECT_S * 1000
     let timer = setTimeout(() => {
       timer = setTimeout(() => overdue.reject(new Overdue()), GRACE_MS)
     }, allowed_ms)
+    let failure: unknown = null
     try {
       const rows = await Promise.race([
-        client.unsafe<Row[]>(text, [...values], { prepare: true }),
+        client.unsafe<Row[]>(statement.text, [...values], { prepare: true }),
         overdue.promise,
       ])
       // Behind the first statement, which alone tells whether there is a connection; its plan is not kept yet.
@@ -101,16 +69,23 @@ export class Connection implements Runner {
       this.#made = true
       return rows
     } catch (error) {
+      failure = error
       if (!isAnswer(error)) this.#giveUp(client)
       throw error
     } finally {
       clearTimeout(timer)
+      this.#watch({ statement, size, duration_ms: performance.now() - started_ms, error: failure })
     }
+  }
+
+  async end(): Promise<void> {
+    this.#ended = true
+    await this.#client.end({ timeout: 0 })
   }
 
   /** The driver would lose the next statement on what is left of a connection that it has lost, and not say so. */
   #giveUp(client: Sql): void {
-    if (!this.#ended) this.#client = this.#open()
+    if (!this.#ended && client === this.#client) this.#client = this.#open()
     void client.end({ timeout: 0 })
   }
 

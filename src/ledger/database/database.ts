@@ -53,12 +53,14 @@ export class Database {
   }
 }
 
-/**
- * Opens the database and brings its tables up to date; rejects with the driver's error when it cannot be reached. From
- * then on ids follow its clock (D58): none is made before.
- */
+/** Opens the database and brings its tables up to date; rejects with the driver's error when it cannot be reached. */
 export async function openDatabase(address: Address): Promise<Database> {
   await migrateDatabase(address)
+  return connectDatabase(address)
+}
+
+/** The database, whose tables are up to date. From then on ids follow its clock (D58): none is made before. */
+export async function connectDatabase(address: Address): Promise<Database> {
   const database = new Database(address)
   const asked_ms = Date.now()
   const [row] = await database.operators.execute<{ now_ms: number }>(

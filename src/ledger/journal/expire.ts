@@ -55,6 +55,8 @@ WITH asked AS MATERIALIZED (
     q.amount_nano, 'expired', 'gateway_lost', 'gateway_lost', CASE WHEN q.charge_nano > q.amount_nano THEN ARRAY['overage'] END
   FROM asked q JOIN payers y ON y.id = q.account_id ORDER BY q.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}
+), forgotten AS (
+  DELETE FROM ${checkpoints} ${p} WHERE ${p.id} = ANY (ARRAY(SELECT id FROM ended))
 ), changed AS MATERIALIZED (
   SELECT q.id, q.account_id, q.key_id, q.held_at, q.charge_nano AS paid_nano, q.amount_nano AS freed_nano,
     q.charge_nano - q.amount_nano AS spent_nano

@@ -78,8 +78,8 @@ WITH asked AS MATERIALIZED (
     CASE
       WHEN key.id IS NULL OR key.revoked_at IS NOT NULL OR key.expires_at <= now() THEN 'invalid_api_key'
       WHEN key.suspended_at IS NOT NULL THEN 'key_suspended'
-      WHEN (SELECT ${t.model} FROM ${terms} ${t} WHERE ${t.id} = ${of("x", holds.terms_id)}) <> ALL (key.models)
-        THEN 'model_not_allowed'
+      WHEN key.models IS NOT NULL AND ((SELECT ${t.model} FROM ${terms} ${t} WHERE ${t.id} = ${of("x", holds.terms_id)})
+        = ANY (key.models)) IS NOT TRUE THEN 'model_not_allowed'
     END AS refusal,
     CASE WHEN ${of("x", idempotency.key_hash)} IS NOT NULL THEN (
       SELECT CASE WHEN ${c.body_hash} = ${of("x", idempotency.body_hash)} THEN 'idempotency_key_used'

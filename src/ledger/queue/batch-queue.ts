@@ -1,4 +1,4 @@
-import type { Connection, Runner } from "../database/connection.ts"
+import type { Runner } from "../database/connection.ts"
 import { kindOf } from "../database/errors.ts"
 import { LedgerBusy, LedgerUnavailable } from "../entries.ts"
 
@@ -39,6 +39,13 @@ export class Withdrawn extends Error {
   }
 }
 
+/** Who waits for an item, and is told once. A call is held and ended by two of them, which costs less than promises. */
+export interface Waiter<Result> {
+  resolve(result: Result): void
+  /** With `Withdrawn`, or with the server's error for an item whose data it does not take. */
+  reject(error: unknown): void
+}
+
 /** An item on its way. */
 export class Entry<Item, Result> {
   readonly item: Item
@@ -46,8 +53,6 @@ export class Entry<Item, Result> {
   /** When it is withdrawn, by the clock of `performance.now`. */
   readonly until_ms: number
   readonly added_ms = performance.now()
-  /** Rejects only with `Withdrawn`, or with the server's error for an item whose data it does not take. */
-  readonly outcome: Promise<Result>
   /** Whether a statement with it is running. */
   sent = false
   /** Whether one has ended without saying whether it was done. */
@@ -56,17 +61,26 @@ export class Entry<Item, Result> {
   attempts = 0
   /** Why the last attempt failed. */
   setback: unknown
-  #resolve!: (result: Result) => void
-  #reject!: (error: unknown) => void
+  #waiter: Waiter<Result> | null
 
-  constructor(item: Item, account: string, until_ms: number, doubtful: boolean) {
+  constructor(
+    item: Item,
+    account: string,
+    until_ms: number,
+    doubtful: boolean,
+    waiter: Waiter<Result> | null,
+  ) {
     this.item = item
     this.account = account
     this.until_ms = until_ms
     this.doubtful = doubtful
-    this.outcome = new Promise((resolve, reject) => {
-      this.#resolve = resolve
-      this.#reject = reject
+    this.#waiter = waiter
+  }
+
+  /** For one who waits by a promise, and asks for it at once. */
+  get outcome(): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      this.#waiter = { resolve, reject }
     })
   }
 
@@ -76,15 +90,16 @@ export class Entry<Item, Result> {
   }
 
   resolve(result: Result): void {
+    if (this.done) return
     this.done = true
     this.sent = false
-    this.#resolve(result)
+    this.#waiter?.resolve(result)
   }
 
   reject(error: unknown): void {
     if (this.done) return
     this.done = true
-    this.#reject(error)
+    this.#waiter?.reject(error)
   }
 }
 
@@ -97,12 +112,12 @@ interface Aside<Item, Result> {
 
 /**
  * Batches items into statements, one at a time: what arrives while one runs forms the next batch. There is no timer that
- * gathers, so an idle queue adds no wait. Several queues may share a connection; they take turns, and each takes its
- * batch when its turn has come. Every item is tried until it is done or withdrawn; what fails for one item never fails
- * for its neighbours.
+ * gathers, so an idle queue adds no wait. Several queues may share a connection: the server runs their statements one
+ * after another, and begins the next without waiting for this process. Every item is tried until it is done or withdrawn;
+ * what fails for one item never fails for its neighbours.
  */
 export class BatchQueue<Item, Result> {
-  readonly #connection: Connection
+  readonly #connection: Runner
   readonly #work: Work<Item, Result>
   readonly #limit: number
   #waiting: Entry<Item, Result>[] = []
@@ -116,7 +131,7 @@ export class BatchQueue<Item, Result> {
   #wake: Timer | undefined
   #tick: Timer | undefined
 
-  constructor(connection: Connection, work: Work<Item, Result>, limit = Number.POSITIVE_INFINITY) {
+  constructor(connection: Runner, work: Work<Item, Result>, limit = Number.POSITIVE_INFINITY) {
     this.#connection = connection
     this.#work = work
     this.#limit = limit
@@ -130,17 +145,22 @@ export class BatchQueue<Item, Result> {
   }
 
   /**
-   * Adds an item, `doubtful` if it may have been done by an earlier entry, and withdraws it at `until_ms`. Where a limit is
-   * set, throws `LedgerBusy` when as many wait as may, and `LedgerUnavailable` when the database falls behind. Throws
+   * Adds an item, `doubtful` if it may have been done by an earlier entry, and withdraws it at `until_ms`; `waiter` is told
+   * what becomes of it. Where a limit is set, throws `LedgerBusy` when as many wait as may, and `LedgerUnavailable` when the database falls behind. Throws
    * `Withdrawn` when the queue is stopped.
    */
-  add(item: Item, until_ms = Number.POSITIVE_INFINITY, doubtful = false): Entry<Item, Result> {
+  add(
+    item: Item,
+    until_ms = Number.POSITIVE_INFINITY,
+    doubtful = false,
+    waiter: Waiter<Result> | null = null,
+  ): Entry<Item, Result> {
     if (this.#stopped) throw new Withdrawn()
     if (this.#limit < Number.POSITIVE_INFINITY) {
       if (this.depth >= this.#limit) throw new LedgerBusy()
       if (this.#isBehind()) throw new LedgerUnavailable("the database is behind")
     }
-    const entry = new Entry<Item, Result>(item, this.#work.accountOf(item), until_ms, doubtful)
+    const entry = new Entry(item, this.#work.accountOf(item), until_ms, doubtful, waiter)
     const aside = this.#asides.get(entry.account)
     if (aside === undefined) this.#waiting.push(entry)
     else aside.entries.push(entry)
@@ -203,7 +223,7 @@ export class BatchQueue<Item, Result> {
       const account = this.#dueAside(now_ms)
       if (account === null && this.#waiting.length === 0) break
       if (account !== null) await this.#tryAside(account)
-      await this.#attempt(() => this.#take(this.#waiting), LOCK_MS)
+      await this.#attempt(this.#take(this.#waiting), LOCK_MS)
       this.#working = []
     }
     this.#running = false
@@ -231,24 +251,22 @@ export class BatchQueue<Item, Result> {
     return from.splice(0, end)
   }
 
-  /** Waits for its turn, then takes a batch and runs it. */
-  async #attempt(take: () => readonly Entry<Item, Result>[], lock_ms: number): Promise<void> {
-    let batch: readonly Entry<Item, Result>[] = []
+  /** Runs a batch, and again what it failed for. */
+  async #attempt(taken: readonly Entry<Item, Result>[], lock_ms: number): Promise<void> {
+    const batch = taken.filter(isLive)
+    if (batch.length === 0) return
+    if (performance.now() < this.#not_before_ms) return this.#putBack(batch)
+    if (this.#working.length === 0) this.#working = batch
+    for (const entry of batch) entry.sent = true
+    const items = batch.map((entry) => entry.item)
+    let results: readonly Result[]
     try {
-      await this.#connection.turn(async (connection) => {
-        batch = take().filter(isLive)
-        if (batch.length === 0) return
-        if (performance.now() < this.#not_before_ms) return this.#putBack(batch)
-        if (this.#working.length === 0) this.#working = batch
-        for (const entry of batch) entry.sent = true
-        const items = batch.map((entry) => entry.item)
-        const results = await this.#work.run(connection, items, lock_ms)
-        for (let at = 0; at < batch.length; at++) batch[at]?.resolve(resultAt(results, at))
-        this.#backoff_ms = 0
-      })
+      results = await this.#work.run(this.#connection, items, lock_ms)
     } catch (error) {
-      await this.#recover(batch, error)
+      return this.#recover(batch, error)
     }
+    this.#backoff_ms = 0
+    for (let at = 0; at < batch.length; at++) batch[at]?.resolve(resultAt(results, at))
   }
 
   async #recover(batch: readonly Entry<Item, Result>[], error: unknown): Promise<void> {
@@ -269,8 +287,8 @@ export class BatchQueue<Item, Result> {
     const [only, ...others] = batch
     if (only !== undefined && others.length === 0) return only.reject(error)
     const half = Math.ceil(batch.length / 2)
-    await this.#attempt(() => batch.slice(0, half), LOCK_MS)
-    await this.#attempt(() => batch.slice(half), LOCK_MS)
+    await this.#attempt(batch.slice(0, half), LOCK_MS)
+    await this.#attempt(batch.slice(half), LOCK_MS)
   }
 
   /** Account by account: the one that is in the way is set aside, the others are done. */
@@ -278,7 +296,7 @@ export class BatchQueue<Item, Result> {
     const accounts = Map.groupBy(batch, (entry) => entry.account)
     for (const [account, entries] of accounts) {
       if (accounts.size === 1) this.#setAside(account, entries)
-      else await this.#attempt(() => entries, LOCK_ALONE_MS)
+      else await this.#attempt(entries, LOCK_ALONE_MS)
     }
   }
 
@@ -306,7 +324,7 @@ export class BatchQueue<Item, Result> {
     const aside = this.#asides.get(account)
     if (aside === undefined) return
     aside.due_ms = Number.POSITIVE_INFINITY
-    await this.#attempt(() => this.#take(aside.entries), LOCK_ALONE_MS)
+    await this.#attempt(this.#take(aside.entries), LOCK_ALONE_MS)
     this.#working = []
     if (aside !== this.#asides.get(account)) return
     this.#asides.delete(account)

@@ -17,13 +17,14 @@ const SPOOL_AFTER_MS = 150
 /** How often it is looked for ends that take longer. */
 const TICK_MS = 25
 
-/** An end on its way. */
+/** An end on its way, and who is told what became of it. */
 interface Item extends SpooledEnd {
   /** Null where it is not known here: of calls of other processes. */
   readonly hold: Hold | null
   /** Whether it comes from a file of the spool. */
   readonly on_disk: boolean
   readonly since_ms: number
+  tell(written: Written): void
 }
 
 /** What became of an end: written, `refused` for its data, or `unwritten` when the queue was stopped. */
@@ -36,8 +37,9 @@ export class EndQueue {
   readonly #spool: Spool
   readonly #on: LedgerEvents
   readonly #log: Log
-  /** In the order in which they came. */
-  readonly #writing = new Map<Item, Promise<Written>>()
+  /** What is not in the ledger yet, in the order in which it came. */
+  readonly #writing = new Set<Item>()
+  #idle: (() => void)[] = []
   #tick: Timer | undefined
 
   constructor(
@@ -62,23 +64,31 @@ export class EndQueue {
     return this.#queues.depth
   }
 
-  /** Ends that are not in the ledger yet. */
-  get writing(): readonly Promise<unknown>[] {
-    return [...this.#writing.values()]
+  /** Resolves when nothing is on its way to the ledger. */
+  written(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#writing.size === 0) resolve()
+      else this.#idle.push(resolve)
+    })
   }
 
   /** Resolves once the end is in the ledger, or when that can no longer be hoped for: then it is in the spool. */
-  async end(end: End): Promise<void> {
+  end(end: End): Promise<void> {
     const { id } = end
-    const hold = this.#outstanding.find(id)
-    const written = await this.#track(end, hold?.account_id ?? "", hold ?? null, false)
-    if (written === "none") this.#log.error({ id }, "a settlement has no hold in the ledger; it is spooled")
-    if (written === "applied" || written === "closed") this.#outstanding.delete(id)
+    const hold = this.#outstanding.find(id) ?? null
+    return new Promise((resolve) => {
+      this.#write(end, hold?.account_id ?? "", hold, false, (written) => {
+        if (written === "none")
+          this.#log.error({ id }, "a settlement has no hold in the ledger; it is spooled")
+        if (written === "applied" || written === "closed") this.#outstanding.delete(id)
+        resolve()
+      })
+    })
   }
 
   /** An end from another process' file. */
   replay({ account_id, end }: SpooledEnd): Promise<Written> {
-    return this.#track(end, account_id, null, true)
+    return new Promise((resolve) => this.#write(end, account_id, null, true, resolve))
   }
 
   stop(): void {
@@ -86,46 +96,70 @@ export class EndQueue {
     clearTimeout(this.#tick)
   }
 
-  #track(end: End, account_id: string, hold: Hold | null, on_disk: boolean): Promise<Written> {
-    const item: Item = { end, account_id, hold, on_disk, since_ms: performance.now() }
-    const written = this.#write(item)
-    this.#writing.set(item, written)
+  #write(
+    end: End,
+    account_id: string,
+    hold: Hold | null,
+    on_disk: boolean,
+    tell: (written: Written) => void,
+  ): void {
+    const item: Item = { end, account_id, hold, on_disk, since_ms: performance.now(), tell }
+    this.#writing.add(item)
     this.#tick ??= setTimeout(this.#spoolOverdue, TICK_MS)
-    return written
+    this.#ask(item)
   }
 
-  async #write(item: Item): Promise<Written> {
-    const { id } = item.end
+  #ask(item: Item): void {
+    const waiter = {
+      resolve: (ended: Ended) => this.#ended(item, ended),
+      reject: (error: unknown) => this.#failed(item, error),
+    }
     try {
-      const ended = await this.#ask(item)
-      if (ended === "none") {
-        this.#keep(item)
-        return ended
-      }
-      if (ended !== "applied") this.#on.endIgnored?.()
-      this.#spool.done(id)
-      return ended
+      this.#queues.of(item.account_id).add(item, Number.POSITIVE_INFINITY, false, waiter)
     } catch (error) {
-      this.#keep(item)
-      if (error instanceof Withdrawn) return "unwritten"
-      this.#log.error({ id, code: codeOf(error) }, "the ledger refuses a settlement; it stays in the spool")
-      return "refused"
-    } finally {
-      this.#writing.delete(item)
+      this.#failed(item, error)
     }
   }
 
-  /** A conflict is asked again: the next snapshot knows what was met. */
-  async #ask(item: Item): Promise<Exclude<Ended, "conflict">> {
-    for (;;) {
-      const ended = await this.#queues.of(item.account_id).add(item).outcome
-      if (ended !== "conflict") return ended
+  #ended(item: Item, ended: Ended): void {
+    if (ended === "conflict") {
+      // The next snapshot knows what was met.
+      this.#ask(item)
+      return
     }
+    if (ended === "none") this.#keep(item)
+    else {
+      if (ended !== "applied") this.#on.endIgnored?.()
+      this.#spool.done(item.end.id)
+    }
+    this.#finish(item, ended)
+  }
+
+  #failed(item: Item, error: unknown): void {
+    this.#keep(item)
+    if (error instanceof Withdrawn) {
+      this.#finish(item, "unwritten")
+      return
+    }
+    this.#log.error(
+      { id: item.end.id, code: codeOf(error) },
+      "the ledger refuses a settlement; it stays in the spool",
+    )
+    this.#finish(item, "refused")
+  }
+
+  #finish(item: Item, written: Written): void {
+    this.#writing.delete(item)
+    item.tell(written)
+    if (this.#writing.size > 0) return
+    const idle = this.#idle
+    this.#idle = []
+    for (const resolve of idle) resolve()
   }
 
   readonly #spoolOverdue = (): void => {
     const before_ms = performance.now() - SPOOL_AFTER_MS
-    for (const item of this.#writing.keys()) {
+    for (const item of this.#writing) {
       if (item.since_ms > before_ms) break
       this.#keep(item)
     }

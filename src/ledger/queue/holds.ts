@@ -13,12 +13,16 @@ import type { Outstanding } from "./outstanding.ts"
 /** How long a call waits for the ledger (D27). */
 export const ANSWER_MS = 2_000
 
-/** A hold over all times that it is asked for. */
+/** A hold over all times that it is asked for, and who waits for it. */
 interface Asking {
   readonly hold: Hold
   readonly until_ms: number
+  resolve(result: HoldResult): void
+  reject(error: Error): void
   /** Whether a statement that did not answer for it may have done it, or may still do it. */
   uncertain: boolean
+  /** Whether it was asked for once more after it did not fit. */
+  is_again: boolean
 }
 
 /** Where calls come to be held. */
@@ -28,7 +32,8 @@ export class HoldQueue {
   readonly #lease: Lease
   readonly #outstanding: Outstanding
   readonly #ends: EndQueue
-  readonly #closing = new Set<Promise<void>>()
+  /** Ids that are being closed behind a refusal. */
+  readonly #closing = new Map<string, Promise<void>>()
 
   /** `tombstones` is a connection of its own, which no hold waits for. */
   constructor(
@@ -60,27 +65,25 @@ export class HoldQueue {
     return this.#queues.depth
   }
 
-  /** Ids that are still being closed behind a refusal. */
-  get closing(): readonly Promise<void>[] {
-    return [...this.#closing]
+  /** Resolves when no id is being closed behind a refusal any more. */
+  async closed(): Promise<void> {
+    await Promise.all(this.#closing.values())
   }
 
   /**
    * Holds or says why not, within 2 s. A hold that may have been made although its caller is refused is closed
    * behind it (D27); until then the call counts as open.
    */
-  async hold(hold: Hold): Promise<HoldResult> {
-    if (hold.id < this.#outstanding.floor) throw new LedgerUnavailable("the request is too old to be held")
-    this.#outstanding.add(hold)
-    const asking = { hold, until_ms: performance.now() + ANSWER_MS, uncertain: false }
-    try {
-      const result = await this.#answer(asking)
-      if (result.outcome !== "held") this.#drop(asking)
-      return result
-    } catch (error) {
-      this.#drop(asking)
-      throw failureOf(error)
-    }
+  hold(hold: Hold): Promise<HoldResult> {
+    return new Promise((resolve, reject) => {
+      if (hold.id < this.#outstanding.floor) {
+        reject(new LedgerUnavailable("the request is too old to be held"))
+        return
+      }
+      this.#outstanding.add(hold)
+      const until_ms = performance.now() + ANSWER_MS
+      this.#ask({ hold, until_ms, resolve, reject, uncertain: false, is_again: false })
+    })
   }
 
   stop(): void {
@@ -88,43 +91,63 @@ export class HoldQueue {
     this.#tombstones.stop()
   }
 
+  #ask(asking: Asking): void {
+    const { hold, until_ms, uncertain } = asking
+    try {
+      const entry = this.#queues.of(hold.account_id).add(hold, until_ms, uncertain, {
+        resolve: (result) => {
+          asking.uncertain = entry.uncertain
+          this.#answered(asking, result)
+        },
+        reject: (error) => {
+          asking.uncertain = entry.uncertain
+          this.#fail(asking, error)
+        },
+      })
+    } catch (error) {
+      this.#fail(asking, error)
+    }
+  }
+
   /**
    * An attempt that commits while the next one waits for its account is not in the snapshot of that one, but its hold
    * is in the balance, or counts under the key's limit: a newer snapshot tells a hold that met itself from one
    * that has too little (D46), and one that met the call which has just taken its `Idempotency-Key` (D43).
    */
-  async #answer(asking: Asking): Promise<HoldResult> {
-    const result = await this.#ask(asking)
-    const is_short = result.outcome === "insufficient_balance" || result.outcome === "spending_limit_reached"
-    const met_itself = is_short && (asking.uncertain || asking.hold.idempotency !== null)
-    return met_itself ? this.#ask(asking) : result
+  #answered(asking: Asking, result: Held): void {
+    switch (result.outcome) {
+      case "held":
+        asking.resolve(result)
+        return
+      case "conflict":
+        this.#ask(asking)
+        return
+      case "gateway_dead":
+        void this.#succeed(result.gateway_id, asking.until_ms).then(() => this.#ask(asking))
+        return
+      case "closed":
+        this.#fail(asking, new LedgerUnavailable("the id of the call is closed"))
+        return
+      case "insufficient_balance":
+      case "spending_limit_reached":
+        if (asking.is_again || (!asking.uncertain && asking.hold.idempotency === null)) break
+        asking.is_again = true
+        this.#ask(asking)
+        return
+      case "idempotency_key_used":
+      case "idempotency_key_reused":
+        // A call that was held for a caller who was told otherwise: its key is free again once that is released.
+        if (!this.#closing.has(result.call_id)) break
+        this.#fail(asking, new LedgerUnavailable("the call before is being closed"))
+        return
+    }
+    this.#drop(asking)
+    asking.resolve(result)
   }
 
-  async #ask(asking: Asking): Promise<HoldResult> {
-    for (;;) {
-      const result = await this.#askOnce(asking)
-      switch (result.outcome) {
-        case "gateway_dead":
-          await this.#succeed(result.gateway_id, asking.until_ms)
-          break
-        case "conflict":
-          break
-        case "closed":
-          throw new LedgerUnavailable("the id of the call is closed")
-        default:
-          return result
-      }
-    }
-  }
-
-  async #askOnce(asking: Asking): Promise<Held> {
-    const { hold, until_ms, uncertain } = asking
-    const entry = this.#queues.of(hold.account_id).add(hold, until_ms, uncertain)
-    try {
-      return await entry.outcome
-    } finally {
-      asking.uncertain = entry.uncertain
-    }
+  #fail(asking: Asking, error: unknown): void {
+    this.#drop(asking)
+    asking.reject(failureOf(error))
   }
 
   /** Nothing is held under the row of a gateway that was declared dead: once there is a new row, it is asked again (D35). */
@@ -144,8 +167,10 @@ export class HoldQueue {
       this.#outstanding.delete(hold.id)
       return
     }
-    const closing: Promise<void> = this.#close(hold).finally(() => this.#closing.delete(closing))
-    this.#closing.add(closing)
+    this.#closing.set(
+      hold.id,
+      this.#close(hold).finally(() => this.#closing.delete(hold.id)),
+    )
   }
 
   /** Ends when the id is closed, or when this process stops: then the hold expires. */

@@ -14,7 +14,7 @@ const a = alias(accounts, "a")
 
 /**
  * What stood on an account at a moment of the ledger's clock: what stands there now without the entries that were made
- * since (D55). Null when there is no such account.
+ * then or later, so that a range of a report leads from one balance to the next (D48, D55). Null when there is no such account.
  */
 export async function balanceAt(
   database: PostgresJsDatabase,
@@ -23,7 +23,7 @@ export async function balanceAt(
 ): Promise<PastBalance | null> {
   const moment = sql`${at.toISOString()}::timestamptz`
   const since = (sum: ReturnType<typeof sql>, from: ReturnType<typeof sql>) =>
-    sql`coalesce((SELECT sum(${sum}) FROM ${from} > ${moment}), 0)`
+    sql`coalesce((SELECT sum(${sum}) FROM ${from} >= ${moment}), 0)`
   const own = sql`${account_id}::uuid`
   const rows = await scan(database, (books) =>
     books.execute<{ balance: string; held: string }>(sql`
