@@ -192,9 +192,10 @@ describe("D48 what is summed", () => {
 describe("D48 the range", () => {
   test("without from and to: the last 30 UTC days until now, today's included", async () => {
     const before = Date.now()
+    const answer_ms = 1_000 // D58: the ledger's clock may be ahead of this machine's by the time of one answer
     const { from, to, by } = await usage(`account=${nextId()}`)
     expect(by).toBe("day")
-    expect(Date.parse(to)).toBeWithin(before, Date.now() + 1)
+    expect(Date.parse(to)).toBeWithin(before, Date.now() + answer_ms)
     const today = new Date(`${to.slice(0, 10)}T00:00:00Z`)
     expect(from).toBe(new Date(today.getTime() - 29 * 86_400_000).toISOString())
   })

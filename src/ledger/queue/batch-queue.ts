@@ -1,6 +1,7 @@
-import type { Runner } from "../database/connection.ts"
+import type { Connection, Runner } from "../database/connection.ts"
 import { kindOf } from "../database/errors.ts"
 import { LedgerBusy, LedgerUnavailable } from "../entries.ts"
+import { isLive, Queued, type Waiter, Withdrawn } from "./queued.ts"
 
 /** What a queue does for its items. */
 export interface Work<Item, Result> {
@@ -30,82 +31,9 @@ const BACKOFF_MS = [10, 1_000] as const
 /** How often deadlines are looked at. One timer for all: two a call would cost 1 us. */
 const TICK_MS = 20
 
-/** The item is no longer tried; the cause is why its last attempt failed. */
-export class Withdrawn extends Error {
-  override readonly name = "Withdrawn"
-
-  constructor(cause?: unknown) {
-    super("the ledger did not take this in time", { cause })
-  }
-}
-
-/** Who waits for an item, and is told once. A call is held and ended by two of them, which costs less than promises. */
-export interface Waiter<Result> {
-  resolve(result: Result): void
-  /** With `Withdrawn`, or with the server's error for an item whose data it does not take. */
-  reject(error: unknown): void
-}
-
-/** An item on its way. */
-export class Entry<Item, Result> {
-  readonly item: Item
-  readonly account: string
-  /** When it is withdrawn, by the clock of `performance.now`. */
-  readonly until_ms: number
-  readonly added_ms = performance.now()
-  /** Whether a statement with it is running. */
-  sent = false
-  /** Whether one has ended without saying whether it was done. */
-  doubtful: boolean
-  done = false
-  attempts = 0
-  /** Why the last attempt failed. */
-  setback: unknown
-  #waiter: Waiter<Result> | null
-
-  constructor(
-    item: Item,
-    account: string,
-    until_ms: number,
-    doubtful: boolean,
-    waiter: Waiter<Result> | null,
-  ) {
-    this.item = item
-    this.account = account
-    this.until_ms = until_ms
-    this.doubtful = doubtful
-    this.#waiter = waiter
-  }
-
-  /** For one who waits by a promise, and asks for it at once. */
-  get outcome(): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      this.#waiter = { resolve, reject }
-    })
-  }
-
-  /** Whether the item may have been done, or may still be, by a statement that did not answer for it. */
-  get uncertain(): boolean {
-    return this.sent || this.doubtful
-  }
-
-  resolve(result: Result): void {
-    if (this.done) return
-    this.done = true
-    this.sent = false
-    this.#waiter?.resolve(result)
-  }
-
-  reject(error: unknown): void {
-    if (this.done) return
-    this.done = true
-    this.#waiter?.reject(error)
-  }
-}
-
 /** Items of an account that is locked, or whose row gets lost: they wait without holding up the others. */
 interface Aside<Item, Result> {
-  entries: Entry<Item, Result>[]
+  entries: Queued<Item, Result>[]
   backoff_ms: number
   due_ms: number
 }
@@ -120,9 +48,9 @@ export class BatchQueue<Item, Result> {
   readonly #connection: Runner
   readonly #work: Work<Item, Result>
   readonly #limit: number
-  #waiting: Entry<Item, Result>[] = []
+  #waiting: Queued<Item, Result>[] = []
   /** The batch that was taken last, until every item of it is done or waits again. */
-  #working: readonly Entry<Item, Result>[] = []
+  #working: readonly Queued<Item, Result>[] = []
   readonly #asides = new Map<string, Aside<Item, Result>>()
   #running = false
   #stopped = false
@@ -154,13 +82,13 @@ export class BatchQueue<Item, Result> {
     until_ms = Number.POSITIVE_INFINITY,
     doubtful = false,
     waiter: Waiter<Result> | null = null,
-  ): Entry<Item, Result> {
+  ): Queued<Item, Result> {
     if (this.#stopped) throw new Withdrawn()
     if (this.#limit < Number.POSITIVE_INFINITY) {
       if (this.depth >= this.#limit) throw new LedgerBusy()
       if (this.#isBehind()) throw new LedgerUnavailable("the database is behind")
     }
-    const entry = new Entry(item, this.#work.accountOf(item), until_ms, doubtful, waiter)
+    const entry = new Queued(item, this.#work.accountOf(item), until_ms, doubtful, waiter)
     const aside = this.#asides.get(entry.account)
     if (aside === undefined) this.#waiting.push(entry)
     else aside.entries.push(entry)
@@ -184,7 +112,7 @@ export class BatchQueue<Item, Result> {
     this.#asides.clear()
   }
 
-  *#queued(): Generator<Entry<Item, Result>> {
+  *#queued(): Generator<Queued<Item, Result>> {
     yield* this.#waiting
     for (const { entries } of this.#asides.values()) yield* entries
   }
@@ -244,7 +172,7 @@ export class BatchQueue<Item, Result> {
    * The next batch, removed from `from`. What may be done already goes without what is new: its snapshot may be too old to
    * know a hold that is in the balance, which then counts a second time against its neighbours.
    */
-  #take(from: Entry<Item, Result>[]): readonly Entry<Item, Result>[] {
+  #take(from: Queued<Item, Result>[]): readonly Queued<Item, Result>[] {
     let end = 0
     const [first] = from
     while (end < from.length && end < BATCH_CAP && from[end]?.doubtful === first?.doubtful) end += 1
@@ -252,7 +180,7 @@ export class BatchQueue<Item, Result> {
   }
 
   /** Runs a batch, and again what it failed for. */
-  async #attempt(taken: readonly Entry<Item, Result>[], lock_ms: number): Promise<void> {
+  async #attempt(taken: readonly Queued<Item, Result>[], lock_ms: number): Promise<void> {
     const batch = taken.filter(isLive)
     if (batch.length === 0) return
     if (performance.now() < this.#not_before_ms) return this.#putBack(batch)
@@ -269,7 +197,7 @@ export class BatchQueue<Item, Result> {
     for (let at = 0; at < batch.length; at++) batch[at]?.resolve(resultAt(results, at))
   }
 
-  async #recover(batch: readonly Entry<Item, Result>[], error: unknown): Promise<void> {
+  async #recover(batch: readonly Queued<Item, Result>[], error: unknown): Promise<void> {
     const kind = kindOf(error)
     for (const entry of batch) {
       entry.sent = false
@@ -283,7 +211,7 @@ export class BatchQueue<Item, Result> {
   }
 
   /** Finds the item whose data is not taken, by halves. */
-  async #isolate(batch: readonly Entry<Item, Result>[], error: unknown): Promise<void> {
+  async #isolate(batch: readonly Queued<Item, Result>[], error: unknown): Promise<void> {
     const [only, ...others] = batch
     if (only !== undefined && others.length === 0) return only.reject(error)
     const half = Math.ceil(batch.length / 2)
@@ -292,7 +220,7 @@ export class BatchQueue<Item, Result> {
   }
 
   /** Account by account: the one that is in the way is set aside, the others are done. */
-  async #separate(batch: readonly Entry<Item, Result>[]): Promise<void> {
+  async #separate(batch: readonly Queued<Item, Result>[]): Promise<void> {
     const accounts = Map.groupBy(batch, (entry) => entry.account)
     for (const [account, entries] of accounts) {
       if (accounts.size === 1) this.#setAside(account, entries)
@@ -300,7 +228,7 @@ export class BatchQueue<Item, Result> {
     }
   }
 
-  #setAside(account: string, entries: readonly Entry<Item, Result>[]): void {
+  #setAside(account: string, entries: readonly Queued<Item, Result>[]): void {
     const aside = this.#asides.get(account)
     const backoff_ms =
       aside === undefined ? ASIDE_BACKOFF_MS[0] : Math.min(aside.backoff_ms * 2, ASIDE_BACKOFF_MS[1])
@@ -332,20 +260,41 @@ export class BatchQueue<Item, Result> {
   }
 
   /** The database does not answer, or not this time: everything waits, in its order. */
-  #postpone(batch: readonly Entry<Item, Result>[]): void {
+  #postpone(batch: readonly Queued<Item, Result>[]): void {
     this.#backoff_ms = Math.min(Math.max(this.#backoff_ms * 2, BACKOFF_MS[0]), BACKOFF_MS[1])
     this.#not_before_ms = performance.now() + this.#backoff_ms
     this.#putBack(batch)
   }
 
-  #putBack(batch: readonly Entry<Item, Result>[]): void {
+  #putBack(batch: readonly Queued<Item, Result>[]): void {
     this.#waiting = [...batch.filter(isLive), ...this.#waiting]
     if (this.#stopped) this.stop()
   }
 }
 
-function isLive(entry: Entry<unknown, unknown> | { readonly done: boolean }): boolean {
-  return !entry.done
+/** Queues of one kind, each on a connection of its own; the items of one account are always in the same one. */
+export class BatchQueues<Item, Result> {
+  readonly #queues: readonly BatchQueue<Item, Result>[]
+
+  constructor(connections: readonly Connection[], work: Work<Item, Result>, limit?: number) {
+    this.#queues = connections.map((connection) => new BatchQueue(connection, work, limit))
+  }
+
+  /** The last digits of an account's UUID are random. */
+  of(account_id: string): BatchQueue<Item, Result> {
+    const place = Number.parseInt(account_id.slice(-4), 16) || 0
+    const queue = this.#queues[place % this.#queues.length]
+    if (queue === undefined) throw new Error("there is no queue")
+    return queue
+  }
+
+  get depth(): number {
+    return this.#queues.reduce((depth, queue) => depth + queue.depth, 0)
+  }
+
+  stop(): void {
+    for (const queue of this.#queues) queue.stop()
+  }
 }
 
 function resultAt<Result>(results: readonly Result[], at: number): Result {

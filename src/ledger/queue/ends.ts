@@ -5,9 +5,9 @@ import type { LedgerEvents, Log } from "../events.ts"
 import { endBatch } from "../journal/end.ts"
 import type { Ended } from "../journal/end-exact.ts"
 import type { Spool, SpooledEnd } from "../journal/spool.ts"
-import { Withdrawn } from "./batch-queue.ts"
-import { BatchQueues } from "./batch-queues.ts"
+import { BatchQueues } from "./batch-queue.ts"
 import type { Outstanding } from "./outstanding.ts"
+import { Withdrawn } from "./queued.ts"
 
 /**
  * An end that takes longer goes to the spool: so early that it is on the disk when the last byte of its answer

@@ -5,10 +5,10 @@ import { holdBatch } from "../journal/hold.ts"
 import type { Held } from "../journal/hold-exact.ts"
 import type { Lease } from "../journal/lease.ts"
 import { type Closed, closeIds, releaseOf } from "../journal/tombstone.ts"
-import { BatchQueue, QUEUE_LIMIT, Withdrawn } from "./batch-queue.ts"
-import { BatchQueues } from "./batch-queues.ts"
+import { BatchQueue, BatchQueues, QUEUE_LIMIT } from "./batch-queue.ts"
 import type { EndQueue } from "./ends.ts"
 import type { Outstanding } from "./outstanding.ts"
+import { Withdrawn } from "./queued.ts"
 
 /** How long a call waits for the ledger (D27). */
 export const ANSWER_MS = 2_000
