@@ -415,12 +415,23 @@ describe("every rule of the specification and every ruling is named by a test", 
   )
   const decisions = textOf("docs/decisions.md")
   const rules = [...decisions.matchAll(/^(\d)\. /gm)].map(([, number]) => `rule ${number}`)
-  const rulings = [...decisions.matchAll(/^- \*\*(D\d+) /gm)].map(([, ruling = ""]) => ruling)
+  const sections = decisions.split(/^## (?=D)/m).slice(1)
+  const rulings = sections.map((section) => /^D\d+/.exec(section)?.[0] ?? section)
 
-  test("there are six rules, and the rulings are numbered from D1 on without a gap", () => {
-    const numbers = rulings.map((ruling) => Number(ruling.slice(1))).sort((a, b) => a - b)
+  test("there are six rules, and the rulings stand in the order of their numbers, from D1 on without a gap", () => {
+    const numbers = rulings.map((ruling) => Number(ruling.slice(1)))
     expect(rules).toHaveLength(6)
     expect(numbers).toEqual(Array.from({ length: rulings.length }, (_, at) => at + 1))
+  })
+
+  test("every ruling has a title, its reason, and what a reader may rely on", () => {
+    const bare = sections.filter(
+      (section) =>
+        !/^D\d+\. \S.*\n\n\S/.test(section) ||
+        !/^\*\*Why:\*\* \S/m.test(section) ||
+        !/^\*\*Rely on:\*\* \S/m.test(section),
+    )
+    expect(bare.map((section) => section.slice(0, 40))).toEqual([])
   })
 
   test.each([...rules, ...rulings])("%s", (name) => {
