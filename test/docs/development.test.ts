@@ -50,3 +50,21 @@ test("CHANGELOG.md has a dated section for the version of the package", () => {
     new RegExp(`^## \\[${manifest.version.replaceAll(".", "\\.")}\\] - \\d{4}-\\d\\d-\\d\\d$`, "m"),
   )
 })
+
+describe(".github/", () => {
+  const parsed = (path: string) => JSON.stringify(Bun.YAML.parse(textOf(path)))
+
+  test("hosted CI runs .ci/run, with the oldest Node that the pages name or a newer one", () => {
+    const workflow = parsed(".github/workflows/ci.yml")
+    expect(workflow).toContain('{"run":".ci/run"}')
+    const [, node] = /"node-version":(\d+)/.exec(workflow) ?? []
+    const [, oldest] = /Node (\d+) or later/.exec(textOf("README.md")) ?? []
+    expect(Number(node)).toBeGreaterThanOrEqual(Number(oldest))
+  })
+
+  test.each(["bug", "feature"])("the form %s.yml has a name and fields", (name) => {
+    const form = parsed(`.github/ISSUE_TEMPLATE/${name}.yml`)
+    expect(form).toMatch(/"name":"\w+","description":"[^"]+"/)
+    expect(form.match(/"type":"(?:textarea|input)","id":/g)?.length).toBeGreaterThan(2)
+  })
+})
