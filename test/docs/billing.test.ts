@@ -92,7 +92,7 @@ const AVAILABLE_NANO = parseUsd("0.0021") ?? 0n
 
 /** By the text that is just before the amount, or in its row. */
 const amounts: readonly [told: string, amount_nano: bigint][] = [
-  ["| as it stands |", held({})],
+  ["| as shown |", held({})],
   ['| with `"max_tokens": 200` |', held({ max_tokens: 200 })],
   ['| with `"max_tokens": 200, "n": 3` |', held({ max_tokens: 200, n: 3 })],
   ["| with a picture beside the text", held({ ...picture, max_tokens: 200 })],
