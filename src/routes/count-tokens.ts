@@ -76,11 +76,11 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       attemptsIn(gateway, id, trace),
     )
     const answer = await collect({
-      source: reply,
+      source: reply.body,
+      length: reply.length,
       limit_bytes: limits.response_bytes,
       total_ms: remainingMs(reply),
       unwanted: patience.signal,
-      cancelSource: reply.cancel,
     })
     if (answer.ending === "deadline") throw new GatewayError("upstream_timeout")
     if (answer.cut) throw new GatewayError("upstream_error", { cause: `the count was cut: ${answer.ending}` })

@@ -30,11 +30,11 @@ export async function answerJson(
   wants_cost: boolean,
 ): Promise<Response> {
   const body = await collect({
-    source: reply,
+    source: reply.body,
+    length: reply.length,
     limit_bytes: gateway.config.limits.response_bytes,
     total_ms: remainingMs(reply),
     unwanted: patience.signal,
-    cancelSource: reply.cancel,
   })
   const evidence = readJson(body.bytes, patience.reason ?? body.ending, body.cut)
   if (evidence.output_bytes > 0) call.noteOutput()

@@ -19,7 +19,7 @@ export function answerStream(
   const { upstream } = reply.route
   const drain_ms = drainFor(upstream, true)
   const tap = new Tap({
-    source: reply.body ?? new Blob().stream(),
+    source: reply.body,
     wants_usage: wants.usage,
     wants_cost: wants.cost,
     event_bytes: limits.event_bytes,
@@ -40,8 +40,7 @@ export function answerStream(
       })
     },
     errorEvent: (ending, data) => errorEvent(errorOf(ending, data, upstream), call.hold.id),
-    cancelSource: reply.cancel,
-    finishSource: (reader) => void finish(reader),
+    finishSource: () => void finish(reply.body),
     cutClient: () => gateway.sockets.cut(request),
     onOutput: () => call.noteOutput(),
     onKeepalive: () => gateway.metrics.keepalive(),
