@@ -101,12 +101,13 @@ function unknownRoute(
   }
   if (audience === "operators") {
     return new GatewayError("not_found", {
-      message: "There is nothing at this address; /admin and /metrics are here, and /docs describes them.",
+      message: "This path does not exist. Available: /admin and /metrics. Full reference: /docs.",
     })
   }
   if (!NOT_OFFERED.includes(path)) return new GatewayError("not_found")
   return new GatewayError("not_found", {
-    message: "This operation is not offered yet; chat completions, models and token counts are, see /docs.",
+    message:
+      "This operation is not supported. Supported: chat completions, the model list and token counting. Full reference: /docs.",
   })
 }
 

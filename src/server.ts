@@ -139,11 +139,13 @@ function protocolFault(request: Request): GatewayError | null {
   const host = request.headers.get("host")
   if (host === null || host.includes(",") || !URL.canParse(request.url)) {
     return new GatewayError("invalid_request", {
-      message: "The request needs exactly one valid Host header.",
+      message: "The request must have exactly one valid Host header.",
     })
   }
   if (request.method === "CONNECT") {
-    return new GatewayError("invalid_request", { message: "This is not a proxy: CONNECT is not taken." })
+    return new GatewayError("invalid_request", {
+      message: "This server is not a proxy. It does not support the CONNECT method.",
+    })
   }
   return null
 }

@@ -169,13 +169,13 @@ describe("bodies that are made to be dear to read", () => {
   const M = 1_000_000
   const within = (text: string) => `{"model":"${CHAT}",${MESSAGES},"x":${text}}`
   const refused: readonly [what: string, text: () => string, message: RegExp][] = [
-    ["D18 a million brackets", () => within("[".repeat(M) + "]".repeat(M)), /deeper than 64/],
+    ["D18 a million brackets", () => within("[".repeat(M) + "]".repeat(M)), /more than 64 levels deep/],
     [
       "D18 a million objects within another",
       () => within(`${'{"a":'.repeat(M)}1${"}".repeat(M)}`),
-      /deeper than 64/,
+      /more than 64 levels deep/,
     ],
-    ["D18 brackets without an end", () => "[{".repeat(M), /deeper than 64/],
+    ["D18 brackets without an end", () => "[{".repeat(M), /more than 64 levels deep/],
     [
       "D41 a million keys",
       () => within(`{${Array.from({ length: M }, (_, at) => `"${at}":1`).join(",")}}`),
@@ -222,6 +222,8 @@ test("bodies of the token count are read by the same rules", async () => {
     })
   expect((await ask('"usage":{"input_tokens":0},"cost":0')).status).toBe(200)
   expect((await ask('"m\\u006fdel":"none"')).status).toBe(404)
-  expectError(await ask(`"x":${"[".repeat(1_000_000)}`), "invalid_request", { message: /deeper than 64/ })
+  expectError(await ask(`"x":${"[".repeat(1_000_000)}`), "invalid_request", {
+    message: /more than 64 levels deep/,
+  })
   expectError(await ask(`"x":[${"1,".repeat(200_000)}1]`), "invalid_request", { message: /100000 keys/ })
 })

@@ -74,7 +74,7 @@ describe("D39 where operators have a listener of their own", () => {
     ["a model list", () => ({ target: "/v1/models", headers: [`authorization: Bearer ${account.key}`] })],
   ])("it knows no %s", async (_, draft) => {
     const asked = provider.requests.length
-    expectError(await ask(office, draft()), "not_found", { message: /admin and \/metrics are here/ })
+    expectError(await ask(office, draft()), "not_found", { message: /Available: \/admin and \/metrics/ })
     expect(provider.requests).toHaveLength(asked)
   })
 

@@ -105,7 +105,7 @@ test.each([
   ["GET", "/admin/calls/nope"],
 ])("%s %s says that the id is none", async (method, path) => {
   const { body } = await office.ask(method, path, method === "POST" ? {} : undefined)
-  expect(body.error.message).toBe("The id in this address is no UUID; every id here is.")
+  expect(body.error.message).toBe("The id in the path is not a valid UUID.")
 })
 
 test("GET /admin/accounts/{id} of nobody is 404", async () => {

@@ -291,7 +291,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       2,
       'there is no command "tollgate accuonts"; did you mean "tollgate accounts"?',
     ],
-    ["an unknown account", `accounts show ${NOBODY}`, () => ({}), 1, "There is no account of this id."],
+    ["an unknown account", `accounts show ${NOBODY}`, () => ({}), 1, "No account has this id."],
     [
       "an unknown name",
       "accounts show nobody",
@@ -299,7 +299,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       1,
       'there is no account "nobody": "tollgate accounts" shows them',
     ],
-    ["an unknown call", `receipt ${NOBODY}`, () => ({}), 1, "There is no call of this id."],
+    ["an unknown call", `receipt ${NOBODY}`, () => ({}), 1, "No call has this id."],
     [
       "what is no id",
       "receipt last",
@@ -348,7 +348,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       `accounts balance ${NOBODY} --at 2999-01-01`,
       () => ({}),
       1,
-      "`at`: expected a time that is not in the future.",
+      "`at`: expected a time in the past.",
     ],
     ["all and some", "calls --all --limit 5", () => ({}), 2, "--all and --limit exclude each other"],
     [

@@ -178,7 +178,7 @@ export const PLAYS: readonly Play[] = [
         (error: unknown) => ({ told: error, how: "throws" }),
       )
       expect(outcome.told).toBeDefined()
-      expect(`${outcome.told} ${JSON.stringify(outcome.told)}`).toContain("The provider failed.")
+      expect(`${outcome.told} ${JSON.stringify(outcome.told)}`).toContain("The provider failed to answer")
       expect(cell.door.requests_ms).toHaveLength(1)
       expect(await cell.calls()).toMatchObject([
         { state: "settled", basis: "estimate", ending: "upstream_lost", charge: "0.000004" },

@@ -88,7 +88,7 @@ describe("D33 an unknown route is a 404 that says what exists", () => {
   test.each(later.map((path) => [path]))("%s is not offered yet", async (target) => {
     for (const method of ["GET", "POST"]) {
       expectError(await house.ask({ method, target, body: "{}" }), "not_found", {
-        message: /not offered yet/,
+        message: /not supported/,
       })
     }
   })
