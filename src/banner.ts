@@ -25,17 +25,18 @@ export function banner(facts: Facts, paint: Paint): string {
   const parts = [
     ...(demo === null
       ? []
-      : [
-          "This is the demo: a provider inside this process, an account with 10 USD to begin with, and its key.",
-        ]),
+      : ["This is the demo: a simulated provider in this process, an account with 10 USD, and an API key."]),
     indented(places(facts, paint)),
     ...(model === null
       ? []
-      : [demo === null ? "A call, with one of your keys:" : "A first call:", curl(facts, model)]),
+      : [
+          demo === null ? "To make a call with one of your keys:" : "To make a first call:",
+          curl(facts, model),
+        ]),
     ...(facts.admin_token === null ? [] : ["Next, in another terminal:", indented(nextSteps(facts, paint))]),
     ...(demo === null
       ? []
-      : ["For real providers write tollgate.yaml, as in README.md, and take another data directory."]),
+      : ["To use real providers, write a tollgate.yaml (see README.md) and use another data directory."]),
   ]
   return `\n${parts.join("\n\n")}\n`
 }
@@ -61,8 +62,9 @@ function places({ host, port, admin, admin_token, demo }: Facts, paint: Paint): 
 }
 
 function tokenWords(admin_token: string | null, demo: Facts["demo"]): string {
-  if (admin_token === null) return "none: set TOLLGATE_ADMIN_TOKEN for /admin, /console and the command line"
-  return demo?.made_token === true ? admin_token : "the one in TOLLGATE_ADMIN_TOKEN"
+  if (admin_token === null)
+    return "none: set TOLLGATE_ADMIN_TOKEN to enable /admin, /console and the command line"
+  return demo?.made_token === true ? admin_token : "the value of TOLLGATE_ADMIN_TOKEN"
 }
 
 function curl({ host, port, demo }: Facts, model: string): string {
@@ -94,10 +96,10 @@ function nextSteps(facts: Facts, paint: Paint): string[] {
       ? settings("TOLLGATE_DATA_DIR", demo.data_dir, USUAL_DATA_DIR)
       : settings("TOLLGATE_URL", office, USUAL)
   const steps: Row[] = [
-    [`${command} accounts create Acme`, "an account of your own"],
-    [`${command} credit Acme 25`, "25 USD on it"],
-    [`${command} keys create Acme`, "a key of it"],
-    [`${command} calls`, "what was called, and what it cost"],
+    [`${command} accounts create Acme`, "create an account"],
+    [`${command} credit Acme 25`, "credit it with 25 USD"],
+    [`${command} keys create Acme`, "create an API key for it"],
+    [`${command} calls`, "list calls and their charges"],
   ]
   return [...told, ...columns(steps, paint)]
 }

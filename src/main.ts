@@ -163,7 +163,7 @@ async function reload(gateway: Gateway, started: Loaded, load: () => Loaded, log
 function requireLauncher(): void {
   if (process.env.BUN_CONFIG_MAX_HTTP_REQUESTS) return
   throw new Error(
-    "start with `bun run start` or `tollgate serve`, or set BUN_CONFIG_MAX_HTTP_REQUESTS=65535 before Bun starts",
+    "BUN_CONFIG_MAX_HTTP_REQUESTS is not set: start with `bun run start` or `tollgate serve`, or set it to 65535 before Bun starts",
   )
 }
 

@@ -119,10 +119,10 @@ export class Server {
 function whyNot(error: unknown, { host, port, settings }: Listening): string {
   const [host_setting, port_setting] = settings
   if (error instanceof Error && "code" in error && error.code === "EADDRINUSE") {
-    return `${port_setting} ${port} of ${host_setting} ${host} is taken: stop what listens there, or set another ${port_setting}`
+    return `port ${port} on ${host} is already in use: stop the program that listens there, or change ${port_setting}`
   }
   const reason = error instanceof Error ? error.message : String(error)
-  return `${host_setting} ${host} and ${port_setting} ${port} cannot be listened on: ${reason}`
+  return `cannot listen on port ${port} of ${host} (${host_setting}, ${port_setting}): ${reason}`
 }
 
 async function closing(answer: Response | Promise<Response>): Promise<Response> {

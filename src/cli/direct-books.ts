@@ -56,7 +56,7 @@ async function addressOf(place: Exclude<Place, { kind: "gateway" }>): Promise<Ad
 /** The tables are the gateway's to change: a command line of another version only looks for trouble. */
 async function requireVersion(address: Address): Promise<void> {
   const version = await readVersion(address).catch((error: unknown) => {
-    throw new Complaint(`the database cannot be used: ${reasonOf(error)}`)
+    throw new Complaint(`cannot use the database: ${reasonOf(error)}`)
   })
   if (version === "same") return
   throw new Complaint(VERSIONS[version])

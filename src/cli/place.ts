@@ -76,7 +76,7 @@ function secret(name: string, sources: Sources): string | null {
     case "unset":
       return null
     case "unreadable":
-      throw new UsageComplaint(`${name}_FILE: expected the path of a file that is readable and not empty`)
+      throw new UsageComplaint(`${name}_FILE: expected the path of a readable, non-empty file`)
     case "set twice":
       throw new UsageComplaint(`${name} and ${name}_FILE are both set: which of them counts is not guessed`)
   }

@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util"
 import { MAX_WORKERS } from "./file.ts"
 
-const USAGE = "the only argument is --workers N"
+const USAGE = "unknown argument: the only option is --workers N"
 
 /** What the command line says of the number of workers; null when nothing. Throws a sentence for whoever typed it. */
 export function readWorkers(args: readonly string[]): number | null {

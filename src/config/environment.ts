@@ -38,8 +38,7 @@ export function readEnvironment(sources: Sources): Environment {
     const variable = readVariable(name, sources)
     if (variable.state === "set") return variable.text
     if (variable.state === "set twice") refuse(name, `to be unset when ${name}_FILE is set`)
-    if (variable.state === "unreadable")
-      refuse(`${name}_FILE`, "the path of a file that is readable and not empty")
+    if (variable.state === "unreadable") refuse(`${name}_FILE`, "the path of a readable, non-empty file")
     return null
   }
 

@@ -20,7 +20,7 @@ export function checkExposure({ host, port, admin, admin_token }: Exposure): voi
   if (admin_token === null && !LOOPBACK.test(host)) throw refusal("HOST", WITHOUT_TOKEN)
   if (admin === null) return
   if (admin_token === null && !LOOPBACK.test(admin.host)) throw refusal("admin.host", WITHOUT_TOKEN)
-  if (admin.port === port && port !== 0) throw refusal("admin.port", "another port than PORT")
+  if (admin.port === port && port !== 0) throw refusal("admin.port", "a port other than PORT")
 }
 
 const WITHOUT_TOKEN =

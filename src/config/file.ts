@@ -60,7 +60,7 @@ const Model = section({
     ),
   ),
   /** Says that nothing is charged on purpose (D44). */
-  free: Type.Optional(Type.Literal(true, { [EXPECTED]: "true, or nothing" })),
+  free: Type.Optional(Type.Literal(true, { [EXPECTED]: "true, or no such key" })),
   max_output_tokens: count({ maximum: 10_000_000 }),
   hold_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   part_tokens: count({ maximum: 10_000_000, default: 4096 }),
@@ -77,14 +77,14 @@ export const ConfigFile = section({
   vendors: Type.Array(
     text({
       pattern: `^(?!(?:${ROUTES.join("|")})$)[a-z][a-z0-9-]{0,31}$`,
-      [EXPECTED]: `a name of at most 32 of a-z, 0-9 and -, beginning with a letter, and none of ${ROUTES.join(", ")}`,
+      [EXPECTED]: `a name of up to 32 characters (a-z, 0-9, -) that starts with a letter and is not reserved (${ROUTES.join(", ")})`,
     }),
-    { uniqueItems: true, default: ["anthropic"], [EXPECTED]: "a list of different vendor names" },
+    { uniqueItems: true, default: ["anthropic"], [EXPECTED]: "a list of unique vendor names" },
   ),
   upstreams: Type.Record(Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" }), Upstream, {
     additionalProperties: false,
     default: {},
-    [EXPECTED]: "upstreams by their names",
+    [EXPECTED]: "a mapping from names to upstreams",
   }),
   models: Type.Array(Model, { default: [], [EXPECTED]: "a list of models" }),
   stream: section({
@@ -121,7 +121,7 @@ export const ConfigFile = section({
     origins: Type.Array(text(), {
       uniqueItems: true,
       default: [],
-      [EXPECTED]: "a list of different origins",
+      [EXPECTED]: "a list of unique origins",
     }),
   }),
   idempotency: section({ keep_answers: Type.Optional(duration()) }),
@@ -139,13 +139,14 @@ function section<P extends TProperties>(properties: P) {
 }
 
 function text(options: Options = {}) {
-  return Type.String({ [EXPECTED]: "a text", ...options })
+  return Type.String({ [EXPECTED]: "a string", ...options })
 }
 
 function modelName() {
   return text({
     pattern: "^(?! )[^\\x00-\\x1f\\x7f]{1,256}(?<! )$",
-    [EXPECTED]: "a name of 1 to 256 characters, without control characters or spaces around it",
+    [EXPECTED]:
+      "a name of 1 to 256 characters, without control characters and without spaces at its start or end",
   })
 }
 
@@ -178,7 +179,7 @@ function price() {
   return text({
     pattern: "^\\d{1,6}(?:\\.\\d{1,6})?$",
     [EXPECTED]:
-      'USD per 1M tokens as a quoted decimal, such as "0.25", with at most six decimals (a bare number is not exact)',
+      'USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)',
   })
 }
 
@@ -187,7 +188,7 @@ function amount() {
   return text({
     pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",
     [EXPECTED]:
-      'USD as a quoted decimal, such as "0.002", with at most nine decimals (a bare number is not exact)',
+      'USD as a quoted decimal with at most nine decimals, such as "0.002" (an unquoted number is not exact)',
   })
 }
 

@@ -69,13 +69,10 @@ function configOf(file: ConfigFile, complain: Complain): Config {
     workers: file.workers,
   }
   if (config.lease.expire_ms <= 2 * config.lease.renew_ms) {
-    complain("lease.expire", "more than twice lease.renew, so that one late renewal loses nothing")
+    complain("lease.expire", "more than twice lease.renew, so that one late renewal does not lose the lease")
   }
   if ((config.idempotency.keep_answers_ms ?? 0) > DAY_MS) {
-    complain(
-      "idempotency.keep_answers",
-      "at most 24h, which is how long an Idempotency-Key stands for its call",
-    )
+    complain("idempotency.keep_answers", "at most 24h, the lifetime of an Idempotency-Key")
   }
   return config
 }
@@ -133,7 +130,7 @@ function modelOf(
   const { name, family, max_output_tokens, part_tokens, bytes_per_token, estimate } = model
   const hold_output_tokens = model.hold_output_tokens ?? max_output_tokens
   if (hold_output_tokens > max_output_tokens) {
-    complain(`${path}.hold_output_tokens`, `at most max_output_tokens, ${max_output_tokens}`)
+    complain(`${path}.hold_output_tokens`, `at most max_output_tokens (${max_output_tokens})`)
   }
   const [first, ...others] = routesOf(model, path, upstreams, complain)
   if (first === undefined) return null
@@ -155,11 +152,11 @@ const FREE: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, pe
 /** Nothing is free by accident: a model has a price, or says that it is free (D44). */
 function priceOf({ price, free }: ConfigFile["models"][number], path: string, complain: Complain): Price {
   if (free !== undefined) {
-    if (price !== undefined) complain(`${path}.free`, "nothing beside a price: a model has one of them")
+    if (price !== undefined) complain(`${path}.free`, "either `price` or `free`, not both")
     return FREE
   }
   if (price === undefined) {
-    complain(`${path}.price`, "the prices of input and output, or `free: true` in their place")
+    complain(`${path}.price`, "the prices of input and output, or `free: true` instead")
     return FREE
   }
   const parsed: Price = {
@@ -169,7 +166,7 @@ function priceOf({ price, free }: ConfigFile["models"][number], path: string, co
     per_call_nano: price.per_call === undefined ? 0n : read(parseUsd(price.per_call)),
   }
   if (Object.values(parsed).every((part) => part === 0n))
-    complain(`${path}.price`, "a price above zero, or `free: true` in its place")
+    complain(`${path}.price`, "at least one price above zero, or `free: true` instead")
   return parsed
 }
 
@@ -191,7 +188,7 @@ function routesOf(
 
 function oneOf(upstreams: Upstreams, family: Upstream["family"]): string {
   const known = [...upstreams.values()].filter((upstream) => upstream.family === family)
-  if (known.length === 0) return `an upstream of the family ${family}, of which there is none`
+  if (known.length === 0) return `an upstream of the family ${family}, but none is configured`
   return `an upstream of the family ${family}: ${known.map(({ name }) => name).join(", ")}`
 }
 

@@ -47,7 +47,7 @@ function resolveAt(
     })
   }
   if (around.includes(value)) {
-    faults.push({ path: pathOf(keys), expected: "no alias of what it stands in" })
+    faults.push({ path: pathOf(keys), expected: "no alias to a value that contains it" })
     return null
   }
   const within = [...around, value]

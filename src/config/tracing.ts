@@ -124,7 +124,7 @@ class Variables {
     if (variable.state === "unset") return {}
     if (variable.state === "set twice") this.#refuse(name, `to be unset when ${name}_FILE is set`)
     if (variable.state === "unreadable") {
-      this.#refuse(`${name}_FILE`, "the path of a file that is readable and not empty")
+      this.#refuse(`${name}_FILE`, "the path of a readable, non-empty file")
     }
     if (variable.state !== "set") return {}
     const pairs = pairsOf(variable.text)

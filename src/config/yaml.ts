@@ -28,7 +28,7 @@ function repeatedKeys(document: Document.Parsed, lines: LineCounter): Fault[] {
       for (const { key } of items) {
         const name = String(key)
         if (names.has(name) && isScalar(key)) {
-          faults.push(at(key.range?.[0] ?? 0, lines, `the key ${name} only once in its mapping`))
+          faults.push(at(key.range?.[0] ?? 0, lines, `the key ${name} only once in this mapping`))
         }
         names.add(name)
       }
@@ -46,7 +46,7 @@ function valueIn(document: Document.Parsed): unknown {
   try {
     return document.toJS({ maxAliasCount: -1 })
   } catch {
-    const expected = "valid YAML: an anchor before each of its aliases, and mappings behind each <<"
+    const expected = "valid YAML: an anchor before its aliases, and a mapping after each <<"
     throw new ConfigError([{ path: "", expected }])
   }
 }

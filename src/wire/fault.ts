@@ -56,6 +56,6 @@ function expectation({ type, schema, message }: ValueError): string {
 
 function knownKeys({ properties, patternProperties }: TSchema): string {
   return properties === undefined
-    ? `a key that matches ${Object.keys(patternProperties).join(" or ")}`
-    : `one of the keys ${Object.keys(properties).join(", ")}`
+    ? `a name that matches ${Object.keys(patternProperties).join(" or ")}`
+    : `a known key: ${Object.keys(properties).join(", ")}`
 }

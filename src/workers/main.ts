@@ -26,7 +26,7 @@ process.on("SIGTERM", leave)
 // A terminal's signals, which the parent hears too: what becomes of the workers is for it to say.
 for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => {})
 if (process.send === undefined) {
-  console.error("tollgate: a worker has a parent that starts it: bun run start --workers N")
+  console.error("tollgate: a worker cannot be started on its own: use bun run start --workers N")
   process.exit(1)
 }
 

@@ -45,7 +45,7 @@ describe("D39 a start that would leave a door open is refused in one sentence", 
       "both at one port",
       () => ({ PORT: "8099" }),
       { admin: { port: 8099 } },
-      "admin.port: expected another port than PORT",
+      "admin.port: expected a port other than PORT",
     ],
     [
       "an operators' address that is not here",

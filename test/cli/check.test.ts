@@ -162,7 +162,7 @@ describe("tollgate check", () => {
       "a file that is not there",
       {
         variables: () => ({ TOLLGATE_CONFIG: "/nowhere.yaml" }),
-        wrong: [/^configuration: the configuration file FILE cannot be read: ENOENT/],
+        wrong: [/^configuration: cannot read the configuration file FILE: ENOENT/],
       },
     ],
     [

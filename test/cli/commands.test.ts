@@ -384,7 +384,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       "accounts --database",
       () => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/books" }),
       1,
-      "the database cannot be used: connect ECONNREFUSED 127.0.0.1:1",
+      "cannot use the database: connect ECONNREFUSED 127.0.0.1:1",
     ],
     [
       "no embedded database",

@@ -38,7 +38,11 @@ import {
 const SENTENCE = "The quick brown fox jumps over the lazy dog."
 const DONE = "data: [DONE]\n\n"
 const CHARGED = settled("0.00003", [10, 0, 5])
-const BROKEN = errorEvent("upstream_error", "api_error", "The provider failed.")
+const BROKEN = errorEvent(
+  "upstream_error",
+  "api_error",
+  "The provider failed to answer the request. Retry the request.",
+)
 const LATE = errorEvent(
   "upstream_timeout",
   "timeout_error",
