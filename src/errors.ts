@@ -121,7 +121,7 @@ export const catalogue = {
   upstream_error: {
     status: 502,
     type: "api_error",
-    message: "The provider failed to answer the request. Retry the request.",
+    message: "The provider failed to complete the request. Retry the request.",
   },
   upstream_unavailable: {
     status: 503,

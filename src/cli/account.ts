@@ -8,7 +8,7 @@ import { listAll } from "./list.ts"
 export const ACCOUNT = {
   type: "positional",
   required: true,
-  description: "the account's id, or its name where no other has it",
+  description: "the id of the account, or its name if the name is unique",
 } as const
 
 /** The id of the account that is meant. A name is looked up among all: names need not differ, and money goes to no guess. */
@@ -21,8 +21,8 @@ export async function accountId(desk: Desk, word: string): Promise<string> {
   })
   const [found, ...others] = data.filter(({ name }) => name === word)
   if (found === undefined)
-    throw new Complaint(`there is no account "${word}": "tollgate accounts" shows them`)
+    throw new Complaint(`no account is named "${word}": "tollgate accounts" lists all accounts`)
   if (others.length === 0) return found.id
   const ids = [found, ...others].map((account) => account.id).join(", ")
-  throw new Complaint(`${others.length + 1} accounts are named "${word}"; say which by its id: ${ids}`)
+  throw new Complaint(`${others.length + 1} accounts are named "${word}": use the id of one of them: ${ids}`)
 }

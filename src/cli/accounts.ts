@@ -12,15 +12,18 @@ import { card, table } from "./table.ts"
 
 /** `tollgate accounts`: who pays. */
 
-const NAME = { type: "positional", required: true, description: "what people call the account" } as const
-const SELF = ["tollgate accounts show Acme", "its balance, what open calls hold, what is left"] as const
+const NAME = { type: "positional", required: true, description: "the name of the account" } as const
+const SELF = [
+  "tollgate accounts show Acme",
+  "its balance, what open calls hold, and what is available",
+] as const
 
 const list = deskLeaf({
   tells: "List accounts, newest first",
   args: LIST_ARGS,
   examples: [
     ["tollgate accounts", "the latest 20"],
-    ["tollgate accounts list --all --json", "all of them, for a script"],
+    ["tollgate accounts list --all --json", "all accounts, as JSON"],
   ],
   async run(given, desk) {
     const accounts = await listAll(desk, "/accounts", {}, AccountBody, extentOf(given))
@@ -40,21 +43,21 @@ const show = deskLeaf({
 })
 
 const balance = deskLeaf({
-  tells: "Show what an account had at a moment",
-  details: "It must be known of all calls since then: a moment long ago takes some seconds.",
+  tells: "Show the balance of an account at a time in the past",
+  details: "Reads all calls since that time, so a time long ago can take some seconds.",
   args: {
     account: ACCOUNT,
     at: {
       type: "string",
       valueHint: "TIME",
-      description: "when: 2026-11-21, an RFC 3339 time, or 24h",
+      description: "the time: 2026-11-21, an RFC 3339 time, or 24h (ago)",
     },
   },
-  examples: [["tollgate accounts balance Acme --at 2026-11-01", "with which balance a month began"]],
+  examples: [["tollgate accounts balance Acme --at 2026-11-01", "the balance at the start of a month"]],
   async run(given, desk) {
     const text = given.text("at")
     if (text === null)
-      throw new UsageComplaint("--at is missing; what an account has now, tollgate accounts show tells")
+      throw new UsageComplaint('--at is required; "tollgate accounts show" shows the current balance')
     const at = parseMoment(text, Date.now())
     if (at === null) throw new UsageComplaint("--at: expected 2026-11-21, an RFC 3339 time, or 24h")
     const id = await accountId(desk, given.word("account"))
@@ -64,16 +67,16 @@ const balance = deskLeaf({
 })
 
 const create = deskLeaf({
-  tells: "Open an account, with a balance of 0",
+  tells: "Create an account with a balance of 0",
   args: {
     name: NAME,
     id: {
       type: "string",
       valueHint: "UUID",
-      description: "an id of your own: the same again opens no second account",
+      description: "your own id for the account: a repeat with the same id creates nothing",
     },
   },
-  examples: [["tollgate accounts create Acme", "opens it; then: tollgate credit Acme 25"]],
+  examples: [["tollgate accounts create Acme", "then add money: tollgate credit Acme 25"]],
   async run(given, desk) {
     const id = given.text("id") ?? nextId()
     const body = { id, name: given.word("name") }
@@ -84,7 +87,7 @@ const create = deskLeaf({
 const credits = deskLeaf({
   tells: "List the credits and corrections of an account, newest first",
   args: { account: ACCOUNT, ...LIST_ARGS },
-  examples: [["tollgate accounts credits Acme --all", "all that was put on it and taken off, and why"]],
+  examples: [["tollgate accounts credits Acme --all", "all credits and corrections, with their reasons"]],
   async run(given, desk) {
     const id = await accountId(desk, given.word("account"))
     const list = await listAll(desk, `/accounts/${id}/credits`, {}, CreditBody, extentOf(given))
@@ -94,30 +97,30 @@ const credits = deskLeaf({
 })
 
 const rename = deskLeaf({
-  tells: "Give an account another name",
+  tells: "Rename an account",
   args: { account: ACCOUNT, name: NAME },
-  examples: [["tollgate accounts rename Acme 'Acme Ltd'", "keys and books stay as they are"]],
+  examples: [["tollgate accounts rename Acme 'Acme Ltd'", "its keys and its history stay the same"]],
   async run(given, desk) {
     await change(desk, given.word("account"), { name: given.word("name") })
   },
 })
 
 const suspend = deskLeaf({
-  tells: "Refuse the calls of an account from now on",
+  tells: "Suspend an account: reject its new calls",
   args: { account: ACCOUNT },
-  examples: [["tollgate accounts suspend Acme", "calls that run go on; new ones get 403"]],
+  examples: [["tollgate accounts suspend Acme", "calls in progress continue, new ones get 403"]],
   run: (given, desk) => change(desk, given.word("account"), { suspended: true }),
 })
 
 const resume = deskLeaf({
-  tells: "Take the calls of a suspended account again",
+  tells: "Resume a suspended account",
   args: { account: ACCOUNT },
-  examples: [["tollgate accounts resume Acme", "its keys work as before"]],
+  examples: [["tollgate accounts resume Acme", "its keys work again"]],
   run: (given, desk) => change(desk, given.word("account"), { suspended: false }),
 })
 
 export const accounts = group(
-  "List, open, rename and suspend accounts",
+  "List, create, rename, suspend and resume accounts",
   { list, show, balance, create, credits, rename, suspend, resume },
   "list",
 )
@@ -141,7 +144,7 @@ export function accountCard(account: AccountBody, { screen }: Desk): string {
       ["balance", `${usd(balance)} USD`],
       ["held", `${usd(held)} USD`],
       ["available", `${usd(available)} USD`],
-      ["opened", moment(created_at)],
+      ["created", moment(created_at)],
     ],
     screen.paint,
   )
@@ -161,7 +164,7 @@ function balanceCard({ account_id, at, balance, held, available }: BalanceBody, 
 }
 
 function accountsTable(data: readonly AccountBody[], { screen }: Desk): string {
-  if (data.length === 0) return "There is no account yet: tollgate accounts create NAME"
+  if (data.length === 0) return "No accounts yet. Create one: tollgate accounts create NAME"
   return table(
     [
       { title: "ID" },
@@ -170,7 +173,7 @@ function accountsTable(data: readonly AccountBody[], { screen }: Desk): string {
       { title: "BALANCE", align: "point" },
       { title: "HELD", align: "point", spare: 1 },
       { title: "AVAILABLE", align: "point" },
-      { title: "OPENED", spare: 3 },
+      { title: "CREATED", spare: 3 },
     ],
     data.map(({ id, name, suspended, balance, held, available, created_at }) => [
       id,
@@ -187,7 +190,7 @@ function accountsTable(data: readonly AccountBody[], { screen }: Desk): string {
 }
 
 function creditsTable(data: readonly CreditBody[], { screen }: Desk, now_ms: number): string {
-  if (data.length === 0) return "There is no credit yet: tollgate credit ACCOUNT AMOUNT"
+  if (data.length === 0) return "No credits yet. Add one: tollgate credit ACCOUNT AMOUNT"
   return table(
     [
       { title: "ID", spare: 1 },

@@ -47,7 +47,7 @@ export function understand(root: Group, typed: readonly string[]): Asked {
 function groupHelp(path: readonly string[], command: Group, rest: readonly string[]): Asked {
   const [flag] = rest
   if (flag !== undefined && !asksForHelp(rest)) {
-    throw new UsageComplaint(`a flag stands after its command: ${flag} came before there was any`)
+    throw new UsageComplaint(`${flag} must come after a command`)
   }
   return { what: "help", path, command }
 }
@@ -62,10 +62,8 @@ function unknownCommand(path: readonly string[], name: string, { commands }: Gro
   const meant = nearest(name, known)
   const whole = ["tollgate", ...path].join(" ")
   if (meant !== null)
-    return new UsageComplaint(`there is no command "${whole} ${name}"; did you mean "${whole} ${meant}"?`)
-  return new UsageComplaint(
-    `there is no command "${whole} ${name}"; "${whole} --help" shows those that there are`,
-  )
+    return new UsageComplaint(`unknown command "${whole} ${name}"; did you mean "${whole} ${meant}"?`)
+  return new UsageComplaint(`unknown command "${whole} ${name}"; "${whole} --help" lists the commands`)
 }
 
 /** Each flag with its value, and after them the plain words. A word that begins with a minus and a digit is an amount. */
@@ -84,7 +82,7 @@ function readWords(path: readonly string[], { args }: Leaf, words: readonly stri
       continue
     }
     const { name, argument, value } = flagOf(path, args, word)
-    if (flags.has(name)) throw new UsageComplaint(`--${name} is given twice`)
+    if (flags.has(name)) throw new UsageComplaint(`--${name} can be given only once`)
     if (argument.type === "boolean") {
       if (value !== null) throw new UsageComplaint(`--${name} takes no value`)
       flags.set(name, `--${name}`)
@@ -97,11 +95,11 @@ function readWords(path: readonly string[], { args }: Leaf, words: readonly stri
     flags.set(name, `--${name}=${given}`)
   }
   const surplus = plain[places.length]
-  if (surplus !== undefined) throw new UsageComplaint(`"${surplus}" is one word too many; ${lookUp(path)}`)
+  if (surplus !== undefined) throw new UsageComplaint(`unexpected argument "${surplus}"; ${lookUp(path)}`)
   places.forEach(([name, argument], at) => {
     const word = plain[at]
     if (word === undefined && argument.required !== false) {
-      throw new UsageComplaint(`the ${name.toUpperCase()} is missing; ${lookUp(path)}`)
+      throw new UsageComplaint(`${name.toUpperCase()} is required; ${lookUp(path)}`)
     }
     if (word !== undefined) checkPlace(name, argument, word)
   })
@@ -115,7 +113,7 @@ function flagOf(path: readonly string[], args: ArgsDef, word: string) {
     const known = Object.keys(args).filter((known) => args[known]?.type !== "positional")
     const meant = nearest(name, known)
     const hint = meant === null ? lookUp(path) : `did you mean --${meant}?`
-    throw new UsageComplaint(`there is no flag ${whole.split("=")[0]} here; ${hint}`)
+    throw new UsageComplaint(`unknown flag ${whole.split("=")[0]}; ${hint}`)
   }
   return { name, argument, value: value ?? null }
 }
@@ -128,7 +126,7 @@ function checkChoice(name: string, argument: ArgDef, given: string): void {
 
 /** An empty word is an unset variable of somebody's script, never what was meant. */
 function checkPlace(name: string, argument: ArgDef, word: string): void {
-  if (word === "") throw new UsageComplaint(`the ${name.toUpperCase()} is empty`)
+  if (word === "") throw new UsageComplaint(`${name.toUpperCase()} must not be empty`)
   const choices = argument.valueHint?.split("|") ?? []
   if (choices.length > 1 && !choices.includes(word)) {
     throw new UsageComplaint(`${name.toUpperCase()}: expected one of ${choices.join(", ")}`)

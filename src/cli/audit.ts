@@ -7,12 +7,12 @@ import { table } from "./table.ts"
 
 /** `tollgate audit`: whether the books agree with their journal. */
 export const audit = deskLeaf({
-  tells: "Recompute every balance, hold, spending limit and charge from the journal",
-  details: "Exit code 1 when the books disagree with it.",
+  tells: "Verify every balance, hold, spending limit and charge against the journal",
+  details: "The exit code is 1 if anything does not match.",
   args: {},
   examples: [
-    ["tollgate audit", "one line when all is well"],
-    ["tollgate audit --json", "for a script; the exit code tells too"],
+    ["tollgate audit", "one line if everything matches"],
+    ["tollgate audit --json", "as JSON, for scripts"],
   ],
   async run(_given, desk) {
     const found = await desk.office.get("/audit", AuditBody)
@@ -20,7 +20,7 @@ export const audit = deskLeaf({
     const { length } = found.violations
     if (length > 0)
       throw new Complaint(
-        `the books disagree with their journal in ${length === 1 ? "one place" : `${length} places`}`,
+        `the ledger does not match its journal in ${length === 1 ? "1 place" : `${length} places`}`,
       )
   },
 })
@@ -31,7 +31,7 @@ function auditText(
 ): string {
   const looked = `${count(accounts)} accounts, ${count(open_reservations)} open reservations, at ${moment(checked_at)}`
   if (violations.length === 0)
-    return `${screen.paint("green", "✓")} The books agree with their journal: ${looked}.`
+    return `${screen.paint("green", "✓")} The ledger matches its journal: ${looked}.`
   const rows = violations.map(({ account_id, kind, id, recorded, expected }) => [
     account_id,
     kind,
@@ -41,10 +41,10 @@ function auditText(
   ])
   const columns = [
     { title: "ACCOUNT" },
-    { title: "WHAT" },
+    { title: "KIND" },
     { title: "KEY OR CALL" },
     { title: "RECORDED", align: "right" },
     { title: "EXPECTED", align: "right" },
   ] as const
-  return `${table(columns, rows, screen.width, screen.paint)}\n\n${screen.paint("red", "✗")} Looked at ${looked}.`
+  return `${table(columns, rows, screen.width, screen.paint)}\n\n${screen.paint("red", "✗")} Checked ${looked}.`
 }

@@ -11,15 +11,15 @@ import { table } from "./table.ts"
 
 /** The flags that narrow to calls of an account, a key or a model, and to a time. */
 export const CALL_ARGS = {
-  account: { type: "string", valueHint: "ACCOUNT", description: "of this account: its id or its name" },
-  key: { type: "string", valueHint: "ID", description: "with this key" },
-  model: { type: "string", valueHint: "NAME", description: "to this model" },
+  account: { type: "string", valueHint: "ACCOUNT", description: "only calls of this account (id or name)" },
+  key: { type: "string", valueHint: "ID", description: "only calls with this key" },
+  model: { type: "string", valueHint: "NAME", description: "only calls to this model" },
   from: {
     type: "string",
     valueHint: "TIME",
-    description: "from then on: 2026-11-21, an RFC 3339 time, or 24h",
+    description: "start of the range: 2026-11-21, an RFC 3339 time, or 24h (ago)",
   },
-  to: { type: "string", valueHint: "TIME", description: "before then" },
+  to: { type: "string", valueHint: "TIME", description: "end of the range, exclusive" },
 } as const satisfies ArgsDef
 
 /** `tollgate calls`: what became of every call that held money. */
@@ -27,14 +27,17 @@ export const calls = deskLeaf({
   tells: "List calls that held money, newest first",
   args: {
     ...CALL_ARGS,
-    state: { type: "enum", options: [...states], description: "in this state" },
-    failure: { type: "enum", options: [...failures], description: "that went wrong this way" },
+    state: { type: "enum", options: [...states], description: "only calls in this state" },
+    failure: { type: "enum", options: [...failures], description: "only calls with this failure" },
     ...LIST_ARGS,
   },
   examples: [
     ["tollgate calls", "the latest 20"],
-    ["tollgate calls --account Acme --failure client_left --from 24h", "whom did its clients leave today?"],
-    ["tollgate calls --model demo-small --from 2026-11-01 --all --json", "a month of a model, for a script"],
+    [
+      "tollgate calls --account Acme --failure client_left --from 24h",
+      "calls whose client disconnected in the last day",
+    ],
+    ["tollgate calls --model demo-small --from 2026-11-01 --all --json", "one model since a day, as JSON"],
   ],
   async run(given, desk) {
     const query = await callQuery(desk, given, ["state", "failure"])
@@ -68,7 +71,8 @@ export async function callQuery<Name extends string>(
 }
 
 function callsTable(data: readonly CallBody[], { screen }: Desk, now_ms: number): string {
-  if (data.length === 0) return "There is no such call. Refused requests and token counts are in the metrics."
+  if (data.length === 0)
+    return "No calls found. Rejected requests and token counts appear in the metrics only."
   return table(
     [
       { title: "STARTED" },

@@ -13,7 +13,7 @@ const SHELLS: Readonly<
   },
   zsh: {
     script: zshScript,
-    install: "tollgate completion zsh > FOLDER/_tollgate, where FOLDER is one of $fpath",
+    install: "tollgate completion zsh > FOLDER/_tollgate, where FOLDER is in $fpath",
   },
   fish: {
     script: fishScript,
@@ -34,15 +34,15 @@ export function completionOf(root: () => Group) {
       },
     },
     examples: [
-      ["tollgate completion bash > tollgate.bash", "read it by: source tollgate.bash"],
-      ["tollgate completion zsh > _tollgate", "for a folder in $fpath"],
-      ["tollgate completion fish > tollgate.fish", "for ~/.config/fish/completions"],
+      ["tollgate completion bash > tollgate.bash", "load it with: source tollgate.bash"],
+      ["tollgate completion zsh > _tollgate", "put it into a folder of $fpath"],
+      ["tollgate completion fish > tollgate.fish", "put it into ~/.config/fish/completions"],
     ],
     run(given, screen) {
       const shell = SHELLS[given.word("shell")]
       if (shell === undefined)
         throw new UsageComplaint(`SHELL: expected one of ${Object.keys(SHELLS).join(", ")}`)
-      screen.print(`# To keep it: ${shell.install}\n${shell.script(root())}`)
+      screen.print(`# To install it permanently: ${shell.install}\n${shell.script(root())}`)
     },
   })
 }
@@ -99,7 +99,7 @@ function isFile({ valueHint }: ArgDef): boolean {
   return valueHint === "FILE" || valueHint === "DIR"
 }
 
-const HELP = ["--help", "what it does, its flags, and examples"] as const
+const HELP = ["--help", "show help and examples"] as const
 
 /** The commands that have commands of their own. */
 function groupsOf(root: Group): string[] {

@@ -8,23 +8,23 @@ import { card } from "./table.ts"
 
 /** `tollgate credit`: money on an account. */
 export const credit = deskLeaf({
-  tells: "Put money on an account, or take it off",
+  tells: "Credit an account, or correct its balance",
   args: {
     account: ACCOUNT,
     amount: {
       type: "positional",
       required: true,
-      description: "USD, at most nine decimals; a negative amount is a correction",
+      description: "USD with at most nine decimals; a negative amount is a correction",
     },
-    reason: { type: "string", valueHint: "TEXT", description: "why, for the journal" },
+    reason: { type: "string", valueHint: "TEXT", description: "the reason, recorded in the journal" },
     id: {
       type: "string",
       valueHint: "UUID",
-      description: "an id of your own: however often it is sent, the money moves once",
+      description: "your own id for the credit: a repeat with the same id moves no money",
     },
   },
   examples: [
-    ["tollgate credit Acme 25 --reason 'Invoice 118'", "25 USD more"],
+    ["tollgate credit Acme 25 --reason 'Invoice 118'", "adds 25 USD"],
     ["tollgate credit Acme -2.50 --reason 'Credited twice'", "a correction"],
   ],
   async run(given, desk) {

@@ -18,20 +18,20 @@ export interface Desk {
 
 /** The flags of every command that asks the books. */
 export const DESK_ARGS = {
-  json: { type: "boolean", description: "print the API's own answer, for scripts" },
+  json: { type: "boolean", description: "print the API response as JSON" },
   url: {
     type: "string",
     valueHint: "URL",
-    description: `the gateway to ask (TOLLGATE_URL, else a demo's, else ${DEFAULT_URL})`,
+    description: `address of the gateway (default: TOLLGATE_URL, then a running demo, then ${DEFAULT_URL})`,
   },
   database: {
     type: "boolean",
-    description: "ask the database itself: DATABASE_URL, or the embedded one of the data directory",
+    description: "use the database directly: DATABASE_URL, or the embedded one of the data directory",
   },
   "data-dir": {
     type: "string",
     valueHint: "DIR",
-    description: "the data directory (TOLLGATE_DATA_DIR, else .tollgate)",
+    description: "the data directory (default: TOLLGATE_DATA_DIR, then .tollgate)",
   },
 } as const satisfies ArgsDef
 

@@ -49,7 +49,7 @@ async function addressOf(place: Exclude<Place, { kind: "gateway" }>): Promise<Ad
   const address = await findEmbedded(place.data_dir)
   if (address !== null) return address
   throw new Complaint(
-    `no gateway runs on ${place.data_dir}, so its embedded database does not either: start it by "tollgate serve", or set DATABASE_URL for another one`,
+    `the embedded database of ${place.data_dir} is not running, because no gateway runs there: start one with "tollgate serve", or set DATABASE_URL to use another database`,
   )
 }
 
@@ -63,8 +63,8 @@ async function requireVersion(address: Address): Promise<void> {
 }
 
 const VERSIONS = {
-  none: 'the database has no tables of Tollgate yet: the first "tollgate serve" with it makes them',
+  none: 'the database has no Tollgate tables yet: "tollgate serve" creates them at its first start',
   older:
-    'the tables of the database are of an older Tollgate: the next "tollgate serve" of this version brings them up to date',
-  newer: "the tables of the database are of a newer Tollgate: use that version",
+    'the database has the tables of an older Tollgate version: "tollgate serve" of this version migrates them',
+  newer: "the database has the tables of a newer Tollgate version: use that version",
 } as const

@@ -26,12 +26,12 @@ interface Page {
 function groupHelp({ tells, commands, standard }: Group, page: Page): string {
   const { whole, width } = page
   const rows = Object.entries(commands).map(([name, { tells }]): Row => [name, tells])
-  const first = standard === null ? "" : ` Without a command: ${standard}.`
+  const first = standard === null ? "" : ` Default command: ${standard}.`
   return [
     wrapped(`${tells}.${first}`, width).join("\n"),
     section("Usage", [`${whole} COMMAND`], page),
     section("Commands", columns(rows, width), page),
-    `${whole} COMMAND --help shows the flags of a command, and examples.`,
+    `Run "${whole} COMMAND --help" for the flags and examples of a command.`,
   ].join("\n\n")
 }
 

@@ -31,7 +31,7 @@ export async function inspect(sources: Sources): Promise<Finding[]> {
   const file = attempt("configuration", MEND_FILE, () => readFile(told, sources))
   const config = "value" in file ? file.value : null
   const findings = await Promise.all([
-    [right("environment", "every variable can be used")],
+    [right("environment", "all variables are valid")],
     "value" in file ? [right("configuration", configWords(told, file.value))] : file.wrong,
     "value" in file ? [operators(told, config)] : [],
     [await database(told)],
@@ -41,8 +41,8 @@ export async function inspect(sources: Sources): Promise<Finding[]> {
   return findings.flat()
 }
 
-const MEND_VARIABLE = "Set the variable to that, or leave it unset."
-const MEND_FILE = "Correct the file there; the README shows every key."
+const MEND_VARIABLE = "Correct the variable, or unset it."
+const MEND_FILE = "Correct the file. The documentation describes every key."
 
 function right(what: string, found: string): Finding {
   return { what, ok: true, found, mend: null }
@@ -76,7 +76,7 @@ function readFile(told: Environment, sources: Sources): Config | null {
 }
 
 function configWords({ config_path }: Environment, config: Config | null): string {
-  if (config === null) return "there is none, so the start is the demo"
+  if (config === null) return "none, so the gateway will start as a demo"
   const { models, upstreams } = config
   return `${config_path ?? "tollgate.yaml"}: ${several(models.length, "model")}, ${several(upstreams.length, "upstream")}`
 }
@@ -91,14 +91,14 @@ function operators({ host, port, admin_token }: Environment, config: Config | nu
   try {
     checkExposure({ host, port, admin, admin_token: config === null ? "made by the demo" : admin_token })
   } catch (error) {
-    return wrong("operators", wordsOf(error), "Set TOLLGATE_ADMIN_TOKEN, or another address.")
+    return wrong("operators", wordsOf(error), "Set TOLLGATE_ADMIN_TOKEN, or change the address.")
   }
-  if (config === null) return right("operators", "the demo makes an admin token")
+  if (config === null) return right("operators", "the demo creates an admin token")
   if (admin_token === null)
-    return right("operators", "there will be no /admin: TOLLGATE_ADMIN_TOKEN is not set")
+    return right("operators", "/admin is disabled, because TOLLGATE_ADMIN_TOKEN is not set")
   return right(
     "operators",
-    admin === null ? "/admin is where clients are" : `/admin is at port ${admin.port}`,
+    admin === null ? "/admin shares the port of the clients" : `/admin has its own port, ${admin.port}`,
   )
 }
 
@@ -120,14 +120,14 @@ async function embedded(data_dir: string): Promise<Finding> {
     const address = await findEmbedded(data_dir)
     if (address !== null) return versionFinding(await readVersion(address))
   } catch (error) {
-    return wrong("database", reasonOf(error), "Mend that, or set DATABASE_URL for a Postgres of your own.")
+    return wrong("database", reasonOf(error), "Correct that, or set DATABASE_URL to use your own Postgres.")
   }
   const writable = await isWritable(data_dir)
-  if (writable) return right("database", `embedded, in ${data_dir}; it runs while the gateway does`)
+  if (writable) return right("database", `embedded, in ${data_dir}; starts and stops with the gateway`)
   return wrong(
     "database",
-    `${data_dir} cannot be written`,
-    "Set TOLLGATE_DATA_DIR to a directory of the gateway's user.",
+    `${data_dir} is not writable`,
+    "Set TOLLGATE_DATA_DIR to a directory that the gateway's user can write.",
   )
 }
 
@@ -143,24 +143,28 @@ async function isWritable(path: string): Promise<boolean> {
   }
 }
 
-const DATABASE_MEND = "Start that Postgres, or correct DATABASE_URL."
+const DATABASE_MEND = "Start Postgres there, or correct DATABASE_URL."
 /** By the SQLSTATE. */
 const DATABASE_MENDS: Readonly<Record<string, string>> = {
-  "28P01": "Correct user and password in DATABASE_URL.",
-  "28000": "Let that user in (pg_hba.conf), or correct DATABASE_URL.",
-  "3D000": "Create that database (createdb), or correct its name in DATABASE_URL.",
+  "28P01": "Correct the user or the password in DATABASE_URL.",
+  "28000": "Allow this user in pg_hba.conf, or correct DATABASE_URL.",
+  "3D000": "Create the database (createdb), or correct its name in DATABASE_URL.",
 }
 
 function versionFinding(version: Awaited<ReturnType<typeof readVersion>>): Finding {
   switch (version) {
     case "same":
-      return right("database", "it answers, and its tables are of this version")
+      return right("database", "reachable, and its tables match this version")
     case "older":
-      return right("database", "it answers; the next start brings its tables up to date")
+      return right("database", "reachable; the next start migrates its tables to this version")
     case "none":
-      return right("database", "it answers; the next start makes its tables")
+      return right("database", "reachable; the next start creates its tables")
     case "newer":
-      return wrong("database", "its tables are of a newer Tollgate", "Use that version, or another database.")
+      return wrong(
+        "database",
+        "its tables are from a newer Tollgate version",
+        "Use that version, or another database.",
+      )
   }
 }
 
@@ -178,19 +182,16 @@ async function probe(upstream: Upstream, vendors: readonly string[]): Promise<Fi
       signal: AbortSignal.timeout(PROBE_MS),
     })
     if (status === 401 || status === 403) {
-      const mend =
-        api_key === null ? `Set api_key of upstreams.${name}.` : `Correct api_key of upstreams.${name}.`
-      return wrong(what, `it refuses the key (${status})`, mend)
+      const mend = api_key === null ? `Set upstreams.${name}.api_key.` : `Correct upstreams.${name}.api_key.`
+      return wrong(what, `rejects the key (status ${status})`, mend)
     }
-    if (status >= 500) return wrong(what, `it fails (${status})`, "Ask its operator, or try again later.")
-    if (status < 300) return right(what, "it answers, and takes the key")
-    return right(what, `it answers (${status}), but shows no models, so its key was not tried`)
+    if (status >= 500) return wrong(what, `fails (status ${status})`, "Ask its operator, or try again later.")
+    if (status < 300) return right(what, "reachable, and accepts the key")
+    return right(what, `reachable (status ${status}), but it has no model list, so the key was not tested`)
   } catch (error) {
     const late = error instanceof Error && error.name === "TimeoutError"
-    const found = late
-      ? `it did not answer within ${PROBE_MS / 1000} s`
-      : `it cannot be reached (${codeOf(error)})`
-    return wrong(what, found, `Correct base_url of upstreams.${name}, or open the way to it.`)
+    const found = late ? `did not answer within ${PROBE_MS / 1000} s` : `not reachable (${codeOf(error)})`
+    return wrong(what, found, `Correct upstreams.${name}.base_url, or check the network and the firewall.`)
   }
 }
 
@@ -208,20 +209,20 @@ async function listening(host: string, port: number, [host_name, port_name]: Nam
   const what = `port ${port}`
   try {
     Bun.listen({ hostname: host, port, socket: { data() {} } }).stop(true)
-    return right(what, port === 0 ? "the start picks a free one" : `it is free on ${host}`)
+    return right(what, port === 0 ? "the gateway picks a free port" : `free on ${host}`)
   } catch (error) {
     if (codeOf(error) !== "EADDRINUSE") {
       return wrong(
         what,
-        `${host} cannot be listened on: ${reasonOf(error)}`,
-        `Set ${host_name} to an address of this machine, and ${port_name} to a port it may use.`,
+        `cannot listen on ${host}: ${reasonOf(error)}`,
+        `Set ${host_name} to an address of this machine, and ${port_name} to a port that this user can use.`,
       )
     }
-    if (await isGateway(host, port)) return right(what, `a gateway listens on it already`)
+    if (await isGateway(host, port)) return right(what, `in use by a running gateway`)
     return wrong(
       what,
-      `something else listens on ${host}:${port}`,
-      `Stop that, or set ${port_name} to another port.`,
+      `another program listens on ${host}:${port}`,
+      `Stop that program, or set ${port_name} to another port.`,
     )
   }
 }

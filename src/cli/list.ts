@@ -9,12 +9,16 @@ import type { Given } from "./given.ts"
 /** Lists of the API, as many pages of them as are asked for. */
 
 export const LIST_ARGS = {
-  limit: { type: "string", valueHint: "N", description: "the most entries to show (20)" },
-  all: { type: "boolean", description: "all of them" },
+  limit: {
+    type: "string",
+    valueHint: "N",
+    description: "the maximum number of entries to show (default: 20)",
+  },
+  all: { type: "boolean", description: "show all entries" },
   after: {
     type: "string",
     valueHint: "ID",
-    description: "go on after this entry: the next of the list before",
+    description: "continue after this entry (the `next` of an earlier list)",
   },
 } as const satisfies ArgsDef
 
@@ -37,7 +41,7 @@ export function extentOf(given: Given<keyof typeof LIST_ARGS>): Extent {
   const text = given.text("limit")
   const after = given.text("after")
   if (given.has("all")) {
-    if (text !== null) throw new UsageComplaint("--all and --limit exclude each other")
+    if (text !== null) throw new UsageComplaint("--all and --limit cannot be combined")
     return { limit: Number.POSITIVE_INFINITY, after }
   }
   if (text === null) return { limit: DEFAULT_LIMIT, after }
@@ -74,5 +78,5 @@ function pageAt(path: string, query: Readonly<Record<string, string>>, limit: nu
 
 /** What stands below a list that was cut. */
 export function remarkMore(desk: Desk, { next }: Listed<unknown>): void {
-  if (next !== null) desk.remark("There are more: --all shows them, --limit N so many.")
+  if (next !== null) desk.remark("There are more entries: use --all or --limit N to see them.")
 }

@@ -65,7 +65,7 @@ export class Office {
     const answer = await this.#answer(method, path, body)
     if (Value.Check(schema, answer)) return answer
     throw new UncertainComplaint(
-      `${this.#name()} answered ${method} /admin${path} in a shape this command does not know: is it of another version?`,
+      `${this.#name()} returned an unknown response to ${method} /admin${path}: check that it has the same version as this command`,
     )
   }
 
@@ -92,11 +92,11 @@ export class Office {
       if (error instanceof Complaint) throw error
       if (wasUnsent(error)) {
         throw new Complaint(
-          `no gateway listens at ${this.#base}: start one by "tollgate serve", name another by --url, or ask the database itself by --database`,
+          `no gateway is running at ${this.#base}: start one with "tollgate serve", set another address with --url, or use the database directly with --database`,
         )
       }
       const reason = error instanceof Error ? error.message : String(error)
-      throw new UncertainComplaint(`the gateway at ${this.#base} gave no answer: ${visible(reason)}`)
+      throw new UncertainComplaint(`no response from the gateway at ${this.#base}: ${visible(reason)}`)
     }
   }
 
@@ -104,16 +104,16 @@ export class Office {
   #reasonOf(response: Response, answer: unknown): string {
     const said = messageOf(answer)
     if (said === null)
-      return `what answers at ${this.#base} is no Tollgate gateway: it said ${response.status}`
+      return `the server at ${this.#base} is not a Tollgate gateway (status ${response.status})`
     if (response.status === 401) return `${said} ${this.#tokenHint()}`
     if (said !== catalogue.not_found.message) return said
-    return `${this.#base} shows no /admin: its TOLLGATE_ADMIN_TOKEN is not set, or its operators have another address, which --url takes`
+    return `the gateway at ${this.#base} has no /admin: its TOLLGATE_ADMIN_TOKEN is not set, or /admin has its own address, which you can set with --url`
   }
 
   #tokenHint(): string {
     return this.#place.kind === "gateway" && this.#place.from === "demo"
-      ? "The demo left it in its data directory, but another gateway runs now: set TOLLGATE_ADMIN_TOKEN."
-      : "TOLLGATE_ADMIN_TOKEN is not that of this gateway."
+      ? "The token of the demo does not belong to the gateway that runs now: set TOLLGATE_ADMIN_TOKEN."
+      : "Set TOLLGATE_ADMIN_TOKEN to the token of this gateway."
   }
 
   #name(): string {

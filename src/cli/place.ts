@@ -30,8 +30,7 @@ export function findPlace(wanted: Wanted, sources: Sources): Place {
   const { env } = sources
   const data_dir = wanted.data_dir ?? (env.TOLLGATE_DATA_DIR || ".tollgate")
   if (wanted.database) {
-    if (wanted.url !== null)
-      throw new UsageComplaint("--url and --database exclude each other: there is one way to the books")
+    if (wanted.url !== null) throw new UsageComplaint("--url and --database cannot be combined")
     const url = secret("DATABASE_URL", sources)
     const embedded = wanted.data_dir !== null || url === null
     return embedded ? { kind: "embedded", data_dir } : { kind: "database", url }
@@ -48,7 +47,7 @@ export function findPlace(wanted: Wanted, sources: Sources): Place {
     return { kind: "gateway", url: pass.url, token: pass.admin_token, from: "demo" }
   }
   throw new Complaint(
-    `no admin token is known for ${named ?? DEFAULT_URL}, and no demo runs on ${data_dir}: set TOLLGATE_ADMIN_TOKEN, or TOLLGATE_ADMIN_TOKEN_FILE, or add --database to ask the database itself`,
+    `no admin token for ${named ?? DEFAULT_URL}, and no demo is running in ${data_dir}: set TOLLGATE_ADMIN_TOKEN or TOLLGATE_ADMIN_TOKEN_FILE, or use the database directly with --database`,
   )
 }
 
@@ -78,6 +77,6 @@ function secret(name: string, sources: Sources): string | null {
     case "unreadable":
       throw new UsageComplaint(`${name}_FILE: expected the path of a readable, non-empty file`)
     case "set twice":
-      throw new UsageComplaint(`${name} and ${name}_FILE are both set: which of them counts is not guessed`)
+      throw new UsageComplaint(`${name} and ${name}_FILE are both set: unset one of them`)
   }
 }

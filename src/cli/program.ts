@@ -17,7 +17,7 @@ import { serve } from "./serve.ts"
 import { usage } from "./usage.ts"
 
 /** The command line: every command there is. */
-export const root: Group = group("Tollgate, an LLM gateway that bills by the token, exactly", {
+export const root: Group = group("Tollgate, an LLM gateway with exact billing by the token", {
   serve,
   check,
   accounts,

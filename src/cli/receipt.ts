@@ -12,22 +12,20 @@ import { card, table } from "./table.ts"
 
 /** `tollgate receipt`: what one call held, used and cost, and at which prices. */
 export const receipt = deskLeaf({
-  tells: "Show what a call held, used and cost",
+  tells: "Show the receipt of a call: what it held, used and cost",
   args: {
     id: {
       type: "positional",
       required: true,
-      description: "the call's id: the x-request-id that the client saw",
+      description: "the id of the call: the x-request-id of its response",
     },
   },
-  examples: [
-    ["tollgate receipt 019f8b1c-3333-7000-8b7a-5d1f3c9e2a40", "tokens, prices, charge, and how it went"],
-  ],
+  examples: [["tollgate receipt 019f8b1c-3333-7000-8b7a-5d1f3c9e2a40", "tokens, prices, charge and outcome"]],
   async run(given, desk) {
     const word = given.word("id")
     const id = parseId(word)
     if (id === null)
-      throw new UsageComplaint(`"${word}" is no call's id: the x-request-id of an answer is one`)
+      throw new UsageComplaint(`"${word}" is not a call id: use the x-request-id of the response`)
     const call = await desk.office.get(`/calls/${id}`, CallBody)
     desk.show(call, () => receiptText(call, desk.screen))
   },
@@ -57,14 +55,14 @@ function outcomeLine(call: CallBody): string {
 
 /** On what a charge rests, in words. */
 const BASES: Readonly<Record<string, string>> = {
-  usage: "charged by the provider's usage",
-  partial: "charged by the last usage and what came after it",
-  estimate: "charged by an estimate of its output",
-  none: "nothing charged",
+  usage: "charged by the usage that the provider reported",
+  partial: "charged by the last reported usage, plus an estimate of the output after it",
+  estimate: "charged by an estimate of the output",
+  none: "not charged",
 }
 
 function timeLines({ ttft_ms, duration_ms }: CallBody): [string, string][] {
-  const first: [string, string][] = ttft_ms === null ? [] : [["first byte", `after ${span(ttft_ms)}`]]
+  const first: [string, string][] = ttft_ms === null ? [] : [["first output", `after ${span(ttft_ms)}`]]
   const last: [string, string][] = duration_ms === null ? [] : [["ended", `after ${span(duration_ms)}`]]
   return [...first, ...last]
 }

@@ -6,6 +6,8 @@ export async function repeatable<Answer>(id: string, change: () => Promise<Answe
     return await change()
   } catch (error) {
     if (!(error instanceof UncertainComplaint)) throw error
-    throw new UncertainComplaint(`${error.message} Repeat it with --id ${id}: it is never made twice.`)
+    throw new UncertainComplaint(
+      `${error.message} To retry safely, repeat the command with --id ${id}: it is applied only once.`,
+    )
   }
 }

@@ -7,19 +7,18 @@ import { START_ARGS, variablesOf } from "./start-flags.ts"
 /** `tollgate serve`: the gateway. */
 export const serve = leaf({
   tells: "Run the gateway",
-  details:
-    "Without a configuration it is a demo. Each flag stands for a variable of the environment and comes before it.",
+  details: "Without a configuration it starts as a demo. Each flag overrides an environment variable.",
   args: {
     ...START_ARGS,
     workers: {
       type: "string",
       valueHint: "N",
-      description: "processes that share the port (workers of the file)",
+      description: "number of processes that share the port (default: workers of the configuration)",
     },
   },
   examples: [
-    ["tollgate serve", "on 127.0.0.1:8080"],
-    ["tollgate serve --port 9000 --data-dir /tmp/tollgate-demo", "a demo of its own"],
+    ["tollgate serve", "listens on 127.0.0.1:8080"],
+    ["tollgate serve --port 9000 --data-dir /tmp/tollgate-demo", "a second demo"],
   ],
   run(given, { env }) {
     const workers = given.text("workers")
@@ -37,7 +36,7 @@ const LAUNCH = { BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
 export function become(program: string, args: readonly string[], env: Surroundings["env"]): never {
   const { execve } = process
   if (execve === undefined)
-    throw new Complaint("this platform cannot do that: use `bun run start` or `bun run bench`")
+    throw new Complaint("this platform does not support this command: use `bun run start` or `bun run bench`")
   const path = fileURLToPath(new URL(program, import.meta.url))
   return execve(process.execPath, [process.execPath, path, ...args], { ...env, ...LAUNCH })
 }

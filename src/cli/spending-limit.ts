@@ -13,7 +13,7 @@ export function parseSpendingLimit(text: string): SpendingLimit | null {
   if (text === "none") return null
   const [, amount, per] = /^(\d+(?:\.\d+)?)\/(day|month)$/.exec(text) ?? []
   if (amount === undefined || (per !== "day" && per !== "month")) {
-    throw new UsageComplaint(`a spending limit: expected ${LIMIT_FORM}, such as 25/month`)
+    throw new UsageComplaint(`spending limit: expected ${LIMIT_FORM}, such as 25/month`)
   }
   return { amount, per }
 }

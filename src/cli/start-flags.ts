@@ -6,14 +6,23 @@ export const START_ARGS = {
   config: {
     type: "string",
     valueHint: "FILE",
-    description: "the configuration (TOLLGATE_CONFIG, else tollgate.yaml)",
+    description: "the configuration file (default: TOLLGATE_CONFIG, then tollgate.yaml)",
   },
-  host: { type: "string", valueHint: "HOST", description: "where to listen (HOST, else 127.0.0.1)" },
-  port: { type: "string", valueHint: "PORT", description: "0 picks one (PORT, else 8080)" },
+  host: {
+    type: "string",
+    valueHint: "HOST",
+    description: "the address to listen on (default: HOST, then 127.0.0.1)",
+  },
+  port: {
+    type: "string",
+    valueHint: "PORT",
+    description: "the port to listen on, 0 for any free one (default: PORT, then 8080)",
+  },
   "data-dir": {
     type: "string",
     valueHint: "DIR",
-    description: "embedded database and spool (TOLLGATE_DATA_DIR, else .tollgate)",
+    description:
+      "directory of the embedded database and the spool (default: TOLLGATE_DATA_DIR, then .tollgate)",
   },
 } as const satisfies ArgsDef
 

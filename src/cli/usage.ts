@@ -8,24 +8,27 @@ import { table } from "./table.ts"
 
 /** `tollgate usage`: what the calls of a time used and cost (D48). */
 export const usage = deskLeaf({
-  tells: "Sum tokens and money over a time",
-  details: "Without --from the last 30 days, without --by by day. A call belongs to the moment it ended.",
+  tells: "Show token usage and charges of a time range",
+  details: "Default: the last 30 days, by day. A call counts at the time it ended.",
   args: {
-    by: { type: "enum", options: [...operatorGroupings], description: "what is summed apart" },
+    by: { type: "enum", options: [...operatorGroupings], description: "what to group by" },
     ...CALL_ARGS,
   },
   examples: [
-    ["tollgate usage", "the last 30 days, day by day"],
-    ["tollgate usage --by model --from 2026-11-01 --to 2026-12-01", "a month by model"],
-    ["tollgate usage --account Acme --by key --from 7d --json", "a week of an account's keys, for a script"],
+    ["tollgate usage", "the last 30 days, by day"],
+    ["tollgate usage --by model --from 2026-11-01 --to 2026-12-01", "one month, by model"],
+    [
+      "tollgate usage --account Acme --by key --from 7d --json",
+      "the last 7 days of one account by key, as JSON",
+    ],
   ],
   async run(given, desk) {
     const query = await callQuery(desk, given, ["by"])
     const report = await desk.office.get(`/usage?${new URLSearchParams(query)}`, OperatorUsageReport)
     desk.show(report, () => usageTable(report, desk))
-    desk.remark(`From ${moment(report.from)} until ${moment(report.to)}.`)
+    desk.remark(`From ${moment(report.from)} to ${moment(report.to)}.`)
     if (report.left_out > 0)
-      desk.remark(`${count(report.left_out)} more are not shown; the total has them all.`)
+      desk.remark(`${count(report.left_out)} more groups are not shown; the total includes them.`)
   },
 })
 

@@ -3,7 +3,7 @@ import { costOf, lessUsd } from "./amount.ts"
 
 /** One step of a call's life. */
 export interface ReceiptStep {
-  readonly name: "Held" | "First byte" | "Last byte" | "Settled" | "Released" | "Expired"
+  readonly name: "Held" | "First output" | "Last byte" | "Settled" | "Released" | "Expired"
   /** Null while it has not come, or when it never did. */
   readonly at: string | null
   /** Milliseconds since the hold. */
@@ -31,8 +31,13 @@ export function receiptSteps(call: CallBody): readonly ReceiptStep[] {
   const closed_ms = settled_at === null ? null : Date.parse(settled_at) - Date.parse(started_at)
   return [
     { name: "Held", at: started_at, after_ms: 0, missing: null },
-    later("First byte", started_at, ttft_ms, open ? "not yet" : "there was no output"),
-    later("Last byte", started_at, duration_ms, open ? "not yet" : "nobody saw it: the gateway died"),
+    later("First output", started_at, ttft_ms, open ? "not yet" : "no output"),
+    later(
+      "Last byte",
+      started_at,
+      duration_ms,
+      open ? "not yet" : "unknown: the gateway stopped unexpectedly",
+    ),
     {
       name: closedName(state),
       at: settled_at,

@@ -13,35 +13,32 @@ const plain = painter(false, {})
 
 describe("D52 what cannot be understood is one sentence, with the word that was probably meant", () => {
   const rows: readonly [line: string, sentence: string][] = [
-    ["acounts", 'there is no command "tollgate acounts"; did you mean "tollgate accounts"?'],
-    ["aduit", 'there is no command "tollgate aduit"; did you mean "tollgate audit"?'],
-    ["acc", 'there is no command "tollgate acc"; did you mean "tollgate accounts"?'],
-    ["xyzzy", 'there is no command "tollgate xyzzy"; "tollgate --help" shows those that there are'],
-    [
-      "constructor",
-      'there is no command "tollgate constructor"; "tollgate --help" shows those that there are',
-    ],
-    ["keys lits Acme", 'there is no command "tollgate keys lits"; did you mean "tollgate keys list"?'],
-    ["accounts --jsn", "there is no flag --jsn here; did you mean --json?"],
-    ["audit --constructor", 'there is no flag --constructor here; see "tollgate audit --help"'],
-    ["audit -j", 'there is no flag -j here; see "tollgate audit --help"'],
-    ["audit --no-json", 'there is no flag --no-json here; see "tollgate audit --help"'],
+    ["acounts", 'unknown command "tollgate acounts"; did you mean "tollgate accounts"?'],
+    ["aduit", 'unknown command "tollgate aduit"; did you mean "tollgate audit"?'],
+    ["acc", 'unknown command "tollgate acc"; did you mean "tollgate accounts"?'],
+    ["xyzzy", 'unknown command "tollgate xyzzy"; "tollgate --help" lists the commands'],
+    ["constructor", 'unknown command "tollgate constructor"; "tollgate --help" lists the commands'],
+    ["keys lits Acme", 'unknown command "tollgate keys lits"; did you mean "tollgate keys list"?'],
+    ["accounts --jsn", "unknown flag --jsn; did you mean --json?"],
+    ["audit --constructor", 'unknown flag --constructor; see "tollgate audit --help"'],
+    ["audit -j", 'unknown flag -j; see "tollgate audit --help"'],
+    ["audit --no-json", 'unknown flag --no-json; see "tollgate audit --help"'],
     ["calls --account", "--account needs a value"],
     ["calls --account --json", "--account needs a value"],
     ["audit --json=yes", "--json takes no value"],
-    ["audit --json --json", "--json is given twice"],
+    ["audit --json --json", "--json can be given only once"],
     ["calls --state opne", "--state: expected one of open, settled, released, expired"],
     ["completion tcsh", "SHELL: expected one of bash, zsh, fish"],
-    ["credit Acme", 'the AMOUNT is missing; see "tollgate credit --help"'],
-    ["credit Acme 5 now", '"now" is one word too many; see "tollgate credit --help"'],
-    ["--json accounts", "a flag stands after its command: --json came before there was any"],
+    ["credit Acme", 'AMOUNT is required; see "tollgate credit --help"'],
+    ["credit Acme 5 now", 'unexpected argument "now"; see "tollgate credit --help"'],
+    ["--json accounts", "--json must come after a command"],
   ]
   test.each(rows)("%s", (line, sentence) => {
     expect(() => understand(root, line.split(" "))).toThrow(new UsageComplaint(sentence))
   })
 
   test("an empty word, which is somebody's unset variable", () => {
-    expect(() => understand(root, ["receipt", ""])).toThrow(new UsageComplaint("the ID is empty"))
+    expect(() => understand(root, ["receipt", ""])).toThrow(new UsageComplaint("ID must not be empty"))
   })
 })
 

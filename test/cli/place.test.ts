@@ -89,7 +89,7 @@ describe("D52 where a command finds the books", () => {
     expect(find(wanted, env, files)).toEqual(place)
   })
 
-  const TOKEN_MISSING = /^no admin token is known for /
+  const TOKEN_MISSING = /^no admin token for /
   const refused: readonly [what: string, Partial<Wanted>, Record<string, string>, Files, RegExp][] = [
     ["no token", {}, {}, {}, TOKEN_MISSING],
     [
@@ -115,7 +115,7 @@ describe("D52 where a command finds the books", () => {
       {},
       /^TOLLGATE_ADMIN_TOKEN_FILE: expected/,
     ],
-    ["two ways", { url: FAR, database: true }, {}, {}, /^--url and --database exclude each other/],
+    ["two ways", { url: FAR, database: true }, {}, {}, /^--url and --database cannot be combined/],
     ["an address that is none", { url: "localhost" }, {}, {}, /^--url: expected the address/],
     ["an address with a password", { url: "http://a:b@c" }, {}, {}, /^--url: expected the address/],
     [

@@ -77,7 +77,7 @@ describe("tollgate serve", () => {
     const { out } = await type(["calls", "--account", "Demo"], there)
     const [id = ""] = /[0-9a-f-]{36}/.exec(out) ?? []
     expect((await type(["receipt", id], there)).out).toMatch(
-      /^outcome +completed, settled, charged by the provider's usage$/m,
+      /^outcome +completed, settled, charged by the usage that the provider reported$/m,
     )
   })
 

@@ -141,7 +141,7 @@ export const FAULTS: readonly Fault[] = [
     status: 502,
     code: "upstream_error",
     type: "api_error",
-    says: /The provider failed to answer/,
+    says: /The provider failed to complete/,
     repeatable: "yes",
     script: json(500, {}),
   },

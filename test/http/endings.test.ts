@@ -41,7 +41,7 @@ const CHARGED = settled("0.00003", [10, 0, 5])
 const BROKEN = errorEvent(
   "upstream_error",
   "api_error",
-  "The provider failed to answer the request. Retry the request.",
+  "The provider failed to complete the request. Retry the request.",
 )
 const LATE = errorEvent(
   "upstream_timeout",

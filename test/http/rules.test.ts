@@ -46,7 +46,7 @@ const DONE = "data: [DONE]\n\n"
 const BROKEN = errorEvent(
   "upstream_error",
   "api_error",
-  "The provider failed to answer the request. Retry the request.",
+  "The provider failed to complete the request. Retry the request.",
 )
 
 let stage: Stage

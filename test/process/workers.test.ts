@@ -360,7 +360,7 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
     const child = Bun.spawn([process.execPath, "src/workers/main.ts"], { stderr: "pipe" })
     expect(await child.exited).toBe(1)
     expect(await new Response(child.stderr).text()).toBe(
-      "tollgate: a worker has a parent that starts it: bun run start --workers N\n",
+      "tollgate: a worker cannot be started on its own: use bun run start --workers N\n",
     )
   })
 })

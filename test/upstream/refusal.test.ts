@@ -25,7 +25,7 @@ const SPOKEN = {
   code: "too_long",
 }
 const FAILED = {
-  message: "The provider failed to answer the request. Retry the request.",
+  message: "The provider failed to complete the request. Retry the request.",
   type: "api_error",
   param: null,
   code: "upstream_error",

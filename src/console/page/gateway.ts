@@ -29,7 +29,7 @@ export async function ask<Body>(path: string, signal?: AbortSignal): Promise<Bod
   } catch (error) {
     if (!(error instanceof Refusal) || error.code !== "ledger_unavailable") throw error
     const words =
-      "The books did not answer: they are away, or this is too much to ask. A shorter time asks less."
+      "The database did not respond. It is unavailable, or the query is too large: try a shorter time range."
     throw new Refusal(error.status, error.code, words, null)
   }
 }
@@ -53,7 +53,7 @@ export async function isToken(token: string): Promise<boolean> {
 
 async function send<Body>(method: string, path: string, body?: object, signal?: AbortSignal): Promise<Body> {
   const answer = await request(method, path, tokenOf() ?? "", body, signal)
-  if (answer.status === 401) closeSession("The gateway does not take this token any more. Sign in again.")
+  if (answer.status === 401) closeSession("The gateway no longer accepts this token. Sign in again.")
   if (!answer.ok) throw await refusalOf(answer)
   const text = await answer.text()
   return JSON.parse(text === "" ? "null" : text)
@@ -68,7 +68,7 @@ async function request(
 ): Promise<Response> {
   const { href, pathname } = new URL(`/admin${path}`, location.origin)
   // An id of the address bar may lead elsewhere, where the token has no business.
-  if (!pathname.startsWith("/admin/")) throw new Refusal(404, "not_found", "There is nothing here.", null)
+  if (!pathname.startsWith("/admin/")) throw new Refusal(404, "not_found", "This page does not exist.", null)
   try {
     return await fetch(href, {
       method,
@@ -83,7 +83,7 @@ async function request(
     })
   } catch (error) {
     if (signal?.aborted) throw error
-    throw new Refusal(0, "unreachable", "The gateway cannot be reached. Is it running?", null)
+    throw new Refusal(0, "unreachable", "The gateway cannot be reached. Check that it is running.", null)
   }
 }
 
@@ -97,6 +97,6 @@ async function refusalOf(answer: Response): Promise<Refusal> {
     const { error }: ErrorBody = JSON.parse(text)
     return new Refusal(answer.status, error.code, error.message, error.param)
   } catch {
-    return new Refusal(answer.status, "unknown", `The gateway answered ${answer.status}.`, null)
+    return new Refusal(answer.status, "unknown", `The gateway returned status ${answer.status}.`, null)
   }
 }

@@ -85,7 +85,7 @@ function viewAt(visit: Visit): { title: string; content: HTMLElement } {
     case "audit":
       return { title: "Audit", content: audit(visit) }
     default:
-      return { title: "Nothing here", content: nowhere() }
+      return { title: "Not found", content: nowhere() }
   }
 }
 
@@ -93,7 +93,7 @@ function nowhere(): HTMLElement {
   return el(
     "div",
     { class: "card empty" },
-    el("h1", { tabindex: -1 }, "There is nothing here"),
-    el("a", { href: "#/" }, "To the overview"),
+    el("h1", { tabindex: -1 }, "This page does not exist"),
+    el("a", { href: "#/" }, "Go to the overview"),
   )
 }

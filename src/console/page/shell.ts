@@ -41,7 +41,7 @@ export function shell(): Shell {
         "div",
         { class: "aside" },
         el("a", { href: "/docs" }, "API"),
-        el("button", { type: "button", click: () => closeSession("You are signed out.") }, "Sign out"),
+        el("button", { type: "button", click: () => closeSession("You have signed out.") }, "Sign out"),
       ),
     ),
     main,
@@ -70,7 +70,7 @@ function search(): HTMLElement {
   const input = el("input", {
     type: "search",
     placeholder: "Request id",
-    "aria-label": "Find a call's receipt by its request id",
+    "aria-label": "Find the receipt of a call by its request id",
     autocomplete: "off",
     spellcheck: "false",
     "aria-keyshortcuts": "/",
@@ -80,7 +80,10 @@ function search(): HTMLElement {
   const find = (event: Event) => {
     event.preventDefault()
     const id = idIn(input.value)
-    setText(fault, id === null ? "A request id is a UUID: the x-request-id of an answer." : "")
+    setText(
+      fault,
+      id === null ? "This is not a request id. Use the UUID in the x-request-id header of a response." : "",
+    )
     if (id === null) return
     input.value = ""
     location.hash = addressOf("calls", id)

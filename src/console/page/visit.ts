@@ -67,7 +67,9 @@ export function part(visit: Visit, { title, tools, class: name = "card", content
 
 /** Why something did not work, in words. */
 export function faultWords(error: unknown): string {
-  return error instanceof Refusal ? error.message.replaceAll("`", "") : "The console failed; reload the page."
+  return error instanceof Refusal
+    ? error.message.replaceAll("`", "")
+    : "The console had an error. Reload the page."
 }
 
 function fault(error: unknown, again: () => Promise<void>): HTMLElement {

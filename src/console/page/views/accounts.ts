@@ -34,7 +34,7 @@ export function accounts(visit: Visit): HTMLElement {
       { title: "State", cell: ({ suspended }) => stateChip(suspended) },
       { title: "Opened", cell: ({ created_at }) => ago(created_at) },
     ],
-    empty: "There is no account yet. Open the first one.",
+    empty: "No accounts yet. Create the first one.",
   })
   function sparkPlace(id: string): HTMLElement {
     const place = sparks.get(id) ?? el("span", { class: "spark-place" })
@@ -62,7 +62,7 @@ export function accounts(visit: Visit): HTMLElement {
       "div",
       { class: "title" },
       el("h1", { tabindex: -1 }, "Accounts"),
-      el("button", { type: "button", class: "primary", click: openAccount }, "Open an account"),
+      el("button", { type: "button", class: "primary", click: openAccount }, "Create account"),
     ),
     list.element,
   )
@@ -101,13 +101,13 @@ async function drawSparks(
 }
 
 export function stateChip(suspended: boolean): HTMLElement {
-  return suspended ? chip("suspended", "Its calls are refused.") : chip("active", "Its calls are taken.")
+  return suspended ? chip("suspended", "Its calls are rejected.") : chip("active", "Its calls are accepted.")
 }
 
 function openAccount(): void {
   const id = ownId()
   openDialog({
-    title: "Open an account",
+    title: "Create account",
     fields: [{ name: "name", label: "Name", input: el("input", { maxlength: 200, autocomplete: "off" }) }],
     submit: "Open",
     async act({ name = "" }) {

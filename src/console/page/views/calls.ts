@@ -41,7 +41,7 @@ function tokensOf({ usage }: CallBody): Child {
 
 function tookOf({ ttft_ms, duration_ms }: CallBody): Child {
   if (duration_ms === null) return none()
-  const title = ttft_ms === null ? "no output" : `first byte after ${showDuration(ttft_ms)}`
+  const title = ttft_ms === null ? "no output" : `first output after ${showDuration(ttft_ms)}`
   return el("span", { title }, showDuration(duration_ms))
 }
 
@@ -54,7 +54,7 @@ export function calls(visit: Visit): HTMLElement {
     label: "Calls",
     key: ({ id }) => id,
     columns: callColumns,
-    empty: "No call is like that.",
+    empty: "No calls match these filters.",
   })
   const list = part(visit, {
     title: null,

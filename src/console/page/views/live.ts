@@ -36,9 +36,9 @@ export function live(visit: Visit): HTMLElement {
       { title: "Kind", minor: true, cell: ({ stream }) => (stream ? "stream" : "JSON") },
       { title: "Held", right: true, cell: ({ reserved }) => usd(reserved) },
     ],
-    empty: "No call is open now.",
+    empty: "No calls in progress.",
   })
-  const summary = el("p", { class: "quiet" }, "Looking …")
+  const summary = el("p", { class: "quiet" }, "Loading …")
 
   function age({ id }: CallBody): HTMLElement {
     const place = ages.get(id) ?? el("span")
@@ -70,7 +70,7 @@ export function live(visit: Visit): HTMLElement {
     el(
       "p",
       { class: "quiet" },
-      "Calls that started within the last hour, on every gateway of these books; looked at every two seconds.",
+      "Open calls that started in the last hour, on all gateways that share this database. Updated every two seconds.",
     ),
     status,
   )
