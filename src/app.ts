@@ -78,9 +78,8 @@ function faultOf(error: unknown): GatewayError {
 /** What no answer says and an operator needs: why a request failed that was not itself at fault. */
 function logFault(log: Gateway["log"], { code, status, detail }: GatewayError, request_id: string): void {
   const { cause } = detail
-  if (code === "internal_error") log.error({ err: cause, request_id }, "a request failed")
-  else if (status >= 500 && typeof cause === "string")
-    log.warn({ code, cause, request_id }, "a request failed")
+  if (code === "internal_error") log.error({ err: cause, request_id }, "request failed")
+  else if (status >= 500 && typeof cause === "string") log.warn({ code, cause, request_id }, "request failed")
 }
 
 const NOT_OFFERED = ["/v1/messages", "/v1/responses", "/v1/embeddings"]

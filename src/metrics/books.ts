@@ -16,31 +16,31 @@ export function booksMetrics(registry: Registry) {
   const registers = [registry]
   const statements = new CellHistogram({
     name: "tollgate_ledger_statement_seconds",
-    help: "Statements of the ledger, by kind.",
+    help: "Duration of ledger statements, by kind.",
     labelNames: ["kind"],
     buckets: OWN_S,
     registry,
   })
   const batches = new CellHistogram({
     name: "tollgate_ledger_batch_size",
-    help: "Calls that one statement of the ledger served, by kind.",
+    help: "Items per batched ledger statement, by kind.",
     labelNames: ["kind"],
     buckets: BATCH,
     registry,
   })
   const expired = new Counter({
     name: "tollgate_reservations_expired_total",
-    help: "Reservations of dead gateways that this process closed.",
+    help: "Holds of crashed gateways that this process expired.",
     registers,
   })
   const spooled = new Counter({
     name: "tollgate_closings_spooled_total",
-    help: "Closings that went to the spool because the books could not be written.",
+    help: "Call ends that were written to the spool because the database was unavailable.",
     registers,
   })
   const ignored = new Counter({
     name: "tollgate_closings_ignored_total",
-    help: "Closings of reservations that were closed before: they changed nothing.",
+    help: "Call ends that were ignored because the hold had already ended.",
     registers,
   })
   return {
@@ -58,7 +58,7 @@ export function booksMetrics(registry: Registry) {
     watchDepths(read: () => Depths): void {
       new Gauge({
         name: "tollgate_ledger_lane_depth",
-        help: "Calls that wait for a statement of the books, by its kind.",
+        help: "Items that wait in a batch queue of the ledger, by kind of statement.",
         labelNames: ["kind"],
         registers,
         collect() {
@@ -68,7 +68,7 @@ export function booksMetrics(registry: Registry) {
       })
       new Gauge({
         name: "tollgate_spool_closings",
-        help: "Closings of this process in the spool, which the books have not taken yet.",
+        help: "Call ends of this process that are in the spool and not yet in the database.",
         registers,
         collect() {
           this.set(read().spool)
@@ -82,12 +82,12 @@ export function booksMetrics(registry: Registry) {
 function auditMetrics(registry: Registry): (audit: Audited) => void {
   const violations = new Gauge({
     name: "tollgate_audit_violations",
-    help: "What the last audit that this process was asked for found wrong; nothing before the first.",
+    help: "Violations found by the last audit of this process; absent before the first audit.",
     registers: [],
   })
   const last = new Gauge({
     name: "tollgate_audit_timestamp_seconds",
-    help: "When the last audit that this process was asked for was made; nothing before the first.",
+    help: "Time of the last audit of this process, as a Unix timestamp; absent before the first audit.",
     registers: [],
   })
   return (audit) => {

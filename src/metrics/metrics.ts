@@ -47,7 +47,7 @@ export function createMetrics(worker?: number) {
     watchReady(read: () => boolean): void {
       new Gauge({
         name: "tollgate_ready",
-        help: "1 while this process takes new calls, as /readyz says it, else 0.",
+        help: "1 if this process accepts new calls (/readyz is 200), otherwise 0.",
         registers: [registry],
         collect() {
           this.set(read() ? 1 : 0)

@@ -9,48 +9,48 @@ export function requestMetrics(registry: Registry) {
   const registers = [registry]
   const requests = new CellCounter({
     name: "tollgate_requests_total",
-    help: "Requests answered, by route and status; the route of what is at no address is unknown.",
+    help: "Requests, by route and status; requests to unknown paths have the route unknown.",
     labelNames: ["route", "status"],
     registry,
   })
   const errors = new CellCounter({
     name: "tollgate_errors_total",
-    help: "Requests answered with an error, by route and the gateway's own code of it.",
+    help: "Requests that got an error, by route and error code of the gateway.",
     labelNames: ["route", "code"],
     registry,
   })
   const limited = new Counter({
     name: "tollgate_key_limit_refusals_total",
-    help: "Requests refused because their key takes as much as it may, by the limit that it met.",
+    help: "Requests rejected because their key reached a limit, by limit.",
     labelNames: ["limit"],
     registers,
   })
   const repeats = new Counter({
     name: "tollgate_idempotent_repeats_total",
-    help: "Requests that repeated a call by its Idempotency-Key, those that were told its kept answer among them.",
+    help: "Requests that repeated a call with its Idempotency-Key, including those that got the stored response.",
     registers,
   })
   const attempts = new CellHistogram({
     name: "tollgate_upstream_attempt_seconds",
-    help: "Attempts at a provider until its headers or the lack of them, by upstream and outcome.",
+    help: "Duration of upstream attempts, until the response headers or the failure, by upstream and outcome.",
     labelNames: ["upstream", "outcome"],
     buckets: OPERATION_S,
     registry,
   })
   const counts = new CellCounter({
     name: "tollgate_token_counts_total",
-    help: "Token counts answered, by model.",
+    help: "Successful token counts, by model.",
     labelNames: ["model"],
     registry,
   })
   const keepalives = new Counter({
     name: "tollgate_keepalives_total",
-    help: "Keepalive comments sent into silent streams.",
+    help: "Keepalive comments sent in idle streams.",
     registers,
   })
   const added_latency = new CellHistogram({
     name: "tollgate_added_latency_seconds",
-    help: "What the gateway adds to a call, by where: before the provider is asked, or after its answer, before the last byte leaves.",
+    help: "Latency that the gateway adds to a call, by where: before the request to the provider, or between the provider's response and the last byte.",
     labelNames: ["where"],
     buckets: OWN_S,
     registry,
@@ -81,7 +81,7 @@ export function requestMetrics(registry: Registry) {
     watchBreakers(read: () => Iterable<readonly [upstream: string, open: boolean]>): void {
       new Gauge({
         name: "tollgate_upstream_breaker_open",
-        help: "1 while this process turns calls away from an upstream that failed five times in a row, else 0.",
+        help: "1 if the circuit breaker of the upstream is open in this process, otherwise 0.",
         labelNames: ["upstream"],
         registers,
         collect() {

@@ -5,12 +5,12 @@ export function traceMetrics(registry: Registry) {
   const registers = [registry]
   const exported = new Counter({
     name: "tollgate_trace_spans_exported_total",
-    help: "Spans that the collector took.",
+    help: "Spans that the collector accepted.",
     registers,
   })
   const dropped = new Counter({
     name: "tollgate_trace_spans_dropped_total",
-    help: "Spans that were not exported, by reason: queue_full, refused by the collector, or unreachable.",
+    help: "Spans that were dropped, by reason: queue_full, refused (by the collector) or unreachable.",
     labelNames: ["reason"],
     registers,
   })

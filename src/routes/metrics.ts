@@ -24,7 +24,7 @@ const scraping = operation({
       text: {
         type: "text/plain",
         example:
-          '# HELP tollgate_calls_settled_total Calls charged, by model and what the charge rests on.\n# TYPE tollgate_calls_settled_total counter\ntollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 42\n',
+          '# HELP tollgate_calls_settled_total Calls that were charged, by model and basis of the charge.\n# TYPE tollgate_calls_settled_total counter\ntollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 42\n',
       },
     },
   },

@@ -46,7 +46,7 @@ export function answerStream(
     onOutput: () => call.noteOutput(),
     onKeepalive: () => gateway.metrics.keepalive(),
     onFault: (error) =>
-      gateway.log.error({ err: error, request_id: call.hold.id }, "a stream's relay failed"),
+      gateway.log.error({ err: error, request_id: call.hold.id }, "relaying a stream failed"),
   })
   const leave = () => tap.clientLeft()
   call.observe = (ending) => tap.evidence(ending)

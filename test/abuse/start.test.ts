@@ -88,8 +88,8 @@ describe("secrets from files, and operators apart, in two workers", () => {
       TOLLGATE_ADMIN_TOKEN_FILE: secret("token", ADMIN_TOKEN),
       PROVIDER_KEY_FILE: secret("key", PROVIDER_CANARY),
     })
-    await gateway.prints("operators are served apart")
-    const port = /"host":"127\.0\.0\.1","port":(\d+),"msg":"operators are served apart/.exec(
+    await gateway.prints("the admin listener is separate")
+    const port = /"host":"127\.0\.0\.1","port":(\d+),"msg":"the admin listener is separate/.exec(
       gateway.printed,
     )?.[1]
     const office = operatorOf(`http://127.0.0.1:${port}`)

@@ -28,7 +28,7 @@ beforeAll(async () => {
   const listens = Promise.withResolvers<void>()
   child.stdout?.setEncoding("utf8").on("data", (text: string) => {
     printed += text
-    if (printed.includes("For real providers")) listens.resolve()
+    if (printed.includes("To use real providers")) listens.resolve()
   })
   child.on("exit", () => listens.reject(new Error(`the demo ended: ${printed}`)))
   await listens.promise

@@ -34,8 +34,8 @@ test("docs/log.md has every field of the warning of an attempt that failed", asy
   const { key } = await house.account()
   house.provider.replyOnce(json(500, {}))
   await house.chat(key)
-  const sentence = page.slice(page.indexOf("A warning of an attempt"))
-  for (const field of Object.keys(line("an upstream failed")).filter(
+  const sentence = page.slice(page.indexOf("The warning `"))
+  for (const field of Object.keys(line("upstream attempt failed")).filter(
     (name) => !/^(level|time|msg|pid|hostname)$/.test(name),
   )) {
     expect(backticked(sentence)).toContain(field)

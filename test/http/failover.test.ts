@@ -161,7 +161,7 @@ describe("the log has one warning for each attempt that failed", () => {
   }
   const warning = (upstream: string, fault: string) => ({
     level: 40,
-    msg: "an upstream failed",
+    msg: "upstream attempt failed",
     upstream,
     fault,
   })

@@ -182,7 +182,7 @@ describe("D16 a fault of the gateway's own shows nothing of the inside", () => {
     expectError(answer, "upstream_error")
     const lines = house.gateway.lines.filter((line) => line.includes(expectIds(answer)))
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-      { level: 40, msg: "an upstream failed", upstream: "first", fault: "status 500" },
+      { level: 40, msg: "upstream attempt failed", upstream: "first", fault: "status 500" },
       { level: 30, msg: "call", upstream: "first", failure: "upstream_error" },
     ])
   })
