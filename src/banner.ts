@@ -50,12 +50,12 @@ type Row = readonly [name: string, value: string]
 
 function places({ host, port, admin, admin_token, demo }: Facts, paint: Paint): string[] {
   const address = addressOf(host, port)
-  const office = admin === null ? address : addressOf(admin.host, admin.port)
+  const admin_url = admin === null ? address : addressOf(admin.host, admin.port)
   const rows: Row[] = [
     ["address", address],
     ...(demo === null ? [] : [["key", demo.key] as const]),
     ["docs", `${address}/docs`],
-    ...(admin_token === null ? [] : [["console", `${office}/console`] as const]),
+    ...(admin_token === null ? [] : [["console", `${admin_url}/console`] as const]),
     ["admin token", tokenWords(admin_token, demo)],
   ]
   return columns(rows, paint)
@@ -90,11 +90,11 @@ function settings(variable: string, value: string, usual: string): string[] {
 /** Where the command line would not look by itself it is told; where the demo made the token it finds both (D52). */
 function nextSteps(facts: Facts, paint: Paint): string[] {
   const { host, port, admin, demo, command } = facts
-  const office = admin === null ? addressOf(host, port) : addressOf(admin.host, admin.port)
+  const admin_url = admin === null ? addressOf(host, port) : addressOf(admin.host, admin.port)
   const told =
     demo?.made_token === true
       ? settings("TOLLGATE_DATA_DIR", demo.data_dir, USUAL_DATA_DIR)
-      : settings("TOLLGATE_URL", office, USUAL)
+      : settings("TOLLGATE_URL", admin_url, USUAL)
   const steps: Row[] = [
     [`${command} accounts create Acme`, "create an account"],
     [`${command} credit Acme 25`, "credit it with 25 USD"],

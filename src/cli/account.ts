@@ -1,7 +1,7 @@
 import { AccountBody } from "../wire/admin.ts"
 import { parseId } from "../wire/query.ts"
-import { Complaint } from "./complaint.ts"
-import type { Desk } from "./desk.ts"
+import type { AdminContext } from "./admin-command.ts"
+import { CliError } from "./cli-error.ts"
 import { listAll } from "./list.ts"
 
 /** How the argument that names an account is told. */
@@ -12,17 +12,17 @@ export const ACCOUNT = {
 } as const
 
 /** The id of the account that is meant. A name is looked up among all: names need not differ, and money goes to no guess. */
-export async function accountId(desk: Desk, word: string): Promise<string> {
+export async function accountId(context: AdminContext, word: string): Promise<string> {
   const id = parseId(word)
   if (id !== null) return id
-  const { data } = await listAll(desk, "/accounts", {}, AccountBody, {
+  const { data } = await listAll(context, "/accounts", {}, AccountBody, {
     limit: Number.POSITIVE_INFINITY,
     after: null,
   })
   const [found, ...others] = data.filter(({ name }) => name === word)
   if (found === undefined)
-    throw new Complaint(`no account is named "${word}": "tollgate accounts" lists all accounts`)
+    throw new CliError(`no account is named "${word}": "tollgate accounts" lists all accounts`)
   if (others.length === 0) return found.id
   const ids = [found, ...others].map((account) => account.id).join(", ")
-  throw new Complaint(`${others.length + 1} accounts are named "${word}": use the id of one of them: ${ids}`)
+  throw new CliError(`${others.length + 1} accounts are named "${word}": use the id of one of them: ${ids}`)
 }

@@ -1,25 +1,25 @@
 import { AuditBody } from "../wire/admin.ts"
+import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { count, usd } from "./amount.ts"
-import { Complaint } from "./complaint.ts"
-import { type Desk, deskLeaf } from "./desk.ts"
+import { CliError } from "./cli-error.ts"
 import { moment } from "./moment.ts"
 import { table } from "./table.ts"
 
 /** `tollgate audit`: whether the books agree with their journal. */
-export const audit = deskLeaf({
-  tells: "Verify every balance, hold, spending limit and charge against the journal",
+export const audit = adminCommand({
+  summary: "Verify every balance, hold, spending limit and charge against the journal",
   details: "The exit code is 1 if anything does not match.",
   args: {},
   examples: [
     ["tollgate audit", "one line if everything matches"],
     ["tollgate audit --json", "as JSON, for scripts"],
   ],
-  async run(_given, desk) {
-    const found = await desk.office.get("/audit", AuditBody)
-    desk.show(found, () => auditText(found, desk))
+  async run(_given, context) {
+    const found = await context.client.get("/audit", AuditBody)
+    context.show(found, () => auditText(found, context))
     const { length } = found.violations
     if (length > 0)
-      throw new Complaint(
+      throw new CliError(
         `the ledger does not match its journal in ${length === 1 ? "1 place" : `${length} places`}`,
       )
   },
@@ -27,7 +27,7 @@ export const audit = deskLeaf({
 
 function auditText(
   { checked_at, accounts, open_reservations, violations }: AuditBody,
-  { screen }: Desk,
+  { screen }: AdminContext,
 ): string {
   const looked = `${count(accounts)} accounts, ${count(open_reservations)} open reservations, at ${moment(checked_at)}`
   if (violations.length === 0)

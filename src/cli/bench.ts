@@ -3,10 +3,10 @@ import { become } from "./serve.ts"
 
 /** `tollgate bench`: the benchmark, which reads its own arguments. */
 export const bench = leaf({
-  tells: "Benchmark the gateway or any OpenAI-compatible endpoint",
+  summary: "Benchmark the gateway or any OpenAI-compatible endpoint",
   details: "All arguments are passed to the benchmark.",
   args: {},
-  hands_over: true,
+  passes_arguments: true,
   examples: [
     ["tollgate bench -- --help", "what it measures, and its flags"],
     [

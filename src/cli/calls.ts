@@ -2,10 +2,10 @@ import type { ArgsDef } from "citty"
 import { CallBody } from "../wire/admin.ts"
 import { failures, states } from "../wire/call.ts"
 import { accountId } from "./account.ts"
+import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { count, usd } from "./amount.ts"
-import { UsageComplaint } from "./complaint.ts"
-import { type Desk, deskLeaf } from "./desk.ts"
-import { extentOf, LIST_ARGS, listAll, remarkMore } from "./list.ts"
+import { UsageError } from "./cli-error.ts"
+import { extentOf, LIST_ARGS, listAll, remarkNext } from "./list.ts"
 import { briefMoment, parseMoment, span } from "./moment.ts"
 import { table } from "./table.ts"
 
@@ -23,8 +23,8 @@ export const CALL_ARGS = {
 } as const satisfies ArgsDef
 
 /** `tollgate calls`: what became of every call that held money. */
-export const calls = deskLeaf({
-  tells: "List calls that held money, newest first",
+export const calls = adminCommand({
+  summary: "List calls that held money, newest first",
   args: {
     ...CALL_ARGS,
     state: { type: "enum", options: [...states], description: "only calls in this state" },
@@ -39,23 +39,23 @@ export const calls = deskLeaf({
     ],
     ["tollgate calls --model demo-small --from 2026-11-01 --all --json", "one model since a day, as JSON"],
   ],
-  async run(given, desk) {
-    const query = await callQuery(desk, given, ["state", "failure"])
-    const list = await listAll(desk, "/calls", query, CallBody, extentOf(given))
-    desk.show(list, () => callsTable(list.data, desk, Date.now()))
-    remarkMore(desk, list)
+  async run(given, context) {
+    const query = await callQuery(context, given, ["state", "failure"])
+    const list = await listAll(context, "/calls", query, CallBody, extentOf(given))
+    context.show(list, () => callsTable(list.data, context, Date.now()))
+    remarkNext(context, list)
   },
 })
 
 /** The query string that the flags stand for; `others` are passed on as they are. */
 export async function callQuery<Name extends string>(
-  desk: Desk,
+  context: AdminContext,
   given: { text(name: keyof typeof CALL_ARGS | Name): string | null },
   others: readonly Name[],
 ): Promise<Record<string, string>> {
   const query: Record<string, string> = {}
   const account = given.text("account")
-  if (account !== null) query.account = await accountId(desk, account)
+  if (account !== null) query.account = await accountId(context, account)
   for (const name of ["key", "model", ...others] as const) {
     const text = given.text(name)
     if (text !== null) query[name] = text
@@ -64,13 +64,13 @@ export async function callQuery<Name extends string>(
     const text = given.text(name)
     if (text === null) continue
     const time = parseMoment(text, Date.now())
-    if (time === null) throw new UsageComplaint(`--${name}: expected 2026-11-21, an RFC 3339 time, or 24h`)
+    if (time === null) throw new UsageError(`--${name}: expected 2026-11-21, an RFC 3339 time, or 24h`)
     query[name] = time
   }
   return query
 }
 
-function callsTable(data: readonly CallBody[], { screen }: Desk, now_ms: number): string {
+function callsTable(data: readonly CallBody[], { screen }: AdminContext, now_ms: number): string {
   if (data.length === 0)
     return "No calls found. Rejected requests and token counts appear in the metrics only."
   return table(

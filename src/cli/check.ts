@@ -1,13 +1,13 @@
 import { sourcesWith } from "../setup.ts"
+import { CliError } from "./cli-error.ts"
 import { leaf } from "./command.ts"
-import { Complaint } from "./complaint.ts"
 import type { Finding } from "./inspection.ts"
 import { type Screen, visible } from "./screen.ts"
 import { START_ARGS, variablesOf } from "./start-flags.ts"
 
 /** `tollgate check`: whether a start would do, and what to mend where it would not. */
 export const check = leaf({
-  tells: "Check everything that the gateway needs to start",
+  summary: "Check everything that the gateway needs to start",
   details:
     "Reads the environment and the configuration, connects to the database, requests the model list of each upstream with its key, and tries the port. Changes nothing. The exit code is 1 if a check fails.",
   args: { ...START_ARGS, json: { type: "boolean", description: "print the results as JSON" } },
@@ -22,7 +22,7 @@ export const check = leaf({
     const wrong = findings.filter(({ ok }) => !ok).length
     if (given.has("json")) screen.print(JSON.stringify({ ok: wrong === 0, findings }, null, 2))
     else screen.print(findings.map((finding) => line(finding, screen)).join("\n"))
-    if (wrong > 0) throw new Complaint(`${wrong} of ${findings.length} checks failed`)
+    if (wrong > 0) throw new CliError(`${wrong} of ${findings.length} checks failed`)
   },
 })
 

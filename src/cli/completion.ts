@@ -1,7 +1,7 @@
 import type { ArgDef } from "citty"
+import { UsageError } from "./cli-error.ts"
 import type { Command, Group } from "./command.ts"
 import { leaf } from "./command.ts"
-import { UsageComplaint } from "./complaint.ts"
 
 /** Shells for which there is a completion script, and how each takes it. */
 const SHELLS: Readonly<
@@ -24,7 +24,7 @@ const SHELLS: Readonly<
 /** `tollgate completion`: commands, flags and the words that flags take, by Tab. `root` is asked for late: this is in it. */
 export function completionOf(root: () => Group) {
   return leaf({
-    tells: "Print a completion script for a shell",
+    summary: "Print a completion script for a shell",
     args: {
       shell: {
         type: "positional",
@@ -41,7 +41,7 @@ export function completionOf(root: () => Group) {
     run(given, screen) {
       const shell = SHELLS[given.word("shell")]
       if (shell === undefined)
-        throw new UsageComplaint(`SHELL: expected one of ${Object.keys(SHELLS).join(", ")}`)
+        throw new UsageError(`SHELL: expected one of ${Object.keys(SHELLS).join(", ")}`)
       screen.print(`# To install it permanently: ${shell.install}\n${shell.script(root())}`)
     },
   })
@@ -51,7 +51,7 @@ export function completionOf(root: () => Group) {
 interface Spot {
   /** The commands so far, with spaces between them. */
   readonly path: string
-  readonly words: readonly (readonly [word: string, tells: string])[]
+  readonly words: readonly (readonly [word: string, summary: string])[]
   /** Flags of this spot that take one of a few words. */
   readonly choices: readonly (readonly [flag: string, words: readonly string[]])[]
   /** Flags that take a file or a folder. */
@@ -65,7 +65,7 @@ export function spotsOf(command: Command, path: readonly string[] = []): Spot[] 
   const here = path.join(" ")
   if (command.kind === "group") {
     const entries = Object.entries(command.commands)
-    const words = entries.map(([name, { tells }]) => [name, tells] as const)
+    const words = entries.map(([name, { summary }]) => [name, summary] as const)
     return [
       { path: here, words: [...words, HELP], choices: [], files: [], free: [] },
       ...entries.flatMap(([name, below]) => spotsOf(below, [...path, name])),
@@ -144,8 +144,8 @@ complete -F _tollgate tollgate`
 
 function zshScript(root: Group): string {
   const spots = spotsOf(root)
-  const described = ([word, tells]: readonly [string, string]) =>
-    quoted(tells === "" ? word : `${word}:${tells}`)
+  const described = ([word, summary]: readonly [string, string]) =>
+    quoted(summary === "" ? word : `${word}:${summary}`)
   const words = spots.map(
     ({ path, words }) => `    ${quoted(path)}) known=(${words.map(described).join(" ")}) ;;`,
   )
@@ -185,11 +185,11 @@ function fishScript(root: Group): string {
       ...spot.free.map((flag) => [flag, " -x"] as const),
     ])
     const at = quoted(fishCondition(spot.path, root))
-    return spot.words.map(([word, tells]) => {
+    return spot.words.map(([word, summary]) => {
       const what = word.startsWith("--")
         ? `-l ${word.slice(2)}${takes.get(word) ?? ""}`
         : `-a ${quoted(word)}`
-      return `complete -c tollgate -n ${at} ${what}${tells === "" ? "" : ` -d ${quoted(tells)}`}`
+      return `complete -c tollgate -n ${at} ${what}${summary === "" ? "" : ` -d ${quoted(summary)}`}`
     })
   })
   return `complete -c tollgate -f\n${lines.join("\n")}`

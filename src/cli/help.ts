@@ -23,19 +23,19 @@ interface Page {
   readonly width: number
 }
 
-function groupHelp({ tells, commands, standard }: Group, page: Page): string {
+function groupHelp({ summary, commands, standard }: Group, page: Page): string {
   const { whole, width } = page
-  const rows = Object.entries(commands).map(([name, { tells }]): Row => [name, tells])
+  const rows = Object.entries(commands).map(([name, { summary }]): Row => [name, summary])
   const first = standard === null ? "" : ` Default command: ${standard}.`
   return [
-    wrapped(`${tells}.${first}`, width).join("\n"),
+    wrapped(`${summary}.${first}`, width).join("\n"),
     section("Usage", [`${whole} COMMAND`], page),
     section("Commands", columns(rows, width), page),
     `Run "${whole} COMMAND --help" for the flags and examples of a command.`,
   ].join("\n\n")
 }
 
-function leafHelp({ tells, details, args, examples, hands_over }: Leaf, page: Page): string {
+function leafHelp({ summary, details, args, examples, passes_arguments }: Leaf, page: Page): string {
   const { whole, width } = page
   const entries = Object.entries(args)
   const places = entries.filter(([, argument]) => argument.type === "positional")
@@ -43,24 +43,24 @@ function leafHelp({ tells, details, args, examples, hands_over }: Leaf, page: Pa
   const usage = [
     whole,
     ...places.map(([name]) => name.toUpperCase()),
-    ...(flags.length > 0 || hands_over ? ["[FLAGS]"] : []),
+    ...(flags.length > 0 || passes_arguments ? ["[FLAGS]"] : []),
   ].join(" ")
   const placeRows = places.map(([name, argument]): Row => [name.toUpperCase(), descriptionOf(argument)])
   const flagRows = flags.map(([name, argument]): Row => [flagTitle(name, argument), descriptionOf(argument)])
   return [
-    wrapped(details === "" ? `${tells}.` : `${tells}. ${details}`, width).join("\n"),
+    wrapped(details === "" ? `${summary}.` : `${summary}. ${details}`, width).join("\n"),
     section("Usage", [usage], page),
     ...(places.length > 0 ? [section("Arguments", columns(placeRows, width), page)] : []),
     ...(flags.length > 0 ? [section("Flags", columns(flagRows, width), page)] : []),
     section(
       "Examples",
-      examples.flatMap(([line, tells]) => [line, `    ${tells}`]),
+      examples.flatMap(([line, summary]) => [line, `    ${summary}`]),
       page,
     ),
   ].join("\n\n")
 }
 
-type Row = readonly [name: string, tells: string]
+type Row = readonly [name: string, summary: string]
 
 const INDENT = "  "
 
@@ -68,8 +68,8 @@ const INDENT = "  "
 function columns(rows: readonly Row[], width: number): string[] {
   const name_width = Math.max(...rows.map(([name]) => name.length))
   const margin = name_width + 2 * INDENT.length
-  return rows.flatMap(([name, tells]) =>
-    wrapped(tells, width - margin).map(
+  return rows.flatMap(([name, summary]) =>
+    wrapped(summary, width - margin).map(
       (line, at) => `${(at === 0 ? name : "").padEnd(name_width)}${INDENT}${line}`,
     ),
   )

@@ -1,12 +1,12 @@
 import { CreatedKeyBody, KeyBody } from "../wire/admin.ts"
 import { parseId } from "../wire/query.ts"
 import { ACCOUNT, accountId } from "./account.ts"
+import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { usd } from "./amount.ts"
+import { UsageError } from "./cli-error.ts"
 import { group } from "./command.ts"
-import { UsageComplaint } from "./complaint.ts"
-import { type Desk, deskLeaf } from "./desk.ts"
 import type { Given } from "./given.ts"
-import { extentOf, LIST_ARGS, listAll, remarkMore } from "./list.ts"
+import { extentOf, LIST_ARGS, listAll, remarkNext } from "./list.ts"
 import { briefMoment, moment, parseMoment } from "./moment.ts"
 import { LIMIT_FORM, parseSpendingLimit } from "./spending-limit.ts"
 import { card, table } from "./table.ts"
@@ -20,15 +20,15 @@ const KEY = {
 } as const
 const EXAMPLE_KEY = "019f8b1c-2222-7000-9d4e-1a6b8c0f7e32"
 
-const list = deskLeaf({
-  tells: "List an account's keys, newest first",
+const list = adminCommand({
+  summary: "List an account's keys, newest first",
   args: { account: ACCOUNT, ...LIST_ARGS },
   examples: [["tollgate keys list Acme", "includes revoked and expired keys"]],
-  async run(given, desk) {
-    const id = await accountId(desk, given.word("account"))
-    const keys = await listAll(desk, `/accounts/${id}/keys`, {}, KeyBody, extentOf(given))
-    desk.show(keys, () => keysTable(keys.data, desk, Date.now()))
-    remarkMore(desk, keys)
+  async run(given, context) {
+    const id = await accountId(context, given.word("account"))
+    const keys = await listAll(context, `/accounts/${id}/keys`, {}, KeyBody, extentOf(given))
+    context.show(keys, () => keysTable(keys.data, context, Date.now()))
+    remarkNext(context, keys)
   },
 })
 
@@ -43,8 +43,8 @@ const LIMITS = {
   limit: { type: "string", valueHint: "25/month", description: `its spending limit: ${LIMIT_FORM}` },
 } as const
 
-const create = deskLeaf({
-  tells: "Create a key and show it once",
+const create = adminCommand({
+  summary: "Create a key and show it once",
   args: { account: ACCOUNT, ...LIMITS },
   examples: [
     ["tollgate keys create Acme", "for all models, until it is revoked"],
@@ -53,16 +53,16 @@ const create = deskLeaf({
       "with restrictions",
     ],
   ],
-  async run(given, desk) {
-    const id = await accountId(desk, given.word("account"))
-    const key = await desk.office.post(`/accounts/${id}/keys`, wantedOf(given), CreatedKeyBody)
-    desk.show(key, () => card([["key", key.key], ...keyLines(key)], desk.screen.paint))
-    desk.remark("Store the key now: it is not shown again.")
+  async run(given, context) {
+    const id = await accountId(context, given.word("account"))
+    const key = await context.client.post(`/accounts/${id}/keys`, wantedOf(given), CreatedKeyBody)
+    context.show(key, () => card([["key", key.key], ...keyLines(key)], context.screen.paint))
+    context.remark("Store the key now: it is not shown again.")
   },
 })
 
-const change = deskLeaf({
-  tells: "Change a key's name, models, expiry or limit",
+const change = adminCommand({
+  summary: "Change a key's name, models, expiry or limit",
   details: "Flags that are not given change nothing. The value none removes a setting.",
   args: { key: KEY, ...LIMITS },
   examples: [
@@ -72,17 +72,17 @@ const change = deskLeaf({
       "allow all models, and remove the expiry",
     ],
   ],
-  async run(given, desk) {
+  async run(given, context) {
     const change = wantedOf(given)
     if (Object.keys(change).length === 0) {
-      throw new UsageComplaint("nothing to change: use --name, --models, --expires or --limit")
+      throw new UsageError("nothing to change: use --name, --models, --expires or --limit")
     }
-    await changeKey(desk, given.word("key"), change)
+    await changeKey(context, given.word("key"), change)
   },
 })
 
-const limit = deskLeaf({
-  tells: "Set the spending limit of a key per day or month",
+const limit = adminCommand({
+  summary: "Set the spending limit of a key per day or month",
   args: {
     key: KEY,
     limit: { type: "positional", required: true, description: LIMIT_FORM },
@@ -94,32 +94,32 @@ const limit = deskLeaf({
     ],
     [`tollgate keys limit ${EXAMPLE_KEY} none`, "remove the limit"],
   ],
-  run: (given, desk) =>
-    changeKey(desk, given.word("key"), { spending_limit: parseSpendingLimit(given.word("limit")) }),
+  run: (given, context) =>
+    changeKey(context, given.word("key"), { spending_limit: parseSpendingLimit(given.word("limit")) }),
 })
 
-const suspend = deskLeaf({
-  tells: "Suspend a key: reject its new calls",
+const suspend = adminCommand({
+  summary: "Suspend a key: reject its new calls",
   args: { key: KEY },
   examples: [[`tollgate keys suspend ${EXAMPLE_KEY}`, "calls in progress continue, new ones get 403"]],
-  run: (given, desk) => changeKey(desk, given.word("key"), { suspended: true }),
+  run: (given, context) => changeKey(context, given.word("key"), { suspended: true }),
 })
 
-const resume = deskLeaf({
-  tells: "Resume a suspended key",
+const resume = adminCommand({
+  summary: "Resume a suspended key",
   args: { key: KEY },
   examples: [[`tollgate keys resume ${EXAMPLE_KEY}`, "it works again"]],
-  run: (given, desk) => changeKey(desk, given.word("key"), { suspended: false }),
+  run: (given, context) => changeKey(context, given.word("key"), { suspended: false }),
 })
 
-const revoke = deskLeaf({
-  tells: "Revoke a key permanently",
+const revoke = adminCommand({
+  summary: "Revoke a key permanently",
   args: { key: KEY },
   examples: [[`tollgate keys revoke ${EXAMPLE_KEY}`, "every new request with it gets 401"]],
-  async run(given, desk) {
+  async run(given, context) {
     const id = keyId(given.word("key"))
-    await desk.office.delete(`/keys/${id}`)
-    desk.show(null, () => `Revoked the key ${id}.`)
+    await context.client.delete(`/keys/${id}`)
+    context.show(null, () => `Revoked the key ${id}.`)
   },
 })
 
@@ -137,12 +137,12 @@ export const keys = group("Create, list, change, limit, suspend, resume and revo
 function keyId(word: string): string {
   const id = parseId(word)
   if (id !== null) return id
-  throw new UsageComplaint(`"${word}" is not a key id: "tollgate keys list ACCOUNT" lists the ids`)
+  throw new UsageError(`"${word}" is not a key id: "tollgate keys list ACCOUNT" lists the ids`)
 }
 
-async function changeKey(desk: Desk, word: string, body: object): Promise<void> {
-  const key = await desk.office.patch(`/keys/${keyId(word)}`, body, KeyBody)
-  desk.show(key, () => card(keyLines(key), desk.screen.paint))
+async function changeKey(context: AdminContext, word: string, body: object): Promise<void> {
+  const key = await context.client.patch(`/keys/${keyId(word)}`, body, KeyBody)
+  context.show(key, () => card(keyLines(key), context.screen.paint))
 }
 
 /** The fields of a key that the flags name, as the API takes them. */
@@ -161,7 +161,7 @@ function wantedOf(given: Given<keyof typeof LIMITS>): object {
 
 function expiryOf(text: string): string {
   const time = parseMoment(text, Date.now(), "ahead")
-  if (time === null) throw new UsageComplaint("--expires: expected 2027-12-31, an RFC 3339 time, or 30d")
+  if (time === null) throw new UsageError("--expires: expected 2027-12-31, an RFC 3339 time, or 30d")
   return time
 }
 
@@ -196,7 +196,7 @@ function stateOf({ revoked_at, expires_at, suspended }: Shown, now_ms: number): 
   return suspended ? "suspended" : "active"
 }
 
-function keysTable(data: readonly KeyBody[], { screen }: Desk, now_ms: number): string {
+function keysTable(data: readonly KeyBody[], { screen }: AdminContext, now_ms: number): string {
   if (data.length === 0) return "This account has no keys yet. Create one: tollgate keys create ACCOUNT"
   return table(
     [

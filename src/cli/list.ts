@@ -2,8 +2,8 @@ import type { TSchema } from "@sinclair/typebox"
 import type { ArgsDef } from "citty"
 import { listOf } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
-import { UsageComplaint } from "./complaint.ts"
-import type { Desk } from "./desk.ts"
+import type { AdminContext } from "./admin-command.ts"
+import { UsageError } from "./cli-error.ts"
 import type { Given } from "./given.ts"
 
 /** Lists of the API, as many pages of them as are asked for. */
@@ -41,29 +41,28 @@ export function extentOf(given: Given<keyof typeof LIST_ARGS>): Extent {
   const text = given.text("limit")
   const after = given.text("after")
   if (given.has("all")) {
-    if (text !== null) throw new UsageComplaint("--all and --limit cannot be combined")
+    if (text !== null) throw new UsageError("--all and --limit cannot be combined")
     return { limit: Number.POSITIVE_INFINITY, after }
   }
   if (text === null) return { limit: DEFAULT_LIMIT, after }
-  if (!/^[1-9]\d{0,6}$/.test(text))
-    throw new UsageComplaint("--limit: expected a whole number from 1 to 9999999")
+  if (!/^[1-9]\d{0,6}$/.test(text)) throw new UsageError("--limit: expected a whole number from 1 to 9999999")
   return { limit: Number(text), after }
 }
 
 /** The entries of a list, page after page. */
 export async function listAll<S extends TSchema>(
-  { office }: Pick<Desk, "office">,
+  { client }: Pick<AdminContext, "client">,
   path: string,
   query: Readonly<Record<string, string>>,
   entry: S,
   { limit, after }: Extent,
 ) {
   const schema = listOf(entry)
-  const list = await office.get(pageAt(path, query, limit, after), schema)
+  const list = await client.get(pageAt(path, query, limit, after), schema)
   const data = [...list.data]
   let next = list.next
   while (next !== null && data.length < limit) {
-    const page = await office.get(pageAt(path, query, limit - data.length, next), schema)
+    const page = await client.get(pageAt(path, query, limit - data.length, next), schema)
     data.push(...page.data)
     next = page.next
   }
@@ -77,6 +76,6 @@ function pageAt(path: string, query: Readonly<Record<string, string>>, limit: nu
 }
 
 /** What stands below a list that was cut. */
-export function remarkMore(desk: Desk, { next }: Listed<unknown>): void {
-  if (next !== null) desk.remark("There are more entries: use --all or --limit N to see them.")
+export function remarkNext(context: AdminContext, { next }: Listed<unknown>): void {
+  if (next !== null) context.remark("There are more entries: use --all or --limit N to see them.")
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bun
 import { runProgram } from "./program.ts"
-import { surroundings } from "./screen.ts"
+import { processRuntime } from "./screen.ts"
 
 /** `tollgate`: this process reads a command line and does what it says. */
 
@@ -16,7 +16,7 @@ for (const name of ["NO_PROXY", "no_proxy"]) {
 }
 
 try {
-  process.exitCode = await runProgram(process.argv.slice(2), surroundings())
+  process.exitCode = await runProgram(process.argv.slice(2), processRuntime())
 } catch (error) {
   console.error(`tollgate: ${error instanceof Error ? error.message : String(error)}`)
   process.exitCode = 1

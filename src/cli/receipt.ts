@@ -2,17 +2,17 @@ import { parsePrice } from "../money.ts"
 import type { Paint } from "../paint.ts"
 import { CallBody } from "../wire/admin.ts"
 import { parseId } from "../wire/query.ts"
+import { adminCommand } from "./admin-command.ts"
 import { costOf, count, usd } from "./amount.ts"
 import { outcomeOf } from "./calls.ts"
-import { UsageComplaint } from "./complaint.ts"
-import { deskLeaf } from "./desk.ts"
+import { UsageError } from "./cli-error.ts"
 import { moment, span } from "./moment.ts"
 import type { Screen } from "./screen.ts"
 import { card, table } from "./table.ts"
 
 /** `tollgate receipt`: what one call held, used and cost, and at which prices. */
-export const receipt = deskLeaf({
-  tells: "Show the receipt of a call: what it held, used and cost",
+export const receipt = adminCommand({
+  summary: "Show the receipt of a call: what it held, used and cost",
   args: {
     id: {
       type: "positional",
@@ -21,13 +21,12 @@ export const receipt = deskLeaf({
     },
   },
   examples: [["tollgate receipt 019f8b1c-3333-7000-8b7a-5d1f3c9e2a40", "tokens, prices, charge and outcome"]],
-  async run(given, desk) {
+  async run(given, context) {
     const word = given.word("id")
     const id = parseId(word)
-    if (id === null)
-      throw new UsageComplaint(`"${word}" is not a call id: use the x-request-id of the response`)
-    const call = await desk.office.get(`/calls/${id}`, CallBody)
-    desk.show(call, () => receiptText(call, desk.screen))
+    if (id === null) throw new UsageError(`"${word}" is not a call id: use the x-request-id of the response`)
+    const call = await context.client.get(`/calls/${id}`, CallBody)
+    context.show(call, () => receiptText(call, context.screen))
   },
 })
 

@@ -10,7 +10,7 @@ export interface Screen {
   /** What is said besides it, on standard error. */
   remark(text: string): void
   /** Why the command ends without success, on standard error. */
-  complain(sentence: string): void
+  printError(sentence: string): void
 }
 
 /** Printed as it is, a control character would be obeyed, and one that turns the direction of writing would lie. */
@@ -19,12 +19,12 @@ export function visible(text: string): string {
 }
 
 /** What a command has around it: where it prints, and the variables of its environment. */
-export interface Surroundings extends Screen {
+export interface Runtime extends Screen {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
 /** Those of this process. */
-export function surroundings(): Surroundings {
+export function processRuntime(): Runtime {
   const { stdout, stderr, env } = process
   const aside = painter(stderr.isTTY, env)
   return {
@@ -33,6 +33,6 @@ export function surroundings(): Surroundings {
     paint: painter(stdout.isTTY, env),
     print: (text) => void stdout.write(`${text}\n`),
     remark: (text) => void stderr.write(`${aside("dim", text)}\n`),
-    complain: (sentence) => void stderr.write(`${aside("red", "tollgate:")} ${sentence}\n`),
+    printError: (sentence) => void stderr.write(`${aside("red", "tollgate:")} ${sentence}\n`),
   }
 }

@@ -1,12 +1,12 @@
 import { fileURLToPath } from "node:url"
+import { CliError } from "./cli-error.ts"
 import { leaf } from "./command.ts"
-import { Complaint } from "./complaint.ts"
-import type { Surroundings } from "./screen.ts"
+import type { Runtime } from "./screen.ts"
 import { START_ARGS, variablesOf } from "./start-flags.ts"
 
 /** `tollgate serve`: the gateway. */
 export const serve = leaf({
-  tells: "Run the gateway",
+  summary: "Run the gateway",
   details: "Without a configuration it starts as a demo. Each flag overrides an environment variable.",
   args: {
     ...START_ARGS,
@@ -33,10 +33,10 @@ const LAUNCH = { BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
  * This process goes on as another program: same pid, so that signals, the exit code and a supervisor find it as if it had
  * been started itself.
  */
-export function become(program: string, args: readonly string[], env: Surroundings["env"]): never {
+export function become(program: string, args: readonly string[], env: Runtime["env"]): never {
   const { execve } = process
   if (execve === undefined)
-    throw new Complaint("this platform does not support this command: use `bun run start` or `bun run bench`")
+    throw new CliError("this platform does not support this command: use `bun run start` or `bun run bench`")
   const path = fileURLToPath(new URL(program, import.meta.url))
   return execve(process.execPath, [process.execPath, path, ...args], { ...env, ...LAUNCH })
 }

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Gauge, Registry } from "prom-client"
-import { booksMetrics } from "./books.ts"
 import { callMetrics } from "./calls.ts"
+import { ledgerMetrics } from "./ledger.ts"
 import { requestMetrics } from "./requests.ts"
 import { traceMetrics } from "./traces.ts"
 
@@ -41,7 +41,7 @@ export function createMetrics(worker?: number) {
   return {
     ...requestMetrics(registry),
     ...callMetrics(registry),
-    ...booksMetrics(registry),
+    ...ledgerMetrics(registry),
     ...traceMetrics(registry),
     /** Where it is read whenever the metrics are whether new calls are taken. */
     watchReady(read: () => boolean): void {

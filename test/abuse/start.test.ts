@@ -51,7 +51,7 @@ describe("D39 a start that would leave a door open is refused in one sentence", 
       "an operators' address that is not here",
       () => databaseVariables(fresh.address),
       { admin: { host: "192.0.2.1", port: 8098 } },
-      "admin.host 192.0.2.1 and admin.port 8098 cannot listen on",
+      "cannot listen on port 8098 of 192.0.2.1 (admin.host, admin.port)",
     ],
   ]
   test.each(rows)("%s", async (_, variables, changes, complaint) => {

@@ -89,7 +89,7 @@ describe("tollgate serve", () => {
     expect(place.postgres()).toEqual([])
     expect(await type(["accounts"], there)).toMatchObject({
       code: 1,
-      err: expect.stringContaining("no admin token is known"),
+      err: expect.stringContaining("no admin token for"),
     })
   })
 

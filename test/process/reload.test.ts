@@ -207,7 +207,7 @@ describe("D56 SIGHUP while the database is away", () => {
       place.configure(config({ models: [{ ...model, name: "later" }] }))
       begin(books)
       const said = await reload("the configuration was not reloaded: the previous one stays in use")
-      expect(said).toContain("the database cannot be used")
+      expect(said).toContain("cannot use the database")
       end(books)
       expect(
         await until(

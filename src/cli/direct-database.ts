@@ -8,9 +8,9 @@ import type { Address } from "../ledger/database/address.ts"
 import { connectDatabase } from "../ledger/database/database.ts"
 import { readVersion } from "../ledger/database/version.ts"
 import { adminRoutes } from "../routes/admin/admin.ts"
-import { Complaint } from "./complaint.ts"
-import type { Send } from "./office.ts"
-import type { Place } from "./place.ts"
+import type { Send } from "./admin-client.ts"
+import { CliError } from "./cli-error.ts"
+import type { Target } from "./target.ts"
 
 /** How long a query of the books may take. */
 const DEADLINE_MS = 10_000
@@ -18,14 +18,14 @@ const DEADLINE_MS = 10_000
  * The operators' routes of a gateway, served to this process alone over the database itself: no gateway need run, and all
  * that run see the changes, because every request reads the books (D26).
  */
-export async function openDirectBooks(place: Exclude<Place, { kind: "gateway" }>) {
-  const address = await addressOf(place)
+export async function openDirectDatabase(target: Exclude<Target, { kind: "gateway" }>) {
+  const address = await addressOf(target)
   await requireVersion(address)
   const database = await connectDatabase(address)
   // Of a configuration that says nothing.
   const { limits } = loadConfig("{}", { env: {}, readFile: () => "" })
   const token = crypto.randomUUID()
-  const app = new Elysia({ name: "direct-books" })
+  const app = new Elysia({ name: "direct-database" })
     .onError(({ error, code }) => {
       const fault = code === "NOT_FOUND" ? new GatewayError("not_found") : toGatewayError(error)
       return errorResponse(fault, nextId())
@@ -41,25 +41,25 @@ export async function openDirectBooks(place: Exclude<Place, { kind: "gateway" }>
       }),
     )
   const send: Send = async (request) => app.handle(request)
-  return { base: "http://books", token, send, close: () => database.close() }
+  return { base: "http://database", token, send, close: () => database.close() }
 }
 
-async function addressOf(place: Exclude<Place, { kind: "gateway" }>): Promise<Address> {
-  if (place.kind === "database") return { url: place.url }
-  const address = await findEmbedded(place.data_dir)
+async function addressOf(target: Exclude<Target, { kind: "gateway" }>): Promise<Address> {
+  if (target.kind === "database") return { url: target.url }
+  const address = await findEmbedded(target.data_dir)
   if (address !== null) return address
-  throw new Complaint(
-    `the embedded database of ${place.data_dir} is not running, because no gateway runs there: start one with "tollgate serve", or set DATABASE_URL to use another database`,
+  throw new CliError(
+    `the embedded database of ${target.data_dir} is not running, because no gateway runs there: start one with "tollgate serve", or set DATABASE_URL to use another database`,
   )
 }
 
 /** The tables are the gateway's to change: a command line of another version only looks for trouble. */
 async function requireVersion(address: Address): Promise<void> {
   const version = await readVersion(address).catch((error: unknown) => {
-    throw new Complaint(`cannot use the database: ${reasonOf(error)}`)
+    throw new CliError(`cannot use the database: ${reasonOf(error)}`)
   })
   if (version === "same") return
-  throw new Complaint(VERSIONS[version])
+  throw new CliError(VERSIONS[version])
 }
 
 const VERSIONS = {

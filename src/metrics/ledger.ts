@@ -12,7 +12,7 @@ export interface Audited {
 export type Depths = Readonly<Record<string, number>> & { readonly spool: number }
 
 /** How the books do. */
-export function booksMetrics(registry: Registry) {
+export function ledgerMetrics(registry: Registry) {
   const registers = [registry]
   const statements = new CellHistogram({
     name: "tollgate_ledger_statement_seconds",

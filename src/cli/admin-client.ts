@@ -3,13 +3,13 @@ import { Value } from "@sinclair/typebox/value"
 import { withoutSlashes } from "../config/slashes.ts"
 import { catalogue } from "../errors.ts"
 import { isObject } from "../wire/usage.ts"
-import { Complaint, UncertainComplaint } from "./complaint.ts"
+import { CliError, UnknownOutcomeError } from "./cli-error.ts"
 import { knowFormats } from "./formats.ts"
-import type { Place } from "./place.ts"
 import { visible } from "./screen.ts"
+import type { Target } from "./target.ts"
 
 /** Longer than a gateway itself waits for the books. */
-const PATIENCE_MS = 20_000
+const DEADLINE_MS = 20_000
 
 /** No connection was made, so nothing was sent: the names of it in Bun's fetch and in the system. */
 const UNSENT = ["ConnectionRefused", "FailedToOpenSocket", "ECONNREFUSED", "ENOTFOUND"]
@@ -18,22 +18,22 @@ const UNSENT = ["ConnectionRefused", "FailedToOpenSocket", "ECONNREFUSED", "ENOT
 export type Send = (request: Request) => Promise<Response>
 
 /** The operators' side of a gateway, wherever it is: the same questions and the same answers. */
-export class Office {
-  readonly #place: Place
+export class AdminClient {
+  readonly #target: Target
   readonly #base: string
   readonly #token: string
   readonly #send: Send
   readonly #close: () => Promise<void>
 
   constructor(options: {
-    place: Place
+    target: Target
     base: string
     token: string
     send: Send
     close: () => Promise<void>
   }) {
     knowFormats()
-    this.#place = options.place
+    this.#target = options.target
     this.#base = withoutSlashes(options.base)
     this.#token = options.token
     this.#send = options.send
@@ -64,7 +64,7 @@ export class Office {
   async #ask<S extends TSchema>(method: string, path: string, schema: S, body?: object): Promise<Static<S>> {
     const answer = await this.#answer(method, path, body)
     if (Value.Check(schema, answer)) return answer
-    throw new UncertainComplaint(
+    throw new UnknownOutcomeError(
       `${this.#name()} returned an unknown response to ${method} /admin${path}: check that it has the same version as this command`,
     )
   }
@@ -75,28 +75,28 @@ export class Office {
         method,
         headers: { authorization: `Bearer ${this.#token}`, "content-type": "application/json" },
         redirect: "manual",
-        signal: AbortSignal.timeout(PATIENCE_MS),
+        signal: AbortSignal.timeout(DEADLINE_MS),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       }),
     )
     const answer = response.status === 204 ? null : await response.json().catch(() => undefined)
     if (response.ok && answer !== undefined) return answer
     const reason = this.#reasonOf(response, answer)
-    throw response.status < 500 ? new Complaint(reason) : new UncertainComplaint(reason)
+    throw response.status < 500 ? new CliError(reason) : new UnknownOutcomeError(reason)
   }
 
   async #sent(request: Request): Promise<Response> {
     try {
       return await this.#send(request)
     } catch (error) {
-      if (error instanceof Complaint) throw error
+      if (error instanceof CliError) throw error
       if (wasUnsent(error)) {
-        throw new Complaint(
+        throw new CliError(
           `no gateway is running at ${this.#base}: start one with "tollgate serve", set another address with --url, or use the database directly with --database`,
         )
       }
       const reason = error instanceof Error ? error.message : String(error)
-      throw new UncertainComplaint(`no response from the gateway at ${this.#base}: ${visible(reason)}`)
+      throw new UnknownOutcomeError(`no response from the gateway at ${this.#base}: ${visible(reason)}`)
     }
   }
 
@@ -111,13 +111,13 @@ export class Office {
   }
 
   #tokenHint(): string {
-    return this.#place.kind === "gateway" && this.#place.from === "demo"
+    return this.#target.kind === "gateway" && this.#target.from === "demo"
       ? "The token of the demo does not belong to the gateway that runs now: set TOLLGATE_ADMIN_TOKEN."
       : "Set TOLLGATE_ADMIN_TOKEN to the token of this gateway."
   }
 
   #name(): string {
-    return this.#place.kind === "gateway" ? `the gateway at ${this.#base}` : "this Tollgate"
+    return this.#target.kind === "gateway" ? `the gateway at ${this.#base}` : "this Tollgate"
   }
 }
 
@@ -133,12 +133,12 @@ function messageOf(answer: unknown): string | null {
 }
 
 /** Opens the way to the books that was asked for. */
-export async function openOffice(place: Place): Promise<Office> {
-  if (place.kind === "gateway") {
-    const { url, token } = place
-    return new Office({ place, base: url, token, send: fetch, close: async () => {} })
+export async function openAdminClient(target: Target): Promise<AdminClient> {
+  if (target.kind === "gateway") {
+    const { url, token } = target
+    return new AdminClient({ target, base: url, token, send: fetch, close: async () => {} })
   }
   // A command that asks a gateway needs no driver and no routes, and starts the faster without.
-  const { openDirectBooks } = await import("./direct-books.ts")
-  return new Office({ place, ...(await openDirectBooks(place)) })
+  const { openDirectDatabase } = await import("./direct-database.ts")
+  return new AdminClient({ target, ...(await openDirectDatabase(target)) })
 }

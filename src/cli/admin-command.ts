@@ -1,14 +1,14 @@
 import type { ArgsDef } from "citty"
 import { sourcesWith } from "../setup.ts"
+import { type AdminClient, openAdminClient } from "./admin-client.ts"
 import { type Example, type Leaf, leaf } from "./command.ts"
 import type { Given } from "./given.ts"
-import { type Office, openOffice } from "./office.ts"
-import { DEFAULT_URL, findPlace } from "./place.ts"
 import type { Screen } from "./screen.ts"
+import { DEFAULT_URL, findTarget } from "./target.ts"
 
 /** What a command works with that asks the books. */
-export interface Desk {
-  readonly office: Office
+export interface AdminContext {
+  readonly client: AdminClient
   readonly screen: Screen
   /** Shows an answer: its text to people, the answer itself to a script that asked for JSON. */
   show(answer: unknown, text: () => string): void
@@ -17,7 +17,7 @@ export interface Desk {
 }
 
 /** The flags of every command that asks the books. */
-export const DESK_ARGS = {
+export const ADMIN_ARGS = {
   json: { type: "boolean", description: "print the API response as JSON" },
   url: {
     type: "string",
@@ -35,35 +35,35 @@ export const DESK_ARGS = {
   },
 } as const satisfies ArgsDef
 
-export interface DeskDefinition<Args extends ArgsDef> {
-  readonly tells: string
+export interface AdminCommandDefinition<Args extends ArgsDef> {
+  readonly summary: string
   readonly details?: string
   readonly args: Args
   readonly examples: readonly [Example, ...Example[]]
-  run(given: Given<keyof Args & string>, desk: Desk): Promise<void>
+  run(given: Given<keyof Args & string>, context: AdminContext): Promise<void>
 }
 
 /** A command that asks the books, and closes them when it is done. */
-export function deskLeaf<const Args extends ArgsDef>(definition: DeskDefinition<Args>): Leaf {
+export function adminCommand<const Args extends ArgsDef>(definition: AdminCommandDefinition<Args>): Leaf {
   return leaf({
     ...definition,
-    args: { ...definition.args, ...DESK_ARGS },
+    args: { ...definition.args, ...ADMIN_ARGS },
     async run(given, screen) {
-      const place = findPlace(
+      const target = findTarget(
         { url: given.text("url"), database: given.has("database"), data_dir: given.text("data-dir") },
         sourcesWith(screen.env),
       )
       const is_json = given.has("json")
-      const office = await openOffice(place)
+      const client = await openAdminClient(target)
       try {
         await definition.run(given, {
-          office,
+          client,
           screen,
           show: (answer, text) => screen.print(is_json ? JSON.stringify(answer, null, 2) : text()),
           remark: (text) => (is_json ? undefined : screen.remark(text)),
         })
       } finally {
-        await office.close()
+        await client.close()
       }
     },
   })
