@@ -4,14 +4,14 @@ import type { AdminContext } from "./admin-command.ts"
 import { CliError } from "./cli-error.ts"
 import { listAll } from "./list.ts"
 
-/** How the argument that names an account is told. */
+/** The argument that names an account. */
 export const ACCOUNT = {
   type: "positional",
   required: true,
   description: "the id of the account, or its name if the name is unique",
 } as const
 
-/** The id of the account that is meant. A name is looked up among all: names need not differ, and money goes to no guess. */
+/** The id of the account that `word` names. Names need not be unique, so an ambiguous name is an error: a guess could credit the wrong account. */
 export async function accountId(context: AdminContext, word: string): Promise<string> {
   const id = parseId(word)
   if (id !== null) return id

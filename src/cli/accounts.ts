@@ -10,7 +10,7 @@ import { briefMoment, moment, parseMoment } from "./moment.ts"
 import { withRetryHint } from "./retry-hint.ts"
 import { card, table } from "./table.ts"
 
-/** `tollgate accounts`: who pays. */
+/** `tollgate accounts`: the accounts that pay for calls. */
 
 const NAME = { type: "positional", required: true, description: "the name of the account" } as const
 const SELF = [

@@ -8,16 +8,16 @@ import { knowFormats } from "./formats.ts"
 import { visible } from "./screen.ts"
 import type { Target } from "./target.ts"
 
-/** Longer than a gateway itself waits for the books. */
+/** Longer than the gateway's own deadline for database queries. */
 const DEADLINE_MS = 20_000
 
-/** No connection was made, so nothing was sent: the names of it in Bun's fetch and in the system. */
+/** Error codes of Bun's fetch and of the system that mean: no connection was made, so nothing was sent. */
 const UNSENT = ["ConnectionRefused", "FailedToOpenSocket", "ECONNREFUSED", "ENOTFOUND"]
 
-/** `fetch`, or what answers like it. */
+/** `fetch`, or a function that answers like it. */
 export type Send = (request: Request) => Promise<Response>
 
-/** The operators' side of a gateway, wherever it is: the same questions and the same answers. */
+/** A client of the `/admin` API, over HTTP or directly over the database. */
 export class AdminClient {
   readonly #target: Target
   readonly #base: string
@@ -52,7 +52,7 @@ export class AdminClient {
     return this.#ask("PATCH", path, schema, body)
   }
 
-  /** For what is answered without a body. */
+  /** For operations that answer without a body. */
   async delete(path: string): Promise<void> {
     await this.#answer("DELETE", path)
   }
@@ -100,7 +100,7 @@ export class AdminClient {
     }
   }
 
-  /** The error's own sentence, and what to do about it where the gateway cannot know. */
+  /** The message of the error, and what to do if only the command line can know it. */
   #reasonOf(response: Response, answer: unknown): string {
     const said = messageOf(answer)
     if (said === null)
@@ -132,13 +132,13 @@ function messageOf(answer: unknown): string | null {
   return typeof message === "string" ? visible(message) : null
 }
 
-/** Opens the way to the books that was asked for. */
+/** Opens the admin client for the target. */
 export async function openAdminClient(target: Target): Promise<AdminClient> {
   if (target.kind === "gateway") {
     const { url, token } = target
     return new AdminClient({ target, base: url, token, send: fetch, close: async () => {} })
   }
-  // A command that asks a gateway needs no driver and no routes, and starts the faster without.
+  // Loaded on demand: a command that uses HTTP starts faster without the database driver and the routes.
   const { openDirectDatabase } = await import("./direct-database.ts")
   return new AdminClient({ target, ...(await openDirectDatabase(target)) })
 }

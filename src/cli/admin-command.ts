@@ -6,17 +6,17 @@ import type { Given } from "./given.ts"
 import type { Screen } from "./screen.ts"
 import { DEFAULT_URL, findTarget } from "./target.ts"
 
-/** What a command works with that asks the books. */
+/** What an admin command works with. */
 export interface AdminContext {
   readonly client: AdminClient
   readonly screen: Screen
-  /** Shows an answer: its text to people, the answer itself to a script that asked for JSON. */
+  /** Prints an answer: as text, or as JSON with `--json`. */
   show(answer: unknown, text: () => string): void
-  /** Says something besides the answer to people. */
+  /** Prints a remark to standard error, unless `--json` is given. */
   remark(text: string): void
 }
 
-/** The flags of every command that asks the books. */
+/** The flags of every admin command. */
 export const ADMIN_ARGS = {
   json: { type: "boolean", description: "print the API response as JSON" },
   url: {
@@ -43,7 +43,7 @@ export interface AdminCommandDefinition<Args extends ArgsDef> {
   run(given: Given<keyof Args & string>, context: AdminContext): Promise<void>
 }
 
-/** A command that asks the books, and closes them when it is done. */
+/** A command that opens an admin client and closes it at its end. */
 export function adminCommand<const Args extends ArgsDef>(definition: AdminCommandDefinition<Args>): Leaf {
   return leaf({
     ...definition,

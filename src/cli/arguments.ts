@@ -3,7 +3,7 @@ import { UsageError } from "./cli-error.ts"
 import type { Command, Group, Leaf } from "./command.ts"
 import { nearest } from "./suggestion.ts"
 
-/** What a command line asks for: help on a command, or a command with its arguments, as citty reads them. */
+/** A parsed command line: help on a command, or a command with its arguments as citty reads them. */
 export type Asked =
   | { readonly what: "help"; readonly path: readonly string[]; readonly command: Command }
   | {
@@ -14,8 +14,8 @@ export type Asked =
     }
 
 /**
- * Finds the command in the words of a command line and checks its arguments: citty itself lets through what it does not
- * know. Throws a `UsageError`.
+ * Finds the command in the words of a command line and checks its arguments, because citty ignores unknown ones. Throws
+ * a `UsageError`.
  */
 export function parseCommandLine(root: Group, typed: readonly string[]): Asked {
   const words = typed[0] === "help" ? [...typed.slice(1), "--help"] : typed
@@ -66,7 +66,7 @@ function unknownCommand(path: readonly string[], name: string, { commands }: Gro
   return new UsageError(`unknown command "${whole} ${name}"; "${whole} --help" lists the commands`)
 }
 
-/** Each flag with its value, and after them the plain words. A word that begins with a minus and a digit is an amount. */
+/** Each flag with its value, followed by the positional words. A word that begins with a minus and a digit is an amount, not a flag. */
 function readWords(path: readonly string[], { args }: Leaf, words: readonly string[]): string[] {
   const flags = new Map<string, string>()
   const plain: string[] = []
@@ -124,7 +124,7 @@ function checkChoice(name: string, argument: ArgDef, given: string): void {
   throw new UsageError(`--${name}: expected one of ${argument.options.join(", ")}`)
 }
 
-/** An empty word is an unset variable of somebody's script, never what was meant. */
+/** An empty word usually comes from an unset variable in a script. */
 function checkPlace(name: string, argument: ArgDef, word: string): void {
   if (word === "") throw new UsageError(`${name.toUpperCase()} must not be empty`)
   const choices = argument.valueHint?.split("|") ?? []

@@ -5,7 +5,7 @@ import { CliError } from "./cli-error.ts"
 import { moment } from "./moment.ts"
 import { table } from "./table.ts"
 
-/** `tollgate audit`: whether the books agree with their journal. */
+/** `tollgate audit`: checks the ledger against its journal. */
 export const audit = adminCommand({
   summary: "Verify every balance, hold, spending limit and charge against the journal",
   details: "The exit code is 1 if anything does not match.",

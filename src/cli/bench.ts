@@ -1,7 +1,7 @@
 import { leaf } from "./command.ts"
 import { become } from "./serve.ts"
 
-/** `tollgate bench`: the benchmark, which reads its own arguments. */
+/** `tollgate bench`: the benchmark, which parses its own arguments. */
 export const bench = leaf({
   summary: "Benchmark the gateway or any OpenAI-compatible endpoint",
   details: "All arguments are passed to the benchmark.",

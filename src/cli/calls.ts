@@ -9,7 +9,7 @@ import { extentOf, LIST_ARGS, listAll, remarkNext } from "./list.ts"
 import { briefMoment, parseMoment, span } from "./moment.ts"
 import { table } from "./table.ts"
 
-/** The flags that narrow to calls of an account, a key or a model, and to a time. */
+/** The filter flags: account, key, model and time range. */
 export const CALL_ARGS = {
   account: { type: "string", valueHint: "ACCOUNT", description: "only calls of this account (id or name)" },
   key: { type: "string", valueHint: "ID", description: "only calls with this key" },
@@ -22,7 +22,7 @@ export const CALL_ARGS = {
   to: { type: "string", valueHint: "TIME", description: "end of the range, exclusive" },
 } as const satisfies ArgsDef
 
-/** `tollgate calls`: what became of every call that held money. */
+/** `tollgate calls`: the calls that held money, and their outcomes. */
 export const calls = adminCommand({
   summary: "List calls that held money, newest first",
   args: {
@@ -47,7 +47,7 @@ export const calls = adminCommand({
   },
 })
 
-/** The query string that the flags stand for; `others` are passed on as they are. */
+/** The query string of the filter flags; `others` are passed on unchanged. */
 export async function callQuery<Name extends string>(
   context: AdminContext,
   given: { text(name: keyof typeof CALL_ARGS | Name): string | null },
@@ -103,7 +103,7 @@ function callsTable(data: readonly CallBody[], { screen }: AdminContext, now_ms:
   )
 }
 
-/** The most telling word there is of how a call went. */
+/** The most specific word for the outcome of a call. */
 export function outcomeOf({ failure, ending, state }: CallBody): string {
   return failure ?? ending ?? state
 }

@@ -5,7 +5,7 @@ import type { Finding } from "./inspection.ts"
 import { type Screen, visible } from "./screen.ts"
 import { START_ARGS, variablesOf } from "./start-flags.ts"
 
-/** `tollgate check`: whether a start would do, and what to mend where it would not. */
+/** `tollgate check`: whether the gateway would start, and what to correct if not. */
 export const check = leaf({
   summary: "Check everything that the gateway needs to start",
   details:
@@ -16,7 +16,7 @@ export const check = leaf({
     ["tollgate check --config tollgate.yaml --json", "as JSON, for scripts"],
   ],
   async run(given, screen) {
-    // Drivers and what they need are for this command alone: the others start the faster without.
+    // Loaded on demand: the other commands start faster without the database driver.
     const { inspect } = await import("./inspection.ts")
     const findings = await inspect(sourcesWith({ ...screen.env, ...variablesOf(given) }))
     const wrong = findings.filter(({ ok }) => !ok).length

@@ -3,29 +3,29 @@ import type { Given } from "./given.ts"
 import { given } from "./given.ts"
 import type { Runtime } from "./screen.ts"
 
-/** A line that works when pasted, and what it does. */
+/** A command line that works as it is, and what it does. */
 export type Example = readonly [line: string, summary: string]
 
-/** A command that does something. */
+/** A command that runs. */
 export interface Leaf {
   readonly kind: "leaf"
-  /** One line, as lists of commands show it. */
+  /** One line, shown in lists of commands. */
   readonly summary: string
-  /** What `--help` adds to that. */
+  /** More text for `--help`. */
   readonly details: string
   readonly args: ArgsDef
   readonly examples: readonly [Example, ...Example[]]
-  /** Whether its arguments are another program's to read. */
+  /** Whether its arguments are passed unread to another program. */
   readonly passes_arguments: boolean
   run(words: readonly string[], runtime: Runtime): Promise<void>
 }
 
-/** A command whose next word is a command of its own. */
+/** A command with subcommands. */
 export interface Group {
   readonly kind: "group"
   readonly summary: string
   readonly commands: Readonly<Record<string, Command>>
-  /** The command that is meant when none is named; null: help. */
+  /** The subcommand that runs if none is named; null: help. */
   readonly standard: string | null
 }
 
@@ -40,7 +40,7 @@ export interface LeafDefinition<Args extends ArgsDef> {
   run(given: Given<keyof Args & string>, runtime: Runtime, words: readonly string[]): Promise<void> | void
 }
 
-/** A command by what citty needs to read its arguments, and what its help shows. */
+/** Defines a command: its arguments for citty, and its help. */
 export function leaf<const Args extends ArgsDef>(definition: LeafDefinition<Args>): Leaf {
   const { summary, details = "", args, examples, passes_arguments = false } = definition
   return {

@@ -3,7 +3,7 @@ import { UsageError } from "./cli-error.ts"
 import type { Command, Group } from "./command.ts"
 import { leaf } from "./command.ts"
 
-/** Shells for which there is a completion script, and how each takes it. */
+/** The supported shells: the completion script of each, and how to install it. */
 const SHELLS: Readonly<
   Record<string, { readonly script: (root: Group) => string; readonly install: string }>
 > = {
@@ -21,7 +21,7 @@ const SHELLS: Readonly<
   },
 }
 
-/** `tollgate completion`: commands, flags and the words that flags take, by Tab. `root` is asked for late: this is in it. */
+/** `tollgate completion`: completes commands, flags and their values. `root` is a function because it contains this command. */
 export function completionOf(root: () => Group) {
   return leaf({
     summary: "Print a completion script for a shell",
@@ -47,12 +47,12 @@ export function completionOf(root: () => Group) {
   })
 }
 
-/** What may come after the words of `path`. */
+/** What can follow the words of `path`. */
 interface Spot {
-  /** The commands so far, with spaces between them. */
+  /** The commands so far, separated by spaces. */
   readonly path: string
   readonly words: readonly (readonly [word: string, summary: string])[]
-  /** Flags of this spot that take one of a few words. */
+  /** Flags that take one of a fixed set of words. */
   readonly choices: readonly (readonly [flag: string, words: readonly string[]])[]
   /** Flags that take a file or a folder. */
   readonly files: readonly string[]
@@ -60,7 +60,7 @@ interface Spot {
   readonly free: readonly string[]
 }
 
-/** Every spot below a command, itself first. */
+/** The spot of a command and of all commands below it. */
 export function spotsOf(command: Command, path: readonly string[] = []): Spot[] {
   const here = path.join(" ")
   if (command.kind === "group") {
@@ -101,12 +101,12 @@ function isFile({ valueHint }: ArgDef): boolean {
 
 const HELP = ["--help", "show help and examples"] as const
 
-/** The commands that have commands of their own. */
+/** The commands that have subcommands. */
 function groupsOf(root: Group): string[] {
   return Object.entries(root.commands).flatMap(([name, command]) => (command.kind === "group" ? [name] : []))
 }
 
-/** A line of a shell's `case` for the flags of these spots that `pick` picks; nothing where there are none. */
+/** A line of a shell's `case` for the flags that `pick` selects; empty if there are none. */
 function caseOf(spots: readonly Spot[], pick: (spot: Spot) => readonly string[], action: string): string[] {
   const flags = spots.flatMap((spot) => pick(spot).map((flag) => quoted(`${spot.path} ${flag}`)))
   return flags.length === 0 ? [] : [`    ${flags.join("|")}) ${action} ;;`]

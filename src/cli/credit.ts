@@ -6,7 +6,7 @@ import { usd } from "./amount.ts"
 import { withRetryHint } from "./retry-hint.ts"
 import { card } from "./table.ts"
 
-/** `tollgate credit`: money on an account. */
+/** `tollgate credit`: credits and corrections. */
 export const credit = adminCommand({
   summary: "Credit an account, or correct its balance",
   args: {

@@ -12,17 +12,17 @@ import type { Send } from "./admin-client.ts"
 import { CliError } from "./cli-error.ts"
 import type { Target } from "./target.ts"
 
-/** How long a query of the books may take. */
+/** The deadline of a database query. */
 const DEADLINE_MS = 10_000
 /**
- * The operators' routes of a gateway, served to this process alone over the database itself: no gateway need run, and all
- * that run see the changes, because every request reads the books (D26).
+ * The `/admin` routes, served inside this process directly over the database. No gateway needs to run. Running gateways
+ * see the changes, because every request reads the ledger (D26).
  */
 export async function openDirectDatabase(target: Exclude<Target, { kind: "gateway" }>) {
   const address = await addressOf(target)
   await requireVersion(address)
   const database = await connectDatabase(address)
-  // Of a configuration that says nothing.
+  // The defaults of an empty configuration.
   const { limits } = loadConfig("{}", { env: {}, readFile: () => "" })
   const token = crypto.randomUUID()
   const app = new Elysia({ name: "direct-database" })
@@ -53,7 +53,7 @@ async function addressOf(target: Exclude<Target, { kind: "gateway" }>): Promise<
   )
 }
 
-/** The tables are the gateway's to change: a command line of another version only looks for trouble. */
+/** Only the gateway migrates the tables, so a command line of another version must not use them. */
 async function requireVersion(address: Address): Promise<void> {
   const version = await readVersion(address).catch((error: unknown) => {
     throw new CliError(`cannot use the database: ${reasonOf(error)}`)

@@ -2,10 +2,10 @@ import type { ArgDef } from "citty"
 import type { Paint } from "../paint.ts"
 import type { Command, Group, Leaf } from "./command.ts"
 
-/** How wide help is where nobody says how wide the terminal is; wider than this it is hard to read. */
+/** The maximum width of help, also used if the width of the terminal is unknown. */
 const WIDEST = 100
 
-/** What `--help` prints of a command; `path` is how it is called. */
+/** The `--help` text of a command; `path` is how it is called. */
 export function helpOf(
   path: readonly string[],
   command: Command,
@@ -64,7 +64,7 @@ type Row = readonly [name: string, summary: string]
 
 const INDENT = "  "
 
-/** Names, and beside them what they are, on as many lines as that takes. */
+/** Two columns: names, and their descriptions wrapped to the width. */
 function columns(rows: readonly Row[], width: number): string[] {
   const name_width = Math.max(...rows.map(([name]) => name.length))
   const margin = name_width + 2 * INDENT.length
@@ -75,7 +75,7 @@ function columns(rows: readonly Row[], width: number): string[] {
   )
 }
 
-/** A line's words on lines that are no wider; a word that is stands alone. */
+/** Wraps text to `width`; a longer word gets a line of its own. */
 function wrapped(text: string, width: number): string[] {
   const lines: string[] = []
   for (const word of text.split(" ")) {

@@ -15,7 +15,7 @@ import { configPath, readConfig } from "../setup.ts"
 import { requestHeaders } from "../upstream/headers.ts"
 import { isObject } from "../wire/usage.ts"
 
-/** What was looked at, and what was found; `mend` says what to do where it is wrong. */
+/** The result of one check; `mend` says what to do if it failed. */
 export interface Finding {
   readonly what: string
   readonly ok: boolean
@@ -23,7 +23,7 @@ export interface Finding {
   readonly mend: string | null
 }
 
-/** Looks at all that a start needs, and changes nothing. What cannot be looked at before something else is mended is left out. */
+/** Checks everything that the gateway needs to start, and changes nothing. Skips checks that depend on a failed one. */
 export async function inspect(sources: Sources): Promise<Finding[]> {
   const environment = attempt("environment", MEND_VARIABLE, () => readEnvironment(sources))
   if (!("value" in environment)) return environment.wrong
@@ -52,7 +52,7 @@ function wrong(what: string, found: string, mend: string): Finding {
   return { what, ok: false, found, mend }
 }
 
-/** What `read` reads, or a finding for each fault. */
+/** The value that `read` returns, or one finding per error. */
 function attempt<Value>(what: string, mend: string, read: () => Value) {
   try {
     return { value: read() }
@@ -69,7 +69,7 @@ function wordsOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** The configuration; null for the demo, which brings its own. */
+/** The configuration; null for the demo, which has its own. */
 function readFile(told: Environment, sources: Sources): Config | null {
   const path = configPath(told)
   return path === null ? null : readConfig(path, sources).config
@@ -85,7 +85,7 @@ function several(number: number, what: string): string {
   return `${number} ${what}${number === 1 ? "" : "s"}`
 }
 
-/** Who may reach `/admin` (D39). The demo makes a token of its own. */
+/** Whether `/admin` is protected (D39). The demo creates its own token. */
 function operators({ host, port, admin_token }: Environment, config: Config | null): Finding {
   const admin = config?.admin ?? null
   try {
@@ -131,7 +131,7 @@ async function embedded(data_dir: string): Promise<Finding> {
   )
 }
 
-/** Whether the directory, or where it is not there yet the nearest one above it, may be written by this user. */
+/** Whether this user can write the directory, or its nearest existing parent. */
 async function isWritable(path: string): Promise<boolean> {
   const place = resolve(path)
   try {
@@ -170,7 +170,7 @@ function versionFinding(version: Awaited<ReturnType<typeof readVersion>>): Findi
 
 const PROBE_MS = 10_000
 
-/** Asks an upstream for its models, which costs nothing, with the key that calls would carry. */
+/** Requests the model list of an upstream with its API key, which costs nothing. */
 async function probe(upstream: Upstream, vendors: readonly string[]): Promise<Finding> {
   const { name, family, base_url, api_key } = upstream
   const what = `upstream ${name}`
@@ -197,14 +197,14 @@ async function probe(upstream: Upstream, vendors: readonly string[]): Promise<Fi
 
 type Names = readonly [host: string, port: string]
 
-/** Where the start will listen: for everybody, and for operators alone where that is configured. */
+/** The addresses that the gateway will listen on: the public one, and the admin one if configured. */
 function addresses({ host, port }: Environment, config: Config | null): [string, number, Names][] {
   const admin = config?.admin ?? null
   const clients: [string, number, Names] = [host, port, ["HOST", "PORT"]]
   return admin === null ? [clients] : [clients, [admin.host, admin.port, ["admin.host", "admin.port"]]]
 }
 
-/** Whether the address is free; one that a gateway has is as it should be. */
+/** Whether the address is free. An address that a running gateway uses is fine. */
 async function listening(host: string, port: number, [host_name, port_name]: Names): Promise<Finding> {
   const what = `port ${port}`
   try {

@@ -11,7 +11,7 @@ import { briefMoment, moment, parseMoment } from "./moment.ts"
 import { LIMIT_FORM, parseSpendingLimit } from "./spending-limit.ts"
 import { card, table } from "./table.ts"
 
-/** `tollgate keys`: what may spend an account's money (D26, D42). */
+/** `tollgate keys`: the API keys of an account (D26, D42). */
 
 const KEY = {
   type: "positional",
@@ -133,7 +133,7 @@ export const keys = group("Create, list, change, limit, suspend, resume and revo
   revoke,
 })
 
-/** An id, or a complaint that says what was taken for one. */
+/** Parses a key id; throws a `UsageError` that quotes an invalid one. */
 function keyId(word: string): string {
   const id = parseId(word)
   if (id !== null) return id
@@ -145,7 +145,7 @@ async function changeKey(context: AdminContext, word: string, body: object): Pro
   context.show(key, () => card(keyLines(key), context.screen.paint))
 }
 
-/** The fields of a key that the flags name, as the API takes them. */
+/** The fields of a key from the flags, in the form of the API. */
 function wantedOf(given: Given<keyof typeof LIMITS>): object {
   const fields: Record<string, unknown> = {}
   const put = (flag: keyof typeof LIMITS, field: string, read: (text: string) => unknown) => {

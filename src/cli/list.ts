@@ -6,7 +6,7 @@ import type { AdminContext } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import type { Given } from "./given.ts"
 
-/** Lists of the API, as many pages of them as are asked for. */
+/** Reads paginated lists of the API. */
 
 export const LIST_ARGS = {
   limit: {
@@ -26,11 +26,11 @@ const DEFAULT_LIMIT = 20
 
 export interface Listed<Entry> {
   readonly data: readonly Entry[]
-  /** Where the list goes on; null at its end. */
+  /** Where the next page starts; null at the end. */
   readonly next: string | null
 }
 
-/** How much of a list is wanted, and from where on. */
+/** How many entries to read, and from where. */
 export interface Extent {
   /** Infinity for all. */
   readonly limit: number
@@ -49,7 +49,7 @@ export function extentOf(given: Given<keyof typeof LIST_ARGS>): Extent {
   return { limit: Number(text), after }
 }
 
-/** The entries of a list, page after page. */
+/** Reads pages until `limit` entries are there or the list ends. */
 export async function listAll<S extends TSchema>(
   { client }: Pick<AdminContext, "client">,
   path: string,
@@ -75,7 +75,7 @@ function pageAt(path: string, query: Readonly<Record<string, string>>, limit: nu
   return `${path}?${parameters}`
 }
 
-/** What stands below a list that was cut. */
+/** Says below an incomplete list that there is more. */
 export function remarkNext(context: AdminContext, { next }: Listed<unknown>): void {
   if (next !== null) context.remark("There are more entries: use --all or --limit N to see them.")
 }

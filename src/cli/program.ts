@@ -16,7 +16,7 @@ import type { Runtime } from "./screen.ts"
 import { serve } from "./serve.ts"
 import { usage } from "./usage.ts"
 
-/** The command line: every command there is. */
+/** All commands. */
 export const root: Group = group("Tollgate, an LLM gateway with exact billing by the token", {
   serve,
   check,
@@ -32,8 +32,8 @@ export const root: Group = group("Tollgate, an LLM gateway with exact billing by
 })
 
 /**
- * Does what the words of a command line ask for; the exit code: 0, 1 when it cannot be done, 2 when it cannot be
- * understood. Either is one sentence on standard error.
+ * Runs a command line and returns the exit code: 0, 1 if the command failed, 2 if the command line is invalid. A failure
+ * prints one sentence to standard error.
  */
 export async function runProgram(words: readonly string[], runtime: Runtime): Promise<number> {
   if (words.length === 1 && (words[0] === "--version" || words[0] === "-v")) {

@@ -30,7 +30,7 @@ export const receipt = adminCommand({
   },
 })
 
-/** The call, its money line by line, and its time. */
+/** The call, its charge line by line, and its timing. */
 export function receiptText(call: CallBody, { paint }: Screen): string {
   const head = card(
     [
@@ -52,7 +52,7 @@ function outcomeLine(call: CallBody): string {
   return `${outcomeOf(call)}, ${call.state}, ${BASES[call.basis] ?? call.basis}${notes}`
 }
 
-/** On what a charge rests, in words. */
+/** The basis of a charge, in words. */
 const BASES: Readonly<Record<string, string>> = {
   usage: "charged by the usage that the provider reported",
   partial: "charged by the last reported usage, plus an estimate of the output after it",
@@ -81,7 +81,7 @@ function moneyTable(call: CallBody, paint: Paint): string {
   return table(COLUMNS, rows, null, paint)
 }
 
-/** What the tokens cost to the last pico-USD; the charge is their sum, rounded up once. */
+/** The exact cost per kind of token. The charge is their sum, rounded up once. */
 function usageRows({ usage, prices }: CallBody): string[][] {
   if (usage === null) return []
   const line = (what: string, tokens: number, price: string) => {

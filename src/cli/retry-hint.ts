@@ -1,6 +1,6 @@
 import { UnknownOutcomeError } from "./cli-error.ts"
 
-/** A change under an id of the caller's: when its outcome is not known, what to say so that it is made once and not twice. */
+/** Runs a change that has a caller-made id. If the outcome is unknown, the error says how to retry without applying it twice. */
 export async function withRetryHint<Answer>(id: string, change: () => Promise<Answer>): Promise<Answer> {
   try {
     return await change()

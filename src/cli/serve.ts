@@ -26,12 +26,12 @@ export const serve = leaf({
   },
 })
 
-/** Streams of one process are capped at 256 without it, and Bun reads it before any code runs. */
+/** Without it, Bun limits a process to 256 concurrent requests. Bun reads it before any code runs, so it must be set by the parent. */
 const LAUNCH = { BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
 
 /**
- * This process goes on as another program: same pid, so that signals, the exit code and a supervisor find it as if it had
- * been started itself.
+ * Replaces this process by another program. The pid stays the same, so signals, the exit code and supervisors work as if the
+ * program had been started directly.
  */
 export function become(program: string, args: readonly string[], env: Runtime["env"]): never {
   const { execve } = process

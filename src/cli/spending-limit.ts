@@ -1,6 +1,6 @@
 import { UsageError } from "./cli-error.ts"
 
-/** What the API takes for a spending limit. */
+/** A spending limit in the form of the API. */
 export interface SpendingLimit {
   readonly amount: string
   readonly per: "day" | "month"

@@ -1,7 +1,7 @@
 import type { ArgsDef } from "citty"
 import type { Given } from "./given.ts"
 
-/** The flags that stand for variables of a start, and come before them. */
+/** The flags that override environment variables of the gateway. */
 export const START_ARGS = {
   config: {
     type: "string",
@@ -33,7 +33,7 @@ const VARIABLES = {
   "data-dir": "TOLLGATE_DATA_DIR",
 } as const
 
-/** The variables that were given as flags. */
+/** The environment variables that the given flags set. */
 export function variablesOf(given: Given<keyof typeof START_ARGS>): Record<string, string> {
   const flags = ["config", "host", "port", "data-dir"] as const
   return Object.fromEntries(

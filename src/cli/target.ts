@@ -3,17 +3,17 @@ import { readVariable } from "../config/variable.ts"
 import { type Pass, parsePass, passPath } from "../pass.ts"
 import { CliError, UsageError } from "./cli-error.ts"
 
-/** Where a command finds the books: behind a gateway that runs, or in the database itself (D52). */
+/** What an admin command talks to: a running gateway, or the database directly (D52). */
 export type Target =
   | { readonly kind: "gateway"; readonly url: string; readonly token: string; readonly from: TokenSource }
   | { readonly kind: "database"; readonly url: string }
-  /** The embedded one of a gateway that runs on this data directory. */
+  /** The embedded database of the gateway that runs on this data directory. */
   | { readonly kind: "embedded"; readonly data_dir: string }
 
-/** Who said what the token is: the environment, or the demo by the file it left. */
+/** Where the token comes from: the environment, or the file that a demo wrote. */
 export type TokenSource = "environment" | "demo"
 
-/** What the flags say of it; null where they say nothing. */
+/** The flags that select the target; null if not given. */
 export interface Wanted {
   readonly url: string | null
   readonly database: boolean
@@ -23,8 +23,8 @@ export interface Wanted {
 export const DEFAULT_URL = "http://127.0.0.1:8080"
 
 /**
- * Flags come before variables, and variables before what the demo left in its data directory. A secret is never a flag:
- * everybody on the machine may read the words of a running command.
+ * Flags override environment variables, which override the demo's file in the data directory. Secrets are never flags,
+ * because every user of the machine can read the arguments of a running process.
  */
 export function findTarget(wanted: Wanted, sources: Sources): Target {
   const { env } = sources

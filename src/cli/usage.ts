@@ -6,7 +6,7 @@ import { CALL_ARGS, callQuery } from "./calls.ts"
 import { moment } from "./moment.ts"
 import { table } from "./table.ts"
 
-/** `tollgate usage`: what the calls of a time used and cost (D48). */
+/** `tollgate usage`: what the calls of a time range used and cost (D48). */
 export const usage = adminCommand({
   summary: "Show token usage and charges of a time range",
   details: "Default: the last 30 days, by day. A call counts at the time it ended.",

@@ -4,14 +4,13 @@ import { DURATION } from "./duration.ts"
 import { SIZE } from "./size.ts"
 
 /**
- * The configuration file as it is written, with the defaults of every key that may be left out. A key that is not
- * listed here is refused.
+ * The schema of the configuration file, with the defaults of all optional keys. Unknown keys are errors.
  */
 
-/** How many processes one embedded Postgres has connections for. */
+/** The number of processes that the connections of one embedded Postgres are enough for. */
 export const MAX_WORKERS = 16
 
-/** First path segments that are the gateway's own and so cannot be a vendor's. */
+/** First path segments of the gateway's own routes, which cannot be vendor names. */
 const ROUTES = ["admin", "chat", "console", "docs", "livez", "metrics", "models", "readyz", "v1"]
 
 const Family = Type.Union([Type.Literal("chat"), Type.Literal("messages")], {
@@ -26,12 +25,12 @@ const OnDisconnect = (fallback: "abort" | "drain") =>
 
 const Upstream = section({
   family: Family,
-  /** Plain http is the operator's choice: a model server next door rarely has a certificate. */
+  /** Plain http is allowed, because a local model server rarely has a certificate. */
   base_url: text({
     pattern: "^https?://[^\\s/?#@]+(?:/[^\\s?#@]*)?$",
     [EXPECTED]: "an http or https URL without credentials, query or fragment",
   }),
-  /** It travels as a header. */
+  /** Sent in a header, so it must be printable ASCII. */
   api_key: Type.Optional(text({ pattern: "^[\\x21-\\x7e]+$", [EXPECTED]: "printable ASCII without spaces" })),
   timeouts: section({ first_byte: duration("120s"), idle: duration("5m"), total: duration("30m") }),
   on_disconnect: section({
@@ -59,7 +58,7 @@ const Model = section({
       { additionalProperties: false, [EXPECTED]: "a mapping of prices" },
     ),
   ),
-  /** Says that nothing is charged on purpose (D44). */
+  /** States explicitly that the model is free (D44). */
   free: Type.Optional(Type.Literal(true, { [EXPECTED]: "true, or no such key" })),
   max_output_tokens: count({ maximum: 10_000_000 }),
   hold_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
@@ -97,7 +96,7 @@ export const ConfigFile = section({
     body_timeout: duration("30s"),
     response: size("32MiB"),
     event: size("8MiB"),
-    /** The process makes at most 65,535 requests at a time; more than that would wait without a word. */
+    /** Bun makes at most 65,535 requests at a time and silently queues the rest. */
     in_flight: count({ maximum: 60_000, default: 10_000 }),
     per_key: section({
       in_flight: Type.Optional(count({ maximum: 60_000 })),
@@ -133,7 +132,7 @@ export type ConfigFile = Static<typeof ConfigFile>
 
 type Options = StringOptions & { [EXPECTED]?: string }
 
-/** A mapping that takes no keys but its own, and may be left out when all of them may. */
+/** A mapping without unknown keys, optional if all of its keys are. */
 function section<P extends TProperties>(properties: P) {
   return Type.Object(properties, { additionalProperties: false, default: {}, [EXPECTED]: "a mapping" })
 }
@@ -174,7 +173,7 @@ function size(fallback: string) {
   })
 }
 
-/** The form that `parsePrice` reads. */
+/** Matches what `parsePrice` accepts. */
 function price() {
   return text({
     pattern: "^\\d{1,6}(?:\\.\\d{1,6})?$",
@@ -183,7 +182,7 @@ function price() {
   })
 }
 
-/** The form that `parseUsd` reads, without a sign. */
+/** Matches what `parseUsd` accepts, without a sign. */
 function amount() {
   return text({
     pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",

@@ -12,8 +12,8 @@ import { withoutSlashes } from "./slashes.ts"
 import { parseYaml } from "./yaml.ts"
 
 /**
- * The configuration that `text`, a YAML file, stands for. Throws a `ConfigError` that names every fault: first those of
- * form (unknown keys, wrong types, missing variables), and where there are none, those of sense.
+ * Parses `text`, a YAML file. Throws a `ConfigError` with all errors: first those of form (unknown keys, wrong types, missing
+ * variables); if there are none, those of meaning (such as unknown upstreams).
  */
 export function loadConfig(text: string, sources: Sources): Config {
   const { value, faults: unresolved } = resolve(parseYaml(text), sources)
@@ -77,7 +77,7 @@ function configOf(file: ConfigFile, report: Report): Config {
   return config
 }
 
-/** As browsers send them, so that they can be compared byte for byte: no slash at the end, no default port, no star. */
+/** Origins must be in the form that browsers send, because they are compared byte for byte: no trailing slash, no default port, no `*`. */
 function originsOf(origins: readonly string[], report: Report): readonly string[] {
   origins.forEach((origin, at) => {
     const is_whole = URL.canParse(origin) && new URL(origin).origin === origin
@@ -149,7 +149,7 @@ function modelOf(
 
 const FREE: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n }
 
-/** Nothing is free by accident: a model has a price, or says that it is free (D44). */
+/** D44: a model has a price or says `free: true`, so that nothing is free by accident. */
 function priceOf({ price, free }: ConfigFile["models"][number], path: string, report: Report): Price {
   if (free !== undefined) {
     if (price !== undefined) report(`${path}.free`, "either `price` or `free`, not both")

@@ -3,8 +3,8 @@ import type { Fault } from "../wire/fault.ts"
 import { ConfigError } from "./error.ts"
 
 /**
- * The value of one YAML document. Throws a `ConfigError` that says the lines, and shows nothing of them but the names of
- * keys that stand twice: one of their two values would win without a word.
+ * Parses one YAML document. Throws a `ConfigError` with line numbers and no content, except the names of duplicate keys.
+ * Duplicate keys are errors, because one of the values would silently win.
  */
 export function parseYaml(text: string): unknown {
   const lines = new LineCounter()
@@ -41,7 +41,7 @@ function at(offset: number, lines: LineCounter, expected: string): Fault {
   return { path: `line ${lines.linePos(offset).line}`, expected }
 }
 
-/** The parser leaves it to the last step to find where an alias leads. */
+/** Aliases are resolved only here, so their errors surface here. */
 function valueIn(document: Document.Parsed): unknown {
   try {
     return document.toJS({ maxAliasCount: -1 })
