@@ -1,4 +1,4 @@
-/** What the words of the books mean, in plain ones. A word that a newer gateway wrote is shown as it is. */
+/** Explanations of the ledger's words. An unknown word, from a newer gateway, is shown as it is. */
 
 type Words = Readonly<Record<string, string>>
 
@@ -58,7 +58,7 @@ export function stateWords(state: string): string {
   return STATES[state] ?? state
 }
 
-/** What a charge rests on, to follow "charged by". */
+/** The basis of a charge, to follow "charged by". */
 export function basisWords(basis: string): string {
   return BASES[basis] ?? basis
 }

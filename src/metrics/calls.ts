@@ -4,22 +4,22 @@ import type { Usage } from "../wire/usage.ts"
 import { FIRST_TOKEN_S, OPERATION_S, PER_TOKEN_S, TOKENS } from "./buckets.ts"
 import { CellCounter, CellHistogram, type CounterCell, type HistogramCell } from "./cells.ts"
 
-/** What the metrics say of a call besides its end: names of the configuration. */
+/** The labels of a call: names from the configuration. */
 export interface MeteredCall {
   readonly model: string
-  /** The upstream that answered, else the first one of the model. */
+  /** The upstream that answered, or the first one of the model if none did. */
   readonly upstream: string
   readonly stream: boolean
   readonly amount_nano: bigint
 }
 
-/** The calls that hold money now. */
+/** The open calls. */
 export interface OpenCalls {
   readonly count: number
   readonly held_nano: bigint
 }
 
-/** What became of the calls, and what they cost. */
+/** Metrics of calls: their outcomes and charges. */
 export function callMetrics(registry: Registry) {
   const metrics = { ...counters(registry), ...genAi(registry) }
   const cells = new Map<string, CallCells>()
@@ -33,9 +33,9 @@ export function callMetrics(registry: Registry) {
     return known
   }
   return {
-    /** A call has ended (D13). */
+    /** Counts the end of a call (D13). */
     ended: (call: MeteredCall, end: End): void => cellsOf(call).count(call, end),
-    /** Where the number of open calls and what they hold is read whenever the metrics are. */
+    /** Sets the source of the open calls, which is read at each scrape. */
     watchCalls(read: () => OpenCalls): void {
       const registers = [registry]
       new Gauge({
@@ -60,14 +60,14 @@ export function callMetrics(registry: Registry) {
 
 type CallMetrics = ReturnType<typeof counters> & ReturnType<typeof genAi>
 
-/** The cells of all calls that share model, upstream, and whether they are streams: found once, then added to. */
+/** The cells of all calls with the same model, upstream and stream flag: looked up once, then incremented. */
 class CallCells {
   readonly #metrics: CallMetrics
   readonly #model: string
   readonly #genAi: readonly [operation: string, provider: string, model: string]
   readonly #stream: string
   readonly #charged: CounterCell
-  /** Made when there are some: a series of 0 would be shown. */
+  /** Created on first use, because an existing cell is printed even at 0. */
   #tokens: Readonly<Record<"prompt" | "cached" | "completion", CounterCell>> | null = null
   readonly #usage: Readonly<Record<"input" | "output", HistogramCell>>
 
@@ -114,7 +114,7 @@ class CallCells {
   }
 }
 
-/** What only this gateway knows: how calls were settled, and for how much. */
+/** The gateway's own metrics: how calls were settled, and for how much. */
 function counters(registry: Registry) {
   return {
     settled: new CellCounter({

@@ -2,16 +2,16 @@ import { Counter, Gauge, type Registry } from "prom-client"
 import { BATCH, OWN_S } from "./buckets.ts"
 import { CellHistogram } from "./cells.ts"
 
-/** What an audit found. */
+/** The result of an audit. */
 export interface Audited {
   readonly checked_at: Date
   readonly violations: readonly unknown[]
 }
 
-/** What waits for a statement, by its kind, and the closings in the spool. */
+/** Queued items by kind of statement, and call ends in the spool. */
 export type Depths = Readonly<Record<string, number>> & { readonly spool: number }
 
-/** How the books do. */
+/** Metrics of the ledger. */
 export function ledgerMetrics(registry: Registry) {
   const registers = [registry]
   const statements = new CellHistogram({
@@ -44,17 +44,17 @@ export function ledgerMetrics(registry: Registry) {
     registers,
   })
   return {
-    /** A statement of `kind` (a word of the code) served `size` calls. */
+    /** Counts a statement of `kind` (a fixed word) that served `size` items. */
     statement(kind: string, size: number, duration_ms: number): void {
       statements.cell(kind).observe(duration_ms / 1_000)
       batches.cell(kind).observe(size)
     },
     expired: (count: number): void => expired.inc(count),
     spooled: (): void => spooled.inc(),
-    /** A closing changed nothing, for its reservation was closed before (D13). */
+    /** Counts an end that changed nothing, because the hold had already ended (D13). */
     endIgnored: (): void => ignored.inc(),
     audited: auditMetrics(registry),
-    /** Where it is read whenever the metrics are what waits for a statement, by its kind, and in the spool (D27). */
+    /** Sets the source of the queue depths and of the spool size (D27), which is read at each scrape. */
     watchDepths(read: () => Depths): void {
       new Gauge({
         name: "tollgate_ledger_lane_depth",
@@ -78,7 +78,7 @@ export function ledgerMetrics(registry: Registry) {
   }
 }
 
-/** What the last audit found. Before the first one there is nothing to see: a 0 would say that the books agree. */
+/** The result of the last audit. Absent before the first one: a 0 would claim that the ledger is consistent. */
 function auditMetrics(registry: Registry): (audit: Audited) => void {
   const violations = new Gauge({
     name: "tollgate_audit_violations",

@@ -4,7 +4,7 @@ import { OPERATION_S, OWN_S } from "./buckets.ts"
 import { CellCounter, CellHistogram } from "./cells.ts"
 import { outcomeLabel } from "./status.ts"
 
-/** What came in and what was asked of the providers. */
+/** Metrics of requests and of upstream attempts. */
 export function requestMetrics(registry: Registry) {
   const registers = [registry]
   const requests = new CellCounter({
@@ -57,16 +57,16 @@ export function requestMetrics(registry: Registry) {
   })
   const added = { before: added_latency.cell("before"), after: added_latency.cell("after") }
   return {
-    /** A request was answered. `route` is the pattern of its route, never its path; `code` is that of its error, if it was one. */
+    /** Counts a request. `route` is its pattern, never its path; `code` is the error code, or null. */
     answered(route: string, status: number, code: string | null): void {
       requests.cell(route, String(status)).value += 1
       if (code !== null) errors.cell(route, code).value += 1
     },
-    /** A key takes as much as it may (D38); `limit` is a word of the code. */
+    /** Counts a request rejected by a key's limit (D38). */
     keyLimited: (limit: string): void => limited.inc({ limit }),
-    /** A request came again with the Idempotency-Key and the body of another (D43). */
+    /** Counts a repeat: the Idempotency-Key and the body of an earlier request (D43). */
     repeated: (): void => repeats.inc(),
-    /** An attempt at an upstream is over as far as its headers. */
+    /** Records an upstream attempt, up to its response headers. */
     attempted(upstream: Upstream, outcome: number | string, duration_ms: number): void {
       attempts.cell(upstream.name, outcomeLabel(outcome)).observe(duration_ms / 1_000)
     },
@@ -74,10 +74,10 @@ export function requestMetrics(registry: Registry) {
       counts.cell(model).value += 1
     },
     keepalive: (): void => keepalives.inc(),
-    /** What the gateway added to a call before the upstream was asked, or before the answer's last byte left (D32). */
+    /** Records the latency that the gateway added before the upstream request, or before the last byte (D32). */
     added: (where: "before" | "after", duration_ms: number): void =>
       added[where].observe(duration_ms / 1_000),
-    /** Where the breakers are read whenever the metrics are: by upstream, whether calls are turned away from it (D33). */
+    /** Sets the source of the circuit breakers, which is read at each scrape: by upstream, whether it is open (D33). */
     watchBreakers(read: () => Iterable<readonly [upstream: string, open: boolean]>): void {
       new Gauge({
         name: "tollgate_upstream_breaker_open",

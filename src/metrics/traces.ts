@@ -1,6 +1,6 @@
 import { Counter, type Registry } from "prom-client"
 
-/** What became of the spans of the traces (D54). */
+/** Metrics of exported and dropped spans (D54). */
 export function traceMetrics(registry: Registry) {
   const registers = [registry]
   const exported = new Counter({
@@ -16,7 +16,7 @@ export function traceMetrics(registry: Registry) {
   })
   return {
     spansExported: (count: number): void => exported.inc(count),
-    /** `reason` is a word of the code. */
+    /** `reason` is a fixed word. */
     spansDropped: (count: number, reason: string): void => dropped.inc({ reason }, count),
   }
 }

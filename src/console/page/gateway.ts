@@ -1,12 +1,12 @@
 import { closeSession, tokenOf } from "./session.ts"
 
-/** What the gateway refused, in its own words. */
+/** An error response of the gateway. */
 export class Refusal extends Error {
   override readonly name = "Refusal"
-  /** 0 when there was no answer. */
+  /** 0 if there was no response. */
   readonly status: number
   readonly code: string
-  /** The field at fault. */
+  /** The field that caused the error. */
   readonly param: string | null
 
   constructor(status: number, code: string, message: string, param: string | null) {
@@ -22,7 +22,7 @@ export interface Listed<Body> {
   readonly next: string | null
 }
 
-/** Asks `/admin`; a token that is refused ends the session. Throws `Refusal`, or what `signal` aborts with. */
+/** Reads from `/admin`. A rejected token ends the session. Throws `Refusal`, or the reason of `signal`. */
 export async function ask<Body>(path: string, signal?: AbortSignal): Promise<Body> {
   try {
     return await send<Body>("GET", path, undefined, signal)
@@ -34,7 +34,7 @@ export async function ask<Body>(path: string, signal?: AbortSignal): Promise<Bod
   }
 }
 
-/** Tells `/admin` to do something. Throws `Refusal`. */
+/** Changes something in `/admin`. Throws `Refusal`. */
 export async function tell<Body>(
   method: "POST" | "PATCH" | "DELETE",
   path: string,
@@ -43,7 +43,7 @@ export async function tell<Body>(
   return await send<Body>(method, path, body)
 }
 
-/** Whether the gateway takes this token. Throws `Refusal` where it does not answer at all. */
+/** Whether the gateway accepts this token. Throws `Refusal` on any other failure. */
 export async function isToken(token: string): Promise<boolean> {
   const answer = await request("GET", "/accounts?limit=1", token)
   if (answer.status === 401) return false
@@ -67,7 +67,7 @@ async function request(
   signal?: AbortSignal,
 ): Promise<Response> {
   const { href, pathname } = new URL(`/admin${path}`, location.origin)
-  // An id of the address bar may lead elsewhere, where the token has no business.
+  // An id from the address bar could contain `..`: the token must not be sent to other paths.
   if (!pathname.startsWith("/admin/")) throw new Refusal(404, "not_found", "This page does not exist.", null)
   try {
     return await fetch(href, {

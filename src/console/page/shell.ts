@@ -13,12 +13,12 @@ const PLACES = [
 
 export interface Shell {
   readonly element: HTMLElement
-  /** Shows a view as the page's content. */
+  /** Shows a view as the content of the page. */
   show(view: string, content: HTMLElement): void
   focusSearch(): void
 }
 
-/** What stands around every view: the way to the others, the search for a receipt, the way out. */
+/** The frame of every view: navigation, receipt search and sign-out. */
 export function shell(): Shell {
   const main = el("main", { id: "main", tabindex: -1 })
   const links = PLACES.map(([view, name]) => ({ view, link: el("a", { href: addressOf(view) }, name) }))
@@ -47,7 +47,7 @@ export function shell(): Shell {
     main,
   )
 
-  /** The address after the `#` is that of a view, so the jump is made by hand. */
+  /** The URL fragment is the address of a view, so the skip link moves the focus itself. */
   function skip(event: Event): void {
     event.preventDefault()
     main.focus()

@@ -4,7 +4,7 @@ import { isToken } from "./gateway.ts"
 import { openSession } from "./session.ts"
 import { faultWords } from "./visit.ts"
 
-/** Asks for the admin token; `reason` says why, when somebody was signed in before. */
+/** The sign-in form; `reason` says why an earlier session ended. */
 export function signIn(reason: string | null, opened: () => void): HTMLElement {
   const input = el("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true })
   const fault = el("p", { class: "fault", role: "alert", hidden: reason === null }, reason ?? "")

@@ -19,7 +19,7 @@ import { plotOf } from "./overview.ts"
 
 const RECENT = 10
 
-/** One account: its money, its keys, what it was given and what it did with it. */
+/** One account: balance, keys, credits and spending. */
 export function account(visit: Visit, id: string): HTMLElement {
   const head = part(visit, {
     title: null,
@@ -42,7 +42,7 @@ export function account(visit: Visit, id: string): HTMLElement {
   return el("div", {}, ...parts.map(({ element }) => element))
 }
 
-/** The title comes with the account: the focus waits for it, unless it went elsewhere. */
+/** The title loads with the account. It then gets the focus, unless the user has moved it. */
 function focusTitle(): void {
   if (document.activeElement === document.body) document.querySelector("h1")?.focus({ preventScroll: true })
 }

@@ -15,10 +15,10 @@ import { table } from "../table.ts"
 import { part, type Visit } from "../visit.ts"
 
 const PAGE = 50
-/** A spark line has a point for so many quarters of an hour. */
+/** How many steps of 15 minutes a sparkline combines into one point. */
 const STEPS = 4
 
-/** Everybody who pays, with what they have and how they spend it. */
+/** All accounts, with their balances and recent spending. */
 export function accounts(visit: Visit): HTMLElement {
   const { after = "" } = visit.address.query
   const sparks = new Map<string, HTMLElement>()
@@ -68,7 +68,7 @@ export function accounts(visit: Visit): HTMLElement {
   )
 }
 
-/** One question for all of the page. What fails leaves its place empty: it is an ornament. */
+/** One request for all sparklines of the page. They are optional, so a failure leaves them empty. */
 async function drawSparks(
   data: readonly AccountBody[],
   sparks: ReadonlyMap<string, HTMLElement>,

@@ -8,10 +8,10 @@ import { ask } from "../gateway.ts"
 import { table } from "../table.ts"
 import { type Part, part, type Visit } from "../visit.ts"
 
-/** What the last audit of this page said. */
+/** The result of the last audit on this page. */
 let last: AuditBody | null = null
 
-/** Whether the books agree with their journal. */
+/** The ledger audit. */
 export function audit(visit: Visit): HTMLElement {
   return el(
     "div",
@@ -26,7 +26,7 @@ export function audit(visit: Visit): HTMLElement {
   )
 }
 
-/** The last audit, and a way to another one. An audit reads the whole journal, so it is asked for, and never polled. */
+/** The last audit, and a button to run one. An audit reads the whole journal, so it is never polled. */
 export function auditPart(visit: Visit): Part {
   let wanted = false
   const button = el("button", { type: "button", click: () => void run() }, "Run audit")

@@ -45,7 +45,7 @@ function tookOf({ ttft_ms, duration_ms }: CallBody): Child {
   return el("span", { title }, showDuration(duration_ms))
 }
 
-/** Every call that held money, narrowed by any of the filters of the books. */
+/** All calls that held money, with the filters of the API. */
 export function calls(visit: Visit): HTMLElement {
   const { query } = visit.address
   const { after = "" } = query
@@ -133,7 +133,7 @@ function filters(filter: Readonly<Record<string, string>>): HTMLElement {
   return el("details", { class: "card", open: is_wide || is_narrowed }, el("summary", {}, "Filters"), form)
 }
 
-/** An RFC 3339 time as a field for local times takes it. */
+/** An RFC 3339 time in the form of a `datetime-local` field. */
 function localTime(text: string): string {
   const at = new Date(text)
   if (Number.isNaN(at.getTime())) return ""

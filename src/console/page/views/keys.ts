@@ -19,11 +19,11 @@ const MEANINGS = {
   revoked: "It can no longer be used.",
 } as const
 
-/** Of a request that was made once before, whose answer was lost on the way. */
+/** For a retried request whose first response was lost. */
 const LOST =
   "This key was already created and cannot be shown again. Revoke it in the list, and create another one."
 
-/** What may spend an account's money. */
+/** The keys of an account. */
 export function keysPart(visit: Visit, account_id: string): Part {
   const reload = () => void made.load()
   const rows = table<KeyBody>({
@@ -139,7 +139,7 @@ async function makeKey(account_id: string, reload: () => void): Promise<void> {
   })
 }
 
-/** The names that calls can use, as a help; without them one types from memory. */
+/** The configured model names, as suggestions. Empty if they cannot be loaded. */
 async function modelNames(): Promise<readonly string[]> {
   const upstreams = await ask<{ data: UpstreamBody[] }>("/upstreams").catch(() => ({ data: [] }))
   return [...new Set(upstreams.data.flatMap(({ models }) => models))]

@@ -19,7 +19,7 @@ type Split = (typeof splits)[number]
 
 const REFRESH_MS = 30_000
 
-/** What happened lately, and how things stand. */
+/** Recent charges, latencies and outcomes, and the current state. */
 export function overview(visit: Visit): HTMLElement {
   const { query } = visit.address
   const inTurn = oneByOne()
@@ -142,7 +142,7 @@ export function overview(visit: Visit): HTMLElement {
   )
 }
 
-/** Asks one question after the other: each of them may read much of the books. */
+/** Runs queries one after another, because each can be expensive. */
 function oneByOne() {
   let before: Promise<unknown> = Promise.resolve()
   return <Answer>(question: () => Promise<Answer>): Promise<Answer> => {
@@ -152,7 +152,7 @@ function oneByOne() {
   }
 }
 
-/** What somebody looks into is left as it is. */
+/** Content with the focus or under the pointer is not replaced. */
 function isInUse(element: HTMLElement): boolean {
   return !element.hasAttribute("aria-busy") && element.matches(":focus-within, :hover")
 }
@@ -178,7 +178,7 @@ function totalsOfCalls(totals: Totals, { data }: OutcomesBody): HTMLElement {
   )
 }
 
-/** The plot with a key to its colours, which is a table of what they come to, and all its figures behind a fold. */
+/** The plot, its legend with totals, and all values as a collapsible table. */
 export function plotOf(signal: AbortSignal, timeline: TimelineBody, metric: Metric): HTMLElement {
   const series = seriesOf(timeline, metric)
   if (series.length === 0) return el("p", { class: "empty" }, "No calls ended in this time range.")

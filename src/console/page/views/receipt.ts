@@ -14,7 +14,7 @@ import { part, poll, type Visit } from "../visit.ts"
 
 const LOOK_MS = 2_000
 
-/** A call's receipt: when what happened, what it came to, and why. An open call is looked at until it has ended. */
+/** The receipt of a call: timeline, charge and reasons. An open call is polled until it has ended. */
 export function receipt(visit: Visit, id: string): HTMLElement {
   const place = el("div")
   let shown: { readonly text: string; readonly element: HTMLElement } | null = null
@@ -113,7 +113,7 @@ function stepOf({ name, at, after_ms, missing: why }: ReceiptStep, call: CallBod
   )
 }
 
-/** What was held, and what became of it. */
+/** The hold, and how much of it was charged and released. */
 function amountOf(name: ReceiptStep["name"], call: CallBody): Child {
   const { reserved, charge } = call
   if (name === "Held") return el("p", {}, el("span", { class: "figure" }, usd(reserved)), " held")
@@ -147,7 +147,7 @@ function facts(call: CallBody): HTMLElement {
   ])
 }
 
-/** The key by its id, and by its name as soon as that is known. */
+/** A link to a key: its id, then its name when it has loaded. */
 function keyLink(account_id: string, id: string): HTMLElement {
   const place = named(shortId(id))
   void ask<Listed<KeyBody>>(`/accounts/${account_id}/keys?limit=1000`).then(

@@ -15,7 +15,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
   trying: "One call is testing whether it works again.",
 }
 
-/** How the providers do, as each process of the gateway finds it. */
+/** The state of the upstreams in each process of the gateway. */
 export function upstreams(visit: Visit): HTMLElement {
   const rows = table<UpstreamBody>({
     label: "Upstreams",
