@@ -92,8 +92,8 @@ describe("secrets from files, and operators apart, in two workers", () => {
     const port = /"host":"127\.0\.0\.1","port":(\d+),"msg":"the admin listener is separate/.exec(
       gateway.printed,
     )?.[1]
-    const office = operatorOf(`http://127.0.0.1:${port}`)
-    const account = await office.account()
+    const adminApi = operatorOf(`http://127.0.0.1:${port}`)
+    const account = await adminApi.account()
     const messages = [{ role: "user", content: PROMPT_CANARY }]
     const answer = await chat(gateway, account.key, { messages })
     expect(answer.status).toBe(200)
@@ -104,7 +104,7 @@ describe("secrets from files, and operators apart, in two workers", () => {
     expect((await fetch(`${gateway.url}/metrics`)).status).toBe(404)
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
     expect(metrics).toContain('worker="2"')
-    const audit = await until(office.audit, ({ open_reservations }) => open_reservations === 0)
+    const audit = await until(adminApi.audit, ({ open_reservations }) => open_reservations === 0)
     expect(audit.violations).toEqual([])
 
     gateway.signal("SIGTERM")

@@ -3,8 +3,8 @@ import { execFileSync } from "node:child_process"
 import { configFor, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { type Provider, startProvider } from "../support/provider.ts"
-import { byWorker, ending, lives, streamsOnAll } from "./crew.ts"
 import { finishStream, refuses } from "./stream.ts"
+import { byWorker, ending, lives, streamsOnAll } from "./worker-streams.ts"
 import { Workplace } from "./workplace.ts"
 
 /** One data directory for the whole file, with one Postgres, which is the parent's. */

@@ -6,9 +6,9 @@ import { type ConfigChanges, chat, configFor, until } from "../support/gateway.t
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
-import { byWorker, ending, lives, streamsOnAll } from "./crew.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
 import { beginStream, finishStream, refuses } from "./stream.ts"
+import { byWorker, ending, lives, streamsOnAll } from "./worker-streams.ts"
 import { databaseVariables, readBooks, type Spawning, Workplace } from "./workplace.ts"
 
 let place: Workplace
