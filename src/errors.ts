@@ -1,13 +1,13 @@
-/** The error catalogue (D15): code -> status, type, message, retry advice; one class; one printed shape (D16). */
+/** The error catalogue (D15): status, type, message and retry advice by code. All errors have one class and one printed shape (D16). */
 
 interface Entry {
   readonly status: number
-  /** The `error.type` both SDK families read. */
+  /** The `error.type` that both SDK families read. */
   readonly type: string
   readonly message: string
-  /** What a client's `x-should-retry` says where the status alone would mislead it. */
+  /** Sent as `x-should-retry` if the status alone would mislead an SDK. */
   readonly should_retry?: boolean
-  /** Seconds in `Retry-After`. */
+  /** Sent as `Retry-After`, in seconds. */
   readonly retry_after_s?: number
 }
 
@@ -152,21 +152,21 @@ export const catalogue = {
 export type ErrorCode = keyof typeof catalogue
 
 export interface Detail {
-  /** Replaces the catalogue's message; a whole sentence for the client, without input, stack or SQL. */
+  /** Replaces the catalogue's message. Says what happened and what to do, without input, stack or SQL. */
   message?: string
-  /** The request field at fault, as a path: `messages[0].role`. */
+  /** The path of the invalid request field: `messages[0].role`. */
   param?: string
   /** Further fields of the printed `error` object (D12's `needed`, `available`, `max_tokens`). */
   fields?: Record<string, string | number>
   /** Further response headers, such as a provider's `retry-after` (D17). */
   headers?: Record<string, string>
-  /** A provider's own identifiers, printed in place of ours (D17). */
+  /** The provider's own identifiers, printed instead of ours (D17). */
   shown?: { code?: string; type?: string }
-  /** What went wrong inside, for the log only. */
+  /** The internal cause, for the log only. */
   cause?: unknown
 }
 
-/** An operating failure with an entry in the catalogue. Anything else that is thrown is a broken invariant: a 500. */
+/** An expected failure with an entry in the catalogue. Any other error is a bug and becomes a 500. */
 export class GatewayError extends Error {
   override readonly name = "GatewayError"
   readonly code: ErrorCode
@@ -183,7 +183,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** The body of D16, as an object: what both SDK families read. */
+/** The error body of D16, as an object, in the shape that both SDK families read. */
 export function errorBody(error: GatewayError, request_id: string) {
   const { param, fields, shown } = error.detail
   return {
@@ -199,7 +199,7 @@ export function errorBody(error: GatewayError, request_id: string) {
   }
 }
 
-/** The one error printer: status, headers and body of D15 and D16. */
+/** Prints an error: status, headers and body (D15, D16). */
 export function errorResponse(error: GatewayError, request_id: string): Response {
   const entry: Entry = catalogue[error.code]
   const headers = new Headers({ "content-type": "application/json", ...idHeaders(request_id) })
@@ -214,7 +214,7 @@ export function idHeaders(request_id: string): Record<string, string> {
   return { "x-request-id": request_id, "request-id": request_id }
 }
 
-/** `thrown` as a GatewayError: itself, or a 500 that shows nothing of the inside. */
+/** `thrown` if it is a GatewayError, otherwise a 500 without internal details. */
 export function toGatewayError(thrown: unknown): GatewayError {
   return thrown instanceof GatewayError ? thrown : new GatewayError("internal_error", { cause: thrown })
 }

@@ -68,7 +68,7 @@ const here = (env: Record<string, string> = {}): Place => ({
 })
 
 /** The ids of an account with a key, and of a call. */
-async function adminApi(): Promise<{ ACCOUNT: string; KEY_ID: string; CALL: string }> {
+async function exampleIds(): Promise<{ ACCOUNT: string; KEY_ID: string; CALL: string }> {
   const ask = async (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = { authorization: `Bearer ${path.startsWith("/admin") ? admin_token : key}` }
     const json = { "content-type": "application/json" }
@@ -134,7 +134,7 @@ describe("docs/getting-started.md", () => {
 
 describe("the README", () => {
   test("a first call, and what an operator does by the command line and over HTTP", async () => {
-    const place = here(await adminApi())
+    const place = here(await exampleIds())
     // An account is called by its name where no other has it: this is not the one of the other page.
     const said = await play(take("README.md", "sh"), { ...place, words: { ...place.words, Acme: "Initech" } })
     expect(said).toContain("data: [DONE]")
@@ -163,12 +163,15 @@ describe("programs with an SDK", () => {
 
 describe("the other blocks", () => {
   test("docs/billing.md: a key is limited", async () => {
-    const said = await play(take("docs/billing.md", "sh", "Spending limits of a key"), here(await adminApi()))
+    const said = await play(
+      take("docs/billing.md", "sh", "Spending limits of a key"),
+      here(await exampleIds()),
+    )
     expect(JSON.parse(said)).toMatchObject({ spending_limit: { amount: "25", per: "day" } })
   })
 
   test("docs/billing.md: a client looks up what its calls cost, and what one would hold", async () => {
-    const { CALL } = await adminApi()
+    const { CALL } = await exampleIds()
     const demo = here({ CALL })
     const words = { ...demo.words, "gpt-5-mini": "demo-small" }
     const said = await play(take("docs/billing.md", "sh", "Looking it up"), { ...demo, words })
