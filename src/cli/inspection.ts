@@ -42,7 +42,7 @@ export async function inspect(sources: Sources): Promise<Finding[]> {
 }
 
 const MEND_VARIABLE = "Correct the variable, or unset it."
-const MEND_FILE = "Correct the file. The documentation describes every key."
+const MEND_FILE = "Correct the file. docs/configuration.md describes every key."
 
 function right(what: string, found: string): Finding {
   return { what, ok: true, found, mend: null }

@@ -141,7 +141,7 @@ describe("tollgate check", () => {
     expect(new Set(asked)).toEqual(new Set(["GET /v1/models -", "GET /v1/models 2023-06-01"]))
   })
 
-  const CORRECT = "Correct the file. The documentation describes every key."
+  const CORRECT = "Correct the file. docs/configuration.md describes every key."
   interface Row {
     readonly changes?: () => ConfigChanges | string
     readonly variables?: () => Record<string, string>
