@@ -65,9 +65,9 @@ async function bundle(): Promise<ServedFile> {
 const showing = operation({
   operationId: "getConsole",
   tag: "Service",
-  summary: "The operators' console",
+  summary: "Operator console",
   description:
-    "A page for people, which asks `/admin` with the token that is typed into it. It is served where `/admin` is. Everything it loads is served by the gateway.",
+    "An HTML page that calls `/admin` with the admin token that the operator enters. It is served wherever `/admin` is. Everything that it loads is served by the gateway.",
   answers: { 200: { description: "The page.", text: { type: "text/html" } } },
   errors: [],
 })
@@ -75,12 +75,12 @@ const showing = operation({
 const loading = operation({
   operationId: "getConsoleAsset",
   tag: "Service",
-  summary: "A file of the console's page",
-  description: "Scripts, styles and the icon that the page loads.",
+  summary: "Asset of the console page",
+  description: "The scripts, styles and icon that the page loads.",
   parameters: [{ name: "file", in: "path", required: true, schema: { type: "string" }, example: "page.css" }],
   answers: {
     200: { description: "The file.", text: { type: "text/css" } },
-    304: { description: "The file has not changed since it was fetched." },
+    304: { description: "The file has not changed since it was last fetched." },
   },
   errors: ["not_found"],
 })

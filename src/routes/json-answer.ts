@@ -60,7 +60,8 @@ function refused({ failure }: End): GatewayError {
       return new GatewayError(failure)
     default:
       return new GatewayError("overloaded", {
-        message: "The call was cut by the gateway; it was not charged.",
+        message:
+          "The gateway stopped this call before it was complete. The call was not charged. Retry the request.",
       })
   }
 }

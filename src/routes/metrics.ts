@@ -16,15 +16,15 @@ const scraping = operation({
   tag: "Service",
   summary: "Metrics",
   description:
-    "Prometheus' text format. Calls, tokens and latencies have the names of OpenTelemetry's GenAI vocabulary (`gen_ai_…`), what is ours begins with `tollgate_`. No label carries a key or an account.",
+    "Returns the metrics in the Prometheus text format. Calls, tokens and latencies use the names of the OpenTelemetry GenAI conventions (`gen_ai_…`); all others begin with `tollgate_`. No label contains a key or an account.",
   answers: {
     200: {
       description:
-        "The metrics of this process; of every worker, by the label `worker`, where there are several.",
+        "The metrics of this process. If there are several workers, those of all of them, with the label `worker`.",
       text: {
         type: "text/plain",
         example:
-          '# HELP tollgate_calls_settled_total Calls charged, by model and what the charge rests on.\n# TYPE tollgate_calls_settled_total counter\ntollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 42\n',
+          '# HELP tollgate_calls_settled_total Calls that were charged, by model and basis of the charge.\n# TYPE tollgate_calls_settled_total counter\ntollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 42\n',
       },
     },
   },

@@ -34,7 +34,7 @@ export function receipts(gateway: Gateway) {
         const { account_id } = await reader(gateway, request)
         readQuery(queryOf(request), [])
         const call = await asked(reports.call(account_id, pathId(params.id)))
-        if (call === null) throw new GatewayError("not_found", { message: "There is no call of this id." })
+        if (call === null) throw new GatewayError("not_found", { message: "No call has this id." })
         return answer(receipt(call))
       },
       { detail: reference.getReceipt },
@@ -64,7 +64,7 @@ export function receipts(gateway: Gateway) {
 function tooManySums(error: unknown): never {
   if (!(error instanceof LedgerBusy)) throw error
   throw new GatewayError("overloaded", {
-    message: "As many sums of usage as may wait are waiting; try again shortly.",
+    message: "Too many usage queries are in progress. Retry in a few seconds.",
   })
 }
 

@@ -45,7 +45,7 @@ export function answerStream(
     onOutput: () => call.noteOutput(),
     onKeepalive: () => gateway.metrics.keepalive(),
     onFault: (error) =>
-      gateway.log.error({ err: error, request_id: call.hold.id }, "a stream's relay failed"),
+      gateway.log.error({ err: error, request_id: call.hold.id }, "relaying a stream failed"),
   })
   const leave = () => tap.clientLeft()
   call.observe = (ending) => tap.evidence(ending)
@@ -64,7 +64,7 @@ function errorOf(ending: Ending, data: string | null, { api_key }: Upstream): Ga
   if (data !== null) return eventError(data, api_key)
   if (ending === "gateway_stopped") {
     return new GatewayError("overloaded", {
-      message: "The gateway is shutting down; the answer is not whole.",
+      message: "The gateway shut down before the response was complete. Retry the request.",
     })
   }
   return new GatewayError(ending === "upstream_lost" ? "upstream_error" : "upstream_timeout")

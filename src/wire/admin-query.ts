@@ -49,14 +49,14 @@ export function parseCallsQuery(query: URLSearchParams): { filter: CallsQuery; p
 export function parseBalanceQuery(query: URLSearchParams, now: Date): Date {
   const at = momentIn(readQuery(query, ["at"]), "at")
   if (at === undefined) throw invalid("at", "`at`: expected an RFC 3339 time or a day such as 2026-11-21.")
-  if (at > now) throw invalid("at", "`at`: expected a time that is not in the future.")
+  if (at > now) throw invalid("at", "`at`: expected a time in the past.")
   return at
 }
 
 function page(given: Given): PageQuery {
   return {
     limit: valueIn(given, "limit", `a whole number from 1 to ${MAX_PAGE}`, parseLimit) ?? DEFAULT_PAGE,
-    after: valueIn(given, "after", "the `next` of a page", parseId) ?? null,
+    after: valueIn(given, "after", "the `next` value of an earlier page", parseId) ?? null,
   }
 }
 

@@ -31,7 +31,7 @@ export function invalidBody(schema: TSchema, body: unknown): GatewayError {
   for (const { path, expected } of faults(schema, body)) {
     const param = path.slice(0, SHOWN_CHARACTERS)
     if (param === "")
-      return new GatewayError("invalid_request", { message: `The body: expected ${expected}.` })
+      return new GatewayError("invalid_request", { message: `The request body: expected ${expected}.` })
     return new GatewayError("invalid_request", { message: `\`${param}\`: expected ${expected}.`, param })
   }
   throw new Error("a body was refused by a schema it fits")
@@ -56,6 +56,6 @@ function expectation({ type, schema, message }: ValueError): string {
 
 function knownKeys({ properties, patternProperties }: TSchema): string {
   return properties === undefined
-    ? `a key that matches ${Object.keys(patternProperties).join(" or ")}`
-    : `one of the keys ${Object.keys(properties).join(", ")}`
+    ? `a name that matches ${Object.keys(patternProperties).join(" or ")}`
+    : `a known key: ${Object.keys(properties).join(", ")}`
 }

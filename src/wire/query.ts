@@ -15,15 +15,15 @@ export function readQuery(query: URLSearchParams, known: readonly string[]): Giv
   const given = new Map<string, string>()
   for (const [name, text] of query) {
     if (!known.includes(name)) throw invalid(null, namesOf(known))
-    if (given.has(name)) throw invalid(name, `\`${name}\` is given twice.`)
+    if (given.has(name)) throw invalid(name, `\`${name}\` is set more than once. Send it once.`)
     given.set(name, text)
   }
   return given
 }
 
 function namesOf(known: readonly string[]): string {
-  if (known.length === 0) return "This address takes no query parameters."
-  return `The query parameters here are ${known.join(", ")}.`
+  if (known.length === 0) return "This endpoint accepts no query parameters."
+  return `Unknown query parameter. This endpoint accepts: ${known.join(", ")}.`
 }
 
 /** The parameter `name` as `parse` reads it, or undefined; throws `invalid_request` when it reads nothing. */

@@ -63,12 +63,12 @@ function span(given: Given, now: Date): StatisticsQuery {
   const from = momentIn(given, "from") ?? new Date(Math.max(0, to.getTime() - DEFAULT_HOURS * 3_600_000))
   if (from >= to) throw invalid("from", "`from`: expected a time before `to`.")
   if (to.getTime() - from.getTime() > MAX_DAYS * DAY_MS) {
-    throw invalid("from", `\`from\`: expected at most ${MAX_DAYS} days before \`to\`.`)
+    throw invalid("from", `\`from\`: expected a time at most ${MAX_DAYS} days before \`to\`.`)
   }
   return {
     from,
     to,
-    account_ids: valueIn(given, "account", `1 to ${MAX_ACCOUNTS} UUIDs with commas between them`, parseIds),
+    account_ids: valueIn(given, "account", `1 to ${MAX_ACCOUNTS} UUIDs, separated by commas`, parseIds),
     key_id: idIn(given, "key"),
     model: modelIn(given),
   }

@@ -47,10 +47,10 @@ function parseRange(given: ReadonlyMap<string, string>, words: readonly Grouping
   const by = wordIn(given, "by", words) ?? "day"
   const to = endIn(given, now)
   const from = momentIn(given, "from") ?? daysBefore(to, DEFAULT_DAYS - 1)
-  if (from > to) throw invalid("from", "`from`: expected a time that is not after `to`.")
+  if (from > to) throw invalid("from", "`from`: expected a time at or before `to`.")
   const days = by === "hour" ? MAX_DAYS_BY_HOUR : MAX_DAYS
   if (to.getTime() - from.getTime() > days * DAY_MS) {
-    throw invalid("from", `\`from\`: expected at most ${days} days before \`to\`.`)
+    throw invalid("from", `\`from\`: expected a time at most ${days} days before \`to\`.`)
   }
   return { from, to, by }
 }

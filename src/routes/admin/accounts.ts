@@ -95,7 +95,7 @@ export async function existingAccount(operators: Operators, id: string): Promise
 }
 
 export function noAccount(): GatewayError {
-  return new GatewayError("not_found", { message: "There is no account of this id." })
+  return new GatewayError("not_found", { message: "No account has this id." })
 }
 
 export function accountBody(account: Account): AccountBody {
@@ -124,9 +124,9 @@ function balanceBody(account_id: string, at: Date, { balance_nano, held_nano }: 
 const creating = operation({
   operationId: "createAccount",
   tag: "Accounts",
-  summary: "Open an account",
+  summary: "Create an account",
   description:
-    "An account starts with a balance of 0: its keys can do nothing before the first credit. With an `id` of your own the request may be repeated: the second answer is a 200 with the account as it stands.",
+    "A new account has a balance of 0, so its keys cannot make calls before the first credit. Send your own `id` to make the request safe to retry: a repeat returns 200 with the existing account.",
   credentials: ["adminToken"],
   body: {
     schema: NewAccount,
@@ -134,7 +134,7 @@ const creating = operation({
   },
   answers: {
     200: {
-      description: "The account of this id, which stood there before; nothing was changed.",
+      description: "An account with this id already exists. Nothing was changed.",
       json: { schema: AccountBody, examples: { account: accountExample } },
     },
     201: {
@@ -147,7 +147,7 @@ const creating = operation({
   },
   errors: [
     ...BODY_ERRORS,
-    fieldFault("name", "one line of 1 to 200 characters"),
+    fieldFault("name", "1 to 200 characters on a single line"),
     ...ERRORS,
     unknownOutcome(accountExample.id),
   ],
@@ -157,7 +157,7 @@ const listing = operation({
   operationId: "listAccounts",
   tag: "Accounts",
   summary: "List accounts",
-  description: "All accounts, newest first.",
+  description: "Lists all accounts, newest first.",
   credentials: ["adminToken"],
   parameters: pageParameters,
   answers: {
@@ -172,8 +172,8 @@ const listing = operation({
 const reading = operation({
   operationId: "getAccount",
   tag: "Accounts",
-  summary: "Read an account",
-  description: "`available` is what new calls can still hold: the balance less what open calls hold.",
+  summary: "Get an account",
+  description: "`available` is what new calls can hold: the balance minus what open calls hold.",
   credentials: ["adminToken"],
   parameters: [idParameter("The account's id.")],
   answers: {
@@ -196,9 +196,9 @@ const balanceExample: BalanceBody = {
 const readingBalance = operation({
   operationId: "getBalance",
   tag: "Accounts",
-  summary: "Read what an account had at a moment",
+  summary: "Get a past balance",
   description:
-    "What stands on the account now, without the entries that were made since. It reads all ends of calls since then, of all accounts: the longer ago, the longer it takes, at most 8 seconds. Before its first credit an account had 0.",
+    "Computes the balance at a time in the past: the current balance without the entries made since. It reads every call of every account that ended since then, so a time further back takes longer, up to 8 seconds. Before the first credit the balance is 0.",
   credentials: ["adminToken"],
   parameters: [
     idParameter("The account's id."),
@@ -207,14 +207,14 @@ const readingBalance = operation({
       in: "query",
       required: true,
       description:
-        "The moment, by the ledger's clock: an RFC 3339 time, or a day, which stands for its midnight UTC. Not in the future.",
+        "The time, by the clock of the ledger: an RFC 3339 time, or a day, which means midnight UTC. It cannot be in the future.",
       schema: { type: "string" },
       example: "2026-11-01",
     },
   ],
   answers: {
     200: {
-      description: "The balance of then, what open calls held, and what new calls could hold.",
+      description: "The balance at that time, what open calls held, and what new calls could hold.",
       json: { schema: BalanceBody, examples: { balance: balanceExample } },
     },
   },
@@ -226,7 +226,7 @@ const changing = operation({
   tag: "Accounts",
   summary: "Rename or suspend an account",
   description:
-    "What is left out stays. Every call that arrives after the answer to a suspension is refused with 403; calls that were admitted before go on, and receipts stay readable. Money can be put on a suspended account.",
+    "Fields that you leave out stay unchanged. After a suspension, every new call gets a 403. Calls in progress continue, and receipts stay readable. You can credit a suspended account.",
   credentials: ["adminToken"],
   parameters: [idParameter("The account's id.")],
   body: {
@@ -235,7 +235,7 @@ const changing = operation({
   },
   answers: {
     200: {
-      description: "The account as it is now.",
+      description: "The changed account.",
       json: {
         schema: AccountBody,
         examples: { suspended: { ...accountExample, suspended: true }, active: accountExample },

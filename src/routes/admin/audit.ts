@@ -45,14 +45,14 @@ const clean = {
 
 const auditing = operation({
   operationId: "audit",
-  tag: "Books",
-  summary: "Audit the books",
+  tag: "Ledger",
+  summary: "Audit the ledger",
   description:
-    "Recomputes from the journal, in one snapshot: every account's balance and what is held on it, what every spending limit has counted, and the charge of every call from its tokens and prices. Reads the whole journal, so ask for it now and then, not every second.",
+    "Recomputes from the journal, in one snapshot: the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. It reads the whole journal, so run it occasionally, not every second.",
   credentials: ["adminToken"],
   answers: {
     200: {
-      description: "What was found; `violations` is empty when the books agree.",
+      description: "The result. `violations` is empty if the ledger is consistent.",
       json: {
         schema: AuditBody,
         examples: {

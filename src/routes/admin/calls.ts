@@ -35,7 +35,7 @@ export function callRoutes(operators: Operators) {
       "/calls/:id",
       async ({ params }) => {
         const call = await ask(operators, getCall(database, pathId(params.id)))
-        if (call === null) throw new GatewayError("not_found", { message: "There is no call of this id." })
+        if (call === null) throw new GatewayError("not_found", { message: "No call has this id." })
         return answer(callBody(call))
       },
       { detail: reading },
@@ -44,22 +44,22 @@ export function callRoutes(operators: Operators) {
 
 const listing = operation({
   operationId: "listCalls",
-  tag: "Books",
+  tag: "Ledger",
   summary: "List calls",
   description:
-    "Calls that held money, newest first; several filters narrow together. A page looks at 100,000 calls at most, so one that looks for something rare may hold fewer calls than `limit`, even none, and yet have a `next`. Refused requests and token counts are in the metrics.",
+    "Lists calls that held money, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a filter that matches few calls can return fewer than `limit`, or none, and still have a `next`. Rejected requests and token counts are in the metrics only.",
   credentials: ["adminToken"],
   parameters: [
-    filterParameter("account", "Calls of this account.", { format: "uuid" }),
-    filterParameter("key", "Calls with this key.", { format: "uuid" }),
-    filterParameter("model", "Calls to this model, as the client named it."),
-    filterParameter("state", "Calls in this state.", { enum: [...states] }),
-    filterParameter("failure", "Calls that went wrong this way.", { enum: [...failures] }),
+    filterParameter("account", "Only calls of this account.", { format: "uuid" }),
+    filterParameter("key", "Only calls made with this key.", { format: "uuid" }),
+    filterParameter("model", "Only calls to this model, by the name that clients use."),
+    filterParameter("state", "Only calls in this state.", { enum: [...states] }),
+    filterParameter("failure", "Only calls with this failure.", { enum: [...failures] }),
     filterParameter(
       "from",
-      "Calls that were held then or later, by the time in their id: a time, or a day in UTC.",
+      "Only calls that started at or after this time: an RFC 3339 time, or a day in UTC.",
     ),
-    filterParameter("to", "Calls that were held earlier."),
+    filterParameter("to", "Only calls that started before this time."),
     ...pageParameters,
   ],
   answers: {
@@ -73,9 +73,9 @@ const listing = operation({
 
 const reading = operation({
   operationId: "getCall",
-  tag: "Books",
-  summary: "Read a call",
-  description: "The id is the `x-request-id` that the client saw.",
+  tag: "Ledger",
+  summary: "Get a call",
+  description: "The id of a call is the `x-request-id` of its response.",
   credentials: ["adminToken"],
   parameters: [idParameter("The call's id.")],
   answers: { 200: { description: "The call.", json: { schema: CallBody, examples: { call: callExample } } } },

@@ -61,12 +61,12 @@ function credited(result: CreditResult): Response {
       throw noAccount()
     case "conflict":
       throw new GatewayError("invalid_request", {
-        message: "This id belongs to another credit; nothing was changed.",
+        message: "Another credit already has this id. Nothing was changed. Use a new id for a new credit.",
         param: "id",
       })
     case "out_of_range":
       throw new GatewayError("invalid_request", {
-        message: "The balance would be further from 0 than the books can hold; nothing was changed.",
+        message: "This amount would take the balance out of the supported range. Nothing was changed.",
         param: "amount",
       })
   }
@@ -81,9 +81,9 @@ const examples = { credit: { ...creditExample, account: accountExample } }
 const crediting = operation({
   operationId: "creditAccount",
   tag: "Accounts",
-  summary: "Put money on an account",
+  summary: "Credit an account",
   description:
-    "Send an `id` of your own to make it safe to repeat: the same id again changes nothing and answers 200 with what was credited, and with another amount or account it is refused. A negative amount is a correction and may make the balance negative. When the books do not answer (503) the error carries the `id` to repeat it with.",
+    "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. If the database does not respond (503), the error has the `id` to retry with.",
   credentials: ["adminToken"],
   parameters: [idParameter("The account's id.")],
   body: {
@@ -94,14 +94,17 @@ const crediting = operation({
     },
   },
   answers: {
-    201: { description: "The money is on the account.", json: { schema: CreditedBody, examples } },
-    200: { description: "The same credit was made before.", json: { schema: CreditedBody, examples } },
+    201: { description: "The account was credited.", json: { schema: CreditedBody, examples } },
+    200: {
+      description: "This credit was made earlier. Nothing was changed.",
+      json: { schema: CreditedBody, examples },
+    },
   },
   errors: [
     ...BODY_ERRORS,
     fieldFault(
       "amount",
-      "USD as a decimal string with at most nine whole digits and nine decimals, and not 0",
+      "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point",
     ),
     NO_ACCOUNT,
     ...ERRORS,
@@ -113,7 +116,7 @@ const listing = operation({
   operationId: "listCredits",
   tag: "Accounts",
   summary: "List an account's credits",
-  description: "Credits and corrections, newest first.",
+  description: "Lists credits and corrections, newest first.",
   credentials: ["adminToken"],
   parameters: [idParameter("The account's id."), ...pageParameters],
   answers: {

@@ -89,7 +89,7 @@ export function keyRoutes(operators: Operators) {
 }
 
 function noKey(): GatewayError {
-  return new GatewayError("not_found", { message: "There is no key of this id." })
+  return new GatewayError("not_found", { message: "No key has this id." })
 }
 
 function created(result: KeyResult, key: string): Response {
@@ -102,7 +102,8 @@ function created(result: KeyResult, key: string): Response {
       throw noAccount()
     case "conflict":
       throw new GatewayError("invalid_request", {
-        message: "This id belongs to a key of another account; nothing was changed.",
+        message:
+          "A key of another account already has this id. Nothing was changed. Use a new id for a new key.",
         param: "id",
       })
   }
@@ -141,9 +142,9 @@ const keyListed: KeyBody = { ...keyExample, spent: "3.2", revoked_at: null, last
 const creating = operation({
   operationId: "createKey",
   tag: "Accounts",
-  summary: "Make a key",
+  summary: "Create a key",
   description:
-    "The answer is the only one that shows the key itself: the books keep its SHA-256 and its first characters. Without `models` the key may use every model, without `expires_at` it lasts until it is revoked. With an `id` of your own the request may be repeated: the second answer is a 200 that does not show the key again.",
+    "Only this response shows the key itself: the database stores its SHA-256 hash and its first characters. Without `models` the key can use all models; without `expires_at` it is valid until it is revoked. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
   credentials: ["adminToken"],
   parameters: [idParameter("The account's id.")],
   body: {
@@ -160,11 +161,11 @@ const creating = operation({
   },
   answers: {
     200: {
-      description: "The key of this id, which stood there before; nothing was changed.",
+      description: "A key with this id already exists. Nothing was changed.",
       json: { schema: KeyBody, examples: { key: keyListed } },
     },
     201: {
-      description: "The key; keep it, it is not shown again.",
+      description: "The key. Store it: it is not shown again.",
       json: {
         schema: CreatedKeyBody,
         examples: {
@@ -187,7 +188,8 @@ const listing = operation({
   operationId: "listKeys",
   tag: "Accounts",
   summary: "List an account's keys",
-  description: "Keys without the key itself, newest first, the revoked and expired ones too.",
+  description:
+    "Lists keys, newest first, including revoked and expired ones. The keys themselves are not shown.",
   credentials: ["adminToken"],
   parameters: [idParameter("The account's id."), ...pageParameters],
   answers: {
@@ -205,9 +207,9 @@ const listing = operation({
 const changing = operation({
   operationId: "changeKey",
   tag: "Accounts",
-  summary: "Change, limit or suspend a key",
+  summary: "Update a key",
   description:
-    "What is left out stays; `null` takes a name, a list of models, an expiry or a limit away. It holds for every call that arrives after this answer; calls that were admitted before go on. A spending limit counts what the key's calls of the day or month, in UTC, hold until they are settled, and what they cost then; a call that does not fit is refused with 402. Setting a limit counts the calls of its period that were made before, too.",
+    "Fields that you leave out stay unchanged; `null` removes a name, a list of models, an expiry or a limit. The change applies to every call that arrives after this response; calls in progress continue. A spending limit counts what the key's open calls hold and what its settled calls cost in the current day or month (UTC). A call that exceeds it gets a 402. A new limit also counts earlier calls of the current period.",
   credentials: ["adminToken"],
   parameters: [idParameter("The key's id.")],
   body: {
@@ -220,7 +222,7 @@ const changing = operation({
   },
   answers: {
     200: {
-      description: "The key as it is now.",
+      description: "The changed key.",
       json: {
         schema: KeyBody,
         examples: {
@@ -239,7 +241,7 @@ const revoking = operation({
   tag: "Accounts",
   summary: "Revoke a key",
   description:
-    "Every request that arrives after this answer is refused with 401. Calls that were admitted before go on. Revoking again changes nothing.",
+    "Every request that arrives after this response gets a 401. Calls in progress continue. Revoking a revoked key changes nothing.",
   credentials: ["adminToken"],
   parameters: [idParameter("The key's id.")],
   answers: { 204: { description: "The key is revoked." } },

@@ -27,7 +27,7 @@ export interface Operators {
 export function pathId(segment: string | null): string {
   const id = segment === null ? null : parseId(segment)
   if (id === null) {
-    throw new GatewayError("not_found", { message: "The id in this address is no UUID; every id here is." })
+    throw new GatewayError("not_found", { message: "The id in the path is not a valid UUID." })
   }
   return id
 }

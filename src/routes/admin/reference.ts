@@ -5,10 +5,14 @@ import { type Fault, type Parameter, REQUEST_ID } from "../openapi.ts"
 /** What the operators' part of the API reference says more than once. */
 
 /** What every operation of `/admin` can answer. */
-export const NO_TOKEN: Fault = { code: "invalid_api_key", message: "The admin token is missing or wrong." }
+export const NO_TOKEN: Fault = {
+  code: "invalid_api_key",
+  message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
+}
 const NO_BOOKS = {
   code: "ledger_unavailable",
-  message: "The books did not answer; if this was a change, it may have been made or not.",
+  message:
+    "The database did not respond. If the request was a change, it may have been applied: check before you repeat it.",
 } as const
 export const ERRORS: readonly Fault[] = [NO_TOKEN, NO_BOOKS]
 
@@ -28,12 +32,12 @@ export const BODY_ERRORS: readonly Fault[] = [
 /** What a list says to a parameter it does not know. */
 export const PAGE_FAULT: Fault = {
   code: "invalid_request",
-  message: "The query parameters here are limit, after.",
+  message: "Unknown query parameter. This endpoint accepts: limit, after.",
 }
 
-export const NO_ACCOUNT: Fault = { code: "not_found", message: "There is no account of this id." }
-export const NO_KEY: Fault = { code: "not_found", message: "There is no key of this id." }
-export const NO_CALL: Fault = { code: "not_found", message: "There is no call of this id." }
+export const NO_ACCOUNT: Fault = { code: "not_found", message: "No account has this id." }
+export const NO_KEY: Fault = { code: "not_found", message: "No key has this id." }
+export const NO_CALL: Fault = { code: "not_found", message: "No call has this id." }
 
 /** What an operation says to a field of its body that is not as it should be. */
 export function fieldFault(param: string, expected: string): Fault {
@@ -115,8 +119,8 @@ export const pageParameters: readonly Parameter[] = [
   {
     name: "limit",
     in: "query",
-    description: "The most entries a page has.",
+    description: "The maximum number of entries in a page.",
     schema: { type: "integer", minimum: 1, maximum: MAX_PAGE, default: DEFAULT_PAGE },
   },
-  filterParameter("after", "Where the page begins: the `next` of the page before it.", { format: "uuid" }),
+  filterParameter("after", "The `next` value of the previous page.", { format: "uuid" }),
 ]

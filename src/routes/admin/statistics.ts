@@ -106,30 +106,30 @@ function distributionBody({ buckets, ...rest }: Distribution): DistributionBody 
 const spanParameters: readonly Parameter[] = [
   filterParameter(
     "from",
-    `Calls that ended then or later; ${DEFAULT_HOURS} hours before \`to\` unless given, and at most ${MAX_DAYS} days.`,
+    `Only calls that ended at or after this time. Default: ${DEFAULT_HOURS} hours before \`to\`. Maximum: ${MAX_DAYS} days before \`to\`.`,
     { format: "date-time" },
   ),
-  filterParameter("to", "Calls that ended earlier; now unless given.", { format: "date-time" }),
-  filterParameter("account", `Calls of this account, or of up to ${MAX_ACCOUNTS} with commas between them.`),
-  filterParameter("key", "Calls with this key.", { format: "uuid" }),
-  filterParameter("model", "Calls to this model, as the client named it."),
+  filterParameter("to", "Only calls that ended before this time. Default: now.", { format: "date-time" }),
+  filterParameter("account", `Only calls of these accounts: up to ${MAX_ACCOUNTS} ids, separated by commas.`),
+  filterParameter("key", "Only calls made with this key.", { format: "uuid" }),
+  filterParameter("model", "Only calls to this model, by the name that clients use."),
 ]
 
 const exampleSpan = { from: "2026-11-21T09:30:00.000Z", to: "2026-11-21T09:32:00.000Z" }
 
 const showingTimeline = operation({
   operationId: "getTimeline",
-  tag: "Books",
-  summary: "Money and tokens over time",
+  tag: "Ledger",
+  summary: "Get charges and tokens over time",
   description:
-    "What the calls of a span cost and used, in steps of time, by model, key or account: those that cost most one by one, the others together. The length of a step goes by that of the span: a minute for an hour, a quarter of an hour for a day. Calls that are still open are left out.",
+    "Shows what the calls in a time range cost and used, in time steps, by model, key or account. The groups with the highest charges are listed one by one, the rest as one group. The step depends on the range: one minute for an hour, 15 minutes for a day. Open calls are not included.",
   credentials: ["adminToken"],
   parameters: [
-    filterParameter("by", "What to split by; `model` unless given.", { enum: [...splits] }),
+    filterParameter("by", "What to group by. Default: `model`.", { enum: [...splits] }),
     {
       name: "groups",
       in: "query",
-      description: "How many groups are shown one by one.",
+      description: "How many groups to list one by one.",
       schema: { type: "integer", minimum: 1, maximum: MAX_GROUPS, default: DEFAULT_GROUPS },
     },
     ...spanParameters,
@@ -181,10 +181,10 @@ const distributionExample = {
 
 const showingLatency = operation({
   operationId: "getLatency",
-  tag: "Books",
-  summary: "How long calls took",
+  tag: "Ledger",
+  summary: "Get latency distributions",
   description:
-    "The distribution of the time until the first output (`ttft`) and of the whole call (`duration`), from the books: percentiles by nearest rank, and a histogram with logarithmic buckets.",
+    "Shows the distribution of the time to the first output (`ttft`) and of the duration of the whole call (`duration`): percentiles by nearest rank, and a histogram with logarithmic buckets.",
   credentials: ["adminToken"],
   parameters: spanParameters,
   answers: {
@@ -203,15 +203,15 @@ const showingLatency = operation({
 
 const showingOutcomes = operation({
   operationId: "getOutcomes",
-  tag: "Books",
-  summary: "How calls ended",
+  tag: "Ledger",
+  summary: "Get call outcomes",
   description:
-    "How many calls ended in each way: their state, what the charge rests on, and what went wrong, if anything did.",
+    "Counts calls by outcome: their state, the basis of the charge, and the failure, if there was one.",
   credentials: ["adminToken"],
   parameters: spanParameters,
   answers: {
     200: {
-      description: "The ways, the most frequent first.",
+      description: "The outcomes, the most frequent first.",
       json: {
         schema: OutcomesBody,
         examples: {

@@ -5,7 +5,7 @@ const vendor: Parameter = {
   name: "vendor",
   in: "path",
   required: true,
-  description: "A configured vendor: the name of a messages-style API family.",
+  description: "The name of a configured vendor of a messages API.",
   schema: { type: "string" },
   example: "anthropic",
 }
@@ -16,7 +16,7 @@ const headers: Parameter[] = [
     in: "header",
     required: true,
     description:
-      "The version of the messages-style API: a calendar date. The header is named after the vendor, `<vendor>-version`; on the plain path exactly one configured vendor's must be there.",
+      "The version of the messages API, a calendar date. The header is named after the vendor, `<vendor>-version`. On the path without a vendor, send the header of exactly one configured vendor.",
     schema: { type: "string", format: "date" },
     example: "2023-06-01",
   },
@@ -24,7 +24,7 @@ const headers: Parameter[] = [
     name: "anthropic-beta",
     in: "header",
     required: false,
-    description: "Passed on as it is; named after the vendor like the version.",
+    description: "Passed on unchanged. Named after the vendor, like the version header.",
     schema: { type: "string", maxLength: 2048 },
   },
 ]
@@ -36,12 +36,20 @@ const errors: readonly Fault[] = [
     param: "messages",
   },
   "invalid_api_key",
-  { code: "insufficient_balance", message: "The balance is used up; counting needs some left." },
+  {
+    code: "insufficient_balance",
+    message:
+      "The account has no available balance. Counting tokens is free, but the balance must be above zero. Add credit.",
+  },
   "account_suspended",
   "key_suspended",
   "model_not_allowed",
   "model_not_found",
-  { code: "not_found", message: "The provider does not know what this request names." },
+  {
+    code: "not_found",
+    message:
+      "The provider did not find what this request names. Ask the operator to check the model's configuration.",
+  },
   "request_timeout",
   "request_too_large",
   "unsupported_media_type",
@@ -52,11 +60,11 @@ const errors: readonly Fault[] = [
   "upstream_timeout",
 ]
 
-const description = `Asks a provider of the model how many tokens the input has. Nothing is held and nothing is charged, but the key, the balance
-(more than zero), the model and the provider are checked as for a call.
+const description = `Asks a provider of the model how many tokens the input has. Nothing is held or charged, but the gateway checks the key, the
+balance (it must be above zero), the model and the provider as for a call.
 
-The key is sent as \`x-api-key\`, or as a bearer token when that header is absent. Fields that only generation uses are removed
-before the request is passed on: ${generationFields.map((field) => `\`${field}\``).join(", ")}.`
+Send the key as \`x-api-key\`, or as a bearer token if that header is absent. The gateway removes fields that only generation uses
+before it passes the request on: ${generationFields.map((field) => `\`${field}\``).join(", ")}.`
 
 const counting = (operationId: string, summary: string, path: Parameter[]) =>
   operation({
@@ -79,17 +87,15 @@ const counting = (operationId: string, summary: string, path: Parameter[]) =>
     },
     answers: {
       200: {
-        description: "The provider's count.",
+        description: "The token count of the provider.",
         json: { schema: TokenCount, examples: { Count: { input_tokens: 11 } } },
       },
     },
     errors,
   })
 
-export const countTokens = counting("countTokens", "Count the tokens of an input", [])
+export const countTokens = counting("countTokens", "Count input tokens", [])
 
-export const countTokensOfVendor = counting(
-  "countTokensOfVendor",
-  "Count the tokens of an input (a vendor's path)",
-  [vendor],
-)
+export const countTokensOfVendor = counting("countTokensOfVendor", "Count input tokens (vendor path)", [
+  vendor,
+])

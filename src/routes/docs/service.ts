@@ -5,15 +5,15 @@ const Status = Type.Object({ status: Type.String(), reason: Type.Optional(Type.S
 
 const Product = Type.Object({
   name: Type.Literal("tollgate"),
-  docs: Type.String({ description: "Where this reference is." }),
-  openapi: Type.String({ description: "Where its OpenAPI document is." }),
+  docs: Type.String({ description: "The path of this reference." }),
+  openapi: Type.String({ description: "The path of its OpenAPI document." }),
 })
 
 export const getProduct = operation({
   operationId: "getProduct",
   tag: "Service",
-  summary: "What this is",
-  description: "Names the product and its reference.",
+  summary: "Identify the service",
+  description: "Returns the product name and where its reference is.",
   answers: {
     200: {
       description: "The product.",
@@ -29,10 +29,13 @@ export const getProduct = operation({
 export const getLiveness = operation({
   operationId: "getLiveness",
   tag: "Service",
-  summary: "Whether the process answers",
-  description: "Restart the process when this does not answer.",
+  summary: "Liveness probe",
+  description: "Responds while the process works. Restart the process if it does not respond.",
   answers: {
-    200: { description: "It does.", json: { schema: Status, examples: { Alive: { status: "alive" } } } },
+    200: {
+      description: "The process is alive.",
+      json: { schema: Status, examples: { Alive: { status: "alive" } } },
+    },
   },
   errors: [],
 })
@@ -40,12 +43,13 @@ export const getLiveness = operation({
 export const getReadiness = operation({
   operationId: "getReadiness",
   tag: "Service",
-  summary: "Whether new calls should be sent here",
-  description: "Ready means: the books can be written, and the gateway does not drain.",
+  summary: "Readiness probe",
+  description:
+    "Reports whether this gateway accepts new calls: the ledger can be written, and the gateway is not shutting down.",
   answers: {
     200: { description: "Ready.", json: { schema: Status, examples: { Ready: { status: "ready" } } } },
     503: {
-      description: "Not ready, and why.",
+      description: "Not ready, with the reason.",
       json: { schema: Status, examples: { Draining: { status: "not ready", reason: "draining" } } },
     },
   },
@@ -56,7 +60,7 @@ export const getReference = operation({
   operationId: "getReference",
   tag: "Service",
   summary: "This reference",
-  description: "A page for people. Everything it loads is served by the gateway.",
+  description: "An HTML page. Everything that it loads is served by the gateway.",
   answers: { 200: { description: "The page.", text: { type: "text/html" } } },
   errors: [],
 })
@@ -64,7 +68,7 @@ export const getReference = operation({
 export const getOpenApi = operation({
   operationId: "getOpenApi",
   tag: "Service",
-  summary: "This reference as an OpenAPI document",
+  summary: "OpenAPI document of this reference",
   description: "OpenAPI 3.0.3, for tools and generated clients.",
   answers: {
     200: {
@@ -81,12 +85,12 @@ export const getOpenApi = operation({
 export const getReferenceAsset = operation({
   operationId: "getReferenceAsset",
   tag: "Service",
-  summary: "A file of the reference's page",
-  description: "Scripts, styles and the icon that the page loads.",
+  summary: "Asset of the reference page",
+  description: "The scripts, styles and icon that the page loads.",
   parameters: [{ name: "file", in: "path", required: true, schema: { type: "string" }, example: "page.css" }],
   answers: {
     200: { description: "The file.", text: { type: "text/css" } },
-    304: { description: "The file has not changed since it was fetched." },
+    304: { description: "The file has not changed since it was last fetched." },
   },
   errors: ["not_found"],
 })
