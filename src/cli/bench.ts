@@ -1,10 +1,16 @@
+import { CliError } from "./cli-error.ts"
 import { leaf } from "./command.ts"
 import { become } from "./serve.ts"
+
+const PROGRAM = "../../bench/main.ts"
+/** What only the benchmark needs: a development dependency, so an install for production leaves it out. */
+const PACKAGE = "hdr-histogram-js"
 
 /** `tollgate bench`: the benchmark, which parses its own arguments. */
 export const bench = leaf({
   summary: "Benchmark the gateway or any OpenAI-compatible endpoint",
-  details: "All arguments are passed to the benchmark.",
+  details:
+    "All arguments are passed to the benchmark. Needs a checkout of the repository: the image does not contain it.",
   args: {},
   passes_arguments: true,
   examples: [
@@ -15,6 +21,19 @@ export const bench = leaf({
     ],
   ],
   run(_given, { env }, words) {
-    become("../bench/main.ts", words[0] === "--" ? words.slice(1) : words, env)
+    if (!isInstalled()) {
+      throw new CliError(
+        "The benchmark is not installed here. Run `bun run bench` in a checkout of the repository.",
+      )
+    }
+    become(PROGRAM, words[0] === "--" ? words.slice(1) : words, env)
   },
 })
+
+function isInstalled(): boolean {
+  try {
+    return [PROGRAM, PACKAGE].every((name) => Bun.resolveSync(name, import.meta.dir) !== "")
+  } catch {
+    return false
+  }
+}

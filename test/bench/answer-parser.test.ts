@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { AnswerParser } from "../../src/bench/answer-parser.ts"
+import { AnswerParser } from "../../bench/answer-parser.ts"
 
 const CRLF = "\r\n"
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { readCommand, USAGE } from "../../src/bench/command.ts"
+import { readCommand, USAGE } from "../../bench/command.ts"
 
 const endpoint = ["--url", "http://127.0.0.1:8080/v1", "--key", "k", "--model", "m"]
 

@@ -1,12 +1,12 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { type Arrival, type Job, PERIOD_MS } from "../../src/bench/job.ts"
-import { Latencies } from "../../src/bench/latencies.ts"
-import { load } from "../../src/bench/load.ts"
-import { parseCpuMs, parseResidentBytes } from "../../src/bench/process-status.ts"
-import { type Generated, startProvider } from "../../src/bench/provider.ts"
-import { Schedule } from "../../src/bench/schedule.ts"
-import { Tally } from "../../src/bench/tally.ts"
+import { type Arrival, type Job, PERIOD_MS } from "../../bench/job.ts"
+import { Latencies } from "../../bench/latencies.ts"
+import { load } from "../../bench/load.ts"
+import { parseCpuMs, parseResidentBytes } from "../../bench/process-status.ts"
+import { type Generated, startProvider } from "../../bench/provider.ts"
+import { Schedule } from "../../bench/schedule.ts"
+import { Tally } from "../../bench/tally.ts"
 
 const provider = startProvider({
   json: { kind: "json", content_bytes: 40, delay_ms: 0 },

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test"
-import { Latencies } from "../../src/bench/latencies.ts"
-import { against, distribution, overTime } from "../../src/bench/report/charts.ts"
-import { renderPage } from "../../src/bench/report/page.ts"
-import type { Report } from "../../src/bench/report/report.ts"
-import { flatness, growthSteps, type Slice } from "../../src/bench/soak.ts"
+import { Latencies } from "../../bench/latencies.ts"
+import { against, distribution, overTime } from "../../bench/report/charts.ts"
+import { renderPage } from "../../bench/report/page.ts"
+import type { Report } from "../../bench/report/report.ts"
+import { flatness, growthSteps, type Slice } from "../../bench/soak.ts"
 
 const HOSTILE = `</script><script>alert("x")</script> & <b>`
 

@@ -1,10 +1,20 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Results } from "../../src/bench/results.ts"
+import type { Results } from "../../bench/results.ts"
 
-const MAIN = join(import.meta.dir, "../../src/bench/main.ts")
+const ROOT = join(import.meta.dir, "../..")
+const MAIN = join(ROOT, "bench/main.ts")
 const LIMIT_MS = 120_000
 
 /** A folder for everything that a run writes, temporary files included. */
@@ -93,6 +103,17 @@ describe("bun run bench", () => {
     expect(await new Response(child.stderr).text()).toStartWith("bench: --only: expected one of json-128, ")
     expect(await child.exited).toBe(1)
   })
+})
+
+test("tollgate bench says where the benchmark is when an installation has none, as in the image", async () => {
+  const image = join(folder, "image")
+  for (const name of ["src", "package.json"]) cpSync(join(ROOT, name), join(image, name), { recursive: true })
+  symlinkSync(join(ROOT, "node_modules"), join(image, "node_modules"))
+  const child = Bun.spawn([process.execPath, join(image, "src/cli/main.ts"), "bench", "--quick"], {
+    stdio: ["ignore", "pipe", "pipe"],
+  })
+  expect(await new Response(child.stderr).text()).toContain("The benchmark is not installed here.")
+  expect(await child.exited).toBe(1)
 })
 
 /** Whatever a process has started and not yet seen the end of. */

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { Latencies } from "../../src/bench/latencies.ts"
-import { reaches } from "../../src/bench/scenario.ts"
-import { median, spread, variation } from "../../src/bench/statistics.ts"
+import { Latencies } from "../../bench/latencies.ts"
+import { reaches } from "../../bench/scenario.ts"
+import { median, spread, variation } from "../../bench/statistics.ts"
 
 describe("what rounds say together", () => {
   test.each([

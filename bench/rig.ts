@@ -1,5 +1,5 @@
 import { Type } from "@sinclair/typebox"
-import type { Price } from "../money.ts"
+import type { Price } from "../src/money.ts"
 import { Admin } from "./admin.ts"
 import { checked } from "./checked.ts"
 import { Child } from "./child.ts"

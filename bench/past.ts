@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { accounts, ends, holds } from "../ledger/schema.ts"
+import { accounts, ends, holds } from "../src/ledger/schema.ts"
 
 /** What each call of the past was charged, in nano-USD: its tokens at the terms of the benchmark. */
 const CHARGE_NANO = 416_400

@@ -1,4 +1,4 @@
-import manifest from "../../package.json" with { type: "json" }
+import manifest from "../package.json" with { type: "json" }
 import { Child } from "./child.ts"
 import type { Endpoint } from "./command.ts"
 import { type Arrival, type Job, JobReport } from "./job.ts"

@@ -1,4 +1,4 @@
-import manifest from "../../package.json" with { type: "json" }
+import manifest from "../package.json" with { type: "json" }
 import type { Payer } from "./admin.ts"
 import { Auditor } from "./auditor.ts"
 import { PairsAnswer } from "./books.ts"

@@ -17,7 +17,7 @@ export type StartTollgate = Static<typeof StartTollgate>
 export const Listening = Type.Object({ port: Type.Integer(), pid: Type.Integer() })
 export type Listening = Static<typeof Listening>
 
-const MAIN = join(import.meta.dir, "../main.ts")
+const MAIN = join(import.meta.dir, "../src/main.ts")
 const READY_MS = 60_000
 const STOP_MS = 20_000
 const POLL_MS = 20

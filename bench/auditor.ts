@@ -1,4 +1,4 @@
-import { printUsd } from "../money.ts"
+import { printUsd } from "../src/money.ts"
 import type { Admin, CallLine, Payer } from "./admin.ts"
 import { faultOf, nanoOf } from "./audit.ts"
 import { AuditAnswer } from "./books.ts"

@@ -1,5 +1,5 @@
 import { Type } from "@sinclair/typebox"
-import manifest from "../../package.json" with { type: "json" }
+import manifest from "../package.json" with { type: "json" }
 import type { Payer } from "./admin.ts"
 import { Auditor } from "./auditor.ts"
 import { AloneAnswer, PairsAnswer, PastAnswer } from "./books.ts"

@@ -1,4 +1,4 @@
-import { ceilToNano, type Price, parseUsd, printUsd } from "../money.ts"
+import { ceilToNano, type Price, parseUsd, printUsd } from "../src/money.ts"
 import type { CallLine } from "./admin.ts"
 import type { Generated } from "./provider.ts"
 
