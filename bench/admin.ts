@@ -5,7 +5,10 @@ import { checked } from "./checked.ts"
 const Made = Type.Object({ id: Type.String() })
 const MadeKey = Type.Object({ key: Type.String() })
 const Balance = Type.Object({ balance: Type.String(), held: Type.String() })
-const Books = Type.Object({ open_reservations: Type.Integer(), violations: Type.Array(Type.Unknown()) })
+const GatewayAudit = Type.Object({
+  open_reservations: Type.Integer(),
+  violations: Type.Array(Type.Unknown()),
+})
 
 /** What is read of a call: enough to recompute its charge. */
 export const CallLine = Type.Object({
@@ -62,9 +65,9 @@ export class Admin {
     }
   }
 
-  /** The gateway's own audit of all books. */
-  audit(): Promise<Static<typeof Books>> {
-    return this.#ask(Books, "GET", "/audit")
+  /** The gateway's own audit of its ledger. */
+  audit(): Promise<Static<typeof GatewayAudit>> {
+    return this.#ask(GatewayAudit, "GET", "/audit")
   }
 
   async #ask<S extends TSchema>(schema: S, method: string, path: string, body?: object): Promise<Static<S>> {

@@ -1,9 +1,9 @@
 import { printUsd } from "../src/money.ts"
 import type { Admin, CallLine, Payer } from "./admin.ts"
 import { faultOf, nanoOf } from "./audit.ts"
-import { AuditAnswer } from "./books.ts"
+import { AuditAnswer } from "./ledger-load.ts"
 import type { Generated } from "./provider.ts"
-import type { BooksResult } from "./results.ts"
+import type { AuditResult } from "./results.ts"
 import { BYTES_PER_TOKEN, PRICE, type Rig } from "./rig.ts"
 
 const CREDIT = "100000000"
@@ -15,12 +15,12 @@ const NOTICED_MS = 2_000
 const POLL_MS = 50
 
 /**
- * Whoever pays for a run, and whether the money adds up: every answer of the provider is in the books exactly once and at its price,
+ * Makes the accounts that pay for a run, and audits them: every answer of the provider is in the ledger exactly once and at its price,
  * nothing else is there, and every balance is its credit less its charges.
  */
 export class Auditor {
   readonly #rig: Rig
-  /** What the provider has generated, by the id of the call, until its call is found in the books. */
+  /** What the provider has generated, by the id of the call, until its call is found in the ledger. */
   readonly #generated = new Map<string, Generated>()
   readonly #faults: string[] = []
   #calls = 0
@@ -58,20 +58,20 @@ export class Auditor {
     this.#charged_nano += charged_nano
   }
 
-  /** The last word, once every account was checked: with the gateway's own audit, and that of the books that were timed alone. */
-  async close(): Promise<BooksResult> {
+  /** The result, once every account was checked: with the gateway's own audit, and that of the ledger that ran without a gateway. */
+  async close(): Promise<AuditResult> {
     const gateway = await this.#rig.admin.audit()
-    const alone = await this.#rig.books.ask(AuditAnswer, { what: "audit" })
+    const alone = await this.#rig.ledger.ask(AuditAnswer, { what: "audit" })
     const violations = gateway.violations.length + alone.violations
-    const open_reservations = gateway.open_reservations + alone.open_reservations
+    const open_holds = gateway.open_reservations + alone.open_holds
     const faults = [
       ...this.#faults.slice(0, MAX_FAULTS),
       ...(this.#faults.length > MAX_FAULTS ? [`${this.#faults.length - MAX_FAULTS} more such faults`] : []),
       ...(this.#generated.size > 0
-        ? [`${this.#generated.size} answers of the provider are not in the books`]
+        ? [`${this.#generated.size} answers of the provider are not in the ledger`]
         : []),
       ...(violations > 0 ? [`${violations} accounts disagree with their journal`] : []),
-      ...(open_reservations > 0 ? [`${open_reservations} reservations are still open`] : []),
+      ...(open_holds > 0 ? [`${open_holds} holds are still open`] : []),
     ]
     return {
       calls: this.#calls,

@@ -3,7 +3,7 @@ import type { Subprocess } from "bun"
 import { checked } from "./checked.ts"
 
 /** What a process of the benchmark can be. Each does one thing, so that none of them measures the others. */
-export const roles = ["provider", "bare", "tollgate", "load", "books"] as const
+export const roles = ["provider", "bare", "tollgate", "load", "ledger"] as const
 export type Role = (typeof roles)[number]
 
 const Question = Type.Object({ number: Type.Integer(), asked: Type.Unknown() })
@@ -84,7 +84,7 @@ export class Child {
 }
 
 /** What a child process does. */
-export interface Servant {
+export interface Handler {
   /** Answers what the parent asks; what it throws is the parent's failure. */
   answer(asked: unknown): Promise<object>
   /** Cleans up, when the parent says so or is gone. */
@@ -92,10 +92,10 @@ export interface Servant {
 }
 
 /** Serves the parent of this process until it is gone. */
-export function serveParent(servant: Servant): void {
+export function serveParent(handler: Handler): void {
   process.on("message", (message: unknown) => {
     const { number, asked } = checked(Question, message)
-    servant.answer(asked).then(
+    handler.answer(asked).then(
       (answer) => process.send?.({ number, answer }),
       (error: unknown) =>
         process.send?.({ number, failure: error instanceof Error ? error.message : String(error) }),
@@ -105,7 +105,7 @@ export function serveParent(servant: Servant): void {
   const end = () => {
     if (ending) return
     ending = true
-    void servant.end().finally(() => process.exit(0))
+    void handler.end().finally(() => process.exit(0))
   }
   process.on("disconnect", end)
   // Whoever ends a child first: the parent notices, and ends the others.

@@ -28,36 +28,41 @@ export interface Outcome {
   readonly failure: string | null
 }
 
-/** Told while a call runs. */
-export interface Progress {
+/** Who is told what happens on a connection: callbacks, because a promise for each call would cost more than its bytes. */
+export interface ClientListener {
   /** Events came: the first of them `gap_ms` after the one before, the others with it. */
   onEvents(count: number, gap_ms: number | null, now_ms: number): void
+  /** The call has ended; `client` is free for the next one. */
+  onEnd(client: Client, outcome: Outcome): void
 }
 
-const COMPLETION_TOKENS = /"completion_tokens" ?: ?(\d+)/
+/** How much of a JSON answer that comes in parts is kept to find its usage. */
+const KEPT_BYTES = 65_536
+const USAGE_NAME = Buffer.from('"completion_tokens"')
+const USAGE_VALUE = /^ ?: ?(\d+)/
+const DIGITS_BYTES = 20
 
 /** One keep-alive connection, one call at a time. It is opened by the first call, and again when it was closed. */
 export class Client implements AnswerSink {
   readonly #origin: Origin
-  readonly #progress: Progress
+  readonly #listener: ClientListener
+  readonly #scanner = new EventScanner()
   #socket: Socket<undefined> | null = null
   #parser = new AnswerParser(this)
-  #running: Running | null = null
+  #call: Call | null = null
   #unsent: Buffer | null = null
 
-  constructor(origin: Origin, progress: Progress) {
+  constructor(origin: Origin, listener: ClientListener) {
     this.#origin = origin
-    this.#progress = progress
+    this.#listener = listener
   }
 
-  /** Makes a call that was meant to start at `start_ms`. Never rejects. */
-  async call(request: Request, start_ms: number): Promise<Outcome> {
-    const running = new Running(request, start_ms)
-    this.#running = running
-    const socket = this.#socket ?? (await this.#connect())
-    if (socket === null) this.#finish("no connection")
-    else this.#send(socket, request.bytes)
-    return running.outcome
+  /** Makes a call that was meant to start at `start_ms`; the listener is told its end, whatever it is. */
+  call(request: Request, start_ms: number): void {
+    if (request.stream) this.#scanner.reset()
+    this.#call = new Call(request, start_ms)
+    if (this.#socket !== null) this.#send(this.#socket, request.bytes)
+    else void this.#connect(request)
   }
 
   close(): void {
@@ -68,34 +73,41 @@ export class Client implements AnswerSink {
   }
 
   head(status: number): void {
-    if (this.#running !== null) this.#running.status = status
+    if (this.#call !== null) this.#call.status = status
   }
 
-  body(bytes: Uint8Array): void {
-    const running = this.#running
-    if (running === null) return
-    const now = performance.now()
-    const part = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    const events = running.take(part, now)
+  body(bytes: Buffer, from: number, to: number): void {
+    const call = this.#call
+    if (call === null) return
+    const now_ms = performance.now()
+    call.received_bytes += to - from
+    if (!call.request.stream) {
+      call.first_ms ??= now_ms
+      call.keep(bytes, from, to)
+      return
+    }
+    const events = this.#scanner.feed(bytes, from, to)
+    if (this.#scanner.content_seen) call.first_ms ??= now_ms
     if (events === 0) return
-    this.#progress.onEvents(events, running.pass(now), now)
-    const { leave_after } = running.request
-    if (leave_after !== null && running.events >= leave_after) {
+    call.events += events
+    this.#listener.onEvents(events, call.pass(now_ms), now_ms)
+    const { leave_after } = call.request
+    if (leave_after !== null && call.events >= leave_after) {
       this.close()
       this.#finish(null)
     }
   }
 
   end(reusable: boolean): void {
-    const running = this.#running
+    const call = this.#call
     if (!reusable) this.close()
-    if (running === null) return
-    if (running.status !== 200) this.#finish(`status ${running.status}`)
-    else if (running.request.stream && !running.scanner.done) this.#finish("stream without an end")
+    if (call === null) return
+    if (call.status !== 200) this.#finish(`status ${call.status}`)
+    else if (call.request.stream && !this.#scanner.done) this.#finish("stream without an end")
     else this.#finish(null)
   }
 
-  async #connect(): Promise<Socket<undefined> | null> {
+  async #connect(request: Request): Promise<void> {
     const { host, port, tls } = this.#origin
     this.#parser = new AnswerParser(this)
     this.#unsent = null
@@ -116,9 +128,10 @@ export class Client implements AnswerSink {
         },
       })
     } catch {
-      return null
+      this.#finish("no connection")
+      return
     }
-    return this.#socket
+    this.#send(this.#socket, request.bytes)
   }
 
   #send(socket: Socket<undefined>, bytes: Buffer): void {
@@ -128,83 +141,81 @@ export class Client implements AnswerSink {
       return
     }
     this.#unsent = sent < bytes.length ? bytes.subarray(sent) : null
-    if (this.#running !== null && this.#running.sent_ms === 0) this.#running.sent_ms = performance.now()
+    if (this.#call !== null && this.#call.sent_ms === 0) this.#call.sent_ms = performance.now()
   }
 
   #lost(socket: Socket<undefined>): void {
     if (socket !== this.#socket) return
     this.#socket = null
     const { cut } = this.#parser.close()
-    if (this.#running !== null) this.#finish(cut ? "answer cut" : "connection closed")
+    if (this.#call !== null) this.#finish(cut ? "answer cut" : "connection closed")
   }
 
   #finish(failure: string | null): void {
-    const running = this.#running
-    this.#running = null
-    running?.end(failure)
+    const call = this.#call
+    if (call === null) return
+    this.#call = null
+    call.failure = failure
+    call.end_ms = performance.now()
+    call.output_tokens = (call.request.stream ? this.#scanner.completion_tokens : call.completion_tokens) ?? 0
+    this.#listener.onEnd(this, call)
   }
 }
 
-/** A call that has not ended. */
-class Running {
+/** One call, and its outcome when it has ended. */
+class Call implements Outcome {
   readonly request: Request
   readonly start_ms: number
-  readonly scanner = new EventScanner()
   sent_ms = 0
-  status = 0
+  end_ms = 0
+  first_ms: number | null = null
+  longest_gap_ms = 0
   events = 0
-  #first_ms: number | null = null
+  received_bytes = 0
+  output_tokens = 0
+  failure: string | null = null
+  status = 0
   #last_event_ms: number | null = null
-  #longest_gap_ms = 0
-  #received_bytes = 0
-  #json = ""
-  readonly #done = Promise.withResolvers<Outcome>()
+  #json: Buffer | null = null
+  #json_from = 0
+  #json_to = 0
 
   constructor(request: Request, start_ms: number) {
     this.request = request
     this.start_ms = start_ms
   }
 
-  get outcome(): Promise<Outcome> {
-    return this.#done.promise
+  /** Keeps a part of a JSON answer: nearly always the only one, which is not copied. */
+  keep(bytes: Buffer, from: number, to: number): void {
+    if (this.#json === null) {
+      this.#json = bytes
+      this.#json_from = from
+      this.#json_to = to
+      return
+    }
+    if (this.#json_to - this.#json_from >= KEPT_BYTES) return
+    this.#json = Buffer.concat([
+      this.#json.subarray(this.#json_from, this.#json_to),
+      bytes.subarray(from, to),
+    ])
+    this.#json_from = 0
+    this.#json_to = this.#json.length
   }
 
-  /** How many events these bytes completed. */
-  take(bytes: Buffer, now: number): number {
-    this.#received_bytes += bytes.length
-    if (!this.request.stream) {
-      this.#first_ms ??= now
-      if (this.#json.length < 65_536) this.#json += bytes.toString("latin1")
-      return 0
-    }
-    const events = this.scanner.feed(bytes)
-    if (this.scanner.content_seen) this.#first_ms ??= now
-    this.events += events
-    return events
+  /** The output tokens that a JSON answer reports; null when it reports none. */
+  get completion_tokens(): number | null {
+    const at = this.#json?.indexOf(USAGE_NAME, this.#json_from) ?? -1
+    if (this.#json === null || at === -1 || at >= this.#json_to) return null
+    const from = at + USAGE_NAME.length
+    const text = this.#json.toString("latin1", from, Math.min(from + DIGITS_BYTES, this.#json_to))
+    return Number(USAGE_VALUE.exec(text)?.[1] ?? 0)
   }
 
   /** Events came now: how long after those before, or null for the first. */
-  pass(now: number): number | null {
-    const gap_ms = this.#last_event_ms === null ? null : now - this.#last_event_ms
-    this.#last_event_ms = now
-    this.#longest_gap_ms = Math.max(this.#longest_gap_ms, gap_ms ?? 0)
+  pass(now_ms: number): number | null {
+    const gap_ms = this.#last_event_ms === null ? null : now_ms - this.#last_event_ms
+    this.#last_event_ms = now_ms
+    if (gap_ms !== null && gap_ms > this.longest_gap_ms) this.longest_gap_ms = gap_ms
     return gap_ms
-  }
-
-  end(failure: string | null): void {
-    const tokens = this.request.stream
-      ? this.scanner.completion_tokens
-      : Number(COMPLETION_TOKENS.exec(this.#json)?.[1] ?? 0)
-    this.#done.resolve({
-      start_ms: this.start_ms,
-      sent_ms: this.sent_ms,
-      end_ms: performance.now(),
-      first_ms: this.#first_ms,
-      longest_gap_ms: this.#longest_gap_ms,
-      events: this.events,
-      received_bytes: this.#received_bytes,
-      output_tokens: tokens ?? 0,
-      failure,
-    })
   }
 }

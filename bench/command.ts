@@ -42,7 +42,7 @@ export const USAGE = `bun run bench                    every scenario, side by s
   --rounds N                     instead of 5, or 2 with --quick
   --profile                      keep CPU profiles of the gateway, one for each scenario
 
-bun run bench --soak             memory and latency over 200,000 calls, statements over 2 million past reservations
+bun run bench --soak             memory and latency over 200,000 calls, statements over 2 million past calls
   --calls N --past N             instead of those numbers
 
 bun run bench --url URL --key KEY --model NAME      any OpenAI-compatible endpoint

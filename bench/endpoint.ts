@@ -78,5 +78,6 @@ export function jobOf({ url, key, model, stream, rate, concurrency, ...endpoint 
     leave_after: null,
     level,
     pid: null,
+    postgres_pid: null,
   }
 }

@@ -51,8 +51,10 @@ export const Job = Type.Object({
   /** Leaves a stream after so many events; null stays to the end. */
   leave_after: Type.Union([Count, Type.Null()]),
   level: Level,
-  /** The process whose CPU and memory are read while the load runs; null for none. */
+  /** The target's first process: its memory is read while the load runs, and its CPU with that of all below it; null for none. */
   pid: Type.Union([Type.Integer(), Type.Null()]),
+  /** The first process of the target's Postgres; null for none. */
+  postgres_pid: Type.Union([Type.Integer(), Type.Null()]),
 })
 export type Job = Static<typeof Job>
 
@@ -82,13 +84,12 @@ export const JobReport = Type.Object({
   lateness: Encoded,
   calls_by_period: Type.Array(Type.Integer()),
   events_by_period: Type.Array(Type.Integer()),
-  /** CPU that the load generator itself took while it measured. */
-  load_cpu_ms: Type.Number(),
-  process: Type.Union([
+  /** CPU that was used while was measured, by the load generator, the target and its Postgres. */
+  cpu_ms: Type.Object({ load: Type.Number(), target: Type.Number(), postgres: Type.Number() }),
+  /** Memory of the target's first process. */
+  memory: Type.Union([
     Type.Null(),
     Type.Object({
-      /** CPU it took while was measured. */
-      cpu_ms: Type.Number(),
       /** Resident memory before the first call, and at the end of the measuring. */
       resident_before_bytes: Type.Number(),
       resident_bytes: Type.Number(),

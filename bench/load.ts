@@ -1,6 +1,6 @@
-import { Client, type Outcome, type Request } from "./client.ts"
+import { Client, type ClientListener, type Outcome, type Request } from "./client.ts"
 import { type Arrival, type Job, type JobReport, PERIOD_MS } from "./job.ts"
-import { cpuMs, residentBytes } from "./process-status.ts"
+import { type CpuTimes, cpuTimes, residentBytes, spent } from "./process-status.ts"
 import { Schedule } from "./schedule.ts"
 import { Tally } from "./tally.ts"
 
@@ -14,25 +14,30 @@ export async function load(job: Job): Promise<JobReport> {
   const sampler = setInterval(() => {
     if (pid !== null) resident_by_period.push(residentBytes(pid))
   }, PERIOD_MS)
-  const drive = new Drive(job)
-  await drive.run().finally(() => clearInterval(sampler))
-  const { load_cpu_ms, cpu_ms, resident_bytes } = drive.taken
-  const process = { cpu_ms, resident_before_bytes, resident_bytes, resident_by_period }
-  return { ...drive.tally.report(), load_cpu_ms, process: pid === null ? null : process }
+  const run = new LoadRun(job)
+  await run.run().finally(() => clearInterval(sampler))
+  const { cpu_ms, resident_bytes } = run.used
+  const memory = { resident_before_bytes, resident_bytes, resident_by_period }
+  return { ...run.tally.report(), cpu_ms, memory: pid === null ? null : memory }
 }
 
-class Drive {
+class LoadRun implements ClientListener {
   readonly tally: Tally
   /** What was used while was measured. */
-  taken = { load_cpu_ms: 0, cpu_ms: 0, resident_bytes: 0 }
+  used: { readonly cpu_ms: CpuTimes; readonly resident_bytes: number }
   readonly #job: Job
   readonly #request: Request
   readonly #clients: Client[] = []
   readonly #idle: Client[] = []
-  #before = { load_cpu_ms: 0, cpu_ms: 0 }
+  #before: CpuTimes
+  /** Calls that run or pause. */
+  #running = 0
   #open_streams = 0
-  #all_open = Promise.withResolvers<void>()
-  #one_ended = Promise.withResolvers<void>()
+  /** What a client does when its call has ended. */
+  #next: (client: Client, now_ms: number) => void = () => {}
+  readonly #all_open = Promise.withResolvers<void>()
+  readonly #one_ended = Promise.withResolvers<void>()
+  #all_ended = Promise.withResolvers<void>()
 
   constructor(job: Job) {
     this.#job = job
@@ -42,6 +47,8 @@ class Drive {
       stream: job.stream,
       leave_after: job.leave_after,
     }
+    this.#before = cpuTimes(job)
+    this.used = { cpu_ms: this.#before, resident_bytes: 0 }
   }
 
   async run(): Promise<void> {
@@ -66,30 +73,41 @@ class Drive {
     }
   }
 
+  onEvents(count: number, gap_ms: number | null, now_ms: number): void {
+    this.tally.noteEvents(count, gap_ms, now_ms)
+    if (gap_ms === null) this.#noteOpened()
+  }
+
+  onEnd(client: Client, outcome: Outcome): void {
+    this.tally.noteCall(outcome)
+    // A target that refuses everything at once must not turn the load into a storm of connections.
+    if (outcome.failure === null) this.#end(client, outcome.end_ms)
+    else setTimeout(() => this.#end(client, performance.now()), FAILURE_PAUSE_MS)
+  }
+
   async #closed({ connections, duration_ms }: Of<"closed">): Promise<void> {
     const from_ms = performance.now() + this.#job.warm_ms
     const until_ms = from_ms + duration_ms
     this.#plan(from_ms, until_ms)
-    await Promise.all([
-      this.#measure(from_ms, until_ms),
-      ...this.#each(connections, async (client) => {
-        while (performance.now() < until_ms) await this.#call(client, performance.now())
-      }),
-    ])
+    this.#next = (client, now_ms) => {
+      if (now_ms < until_ms) this.#call(client, now_ms)
+    }
+    const measured = this.#measure(from_ms, until_ms)
+    this.#begin(connections)
+    await Promise.all([measured, this.#all_ended.promise])
   }
 
   async #calls({ connections, calls }: Of<"calls">): Promise<void> {
     let left = calls
-    const from_ms = performance.now()
-    this.tally.measure(from_ms)
-    this.#begin()
-    await Promise.all(
-      this.#each(connections, async (client) => {
-        while (left-- > 0) await this.#call(client, performance.now())
-      }),
-    )
+    this.#next = (client, now_ms) => {
+      if (left-- > 0) this.#call(client, now_ms)
+    }
+    this.tally.measure(performance.now())
+    this.#startCpu()
+    this.#begin(connections)
+    await this.#all_ended.promise
     this.tally.stop(performance.now())
-    this.#end()
+    this.#stopCpu()
   }
 
   async #open({ per_second, duration_ms }: Of<"open">): Promise<void> {
@@ -97,37 +115,26 @@ class Drive {
     const from_ms = start_ms + this.#job.warm_ms
     const until_ms = from_ms + duration_ms
     this.#plan(from_ms, until_ms)
+    this.#next = (client) => void this.#idle.push(client)
+    const measured = this.#measure(from_ms, until_ms)
     const schedule = new Schedule(per_second, start_ms, this.#job.warm_ms + duration_ms)
-    const calls: Promise<void>[] = [this.#measure(from_ms, until_ms)]
-    for (let next_ms = schedule.next_ms; next_ms !== null; next_ms = schedule.next_ms) {
-      await sleepUntil(next_ms)
-      for (const due_ms of schedule.due(performance.now())) calls.push(this.#callIdle(due_ms))
-    }
-    await Promise.all(calls)
+    await this.#follow(schedule, (due_ms) => this.#call(this.#idle.pop() ?? this.#make(), due_ms))
+    await Promise.all([measured, this.#all_ended.promise])
   }
 
   /** Opens all streams at a bearable rate, measures while all of them run, and stays until they end. */
   async #held({ connections, opened_per_second, window_ms }: Of<"held">): Promise<void> {
-    const schedule = new Schedule(
-      opened_per_second,
-      performance.now(),
-      (connections * 1000) / opened_per_second,
-    )
-    const streams: Promise<void>[] = []
-    for (let next_ms = schedule.next_ms; next_ms !== null; next_ms = schedule.next_ms) {
-      await sleepUntil(next_ms)
-      for (const due_ms of schedule.due(performance.now())) {
-        const ended = this.#call(this.#make(), due_ms)
-        streams.push(ended.then(() => this.#one_ended.resolve()))
-      }
-    }
+    this.#next = () => this.#one_ended.resolve()
+    const opening_ms = (connections * 1000) / opened_per_second
+    const schedule = new Schedule(opened_per_second, performance.now(), opening_ms)
+    await this.#follow(schedule, (due_ms) => this.#call(this.#make(), due_ms))
     await Promise.race([this.#all_open.promise, this.#one_ended.promise])
     this.tally.measure(performance.now())
-    this.#begin()
+    this.#startCpu()
     await Promise.race([Bun.sleep(window_ms), this.#one_ended.promise])
     this.tally.stop(performance.now())
-    this.#end()
-    await Promise.all(streams)
+    this.#stopCpu()
+    await this.#all_ended.promise
   }
 
   #plan(from_ms: number, until_ms: number): void {
@@ -135,30 +142,41 @@ class Drive {
     else this.tally.measure(from_ms, until_ms)
   }
 
-  #each(connections: number, work: (client: Client) => Promise<void>): Promise<void>[] {
-    return Array.from({ length: connections }, () => work(this.#make()))
+  /** Lets so many clients do what they do after a call. */
+  #begin(connections: number): void {
+    // One more while they begin, so that a first one that has nothing to do does not end the run.
+    this.#running += connections + 1
+    for (let number = 0; number < connections; number++) this.#end(this.#make(), performance.now())
+    this.#settle()
   }
 
-  async #callIdle(start_ms: number): Promise<void> {
-    const client = this.#idle.pop() ?? this.#make()
-    await this.#call(client, start_ms)
-    this.#idle.push(client)
+  /** Starts each call of a schedule when it is due, and returns when the last one was started. */
+  async #follow(schedule: Schedule, start: (due_ms: number) => void): Promise<void> {
+    this.#running += 1
+    for (let next_ms = schedule.next_ms; next_ms !== null; next_ms = schedule.next_ms) {
+      await sleepUntil(next_ms)
+      for (const due_ms of schedule.due(performance.now())) start(due_ms)
+    }
+    this.#settle()
   }
 
-  async #call(client: Client, start_ms: number): Promise<void> {
-    const outcome: Outcome = await client.call(this.#request, start_ms)
-    this.tally.noteCall(outcome)
-    // A target that refuses everything at once must not turn the load into a storm of connections.
-    if (outcome.failure !== null) await Bun.sleep(FAILURE_PAUSE_MS)
+  #call(client: Client, start_ms: number): void {
+    this.#running += 1
+    client.call(this.#request, start_ms)
+  }
+
+  #end(client: Client, now_ms: number): void {
+    this.#next(client, now_ms)
+    this.#settle()
+  }
+
+  #settle(): void {
+    this.#running -= 1
+    if (this.#running === 0) this.#all_ended.resolve()
   }
 
   #make(): Client {
-    const client = new Client(this.#job.origin, {
-      onEvents: (count, gap_ms, now_ms) => {
-        this.tally.noteEvents(count, gap_ms, now_ms)
-        if (gap_ms === null) this.#noteOpened()
-      },
-    })
+    const client = new Client(this.#job.origin, this)
     this.#clients.push(client)
     return client
   }
@@ -170,28 +188,21 @@ class Drive {
 
   async #measure(from_ms: number, until_ms: number): Promise<void> {
     await sleepUntil(from_ms)
-    this.#begin()
+    this.#startCpu()
     await sleepUntil(until_ms)
-    this.#end()
+    this.#stopCpu()
   }
 
-  #begin(): void {
-    this.#before = this.#cpu()
+  #startCpu(): void {
+    this.#before = cpuTimes(this.#job)
   }
 
-  #end(): void {
-    const { load_cpu_ms, cpu_ms } = this.#cpu()
+  #stopCpu(): void {
     const { pid } = this.#job
-    this.taken = {
-      load_cpu_ms: load_cpu_ms - this.#before.load_cpu_ms,
-      cpu_ms: cpu_ms - this.#before.cpu_ms,
+    this.used = {
+      cpu_ms: spent(this.#before, cpuTimes(this.#job)),
       resident_bytes: pid === null ? 0 : residentBytes(pid),
     }
-  }
-
-  #cpu() {
-    const { pid } = this.#job
-    return { load_cpu_ms: cpuMs(process.pid), cpu_ms: pid === null ? 0 : cpuMs(pid) }
   }
 }
 

@@ -2,9 +2,9 @@ import { mkdirSync, writeFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 import { roles, serveParent } from "./child.ts"
 import { readCommand, USAGE } from "./command.ts"
+import { handlers } from "./handlers.ts"
 import { renderPage } from "./report/page.ts"
 import { run } from "./run.ts"
-import { servants } from "./servants.ts"
 
 /** `bun run bench`: this process conducts; with the name of a role it is one of the processes that are conducted. */
 
@@ -12,7 +12,7 @@ const FOLDER = "bench-results"
 
 const [first] = process.argv.slice(2)
 const role = roles.find((name) => name === first)
-if (role !== undefined) serveParent(servants[role]())
+if (role !== undefined) serveParent(handlers[role]())
 else process.exitCode = await conduct(process.argv.slice(2))
 
 /** Runs the command, prints its table, writes its files; the exit code. */

@@ -1,12 +1,46 @@
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 
 /** Linux tells CPU time to user space in these, whatever the kernel counts in. */
 const MS_PER_TICK = 10
 const BYTES_PER_KB = 1024
 
-/** CPU time, user and system, that a process has taken since its start, all its threads together. */
-export function cpuMs(pid: number): number {
-  return parseCpuMs(readFileSync(`/proc/${pid}/stat`, "latin1"))
+/** CPU milliseconds, user and system: of the load generator, of the target with all its processes, and of the target's Postgres. */
+export interface CpuTimes {
+  readonly load: number
+  readonly target: number
+  readonly postgres: number
+}
+
+/** The processes of a target: its first one, and the first one of its Postgres; null when there is none. */
+export interface Processes {
+  readonly pid: number | null
+  readonly postgres_pid: number | null
+}
+
+/** What was used since all these processes started; this process is the load generator. */
+export function cpuTimes({ pid, postgres_pid }: Processes): CpuTimes {
+  return {
+    load: parseCpu(statOf(process.pid)).own_ms,
+    target: pid === null ? 0 : treeCpuMs(pid, postgres_pid),
+    postgres: postgres_pid === null ? 0 : treeCpuMs(postgres_pid, null),
+  }
+}
+
+/** What was used between two moments. */
+export function spent(before: CpuTimes, after: CpuTimes): CpuTimes {
+  return {
+    load: after.load - before.load,
+    target: after.target - before.target,
+    postgres: after.postgres - before.postgres,
+  }
+}
+
+/** The first process of the Postgres whose data are in `folder` or below; null when none runs there. */
+export function postgresPid(folder: string): number | null {
+  const [path] = new Bun.Glob("**/postmaster.pid").scanSync({ cwd: folder, absolute: true })
+  if (path === undefined) return null
+  // Postgres writes its pid as the first line.
+  return Number(readFileSync(path, "latin1").split("\n")[0])
 }
 
 /** Memory of a process that is in RAM. */
@@ -14,10 +48,39 @@ export function residentBytes(pid: number): number {
   return parseResidentBytes(readFileSync(`/proc/${pid}/status`, "latin1"))
 }
 
-/** Fields 14 and 15 of proc(5); the second one may have spaces and parentheses in it. */
-export function parseCpuMs(stat: string): number {
+/** CPU of a process and of all below it, those that have ended included, but not of the tree of `except`. */
+function treeCpuMs(pid: number, except: number | null): number {
+  const { own_ms, ended_ms } = parseCpu(statOf(pid))
+  const children = childrenOf(pid).filter((child) => child !== except)
+  return children.reduce((sum, child) => sum + treeCpuMs(child, except), own_ms + ended_ms)
+}
+
+function childrenOf(pid: number): number[] {
+  return unlessEnded([], () =>
+    readdirSync(`/proc/${pid}/task`).flatMap((task) =>
+      readFileSync(`/proc/${pid}/task/${task}/children`, "latin1").split(" ").filter(Boolean).map(Number),
+    ),
+  )
+}
+
+function statOf(pid: number): string {
+  return unlessEnded("", () => readFileSync(`/proc/${pid}/stat`, "latin1"))
+}
+
+/** A process may end while its tree is read: its parent then counts what it used. */
+function unlessEnded<T>(otherwise: T, read: () => T): T {
+  try {
+    return read()
+  } catch {
+    return otherwise
+  }
+}
+
+/** Fields 14 to 17 of proc(5): a process' own time, and that of its children that have ended. The second field may have spaces. */
+export function parseCpu(stat: string): { readonly own_ms: number; readonly ended_ms: number } {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
-  return (Number(fields[11]) + Number(fields[12])) * MS_PER_TICK
+  const ms = (from: number) => (Number(fields[from] ?? 0) + Number(fields[from + 1] ?? 0)) * MS_PER_TICK
+  return { own_ms: ms(11), ended_ms: ms(13) }
 }
 
 export function parseResidentBytes(status: string): number {

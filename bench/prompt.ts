@@ -1,8 +1,8 @@
-import { type Recipe, tokensOf } from "./recipe.ts"
+import { type AnswerSpec, tokensOf } from "./answer-spec.ts"
 
 /** One turn of a conversation in a prompt: a long prompt has many. */
 const TURN_BYTES = 4096
-const WORDS = "the books agree with the journal to the last unit, whatever became of the call "
+const WORDS = "every balance equals the sum of its journal to the last unit, however the call ended "
 
 /** The turns of a conversation of about so many bytes. */
 export function promptOf(bytes: number): { readonly role: string; readonly content: string }[] {
@@ -15,16 +15,16 @@ export function promptOf(bytes: number): { readonly role: string; readonly conte
 }
 
 /** A request's body for a model, with about so many bytes of prompt. */
-export function requestBody(model: string, recipe: Recipe, prompt_bytes: number): string {
+export function requestBody(model: string, spec: AnswerSpec, prompt_bytes: number): string {
   const messages = promptOf(prompt_bytes)
-  if (recipe.kind === "count") return JSON.stringify({ model, messages })
-  const stream = recipe.kind === "stream" ? { stream: true, stream_options: { include_usage: true } } : {}
-  return JSON.stringify({ model, messages, max_tokens: tokensOf(recipe).completion_tokens, ...stream })
+  if (spec.kind === "count") return JSON.stringify({ model, messages })
+  const stream = spec.kind === "stream" ? { stream: true, stream_options: { include_usage: true } } : {}
+  return JSON.stringify({ model, messages, max_tokens: tokensOf(spec).completion_tokens, ...stream })
 }
 
 /** The headers of a request: both families' credentials and the version that a token count needs. */
-export function requestHeaders(key: string, recipe: Recipe): Record<string, string> {
-  return recipe.kind === "count"
+export function requestHeaders(key: string, spec: AnswerSpec): Record<string, string> {
+  return spec.kind === "count"
     ? { "x-api-key": key, "anthropic-version": "2023-06-01" }
     : { authorization: `Bearer ${key}` }
 }

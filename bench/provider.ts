@@ -1,5 +1,12 @@
-import { Pacer } from "./pacer.ts"
-import { jsonAnswer, type Recipe, streamWrites, type Tokens, tokensOf, type Write } from "./recipe.ts"
+import {
+  type AnswerSpec,
+  jsonAnswer,
+  streamWrites,
+  type Tokens,
+  tokensOf,
+  type Write,
+} from "./answer-spec.ts"
+import { TimerWheel } from "./timer-wheel.ts"
 
 /** One answer to a call of the gateway, as the provider counts it. */
 export interface Generated extends Tokens {
@@ -11,30 +18,30 @@ export interface Generated extends Tokens {
   readonly output_bytes: number
 }
 
-export type Recipes = Readonly<Record<string, Recipe>>
+export type AnswerSpecs = Readonly<Record<string, AnswerSpec>>
 
 const CHAT = "/v1/chat/completions"
 const COUNT = "/v1/messages/count_tokens"
 const JSON_HEADERS = { "content-type": "application/json" }
 const SSE_HEADERS = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" }
 
-/** Below which path of the provider a recipe is answered, chat completions and token counts alike. */
-export function pathOf(recipe_name: string): string {
-  return `/${recipe_name}`
+/** Below which path of the provider a spec is answered, chat completions and token counts alike. */
+export function pathOf(spec_name: string): string {
+  return `/${spec_name}`
 }
 
 /**
- * The provider that all targets share: it answers each recipe under a path of its own, so that it need not look into a request, and
+ * The provider that all targets share: it answers each spec under a path of its own, so that it need not look into a request, and
  * counts what it generated for the gateway. `GET /generated` gives the count, one JSON object a line, and forgets it.
  */
-export function startProvider(recipes: Recipes): Bun.Server<undefined> {
+export function startProvider(specs: AnswerSpecs): Bun.Server<undefined> {
   const generated: Generated[] = []
-  const pacer = new Pacer()
+  const wheel = new TimerWheel()
   const note = (entry: Generated) => void generated.push(entry)
-  const kitchens = new Map(
-    Object.entries(recipes).flatMap(([name, recipe]) => {
-      const kitchen = kitchenOf(recipe, pacer, note)
-      return [CHAT, COUNT].map((operation) => [pathOf(name) + operation, kitchen] as const)
+  const responders = new Map(
+    Object.entries(specs).flatMap(([name, spec]) => {
+      const responder = responderOf(spec, wheel, note)
+      return [CHAT, COUNT].map((operation) => [pathOf(name) + operation, responder] as const)
     }),
   )
   return Bun.serve({
@@ -44,10 +51,10 @@ export function startProvider(recipes: Recipes): Bun.Server<undefined> {
     maxRequestBodySize: 2 ** 31,
     async fetch(request) {
       const path = request.url.slice(request.url.indexOf("/", "http://".length))
-      const kitchen = kitchens.get(path)
-      if (kitchen !== undefined) {
+      const responder = responders.get(path)
+      if (responder !== undefined) {
         await request.arrayBuffer()
-        return kitchen(request.headers.get("x-request-id"))
+        return responder(request.headers.get("x-request-id"))
       }
       if (path === "/generated") {
         return new Response(
@@ -64,13 +71,13 @@ export function startProvider(recipes: Recipes): Bun.Server<undefined> {
 
 type Note = (entry: Generated) => void
 /** Answers a call; `id` is null when it did not come from the gateway. */
-type Kitchen = (id: string | null) => Response | Promise<Response>
+type Responder = (id: string | null) => Response | Promise<Response>
 
-function kitchenOf(recipe: Recipe, pacer: Pacer, note: Note): Kitchen {
-  const tokens = tokensOf(recipe)
-  if (recipe.kind === "stream") {
-    const writes = streamWrites(recipe)
-    const { content_bytes, per_second, together } = recipe
+function responderOf(spec: AnswerSpec, wheel: TimerWheel, note: Note): Responder {
+  const tokens = tokensOf(spec)
+  if (spec.kind === "stream") {
+    const writes = streamWrites(spec)
+    const { content_bytes, per_second, together } = spec
     return (id) => {
       const end = (events: number, whole: boolean) => {
         if (id !== null) note({ id, whole, output_bytes: events * content_bytes, ...tokens })
@@ -78,16 +85,16 @@ function kitchenOf(recipe: Recipe, pacer: Pacer, note: Note): Kitchen {
       const body =
         per_second === null
           ? eagerBody(writes, end)
-          : pacedBody(writes, (1000 * together) / per_second, pacer, end)
+          : pacedBody(writes, (1000 * together) / per_second, wheel, end)
       return new Response(body, { headers: SSE_HEADERS })
     }
   }
-  const body = jsonAnswer(recipe)
-  const delay_ms = recipe.kind === "json" ? recipe.delay_ms : 0
-  const output_bytes = recipe.kind === "json" ? recipe.content_bytes : 0
+  const body = jsonAnswer(spec)
+  const delay_ms = spec.kind === "json" ? spec.delay_ms : 0
+  const output_bytes = spec.kind === "json" ? spec.content_bytes : 0
   return async (id) => {
     if (delay_ms > 0) await Bun.sleep(delay_ms)
-    if (id !== null && recipe.kind === "json") note({ id, whole: true, output_bytes, ...tokens })
+    if (id !== null && spec.kind === "json") note({ id, whole: true, output_bytes, ...tokens })
     return new Response(body, { headers: JSON_HEADERS })
   }
 }
@@ -126,7 +133,7 @@ function eagerBody(writes: readonly Write[], end: End): ReadableStream<Uint8Arra
 function pacedBody(
   writes: readonly Write[],
   interval_ms: number,
-  pacer: Pacer,
+  wheel: TimerWheel,
   end: End,
 ): ReadableStream<Uint8Array> {
   let at = 0
@@ -146,7 +153,7 @@ function pacedBody(
         return false
       }
       send()
-      pacer.every(interval_ms, send)
+      wheel.every(interval_ms, send)
     },
     cancel() {
       left = true

@@ -12,13 +12,15 @@ export interface Results {
   readonly duration_s: number
   readonly size: string
   readonly scenarios: readonly ScenarioResult[]
-  readonly books: BooksResult
+  readonly audit: AuditResult
+  /** What a reader must know about the figures: where the load generator cost too much. */
+  readonly warnings: readonly string[]
   /** What makes the run fail; empty when it does not. */
   readonly faults: readonly string[]
 }
 
-/** What the audit of all books found. */
-export interface BooksResult {
+/** What the audit of every account found. */
+export interface AuditResult {
   readonly calls: number
   /** USD, all accounts together. */
   readonly charged: string
@@ -33,10 +35,10 @@ export interface ScenarioResult {
   readonly load: string
   readonly rounds: number
   readonly figures: readonly FigureResult[]
-  /** By their names: what was loaded side by side. Null when only the books were timed. */
+  /** By their names: what was loaded side by side. Null when only the ledger was loaded. */
   readonly targets: Readonly<Record<string, TargetResult>> | null
-  readonly pairs_per_s: { readonly lanes: Spread; readonly single: Spread } | null
-  readonly yardstick: { readonly name: string; readonly ms: Spread } | null
+  readonly pairs: { readonly batch_queues: PairsResult; readonly single: PairsResult } | null
+  readonly reference: { readonly name: string; readonly ms: Spread } | null
   /** The coefficient of variation of what the direct rounds measured: the machine's own noise. */
   readonly noise: number | null
 }
@@ -61,10 +63,8 @@ export interface TargetResult {
   readonly inter_chunk_latency_ms: LatencySummary
   /** How late the load generator sent what was due; the latencies include it. */
   readonly lateness_ms: LatencySummary
-  readonly cpu_us_per_event: Spread
+  readonly cpu: CpuResult
   readonly resident_bytes_per_connection: Spread
-  /** The part of one core that the load generator took: well below 1, or it is what was measured. */
-  readonly load_cores: Spread
   readonly failures: Readonly<Record<string, number>>
   readonly distributions: Readonly<Record<Distributed, readonly LatencyPoint[]>>
   /** Numbers per second, one for each period of all rounds. */
@@ -72,6 +72,26 @@ export interface TargetResult {
   readonly events_over_time: readonly number[]
   /** Memory that each connection has added so far, in the last round. */
   readonly resident_bytes_per_connection_over_time: readonly number[]
+}
+
+/** CPU microseconds for each call or event. */
+export interface CpuResult {
+  readonly per: "call" | "event"
+  /** All processes of the target; 0 when they are not known. */
+  readonly target_us: Spread
+  /** All processes of its Postgres; 0 when it has none. */
+  readonly postgres_us: Spread
+  /** The load generator. */
+  readonly load_us: Spread
+  /** The load generator's CPU by the target's, over all rounds; null when the target's is not known. */
+  readonly load_share: number | null
+}
+
+/** Hold and settle pairs without a gateway. */
+export interface PairsResult {
+  readonly per_s: Spread
+  readonly process_us: Spread
+  readonly postgres_us: Spread
 }
 
 /** What the report plots as distributions. */

@@ -3,9 +3,9 @@ import type { Price } from "../src/money.ts"
 import { Admin } from "./admin.ts"
 import { checked } from "./checked.ts"
 import { Child } from "./child.ts"
+import { Port } from "./handlers.ts"
 import { type Job, JobReport } from "./job.ts"
-import { type Generated, pathOf, type Recipes } from "./provider.ts"
-import { Port } from "./servants.ts"
+import { type AnswerSpecs, type Generated, pathOf } from "./provider.ts"
 import { Listening } from "./tollgate.ts"
 
 /** What a scenario is run against: straight to the provider, through a gateway that does nothing, through this one. */
@@ -14,8 +14,10 @@ export type TargetName = (typeof targets)[number]
 
 export interface Target {
   readonly port: number
-  /** The process that is measured. */
+  /** The process that is measured, with all below it. */
   readonly pid: number
+  /** The first process of its Postgres; null when it has none. */
+  readonly postgres_pid: number | null
 }
 
 /** What a token costs in the benchmark's configuration. */
@@ -39,19 +41,19 @@ const GeneratedLine = Type.Object({
 })
 
 export interface RigOptions {
-  readonly recipes: Recipes
+  readonly specs: AnswerSpecs
   /** Where the gateway's CPU profiles go; null for none. */
   readonly profiles: string | null
 }
 
-/** All processes of a run: the provider, the load generator, the books alone, and the two gateways. */
+/** All processes of a run: the provider, the load generator, the ledger without a gateway, and the two gateways. */
 export class Rig {
   readonly load_process = new Child("load")
-  readonly books = new Child("books")
+  readonly ledger = new Child("ledger")
   readonly #options: RigOptions
   readonly #admin_token = `bench_${crypto.randomUUID()}`
   readonly #provider = new Child("provider")
-  readonly #keeper = new Child("tollgate")
+  readonly #tollgate = new Child("tollgate")
   #bare = new Child("bare")
   #provider_url = ""
   #targets: Readonly<Record<TargetName, Target>> | null = null
@@ -63,9 +65,9 @@ export class Rig {
 
   /** Starts everything that serves; throws what kept it from starting. */
   async start(): Promise<void> {
-    const { port } = await this.#provider.ask(Port, { recipes: this.#options.recipes })
+    const { port } = await this.#provider.ask(Port, { specs: this.#options.specs })
     this.#provider_url = `http://127.0.0.1:${port}`
-    await this.#startGateways({ port, pid: this.#provider.pid }, "start")
+    await this.#startGateways({ port, pid: this.#provider.pid, postgres_pid: null }, "start")
   }
 
   /** Both gateways anew, for figures that depend on what a process has been through. `purpose` names a profile. */
@@ -110,7 +112,7 @@ export class Rig {
     if (this.#ended) return
     this.#ended = true
     await this.load_process.stop()
-    await Promise.all([this.#keeper.stop(), this.books.stop(), this.#bare.stop()])
+    await Promise.all([this.#tollgate.stop(), this.ledger.stop(), this.#bare.stop()])
     await this.#provider.stop()
   }
 
@@ -119,22 +121,22 @@ export class Rig {
       this.#bare.ask(Port, { provider_url: this.#provider_url }),
       this.#startTollgate(purpose, 1),
     ])
-    this.#targets = { direct, bare: { port: bare.port, pid: this.#bare.pid }, tollgate }
+    this.#targets = { direct, bare: { port: bare.port, pid: this.#bare.pid, postgres_pid: null }, tollgate }
   }
 
   #startTollgate(purpose: string, workers: number): Promise<Listening> {
-    const { profiles, recipes } = this.#options
-    return this.#keeper.ask(Listening, {
-      config: JSON.stringify({ ...configFor(this.#provider_url, recipes), workers }),
+    const { profiles, specs } = this.#options
+    return this.#tollgate.ask(Listening, {
+      config: JSON.stringify({ ...configFor(this.#provider_url, specs), workers }),
       admin_token: this.#admin_token,
       profile: profiles === null ? null : { folder: profiles, name: `${purpose}.cpuprofile` },
     })
   }
 }
 
-/** One upstream and one model for each recipe, named like it: the model tells the gateway which path of the provider is meant. */
-export function configFor(provider_url: string, recipes: Recipes): object {
-  const entries = Object.entries(recipes).map(([name, { kind }]) => {
+/** One upstream and one model for each spec, named like it: the model tells the gateway which path of the provider is meant. */
+export function configFor(provider_url: string, specs: AnswerSpecs): object {
+  const entries = Object.entries(specs).map(([name, { kind }]) => {
     const family = kind === "count" ? "messages" : "chat"
     return { name, family, base: provider_url + pathOf(name) }
   })

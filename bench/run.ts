@@ -10,12 +10,12 @@ import { suiteReport } from "./report/suite-report.ts"
 import { Rig } from "./rig.ts"
 import type { Scenario, Size } from "./scenario.ts"
 import { scenarios } from "./scenarios.ts"
-import { Soak, soakRecipes, soakSteps } from "./soak.ts"
-import { recipesOf, Suite, stepsOf } from "./suite.ts"
-import { closingWords, endpointTable, soakTable, suiteTable } from "./table.ts"
+import { Soak, soakSpecs, soakSteps } from "./soak.ts"
+import { Suite, specsOf, stepsOf } from "./suite.ts"
+import { closingLines, endpointTable, soakTable, suiteTable } from "./table.ts"
 
 /** What a run hands over: words for the terminal, and everything for the files. */
-export interface Finding {
+export interface RunResult {
   readonly text: string
   readonly results: object
   readonly report: Report
@@ -29,7 +29,7 @@ const FULL: Size = { name: "full", rounds: 5, measure_ms: 3000, warm_ms: 500 }
 const QUICK: Size = { name: "quick", rounds: 2, measure_ms: 600, warm_ms: 150 }
 
 /** Does what was asked for; `folder` is where files go. */
-export function run(command: Exclude<Command, { kind: "help" }>, folder: string): Promise<Finding> {
+export function run(command: Exclude<Command, { kind: "help" }>, folder: string): Promise<RunResult> {
   switch (command.kind) {
     case "suite":
       return runSuite(command, folder)
@@ -40,25 +40,25 @@ export function run(command: Exclude<Command, { kind: "help" }>, folder: string)
   }
 }
 
-async function runSuite({ quick, rounds, only, profile }: Of<"suite">, folder: string): Promise<Finding> {
+async function runSuite({ quick, rounds, only, profile }: Of<"suite">, folder: string): Promise<RunResult> {
   const plain = quick ? QUICK : FULL
   const size = { ...plain, rounds: rounds ?? plain.rounds }
   const chosen = choose(only)
-  const rig = new Rig({ recipes: recipesOf(chosen, size), profiles: profileFolder(profile, folder) })
+  const rig = new Rig({ specs: specsOf(chosen, size), profiles: profileFolder(profile, folder) })
   const results = await onRig(rig, stepsOf(chosen, size), (progress) =>
     new Suite(rig, size, progress, profile).run(chosen),
   )
-  const text = `${suiteTable(results)}\n${closingWords(results)}`
+  const text = `${suiteTable(results)}\n${closingLines(results)}`
   return { text, results, report: suiteReport(results), faults: results.faults }
 }
 
-async function runSoak({ calls, past, profile }: Of<"soak">, folder: string): Promise<Finding> {
-  const rig = new Rig({ recipes: soakRecipes, profiles: profileFolder(profile, folder) })
+async function runSoak({ calls, past, profile }: Of<"soak">, folder: string): Promise<RunResult> {
+  const rig = new Rig({ specs: soakSpecs, profiles: profileFolder(profile, folder) })
   const results = await onRig(rig, soakSteps(past), (progress) => new Soak(rig, progress).run(calls, past))
   return { text: soakTable(results), results, report: soakReport(results), faults: results.faults }
 }
 
-async function runEndpoint(command: Of<"endpoint">): Promise<Finding> {
+async function runEndpoint(command: Of<"endpoint">): Promise<RunResult> {
   const results = await loadEndpoint(command)
   return { text: endpointTable(results), results, report: endpointReport(results), faults: results.faults }
 }

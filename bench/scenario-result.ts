@@ -1,15 +1,17 @@
+import type { AnswerSpec } from "./answer-spec.ts"
 import { type Arrival, PERIOD_MS } from "./job.ts"
 import { Latencies } from "./latencies.ts"
-import type { Recipe } from "./recipe.ts"
-import type { FigureResult, ScenarioResult, TargetResult } from "./results.ts"
+import type { CpuTimes } from "./process-status.ts"
+import type { CpuResult, FigureResult, PairsResult, ScenarioResult, TargetResult } from "./results.ts"
 import type { TargetName } from "./rig.ts"
 import type {
-  BooksRound,
-  BooksScenario,
   Figure,
   HttpRound,
   HttpScenario,
+  LedgerRound,
+  LedgerScenario,
   Measured,
+  Pairs,
   Size,
   WorkersRound,
   WorkersScenario,
@@ -19,7 +21,7 @@ import { spread, variation } from "./statistics.ts"
 
 /** What the rounds of a scenario say together. */
 export function httpResult(scenario: HttpScenario, size: Size, rounds: readonly HttpRound[]): ScenarioResult {
-  const { name, title, figures, yardstick } = scenario
+  const { name, title, figures, reference } = scenario
   const arrival = scenario.arrival(size)
   const connections = "connections" in arrival ? arrival.connections : 1
   const result = (target: TargetName) =>
@@ -27,11 +29,11 @@ export function httpResult(scenario: HttpScenario, size: Size, rounds: readonly 
       rounds.map((round) => round[target]),
       connections,
     )
-  const times = rounds.flatMap(({ yardstick_ms }) => yardstick_ms ?? [])
+  const times = rounds.flatMap(({ reference_ms }) => reference_ms ?? [])
   return {
     name,
     title,
-    load: `${wordsOfArrival(arrival)}, ${wordsOfRecipe(scenario.recipe(size))}`,
+    load: `${wordsOfArrival(arrival)}, ${wordsOfSpec(scenario.spec(size))}`,
     rounds: rounds.length,
     figures: figures.map((figure) => figureResult(figure, rounds)),
     targets: {
@@ -39,15 +41,15 @@ export function httpResult(scenario: HttpScenario, size: Size, rounds: readonly 
       bare: result("bare"),
       tollgate: result("tollgate"),
     },
-    pairs_per_s: null,
-    yardstick: yardstick === null ? null : { name: yardstick.name, ms: spread(times) },
+    pairs: null,
+    reference: reference === null ? null : { name: reference.name, ms: spread(times) },
     noise: variation(rounds.map(({ direct }) => steadyPart(direct, arrival))),
   }
 }
 
-export function booksResult(
-  { name, title, figures, accounts, in_flight }: Omit<BooksScenario, "kind">,
-  rounds: readonly BooksRound[],
+export function ledgerResult(
+  { name, title, figures, accounts, in_flight }: Omit<LedgerScenario, "kind">,
+  rounds: readonly LedgerRound[],
 ): ScenarioResult {
   return {
     name,
@@ -56,12 +58,12 @@ export function booksResult(
     rounds: rounds.length,
     figures: figures.map((figure) => figureResult(figure, rounds)),
     targets: null,
-    pairs_per_s: {
-      lanes: spread(rounds.map(({ lanes }) => lanes)),
-      single: spread(rounds.map(({ single }) => single)),
+    pairs: {
+      batch_queues: pairsResult(rounds.map(({ batch_queues }) => batch_queues)),
+      single: pairsResult(rounds.map(({ single }) => single)),
     },
-    yardstick: null,
-    noise: variation(rounds.map(({ single }) => single)),
+    reference: null,
+    noise: variation(rounds.map(({ single }) => single.per_s)),
   }
 }
 
@@ -74,15 +76,15 @@ export function workersResult(
   return {
     name,
     title,
-    load: `${wordsOfArrival(scenario.arrival(size))}, ${wordsOfRecipe(scenario.recipe(size))}`,
+    load: `${wordsOfArrival(scenario.arrival(size))}, ${wordsOfSpec(scenario.spec(size))}`,
     rounds: rounds.length,
     figures: figures.map((figure) => figureResult(figure, rounds)),
     targets: {
       "1 worker": targetResult(rounds.map(({ one }) => one)),
       [`${workers} workers`]: targetResult(rounds.map(({ several }) => several)),
     },
-    pairs_per_s: null,
-    yardstick: null,
+    pairs: null,
+    reference: null,
     noise: null,
   }
 }
@@ -113,9 +115,8 @@ export function targetResult(rounds: readonly Measured[], connections = 1): Targ
     time_to_first_token_ms: ttft.summary,
     inter_chunk_latency_ms: inter_chunk.summary,
     lateness_ms: merged("lateness").summary,
-    cpu_us_per_event: over(({ cpu_us_per_event }) => cpu_us_per_event),
+    cpu: cpuResult(rounds),
     resident_bytes_per_connection: over(({ bytes_per_connection }) => bytes_per_connection),
-    load_cores: over(({ load_cores }) => load_cores),
     failures: summed(rounds.map(({ report }) => report.failures)),
     distributions: {
       request_latency: latency.points,
@@ -132,10 +133,31 @@ export function targetResult(rounds: readonly Measured[], connections = 1): Targ
   }
 }
 
+function cpuResult(rounds: readonly Measured[]): CpuResult {
+  const of = (whose: keyof CpuTimes) => spread(rounds.map(({ cpu_us }) => cpu_us[whose]))
+  const sum_ms = (whose: keyof CpuTimes) => rounds.reduce((sum, { report }) => sum + report.cpu_ms[whose], 0)
+  const target_ms = sum_ms("target")
+  return {
+    per: rounds[0]?.cpu_per ?? "call",
+    target_us: of("target"),
+    postgres_us: of("postgres"),
+    load_us: of("load"),
+    load_share: target_ms === 0 ? null : sum_ms("load") / target_ms,
+  }
+}
+
+function pairsResult(rounds: readonly Pairs[]): PairsResult {
+  return {
+    per_s: spread(rounds.map(({ per_s }) => per_s)),
+    process_us: spread(rounds.map(({ process_us }) => process_us)),
+    postgres_us: spread(rounds.map(({ postgres_us }) => postgres_us)),
+  }
+}
+
 function memoryOf(measured: Measured | undefined, connections: number): number[] {
-  const process = measured?.report.process
-  if (process === undefined || process === null) return []
-  return process.resident_by_period.map((bytes) => (bytes - process.resident_before_bytes) / connections)
+  const memory = measured?.report.memory ?? null
+  if (memory === null) return []
+  return memory.resident_by_period.map((bytes) => (bytes - memory.resident_before_bytes) / connections)
 }
 
 /** What should be the same in every direct round. */
@@ -166,15 +188,15 @@ export function wordsOfArrival(arrival: Arrival): string {
   }
 }
 
-function wordsOfRecipe(recipe: Recipe): string {
-  switch (recipe.kind) {
+function wordsOfSpec(spec: AnswerSpec): string {
+  switch (spec.kind) {
     case "json":
-      return `answers of ${recipe.content_bytes} bytes of text${recipe.delay_ms > 0 ? ` after ${recipe.delay_ms} ms` : ""}`
+      return `answers of ${spec.content_bytes} bytes of text${spec.delay_ms > 0 ? ` after ${spec.delay_ms} ms` : ""}`
     case "count":
       return "token counts"
     case "stream": {
-      const pace = recipe.per_second === null ? "as fast as they are taken" : `${recipe.per_second} a second`
-      return `${recipe.events} events of ${recipe.content_bytes} bytes of text, ${pace}`
+      const pace = spec.per_second === null ? "as fast as they are taken" : `${spec.per_second} a second`
+      return `${spec.events} events of ${spec.content_bytes} bytes of text, ${pace}`
     }
   }
 }

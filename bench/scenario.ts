@@ -1,8 +1,11 @@
+import type { Static } from "@sinclair/typebox"
+import type { AnswerSpec } from "./answer-spec.ts"
 import type { Arrival, JobReport, Level } from "./job.ts"
 import { Latencies } from "./latencies.ts"
-import type { Recipe } from "./recipe.ts"
+import type { PairsAnswer } from "./ledger-load.ts"
+import type { CpuTimes } from "./process-status.ts"
+import type { Reference } from "./reference.ts"
 import type { TargetName } from "./rig.ts"
-import type { Yardstick } from "./yardstick.ts"
 
 /** How much of a scenario a run affords. */
 export interface Size {
@@ -30,7 +33,7 @@ export interface HttpScenario {
   readonly kind: "http"
   readonly name: string
   readonly title: string
-  recipe(size: Size): Recipe
+  spec(size: Size): AnswerSpec
   /** The bytes of the prompt in each request. */
   readonly prompt_bytes: number
   arrival(size: Size): Arrival
@@ -38,18 +41,18 @@ export interface HttpScenario {
   /** Whether both gateways are started anew before each round. */
   readonly fresh: boolean
   /** What is timed alone in the same round; null for nothing. */
-  readonly yardstick: Yardstick | null
+  readonly reference: Reference | null
   readonly figures: readonly Figure<HttpRound>[]
 }
 
-/** A row of the table: the books alone. */
-export interface BooksScenario {
-  readonly kind: "books"
+/** A row of the table: the ledger without a gateway. */
+export interface LedgerScenario {
+  readonly kind: "ledger"
   readonly name: string
   readonly title: string
   readonly accounts: number
   readonly in_flight: number
-  readonly figures: readonly Figure<BooksRound>[]
+  readonly figures: readonly Figure<LedgerRound>[]
 }
 
 /** A row of the table: the gateway as several processes on one port beside the gateway as one. */
@@ -58,21 +61,28 @@ export interface WorkersScenario {
   readonly name: string
   readonly title: string
   readonly workers: number
-  recipe(size: Size): Recipe
+  spec(size: Size): AnswerSpec
   readonly prompt_bytes: number
   arrival(size: Size): Arrival
   readonly level: Level
   readonly figures: readonly Figure<WorkersRound>[]
 }
 
-export type Scenario = HttpScenario | BooksScenario | WorkersScenario
+export type Scenario = HttpScenario | LedgerScenario | WorkersScenario
 
-export type HttpRound = Readonly<Record<TargetName, Measured>> & { readonly yardstick_ms: number | null }
+export type HttpRound = Readonly<Record<TargetName, Measured>> & { readonly reference_ms: number | null }
 
-/** Hold and settle pairs per second. */
-export interface BooksRound {
-  readonly lanes: number
-  readonly single: number
+export interface LedgerRound {
+  readonly batch_queues: Pairs
+  readonly single: Pairs
+}
+
+/** Hold and settle pairs, without a gateway. */
+export interface Pairs {
+  readonly per_s: number
+  /** CPU of the process that holds and settles, and of its Postgres, in microseconds for each pair. */
+  readonly process_us: number
+  readonly postgres_us: number
 }
 
 export interface WorkersRound {
@@ -91,18 +101,20 @@ export interface Measured {
   readonly good_per_s: number
   readonly events_per_s: number
   readonly output_tokens_per_s: number
-  /** CPU of the target's process for each event, in microseconds. */
-  readonly cpu_us_per_event: number
+  /** CPU for each call, or for each event of streams that run for as long as is measured. */
+  readonly cpu_per: "call" | "event"
+  readonly cpu_us: CpuTimes
   /** What each connection has added to the memory of the target's process. */
   readonly bytes_per_connection: number
-  /** The part of one core that the load generator itself took. */
-  readonly load_cores: number
 }
 
 export function measuredOf(report: JobReport, arrival: Arrival): Measured {
   const seconds = report.measured_ms / 1000
-  const { process } = report
-  const grown_bytes = process === null ? 0 : process.resident_bytes - process.resident_before_bytes
+  const { memory, cpu_ms } = report
+  const grown_bytes = memory === null ? 0 : memory.resident_bytes - memory.resident_before_bytes
+  const cpu_per = arrival.kind === "held" ? "event" : "call"
+  const count = cpu_per === "event" ? report.events : report.calls
+  const each_us = (ms: number) => (count === 0 ? 0 : (ms * 1000) / count)
   return {
     report,
     latency: Latencies.decode(report.latency),
@@ -113,9 +125,21 @@ export function measuredOf(report: JobReport, arrival: Arrival): Measured {
     good_per_s: report.good / seconds,
     events_per_s: report.events / seconds,
     output_tokens_per_s: report.output_tokens / seconds,
-    cpu_us_per_event: report.events === 0 ? 0 : ((process?.cpu_ms ?? 0) * 1000) / report.events,
+    cpu_per,
+    cpu_us: {
+      load: each_us(cpu_ms.load),
+      target: each_us(cpu_ms.target),
+      postgres: each_us(cpu_ms.postgres),
+    },
     bytes_per_connection: "connections" in arrival ? grown_bytes / arrival.connections : 0,
-    load_cores: report.load_cpu_ms / report.measured_ms,
+  }
+}
+
+export function pairsOf({ pairs, duration_ms, cpu_ms }: Static<typeof PairsAnswer>): Pairs {
+  return {
+    per_s: (pairs * 1000) / duration_ms,
+    process_us: (cpu_ms.process * 1000) / pairs,
+    postgres_us: (cpu_ms.postgres * 1000) / pairs,
   }
 }
 

@@ -1,15 +1,15 @@
 import { requestBody } from "./prompt.ts"
+import { bothStatements, holdStatement, jsonTurn } from "./reference.ts"
 import type {
-  BooksRound,
-  BooksScenario,
   Figure,
   HttpRound,
   HttpScenario,
+  LedgerRound,
+  LedgerScenario,
   Scenario,
   Size,
   WorkersScenario,
 } from "./scenario.ts"
-import { bothStatements, jsonTurn, reserveStatement } from "./yardstick.ts"
 
 /** The rows of the table: each a load, what is worked out from it, and what it is to reach. */
 
@@ -40,8 +40,8 @@ const added = (of: "latency" | "ttft", beside: string, at_most: number): Figure<
   name: `added p50 over bare / ${beside}`,
   unit: "times",
   goal: { at_most },
-  value: ({ tollgate, bare, yardstick_ms }) =>
-    (tollgate[of].at(0.5) - bare[of].at(0.5)) / (yardstick_ms ?? Number.NaN),
+  value: ({ tollgate, bare, reference_ms }) =>
+    (tollgate[of].at(0.5) - bare[of].at(0.5)) / (reference_ms ?? Number.NaN),
 })
 
 const time: Figure<HttpRound> = {
@@ -51,20 +51,20 @@ const time: Figure<HttpRound> = {
   value: ({ tollgate, bare }) => tollgate.latency.at(0.5) / bare.latency.at(0.5),
 }
 
-const pairs = (at_least: number): Figure<BooksRound> => ({
-  name: "hold and settle pairs per second, lanes / one statement per call",
+const pairs = (at_least: number): Figure<LedgerRound> => ({
+  name: "hold and settle pairs per second, batch queues / one statement per call",
   unit: "times",
   goal: { at_least },
-  value: ({ lanes, single }) => lanes / single,
+  value: ({ batch_queues, single }) => batch_queues.per_s / single.per_s,
 })
 
-const plain = { kind: "http", prompt_bytes: SHORT_PROMPT_BYTES, fresh: false, yardstick: null } as const
+const plain = { kind: "http", prompt_bytes: SHORT_PROMPT_BYTES, fresh: false, reference: null } as const
 
 const jsonBusy: HttpScenario = {
   ...plain,
   name: "json-128",
   title: "JSON, 128 connections",
-  recipe: () => json,
+  spec: () => json,
   arrival: closed(128),
   level: { latency_ms: 250 },
   figures: [throughput(0.6)],
@@ -74,10 +74,10 @@ const jsonSingle: HttpScenario = {
   ...plain,
   name: "json-1",
   title: "JSON, 1 connection",
-  recipe: () => json,
+  spec: () => json,
   arrival: closed(1),
   level: { latency_ms: 20 },
-  yardstick: bothStatements,
+  reference: bothStatements,
   figures: [added("latency", bothStatements.name, 1.4)],
 }
 
@@ -86,7 +86,7 @@ const jsonSteady: HttpScenario = {
   ...plain,
   name: "json-rate",
   title: "JSON, 200 calls/s (open loop)",
-  recipe: () => json,
+  spec: () => json,
   arrival: ({ measure_ms }) => ({ kind: "open", per_second: 200, duration_ms: measure_ms }),
   level: { latency_ms: 20 },
   figures: [0.5, 0.99].map((quantile) => ({
@@ -101,7 +101,7 @@ const shortStreams: HttpScenario = {
   ...plain,
   name: "stream-50",
   title: "Short streams (50 events), 128 connections",
-  recipe: () => stream(50),
+  spec: () => stream(50),
   arrival: closed(128),
   level: { ttft_ms: 250 },
   figures: [throughput(0.5)],
@@ -116,7 +116,7 @@ const longStreams: HttpScenario = {
   ...plain,
   name: "stream-500",
   title: "Long streams, 500 concurrent, 40 events/s each",
-  recipe: (size) => {
+  spec: (size) => {
     const { per_second } = LONG_STREAMS
     const seconds = (openingMs(size) + windowMs(size) + spareMs(size)) / 1000
     return stream(Math.ceil(seconds * per_second), per_second)
@@ -133,7 +133,7 @@ const longStreams: HttpScenario = {
       name: "gateway CPU per event, tollgate / bare",
       unit: "times",
       goal: { at_most: 1.35 },
-      value: ({ tollgate, bare }) => tollgate.cpu_us_per_event / bare.cpu_us_per_event,
+      value: ({ tollgate, bare }) => tollgate.cpu_us.target / bare.cpu_us.target,
     },
     {
       name: "p99 inter-event latency, tollgate / bare",
@@ -148,11 +148,11 @@ const firstToken: HttpScenario = {
   ...plain,
   name: "ttft",
   title: "TTFT of a stream, idle machine",
-  recipe: () => stream(5),
+  spec: () => stream(5),
   arrival: closed(1),
   level: { ttft_ms: 20 },
-  yardstick: reserveStatement,
-  figures: [added("ttft", reserveStatement.name, 1.6)],
+  reference: holdStatement,
+  figures: [added("ttft", holdStatement.name, 1.6)],
 }
 
 /** As many as a quick run has time for. */
@@ -165,7 +165,7 @@ const openStreams: HttpScenario = {
   ...plain,
   name: "memory",
   title: "Open slow streams",
-  recipe: ({ name }) => stream(SLOW_STREAMS[name].events, SLOW_STREAMS[name].per_second),
+  spec: ({ name }) => stream(SLOW_STREAMS[name].events, SLOW_STREAMS[name].per_second),
   arrival: ({ name }) => ({
     kind: "held",
     connections: SLOW_STREAMS[name].connections,
@@ -184,8 +184,8 @@ const openStreams: HttpScenario = {
   ],
 }
 
-const hotAccount: BooksScenario = {
-  kind: "books",
+const hotAccount: LedgerScenario = {
+  kind: "ledger",
   name: "hot-account",
   title: "One hot account, in flight 128",
   accounts: 1,
@@ -193,7 +193,7 @@ const hotAccount: BooksScenario = {
   figures: [pairs(10)],
 }
 
-const manyAccounts: BooksScenario = {
+const manyAccounts: LedgerScenario = {
   ...hotAccount,
   name: "accounts-1000",
   title: "1,000 accounts, in flight 128",
@@ -205,7 +205,7 @@ const countTokens: HttpScenario = {
   ...plain,
   name: "count-tokens",
   title: "Count tokens, 64 connections",
-  recipe: () => ({ kind: "count" }),
+  spec: () => ({ kind: "count" }),
   arrival: closed(64),
   level: { latency_ms: 250 },
   figures: [throughput(0.6)],
@@ -217,11 +217,11 @@ const bigBody: HttpScenario = {
   ...plain,
   name: "big-body",
   title: "Body of 1 MiB, JSON",
-  recipe: () => json,
+  spec: () => json,
   prompt_bytes: MIB,
   arrival: closed(1),
   level: { latency_ms: 250 },
-  yardstick: bigTurn,
+  reference: bigTurn,
   figures: [added("latency", bigTurn.name, 2.5)],
 }
 
@@ -232,7 +232,7 @@ const bigEvent: HttpScenario = {
   ...plain,
   name: "big-event",
   title: "A stream of one 6 MiB event",
-  recipe: () => ({ ...stream(1), content_bytes: 6 * MIB }),
+  spec: () => ({ ...stream(1), content_bytes: 6 * MIB }),
   arrival: calls,
   level: {},
   figures: [time],
@@ -242,7 +242,7 @@ const smallEvents: HttpScenario = {
   ...plain,
   name: "small-events",
   title: "A stream of 100,000 events of 20 bytes",
-  recipe: () => ({ ...stream(100_000), content_bytes: 20, together: 500, lean: true }),
+  spec: () => ({ ...stream(100_000), content_bytes: 20, together: 500, lean: true }),
   arrival: calls,
   level: {},
   figures: [time],
@@ -254,7 +254,7 @@ const twoWorkers: WorkersScenario = {
   name: "workers-2",
   title: "Two workers on one port, a provider that answers after 50 ms",
   workers: 2,
-  recipe: () => ({ ...json, delay_ms: 50 }),
+  spec: () => ({ ...json, delay_ms: 50 }),
   prompt_bytes: SHORT_PROMPT_BYTES,
   arrival: (size) => ({ kind: "closed", connections: 256, duration_ms: windowMs(size) }),
   level: { latency_ms: 500 },

@@ -1,16 +1,16 @@
 import { Type } from "@sinclair/typebox"
 import manifest from "../package.json" with { type: "json" }
 import type { Payer } from "./admin.ts"
+import type { AnswerSpec } from "./answer-spec.ts"
 import { Auditor } from "./auditor.ts"
-import { AloneAnswer, PairsAnswer, PastAnswer } from "./books.ts"
 import type { Arrival, JobReport } from "./job.ts"
 import { Latencies, type LatencySummary } from "./latencies.ts"
+import { AloneAnswer, PairsAnswer, PastAnswer } from "./ledger-load.ts"
 import { type Machine, thisMachine } from "./machine.ts"
 import type { Progress } from "./progress.ts"
 import { requestBody, requestHeaders } from "./prompt.ts"
-import type { Recipes } from "./provider.ts"
-import type { Recipe } from "./recipe.ts"
-import type { BooksResult, FigureResult } from "./results.ts"
+import type { AnswerSpecs } from "./provider.ts"
+import type { AuditResult, FigureResult } from "./results.ts"
 import type { Rig } from "./rig.ts"
 import { reaches } from "./scenario.ts"
 import { median } from "./statistics.ts"
@@ -25,7 +25,7 @@ export interface SoakResults {
   readonly slices: readonly Slice[]
   readonly growth: readonly Growth[]
   readonly figures: readonly Flatness[]
-  readonly books: BooksResult
+  readonly audit: AuditResult
   readonly faults: readonly string[]
 }
 
@@ -40,13 +40,13 @@ export interface Slice {
   readonly time_to_first_token_ms: LatencySummary
 }
 
-/** What the statements take with so many reservations of the past. */
+/** What the statements take with so many calls of the past. */
 export interface Growth {
-  readonly reservations: number
+  readonly calls: number
   /** Before, and after the database has cleaned up and counted its rows anew. */
   readonly vacuumed: boolean
-  readonly reserve_ms: LatencySummary
-  readonly close_ms: LatencySummary
+  readonly hold_ms: LatencySummary
+  readonly settle_ms: LatencySummary
   readonly pairs_per_s: number
 }
 
@@ -76,9 +76,9 @@ const whole = {
 /** Goes on for long after its client has left. */
 const endless = { ...whole, events: 2000, per_second: 200 } as const
 
-export const soakRecipes: Recipes = { "soak-json": json, "soak-stream": whole, "soak-left": endless }
+export const soakSpecs: AnswerSpecs = { "soak-json": json, "soak-stream": whole, "soak-left": endless }
 
-/** The numbers of past reservations at which the statements are timed, up to `past`. */
+/** The numbers of past calls at which the statements are timed, up to `past`. */
 export function growthSteps(past: number): number[] {
   return [...STEPS.filter((step) => step < past), past]
 }
@@ -107,8 +107,8 @@ export class Soak {
       slices.push(await this.#slice(slice, Math.round(calls / SLICES), failures))
     }
     const growth: Growth[] = []
-    for (const reservations of growthSteps(past)) growth.push(...(await this.#grow(reservations)))
-    const books = await this.#auditor.close()
+    for (const calls of growthSteps(past)) growth.push(...(await this.#grow(calls)))
+    const audit = await this.#auditor.close()
     return {
       kind: "soak",
       tollgate: manifest.version,
@@ -118,8 +118,8 @@ export class Soak {
       slices,
       growth,
       figures: flatness(slices, growth),
-      books,
-      faults: [...books.faults, ...failures],
+      audit,
+      faults: [...audit.faults, ...failures],
     }
   }
 
@@ -141,7 +141,7 @@ export class Soak {
     return {
       calls: slice * calls,
       left: slice * left,
-      resident_bytes: leaving.process?.resident_bytes ?? 0,
+      resident_bytes: leaving.memory?.resident_bytes ?? 0,
       json_latency_ms: Latencies.decode(answers.latency).summary,
       time_to_first_token_ms: Latencies.decode(streams.ttft).summary,
     }
@@ -149,48 +149,55 @@ export class Soak {
 
   #load(
     name: string,
-    recipe: Recipe,
+    spec: AnswerSpec,
     payer: Payer,
     calls: number,
     leave_after: number | null,
   ): Promise<JobReport> {
-    const { port, pid } = this.#rig.target("tollgate")
+    const { port, pid, postgres_pid } = this.#rig.target("tollgate")
     const arrival: Arrival = { kind: "calls", connections: CONNECTIONS, calls }
     return this.#rig.load({
       origin: { host: "127.0.0.1", port, tls: false },
       path: "/v1/chat/completions",
-      headers: requestHeaders(payer.key, recipe),
-      body: requestBody(name, recipe, PROMPT_BYTES),
-      stream: recipe.kind === "stream",
+      headers: requestHeaders(payer.key, spec),
+      body: requestBody(name, spec, PROMPT_BYTES),
+      stream: spec.kind === "stream",
       arrival,
       warm_ms: 0,
       to_the_end: false,
       leave_after,
       level: {},
       pid,
+      postgres_pid,
     })
   }
 
-  async #grow(reservations: number): Promise<Growth[]> {
-    const { books } = this.#rig
-    this.#progress.step(`${reservations} past reservations`)
-    await books.ask(PastAnswer, { what: "past", reservations }, 600_000)
-    const before = await this.#statements(reservations, false)
-    this.#progress.step(`${reservations} past reservations, vacuumed`)
-    await books.ask(Done, { what: "vacuum" }, 600_000)
-    return [before, await this.#statements(reservations, true)]
+  async #grow(calls: number): Promise<Growth[]> {
+    const { ledger } = this.#rig
+    this.#progress.step(`${calls} past calls`)
+    await ledger.ask(PastAnswer, { what: "past", calls }, 600_000)
+    const before = await this.#statements(calls, false)
+    this.#progress.step(`${calls} past calls, vacuumed`)
+    await ledger.ask(Done, { what: "vacuum" }, 600_000)
+    return [before, await this.#statements(calls, true)]
   }
 
-  async #statements(reservations: number, vacuumed: boolean): Promise<Growth> {
-    const { books } = this.#rig
-    const alone = await books.ask(AloneAnswer, { what: "alone", samples: SAMPLES })
-    const question = { what: "pairs", how: "lanes", accounts: 1, in_flight: 128, duration_ms: PAIRS_MS }
-    const { pairs, duration_ms } = await books.ask(PairsAnswer, question)
+  async #statements(calls: number, vacuumed: boolean): Promise<Growth> {
+    const { ledger } = this.#rig
+    const alone = await ledger.ask(AloneAnswer, { what: "alone", samples: SAMPLES })
+    const question = {
+      what: "pairs",
+      how: "batch_queues",
+      accounts: 1,
+      in_flight: 128,
+      duration_ms: PAIRS_MS,
+    }
+    const { pairs, duration_ms } = await ledger.ask(PairsAnswer, question)
     return {
-      reservations,
+      calls,
       vacuumed,
-      reserve_ms: Latencies.decode(alone.reserve).summary,
-      close_ms: Latencies.decode(alone.close).summary,
+      hold_ms: Latencies.decode(alone.hold).summary,
+      settle_ms: Latencies.decode(alone.settle).summary,
       pairs_per_s: (pairs * 1000) / duration_ms,
     }
   }
@@ -201,11 +208,11 @@ export function flatness(slices: readonly Slice[], growth: readonly Growth[]): F
   const quarter = Math.ceil(slices.length / 4)
   const ratio = (value: (slice: Slice) => number) =>
     median(slices.slice(-quarter).map(value)) / median(slices.slice(quarter, 2 * quarter).map(value))
-  const statements = ({ reserve_ms, close_ms }: Growth) => reserve_ms.p50 + close_ms.p50
-  const few = growth[0]?.reservations
-  const many = growth.at(-1)?.reservations
-  const at = (reservations: number | undefined) =>
-    Math.max(...growth.filter((step) => step.reservations === reservations).map(statements))
+  const statements = ({ hold_ms, settle_ms }: Growth) => hold_ms.p50 + settle_ms.p50
+  const few = growth[0]?.calls
+  const many = growth.at(-1)?.calls
+  const at = (calls: number | undefined) =>
+    Math.max(...growth.filter((step) => step.calls === calls).map(statements))
   return [
     flat(
       "resident memory, last quarter / second quarter",
@@ -222,7 +229,7 @@ export function flatness(slices: readonly Slice[], growth: readonly Growth[]): F
       ratio((slice) => slice.time_to_first_token_ms.p99),
       1.5,
     ),
-    flat(`p50 of reserve and settle, ${many} / ${few} past reservations`, at(many) / at(few), 1.3),
+    flat(`p50 of hold and settle, ${many} / ${few} past calls`, at(many) / at(few), 1.3),
   ]
 }
 

@@ -1,48 +1,50 @@
 import manifest from "../package.json" with { type: "json" }
 import type { Payer } from "./admin.ts"
+import type { AnswerSpec } from "./answer-spec.ts"
 import { Auditor } from "./auditor.ts"
-import { PairsAnswer } from "./books.ts"
 import type { Arrival, Job, Level } from "./job.ts"
+import { PairsAnswer } from "./ledger-load.ts"
+import { loadWarnings } from "./load-cost.ts"
 import { thisMachine } from "./machine.ts"
 import type { Progress } from "./progress.ts"
 import { requestBody, requestHeaders } from "./prompt.ts"
-import { pathOf, type Recipes } from "./provider.ts"
-import type { Recipe } from "./recipe.ts"
+import { type AnswerSpecs, pathOf } from "./provider.ts"
 import type { Results, ScenarioResult } from "./results.ts"
 import { type Rig, type TargetName, targets } from "./rig.ts"
 import {
-  type BooksRound,
-  type BooksScenario,
   type HttpRound,
   type HttpScenario,
+  type LedgerRound,
+  type LedgerScenario,
   type Measured,
   measuredOf,
+  pairsOf,
   reaches,
   type Scenario,
   type Size,
   type WorkersRound,
   type WorkersScenario,
 } from "./scenario.ts"
-import { booksResult, httpResult, workersResult } from "./scenario-result.ts"
+import { httpResult, ledgerResult, workersResult } from "./scenario-result.ts"
 
 /** How far off the mark a quick run may be: it is there to see that everything works, on whatever machine. */
 const QUICK_SLACK = 10
 const SHORT_PROMPT_BYTES = 600
 /** Paths that a process has not been through are slow the first time: all targets are walked through before the first round. */
-const WARM_UP: Recipes = {
+const WARM_UP: AnswerSpecs = {
   "warm-json": { kind: "json", content_bytes: 400, delay_ms: 0 },
   "warm-stream": { kind: "stream", events: 20, content_bytes: 5, together: 1, per_second: null, lean: false },
 }
 /** How much longer it takes until many connections are open and each worker has found its pace. */
-const CREW_WARM_MS = 500
+const WORKERS_WARM_MS = 500
 const WARM_UP_CALLS = 300
 /** A full run begins with processes that have compiled what they run often, as they have in service. */
 const RUN_IN_CALLS = 6_000
 
-/** The recipes that the provider of a run must know. */
-export function recipesOf(scenarios: readonly Scenario[], size: Size): Recipes {
+/** The specs that the provider of a run must know. */
+export function specsOf(scenarios: readonly Scenario[], size: Size): AnswerSpecs {
   const own = scenarios.flatMap((scenario) =>
-    scenario.kind === "books" ? [] : [[scenario.name, scenario.recipe(size)] as const],
+    scenario.kind === "ledger" ? [] : [[scenario.name, scenario.spec(size)] as const],
   )
   return { ...WARM_UP, ...Object.fromEntries(own) }
 }
@@ -51,21 +53,21 @@ export function recipesOf(scenarios: readonly Scenario[], size: Size): Recipes {
 export function stepsOf(scenarios: readonly Scenario[], size: Size): number {
   const steps = {
     http: size.rounds * targets.length,
-    books: size.rounds * 2,
-    workers: crewRounds(size) * 2,
+    ledger: size.rounds * 2,
+    workers: workersRounds(size) * 2,
   }
   return scenarios.reduce((sum, { kind }) => sum + steps[kind], 0)
 }
 
 /** Every round of workers starts the gateway twice, which takes longer than to measure it. */
-function crewRounds({ rounds }: Size): number {
+function workersRounds({ rounds }: Size): number {
   return Math.ceil(rounds / 2)
 }
 
 /** One load of a scenario, whatever it is put on. */
 interface Load {
   readonly name: string
-  readonly recipe: Recipe
+  readonly spec: AnswerSpec
   readonly prompt_bytes: number
   readonly arrival: Arrival
   readonly level: Level
@@ -102,7 +104,7 @@ export class Suite {
         failures.push(`${scenario.name}: ${error instanceof Error ? error.message : String(error)}`)
       }
     }
-    const books = await this.#auditor.close()
+    const audit = await this.#auditor.close()
     return {
       kind: "suite",
       tollgate: manifest.version,
@@ -111,8 +113,9 @@ export class Suite {
       duration_s: (Date.now() - started.getTime()) / 1000,
       size: this.#size.name,
       scenarios: done,
-      books,
-      faults: [...books.faults, ...failures, ...done.flatMap((result) => faultsOf(result, this.#size))],
+      audit,
+      warnings: loadWarnings(done),
+      faults: [...audit.faults, ...failures, ...done.flatMap((result) => faultsOf(result, this.#size))],
     }
   }
 
@@ -120,19 +123,19 @@ export class Suite {
     switch (scenario.kind) {
       case "http":
         return this.#http(scenario)
-      case "books":
-        return this.#books(scenario)
+      case "ledger":
+        return this.#ledger(scenario)
       case "workers":
         return this.#workers(scenario)
     }
   }
 
   async #http(scenario: HttpScenario): Promise<ScenarioResult> {
-    const { name, title, fresh, prompt_bytes, level, yardstick } = scenario
+    const { name, title, fresh, prompt_bytes, level, reference } = scenario
     if (this.#profiling && !fresh) await this.#restart(name)
     const payer = await this.#auditor.payer(name)
-    const recipe = scenario.recipe(this.#size)
-    const load: Load = { name, recipe, prompt_bytes, arrival: scenario.arrival(this.#size), level, payer }
+    const spec = scenario.spec(this.#size)
+    const load: Load = { name, spec, prompt_bytes, arrival: scenario.arrival(this.#size), level, payer }
     const rounds: HttpRound[] = []
     try {
       for (let round = 1; round <= this.#size.rounds; round++) {
@@ -145,7 +148,7 @@ export class Suite {
           direct: await measure("direct"),
           bare: await measure("bare"),
           tollgate: await measure("tollgate"),
-          yardstick_ms: (await yardstick?.measure(this.#rig)) ?? null,
+          reference_ms: (await reference?.measure(this.#rig)) ?? null,
         })
       }
     } finally {
@@ -155,38 +158,37 @@ export class Suite {
     return httpResult(scenario, this.#size, rounds)
   }
 
-  async #books(scenario: BooksScenario): Promise<ScenarioResult> {
+  async #ledger(scenario: LedgerScenario): Promise<ScenarioResult> {
     const { title, accounts, in_flight } = scenario
-    const pairs = async (how: "lanes" | "single") => {
-      this.#progress.step(`${title}: ${how}`)
+    const pairs = async (how: "batch_queues" | "single") => {
+      this.#progress.step(`${title}: ${how === "single" ? "one statement per call" : "batch queues"}`)
       const question = { what: "pairs", how, accounts, in_flight, duration_ms: this.#size.measure_ms }
-      const answer = await this.#rig.books.ask(PairsAnswer, question)
-      return (answer.pairs * 1000) / answer.duration_ms
+      const answer = await this.#rig.ledger.ask(PairsAnswer, question)
+      return pairsOf(answer)
     }
-    const rounds: BooksRound[] = []
+    const rounds: LedgerRound[] = []
     for (let round = 1; round <= this.#size.rounds; round++) {
-      rounds.push({ lanes: await pairs("lanes"), single: await pairs("single") })
+      rounds.push({ batch_queues: await pairs("batch_queues"), single: await pairs("single") })
     }
-    return booksResult(scenario, rounds)
+    return ledgerResult(scenario, rounds)
   }
 
   /** Several workers first: the gateway that is left for the next scenario is one process again. */
   async #workers(scenario: WorkersScenario): Promise<ScenarioResult> {
     const { name, title, prompt_bytes, level } = scenario
     const payer = await this.#auditor.payer(name)
-    const recipe = scenario.recipe(this.#size)
-    const load: Load = { name, recipe, prompt_bytes, arrival: scenario.arrival(this.#size), level, payer }
+    const spec = scenario.spec(this.#size)
+    const load: Load = { name, spec, prompt_bytes, arrival: scenario.arrival(this.#size), level, payer }
     const measure = async (workers: number) => {
       this.#progress.step(`${title}: ${workers}`)
       await this.#rig.restartTollgate(workers)
       await this.#warmUp(["tollgate"])
-      // The process that is known is the parent's, which does not work.
-      const job = { ...this.#job(load, "tollgate"), warm_ms: this.#size.warm_ms + CREW_WARM_MS, pid: null }
+      const job = { ...this.#job(load, "tollgate"), warm_ms: this.#size.warm_ms + WORKERS_WARM_MS }
       return measuredOf(await this.#rig.load(job), load.arrival)
     }
     const rounds: WorkersRound[] = []
     try {
-      for (let round = 1; round <= crewRounds(this.#size); round++) {
+      for (let round = 1; round <= workersRounds(this.#size); round++) {
         rounds.push({ several: await measure(scenario.workers), one: await measure(1) })
       }
     } finally {
@@ -213,10 +215,10 @@ export class Suite {
   async #warmUp(on: readonly TargetName[] = targets, calls = WARM_UP_CALLS): Promise<void> {
     const payer = await this.#auditor.payer("warm-up")
     const arrival: Arrival = { kind: "calls", connections: 16, calls }
-    for (const [name, recipe] of Object.entries(WARM_UP)) {
+    for (const [name, spec] of Object.entries(WARM_UP)) {
       const load = {
         name,
-        recipe,
+        spec,
         prompt_bytes: SHORT_PROMPT_BYTES,
         arrival,
         level: {},
@@ -227,21 +229,22 @@ export class Suite {
     await this.#auditor.check(payer)
   }
 
-  #job({ name, recipe, prompt_bytes, arrival, level, payer }: Load, target: TargetName): Job {
-    const { port, pid } = this.#rig.target(target)
-    const operation = recipe.kind === "count" ? "/v1/messages/count_tokens" : "/v1/chat/completions"
+  #job({ name, spec, prompt_bytes, arrival, level, payer }: Load, target: TargetName): Job {
+    const { port, pid, postgres_pid } = this.#rig.target(target)
+    const operation = spec.kind === "count" ? "/v1/messages/count_tokens" : "/v1/chat/completions"
     return {
       origin: { host: "127.0.0.1", port, tls: false },
       path: target === "tollgate" ? operation : pathOf(name) + operation,
-      headers: requestHeaders(payer.key, recipe),
-      body: requestBody(name, recipe, prompt_bytes),
-      stream: recipe.kind === "stream",
+      headers: requestHeaders(payer.key, spec),
+      body: requestBody(name, spec, prompt_bytes),
+      stream: spec.kind === "stream",
       arrival,
       warm_ms: this.#size.warm_ms,
       to_the_end: false,
       leave_after: null,
       level,
       pid,
+      postgres_pid,
     }
   }
 }

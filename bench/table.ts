@@ -1,6 +1,6 @@
 import type { EndpointResults } from "./endpoint.ts"
 import type { LatencySummary } from "./latencies.ts"
-import type { BooksResult, FigureResult, Results, ScenarioResult } from "./results.ts"
+import type { AuditResult, CpuResult, FigureResult, PairsResult, Results, ScenarioResult } from "./results.ts"
 import type { Goal } from "./scenario.ts"
 import type { SoakResults } from "./soak.ts"
 import type { Spread } from "./statistics.ts"
@@ -9,32 +9,56 @@ const UNITS = { times: "×", ms: " ms", KiB: " KiB" } as const
 
 /** The table of a run for a terminal: what was to be reached and what was, then what it stands on. */
 export function suiteTable(results: Results): string {
-  const rows = results.scenarios.flatMap(({ title, figures, noise }) =>
-    figures.map((figure, at) => [
-      at === 0 ? title : "the same",
+  const rows = results.scenarios.flatMap((scenario) =>
+    scenario.figures.map((figure, at) => [
+      at === 0 ? scenario.title : "the same",
       figure.name,
       goalText(figure),
       quantity(figure.median, figure.unit),
       `${quantity(figure.min, figure.unit)} to ${quantity(figure.max, figure.unit)}`,
       figure.goal === null ? "" : figure.reached ? "reached" : "missed",
-      noise === null || at > 0 ? "" : `${(noise * 100).toFixed(0)} %`,
+      ...(at > 0 ? [] : [...cpuCells(scenario), percent(scenario.noise)]),
     ]),
   )
-  const head = ["scenario", "figure", "to reach", "median", "rounds", "", "noise"]
+  const head = ["scenario", "figure", "to reach", "median", "rounds", "", ...CPU_HEAD, "noise"]
   return [...aligned([head, ...rows]), "", ...results.scenarios.flatMap(absolutes)].join("\n")
 }
 
-/** The last words of a run: the money first. */
-export function closingWords({
-  books,
+/** The CPU of a scenario's gateway, for each of what is counted in it. */
+export const CPU_HEAD = ["CPU: gateway", "Postgres", "load generator"]
+
+export function cpuCells({ targets, pairs }: ScenarioResult): string[] {
+  if (pairs !== null) {
+    const { process_us, postgres_us } = pairs.batch_queues
+    return [`${us(process_us.median)} per pair`, us(postgres_us.median), ""]
+  }
+  const gateway = targets === null ? undefined : (targets.tollgate ?? Object.values(targets)[0])
+  if (gateway === undefined) return CPU_HEAD.map(() => "")
+  const { per, target_us, postgres_us, load_us, load_share } = gateway.cpu
+  return [
+    `${us(target_us.median)} per ${per}`,
+    postgres_us.median === 0 ? "" : us(postgres_us.median),
+    `${us(load_us.median)} (${percent(load_share)})`,
+  ]
+}
+
+/** How a run ends: the audit first. */
+export function closingLines({
+  audit,
+  warnings = [],
   faults,
   duration_s,
-}: Pick<Results, "books" | "faults" | "duration_s">): string {
-  return [moneyWords(books), ...faultLines(faults), `${Math.round(duration_s)} s`].join("\n")
+}: Pick<Results, "audit" | "faults" | "duration_s"> & Partial<Pick<Results, "warnings">>): string {
+  return [
+    auditSentence(audit),
+    ...warnings.map((warning) => `Warning: ${warning}`),
+    ...faultLines(faults),
+    `${Math.round(duration_s)} s`,
+  ].join("\n")
 }
 
 /** What the audit says. */
-export function moneyWords({ calls, charged, faults }: BooksResult): string {
+export function auditSentence({ calls, charged, faults }: AuditResult): string {
   if (faults.length > 0) return "Audit: THE MONEY DOES NOT ADD UP."
   return `Audit: ${calls} calls, ${charged} USD, every charge equal to what the provider counted; no hold left open.`
 }
@@ -54,10 +78,10 @@ export function soakTable(results: SoakResults): string {
       ...[json.p50, json.p99, ttft.p50, ttft.p99].map(ms),
     ],
   )
-  const growthRows = growth.map(({ reservations, vacuumed, reserve_ms, close_ms, pairs_per_s }) => [
-    `  ${reservations}`,
+  const growthRows = growth.map(({ calls, vacuumed, hold_ms, settle_ms, pairs_per_s }) => [
+    `  ${calls}`,
     vacuumed ? "vacuumed" : "as written",
-    ...[reserve_ms.p50, reserve_ms.p99, close_ms.p50, close_ms.p99].map(ms),
+    ...[hold_ms.p50, hold_ms.p99, settle_ms.p50, settle_ms.p99].map(ms),
     pairs_per_s.toFixed(0),
   ])
   const figureRows = figures.map(({ name, goal, unit, value, reached }) => [
@@ -71,20 +95,17 @@ export function soakTable(results: SoakResults): string {
     "",
     ...aligned([["  calls", "left", "memory", "JSON p50", "p99", "TTFT p50", "p99"], ...sliceRows]),
     "",
-    ...aligned([
-      ["  past reservations", "", "reserve p50", "p99", "settle p50", "p99", "pairs/s"],
-      ...growthRows,
-    ]),
-    closingWords(results),
+    ...aligned([["  past calls", "", "hold p50", "p99", "settle p50", "p99", "pairs/s"], ...growthRows]),
+    closingLines(results),
   ].join("\n")
 }
 
 /** The table of a load on an endpoint. */
 export function endpointTable(results: EndpointResults): string {
-  const { url, model, load, calls, faults } = results
+  const { url, model, load, calls, found, faults } = results
   const rows = endpointRows(results)
   return [
-    `${model} at ${url}: ${load}, ${calls} calls`,
+    `${model} at ${url}: ${load}, ${calls} calls, ${us(found.cpu.load_us.median)} of CPU of the load generator per call`,
     ...(rows.length === 0 ? [] : aligned([ENDPOINT_HEAD, ...rows])),
     ...faultLines(faults),
   ].join("\n")
@@ -114,7 +135,7 @@ export function endpointRows({ found, has_level }: EndpointResults): string[][] 
 }
 
 /** Absolute numbers of a scenario: told, not promised. */
-function absolutes({ title, targets, pairs_per_s, yardstick }: ScenarioResult): string[] {
+function absolutes({ title, targets, pairs, reference }: ScenarioResult): string[] {
   const lines: string[][] = []
   for (const [name, found] of Object.entries(targets ?? {})) {
     const { request_latency_ms: latency, time_to_first_token_ms: ttft, inter_chunk_latency_ms: gaps } = found
@@ -127,13 +148,36 @@ function absolutes({ title, targets, pairs_per_s, yardstick }: ScenarioResult): 
         : `p50 ${ms(latency.p50)}  p90 ${ms(latency.p90)}  p99 ${ms(latency.p99)}  max ${ms(latency.max)}`,
       gaps.count > 0 && ttft.count > 0 ? `TTFT p50 ${ms(ttft.p50)}  p99 ${ms(ttft.p99)}` : "",
       gaps.count > 0 ? `inter-chunk p50 ${ms(gaps.p50)}  p99 ${ms(gaps.p99)}` : "",
-      `load generator ${(found.load_cores.median * 100).toFixed(0)} % of a core`,
+      cpuText(found.cpu),
     ])
   }
-  for (const [how, found] of Object.entries(pairs_per_s ?? {}))
-    lines.push([`  ${how}`, `${perSecond(found)} pairs/s`])
-  if (yardstick !== null) lines.push([`  ${yardstick.name}`, `p50 ${ms(yardstick.ms.median)}`])
+  for (const [name, found] of pairsRows(pairs))
+    lines.push([`  ${name}`, `${perSecond(found.per_s)} pairs/s`, pairsCpuText(found)])
+  if (reference !== null) lines.push([`  ${reference.name}`, `p50 ${ms(reference.ms.median)}`])
   return [title, ...aligned(lines)]
+}
+
+/** The CPU of a target and its Postgres for each call or event, and what the load generator adds. */
+function cpuText({ per, target_us, postgres_us, load_us, load_share }: CpuResult): string {
+  const parts = [
+    ...(target_us.median > 0 ? [`process ${us(target_us.median)}`] : []),
+    ...(postgres_us.median > 0 ? [`Postgres ${us(postgres_us.median)}`] : []),
+    `load generator ${us(load_us.median)}${load_share === null ? "" : ` (${percent(load_share)})`}`,
+  ]
+  return `CPU per ${per}: ${parts.join(", ")}`
+}
+
+/** The two ways to hold and settle, with their names. */
+export function pairsRows(pairs: ScenarioResult["pairs"]): (readonly [name: string, found: PairsResult])[] {
+  if (pairs === null) return []
+  return [
+    ["batch queues", pairs.batch_queues],
+    ["one statement per call", pairs.single],
+  ]
+}
+
+function pairsCpuText({ process_us, postgres_us }: PairsResult): string {
+  return `CPU per pair: process ${us(process_us.median)}, Postgres ${us(postgres_us.median)}`
 }
 
 export function goalText({
@@ -152,6 +196,16 @@ export function quantity(value: number, unit: FigureResult["unit"]): string {
 export function ms(value: number): string {
   if (!Number.isFinite(value)) return "none"
   return value >= 100 ? `${value.toFixed(0)} ms` : `${value.toPrecision(3)} ms`
+}
+
+/** Microseconds with three significant digits. */
+export function us(value: number): string {
+  return value >= 100 ? `${value.toFixed(0)} µs` : `${value.toPrecision(3)} µs`
+}
+
+/** A part of a whole; nothing when it is not known. */
+export function percent(part: number | null): string {
+  return part === null ? "" : `${(part * 100).toFixed(0)} %`
 }
 
 /** A rate with three significant digits. */

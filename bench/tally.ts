@@ -66,7 +66,7 @@ export class Tally {
     if (first_ms !== null) this.#ttft.record(first_ms - start_ms)
   }
 
-  report(): Omit<JobReport, "load_cpu_ms" | "process"> {
+  report(): Omit<JobReport, "cpu_ms" | "memory"> {
     const measured_ms = this.#until_ms - this.#from_ms
     const periods = Math.floor(measured_ms / PERIOD_MS)
     return {

@@ -3,8 +3,9 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Static, Type } from "@sinclair/typebox"
 import type { Subprocess } from "bun"
+import { postgresPid } from "./process-status.ts"
 
-/** What the keeper of the gateway is told: the configuration to start it with, anew each time. */
+/** What the process that runs the gateway is told: the configuration to start it with, anew each time. */
 export const StartTollgate = Type.Object({
   /** A configuration file's content. */
   config: Type.String(),
@@ -14,7 +15,12 @@ export const StartTollgate = Type.Object({
 })
 export type StartTollgate = Static<typeof StartTollgate>
 
-export const Listening = Type.Object({ port: Type.Integer(), pid: Type.Integer() })
+export const Listening = Type.Object({
+  port: Type.Integer(),
+  pid: Type.Integer(),
+  /** The first process of its Postgres. */
+  postgres_pid: Type.Union([Type.Integer(), Type.Null()]),
+})
 export type Listening = Static<typeof Listening>
 
 const MAIN = join(import.meta.dir, "../src/main.ts")
@@ -23,10 +29,10 @@ const STOP_MS = 20_000
 const POLL_MS = 20
 
 /**
- * Keeps a real gateway: the product's own start, with the embedded Postgres in a folder of its own, as it would run in earnest. Its
- * log is written to a file there. The books outlive a restart, and go with the keeper.
+ * Runs a real gateway: the product's own start, with the embedded Postgres in a folder of its own, as it would run in earnest. Its
+ * log is written to a file there. The data outlive a restart, and are removed at the end.
  */
-export class TollgateKeeper {
+export class TollgateProcess {
   readonly #folder = mkdtempSync(join(tmpdir(), "tollgate-bench-"))
   #gateway: Subprocess | null = null
 
@@ -60,7 +66,9 @@ export class TollgateKeeper {
     const until = performance.now() + READY_MS
     while (gateway.exitCode === null && performance.now() < until) {
       const port = /^tollgate listening on \S+:(\d+) \(pid \d+\)$/m.exec(readFileSync(log_path, "utf8"))?.[1]
-      if (port !== undefined) return { port: Number(port), pid: gateway.pid }
+      if (port !== undefined) {
+        return { port: Number(port), pid: gateway.pid, postgres_pid: postgresPid(this.#folder) }
+      }
       await Bun.sleep(POLL_MS)
     }
     throw new Error(`the gateway did not start: ${readFileSync(log_path, "utf8").slice(-1000)}`)

@@ -288,7 +288,7 @@ const PURE = [
   "src/cli/{arguments,help,completion,suggestion,place,amount,moment,spending-limit,complaint,given}.ts",
   "src/workers/{order,scrape}.ts",
   "src/console/*.ts",
-  "bench/{answer-parser,event-scanner,schedule,statistics,recipe,prompt,audit,table}.ts",
+  "bench/{answer-parser,event-scanner,schedule,statistics,answer-spec,prompt,audit,table,load-cost}.ts",
   "bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",
 ]
 const PURE_PACKAGES = ["@sinclair/typebox", "@sinclair/typebox/value", "@sinclair/typebox/compiler"]

@@ -1,5 +1,5 @@
 import type { EndpointResults } from "../endpoint.ts"
-import { ENDPOINT_HEAD, endpointRows } from "../table.ts"
+import { ENDPOINT_HEAD, endpointRows, us } from "../table.ts"
 import { distribution, overTime } from "./charts.ts"
 import { factsOf } from "./facts.ts"
 import type { Chart, Report } from "./report.ts"
@@ -19,11 +19,12 @@ export function endpointReport(results: EndpointResults): Report {
   ]
   return {
     title: `Load on ${model}`,
-    facts: factsOf(results, url, load),
+    facts: factsOf(results, url, load, `load generator: ${us(found.cpu.load_us.median)} of CPU per call`),
     verdict: {
       good: faults.length === 0,
       text: faults.length === 0 ? `All ${calls} calls were answered.` : `Of ${calls} calls some failed.`,
       faults,
+      warnings: [],
     },
     tables: [{ caption: "", head: ENDPOINT_HEAD, rows: endpointRows(results) }],
     sections: [

@@ -39,8 +39,10 @@ function fileText(name: string): string {
   return readFileSync(Bun.resolveSync(name, import.meta.dir), "utf8")
 }
 
-function verdictOf({ good, text, faults }: Report["verdict"]): string {
-  const list = faults.map((fault) => `<li>${escapeText(fault)}</li>`).join("")
+function verdictOf({ good, text, faults, warnings }: Report["verdict"]): string {
+  const list = [...faults, ...warnings.map((warning) => `Warning: ${warning}`)]
+    .map((line) => `<li>${escapeText(line)}</li>`)
+    .join("")
   return `<section class="card verdict${good ? "" : " failed"}"><p>${escapeText(text)}</p>${list === "" ? "" : `<ul>${list}</ul>`}</section>`
 }
 

@@ -4,7 +4,13 @@ export interface Report {
   /** When, on what, how long. */
   readonly facts: readonly string[]
   /** The last word: whether the run is good, and why not. */
-  readonly verdict: { readonly good: boolean; readonly text: string; readonly faults: readonly string[] }
+  readonly verdict: {
+    readonly good: boolean
+    readonly text: string
+    readonly faults: readonly string[]
+    /** What to know about figures that do not make the run fail. */
+    readonly warnings: readonly string[]
+  }
   readonly tables: readonly Table[]
   readonly sections: readonly Section[]
 }

@@ -1,5 +1,5 @@
 import type { SoakResults } from "../soak.ts"
-import { goalText, moneyWords, ms, quantity } from "../table.ts"
+import { auditSentence, goalText, ms, quantity } from "../table.ts"
 import { against } from "./charts.ts"
 import { factsOf } from "./facts.ts"
 import type { Report } from "./report.ts"
@@ -8,10 +8,10 @@ const MIB = 1024 ** 2
 
 /** The report of a long run: every line in it should be flat. */
 export function soakReport(results: SoakResults): Report {
-  const { slices, growth, figures, books, faults } = results
+  const { slices, growth, figures, audit, faults } = results
   const calls = slices.map((slice) => slice.calls)
   const vacuumed = growth.filter((step) => step.vacuumed)
-  const reservations = vacuumed.map((step) => step.reservations)
+  const past_calls = vacuumed.map((step) => step.calls)
   return {
     title: "Does anything grow: the soak",
     facts: factsOf(
@@ -19,7 +19,7 @@ export function soakReport(results: SoakResults): Report {
       `${calls.at(-1) ?? 0} calls`,
       `${slices.at(-1)?.left ?? 0} streams left by their clients`,
     ),
-    verdict: { good: faults.length === 0, text: moneyWords(books), faults },
+    verdict: { good: faults.length === 0, text: auditSentence(audit), faults, warnings: [] },
     tables: [
       {
         caption: "What is flat has a ratio near 1.",
@@ -56,30 +56,30 @@ export function soakReport(results: SoakResults): Report {
         ],
       },
       {
-        title: "The books over their past",
+        title: "The ledger over its past",
         text: "one call at a time, and 128 in flight on one account",
         tables: [
           {
             caption: "",
-            head: ["Past reservations", "", "Reserve p50", "p99", "Settle p50", "p99", "Pairs/s"],
+            head: ["Past calls", "", "Hold p50", "p99", "Settle p50", "p99", "Pairs/s"],
             rows: growth.map((step) => [
-              String(step.reservations),
+              String(step.calls),
               step.vacuumed ? "vacuumed" : "as written",
-              ms(step.reserve_ms.p50),
-              ms(step.reserve_ms.p99),
-              ms(step.close_ms.p50),
-              ms(step.close_ms.p99),
+              ms(step.hold_ms.p50),
+              ms(step.hold_ms.p99),
+              ms(step.settle_ms.p50),
+              ms(step.settle_ms.p99),
               step.pairs_per_s.toFixed(0),
             ]),
           },
         ],
         charts: [
-          against("Statements alone, p50", "past reservations", "ms", reservations, [
-            { name: "reserve", colour: "first", values: vacuumed.map((step) => step.reserve_ms.p50) },
-            { name: "settle", colour: "second", values: vacuumed.map((step) => step.close_ms.p50) },
+          against("Statements alone, p50", "past calls", "ms", past_calls, [
+            { name: "hold", colour: "first", values: vacuumed.map((step) => step.hold_ms.p50) },
+            { name: "settle", colour: "second", values: vacuumed.map((step) => step.settle_ms.p50) },
           ]),
-          against("Pairs per second", "past reservations", "pairs/s", reservations, [
-            { name: "lanes", colour: "first", values: vacuumed.map((step) => step.pairs_per_s) },
+          against("Pairs per second", "past calls", "pairs/s", past_calls, [
+            { name: "batch queues", colour: "first", values: vacuumed.map((step) => step.pairs_per_s) },
           ]),
         ],
       },

@@ -1,6 +1,17 @@
 import type { Distributed, Results, ScenarioResult, TargetResult } from "../results.ts"
 import { targets } from "../rig.ts"
-import { goalText, moneyWords, ms, perSecond, quantity } from "../table.ts"
+import {
+  auditSentence,
+  CPU_HEAD,
+  cpuCells,
+  goalText,
+  ms,
+  pairsRows,
+  percent,
+  perSecond,
+  quantity,
+  us,
+} from "../table.ts"
 import { distribution, overTime } from "./charts.ts"
 import { factsOf } from "./facts.ts"
 import type { Cell, Chart, Report, Section, Table } from "./report.ts"
@@ -14,11 +25,11 @@ const KIB = 1024
 
 /** The report of a run of scenarios. */
 export function suiteReport(results: Results): Report {
-  const { books, faults, scenarios, size } = results
+  const { audit, warnings, faults, scenarios, size } = results
   return {
     title: "As fast as no gateway: the benchmark",
     facts: factsOf(results, `${size} run`),
-    verdict: { good: faults.length === 0, text: moneyWords(books), faults },
+    verdict: { good: faults.length === 0, text: auditSentence(audit), faults, warnings },
     tables: [figuresTable(scenarios)],
     sections: scenarios.map(sectionOf),
   }
@@ -27,11 +38,11 @@ export function suiteReport(results: Results): Report {
 function figuresTable(scenarios: readonly ScenarioResult[]): Table {
   return {
     caption:
-      "Ratios within one run: rounds are interleaved, so both sides of a ratio had the same machine. Noise is the variation of the direct rounds.",
-    head: ["Scenario", "Figure", "To reach", "Median", "Rounds", "", "Noise"],
-    rows: scenarios.flatMap(({ title, figures, noise }) =>
-      figures.map((figure): Cell[] => [
-        title,
+      "Ratios within one run: rounds are interleaved, so both sides of a ratio had the same machine. CPU is user and system time of all processes; the share of the load generator is by the gateway's. Noise is the variation of the direct rounds.",
+    head: ["Scenario", "Figure", "To reach", "Median", "Rounds", "", ...CPU_HEAD, "Noise"],
+    rows: scenarios.flatMap((scenario) =>
+      scenario.figures.map((figure, at): Cell[] => [
+        scenario.title,
         figure.name,
         goalText(figure),
         quantity(figure.median, figure.unit),
@@ -39,24 +50,27 @@ function figuresTable(scenarios: readonly ScenarioResult[]): Table {
         figure.goal === null
           ? { text: "reported", mark: "none" }
           : { text: figure.reached ? "reached" : "missed", mark: figure.reached ? "good" : "bad" },
-        noise === null ? "" : `${(noise * 100).toFixed(0)} %`,
+        ...(at > 0 ? ["", "", "", ""] : [...cpuCells(scenario), percent(scenario.noise)]),
       ]),
     ),
   }
 }
 
 function sectionOf(scenario: ScenarioResult): Section {
-  const { title, load, rounds, targets: found, pairs_per_s, yardstick } = scenario
+  const { title, load, rounds, targets: found, pairs, reference } = scenario
   const tables = found === null ? [] : [targetsTable(found)]
-  const alone = yardstick === null ? "" : `; ${yardstick.name}: p50 ${ms(yardstick.ms.median)}`
-  if (pairs_per_s !== null) {
+  const alone = reference === null ? "" : `; ${reference.name}: p50 ${ms(reference.ms.median)}`
+  if (pairs !== null) {
     tables.push({
       caption: "",
-      head: ["", "Hold and settle pairs per second", "Rounds"],
-      rows: [
-        ["lanes", perSecond(pairs_per_s.lanes), rangeOf(pairs_per_s.lanes)],
-        ["one statement per call", perSecond(pairs_per_s.single), rangeOf(pairs_per_s.single)],
-      ],
+      head: ["", "Hold and settle pairs per second", "Rounds", "CPU/pair", "Postgres"],
+      rows: pairsRows(pairs).map(([name, { per_s, process_us, postgres_us }]) => [
+        name,
+        perSecond(per_s),
+        rangeOf(per_s),
+        us(process_us.median),
+        us(postgres_us.median),
+      ]),
     })
   }
   return {
@@ -84,14 +98,18 @@ function targetsTable(found: Found): Table {
       "TTFT p50",
       "p99",
       "Gap p99",
-      "CPU/event",
+      "Counted",
+      "CPU",
+      "Postgres",
       "Load generator",
+      "of the CPU",
     ],
     rows: Object.entries(found).map(([name, target]) => {
       const {
         request_latency_ms: latency,
         time_to_first_token_ms: ttft,
         inter_chunk_latency_ms: gap,
+        cpu,
       } = target
       const has = (count: number, text: string) => (count > 0 ? text : "")
       return [
@@ -103,8 +121,11 @@ function targetsTable(found: Found): Table {
         has(Math.min(gap.count, ttft.count), ms(ttft.p50)),
         has(Math.min(gap.count, ttft.count), ms(ttft.p99)),
         has(gap.count, ms(gap.p99)),
-        has(gap.count, `${target.cpu_us_per_event.median.toPrecision(3)} µs`),
-        `${(target.load_cores.median * 100).toFixed(0)} % of a core`,
+        `per ${cpu.per}`,
+        us(cpu.target_us.median),
+        has(cpu.postgres_us.median, us(cpu.postgres_us.median)),
+        us(cpu.load_us.median),
+        percent(cpu.load_share),
       ]
     }),
   }

@@ -11,7 +11,7 @@ function reportOf(text: string): Report {
   return {
     title: text,
     facts: [text],
-    verdict: { good: false, text, faults: [text] },
+    verdict: { good: false, text, faults: [text], warnings: [text] },
     tables: [{ caption: text, head: [text, "empty", "mark"], rows: [[text, "", { text, mark: "bad" }]] }],
     sections: [
       {
@@ -87,11 +87,11 @@ describe("what a long run calls flat", () => {
       json_latency_ms: summary(10),
       time_to_first_token_ms: summary(10),
     }))
-  const step = (reservations: number, p50: number) => ({
-    reservations,
+  const step = (calls: number, p50: number) => ({
+    calls,
     vacuumed: true,
-    reserve_ms: { ...summary(1), p50 },
-    close_ms: { ...summary(1), p50 },
+    hold_ms: { ...summary(1), p50 },
+    settle_ms: { ...summary(1), p50 },
     pairs_per_s: 1,
   })
 

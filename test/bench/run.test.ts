@@ -53,14 +53,20 @@ describe("bun run bench", () => {
 
       const results: Results = JSON.parse(readFileSync(files.json, "utf8"))
       const [scenario] = results.scenarios
-      expect(results).toMatchObject({ kind: "suite", size: "quick", faults: [], books: { faults: [] } })
-      expect(results.books.calls).toBeGreaterThan(600)
+      expect(results).toMatchObject({ kind: "suite", size: "quick", faults: [], audit: { faults: [] } })
+      expect(results.audit.calls).toBeGreaterThan(600)
       expect(scenario?.figures[0]?.median).toBeNumber()
       for (const target of Object.values(scenario?.targets ?? {})) {
         expect(target.request_latency_ms.count).toBeGreaterThan(0)
         expect(target.time_to_first_token_ms.p50).toBeGreaterThan(0)
         expect(target.failures).toEqual({})
+        expect(target.cpu.target_us.median).toBeGreaterThan(0)
+        expect(target.cpu.load_us.median).toBeGreaterThan(0)
       }
+
+      expect(scenario?.targets?.tollgate?.cpu.postgres_us.median).toBeGreaterThan(0)
+      expect(scenario?.targets?.bare?.cpu.postgres_us.median).toBe(0)
+      expect(out).toContain("CPU per call: process ")
 
       const page = readFileSync(files.html, "utf8")
       expect(page).toContain("TTFT of a stream, idle machine")

@@ -2,10 +2,10 @@
 const LOOK_MS = 1
 
 /** What is done at its time; false when it need not come again. */
-type Beat = () => boolean
+type Callback = () => boolean
 
-interface Paced {
-  readonly beat: Beat
+interface Timed {
+  readonly callback: Callback
   readonly interval_ms: number
   due_ms: number
 }
@@ -14,24 +14,24 @@ interface Paced {
  * One clock for all paced streams: a timer for each of thousands of events a second would be most of what the provider does.
  * Streams wait in the slot of the millisecond they are due in, one round of the wheel further when that is later.
  */
-export class Pacer {
-  readonly #slots: Paced[][] = Array.from({ length: 1024 }, () => [])
+export class TimerWheel {
+  readonly #slots: Timed[][] = Array.from({ length: 1024 }, () => [])
   #timer: Timer | null = null
   #waiting = 0
   #looked_ms = 0
 
-  /** Calls `beat` every `interval_ms`, the first time after one interval, without drift. */
-  every(interval_ms: number, beat: Beat): void {
+  /** Calls `callback` every `interval_ms`, the first time after one interval, without drift. */
+  every(interval_ms: number, callback: Callback): void {
     const now = performance.now()
     if (this.#timer === null) {
       this.#looked_ms = Math.floor(now)
       this.#timer = setInterval(() => this.#look(), LOOK_MS)
     }
     this.#waiting += 1
-    this.#put({ beat, interval_ms, due_ms: now + interval_ms })
+    this.#put({ callback, interval_ms, due_ms: now + interval_ms })
   }
 
-  #put(paced: Paced): void {
+  #put(paced: Timed): void {
     // What is overdue comes with the next look.
     const slot_ms = Math.max(Math.ceil(paced.due_ms), this.#looked_ms + 1)
     this.#slots[slot_ms % this.#slots.length]?.push(paced)
@@ -52,9 +52,9 @@ export class Pacer {
     }
   }
 
-  #visit(paced: Paced, now_ms: number): void {
+  #visit(paced: Timed, now_ms: number): void {
     if (paced.due_ms <= now_ms) {
-      if (!paced.beat()) {
+      if (!paced.callback()) {
         this.#waiting -= 1
         return
       }

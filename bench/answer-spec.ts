@@ -3,7 +3,7 @@ import { type Static, Type } from "@sinclair/typebox"
 const Count = Type.Integer({ minimum: 1 })
 
 /** What the provider answers under one path, the same every time. */
-export const Recipe = Type.Union([
+export const AnswerSpec = Type.Union([
   Type.Object({
     kind: Type.Literal("json"),
     content_bytes: Count,
@@ -22,8 +22,8 @@ export const Recipe = Type.Union([
   }),
   Type.Object({ kind: Type.Literal("count") }),
 ])
-export type Recipe = Static<typeof Recipe>
-type StreamRecipe = Extract<Recipe, { kind: "stream" }>
+export type AnswerSpec = Static<typeof AnswerSpec>
+type StreamSpec = Extract<AnswerSpec, { kind: "stream" }>
 
 /** What a whole answer is reported to have used. */
 export interface Tokens {
@@ -37,20 +37,20 @@ const PROMPT = { prompt_tokens: 20, cached_tokens: 4 }
 const encoder = new TextEncoder()
 
 /** One token for each event of a stream, one for four bytes of a JSON answer. */
-export function tokensOf(recipe: Recipe): Tokens {
-  switch (recipe.kind) {
+export function tokensOf(spec: AnswerSpec): Tokens {
+  switch (spec.kind) {
     case "json":
-      return { ...PROMPT, completion_tokens: Math.ceil(recipe.content_bytes / BYTES_PER_TOKEN) }
+      return { ...PROMPT, completion_tokens: Math.ceil(spec.content_bytes / BYTES_PER_TOKEN) }
     case "stream":
-      return { ...PROMPT, completion_tokens: recipe.events }
+      return { ...PROMPT, completion_tokens: spec.events }
     case "count":
       return { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 }
   }
 }
 
 /** The body of a JSON answer. */
-export function jsonAnswer(recipe: Exclude<Recipe, StreamRecipe>): Uint8Array {
-  if (recipe.kind === "count") return encoder.encode(JSON.stringify({ input_tokens: PROMPT.prompt_tokens }))
+export function jsonAnswer(spec: Exclude<AnswerSpec, StreamSpec>): Uint8Array {
+  if (spec.kind === "count") return encoder.encode(JSON.stringify({ input_tokens: PROMPT.prompt_tokens }))
   return encoder.encode(
     JSON.stringify({
       ...FRAME,
@@ -58,12 +58,12 @@ export function jsonAnswer(recipe: Exclude<Recipe, StreamRecipe>): Uint8Array {
       choices: [
         {
           index: 0,
-          message: { role: "assistant", content: "x".repeat(recipe.content_bytes), refusal: null },
+          message: { role: "assistant", content: "x".repeat(spec.content_bytes), refusal: null },
           logprobs: null,
           finish_reason: "stop",
         },
       ],
-      usage: usageOf(recipe),
+      usage: usageOf(spec),
     }),
   )
 }
@@ -78,10 +78,10 @@ export interface Write {
  * The writes of a stream: its role leaves with the first content, its end (finish reason, usage, `[DONE]`) after the last. Equal
  * writes share their bytes.
  */
-export function streamWrites(recipe: StreamRecipe): Write[] {
-  const { events, together } = recipe
-  const content = event(recipe, { content: "x".repeat(recipe.content_bytes) })
-  const role = event(recipe, { role: "assistant", content: "" })
+export function streamWrites(spec: StreamSpec): Write[] {
+  const { events, together } = spec
+  const content = event(spec, { content: "x".repeat(spec.content_bytes) })
+  const role = event(spec, { role: "assistant", content: "" })
   const first = Math.min(together, events)
   const full: Write = { bytes: encoder.encode(content.repeat(together)), events: together }
   const rest = (events - first) % together
@@ -89,7 +89,7 @@ export function streamWrites(recipe: StreamRecipe): Write[] {
     { bytes: encoder.encode(role + content.repeat(first)), events: first },
     ...Array.from({ length: Math.floor((events - first) / together) }, () => full),
     ...(rest === 0 ? [] : [{ bytes: encoder.encode(content.repeat(rest)), events: rest }]),
-    { bytes: encoder.encode(endOf(recipe)), events: 0 },
+    { bytes: encoder.encode(endOf(spec)), events: 0 },
   ]
 }
 
@@ -103,20 +103,20 @@ const FRAME = {
   system_fingerprint: "fp_a1b2c3d4e5",
 }
 
-function event({ lean }: StreamRecipe, delta: object, finish_reason: string | null = null): string {
+function event({ lean }: StreamSpec, delta: object, finish_reason: string | null = null): string {
   const data = lean
     ? { choices: [{ index: 0, delta, finish_reason }] }
     : { ...FRAME, choices: [{ index: 0, delta, logprobs: null, finish_reason }], usage: null }
   return `data: ${JSON.stringify(data)}\n\n`
 }
 
-function endOf(recipe: StreamRecipe): string {
-  const usage = JSON.stringify({ ...FRAME, choices: [], usage: usageOf(recipe) })
-  return `${event(recipe, {}, "stop")}data: ${usage}\n\ndata: [DONE]\n\n`
+function endOf(spec: StreamSpec): string {
+  const usage = JSON.stringify({ ...FRAME, choices: [], usage: usageOf(spec) })
+  return `${event(spec, {}, "stop")}data: ${usage}\n\ndata: [DONE]\n\n`
 }
 
-function usageOf(recipe: Recipe) {
-  const { prompt_tokens, cached_tokens, completion_tokens } = tokensOf(recipe)
+function usageOf(spec: AnswerSpec) {
+  const { prompt_tokens, cached_tokens, completion_tokens } = tokensOf(spec)
   return {
     prompt_tokens,
     completion_tokens,

@@ -1,29 +1,29 @@
 import { type Static, Type } from "@sinclair/typebox"
+import { AnswerSpec } from "./answer-spec.ts"
 import { startBare } from "./bare.ts"
-import { Books, BooksQuestion } from "./books.ts"
 import { checked } from "./checked.ts"
-import type { Role, Servant } from "./child.ts"
+import type { Handler, Role } from "./child.ts"
 import { Job } from "./job.ts"
+import { LedgerLoad, LedgerQuestion } from "./ledger-load.ts"
 import { load } from "./load.ts"
 import { startProvider } from "./provider.ts"
-import { Recipe } from "./recipe.ts"
-import { StartTollgate, TollgateKeeper } from "./tollgate.ts"
+import { StartTollgate, TollgateProcess } from "./tollgate.ts"
 
-export const StartProvider = Type.Object({ recipes: Type.Record(Type.String(), Recipe) })
+export const StartProvider = Type.Object({ specs: Type.Record(Type.String(), AnswerSpec) })
 export const StartBare = Type.Object({ provider_url: Type.String() })
 export const Port = Type.Object({ port: Type.Integer() })
 
 /** What the process of each role does. */
-export const servants: Readonly<Record<Role, () => Servant>> = {
-  provider: () => serving((asked) => startProvider(checked(StartProvider, asked).recipes)),
+export const handlers: Readonly<Record<Role, () => Handler>> = {
+  provider: () => serving((asked) => startProvider(checked(StartProvider, asked).specs)),
   bare: () => serving((asked) => startBare(checked(StartBare, asked).provider_url)),
   load: () => ({ answer: (asked) => load(checked(Job, asked)), end: async () => {} }),
-  tollgate: keeping,
-  books: accounting,
+  tollgate: tollgateHandler,
+  ledger: ledgerHandler,
 }
 
 /** The first question starts the server; the answer is its port. */
-function serving(start: (asked: unknown) => Bun.Server<undefined>): Servant {
+function serving(start: (asked: unknown) => Bun.Server<undefined>): Handler {
   let server: Bun.Server<undefined> | null = null
   return {
     async answer(asked): Promise<Static<typeof Port>> {
@@ -36,20 +36,20 @@ function serving(start: (asked: unknown) => Bun.Server<undefined>): Servant {
   }
 }
 
-function keeping(): Servant {
-  const keeper = new TollgateKeeper()
+function tollgateHandler(): Handler {
+  const tollgate = new TollgateProcess()
   return {
-    answer: (asked) => keeper.start(checked(StartTollgate, asked)),
-    end: () => keeper.end(),
+    answer: (asked) => tollgate.start(checked(StartTollgate, asked)),
+    end: () => tollgate.end(),
   }
 }
 
-function accounting(): Servant {
-  let opened: Promise<Books> | null = null
+function ledgerHandler(): Handler {
+  let opened: Promise<LedgerLoad> | null = null
   return {
     async answer(asked) {
-      opened ??= Books.open()
-      return (await opened).answer(checked(BooksQuestion, asked))
+      opened ??= LedgerLoad.open()
+      return (await opened).answer(checked(LedgerQuestion, asked))
     },
     async end() {
       await (await opened)?.end()

@@ -17,36 +17,42 @@ import { Lease } from "../src/ledger/journal/lease.ts"
 import { Ledger } from "../src/ledger/ledger.ts"
 import { Latencies } from "./latencies.ts"
 import { addPast, settle } from "./past.ts"
+import { cpuTimes, postgresPid, spent } from "./process-status.ts"
 
-/** What the process of the books is asked. */
-export const BooksQuestion = Type.Union([
-  /** Time a reserve and a settle of one call, one after another, nothing else going on. */
+/** What the process of the ledger is asked. */
+export const LedgerQuestion = Type.Union([
+  /** Time the hold and the settlement of one call, one after another, nothing else going on. */
   Type.Object({ what: Type.Literal("alone"), samples: Type.Integer() }),
   /** Hold and settle pairs as fast as they go, `in_flight` at a time. */
   Type.Object({
     what: Type.Literal("pairs"),
-    /** `lanes`: as the gateway does; `single`: the same statements, one for each call, over so many connections. */
-    how: Type.Union([Type.Literal("lanes"), Type.Literal("single")]),
+    /** `batch_queues`: as the gateway does; `single`: the same statements, one for each call, over so many connections. */
+    how: Type.Union([Type.Literal("batch_queues"), Type.Literal("single")]),
     accounts: Type.Integer(),
     in_flight: Type.Integer(),
     duration_ms: Type.Number(),
   }),
-  /** Add settled reservations of the past, until there are so many. */
-  Type.Object({ what: Type.Literal("past"), reservations: Type.Integer() }),
+  /** Add settled calls of the past, until there are so many. */
+  Type.Object({ what: Type.Literal("past"), calls: Type.Integer() }),
   /** Do what autovacuum does in its time: clean up, and count anew. */
   Type.Object({ what: Type.Literal("vacuum") }),
   Type.Object({ what: Type.Literal("audit") }),
 ])
-export type BooksQuestion = Static<typeof BooksQuestion>
+export type LedgerQuestion = Static<typeof LedgerQuestion>
 
-export const AloneAnswer = Type.Object({ reserve: Type.String(), close: Type.String() })
-export const PairsAnswer = Type.Object({ pairs: Type.Integer(), duration_ms: Type.Number() })
-export const PastAnswer = Type.Object({ reservations: Type.Integer() })
-export const AuditAnswer = Type.Object({ violations: Type.Integer(), open_reservations: Type.Integer() })
+export const AloneAnswer = Type.Object({ hold: Type.String(), settle: Type.String() })
+export const PairsAnswer = Type.Object({
+  pairs: Type.Integer(),
+  duration_ms: Type.Number(),
+  /** CPU of the process that holds and settles, and of its Postgres. */
+  cpu_ms: Type.Object({ process: Type.Number(), postgres: Type.Number() }),
+})
+export const PastAnswer = Type.Object({ calls: Type.Integer() })
+export const AuditAnswer = Type.Object({ violations: Type.Integer(), open_holds: Type.Integer() })
 
 /** Connections of the naive way, each with one statement at a time. */
 const SINGLE_CONNECTIONS = 16
-const PATIENCE_MS = 900
+const TIMEOUT_MS = 900
 const CREDIT_NANO = 1_000_000_000_000_000n
 const DAY_MS = 86_400_000
 
@@ -70,8 +76,8 @@ interface Payer {
   readonly key_id: string
 }
 
-/** The books without a gateway, on a Postgres of their own with the gateway's settings: the yardstick of what money costs. */
-export class Books {
+/** The ledger without a gateway, on a Postgres of its own with the gateway's settings: the reference of what a charge costs. */
+export class LedgerLoad {
   readonly #folder: string
   readonly #embedded: Embedded
   readonly #database: Database
@@ -82,7 +88,7 @@ export class Books {
   readonly #payers: Payer[] = []
   #past = 0
 
-  static async open(): Promise<Books> {
+  static async open(): Promise<LedgerLoad> {
     const folder = mkdtempSync(join(tmpdir(), "tollgate-bench-"))
     // As root, Postgres' user must be able to enter it.
     chmodSync(folder, 0o755)
@@ -100,7 +106,7 @@ export class Books {
     const lease = new Lease(database.connection(), { renew_ms: DAY_MS, expire_ms: 3 * DAY_MS })
     await lease.take(nextId())
     const [terms_id = 0] = await ledger.terms([TERMS])
-    return new Books(folder, embedded, database, ledger, connections, lease.gateway_id, terms_id)
+    return new LedgerLoad(folder, embedded, database, ledger, connections, lease.gateway_id, terms_id)
   }
 
   private constructor(
@@ -121,20 +127,20 @@ export class Books {
     this.#terms_id = terms_id
   }
 
-  async answer(question: BooksQuestion): Promise<object> {
+  async answer(question: LedgerQuestion): Promise<object> {
     switch (question.what) {
       case "alone":
         return this.#alone(question.samples)
       case "pairs":
         return this.#pairs(question)
       case "past":
-        return this.#addPast(question.reservations)
+        return this.#addPast(question.calls)
       case "vacuum":
         await this.#database.operators.execute("VACUUM (ANALYZE) tollgate.holds, tollgate.ends")
         return {}
       case "audit": {
         const { violations, open_holds } = await audit(this.#database.operators)
-        return { violations: violations.length, open_reservations: open_holds }
+        return { violations: violations.length, open_holds }
       }
     }
   }
@@ -149,22 +155,24 @@ export class Books {
 
   async #alone(samples: number) {
     const payer = await this.#payer(0)
-    const reserve = new Latencies()
-    const close = new Latencies()
+    const holds = new Latencies()
+    const settlements = new Latencies()
     for (let sample = 0; sample < samples; sample++) {
       const hold = holdOf(payer, this.#terms_id)
       const started_ms = performance.now()
-      await this.#reserveOne(0, hold)
+      await this.#holdOne(0, hold)
       const held_ms = performance.now()
       await this.#endOne(0, hold)
-      reserve.record(held_ms - started_ms)
-      close.record(performance.now() - held_ms)
+      holds.record(held_ms - started_ms)
+      settlements.record(performance.now() - held_ms)
     }
-    return { reserve: reserve.encoded, close: close.encoded }
+    return { hold: holds.encoded, settle: settlements.encoded }
   }
 
-  async #pairs({ how, accounts, in_flight, duration_ms }: Extract<BooksQuestion, { what: "pairs" }>) {
+  async #pairs({ how, accounts, in_flight, duration_ms }: Extract<LedgerQuestion, { what: "pairs" }>) {
     await this.#payer(accounts - 1)
+    const processes = { pid: null, postgres_pid: postgresPid(this.#folder) }
+    const before = cpuTimes(processes)
     const started_ms = performance.now()
     const until_ms = started_ms + duration_ms
     let begun = 0
@@ -172,22 +180,23 @@ export class Books {
     const work = async (worker: number) => {
       while (performance.now() < until_ms) {
         const hold = holdOf(await this.#payer(begun++ % accounts), this.#terms_id)
-        if (how === "lanes") {
+        if (how === "batch_queues") {
           const { outcome } = await this.#ledger.hold(hold)
           if (outcome !== "held") throw new Error(`a hold was refused: ${outcome}`)
           await this.#ledger.end(endOf(hold))
         } else {
-          await this.#reserveOne(worker, hold)
+          await this.#holdOne(worker, hold)
           await this.#endOne(worker, hold)
         }
         pairs += 1
       }
     }
     await Promise.all(Array.from({ length: in_flight }, (_, worker) => work(worker)))
-    return { pairs, duration_ms: performance.now() - started_ms }
+    const { load, postgres } = spent(before, cpuTimes(processes))
+    return { pairs, duration_ms: performance.now() - started_ms, cpu_ms: { process: load, postgres } }
   }
 
-  async #addPast(reservations: number) {
+  async #addPast(calls: number) {
     const payer = await this.#payer(0)
     const database = this.#database.operators
     await addPast(database, {
@@ -195,20 +204,20 @@ export class Books {
       gateway_id: this.#gateway_id,
       terms_id: this.#terms_id,
       from: this.#past,
-      to: reservations,
+      to: calls,
     })
-    await settle(database, payer.account_id, reservations - this.#past)
-    this.#past = reservations
-    return { reservations }
+    await settle(database, payer.account_id, calls - this.#past)
+    this.#past = calls
+    return { calls }
   }
 
-  async #reserveOne(worker: number, hold: Hold): Promise<void> {
-    const [reserved] = await holdBatch(this.#connection(worker), this.#gateway_id, [hold], PATIENCE_MS)
-    if (reserved?.outcome !== "held") throw new Error(`a hold was refused: ${reserved?.outcome}`)
+  async #holdOne(worker: number, hold: Hold): Promise<void> {
+    const [held] = await holdBatch(this.#connection(worker), this.#gateway_id, [hold], TIMEOUT_MS)
+    if (held?.outcome !== "held") throw new Error(`a hold was refused: ${held?.outcome}`)
   }
 
   async #endOne(worker: number, hold: Hold): Promise<void> {
-    const [ended] = await endBatch(this.#connection(worker), [{ end: endOf(hold), hold }], PATIENCE_MS)
+    const [ended] = await endBatch(this.#connection(worker), [{ end: endOf(hold), hold }], TIMEOUT_MS)
     if (ended !== "applied") throw new Error(`an end changed nothing: ${ended}`)
   }
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test"
+import { type AnswerSpec, jsonAnswer, streamWrites, tokensOf } from "../../bench/answer-spec.ts"
 import { jobOf } from "../../bench/endpoint.ts"
 import { EventScanner } from "../../bench/event-scanner.ts"
 import { promptOf, requestBody } from "../../bench/prompt.ts"
-import { jsonAnswer, type Recipe, streamWrites, tokensOf } from "../../bench/recipe.ts"
 import { configFor } from "../../bench/rig.ts"
 import { scenarios } from "../../bench/scenarios.ts"
-import { recipesOf } from "../../bench/suite.ts"
+import { specsOf } from "../../bench/suite.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { parseChat } from "../../src/wire/chat.ts"
 import { readUsage } from "../../src/wire/usage.ts"
@@ -21,8 +21,8 @@ describe("what a provider answers", () => {
   ] as const
   test.each(rows)("a stream has all its events and reports them: %s", (_name, { events, together }) => {
     for (const lean of [true, false]) {
-      const recipe = { kind: "stream", events, together, content_bytes: 5, per_second: null, lean } as const
-      const writes = streamWrites(recipe)
+      const spec = { kind: "stream", events, together, content_bytes: 5, per_second: null, lean } as const
+      const writes = streamWrites(spec)
       const scanner = new EventScanner()
       const seen = writes.reduce((sum, { bytes }) => sum + scanner.feed(Buffer.from(bytes)), 0)
       expect(writes.reduce((sum, write) => sum + write.events, 0)).toBe(events)
@@ -33,9 +33,9 @@ describe("what a provider answers", () => {
   })
 
   test("the usage of a JSON answer is valid, and the one that is audited by (D1)", () => {
-    const recipe: Recipe = { kind: "json", content_bytes: 400, delay_ms: 0 }
-    const body: { usage: unknown } = JSON.parse(new TextDecoder().decode(jsonAnswer(recipe)))
-    expect(readUsage(body.usage)).toEqual({ state: "valid", usage: tokensOf(recipe), notes: [] })
+    const spec: AnswerSpec = { kind: "json", content_bytes: 400, delay_ms: 0 }
+    const body: { usage: unknown } = JSON.parse(new TextDecoder().decode(jsonAnswer(spec)))
+    expect(readUsage(body.usage)).toEqual({ state: "valid", usage: tokensOf(spec), notes: [] })
   })
 })
 
@@ -47,16 +47,16 @@ describe("the rows of the table", () => {
 
   test.each(["quick", "full"] as const)("fit the gateway's configuration and its requests, %s", (name) => {
     const sized = { ...size, name }
-    const recipes = recipesOf(scenarios, sized)
+    const specs = specsOf(scenarios, sized)
     const sources = { env: {}, readFile: () => "" }
-    const config = loadConfig(JSON.stringify(configFor("http://127.0.0.1:9", recipes)), sources)
-    expect(config.models.map((model) => model.name)).toEqual(Object.keys(recipes))
-    for (const [model, recipe] of Object.entries(recipes)) {
-      if (recipe.kind === "count") continue
-      const request = parseChat(JSON.parse(requestBody(model, recipe, 600)))
+    const config = loadConfig(JSON.stringify(configFor("http://127.0.0.1:9", specs)), sources)
+    expect(config.models.map((model) => model.name)).toEqual(Object.keys(specs))
+    for (const [model, spec] of Object.entries(specs)) {
+      if (spec.kind === "count") continue
+      const request = parseChat(JSON.parse(requestBody(model, spec, 600)))
       expect({ model: request.model, stream: request.stream ?? false }).toEqual({
         model,
-        stream: recipe.kind === "stream",
+        stream: spec.kind === "stream",
       })
     }
   })
