@@ -11,6 +11,13 @@ export type Command =
       readonly rounds: number | null
     } & Output)
   | ({ readonly kind: "soak"; readonly calls: number; readonly past: number } & Output)
+  | ({
+      readonly kind: "wrk"
+      readonly quick: boolean
+      readonly only: readonly string[]
+      readonly rounds: number | null
+      readonly accounts: number
+    } & Output)
   | ({ readonly kind: "endpoint" } & Endpoint & Output)
 
 /** Where results go; null for a file of its own below `bench-results/`. */
@@ -45,6 +52,10 @@ export const USAGE = `bun run bench                    every scenario, side by s
 bun run bench --soak             memory and latency over 200,000 calls, statements over 2 million past calls
   --calls N --past N             instead of those numbers
 
+bun run bench --wrk              JSON calls and short streams under wrk, which must be installed (apt-get install wrk)
+  --accounts N                   over so many accounts in turn (1)
+  --only NAME --rounds N --quick as above; 3 rounds
+
 bun run bench --url URL --key KEY --model NAME      any OpenAI-compatible endpoint
   --stream                       streamed answers
   --rate R | --concurrency C     so many calls a second, or at once (1)
@@ -64,6 +75,8 @@ const options = {
   soak: { type: "boolean", default: false },
   calls: { type: "string", default: "200000" },
   past: { type: "string", default: "2000000" },
+  wrk: { type: "boolean", default: false },
+  accounts: { type: "string", default: "1" },
   url: { type: "string" },
   key: { type: "string" },
   model: { type: "string" },
@@ -93,6 +106,16 @@ export function readCommand(args: readonly string[]): Command {
     }
   }
   const rounds = values.rounds === undefined ? null : count("--rounds", values.rounds)
+  if (values.wrk) {
+    return {
+      kind: "wrk",
+      quick: values.quick,
+      only: values.only ?? [],
+      rounds,
+      accounts: count("--accounts", values.accounts),
+      ...output,
+    }
+  }
   return { kind: "suite", quick: values.quick, only: values.only ?? [], rounds, ...output }
 }
 

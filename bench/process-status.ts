@@ -15,12 +15,14 @@ export interface CpuTimes {
 export interface Processes {
   readonly pid: number | null
   readonly postgres_pid: number | null
+  /** The load generator; without it this process. */
+  readonly load_pid?: number
 }
 
-/** What was used since all these processes started; this process is the load generator. */
-export function cpuTimes({ pid, postgres_pid }: Processes): CpuTimes {
+/** What was used since all these processes started. */
+export function cpuTimes({ pid, postgres_pid, load_pid = process.pid }: Processes): CpuTimes {
   return {
-    load: parseCpu(statOf(process.pid)).own_ms,
+    load: parseCpu(statOf(load_pid)).own_ms,
     target: pid === null ? 0 : treeCpuMs(pid, postgres_pid),
     postgres: postgres_pid === null ? 0 : treeCpuMs(postgres_pid, null),
   }

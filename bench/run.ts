@@ -7,12 +7,15 @@ import { endpointReport } from "./report/endpoint-report.ts"
 import type { Report } from "./report/report.ts"
 import { soakReport } from "./report/soak-report.ts"
 import { suiteReport } from "./report/suite-report.ts"
+import { wrkReport } from "./report/wrk-report.ts"
 import { Rig } from "./rig.ts"
 import type { Scenario, Size } from "./scenario.ts"
 import { scenarios } from "./scenarios.ts"
 import { Soak, soakSpecs, soakSteps } from "./soak.ts"
 import { Suite, specsOf, stepsOf } from "./suite.ts"
 import { closingLines, endpointTable, soakTable, suiteTable } from "./table.ts"
+import { WrkRun, wrkSpecs, wrkSteps } from "./wrk.ts"
+import { wrkTable } from "./wrk-table.ts"
 
 /** What a run hands over: words for the terminal, and everything for the files. */
 export interface RunResult {
@@ -35,6 +38,8 @@ export function run(command: Exclude<Command, { kind: "help" }>, folder: string)
       return runSuite(command, folder)
     case "soak":
       return runSoak(command, folder)
+    case "wrk":
+      return runWrk(command, folder)
     case "endpoint":
       return runEndpoint(command)
   }
@@ -56,6 +61,18 @@ async function runSoak({ calls, past, profile }: Of<"soak">, folder: string): Pr
   const rig = new Rig({ specs: soakSpecs, profiles: profileFolder(profile, folder) })
   const results = await onRig(rig, soakSteps(past), (progress) => new Soak(rig, progress).run(calls, past))
   return { text: soakTable(results), results, report: soakReport(results), faults: results.faults }
+}
+
+async function runWrk(
+  { quick, rounds, accounts, only, profile }: Of<"wrk">,
+  folder: string,
+): Promise<RunResult> {
+  if (Bun.which("wrk") === null) throw new Error("wrk is not installed; on Debian: apt-get install wrk")
+  const options = { accounts, rounds: rounds ?? (quick ? 1 : 3), seconds: quick ? 2 : 4, only }
+  const steps = wrkSteps(options)
+  const rig = new Rig({ specs: wrkSpecs, profiles: profileFolder(profile, folder) })
+  const results = await onRig(rig, steps, (progress) => new WrkRun(rig, progress, options).run())
+  return { text: wrkTable(results), results, report: wrkReport(results), faults: results.faults }
 }
 
 async function runEndpoint(command: Of<"endpoint">): Promise<RunResult> {

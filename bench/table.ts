@@ -63,7 +63,7 @@ export function auditSentence({ calls, charged, faults }: AuditResult): string {
   return `Audit: ${calls} calls, ${charged} USD, every charge equal to what the provider counted; no hold left open.`
 }
 
-function faultLines(faults: readonly string[]): string[] {
+export function faultLines(faults: readonly string[]): string[] {
   return faults.length === 0 ? [] : ["FAILED", ...faults.map((fault) => `  ${fault}`)]
 }
 
@@ -214,7 +214,7 @@ export function perSecond({ median }: Spread): string {
 }
 
 /** Rows with their columns in line. */
-function aligned(rows: readonly (readonly string[])[]): string[] {
+export function aligned(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = []
   for (const row of rows) {
     for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length)

@@ -12,6 +12,7 @@ import {
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Results } from "../../bench/results.ts"
+import type { WrkResults } from "../../bench/wrk.ts"
 
 const ROOT = join(import.meta.dir, "../..")
 const MAIN = join(ROOT, "bench/main.ts")
@@ -104,9 +105,55 @@ describe("bun run bench", () => {
     LIMIT_MS,
   )
 
-  test("a wrong option is told in one line", async () => {
-    const { child } = bench("wrong", "--only", "nothing")
-    expect(await new Response(child.stderr).text()).toStartWith("bench: --only: expected one of json-128, ")
+  test.skipIf(Bun.which("wrk") === null)(
+    "a short run with wrk: throughput, CPU per call, an audit, and nothing left behind",
+    async () => {
+      const json = join(folder, "wrk.json")
+      const { child, leftovers } = bench(
+        "wrk",
+        "--wrk",
+        "--quick",
+        "--only",
+        "json-32",
+        "--accounts",
+        "2",
+        "--json",
+        json,
+      )
+      const [out, code] = [await new Response(child.stdout).text(), await child.exited]
+      expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining("Audit: no violations") })
+      const results: WrkResults = JSON.parse(readFileSync(json, "utf8"))
+      expect(results.scenarios.map(({ name }) => name)).toEqual(["json-32"])
+      expect(results.scenarios[0]?.tollgate.calls_per_s).toBeGreaterThan(10)
+      expect(results.scenarios[0]?.tollgate.process_us).toBeGreaterThan(0)
+      expect(results.scenarios[0]?.tollgate.postgres_us).toBeGreaterThan(0)
+      expect(leftovers()).toEqual([])
+    },
+    LIMIT_MS,
+  )
+
+  test("without wrk, --wrk says how to install it", async () => {
+    const child = Bun.spawn([process.execPath, MAIN, "--wrk"], {
+      cwd: folder,
+      env: { PATH: "/nonexistent" },
+      stdio: ["ignore", "pipe", "pipe"],
+    })
+    expect(await new Response(child.stderr).text()).toBe(
+      "bench: wrk is not installed; on Debian: apt-get install wrk\n",
+    )
+    expect(await child.exited).toBe(1)
+  })
+
+  const installed = Bun.which("wrk") !== null
+  test.each([
+    [["--only", "nothing"], "bench: --only: expected one of json-128, "],
+    [
+      ["--wrk", "--only", "nothing"],
+      installed ? "bench: --only: expected one of json-1, " : "bench: wrk is not",
+    ],
+  ])("%j is refused in one line", async (args, words) => {
+    const { child } = bench("wrong", ...args)
+    expect(await new Response(child.stderr).text()).toStartWith(words)
     expect(await child.exited).toBe(1)
   })
 })
