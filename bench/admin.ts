@@ -10,7 +10,7 @@ const GatewayAudit = Type.Object({
   violations: Type.Array(Type.Unknown()),
 })
 
-/** What is read of a call: enough to recompute its charge. */
+/** The fields of a call that the audit needs to recompute its charge. */
 export const CallLine = Type.Object({
   id: Type.String(),
   state: Type.String(),
@@ -31,7 +31,7 @@ export interface Payer {
   readonly key: string
 }
 
-/** The operators' side of the gateway. */
+/** A client of the gateway's admin API. */
 export class Admin {
   readonly #url: string
   readonly #token: string

@@ -2,7 +2,7 @@ import { type Static, Type } from "@sinclair/typebox"
 
 const Count = Type.Integer({ minimum: 1 })
 
-/** What the provider answers under one path, the same every time. */
+/** What the provider answers under one path. Every answer is the same. */
 export const AnswerSpec = Type.Union([
   Type.Object({
     kind: Type.Literal("json"),
@@ -13,11 +13,11 @@ export const AnswerSpec = Type.Union([
     kind: Type.Literal("stream"),
     events: Count,
     content_bytes: Count,
-    /** Events that leave together. */
+    /** Events per write. */
     together: Count,
-    /** Null: as fast as they are taken. */
+    /** Null: as fast as the client reads. */
     per_second: Type.Union([Type.Number(), Type.Null()]),
-    /** Without everything in an event that is not its content. */
+    /** Whether events contain only their content, without ids and other fields. */
     lean: Type.Boolean(),
   }),
   Type.Object({ kind: Type.Literal("count") }),
@@ -25,7 +25,7 @@ export const AnswerSpec = Type.Union([
 export type AnswerSpec = Static<typeof AnswerSpec>
 type StreamSpec = Extract<AnswerSpec, { kind: "stream" }>
 
-/** What a whole answer is reported to have used. */
+/** The usage that a complete answer reports. */
 export interface Tokens {
   readonly prompt_tokens: number
   readonly cached_tokens: number
@@ -75,7 +75,7 @@ export interface Write {
 }
 
 /**
- * The writes of a stream: its role leaves with the first content, its end (finish reason, usage, `[DONE]`) after the last. Equal
+ * The writes of a stream: the role is sent with the first content, its end (finish reason, usage, `[DONE]`) after the last. Equal
  * writes share their bytes.
  */
 export function streamWrites(spec: StreamSpec): Write[] {

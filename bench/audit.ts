@@ -2,17 +2,17 @@ import { ceilToNano, type Price, parseUsd, printUsd } from "../src/money.ts"
 import type { CallLine } from "./admin.ts"
 import type { Generated } from "./provider.ts"
 
-/** By what a charge is judged. */
+/** What a charge is checked against. */
 export interface Terms {
   readonly price: Price
   readonly bytes_per_token: number
-  /** Bytes of output that each client that left had received before; null when no client leaves. */
+  /** Bytes of output that each client had received when it disconnected; null when no client disconnects. */
   readonly received_bytes: number | null
 }
 
 /**
- * What is wrong with a call's charge, by what the provider says it generated for it; null when nothing is. A whole answer costs its
- * usage, to the last unit; a stream that was left at least what its client had, at most what was sent.
+ * What is wrong with a call's charge, compared with what the provider generated for it; null when it is right. A complete answer costs
+ * exactly its usage. A stream whose client disconnected costs at least what the client received and at most what was sent.
  */
 export function faultOf(call: CallLine, answer: Generated | undefined, terms: Terms): string | null {
   if (answer === undefined) return "the provider knows nothing of it"
@@ -33,7 +33,7 @@ export function faultOf(call: CallLine, answer: Generated | undefined, terms: Te
   return `it was charged ${call.charge}, for between ${received_bytes} and ${answer.output_bytes} bytes of output`
 }
 
-/** The product of the price list, worked out here once more: an audit that asked the gateway's own code would agree with it. */
+/** Tokens times prices, computed here again: an audit that called the gateway's code would repeat its errors. */
 function costNano({ prompt_tokens, cached_tokens, completion_tokens }: Generated, price: Price): bigint {
   return ceilToNano(
     BigInt(prompt_tokens - cached_tokens) * price.input_pico +
@@ -42,7 +42,7 @@ function costNano({ prompt_tokens, cached_tokens, completion_tokens }: Generated
   )
 }
 
-/** An amount that the gateway printed. */
+/** Reads an amount that the gateway printed, in nano-USD; throws when it is none. */
 export function nanoOf(usd: string): bigint {
   const amount_nano = parseUsd(usd)
   if (amount_nano === null) throw new Error("the gateway wrote an amount that is none")

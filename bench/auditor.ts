@@ -7,9 +7,9 @@ import type { AuditResult } from "./results.ts"
 import { BYTES_PER_TOKEN, PRICE, type Rig } from "./rig.ts"
 
 const CREDIT = "100000000"
-/** How many faults are told; one is too many. */
+/** The most faults that are listed. */
 const MAX_FAULTS = 10
-/** Settlements may follow the last byte by a moment (D32). */
+/** Settlements may follow the last byte (D32: settle before the last byte, but wait at most 250 ms). */
 const SETTLED_MS = 10_000
 const NOTICED_MS = 2_000
 const POLL_MS = 50
@@ -58,7 +58,7 @@ export class Auditor {
     this.#charged_nano += charged_nano
   }
 
-  /** The result, once every account was checked: with the gateway's own audit, and that of the ledger that ran without a gateway. */
+  /** The result of all checks, with the gateway's own audit and that of the ledger that ran without a gateway. */
   async close(): Promise<AuditResult> {
     const gateway = await this.#rig.admin.audit()
     const alone = await this.#rig.ledger.ask(AuditAnswer, { what: "audit" })
@@ -80,7 +80,7 @@ export class Auditor {
     }
   }
 
-  /** Takes what the provider has generated, and waits a moment for what it has not noticed yet: the end of a stream that was left. */
+  /** Collects what the provider has generated. It may notice only after a moment that a client has disconnected. */
   async #collect(calls: readonly CallLine[]): Promise<void> {
     const until = performance.now() + NOTICED_MS
     do {

@@ -1,4 +1,4 @@
-/** The smallest gateway that Bun can be: every request passes, every answer passes, nothing is looked into and nobody pays. */
+/** The smallest pass-through gateway with Bun: it forwards every request and answer, and reads and charges nothing. */
 export function startBare(provider_url: string): Bun.Server<undefined> {
   return Bun.serve({
     hostname: "127.0.0.1",

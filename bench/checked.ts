@@ -1,7 +1,7 @@
 import type { Static, TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 
-/** `value`, which came from another process, as what it must be; throws when it is something else. */
+/** Checks a value that came from another process; throws when it does not match the schema. */
 export function checked<S extends TSchema>(schema: S, value: unknown): Static<S> {
   if (Value.Check(schema, value)) return value
   const fault = Value.Errors(schema, value).First()

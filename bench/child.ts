@@ -2,7 +2,7 @@ import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import type { Subprocess } from "bun"
 import { checked } from "./checked.ts"
 
-/** What a process of the benchmark can be. Each does one thing, so that none of them measures the others. */
+/** The roles of the benchmark's processes. Each does one thing, so that the work of one does not count as that of another. */
 export const roles = ["provider", "bare", "tollgate", "load", "ledger"] as const
 export type Role = (typeof roles)[number]
 
@@ -21,7 +21,7 @@ interface Pending {
   readonly reject: (error: Error) => void
 }
 
-/** A process of this benchmark. It ends when it is told to, or when this process is gone, and leaves nothing behind. */
+/** A process of this benchmark. It ends when told to, or when this process ends, and removes what it created. */
 export class Child {
   readonly role: Role
   readonly #process: Subprocess
@@ -44,7 +44,7 @@ export class Child {
     return this.#process.pid
   }
 
-  /** Asks it, and checks the answer; rejects with what it failed with, or when it takes longer than `within_ms`. */
+  /** Sends a question and checks the answer. Rejects with the failure of the process, or after `within_ms`. */
   async ask<S extends TSchema>(schema: S, asked: object, within_ms = 60_000): Promise<Static<S>> {
     if (this.#ended) throw new Error(`the ${this.role} process has ended`)
     const number = ++this.#asked
@@ -60,7 +60,7 @@ export class Child {
     }
   }
 
-  /** Ends it in good order, or else by force. */
+  /** Ends it, with SIGKILL if it does not end in time. */
   async stop(): Promise<void> {
     if (this.#ended) return
     this.#process.disconnect()
@@ -85,13 +85,13 @@ export class Child {
 
 /** What a child process does. */
 export interface Handler {
-  /** Answers what the parent asks; what it throws is the parent's failure. */
+  /** Answers a question of the parent. What it throws rejects the parent's question. */
   answer(asked: unknown): Promise<object>
-  /** Cleans up, when the parent says so or is gone. */
+  /** Cleans up, when the parent says so or has ended. */
   end(): Promise<void>
 }
 
-/** Serves the parent of this process until it is gone. */
+/** Serves the parent of this process until the parent ends. */
 export function serveParent(handler: Handler): void {
   process.on("message", (message: unknown) => {
     const { number, asked } = checked(Question, message)
@@ -108,6 +108,6 @@ export function serveParent(handler: Handler): void {
     void handler.end().finally(() => process.exit(0))
   }
   process.on("disconnect", end)
-  // Whoever ends a child first: the parent notices, and ends the others.
+  // If a signal ends this process first, the parent notices and ends the others.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, end)
 }

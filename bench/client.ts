@@ -67,7 +67,7 @@ export class Client implements AnswerSink {
 
   close(): void {
     const socket = this.#socket
-    // First forgotten: its end is none of a call's any more.
+    // Cleared first: the end of this socket must not fail a call.
     this.#socket = null
     socket?.terminate()
   }

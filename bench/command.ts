@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util"
 import type { Level } from "./job.ts"
 
-/** What is asked for on the command line. */
+/** The parsed command line. */
 export type Command =
   | { readonly kind: "help" }
   | ({
@@ -20,15 +20,15 @@ export type Command =
     } & Output)
   | ({ readonly kind: "endpoint" } & Endpoint & Output)
 
-/** Where results go; null for a file of its own below `bench-results/`. */
+/** Where results are written; null for a new file below `bench-results/`. */
 export interface Output {
   readonly json: string | null
   readonly html: string | null
-  /** Whether CPU profiles of the gateway are kept. */
+  /** Whether to write CPU profiles of the gateway. */
   readonly profile: boolean
 }
 
-/** A load on somebody's own endpoint. */
+/** A load on any OpenAI-compatible endpoint. */
 export interface Endpoint {
   readonly url: URL
   readonly key: string
@@ -53,18 +53,19 @@ bun run bench --soak             memory and latency over 200,000 calls, statemen
   --calls N --past N             instead of those numbers
 
 bun run bench --wrk              JSON calls and short streams under wrk, which must be installed (apt-get install wrk)
-  --accounts N                   over so many accounts in turn (1)
-  --only NAME --rounds N --quick as above; 3 rounds
+  --accounts N                   calls go over N accounts in turn (1)
+  --only NAME                    json-1, json-32, json-128, stream-32 or stream-128
+  --rounds N                     instead of 3, or 1 with --quick
 
 bun run bench --url URL --key KEY --model NAME      any OpenAI-compatible endpoint
   --stream                       streamed answers
-  --rate R | --concurrency C     so many calls a second, or at once (1)
+  --rate R | --concurrency C     calls per second, or at once (1)
   --duration 10s                 how long
   --prompt-bytes N               of each request (600)
   --max-tokens N                 of each answer (256)
   --goodput "ttft:200 latency:2000 inter_chunk:50"   what counts as goodput, in milliseconds
 
-  --json FILE --html FILE        where the results go, instead of bench-results/`
+  --json FILE --html FILE        where to write the results, instead of bench-results/`
 
 const options = {
   help: { type: "boolean", short: "h", default: false },
@@ -91,7 +92,7 @@ const options = {
   html: { type: "string" },
 } as const
 
-/** Reads the arguments; throws a sentence for whoever typed them. */
+/** Parses the arguments; throws a sentence for the user. */
 export function readCommand(args: readonly string[]): Command {
   const { values } = parseArgs({ args: [...args], options, strict: true, allowPositionals: false })
   const output = { json: values.json ?? null, html: values.html ?? null, profile: values.profile }

@@ -8,26 +8,26 @@ import type { TargetResult } from "./results.ts"
 import { measuredOf } from "./scenario.ts"
 import { targetResult, wordsOfArrival } from "./scenario-result.ts"
 
-/** What a load on somebody's own endpoint found. */
+/** The results of a load on an endpoint. */
 export interface EndpointResults {
   readonly kind: "endpoint"
   readonly tollgate: string
   readonly machine: Machine
   readonly started_at: string
   readonly duration_s: number
-  /** Without what could be a secret: no user, no query. */
+  /** Without user and query, which may contain secrets. */
   readonly url: string
   readonly model: string
   readonly load: string
   readonly calls: number
-  /** Whether goodput was asked for. */
+  /** Whether the user gave a service level. */
   readonly has_level: boolean
   readonly found: TargetResult
   readonly faults: readonly string[]
 }
 
 const CHAT = "/chat/completions"
-/** What a call may take beyond the load's time. */
+/** How long the last calls may take after the load has ended. */
 const LAST_CALL_MS = 1_800_000
 
 /** Puts a load on an OpenAI-compatible endpoint; nothing is started but the load generator. */

@@ -13,7 +13,7 @@ export const StartProvider = Type.Object({ specs: Type.Record(Type.String(), Ans
 export const StartBare = Type.Object({ provider_url: Type.String() })
 export const Port = Type.Object({ port: Type.Integer() })
 
-/** What the process of each role does. */
+/** The handler of each role. */
 export const handlers: Readonly<Record<Role, () => Handler>> = {
   provider: () => serving((asked) => startProvider(checked(StartProvider, asked).specs)),
   bare: () => serving((asked) => startBare(checked(StartBare, asked).provider_url)),

@@ -12,8 +12,8 @@ const Count = Type.Integer({ minimum: 1 })
 const Milliseconds = Type.Number({ minimum: 0 })
 
 /**
- * How calls arrive. `closed`: so many connections, each calls again when it was answered, for a time or for so many calls. `open`: at a
- * constant rate, whatever the answers do. `held`: so many streams at once, measured while all of them run.
+ * How calls arrive. `closed` and `calls`: each connection calls again when it was answered, for a time or a number of calls. `open`: at a
+ * constant rate, independent of the answers. `held`: many streams at once, measured while all of them run.
  */
 export const Arrival = Type.Union([
   Type.Object({ kind: Type.Literal("closed"), connections: Count, duration_ms: Milliseconds }),
@@ -28,7 +28,7 @@ export const Arrival = Type.Union([
 ])
 export type Arrival = Static<typeof Arrival>
 
-/** The service level a call must meet to count as goodput; what is left out is not asked for. */
+/** The service level a call must meet to count as goodput; a missing limit is not checked. */
 export const Level = Type.Object({
   latency_ms: Type.Optional(Type.Number()),
   ttft_ms: Type.Optional(Type.Number()),
@@ -44,11 +44,11 @@ export const Job = Type.Object({
   body: Type.String(),
   stream: Type.Boolean(),
   arrival: Arrival,
-  /** Calls that begin within this time are made, and not counted. */
+  /** Calls that begin within this time are not counted. */
   warm_ms: Milliseconds,
-  /** Measures until the last call has ended, not for its time only: for endpoints whose calls take as long as the load. */
+  /** Measures until the last call has ended: for endpoints whose calls take as long as the load. */
   to_the_end: Type.Boolean(),
-  /** Leaves a stream after so many events; null stays to the end. */
+  /** Disconnects from a stream after this many events; null reads to the end. */
   leave_after: Type.Union([Count, Type.Null()]),
   level: Level,
   /** The target's first process: its memory is read while the load runs, and its CPU with that of all below it; null for none. */
@@ -58,14 +58,14 @@ export const Job = Type.Object({
 })
 export type Job = Static<typeof Job>
 
-/** Where a report counts its calls and events: one number for each period since the measuring began. */
+/** Reports count calls and events in periods of this length. */
 export const PERIOD_MS = 250
 
 const Encoded = Type.String({ description: "A distribution, as `Latencies` encodes it." })
 
-/** What the load generator found. */
+/** What the load generator measured. */
 export const JobReport = Type.Object({
-  /** How long was measured, and what ended within that time. */
+  /** The measured time, and what ended within it. */
   measured_ms: Type.Number(),
   calls: Type.Integer(),
   events: Type.Integer(),
@@ -75,22 +75,22 @@ export const JobReport = Type.Object({
   good: Type.Integer(),
   /** Every call that was made, warm-up included. */
   made: Type.Integer(),
-  /** Those of them that went wrong, by what went wrong. */
+  /** The number of failed calls, by cause. */
   failures: Type.Record(Type.String(), Type.Integer()),
   latency: Encoded,
   ttft: Encoded,
   inter_chunk: Encoded,
-  /** How late calls were sent, which the latencies include: the load generator's own part. */
+  /** How late the load generator sent calls. Latencies include it. */
   lateness: Encoded,
   calls_by_period: Type.Array(Type.Integer()),
   events_by_period: Type.Array(Type.Integer()),
-  /** CPU that was used while was measured, by the load generator, the target and its Postgres. */
+  /** CPU of the load generator, the target and its Postgres within the measured time. */
   cpu_ms: Type.Object({ load: Type.Number(), target: Type.Number(), postgres: Type.Number() }),
   /** Memory of the target's first process. */
   memory: Type.Union([
     Type.Null(),
     Type.Object({
-      /** Resident memory before the first call, and at the end of the measuring. */
+      /** Resident memory before the first call, and at the end of the measured time. */
       resident_before_bytes: Type.Number(),
       resident_bytes: Type.Number(),
       /** Resident memory from the first call on, once a period. */

@@ -5,7 +5,7 @@ import {
   type Histogram,
 } from "hdr-histogram-js"
 
-/** What is told of a distribution, in milliseconds. */
+/** A summary of a distribution, in milliseconds. */
 export interface LatencySummary {
   readonly count: number
   readonly mean: number
@@ -34,12 +34,12 @@ export class Latencies {
     histogram.autoResize = true
   }
 
-  /** The distribution that `encoded` is; throws when it is none. */
+  /** Decodes a distribution; throws when `encoded` is none. */
   static decode(encoded: string): Latencies {
     return new Latencies(decodeFromCompressedBase64(encoded, 32))
   }
 
-  /** All of `parts` in one. */
+  /** The sum of several distributions. */
   static merged(parts: readonly Latencies[]): Latencies {
     const all = new Latencies()
     for (const part of parts) all.#histogram.add(part.#histogram)
@@ -71,7 +71,7 @@ export class Latencies {
     }
   }
 
-  /** The curve for a plot: ever closer to the largest value, as far as there are values for it; the same steps for all. */
+  /** The curve for a plot: quantiles that approach 1 in equal steps of nines, as far as there are values for them. */
   get points(): LatencyPoint[] {
     if (this.count === 0) return []
     const steps = Math.floor(Math.log10(this.count) * STEPS_PER_NINE)

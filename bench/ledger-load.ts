@@ -19,22 +19,22 @@ import { Latencies } from "./latencies.ts"
 import { addPast, settle } from "./past.ts"
 import { cpuTimes, postgresPid, spent } from "./process-status.ts"
 
-/** What the process of the ledger is asked. */
+/** The questions to the process of the ledger. */
 export const LedgerQuestion = Type.Union([
-  /** Time the hold and the settlement of one call, one after another, nothing else going on. */
+  /** Time the hold and the settlement of one call at a time, with no other load. */
   Type.Object({ what: Type.Literal("alone"), samples: Type.Integer() }),
   /** Hold and settle pairs as fast as they go, `in_flight` at a time. */
   Type.Object({
     what: Type.Literal("pairs"),
-    /** `batch_queues`: as the gateway does; `single`: the same statements, one for each call, over so many connections. */
+    /** `batch_queues`: as the gateway does; `single`: the same statements, one per call, over `SINGLE_CONNECTIONS`. */
     how: Type.Union([Type.Literal("batch_queues"), Type.Literal("single")]),
     accounts: Type.Integer(),
     in_flight: Type.Integer(),
     duration_ms: Type.Number(),
   }),
-  /** Add settled calls of the past, until there are so many. */
+  /** Add settled calls of the past up to this number. */
   Type.Object({ what: Type.Literal("past"), calls: Type.Integer() }),
-  /** Do what autovacuum does in its time: clean up, and count anew. */
+  /** Vacuum and analyze, as autovacuum does from time to time. */
   Type.Object({ what: Type.Literal("vacuum") }),
   Type.Object({ what: Type.Literal("audit") }),
 ])
@@ -50,13 +50,13 @@ export const PairsAnswer = Type.Object({
 export const PastAnswer = Type.Object({ calls: Type.Integer() })
 export const AuditAnswer = Type.Object({ violations: Type.Integer(), open_holds: Type.Integer() })
 
-/** Connections of the naive way, each with one statement at a time. */
+/** Connections for one statement per call. */
 const SINGLE_CONNECTIONS = 16
 const TIMEOUT_MS = 900
 const CREDIT_NANO = 1_000_000_000_000_000n
 const DAY_MS = 86_400_000
 
-/** A call of these costs what the scenarios say that it costs. */
+/** The same prices as in the scenarios. */
 const TERMS = {
   family: "chat",
   model: "bench",
@@ -76,7 +76,7 @@ interface Payer {
   readonly key_id: string
 }
 
-/** The ledger without a gateway, on a Postgres of its own with the gateway's settings: the reference of what a charge costs. */
+/** The ledger without a gateway, on a Postgres of its own with the gateway's settings: the reference for what billing costs. */
 export class LedgerLoad {
   readonly #folder: string
   readonly #embedded: Embedded
@@ -102,7 +102,7 @@ export class LedgerLoad {
       checkpoints: () => [],
     })
     const connections = Array.from({ length: SINGLE_CONNECTIONS }, () => database.connection())
-    // Nobody renews this one.
+    // This lease is never renewed.
     const lease = new Lease(database.connection(), { renew_ms: DAY_MS, expire_ms: 3 * DAY_MS })
     await lease.take(nextId())
     const [terms_id = 0] = await ledger.terms([TERMS])
@@ -227,7 +227,7 @@ export class LedgerLoad {
     return connection
   }
 
-  /** The account of this number, made with all before it when there is none. */
+  /** The account with this number; creates it, and all before it, when missing. */
   async #payer(number: number): Promise<Payer> {
     const { operators } = this.#database
     const missing = Math.max(0, number + 1 - this.#payers.length)

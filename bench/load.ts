@@ -6,7 +6,7 @@ import { Tally } from "./tally.ts"
 
 type Of<Kind extends Arrival["kind"]> = Extract<Arrival, { kind: Kind }>
 
-/** Carries out one job, and tells what it found. The load generator's process does nothing else. */
+/** Runs one job and returns its report. The load generator's process does nothing else. */
 export async function load(job: Job): Promise<JobReport> {
   const { pid } = job
   const resident_before_bytes = pid === null ? 0 : residentBytes(pid)
@@ -23,14 +23,14 @@ export async function load(job: Job): Promise<JobReport> {
 
 class LoadRun implements ClientListener {
   readonly tally: Tally
-  /** What was used while was measured. */
+  /** What was used within the measured time. */
   used: { readonly cpu_ms: CpuTimes; readonly resident_bytes: number }
   readonly #job: Job
   readonly #request: Request
   readonly #clients: Client[] = []
   readonly #idle: Client[] = []
   #before: CpuTimes
-  /** Calls that run or pause. */
+  /** Calls that run, or wait after a failure. */
   #running = 0
   #open_streams = 0
   /** What a client does when its call has ended. */
@@ -80,7 +80,7 @@ class LoadRun implements ClientListener {
 
   onEnd(client: Client, outcome: Outcome): void {
     this.tally.noteCall(outcome)
-    // A target that refuses everything at once must not turn the load into a storm of connections.
+    // Without a pause, a target that refuses everything would cause a flood of connections.
     if (outcome.failure === null) this.#end(client, outcome.end_ms)
     else setTimeout(() => this.#end(client, performance.now()), FAILURE_PAUSE_MS)
   }
@@ -122,7 +122,7 @@ class LoadRun implements ClientListener {
     await Promise.all([measured, this.#all_ended.promise])
   }
 
-  /** Opens all streams at a bearable rate, measures while all of them run, and stays until they end. */
+  /** Opens all streams at a limited rate, measures while all of them run, and waits for their end. */
   async #held({ connections, opened_per_second, window_ms }: Of<"held">): Promise<void> {
     this.#next = () => this.#one_ended.resolve()
     const opening_ms = (connections * 1000) / opened_per_second
@@ -142,9 +142,9 @@ class LoadRun implements ClientListener {
     else this.tally.measure(from_ms, until_ms)
   }
 
-  /** Lets so many clients do what they do after a call. */
+  /** Starts this many clients. */
   #begin(connections: number): void {
-    // One more while they begin, so that a first one that has nothing to do does not end the run.
+    // Counts one more while clients start, so that the run does not end before all have started.
     this.#running += connections + 1
     for (let number = 0; number < connections; number++) this.#end(this.#make(), performance.now())
     this.#settle()
@@ -208,9 +208,10 @@ class LoadRun implements ClientListener {
 
 const FAILURE_PAUSE_MS = 20
 
+/** Late by up to a millisecond, which latencies include: a timer for a part of one fires at once, and to repeat it burns CPU. */
 async function sleepUntil(moment_ms: number): Promise<void> {
   const wait_ms = moment_ms - performance.now()
-  if (wait_ms > 0) await Bun.sleep(wait_ms)
+  if (wait_ms > 0) await Bun.sleep(Math.ceil(wait_ms))
 }
 
 function requestBytes({ origin, path, headers, body }: Job): Buffer {

@@ -1,6 +1,6 @@
 import { cpus, release, totalmem } from "node:os"
 
-/** What a run was measured on, without a name of it. */
+/** The machine of a run, without its name. */
 export interface Machine {
   readonly processor: string
   readonly cores: number

@@ -6,7 +6,7 @@ import { handlers } from "./handlers.ts"
 import { renderPage } from "./report/page.ts"
 import { run } from "./run.ts"
 
-/** `bun run bench`: this process conducts; with the name of a role it is one of the processes that are conducted. */
+/** `bun run bench`: the main process. With the name of a role as argument, one of its child processes. */
 
 const FOLDER = "bench-results"
 

@@ -2,9 +2,9 @@ import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { accounts, ends, holds } from "../src/ledger/schema.ts"
 
-/** What each call of the past was charged, in nano-USD: its tokens at the terms of the benchmark. */
+/** The charge of each past call in nano-USD: its tokens at the benchmark's prices. */
 const CHARGE_NANO = 416_400
-/** Rows of one statement: a bearable transaction. */
+/** Rows per statement, so that transactions stay small. */
 const BATCH = 100_000
 
 export interface Past {
@@ -38,7 +38,7 @@ export async function addPast(database: PostgresJsDatabase, past: Past): Promise
   }
 }
 
-/** Charges the account for `count` calls of the past, so that its balance is what its journal says. */
+/** Charges the account for `count` past calls, so that its balance equals its journal. */
 export async function settle(database: PostgresJsDatabase, account_id: string, count: number): Promise<void> {
   await database.execute(sql`
     UPDATE ${accounts} SET balance_nano = balance_nano - ${sql.raw(String(count * CHARGE_NANO))} WHERE id = ${account_id}::uuid`)

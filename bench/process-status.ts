@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs"
 
-/** Linux tells CPU time to user space in these, whatever the kernel counts in. */
+/** Linux reports CPU time in ticks of 1/100 s, whatever the kernel uses. */
 const MS_PER_TICK = 10
 const BYTES_PER_KB = 1024
 
@@ -19,7 +19,7 @@ export interface Processes {
   readonly load_pid?: number
 }
 
-/** What was used since all these processes started. */
+/** CPU time since these processes started. */
 export function cpuTimes({ pid, postgres_pid, load_pid = process.pid }: Processes): CpuTimes {
   return {
     load: parseCpu(statOf(load_pid)).own_ms,
@@ -28,7 +28,7 @@ export function cpuTimes({ pid, postgres_pid, load_pid = process.pid }: Processe
   }
 }
 
-/** What was used between two moments. */
+/** CPU time between two readings. */
 export function spent(before: CpuTimes, after: CpuTimes): CpuTimes {
   return {
     load: after.load - before.load,
@@ -45,12 +45,12 @@ export function postgresPid(folder: string): number | null {
   return Number(readFileSync(path, "latin1").split("\n")[0])
 }
 
-/** Memory of a process that is in RAM. */
+/** Resident memory of a process. */
 export function residentBytes(pid: number): number {
   return parseResidentBytes(readFileSync(`/proc/${pid}/status`, "latin1"))
 }
 
-/** CPU of a process and of all below it, those that have ended included, but not of the tree of `except`. */
+/** CPU of a process and all its descendants, those that have ended included, without the tree of `except`. */
 function treeCpuMs(pid: number, except: number | null): number {
   const { own_ms, ended_ms } = parseCpu(statOf(pid))
   const children = childrenOf(pid).filter((child) => child !== except)

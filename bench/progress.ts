@@ -2,7 +2,7 @@ const BAR_CELLS = 24
 const FULL = "█"
 const EMPTY = "░"
 
-/** How far a run is: a bar on a terminal, a line for each new step elsewhere. */
+/** The progress of a run: a bar on a terminal, a line per step elsewhere. */
 export class Progress {
   readonly #steps: number
   readonly #write: (text: string) => void
@@ -31,7 +31,7 @@ export class Progress {
     else this.#write(`[${this.#step}/${this.#steps}] ${seconds} s  ${text}\n`)
   }
 
-  /** The bar goes; what is printed next stands in its place. */
+  /** Removes the bar. */
   end(): void {
     if (this.#is_terminal) this.#write("\r\x1b[K")
   }

@@ -1,10 +1,10 @@
 import { type AnswerSpec, tokensOf } from "./answer-spec.ts"
 
-/** One turn of a conversation in a prompt: a long prompt has many. */
+/** Bytes per message: a long prompt has many messages. */
 const TURN_BYTES = 4096
 const WORDS = "every balance equals the sum of its journal to the last unit, however the call ended "
 
-/** The turns of a conversation of about so many bytes. */
+/** The messages of a prompt of about this many bytes. */
 export function promptOf(bytes: number): { readonly role: string; readonly content: string }[] {
   const turns = Math.max(1, Math.round(bytes / TURN_BYTES))
   const content = textOf(Math.floor(bytes / turns))
@@ -14,7 +14,7 @@ export function promptOf(bytes: number): { readonly role: string; readonly conte
   }))
 }
 
-/** A request's body for a model, with about so many bytes of prompt. */
+/** A request's body for a model, with a prompt of about this many bytes. */
 export function requestBody(model: string, spec: AnswerSpec, prompt_bytes: number): string {
   const messages = promptOf(prompt_bytes)
   if (spec.kind === "count") return JSON.stringify({ model, messages })

@@ -8,11 +8,11 @@ import {
 } from "./answer-spec.ts"
 import { TimerWheel } from "./timer-wheel.ts"
 
-/** One answer to a call of the gateway, as the provider counts it. */
+/** What the provider generated for one call of the gateway. */
 export interface Generated extends Tokens {
   /** The gateway's id of the call. */
   readonly id: string
-  /** Whether the answer was sent to its end, its usage included. */
+  /** Whether the whole answer was sent, including its usage. */
   readonly whole: boolean
   /** Bytes of content that were sent. */
   readonly output_bytes: number
@@ -25,14 +25,14 @@ const COUNT = "/v1/messages/count_tokens"
 const JSON_HEADERS = { "content-type": "application/json" }
 const SSE_HEADERS = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" }
 
-/** Below which path of the provider a spec is answered, chat completions and token counts alike. */
+/** The path prefix of a spec at the provider. */
 export function pathOf(spec_name: string): string {
   return `/${spec_name}`
 }
 
 /**
- * The provider that all targets share: it answers each spec under a path of its own, so that it need not look into a request, and
- * counts what it generated for the gateway. `GET /generated` gives the count, one JSON object a line, and forgets it.
+ * The provider that all targets share: each spec has a path of its own, so the provider does not read requests. It
+ * records what it generated for the gateway; `GET /generated` returns that record as JSON lines and clears it.
  */
 export function startProvider(specs: AnswerSpecs): Bun.Server<undefined> {
   const generated: Generated[] = []
@@ -99,10 +99,10 @@ function responderOf(spec: AnswerSpec, wheel: TimerWheel, note: Note): Responder
   }
 }
 
-/** How much of a stream was sent, in events, and whether that was all. */
+/** Called once per stream: how many events were sent, and whether all were. */
 type End = (events: number, whole: boolean) => void
 
-/** As fast as it is taken, each write in a turn of its own, so that streams interleave as they do from a real provider. */
+/** Writes as fast as the client reads. Each write is a turn of the event loop, so that streams interleave as from a real provider. */
 function eagerBody(writes: readonly Write[], end: End): ReadableStream<Uint8Array> {
   let at = 0
   let events = 0
@@ -129,7 +129,7 @@ function eagerBody(writes: readonly Write[], end: End): ReadableStream<Uint8Arra
   )
 }
 
-/** The first write at once, the others at their times, whether they are taken or not. */
+/** The first write at once, the others on a schedule, whether the client reads them or not. */
 function pacedBody(
   writes: readonly Write[],
   interval_ms: number,

@@ -3,7 +3,7 @@ import { AloneAnswer } from "./ledger-load.ts"
 import type { Rig } from "./rig.ts"
 import { median } from "./statistics.ts"
 
-/** Something that is timed by itself, for what a gateway adds to be compared with. */
+/** An operation timed alone, to compare the gateway's overhead with. */
 export interface Reference {
   readonly name: string
   measure(rig: Rig): Promise<number>
@@ -35,7 +35,7 @@ export const bothStatements: Reference = {
   },
 }
 
-/** The p50 of reading `text` as JSON and writing it again. */
+/** The p50 of parsing `text` as JSON and printing it again. */
 export function jsonTurn(text: string): Reference {
   return {
     name: "JSON.parse and JSON.stringify of the body",

@@ -3,7 +3,7 @@ import type { Machine } from "./machine.ts"
 import type { Goal } from "./scenario.ts"
 import type { Spread } from "./statistics.ts"
 
-/** What a run found, as its JSON file has it. Units last; names as load testers of language models use them. */
+/** The results of a run, as in its JSON file. Units come last in names. */
 export interface Results {
   readonly kind: "suite"
   readonly tollgate: string
@@ -13,9 +13,9 @@ export interface Results {
   readonly size: string
   readonly scenarios: readonly ScenarioResult[]
   readonly audit: AuditResult
-  /** What a reader must know about the figures: where the load generator cost too much. */
+  /** Limits of the figures: where the load generator used too much CPU. */
   readonly warnings: readonly string[]
-  /** What makes the run fail; empty when it does not. */
+  /** Why the run failed; empty when it did not. */
   readonly faults: readonly string[]
 }
 
@@ -24,22 +24,22 @@ export interface AuditResult {
   readonly calls: number
   /** USD, all accounts together. */
   readonly charged: string
-  /** Empty when the money adds up. */
+  /** Empty when every charge and balance is right. */
   readonly faults: readonly string[]
 }
 
 export interface ScenarioResult {
   readonly name: string
   readonly title: string
-  /** How it was loaded, in words. */
+  /** A description of the load. */
   readonly load: string
   readonly rounds: number
   readonly figures: readonly FigureResult[]
-  /** By their names: what was loaded side by side. Null when only the ledger was loaded. */
+  /** The targets that were loaded side by side, by name. Null when only the ledger was loaded. */
   readonly targets: Readonly<Record<string, TargetResult>> | null
   readonly pairs: { readonly batch_queues: PairsResult; readonly single: PairsResult } | null
   readonly reference: { readonly name: string; readonly ms: Spread } | null
-  /** The coefficient of variation of what the direct rounds measured: the machine's own noise. */
+  /** The coefficient of variation of the direct rounds: the noise of the machine. */
   readonly noise: number | null
 }
 
@@ -61,7 +61,7 @@ export interface TargetResult {
   readonly request_latency_ms: LatencySummary
   readonly time_to_first_token_ms: LatencySummary
   readonly inter_chunk_latency_ms: LatencySummary
-  /** How late the load generator sent what was due; the latencies include it. */
+  /** How late the load generator sent calls. Latencies include it. */
   readonly lateness_ms: LatencySummary
   readonly cpu: CpuResult
   readonly resident_bytes_per_connection: Spread
@@ -70,7 +70,7 @@ export interface TargetResult {
   /** Numbers per second, one for each period of all rounds. */
   readonly calls_over_time: readonly number[]
   readonly events_over_time: readonly number[]
-  /** Memory that each connection has added so far, in the last round. */
+  /** Memory added per connection, in the last round. */
   readonly resident_bytes_per_connection_over_time: readonly number[]
 }
 

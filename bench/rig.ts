@@ -8,13 +8,13 @@ import { type Job, JobReport } from "./job.ts"
 import { type AnswerSpecs, type Generated, pathOf } from "./provider.ts"
 import { Listening } from "./tollgate.ts"
 
-/** What a scenario is run against: straight to the provider, through a gateway that does nothing, through this one. */
+/** The targets of a scenario: the provider itself, a bare pass-through, and Tollgate. */
 export const targets = ["direct", "bare", "tollgate"] as const
 export type TargetName = (typeof targets)[number]
 
 export interface Target {
   readonly port: number
-  /** The process that is measured, with all below it. */
+  /** The first process; its children are measured with it. */
   readonly pid: number
   /** The first process of its Postgres; null when it has none. */
   readonly postgres_pid: number | null
@@ -42,7 +42,7 @@ const GeneratedLine = Type.Object({
 
 export interface RigOptions {
   readonly specs: AnswerSpecs
-  /** Where the gateway's CPU profiles go; null for none. */
+  /** The folder for CPU profiles of the gateway; null for none. */
   readonly profiles: string | null
 }
 
@@ -63,21 +63,21 @@ export class Rig {
     this.#options = options
   }
 
-  /** Starts everything that serves; throws what kept it from starting. */
+  /** Starts all servers; throws when one does not start. */
   async start(): Promise<void> {
     const { port } = await this.#provider.ask(Port, { specs: this.#options.specs })
     this.#provider_url = `http://127.0.0.1:${port}`
     await this.#startGateways({ port, pid: this.#provider.pid, postgres_pid: null }, "start")
   }
 
-  /** Both gateways anew, for figures that depend on what a process has been through. `purpose` names a profile. */
+  /** Restarts both gateways, for figures that depend on the history of a process. `purpose` names the profile. */
   async restart(purpose: string): Promise<void> {
     await this.#bare.stop()
     this.#bare = new Child("bare")
     await this.#startGateways(this.target("direct"), purpose)
   }
 
-  /** The gateway anew, as so many processes on one port. */
+  /** Restarts the gateway with this many workers. */
   async restartTollgate(workers: number): Promise<void> {
     const [direct, bare] = [this.target("direct"), this.target("bare")]
     this.#targets = { direct, bare, tollgate: await this.#startTollgate(`workers-${workers}`, workers) }
@@ -107,7 +107,7 @@ export class Rig {
       .map((line) => checked(GeneratedLine, JSON.parse(line)))
   }
 
-  /** Ends every process, the one that is under load first. */
+  /** Ends every process, the load generator first. */
   async stop(): Promise<void> {
     if (this.#ended) return
     this.#ended = true
@@ -134,7 +134,7 @@ export class Rig {
   }
 }
 
-/** One upstream and one model for each spec, named like it: the model tells the gateway which path of the provider is meant. */
+/** One upstream and one model per spec, with its name: the model decides which path of the provider the gateway calls. */
 export function configFor(provider_url: string, specs: AnswerSpecs): object {
   const entries = Object.entries(specs).map(([name, { kind }]) => {
     const family = kind === "count" ? "messages" : "chat"

@@ -17,12 +17,12 @@ import { closingLines, endpointTable, soakTable, suiteTable } from "./table.ts"
 import { WrkRun, wrkSpecs, wrkSteps } from "./wrk.ts"
 import { wrkTable } from "./wrk-table.ts"
 
-/** What a run hands over: words for the terminal, and everything for the files. */
+/** The result of a run: text for the terminal, and the contents of the files. */
 export interface RunResult {
   readonly text: string
   readonly results: object
   readonly report: Report
-  /** What makes the run fail. */
+  /** Why the run failed; empty when it did not. */
   readonly faults: readonly string[]
 }
 
@@ -31,7 +31,7 @@ type Of<Kind extends Command["kind"]> = Extract<Command, { kind: Kind }>
 const FULL: Size = { name: "full", rounds: 5, measure_ms: 3000, warm_ms: 500 }
 const QUICK: Size = { name: "quick", rounds: 2, measure_ms: 600, warm_ms: 150 }
 
-/** Does what was asked for; `folder` is where files go. */
+/** Runs a command; `folder` is where files are written. */
 export function run(command: Exclude<Command, { kind: "help" }>, folder: string): Promise<RunResult> {
   switch (command.kind) {
     case "suite":
@@ -80,7 +80,7 @@ async function runEndpoint(command: Of<"endpoint">): Promise<RunResult> {
   return { text: endpointTable(results), results, report: endpointReport(results), faults: results.faults }
 }
 
-/** Starts the rig, works with it, and ends all its processes whatever happens, a signal included. */
+/** Starts the rig, runs `work`, and ends all processes in every case, also on a signal. */
 async function onRig<T>(rig: Rig, steps: number, work: (progress: Progress) => Promise<T>): Promise<T> {
   const progress = new Progress(steps)
   let stopped: Promise<never> | null = null
@@ -93,7 +93,7 @@ async function onRig<T>(rig: Rig, steps: number, work: (progress: Progress) => P
     await rig.start()
     return await work(progress)
   } catch (error) {
-    // What fails because its processes were ended is no news.
+    // After a signal, errors are only about processes that were ended.
     await stopped
     throw error
   } finally {

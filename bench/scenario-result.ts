@@ -19,7 +19,7 @@ import type {
 import { reaches } from "./scenario.ts"
 import { spread, variation } from "./statistics.ts"
 
-/** What the rounds of a scenario say together. */
+/** Combines the rounds of a scenario. */
 export function httpResult(scenario: HttpScenario, size: Size, rounds: readonly HttpRound[]): ScenarioResult {
   const { name, title, figures, reference } = scenario
   const arrival = scenario.arrival(size)
@@ -160,7 +160,7 @@ function memoryOf(measured: Measured | undefined, connections: number): number[]
   return memory.resident_by_period.map((bytes) => (bytes - memory.resident_before_bytes) / connections)
 }
 
-/** What should be the same in every direct round. */
+/** The value that should be the same in every direct round. */
 function steadyPart(direct: Measured, arrival: Arrival): number {
   if (arrival.kind === "held") return direct.inter_chunk.at(0.99)
   const busy = arrival.kind === "closed" && arrival.connections > 1
@@ -174,7 +174,7 @@ function summed(counts: readonly Readonly<Record<string, number>>[]): Record<str
   return sums
 }
 
-/** How calls arrive, in words. */
+/** Describes how calls arrive. */
 export function wordsOfArrival(arrival: Arrival): string {
   switch (arrival.kind) {
     case "closed":

@@ -7,7 +7,7 @@ import type { CpuTimes } from "./process-status.ts"
 import type { Reference } from "./reference.ts"
 import type { TargetName } from "./rig.ts"
 
-/** How much of a scenario a run affords. */
+/** How long and how often scenarios are measured. */
 export interface Size {
   readonly name: "quick" | "full"
   readonly rounds: number
@@ -16,12 +16,12 @@ export interface Size {
   readonly warm_ms: number
 }
 
-/** What a figure is to reach; null is only reported. */
+/** The goal of a figure; null when it is only reported. */
 export type Goal = { readonly at_least: number } | { readonly at_most: number } | null
 
-/** One number of a scenario, worked out anew in every round from what was measured side by side. */
+/** One number of a scenario, computed in every round from its side-by-side measurements. */
 export interface Figure<Round> {
-  /** What it is: mostly, what is divided by what. */
+  /** Mostly a quotient: `this / that`. */
   readonly name: string
   readonly unit: "times" | "ms" | "KiB"
   readonly goal: Goal
@@ -38,9 +38,9 @@ export interface HttpScenario {
   readonly prompt_bytes: number
   arrival(size: Size): Arrival
   readonly level: Level
-  /** Whether both gateways are started anew before each round. */
+  /** Whether both gateways are restarted before each round. */
   readonly fresh: boolean
-  /** What is timed alone in the same round; null for nothing. */
+  /** What is timed alone in the same round; null for none. */
   readonly reference: Reference | null
   readonly figures: readonly Figure<HttpRound>[]
 }
@@ -90,7 +90,7 @@ export interface WorkersRound {
   readonly several: Measured
 }
 
-/** What was found on one target in one round. */
+/** The measurements of one target in one round. */
 export interface Measured {
   readonly report: JobReport
   readonly latency: Latencies
@@ -104,7 +104,7 @@ export interface Measured {
   /** CPU for each call, or for each event of streams that run for as long as is measured. */
   readonly cpu_per: "call" | "event"
   readonly cpu_us: CpuTimes
-  /** What each connection has added to the memory of the target's process. */
+  /** Memory of the target's process added per connection. */
   readonly bytes_per_connection: number
 }
 
@@ -143,7 +143,7 @@ export function pairsOf({ pairs, duration_ms, cpu_ms }: Static<typeof PairsAnswe
   }
 }
 
-/** Whether a figure reaches its goal; with `slack`, as far as that many times off the mark. */
+/** Whether a figure reaches its goal; with `slack`, it may miss by that factor. */
 export function reaches(value: number, goal: Goal, slack = 1): boolean {
   if (goal === null) return true
   return "at_least" in goal ? value >= goal.at_least / slack : value <= goal.at_most * slack

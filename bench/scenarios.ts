@@ -11,7 +11,7 @@ import type {
   WorkersScenario,
 } from "./scenario.ts"
 
-/** The rows of the table: each a load, what is worked out from it, and what it is to reach. */
+/** The rows of the table: each has a load, the figures computed from it, and their goals. */
 
 const KIB = 1024
 const MIB = 1024 * KIB
@@ -35,7 +35,7 @@ const throughput = (at_least: number): Figure<HttpRound> => ({
   value: ({ tollgate, bare }) => tollgate.calls_per_s / bare.calls_per_s,
 })
 
-/** What the gateway adds to a time, beside something that was timed alone. */
+/** The time that the gateway adds, relative to an operation timed alone. */
 const added = (of: "latency" | "ttft", beside: string, at_most: number): Figure<HttpRound> => ({
   name: `added p50 over bare / ${beside}`,
   unit: "times",
@@ -81,7 +81,7 @@ const jsonSingle: HttpScenario = {
   figures: [added("latency", bothStatements.name, 1.4)],
 }
 
-/** The load of a service at ease: what a call waits for is what the gateway adds, not what other calls take. */
+/** A light load: a call waits for what the gateway adds, not for other calls. */
 const jsonSteady: HttpScenario = {
   ...plain,
   name: "json-rate",
@@ -109,7 +109,7 @@ const shortStreams: HttpScenario = {
 
 const LONG_STREAMS = { connections: 500, per_second: 40 }
 const openingMs = ({ name }: Size) => (name === "quick" ? 500 : 1000)
-/** How much longer the opening may take on a busy machine. */
+/** Extra time for opening streams on a busy machine. */
 const spareMs = ({ name }: Size) => (name === "quick" ? 2000 : 4000)
 const windowMs = ({ measure_ms }: Size) => 2 * measure_ms
 const longStreams: HttpScenario = {
@@ -155,7 +155,7 @@ const firstToken: HttpScenario = {
   figures: [added("ttft", holdStatement.name, 1.6)],
 }
 
-/** As many as a quick run has time for. */
+/** Fewer in a quick run. */
 const SLOW_STREAMS = {
   quick: { connections: 500, events: 7, per_second: 2, window_ms: 800 },
   full: { connections: 2000, events: 10, per_second: 1, window_ms: 2000 },

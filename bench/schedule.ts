@@ -1,6 +1,6 @@
 /**
- * An open load sends its k-th call at k / rate, whatever became of the ones before, and measures every call from that
- * moment: a target that stalls is charged for all calls it kept waiting, not only for those it had (no coordinated omission).
+ * An open load sends its k-th call at k / rate, independent of earlier calls, and measures every call from that moment. A
+ * target that stalls is measured on all calls that it delays (no coordinated omission).
  */
 export class Schedule {
   readonly #interval_ms: number
@@ -20,7 +20,7 @@ export class Schedule {
     return this.#given < this.#calls ? this.#start_ms + this.#given * this.#interval_ms : null
   }
 
-  /** The intended starts that have come by `now_ms`, each given once. */
+  /** The intended starts up to `now_ms`, each returned once. */
   due(now_ms: number): number[] {
     const starts: number[] = []
     for (let next_ms = this.next_ms; next_ms !== null && next_ms <= now_ms; next_ms = this.next_ms) {

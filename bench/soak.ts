@@ -15,7 +15,7 @@ import type { Rig } from "./rig.ts"
 import { reaches } from "./scenario.ts"
 import { median } from "./statistics.ts"
 
-/** What a long run found: whether anything grows. */
+/** The results of a long run: whether anything grows. */
 export interface SoakResults {
   readonly kind: "soak"
   readonly tollgate: string
@@ -33,29 +33,29 @@ export interface SoakResults {
 export interface Slice {
   /** Calls so far. */
   readonly calls: number
-  /** Streams that their clients have left so far. */
+  /** Streams whose clients disconnected, so far. */
   readonly left: number
   readonly resident_bytes: number
   readonly json_latency_ms: LatencySummary
   readonly time_to_first_token_ms: LatencySummary
 }
 
-/** What the statements take with so many calls of the past. */
+/** How long the statements take with this many past calls. */
 export interface Growth {
   readonly calls: number
-  /** Before, and after the database has cleaned up and counted its rows anew. */
+  /** Whether the tables were vacuumed and analyzed before. */
   readonly vacuumed: boolean
   readonly hold_ms: LatencySummary
   readonly settle_ms: LatencySummary
   readonly pairs_per_s: number
 }
 
-/** A late value by an early one. */
+/** A late value divided by an early one. */
 export type Flatness = Pick<FigureResult, "name" | "unit" | "goal" | "reached"> & { readonly value: number }
 
 const SLICES = 20
 const CONNECTIONS = 64
-/** One stream in eleven is left, after a few of its events. */
+/** One call in eleven is a stream whose client disconnects after a few events. */
 const CALLS_FOR_ONE_LEFT = 10
 const LEAVE_AFTER = 4
 const STEPS = [10_000, 100_000, 500_000, 1_000_000, 2_000_000]
@@ -73,7 +73,7 @@ const whole = {
   per_second: null,
   lean: false,
 } as const
-/** Goes on for long after its client has left. */
+/** Continues long after its client has disconnected. */
 const endless = { ...whole, events: 2000, per_second: 200 } as const
 
 export const soakSpecs: AnswerSpecs = { "soak-json": json, "soak-stream": whole, "soak-left": endless }
@@ -123,7 +123,7 @@ export class Soak {
     }
   }
 
-  /** Half JSON, half streams, and then the streams that are left. */
+  /** Half JSON, half streams, then the streams whose clients disconnect. */
   async #slice(slice: number, calls: number, failures: string[]): Promise<Slice> {
     const payer = await this.#auditor.payer("soak")
     const leaver = await this.#auditor.payer("soak, left")
@@ -203,7 +203,7 @@ export class Soak {
   }
 }
 
-/** What a flat line is: the end of the run by its second quarter, once everything is warm. */
+/** The last quarter of the run divided by its second quarter, when everything is warm. */
 export function flatness(slices: readonly Slice[], growth: readonly Growth[]): Flatness[] {
   const quarter = Math.ceil(slices.length / 4)
   const ratio = (value: (slice: Slice) => number) =>

@@ -1,11 +1,11 @@
-/** What repeated rounds say together. */
+/** The spread of repeated rounds. */
 export interface Spread {
   readonly median: number
   readonly min: number
   readonly max: number
 }
 
-/** The middle value; the mean of the two middle ones of an even number. NaN of none. */
+/** The median; NaN of no values. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b)
   const upper = sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
@@ -17,7 +17,7 @@ export function spread(values: readonly number[]): Spread {
   return { median: median(values), min: Math.min(...values), max: Math.max(...values) }
 }
 
-/** The coefficient of variation: the standard deviation of the sample by its mean. Null of fewer than two values. */
+/** The coefficient of variation: the sample's standard deviation divided by its mean. Null of fewer than two values. */
 export function variation(values: readonly number[]): number | null {
   if (values.length < 2) return null
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length

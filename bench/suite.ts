@@ -27,21 +27,21 @@ import {
 } from "./scenario.ts"
 import { httpResult, ledgerResult, workersResult } from "./scenario-result.ts"
 
-/** How far off the mark a quick run may be: it is there to see that everything works, on whatever machine. */
+/** By what factor a quick run may miss a goal: it only shows that everything works, on any machine. */
 const QUICK_SLACK = 10
 const SHORT_PROMPT_BYTES = 600
-/** Paths that a process has not been through are slow the first time: all targets are walked through before the first round. */
+/** Code is slow the first time it runs: all targets are loaded before the first round. */
 const WARM_UP: AnswerSpecs = {
   "warm-json": { kind: "json", content_bytes: 400, delay_ms: 0 },
   "warm-stream": { kind: "stream", events: 20, content_bytes: 5, together: 1, per_second: null, lean: false },
 }
-/** How much longer it takes until many connections are open and each worker has found its pace. */
+/** Extra warm-up for several workers with many connections. */
 const WORKERS_WARM_MS = 500
 const WARM_UP_CALLS = 300
-/** A full run begins with processes that have compiled what they run often, as they have in service. */
+/** A full run begins with processes whose hot code is compiled, as in production. */
 const RUN_IN_CALLS = 6_000
 
-/** The specs that the provider of a run must know. */
+/** The answers that the provider of a run must give. */
 export function specsOf(scenarios: readonly Scenario[], size: Size): AnswerSpecs {
   const own = scenarios.flatMap((scenario) =>
     scenario.kind === "ledger" ? [] : [[scenario.name, scenario.spec(size)] as const],
@@ -59,12 +59,12 @@ export function stepsOf(scenarios: readonly Scenario[], size: Size): number {
   return scenarios.reduce((sum, { kind }) => sum + steps[kind], 0)
 }
 
-/** Every round of workers starts the gateway twice, which takes longer than to measure it. */
+/** Fewer rounds, because each starts the gateway twice, which takes longer than measuring. */
 function workersRounds({ rounds }: Size): number {
   return Math.ceil(rounds / 2)
 }
 
-/** One load of a scenario, whatever it is put on. */
+/** One load of a scenario, for any target. */
 interface Load {
   readonly name: string
   readonly spec: AnswerSpec
@@ -74,12 +74,12 @@ interface Load {
   readonly payer: Payer
 }
 
-/** A run of scenarios on a rig that was started: side by side, in interleaved rounds, each audited. */
+/** Runs scenarios on a started rig: targets side by side, in interleaved rounds, each scenario audited. */
 export class Suite {
   readonly #rig: Rig
   readonly #size: Size
   readonly #progress: Progress
-  /** Whether the gateways are started anew for each scenario, so that each has a CPU profile of its own. */
+  /** Whether the gateways are restarted for each scenario, so that each has its own CPU profile. */
   readonly #profiling: boolean
   readonly #auditor: Auditor
 
@@ -100,7 +100,7 @@ export class Suite {
       try {
         done.push(await this.#scenario(scenario))
       } catch (error) {
-        // What cannot be measured fails the run, and not what the others found.
+        // A scenario that cannot be measured fails the run, but the others are still reported.
         failures.push(`${scenario.name}: ${error instanceof Error ? error.message : String(error)}`)
       }
     }
@@ -173,7 +173,7 @@ export class Suite {
     return ledgerResult(scenario, rounds)
   }
 
-  /** Several workers first: the gateway that is left for the next scenario is one process again. */
+  /** Several workers first, so that the next scenario has a gateway with one process. */
   async #workers(scenario: WorkersScenario): Promise<ScenarioResult> {
     const { name, title, prompt_bytes, level } = scenario
     const payer = await this.#auditor.payer(name)
@@ -249,7 +249,7 @@ export class Suite {
   }
 }
 
-/** Calls that failed fail the run; a goal that is missed does so only in a quick one, and only by far. */
+/** Failed calls fail the run. A missed goal fails only a quick run, and only when it is missed by far. */
 function faultsOf({ name, targets: found, figures }: ScenarioResult, size: Size): string[] {
   const failed = Object.entries(found ?? {}).flatMap(([target, { failures }]) =>
     Object.entries(failures).map(([what, count]) => `${name}: ${count} calls to ${target} failed: ${what}`),

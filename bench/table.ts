@@ -7,7 +7,7 @@ import type { Spread } from "./statistics.ts"
 
 const UNITS = { times: "×", ms: " ms", KiB: " KiB" } as const
 
-/** The table of a run for a terminal: what was to be reached and what was, then what it stands on. */
+/** The table of a run for a terminal: figures and goals, then the absolute numbers. */
 export function suiteTable(results: Results): string {
   const rows = results.scenarios.flatMap((scenario) =>
     scenario.figures.map((figure, at) => [
@@ -24,7 +24,7 @@ export function suiteTable(results: Results): string {
   return [...aligned([head, ...rows]), "", ...results.scenarios.flatMap(absolutes)].join("\n")
 }
 
-/** The CPU of a scenario's gateway, for each of what is counted in it. */
+/** The columns for the CPU of a scenario's gateway. */
 export const CPU_HEAD = ["CPU: gateway", "Postgres", "load generator"]
 
 export function cpuCells({ targets, pairs }: ScenarioResult): string[] {
@@ -42,7 +42,7 @@ export function cpuCells({ targets, pairs }: ScenarioResult): string[] {
   ]
 }
 
-/** How a run ends: the audit first. */
+/** The last lines of a run: the audit first. */
 export function closingLines({
   audit,
   warnings = [],
@@ -57,7 +57,7 @@ export function closingLines({
   ].join("\n")
 }
 
-/** What the audit says. */
+/** The result of the audit. */
 export function auditSentence({ calls, charged, faults }: AuditResult): string {
   if (faults.length > 0) return "Audit: THE MONEY DOES NOT ADD UP."
   return `Audit: ${calls} calls, ${charged} USD, every charge equal to what the provider counted; no hold left open.`
@@ -113,7 +113,7 @@ export function endpointTable(results: EndpointResults): string {
 
 export const ENDPOINT_HEAD = ["", "per second", "p50", "p90", "p99", "max"]
 
-/** What was found: a number a second, or the percentiles of a time. */
+/** The measurements: rates per second, and percentiles of times. */
 export function endpointRows({ found, has_level }: EndpointResults): string[][] {
   const is_stream = found.inter_chunk_latency_ms.count > 0
   const rate = (name: string, of: Spread) => [name, perSecond(of), "", "", "", ""]
@@ -134,7 +134,7 @@ export function endpointRows({ found, has_level }: EndpointResults): string[][] 
   ]
 }
 
-/** Absolute numbers of a scenario: told, not promised. */
+/** Absolute numbers of a scenario. */
 function absolutes({ title, targets, pairs, reference }: ScenarioResult): string[] {
   const lines: string[][] = []
   for (const [name, found] of Object.entries(targets ?? {})) {
@@ -203,7 +203,7 @@ export function us(value: number): string {
   return value >= 100 ? `${value.toFixed(0)} µs` : `${value.toPrecision(3)} µs`
 }
 
-/** A part of a whole; nothing when it is not known. */
+/** A share as a percentage; empty when it is not known. */
 export function percent(part: number | null): string {
   return part === null ? "" : `${(part * 100).toFixed(0)} %`
 }
@@ -213,7 +213,7 @@ export function perSecond({ median }: Spread): string {
   return median >= 100 ? median.toFixed(0) : median.toPrecision(3)
 }
 
-/** Rows with their columns in line. */
+/** Rows with aligned columns. */
 export function aligned(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = []
   for (const row of rows) {

@@ -3,8 +3,8 @@ import { type JobReport, type Level, PERIOD_MS } from "./job.ts"
 import { Latencies } from "./latencies.ts"
 
 /**
- * Counts what a load does. Times are those of calls that were meant to start while was measured, however late they end; counts
- * are what happened while was measured, of whatever call.
+ * Counts what a load does. Times are of calls that were due within the measured time, whenever they end. Counts are of
+ * everything that happened within the measured time.
  */
 export class Tally {
   readonly #level: Level
@@ -28,7 +28,7 @@ export class Tally {
     this.#level = level
   }
 
-  /** What happens from `from_ms` until `until_ms` is measured; the second may be said later. */
+  /** Sets the measured time; its end may be set later. */
   measure(from_ms: number, until_ms = Number.POSITIVE_INFINITY): void {
     this.#from_ms = from_ms
     this.#until_ms = until_ms
@@ -96,7 +96,7 @@ export class Tally {
   }
 }
 
-/** Whether a call that ended well was fast enough as well. */
+/** Whether a successful call met the service level. */
 function meets({ start_ms, end_ms, first_ms, longest_gap_ms }: Outcome, level: Level): boolean {
   const { latency_ms, ttft_ms, inter_chunk_ms } = level
   return (
@@ -110,7 +110,7 @@ function add(counts: number[], at: number, count: number): void {
   counts[at] = (counts[at] ?? 0) + count
 }
 
-/** Periods in which nothing happened are holes; the last one is mostly not whole. */
+/** Fills periods without calls with 0, and drops the last one, which is mostly incomplete. */
 function wholePeriods(counts: readonly number[], periods: number): number[] {
   return Array.from({ length: periods }, (_, period) => counts[period] ?? 0)
 }

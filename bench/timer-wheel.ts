@@ -1,7 +1,7 @@
-/** How often is looked what is due: as fine as the event loop's timers are. */
-const LOOK_MS = 1
+/** The resolution of the event loop's timers. */
+const TICK_MS = 1
 
-/** What is done at its time; false when it need not come again. */
+/** Called when due; returns false to stop. */
 type Callback = () => boolean
 
 interface Timed {
@@ -11,39 +11,39 @@ interface Timed {
 }
 
 /**
- * One clock for all paced streams: a timer for each of thousands of events a second would be most of what the provider does.
- * Streams wait in the slot of the millisecond they are due in, one round of the wheel further when that is later.
+ * One timer for all paced streams, because thousands of timers a second would be most of the provider's work. Callbacks
+ * wait in the slot of the millisecond in which they are due; a later one waits for another round of the wheel.
  */
 export class TimerWheel {
   readonly #slots: Timed[][] = Array.from({ length: 1024 }, () => [])
   #timer: Timer | null = null
   #waiting = 0
-  #looked_ms = 0
+  #ticked_ms = 0
 
   /** Calls `callback` every `interval_ms`, the first time after one interval, without drift. */
   every(interval_ms: number, callback: Callback): void {
     const now = performance.now()
     if (this.#timer === null) {
-      this.#looked_ms = Math.floor(now)
-      this.#timer = setInterval(() => this.#look(), LOOK_MS)
+      this.#ticked_ms = Math.floor(now)
+      this.#timer = setInterval(() => this.#tick(), TICK_MS)
     }
     this.#waiting += 1
     this.#put({ callback, interval_ms, due_ms: now + interval_ms })
   }
 
   #put(paced: Timed): void {
-    // What is overdue comes with the next look.
-    const slot_ms = Math.max(Math.ceil(paced.due_ms), this.#looked_ms + 1)
+    // Overdue callbacks run with the next tick.
+    const slot_ms = Math.max(Math.ceil(paced.due_ms), this.#ticked_ms + 1)
     this.#slots[slot_ms % this.#slots.length]?.push(paced)
   }
 
-  #look(): void {
+  #tick(): void {
     const now = Math.floor(performance.now())
-    while (this.#looked_ms < now) {
-      const at_ms = this.#looked_ms + 1
+    while (this.#ticked_ms < now) {
+      const at_ms = this.#ticked_ms + 1
       const slot = this.#slots[at_ms % this.#slots.length] ?? []
       const due = slot.splice(0)
-      this.#looked_ms = at_ms
+      this.#ticked_ms = at_ms
       for (const paced of due) this.#visit(paced, at_ms)
     }
     if (this.#waiting === 0 && this.#timer !== null) {

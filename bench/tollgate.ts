@@ -5,7 +5,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import type { Subprocess } from "bun"
 import { postgresPid } from "./process-status.ts"
 
-/** What the process that runs the gateway is told: the configuration to start it with, anew each time. */
+/** How to start the gateway. */
 export const StartTollgate = Type.Object({
   /** A configuration file's content. */
   config: Type.String(),
@@ -29,14 +29,14 @@ const STOP_MS = 20_000
 const POLL_MS = 20
 
 /**
- * Runs a real gateway: the product's own start, with the embedded Postgres in a folder of its own, as it would run in earnest. Its
- * log is written to a file there. The data outlive a restart, and are removed at the end.
+ * Runs a real gateway: `src/main.ts` with the embedded Postgres in a temporary folder, which also has the log. The
+ * data outlive a restart, and are removed at the end.
  */
 export class TollgateProcess {
   readonly #folder = mkdtempSync(join(tmpdir(), "tollgate-bench-"))
   #gateway: Subprocess | null = null
 
-  /** Starts it, ending one that runs. */
+  /** Starts it; stops one that runs. */
   async start({ config, admin_token, profile }: StartTollgate): Promise<Listening> {
     await this.stop()
     // As root, Postgres' user must be able to enter it.
@@ -74,7 +74,7 @@ export class TollgateProcess {
     throw new Error(`the gateway did not start: ${readFileSync(log_path, "utf8").slice(-1000)}`)
   }
 
-  /** Drains it like an operator would; Postgres ends with it. */
+  /** Stops it with SIGTERM, as an operator would; Postgres ends with it. */
   async stop(): Promise<void> {
     const gateway = this.#gateway
     this.#gateway = null

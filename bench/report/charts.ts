@@ -2,17 +2,17 @@ import { PERIOD_MS } from "../job.ts"
 import type { LatencyPoint } from "../latencies.ts"
 import type { Chart, Series } from "./report.ts"
 
-/** A line of a chart before it has its place among the others. */
+/** A line of a chart, with its own values. */
 export interface Line<Value> {
   readonly name: string
   readonly colour: Series["colour"]
   readonly values: readonly Value[]
 }
 
-/** What is shorter is told from nothing only by chance. */
+/** Shorter times are noise. */
 const SHORTEST_MS = 0.01
 
-/** Times by percentile. A tail is as long as there are values for it. */
+/** Times by percentile. Tails are as long as there are values for them. */
 export function distribution(title: string, lines: readonly Line<LatencyPoint>[]): Chart {
   const longest = lines.reduce<readonly LatencyPoint[]>(
     (most, { values }) => (values.length > most.length ? values : most),
@@ -31,12 +31,12 @@ export function distribution(title: string, lines: readonly Line<LatencyPoint>[]
   }
 }
 
-/** A logarithmic axis has no place for 0: of two events that came together the second has waited none. */
+/** A logarithmic axis has no place for 0: the second of two events that came together waited 0 ms. */
 function shown(ms: number): number | null {
   return ms < SHORTEST_MS ? null : ms
 }
 
-/** Numbers by the seconds that were measured. */
+/** Numbers over the measured time. */
 export function overTime(title: string, label: string, lines: readonly Line<number>[]): Chart {
   const length = Math.max(...lines.map(({ values }) => values.length))
   const places = Array.from({ length }, (_, at) => ((at + 1) * PERIOD_MS) / 1000)

@@ -4,7 +4,7 @@ import { distribution, overTime } from "./charts.ts"
 import { factsOf } from "./facts.ts"
 import type { Chart, Report } from "./report.ts"
 
-/** The report of a load on somebody's own endpoint. */
+/** The report of a load on an endpoint. */
 export function endpointReport(results: EndpointResults): Report {
   const { url, model, load, calls, found, faults } = results
   const { distributions, calls_over_time, events_over_time } = found

@@ -1,14 +1,14 @@
-/** What a report shows, whatever was measured: data only, so that the page needs no knowledge of a benchmark. */
+/** The data of a report. The page that shows it knows nothing about benchmarks. */
 export interface Report {
   readonly title: string
   /** When, on what, how long. */
   readonly facts: readonly string[]
-  /** The last word: whether the run is good, and why not. */
+  /** Whether the run is good, and why not. */
   readonly verdict: {
     readonly good: boolean
     readonly text: string
     readonly faults: readonly string[]
-    /** What to know about figures that do not make the run fail. */
+    /** Limits of the figures, which do not fail the run. */
     readonly warnings: readonly string[]
   }
   readonly tables: readonly Table[]
@@ -31,7 +31,7 @@ export interface Table {
 /** A text, or one with a mark: good, bad, or neither. */
 export type Cell = string | { readonly text: string; readonly mark: "good" | "bad" | "none" }
 
-/** One plot; all series have the same places. */
+/** One plot; all series have the same x values. */
 export interface Chart {
   readonly title: string
   readonly x: Axis
@@ -48,7 +48,7 @@ export interface Axis {
 
 export interface Series {
   readonly name: string
-  /** Which of the page's colours: that of a target, or the number of the series. */
+  /** A colour of the page: that of a target, or by the number of the series. */
   readonly colour: "direct" | "bare" | "tollgate" | "first" | "second"
   readonly values: readonly (number | null)[]
 }

@@ -13,7 +13,7 @@ export function soakReport(results: SoakResults): Report {
   const vacuumed = growth.filter((step) => step.vacuumed)
   const past_calls = vacuumed.map((step) => step.calls)
   return {
-    title: "Does anything grow: the soak",
+    title: "Tollgate soak test",
     facts: factsOf(
       results,
       `${calls.at(-1) ?? 0} calls`,

@@ -27,7 +27,7 @@ const KIB = 1024
 export function suiteReport(results: Results): Report {
   const { audit, warnings, faults, scenarios, size } = results
   return {
-    title: "As fast as no gateway: the benchmark",
+    title: "Tollgate benchmark",
     facts: factsOf(results, `${size} run`),
     verdict: { good: faults.length === 0, text: auditSentence(audit), faults, warnings },
     tables: [figuresTable(scenarios)],
