@@ -15,6 +15,8 @@ export const bench = leaf({
     ],
   ],
   run(_given, { env }, words) {
-    become("../bench/main.ts", words[0] === "--" ? words.slice(1) : words, env)
+    // Its bare pass-through calls `fetch`, which Bun limits to 256 requests at once unless this is set before it starts.
+    const unlimited = { ...env, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
+    become("../bench/main.ts", words[0] === "--" ? words.slice(1) : words, unlimited)
   },
 })
