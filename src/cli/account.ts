@@ -1,5 +1,5 @@
+import { parseId } from "../id.ts"
 import { AccountBody } from "../wire/admin.ts"
-import { parseId } from "../wire/query.ts"
 import { Complaint } from "./complaint.ts"
 import type { Desk } from "./desk.ts"
 import { listAll } from "./list.ts"

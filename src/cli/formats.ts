@@ -1,5 +1,5 @@
 import { FormatRegistry } from "@sinclair/typebox"
-import { parseId } from "../wire/query.ts"
+import { parseId } from "../id.ts"
 import { parseTime } from "../wire/time.ts"
 
 /** Teaches TypeBox the formats of the API: by itself it knows none, and takes no value of one it does not know. */

@@ -26,8 +26,8 @@ import { answerStream } from "./stream-answer.ts"
 export function chatCompletions(gateway: Gateway) {
   const handle = ({ request }: { request: Request }) => chatCompletion(gateway, request)
   return new Elysia({ name: "chat-completions" })
-    .post("/v1/chat/completions", handle, { parse: "none", detail: reference.createChatCompletion })
-    .post("/chat/completions", handle, { parse: "none", detail: reference.createChatCompletionCompatible })
+    .post("/v1/chat/completions", handle, reference.createChatCompletion)
+    .post("/chat/completions", handle, reference.createChatCompletionCompatible)
 }
 
 async function chatCompletion(gateway: Gateway, request: Request): Promise<Response> {

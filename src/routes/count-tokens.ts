@@ -25,14 +25,12 @@ const PATH = "/v1/messages/count_tokens"
 /** `POST /v1/messages/count_tokens` and `POST /<vendor>/v1/messages/count_tokens` (spec 4.3): holds and charges nothing (D22). */
 export function countTokens(gateway: Gateway) {
   return new Elysia({ name: "count-tokens" })
-    .post(PATH, ({ request }) => count(gateway, request, null), {
-      parse: "none",
-      detail: reference.countTokens,
-    })
-    .post(`/:vendor${PATH}`, ({ request, path }) => count(gateway, request, vendorOf(path)), {
-      parse: "none",
-      detail: reference.countTokensOfVendor,
-    })
+    .post(PATH, ({ request }) => count(gateway, request, null), reference.countTokens)
+    .post(
+      `/:vendor${PATH}`,
+      ({ request, path }) => count(gateway, request, vendorOf(path)),
+      reference.countTokensOfVendor,
+    )
 }
 
 /** The first segment as it stands there: escaped, it is another one, as everywhere in a path (D21). */

@@ -12,17 +12,15 @@ import { type ChatRequest, parseChat, withoutOurs } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { type QuoteBody, quotedRefusals } from "../wire/quote.ts"
-import { answer } from "./admin/operators.ts"
 import { getQuote } from "./docs/receipts.ts"
+import { forbidStoring } from "./elysia.ts"
 import { readBody } from "./request-body.ts"
 
 /** `POST /v1/quote`: what a chat call would hold, and whether it would be admitted; nothing is held and nothing is sent (D47). */
 export function quotes(gateway: Gateway) {
-  return new Elysia({ name: "quotes" }).post(
-    "/v1/quote",
-    async ({ request }) => answer(await quoted(gateway, request)),
-    { parse: "none", detail: getQuote },
-  )
+  return new Elysia({ name: "quotes" })
+    .onAfterHandle(forbidStoring)
+    .post("/v1/quote", ({ request }) => quoted(gateway, request), getQuote)
 }
 
 /** Faults in the order of a call (D30): body, key, model. What the books would say of the money is the answer. */

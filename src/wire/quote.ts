@@ -20,9 +20,11 @@ export const QuoteBody = Type.Object({
     description: "USD that the call would hold; no usage within the bounds costs more.",
   }),
   admitted: Type.Boolean({ description: "Whether the books would hold it now." }),
-  refusal: Type.Union([...quotedRefusals.map((code) => Type.Literal(code)), Type.Null()], {
-    description: "The error code that a call would get instead; null when it would be held.",
-  }),
+  refusal: Type.Unsafe<(typeof quotedRefusals)[number] | null>(
+    Type.Union([...quotedRefusals.map((code) => Type.Literal(code)), Type.Null()], {
+      description: "The error code that a call would get instead; null when it would be held.",
+    }),
+  ),
   available: Type.String({ ...Money, description: "USD that the account can hold." }),
   remaining: Type.Union([Money, Type.Null()], {
     description: "USD that the key may still spend in its day or month; null without a spending limit.",

@@ -41,7 +41,7 @@ const reportBy = (words: readonly Grouping[]) =>
   Type.Object({
     from: Time,
     to: Time,
-    by: Type.Union(words.map((word) => Type.Literal(word))),
+    by: Type.Unsafe<Grouping>(Type.Union(words.map((word) => Type.Literal(word)))),
     data: Type.Array(UsageGroup, {
       description:
         "Days and hours in their order, all else by the charge, the highest first. Groups in which nothing ended and nothing was corrected are left out.",

@@ -5,7 +5,7 @@ import { makeKey } from "../../src/admission/key.ts"
 import { nextId } from "../../src/id.ts"
 import { createAccount } from "../../src/ledger/accounts/accounts.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { ask } from "../../src/routes/admin/books.ts"
+import { ask } from "../../src/routes/ledger-deadline.ts"
 import { mount, type Office, openOffice, read, refusal, TOKEN } from "./office.ts"
 
 let office: Office

@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
 import { ChatRequest } from "../../wire/chat.ts"
-import { type Fault, operation, type Parameter, REQUEST_ID } from "../openapi.ts"
+import { answer, events, type Fault, operation, type Parameter, REQUEST_ID, shown } from "../openapi.ts"
 
 /** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
 
@@ -205,36 +205,33 @@ const idempotencyKey: Parameter = {
   schema: { type: "string", minLength: 1, maxLength: 255 },
 }
 
-const chatCompletion = (operationId: string, summary: string) =>
-  operation({
+const chatCompletion = (operationId: string, summary: string) => ({
+  parse: "none" as const,
+  body: shown(ChatRequest, {
+    JSON: { model: "gpt-5-mini", messages },
+    Stream: { model: "gpt-5-mini", messages, stream: true, stream_options: { include_usage: true } },
+    "With its cost": { model: "gpt-5-mini", messages, usage: { include: true } },
+    "With a bound, so that less is held": { model: "gpt-5-mini", messages, max_completion_tokens: 200 },
+  }),
+  response: {
+    200: answer(
+      "The provider's answer, unchanged but for a cost that was asked for: JSON, or events when the request says `stream`.",
+      Type.Union([
+        shown(ChatCompletion, { Completion: completion, "With its cost": completionWithCost }),
+        events(ChatCompletionChunk, exampleStream),
+      ]),
+    ),
+  },
+  detail: operation({
     operationId,
     tag: "Calls",
     summary,
     description,
     credentials: ["apiKey"],
-    parameters: [idempotencyKey],
-    body: {
-      schema: ChatRequest,
-      examples: {
-        JSON: { model: "gpt-5-mini", messages },
-        Stream: { model: "gpt-5-mini", messages, stream: true, stream_options: { include_usage: true } },
-        "With its cost": { model: "gpt-5-mini", messages, usage: { include: true } },
-        "With a bound, so that less is held": { model: "gpt-5-mini", messages, max_completion_tokens: 200 },
-      },
-    },
-    answers: {
-      200: {
-        description:
-          "The provider's answer, unchanged but for a cost that was asked for: JSON, or events when the request says `stream`.",
-        json: {
-          schema: ChatCompletion,
-          examples: { Completion: completion, "With its cost": completionWithCost },
-        },
-        events: { schema: ChatCompletionChunk, example: exampleStream },
-      },
-    },
+    headers: [idempotencyKey],
     errors,
-  })
+  }),
+})
 
 export const createChatCompletion = chatCompletion("createChatCompletion", "Make a chat completion")
 

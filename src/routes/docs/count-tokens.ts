@@ -1,14 +1,6 @@
+import { Type } from "@sinclair/typebox"
 import { CountTokensRequest, generationFields, TokenCount } from "../../wire/count-tokens.ts"
-import { type Fault, operation, type Parameter } from "../openapi.ts"
-
-const vendor: Parameter = {
-  name: "vendor",
-  in: "path",
-  required: true,
-  description: "A configured vendor: the name of a messages-style API family.",
-  schema: { type: "string" },
-  example: "anthropic",
-}
+import { answer, type Fault, operation, type Parameter, shown } from "../openapi.ts"
 
 const headers: Parameter[] = [
   {
@@ -58,38 +50,36 @@ const description = `Asks a provider of the model how many tokens the input has.
 The key is sent as \`x-api-key\`, or as a bearer token when that header is absent. Fields that only generation uses are removed
 before the request is passed on: ${generationFields.map((field) => `\`${field}\``).join(", ")}.`
 
-const counting = (operationId: string, summary: string, path: Parameter[]) =>
-  operation({
+const counting = (operationId: string, summary: string) => ({
+  parse: "none" as const,
+  body: shown(CountTokensRequest, {
+    Question: { model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] },
+    "With instructions": {
+      model: "claude-sonnet",
+      system: "Answer in one word.",
+      messages: [{ role: "user", content: "Say hello." }],
+    },
+  }),
+  response: { 200: answer("The provider's count.", TokenCount, { Count: { input_tokens: 11 } }) },
+  detail: operation({
     operationId,
     tag: "Token count",
     summary,
     description,
     credentials: ["xApiKey", "apiKey"],
-    parameters: [...path, ...headers],
-    body: {
-      schema: CountTokensRequest,
-      examples: {
-        Question: { model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] },
-        "With instructions": {
-          model: "claude-sonnet",
-          system: "Answer in one word.",
-          messages: [{ role: "user", content: "Say hello." }],
-        },
-      },
-    },
-    answers: {
-      200: {
-        description: "The provider's count.",
-        json: { schema: TokenCount, examples: { Count: { input_tokens: 11 } } },
-      },
-    },
+    headers,
     errors,
-  })
+  }),
+})
 
-export const countTokens = counting("countTokens", "Count the tokens of an input", [])
+export const countTokens = counting("countTokens", "Count the tokens of an input")
 
-export const countTokensOfVendor = counting(
-  "countTokensOfVendor",
-  "Count the tokens of an input (a vendor's path)",
-  [vendor],
-)
+export const countTokensOfVendor = {
+  ...counting("countTokensOfVendor", "Count the tokens of an input (a vendor's path)"),
+  params: Type.Object({
+    vendor: Type.String({
+      description: "A configured vendor: the name of a messages-style API family.",
+      examples: ["anthropic"],
+    }),
+  }),
+}

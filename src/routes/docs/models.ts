@@ -1,5 +1,5 @@
 import { ModelList } from "../../wire/models.ts"
-import { type Fault, operation, type Parameter } from "../openapi.ts"
+import { answer, type Fault, operation, type Parameter } from "../openapi.ts"
 
 const version: Parameter = {
   name: "anthropic-version",
@@ -39,34 +39,29 @@ sees those. All four paths answer the same bytes.
 
 The key is a bearer token; with a version header it may be sent as \`x-api-key\`, as for a token count.`
 
-const modelList = (operationId: string, summary: string) =>
-  operation({
+const modelList = (operationId: string, summary: string) => ({
+  response: {
+    200: answer("All of them: there is always one page.", ModelList, {
+      "Chat models": {
+        object: "list",
+        data: [entry],
+        has_more: false,
+        first_id: "gpt-5-mini",
+        last_id: "gpt-5-mini",
+      },
+      "No model": { object: "list", data: [], has_more: false, first_id: null, last_id: null },
+    }),
+  },
+  detail: operation({
     operationId,
     tag: "Models",
     summary,
     description,
     credentials: ["apiKey", "xApiKey"],
-    parameters: [version],
-    answers: {
-      200: {
-        description: "All of them: there is always one page.",
-        json: {
-          schema: ModelList,
-          examples: {
-            "Chat models": {
-              object: "list",
-              data: [entry],
-              has_more: false,
-              first_id: "gpt-5-mini",
-              last_id: "gpt-5-mini",
-            },
-            "No model": { object: "list", data: [], has_more: false, first_id: null, last_id: null },
-          },
-        },
-      },
-    },
+    headers: [version],
     errors,
-  })
+  }),
+})
 
 export const listModels = modelList("listModels", "List the models")
 

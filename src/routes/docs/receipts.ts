@@ -1,11 +1,12 @@
 import { ChatRequest } from "../../wire/chat.ts"
+import { pathId, query } from "../../wire/parameter.ts"
 import { QuoteBody } from "../../wire/quote.ts"
 import { OwnAccount, Receipt } from "../../wire/receipt.ts"
-import { groupings } from "../../wire/usage-query.ts"
+import { UsageQuery } from "../../wire/usage-query.ts"
 import { UsageReport } from "../../wire/usage-report.ts"
-import { accountExample, callExample, fieldFault, keyExample, NO_CALL } from "../admin/reference.ts"
-import { type Fault, operation, type Parameter } from "../openapi.ts"
-import { rangeParameters, usageExample } from "./usage.ts"
+import { answer, type Fault, operation, shown } from "../openapi.ts"
+import { accountExample, callExample, fieldFault, keyExample, NO_CALL } from "./examples.ts"
+import { usageExample } from "./usage.ts"
 
 const OFTEN: Fault = {
   code: "rate_limited",
@@ -17,14 +18,6 @@ const errors: readonly Fault[] = [
   OFTEN,
   "ledger_unavailable",
 ]
-
-const id: Parameter = {
-  name: "id",
-  in: "path",
-  required: true,
-  description: "The call's id: the `x-request-id` of its answer.",
-  schema: { type: "string", format: "uuid" },
-}
 
 const whose = `Any key of the account may read it that is neither revoked nor expired, as a bearer token or as \`x-api-key\`; a suspended one too, and
 one of a suspended account.`
@@ -75,98 +68,95 @@ const left = {
   usage: { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 75 },
 } satisfies Receipt
 
-export const getReceipt = operation({
-  operationId: "getReceipt",
-  tag: "Receipts",
-  summary: "Read the receipt of a call",
-  description: `What a call held, what it was charged, on what basis and at which prices, and what was given back. A call of another account is
+export const getReceipt = {
+  params: pathId("The call's id: the `x-request-id` of its answer."),
+  query: query({}),
+  response: {
+    200: answer("The receipt; while the call is open, of what it holds.", Receipt, {
+      Settled: settled,
+      Open: open,
+      "The client left": left,
+    }),
+  },
+  detail: operation({
+    operationId: "getReceipt",
+    tag: "Receipts",
+    summary: "Read the receipt of a call",
+    description: `What a call held, what it was charged, on what basis and at which prices, and what was given back. A call of another account is
 a 404, like one that there is not; so is a request that held nothing, such as a refused one.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  parameters: [id],
-  answers: {
-    200: {
-      description: "The receipt; while the call is open, of what it holds.",
-      json: { schema: Receipt, examples: { Settled: settled, Open: open, "The client left": left } },
-    },
-  },
-  errors: [...errors, NO_CALL],
-})
+    credentials: ["apiKey", "xApiKey"],
+    errors: [...errors, NO_CALL],
+  }),
+}
 
-export const getOwnAccount = operation({
-  operationId: "getOwnAccount",
-  tag: "Receipts",
-  summary: "Read the balance",
-  description: `The account that pays for this key's calls, and what the key itself may do. \`available\` is what new calls can still hold: the
+export const getOwnAccount = {
+  query: query({}),
+  response: {
+    200: answer("The account and the key.", OwnAccount, {
+      Account: {
+        id: accountExample.id,
+        name: accountExample.name,
+        balance: accountExample.balance,
+        held: accountExample.held,
+        available: accountExample.available,
+        suspended: false,
+        key: {
+          id: keyExample.id,
+          name: keyExample.name,
+          prefix: keyExample.prefix,
+          models: keyExample.models,
+          expires_at: null,
+          suspended: false,
+          spending_limit: { amount: "25", per: "day" },
+          spent: "3.2",
+        },
+      } satisfies OwnAccount,
+    }),
+  },
+  detail: operation({
+    operationId: "getOwnAccount",
+    tag: "Receipts",
+    summary: "Read the balance",
+    description: `The account that pays for this key's calls, and what the key itself may do. \`available\` is what new calls can still hold: the
 balance less what open calls hold.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  answers: {
-    200: {
-      description: "The account and the key.",
-      json: {
-        schema: OwnAccount,
-        examples: {
-          Account: {
-            id: accountExample.id,
-            name: accountExample.name,
-            balance: accountExample.balance,
-            held: accountExample.held,
-            available: accountExample.available,
-            suspended: false,
-            key: {
-              id: keyExample.id,
-              name: keyExample.name,
-              prefix: keyExample.prefix,
-              models: keyExample.models,
-              expires_at: null,
-              suspended: false,
-              spending_limit: { amount: "25", per: "day" },
-              spent: "3.2",
-            },
-          } satisfies OwnAccount,
-        },
-      },
-    },
-  },
-  errors,
-})
+    credentials: ["apiKey", "xApiKey"],
+    errors,
+  }),
+}
 
-export const getOwnUsage = operation({
-  operationId: "getOwnUsage",
-  tag: "Receipts",
-  summary: "Sum the usage of the account",
-  description: `What the account's calls of a time used and cost, by model, key or day, and as a whole. A call counts when it has ended, at the
+export const getOwnUsage = {
+  query: UsageQuery,
+  response: {
+    200: answer("The sums.", UsageReport, {
+      "By day": usageExample,
+      "By model": {
+        ...usageExample,
+        by: "model",
+        data: [{ group: "gpt-5-mini", name: null, ...usageExample.total }],
+      },
+    }),
+  },
+  detail: operation({
+    operationId: "getOwnUsage",
+    tag: "Receipts",
+    summary: "Sum the usage of the account",
+    description: `What the account's calls of a time used and cost, by model, key or day, and as a whole. A call counts when it has ended, at the
 moment of its end; a correction counts at its own moment, with the difference to what was charged before, which may be below 0. So ranges that
 meet share nothing and miss nothing, and a range that is over does not change.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  parameters: rangeParameters(groupings),
-  answers: {
-    200: {
-      description: "The sums.",
-      json: {
-        schema: UsageReport,
-        examples: {
-          "By day": usageExample,
-          "By model": {
-            ...usageExample,
-            by: "model",
-            data: [{ group: "gpt-5-mini", name: null, ...usageExample.total }],
-          },
-        },
-      },
-    },
-  },
-  errors: [
-    ...errors,
-    fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"),
-    { code: "overloaded", message: "As many sums of usage as may wait are waiting; try again shortly." },
-  ],
-})
+    credentials: ["apiKey", "xApiKey"],
+    errors: [
+      ...errors,
+      fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"),
+      { code: "overloaded", message: "As many sums of usage as may wait are waiting; try again shortly." },
+    ],
+  }),
+}
 
 const fits = {
   model: "gpt-5-mini",
@@ -182,50 +172,44 @@ const fits = {
   prices: callExample.prices,
 } satisfies QuoteBody
 
-export const getQuote = operation({
-  operationId: "getQuote",
-  tag: "Receipts",
-  summary: "Ask what a call would hold",
-  description: `Takes the body of a chat completion, holds nothing and sends nothing. The body, the key and the model are checked as for the call,
+export const getQuote = {
+  parse: "none" as const,
+  body: shown(ChatRequest, {
+    Call: { model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], max_tokens: 200 },
+  }),
+  response: {
+    200: answer("What would be held, and whether it would be.", QuoteBody, {
+      "It would be held": fits,
+      "The balance would not do": {
+        ...fits,
+        amount: "0.256047",
+        admitted: false,
+        refusal: "insufficient_balance",
+        available: "0.0021",
+        remaining: null,
+        max_tokens: 128_000,
+        largest_max_tokens: 1026,
+      } satisfies QuoteBody,
+    }),
+  },
+  detail: operation({
+    operationId: "getQuote",
+    tag: "Receipts",
+    summary: "Ask what a call would hold",
+    description: `Takes the body of a chat completion, holds nothing and sends nothing. The body, the key and the model are checked as for the call,
 with the same errors; that the money would not do, or that the key or the account is suspended, is an answer here, with the error code
 that the call would get. A provider that cannot be reached and a gateway at its limits are not foreseen.`,
-  credentials: ["apiKey"],
-  body: {
-    schema: ChatRequest,
-    examples: {
-      Call: { model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], max_tokens: 200 },
-    },
-  },
-  answers: {
-    200: {
-      description: "What would be held, and whether it would be.",
-      json: {
-        schema: QuoteBody,
-        examples: {
-          "It would be held": fits,
-          "The balance would not do": {
-            ...fits,
-            amount: "0.256047",
-            admitted: false,
-            refusal: "insufficient_balance",
-            available: "0.0021",
-            remaining: null,
-            max_tokens: 128_000,
-            largest_max_tokens: 1026,
-          } satisfies QuoteBody,
-        },
-      },
-    },
-  },
-  errors: [
-    fieldFault("messages", "an array of 1 to 4096 messages"),
-    "invalid_api_key",
-    "model_not_allowed",
-    "model_not_found",
-    "request_timeout",
-    "request_too_large",
-    "unsupported_media_type",
-    OFTEN,
-    "ledger_unavailable",
-  ],
-})
+    credentials: ["apiKey"],
+    errors: [
+      fieldFault("messages", "an array of 1 to 4096 messages"),
+      "invalid_api_key",
+      "model_not_allowed",
+      "model_not_found",
+      "request_timeout",
+      "request_too_large",
+      "unsupported_media_type",
+      OFTEN,
+      "ledger_unavailable",
+    ],
+  }),
+}
