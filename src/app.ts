@@ -7,7 +7,6 @@ import { operatorsConsole } from "./routes/console.ts"
 import { isForPages, preflightAnswer, showTo } from "./routes/cors.ts"
 import { countTokens } from "./routes/count-tokens.ts"
 import { docs } from "./routes/docs.ts"
-import { ROUTING } from "./routes/elysia.ts"
 import { faultOf } from "./routes/fault.ts"
 import { health } from "./routes/health.ts"
 import { metrics } from "./routes/metrics.ts"
@@ -15,6 +14,7 @@ import { models } from "./routes/models.ts"
 import { quotes } from "./routes/quote.ts"
 import { receipts } from "./routes/receipts.ts"
 import { requestId } from "./routes/request-id.ts"
+import { ROUTING } from "./routes/routing.ts"
 
 export type { Operators }
 

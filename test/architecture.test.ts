@@ -152,7 +152,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/ledger/",
     "src/embedded/",
     "src/routes/admin/",
-    "src/routes/elysia.ts",
+    "src/routes/routing.ts",
     "src/routes/fault.ts",
     "src/upstream/headers.ts",
     "src/books.ts",

@@ -14,9 +14,9 @@ import { usageRange } from "../wire/usage-query.ts"
 import { accountBody } from "./account-body.ts"
 import { callBody } from "./call-body.ts"
 import * as reference from "./docs/receipts.ts"
-import { forbidStoring, keepRepeated } from "./elysia.ts"
 import { keyBody } from "./key-body.ts"
 import { ask } from "./ledger-deadline.ts"
+import { forbidStoring, readQuery } from "./routing.ts"
 import { usageReport } from "./usage-report.ts"
 
 /** How long a client waits for what it reads of the books. */
@@ -28,7 +28,7 @@ export function receipts(gateway: Gateway) {
   const asked = <Answer>(question: Promise<Answer>) => ask({ deadline_ms: DEADLINE_MS }, question)
   return new Elysia({ name: "receipts" })
     .derive(async ({ request }) => ({ reader: await reader(gateway, request) }))
-    .onTransform(keepRepeated)
+    .derive(readQuery)
     .onAfterHandle(forbidStoring)
     .get(
       "/v1/calls/:id",

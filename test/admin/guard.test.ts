@@ -68,6 +68,24 @@ test("D30 a wrong token is reported before anything else is", async () => {
   expect((await office.ask("GET", "/admin/accounts/x", undefined, headers)).status).toBe(401)
 })
 
+test("D30 an id that is none is reported before what is wrong with the query string or the body", async () => {
+  const headers = { "content-type": "text/plain" }
+  expect((await office.ask("POST", "/admin/accounts/x/credits", "{", headers)).status).toBe(404)
+  expect((await office.ask("PATCH", "/admin/keys/x", "{")).status).toBe(404)
+  expect((await office.ask("PATCH", "/admin/keys/%zz", { suspended: 1 })).status).toBe(404)
+  expect((await office.ask("GET", "/admin/accounts/x/balance?at=x&y=1")).status).toBe(404)
+})
+
+test("D16 a parameter that is not known is reported before the others, and not repeated", async () => {
+  const { status, body, text } = await office.ask("GET", "/admin/accounts?limit=x&canary=1&canary=2")
+  expect([status, body.error.param, body.error.message]).toEqual([
+    400,
+    null,
+    "The query parameters here are limit, after.",
+  ])
+  expect(text).not.toContain("canary")
+})
+
 test("x-api-key and a query string carry no token", async () => {
   const authorization = ""
   expect(

@@ -3,8 +3,8 @@ import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
 import { parseId } from "../../id.ts"
 import { readJsonBody } from "../../wire/json.ts"
-import { forbidStoring, keepRepeated } from "../elysia.ts"
 import { readBody } from "../request-body.ts"
+import { forbidStoring, readQuery } from "../routing.ts"
 import { accountRoutes } from "./accounts.ts"
 import { auditRoutes } from "./audit.ts"
 import { callRoutes } from "./calls.ts"
@@ -32,7 +32,7 @@ export function adminRoutes(operators: Operators) {
     .onParse(guard)
     .onParse(({ request, params: { id } = {} }) => jsonBody(request, id, operators))
     .onTransform(guard)
-    .onTransform(keepRepeated)
+    .derive(readQuery)
     .onAfterHandle(forbidStoring)
     .use(accountRoutes(operators))
     .use(creditRoutes(operators))
