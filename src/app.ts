@@ -76,7 +76,7 @@ function statusOf(answer: unknown): number {
 }
 
 /** An address that is known under other methods is a 405 that names them (D15); one of no vendor is not known (D21). */
-function refuseOtherMethods(app: AnyElysia, { config }: Gateway): void {
+function refuseOtherMethods(app: AnyElysia, gateway: Gateway): void {
   for (const [path, routes = []] of Map.groupBy(app.routes, (route) => route.path)) {
     const methods = new Set(routes.map(({ method }) => method))
     if (methods.has("GET")) methods.add("HEAD")
@@ -84,7 +84,9 @@ function refuseOtherMethods(app: AnyElysia, { config }: Gateway): void {
     app.all(
       path,
       ({ params: { vendor } = {} }) => {
-        if (vendor !== undefined && !config.vendors.includes(vendor)) throw new GatewayError("not_found")
+        if (vendor !== undefined && !gateway.config.vendors.includes(vendor)) {
+          throw new GatewayError("not_found")
+        }
         throw new GatewayError("method_not_allowed", { headers: { allow } })
       },
       { detail: { hide: true } },

@@ -2,7 +2,7 @@ import { swagger } from "@elysiajs/swagger"
 import { Elysia } from "elysia"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import { isObject } from "../wire/usage.ts"
+import { isObject, type JsonObject } from "../wire/usage.ts"
 import { documentation } from "./docs/document.ts"
 import { getReference, getReferenceAsset } from "./docs/service.ts"
 import { openApiDocument } from "./openapi-document.ts"
@@ -73,7 +73,7 @@ function openApi(models: () => readonly Model[]) {
     .onAfterHandle(({ request, responseValue }) => {
       if (!isObject(responseValue) || responseValue instanceof Response) return undefined
       const configured = models()
-      const text = naming(configured, JSON.stringify(openApiDocument(responseValue)))
+      const text = naming(configured, openApiDocument(responseValue))
       finished = {
         models: configured,
         file: fingerprinted(new TextEncoder().encode(text).buffer, "application/json"),
@@ -83,14 +83,12 @@ function openApi(models: () => readonly Model[]) {
     .use(swagger({ path: "/docs", specPath: DOCUMENT, documentation, excludeStaticFile: false }))
 }
 
-/** The document with the first configured model of a family wherever an example names one of that family. */
-function naming(models: readonly Model[], document: string): string {
+/** The text of the document, with the first configured model of a family wherever an example names one of that family. */
+function naming(models: readonly Model[], document: JsonObject): string {
   const names = new Map(
     EXAMPLES.map(([family, name]) => [name, models.find((model) => model.family === family)?.name ?? name]),
   )
-  return JSON.stringify(
-    JSON.parse(document, (_, value: unknown) =>
-      typeof value === "string" ? (names.get(value) ?? value) : value,
-    ),
+  return JSON.stringify(document, (_, value: unknown) =>
+    typeof value === "string" ? (names.get(value) ?? value) : value,
   )
 }

@@ -18,6 +18,7 @@ export function faultOf(error: unknown): GatewayError {
 /** A request that its schema refuses. An answer that its schema refuses is a broken invariant, and its content stays out of the log. */
 function misfit({ type, valueError, all }: ValidationError): GatewayError {
   if (type === "params") {
+    if (valueError?.path !== "/id") return new GatewayError("not_found")
     return new GatewayError("not_found", { message: "The id in this address is no UUID; every id here is." })
   }
   if (type === "query") return queryFault(all)
