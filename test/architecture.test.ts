@@ -349,9 +349,8 @@ describe("names and sizes", () => {
 
   test("the top level holds what the design names, and what a tool insists on", () => {
     const allowed = [
-      ..."package.json tsconfig.json bunfig.toml bun.lock biome.json Dockerfile README.md LICENSE SECURITY.md".split(
-        " ",
-      ),
+      ..."package.json tsconfig.json bunfig.toml bun.lock biome.json Dockerfile LICENSE".split(" "),
+      ..."README.md SECURITY.md CONTRIBUTING.md CHANGELOG.md".split(" "),
     ]
     const found = filesMatching("*").filter((path) => !path.startsWith("."))
     const ignored = ["tollgate.yaml"]
@@ -387,7 +386,7 @@ describe("what no file says", () => {
       "i",
     )
     const files = [
-      ...filesMatching("{src,test,drizzle,docs,deploy}/**/*"),
+      ...filesMatching("{src,test,drizzle,docs,deploy,.github}/**/*"),
       ...filesMatching("*.{json,toml,md,lock}"),
       ...filesMatching("{Dockerfile,.dockerignore,.gitignore,.ci/*}"),
     ].filter((path) => path !== SELF && !path.startsWith("node_modules/"))
@@ -422,12 +421,23 @@ describe("every rule of the specification and every ruling is named by a test", 
   )
   const decisions = textOf("docs/decisions.md")
   const rules = [...decisions.matchAll(/^(\d)\. /gm)].map(([, number]) => `rule ${number}`)
-  const rulings = [...decisions.matchAll(/^- \*\*(D\d+) /gm)].map(([, ruling = ""]) => ruling)
+  const sections = decisions.split(/^## (?=D)/m).slice(1)
+  const rulings = sections.map((section) => /^D\d+/.exec(section)?.[0] ?? section)
 
-  test("there are six rules, and the rulings are numbered from D1 on without a gap", () => {
-    const numbers = rulings.map((ruling) => Number(ruling.slice(1))).sort((a, b) => a - b)
+  test("there are six rules, and the rulings stand in the order of their numbers, from D1 on without a gap", () => {
+    const numbers = rulings.map((ruling) => Number(ruling.slice(1)))
     expect(rules).toHaveLength(6)
     expect(numbers).toEqual(Array.from({ length: rulings.length }, (_, at) => at + 1))
+  })
+
+  test("every ruling has a title, its reason, and what a reader may rely on", () => {
+    const bare = sections.filter(
+      (section) =>
+        !/^D\d+\. \S.*\n\n\S/.test(section) ||
+        !/^\*\*Why:\*\* \S/m.test(section) ||
+        !/^\*\*Rely on:\*\* \S/m.test(section),
+    )
+    expect(bare.map((section) => section.slice(0, 40))).toEqual([])
   })
 
   test.each([...rules, ...rulings])("%s", (name) => {
