@@ -1,5 +1,5 @@
 import type { ElysiaSwaggerConfig } from "@elysiajs/swagger"
-import { type TSchema, Type } from "@sinclair/typebox"
+import { type TObject, type TSchema, Type } from "@sinclair/typebox"
 import type { DocumentDecoration } from "elysia"
 import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from "../errors.ts"
 import { adviceText } from "./docs/errors.ts"
@@ -17,7 +17,6 @@ export const EXAMPLES = "x-examples"
 export type Documentation = NonNullable<ElysiaSwaggerConfig["documentation"]>
 type Components = NonNullable<Documentation["components"]>
 type Responses = NonNullable<DocumentDecoration["responses"]>
-export type Parameter = Exclude<NonNullable<DocumentDecoration["parameters"]>[number], { $ref: string }>
 
 /** Who may call: a client's key as a bearer token or as `x-api-key` (D20), or the operator's token. */
 export type Credential = "apiKey" | "xApiKey" | "adminToken"
@@ -50,8 +49,8 @@ export interface Operation {
   readonly description: string
   /** Any one of them lets a call in; without any the operation is open to all. */
   readonly credentials?: readonly Credential[]
-  /** Headers that the handler reads itself; what Elysia validates is in the schemas of the route. */
-  readonly headers?: readonly Parameter[]
+  /** Headers that the handler checks itself: Elysia would do so before the key, and read all headers of every request for it. */
+  readonly headers?: TObject
   /**
    * What else can come back; the last word on a code counts. `internal_error` goes without saying where a credential is
    * asked for: what anybody may ask touches nothing that could fail.
@@ -82,10 +81,13 @@ export type Tag = (typeof tags)[number]["name"]
 
 /** The `detail` of a route. */
 export function operation(described: Operation): DocumentDecoration {
-  const { tag, summary, description, operationId, credentials = [], headers = [] } = described
+  const { tag, summary, description, operationId, credentials = [], headers } = described
   const errors: readonly Fault[] =
     credentials.length === 0 ? described.errors : ["internal_error", ...described.errors]
-  const extensions: Record<string, unknown> = { [ERRORS]: errorAnswers(errors), [HEADERS]: headers }
+  const extensions: Record<string, unknown> = {
+    [ERRORS]: errorAnswers(errors),
+    [HEADERS]: headers === undefined ? [] : headerParameters(headers),
+  }
   return {
     operationId,
     tags: [tag],
@@ -94,6 +96,13 @@ export function operation(described: Operation): DocumentDecoration {
     security: credentials.map((name) => ({ [name]: [] })),
     ...extensions,
   }
+}
+
+/** As the plugin writes the headers that Elysia validates. */
+function headerParameters({ properties, required = [] }: TObject) {
+  return Object.entries(properties).map(([name, { description, examples, ...schema }]) => {
+    return { name, in: "header", required: required.includes(name), description, examples, schema }
+  })
 }
 
 /** `schema` as an answer of a route that is no error: what it is, with examples. */

@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
 import { ChatRequest } from "../../wire/chat.ts"
-import { answer, events, type Fault, operation, type Parameter, REQUEST_ID, shown } from "../openapi.ts"
+import { answer, events, type Fault, operation, REQUEST_ID, shown } from "../openapi.ts"
 
 /** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
 
@@ -197,13 +197,16 @@ above, and releases the rest of the hold.
 - With an \`Idempotency-Key\` the call is made and charged once, however often and wherever it is asked for within 24 hours; a repeat is a
   400 that names the call, whose receipt tells the outcome. Where the operator keeps answers, a JSON answer is told again.`
 
-const idempotencyKey: Parameter = {
-  name: "Idempotency-Key",
-  in: "header",
-  description:
-    "A name of this call that the client makes up, such as a UUID, so that it may be sent again safely (D43).",
-  schema: { type: "string", minLength: 1, maxLength: 255 },
-}
+const headers = Type.Object({
+  "Idempotency-Key": Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description:
+        "A name of this call that the client makes up, such as a UUID, so that it may be sent again safely (D43).",
+    }),
+  ),
+})
 
 const chatCompletion = (operationId: string, summary: string) => ({
   parse: "none" as const,
@@ -228,7 +231,7 @@ const chatCompletion = (operationId: string, summary: string) => ({
     summary,
     description,
     credentials: ["apiKey"],
-    headers: [idempotencyKey],
+    headers,
     errors,
   }),
 })

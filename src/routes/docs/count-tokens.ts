@@ -1,25 +1,21 @@
 import { Type } from "@sinclair/typebox"
 import { CountTokensRequest, generationFields, TokenCount } from "../../wire/count-tokens.ts"
-import { answer, type Fault, operation, type Parameter, shown } from "../openapi.ts"
+import { answer, type Fault, operation, shown } from "../openapi.ts"
 
-const headers: Parameter[] = [
-  {
-    name: "anthropic-version",
-    in: "header",
-    required: true,
+const headers = Type.Object({
+  "anthropic-version": Type.String({
+    format: "date",
     description:
       "The version of the messages-style API: a calendar date. The header is named after the vendor, `<vendor>-version`; on the plain path exactly one configured vendor's must be there.",
-    schema: { type: "string", format: "date" },
-    example: "2023-06-01",
-  },
-  {
-    name: "anthropic-beta",
-    in: "header",
-    required: false,
-    description: "Passed on as it is; named after the vendor like the version.",
-    schema: { type: "string", maxLength: 2048 },
-  },
-]
+    examples: ["2023-06-01"],
+  }),
+  "anthropic-beta": Type.Optional(
+    Type.String({
+      maxLength: 2048,
+      description: "Passed on as it is; named after the vendor like the version.",
+    }),
+  ),
+})
 
 const errors: readonly Fault[] = [
   {

@@ -1,14 +1,16 @@
+import { Type } from "@sinclair/typebox"
 import { ModelList } from "../../wire/models.ts"
-import { answer, type Fault, operation, type Parameter } from "../openapi.ts"
+import { answer, type Fault, operation } from "../openapi.ts"
 
-const version: Parameter = {
-  name: "anthropic-version",
-  in: "header",
-  required: false,
-  description:
-    "With a configured vendor's version header the messages-style models are listed, without one the chat models.",
-  schema: { type: "string", format: "date" },
-}
+const headers = Type.Object({
+  "anthropic-version": Type.Optional(
+    Type.String({
+      format: "date",
+      description:
+        "With a configured vendor's version header the messages-style models are listed, without one the chat models.",
+    }),
+  ),
+})
 
 const entry = {
   id: "gpt-5-mini",
@@ -58,7 +60,7 @@ const modelList = (operationId: string, summary: string) => ({
     summary,
     description,
     credentials: ["apiKey", "xApiKey"],
-    headers: [version],
+    headers,
     errors,
   }),
 })
