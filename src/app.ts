@@ -97,9 +97,8 @@ function refuseOtherMethods(app: AnyElysia, gateway: Gateway): void {
 /** What no answer says and an operator needs: why a request failed that was not itself at fault. */
 function logFault(log: Gateway["log"], { code, status, detail }: GatewayError, request_id: string): void {
   const { cause } = detail
-  if (code === "internal_error") log.error({ err: cause, request_id }, "a request failed")
-  else if (status >= 500 && typeof cause === "string")
-    log.warn({ code, cause, request_id }, "a request failed")
+  if (code === "internal_error") log.error({ err: cause, request_id }, "request failed")
+  else if (status >= 500 && typeof cause === "string") log.warn({ code, cause, request_id }, "request failed")
 }
 
 const NOT_OFFERED = ["/v1/messages", "/v1/responses", "/v1/embeddings"]
@@ -108,11 +107,12 @@ const NOT_OFFERED = ["/v1/messages", "/v1/responses", "/v1/embeddings"]
 function unknownRoute(path: string, audience: Audience): GatewayError {
   if (audience === "operators") {
     return new GatewayError("not_found", {
-      message: "There is nothing at this address; /admin and /metrics are here, and /docs describes them.",
+      message: "This path does not exist. Available: /admin and /metrics. Full reference: /docs.",
     })
   }
   if (!NOT_OFFERED.includes(path)) return new GatewayError("not_found")
   return new GatewayError("not_found", {
-    message: "This operation is not offered yet; chat completions, models and token counts are, see /docs.",
+    message:
+      "This operation is not supported. Supported: chat completions, the model list and token counting. Full reference: /docs.",
   })
 }

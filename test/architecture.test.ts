@@ -171,7 +171,7 @@ const CLI_START = "src/cli/main.ts"
 /** What is started, and so may do something when it is imported. */
 const STARTS: readonly string[] = [START, WORKER_START, BENCH_START, CLI_START, CONSOLE_START]
 
-describe("the arrows of the house", () => {
+describe("the dependency rules", () => {
   test.each(Object.entries(ARROWS))("%s imports only what lies before it", (room, allowed) => {
     const members = sources.filter(({ path }) => isWithin(path, room))
     expect(members).not.toBeEmpty()

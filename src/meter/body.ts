@@ -3,22 +3,23 @@ import type { Ending } from "../wire/call.ts"
 
 /** A provider's body, of which either way to read it is taken once. */
 export interface BodySource {
-  /** Null when it is not known. */
-  readonly length: number | null
-  readonly body: ReadableStream<Uint8Array> | null
+  /** The next part; null at the end. Rejects when the body does not arrive whole. */
+  read(): Promise<Uint8Array | null>
   bytes(): Promise<Uint8Array>
+  /** Closes the provider's connection. Idempotent. */
+  cancel(): void
 }
 
 /** How one JSON answer is collected. */
 export interface CollectOptions {
   readonly source: BodySource
+  /** Of the body in bytes, as announced; null when it is not known. */
+  readonly length: number | null
   readonly limit_bytes: number
   /** What is left of the total timeout, in milliseconds (D31). */
   readonly total_ms: number
   /** Aborted when nobody wants the answer any more. */
   readonly unwanted: Signal
-  /** Closes the provider's connection. Idempotent. */
-  cancelSource(): void
 }
 
 /** A provider's JSON body as far as it came. */
@@ -32,21 +33,21 @@ export interface Collected {
 
 /** Reads a provider's JSON body to its end, its limit, its deadline, or until it is unwanted. Never rejects. */
 export async function collect(options: CollectOptions): Promise<Collected> {
-  const { source, limit_bytes } = options
+  const { source, length, limit_bytes } = options
   let ending: Collected["ending"] | null = null
   const end = (word: Collected["ending"]) => {
     if (ending !== null) return
     ending = word
-    options.cancelSource()
+    source.cancel()
   }
   const leave = () => end("client_left")
   const deadline = setTimeout(() => end("deadline"), Math.max(0, options.total_ms))
   options.unwanted.addEventListener("abort", leave)
   if (options.unwanted.aborted) leave()
-  let bytes: Uint8Array = NOTHING
+  let bytes: Uint8Array = new Uint8Array()
   try {
-    const is_short = source.length !== null && source.length <= limit_bytes
-    bytes = is_short ? await source.bytes() : await readTo(source.body, limit_bytes, () => ending !== null)
+    const is_short = length !== null && length <= limit_bytes
+    bytes = is_short ? await source.bytes() : await readTo(source, limit_bytes, () => ending !== null)
     ending ??= "completed"
   } catch {
     end("upstream_lost")
@@ -57,25 +58,17 @@ export async function collect(options: CollectOptions): Promise<Collected> {
   return { bytes, ending: ending ?? "upstream_lost", cut: ending !== "completed" }
 }
 
-const NOTHING = new Uint8Array()
-
 /** Reads a body whose length is not known; rejects beyond the limit. */
-async function readTo(
-  body: ReadableStream<Uint8Array> | null,
-  limit_bytes: number,
-  ended: () => boolean,
-): Promise<Uint8Array> {
-  if (body === null) return NOTHING
-  const chunks: Uint8Array[] = []
+async function readTo(source: BodySource, limit_bytes: number, ended: () => boolean): Promise<Uint8Array> {
+  const parts: Uint8Array[] = []
   let size = 0
-  const reader = body.getReader()
   while (!ended()) {
-    const { done, value } = await reader.read()
-    if (done) break
-    chunks.push(value)
-    size += value.byteLength
+    const part = await source.read()
+    if (part === null) break
+    parts.push(part)
+    size += part.byteLength
     if (size > limit_bytes) throw new Error("the body is over its limit")
   }
-  const [only] = chunks
-  return chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks)
+  const [only] = parts
+  return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts)
 }

@@ -6,7 +6,7 @@ import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
 
 /** How one stream is relayed. Times in milliseconds. */
 export interface TapOptions {
-  readonly source: ReadableStream<Uint8Array>
+  readonly source: Source
   /** Whether the client asked for the usage-only chunk; otherwise it is stripped (D24). */
   readonly wants_usage: boolean
   /** Whether the client asked what the call costs: then the final usage waits for the charge, and tells it (D49). */
@@ -25,10 +25,8 @@ export interface TapOptions {
   settle(evidence: StreamEvidence): Promise<bigint>
   /** What the client is shown when a stream breaks after output (D10): a whole `data:` event. */
   errorEvent(ending: Ending, data: string | null): Uint8Array
-  /** Closes the provider's connection. Idempotent. */
-  cancelSource(): void
   /** Lets a source that is past its `[DONE]` end by itself, so that its connection is used again. */
-  finishSource(reader: SourceReader): void
+  finishSource(): void
   /** Ends the client's connection: an errored stream alone leaves its socket open. */
   cutClient(): void
   /** The first event with output is on its way. */
@@ -38,10 +36,12 @@ export interface TapOptions {
   onFault(error: unknown): void
 }
 
-/** As much of a stream's reader as a relay needs. */
-interface SourceReader {
-  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>
-  cancel(): Promise<void>
+/** What a provider sends. */
+interface Source {
+  /** The next part; null at the end. Rejects when the connection broke. */
+  read(): Promise<Uint8Array | null>
+  /** Closes the provider's connection. Idempotent. */
+  cancel(): void
 }
 
 const encoder = new TextEncoder()
@@ -56,7 +56,6 @@ const DONE = encoder.encode("data: [DONE]\n\n")
  */
 export class Tap {
   readonly #options: TapOptions
-  readonly #reader: SourceReader
   readonly #framer: Framer
   readonly #reading = new StreamReading()
   /** Null when the client did not ask for the cost. */
@@ -83,7 +82,6 @@ export class Tap {
   constructor(options: TapOptions) {
     this.#options = options
     this.#framer = new Framer(options.event_bytes, this.#reading.recurring)
-    this.#reader = options.source.getReader()
     this.#final_usage = options.wants_cost ? new FinalUsage() : null
   }
 
@@ -129,8 +127,8 @@ export class Tap {
     while (!this.#over && (!sent || this.#outlet.gone)) {
       this.#read_ms = performance.now()
       try {
-        const { value } = await this.#reader.read()
-        sent = !this.#over && this.#relay(value)
+        const part = await this.#options.source.read()
+        sent = !this.#over && this.#relay(part)
       } catch {
         if (!this.#over) this.#broken()
       }
@@ -140,10 +138,10 @@ export class Tap {
   }
 
   /** Relays one chunk of the provider, or its end; whether anything was sent to the client. Never throws. */
-  #relay(chunk: Uint8Array | undefined): boolean {
+  #relay(chunk: Uint8Array | null): boolean {
     this.#read_ms = null
     try {
-      if (chunk === undefined) this.#ended()
+      if (chunk === null) this.#ended()
       else this.#takeChunk(chunk)
       return !this.#over && this.#outlet.flush()
     } catch (error) {
@@ -235,8 +233,8 @@ export class Tap {
     this.#over = true
     clearTimeout(this.#timer)
     this.#readUnterminated()
-    if (this.#reading.done) this.#options.finishSource(this.#reader)
-    else this.#options.cancelSource()
+    if (this.#reading.done) this.#options.finishSource()
+    else this.#options.source.cancel()
     const outlet = this.#outlet
     const settled = this.#options.settle(this.#reading.evidence(this.#draining ? "client_left" : ending))
     if (outlet.gone || ending === "client_stalled") {

@@ -113,7 +113,10 @@ async function abandon(gateway: Gateway, call: Call, patience: Patience, error: 
   await durable
   noteDurable(gateway, call, settled_ms)
   if (reason === null) return error
-  return new GatewayError("overloaded", { message: "The call was cut by the gateway; it was not charged." })
+  return new GatewayError("overloaded", {
+    message:
+      "The gateway stopped this call before it was complete. The call was not charged. Retry the request.",
+  })
 }
 
 function failureOf(error: unknown): Failure {

@@ -49,7 +49,8 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   const model = openModel(gateway, asked.model, standing)
   if (standing.available_nano <= 0n) {
     throw new GatewayError("insufficient_balance", {
-      message: "The balance is used up; counting needs some left.",
+      message:
+        "The account has no available balance. Counting tokens is free, but the balance must be above zero. Add credit.",
     })
   }
   const id = requestId(request)
@@ -71,11 +72,11 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       attemptsIn(gateway, id, trace),
     )
     const answer = await collect({
-      source: reply,
+      source: reply.body,
+      length: reply.length,
       limit_bytes: limits.response_bytes,
       total_ms: remainingMs(reply),
       unwanted: patience.signal,
-      cancelSource: reply.cancel,
     })
     if (answer.ending === "deadline") throw new GatewayError("upstream_timeout")
     if (answer.cut) throw new GatewayError("upstream_error", { cause: `the count was cut: ${answer.ending}` })
@@ -84,7 +85,9 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
     return new Response(answer.bytes, { headers: jsonHeaders(id) })
   } catch (error) {
     if (!patience.signal.aborted) throw error
-    throw new GatewayError("overloaded", { message: "The client left before the count was there." })
+    throw new GatewayError("overloaded", {
+      message: "The client disconnected before the token count was ready.",
+    })
   } finally {
     leaveKey()
     patience.end()

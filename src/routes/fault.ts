@@ -19,7 +19,7 @@ export function faultOf(error: unknown): GatewayError {
 function misfit({ type, valueError, all }: ValidationError): GatewayError {
   if (type === "params") {
     if (valueError?.path !== "/id") return new GatewayError("not_found")
-    return new GatewayError("not_found", { message: "The id in this address is no UUID; every id here is." })
+    return new GatewayError("not_found", { message: "The id in the path is not a valid UUID." })
   }
   if (type === "query") return queryFault(all)
   if (type === "body" && valueError !== undefined) return bodyFault(valueError)

@@ -30,11 +30,11 @@ export async function answerJson(
   wants_cost: boolean,
 ): Promise<Response> {
   const body = await collect({
-    source: reply,
+    source: reply.body,
+    length: reply.length,
     limit_bytes: gateway.config.limits.response_bytes,
     total_ms: remainingMs(reply),
     unwanted: patience.signal,
-    cancelSource: reply.cancel,
   })
   const evidence = readJson(body.bytes, patience.reason ?? body.ending, body.cut)
   if (evidence.output_bytes > 0) call.noteOutput()
@@ -60,7 +60,8 @@ function refused({ failure }: End): GatewayError {
       return new GatewayError(failure)
     default:
       return new GatewayError("overloaded", {
-        message: "The call was cut by the gateway; it was not charged.",
+        message:
+          "The gateway stopped this call before it was complete. The call was not charged. Retry the request.",
       })
   }
 }

@@ -37,7 +37,8 @@ function isFromDriver(error: unknown): boolean {
 
 function unavailable(fields: Record<string, string>, cause: string): GatewayError {
   return new GatewayError("ledger_unavailable", {
-    message: "The books did not answer; if this was a change, it may have been made or not.",
+    message:
+      "The database did not respond. If the request was a change, it may have been applied: check before you repeat it.",
     fields,
     cause,
   })

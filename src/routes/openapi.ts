@@ -31,12 +31,12 @@ const securitySchemes: Record<Credential, NonNullable<Components["securityScheme
     type: "apiKey",
     in: "header",
     name: "x-api-key",
-    description: "The same user API key, as the messages-style family sends it.",
+    description: "The same user API key, as Anthropic SDKs send it.",
   },
   adminToken: {
     type: "http",
     scheme: "bearer",
-    description: "The operator's token: the value of `TOLLGATE_ADMIN_TOKEN`.",
+    description: "The admin token: the value of `TOLLGATE_ADMIN_TOKEN`.",
   },
 }
 
@@ -65,15 +65,15 @@ export type Fault = ErrorCode | ({ readonly code: ErrorCode } & Pick<Detail, "me
 export type Examples = Readonly<Record<string, unknown>>
 
 export const tags = [
-  { name: "Calls", description: "Model calls: what is held, relayed and settled." },
+  { name: "Calls", description: "Model calls, billed by the token." },
   {
     name: "Receipts",
-    description: "What calls cost: receipts, the balance, usage, and a quote before the call.",
+    description: "What calls cost: receipts, balance, usage and quotes.",
   },
-  { name: "Models", description: "What a key may call." },
-  { name: "Token count", description: "The messages-style count: checked like a call, never billed." },
+  { name: "Models", description: "The models that a key can call." },
+  { name: "Token count", description: "Token counts of the messages API. Free of charge." },
   { name: "Accounts", description: "For operators: accounts, credits and keys." },
-  { name: "Books", description: "For operators: the journal of calls, and its audit." },
+  { name: "Ledger", description: "For operators: calls, usage, statistics and the audit." },
   { name: "Service", description: "Health, metrics and this reference." },
 ] as const
 
@@ -177,7 +177,7 @@ export function headerReferences(...names: string[]): Record<string, { $ref: str
 }
 
 const REQUEST_ID_HEADER: NonNullable<Components["headers"]>[string] = {
-  description: "The request's id; of a billed call also its number in the books.",
+  description: "The request id. For a billed call it is also the id of the call in the ledger.",
   schema: { type: "string", format: "uuid" },
   example: REQUEST_ID,
 }
@@ -187,14 +187,17 @@ export const components: Components = {
   securitySchemes,
   headers: {
     "x-request-id": REQUEST_ID_HEADER,
-    "request-id": { ...REQUEST_ID_HEADER, description: "The same id under the messages family's name." },
+    "request-id": {
+      ...REQUEST_ID_HEADER,
+      description: "The same id, under the header name that Anthropic SDKs read.",
+    },
     "retry-after": {
-      description: "Seconds after which another attempt makes sense.",
+      description: "The number of seconds to wait before a retry.",
       schema: { type: "integer", minimum: 0 },
       example: 2,
     },
     "x-should-retry": {
-      description: "`false` where the status alone would make an SDK try again in vain.",
+      description: "`false` if a retry cannot help although the status suggests it.",
       schema: { type: "string", enum: ["true", "false"] },
       example: "false",
     },
@@ -202,7 +205,7 @@ export const components: Components = {
   schemas: {
     Error: {
       type: "object",
-      description: "The one shape of every error, read by both SDK families.",
+      description: "The shape of all errors. Both SDK families can read it.",
       required: ["type", "error", "request_id"],
       properties: {
         type: { type: "string", enum: ["error"] },
@@ -210,21 +213,33 @@ export const components: Components = {
           type: "object",
           required: ["type", "message", "param", "code"],
           properties: {
-            type: { type: "string", description: "The class of the fault." },
-            message: { type: "string", description: "A sentence for people." },
-            param: { type: "string", nullable: true, description: "The request's field at fault." },
+            type: { type: "string", description: "The type of the error." },
+            message: { type: "string", description: "What happened and what to do, for people." },
+            param: {
+              type: "string",
+              nullable: true,
+              description: "The request field that caused the error.",
+            },
             code: {
               type: "string",
               nullable: true,
-              description: "A code of this reference, or the provider's own where its refusal is passed on.",
+              description:
+                "A code from this reference, or the provider's own code if the gateway passes on its error.",
             },
-            needed: { type: "string", description: "USD this call must hold (`insufficient_balance`)." },
-            available: { type: "string", description: "USD that can be held (`insufficient_balance`)." },
+            needed: {
+              type: "string",
+              description:
+                "The amount in USD that the call needs to hold (`insufficient_balance`, `spending_limit_reached`).",
+            },
+            available: {
+              type: "string",
+              description: "The amount in USD that the account can hold (`insufficient_balance`).",
+            },
             max_tokens: {
               type: "integer",
               minimum: 1,
               description:
-                "The largest `max_tokens` that would fit, when one would (`insufficient_balance`).",
+                "The largest `max_tokens` that fits, if any does (`insufficient_balance`, `spending_limit_reached`).",
             },
           },
         },

@@ -34,7 +34,7 @@ export function receipts(gateway: Gateway) {
       "/v1/calls/:id",
       async ({ reader: { account_id }, params: { id } }) => {
         const call = await asked(reports.call(account_id, id))
-        if (call === null) throw new GatewayError("not_found", { message: "There is no call of this id." })
+        if (call === null) throw new GatewayError("not_found", { message: "No call has this id." })
         return receipt(call)
       },
       reference.getReceipt,
@@ -60,7 +60,7 @@ export function receipts(gateway: Gateway) {
 function tooManySums(error: unknown): never {
   if (!(error instanceof LedgerBusy)) throw error
   throw new GatewayError("overloaded", {
-    message: "As many sums of usage as may wait are waiting; try again shortly.",
+    message: "Too many usage queries are in progress. Retry in a few seconds.",
   })
 }
 

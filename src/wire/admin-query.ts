@@ -9,10 +9,8 @@ export const MAX_PAGE = 1_000
 export const DEFAULT_PAGE = 100
 
 const page = {
-  limit: Type.Optional(wholeNumber(MAX_PAGE, DEFAULT_PAGE, "The most entries a page has.")),
-  after: Type.Optional(
-    id("Where the page begins: the `next` of the page before it.", "the `next` of a page"),
-  ),
+  limit: Type.Optional(wholeNumber(MAX_PAGE, DEFAULT_PAGE, "The maximum number of entries in a page.")),
+  after: Type.Optional(id("The `next` value of the previous page.", "the `next` value of an earlier page")),
 }
 
 /** Which page of a list: `limit` entries after the one with the id `after`. */
@@ -20,22 +18,22 @@ export const PageQuery = query(page)
 
 /** Which calls, and which page of them; a filter that is not given leaves nothing out. */
 export const CallsQuery = query({
-  account: Type.Optional(id("Calls of this account.")),
-  key: Type.Optional(id("Calls with this key.")),
-  model: Type.Optional(model("Calls to this model, as the client named it.")),
-  state: Type.Optional(word(states, "Calls in this state.")),
-  failure: Type.Optional(word(failures, "Calls that went wrong this way.")),
+  account: Type.Optional(id("Only calls of this account.")),
+  key: Type.Optional(id("Only calls made with this key.")),
+  model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
+  state: Type.Optional(word(states, "Only calls in this state.")),
+  failure: Type.Optional(word(failures, "Only calls with this failure.")),
   from: Type.Optional(
-    moment("Calls that were held then or later, by the time in their id: a time, or a day in UTC."),
+    moment("Only calls that started at or after this time: an RFC 3339 time, or a day in UTC."),
   ),
-  to: Type.Optional(moment("Calls that were held earlier.")),
+  to: Type.Optional(moment("Only calls that started before this time.")),
   ...page,
 })
 
 /** Of which moment a balance is asked. */
 export const BalanceQuery = query({
   at: moment(
-    "The moment, by the ledger's clock: an RFC 3339 time, or a day, which stands for its midnight UTC. Not in the future.",
+    "The time, by the clock of the ledger: an RFC 3339 time, or a day, which means midnight UTC. It cannot be in the future.",
     { examples: ["2026-11-01"] },
   ),
 })
@@ -47,5 +45,5 @@ export function pageOf({ limit = DEFAULT_PAGE, after }: Static<typeof PageQuery>
 
 /** Throws `invalid_request` for a moment after `now`. */
 export function checkPast(at: Date, now: Date): void {
-  if (at > now) throw invalidField("at", "a time that is not in the future")
+  if (at > now) throw invalidField("at", "a time in the past")
 }

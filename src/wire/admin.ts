@@ -10,15 +10,15 @@ const UUID = "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 /** One line: no control characters, which logs and terminals would act on and Postgres partly refuses. */
 const LINE = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
 
-const LIMIT = "USD as a decimal string with at most nine whole digits and nine decimals, and not negative"
-const AMOUNT = "USD as a decimal string with at most nine whole digits and nine decimals, and not 0"
+const LIMIT = "USD as a decimal string, 0 or more, with at most 9 digits before and 9 after the point"
+const AMOUNT = "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point"
 const EXPIRY = "an RFC 3339 time in the future"
 
 const Id = Type.String({ format: "uuid" })
 const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
 const Money = Type.String({
   pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
-  description: "USD as a decimal string with at most nine decimals.",
+  description: "A USD amount as a decimal string with at most nine decimals.",
 })
 const Price = Type.String({ pattern: "^\\d+(?:\\.\\d{1,6})?$", description: "USD per 1M tokens." })
 const Count = Type.Integer({ minimum: 0 })
@@ -29,7 +29,7 @@ const line = (maxLength: number, description: string) =>
     maxLength,
     pattern: LINE,
     description,
-    [EXPECTED]: `one line of 1 to ${maxLength} characters`,
+    [EXPECTED]: `1 to ${maxLength} characters on a single line`,
   })
 /** Null takes the value away; a value that is wrong is told as the schema itself would. */
 const orNull = <S extends TSchema>(schema: S) =>
@@ -42,7 +42,7 @@ const closed = { additionalProperties: false, [EXPECTED]: "a JSON object" }
 export const listOf = <S extends TSchema>(schema: S) =>
   Type.Object({
     data: Type.Array(schema),
-    next: nullable(Type.String({ description: "The `after` of the next page." })),
+    next: nullable(Type.String({ description: "The `after` of the next page; null on the last page." })),
   })
 
 const amounts = { balance: Money, held: Money, available: Money }
@@ -51,7 +51,7 @@ export const AccountBody = Type.Object({
   id: Id,
   name: Type.String(),
   ...amounts,
-  suspended: Type.Boolean({ description: "Whether calls of the account are refused." }),
+  suspended: Type.Boolean({ description: "Whether calls of the account are rejected." }),
   created_at: Time,
 })
 export type AccountBody = Static<typeof AccountBody>
@@ -68,19 +68,19 @@ const ownId = (description: string) =>
       .Encode((id) => id),
   )
 const Suspended = Type.Boolean({
-  description: "True to refuse every call that arrives from now on, false to take them again.",
+  description: "True rejects all new calls, false accepts them again.",
   [EXPECTED]: "true or false",
 })
 
 export const NewAccount = Type.Object(
   {
-    id: ownId("Makes the creation safe to repeat: the same id never opens two accounts."),
-    name: line(200, "What people call the account."),
+    id: ownId("Makes the request safe to retry: the same id never creates two accounts."),
+    name: line(200, "A name for the account."),
   },
   closed,
 )
 export const AccountChange = Type.Object(
-  { name: Type.Optional(line(200, "What people call the account.")), suspended: Type.Optional(Suspended) },
+  { name: Type.Optional(line(200, "A name for the account.")), suspended: Type.Optional(Suspended) },
   closed,
 )
 
@@ -97,19 +97,19 @@ export type CreditedBody = Static<typeof CreditedBody>
 
 export const NewCredit = Type.Object(
   {
-    id: ownId("Makes the credit safe to repeat: the same id never moves money twice."),
+    id: ownId("Makes the request safe to retry: the same id never moves money twice."),
     amount: Type.Unsafe<bigint>(
       Type.Transform(
         Type.String({
           pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
-          description: "USD as a decimal string; a negative one takes money off, to correct.",
+          description: "USD as a decimal string. A negative amount reduces the balance.",
           [EXPECTED]: AMOUNT,
         }),
       )
         .Decode(amountOf)
         .Encode(printUsd),
     ),
-    reason: Type.Optional(line(500, "Why, for the journal.")),
+    reason: Type.Optional(line(500, "The reason, recorded in the journal.")),
   },
   closed,
 )
@@ -124,30 +124,30 @@ export const SpendingLimitBody = Type.Object(
   {
     amount: Type.String({
       pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",
-      description: "USD as a decimal string with at most nine decimals.",
+      description: "A USD amount as a decimal string with at most nine decimals.",
       [EXPECTED]: LIMIT,
     }),
     per: Type.Unsafe<Period>(
       Type.Union(
         periods.map((period) => Type.Literal(period)),
-        { description: "Days and months are those of UTC.", [EXPECTED]: "day or month" },
+        { description: "The period, in UTC.", [EXPECTED]: "day or month" },
       ),
     ),
   },
   {
     ...closed,
-    description: "What the key's calls may cost in a day or a month.",
-    [EXPECTED]: "an object of amount, USD as a decimal string, and per, day or month",
+    description: "The most that the key's calls can cost in a day or a month.",
+    [EXPECTED]: 'an object such as {"amount": "25", "per": "month"}',
   },
 )
 
 const keyFields = {
   id: Id,
   name: nullable(Type.String()),
-  prefix: Type.String({ description: "The first characters of the key, to tell keys apart." }),
-  models: nullable(Type.Array(Type.String(), { description: "The models the key may use; null: all." })),
+  prefix: Type.String({ description: "The first characters of the key, to identify it." }),
+  models: nullable(Type.Array(Type.String(), { description: "The models that the key can use; null: all." })),
   expires_at: nullable(Time),
-  suspended: Type.Boolean({ description: "Whether calls with the key are refused." }),
+  suspended: Type.Boolean({ description: "Whether calls with the key are rejected." }),
   spending_limit: nullable(SpendingLimitBody),
   created_at: Time,
 }
@@ -158,7 +158,7 @@ export const KeyBody = Type.Object({
     Type.String({
       pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
       description:
-        "What counts against the limit in this period: the charges of its calls, and what open ones hold; null without a limit.",
+        "What counts against the limit in the current period: the charges of settled calls plus what open calls hold. Null without a limit.",
     }),
   ),
   revoked_at: nullable(Time),
@@ -168,19 +168,21 @@ export type KeyBody = Static<typeof KeyBody>
 
 export const CreatedKeyBody = Type.Object({
   ...keyFields,
-  key: Type.String({ description: "The key itself, shown this once." }),
+  key: Type.String({ description: "The key itself. It is shown only once." }),
 })
 export type CreatedKeyBody = Static<typeof CreatedKeyBody>
 
-const KeyName = line(200, "What people call the key.")
-const KeyModels = Type.Array(line(256, "A model's name."), {
+const KeyName = line(200, "A name for the key.")
+const KeyModels = Type.Array(line(256, "The name of a model."), {
   minItems: 1,
   maxItems: 256,
-  description: "The only models the key may use, also ones that are not configured yet.",
+  description: "The models that the key can use. They need not be configured yet.",
   [EXPECTED]: "an array of 1 to 256 model names",
 })
 const KeyExpiry = Type.Unsafe<Date>(
-  Type.Transform(Type.String({ description: "When the key stops, as an RFC 3339 time.", [EXPECTED]: EXPIRY }))
+  Type.Transform(
+    Type.String({ description: "When the key expires, as an RFC 3339 time.", [EXPECTED]: EXPIRY }),
+  )
     .Decode(expiryOf)
     .Encode(printTime),
 )
@@ -190,7 +192,7 @@ const SpendingLimit = Type.Unsafe<ReturnType<typeof limitOf>>(
 
 export const NewKey = Type.Object(
   {
-    id: ownId("Makes the creation safe to repeat: the same id never makes two keys."),
+    id: ownId("Makes the request safe to retry: the same id never creates two keys."),
     name: Type.Optional(KeyName),
     models: Type.Optional(KeyModels),
     expires_at: Type.Optional(KeyExpiry),
@@ -237,7 +239,7 @@ export const CallBody = Type.Object({
   key_id: Id,
   model: Type.String(),
   family: word(["chat", "messages"]),
-  upstream: Type.String({ description: "The upstream that answered, else the first one tried." }),
+  upstream: Type.String({ description: "The upstream that answered, or the first one tried if none did." }),
   stream: Type.Boolean(),
   state: word(states),
   basis: word(bases),
@@ -266,16 +268,16 @@ export const AuditBody = Type.Object({
       kind: Type.String({
         enum: ["balance", "held", "spent", "charge", "entry"],
         description:
-          "`balance` and `held`: an account and the sum of its entries. `spent`: what a key's spending limit has counted, and its calls. `charge`: a call's charge, and its tokens at its prices. `entry`: an end that does not fit its hold, or a correction that does not fit its expiry.",
+          "What does not match. `balance` and `held`: an account and the sum of its entries. `spent`: what a spending limit has counted and the calls of its key. `charge`: the charge of a call and its tokens at its prices. `entry`: an end and its hold, or a correction and the expiry that it corrects.",
       }),
       account_id: Id,
-      id: nullable(Type.String({ description: "The key of `spent`, the call of `charge` and `entry`." })),
+      id: nullable(Type.String({ description: "The id of the key (`spent`) or call (`charge`, `entry`)." })),
       recorded: nullable(Money),
       expected: nullable(Money),
     }),
     {
       description:
-        "`recorded` is null for entries of an account that does not exist, `expected` where the entry that decides it is not there.",
+        "`recorded` is null if the account of the entries does not exist, `expected` if the entry that it follows from is missing.",
     },
   ),
 })

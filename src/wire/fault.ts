@@ -38,7 +38,7 @@ export function bodyFault(error: ValueError): GatewayError {
   const param = pathOf(keysOf(error.path)).slice(0, SHOWN_CHARACTERS)
   const expected = expectation(error)
   if (param !== "") return invalidField(param, expected)
-  return new GatewayError("invalid_request", { message: `The body: expected ${expected}.` })
+  return new GatewayError("invalid_request", { message: `The request body: expected ${expected}.` })
 }
 
 /** `invalid_request` for a field or parameter that is not what was `expected`. */
@@ -47,8 +47,8 @@ export function invalidField(param: string, expected: string): GatewayError {
 }
 
 /**
- * `invalid_request` for the faults of a query string, of which one is told: a name that is not known before the others,
- * without repeating it (D16). Where a name is given twice its value is a list.
+ * `invalid_request` for the first fault of a query string. An unknown name comes before other faults, and the message
+ * does not repeat it (D16). The value of a name that is set more than once is a list.
  */
 export function queryFault(errors: readonly ValueError[]): GatewayError {
   const unknown = errors.find(({ type }) => type === ValueErrorType.ObjectAdditionalProperties)
@@ -59,13 +59,16 @@ export function queryFault(errors: readonly ValueError[]): GatewayError {
   if (first === undefined) throw new Error("a query string was refused by a schema it fits")
   const param = pathOf(keysOf(first.path))
   if (!Array.isArray(first.value)) return invalidField(param, expectation(first))
-  return new GatewayError("invalid_request", { message: `\`${param}\` is given twice.`, param })
+  return new GatewayError("invalid_request", {
+    message: `\`${param}\` is set more than once. Send it once.`,
+    param,
+  })
 }
 
 function namesOf({ properties }: TSchema): string {
   const names = Object.keys(properties)
-  if (names.length === 0) return "This address takes no query parameters."
-  return `The query parameters here are ${names.join(", ")}.`
+  if (names.length === 0) return "This endpoint accepts no query parameters."
+  return `Unknown query parameter. This endpoint accepts: ${names.join(", ")}.`
 }
 
 /** Keys from the root down in the way people write them: `models[0].price`. */
@@ -87,6 +90,6 @@ function expectation({ type, schema, message }: ValueError): string {
 
 function knownKeys({ properties, patternProperties }: TSchema): string {
   return properties === undefined
-    ? `a key that matches ${Object.keys(patternProperties).join(" or ")}`
-    : `one of the keys ${Object.keys(properties).join(", ")}`
+    ? `a name that matches ${Object.keys(patternProperties).join(" or ")}`
+    : `a known key: ${Object.keys(properties).join(", ")}`
 }

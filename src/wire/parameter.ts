@@ -52,13 +52,13 @@ export function id(description: string, expected = "a UUID") {
   return text(parseId, expected, { description, format: "uuid" })
 }
 
-/** UUIDs with commas between them. */
+/** UUIDs, separated by commas. */
 export function ids(most: number, description: string) {
   const read = (given: string): readonly string[] | null => {
     const found = given.split(",").map(parseId)
     return found.length <= most && found.every((one) => one !== null) ? found : null
   }
-  return text(read, `1 to ${most} UUIDs with commas between them`, { description })
+  return text(read, `1 to ${most} UUIDs, separated by commas`, { description })
 }
 
 /** A model's name. A NUL is in none, and Postgres refuses it. */

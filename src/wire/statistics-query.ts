@@ -22,16 +22,16 @@ const MAX_GROUPS = 100
 const span = {
   from: Type.Optional(
     moment(
-      `Calls that ended then or later; ${DEFAULT_HOURS} hours before \`to\` unless given, and at most ${MAX_DAYS} days.`,
+      `Only calls that ended at or after this time. Default: ${DEFAULT_HOURS} hours before \`to\`. Maximum: ${MAX_DAYS} days before \`to\`.`,
       { format: "date-time" },
     ),
   ),
-  to: Type.Optional(moment("Calls that ended earlier; now unless given.", { format: "date-time" })),
+  to: Type.Optional(moment("Only calls that ended before this time. Default: now.", { format: "date-time" })),
   account: Type.Optional(
-    ids(MAX_ACCOUNTS, `Calls of this account, or of up to ${MAX_ACCOUNTS} with commas between them.`),
+    ids(MAX_ACCOUNTS, `Only calls of these accounts: up to ${MAX_ACCOUNTS} ids, separated by commas.`),
   ),
-  key: Type.Optional(id("Calls with this key.")),
-  model: Type.Optional(model("Calls to this model, as the client named it.")),
+  key: Type.Optional(id("Only calls made with this key.")),
+  model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
 }
 
 /** Which calls are looked at; a filter that is not given leaves nothing out. */
@@ -40,8 +40,8 @@ export const StatisticsQuery = query(span)
 /** Which calls are looked at, and how they are split. */
 export const TimelineQuery = query({
   ...span,
-  by: Type.Optional(word(splits, "What to split by; `model` unless given.")),
-  groups: Type.Optional(wholeNumber(MAX_GROUPS, DEFAULT_GROUPS, "How many groups are shown one by one.")),
+  by: Type.Optional(word(splits, "What to group by. Default: `model`.")),
+  groups: Type.Optional(wholeNumber(MAX_GROUPS, DEFAULT_GROUPS, "How many groups to list one by one.")),
 })
 
 /** The calls that ended from `from` on and before `to`, and pass the filters. */
@@ -62,7 +62,7 @@ export function statisticsSpan(asked: Static<typeof StatisticsQuery>, now: Date)
   const { from = new Date(Math.max(0, to.getTime() - DEFAULT_HOURS * 3_600_000)) } = asked
   if (from >= to) throw invalidField("from", "a time before `to`")
   if (to.getTime() - from.getTime() > MAX_DAYS * DAY_MS) {
-    throw invalidField("from", `at most ${MAX_DAYS} days before \`to\``)
+    throw invalidField("from", `a time at most ${MAX_DAYS} days before \`to\``)
   }
   return { from, to, account_ids: account, key_id: key, model }
 }

@@ -21,16 +21,16 @@ function range<Word extends Grouping>(words: readonly Word[], most: string) {
   return {
     from: Type.Optional(
       moment(
-        `The first moment: an RFC 3339 time, or a day, which begins at midnight UTC. Without it, the UTC day before \`to\` and the ${DEFAULT_DAYS - 1} days before that. At most so many days before \`to\`: ${most}.`,
+        `The start of the range, inclusive: an RFC 3339 time, or a day, which starts at midnight UTC. Default: ${DEFAULT_DAYS} UTC days, the last of them the day in which the range ends. Maximum number of days before \`to\`: ${most}.`,
         { examples: ["2026-11-01"] },
       ),
     ),
     to: Type.Optional(
-      moment("The moment it ends with, which is not included. Without it, now.", {
+      moment("The end of the range, exclusive. Default: now.", {
         examples: ["2026-12-01"],
       }),
     ),
-    by: Type.Optional(word<Grouping>(words, "What to sum by.", { default: "day" })),
+    by: Type.Optional(word<Grouping>(words, "What to group by.", { default: "day" })),
   }
 }
 
@@ -39,10 +39,10 @@ export const UsageQuery = query(range(groupings, `${MAX_DAYS}`))
 
 /** What an operator asks. */
 export const OperatorUsageQuery = query({
-  ...range(operatorGroupings, `${MAX_DAYS}, by hour ${MAX_DAYS_BY_HOUR}`),
-  account: Type.Optional(id("Calls of this account.")),
-  key: Type.Optional(id("Calls with this key.")),
-  model: Type.Optional(model("Calls to this model, as the client named it.")),
+  ...range(operatorGroupings, `${MAX_DAYS} (${MAX_DAYS_BY_HOUR} by hour)`),
+  account: Type.Optional(id("Only calls of this account.")),
+  key: Type.Optional(id("Only calls made with this key.")),
+  model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
 })
 
 /** What is summed and how: the calls that ended from `from` on and before `to`. */
@@ -59,10 +59,10 @@ export interface UsageRange {
 export function usageRange(asked: Static<typeof UsageQuery>, now: Date): UsageRange {
   const { to = new Date(now.getTime() + 1), by = "day" } = asked
   const { from = daysBefore(to, DEFAULT_DAYS - 1) } = asked
-  if (from > to) throw invalidField("from", "a time that is not after `to`")
+  if (from > to) throw invalidField("from", "a time at or before `to`")
   const days = by === "hour" ? MAX_DAYS_BY_HOUR : MAX_DAYS
   if (to.getTime() - from.getTime() > days * DAY_MS) {
-    throw invalidField("from", `at most ${days} days before \`to\``)
+    throw invalidField("from", `a time at most ${days} days before \`to\``)
   }
   return { from, to, by }
 }

@@ -181,7 +181,7 @@ describe("a receipt", () => {
     const steps = receiptSteps(callExample)
     expect(steps.map(({ name, after_ms }) => [name, after_ms])).toEqual([
       ["Held", 0],
-      ["First byte", 380],
+      ["First output", 380],
       ["Last byte", 2_417],
       ["Settled", 2_417],
     ])
@@ -211,7 +211,7 @@ describe("a receipt", () => {
   test.each(["released", "expired"])("of one that was %s says so", (state) => {
     const steps = receiptSteps({ ...callExample, state, ttft_ms: null })
     expect(steps.at(-1)?.name.toLowerCase()).toBe(state)
-    expect(steps[1]?.missing).toBe("there was no output")
+    expect(steps[1]?.missing).toBe("no output")
   })
 
   test("D11: nothing goes back where the charge is above the hold", () => {

@@ -117,7 +117,7 @@ describe.skipIf(browserless("/docs renders"))(`/docs in headless Chromium (${BRO
     await page.close()
   }, 60_000)
 
-  test("tells every error's cause and cure, at the width of a desk and of a phone", async () => {
+  test("tells every error's cause and cure, at the width of a desktop and of a phone", async () => {
     const document = await (await fetch(`${origin}/docs/json`)).text()
     const told = document.match(/\| \d{3} \| `\w+` \|/g) ?? []
     for (const width of [1280, 390]) {

@@ -72,7 +72,7 @@ const here = (env: Record<string, string> = {}): Place => ({
 })
 
 /** The ids of an account with a key, and of a call. */
-async function office(): Promise<{ ACCOUNT: string; KEY_ID: string; CALL: string }> {
+async function exampleIds(): Promise<{ ACCOUNT: string; KEY_ID: string; CALL: string }> {
   const ask = async (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = { authorization: `Bearer ${path.startsWith("/admin") ? admin_token : key}` }
     const json = { "content-type": "application/json" }
@@ -84,7 +84,7 @@ async function office(): Promise<{ ACCOUNT: string; KEY_ID: string; CALL: string
     )
     return id
   }
-  const ACCOUNT = await made("/admin/accounts", { name: "Office" })
+  const ACCOUNT = await made("/admin/accounts", { name: "AdminHarness" })
   const KEY_ID = await made(`/admin/accounts/${ACCOUNT}/keys`, {})
   const messages = [{ role: "user", content: "hello" }]
   const body = JSON.stringify({ model: "demo-small", messages, max_tokens: 1 })
@@ -142,7 +142,7 @@ test("README.md: a first call", async () => {
 
 describe("docs/administration.md", () => {
   test("accounts, credits and keys, by the command line and over HTTP", async () => {
-    const place = here(await office())
+    const place = here(await exampleIds())
     // An account is named by its name only if no other has it: this is not the one of the other page.
     const words = { ...place.words, Acme: "Initech" }
     const said = await play(take("docs/administration.md", "sh"), { ...place, words })
@@ -171,12 +171,15 @@ describe("programs with an SDK", () => {
 
 describe("the other blocks", () => {
   test("docs/billing.md: a key is limited", async () => {
-    const said = await play(take("docs/billing.md", "sh", "Spending limits of a key"), here(await office()))
+    const said = await play(
+      take("docs/billing.md", "sh", "Spending limits of a key"),
+      here(await exampleIds()),
+    )
     expect(JSON.parse(said)).toMatchObject({ spending_limit: { amount: "25", per: "day" } })
   })
 
   test("docs/billing.md: a client looks up what its calls cost, and what one would hold", async () => {
-    const { CALL } = await office()
+    const { CALL } = await exampleIds()
     const demo = here({ CALL })
     const words = { ...demo.words, "gpt-5-mini": "demo-small" }
     const said = await play(take("docs/billing.md", "sh", "Looking it up"), { ...demo, words })

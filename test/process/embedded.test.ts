@@ -52,7 +52,7 @@ describe("the demo", () => {
     const second = place.spawn()
     expect(await second.exited).toBe(1)
     expect(second.complaint).toBe(
-      `tollgate: another gateway (pid ${gateway.pid}) already uses ${place.data_dir}\n`,
+      `tollgate: another gateway (pid ${gateway.pid}) already uses ${place.data_dir}: stop it, or use another data directory\n`,
     )
     expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200)
 
@@ -89,7 +89,7 @@ describe("the demo", () => {
     const gateway = place.spawn({ PORT: String(port) })
     expect(await gateway.exited).toBe(1)
     expect(gateway.complaint).toBe(
-      `tollgate: PORT ${port} of HOST 127.0.0.1 is taken: stop what listens there, or set another PORT\n`,
+      `tollgate: port ${port} on 127.0.0.1 is already in use: stop the program that listens there, or change PORT\n`,
     )
     expect(gateway.printed).toContain("embedded Postgres started")
     expectTidy()

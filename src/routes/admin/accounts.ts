@@ -82,7 +82,7 @@ export async function existingAccount(operators: Operators, id: string): Promise
 }
 
 export function noAccount(): GatewayError {
-  return new GatewayError("not_found", { message: "There is no account of this id." })
+  return new GatewayError("not_found", { message: "No account has this id." })
 }
 
 function balanceBody(account_id: string, at: Date, { balance_nano, held_nano }: PastBalance): BalanceBody {
@@ -101,7 +101,7 @@ const creating = {
     repeatable: { id: accountExample.id, name: "Acme" },
   }),
   response: {
-    200: answer("The account of this id, which stood there before; nothing was changed.", AccountBody, {
+    200: answer("An account with this id already exists. Nothing was changed.", AccountBody, {
       account: accountExample,
     }),
     201: answer("The account.", AccountBody, {
@@ -111,13 +111,13 @@ const creating = {
   detail: operation({
     operationId: "createAccount",
     tag: "Accounts",
-    summary: "Open an account",
+    summary: "Create an account",
     description:
-      "An account starts with a balance of 0: its keys can do nothing before the first credit. With an `id` of your own the request may be repeated: the second answer is a 200 with the account as it stands.",
+      "A new account has a balance of 0, so its keys cannot make calls before the first credit. Send your own `id` to make the request safe to retry: a repeat returns 200 with the existing account.",
     credentials: ["adminToken"],
     errors: [
       ...BODY_ERRORS,
-      fieldFault("name", "one line of 1 to 200 characters"),
+      fieldFault("name", "1 to 200 characters on a single line"),
       ...ERRORS,
       unknownOutcome(accountExample.id),
     ],
@@ -135,7 +135,7 @@ const listing = {
     operationId: "listAccounts",
     tag: "Accounts",
     summary: "List accounts",
-    description: "All accounts, newest first.",
+    description: "Lists all accounts, newest first.",
     credentials: ["adminToken"],
     errors: [PAGE_FAULT, ...ERRORS],
   }),
@@ -147,8 +147,8 @@ const reading = {
   detail: operation({
     operationId: "getAccount",
     tag: "Accounts",
-    summary: "Read an account",
-    description: "`available` is what new calls can still hold: the balance less what open calls hold.",
+    summary: "Get an account",
+    description: "`available` is what new calls can hold: the balance minus what open calls hold.",
     credentials: ["adminToken"],
     errors: [NO_ACCOUNT, ...ERRORS],
   }),
@@ -166,16 +166,20 @@ const readingBalance = {
   params: pathId("The account's id."),
   query: BalanceQuery,
   response: {
-    200: answer("The balance of then, what open calls held, and what new calls could hold.", BalanceBody, {
-      balance: balanceExample,
-    }),
+    200: answer(
+      "The balance at that time, what open calls held, and what new calls could hold.",
+      BalanceBody,
+      {
+        balance: balanceExample,
+      },
+    ),
   },
   detail: operation({
     operationId: "getBalance",
     tag: "Accounts",
-    summary: "Read what an account had at a moment",
+    summary: "Get a past balance",
     description:
-      "What stands on the account now, without the entries that were made since. It reads all ends of calls since then, of all accounts: the longer ago, the longer it takes, at most 8 seconds. Before its first credit an account had 0.",
+      "Computes the balance at a time in the past: the current balance without the entries made since. It reads every call of every account that ended since then, so a time further back takes longer, up to 8 seconds. Before the first credit the balance is 0.",
     credentials: ["adminToken"],
     errors: [fieldFault("at", "an RFC 3339 time or a day such as 2026-11-21"), NO_ACCOUNT, ...ERRORS],
   }),
@@ -189,7 +193,7 @@ const changing = {
     rename: { name: "Acme Ltd" },
   }),
   response: {
-    200: answer("The account as it is now.", AccountBody, {
+    200: answer("The changed account.", AccountBody, {
       suspended: { ...accountExample, suspended: true },
       active: accountExample,
     }),
@@ -199,7 +203,7 @@ const changing = {
     tag: "Accounts",
     summary: "Rename or suspend an account",
     description:
-      "What is left out stays. Every call that arrives after the answer to a suspension is refused with 403; calls that were admitted before go on, and receipts stay readable. Money can be put on a suspended account.",
+      "Fields that you leave out stay unchanged. After a suspension, every new call gets a 403. Calls in progress continue, and receipts stay readable. You can credit a suspended account.",
     credentials: ["adminToken"],
     errors: [...BODY_ERRORS, fieldFault("suspended", "true or false"), NO_ACCOUNT, ...ERRORS],
   }),

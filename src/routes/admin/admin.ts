@@ -61,7 +61,9 @@ async function jsonBody(
 function authorize(header: string | null, admin_token: string): void {
   const [, given] = /^Bearer +(\S+) *$/i.exec(header ?? "") ?? []
   if (given === undefined || !timingSafeEqual(digest(given), digest(admin_token))) {
-    throw new GatewayError("invalid_api_key", { message: "The admin token is missing or wrong." })
+    throw new GatewayError("invalid_api_key", {
+      message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
+    })
   }
 }
 

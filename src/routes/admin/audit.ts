@@ -45,7 +45,7 @@ const clean = {
 
 const auditing = {
   response: {
-    200: answer("What was found; `violations` is empty when the books agree.", AuditBody, {
+    200: answer("The result. `violations` is empty if the ledger is consistent.", AuditBody, {
       clean,
       violated: {
         ...clean,
@@ -63,10 +63,10 @@ const auditing = {
   },
   detail: operation({
     operationId: "audit",
-    tag: "Books",
-    summary: "Audit the books",
+    tag: "Ledger",
+    summary: "Audit the ledger",
     description:
-      "Recomputes from the journal, in one snapshot: every account's balance and what is held on it, what every spending limit has counted, and the charge of every call from its tokens and prices. Reads the whole journal, so ask for it now and then, not every second.",
+      "Recomputes from the journal, in one snapshot: the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. It reads the whole journal, so run it occasionally, not every second.",
     credentials: ["adminToken"],
     errors: ERRORS,
   }),

@@ -29,7 +29,7 @@ export function callRoutes(operators: Operators) {
       "/calls/:id",
       async ({ params: { id } }) => {
         const call = await ask(operators, getCall(database, id))
-        if (call === null) throw new GatewayError("not_found", { message: "There is no call of this id." })
+        if (call === null) throw new GatewayError("not_found", { message: "No call has this id." })
         return callBody(call)
       },
       reading,
@@ -43,10 +43,10 @@ const listing = {
   },
   detail: operation({
     operationId: "listCalls",
-    tag: "Books",
+    tag: "Ledger",
     summary: "List calls",
     description:
-      "Calls that held money, newest first; several filters narrow together. A page looks at 100,000 calls at most, so one that looks for something rare may hold fewer calls than `limit`, even none, and yet have a `next`. Refused requests and token counts are in the metrics.",
+      "Lists calls that held money, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a filter that matches few calls can return fewer than `limit`, or none, and still have a `next`. Rejected requests and token counts are in the metrics only.",
     credentials: ["adminToken"],
     errors: [fieldFault("state", `one of ${states.join(", ")}`), ...ERRORS],
   }),
@@ -57,9 +57,9 @@ const reading = {
   response: { 200: answer("The call.", CallBody, { call: callExample }) },
   detail: operation({
     operationId: "getCall",
-    tag: "Books",
-    summary: "Read a call",
-    description: "The id is the `x-request-id` that the client saw.",
+    tag: "Ledger",
+    summary: "Get a call",
+    description: "The id of a call is the `x-request-id` of its response.",
     credentials: ["adminToken"],
     errors: [NO_CALL, ...ERRORS],
   }),

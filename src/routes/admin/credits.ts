@@ -58,12 +58,12 @@ function made(result: CreditResult) {
       throw noAccount()
     case "conflict":
       throw new GatewayError("invalid_request", {
-        message: "This id belongs to another credit; nothing was changed.",
+        message: "Another credit already has this id. Nothing was changed. Use a new id for a new credit.",
         param: "id",
       })
     case "out_of_range":
       throw new GatewayError("invalid_request", {
-        message: "The balance would be further from 0 than the books can hold; nothing was changed.",
+        message: "This amount would take the balance out of the supported range. Nothing was changed.",
         param: "amount",
       })
   }
@@ -82,21 +82,21 @@ const crediting = {
     correction: { amount: "-2.50", reason: "Credited twice by mistake" },
   }),
   response: {
-    200: answer("The same credit was made before.", CreditedBody, examples),
-    201: answer("The money is on the account.", CreditedBody, examples),
+    200: answer("This credit was made earlier. Nothing was changed.", CreditedBody, examples),
+    201: answer("The account was credited.", CreditedBody, examples),
   },
   detail: operation({
     operationId: "creditAccount",
     tag: "Accounts",
-    summary: "Put money on an account",
+    summary: "Credit an account",
     description:
-      "Send an `id` of your own to make it safe to repeat: the same id again changes nothing and answers 200 with what was credited, and with another amount or account it is refused. A negative amount is a correction and may make the balance negative. When the books do not answer (503) the error carries the `id` to repeat it with.",
+      "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. If the database does not respond (503), the error has the `id` to retry with.",
     credentials: ["adminToken"],
     errors: [
       ...BODY_ERRORS,
       fieldFault(
         "amount",
-        "USD as a decimal string with at most nine whole digits and nine decimals, and not 0",
+        "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point",
       ),
       NO_ACCOUNT,
       ...ERRORS,
@@ -117,7 +117,7 @@ const listing = {
     operationId: "listCredits",
     tag: "Accounts",
     summary: "List an account's credits",
-    description: "Credits and corrections, newest first.",
+    description: "Lists credits and corrections, newest first.",
     credentials: ["adminToken"],
     errors: [PAGE_FAULT, NO_ACCOUNT, ...ERRORS],
   }),

@@ -73,7 +73,7 @@ export function keyRoutes(operators: Operators) {
 }
 
 function noKey(): GatewayError {
-  return new GatewayError("not_found", { message: "There is no key of this id." })
+  return new GatewayError("not_found", { message: "No key has this id." })
 }
 
 /** The key that stands in the ledger, or why none was made. */
@@ -86,7 +86,8 @@ function madeKey(result: KeyResult) {
       throw noAccount()
     case "conflict":
       throw new GatewayError("invalid_request", {
-        message: "This id belongs to a key of another account; nothing was changed.",
+        message:
+          "A key of another account already has this id. Nothing was changed. Use a new id for a new key.",
         param: "id",
       })
   }
@@ -106,10 +107,10 @@ const creating = {
     },
   }),
   response: {
-    200: answer("The key of this id, which stood there before; nothing was changed.", KeyBody, {
+    200: answer("A key with this id already exists. Nothing was changed.", KeyBody, {
       key: keyListed,
     }),
-    201: answer("The key; keep it, it is not shown again.", CreatedKeyBody, {
+    201: answer("The key. Store it: it is not shown again.", CreatedKeyBody, {
       plain: { ...keyExample, name: null, models: null, spending_limit: null, key: "tg_live_8Fq2…" },
       limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: "tg_live_8Fq2…" },
     }),
@@ -117,9 +118,9 @@ const creating = {
   detail: operation({
     operationId: "createKey",
     tag: "Accounts",
-    summary: "Make a key",
+    summary: "Create a key",
     description:
-      "The answer is the only one that shows the key itself: the books keep its SHA-256 and its first characters. Without `models` the key may use every model, without `expires_at` it lasts until it is revoked. With an `id` of your own the request may be repeated: the second answer is a 200 that does not show the key again.",
+      "Only this response shows the key itself: the database stores its SHA-256 hash and its first characters. Without `models` the key can use all models; without `expires_at` it is valid until it is revoked. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
     credentials: ["adminToken"],
     errors: [
       ...BODY_ERRORS,
@@ -141,7 +142,8 @@ const listing = {
     operationId: "listKeys",
     tag: "Accounts",
     summary: "List an account's keys",
-    description: "Keys without the key itself, newest first, the revoked and expired ones too.",
+    description:
+      "Lists keys, newest first, including revoked and expired ones. The keys themselves are not shown.",
     credentials: ["adminToken"],
     errors: [PAGE_FAULT, NO_ACCOUNT, ...ERRORS],
   }),
@@ -155,7 +157,7 @@ const changing = {
     open: { models: null, expires_at: null, spending_limit: null },
   }),
   response: {
-    200: answer("The key as it is now.", KeyBody, {
+    200: answer("The changed key.", KeyBody, {
       limited: keyListed,
       suspended: { ...keyListed, suspended: true },
       open: { ...keyListed, models: null, spending_limit: null, spent: null },
@@ -164,9 +166,9 @@ const changing = {
   detail: operation({
     operationId: "changeKey",
     tag: "Accounts",
-    summary: "Change, limit or suspend a key",
+    summary: "Update a key",
     description:
-      "What is left out stays; `null` takes a name, a list of models, an expiry or a limit away. It holds for every call that arrives after this answer; calls that were admitted before go on. A spending limit counts what the key's calls of the day or month, in UTC, hold until they are settled, and what they cost then; a call that does not fit is refused with 402. Setting a limit counts the calls of its period that were made before, too.",
+      "Fields that you leave out stay unchanged; `null` removes a name, a list of models, an expiry or a limit. The change applies to every call that arrives after this response; calls in progress continue. A spending limit counts what the key's open calls hold and what its settled calls cost in the current day or month (UTC). A call that exceeds it gets a 402. A new limit also counts earlier calls of the current period.",
     credentials: ["adminToken"],
     errors: [...BODY_ERRORS, fieldFault("suspended", "true or false"), NO_KEY, ...ERRORS],
   }),
@@ -180,7 +182,7 @@ const revoking = {
     tag: "Accounts",
     summary: "Revoke a key",
     description:
-      "Every request that arrives after this answer is refused with 401. Calls that were admitted before go on. Revoking again changes nothing.",
+      "Every request that arrives after this response gets a 401. Calls in progress continue. Revoking a revoked key changes nothing.",
     credentials: ["adminToken"],
     errors: [NO_KEY, ...ERRORS],
   }),

@@ -128,10 +128,10 @@ const showingTimeline = {
   },
   detail: operation({
     operationId: "getTimeline",
-    tag: "Books",
-    summary: "Money and tokens over time",
+    tag: "Ledger",
+    summary: "Get charges and tokens over time",
     description:
-      "What the calls of a span cost and used, in steps of time, by model, key or account: those that cost most one by one, the others together. The length of a step goes by that of the span: a minute for an hour, a quarter of an hour for a day. Calls that are still open are left out.",
+      "Shows what the calls in a time range cost and used, in time steps, by model, key or account. The groups with the highest charges are listed one by one, the rest as one group. The step depends on the range: one minute for an hour, 15 minutes for a day. Open calls are not included.",
     credentials: ["adminToken"],
     errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
   }),
@@ -160,10 +160,10 @@ const showingLatency = {
   },
   detail: operation({
     operationId: "getLatency",
-    tag: "Books",
-    summary: "How long calls took",
+    tag: "Ledger",
+    summary: "Get latency distributions",
     description:
-      "The distribution of the time until the first output (`ttft`) and of the whole call (`duration`), from the books: percentiles by nearest rank, and a histogram with logarithmic buckets.",
+      "Shows the distribution of the time to the first output (`ttft`) and of the duration of the whole call (`duration`): percentiles by nearest rank, and a histogram with logarithmic buckets.",
     credentials: ["adminToken"],
     errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
   }),
@@ -172,7 +172,7 @@ const showingLatency = {
 const showingOutcomes = {
   query: StatisticsQuery,
   response: {
-    200: answer("The ways, the most frequent first.", OutcomesBody, {
+    200: answer("The outcomes, the most frequent first.", OutcomesBody, {
       outcomes: {
         ...exampleSpan,
         data: [
@@ -185,10 +185,10 @@ const showingOutcomes = {
   },
   detail: operation({
     operationId: "getOutcomes",
-    tag: "Books",
-    summary: "How calls ended",
+    tag: "Ledger",
+    summary: "Get call outcomes",
     description:
-      "How many calls ended in each way: their state, what the charge rests on, and what went wrong, if anything did.",
+      "Counts calls by outcome: their state, the basis of the charge, and the failure, if there was one.",
     credentials: ["adminToken"],
     errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
   }),

@@ -28,7 +28,7 @@ const counter = { name: "anthropic", family: "messages", models: ["claude-sonnet
 const listing = {
   response: {
     200: answer(
-      "The upstreams, in the order of the configuration, of one worker after the other.",
+      "The upstreams in the order of the configuration, worker by worker.",
       Type.Object({ data: Type.Array(UpstreamBody) }),
       {
         ready: { data: [example, { ...example, ...counter }] },
@@ -44,9 +44,9 @@ const listing = {
   detail: operation({
     operationId: "listUpstreams",
     tag: "Service",
-    summary: "How the upstreams do",
+    summary: "List upstreams",
     description:
-      "Each configured upstream with its breaker: after five failures in a row it is skipped for 10 s, then one call tries it. Every worker of this gateway speaks for itself; other gateways on the same books are not asked.",
+      "Lists the configured upstreams with their circuit breakers. After five consecutive failures an upstream is skipped for 10 seconds, then one call tries it. Each worker of this gateway has its own breakers and its own entries. Other gateways with the same database are not included.",
     credentials: ["adminToken"],
     errors: [NO_TOKEN],
   }),

@@ -27,7 +27,7 @@ export function usageRoutes(operators: Operators) {
 const summing = {
   query: OperatorUsageQuery,
   response: {
-    200: answer("The sums.", OperatorUsageReport, {
+    200: answer("The usage.", OperatorUsageReport, {
       "By day": usageExample,
       "By account": {
         ...usageExample,
@@ -38,10 +38,10 @@ const summing = {
   },
   detail: operation({
     operationId: "sumUsage",
-    tag: "Books",
-    summary: "Sum usage",
+    tag: "Ledger",
+    summary: "Get usage",
     description:
-      "What the calls of a time used and cost, by model, key, account, day or hour, and as a whole. A call counts when it has ended, at the moment of its end; a correction counts at its own moment, with the difference to what was charged before, which may be below 0. So ranges that meet share nothing and miss nothing, and a range that is over does not change. Reads every call that ended in the range: a narrow one is cheap.",
+      "Shows what the calls in a time range used and cost: by model, key, account, day or hour, and in total. A call counts at the time it ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges therefore never overlap or leave a gap, and past ranges do not change. The query reads every call that ended in the range, so short ranges are cheap.",
     credentials: ["adminToken"],
     errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
   }),

@@ -4,10 +4,14 @@ import { type Fault, REQUEST_ID } from "../openapi.ts"
 /** What the API reference says more than once: errors and examples. */
 
 /** What every operation of `/admin` can answer. */
-export const NO_TOKEN: Fault = { code: "invalid_api_key", message: "The admin token is missing or wrong." }
+export const NO_TOKEN: Fault = {
+  code: "invalid_api_key",
+  message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
+}
 const NO_BOOKS = {
   code: "ledger_unavailable",
-  message: "The books did not answer; if this was a change, it may have been made or not.",
+  message:
+    "The database did not respond. If the request was a change, it may have been applied: check before you repeat it.",
 } as const
 export const ERRORS: readonly Fault[] = [NO_TOKEN, NO_BOOKS]
 
@@ -27,12 +31,12 @@ export const BODY_ERRORS: readonly Fault[] = [
 /** What a list says to a parameter it does not know. */
 export const PAGE_FAULT: Fault = {
   code: "invalid_request",
-  message: "The query parameters here are limit, after.",
+  message: "Unknown query parameter. This endpoint accepts: limit, after.",
 }
 
-export const NO_ACCOUNT: Fault = { code: "not_found", message: "There is no account of this id." }
-export const NO_KEY: Fault = { code: "not_found", message: "There is no key of this id." }
-export const NO_CALL: Fault = { code: "not_found", message: "There is no call of this id." }
+export const NO_ACCOUNT: Fault = { code: "not_found", message: "No account has this id." }
+export const NO_KEY: Fault = { code: "not_found", message: "No key has this id." }
+export const NO_CALL: Fault = { code: "not_found", message: "No call has this id." }
 
 /** What an operation says to a field of its body that is not as it should be. */
 export function fieldFault(param: string, expected: string): Fault {

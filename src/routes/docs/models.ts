@@ -7,7 +7,7 @@ const headers = Type.Object({
     Type.String({
       format: "date",
       description:
-        "With a configured vendor's version header the messages-style models are listed, without one the chat models.",
+        "If a configured vendor's version header is present, the response lists the messages models, otherwise the chat models.",
     }),
   ),
 })
@@ -25,25 +25,25 @@ const entry = {
 const errors: readonly Fault[] = [
   {
     code: "invalid_request",
-    message: "The header anthropic-version must be one date, such as 2023-06-01.",
+    message: "The anthropic-version header must be one date, such as 2023-06-01.",
     param: "anthropic-version",
   },
   "invalid_api_key",
   {
     code: "rate_limited",
-    message: "This key has made as many requests of late as it may; try again shortly.",
+    message: "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
   },
   "ledger_unavailable",
 ]
 
-const description = `The models a key may call, in an envelope and with entries that both SDK families read. A key that is limited to some models
-sees those. All four paths answer the same bytes.
+const description = `Lists the models that the key can call, in a shape that both SDK families can read. A key that is restricted to some models
+sees only those. All four paths return the same bytes.
 
-The key is a bearer token; with a version header it may be sent as \`x-api-key\`, as for a token count.`
+Send the key as a bearer token. With a version header, \`x-api-key\` works too, as for a token count.`
 
 const modelList = (operationId: string, summary: string) => ({
   response: {
-    200: answer("All of them: there is always one page.", ModelList, {
+    200: answer("All models, in a single page.", ModelList, {
       "Chat models": {
         object: "list",
         data: [entry],
@@ -65,13 +65,13 @@ const modelList = (operationId: string, summary: string) => ({
   }),
 })
 
-export const listModels = modelList("listModels", "List the models")
+export const listModels = modelList("listModels", "List models")
 
-export const listModelsSlash = modelList("listModelsSlash", "List the models (compatible path)")
+export const listModelsSlash = modelList("listModelsSlash", "List models (compatible path)")
 
-export const listModelsCompatible = modelList("listModelsCompatible", "List the models (compatible path)")
+export const listModelsCompatible = modelList("listModelsCompatible", "List models (compatible path)")
 
 export const listModelsCompatibleSlash = modelList(
   "listModelsCompatibleSlash",
-  "List the models (compatible path)",
+  "List models (compatible path)",
 )

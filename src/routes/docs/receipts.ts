@@ -10,17 +10,17 @@ import { usageExample } from "./usage.ts"
 
 const OFTEN: Fault = {
   code: "rate_limited",
-  message: "This key has made as many requests of late as it may; try again shortly.",
+  message: "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
 }
 const errors: readonly Fault[] = [
-  { code: "invalid_request", message: "This address takes no query parameters." },
+  { code: "invalid_request", message: "This endpoint accepts no query parameters." },
   "invalid_api_key",
   OFTEN,
   "ledger_unavailable",
 ]
 
-const whose = `Any key of the account may read it that is neither revoked nor expired, as a bearer token or as \`x-api-key\`; a suspended one too, and
-one of a suspended account.`
+const whose = `Any key of the account can read it, unless the key is revoked or expired. Suspended keys and keys of suspended accounts can read it
+too. Send the key as a bearer token or as \`x-api-key\`.`
 
 const settled = {
   id: callExample.id,
@@ -72,18 +72,18 @@ export const getReceipt = {
   params: pathId("The call's id: the `x-request-id` of its answer."),
   query: query({}),
   response: {
-    200: answer("The receipt; while the call is open, of what it holds.", Receipt, {
+    200: answer("The receipt. While the call is open, it shows the hold and no charge.", Receipt, {
       Settled: settled,
       Open: open,
-      "The client left": left,
+      "The client disconnected": left,
     }),
   },
   detail: operation({
     operationId: "getReceipt",
     tag: "Receipts",
-    summary: "Read the receipt of a call",
-    description: `What a call held, what it was charged, on what basis and at which prices, and what was given back. A call of another account is
-a 404, like one that there is not; so is a request that held nothing, such as a refused one.
+    summary: "Get the receipt of a call",
+    description: `Shows what a call held, what it was charged, on what basis and at which prices, and what was released. The response is a 404 if the
+call does not exist, belongs to another account, or held nothing, such as a rejected request.
 
 ${whose}`,
     credentials: ["apiKey", "xApiKey"],
@@ -118,9 +118,9 @@ export const getOwnAccount = {
   detail: operation({
     operationId: "getOwnAccount",
     tag: "Receipts",
-    summary: "Read the balance",
-    description: `The account that pays for this key's calls, and what the key itself may do. \`available\` is what new calls can still hold: the
-balance less what open calls hold.
+    summary: "Get the balance",
+    description: `Shows the account that pays for the key's calls, and the limits of the key. \`available\` is what new calls can hold: the
+balance minus what open calls hold.
 
 ${whose}`,
     credentials: ["apiKey", "xApiKey"],
@@ -131,7 +131,7 @@ ${whose}`,
 export const getOwnUsage = {
   query: UsageQuery,
   response: {
-    200: answer("The sums.", UsageReport, {
+    200: answer("The usage.", UsageReport, {
       "By day": usageExample,
       "By model": {
         ...usageExample,
@@ -143,17 +143,17 @@ export const getOwnUsage = {
   detail: operation({
     operationId: "getOwnUsage",
     tag: "Receipts",
-    summary: "Sum the usage of the account",
-    description: `What the account's calls of a time used and cost, by model, key or day, and as a whole. A call counts when it has ended, at the
-moment of its end; a correction counts at its own moment, with the difference to what was charged before, which may be below 0. So ranges that
-meet share nothing and miss nothing, and a range that is over does not change.
+    summary: "Get the usage of the account",
+    description: `Shows what the account's calls in a time range used and cost: by model, key or day, and in total. A call counts at the time it
+ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges
+therefore never overlap or leave a gap, and past ranges do not change.
 
 ${whose}`,
     credentials: ["apiKey", "xApiKey"],
     errors: [
       ...errors,
       fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"),
-      { code: "overloaded", message: "As many sums of usage as may wait are waiting; try again shortly." },
+      { code: "overloaded", message: "Too many usage queries are in progress. Retry in a few seconds." },
     ],
   }),
 }
@@ -178,9 +178,9 @@ export const getQuote = {
     Call: { model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], max_tokens: 200 },
   }),
   response: {
-    200: answer("What would be held, and whether it would be.", QuoteBody, {
-      "It would be held": fits,
-      "The balance would not do": {
+    200: answer("What the call would hold, and whether it would be admitted.", QuoteBody, {
+      "The call would be admitted": fits,
+      "The balance is too low": {
         ...fits,
         amount: "0.256047",
         admitted: false,
@@ -195,10 +195,10 @@ export const getQuote = {
   detail: operation({
     operationId: "getQuote",
     tag: "Receipts",
-    summary: "Ask what a call would hold",
-    description: `Takes the body of a chat completion, holds nothing and sends nothing. The body, the key and the model are checked as for the call,
-with the same errors; that the money would not do, or that the key or the account is suspended, is an answer here, with the error code
-that the call would get. A provider that cannot be reached and a gateway at its limits are not foreseen.`,
+    summary: "Get a quote for a call",
+    description: `Takes the body of a chat completion and returns what the call would hold. Nothing is held or sent. The gateway checks the body, the
+key and the model as for the call, with the same errors. If the money is not enough, or the key or the account is suspended, the response
+is a 200 with the error code that the call would get. A quote does not predict unreachable providers or a gateway at capacity.`,
     credentials: ["apiKey"],
     errors: [
       fieldFault("messages", "an array of 1 to 4096 messages"),

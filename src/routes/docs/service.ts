@@ -5,8 +5,8 @@ const Status = Type.Object({ status: Type.String(), reason: Type.Optional(Type.S
 
 const Product = Type.Object({
   name: Type.Literal("tollgate"),
-  docs: Type.String({ description: "Where this reference is." }),
-  openapi: Type.String({ description: "Where its OpenAPI document is." }),
+  docs: Type.String({ description: "The path of this reference." }),
+  openapi: Type.String({ description: "The path of its OpenAPI document." }),
 })
 
 export const getProduct = {
@@ -18,19 +18,19 @@ export const getProduct = {
   detail: operation({
     operationId: "getProduct",
     tag: "Service",
-    summary: "What this is",
-    description: "Names the product and its reference.",
+    summary: "Identify the service",
+    description: "Returns the product name and where its reference is.",
     errors: [],
   }),
 }
 
 export const getLiveness = {
-  response: { 200: answer("It does.", Status, { Alive: { status: "alive" } }) },
+  response: { 200: answer("The process is alive.", Status, { Alive: { status: "alive" } }) },
   detail: operation({
     operationId: "getLiveness",
     tag: "Service",
-    summary: "Whether the process answers",
-    description: "Restart the process when this does not answer.",
+    summary: "Liveness probe",
+    description: "Responds while the process works. Restart the process if it does not respond.",
     errors: [],
   }),
 }
@@ -38,15 +38,16 @@ export const getLiveness = {
 export const getReadiness = {
   response: {
     200: answer("Ready.", Status, { Ready: { status: "ready" } }),
-    503: answer("Not ready, and why.", Status, {
+    503: answer("Not ready, with the reason.", Status, {
       Draining: { status: "not ready", reason: "draining" },
     }),
   },
   detail: operation({
     operationId: "getReadiness",
     tag: "Service",
-    summary: "Whether new calls should be sent here",
-    description: "Ready means: the books can be written, and the gateway does not drain.",
+    summary: "Readiness probe",
+    description:
+      "Reports whether this gateway accepts new calls: the ledger can be written, and the gateway is not shutting down.",
     errors: [],
   }),
 }
@@ -57,7 +58,7 @@ export const getReference = {
     operationId: "getReference",
     tag: "Service",
     summary: "This reference",
-    description: "A page for people. Everything it loads is served by the gateway.",
+    description: "An HTML page. Everything that it loads is served by the gateway.",
     errors: [],
   }),
 }
@@ -74,7 +75,7 @@ export const getOpenApi = {
   ...operation({
     operationId: "getOpenApi",
     tag: "Service",
-    summary: "This reference as an OpenAPI document",
+    summary: "OpenAPI document of this reference",
     description: "OpenAPI 3.0.3, for tools and generated clients.",
     errors: [],
   }),
@@ -92,13 +93,13 @@ export const getReferenceAsset = {
   params: File,
   response: {
     200: answer("The file.", text("text/css")),
-    304: answer("The file has not changed since it was fetched.", Type.Void()),
+    304: answer("The file has not changed since it was last fetched.", Type.Void()),
   },
   detail: operation({
     operationId: "getReferenceAsset",
     tag: "Service",
-    summary: "A file of the reference's page",
-    description: "Scripts, styles and the icon that the page loads.",
+    summary: "Asset of the reference page",
+    description: "The scripts, styles and icon that the page loads.",
     errors: ["not_found"],
   }),
 }
@@ -108,9 +109,9 @@ export const getConsole = {
   detail: operation({
     operationId: "getConsole",
     tag: "Service",
-    summary: "The operators' console",
+    summary: "Operator console",
     description:
-      "A page for people, which asks `/admin` with the token that is typed into it. It is served where `/admin` is. Everything it loads is served by the gateway.",
+      "An HTML page that calls `/admin` with the admin token that the operator enters. It is served wherever `/admin` is. Everything that it loads is served by the gateway.",
     errors: [],
   }),
 }
@@ -120,8 +121,8 @@ export const getConsoleAsset = {
   detail: operation({
     operationId: "getConsoleAsset",
     tag: "Service",
-    summary: "A file of the console's page",
-    description: "Scripts, styles and the icon that the page loads.",
+    summary: "Asset of the console page",
+    description: "The scripts, styles and icon that the page loads.",
     errors: ["not_found"],
   }),
 }
@@ -129,10 +130,10 @@ export const getConsoleAsset = {
 export const getMetrics = {
   response: {
     200: answer(
-      "The metrics of this process; of every worker, by the label `worker`, where there are several.",
+      "The metrics of this process. If there are several workers, those of all of them, with the label `worker`.",
       text(
         "text/plain",
-        '# HELP tollgate_calls_settled_total Calls charged, by model and what the charge rests on.\n# TYPE tollgate_calls_settled_total counter\ntollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 42\n',
+        '# HELP tollgate_calls_settled_total Calls that were charged, by model and basis of the charge.\n# TYPE tollgate_calls_settled_total counter\ntollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 42\n',
       ),
     ),
   },
@@ -141,7 +142,7 @@ export const getMetrics = {
     tag: "Service",
     summary: "Metrics",
     description:
-      "Prometheus' text format. Calls, tokens and latencies have the names of OpenTelemetry's GenAI vocabulary (`gen_ai_…`), what is ours begins with `tollgate_`. No label carries a key or an account.",
+      "Returns the metrics in the Prometheus text format. Calls, tokens and latencies use the names of the OpenTelemetry GenAI conventions (`gen_ai_…`); all others begin with `tollgate_`. No label contains a key or an account.",
     errors: [],
   }),
 }

@@ -57,7 +57,7 @@ export interface Reply {
 }
 
 /** The operators' routes on a database of their own, asked without a socket. */
-export interface Office {
+export interface AdminHarness {
   readonly database: PostgresJsDatabase
   readonly app: { handle(request: Request): Promise<Response> }
   /** The text of every answer, but those of a key's creation. */
@@ -69,7 +69,7 @@ export interface Office {
   close(): Promise<void>
 }
 
-export async function openOffice(options: Partial<Operators> = {}): Promise<Office> {
+export async function openAdminHarness(options: Partial<Operators> = {}): Promise<AdminHarness> {
   const { address, drop } = await freshDatabase()
   const client = connect(address, { max: 20, onnotice: () => {} })
   const database = drizzle(client)
