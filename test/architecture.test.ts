@@ -152,6 +152,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/ledger/",
     "src/embedded/",
     "src/routes/admin/",
+    "src/routes/routing.ts",
+    "src/routes/fault.ts",
     "src/upstream/headers.ts",
     "src/books.ts",
     "src/setup.ts",
@@ -266,7 +268,7 @@ const PURE = [
   "src/admission/{quote,prompt,credential,version,catalog,rate}.ts",
   "src/upstream/{headers,refusal}.ts",
   "src/config/{config,defaults,duration,size,slashes,file,reference,environment,load,snapshot,tracing,variable,exposure}.ts",
-  "src/routes/openapi-schema.ts",
+  "src/routes/{openapi-schema,openapi-document}.ts",
   "src/demo/{answer,tokens}.ts",
   "src/{banner,paint}.ts",
   "src/cli/{arguments,help,completion,suggestion,place,amount,moment,spending-limit,complaint,given}.ts",
@@ -275,7 +277,12 @@ const PURE = [
   "src/bench/{answer-parser,event-scanner,schedule,statistics,recipe,prompt,audit,table}.ts",
   "src/bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",
 ]
-const PURE_PACKAGES = ["@sinclair/typebox", "@sinclair/typebox/value", "@sinclair/typebox/compiler"]
+const PURE_PACKAGES = [
+  "@sinclair/typebox",
+  "@sinclair/typebox/value",
+  "@sinclair/typebox/compiler",
+  "@sinclair/typebox/system",
+]
 const EFFECT =
   /\bBun\.(?!YAML\b)|\bprocess\.|\bfetch\(|\bsetTimeout\(|\bsetInterval\(|\bDate\.now\(|\bperformance\.|\bMath\.random\(|\bconsole\./
 

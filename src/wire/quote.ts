@@ -20,9 +20,11 @@ export const QuoteBody = Type.Object({
     description: "What the call would hold, in USD. No usage within the limits of the request costs more.",
   }),
   admitted: Type.Boolean({ description: "Whether the call would be admitted now." }),
-  refusal: Type.Union([...quotedRefusals.map((code) => Type.Literal(code)), Type.Null()], {
-    description: "The error code that the call would get; null if it would be admitted.",
-  }),
+  refusal: Type.Unsafe<(typeof quotedRefusals)[number] | null>(
+    Type.Union([...quotedRefusals.map((code) => Type.Literal(code)), Type.Null()], {
+      description: "The error code that the call would get; null if it would be admitted.",
+    }),
+  ),
   available: Type.String({ ...Money, description: "What the account can hold, in USD." }),
   remaining: Type.Union([Money, Type.Null()], {
     description:

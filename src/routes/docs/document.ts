@@ -1,6 +1,7 @@
 import manifest from "../../../package.json" with { type: "json" }
 import { components, type Documentation, tags } from "../openapi.ts"
 import { errorTable } from "./errors.ts"
+import { getOpenApi } from "./service.ts"
 
 /** What the OpenAPI document says besides its operations. */
 export const documentation: Documentation = {
@@ -13,6 +14,7 @@ export const documentation: Documentation = {
   servers: [{ url: "/", description: "This gateway" }],
   tags: [...tags],
   components,
+  paths: { "/docs/json": { get: getOpenApi } },
 }
 
 function introduction(): string {

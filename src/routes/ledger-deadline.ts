@@ -1,14 +1,18 @@
 import { DrizzleQueryError } from "drizzle-orm/errors"
-import { GatewayError } from "../../errors.ts"
-import { codeOf } from "../../ledger/database/errors.ts"
-import type { Operators } from "./operators.ts"
+import { GatewayError } from "../errors.ts"
+import { codeOf } from "../ledger/database/errors.ts"
+
+/** How long whoever asks waits for the answer. */
+export interface Deadline {
+  readonly deadline_ms: number
+}
 
 /**
  * What the books answer. When they fail or stay silent: 503 `ledger_unavailable`, which says that a change may have been
  * made, with `fields` that help to find out. A statement that Postgres finds wrong is a broken invariant.
  */
 export async function ask<Answer>(
-  { deadline_ms }: Pick<Operators, "deadline_ms">,
+  { deadline_ms }: Deadline,
   question: Promise<Answer>,
   fields: Record<string, string> = {},
 ): Promise<Answer> {
