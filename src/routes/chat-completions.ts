@@ -90,7 +90,7 @@ function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Pa
     path: "/chat/completions",
     stream,
     body: (model: string) => texts.with({ ...asked, model }),
-    headers: {},
+    headers: null,
     signal: patience.signal,
   }
 }

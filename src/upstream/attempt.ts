@@ -17,8 +17,8 @@ export interface Outgoing {
   readonly stream: boolean
   /** The JSON text to send, with the upstream's own name of the model. */
   body(model: string): string
-  /** The version headers of a messages-style call, else empty. */
-  readonly headers: Readonly<Record<string, string>>
+  /** The version headers of a messages-style call, else null. */
+  readonly headers: Readonly<Record<string, string>> | null
   /** Aborted when the answer is not wanted any more: closes the connection, whether or not there is an answer yet. */
   readonly signal: Signal
 }
@@ -60,10 +60,8 @@ export async function attempt(
   const { signal, stream } = outgoing
   signal.throwIfAborted()
   const body = outgoing.body(model)
-  const fields = requestHeaders(upstream, outgoing.request_id, stream, {
-    ...outgoing.headers,
-    ...trace_headers,
-  })
+  const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
+  const fields = requestHeaders(upstream, outgoing.request_id, stream, further)
   const exchange = post(`${upstream.base_url}${outgoing.path}`, fields, body)
   signal.addEventListener("abort", () => exchange.cancel())
   let late = false

@@ -11,17 +11,17 @@ export function requestHeaders(
   upstream: Upstream,
   request_id: string,
   stream: boolean,
-  further: Readonly<Record<string, string>>,
+  further: Readonly<Record<string, string>> | null,
 ): Record<string, string> {
-  return {
-    ...further,
-    ...credential(upstream),
+  const headers = {
     "content-type": "application/json",
     accept: stream ? "text/event-stream, application/json" : "application/json",
     "accept-encoding": "identity",
     "user-agent": "tollgate",
     "x-request-id": request_id,
+    ...credential(upstream),
   }
+  return further === null ? headers : { ...further, ...headers }
 }
 
 function credential({ family, api_key }: Upstream): Record<string, string> {
