@@ -8,6 +8,9 @@ export type Family = "chat" | "messages"
 /** What happens to a provider's answer when its client leaves (D9). */
 export type OnDisconnect = "abort" | "drain"
 
+/** When an estimate charges the prompt too (D6): `client_cut` is for a stream that its client left or let stall. */
+export type EstimatePrompt = "never" | "client_cut" | "always"
+
 export interface Upstream {
   readonly name: string
   readonly family: Family
@@ -43,8 +46,8 @@ export interface Model {
   readonly part_tokens: number
   /** Bytes of output per estimated token (D6). */
   readonly bytes_per_token: number
-  /** Whether an estimate also charges the gateway's own prompt estimate (D6). */
-  readonly estimate: { readonly prompt: boolean }
+  /** When an estimate also charges the gateway's own prompt estimate (D6). */
+  readonly estimate: { readonly prompt: EstimatePrompt }
 }
 
 export interface Config {
@@ -59,6 +62,8 @@ export interface Config {
     readonly keepalive_ms: number
     readonly commit_after_ms: number
     readonly stall_ms: number
+    /** How long a finished answer whose client is gone is read on for its usage (D9). */
+    readonly finish_wait_ms: number
   }
   readonly limits: {
     readonly body_bytes: number

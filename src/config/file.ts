@@ -70,7 +70,12 @@ const Model = section({
     default: 4,
     [EXPECTED]: "a number from 0.5 to 100",
   }),
-  estimate: section({ prompt: Type.Boolean({ default: false, [EXPECTED]: "true or false" }) }),
+  estimate: section({
+    prompt: Type.Union([Type.Literal("never"), Type.Literal("client_cut"), Type.Literal("always")], {
+      default: "client_cut",
+      [EXPECTED]: "never, client_cut or always",
+    }),
+  }),
 })
 
 export const ConfigFile = section({
@@ -91,6 +96,7 @@ export const ConfigFile = section({
     keepalive: duration("15s"),
     commit_after: durationOrNone("50ms"),
     stall: duration("30s"),
+    finish_wait: durationOrNone("2s"),
   }),
   limits: section({
     body: size("20MiB"),

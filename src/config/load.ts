@@ -51,6 +51,7 @@ function configOf(file: ConfigFile, complain: Complain): Config {
       keepalive_ms: ms(stream.keepalive),
       commit_after_ms: ms(stream.commit_after),
       stall_ms: ms(stream.stall),
+      finish_wait_ms: ms(stream.finish_wait),
     },
     limits: {
       body_bytes: bytes(limits.body),

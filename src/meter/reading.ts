@@ -75,7 +75,7 @@ type ValidUsage = Extract<UsageReading, { state: "valid" }>
 
 /** Reads a stream event by event; what it keeps is bounded, however long the stream. */
 export class StreamReading {
-  readonly #choices = new Choices()
+  readonly #choices: Choices
   readonly #repetition = new Repetition()
   #output_bytes = 0
   /** The last valid usage that says more than 0/0. */
@@ -85,6 +85,11 @@ export class StreamReading {
   #any_invalid = false
   #done = false
   #error = false
+
+  /** `requested` is how many choices the request asks for (D12). */
+  constructor(requested = 1) {
+    this.#choices = new Choices(requested)
+  }
 
   /** What this stream has said before, for its framer: such events need not be read. */
   get recurring(): Recurring {
@@ -123,7 +128,12 @@ export class StreamReading {
 
   /** Whether a clean end of the body now is a `completed` stream: final usage, or every choice has finished (D8). */
   get complete(): boolean {
-    return this.usage_final || this.#choices.allFinished
+    return this.usage_final || this.answered
+  }
+
+  /** Whether every requested choice has its finish_reason: the whole answer is there, but for its usage (D9). */
+  get answered(): boolean {
+    return this.#choices.finished
   }
 
   /** The provider failed in another way than by an error event; nothing after it is read either. */
@@ -161,7 +171,7 @@ export class StreamReading {
     const output_bytes = outputBytes(payload)
     this.#output_bytes += output_bytes
     const usage = readUsage(payload.usage)
-    const final = choices.length === 0 || this.#choices.allFinished
+    const final = choices.length === 0 || this.answered
     if (usage.state === "valid") this.#keep(usage, final)
     if (usage.state === "invalid") this.#any_invalid = true
     return {
@@ -190,33 +200,24 @@ export class StreamReading {
   }
 }
 
-/** Choices told apart in one stream; D12 lets a request ask for 128. */
-const MAX_CHOICES = 128
-
-/** Which choices a stream has begun, and which of them have finished. */
+/** Which choices of a stream have finished. */
 class Choices {
-  readonly #unfinished = new Set<number>()
+  readonly #requested: number
   readonly #finished = new Set<number>()
-  /** A choice beyond the limit is not tracked, so that nobody can say whether it finished. */
-  #too_many = false
 
-  /** Whether there is a choice and every one seen so far has its finish_reason. */
-  get allFinished(): boolean {
-    return this.#finished.size > 0 && this.#unfinished.size === 0 && !this.#too_many
+  constructor(requested: number) {
+    this.#requested = requested
+  }
+
+  /** Whether as many as were requested have their finish_reason. */
+  get finished(): boolean {
+    return this.#finished.size === this.#requested
   }
 
   /** `place` in the event's list stands in for an index that is missing or is none. */
   note({ index, finish_reason }: JsonObject, place: number): void {
-    const key = typeof index === "number" && Number.isSafeInteger(index) && index >= 0 ? index : place
-    if (this.#finished.has(key)) return
-    if (!this.#unfinished.has(key) && this.#unfinished.size + this.#finished.size === MAX_CHOICES) {
-      this.#too_many = true
-    } else if (typeof finish_reason === "string" && finish_reason !== "") {
-      this.#unfinished.delete(key)
-      this.#finished.add(key)
-    } else {
-      this.#unfinished.add(key)
-    }
+    if (typeof finish_reason !== "string" || finish_reason === "" || this.finished) return
+    this.#finished.add(typeof index === "number" && Number.isSafeInteger(index) && index >= 0 ? index : place)
   }
 }
 

@@ -94,6 +94,7 @@ function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Pa
     stream,
     body: (model: string) => texts.with({ ...asked, model }),
     headers: {},
+    asking: () => patience.asking(),
     signal: patience.signal,
   }
 }

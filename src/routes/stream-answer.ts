@@ -20,6 +20,7 @@ export function answerStream(
   const drain_ms = drainFor(upstream, true)
   const tap = new Tap({
     source: reply.body ?? new Blob().stream(),
+    requested: call.asked.n,
     wants_usage: wants.usage,
     wants_cost: wants.cost,
     event_bytes: limits.event_bytes,
@@ -28,6 +29,7 @@ export function answerStream(
     stall_ms: stream.stall_ms,
     idle_ms: upstream.timeouts.idle_ms,
     total_ms: remainingMs(reply),
+    finish_wait_ms: stream.finish_wait_ms,
     drain_ms: drain_ms === null ? null : patience.remaining(drain_ms),
     settle: (evidence) => {
       const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))

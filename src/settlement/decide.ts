@@ -1,3 +1,4 @@
+import type { EstimatePrompt } from "../config/config.ts"
 import { estimateTokens } from "../meter/estimate.ts"
 import { type Evidence, isZero, type JsonEvidence, type StreamEvidence } from "../meter/reading.ts"
 import type { Failure, Note } from "../wire/call.ts"
@@ -19,8 +20,10 @@ export type Verdict =
 export interface Terms {
   /** UTF-8 bytes of output per estimated token. */
   readonly bytes_per_token: number
-  /** What an estimate charges for the prompt; 0 unless the model says `estimate: { prompt: true }`. */
+  /** What an estimate charges for the prompt, where it charges it. */
   readonly prompt_tokens_estimate: number
+  /** When it does. */
+  readonly estimate_prompt: EstimatePrompt
 }
 
 /** Settlement rules 1-6: what was delivered in, what is owed out. Every word beside the rules is a ruling. */
@@ -50,7 +53,7 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
       basis: "estimate",
       reported: null,
       estimated: {
-        prompt_tokens: terms.prompt_tokens_estimate,
+        prompt_tokens: chargesPrompt(evidence, terms) ? terms.prompt_tokens_estimate : 0,
         completion_tokens: estimate(evidence.output_bytes),
       },
       failure: broken ?? (usage.state === "missing" ? "usage_missing" : "usage_invalid"),
@@ -58,6 +61,12 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
     }
   }
   return { outcome: "released", failure: streamFailure(evidence), notes } // rule 6
+}
+
+/** Whether an estimate charges the prompt (D6): nobody leaves it unpaid by cutting a stream. */
+function chargesPrompt({ shape, ending }: Evidence, { estimate_prompt }: Terms): boolean {
+  const is_cut_by_client = shape === "stream" && (ending === "client_left" || ending === "client_stalled")
+  return estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_cut_by_client)
 }
 
 /** The usage as the settlement takes it: beside output 0/0 is a placeholder, which is invalid (D2). */

@@ -64,10 +64,11 @@ export function checkpoint(call: Call): Checkpoint | null {
   return { id: call.hold.id, charge_nano, basis: verdict.basis, usage }
 }
 
-function termsOf({ model, prompt_bytes }: Call): Terms {
+function termsOf({ model, asked }: Call): Terms {
   return {
     bytes_per_token: model.bytes_per_token,
-    prompt_tokens_estimate: model.estimate.prompt ? Math.floor(prompt_bytes / model.bytes_per_token) : 0,
+    prompt_tokens_estimate: Math.floor(asked.prompt_bytes / model.bytes_per_token),
+    estimate_prompt: model.estimate.prompt,
   }
 }
 

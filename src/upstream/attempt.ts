@@ -16,6 +16,8 @@ export interface Outgoing {
   body(model: string): string
   /** The version headers of a messages-style call, else empty. */
   readonly headers: Readonly<Record<string, string>>
+  /** A provider is about to be asked: the last moment to abort the call for a client that is gone (D9). */
+  asking?(): void
   /** Aborted when the answer is not wanted any more: closes the connection, whether or not there is an answer yet. */
   readonly signal: Signal
 }
@@ -55,6 +57,7 @@ export async function attempt(
 ): Promise<Reply | Failure> {
   const { upstream, model } = route
   const { signal, stream } = outgoing
+  outgoing.asking?.()
   signal.throwIfAborted()
   const body = outgoing.body(model)
   const connection = new AbortController()

@@ -23,7 +23,7 @@ export function aModel(parts: Partial<Model>): Model {
     hold_output_tokens: 1_000,
     part_tokens: 4_096,
     bytes_per_token: 4,
-    estimate: { prompt: false },
+    estimate: { prompt: "client_cut" },
     ...parts,
   }
 }

@@ -41,7 +41,7 @@ describe("the example of the README", () => {
           hold_output_tokens: 8_192,
           part_tokens: 4_096,
           bytes_per_token: 4,
-          estimate: { prompt: false },
+          estimate: { prompt: "client_cut" },
         },
         {
           name: "claude-sonnet",
@@ -57,10 +57,10 @@ describe("the example of the README", () => {
           hold_output_tokens: 64_000,
           part_tokens: 4_096,
           bytes_per_token: 4,
-          estimate: { prompt: false },
+          estimate: { prompt: "client_cut" },
         },
       ],
-      stream: { keepalive_ms: 15_000, commit_after_ms: 50, stall_ms: 30_000 },
+      stream: { keepalive_ms: 15_000, commit_after_ms: 50, stall_ms: 30_000, finish_wait_ms: 2_000 },
       limits: {
         body_bytes: 20 * 1024 ** 2,
         body_timeout_ms: 30_000,

@@ -61,7 +61,12 @@ function charged(
 ): bigint {
   const text = typeof body === "string" ? body : JSON.stringify(body)
   const evidence = readJson(new TextEncoder().encode(text), "completed", false)
-  const verdict = decide(evidence, { bytes_per_token: of.bytes_per_token, prompt_tokens_estimate })
+  const terms = {
+    bytes_per_token: of.bytes_per_token,
+    prompt_tokens_estimate,
+    estimate_prompt: "always",
+  } as const
+  const verdict = decide(evidence, terms)
   return priceVerdict(verdict, of.price, hold_nano).charge_nano
 }
 
@@ -75,7 +80,12 @@ function chargedStream(ending: StreamEvidence["ending"], output_bytes: number): 
     output_bytes_after_usage: 0,
     error: false,
   }
-  const terms = { bytes_per_token: mini.bytes_per_token, prompt_tokens_estimate: 0 }
+  const { bytes_per_token, estimate } = mini
+  const terms = {
+    bytes_per_token,
+    prompt_tokens_estimate: 40 / bytes_per_token,
+    estimate_prompt: estimate.prompt,
+  }
   return priceVerdict(decide(evidence, terms), mini.price, 1_000_000_000n).charge_nano
 }
 
@@ -86,6 +96,7 @@ const search = model("gpt-5-search")
 const llama = model("local-llama")
 const rule1 = { ...said(1), usage: usage(1000, 400, 200) }
 const left = chargedStream("client_left", 300)
+const lost = chargedStream("upstream_lost", 300)
 const overheld = held({ max_tokens: 10 })
 const overcharge = charged({ ...said(1), usage: usage(12, 0, 50) }, mini, 0, overheld)
 const AVAILABLE_NANO = parseUsd("0.0021") ?? 0n
@@ -107,7 +118,8 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ["counts one,", charged({})],
   ["counts 250,", chargedStream("completed", 1000)],
   ["with an answer of 42 bytes cost", charged(said(42), mini, 40 / 4)],
-  ["after 300 bytes of text: 75 tokens,", left],
+  ["after 300 bytes of text: 75 tokens,", lost],
+  ["and the 10 of its prompt:", left],
   ["**Rules 3 and 6** cost", charged("<html></html>") + chargedStream("completed", 0)],
   ["without a cache, with it", charged({ ...said(1), usage: usage(1000, 0, 200) }, search)],
   ["completion tokens cost", charged({ ...said(1), usage: usage(1000, 0, 200) })],
@@ -117,9 +129,9 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ['With `"max_tokens": 10` the first call holds', overheld],
   ["the charge is", overcharge],
   ["and the overage", overcharge - overheld],
-  ["as `expired` and charges its last checkpoint: say", left],
+  ["as `expired` and charges its last checkpoint: say", lost],
   ["by the provider's usage of", charged(rule1)],
-  ["as a correction: the balance moves by", charged(rule1) - left],
+  ["as a correction: the balance moves by", charged(rule1) - lost],
 ]
 
 describe("docs/billing.md", () => {

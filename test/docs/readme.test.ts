@@ -69,7 +69,7 @@ describe("the README's examples of the six rules", () => {
     output_pico: 0n,
     per_call_nano: 0n,
   }
-  const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0 }
+  const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0, estimate_prompt: "client_cut" } as const
   const HELD_NANO = 1_000_000_000n
   const cost = (evidence: Parameters<typeof decide>[0]) =>
     printUsd(priceVerdict(decide(evidence, terms), price, HELD_NANO).charge_nano)
@@ -94,7 +94,7 @@ describe("the README's examples of the six rules", () => {
     ["rule 2, an empty object", 2, json("{}"), "0.000002"],
     ["rule 3", 3, json("<html></html>"), "0"],
     ["rule 4", 4, stream("completed", 1000), "0.0005"],
-    ["rule 5", 5, stream("client_left", 300), "0.00015"],
+    ["rule 5", 5, stream("upstream_lost", 300), "0.00015"],
     ["rule 6", 6, stream("completed", 0), "0"],
   ] as const)("%s", (_name, rule, charged, told) => {
     expect(charged).toBe(told)

@@ -31,6 +31,7 @@ export interface Said {
   accepted: boolean
   /** Bytes of output after each event that was generated. */
   readonly output_bytes: number[]
+  readonly prompt_bytes: number
   usage: boolean
 }
 
@@ -63,7 +64,13 @@ export class Author {
     const plan = planOf(exchange)
     const id = exchange.request.headers["x-request-id"] ?? ""
     if (this.said.has(id)) this.repeated.push(id)
-    const said: Said = { plan, accepted: plan.fate !== "refused", output_bytes: [], usage: false }
+    const said: Said = {
+      plan,
+      accepted: plan.fate !== "refused",
+      output_bytes: [],
+      prompt_bytes: Buffer.byteLength(JSON.stringify(messagesOf(exchange))),
+      usage: false,
+    }
     this.said.set(id, said)
     if (plan.fate === "refused") await json(500, { error: { message: `${CANARY} is my key` } })(exchange)
     else if (plan.stream) await stream(exchange, said)
@@ -71,9 +78,13 @@ export class Author {
   }
 }
 
-function planOf({ request }: Exchange): Plan {
+function planOf(exchange: Exchange): Plan {
+  return JSON.parse(messagesOf(exchange)[0]?.content.slice(CANARY.length) ?? "")
+}
+
+function messagesOf({ request }: Exchange): readonly { readonly content: string }[] {
   const { messages }: { messages: { content: string }[] } = JSON.parse(request.body)
-  return JSON.parse(messages[0]?.content.slice(CANARY.length) ?? "")
+  return messages
 }
 
 function usageOf({ usage: planned }: Plan) {

@@ -35,10 +35,12 @@ export function judge(call: CallRecord, said: Said | undefined, seen: Seen | und
     blame(charge_nano !== usageCost(said.plan), "is not charged what the usage costs (rule 1)")
   } else {
     const bytes = said.output_bytes.filter((observed) => observed >= (state === "expired" ? 0 : output_seen))
+    const is_cut_by_client = call.stream && (ending === "client_left" || ending === "client_stalled")
+    const prompt = is_cut_by_client ? promptCost(said) : 0n
     const possible = ending === "completed" ? bytes.slice(-1) : bytes
     blame(basis !== "estimate", `rests on ${basis}`)
     blame(
-      !possible.some((observed) => charge_nano === estimateCost(observed)),
+      !possible.some((observed) => charge_nano === prompt + estimateCost(observed)),
       "is not charged for output that may have been observed (rules 2, 4, 5)",
     )
     blame(ending === "completed" && said.usage, "is estimated, and its usage was sent (rule 1)")
@@ -50,6 +52,11 @@ function usageCost({ usage }: Plan): bigint {
   if (usage === null) return 0n
   const uncached = BigInt(usage.prompt - usage.cached) * PRICES.input
   return uncached + BigInt(usage.cached) * PRICES.cached + BigInt(usage.completion) * PRICES.output
+}
+
+/** What a client that cuts its stream pays for its prompt (D6). */
+function promptCost({ prompt_bytes }: Said): bigint {
+  return BigInt(Math.floor(prompt_bytes / BYTES_PER_TOKEN)) * PRICES.input
 }
 
 function estimateCost(output_bytes: number): bigint {

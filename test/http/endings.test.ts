@@ -74,8 +74,8 @@ afterAll(() => stage.close())
 
 type Row = readonly [name: string, script: Script, sees: Sees, books: Books]
 
-function holds(rows: readonly Row[], chat_model = "chat-model"): void {
-  const body = chatBody({ stream: true, model: chat_model })
+function holds(rows: readonly Row[], chat_model = "chat-model", n = 1): void {
+  const body = chatBody({ stream: true, model: chat_model, ...(n > 1 && { n }) })
   test.each(rows)("%s", (_, script, sees, books) => expectSides(stage, { script, body }, sees, books))
 }
 
@@ -107,6 +107,8 @@ const stop = chatChunk({}, "stop")
 const partial = { ...chatChunk({ content: "." }), usage: usage(10, 5) }
 const counted = usageChunk(usage(10, 5))
 const lost = { ending: "upstream_lost" }
+/** What is held for two choices. */
+const two = { reserved: "0.008035" }
 const choice = (index: number, finish_reason: string | null = null) => ({
   choices: [{ index, delta: { content: "12345678" }, finish_reason }],
 })
@@ -136,19 +138,25 @@ describe("D8 completed: [DONE], or a clean end when everything was said; a missi
     ],
     ["a clean end after final usage", plain(word, counted), seesStream(streamText(word, DONE)), CHARGED],
     ["a clean end after both", plain(word, stop, counted), whole, CHARGED],
-    [
-      "a clean end after the finish_reason of every choice",
-      plain(choice(0), choice(1), choice(0, "stop"), choice(1, "length")),
-      seesStream(streamText(choice(0), choice(1), choice(0, "stop"), choice(1, "length"), DONE)),
-      estimated(8, "usage_missing"),
-    ],
-    [
-      "usage with the last finish_reason is final",
-      plain(choice(0, "stop"), { ...choice(1, "stop"), usage: usage(10, 5) }),
-      seesStream(streamText(choice(0, "stop"), { ...choice(1, "stop"), usage: usage(10, 5) }, DONE)),
-      CHARGED,
-    ],
   ])
+  holds(
+    [
+      [
+        "a clean end after the finish_reason of every requested choice",
+        plain(choice(0), choice(1), choice(0, "stop"), choice(1, "length")),
+        seesStream(streamText(choice(0), choice(1), choice(0, "stop"), choice(1, "length"), DONE)),
+        estimated(8, "usage_missing", two),
+      ],
+      [
+        "usage with the last finish_reason is final",
+        plain(choice(0, "stop"), { ...choice(1, "stop"), usage: usage(10, 5) }),
+        seesStream(streamText(choice(0, "stop"), { ...choice(1, "stop"), usage: usage(10, 5) }, DONE)),
+        { ...CHARGED, ...two },
+      ],
+    ],
+    "chat-model",
+    2,
+  )
 })
 
 describe("D8 upstream_lost: any other clean end, a reset, a truncated body; never shown as a clean end", () => {
@@ -163,12 +171,6 @@ describe("D8 upstream_lost: any other clean end, a reset, a truncated body; neve
   const uncounted = settled("0.000074", [10, 0, 16], { basis: "partial", failure: "upstream_lost", ...lost })
   holds([
     ["a clean end without anything final", plain(word), shown, estimate],
-    [
-      "a clean end with one choice unfinished",
-      plain(choice(0, "stop"), choice(1)),
-      seesStream(streamText(choice(0, "stop"), choice(1), BROKEN)),
-      estimated(4, "upstream_lost", lost),
-    ],
     ["a reset", sse([word], { done: false, ending: "reset" }), shown, estimate],
     ["a close without the last chunk", sse([word], { done: false, ending: "close" }), shown, estimate],
     ["a close short of the length", short, shown, estimate],
@@ -209,6 +211,24 @@ describe("D8 upstream_lost: any other clean end, a reset, a truncated body; neve
       CHARGED,
     ],
   ])
+  holds(
+    [
+      [
+        "a clean end with one requested choice unfinished",
+        plain(choice(0, "stop"), choice(1)),
+        seesStream(streamText(choice(0, "stop"), choice(1), BROKEN)),
+        estimated(4, "upstream_lost", { ...lost, ...two }),
+      ],
+      [
+        "a clean end with one requested choice never begun",
+        plain(choice(0, "stop")),
+        seesStream(streamText(choice(0, "stop"), BROKEN)),
+        estimated(2, "upstream_lost", { ...lost, ...two }),
+      ],
+    ],
+    "chat-model",
+    2,
+  )
 })
 
 describe("D10 an error event", () => {

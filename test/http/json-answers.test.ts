@@ -50,7 +50,7 @@ beforeAll(async () => {
       model("chat-model"),
       model("two-bytes", { bytes_per_token: 2 }),
       model("half-bytes", { bytes_per_token: 1.5 }),
-      model("prompting", { estimate: { prompt: true } }),
+      model("prompting", { estimate: { prompt: "always" } }),
       model("hasty", { upstreams: [{ use: "hasty", model: "upstream-model" }] }),
     ],
   }))

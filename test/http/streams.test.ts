@@ -48,7 +48,7 @@ beforeAll(async () => {
     models: [
       model("chat-model"),
       model("two-bytes", { bytes_per_token: 2 }),
-      model("prompting", { estimate: { prompt: true } }),
+      model("prompting", { estimate: { prompt: "always" } }),
     ],
   }))
 })

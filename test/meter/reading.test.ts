@@ -24,8 +24,8 @@ const textUsing = (content: string, prompt: number, completion: number) =>
 const usageOnly = (prompt: number, completion: number) =>
   `{"choices":[],"usage":{"prompt_tokens":${prompt},"completion_tokens":${completion}}}`
 
-function readAll(payloads: readonly (string | null)[]): StreamReading {
-  const reading = new StreamReading()
+function readAll(payloads: readonly (string | null)[], n = 1): StreamReading {
+  const reading = new StreamReading(n)
   for (const payload of payloads) reading.read(payload)
   return reading
 }
@@ -41,11 +41,6 @@ describe("what one event is", () => {
       "D1 usage beside a finish",
       `{"choices":[{"delta":{},"finish_reason":"stop"}],${usage}}`,
       chunk(false, true, false, true),
-    ],
-    [
-      "D4 usage beside the finish of one choice of two is not final",
-      `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{}}],${usage}}`,
-      chunk(false, true),
     ],
     ["D24 usage only", `{"choices":[],${usage}}`, chunk(false, true, true)],
     ["D24 usage only, no choices at all", `{${usage}}`, chunk(false, true, true)],
@@ -91,12 +86,13 @@ describe("what one event is", () => {
 })
 
 describe("D4, D8 what makes usage final and a stream complete", () => {
-  const rows: [string, string[], final: boolean, complete: boolean][] = [
+  const rows: [string, string[], final: boolean, complete: boolean, n?: number][] = [
     ["usage with empty choices", [text("a"), usageOnly(9, 2)], true, true],
     ["usage with the finish", [`{"choices":[{"delta":{},"finish_reason":"stop"}],${usage}}`], true, true],
     ["usage after the finish", [finish(), textUsing("", 9, 2)], true, true],
     ["every choice finished, no usage", [text("a"), finish()], false, true],
-    ["two choices, both finished", [text("a", 0), text("b", 1), finish(1), finish(0)], false, true],
+    ["two choices, both finished", [text("a", 0), text("b", 1), finish(1), finish(0)], false, true, 2],
+    ["more choices than were requested", [text("b", 1), finish(0)], false, true],
     ["a choice that goes on after its finish", [finish(), text("a")], false, true],
     ["a finish told twice", [text("a"), finish(), finish()], false, true],
     [
@@ -114,24 +110,25 @@ describe("D4, D8 what makes usage final and a stream complete", () => {
     ["an index below zero: its place", ['{"choices":[{"index":-1}]}', finish(0)], false, true],
     ["an index that is no whole number: its place", ['{"choices":[{"index":0.5}]}', finish(0)], false, true],
     ["an index beyond all: its place", ['{"choices":[{"index":1e300}]}', finish(0)], false, true],
-    ["128 choices", [...Array(128).keys()].map(finish), false, true],
+    ["128 choices", [...Array(128).keys()].map(finish), false, true, 128],
 
     ["nothing", [], false, false],
     ["output alone", [text("a")], false, false],
     ["usage beside an unfinished choice", [textUsing("a", 9, 2)], false, false],
-    ["usage with the finish of one of two", [text("b", 1), finish(0), textUsing("", 9, 2)], false, false],
-    ["one of two finished", [text("a", 0), text("b", 1), finish(1)], false, false],
+    ["usage with the finish of one of two", [text("b", 1), finish(0), textUsing("", 9, 2)], false, false, 2],
+    ["one of two finished", [text("a", 0), text("b", 1), finish(1)], false, false, 2],
+    ["one of two delivered", [text("a"), finish()], false, false, 2],
+    ["one of two finished twice", [finish(), finish()], false, false, 2],
     ["an empty finish_reason", ['{"choices":[{"finish_reason":""}]}'], false, false],
     ["a finish_reason that is no string", ['{"choices":[{"finish_reason":true}]}'], false, false],
     ["a null finish_reason", ['{"choices":[{"finish_reason":null}]}'], false, false],
     ["invalid usage with empty choices", ['{"choices":[],"usage":{}}'], false, false],
     ["D2 a 0/0 beside output", [text("a"), usageOnly(0, 0)], false, false],
     ["no choice is an object", ['{"choices":[null,"stop",1,["stop"]]}'], false, false],
-    ["more choices than are told apart", [...Array(129).keys()].map(finish), false, false],
     ["a later usage that is not final", [usageOnly(9, 2), textUsing("a", 9, 3)], false, false],
   ]
-  test.each(rows)("%s", (_, payloads, final, complete) => {
-    const reading = readAll(payloads)
+  test.each(rows.map((row) => [row[0], row] as const))("%s", (_, [, payloads, final, complete, n]) => {
+    const reading = readAll(payloads, n)
     expect([reading.usage_final, reading.complete]).toEqual([final, complete])
     expect(reading.evidence("client_left").usage_final).toBe(final)
   })

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
-import { Tap, type TapOptions } from "../../src/meter/tap.ts"
+import { Tap } from "../../src/meter/tap.ts"
+import type { TapOptions } from "../../src/meter/tap-options.ts"
 import type { Ending } from "../../src/wire/call.ts"
 
 const encoder = new TextEncoder()
@@ -48,6 +49,7 @@ function relay(changes: Partial<TapOptions> = {}) {
   const seen = { settlements: 0, cancelled: 0, finished: 0, cut: 0, outputs: 0, keepalives: 0, faults: 0 }
   const tap = new Tap({
     source: provider.body,
+    requested: 1,
     wants_usage: false,
     wants_cost: false,
     event_bytes: 1_000,
@@ -57,6 +59,7 @@ function relay(changes: Partial<TapOptions> = {}) {
     idle_ms: 10_000,
     total_ms: 10_000,
     drain_ms: null,
+    finish_wait_ms: 0,
     settle: async (evidence) => {
       seen.settlements += 1
       settled.resolve(evidence)
@@ -482,6 +485,53 @@ describe("D9 a client that leaves", () => {
     provider.send(text("b"), usage)
     expect(await settled).toMatchObject({ ending: "client_left", usage_final: true, output_bytes: 2 })
     expect(seen).toMatchObject({ settlements: 1, cancelled: 1 })
+  })
+
+  const leave = async ({ tap, provider }: ReturnType<typeof relay>, ...sent: string[]) => {
+    const reader = tap.body.getReader()
+    provider.send(sent.join(""))
+    await reader.read()
+    await reader.cancel()
+  }
+
+  test("when the choice has finished: read on for the final usage, whatever the policy", async () => {
+    const relayed = relay({ finish_wait_ms: 5_000 })
+    await leave(relayed, text("a"), finish)
+    relayed.provider.send(usage)
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", usage_final: true })
+    expect(relayed.seen).toMatchObject({ settlements: 1, cancelled: 1 })
+  })
+
+  test("when the choice has finished: read on no longer than finish_wait", async () => {
+    const relayed = relay({ finish_wait_ms: 30 })
+    await leave(relayed, text("a"), finish)
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", usage: { state: "missing" } })
+  })
+
+  test("when one of two requested choices has finished: cut at once", async () => {
+    const relayed = relay({ finish_wait_ms: 5_000, requested: 2 })
+    await leave(relayed, text("a"), finish)
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", output_bytes: 1 })
+  })
+
+  test("drain: a choice that finishes meanwhile makes it finish_wait, if that is longer", async () => {
+    const relayed = relay({ drain_ms: 60, finish_wait_ms: 5_000 })
+    await leave(relayed, text("a"))
+    relayed.provider.send(finish)
+    await Bun.sleep(120)
+    expect(relayed.seen.settlements).toBe(0)
+    relayed.provider.send(usage)
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", usage_final: true })
+  })
+
+  test("a client that stalls when the choice has finished is cut, and the provider read on", async () => {
+    const { tap, provider, settled, seen } = relay({ stall_ms: 30, finish_wait_ms: 5_000 })
+    const reader = tap.body.getReader()
+    provider.send(text("a") + finish)
+    await reader.read()
+    provider.send(usage)
+    expect(await settled).toMatchObject({ ending: "client_stalled", usage_final: true })
+    expect(seen).toMatchObject({ cut: 1, cancelled: 1, settlements: 1 })
   })
 
   test("drain is bounded by drain_for", async () => {

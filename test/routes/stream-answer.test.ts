@@ -49,7 +49,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const answer = answerStream(
     {
       gateway,
-      call: new Call(hold, model, catalog.termsIds(model), 0, in_flight, () => {}),
+      call: new Call(hold, model, catalog.termsIds(model), { prompt_bytes: 0, n: 1 }, in_flight, () => {}),
       reply: {
         kind: "reply",
         route,

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import type { JsonEvidence, StreamEvidence } from "../../src/meter/reading.ts"
-import { decide, type Verdict } from "../../src/settlement/decide.ts"
+import { decide, type Terms, type Verdict } from "../../src/settlement/decide.ts"
 import { type Ending, endings, type Failure, type Note } from "../../src/wire/call.ts"
 import type { UsageReading } from "../../src/wire/usage.ts"
 
-const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0 }
+const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0, estimate_prompt: "client_cut" } as const
 
 const missing: UsageReading = { state: "missing" }
 const invalid: UsageReading = { state: "invalid" }
@@ -212,7 +212,7 @@ test("every ending but `completed` has its cause above", () => {
 })
 
 describe("D6 what an estimate rests on", () => {
-  const withPrompt = { bytes_per_token: 3, prompt_tokens_estimate: 50 }
+  const withPrompt = { bytes_per_token: 3, prompt_tokens_estimate: 50, estimate_prompt: "always" } as const
   const rows: [string, JsonEvidence | StreamEvidence, number, number][] = [
     ["rule 2 output and prompt", json({ ...some }), 50, 4],
     ["rule 2 an empty object and its prompt", json({}), 50, 1],
@@ -229,5 +229,21 @@ describe("D6 what an estimate rests on", () => {
   ]
   test.each(rows)("%s", (_, evidence, prompt_tokens, completion_tokens) => {
     expect(decide(evidence, withPrompt)).toMatchObject({ estimated: { prompt_tokens, completion_tokens } })
+  })
+
+  const charges_prompt: [string, JsonEvidence | StreamEvidence, boolean][] = [
+    ["a client that left its stream", stream("client_left", some), true],
+    ["a client that stalled", stream("client_stalled", some), true],
+    ["a stream that the provider broke", stream("upstream_lost", some), false],
+    ["a stream that the gateway cut", stream("gateway_stopped", some), false],
+    ["a whole stream", stream("completed", some), false],
+    ["a JSON answer whose client left", json({ ...some, ending: "client_left" }), false],
+  ]
+  test.each(charges_prompt)("the prompt is charged by client_cut: %s, %p", (_, evidence, charged) => {
+    const tokens = (estimate_prompt: Terms["estimate_prompt"]) => {
+      const verdict = decide(evidence, { ...withPrompt, estimate_prompt })
+      return verdict.outcome === "settled" ? verdict.estimated.prompt_tokens : null
+    }
+    expect([tokens("never"), tokens("client_cut"), tokens("always")]).toEqual([0, charged ? 50 : 0, 50])
   })
 })

@@ -13,7 +13,7 @@ import { follow } from "../meter/follow.ts"
 
 /** What holds from a provider's bytes to the charge, whatever the bytes. */
 
-const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0 }
+const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0, estimate_prompt: "client_cut" } as const
 const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
 const AMOUNT_NANO = 1_000_000n
 

@@ -1,0 +1,46 @@
+import type { Ending } from "../wire/call.ts"
+import type { StreamEvidence } from "./reading.ts"
+
+/** How one stream is relayed. Times in milliseconds. */
+export interface TapOptions {
+  readonly source: ReadableStream<Uint8Array>
+  /** How many choices the request asks for (D12). */
+  readonly requested: number
+  /** Whether the client asked for the usage-only chunk; otherwise it is stripped (D24). */
+  readonly wants_usage: boolean
+  /** Whether the client asked what the call costs: then the final usage waits for the charge, and tells it (D49). */
+  readonly wants_cost: boolean
+  /** The most bytes one unfinished event, or all events held back, may take (D31). */
+  readonly event_bytes: number
+  readonly keepalive_ms: number
+  readonly commit_after_ms: number
+  readonly stall_ms: number
+  readonly idle_ms: number
+  /** What is left of the total timeout. */
+  readonly total_ms: number
+  /** How long to read on for the final usage once the client has left; null to stop at once (D9). */
+  readonly drain_ms: number | null
+  /** How long to read on for it, in any case, when every requested choice has finished (D9). */
+  readonly finish_wait_ms: number
+  /** Records what was delivered; called once. Resolves with the charge when the last byte may leave (D32). Never rejects. */
+  settle(evidence: StreamEvidence): Promise<bigint>
+  /** What the client is shown when a stream breaks after output (D10): a whole `data:` event. */
+  errorEvent(ending: Ending, data: string | null): Uint8Array
+  /** Closes the provider's connection. Idempotent. */
+  cancelSource(): void
+  /** Lets a source that is past its `[DONE]` end by itself, so that its connection is used again. */
+  finishSource(reader: SourceReader): void
+  /** Ends the client's connection: an errored stream alone leaves its socket open. */
+  cutClient(): void
+  /** The first event with output is on its way. */
+  onOutput(): void
+  onKeepalive(): void
+  /** A broken invariant of the relay itself; the stream is ended and settled as lost. */
+  onFault(error: unknown): void
+}
+
+/** As much of a stream's reader as a relay needs. */
+export interface SourceReader {
+  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>
+  cancel(): Promise<void>
+}
