@@ -22,7 +22,7 @@ export interface StreamEvidence {
   readonly ending: Ending
   /** The last valid usage of the stream; without one, `invalid` when any was (D4). A 0/0 yields to any other (D2). */
   readonly usage: UsageReading
-  /** Whether that usage came with empty choices, or with or after every finish_reason (D4). */
+  /** Whether nothing was said after that usage (D4). */
   readonly usage_final: boolean
   readonly output_bytes: number
   /** UTF-8 bytes of output in events after the one with that usage (D8). */
@@ -66,7 +66,8 @@ const EMPTY: EventKind = { ...OUTPUT, output: false }
 /** A valid usage of a stream, and what is known about its place there. */
 interface SeenUsage {
   readonly reading: ValidUsage
-  readonly final: boolean
+  /** Whether it stands where final usage stands (D4). */
+  readonly closing: boolean
   /** All output up to and with its event. */
   readonly output_bytes: number
 }
@@ -78,6 +79,8 @@ export class StreamReading {
   readonly #choices: Choices
   readonly #repetition = new Repetition()
   #output_bytes = 0
+  /** All output up to the last usage that stands where final usage stands. */
+  #closed_bytes = -1
   /** The last valid usage that says more than 0/0. */
   #usage: SeenUsage | null = null
   /** The last 0/0, if it came after that. */
@@ -126,12 +129,10 @@ export class StreamReading {
     return this.#readChunk(payload)
   }
 
-  /** Whether a clean end of the body now is a `completed` stream: final usage, or every choice has finished (D8). */
-  get complete(): boolean {
-    return this.usage_final || this.answered
-  }
-
-  /** Whether every requested choice has its finish_reason: the whole answer is there, but for its usage (D9). */
+  /**
+   * Whether every requested choice has its finish_reason: the whole answer is there, but for its usage (D9), and a clean end of
+   * the body now is a `completed` stream (D8).
+   */
   get answered(): boolean {
     return this.#choices.finished
   }
@@ -148,7 +149,7 @@ export class StreamReading {
 
   /** Whether the usage that counts is final (D4). */
   get usage_final(): boolean {
-    return this.#counting()?.final ?? false
+    return this.#isFinal(this.#counting())
   }
 
   /** What was delivered, if the stream ends now with `ending`. */
@@ -158,7 +159,7 @@ export class StreamReading {
       shape: "stream",
       ending,
       usage: counting?.reading ?? { state: this.#any_invalid ? "invalid" : "missing" },
-      usage_final: counting?.final ?? false,
+      usage_final: this.#isFinal(counting),
       output_bytes: this.#output_bytes,
       output_bytes_after_usage: counting === null ? 0 : this.#output_bytes - counting.output_bytes,
       error: this.#error,
@@ -171,20 +172,21 @@ export class StreamReading {
     const output_bytes = outputBytes(payload)
     this.#output_bytes += output_bytes
     const usage = readUsage(payload.usage)
-    const final = choices.length === 0 || this.answered
-    if (usage.state === "valid") this.#keep(usage, final)
+    const closing = choices.length === 0 || this.answered || this.#closed_bytes === this.#output_bytes
+    if (usage.state === "valid") this.#keep(usage, closing)
     if (usage.state === "invalid") this.#any_invalid = true
     return {
       kind: "chunk",
       output: output_bytes > 0,
       trusted_usage: usage.state === "valid",
       usage_only: choices.length === 0 && isObject(payload.usage),
-      final_usage: usage.state === "valid" && final,
+      final_usage: usage.state === "valid" && closing,
     }
   }
 
-  #keep(reading: ValidUsage, final: boolean): void {
-    const seen: SeenUsage = { reading, final, output_bytes: this.#output_bytes }
+  #keep(reading: ValidUsage, closing: boolean): void {
+    const seen: SeenUsage = { reading, closing, output_bytes: this.#output_bytes }
+    if (closing) this.#closed_bytes = this.#output_bytes
     this.#zero = isZero(reading.usage) ? seen : null
     if (this.#zero === null) this.#usage = seen
   }
@@ -196,7 +198,11 @@ export class StreamReading {
   #counting(): SeenUsage | null {
     if (this.#zero === null) return this.#usage
     if (this.#output_bytes === 0) return this.#zero
-    return this.#usage ?? { ...this.#zero, final: false }
+    return this.#usage ?? { ...this.#zero, closing: false }
+  }
+
+  #isFinal(usage: SeenUsage | null): boolean {
+    return usage?.closing === true && usage.output_bytes === this.#output_bytes
   }
 }
 

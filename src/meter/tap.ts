@@ -153,7 +153,7 @@ export class Tap {
   #ended(): void {
     const last = this.#framer.end()
     if (last !== null) this.#take(last)
-    this.#finish(this.#reading.complete ? "completed" : "upstream_lost")
+    this.#finish(this.#reading.answered ? "completed" : "upstream_lost")
   }
 
   /** A connection that broke. */

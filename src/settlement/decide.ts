@@ -36,14 +36,14 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
     return { outcome: "released", failure: jsonFailure(evidence), notes } // rule 3
   }
   if (usage.state === "valid") {
-    const later = evidence.shape === "stream" && broken !== null ? evidence.output_bytes_after_usage : 0
-    const whole = evidence.shape === "json" || broken === null || (evidence.usage_final && later === 0)
+    const later = evidence.shape === "stream" ? evidence.output_bytes_after_usage : 0
+    const is_last = evidence.shape === "json" || broken === null || evidence.usage_final
     return {
-      outcome: "settled", // rule 1, and rule 5 for partial usage
-      basis: whole ? "usage" : "partial",
+      outcome: "settled", // rule 1, and rules 4 and 5 for partial usage
+      basis: is_last && later === 0 ? "usage" : "partial",
       reported: usage.usage,
       estimated: { prompt_tokens: 0, completion_tokens: later > 0 ? estimate(later) : 0 },
-      failure: broken,
+      failure: broken ?? (later > 0 ? "usage_missing" : null),
       notes,
     }
   }

@@ -127,7 +127,7 @@ describe("D8 completed: [DONE], or a clean end when everything was said; a missi
       "[DONE] after usage that is not final",
       sse([partial, word]),
       seesStream(streamText(partial, word, DONE)),
-      CHARGED,
+      settled("0.000074", [10, 0, 16], { basis: "partial", failure: "usage_missing" }),
     ],
     ["a clean end after the finish_reason", plain(word, stop), whole, estimated(11, "usage_missing")],
     [
@@ -136,7 +136,6 @@ describe("D8 completed: [DONE], or a clean end when everything was said; a missi
       whole,
       estimated(11, "usage_missing"),
     ],
-    ["a clean end after final usage", plain(word, counted), seesStream(streamText(word, DONE)), CHARGED],
     ["a clean end after both", plain(word, stop, counted), whole, CHARGED],
   ])
   holds(
@@ -171,6 +170,12 @@ describe("D8 upstream_lost: any other clean end, a reset, a truncated body; neve
   const uncounted = settled("0.000074", [10, 0, 16], { basis: "partial", failure: "upstream_lost", ...lost })
   holds([
     ["a clean end without anything final", plain(word), shown, estimate],
+    [
+      "a clean end after final usage, no choice finished",
+      plain(word, counted),
+      shown,
+      { ...CHARGED, failure: "upstream_lost", ...lost },
+    ],
     ["a reset", sse([word], { done: false, ending: "reset" }), shown, estimate],
     ["a close without the last chunk", sse([word], { done: false, ending: "close" }), shown, estimate],
     ["a close short of the length", short, shown, estimate],
@@ -490,7 +495,12 @@ describe("D36 an unterminated last event", () => {
       seesStream(streamText(word, stop, DONE)),
       estimated(11, "usage_missing"),
     ],
-    ["usage in it is charged", plain(word, open(counted)), seesStream(streamText(word, DONE)), CHARGED],
+    [
+      "usage in it is charged",
+      plain(word, stop, open(counted)),
+      seesStream(streamText(word, stop, DONE)),
+      CHARGED,
+    ],
     [
       "it is [DONE]",
       plain(word, stop, counted, "data: [DONE]"),

@@ -134,17 +134,19 @@ describe("D4 of several usages the last valid one counts, never their sum", () =
   const word = (reported: unknown) => ({ ...chatChunk({ content: "word" }), usage: reported })
   const end = chatChunk({}, "stop")
   const valid = usage(10, 5)
+  /** And one token for the word that came after it. */
+  const later = settled("0.000034", [10, 0, 6], { basis: "partial", failure: "usage_missing" })
   holds([
     passed("growing", [word(usage(10, 1)), word(usage(10, 2)), { ...end, usage: valid }], CHARGED),
     passed("shrinking", [word(usage(99, 99)), { ...end, usage: valid }], CHARGED),
-    passed("a later null erases nothing", [word(valid), word(null), end], CHARGED),
-    passed("a later invalid one erases nothing", [word(valid), word({ prompt_tokens: -1 }), end], CHARGED),
-    passed("a later 0/0 beside output erases nothing", [word(valid), word(usage(0, 0)), end], CHARGED),
+    passed("a later null erases nothing", [word(valid), word(null), end], later),
+    passed("a later invalid one erases nothing", [word(valid), word({ prompt_tokens: -1 }), end], later),
+    passed("a later 0/0 beside output erases nothing", [word(valid), word(usage(0, 0)), end], later),
     passed("an earlier invalid one spoils nothing", [word([]), word(valid), end], CHARGED),
     passed(
       "before the output, then [DONE]",
       [{ ...chatChunk({ role: "assistant" }), usage: valid }, word(null), end],
-      CHARGED,
+      later,
     ),
     [
       "after [DONE] nothing is read",

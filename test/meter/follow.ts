@@ -17,7 +17,7 @@ export function follow(chunks: readonly Uint8Array[], ending?: Ending, n = 1): S
   }
   const last = framer.end()
   const stopped = last === null ? null : endingOf(reading.take(last))
-  return reading.evidence(ending ?? stopped ?? (reading.complete ? "completed" : "upstream_lost"))
+  return reading.evidence(ending ?? stopped ?? (reading.answered ? "completed" : "upstream_lost"))
 }
 
 function endingOf({ kind }: EventKind): Ending | null {

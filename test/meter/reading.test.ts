@@ -87,7 +87,11 @@ describe("what one event is", () => {
 
 describe("D4, D8 what makes usage final and a stream complete", () => {
   const rows: [string, string[], final: boolean, complete: boolean, n?: number][] = [
-    ["usage with empty choices", [text("a"), usageOnly(9, 2)], true, true],
+    ["usage with empty choices", [text("a"), usageOnly(9, 2)], true, false],
+    ["usage after final usage", [text("a"), usageOnly(9, 2), textUsing("", 9, 3)], true, false],
+    ["output after final usage", [finish(), usageOnly(9, 2), text("a")], false, true],
+    ["usage after output after final usage", [usageOnly(9, 2), text("a"), textUsing("", 9, 3)], false, false],
+    ["usage that comes with the last output", [finish(), textUsing("a", 9, 2)], true, true],
     ["usage with the finish", [`{"choices":[{"delta":{},"finish_reason":"stop"}],${usage}}`], true, true],
     ["usage after the finish", [finish(), textUsing("", 9, 2)], true, true],
     ["every choice finished, no usage", [text("a"), finish()], false, true],
@@ -129,7 +133,7 @@ describe("D4, D8 what makes usage final and a stream complete", () => {
   ]
   test.each(rows.map((row) => [row[0], row] as const))("%s", (_, [, payloads, final, complete, n]) => {
     const reading = readAll(payloads, n)
-    expect([reading.usage_final, reading.complete]).toEqual([final, complete])
+    expect([reading.usage_final, reading.answered]).toEqual([final, complete])
     expect(reading.evidence("client_left").usage_final).toBe(final)
   })
 })
@@ -229,7 +233,7 @@ test("evidence may be asked for at any time, and says the ending it was asked fo
 test("a million choices in one event", () => {
   const reading = readAll([`{"choices":[${'{"text":"a"},'.repeat(999_999)}{"text":"a"}]}`])
   expect(reading.evidence("completed").output_bytes).toBe(1_000_000)
-  expect(reading.complete).toBe(false)
+  expect(reading.answered).toBe(false)
 })
 
 describe("D5 a JSON answer", () => {

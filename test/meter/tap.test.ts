@@ -117,10 +117,10 @@ describe("what the client sees", () => {
       ending: "completed",
     },
     "D49 the cost is told when the provider leaves [DONE] out": {
-      sent: [text("a"), usage.trimEnd()],
+      sent: [text("a"), finish, usage.trimEnd()],
       end: "close",
       wants_cost: true,
-      shown: text("a") + usageWithCost + done,
+      shown: text("a") + finish + usageWithCost + done,
       ending: "completed",
     },
     "D49 usage that comes with the last output is told in a chunk of its own": {
@@ -203,11 +203,11 @@ describe("what the client sees", () => {
       shown: text("a") + finish + done,
       ending: "completed",
     },
-    "D8 the missing [DONE] is added after final usage": {
+    "D8 a clean end after final usage alone is never shown as one": {
       sent: [text("a"), usage],
       end: "close",
-      shown: text("a") + done,
-      ending: "completed",
+      shown: text("a") + errorEvent,
+      ending: "upstream_lost",
     },
     "D36 an unterminated last event is completed at a clean end": {
       sent: [text("a"), finish.trimEnd()],

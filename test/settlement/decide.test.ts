@@ -124,9 +124,9 @@ describe("a stream that completed", () => {
     ["rule 1 final usage", { ...final, ...some }, reported("usage", [9, 2])],
     ["rule 1, D8 the last valid usage as it is", { ...partial, ...some }, reported("usage", [9, 2])],
     [
-      "rule 1, D8 though text came after it",
+      "rule 4, D8 and the text that came after it",
       { ...partial, output_bytes: 12, output_bytes_after_usage: 8 },
-      reported("usage", [9, 2]),
+      reported("partial", [9, 2], "usage_missing", 2),
     ],
     ["rule 1 usage without output", { ...final }, reported("usage", [9, 2])],
     ["rule 1, D2 zero completion is as reported", { usage: valid(9, 0), ...some }, reported("usage", [9, 0])],
