@@ -10,7 +10,7 @@ export interface TapOptions {
   readonly wants_usage: boolean
   /** Whether the client asked what the call costs: then the final usage waits for the charge, and tells it (D49). */
   readonly wants_cost: boolean
-  /** The most bytes one unfinished event, or all events held back, may take (D31). */
+  /** The most bytes one event may take (D31), and all that are held back (D36). */
   readonly event_bytes: number
   readonly keepalive_ms: number
   readonly commit_after_ms: number

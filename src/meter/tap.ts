@@ -22,10 +22,7 @@ export class Tap {
   readonly #reading: StreamReading
   /** Null when the client did not ask for the cost. */
   readonly #final_usage: FinalUsage | null
-  readonly #outlet = new Outlet(
-    () => this.#pull(),
-    () => this.clientLeft(),
-  )
+  readonly #outlet: Outlet
   readonly #opened_ms = performance.now()
   #timer: Timer | undefined
   /** Set once; afterwards nothing is read, and only the last bytes are sent. */
@@ -43,6 +40,11 @@ export class Tap {
 
   constructor(options: TapOptions) {
     this.#options = options
+    this.#outlet = new Outlet(
+      options.event_bytes,
+      () => this.#pull(),
+      () => this.clientLeft(),
+    )
     this.#reading = new StreamReading(options.requested)
     this.#framer = new Framer(options.event_bytes, this.#reading.recurring)
     this.#reader = options.source.getReader()
@@ -197,7 +199,6 @@ export class Tap {
         }
     }
     if (!this.#stripped) this.#outlet.forward(event.parts)
-    if (this.#outlet.silent && this.#outlet.held_bytes > this.#options.event_bytes) this.#fail()
     if (this.#draining !== null && this.#reading.usage_final) this.#finish(this.#draining)
   }
 

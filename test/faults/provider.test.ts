@@ -150,7 +150,7 @@ describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the l
         true,
         () => flood(1_000, () => "data: {}\n\n"),
         "HTTP/1.1 200",
-        { ...RELEASED, ending: "upstream_lost", failure: "upstream_error" },
+        { ...RELEASED, failure: "no_output" },
       ],
       ["a million heartbeats", true, () => flood(1_000, () => ": beat\n\n"), "HTTP/1.1 200", RELEASED],
       [
@@ -158,7 +158,7 @@ describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the l
         true,
         () => flood(300, (n) => `data: {"n":${n},"nothing":"to say"}\n\n`),
         "HTTP/1.1 200",
-        { ...RELEASED, ending: "upstream_lost", failure: "upstream_error" },
+        { ...RELEASED, failure: "no_output" },
       ],
       [
         "100,000 words, each of them new",

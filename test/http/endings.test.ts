@@ -454,12 +454,6 @@ describe("D31 an event over limits.event ends the stream, and the provider is cu
       seesStream(streamText(word, sized(EVENT_LIMIT), BROKEN)),
       estimated(11 + tokens(EVENT_LIMIT), "upstream_lost", lost),
     ],
-    [
-      "rule 6: events held back, all together",
-      plain(...Array.from({ length: 100 }, () => role), word),
-      seesStream(""),
-      released("upstream_error", lost),
-    ],
   ])
 
   test("an event that never ends", async () => {

@@ -311,9 +311,9 @@ describe("D7 what counts as output of a JSON answer", () => {
     ],
     ["a function call", message({ function_call: call }), 3],
     [
-      "an audio transcript, not the audio",
-      message({ audio: { data: "A".repeat(400), transcript: "12345678" } }),
-      2,
+      "an audio transcript, and a little for the audio",
+      message({ audio: { data: "A".repeat(400), transcript: "12345" } }),
+      3,
     ],
     ["legacy text", { choices: [{ text: "12345678" }] }, 2],
     [
@@ -322,9 +322,9 @@ describe("D7 what counts as output of a JSON answer", () => {
       3,
     ],
     [
-      "no role, no finish reason, no name of another kind",
-      message({ name: "12345678", thoughts: "12345678" }),
-      1,
+      "no role, no finish reason, no id and no type, but whatever else is text",
+      message({ id: "12345678", thoughts: [{ type: "12345678", said: "12345678" }] }),
+      2,
     ],
   ]
   holds(rows.map(([name, body, tokens]) => passed(name, body, estimated(tokens, "usage_missing"))))

@@ -189,7 +189,14 @@ describe("D6, D7 what counts as output of a stream, and for how much", () => {
       3,
     ],
     ["a function call", [{ function_call: { name: "look" } }, { function_call: { arguments: "1234" } }], 2],
-    ["an audio transcript, not the audio", [{ audio: { data: "A".repeat(400), transcript: "12345678" } }], 2],
+    [
+      "an audio transcript, and a little for the audio",
+      [{ audio: { data: "A".repeat(400), transcript: "12345" } }],
+      3,
+    ],
+    ["an image under a name of its own", [{ images: [{ image_url: { url: "A".repeat(6_400) } }] }], 25],
+    ["thinking as a part", [{ content: [{ type: "thinking", thinking: "12345678" }] }], 2],
+    ["arguments that are an object", [call({ function: { name: "look", arguments: { a: 1 } } })], 2],
   ]
   holds(
     deltas.map(([name, said, tokens]) =>
@@ -236,8 +243,8 @@ describe("D6, D7 what counts as output of a stream, and for how much", () => {
     ["a finish reason", [chatChunk({}, "stop")]],
     ["an empty tool call", [chatChunk(call({ id: "call_1", function: { name: "", arguments: "" } }))]],
     [
-      "numbers, objects and null in place of text",
-      [chatChunk({ content: 5 }), chatChunk({ content: { text: "x" } }), chatChunk({ content: null })],
+      "numbers and null in place of text",
+      [chatChunk({ content: 5 }), chatChunk({ content: { text: 1 } }), chatChunk({ content: null })],
     ],
     [
       "choices that are none",

@@ -8,6 +8,9 @@ const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const chunk = (fields: object) => `data: ${JSON.stringify({ id: "c", ...fields })}\n\n`
 const role = chunk({ choices: [{ index: 0, delta: { role: "assistant", content: "" } }] })
+const images = chunk({ choices: [{ index: 0, delta: { images: [{ image_url: { url: "data:x" } }] } }] })
+/** So many fill what may be held back. */
+const HELD_ROLES = Math.floor(1_000 / role.length) + 1
 const text = (content: string) => chunk({ choices: [{ index: 0, delta: { content } }] })
 const finish = chunk({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] })
 const usage = chunk({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 2 } })
@@ -260,15 +263,20 @@ describe("what the client sees", () => {
       shown: text("a") + errorEvent,
       ending: "upstream_lost",
     },
-    "D31 what is held back is bounded too": {
-      sent: Array.from({ length: 30 }, () => role),
-      shown: "",
-      ending: "upstream_lost",
+    "D36 what is held back is bounded: beyond the limit it is dropped": {
+      sent: [...Array.from({ length: 30 }, () => role), text("a"), done],
+      shown: role.repeat(30 % HELD_ROLES) + text("a") + done,
+      ending: "completed",
     },
-    "D31 what is held back is bounded too, in one chunk": {
-      sent: [role.repeat(30)],
-      shown: "",
-      ending: "upstream_lost",
+    "D36 what is held back is bounded, in one chunk too": {
+      sent: [role.repeat(30), text("a"), done],
+      shown: text("a") + done,
+      ending: "completed",
+    },
+    "D7 output under a name that nobody knows passes at once": {
+      sent: [images, done],
+      shown: images + done,
+      ending: "completed",
     },
   }
   for (const [name, row] of Object.entries(rows)) {
