@@ -34,11 +34,15 @@ function choiceBytes({ delta, message, text }: JsonObject): number {
 const REASONING: readonly string[] = ["reasoning_content", "reasoning", "reasoning_details"]
 
 function messageBytes(message: JsonObject): number {
-  let bytes = reasoningBytes(message)
-  for (const name of Object.keys(message)) {
-    if (!REASONING.includes(name)) bytes += valueBytes(name, message[name])
+  let bytes = 0
+  let has_reasoning = false
+  for (const name in message) {
+    const value = message[name]
+    if (value === null || value === "") continue
+    if (REASONING.includes(name)) has_reasoning = true
+    else bytes += valueBytes(name, value)
   }
-  return bytes
+  return has_reasoning ? bytes + reasoningBytes(message) : bytes
 }
 
 function reasoningBytes(message: JsonObject): number {
