@@ -4,13 +4,16 @@ import type { Hold } from "./ledger/entries.ts"
 import type { Evidence } from "./meter/reading.ts"
 import type { Trace } from "./trace.ts"
 import type { Ending } from "./wire/call.ts"
+import type { UsageLimits } from "./wire/usage.ts"
 
 /** What was asked for, as far as it says what the call may cost. */
 export interface Asked {
-  /** Of the request's prompt fields, for an estimate of the prompt (D6). */
-  readonly prompt_bytes: number
+  /** For an estimate of the prompt (D6). */
+  readonly estimate_bytes: number
   /** Choices (D12). */
   readonly n: number
+  /** What the request can have caused (D1). */
+  readonly limits: UsageLimits
 }
 
 /** Where a call has its place while it runs and until it is settled. */

@@ -42,8 +42,10 @@ export interface Model {
   readonly max_output_tokens: number
   /** Output tokens held when the request bounds none (D12). */
   readonly hold_output_tokens: number
-  /** Tokens held for an image, audio or file part (D12). */
+  /** Tokens held for an image part, and at least for an audio or file part (D12). */
   readonly part_tokens: number
+  /** The most tokens a prompt can have; null when it is not known (D12). */
+  readonly context_tokens: number | null
   /** Bytes of output per estimated token (D6). */
   readonly bytes_per_token: number
   /** When an estimate also charges the gateway's own prompt estimate (D6). */

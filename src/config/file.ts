@@ -64,6 +64,7 @@ const Model = section({
   max_output_tokens: count({ maximum: 10_000_000 }),
   hold_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   part_tokens: count({ maximum: 10_000_000, default: 4096 }),
+  context_tokens: Type.Optional(count({ maximum: 100_000_000 })),
   bytes_per_token: Type.Number({
     minimum: 0.5,
     maximum: 100,

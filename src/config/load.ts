@@ -146,6 +146,7 @@ function modelOf(
     max_output_tokens,
     hold_output_tokens,
     part_tokens,
+    context_tokens: model.context_tokens ?? null,
     bytes_per_token,
     estimate,
   }

@@ -48,6 +48,8 @@ const NOTES: Words = {
   cached_clamped: "The provider reported more cached tokens than prompt tokens; they were cut to fit.",
   cached_malformed: "The provider's count of cached tokens made no sense, and was taken as none.",
   usage_placeholder: "The provider reported usage of 0 beside output; it was not believed.",
+  usage_implausible:
+    "The provider reported more tokens than the request can have caused; it was not believed.",
   overage: "The charge was above what was held.",
   settled_late: "It had expired when its gateway, which was only frozen, settled it after all.",
 }

@@ -1,5 +1,13 @@
 import type { Ending } from "../wire/call.ts"
-import { isObject, type JsonObject, readUsage, type Usage, type UsageReading } from "../wire/usage.ts"
+import {
+  isObject,
+  type JsonObject,
+  NO_LIMITS,
+  readUsage,
+  type Usage,
+  type UsageLimits,
+  type UsageReading,
+} from "../wire/usage.ts"
 import { choicesOf, outputBytes, parsePayload } from "./output.ts"
 import { Repetition } from "./repetition.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
@@ -20,13 +28,15 @@ export interface JsonEvidence {
 export interface StreamEvidence {
   readonly shape: "stream"
   readonly ending: Ending
-  /** The last valid usage of the stream; without one, `invalid` when any was (D4). A 0/0 yields to any other (D2). */
+  /** The last valid usage of the stream; without one, what was wrong with any (D4). A 0/0 yields to any other (D2). */
   readonly usage: UsageReading
   /** Whether nothing was said after that usage (D4). */
   readonly usage_final: boolean
   readonly output_bytes: number
   /** UTF-8 bytes of output in events after the one with that usage (D8). */
   readonly output_bytes_after_usage: number
+  /** Whether it reported what its request cannot have caused (D1). */
+  readonly implausible: boolean
   /** Whether the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
   readonly error: boolean
 }
@@ -77,6 +87,7 @@ type ValidUsage = Extract<UsageReading, { state: "valid" }>
 /** Reads a stream event by event; what it keeps is bounded, however long the stream. */
 export class StreamReading {
   readonly #choices: Choices
+  readonly #limits: UsageLimits
   readonly #repetition = new Repetition()
   #output_bytes = 0
   /** All output up to the last usage that stands where final usage stands. */
@@ -86,12 +97,14 @@ export class StreamReading {
   /** The last 0/0, if it came after that. */
   #zero: SeenUsage | null = null
   #any_invalid = false
+  #any_implausible = false
   #done = false
   #error = false
 
-  /** `requested` is how many choices the request asks for (D12). */
-  constructor(requested = 1) {
+  /** `requested` is how many choices the request asks for (D12), `limits` what it can have caused (D1). */
+  constructor(requested = 1, limits: UsageLimits = NO_LIMITS) {
     this.#choices = new Choices(requested)
+    this.#limits = limits
   }
 
   /** What this stream has said before, for its framer: such events need not be read. */
@@ -158,7 +171,8 @@ export class StreamReading {
     return {
       shape: "stream",
       ending,
-      usage: counting?.reading ?? { state: this.#any_invalid ? "invalid" : "missing" },
+      usage: counting?.reading ?? { state: this.#unusable },
+      implausible: this.#any_implausible,
       usage_final: this.#isFinal(counting),
       output_bytes: this.#output_bytes,
       output_bytes_after_usage: counting === null ? 0 : this.#output_bytes - counting.output_bytes,
@@ -171,10 +185,11 @@ export class StreamReading {
     for (const [place, choice] of choices.entries()) this.#choices.note(choice, place)
     const output_bytes = outputBytes(payload)
     this.#output_bytes += output_bytes
-    const usage = readUsage(payload.usage)
+    const usage = readUsage(payload.usage, this.#limits)
     const closing = choices.length === 0 || this.answered || this.#closed_bytes === this.#output_bytes
     if (usage.state === "valid") this.#keep(usage, closing)
     if (usage.state === "invalid") this.#any_invalid = true
+    if (usage.state === "implausible") this.#any_implausible = true
     return {
       kind: "chunk",
       output: output_bytes > 0,
@@ -199,6 +214,12 @@ export class StreamReading {
     if (this.#zero === null) return this.#usage
     if (this.#output_bytes === 0) return this.#zero
     return this.#usage ?? { ...this.#zero, closing: false }
+  }
+
+  /** What a stream without valid usage has. */
+  get #unusable(): "implausible" | "invalid" | "missing" {
+    if (this.#any_implausible) return "implausible"
+    return this.#any_invalid ? "invalid" : "missing"
   }
 
   #isFinal(usage: SeenUsage | null): boolean {
@@ -231,7 +252,12 @@ class Choices {
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
 /** Reads a JSON answer (D5, D10). `cut`: it did not arrive whole, or is over the limit; then it is malformed. */
-export function readJson(body: Uint8Array, ending: Ending, cut: boolean): JsonEvidence {
+export function readJson(
+  body: Uint8Array,
+  ending: Ending,
+  cut: boolean,
+  limits: UsageLimits = NO_LIMITS,
+): JsonEvidence {
   const without = (kind: "blank" | "malformed" | "error"): JsonEvidence => ({
     shape: "json",
     ending,
@@ -249,7 +275,7 @@ export function readJson(body: Uint8Array, ending: Ending, cut: boolean): JsonEv
     shape: "json",
     ending,
     body: "object",
-    usage: readUsage(payload.usage),
+    usage: readUsage(payload.usage, limits),
     output_bytes: outputBytes(payload),
   }
 }

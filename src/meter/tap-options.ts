@@ -1,4 +1,5 @@
 import type { Ending } from "../wire/call.ts"
+import type { UsageLimits } from "../wire/usage.ts"
 import type { StreamEvidence } from "./reading.ts"
 
 /** How one stream is relayed. Times in milliseconds. */
@@ -6,6 +7,8 @@ export interface TapOptions {
   readonly source: ReadableStream<Uint8Array>
   /** How many choices the request asks for (D12). */
   readonly requested: number
+  /** What the request can have caused (D1). */
+  readonly limits: UsageLimits
   /** Whether the client asked for the usage-only chunk; otherwise it is stripped (D24). */
   readonly wants_usage: boolean
   /** Whether the client asked what the call costs: then the final usage waits for the charge, and tells it (D49). */

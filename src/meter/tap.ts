@@ -45,7 +45,7 @@ export class Tap {
       () => this.#pull(),
       () => this.clientLeft(),
     )
-    this.#reading = new StreamReading(options.requested)
+    this.#reading = new StreamReading(options.requested, options.limits)
     this.#framer = new Framer(options.event_bytes, this.#reading.recurring)
     this.#reader = options.source.getReader()
     this.#final_usage = options.wants_cost ? new FinalUsage() : null

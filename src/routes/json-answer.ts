@@ -36,7 +36,7 @@ export async function answerJson(
     unwanted: patience.signal,
     cancelSource: reply.cancel,
   })
-  const evidence = readJson(body.bytes, patience.reason ?? body.ending, body.cut)
+  const evidence = readJson(body.bytes, patience.reason ?? body.ending, body.cut, call.asked.limits)
   if (evidence.output_bytes > 0) call.noteOutput()
   const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
   const settled_ms = performance.now()

@@ -21,6 +21,7 @@ export function answerStream(
   const tap = new Tap({
     source: reply.body ?? new Blob().stream(),
     requested: call.asked.n,
+    limits: call.asked.limits,
     wants_usage: wants.usage,
     wants_cost: wants.cost,
     event_bytes: limits.event_bytes,

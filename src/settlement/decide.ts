@@ -69,12 +69,16 @@ function chargesPrompt({ shape, ending }: Evidence, { estimate_prompt }: Terms):
   return estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_cut_by_client)
 }
 
-/** The usage as the settlement takes it: beside output 0/0 is a placeholder, which is invalid (D2). */
-function trusted({ usage, output_bytes }: Evidence): { usage: UsageReading; notes: readonly Note[] } {
-  if (usage.state !== "valid") return { usage, notes: [] }
+/** The usage as the settlement takes it: what is implausible is not believed (D1), and beside output 0/0 is a placeholder (D2). */
+function trusted(evidence: Evidence): { usage: UsageReading; notes: readonly Note[] } {
+  const { usage, output_bytes } = evidence
+  const is_implausible =
+    usage.state === "implausible" || (evidence.shape === "stream" && evidence.implausible)
+  const notes: readonly Note[] = is_implausible ? ["usage_implausible"] : []
+  if (usage.state !== "valid") return { usage, notes }
   if (isZero(usage.usage) && output_bytes > 0)
-    return { usage: { state: "invalid" }, notes: ["usage_placeholder"] }
-  return { usage, notes: usage.notes }
+    return { usage: { state: "invalid" }, notes: [...notes, "usage_placeholder"] }
+  return { usage, notes: is_implausible ? [...notes, ...usage.notes] : usage.notes }
 }
 
 /** Why a JSON answer was none (D5, D10, D28): who ended it, else what was wrong with it. */
@@ -104,6 +108,6 @@ function streamFailure({ ending, usage, error }: StreamEvidence): Failure {
     case "client_left":
       return "client_left"
     default:
-      return usage.state === "invalid" ? "usage_invalid" : "no_output"
+      return usage.state === "missing" ? "no_output" : "usage_invalid"
   }
 }

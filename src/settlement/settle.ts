@@ -67,7 +67,10 @@ export function checkpoint(call: Call): Checkpoint | null {
 function termsOf({ model, asked }: Call): Terms {
   return {
     bytes_per_token: model.bytes_per_token,
-    prompt_tokens_estimate: Math.floor(asked.prompt_bytes / model.bytes_per_token),
+    prompt_tokens_estimate: Math.min(
+      Math.floor(asked.estimate_bytes / model.bytes_per_token),
+      model.context_tokens ?? Number.POSITIVE_INFINITY,
+    ),
     estimate_prompt: model.estimate.prompt,
   }
 }

@@ -48,6 +48,7 @@ export const notes = [
   "cached_clamped",
   "cached_malformed",
   "usage_placeholder",
+  "usage_implausible",
   "overage",
   "settled_late",
 ] as const

@@ -28,7 +28,7 @@ export const QuoteBody = Type.Object({
     description: "USD that the key may still spend in its day or month; null without a spending limit.",
   }),
   prompt_tokens: Tokens(
-    "The most tokens the prompt can have: its bytes, and a fixed number for each media part.",
+    "The most tokens the prompt can have: its bytes, those of its media parts, and no more than the model's context.",
   ),
   max_tokens: Tokens("The most output tokens of a choice that would be held."),
   n: Type.Integer({ minimum: 1, description: "Choices; the output is held for each of them." }),

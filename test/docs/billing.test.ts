@@ -78,6 +78,7 @@ function chargedStream(ending: StreamEvidence["ending"], output_bytes: number): 
     usage_final: false,
     output_bytes,
     output_bytes_after_usage: 0,
+    implausible: false,
     error: false,
   }
   const { bytes_per_token, estimate } = mini

@@ -82,6 +82,7 @@ describe("the README's examples of the six rules", () => {
       usage_final: false,
       output_bytes,
       output_bytes_after_usage: 0,
+      implausible: false,
       error: false,
     })
   const said = (rule: number) => readme.split("\n").find((line) => line.startsWith(`| ${rule} |`)) ?? ""

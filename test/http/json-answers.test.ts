@@ -16,6 +16,7 @@ import {
   type Books,
   CANARY,
   estimated,
+  expectBooks,
   expectCut,
   expectSent,
   expectSides,
@@ -360,10 +361,10 @@ describe("D11 more than was held is charged in full", () => {
       settled("0.009", [5_000, 0, 1_000], { overage: "0.004965", notes: ["overage"] }),
     ],
     [
-      "up to the cap of D1",
+      "up to the bounds of D1",
       "1",
-      usage(100_000_000, 100_000_000),
-      settled("500", [100_000_000, 0, 100_000_000], { overage: "499.995965", notes: ["overage"] }),
+      usage(35 + 131_072, 32_768),
+      settled("0.262179", [131_107, 0, 32_768], { overage: "0.258144", notes: ["overage"] }),
     ],
     [
       "exactly what was held is no overage",
@@ -374,6 +375,20 @@ describe("D11 more than was held is charged in full", () => {
   ])("%s", async (_, usd, reported, books) => {
     const text = JSON.stringify(chatCompletion("hi", { usage: reported }))
     await expectSides(stage, { script: json(200, text), usd }, seesJson(text), books)
+  })
+
+  const beyond: [string, object][] = [
+    ["a prompt", usage(35 + 131_073, 5)],
+    ["an output", usage(35, 32_769)],
+    ["a fortune", usage(100_000_000, 100_000_000)],
+  ]
+  test.each(beyond)("D1 %s beyond what was asked for is not believed, and a warning", async (_, reported) => {
+    const text = JSON.stringify(chatCompletion(SENTENCE, { usage: reported }))
+    const sides = await stage.run({ script: json(200, text) })
+    seesJson(text)(sides)
+    expectBooks(sides, estimated(11, "usage_invalid", { notes: ["usage_implausible"] }))
+    const warned = stage.gateway.lines.map((line): { level: number; request_id?: string } => JSON.parse(line))
+    expect(warned.filter(({ request_id, level }) => request_id === sides.id && level === 40)).toHaveLength(1)
   })
 
   test("the next reservation is refused", async () => {

@@ -212,6 +212,15 @@ describe("which usage of a stream counts, and what came after it", () => {
   })
 })
 
+test("D1, D4 what the request cannot have caused erases nothing, and is told", () => {
+  const reading = new StreamReading(1, { prompt_tokens: 9, completion_tokens: 2 })
+  reading.read(usageOnly(9, 3))
+  expect(reading.evidence("completed")).toMatchObject({ usage: { state: "implausible" }, implausible: true })
+  reading.read(usageOnly(9, 2))
+  reading.read(usageOnly(10, 2))
+  expect(reading.evidence("completed")).toMatchObject({ usage: { state: "valid" }, implausible: true })
+})
+
 test("after [DONE] or an error every event is nothing", () => {
   for (const last of ["[DONE]", '{"error":"no"}']) {
     const reading = readAll([text("a"), last])

@@ -3,6 +3,7 @@ import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Tap } from "../../src/meter/tap.ts"
 import type { TapOptions } from "../../src/meter/tap-options.ts"
 import type { Ending } from "../../src/wire/call.ts"
+import { NO_LIMITS } from "../../src/wire/usage.ts"
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -53,6 +54,7 @@ function relay(changes: Partial<TapOptions> = {}) {
   const tap = new Tap({
     source: provider.body,
     requested: 1,
+    limits: NO_LIMITS,
     wants_usage: false,
     wants_cost: false,
     event_bytes: 1_000,

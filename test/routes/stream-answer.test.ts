@@ -11,6 +11,7 @@ import { createMetrics } from "../../src/metrics/metrics.ts"
 import { answerStream } from "../../src/routes/stream-answer.ts"
 import { Health } from "../../src/upstream/health.ts"
 import { Patience } from "../../src/upstream/patience.ts"
+import { NO_LIMITS } from "../../src/wire/usage.ts"
 import { holdOf, openBooks } from "../ledger/books.ts"
 import { CHAT, configFor } from "../support/gateway.ts"
 
@@ -49,7 +50,14 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const answer = answerStream(
     {
       gateway,
-      call: new Call(hold, model, catalog.termsIds(model), { prompt_bytes: 0, n: 1 }, in_flight, () => {}),
+      call: new Call(
+        hold,
+        model,
+        catalog.termsIds(model),
+        { estimate_bytes: 0, n: 1, limits: NO_LIMITS },
+        in_flight,
+        () => {},
+      ),
       reply: {
         kind: "reply",
         route,

@@ -23,6 +23,7 @@ function stream(ending: Ending, evidence: Partial<StreamEvidence> = {}): StreamE
     usage_final: false,
     output_bytes: 0,
     output_bytes_after_usage: 0,
+    implausible: false,
     error: false,
     ...evidence,
   }
@@ -140,6 +141,21 @@ describe("a stream that completed", () => {
     ["rule 4 no usage", { ...some }, estimated(3, "usage_missing")],
     ["rule 4 a byte is a token", { output_bytes: 1 }, estimated(1, "usage_missing")],
     ["rule 4 invalid usage", { usage: invalid, ...some }, estimated(3, "usage_invalid")],
+    [
+      "rule 4, D1 implausible usage",
+      { usage: { state: "implausible" }, implausible: true, ...some },
+      estimated(3, "usage_invalid", ["usage_implausible"]),
+    ],
+    [
+      "rule 1, D1 implausible usage beside usage",
+      { ...final, implausible: true },
+      reported("usage", [9, 2], null, 0, ["usage_implausible"]),
+    ],
+    [
+      "rule 6, D1 implausible usage alone",
+      { usage: { state: "implausible" }, implausible: true },
+      released("usage_invalid", ["usage_implausible"]),
+    ],
     ["rule 4, D2 a placeholder", { ...zero, ...some }, estimated(3, "usage_invalid", ["usage_placeholder"])],
 
     ["rule 6 nothing", {}, released("no_output")],
