@@ -88,6 +88,12 @@ export const catalogue = {
     message: "The provider's answer was malformed; the call was not charged.",
     should_retry: false,
   },
+  response_too_large: {
+    status: 502,
+    type: "api_error",
+    message: "The provider's answer is larger than the gateway delivers; the call was charged.",
+    should_retry: false,
+  },
   upstream_error: { status: 502, type: "api_error", message: "The provider failed." },
   upstream_unavailable: {
     status: 503,

@@ -70,7 +70,10 @@ export interface Config {
   readonly limits: {
     readonly body_bytes: number
     readonly body_timeout_ms: number
+    /** Of a provider's JSON answer that is delivered. */
     readonly response_bytes: number
+    /** So much of a larger one is read for its usage (D5). */
+    readonly response_read_bytes: number
     readonly event_bytes: number
     readonly in_flight: number
     /** What one key may take of one process (D38); null for no limit. */

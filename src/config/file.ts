@@ -103,6 +103,7 @@ export const ConfigFile = section({
     body: size("20MiB"),
     body_timeout: duration("30s"),
     response: size("32MiB"),
+    response_read: size("256MiB"),
     event: size("8MiB"),
     /** The process makes at most 65,535 requests at a time; more than that would wait without a word. */
     in_flight: count({ maximum: 60_000, default: 10_000 }),

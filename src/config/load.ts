@@ -57,6 +57,7 @@ function configOf(file: ConfigFile, complain: Complain): Config {
       body_bytes: bytes(limits.body),
       body_timeout_ms: ms(limits.body_timeout),
       response_bytes: bytes(limits.response),
+      response_read_bytes: bytes(limits.response_read),
       event_bytes: bytes(limits.event),
       in_flight: limits.in_flight,
       per_key: {

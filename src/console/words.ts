@@ -50,6 +50,7 @@ const NOTES: Words = {
   usage_placeholder: "The provider reported usage of 0 beside output; it was not believed.",
   usage_implausible:
     "The provider reported more tokens than the request can have caused; it was not believed.",
+  response_too_large: "The answer was larger than the gateway delivers; it was read for its usage only.",
   overage: "The charge was above what was held.",
   settled_late: "It had expired when its gateway, which was only frozen, settled it after all.",
 }

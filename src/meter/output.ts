@@ -31,7 +31,7 @@ function choiceBytes({ delta, message, text }: JsonObject): number {
 }
 
 /** Names under which providers say the same reasoning, the one that counts first. */
-const REASONING: readonly string[] = ["reasoning_content", "reasoning", "reasoning_details"]
+export const REASONING: readonly string[] = ["reasoning_content", "reasoning", "reasoning_details"]
 
 function messageBytes(message: JsonObject): number {
   let bytes = 0
@@ -80,8 +80,12 @@ function valueBytes(name: string, value: unknown): number {
 
 /** A lone surrogate counts the three bytes of the U+FFFD it is sent as. */
 function stringBytes(name: string, text: string): number {
+  return countedBytes(name, Buffer.byteLength(text))
+}
+
+/** What a string of so many bytes counts under this name. */
+export function countedBytes(name: string, bytes: number): number {
   if (NOT_SAID.has(name) || name.endsWith("_id") || name.endsWith("_type")) return 0
-  const bytes = Buffer.byteLength(text)
   return DATA.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes
 }
 

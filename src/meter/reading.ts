@@ -8,6 +8,7 @@ import {
   type UsageLimits,
   type UsageReading,
 } from "../wire/usage.ts"
+import type { LargeAnswer } from "./large-answer.ts"
 import { choicesOf, outputBytes, parsePayload } from "./output.ts"
 import { Repetition } from "./repetition.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
@@ -23,6 +24,8 @@ export interface JsonEvidence {
   readonly usage: UsageReading
   /** UTF-8 bytes of extractable output (D7). */
   readonly output_bytes: number
+  /** An object over the limit: charged, and not delivered (D5). */
+  readonly too_large: boolean
 }
 
 export interface StreamEvidence {
@@ -251,20 +254,14 @@ class Choices {
 /** A BOM is stripped, broken UTF-8 throws (D5). */
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
-/** Reads a JSON answer (D5, D10). `cut`: it did not arrive whole, or is over the limit; then it is malformed. */
+/** Reads a JSON answer (D5, D10). `cut`: it did not arrive whole; then it is malformed. */
 export function readJson(
   body: Uint8Array,
   ending: Ending,
   cut: boolean,
   limits: UsageLimits = NO_LIMITS,
 ): JsonEvidence {
-  const without = (kind: "blank" | "malformed" | "error"): JsonEvidence => ({
-    shape: "json",
-    ending,
-    body: kind,
-    usage: { state: "missing" },
-    output_bytes: 0,
-  })
+  const without = (kind: "blank" | "malformed" | "error") => withoutObject(kind, ending)
   const text = cut ? null : decode(body)
   if (text === null) return without("malformed")
   if (text.trim() === "") return without("blank")
@@ -277,7 +274,30 @@ export function readJson(
     body: "object",
     usage: readUsage(payload.usage, limits),
     output_bytes: outputBytes(payload),
+    too_large: false,
   }
+}
+
+/** The same for an answer over the limit, of which not all need have been read (D5). */
+export function readLarge(
+  large: LargeAnswer,
+  ending: Ending,
+  cut: boolean,
+  limits: UsageLimits,
+): JsonEvidence {
+  if (cut || !large.object) return withoutObject("malformed", ending)
+  return {
+    shape: "json",
+    ending,
+    body: "object",
+    usage: large.usage(limits),
+    output_bytes: large.output_bytes,
+    too_large: true,
+  }
+}
+
+function withoutObject(body: "blank" | "malformed" | "error", ending: Ending): JsonEvidence {
+  return { shape: "json", ending, body, usage: { state: "missing" }, output_bytes: 0, too_large: false }
 }
 
 /** Whether an event changes nothing when it comes again: what it says of choices and of invalid usage is known already. */

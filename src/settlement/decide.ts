@@ -43,7 +43,7 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
       basis: is_last && later === 0 ? "usage" : "partial",
       reported: usage.usage,
       estimated: { prompt_tokens: 0, completion_tokens: later > 0 ? estimate(later) : 0 },
-      failure: broken ?? (later > 0 ? "usage_missing" : null),
+      failure: broken ?? (later > 0 ? "usage_missing" : isTooLarge(evidence) ? "upstream_error" : null),
       notes,
     }
   }
@@ -69,16 +69,22 @@ function chargesPrompt({ shape, ending }: Evidence, { estimate_prompt }: Terms):
   return estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_cut_by_client)
 }
 
+/** An answer that is charged and not delivered (D5). */
+function isTooLarge(evidence: Evidence): boolean {
+  return evidence.shape === "json" && evidence.too_large
+}
+
 /** The usage as the settlement takes it: what is implausible is not believed (D1), and beside output 0/0 is a placeholder (D2). */
 function trusted(evidence: Evidence): { usage: UsageReading; notes: readonly Note[] } {
   const { usage, output_bytes } = evidence
   const is_implausible =
     usage.state === "implausible" || (evidence.shape === "stream" && evidence.implausible)
-  const notes: readonly Note[] = is_implausible ? ["usage_implausible"] : []
+  const notes: Note[] = isTooLarge(evidence) ? ["response_too_large"] : []
+  if (is_implausible) notes.push("usage_implausible")
   if (usage.state !== "valid") return { usage, notes }
   if (isZero(usage.usage) && output_bytes > 0)
     return { usage: { state: "invalid" }, notes: [...notes, "usage_placeholder"] }
-  return { usage, notes: is_implausible ? [...notes, ...usage.notes] : usage.notes }
+  return { usage, notes: [...notes, ...usage.notes] }
 }
 
 /** Why a JSON answer was none (D5, D10, D28): who ended it, else what was wrong with it. */

@@ -49,6 +49,7 @@ export const notes = [
   "cached_malformed",
   "usage_placeholder",
   "usage_implausible",
+  "response_too_large",
   "overage",
   "settled_late",
 ] as const

@@ -18,6 +18,7 @@ export const LIMITS: Operators["limits"] = {
   body_bytes: 64 * 1024,
   body_timeout_ms: 5_000,
   response_bytes: 1,
+  response_read_bytes: 1,
   event_bytes: 1,
   in_flight: 1,
   per_key: { in_flight: null, requests_per_minute: null },

@@ -67,6 +67,7 @@ describe("the example of the README", () => {
         body_bytes: 20 * 1024 ** 2,
         body_timeout_ms: 30_000,
         response_bytes: 32 * 1024 ** 2,
+        response_read_bytes: 256 * 1024 ** 2,
         event_bytes: 8 * 1024 ** 2,
         in_flight: 10_000,
         per_key: { in_flight: null, requests_per_minute: null },

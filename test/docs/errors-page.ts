@@ -31,7 +31,8 @@ to give an operator. Where a provider's own refusal is passed on, \`code\`, \`ty
 - SDKs try again by themselves after 408, 429 and 5xx, and wait as long as \`retry-after\` says. Where that would be in vain the answer has
   \`x-should-retry: false\`.
 - After a stream has begun its status cannot change: an error is then the last event, \`data: {"error": …}\`, and no \`[DONE]\` follows.
-- Nothing is charged for a call that ends with one of these errors, except for a stream that had begun: what it had delivered is.
+- Nothing is charged for a call that ends with one of these errors, except for a stream that had begun (what it had delivered is) and for
+  \`response_too_large\`.
 - Which errors an operation can give, with an example of each, is in the reference at \`/docs\` of every gateway.
 
 ${errorTable()}

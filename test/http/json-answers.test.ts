@@ -37,12 +37,13 @@ import { INVALID_USAGE } from "./usages.ts"
 /** 44 bytes: 11 tokens when they must be estimated. */
 const SENTENCE = "The quick brown fox jumps over the lazy dog."
 const RESPONSE_LIMIT = 65_536
+const READ_LIMIT = 4 * RESPONSE_LIMIT
 
 let stage: Stage
 beforeAll(async () => {
   stage = await openStage((url) => ({
     ...NO_COMMENTS,
-    limits: { response: `${RESPONSE_LIMIT / 1024}KiB` },
+    limits: { response: `${RESPONSE_LIMIT / 1024}KiB`, response_read: `${READ_LIMIT / 1024}KiB` },
     upstreams: {
       first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
       hasty: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY, timeouts: { total: "200ms" } },
@@ -218,16 +219,69 @@ describe("D5 whatever else is no JSON object is usage_invalid", () => {
   const padded = (size: number) => withUsage('{"prompt_tokens":9,"completion_tokens":5}').padEnd(size)
   holds([
     passed("limits.response is the largest body", padded(RESPONSE_LIMIT), settled("0.000029", [9, 0, 5])),
-    ["a byte over limits.response", json(200, padded(RESPONSE_LIMIT + 1)), ...lost],
+    [
+      "a page over limits.response",
+      json(200, CANARY.repeat(10_000), { "content-type": "text/html" }),
+      ...invalid,
+    ],
+    [
+      "an object over limits.response that does not arrive whole",
+      cut(whole.padEnd(2 * RESPONSE_LIMIT).slice(0, -1), "chunked", "close"),
+      ...lost,
+    ],
+  ])
+})
+
+describe("D5 an answer over limits.response is charged, and not delivered", () => {
+  const too_large = seesError(502, "response_too_large")
+  const noted = { notes: ["response_too_large"] }
+  const large = (reported: unknown) =>
+    JSON.stringify({ ...chatCompletion("x".repeat(RESPONSE_LIMIT), { usage: undefined }), usage: reported })
+  const charged = settled("0.000029", [9, 0, 5], { failure: "upstream_error", ...noted })
+  holds([
+    [
+      "by its usage",
+      json(200, withUsage('{"prompt_tokens":9,"completion_tokens":5}').padEnd(RESPONSE_LIMIT + 1)),
+      too_large,
+      charged,
+    ],
+    ["by its usage, behind all output", json(200, large(usage(9, 5))), too_large, charged],
+    ["by its usage, chunked", sse([large(usage(9, 5))], { done: false }), too_large, charged],
+    [
+      "rule 2: without usage by its output, as far as the hold goes",
+      json(200, large(undefined)),
+      too_large,
+      estimated(1_008, "usage_missing", noted),
+    ],
+    [
+      "rule 2: with usage that cannot be",
+      json(200, large(usage(1_000_000, 5))),
+      too_large,
+      estimated(1_008, "usage_invalid", { notes: ["response_too_large", "usage_implausible"] }),
+    ],
   ])
 
-  test("a provider that goes on over limits.response is cut", async () => {
+  test("beyond limits.response_read by what was read, and the provider is cut", async () => {
     const endless: Script = async (exchange) => {
       await exchange.head(200, { "content-type": "application/json" })
+      await exchange.chunk(`{"usage":${JSON.stringify(usage(9, 5))},"choices":[{"message":{"content":"`)
       while (await exchange.chunk(CANARY.repeat(1_000)));
     }
-    await expectSides(stage, { script: endless }, ...lost)
+    await expectSides(stage, { script: endless }, too_large, charged)
     await expectCut(stage)
+  })
+
+  test("D43 it is not kept for its Idempotency-Key, and the call is not made again", async () => {
+    const { gateway, provider } = stage
+    const { key } = await gateway.account("1")
+    const headers = { "idempotency-key": "large" }
+    provider.replyOnce(json(200, large(usage(9, 5))))
+    expect((await send(gateway.url, key, chatBody(), { headers }).ended).status).toBe(502)
+    const again = await send(gateway.url, key, chatBody(), { headers }).ended
+    expect({ status: again.status, body: again.body }).toEqual({
+      status: 400,
+      body: expect.stringContaining("idempotency_key_used"),
+    })
   })
 })
 

@@ -13,7 +13,15 @@ function valid(prompt_tokens: number, completion_tokens: number, notes: Note[] =
 }
 
 function json(evidence: Partial<JsonEvidence>): JsonEvidence {
-  return { shape: "json", ending: "completed", body: "object", usage: missing, output_bytes: 0, ...evidence }
+  return {
+    shape: "json",
+    ending: "completed",
+    body: "object",
+    usage: missing,
+    output_bytes: 0,
+    too_large: false,
+    ...evidence,
+  }
 }
 function stream(ending: Ending, evidence: Partial<StreamEvidence> = {}): StreamEvidence {
   return {
@@ -89,6 +97,16 @@ describe("a JSON answer", () => {
       reported("usage", [9, 2], "client_left"),
     ],
 
+    [
+      "rule 1, D5 usage of an answer too large",
+      { usage: valid(9, 2), too_large: true },
+      reported("usage", [9, 2], "upstream_error", 0, ["response_too_large"]),
+    ],
+    [
+      "rule 2, D5 output of an answer too large",
+      { ...some, too_large: true },
+      estimated(3, "usage_missing", ["response_too_large"]),
+    ],
     ["rule 2 an empty object is one token", {}, estimated(1, "usage_missing")],
     ["rule 2 no usage", { ...some }, estimated(3, "usage_missing")],
     ["rule 2 invalid usage", { usage: invalid, ...some }, estimated(3, "usage_invalid")],

@@ -35,8 +35,8 @@ the hold is released.
 | 1 | valid usage | that usage, at the price the call was admitted at |
 | 2 | JSON object, usage missing or invalid | an estimate of its output, at least one token |
 | 3 | JSON answer blank or malformed | nothing: \`usage_missing\` or \`usage_invalid\` |
-| 4 | stream without valid final usage | an estimate of the output seen, if there was any |
-| 5 | stream cut by the provider, the client or the way between | the last valid usage, or an estimate of the output seen |
+| 4 | stream without valid final usage | the last valid usage plus later output, or an estimate of the output seen |
+| 5 | stream cut by the provider, the client or the way between | the same |
 | 6 | stream without usage and without output | nothing: an empty stream with status 200 |`
 }
 

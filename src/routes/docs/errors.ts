@@ -91,6 +91,11 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
     cause: "The provider answered 2xx with something that is no JSON object, such as a page of a proxy.",
     cure: "The operator should look at what stands at the upstream's `base_url`. SDKs are told not to try again.",
   },
+  response_too_large: {
+    cause:
+      "The provider's JSON answer is larger than `limits.response`. It was not delivered, but the provider made it: it was charged, by its usage or by the output seen.",
+    cure: "Ask for less (`n`, `logprobs`, `max_tokens`), or stream. The operator can raise `limits.response`. SDKs are told not to try again.",
+  },
   upstream_error: {
     cause: "The provider failed, answered nonsense, refused the gateway's own credential, or broke off.",
     cure: "Try again. If it stays, the operator finds each failed attempt in the log, and should check the upstream's `api_key`.",
