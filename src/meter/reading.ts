@@ -49,7 +49,11 @@ export type EventKind =
   /** `[DONE]`: nothing after it is read. */
   | { readonly kind: "done" }
   /** The provider reports a failure (D10): nothing after it is read. */
-  | { readonly kind: "error" }
+  | {
+      readonly kind: "error"
+      /** Whether it carries valid usage, which counts all the same. */
+      readonly trusted_usage: boolean
+    }
   | {
       readonly kind: "chunk"
       /** Whether it carries extractable output (D7). */
@@ -65,7 +69,6 @@ export type EventKind =
   | { readonly kind: "nothing" }
 
 const DONE: EventKind = { kind: "done" }
-const ERROR: EventKind = { kind: "error" }
 const NOTHING: EventKind = { kind: "nothing" }
 const OUTPUT: EventKind = {
   kind: "chunk",
@@ -140,7 +143,9 @@ export class StreamReading {
     if (payload === null) return NOTHING
     if (reportsError(payload)) {
       this.#error = true
-      return ERROR
+      const usage = this.#readUsage(payload)
+      if (usage.state === "valid") this.#keep(usage, true)
+      return { kind: "error", trusted_usage: usage.state === "valid" }
     }
     return this.#readChunk(payload)
   }
@@ -188,11 +193,9 @@ export class StreamReading {
     for (const [place, choice] of choices.entries()) this.#choices.note(choice, place)
     const output_bytes = outputBytes(payload)
     this.#output_bytes += output_bytes
-    const usage = readUsage(payload.usage, this.#limits)
+    const usage = this.#readUsage(payload)
     const closing = choices.length === 0 || this.answered || this.#closed_bytes === this.#output_bytes
     if (usage.state === "valid") this.#keep(usage, closing)
-    if (usage.state === "invalid") this.#any_invalid = true
-    if (usage.state === "implausible") this.#any_implausible = true
     return {
       kind: "chunk",
       output: output_bytes > 0,
@@ -200,6 +203,13 @@ export class StreamReading {
       usage_only: choices.length === 0 && isObject(payload.usage),
       final_usage: usage.state === "valid" && closing,
     }
+  }
+
+  #readUsage(payload: JsonObject): UsageReading {
+    const usage = readUsage(payload.usage, this.#limits)
+    if (usage.state === "invalid") this.#any_invalid = true
+    if (usage.state === "implausible") this.#any_implausible = true
+    return usage
   }
 
   #keep(reading: ValidUsage, closing: boolean): void {
@@ -267,12 +277,14 @@ export function readJson(
   if (text.trim() === "") return without("blank")
   const payload = parsePayload(text)
   if (payload === null) return without("malformed")
-  if (reportsError(payload) && choicesOf(payload).length === 0) return without("error")
+  const usage = readUsage(payload.usage, limits)
+  const is_error = reportsError(payload) && choicesOf(payload).length === 0
+  if (is_error && usage.state !== "valid") return without("error")
   return {
     shape: "json",
     ending,
     body: "object",
-    usage: readUsage(payload.usage, limits),
+    usage,
     output_bytes: outputBytes(payload),
     too_large: false,
   }
@@ -315,7 +327,7 @@ export function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
 
 /**
  * A non-null top-level `error` (D10). In a stream it makes the event an error event whatever else it carries, as real
- * providers send `choices` with `finish_reason: "error"` beside it: its text and usage are not evidence.
+ * providers send `choices` with `finish_reason: "error"` beside it: its text is not evidence.
  */
 function reportsError({ error }: JsonObject): boolean {
   return error !== undefined && error !== null

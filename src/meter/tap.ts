@@ -187,6 +187,7 @@ export class Tap {
         this.#finish("completed")
         return
       case "error":
+        if (read.trusted_usage) this.#outlet.open()
         this.#finish("upstream_lost", event.data)
         return
       case "chunk":

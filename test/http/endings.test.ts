@@ -263,7 +263,18 @@ describe("D10 an error event", () => {
       settled("0.000074", [10, 0, 16], { basis: "partial", failure: "upstream_lost", ...lost }),
     ],
     ["its own text is no output", sse([{ ...word, ...boom }]), nothing, failed],
-    ["its own usage is none", sse([word, { ...boom, usage: usage(10, 5) }]), shown, estimate],
+    [
+      "rule 1: its own usage is charged",
+      sse([word, { ...boom, usage: usage(10, 5) }]),
+      shown,
+      { ...CHARGED, failure: "upstream_lost", ...lost },
+    ],
+    [
+      "rule 1: its own usage is charged, and it is shown, before any output",
+      sse([role, { ...boom, usage: usage(10, 5) }]),
+      seesStream(streamText(role, ours)),
+      { ...CHARGED, failure: "upstream_lost", ...lost },
+    ],
     [
       "as a text",
       sse([word, { error: "boom" }]),

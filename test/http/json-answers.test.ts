@@ -393,7 +393,17 @@ describe("D10 an error object in a 2xx is an upstream failure", () => {
     ["a text", json(200, { error: CANARY }), ...failed],
     ["false is not null", json(200, { error: false }), ...failed],
     ["with empty choices", json(200, { error: { message: CANARY }, choices: [] }), ...failed],
-    ["with usage", json(200, { error: { message: CANARY }, usage: usage(10, 5) }), ...failed],
+    ["with invalid usage", json(200, { error: { message: CANARY }, usage: {} }), ...failed],
+    passed(
+      "rule 1: with usage it is an answer",
+      { error: { message: "x" }, usage: usage(10, 5) },
+      settled("0.00003", [10, 0, 5]),
+    ),
+    passed(
+      "rule 1: with usage and empty choices too",
+      { error: { message: "x" }, choices: [], usage: usage(10, 5) },
+      settled("0.00003", [10, 0, 5]),
+    ),
     passed("null is none", { ...completion, error: null }, settled("0.00003", [10, 0, 5])),
     passed("beside choices it is an answer", { ...completion, error: {} }, settled("0.00003", [10, 0, 5])),
     passed("null, without choices or usage", { error: null }, estimated(1, "usage_missing")),

@@ -4,7 +4,7 @@ import { type EventKind, type JsonEvidence, readJson, StreamReading } from "../.
 import { bytesOf } from "./cuts.ts"
 
 const NONE: EventKind = { kind: "nothing" }
-const ERROR: EventKind = { kind: "error" }
+const ERROR: EventKind = { kind: "error", trusted_usage: false }
 
 function chunk(
   output: boolean,
@@ -77,7 +77,12 @@ describe("what one event is", () => {
     ["D10 an empty error object", '{"error":{}}', ERROR],
     ["D10 an error string", '{"error":"no"}', ERROR],
     ["D10 an error beside choices", '{"error":{},"choices":[{"delta":{"content":"hi"}}]}', ERROR],
-    ["D10 an error beside usage", `{"error":{},"choices":[],${usage}}`, ERROR],
+    [
+      "D10 an error beside usage",
+      `{"error":{},"choices":[],${usage}}`,
+      { kind: "error", trusted_usage: true },
+    ],
+    ["D10 an error beside invalid usage", '{"error":{},"usage":{}}', ERROR],
     ["D10 error: null is none", '{"error":null,"choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],
     ["D10 an error of a choice is none", '{"choices":[{"error":{"code":1}}]}', chunk(false, false)],
     ["D10 an error under __proto__ is none", '{"__proto__":{"error":{}}}', chunk(false, false)],
@@ -188,10 +193,10 @@ describe("which usage of a stream counts, and what came after it", () => {
       ["D4 output after [DONE]", ["[DONE]", text("abc")], "missing", 0, 0],
       ["D8 usage and output after an error", ['{"error":{}}', text("abc"), usageOnly(9, 2)], "missing", 0, 0],
       [
-        "D10 usage and output of the error itself",
-        [`{"error":{},"choices":[{"text":"a"}],${usage}}`],
-        "missing",
-        0,
+        "D10 usage of the error itself, and none of its output",
+        [text("b"), `{"error":{},"choices":[{"text":"a"}],${usage}}`],
+        [9, 2],
+        1,
         0,
       ],
     ]
@@ -313,7 +318,13 @@ describe("D5 a JSON answer", () => {
     ["D10 an error object", '{"error":{"message":"no"}}', only("error")],
     ["D10 an error string", '{"error":"no"}', only("error")],
     ["D10 an error and no choices", '{"error":{},"choices":[]}', only("error")],
-    ["D10 an error beside usage", `{"error":{},${usage}}`, only("error")],
+    ["rule 1, D10 an error beside usage", `{"error":{},${usage}}`, object(nineAndTwo, 0)],
+    [
+      "rule 1, D10 an error and no choices beside usage",
+      `{"error":"x","choices":[],${usage}}`,
+      object(nineAndTwo, 0),
+    ],
+    ["D10 an error beside invalid usage", '{"error":{},"usage":{}}', only("error")],
   ]
   const bodyOf = (body: string | number[]) =>
     typeof body === "string" ? bytesOf(body) : new Uint8Array(body)
