@@ -150,6 +150,16 @@ export class StreamReading {
     return this.#readChunk(payload)
   }
 
+  /** Folds an object over the limit, as far as it was read (D5, D29); whether it is evidence of anything. */
+  takeLarge(large: LargeAnswer): boolean {
+    if (!large.object) return false
+    large.stop()
+    this.#output_bytes += large.output_bytes
+    const usage = this.#noted(large.usage(this.#limits))
+    if (usage.state === "valid") this.#keep(usage, true)
+    return usage.state === "valid" || this.#output_bytes > 0
+  }
+
   /**
    * Whether every requested choice has its finish_reason: the whole answer is there, but for its usage (D9), and a clean end of
    * the body now is a `completed` stream (D8).
@@ -206,7 +216,10 @@ export class StreamReading {
   }
 
   #readUsage(payload: JsonObject): UsageReading {
-    const usage = readUsage(payload.usage, this.#limits)
+    return this.#noted(readUsage(payload.usage, this.#limits))
+  }
+
+  #noted(usage: UsageReading): UsageReading {
     if (usage.state === "invalid") this.#any_invalid = true
     if (usage.state === "implausible") this.#any_implausible = true
     return usage
@@ -261,57 +274,6 @@ class Choices {
   }
 }
 
-/** A BOM is stripped, broken UTF-8 throws (D5). */
-const decoder = new TextDecoder("utf-8", { fatal: true })
-
-/** Reads a JSON answer (D5, D10). `cut`: it did not arrive whole; then it is malformed. */
-export function readJson(
-  body: Uint8Array,
-  ending: Ending,
-  cut: boolean,
-  limits: UsageLimits = NO_LIMITS,
-): JsonEvidence {
-  const without = (kind: "blank" | "malformed" | "error") => withoutObject(kind, ending)
-  const text = cut ? null : decode(body)
-  if (text === null) return without("malformed")
-  if (text.trim() === "") return without("blank")
-  const payload = parsePayload(text)
-  if (payload === null) return without("malformed")
-  const usage = readUsage(payload.usage, limits)
-  const is_error = reportsError(payload) && choicesOf(payload).length === 0
-  if (is_error && usage.state !== "valid") return without("error")
-  return {
-    shape: "json",
-    ending,
-    body: "object",
-    usage,
-    output_bytes: outputBytes(payload),
-    too_large: false,
-  }
-}
-
-/** The same for an answer over the limit, of which not all need have been read (D5). */
-export function readLarge(
-  large: LargeAnswer,
-  ending: Ending,
-  cut: boolean,
-  limits: UsageLimits,
-): JsonEvidence {
-  if (cut || !large.object) return withoutObject("malformed", ending)
-  return {
-    shape: "json",
-    ending,
-    body: "object",
-    usage: large.usage(limits),
-    output_bytes: large.output_bytes,
-    too_large: true,
-  }
-}
-
-function withoutObject(body: "blank" | "malformed" | "error", ending: Ending): JsonEvidence {
-  return { shape: "json", ending, body, usage: { state: "missing" }, output_bytes: 0, too_large: false }
-}
-
 /** Whether an event changes nothing when it comes again: what it says of choices and of invalid usage is known already. */
 function provesNothing(read: EventKind): boolean {
   return (
@@ -329,14 +291,6 @@ export function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
  * A non-null top-level `error` (D10). In a stream it makes the event an error event whatever else it carries, as real
  * providers send `choices` with `finish_reason: "error"` beside it: its text is not evidence.
  */
-function reportsError({ error }: JsonObject): boolean {
+export function reportsError({ error }: JsonObject): boolean {
   return error !== undefined && error !== null
-}
-
-function decode(bytes: Uint8Array): string | null {
-  try {
-    return decoder.decode(bytes)
-  } catch {
-    return null
-  }
 }

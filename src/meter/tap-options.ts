@@ -15,6 +15,9 @@ export interface TapOptions {
   readonly wants_cost: boolean
   /** The most bytes one event may take (D31), and all that are held back (D36). */
   readonly event_bytes: number
+  /** The most bytes of a JSON object that is delivered, and of one that is read for its usage (D29). */
+  readonly response_bytes: number
+  readonly response_read_bytes: number
   readonly keepalive_ms: number
   readonly commit_after_ms: number
   readonly stall_ms: number

@@ -4,6 +4,7 @@ import { Outlet } from "./outlet.ts"
 import { type EventKind, type StreamEvidence, StreamReading } from "./reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
 import type { SourceReader, TapOptions } from "./tap-options.ts"
+import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
 
 const encoder = new TextEncoder()
 const COMMIT = encoder.encode(": ok\n\n")
@@ -18,7 +19,9 @@ const DONE = encoder.encode("data: [DONE]\n\n")
 export class Tap {
   readonly #options: TapOptions
   readonly #reader: SourceReader
-  readonly #framer: Framer
+  #framer: Framer
+  /** The body, where it is an object (D29); undefined while that is not known, null for an event stream. */
+  #whole: WholeAnswer | null | undefined
   readonly #reading: StreamReading
   /** Null when the client did not ask for the cost. */
   readonly #final_usage: FinalUsage | null
@@ -140,6 +143,11 @@ export class Tap {
   }
 
   #takeChunk(chunk: Uint8Array): void {
+    if (this.#whole === undefined) this.#whole = WholeAnswer.begin(chunk, this.#options)
+    if (this.#whole) {
+      if (!this.#whole.take(chunk)) this.#wholeEnded(this.#whole)
+      return
+    }
     try {
       for (const event of this.#framer.feed(chunk)) {
         this.#take(event)
@@ -153,9 +161,23 @@ export class Tap {
 
   /** A clean end of the provider's body (D8): the unterminated event counts, a missing `[DONE]` is added. */
   #ended(): void {
+    if (this.#whole) {
+      this.#wholeEnded(this.#whole)
+      return
+    }
     const last = this.#framer.end()
     if (last !== null) this.#take(last)
     this.#finish(this.#reading.answered ? "completed" : "upstream_lost")
+  }
+
+  /** A JSON object is over, or as much of it as is read (D29). */
+  #wholeEnded(whole: WholeAnswer): void {
+    this.#whole = null
+    this.#framer = new Framer(Number.POSITIVE_INFINITY)
+    const { large } = whole
+    if (large === null) this.#takeChunk(whole.events())
+    else if (this.#reading.takeLarge(large)) this.#outlet.open()
+    this.#finish("upstream_lost", large === null ? null : TOO_LARGE)
   }
 
   /** A connection that broke. */

@@ -25,6 +25,8 @@ export function answerStream(
     wants_usage: wants.usage,
     wants_cost: wants.cost,
     event_bytes: limits.event_bytes,
+    response_bytes: limits.response_bytes,
+    response_read_bytes: limits.response_read_bytes,
     keepalive_ms: stream.keepalive_ms,
     commit_after_ms: stream.commit_after_ms,
     stall_ms: stream.stall_ms,

@@ -2,7 +2,7 @@ import type { Route, Upstream } from "../config/config.ts"
 import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
-import { contentLength, contentType, headerFault, requestHeaders, retryAfter } from "./headers.ts"
+import { contentLength, headerFault, requestHeaders, retryAfter } from "./headers.ts"
 import { isSpoken, refusalError } from "./refusal.ts"
 import { finish, leftMs, type Reply, refusalText } from "./reply.ts"
 
@@ -105,7 +105,6 @@ function judge(route: Route, response: Response, began_ms: number, cancel: () =>
       kind: "reply",
       route,
       status,
-      content_type: contentType(headers),
       length: contentLength(headers),
       get body() {
         return response.body

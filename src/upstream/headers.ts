@@ -52,12 +52,6 @@ export function retryAfter(headers: Headers): string | null {
   return value !== null && /^\d{1,4}$/.test(value) && Number(value) <= MAX_RETRY_AFTER_S ? value : null
 }
 
-/** The media type in lower case without its parameters; `""` when there is none. */
-export function contentType(headers: Headers): string {
-  const [type = ""] = (headers.get("content-type") ?? "").split(";", 1)
-  return type.trim().toLowerCase()
-}
-
 /** How long the body says that it is; null when it does not say so in digits. */
 export function contentLength(headers: Headers): number | null {
   const value = headers.get("content-length")

@@ -8,7 +8,9 @@ import {
   type Script,
   silent,
   sse,
+  sseEvent,
   usage,
+  usageChunk,
 } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import { send } from "./client.ts"
@@ -28,7 +30,9 @@ import {
   type Stage,
   seesError,
   seesJson,
+  seesStream,
   settled,
+  streamText,
 } from "./sides.ts"
 import { INVALID_USAGE } from "./usages.ts"
 
@@ -36,6 +40,7 @@ import { INVALID_USAGE } from "./usages.ts"
 
 /** 44 bytes: 11 tokens when they must be estimated. */
 const SENTENCE = "The quick brown fox jumps over the lazy dog."
+const DONE = "data: [DONE]\n\n"
 const RESPONSE_LIMIT = 65_536
 const READ_LIMIT = 4 * RESPONSE_LIMIT
 
@@ -571,41 +576,143 @@ describe("D24 the provider's bytes pass unchanged, its headers do not", () => {
   })
 })
 
-describe("D29 a stream request answered in JSON is a JSON call", () => {
+describe("D29 a stream request is answered as a stream", () => {
   const body = chatBody({ stream: true })
+  const streamed = (name: string, type: string, answer: unknown, shown: string, books: Books): Row => [
+    name,
+    json(200, typeof answer === "string" ? answer : JSON.stringify(answer), { "content-type": type }),
+    seesStream(shown),
+    books,
+  ]
+  const whole = chatCompletion(SENTENCE, { usage: usage(10, 5) })
+  const chunk = (completion: object, delta: object) => ({
+    ...completion,
+    object: "chat.completion.chunk",
+    choices: [{ index: 0, logprobs: null, finish_reason: "stop", delta }],
+  })
+  const said = { role: "assistant", content: SENTENCE, refusal: null }
+  const shown = streamText(chunk(whole, said), DONE)
+  const charged = settled("0.00003", [10, 0, 5])
+  const words = chatWords(SENTENCE)
+  const events = streamText(...words, usageChunk(usage(10, 5)), DONE)
+  const call = { id: "call_1", type: "function", function: { name: "look", arguments: "{}" } }
+  const calling = { role: "assistant", content: null, tool_calls: [call] }
+  const unfinished = { usage: usage(10, 5), choices: [{ index: 0, message: { content: "hi" } }] }
+  const nothing = released("no_output", { ending: "upstream_lost" })
   holds(
     [
-      passed("valid", chatCompletion(SENTENCE, { usage: usage(10, 5) }), settled("0.00003", [10, 0, 5])),
-      passed(
-        "the type in another spelling",
-        chatCompletion(SENTENCE, { usage: usage(10, 5) }),
-        settled("0.00003", [10, 0, 5]),
-        {
-          "content-type": "Application/JSON ; charset=utf-8",
-        },
+      streamed("a JSON object is one chunk and [DONE]", "application/json", whole, shown, charged),
+      streamed("whatever its label", "text/event-stream", whole, shown, charged),
+      streamed(
+        "in white space",
+        "application/json",
+        ` \n${JSON.stringify(whole, null, 2)}\n`,
+        shown,
+        charged,
       ),
-      passed(
-        "rule 2: usage missing",
-        chatCompletion(SENTENCE, { usage: undefined }),
+      streamed(
+        "without a finish_reason too",
+        "application/json",
+        unfinished,
+        streamText({ usage: usage(10, 5), choices: [{ index: 0, delta: { content: "hi" } }] }, DONE),
+        charged,
+      ),
+      streamed(
+        "calls of tools have their index",
+        "application/json",
+        { ...whole, choices: [{ index: 0, message: calling }] },
+        streamText(
+          {
+            ...whole,
+            object: "chat.completion.chunk",
+            choices: [{ index: 0, delta: { ...calling, tool_calls: [{ index: 0, ...call }] } }],
+          },
+          DONE,
+        ),
+        charged,
+      ),
+      streamed(
+        "an event stream labelled JSON",
+        "application/json",
+        events,
+        streamText(...words, DONE),
+        charged,
+      ),
+      streamed(
+        "rule 4: usage missing",
+        "application/json",
+        { ...whole, usage: undefined },
+        streamText(chunk(chatCompletion(SENTENCE, { usage: undefined }), said), DONE),
         estimated(11, "usage_missing"),
       ),
-      passed("rule 2: the empty object", "{}", estimated(1, "usage_missing")),
-      ["rule 3: blank", json(200, ""), seesError(502, "usage_missing"), released("usage_missing")],
+      streamed("rule 6: the empty object", "application/json", "{}", "", released("no_output")),
+      streamed("rule 6: blank", "application/json", "", "", nothing),
+      streamed("rule 6: white space", "application/json", " \r\n ", "", nothing),
+      streamed("rule 6: malformed", "application/json", `["${CANARY}"]`, "", nothing),
+      streamed("rule 6: truncated", "application/json", `{"x":"${CANARY}`, "", nothing),
+      streamed("rule 6: HTML", "text/html", `<html>${CANARY}</html>`, "", nothing),
+      streamed(
+        "rule 6, D10: an error",
+        "application/json",
+        { error: CANARY },
+        "",
+        released("upstream_error", { ending: "upstream_lost" }),
+      ),
       [
-        "rule 3: malformed",
-        json(200, `["${CANARY}"]`),
-        seesError(502, "usage_invalid"),
-        released("usage_invalid"),
+        "rule 6: cut in the middle",
+        cut(JSON.stringify(whole).slice(0, 60), { length: 500 }, "reset"),
+        seesStream(""),
+        released("upstream_error", { ending: "upstream_lost" }),
       ],
-      [
-        "D10: an error",
-        json(200, { error: CANARY }),
-        seesError(502, "upstream_error"),
-        released("upstream_error"),
-      ],
+      streamed(
+        "D5: an object over limits.response is charged by its usage, and an error",
+        "application/json",
+        chatCompletion("x".repeat(RESPONSE_LIMIT), { usage: usage(10, 5) }),
+        sseEvent({
+          error: {
+            type: "api_error",
+            message: "The provider's answer is larger than the gateway delivers; the call was charged.",
+            param: null,
+            code: "response_too_large",
+          },
+        }),
+        { ...charged, failure: "upstream_lost", ending: "upstream_lost" },
+      ),
     ],
     body,
   )
+
+  test("D49 the cost is told in a chunk of its own", async () => {
+    const script = json(200, whole)
+    const asking = chatBody({ stream: true, usage: { include: true } })
+    const { answer, call } = await stage.run({ script, body: asking })
+    expect(answer.body).toContain('"cost":0.00003}')
+    expect(answer.body.split("\n\n").filter((event) => event.includes('"usage":{'))).toHaveLength(1)
+    expect(call).toMatchObject({ charge: "0.00003" })
+  })
+
+  test("spec 4.1 the headers are out before the body has come", async () => {
+    const sent = Promise.withResolvers<void>()
+    const text = JSON.stringify(whole)
+    const prompt = await openStage(() => ({}))
+    const running = await prompt.begin({
+      body,
+      script: async (exchange) => {
+        await exchange.head(200, { "content-type": "application/json" }, { length: text.length })
+        await exchange.chunk(text.slice(0, 100))
+        await sent.promise
+        await exchange.chunk(text.slice(100))
+        await exchange.end()
+      },
+    })
+    const { status, body: first } = await running.client.head
+    expect({ status, first }).toEqual({ status: 200, first: ": ok\n\n" })
+    sent.resolve()
+    const sides = await running.sides()
+    seesStream(`: ok\n\n${shown}`)(sides)
+    expectBooks(sides, charged)
+    await prompt.close()
+  })
 })
 
 describe("D31 a JSON call has the total timeout alone", () => {

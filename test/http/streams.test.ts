@@ -368,7 +368,7 @@ describe("D24, D36 the provider's bytes pass unchanged", () => {
   ])
 })
 
-describe("D29 a content type that is neither JSON nor SSE is read as a stream", () => {
+describe("D29 an event stream is read as one whatever its content type", () => {
   const events = [{ ...chatChunk({ content: "hi" }, "stop"), usage: usage(10, 5) }]
   const typed = (type: string) => sse(events, { headers: { "content-type": type } })
   const shown = seesStream(streamText(...events, DONE))
@@ -381,6 +381,7 @@ describe("D29 a content type that is neither JSON nor SSE is read as a stream", 
   holds([
     ["text/plain", typed("text/plain"), shown, CHARGED],
     ["application/x-ndjson", typed("application/x-ndjson"), shown, CHARGED],
+    ["application/json", typed("application/json"), shown, CHARGED],
     ["none", untyped, shown, CHARGED],
     [
       "rule 6: HTML without events",

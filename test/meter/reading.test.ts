@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { type EventKind, type JsonEvidence, readJson, StreamReading } from "../../src/meter/reading.ts"
+import { readJson } from "../../src/meter/json-reading.ts"
+import { type EventKind, type JsonEvidence, StreamReading } from "../../src/meter/reading.ts"
 import { bytesOf } from "./cuts.ts"
 
 const NONE: EventKind = { kind: "nothing" }

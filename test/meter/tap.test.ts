@@ -58,6 +58,8 @@ function relay(changes: Partial<TapOptions> = {}) {
     wants_usage: false,
     wants_cost: false,
     event_bytes: 1_000,
+    response_bytes: 1_000,
+    response_read_bytes: 3_000,
     keepalive_ms: 10_000,
     commit_after_ms: 10_000,
     stall_ms: 10_000,

@@ -62,7 +62,6 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
         kind: "reply",
         route,
         status: 200,
-        content_type: "text/event-stream",
         length: null,
         body: new ReadableStream<Uint8Array>(),
         bytes: unasked,

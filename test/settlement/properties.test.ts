@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { readJson, type StreamEvidence } from "../../src/meter/reading.ts"
+import { readJson } from "../../src/meter/json-reading.ts"
+import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { type Priced, priceVerdict } from "../../src/settlement/price.ts"
