@@ -143,6 +143,7 @@ export class Service {
       deadline_ms: OPERATOR_DEADLINE_MS,
       audit_deadline_ms: AUDIT_DEADLINE_MS,
       upstreams: async () => (worker === undefined ? this.standings() : await worker.standingsOfAll()),
+      unheld: () => ledger.unheld(),
       onAudit: metrics.audited,
     }
     const { server, admin_server } = listen(this.#gateway, operators, options)

@@ -258,12 +258,14 @@ export const AuditBody = Type.Object({
   violations: Type.Array(
     Type.Object({
       kind: Type.String({
-        enum: ["balance", "held", "spent", "charge", "entry"],
+        enum: ["balance", "held", "spent", "charge", "entry", "unheld"],
         description:
-          "`balance` and `held`: an account and the sum of its entries. `spent`: what a key's spending limit has counted, and its calls. `charge`: a call's charge, and its tokens at its prices. `entry`: an end that does not fit its hold, or a correction that does not fit its expiry.",
+          "`balance` and `held`: an account and the sum of its entries. `spent`: what a key's spending limit has counted, and its calls. `charge`: a call's charge, and its tokens at its prices. `entry`: an end that does not fit its hold, or a correction that does not fit its expiry. `unheld`: a settlement without a hold, which waits in the spool of this gateway.",
       }),
       account_id: Id,
-      id: nullable(Type.String({ description: "The key of `spent`, the call of `charge` and `entry`." })),
+      id: nullable(
+        Type.String({ description: "The key of `spent`, the call of `charge`, `entry` and `unheld`." }),
+      ),
       recorded: nullable(Money),
       expected: nullable(Money),
     }),

@@ -13,7 +13,9 @@ export function auditRoutes(operators: Operators) {
   return new Elysia({ name: "admin-audit" }).get(
     "/audit",
     async () => {
-      const audited = await ask({ deadline_ms: operators.audit_deadline_ms }, audit(operators.database))
+      const found = await ask({ deadline_ms: operators.audit_deadline_ms }, audit(operators.database))
+      const unheld = operators.unheld?.() ?? []
+      const audited = { ...found, violations: [...found.violations, ...unheld] }
       operators.onAudit?.(audited)
       return answer(auditBody(audited))
     },
@@ -48,7 +50,7 @@ const auditing = operation({
   tag: "Books",
   summary: "Audit the books",
   description:
-    "Recomputes from the journal, in one snapshot: every account's balance and what is held on it, what every spending limit has counted, and the charge of every call from its tokens and prices. Reads the whole journal, so ask for it now and then, not every second.",
+    "Recomputes from the journal, in one snapshot: every account's balance and what is held on it, what every spending limit has counted, and the charge of every call from its tokens and prices. Names also the settlements of this gateway that have no hold and wait in its spool. Reads the whole journal, so ask for it now and then, not every second.",
   credentials: ["adminToken"],
   answers: {
     200: {
