@@ -36,6 +36,7 @@ export async function openDirectBooks(place: Exclude<Place, { kind: "gateway" }>
         database: database.operators,
         limits,
         deadline_ms: DEADLINE_MS,
+        sums_deadline_ms: DEADLINE_MS,
         audit_deadline_ms: DEADLINE_MS,
         upstreams: async () => [],
       }),

@@ -130,6 +130,7 @@ export function mount(operators: Pick<Operators, "database" | "deadline_ms"> & P
       adminRoutes({
         admin_token: TOKEN,
         limits: LIMITS,
+        sums_deadline_ms: operators.deadline_ms,
         audit_deadline_ms: operators.deadline_ms,
         upstreams: async () => [],
         ...operators,

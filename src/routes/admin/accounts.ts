@@ -22,7 +22,7 @@ import {
 import { parseBalanceQuery, parsePage } from "../../wire/admin-query.ts"
 import { printTime } from "../../wire/time.ts"
 import { operation } from "../openapi.ts"
-import { ask } from "./books.ts"
+import { ask, askLong } from "./books.ts"
 import { answer, jsonBody, type Operators, pathId, queryOf } from "./operators.ts"
 import {
   accountExample,
@@ -68,7 +68,7 @@ export function accountRoutes(operators: Operators) {
       async ({ request, params }) => {
         const id = pathId(params.id)
         const at = parseBalanceQuery(queryOf(request), ledgerTime())
-        const past = await ask(operators, balanceAt(database, id, at))
+        const past = await askLong(operators, balanceAt(database, id, at))
         if (past === null) throw noAccount()
         return answer(balanceBody(id, at, past))
       },

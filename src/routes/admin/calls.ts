@@ -6,7 +6,7 @@ import { parseCallsQuery } from "../../wire/admin-query.ts"
 import { failures, states } from "../../wire/call.ts"
 import { callBody } from "../call-body.ts"
 import { operation } from "../openapi.ts"
-import { ask } from "./books.ts"
+import { ask, askLong } from "./books.ts"
 import { answer, type Operators, pathId, queryOf } from "./operators.ts"
 import {
   callExample,
@@ -26,7 +26,7 @@ export function callRoutes(operators: Operators) {
       "/calls",
       async ({ request }) => {
         const { filter, page } = parseCallsQuery(queryOf(request))
-        const { data, next } = await ask(operators, listCalls(database, filter, page))
+        const { data, next } = await askLong(operators, listCalls(database, filter, page))
         return answer({ data: data.map(callBody), next })
       },
       { detail: listing },

@@ -24,7 +24,7 @@ import { parsePage } from "../../wire/admin-query.ts"
 import { printTime } from "../../wire/time.ts"
 import { operation } from "../openapi.ts"
 import { existingAccount, noAccount } from "./accounts.ts"
-import { ask } from "./books.ts"
+import { ask, askLong } from "./books.ts"
 import { answer, jsonBody, type Operators, pathId, queryOf } from "./operators.ts"
 import {
   BODY_ERRORS,
@@ -71,7 +71,7 @@ export function keyRoutes(operators: Operators) {
       async ({ request, params }) => {
         const id = pathId(params.id)
         const change = parseKeyChange(await jsonBody(request, operators), Date.now())
-        const key = await ask(operators, changeKey(database, id, change))
+        const key = await askLong(operators, changeKey(database, id, change))
         if (key === null) throw noKey()
         return answer(keyBody(key))
       },

@@ -26,7 +26,7 @@ import {
 } from "../../wire/statistics-query.ts"
 import { printTime } from "../../wire/time.ts"
 import { operation, type Parameter } from "../openapi.ts"
-import { ask } from "./books.ts"
+import { askLong } from "./books.ts"
 import { answer, type Operators, queryOf } from "./operators.ts"
 import { accountExample, ERRORS, fieldFault, filterParameter, keyExample } from "./reference.ts"
 
@@ -38,7 +38,7 @@ export function statisticsRoutes(operators: Operators) {
       "/timeline",
       async ({ request }) => {
         const query = parseTimelineQuery(queryOf(request), ledgerTime())
-        const found = await ask(operators, timeline(database, query, query.by, query.groups))
+        const found = await askLong(operators, timeline(database, query, query.by, query.groups))
         return answer(timelineBody(query, found))
       },
       { detail: showingTimeline },
@@ -47,7 +47,7 @@ export function statisticsRoutes(operators: Operators) {
       "/latency",
       async ({ request }) => {
         const query = parseStatisticsQuery(queryOf(request), ledgerTime())
-        const { ttft, duration } = await ask(operators, latency(database, query))
+        const { ttft, duration } = await askLong(operators, latency(database, query))
         const body: LatencyBody = {
           ...spanBody(query),
           ttft: distributionBody(ttft),
@@ -61,7 +61,7 @@ export function statisticsRoutes(operators: Operators) {
       "/outcomes",
       async ({ request }) => {
         const query = parseStatisticsQuery(queryOf(request), ledgerTime())
-        const found = await ask(operators, outcomes(database, query))
+        const found = await askLong(operators, outcomes(database, query))
         const body: OutcomesBody = {
           ...spanBody(query),
           data: found.map(({ charge_nano, ...outcome }) => ({ ...outcome, charge: printUsd(charge_nano) })),

@@ -6,7 +6,7 @@ import { OperatorUsageReport } from "../../wire/usage-report.ts"
 import { rangeParameters, usageExample } from "../docs/usage.ts"
 import { operation } from "../openapi.ts"
 import { usageReport } from "../usage-report.ts"
-import { ask } from "./books.ts"
+import { askLong } from "./books.ts"
 import { answer, type Operators, queryOf } from "./operators.ts"
 import { accountExample, ERRORS, fieldFault, filterParameter } from "./reference.ts"
 
@@ -17,7 +17,7 @@ export function usageRoutes(operators: Operators) {
     "/usage",
     async ({ request }) => {
       const query = parseOperatorUsageQuery(queryOf(request), ledgerTime())
-      return answer(usageReport(query, await ask(operators, sumUsage(database, query))))
+      return answer(usageReport(query, await askLong(operators, sumUsage(database, query))))
     },
     { detail: summing },
   )
