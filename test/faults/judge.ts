@@ -30,6 +30,17 @@ export function judge(call: CallRecord, said: Said | undefined, seen: Seen | und
   )
   if (said === undefined || charge_nano === null || free) return faults
 
+  if (said.plan.fate === "usage first" && said.usage) {
+    const after = [0, ...said.output_bytes].filter((observed) => observed >= output_seen)
+    const possible = ending === "completed" ? after.slice(-1) : after
+    const later = (observed: number) => (observed === 0 ? 0n : estimateCost(observed))
+    blame(basis !== "partial", `rests on ${basis}, and output came after its usage (D4)`)
+    blame(
+      !possible.some((observed) => charge_nano === usageCost(said.plan) + later(observed)),
+      "is not charged its usage and what may have been observed after it (rules 4, 5)",
+    )
+    return faults
+  }
   if (basis === "usage") {
     blame(!said.usage, "is charged by usage that was never sent")
     blame(charge_nano !== usageCost(said.plan), "is not charged what the usage costs (rule 1)")
