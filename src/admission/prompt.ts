@@ -6,6 +6,8 @@ export interface Prompt {
   /** UTF-8 bytes of the JSON text of the prompt fields, without media parts. */
   readonly bytes: number
   readonly media: readonly Media[]
+  /** Whether the provider adds what nobody here can measure: files that are only named, searches, tools of its own. */
+  readonly is_open: boolean
 }
 
 /** An image, audio or file part, whose JSON text says nothing about its tokens. */
@@ -72,7 +74,8 @@ const MEDIA: ReadonlyMap<unknown, MediaKind> = new Map([
 const NO_MEDIA: readonly Media[] = []
 
 /** Measures the prompt of a request by the texts of its fields; messages with media are written anew, without it. */
-export function measurePrompt({ messages }: ChatRequest, texts: FieldTexts): Prompt {
+export function measurePrompt(request: ChatRequest, texts: FieldTexts): Prompt {
+  const { messages } = request
   let bytes = 0
   for (const [place, name] of texts.names.entries()) {
     if (name !== "messages" && !NOT_PROMPT.has(name)) bytes += Buffer.byteLength(texts.at(place))
@@ -80,7 +83,32 @@ export function measurePrompt({ messages }: ChatRequest, texts: FieldTexts): Pro
   const has_media = messages.some(({ content }) => Array.isArray(content) && content.some(isMedia))
   const text = has_media ? JSON.stringify(messages.map(withoutMedia)) : texts.of("messages")
   const media = has_media ? messages.flatMap(({ content }) => mediaIn(content)) : NO_MEDIA
-  return { bytes: bytes + Buffer.byteLength(text ?? ""), media }
+  const is_open =
+    texts.names.some((name) => OPEN.has(name)) ||
+    hasOwnTools(request) ||
+    media.some((part) => part.kind !== "image" && part.bytes === null)
+  return { bytes: bytes + Buffer.byteLength(text ?? ""), media, is_open }
+}
+
+/** Fields by which a provider adds to the prompt. */
+const OPEN: ReadonlySet<string> = new Set([
+  "conversation",
+  "data_sources",
+  "plugins",
+  "previous_response_id",
+  "prompt",
+  "search_parameters",
+  "web_search_options",
+])
+
+/** Whether it has tools that the provider runs itself. */
+function hasOwnTools(request: object): boolean {
+  return "tools" in request && Array.isArray(request.tools) && request.tools.some(isRunByProvider)
+}
+
+function isRunByProvider(tool: unknown): boolean {
+  const type = typeof tool === "object" && tool !== null && "type" in tool ? tool.type : "function"
+  return type !== "function" && type !== "custom"
 }
 
 function withoutMedia(message: ChatRequest["messages"][number]) {

@@ -78,8 +78,8 @@ function estimateBytes({ bytes, media }: Prompt, { part_tokens }: Model): number
 const UNSEEN_PROMPT_TOKENS = 131_072
 const PLAUSIBLE_PART_TOKENS = 65_536
 
-function plausiblePrompt({ bytes, media }: Prompt, model: Model): number {
-  if (media.some((part) => part.kind !== "image" && part.bytes === null)) return MAX_TOKENS
+function plausiblePrompt({ bytes, media, is_open }: Prompt, model: Model): number {
+  if (is_open) return MAX_TOKENS
   const parts = media.reduce(
     (tokens, part) => tokens + Math.max(PLAUSIBLE_PART_TOKENS, partBound(part, model)),
     0,
@@ -87,13 +87,13 @@ function plausiblePrompt({ bytes, media }: Prompt, model: Model): number {
   return bytes + parts + UNSEEN_PROMPT_TOKENS
 }
 
-/** How many times as much output as was asked for is believed, and the least that counts as asked for (D1). */
-const PLAUSIBLE_OUTPUT = { factor: 8, least_tokens: 4_096 }
+/** How many times as much output as was asked for is believed, and how much in any case (D1). */
+const PLAUSIBLE_OUTPUT = { factor: 8, tokens: 32_768 }
 
-function plausibleOutput(request: ChatRequest, model: Model): number {
-  const asked = askedOutput(request)
-  const tokens = asked === 0 ? model.max_output_tokens : Math.min(asked, model.max_output_tokens)
-  return PLAUSIBLE_OUTPUT.factor * Math.max(tokens, PLAUSIBLE_OUTPUT.least_tokens)
+/** Of a choice. A provider that ignores `max_tokens` says at most what the model can. */
+function plausibleOutput(request: ChatRequest, { max_output_tokens }: Model): number {
+  const asked = Math.min(askedOutput(request) || max_output_tokens, max_output_tokens)
+  return Math.max(PLAUSIBLE_OUTPUT.factor * asked, max_output_tokens, PLAUSIBLE_OUTPUT.tokens)
 }
 
 /** The largest `max_tokens` whose hold `available_nano` covers; null when not even 1 would fit. */

@@ -160,12 +160,14 @@ export class StreamReading {
     return usage.state === "valid" || this.#output_bytes > 0
   }
 
-  /**
-   * Whether every requested choice has its finish_reason: the whole answer is there, but for its usage (D9), and a clean end of
-   * the body now is a `completed` stream (D8).
-   */
+  /** Whether every requested choice has its finish_reason: a clean end of the body now is a `completed` stream (D8). */
   get answered(): boolean {
     return this.#choices.finished
+  }
+
+  /** Whether every choice that began has its finish_reason: the whole answer may be there, but for its usage (D9). */
+  get paused(): boolean {
+    return this.#choices.paused
   }
 
   /** The provider failed in another way than by an error event; nothing after it is read either. */
@@ -253,10 +255,14 @@ export class StreamReading {
   }
 }
 
+/** A request may ask for 128 choices (D12). */
+const MAX_UNFINISHED = 128
+
 /** Which choices of a stream have finished. */
 class Choices {
   readonly #requested: number
   readonly #finished = new Set<number>()
+  readonly #unfinished = new Set<number>()
 
   constructor(requested: number) {
     this.#requested = requested
@@ -267,10 +273,19 @@ class Choices {
     return this.#finished.size === this.#requested
   }
 
+  /** Whether all that began have it, of those that are told apart, or as many as were requested. */
+  get paused(): boolean {
+    return this.finished || (this.#finished.size > 0 && this.#unfinished.size === 0)
+  }
+
   /** `place` in the event's list stands in for an index that is missing or is none. */
   note({ index, finish_reason }: JsonObject, place: number): void {
-    if (typeof finish_reason !== "string" || finish_reason === "" || this.finished) return
-    this.#finished.add(typeof index === "number" && Number.isSafeInteger(index) && index >= 0 ? index : place)
+    if (this.finished) return
+    const key = typeof index === "number" && Number.isSafeInteger(index) && index >= 0 ? index : place
+    if (typeof finish_reason === "string" && finish_reason !== "") {
+      this.#unfinished.delete(key)
+      this.#finished.add(key)
+    } else if (!this.#finished.has(key) && this.#unfinished.size < MAX_UNFINISHED) this.#unfinished.add(key)
   }
 }
 

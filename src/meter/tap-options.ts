@@ -26,7 +26,7 @@ export interface TapOptions {
   readonly total_ms: number
   /** How long to read on for the final usage once the client has left; null to stop at once (D9). */
   readonly drain_ms: number | null
-  /** How long to read on for it, in any case, when every requested choice has finished (D9). */
+  /** How long to read on for it, in any case, when every choice has finished (D9). */
   readonly finish_wait_ms: number
   /** Records what was delivered; called once. Resolves with the charge when the last byte may leave (D32). Never rejects. */
   settle(evidence: StreamEvidence): Promise<bigint>

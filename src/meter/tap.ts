@@ -86,7 +86,7 @@ export class Tap {
 
   /** The client takes nothing: it is cut, and the provider too unless only the final usage is missing (D9). */
   #clientStalled(): void {
-    const waits = this.#reading.answered && !this.#reading.usage_final && this.#options.finish_wait_ms > 0
+    const waits = this.#reading.paused && !this.#reading.usage_final && this.#options.finish_wait_ms > 0
     if (!waits) {
       this.#finish("client_stalled")
       return
@@ -107,7 +107,7 @@ export class Tap {
   get #drain_ms(): number {
     const { drain_ms, finish_wait_ms } = this.#options
     const policy_ms = this.#draining === "client_stalled" ? 0 : (drain_ms ?? 0)
-    return this.#reading.answered ? Math.max(policy_ms, finish_wait_ms) : policy_ms
+    return this.#reading.paused ? Math.max(policy_ms, finish_wait_ms) : policy_ms
   }
 
   /** Reads until something was sent or the stream is over; with the client gone, until it is over. */

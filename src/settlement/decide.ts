@@ -63,10 +63,11 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
   return { outcome: "released", failure: streamFailure(evidence), notes } // rule 6
 }
 
-/** Whether an estimate charges the prompt (D6): nobody leaves it unpaid by cutting a stream. */
-function chargesPrompt({ shape, ending }: Evidence, { estimate_prompt }: Terms): boolean {
+/** Whether an estimate charges the prompt (D6): nobody leaves it unpaid by cutting a stream, or by what is not believed (D1). */
+function chargesPrompt({ shape, ending, usage }: Evidence, { estimate_prompt }: Terms): boolean {
   const is_cut_by_client = shape === "stream" && (ending === "client_left" || ending === "client_stalled")
-  return estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_cut_by_client)
+  const is_clients = is_cut_by_client || usage.state === "implausible"
+  return estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_clients)
 }
 
 /** An answer that is charged and not delivered (D5). */

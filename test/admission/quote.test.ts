@@ -153,6 +153,9 @@ describe("D1 what a request can have caused", () => {
     ["an image", says([image]), AROUND + 2 + 65_536 + 131_072, 8 * 4_096],
     ["a file that is only named", says([{ type: "file", file: { file_id: "f" } }]), 100_000_000, 8 * 4_096],
     ["a small bound of the output", { max_tokens: 1 }, BYTES + 131_072, 8 * 4_096],
+    ["a search", { web_search_options: null }, 100_000_000, 8 * 4_096],
+    ["a tool of the provider's", { tools: [{ type: "web_search" }] }, 100_000_000, 8 * 4_096],
+    ["a function", { tools: [{ type: "function" }, {}] }, BYTES + 24 + 131_072, 8 * 4_096],
     ["choices", { max_tokens: 1, n: 3 }, BYTES + 131_072, 3 * 8 * 4_096],
   ]
   test.each(rows)("%s", (_, fields, prompt_tokens, completion_tokens) => {
@@ -163,8 +166,10 @@ describe("D1 what a request can have caused", () => {
     const large = aModel({ max_output_tokens: 100_000, hold_output_tokens: 10 })
     const completion = (fields: object) => quote(chat(fields), large).limits.completion_tokens
     expect(completion({})).toBe(800_000)
-    expect(completion({ max_tokens: 10_000 })).toBe(80_000)
+    expect(completion({ max_tokens: 10_000 })).toBe(100_000)
+    expect(completion({ max_tokens: 50_000 })).toBe(400_000)
     expect(completion({ max_tokens: 200_000 })).toBe(800_000)
+    expect(completion({ max_tokens: 1 })).toBe(100_000)
   })
 })
 

@@ -262,7 +262,11 @@ describe("D5 an answer over limits.response is charged, and not delivered", () =
       "rule 2: with usage that cannot be",
       json(200, large(usage(1_000_000, 5))),
       too_large,
-      estimated(1_008, "usage_invalid", { notes: ["response_too_large", "usage_implausible"] }),
+      settled("0.004032", [8, 0, 1_006], {
+        basis: "estimate",
+        failure: "usage_invalid",
+        notes: ["response_too_large", "usage_implausible"],
+      }),
     ],
   ])
 
@@ -455,7 +459,8 @@ describe("D11 more than was held is charged in full", () => {
     const text = JSON.stringify(chatCompletion(SENTENCE, { usage: reported }))
     const sides = await stage.run({ script: json(200, text) })
     seesJson(text)(sides)
-    expectBooks(sides, estimated(11, "usage_invalid", { notes: ["usage_implausible"] }))
+    const books = { basis: "estimate", failure: "usage_invalid", notes: ["usage_implausible"] }
+    expectBooks(sides, settled("0.000052", [8, 0, 11], books))
     const warned = stage.gateway.lines.map((line): { level: number; request_id?: string } => JSON.parse(line))
     expect(warned.filter(({ request_id, level }) => request_id === sides.id && level === 40)).toHaveLength(1)
   })

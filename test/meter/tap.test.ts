@@ -520,10 +520,18 @@ describe("D9 a client that leaves", () => {
     expect(await relayed.settled).toMatchObject({ ending: "client_left", usage: { state: "missing" } })
   })
 
-  test("when one of two requested choices has finished: cut at once", async () => {
+  test("when one of two choices has finished: cut at once", async () => {
+    const relayed = relay({ finish_wait_ms: 5_000, requested: 2 })
+    const other = chunk({ choices: [{ index: 1, delta: { content: "b" } }] })
+    await leave(relayed, text("a"), other, finish)
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", output_bytes: 2 })
+  })
+
+  test("when two were requested, and the only one that began has finished: read on", async () => {
     const relayed = relay({ finish_wait_ms: 5_000, requested: 2 })
     await leave(relayed, text("a"), finish)
-    expect(await relayed.settled).toMatchObject({ ending: "client_left", output_bytes: 1 })
+    relayed.provider.send(usage)
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", usage_final: true })
   })
 
   test("drain: a choice that finishes meanwhile makes it finish_wait, if that is longer", async () => {

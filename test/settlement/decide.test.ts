@@ -271,6 +271,12 @@ describe("D6 what an estimate rests on", () => {
     ["a stream that the provider broke", stream("upstream_lost", some), false],
     ["a stream that the gateway cut", stream("gateway_stopped", some), false],
     ["a whole stream", stream("completed", some), false],
+    [
+      "D1 a stream with implausible usage",
+      stream("completed", { ...some, usage: { state: "implausible" } }),
+      true,
+    ],
+    ["D1 an answer with implausible usage", json({ ...some, usage: { state: "implausible" } }), true],
     ["a JSON answer whose client left", json({ ...some, ending: "client_left" }), false],
   ]
   test.each(charges_prompt)("the prompt is charged by client_cut: %s, %p", (_, evidence, charged) => {
