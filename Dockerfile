@@ -1,11 +1,11 @@
-# The image runs as an ordinary user on a read-only root file system; what it writes, it writes to /data and /tmp:
+# The image runs as an ordinary user on a read-only root file system, and writes only to /data and /tmp:
 #   docker run --read-only --tmpfs /tmp --volume tollgate:/data --publish 8080:8080 IMAGE
-# The tag is exact and equals the version in package.json; where tags may move, pin the digest that your registry shows for it.
+# The tag of the base image equals the Bun version in package.json. To guard against moved tags, pin its digest.
 
 FROM oven/bun:1.4.5-slim AS install
 WORKDIR /app
 COPY package.json bun.lock bunfig.toml ./
-# Peers too are of use to development alone: a compiler, and types.
+# Peer dependencies are a compiler and types: only development needs them.
 RUN bun install --frozen-lockfile --production --omit=peer
 
 FROM oven/bun:1.4.5-slim
@@ -15,12 +15,11 @@ COPY --from=install /app/node_modules ./node_modules
 COPY package.json LICENSE ./
 COPY drizzle ./drizzle
 COPY src ./src
-# The limit of open requests counts streams, and Bun reads it before any code runs. The transpiler's cache would want a place to write.
+# The transpiler's cache would need a writable folder.
 ENV NODE_ENV=production \
     HOST=0.0.0.0 \
     PORT=8080 \
     TOLLGATE_DATA_DIR=/data \
-    BUN_CONFIG_MAX_HTTP_REQUESTS=65535 \
     BUN_RUNTIME_TRANSPILER_CACHE_PATH=0
 USER 1000:1000
 VOLUME /data

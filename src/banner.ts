@@ -1,46 +1,47 @@
 import type { Config } from "./config/config.ts"
 import type { Paint } from "./paint.ts"
 
-/** What is worth knowing about a gateway that listens. */
+/** What the start message shows about a running gateway. */
 export interface Facts {
   readonly host: string
   readonly port: number
-  /** Where operators are served apart from the clients (D39); null where the clients are. */
+  /** The separate admin listener (D39); null if operators share the public one. */
   readonly admin: Config["admin"]
-  /** Null when there is no `/admin`. */
+  /** Null if `/admin` is disabled. */
   readonly admin_token: string | null
-  /** A chat model to show a call with; null when there is none. */
+  /** A chat model for the example call; null if there is none. */
   readonly model: string | null
-  /** How the command line is called here: `bun run tollgate`. */
+  /** How to run the command line here: `bun run tollgate`. */
   readonly command: string
-  /** What the demo made for itself, and where it keeps it; null without a demo. */
+  /** The demo's key, token and data directory; null without a demo. */
   readonly demo: { readonly key: string; readonly made_token: boolean; readonly data_dir: string } | null
 }
 
 const QUESTION = "How is this call billed?"
 
-/** What a start says to people: where everything is, a first call that works when pasted, and what to do next. */
+/** The start message: addresses, an example call that works when pasted, and next steps. */
 export function banner(facts: Facts, paint: Paint): string {
   const { demo, model } = facts
   const parts = [
     ...(demo === null
       ? []
-      : [
-          "This is the demo: a provider inside this process, an account with 10 USD to begin with, and its key.",
-        ]),
+      : ["This is the demo: a simulated provider in this process, an account with 10 USD, and an API key."]),
     indented(places(facts, paint)),
     ...(model === null
       ? []
-      : [demo === null ? "A call, with one of your keys:" : "A first call:", curl(facts, model)]),
+      : [
+          demo === null ? "To make a call with one of your keys:" : "To make a first call:",
+          curl(facts, model),
+        ]),
     ...(facts.admin_token === null ? [] : ["Next, in another terminal:", indented(nextSteps(facts, paint))]),
     ...(demo === null
       ? []
-      : ["For real providers write tollgate.yaml, as in README.md, and take another data directory."]),
+      : ["To use real providers, write a tollgate.yaml (see README.md) and use another data directory."]),
   ]
   return `\n${parts.join("\n\n")}\n`
 }
 
-/** The URL by which this machine reaches a listener. */
+/** The URL of a listener, as seen from this machine. */
 export function addressOf(host: string, port: number): string {
   return `http://${reachable(host)}:${port}`
 }
@@ -49,20 +50,21 @@ type Row = readonly [name: string, value: string]
 
 function places({ host, port, admin, admin_token, demo }: Facts, paint: Paint): string[] {
   const address = addressOf(host, port)
-  const office = admin === null ? address : addressOf(admin.host, admin.port)
+  const admin_url = admin === null ? address : addressOf(admin.host, admin.port)
   const rows: Row[] = [
     ["address", address],
     ...(demo === null ? [] : [["key", demo.key] as const]),
     ["docs", `${address}/docs`],
-    ...(admin_token === null ? [] : [["console", `${office}/console`] as const]),
+    ...(admin_token === null ? [] : [["console", `${admin_url}/console`] as const]),
     ["admin token", tokenWords(admin_token, demo)],
   ]
   return columns(rows, paint)
 }
 
 function tokenWords(admin_token: string | null, demo: Facts["demo"]): string {
-  if (admin_token === null) return "none: set TOLLGATE_ADMIN_TOKEN for /admin, /console and the command line"
-  return demo?.made_token === true ? admin_token : "the one in TOLLGATE_ADMIN_TOKEN"
+  if (admin_token === null)
+    return "none: set TOLLGATE_ADMIN_TOKEN to enable /admin, /console and the command line"
+  return demo?.made_token === true ? admin_token : "the value of TOLLGATE_ADMIN_TOKEN"
 }
 
 function curl({ host, port, demo }: Facts, model: string): string {
@@ -77,7 +79,7 @@ function curl({ host, port, demo }: Facts, model: string): string {
   ].join(" ")
 }
 
-/** Where the command line looks when it is told nothing. */
+/** The default address of the command line. */
 const USUAL = "http://127.0.0.1:8080"
 export const USUAL_DATA_DIR = ".tollgate"
 
@@ -85,19 +87,19 @@ function settings(variable: string, value: string, usual: string): string[] {
   return value === usual ? [] : [`export ${variable}=${/^[\w./:[\]-]+$/.test(value) ? value : quoted(value)}`]
 }
 
-/** Where the command line would not look by itself it is told; where the demo made the token it finds both (D52). */
+/** Exports what the command line cannot find by itself. If the demo made the token, it finds both address and token (D52). */
 function nextSteps(facts: Facts, paint: Paint): string[] {
   const { host, port, admin, demo, command } = facts
-  const office = admin === null ? addressOf(host, port) : addressOf(admin.host, admin.port)
+  const admin_url = admin === null ? addressOf(host, port) : addressOf(admin.host, admin.port)
   const told =
     demo?.made_token === true
       ? settings("TOLLGATE_DATA_DIR", demo.data_dir, USUAL_DATA_DIR)
-      : settings("TOLLGATE_URL", office, USUAL)
+      : settings("TOLLGATE_URL", admin_url, USUAL)
   const steps: Row[] = [
-    [`${command} accounts create Acme`, "an account of your own"],
-    [`${command} credit Acme 25`, "25 USD on it"],
-    [`${command} keys create Acme`, "a key of it"],
-    [`${command} calls`, "what was called, and what it cost"],
+    [`${command} accounts create Acme`, "create an account"],
+    [`${command} credit Acme 25`, "credit it with 25 USD"],
+    [`${command} keys create Acme`, "create an API key for it"],
+    [`${command} calls`, "list calls and their charges"],
   ]
   return [...told, ...columns(steps, paint)]
 }
@@ -111,12 +113,12 @@ function indented(lines: readonly string[]): string {
   return lines.map((line) => `  ${line}`).join("\n")
 }
 
-/** One word of a POSIX shell, whatever is in `text`. */
+/** `text` quoted as one word of a POSIX shell. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`
 }
 
-/** The host part of a URL by which this machine reaches a listener on `host`. */
+/** The host for a URL of a listener on `host`, as seen from this machine. */
 function reachable(host: string): string {
   if (host === "0.0.0.0") return "127.0.0.1"
   if (host === "::") return "[::1]"

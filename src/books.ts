@@ -7,7 +7,7 @@ export async function openBooks(address: Address): Promise<Database> {
   try {
     return await openDatabase(address)
   } catch (error) {
-    throw new Error(`the database cannot be used: ${reasonOf(error)}`, { cause: error })
+    throw new Error(`cannot use the database: ${reasonOf(error)}`, { cause: error })
   }
 }
 
@@ -19,7 +19,7 @@ export async function answerOf<Answer>(asked: Promise<Answer>): Promise<Answer> 
   try {
     return await Promise.race([asked, silent.promise])
   } catch (error) {
-    throw new Error(`the database cannot be used: ${reasonOf(error)}`, { cause: error })
+    throw new Error(`cannot use the database: ${reasonOf(error)}`, { cause: error })
   } finally {
     clearTimeout(timer)
   }

@@ -1,139 +1,179 @@
-/** The error catalogue (D15): code -> status, type, message, retry advice; one class; one printed shape (D16). */
+/** The error catalogue (D15): status, type, message and retry advice by code. All errors have one class and one printed shape (D16). */
 
 interface Entry {
   readonly status: number
-  /** The `error.type` both SDK families read. */
+  /** The `error.type` that both SDK families read. */
   readonly type: string
   readonly message: string
-  /** What a client's `x-should-retry` says where the status alone would mislead it. */
+  /** Sent as `x-should-retry` if the status alone would mislead an SDK. */
   readonly should_retry?: boolean
-  /** Seconds in `Retry-After`. */
+  /** Sent as `Retry-After`, in seconds. */
   readonly retry_after_s?: number
 }
 
 export const catalogue = {
-  invalid_request: { status: 400, type: "invalid_request_error", message: "The request is not valid." },
+  invalid_request: {
+    status: 400,
+    type: "invalid_request_error",
+    message: "The request is not valid. Compare it with the API reference at /docs.",
+  },
   idempotency_key_used: {
     status: 400,
     type: "invalid_request_error",
-    message: "This Idempotency-Key stands for an earlier call.",
+    message: "This Idempotency-Key was already used for this call. The call was not made or charged again.",
     should_retry: false,
   },
   idempotency_key_reused: {
     status: 400,
     type: "invalid_request_error",
-    message: "This Idempotency-Key stands for an earlier call with another body.",
+    message:
+      "This Idempotency-Key was already used with a different request body. Use a new key for each call.",
     should_retry: false,
   },
   invalid_api_key: {
     status: 401,
     type: "authentication_error",
-    message: "The API key is missing, malformed, unknown, revoked or expired.",
+    message:
+      "The API key is missing, malformed, unknown, revoked or expired. Check the key, or ask the operator for a new one.",
   },
   insufficient_balance: {
     status: 402,
     type: "billing_error",
-    message: "The balance does not cover what this call must hold.",
+    message: "The account balance is too low for this call. Add credit, or lower max_tokens.",
   },
   spending_limit_reached: {
     status: 402,
     type: "billing_error",
-    message: "The key's spending limit does not cover what this call must hold.",
+    message:
+      "The key's spending limit is too low for this call. Lower max_tokens, or ask the operator for a higher limit.",
   },
-  account_suspended: { status: 403, type: "permission_error", message: "This account is suspended." },
-  key_suspended: { status: 403, type: "permission_error", message: "This API key is suspended." },
+  account_suspended: {
+    status: 403,
+    type: "permission_error",
+    message: "This account is suspended. Contact the operator.",
+  },
+  key_suspended: {
+    status: 403,
+    type: "permission_error",
+    message: "This API key is suspended. Contact the operator, or use another key.",
+  },
   model_not_allowed: {
     status: 403,
     type: "permission_error",
-    message: "This key may not use this model here.",
+    message: "This API key cannot use this model. GET /v1/models lists the models that it can use.",
   },
   not_found: {
     status: 404,
     type: "not_found_error",
     message:
-      "There is nothing at this address; POST /v1/chat/completions, GET /v1/models and POST /v1/messages/count_tokens are here, and /docs describes them.",
+      "This path does not exist. Available: POST /v1/chat/completions, GET /v1/models and POST /v1/messages/count_tokens. Full reference: /docs.",
   },
-  model_not_found: { status: 404, type: "not_found_error", message: "There is no model of this name." },
+  model_not_found: {
+    status: 404,
+    type: "not_found_error",
+    message: "This model does not exist. GET /v1/models lists the available models.",
+  },
   method_not_allowed: {
     status: 405,
     type: "invalid_request_error",
-    message: "This address does not take this method.",
+    message: "This path does not support this method. The allow header lists the supported methods.",
   },
   request_timeout: {
     status: 408,
     type: "timeout_error",
-    message: "The request's body did not arrive in time.",
+    message: "The request body did not arrive in time. Send the request again.",
   },
-  request_too_large: { status: 413, type: "request_too_large", message: "The request's body is too large." },
+  request_too_large: {
+    status: 413,
+    type: "request_too_large",
+    message: "The request body is too large. Send a smaller request.",
+  },
   unsupported_media_type: {
     status: 415,
     type: "invalid_request_error",
-    message: "The body must be plain UTF-8 JSON with content-type application/json.",
+    message: "The request body must be uncompressed UTF-8 JSON. Send it with content-type: application/json.",
   },
-  rate_limited: { status: 429, type: "rate_limit_error", message: "Too many requests; try again shortly." },
+  rate_limited: {
+    status: 429,
+    type: "rate_limit_error",
+    message: "Too many requests. Wait before you retry.",
+  },
   internal_error: {
     status: 500,
     type: "api_error",
-    message: "The gateway failed; the call was not charged.",
+    message:
+      "The gateway failed with an internal error. The call was not charged. If this persists, send the request_id to the operator.",
   },
   usage_missing: {
     status: 502,
     type: "api_error",
-    message: "The provider's answer was blank; the call was not charged.",
+    message:
+      "The provider returned an empty response. The call was not charged. A retry can run the call a second time at the provider.",
     should_retry: false,
   },
   usage_invalid: {
     status: 502,
     type: "api_error",
-    message: "The provider's answer was malformed; the call was not charged.",
+    message:
+      "The provider returned a malformed response. The call was not charged. A retry can run the call a second time at the provider.",
     should_retry: false,
   },
   response_too_large: {
     status: 502,
     type: "api_error",
-    message: "The provider's answer is larger than the gateway delivers; the call was charged.",
+    message:
+      "The response of the provider is too large to deliver. The call was charged. Do not retry the request.",
     should_retry: false,
   },
-  upstream_error: { status: 502, type: "api_error", message: "The provider failed." },
+  upstream_error: {
+    status: 502,
+    type: "api_error",
+    message: "The provider failed to complete the request. Retry the request.",
+  },
   upstream_unavailable: {
     status: 503,
     type: "overloaded_error",
-    message: "No provider of this model can be reached now.",
+    message: "No provider for this model is available. Retry in a few seconds.",
     retry_after_s: 2,
   },
   overloaded: {
     status: 503,
     type: "overloaded_error",
-    message: "The gateway carries as many calls as it may; try again shortly.",
+    message: "The gateway is at capacity. Retry in a few seconds.",
     retry_after_s: 1,
   },
   ledger_unavailable: {
     status: 503,
     type: "overloaded_error",
-    message: "The books cannot be written now; nothing was sent and nothing was charged.",
+    message:
+      "The gateway's database is unavailable. Nothing was sent to the provider and nothing was charged. Retry in a few seconds.",
     retry_after_s: 2,
   },
-  upstream_timeout: { status: 504, type: "timeout_error", message: "The provider did not answer in time." },
+  upstream_timeout: {
+    status: 504,
+    type: "timeout_error",
+    message: "The provider did not answer in time. Retry with streaming, or with a lower max_tokens.",
+  },
 } as const satisfies Record<string, Entry>
 
 export type ErrorCode = keyof typeof catalogue
 
 export interface Detail {
-  /** Replaces the catalogue's message; a whole sentence for the client, without input, stack or SQL. */
+  /** Replaces the catalogue's message. Says what happened and what to do, without input, stack or SQL. */
   message?: string
-  /** The request field at fault, as a path: `messages[0].role`. */
+  /** The path of the invalid request field: `messages[0].role`. */
   param?: string
   /** Further fields of the printed `error` object (D12's `needed`, `available`, `max_tokens`). */
   fields?: Record<string, string | number>
   /** Further response headers, such as a provider's `retry-after` (D17). */
   headers?: Record<string, string>
-  /** A provider's own identifiers, printed in place of ours (D17). */
+  /** The provider's own identifiers, printed instead of ours (D17). */
   shown?: { code?: string; type?: string }
-  /** What went wrong inside, for the log only. */
+  /** The internal cause, for the log only. */
   cause?: unknown
 }
 
-/** An operating failure with an entry in the catalogue. Anything else that is thrown is a broken invariant: a 500. */
+/** An expected failure with an entry in the catalogue. Any other error is a bug and becomes a 500. */
 export class GatewayError extends Error {
   override readonly name = "GatewayError"
   readonly code: ErrorCode
@@ -150,7 +190,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** The body of D16, as an object: what both SDK families read. */
+/** The error body of D16, as an object, in the shape that both SDK families read. */
 export function errorBody(error: GatewayError, request_id: string) {
   const { param, fields, shown } = error.detail
   return {
@@ -166,7 +206,7 @@ export function errorBody(error: GatewayError, request_id: string) {
   }
 }
 
-/** The one error printer: status, headers and body of D15 and D16. */
+/** Prints an error: status, headers and body (D15, D16). */
 export function errorResponse(error: GatewayError, request_id: string): Response {
   const entry: Entry = catalogue[error.code]
   const headers = new Headers({ "content-type": "application/json", ...idHeaders(request_id) })
@@ -181,7 +221,7 @@ export function idHeaders(request_id: string): Record<string, string> {
   return { "x-request-id": request_id, "request-id": request_id }
 }
 
-/** `thrown` as a GatewayError: itself, or a 500 that shows nothing of the inside. */
+/** `thrown` if it is a GatewayError, otherwise a 500 without internal details. */
 export function toGatewayError(thrown: unknown): GatewayError {
   return thrown instanceof GatewayError ? thrown : new GatewayError("internal_error", { cause: thrown })
 }

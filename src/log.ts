@@ -2,18 +2,18 @@ import pino, { type DestinationStream, type Logger } from "pino"
 
 /** The log of a process: JSON lines on standard output. */
 export interface Log extends Logger {
-  /** The one line of a call that ended, told like any other at the level `info`. */
+  /** Writes the line of a call that ended, at the level `info`. */
   call(ended: object): void
 }
 
-/** What a pipe takes whole, however many processes write into it and however slowly it is read (PIPE_BUF). */
+/** Writes up to this size to a pipe are atomic, also with several writers (PIPE_BUF). */
 const WHOLE_BYTES = 4_096
 
 /**
- * A log of this level; `bindings` stand in every line. What happens once a call is written as one JSON text, and the
- * lines of one turn of the event loop in one go: measured, pino takes 8 us for such a line, this takes 1 us.
+ * Opens a log; `bindings` are in every line. The lines of calls bypass pino, and all lines of one turn of the event loop are
+ * written together. Measured: pino takes 8 us per line, this takes 1 us.
  *
- * It is written at once: what was handed to another thread would be lost when the process ends, the last line first.
+ * Writes are synchronous, because a logging thread would lose its last lines when the process ends.
  */
 export function openLog(
   level: string,

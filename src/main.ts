@@ -20,6 +20,8 @@ import { configPath, readConfig, sourcesWith } from "./setup.ts"
 import { hearSignals } from "./signals.ts"
 import { Crew } from "./workers/crew.ts"
 
+const PROXY_VARIABLES = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"]
+
 const sources = sourcesWith(process.env)
 
 /** What serves: this process, or its workers. */
@@ -39,12 +41,13 @@ try {
 
 /** What a start that fails has opened is closed again: no Postgres, no lock and no lease outlive it. */
 async function start(): Promise<void> {
-  requireLauncher()
   const workers = readWorkers(process.argv.slice(2))
   const environment = readEnvironment(sources)
   const log = openLog(environment.log_level)
   const attend = hearSignals()
-  process.on("unhandledRejection", (error) => log.error({ err: error }, "a fault of the gateway; it goes on"))
+  process.on("unhandledRejection", (error) =>
+    log.error({ err: error }, "unhandled error: the gateway keeps running"),
+  )
   const closing = new AsyncDisposableStack()
   try {
     attend(await open(environment, workers, log, closing))
@@ -102,14 +105,18 @@ async function open(
   }
   const shown = host.includes(":") ? `[${host}]` : host
   console.log(`tollgate listening on http://${shown}:${gateway.port} (pid ${process.pid})`)
-  if (admin_token === null) log.info("there is no /admin: TOLLGATE_ADMIN_TOKEN is not set")
+  for (const name of PROXY_VARIABLES) {
+    if (sources.env[name])
+      log.warn(`${name} is set, but no proxy is used: providers are reached directly (D59)`)
+  }
+  if (admin_token === null) log.info("/admin is disabled: TOLLGATE_ADMIN_TOKEN is not set")
   const model = loaded.config.models.find(({ family }) => family === "chat")?.name ?? null
   const made = key === null ? null : { key, made_token, data_dir: dataDirFrom(data_dir) }
   announce({ host, port: gateway.port, admin, admin_token, model, command: commandLine(), demo: made })
   return {
     signal: () => gateway.signal(),
     reload() {
-      if (path === null) log.warn("the demo has no configuration file; nothing was reloaded")
+      if (path === null) log.warn("nothing was reloaded: the demo has no configuration file")
       else void reload(gateway, loaded, load, log)
     },
   }
@@ -153,18 +160,11 @@ async function reload(gateway: Gateway, started: Loaded, load: () => Loaded, log
     const { models, upstreams } = next.config
     log.info({ models: models.length, upstreams: upstreams.length }, "the configuration was reloaded")
     const unchanged = needRestart(started.config, next.config)
-    if (unchanged.length > 0) log.warn(`a restart is needed for the new ${unchanged.join(", ")}`)
+    if (unchanged.length > 0)
+      log.warn(`restart the gateway to apply the new values of ${unchanged.join(", ")}`)
   } catch (error) {
-    log.error({ err: error }, "the configuration was not reloaded; the old one stays")
+    log.error({ err: error }, "the configuration was not reloaded: the previous one stays in use")
   }
-}
-
-/** Bun reads this when it starts and caps the streams of a process at 256 without it; the rest would hang silently. */
-function requireLauncher(): void {
-  if (process.env.BUN_CONFIG_MAX_HTTP_REQUESTS) return
-  throw new Error(
-    "start with `bun run start` or `tollgate serve`, or set BUN_CONFIG_MAX_HTTP_REQUESTS=65535 before Bun starts",
-  )
 }
 
 function messageOf(error: unknown): string {

@@ -119,10 +119,10 @@ export class Server {
 function whyNot(error: unknown, { host, port, settings }: Listening): string {
   const [host_setting, port_setting] = settings
   if (error instanceof Error && "code" in error && error.code === "EADDRINUSE") {
-    return `${port_setting} ${port} of ${host_setting} ${host} is taken: stop what listens there, or set another ${port_setting}`
+    return `port ${port} on ${host} is already in use: stop the program that listens there, or change ${port_setting}`
   }
   const reason = error instanceof Error ? error.message : String(error)
-  return `${host_setting} ${host} and ${port_setting} ${port} cannot be listened on: ${reason}`
+  return `cannot listen on port ${port} of ${host} (${host_setting}, ${port_setting}): ${reason}`
 }
 
 async function closing(answer: Response | Promise<Response>): Promise<Response> {
@@ -139,11 +139,13 @@ function protocolFault(request: Request): GatewayError | null {
   const host = request.headers.get("host")
   if (host === null || host.includes(",") || !URL.canParse(request.url)) {
     return new GatewayError("invalid_request", {
-      message: "The request needs exactly one valid Host header.",
+      message: "The request must have exactly one valid Host header.",
     })
   }
   if (request.method === "CONNECT") {
-    return new GatewayError("invalid_request", { message: "This is not a proxy: CONNECT is not taken." })
+    return new GatewayError("invalid_request", {
+      message: "This server is not a proxy. It does not support the CONNECT method.",
+    })
   }
   return null
 }

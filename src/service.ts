@@ -195,8 +195,9 @@ async function tracerFor(
     worker: worker?.number ?? null,
     exported: metrics.spansExported,
     dropped: metrics.spansDropped,
-    failing: (reason) => log.warn({ reason }, "spans are not exported: the collector does not take them"),
-    recovered: () => log.info("spans are exported again"),
+    failing: (reason) =>
+      log.warn({ reason }, "trace export is failing: the collector is unreachable or rejects the spans"),
+    recovered: () => log.info("trace export is working again"),
   })
 }
 
@@ -211,7 +212,10 @@ function listen(gateway: Gateway, operators: Operators, options: ServiceOptions)
   const admin_server = open("operators", { ...admin, shared, settings: ADMIN_SETTINGS })
   try {
     const server = open("clients", address)
-    log.info({ host: admin.host, port: admin_server.port }, "operators are served apart from clients")
+    log.info(
+      { host: admin.host, port: admin_server.port },
+      "the admin listener is separate from the client listener",
+    )
     return { server, admin_server }
   } catch (error) {
     void admin_server.close()

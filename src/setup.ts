@@ -18,7 +18,7 @@ export function configPath({ config_path, database_url }: Environment): string |
   const path = config_path ?? (existsSync(DEFAULT_CONFIG) ? DEFAULT_CONFIG : null)
   if (path === null && database_url !== null) {
     throw new Error(
-      "DATABASE_URL is set, but no configuration: name one by TOLLGATE_CONFIG or write tollgate.yaml",
+      "DATABASE_URL is set, but there is no configuration: set TOLLGATE_CONFIG, or create tollgate.yaml",
     )
   }
   return path
@@ -44,7 +44,7 @@ function textOf(path: string, sources: Sources): string {
   try {
     return sources.readFile(path)
   } catch (error) {
-    throw new Error(`the configuration file ${path} cannot be read: ${reasonOf(error)}`, { cause: error })
+    throw new Error(`cannot read the configuration file ${path}: ${reasonOf(error)}`, { cause: error })
   }
 }
 

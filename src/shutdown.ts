@@ -58,7 +58,7 @@ export class Shutdown {
   /** A shutdown that fails ends the process all the same. */
   #carryOut(ending: Promise<void>): void {
     ending.catch((error: unknown) => {
-      this.#options.log.error({ err: error }, "the shutdown failed")
+      this.#options.log.error({ err: error }, "shutdown failed")
       this.#options.exit(1)
     })
   }
@@ -68,7 +68,10 @@ export class Shutdown {
     const { ready_delay_ms, drain_ms } = this.#options.limits()
     this.#began_ms = performance.now()
     this.#finished_before = in_flight.ended.finished
-    log.info({ calls: in_flight.size }, "draining; a second signal cuts what still runs")
+    log.info(
+      { calls: in_flight.size },
+      "draining: waiting for calls in progress; a second signal stops them immediately",
+    )
     server.announceClose()
     await Bun.sleep(ready_delay_ms)
     server.refuseConnections()
@@ -106,7 +109,7 @@ export class Shutdown {
     this.#cut()
     const settled = this.#options.in_flight.idle().then(() => this.#closeLedger())
     await Promise.race([settled, Bun.sleep(HURRY_MS)])
-    this.#tell("cut short by a second signal")
+    this.#tell("shutdown completed early after a second signal")
     this.#options.exit(1)
   }
 

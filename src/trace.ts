@@ -2,47 +2,47 @@ import type { Route } from "./config/config.ts"
 import type { End, Hold } from "./ledger/entries.ts"
 import { type TraceContext, type TraceHeaders, traceHeaders } from "./wire/trace-context.ts"
 
-/** How a request was answered. */
+/** The response to a request. */
 export interface Answered {
-  /** The pattern of its route. */
+  /** The pattern of the route. */
   readonly route: string
   readonly method: string
   readonly status: number
-  /** The gateway's code of an error; null when it was none. */
+  /** The gateway's error code; null if there was no error. */
   readonly code: string | null
 }
 
 /**
- * One request, as a trace tells of it (D54). It is told of each step, in the order of these methods, and stands in the way of none: they
- * neither wait nor throw.
+ * The trace of one request (D54). The methods are called in this order. They never wait and never throw, so that tracing cannot affect
+ * a call.
  */
 export interface Trace {
   /** 32 hex digits. */
   readonly id: string
-  /** The money is about to be held. */
+  /** The hold begins. */
   reserving(): void
   held(hold: Hold, model: string): void
-  /** An attempt at a provider begins: what its request says of the trace. */
+  /** An upstream attempt begins. Returns the trace headers of its request. */
   attempting(route: Route): TraceHeaders
-  /** The attempt is over as far as its headers: a status, or why there was none. */
+  /** The attempt has its response headers or has failed: a status, or the reason. */
   attempted(outcome: number | string): void
-  /** The call has ended (D13); `upstream` is who answered it, if anybody did. */
+  /** The call has ended (D13); `upstream` is the one that answered, or null. */
   ended(end: End, upstream: string | null): void
-  /** The end is durable, or is not waited for any longer (D32). */
+  /** The end is durable, or the wait for it has timed out (D32). */
   durable(): void
 }
 
-/** Who keeps the traces of a process. */
+/** Records the traces of a process. */
 export interface Tracer {
-  /** A request came, of the trace that its headers name, if they do. */
+  /** A request begins, in the trace of its headers if they name one. */
   begin(request: Request, request_id: string, context: TraceContext | null): Trace
-  /** The head of its answer leaves. Of a request that was not begun nothing is kept. */
+  /** The response headers are sent. Ignored for a request that was not begun. */
   answered(request: Request, answer: Answered): void
-  /** Sends what there is, within a bounded time. Never rejects. */
+  /** Exports the remaining spans, within a bounded time. Never rejects. */
   stop(): Promise<void>
 }
 
-/** A trace that nobody keeps here: what is known of it is passed on as it is. */
+/** A trace that is not recorded here: its headers are passed on unchanged. */
 export function passedOn(context: TraceContext): Trace {
   const headers = traceHeaders(context)
   const nothing = () => {}

@@ -152,6 +152,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/ledger/",
     "src/embedded/",
     "src/routes/admin/",
+    "src/routes/routing.ts",
+    "src/routes/fault.ts",
     "src/upstream/headers.ts",
     "src/books.ts",
     "src/setup.ts",
@@ -169,7 +171,7 @@ const CLI_START = "src/cli/main.ts"
 /** What is started, and so may do something when it is imported. */
 const STARTS: readonly string[] = [START, WORKER_START, BENCH_START, CLI_START, CONSOLE_START]
 
-describe("the arrows of the house", () => {
+describe("the dependency rules", () => {
   test.each(Object.entries(ARROWS))("%s imports only what lies before it", (room, allowed) => {
     const members = sources.filter(({ path }) => isWithin(path, room))
     expect(members).not.toBeEmpty()
@@ -266,7 +268,7 @@ const PURE = [
   "src/admission/{quote,prompt,credential,version,catalog,rate}.ts",
   "src/upstream/{headers,refusal}.ts",
   "src/config/{config,defaults,duration,size,slashes,file,reference,environment,load,snapshot,tracing,variable,exposure}.ts",
-  "src/routes/openapi-schema.ts",
+  "src/routes/{openapi-schema,openapi-document}.ts",
   "src/demo/{answer,tokens}.ts",
   "src/{banner,paint}.ts",
   "src/cli/{arguments,help,completion,suggestion,place,amount,moment,spending-limit,complaint,given}.ts",
@@ -275,7 +277,12 @@ const PURE = [
   "src/bench/{answer-parser,event-scanner,schedule,statistics,recipe,prompt,audit,table}.ts",
   "src/bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",
 ]
-const PURE_PACKAGES = ["@sinclair/typebox", "@sinclair/typebox/value", "@sinclair/typebox/compiler"]
+const PURE_PACKAGES = [
+  "@sinclair/typebox",
+  "@sinclair/typebox/value",
+  "@sinclair/typebox/compiler",
+  "@sinclair/typebox/system",
+]
 const EFFECT =
   /\bBun\.(?!YAML\b)|\bprocess\.|\bfetch\(|\bsetTimeout\(|\bsetInterval\(|\bDate\.now\(|\bperformance\.|\bMath\.random\(|\bconsole\./
 
@@ -342,9 +349,8 @@ describe("names and sizes", () => {
 
   test("the top level holds what the design names, and what a tool insists on", () => {
     const allowed = [
-      ..."package.json tsconfig.json bunfig.toml bun.lock biome.json Dockerfile README.md LICENSE SECURITY.md".split(
-        " ",
-      ),
+      ..."package.json tsconfig.json bunfig.toml bun.lock biome.json Dockerfile LICENSE".split(" "),
+      ..."README.md SECURITY.md CONTRIBUTING.md CHANGELOG.md".split(" "),
     ]
     const found = filesMatching("*").filter((path) => !path.startsWith("."))
     const ignored = ["tollgate.yaml"]
@@ -380,7 +386,7 @@ describe("what no file says", () => {
       "i",
     )
     const files = [
-      ...filesMatching("{src,test,drizzle,docs,deploy}/**/*"),
+      ...filesMatching("{src,test,drizzle,docs,deploy,.github}/**/*"),
       ...filesMatching("*.{json,toml,md,lock}"),
       ...filesMatching("{Dockerfile,.dockerignore,.gitignore,.ci/*}"),
     ].filter((path) => path !== SELF && !path.startsWith("node_modules/"))
@@ -415,12 +421,23 @@ describe("every rule of the specification and every ruling is named by a test", 
   )
   const decisions = textOf("docs/decisions.md")
   const rules = [...decisions.matchAll(/^(\d)\. /gm)].map(([, number]) => `rule ${number}`)
-  const rulings = [...decisions.matchAll(/^- \*\*(D\d+) /gm)].map(([, ruling = ""]) => ruling)
+  const sections = decisions.split(/^## (?=D)/m).slice(1)
+  const rulings = sections.map((section) => /^D\d+/.exec(section)?.[0] ?? section)
 
-  test("there are six rules, and the rulings are numbered from D1 on without a gap", () => {
-    const numbers = rulings.map((ruling) => Number(ruling.slice(1))).sort((a, b) => a - b)
+  test("there are six rules, and the rulings stand in the order of their numbers, from D1 on without a gap", () => {
+    const numbers = rulings.map((ruling) => Number(ruling.slice(1)))
     expect(rules).toHaveLength(6)
     expect(numbers).toEqual(Array.from({ length: rulings.length }, (_, at) => at + 1))
+  })
+
+  test("every ruling has a title, its reason, and what a reader may rely on", () => {
+    const bare = sections.filter(
+      (section) =>
+        !/^D\d+\. \S.*\n\n\S/.test(section) ||
+        !/^\*\*Why:\*\* \S/m.test(section) ||
+        !/^\*\*Rely on:\*\* \S/m.test(section),
+    )
+    expect(bare.map((section) => section.slice(0, 40))).toEqual([])
   })
 
   test.each([...rules, ...rulings])("%s", (name) => {

@@ -91,7 +91,7 @@ function refusalOf(result: Refused, quoted: Quote, model: Model): GatewayError {
     case "idempotency_key_used":
     case "idempotency_key_reused":
       return new GatewayError(result.outcome, {
-        message: `${catalogue[result.outcome].message.slice(0, -1)}: ${result.call_id}; its receipt tells the outcome.`,
+        message: `${catalogue[result.outcome].message} The earlier call is ${result.call_id}: GET /v1/calls/${result.call_id} returns its receipt.`,
         fields: { call: result.call_id },
       })
     case "model_not_allowed":

@@ -4,8 +4,8 @@ import type { Terms } from "../ledger/entries.ts"
 
 /** What a client is told that asks for a model of this family at the other's entry. */
 const OTHER_ENTRY: Readonly<Record<Family, string>> = {
-  chat: "This model is of the chat family: it answers at POST /v1/chat/completions.",
-  messages: "This model is of the messages family: its tokens are counted at POST /v1/messages/count_tokens.",
+  chat: "This is a chat model. Call it with POST /v1/chat/completions.",
+  messages: "This is a messages model. It supports token counting only: POST /v1/messages/count_tokens.",
 }
 
 /** The configured models by name: exact, byte for byte, in Maps, so that no name is special (D19). */

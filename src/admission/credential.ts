@@ -22,7 +22,7 @@ export function messagesCredential(headers: Headers): string {
   if (named === null) return wellFormed(bearer(authorization))
   if (authorization !== null && bearer(authorization) !== named) {
     throw new GatewayError("invalid_api_key", {
-      message: "x-api-key and Authorization carry different keys.",
+      message: "The x-api-key and Authorization headers contain different keys. Send one key.",
     })
   }
   return wellFormed(named)

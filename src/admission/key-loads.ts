@@ -36,7 +36,10 @@ export class KeyLoads {
     const { in_flight } = limits
     if (in_flight !== null && (this.#running.get(key_hash) ?? 0) >= in_flight) {
       this.#onRefused("in_flight")
-      throw limited("This key has as many calls running as it may; try again shortly.", PLACE_RETRY_S)
+      throw limited(
+        "This key has reached its limit of concurrent calls. Retry when one of them has finished.",
+        PLACE_RETRY_S,
+      )
     }
     this.checkRate(key_hash, limits)
   }
@@ -48,7 +51,7 @@ export class KeyLoads {
     if (wait_ms === 0) return
     this.#onRefused("requests_per_minute")
     throw limited(
-      "This key has made as many requests of late as it may; try again shortly.",
+      "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
       Math.ceil(wait_ms / 1_000),
     )
   }

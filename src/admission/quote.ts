@@ -113,10 +113,10 @@ export function largestMaxTokens(
 export function balanceRefusal(quoted: Quote, model: Model, available_nano: bigint): GatewayError {
   const needed = printUsd(quoted.amount_nano)
   const available = printUsd(available_nano)
-  const why = `The call must hold ${needed} USD, and ${available} USD are available`
+  const why = `This call needs a hold of ${needed} USD, but only ${available} USD is available`
   return new GatewayError(
     "insufficient_balance",
-    whatWouldFit(why, quoted, model, available_nano, { needed, available }),
+    whatWouldFit(why, "Add credit", quoted, model, available_nano, { needed, available }),
   )
 }
 
@@ -128,25 +128,26 @@ export function spendingRefusal(
 ): GatewayError {
   const needed = printUsd(quoted.amount_nano)
   const remaining = printUsd(remaining_nano)
-  const why = `The call must hold ${needed} USD, and ${remaining} USD are left of what the key may spend this ${period}`
+  const why = `This call needs a hold of ${needed} USD, but the key can spend only ${remaining} USD more this ${period}`
   return new GatewayError(
     "spending_limit_reached",
-    whatWouldFit(why, quoted, model, remaining_nano, { needed, remaining }),
+    whatWouldFit(why, `Wait for the next ${period}`, quoted, model, remaining_nano, { needed, remaining }),
   )
 }
 
-/** Message and fields of a 402, with the largest `max_tokens` for which `room_nano` is enough, if there is one. */
+/** Message and fields of a 402: why, the cure, and the largest `max_tokens` for which `room_nano` is enough, if any is. */
 function whatWouldFit(
   why: string,
+  cure: string,
   quoted: Quote,
   model: Model,
   room_nano: bigint,
   fields: Record<string, string>,
 ) {
   const max_tokens = largestMaxTokens(quoted, model, room_nano)
-  if (max_tokens === null) return { message: `${why}.`, fields }
+  if (max_tokens === null) return { message: `${why}. ${cure}.`, fields }
   return {
-    message: `${why}; it would fit with max_tokens of at most ${max_tokens}.`,
+    message: `${why}. ${cure}, or set max_tokens to at most ${max_tokens}.`,
     fields: { ...fields, max_tokens },
   }
 }

@@ -31,9 +31,10 @@ export function vendorVersion(
   const vendor = pathVendor ?? theOneVendor(headers, vendors)
   const name = versionHeader(vendor)
   const version = headers.get(name)
-  if (version === null) throw invalid(name, `The header ${name} is required.`)
+  if (version === null)
+    throw invalid(name, `The ${name} header is required. Set it to a date such as 2023-06-01.`)
   if (!isCalendarDate(version))
-    throw invalid(name, `The header ${name} must be one date, such as 2023-06-01.`)
+    throw invalid(name, `The ${name} header must be one date, such as 2023-06-01.`)
   return { vendor, version, beta: betaOf(headers, vendor) }
 }
 
@@ -50,13 +51,13 @@ function theOneVendor(headers: Headers, vendors: readonly string[]): string {
     const names = vendors.map(versionHeader)
     throw invalid(
       names[0] ?? "version",
-      `A version header is required: ${names.join(" or ") || "none is configured"}.`,
+      `A version header is required: ${names.join(" or ") || "no vendor is configured"}.`,
     )
   }
   if (second !== undefined) {
     throw invalid(
       versionHeader(second),
-      `Only one version header may be sent, not ${named.map(versionHeader).join(" and ")}.`,
+      `Send only one version header, not ${named.map(versionHeader).join(" and ")}.`,
     )
   }
   return vendor
@@ -67,7 +68,7 @@ function betaOf(headers: Headers, vendor: string): string | null {
   const beta = headers.get(name)
   if (beta === null || beta === "") return null
   if (beta.length > MAX_BETA_CHARS || !PRINTABLE.test(beta)) {
-    throw invalid(name, `The header ${name} must be printable ASCII of at most ${MAX_BETA_CHARS} characters.`)
+    throw invalid(name, `The ${name} header must be at most ${MAX_BETA_CHARS} printable ASCII characters.`)
   }
   return beta
 }

@@ -1,28 +1,28 @@
+import { parseId } from "../id.ts"
 import { AccountBody } from "../wire/admin.ts"
-import { parseId } from "../wire/query.ts"
-import { Complaint } from "./complaint.ts"
-import type { Desk } from "./desk.ts"
+import type { AdminContext } from "./admin-command.ts"
+import { CliError } from "./cli-error.ts"
 import { listAll } from "./list.ts"
 
-/** How the argument that names an account is told. */
+/** The argument that names an account. */
 export const ACCOUNT = {
   type: "positional",
   required: true,
-  description: "the account's id, or its name where no other has it",
+  description: "the id of the account, or its name if the name is unique",
 } as const
 
-/** The id of the account that is meant. A name is looked up among all: names need not differ, and money goes to no guess. */
-export async function accountId(desk: Desk, word: string): Promise<string> {
+/** The id of the account that `word` names. Names need not be unique, so an ambiguous name is an error: a guess could credit the wrong account. */
+export async function accountId(context: AdminContext, word: string): Promise<string> {
   const id = parseId(word)
   if (id !== null) return id
-  const { data } = await listAll(desk, "/accounts", {}, AccountBody, {
+  const { data } = await listAll(context, "/accounts", {}, AccountBody, {
     limit: Number.POSITIVE_INFINITY,
     after: null,
   })
   const [found, ...others] = data.filter(({ name }) => name === word)
   if (found === undefined)
-    throw new Complaint(`there is no account "${word}": "tollgate accounts" shows them`)
+    throw new CliError(`no account is named "${word}": "tollgate accounts" lists all accounts`)
   if (others.length === 0) return found.id
   const ids = [found, ...others].map((account) => account.id).join(", ")
-  throw new Complaint(`${others.length + 1} accounts are named "${word}"; say which by its id: ${ids}`)
+  throw new CliError(`${others.length + 1} accounts are named "${word}": use the id of one of them: ${ids}`)
 }

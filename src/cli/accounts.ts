@@ -1,137 +1,143 @@
 import { nextId } from "../id.ts"
 import { AccountBody, BalanceBody, CreditBody } from "../wire/admin.ts"
 import { ACCOUNT, accountId } from "./account.ts"
+import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { usd } from "./amount.ts"
+import { UsageError } from "./cli-error.ts"
 import { group } from "./command.ts"
-import { UsageComplaint } from "./complaint.ts"
-import { type Desk, deskLeaf } from "./desk.ts"
-import { extentOf, LIST_ARGS, listAll, remarkMore } from "./list.ts"
+import { extentOf, LIST_ARGS, listAll, remarkNext } from "./list.ts"
 import { briefMoment, moment, parseMoment } from "./moment.ts"
-import { repeatable } from "./repeatable.ts"
+import { withRetryHint } from "./retry-hint.ts"
 import { card, table } from "./table.ts"
 
-/** `tollgate accounts`: who pays. */
+/** `tollgate accounts`: the accounts that pay for calls. */
 
-const NAME = { type: "positional", required: true, description: "what people call the account" } as const
-const SELF = ["tollgate accounts show Acme", "its balance, what open calls hold, what is left"] as const
+const NAME = { type: "positional", required: true, description: "the name of the account" } as const
+const SELF = [
+  "tollgate accounts show Acme",
+  "its balance, what open calls hold, and what is available",
+] as const
 
-const list = deskLeaf({
-  tells: "List accounts, newest first",
+const list = adminCommand({
+  summary: "List accounts, newest first",
   args: LIST_ARGS,
   examples: [
     ["tollgate accounts", "the latest 20"],
-    ["tollgate accounts list --all --json", "all of them, for a script"],
+    ["tollgate accounts list --all --json", "all accounts, as JSON"],
   ],
-  async run(given, desk) {
-    const accounts = await listAll(desk, "/accounts", {}, AccountBody, extentOf(given))
-    desk.show(accounts, () => accountsTable(accounts.data, desk))
-    remarkMore(desk, accounts)
+  async run(given, context) {
+    const accounts = await listAll(context, "/accounts", {}, AccountBody, extentOf(given))
+    context.show(accounts, () => accountsTable(accounts.data, context))
+    remarkNext(context, accounts)
   },
 })
 
-const show = deskLeaf({
-  tells: "Show an account",
+const show = adminCommand({
+  summary: "Show an account",
   args: { account: ACCOUNT },
   examples: [SELF],
-  async run(given, desk) {
-    const id = await accountId(desk, given.word("account"))
-    showAccount(desk, await desk.office.get(`/accounts/${id}`, AccountBody))
+  async run(given, context) {
+    const id = await accountId(context, given.word("account"))
+    showAccount(context, await context.client.get(`/accounts/${id}`, AccountBody))
   },
 })
 
-const balance = deskLeaf({
-  tells: "Show what an account had at a moment",
-  details: "It must be known of all calls since then: a moment long ago takes some seconds.",
+const balance = adminCommand({
+  summary: "Show the balance of an account at a time in the past",
+  details: "Reads all calls since that time, so a time long ago can take some seconds.",
   args: {
     account: ACCOUNT,
     at: {
       type: "string",
       valueHint: "TIME",
-      description: "when: 2026-11-21, an RFC 3339 time, or 24h",
+      description: "the time: 2026-11-21, an RFC 3339 time, or 24h (ago)",
     },
   },
-  examples: [["tollgate accounts balance Acme --at 2026-11-01", "with which balance a month began"]],
-  async run(given, desk) {
+  examples: [["tollgate accounts balance Acme --at 2026-11-01", "the balance at the start of a month"]],
+  async run(given, context) {
     const text = given.text("at")
     if (text === null)
-      throw new UsageComplaint("--at is missing; what an account has now, tollgate accounts show tells")
+      throw new UsageError('--at is required; "tollgate accounts show" shows the current balance')
     const at = parseMoment(text, Date.now())
-    if (at === null) throw new UsageComplaint("--at: expected 2026-11-21, an RFC 3339 time, or 24h")
-    const id = await accountId(desk, given.word("account"))
-    const found = await desk.office.get(`/accounts/${id}/balance?${new URLSearchParams({ at })}`, BalanceBody)
-    desk.show(found, () => balanceCard(found, desk))
+    if (at === null) throw new UsageError("--at: expected 2026-11-21, an RFC 3339 time, or 24h")
+    const id = await accountId(context, given.word("account"))
+    const found = await context.client.get(
+      `/accounts/${id}/balance?${new URLSearchParams({ at })}`,
+      BalanceBody,
+    )
+    context.show(found, () => balanceCard(found, context))
   },
 })
 
-const create = deskLeaf({
-  tells: "Open an account, with a balance of 0",
+const create = adminCommand({
+  summary: "Create an account with a balance of 0",
   args: {
     name: NAME,
     id: {
       type: "string",
       valueHint: "UUID",
-      description: "an id of your own: the same again opens no second account",
+      description: "your own id for the account: a repeat with the same id creates nothing",
     },
   },
-  examples: [["tollgate accounts create Acme", "opens it; then: tollgate credit Acme 25"]],
-  async run(given, desk) {
+  examples: [["tollgate accounts create Acme", "then add money: tollgate credit Acme 25"]],
+  async run(given, context) {
     const id = given.text("id") ?? nextId()
     const body = { id, name: given.word("name") }
-    showAccount(desk, await repeatable(id, () => desk.office.post("/accounts", body, AccountBody)))
+    showAccount(context, await withRetryHint(id, () => context.client.post("/accounts", body, AccountBody)))
   },
 })
 
-const credits = deskLeaf({
-  tells: "List the credits and corrections of an account, newest first",
+const credits = adminCommand({
+  summary: "List the credits and corrections of an account, newest first",
   args: { account: ACCOUNT, ...LIST_ARGS },
-  examples: [["tollgate accounts credits Acme --all", "all that was put on it and taken off, and why"]],
-  async run(given, desk) {
-    const id = await accountId(desk, given.word("account"))
-    const list = await listAll(desk, `/accounts/${id}/credits`, {}, CreditBody, extentOf(given))
-    desk.show(list, () => creditsTable(list.data, desk, Date.now()))
-    remarkMore(desk, list)
+  examples: [["tollgate accounts credits Acme --all", "all credits and corrections, with their reasons"]],
+  async run(given, context) {
+    const id = await accountId(context, given.word("account"))
+    const list = await listAll(context, `/accounts/${id}/credits`, {}, CreditBody, extentOf(given))
+    context.show(list, () => creditsTable(list.data, context, Date.now()))
+    remarkNext(context, list)
   },
 })
 
-const rename = deskLeaf({
-  tells: "Give an account another name",
+const rename = adminCommand({
+  summary: "Rename an account",
   args: { account: ACCOUNT, name: NAME },
-  examples: [["tollgate accounts rename Acme 'Acme Ltd'", "keys and books stay as they are"]],
-  async run(given, desk) {
-    await change(desk, given.word("account"), { name: given.word("name") })
+  examples: [["tollgate accounts rename Acme 'Acme Ltd'", "its keys and its history stay the same"]],
+  async run(given, context) {
+    await change(context, given.word("account"), { name: given.word("name") })
   },
 })
 
-const suspend = deskLeaf({
-  tells: "Refuse the calls of an account from now on",
+const suspend = adminCommand({
+  summary: "Suspend an account: reject its new calls",
   args: { account: ACCOUNT },
-  examples: [["tollgate accounts suspend Acme", "calls that run go on; new ones get 403"]],
-  run: (given, desk) => change(desk, given.word("account"), { suspended: true }),
+  examples: [["tollgate accounts suspend Acme", "calls in progress continue, new ones get 403"]],
+  run: (given, context) => change(context, given.word("account"), { suspended: true }),
 })
 
-const resume = deskLeaf({
-  tells: "Take the calls of a suspended account again",
+const resume = adminCommand({
+  summary: "Resume a suspended account",
   args: { account: ACCOUNT },
-  examples: [["tollgate accounts resume Acme", "its keys work as before"]],
-  run: (given, desk) => change(desk, given.word("account"), { suspended: false }),
+  examples: [["tollgate accounts resume Acme", "its keys work again"]],
+  run: (given, context) => change(context, given.word("account"), { suspended: false }),
 })
 
 export const accounts = group(
-  "List, open, rename and suspend accounts",
+  "List, create, rename, suspend and resume accounts",
   { list, show, balance, create, credits, rename, suspend, resume },
   "list",
 )
 
-async function change(desk: Desk, word: string, body: object): Promise<void> {
-  const id = await accountId(desk, word)
-  showAccount(desk, await desk.office.patch(`/accounts/${id}`, body, AccountBody))
+async function change(context: AdminContext, word: string, body: object): Promise<void> {
+  const id = await accountId(context, word)
+  showAccount(context, await context.client.patch(`/accounts/${id}`, body, AccountBody))
 }
 
-function showAccount(desk: Desk, account: AccountBody): void {
-  desk.show(account, () => accountCard(account, desk))
+function showAccount(context: AdminContext, account: AccountBody): void {
+  context.show(account, () => accountCard(account, context))
 }
 
-export function accountCard(account: AccountBody, { screen }: Desk): string {
+export function accountCard(account: AccountBody, { screen }: AdminContext): string {
   const { id, name, balance, held, available, suspended, created_at } = account
   return card(
     [
@@ -141,13 +147,16 @@ export function accountCard(account: AccountBody, { screen }: Desk): string {
       ["balance", `${usd(balance)} USD`],
       ["held", `${usd(held)} USD`],
       ["available", `${usd(available)} USD`],
-      ["opened", moment(created_at)],
+      ["created", moment(created_at)],
     ],
     screen.paint,
   )
 }
 
-function balanceCard({ account_id, at, balance, held, available }: BalanceBody, { screen }: Desk): string {
+function balanceCard(
+  { account_id, at, balance, held, available }: BalanceBody,
+  { screen }: AdminContext,
+): string {
   return card(
     [
       ["account", account_id],
@@ -160,8 +169,8 @@ function balanceCard({ account_id, at, balance, held, available }: BalanceBody, 
   )
 }
 
-function accountsTable(data: readonly AccountBody[], { screen }: Desk): string {
-  if (data.length === 0) return "There is no account yet: tollgate accounts create NAME"
+function accountsTable(data: readonly AccountBody[], { screen }: AdminContext): string {
+  if (data.length === 0) return "No accounts yet. Create one: tollgate accounts create NAME"
   return table(
     [
       { title: "ID" },
@@ -170,7 +179,7 @@ function accountsTable(data: readonly AccountBody[], { screen }: Desk): string {
       { title: "BALANCE", align: "point" },
       { title: "HELD", align: "point", spare: 1 },
       { title: "AVAILABLE", align: "point" },
-      { title: "OPENED", spare: 3 },
+      { title: "CREATED", spare: 3 },
     ],
     data.map(({ id, name, suspended, balance, held, available, created_at }) => [
       id,
@@ -186,8 +195,8 @@ function accountsTable(data: readonly AccountBody[], { screen }: Desk): string {
   )
 }
 
-function creditsTable(data: readonly CreditBody[], { screen }: Desk, now_ms: number): string {
-  if (data.length === 0) return "There is no credit yet: tollgate credit ACCOUNT AMOUNT"
+function creditsTable(data: readonly CreditBody[], { screen }: AdminContext, now_ms: number): string {
+  if (data.length === 0) return "No credits yet. Add one: tollgate credit ACCOUNT AMOUNT"
   return table(
     [
       { title: "ID", spare: 1 },

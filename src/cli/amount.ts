@@ -1,8 +1,8 @@
 import { groupDigits } from "../money.ts"
 
-/** Amounts as people read them. They come as decimal strings and stay so: no number in between. */
+/** Formats amounts for people. Amounts stay decimal strings throughout and never become numbers. */
 
-/** With two decimals at least: `10.00`, `9.9871`; a minus stays where it is. */
+/** With at least two decimals: `10.00`, `-9.9871`. */
 export function usd(amount: string): string {
   const [whole = "", fraction = ""] = amount.split(".")
   return `${whole}.${fraction.padEnd(2, "0")}`
@@ -15,7 +15,7 @@ export function count(number: number): string {
 
 const PICO_PER_USD = 1_000_000_000_000n
 
-/** What so many tokens cost at a price in pico-USD each, exactly, before the one rounding of a call. */
+/** The exact cost of `tokens` at a price in pico-USD each, before a call's single rounding. */
 export function costOf(tokens: number, price_pico: bigint): string {
   const cost_pico = BigInt(tokens) * price_pico
   const fraction = (cost_pico % PICO_PER_USD).toString().padStart(12, "0").replace(/0+$/, "")

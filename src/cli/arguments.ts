@@ -1,9 +1,9 @@
 import type { ArgDef, ArgsDef } from "citty"
+import { UsageError } from "./cli-error.ts"
 import type { Command, Group, Leaf } from "./command.ts"
-import { UsageComplaint } from "./complaint.ts"
 import { nearest } from "./suggestion.ts"
 
-/** What a command line asks for: help on a command, or a command with its arguments, as citty reads them. */
+/** A parsed command line: help on a command, or a command with its arguments as citty reads them. */
 export type Asked =
   | { readonly what: "help"; readonly path: readonly string[]; readonly command: Command }
   | {
@@ -14,10 +14,10 @@ export type Asked =
     }
 
 /**
- * Finds the command in the words of a command line and checks its arguments: citty itself lets through what it does not
- * know. Throws a `UsageComplaint`.
+ * Finds the command in the words of a command line and checks its arguments, because citty ignores unknown ones. Throws
+ * a `UsageError`.
  */
-export function understand(root: Group, typed: readonly string[]): Asked {
+export function parseCommandLine(root: Group, typed: readonly string[]): Asked {
   const words = typed[0] === "help" ? [...typed.slice(1), "--help"] : typed
   const path: string[] = []
   let command: Command = root
@@ -40,14 +40,14 @@ export function understand(root: Group, typed: readonly string[]): Asked {
   }
   if (command.kind === "group") throw new Error("a group cannot be the standard command of a group")
   if (asksForHelp(rest)) return { what: "help", path, command }
-  const read = command.hands_over ? rest : readWords(path, command, rest)
+  const read = command.passes_arguments ? rest : readWords(path, command, rest)
   return { what: "run", path, leaf: command, words: read }
 }
 
 function groupHelp(path: readonly string[], command: Group, rest: readonly string[]): Asked {
   const [flag] = rest
   if (flag !== undefined && !asksForHelp(rest)) {
-    throw new UsageComplaint(`a flag stands after its command: ${flag} came before there was any`)
+    throw new UsageError(`${flag} must come after a command`)
   }
   return { what: "help", path, command }
 }
@@ -57,18 +57,16 @@ function asksForHelp(words: readonly string[]): boolean {
   return (end < 0 ? words : words.slice(0, end)).some((word) => word === "--help" || word === "-h")
 }
 
-function unknownCommand(path: readonly string[], name: string, { commands }: Group): UsageComplaint {
+function unknownCommand(path: readonly string[], name: string, { commands }: Group): UsageError {
   const known = Object.keys(commands)
   const meant = nearest(name, known)
   const whole = ["tollgate", ...path].join(" ")
   if (meant !== null)
-    return new UsageComplaint(`there is no command "${whole} ${name}"; did you mean "${whole} ${meant}"?`)
-  return new UsageComplaint(
-    `there is no command "${whole} ${name}"; "${whole} --help" shows those that there are`,
-  )
+    return new UsageError(`unknown command "${whole} ${name}"; did you mean "${whole} ${meant}"?`)
+  return new UsageError(`unknown command "${whole} ${name}"; "${whole} --help" lists the commands`)
 }
 
-/** Each flag with its value, and after them the plain words. A word that begins with a minus and a digit is an amount. */
+/** Each flag with its value, followed by the positional words. A word that begins with a minus and a digit is an amount, not a flag. */
 function readWords(path: readonly string[], { args }: Leaf, words: readonly string[]): string[] {
   const flags = new Map<string, string>()
   const plain: string[] = []
@@ -84,24 +82,24 @@ function readWords(path: readonly string[], { args }: Leaf, words: readonly stri
       continue
     }
     const { name, argument, value } = flagOf(path, args, word)
-    if (flags.has(name)) throw new UsageComplaint(`--${name} is given twice`)
+    if (flags.has(name)) throw new UsageError(`--${name} can be given only once`)
     if (argument.type === "boolean") {
-      if (value !== null) throw new UsageComplaint(`--${name} takes no value`)
+      if (value !== null) throw new UsageError(`--${name} takes no value`)
       flags.set(name, `--${name}`)
       continue
     }
     const given = value ?? words[++at]
     if (given === undefined || (value === null && /^-[^\d]/.test(given)))
-      throw new UsageComplaint(`--${name} needs a value`)
+      throw new UsageError(`--${name} needs a value`)
     checkChoice(name, argument, given)
     flags.set(name, `--${name}=${given}`)
   }
   const surplus = plain[places.length]
-  if (surplus !== undefined) throw new UsageComplaint(`"${surplus}" is one word too many; ${lookUp(path)}`)
+  if (surplus !== undefined) throw new UsageError(`unexpected argument "${surplus}"; ${lookUp(path)}`)
   places.forEach(([name, argument], at) => {
     const word = plain[at]
     if (word === undefined && argument.required !== false) {
-      throw new UsageComplaint(`the ${name.toUpperCase()} is missing; ${lookUp(path)}`)
+      throw new UsageError(`${name.toUpperCase()} is required; ${lookUp(path)}`)
     }
     if (word !== undefined) checkPlace(name, argument, word)
   })
@@ -115,7 +113,7 @@ function flagOf(path: readonly string[], args: ArgsDef, word: string) {
     const known = Object.keys(args).filter((known) => args[known]?.type !== "positional")
     const meant = nearest(name, known)
     const hint = meant === null ? lookUp(path) : `did you mean --${meant}?`
-    throw new UsageComplaint(`there is no flag ${whole.split("=")[0]} here; ${hint}`)
+    throw new UsageError(`unknown flag ${whole.split("=")[0]}; ${hint}`)
   }
   return { name, argument, value: value ?? null }
 }
@@ -123,15 +121,15 @@ function flagOf(path: readonly string[], args: ArgsDef, word: string) {
 function checkChoice(name: string, argument: ArgDef, given: string): void {
   if (argument.type !== "enum" || argument.options === undefined) return
   if (argument.options.includes(given)) return
-  throw new UsageComplaint(`--${name}: expected one of ${argument.options.join(", ")}`)
+  throw new UsageError(`--${name}: expected one of ${argument.options.join(", ")}`)
 }
 
-/** An empty word is an unset variable of somebody's script, never what was meant. */
+/** An empty word usually comes from an unset variable in a script. */
 function checkPlace(name: string, argument: ArgDef, word: string): void {
-  if (word === "") throw new UsageComplaint(`the ${name.toUpperCase()} is empty`)
+  if (word === "") throw new UsageError(`${name.toUpperCase()} must not be empty`)
   const choices = argument.valueHint?.split("|") ?? []
   if (choices.length > 1 && !choices.includes(word)) {
-    throw new UsageComplaint(`${name.toUpperCase()}: expected one of ${choices.join(", ")}`)
+    throw new UsageError(`${name.toUpperCase()}: expected one of ${choices.join(", ")}`)
   }
 }
 

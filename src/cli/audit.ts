@@ -1,37 +1,37 @@
 import { AuditBody } from "../wire/admin.ts"
+import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { count, usd } from "./amount.ts"
-import { Complaint } from "./complaint.ts"
-import { type Desk, deskLeaf } from "./desk.ts"
+import { CliError } from "./cli-error.ts"
 import { moment } from "./moment.ts"
 import { table } from "./table.ts"
 
-/** `tollgate audit`: whether the books agree with their journal. */
-export const audit = deskLeaf({
-  tells: "Recompute every balance, hold, spending limit and charge from the journal",
-  details: "Exit code 1 when the books disagree with it.",
+/** `tollgate audit`: checks the ledger against its journal. */
+export const audit = adminCommand({
+  summary: "Verify every balance, hold, spending limit and charge against the journal",
+  details: "The exit code is 1 if anything does not match.",
   args: {},
   examples: [
-    ["tollgate audit", "one line when all is well"],
-    ["tollgate audit --json", "for a script; the exit code tells too"],
+    ["tollgate audit", "one line if everything matches"],
+    ["tollgate audit --json", "as JSON, for scripts"],
   ],
-  async run(_given, desk) {
-    const found = await desk.office.get("/audit", AuditBody)
-    desk.show(found, () => auditText(found, desk))
+  async run(_given, context) {
+    const found = await context.client.get("/audit", AuditBody)
+    context.show(found, () => auditText(found, context))
     const { length } = found.violations
     if (length > 0)
-      throw new Complaint(
-        `the books disagree with their journal in ${length === 1 ? "one place" : `${length} places`}`,
+      throw new CliError(
+        `the ledger does not match its journal in ${length === 1 ? "1 place" : `${length} places`}`,
       )
   },
 })
 
 function auditText(
   { checked_at, accounts, open_reservations, violations }: AuditBody,
-  { screen }: Desk,
+  { screen }: AdminContext,
 ): string {
   const looked = `${count(accounts)} accounts, ${count(open_reservations)} open reservations, at ${moment(checked_at)}`
   if (violations.length === 0)
-    return `${screen.paint("green", "✓")} The books agree with their journal: ${looked}.`
+    return `${screen.paint("green", "✓")} The ledger matches its journal: ${looked}.`
   const rows = violations.map(({ account_id, kind, id, recorded, expected }) => [
     account_id,
     kind,
@@ -41,10 +41,10 @@ function auditText(
   ])
   const columns = [
     { title: "ACCOUNT" },
-    { title: "WHAT" },
+    { title: "KIND" },
     { title: "KEY OR CALL" },
     { title: "RECORDED", align: "right" },
     { title: "EXPECTED", align: "right" },
   ] as const
-  return `${table(columns, rows, screen.width, screen.paint)}\n\n${screen.paint("red", "✗")} Looked at ${looked}.`
+  return `${table(columns, rows, screen.width, screen.paint)}\n\n${screen.paint("red", "✗")} Checked ${looked}.`
 }

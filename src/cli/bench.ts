@@ -1,20 +1,22 @@
 import { leaf } from "./command.ts"
 import { become } from "./serve.ts"
 
-/** `tollgate bench`: the benchmark, which reads its own arguments. */
+/** `tollgate bench`: the benchmark, which parses its own arguments. */
 export const bench = leaf({
-  tells: "Measure the gateway, or any endpoint that speaks OpenAI",
-  details: "Every argument is one of the benchmark's own.",
+  summary: "Benchmark the gateway or any OpenAI-compatible endpoint",
+  details: "All arguments are passed to the benchmark.",
   args: {},
-  hands_over: true,
+  passes_arguments: true,
   examples: [
-    ["tollgate bench -- --help", "what it can measure, and its flags"],
+    ["tollgate bench -- --help", "what it measures, and its flags"],
     [
       'tollgate bench --url http://127.0.0.1:8080/v1 --key "$KEY" --model demo-small --stream --duration 2s',
-      "load on a gateway that runs",
+      "load on a running gateway",
     ],
   ],
   run(_given, { env }, words) {
-    become("../bench/main.ts", words[0] === "--" ? words.slice(1) : words, env)
+    // Its bare pass-through calls `fetch`, which Bun limits to 256 requests at once unless this is set before it starts.
+    const unlimited = { ...env, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
+    become("../bench/main.ts", words[0] === "--" ? words.slice(1) : words, unlimited)
   },
 })

@@ -2,57 +2,60 @@ import type { ArgsDef } from "citty"
 import { CallBody } from "../wire/admin.ts"
 import { failures, states } from "../wire/call.ts"
 import { accountId } from "./account.ts"
+import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { count, usd } from "./amount.ts"
-import { UsageComplaint } from "./complaint.ts"
-import { type Desk, deskLeaf } from "./desk.ts"
-import { extentOf, LIST_ARGS, listAll, remarkMore } from "./list.ts"
+import { UsageError } from "./cli-error.ts"
+import { extentOf, LIST_ARGS, listAll, remarkNext } from "./list.ts"
 import { briefMoment, parseMoment, span } from "./moment.ts"
 import { table } from "./table.ts"
 
-/** The flags that narrow to calls of an account, a key or a model, and to a time. */
+/** The filter flags: account, key, model and time range. */
 export const CALL_ARGS = {
-  account: { type: "string", valueHint: "ACCOUNT", description: "of this account: its id or its name" },
-  key: { type: "string", valueHint: "ID", description: "with this key" },
-  model: { type: "string", valueHint: "NAME", description: "to this model" },
+  account: { type: "string", valueHint: "ACCOUNT", description: "only calls of this account (id or name)" },
+  key: { type: "string", valueHint: "ID", description: "only calls with this key" },
+  model: { type: "string", valueHint: "NAME", description: "only calls to this model" },
   from: {
     type: "string",
     valueHint: "TIME",
-    description: "from then on: 2026-11-21, an RFC 3339 time, or 24h",
+    description: "start of the range: 2026-11-21, an RFC 3339 time, or 24h (ago)",
   },
-  to: { type: "string", valueHint: "TIME", description: "before then" },
+  to: { type: "string", valueHint: "TIME", description: "end of the range, exclusive" },
 } as const satisfies ArgsDef
 
-/** `tollgate calls`: what became of every call that held money. */
-export const calls = deskLeaf({
-  tells: "List calls that held money, newest first",
+/** `tollgate calls`: the calls that held money, and their outcomes. */
+export const calls = adminCommand({
+  summary: "List calls that held money, newest first",
   args: {
     ...CALL_ARGS,
-    state: { type: "enum", options: [...states], description: "in this state" },
-    failure: { type: "enum", options: [...failures], description: "that went wrong this way" },
+    state: { type: "enum", options: [...states], description: "only calls in this state" },
+    failure: { type: "enum", options: [...failures], description: "only calls with this failure" },
     ...LIST_ARGS,
   },
   examples: [
     ["tollgate calls", "the latest 20"],
-    ["tollgate calls --account Acme --failure client_left --from 24h", "whom did its clients leave today?"],
-    ["tollgate calls --model demo-small --from 2026-11-01 --all --json", "a month of a model, for a script"],
+    [
+      "tollgate calls --account Acme --failure client_left --from 24h",
+      "calls whose client disconnected in the last day",
+    ],
+    ["tollgate calls --model demo-small --from 2026-11-01 --all --json", "one model since a day, as JSON"],
   ],
-  async run(given, desk) {
-    const query = await callQuery(desk, given, ["state", "failure"])
-    const list = await listAll(desk, "/calls", query, CallBody, extentOf(given))
-    desk.show(list, () => callsTable(list.data, desk, Date.now()))
-    remarkMore(desk, list)
+  async run(given, context) {
+    const query = await callQuery(context, given, ["state", "failure"])
+    const list = await listAll(context, "/calls", query, CallBody, extentOf(given))
+    context.show(list, () => callsTable(list.data, context, Date.now()))
+    remarkNext(context, list)
   },
 })
 
-/** The query string that the flags stand for; `others` are passed on as they are. */
+/** The query string of the filter flags; `others` are passed on unchanged. */
 export async function callQuery<Name extends string>(
-  desk: Desk,
+  context: AdminContext,
   given: { text(name: keyof typeof CALL_ARGS | Name): string | null },
   others: readonly Name[],
 ): Promise<Record<string, string>> {
   const query: Record<string, string> = {}
   const account = given.text("account")
-  if (account !== null) query.account = await accountId(desk, account)
+  if (account !== null) query.account = await accountId(context, account)
   for (const name of ["key", "model", ...others] as const) {
     const text = given.text(name)
     if (text !== null) query[name] = text
@@ -61,14 +64,15 @@ export async function callQuery<Name extends string>(
     const text = given.text(name)
     if (text === null) continue
     const time = parseMoment(text, Date.now())
-    if (time === null) throw new UsageComplaint(`--${name}: expected 2026-11-21, an RFC 3339 time, or 24h`)
+    if (time === null) throw new UsageError(`--${name}: expected 2026-11-21, an RFC 3339 time, or 24h`)
     query[name] = time
   }
   return query
 }
 
-function callsTable(data: readonly CallBody[], { screen }: Desk, now_ms: number): string {
-  if (data.length === 0) return "There is no such call. Refused requests and token counts are in the metrics."
+function callsTable(data: readonly CallBody[], { screen }: AdminContext, now_ms: number): string {
+  if (data.length === 0)
+    return "No calls found. Rejected requests and token counts appear in the metrics only."
   return table(
     [
       { title: "STARTED" },
@@ -99,7 +103,7 @@ function callsTable(data: readonly CallBody[], { screen }: Desk, now_ms: number)
   )
 }
 
-/** The most telling word there is of how a call went. */
+/** The most specific word for the outcome of a call. */
 export function outcomeOf({ failure, ending, state }: CallBody): string {
   return failure ?? ending ?? state
 }

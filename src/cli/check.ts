@@ -1,28 +1,28 @@
 import { sourcesWith } from "../setup.ts"
+import { CliError } from "./cli-error.ts"
 import { leaf } from "./command.ts"
-import { Complaint } from "./complaint.ts"
 import type { Finding } from "./inspection.ts"
 import { type Screen, visible } from "./screen.ts"
 import { START_ARGS, variablesOf } from "./start-flags.ts"
 
-/** `tollgate check`: whether a start would do, and what to mend where it would not. */
+/** `tollgate check`: whether the gateway would start, and what to correct if not. */
 export const check = leaf({
-  tells: "Look at all that a start needs, and say what is wrong",
+  summary: "Check everything that the gateway needs to start",
   details:
-    "Reads the environment and the configuration, asks the database and each upstream (a list of its models, with its key), and tries the port. Changes nothing. Exit code 1 when something is wrong.",
-  args: { ...START_ARGS, json: { type: "boolean", description: "print the findings for scripts" } },
+    "Reads the environment and the configuration, connects to the database, requests the model list of each upstream with its key, and tries the port. Changes nothing. The exit code is 1 if a check fails.",
+  args: { ...START_ARGS, json: { type: "boolean", description: "print the results as JSON" } },
   examples: [
-    ["tollgate check", "before a start, or while a gateway runs"],
-    ["tollgate check --config tollgate.yaml --json", "for a script; the exit code tells too"],
+    ["tollgate check", "works before the start and while a gateway runs"],
+    ["tollgate check --config tollgate.yaml --json", "as JSON, for scripts"],
   ],
   async run(given, screen) {
-    // Drivers and what they need are for this command alone: the others start the faster without.
+    // Loaded on demand: the other commands start faster without the database driver.
     const { inspect } = await import("./inspection.ts")
     const findings = await inspect(sourcesWith({ ...screen.env, ...variablesOf(given) }))
     const wrong = findings.filter(({ ok }) => !ok).length
     if (given.has("json")) screen.print(JSON.stringify({ ok: wrong === 0, findings }, null, 2))
     else screen.print(findings.map((finding) => line(finding, screen)).join("\n"))
-    if (wrong > 0) throw new Complaint(`${wrong} of ${findings.length} findings are wrong`)
+    if (wrong > 0) throw new CliError(`${wrong} of ${findings.length} checks failed`)
   },
 })
 

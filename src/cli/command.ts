@@ -1,59 +1,59 @@
 import { type ArgsDef, defineCommand, runCommand } from "citty"
 import type { Given } from "./given.ts"
 import { given } from "./given.ts"
-import type { Surroundings } from "./screen.ts"
+import type { Runtime } from "./screen.ts"
 
-/** A line that works when pasted, and what it does. */
-export type Example = readonly [line: string, tells: string]
+/** A command line that works as it is, and what it does. */
+export type Example = readonly [line: string, summary: string]
 
-/** A command that does something. */
+/** A command that runs. */
 export interface Leaf {
   readonly kind: "leaf"
-  /** One line, as lists of commands show it. */
-  readonly tells: string
-  /** What `--help` adds to that. */
+  /** One line, shown in lists of commands. */
+  readonly summary: string
+  /** More text for `--help`. */
   readonly details: string
   readonly args: ArgsDef
   readonly examples: readonly [Example, ...Example[]]
-  /** Whether its arguments are another program's to read. */
-  readonly hands_over: boolean
-  run(words: readonly string[], around: Surroundings): Promise<void>
+  /** Whether its arguments are passed unread to another program. */
+  readonly passes_arguments: boolean
+  run(words: readonly string[], runtime: Runtime): Promise<void>
 }
 
-/** A command whose next word is a command of its own. */
+/** A command with subcommands. */
 export interface Group {
   readonly kind: "group"
-  readonly tells: string
+  readonly summary: string
   readonly commands: Readonly<Record<string, Command>>
-  /** The command that is meant when none is named; null: help. */
+  /** The subcommand that runs if none is named; null: help. */
   readonly standard: string | null
 }
 
 export type Command = Leaf | Group
 
 export interface LeafDefinition<Args extends ArgsDef> {
-  readonly tells: string
+  readonly summary: string
   readonly details?: string
   readonly args: Args
   readonly examples: readonly [Example, ...Example[]]
-  readonly hands_over?: boolean
-  run(given: Given<keyof Args & string>, around: Surroundings, words: readonly string[]): Promise<void> | void
+  readonly passes_arguments?: boolean
+  run(given: Given<keyof Args & string>, runtime: Runtime, words: readonly string[]): Promise<void> | void
 }
 
-/** A command by what citty needs to read its arguments, and what its help shows. */
+/** Defines a command: its arguments for citty, and its help. */
 export function leaf<const Args extends ArgsDef>(definition: LeafDefinition<Args>): Leaf {
-  const { tells, details = "", args, examples, hands_over = false } = definition
+  const { summary, details = "", args, examples, passes_arguments = false } = definition
   return {
     kind: "leaf",
-    tells,
+    summary,
     details,
     args,
     examples,
-    hands_over,
-    async run(words, around) {
+    passes_arguments,
+    async run(words, runtime) {
       const command = defineCommand<ArgsDef>({
         args,
-        run: (context) => definition.run(given(context.args), around, words),
+        run: (context) => definition.run(given(context.args), runtime, words),
       })
       await runCommand(command, { rawArgs: [...words] })
     },
@@ -61,9 +61,9 @@ export function leaf<const Args extends ArgsDef>(definition: LeafDefinition<Args
 }
 
 export function group(
-  tells: string,
+  summary: string,
   commands: Readonly<Record<string, Command>>,
   standard: string | null = null,
 ): Group {
-  return { kind: "group", tells, commands, standard }
+  return { kind: "group", summary, commands, standard }
 }

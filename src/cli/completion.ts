@@ -1,9 +1,9 @@
 import type { ArgDef } from "citty"
+import { UsageError } from "./cli-error.ts"
 import type { Command, Group } from "./command.ts"
 import { leaf } from "./command.ts"
-import { UsageComplaint } from "./complaint.ts"
 
-/** Shells for which there is a completion script, and how each takes it. */
+/** The supported shells: the completion script of each, and how to install it. */
 const SHELLS: Readonly<
   Record<string, { readonly script: (root: Group) => string; readonly install: string }>
 > = {
@@ -13,7 +13,7 @@ const SHELLS: Readonly<
   },
   zsh: {
     script: zshScript,
-    install: "tollgate completion zsh > FOLDER/_tollgate, where FOLDER is one of $fpath",
+    install: "tollgate completion zsh > FOLDER/_tollgate, where FOLDER is in $fpath",
   },
   fish: {
     script: fishScript,
@@ -21,10 +21,10 @@ const SHELLS: Readonly<
   },
 }
 
-/** `tollgate completion`: commands, flags and the words that flags take, by Tab. `root` is asked for late: this is in it. */
+/** `tollgate completion`: completes commands, flags and their values. `root` is a function because it contains this command. */
 export function completionOf(root: () => Group) {
   return leaf({
-    tells: "Print a completion script for a shell",
+    summary: "Print a completion script for a shell",
     args: {
       shell: {
         type: "positional",
@@ -34,25 +34,25 @@ export function completionOf(root: () => Group) {
       },
     },
     examples: [
-      ["tollgate completion bash > tollgate.bash", "read it by: source tollgate.bash"],
-      ["tollgate completion zsh > _tollgate", "for a folder in $fpath"],
-      ["tollgate completion fish > tollgate.fish", "for ~/.config/fish/completions"],
+      ["tollgate completion bash > tollgate.bash", "load it with: source tollgate.bash"],
+      ["tollgate completion zsh > _tollgate", "put it into a folder of $fpath"],
+      ["tollgate completion fish > tollgate.fish", "put it into ~/.config/fish/completions"],
     ],
     run(given, screen) {
       const shell = SHELLS[given.word("shell")]
       if (shell === undefined)
-        throw new UsageComplaint(`SHELL: expected one of ${Object.keys(SHELLS).join(", ")}`)
-      screen.print(`# To keep it: ${shell.install}\n${shell.script(root())}`)
+        throw new UsageError(`SHELL: expected one of ${Object.keys(SHELLS).join(", ")}`)
+      screen.print(`# To install it permanently: ${shell.install}\n${shell.script(root())}`)
     },
   })
 }
 
-/** What may come after the words of `path`. */
+/** What can follow the words of `path`. */
 interface Spot {
-  /** The commands so far, with spaces between them. */
+  /** The commands so far, separated by spaces. */
   readonly path: string
-  readonly words: readonly (readonly [word: string, tells: string])[]
-  /** Flags of this spot that take one of a few words. */
+  readonly words: readonly (readonly [word: string, summary: string])[]
+  /** Flags that take one of a fixed set of words. */
   readonly choices: readonly (readonly [flag: string, words: readonly string[]])[]
   /** Flags that take a file or a folder. */
   readonly files: readonly string[]
@@ -60,12 +60,12 @@ interface Spot {
   readonly free: readonly string[]
 }
 
-/** Every spot below a command, itself first. */
+/** The spot of a command and of all commands below it. */
 export function spotsOf(command: Command, path: readonly string[] = []): Spot[] {
   const here = path.join(" ")
   if (command.kind === "group") {
     const entries = Object.entries(command.commands)
-    const words = entries.map(([name, { tells }]) => [name, tells] as const)
+    const words = entries.map(([name, { summary }]) => [name, summary] as const)
     return [
       { path: here, words: [...words, HELP], choices: [], files: [], free: [] },
       ...entries.flatMap(([name, below]) => spotsOf(below, [...path, name])),
@@ -99,14 +99,14 @@ function isFile({ valueHint }: ArgDef): boolean {
   return valueHint === "FILE" || valueHint === "DIR"
 }
 
-const HELP = ["--help", "what it does, its flags, and examples"] as const
+const HELP = ["--help", "show help and examples"] as const
 
-/** The commands that have commands of their own. */
+/** The commands that have subcommands. */
 function groupsOf(root: Group): string[] {
   return Object.entries(root.commands).flatMap(([name, command]) => (command.kind === "group" ? [name] : []))
 }
 
-/** A line of a shell's `case` for the flags of these spots that `pick` picks; nothing where there are none. */
+/** A line of a shell's `case` for the flags that `pick` selects; empty if there are none. */
 function caseOf(spots: readonly Spot[], pick: (spot: Spot) => readonly string[], action: string): string[] {
   const flags = spots.flatMap((spot) => pick(spot).map((flag) => quoted(`${spot.path} ${flag}`)))
   return flags.length === 0 ? [] : [`    ${flags.join("|")}) ${action} ;;`]
@@ -144,8 +144,8 @@ complete -F _tollgate tollgate`
 
 function zshScript(root: Group): string {
   const spots = spotsOf(root)
-  const described = ([word, tells]: readonly [string, string]) =>
-    quoted(tells === "" ? word : `${word}:${tells}`)
+  const described = ([word, summary]: readonly [string, string]) =>
+    quoted(summary === "" ? word : `${word}:${summary}`)
   const words = spots.map(
     ({ path, words }) => `    ${quoted(path)}) known=(${words.map(described).join(" ")}) ;;`,
   )
@@ -185,11 +185,11 @@ function fishScript(root: Group): string {
       ...spot.free.map((flag) => [flag, " -x"] as const),
     ])
     const at = quoted(fishCondition(spot.path, root))
-    return spot.words.map(([word, tells]) => {
+    return spot.words.map(([word, summary]) => {
       const what = word.startsWith("--")
         ? `-l ${word.slice(2)}${takes.get(word) ?? ""}`
         : `-a ${quoted(word)}`
-      return `complete -c tollgate -n ${at} ${what}${tells === "" ? "" : ` -d ${quoted(tells)}`}`
+      return `complete -c tollgate -n ${at} ${what}${summary === "" ? "" : ` -d ${quoted(summary)}`}`
     })
   })
   return `complete -c tollgate -f\n${lines.join("\n")}`

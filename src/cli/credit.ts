@@ -1,42 +1,42 @@
 import { nextId } from "../id.ts"
 import { CreditedBody } from "../wire/admin.ts"
 import { ACCOUNT, accountId } from "./account.ts"
+import { adminCommand } from "./admin-command.ts"
 import { usd } from "./amount.ts"
-import { deskLeaf } from "./desk.ts"
-import { repeatable } from "./repeatable.ts"
+import { withRetryHint } from "./retry-hint.ts"
 import { card } from "./table.ts"
 
-/** `tollgate credit`: money on an account. */
-export const credit = deskLeaf({
-  tells: "Put money on an account, or take it off",
+/** `tollgate credit`: credits and corrections. */
+export const credit = adminCommand({
+  summary: "Credit an account, or correct its balance",
   args: {
     account: ACCOUNT,
     amount: {
       type: "positional",
       required: true,
-      description: "USD, at most nine decimals; a negative amount is a correction",
+      description: "USD with at most nine decimals; a negative amount is a correction",
     },
-    reason: { type: "string", valueHint: "TEXT", description: "why, for the journal" },
+    reason: { type: "string", valueHint: "TEXT", description: "the reason, recorded in the journal" },
     id: {
       type: "string",
       valueHint: "UUID",
-      description: "an id of your own: however often it is sent, the money moves once",
+      description: "your own id for the credit: a repeat with the same id moves no money",
     },
   },
   examples: [
-    ["tollgate credit Acme 25 --reason 'Invoice 118'", "25 USD more"],
+    ["tollgate credit Acme 25 --reason 'Invoice 118'", "adds 25 USD"],
     ["tollgate credit Acme -2.50 --reason 'Credited twice'", "a correction"],
   ],
-  async run(given, desk) {
-    const account_id = await accountId(desk, given.word("account"))
+  async run(given, context) {
+    const account_id = await accountId(context, given.word("account"))
     const id = given.text("id") ?? nextId()
     const reason = given.text("reason")
     const body = { id, amount: given.word("amount"), ...(reason === null ? {} : { reason }) }
-    const credited = await repeatable(id, () =>
-      desk.office.post(`/accounts/${account_id}/credits`, body, CreditedBody),
+    const credited = await withRetryHint(id, () =>
+      context.client.post(`/accounts/${account_id}/credits`, body, CreditedBody),
     )
     const { account } = credited
-    desk.show(credited, () =>
+    context.show(credited, () =>
       card(
         [
           ["credit", credited.id],
@@ -45,7 +45,7 @@ export const credit = deskLeaf({
           ["balance", `${usd(account.balance)} USD`],
           ["available", `${usd(account.available)} USD`],
         ],
-        desk.screen.paint,
+        context.screen.paint,
       ),
     )
   },

@@ -1,13 +1,13 @@
-/** The arguments of one command, by the names of its definition. */
+/** The arguments of a command, by name. */
 export interface Given<Name extends string> {
-  /** Null when it was not given. */
+  /** Null if the argument was not given. */
   text(name: Name): string | null
-  /** Of an argument that the command cannot do without. */
+  /** The value of a required argument. */
   word(name: Name): string
   has(name: Name): boolean
 }
 
-/** Reads what citty made of a command line; its types take what was not given for text. */
+/** Wraps the values that citty parsed, whose types claim that a missing argument is a string. */
 export function given<Name extends string>(values: Readonly<Record<string, unknown>>): Given<Name> {
   const text = (name: Name) => {
     const value = values[name]

@@ -2,10 +2,10 @@ import type { ArgDef } from "citty"
 import type { Paint } from "../paint.ts"
 import type { Command, Group, Leaf } from "./command.ts"
 
-/** How wide help is where nobody says how wide the terminal is; wider than this it is hard to read. */
+/** The maximum width of help, also used if the width of the terminal is unknown. */
 const WIDEST = 100
 
-/** What `--help` prints of a command; `path` is how it is called. */
+/** The `--help` text of a command; `path` is how it is called. */
 export function helpOf(
   path: readonly string[],
   command: Command,
@@ -23,19 +23,19 @@ interface Page {
   readonly width: number
 }
 
-function groupHelp({ tells, commands, standard }: Group, page: Page): string {
+function groupHelp({ summary, commands, standard }: Group, page: Page): string {
   const { whole, width } = page
-  const rows = Object.entries(commands).map(([name, { tells }]): Row => [name, tells])
-  const first = standard === null ? "" : ` Without a command: ${standard}.`
+  const rows = Object.entries(commands).map(([name, { summary }]): Row => [name, summary])
+  const first = standard === null ? "" : ` Default command: ${standard}.`
   return [
-    wrapped(`${tells}.${first}`, width).join("\n"),
+    wrapped(`${summary}.${first}`, width).join("\n"),
     section("Usage", [`${whole} COMMAND`], page),
     section("Commands", columns(rows, width), page),
-    `${whole} COMMAND --help shows the flags of a command, and examples.`,
+    `Run "${whole} COMMAND --help" for the flags and examples of a command.`,
   ].join("\n\n")
 }
 
-function leafHelp({ tells, details, args, examples, hands_over }: Leaf, page: Page): string {
+function leafHelp({ summary, details, args, examples, passes_arguments }: Leaf, page: Page): string {
   const { whole, width } = page
   const entries = Object.entries(args)
   const places = entries.filter(([, argument]) => argument.type === "positional")
@@ -43,39 +43,39 @@ function leafHelp({ tells, details, args, examples, hands_over }: Leaf, page: Pa
   const usage = [
     whole,
     ...places.map(([name]) => name.toUpperCase()),
-    ...(flags.length > 0 || hands_over ? ["[FLAGS]"] : []),
+    ...(flags.length > 0 || passes_arguments ? ["[FLAGS]"] : []),
   ].join(" ")
   const placeRows = places.map(([name, argument]): Row => [name.toUpperCase(), descriptionOf(argument)])
   const flagRows = flags.map(([name, argument]): Row => [flagTitle(name, argument), descriptionOf(argument)])
   return [
-    wrapped(details === "" ? `${tells}.` : `${tells}. ${details}`, width).join("\n"),
+    wrapped(details === "" ? `${summary}.` : `${summary}. ${details}`, width).join("\n"),
     section("Usage", [usage], page),
     ...(places.length > 0 ? [section("Arguments", columns(placeRows, width), page)] : []),
     ...(flags.length > 0 ? [section("Flags", columns(flagRows, width), page)] : []),
     section(
       "Examples",
-      examples.flatMap(([line, tells]) => [line, `    ${tells}`]),
+      examples.flatMap(([line, summary]) => [line, `    ${summary}`]),
       page,
     ),
   ].join("\n\n")
 }
 
-type Row = readonly [name: string, tells: string]
+type Row = readonly [name: string, summary: string]
 
 const INDENT = "  "
 
-/** Names, and beside them what they are, on as many lines as that takes. */
+/** Two columns: names, and their descriptions wrapped to the width. */
 function columns(rows: readonly Row[], width: number): string[] {
   const name_width = Math.max(...rows.map(([name]) => name.length))
   const margin = name_width + 2 * INDENT.length
-  return rows.flatMap(([name, tells]) =>
-    wrapped(tells, width - margin).map(
+  return rows.flatMap(([name, summary]) =>
+    wrapped(summary, width - margin).map(
       (line, at) => `${(at === 0 ? name : "").padEnd(name_width)}${INDENT}${line}`,
     ),
   )
 }
 
-/** A line's words on lines that are no wider; a word that is stands alone. */
+/** Wraps text to `width`; a longer word gets a line of its own. */
 function wrapped(text: string, width: number): string[] {
   const lines: string[] = []
   for (const word of text.split(" ")) {

@@ -15,7 +15,7 @@ import { configPath, readConfig } from "../setup.ts"
 import { requestHeaders } from "../upstream/headers.ts"
 import { isObject } from "../wire/usage.ts"
 
-/** What was looked at, and what was found; `mend` says what to do where it is wrong. */
+/** The result of one check; `mend` says what to do if it failed. */
 export interface Finding {
   readonly what: string
   readonly ok: boolean
@@ -23,7 +23,7 @@ export interface Finding {
   readonly mend: string | null
 }
 
-/** Looks at all that a start needs, and changes nothing. What cannot be looked at before something else is mended is left out. */
+/** Checks everything that the gateway needs to start, and changes nothing. Skips checks that depend on a failed one. */
 export async function inspect(sources: Sources): Promise<Finding[]> {
   const environment = attempt("environment", MEND_VARIABLE, () => readEnvironment(sources))
   if (!("value" in environment)) return environment.wrong
@@ -31,7 +31,7 @@ export async function inspect(sources: Sources): Promise<Finding[]> {
   const file = attempt("configuration", MEND_FILE, () => readFile(told, sources))
   const config = "value" in file ? file.value : null
   const findings = await Promise.all([
-    [right("environment", "every variable can be used")],
+    [right("environment", "all variables are valid")],
     "value" in file ? [right("configuration", configWords(told, file.value))] : file.wrong,
     "value" in file ? [operators(told, config)] : [],
     [await database(told)],
@@ -41,8 +41,8 @@ export async function inspect(sources: Sources): Promise<Finding[]> {
   return findings.flat()
 }
 
-const MEND_VARIABLE = "Set the variable to that, or leave it unset."
-const MEND_FILE = "Correct the file there; the README shows every key."
+const MEND_VARIABLE = "Correct the variable, or unset it."
+const MEND_FILE = "Correct the file. docs/configuration.md describes every key."
 
 function right(what: string, found: string): Finding {
   return { what, ok: true, found, mend: null }
@@ -52,7 +52,7 @@ function wrong(what: string, found: string, mend: string): Finding {
   return { what, ok: false, found, mend }
 }
 
-/** What `read` reads, or a finding for each fault. */
+/** The value that `read` returns, or one finding per error. */
 function attempt<Value>(what: string, mend: string, read: () => Value) {
   try {
     return { value: read() }
@@ -69,14 +69,14 @@ function wordsOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** The configuration; null for the demo, which brings its own. */
+/** The configuration; null for the demo, which has its own. */
 function readFile(told: Environment, sources: Sources): Config | null {
   const path = configPath(told)
   return path === null ? null : readConfig(path, sources).config
 }
 
 function configWords({ config_path }: Environment, config: Config | null): string {
-  if (config === null) return "there is none, so the start is the demo"
+  if (config === null) return "none, so the gateway will start as a demo"
   const { models, upstreams } = config
   return `${config_path ?? "tollgate.yaml"}: ${several(models.length, "model")}, ${several(upstreams.length, "upstream")}`
 }
@@ -85,20 +85,20 @@ function several(number: number, what: string): string {
   return `${number} ${what}${number === 1 ? "" : "s"}`
 }
 
-/** Who may reach `/admin` (D39). The demo makes a token of its own. */
+/** Whether `/admin` is protected (D39). The demo creates its own token. */
 function operators({ host, port, admin_token }: Environment, config: Config | null): Finding {
   const admin = config?.admin ?? null
   try {
     checkExposure({ host, port, admin, admin_token: config === null ? "made by the demo" : admin_token })
   } catch (error) {
-    return wrong("operators", wordsOf(error), "Set TOLLGATE_ADMIN_TOKEN, or another address.")
+    return wrong("operators", wordsOf(error), "Set TOLLGATE_ADMIN_TOKEN, or change the address.")
   }
-  if (config === null) return right("operators", "the demo makes an admin token")
+  if (config === null) return right("operators", "the demo creates an admin token")
   if (admin_token === null)
-    return right("operators", "there will be no /admin: TOLLGATE_ADMIN_TOKEN is not set")
+    return right("operators", "/admin is disabled, because TOLLGATE_ADMIN_TOKEN is not set")
   return right(
     "operators",
-    admin === null ? "/admin is where clients are" : `/admin is at port ${admin.port}`,
+    admin === null ? "/admin shares the port of the clients" : `/admin has its own port, ${admin.port}`,
   )
 }
 
@@ -120,18 +120,18 @@ async function embedded(data_dir: string): Promise<Finding> {
     const address = await findEmbedded(data_dir)
     if (address !== null) return versionFinding(await readVersion(address))
   } catch (error) {
-    return wrong("database", reasonOf(error), "Mend that, or set DATABASE_URL for a Postgres of your own.")
+    return wrong("database", reasonOf(error), "Correct that, or set DATABASE_URL to use your own Postgres.")
   }
   const writable = await isWritable(data_dir)
-  if (writable) return right("database", `embedded, in ${data_dir}; it runs while the gateway does`)
+  if (writable) return right("database", `embedded, in ${data_dir}; starts and stops with the gateway`)
   return wrong(
     "database",
-    `${data_dir} cannot be written`,
-    "Set TOLLGATE_DATA_DIR to a directory of the gateway's user.",
+    `${data_dir} is not writable`,
+    "Set TOLLGATE_DATA_DIR to a directory that the gateway's user can write.",
   )
 }
 
-/** Whether the directory, or where it is not there yet the nearest one above it, may be written by this user. */
+/** Whether this user can write the directory, or its nearest existing parent. */
 async function isWritable(path: string): Promise<boolean> {
   const place = resolve(path)
   try {
@@ -143,30 +143,34 @@ async function isWritable(path: string): Promise<boolean> {
   }
 }
 
-const DATABASE_MEND = "Start that Postgres, or correct DATABASE_URL."
+const DATABASE_MEND = "Start Postgres there, or correct DATABASE_URL."
 /** By the SQLSTATE. */
 const DATABASE_MENDS: Readonly<Record<string, string>> = {
-  "28P01": "Correct user and password in DATABASE_URL.",
-  "28000": "Let that user in (pg_hba.conf), or correct DATABASE_URL.",
-  "3D000": "Create that database (createdb), or correct its name in DATABASE_URL.",
+  "28P01": "Correct the user or the password in DATABASE_URL.",
+  "28000": "Allow this user in pg_hba.conf, or correct DATABASE_URL.",
+  "3D000": "Create the database (createdb), or correct its name in DATABASE_URL.",
 }
 
 function versionFinding(version: Awaited<ReturnType<typeof readVersion>>): Finding {
   switch (version) {
     case "same":
-      return right("database", "it answers, and its tables are of this version")
+      return right("database", "reachable, and its tables match this version")
     case "older":
-      return right("database", "it answers; the next start brings its tables up to date")
+      return right("database", "reachable; the next start migrates its tables to this version")
     case "none":
-      return right("database", "it answers; the next start makes its tables")
+      return right("database", "reachable; the next start creates its tables")
     case "newer":
-      return wrong("database", "its tables are of a newer Tollgate", "Use that version, or another database.")
+      return wrong(
+        "database",
+        "its tables are from a newer Tollgate version",
+        "Use that version, or another database.",
+      )
   }
 }
 
 const PROBE_MS = 10_000
 
-/** Asks an upstream for its models, which costs nothing, with the key that calls would carry. */
+/** Requests the model list of an upstream with its API key, which costs nothing. */
 async function probe(upstream: Upstream, vendors: readonly string[]): Promise<Finding> {
   const { name, family, base_url, api_key } = upstream
   const what = `upstream ${name}`
@@ -178,50 +182,47 @@ async function probe(upstream: Upstream, vendors: readonly string[]): Promise<Fi
       signal: AbortSignal.timeout(PROBE_MS),
     })
     if (status === 401 || status === 403) {
-      const mend =
-        api_key === null ? `Set api_key of upstreams.${name}.` : `Correct api_key of upstreams.${name}.`
-      return wrong(what, `it refuses the key (${status})`, mend)
+      const mend = api_key === null ? `Set upstreams.${name}.api_key.` : `Correct upstreams.${name}.api_key.`
+      return wrong(what, `rejects the key (status ${status})`, mend)
     }
-    if (status >= 500) return wrong(what, `it fails (${status})`, "Ask its operator, or try again later.")
-    if (status < 300) return right(what, "it answers, and takes the key")
-    return right(what, `it answers (${status}), but shows no models, so its key was not tried`)
+    if (status >= 500) return wrong(what, `fails (status ${status})`, "Ask its operator, or try again later.")
+    if (status < 300) return right(what, "reachable, and accepts the key")
+    return right(what, `reachable (status ${status}), but it has no model list, so the key was not tested`)
   } catch (error) {
     const late = error instanceof Error && error.name === "TimeoutError"
-    const found = late
-      ? `it did not answer within ${PROBE_MS / 1000} s`
-      : `it cannot be reached (${codeOf(error)})`
-    return wrong(what, found, `Correct base_url of upstreams.${name}, or open the way to it.`)
+    const found = late ? `did not answer within ${PROBE_MS / 1000} s` : `not reachable (${codeOf(error)})`
+    return wrong(what, found, `Correct upstreams.${name}.base_url, or check the network and the firewall.`)
   }
 }
 
 type Names = readonly [host: string, port: string]
 
-/** Where the start will listen: for everybody, and for operators alone where that is configured. */
+/** The addresses that the gateway will listen on: the public one, and the admin one if configured. */
 function addresses({ host, port }: Environment, config: Config | null): [string, number, Names][] {
   const admin = config?.admin ?? null
   const clients: [string, number, Names] = [host, port, ["HOST", "PORT"]]
   return admin === null ? [clients] : [clients, [admin.host, admin.port, ["admin.host", "admin.port"]]]
 }
 
-/** Whether the address is free; one that a gateway has is as it should be. */
+/** Whether the address is free. An address that a running gateway uses is fine. */
 async function listening(host: string, port: number, [host_name, port_name]: Names): Promise<Finding> {
   const what = `port ${port}`
   try {
     Bun.listen({ hostname: host, port, socket: { data() {} } }).stop(true)
-    return right(what, port === 0 ? "the start picks a free one" : `it is free on ${host}`)
+    return right(what, port === 0 ? "the gateway picks a free port" : `free on ${host}`)
   } catch (error) {
     if (codeOf(error) !== "EADDRINUSE") {
       return wrong(
         what,
-        `${host} cannot be listened on: ${reasonOf(error)}`,
-        `Set ${host_name} to an address of this machine, and ${port_name} to a port it may use.`,
+        `cannot listen on ${host}: ${reasonOf(error)}`,
+        `Set ${host_name} to an address of this machine, and ${port_name} to a port that this user can use.`,
       )
     }
-    if (await isGateway(host, port)) return right(what, `a gateway listens on it already`)
+    if (await isGateway(host, port)) return right(what, `in use by a running gateway`)
     return wrong(
       what,
-      `something else listens on ${host}:${port}`,
-      `Stop that, or set ${port_name} to another port.`,
+      `another program listens on ${host}:${port}`,
+      `Stop that program, or set ${port_name} to another port.`,
     )
   }
 }

@@ -1,81 +1,88 @@
+import { parseId } from "../id.ts"
 import { CreatedKeyBody, KeyBody } from "../wire/admin.ts"
-import { parseId } from "../wire/query.ts"
 import { ACCOUNT, accountId } from "./account.ts"
+import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { usd } from "./amount.ts"
+import { UsageError } from "./cli-error.ts"
 import { group } from "./command.ts"
-import { UsageComplaint } from "./complaint.ts"
-import { type Desk, deskLeaf } from "./desk.ts"
 import type { Given } from "./given.ts"
-import { extentOf, LIST_ARGS, listAll, remarkMore } from "./list.ts"
+import { extentOf, LIST_ARGS, listAll, remarkNext } from "./list.ts"
 import { briefMoment, moment, parseMoment } from "./moment.ts"
 import { LIMIT_FORM, parseSpendingLimit } from "./spending-limit.ts"
 import { card, table } from "./table.ts"
 
-/** `tollgate keys`: what may spend an account's money (D26, D42). */
+/** `tollgate keys`: the API keys of an account (D26, D42). */
 
-const KEY = { type: "positional", required: true, description: "the key's id, as the list shows it" } as const
+const KEY = {
+  type: "positional",
+  required: true,
+  description: 'the id of the key, as shown by "tollgate keys list"',
+} as const
 const EXAMPLE_KEY = "019f8b1c-2222-7000-9d4e-1a6b8c0f7e32"
 
-const list = deskLeaf({
-  tells: "List an account's keys, newest first",
+const list = adminCommand({
+  summary: "List an account's keys, newest first",
   args: { account: ACCOUNT, ...LIST_ARGS },
-  examples: [["tollgate keys list Acme", "the revoked and expired ones too"]],
-  async run(given, desk) {
-    const id = await accountId(desk, given.word("account"))
-    const keys = await listAll(desk, `/accounts/${id}/keys`, {}, KeyBody, extentOf(given))
-    desk.show(keys, () => keysTable(keys.data, desk, Date.now()))
-    remarkMore(desk, keys)
+  examples: [["tollgate keys list Acme", "includes revoked and expired keys"]],
+  async run(given, context) {
+    const id = await accountId(context, given.word("account"))
+    const keys = await listAll(context, `/accounts/${id}/keys`, {}, KeyBody, extentOf(given))
+    context.show(keys, () => keysTable(keys.data, context, Date.now()))
+    remarkNext(context, keys)
   },
 })
 
 const LIMITS = {
-  name: { type: "string", valueHint: "NAME", description: "what people call the key" },
-  models: { type: "string", valueHint: "A,B", description: "the only models it may use" },
+  name: { type: "string", valueHint: "NAME", description: "the name of the key" },
+  models: { type: "string", valueHint: "A,B", description: "the models that it can use" },
   expires: {
     type: "string",
     valueHint: "TIME",
-    description: "when it stops: 2027-12-31, an RFC 3339 time, or 30d",
+    description: "when it expires: 2027-12-31, an RFC 3339 time, or 30d (from now)",
   },
-  limit: { type: "string", valueHint: "25/month", description: `what it may spend: ${LIMIT_FORM}` },
+  limit: { type: "string", valueHint: "25/month", description: `its spending limit: ${LIMIT_FORM}` },
 } as const
 
-const create = deskLeaf({
-  tells: "Make a key, which is shown this once",
+const create = adminCommand({
+  summary: "Create a key and show it once",
   args: { account: ACCOUNT, ...LIMITS },
   examples: [
-    ["tollgate keys create Acme", "for every model, until it is revoked"],
+    ["tollgate keys create Acme", "for all models, until it is revoked"],
     [
       "tollgate keys create Acme --name ci --models demo-small --expires 30d --limit 5/day",
-      "as narrow as you like",
+      "with restrictions",
     ],
   ],
-  async run(given, desk) {
-    const id = await accountId(desk, given.word("account"))
-    const key = await desk.office.post(`/accounts/${id}/keys`, wantedOf(given), CreatedKeyBody)
-    desk.show(key, () => card([["key", key.key], ...keyLines(key)], desk.screen.paint))
-    desk.remark("Keep the key now: it is not shown again.")
+  async run(given, context) {
+    const id = await accountId(context, given.word("account"))
+    const key = await context.client.post(`/accounts/${id}/keys`, wantedOf(given), CreatedKeyBody)
+    context.show(key, () => card([["key", key.key], ...keyLines(key)], context.screen.paint))
+    context.remark("Store the key now: it is not shown again.")
   },
 })
 
-const change = deskLeaf({
-  tells: "Change a key's name, models, expiry or limit",
-  details: "What is not given stays as it is; none takes away what was there.",
+const change = adminCommand({
+  summary: "Change a key's name, models, expiry or limit",
+  details: "Flags that are not given change nothing. The value none removes a setting.",
   args: { key: KEY, ...LIMITS },
   examples: [
     [`tollgate keys change ${EXAMPLE_KEY} --name production`, "another name"],
-    [`tollgate keys change ${EXAMPLE_KEY} --models none --expires none`, "every model again, without an end"],
+    [
+      `tollgate keys change ${EXAMPLE_KEY} --models none --expires none`,
+      "allow all models, and remove the expiry",
+    ],
   ],
-  async run(given, desk) {
+  async run(given, context) {
     const change = wantedOf(given)
     if (Object.keys(change).length === 0) {
-      throw new UsageComplaint("nothing to change: give --name, --models, --expires or --limit")
+      throw new UsageError("nothing to change: use --name, --models, --expires or --limit")
     }
-    await changeKey(desk, given.word("key"), change)
+    await changeKey(context, given.word("key"), change)
   },
 })
 
-const limit = deskLeaf({
-  tells: "Limit what a key may spend in a day or a month",
+const limit = adminCommand({
+  summary: "Set the spending limit of a key per day or month",
   args: {
     key: KEY,
     limit: { type: "positional", required: true, description: LIMIT_FORM },
@@ -83,40 +90,40 @@ const limit = deskLeaf({
   examples: [
     [
       `tollgate keys limit ${EXAMPLE_KEY} 25/month`,
-      "calls beyond it get 402; months and days are those of UTC",
+      "calls above the limit get 402; days and months are in UTC",
     ],
-    [`tollgate keys limit ${EXAMPLE_KEY} none`, "no limit again"],
+    [`tollgate keys limit ${EXAMPLE_KEY} none`, "remove the limit"],
   ],
-  run: (given, desk) =>
-    changeKey(desk, given.word("key"), { spending_limit: parseSpendingLimit(given.word("limit")) }),
+  run: (given, context) =>
+    changeKey(context, given.word("key"), { spending_limit: parseSpendingLimit(given.word("limit")) }),
 })
 
-const suspend = deskLeaf({
-  tells: "Refuse the calls of a key from now on",
+const suspend = adminCommand({
+  summary: "Suspend a key: reject its new calls",
   args: { key: KEY },
-  examples: [[`tollgate keys suspend ${EXAMPLE_KEY}`, "calls that run go on; new ones get 403"]],
-  run: (given, desk) => changeKey(desk, given.word("key"), { suspended: true }),
+  examples: [[`tollgate keys suspend ${EXAMPLE_KEY}`, "calls in progress continue, new ones get 403"]],
+  run: (given, context) => changeKey(context, given.word("key"), { suspended: true }),
 })
 
-const resume = deskLeaf({
-  tells: "Take the calls of a suspended key again",
+const resume = adminCommand({
+  summary: "Resume a suspended key",
   args: { key: KEY },
-  examples: [[`tollgate keys resume ${EXAMPLE_KEY}`, "it works as before"]],
-  run: (given, desk) => changeKey(desk, given.word("key"), { suspended: false }),
+  examples: [[`tollgate keys resume ${EXAMPLE_KEY}`, "it works again"]],
+  run: (given, context) => changeKey(context, given.word("key"), { suspended: false }),
 })
 
-const revoke = deskLeaf({
-  tells: "End a key for good",
+const revoke = adminCommand({
+  summary: "Revoke a key permanently",
   args: { key: KEY },
-  examples: [[`tollgate keys revoke ${EXAMPLE_KEY}`, "every request that arrives from now on gets 401"]],
-  async run(given, desk) {
+  examples: [[`tollgate keys revoke ${EXAMPLE_KEY}`, "every new request with it gets 401"]],
+  async run(given, context) {
     const id = keyId(given.word("key"))
-    await desk.office.delete(`/keys/${id}`)
-    desk.show(null, () => `The key ${id} is revoked.`)
+    await context.client.delete(`/keys/${id}`)
+    context.show(null, () => `Revoked the key ${id}.`)
   },
 })
 
-export const keys = group("Make, list, limit, suspend and revoke keys", {
+export const keys = group("Create, list, change, limit, suspend, resume and revoke keys", {
   list,
   create,
   change,
@@ -126,19 +133,19 @@ export const keys = group("Make, list, limit, suspend and revoke keys", {
   revoke,
 })
 
-/** An id, or a complaint that says what was taken for one. */
+/** Parses a key id; throws a `UsageError` that quotes an invalid one. */
 function keyId(word: string): string {
   const id = parseId(word)
   if (id !== null) return id
-  throw new UsageComplaint(`"${word}" is no key's id: "tollgate keys list ACCOUNT" shows them`)
+  throw new UsageError(`"${word}" is not a key id: "tollgate keys list ACCOUNT" lists the ids`)
 }
 
-async function changeKey(desk: Desk, word: string, body: object): Promise<void> {
-  const key = await desk.office.patch(`/keys/${keyId(word)}`, body, KeyBody)
-  desk.show(key, () => card(keyLines(key), desk.screen.paint))
+async function changeKey(context: AdminContext, word: string, body: object): Promise<void> {
+  const key = await context.client.patch(`/keys/${keyId(word)}`, body, KeyBody)
+  context.show(key, () => card(keyLines(key), context.screen.paint))
 }
 
-/** The fields of a key that the flags name, as the API takes them. */
+/** The fields of a key from the flags, in the form of the API. */
 function wantedOf(given: Given<keyof typeof LIMITS>): object {
   const fields: Record<string, unknown> = {}
   const put = (flag: keyof typeof LIMITS, field: string, read: (text: string) => unknown) => {
@@ -154,7 +161,7 @@ function wantedOf(given: Given<keyof typeof LIMITS>): object {
 
 function expiryOf(text: string): string {
   const time = parseMoment(text, Date.now(), "ahead")
-  if (time === null) throw new UsageComplaint("--expires: expected 2027-12-31, an RFC 3339 time, or 30d")
+  if (time === null) throw new UsageError("--expires: expected 2027-12-31, an RFC 3339 time, or 30d")
   return time
 }
 
@@ -179,7 +186,7 @@ function keyLines(key: Shown): [string, string][] {
 
 function limitOf({ spending_limit, spent }: Shown): string {
   if (spending_limit === null) return "none"
-  const limit = `${usd(spending_limit.amount)} USD a ${spending_limit.per}`
+  const limit = `${usd(spending_limit.amount)} USD per ${spending_limit.per}`
   return spent === undefined || spent === null ? limit : `${limit}, ${usd(spent)} spent`
 }
 
@@ -189,8 +196,8 @@ function stateOf({ revoked_at, expires_at, suspended }: Shown, now_ms: number): 
   return suspended ? "suspended" : "active"
 }
 
-function keysTable(data: readonly KeyBody[], { screen }: Desk, now_ms: number): string {
-  if (data.length === 0) return "The account has no key yet: tollgate keys create ACCOUNT"
+function keysTable(data: readonly KeyBody[], { screen }: AdminContext, now_ms: number): string {
+  if (data.length === 0) return "This account has no keys yet. Create one: tollgate keys create ACCOUNT"
   return table(
     [
       { title: "ID" },

@@ -2,19 +2,23 @@ import type { TSchema } from "@sinclair/typebox"
 import type { ArgsDef } from "citty"
 import { listOf } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
-import { UsageComplaint } from "./complaint.ts"
-import type { Desk } from "./desk.ts"
+import type { AdminContext } from "./admin-command.ts"
+import { UsageError } from "./cli-error.ts"
 import type { Given } from "./given.ts"
 
-/** Lists of the API, as many pages of them as are asked for. */
+/** Reads paginated lists of the API. */
 
 export const LIST_ARGS = {
-  limit: { type: "string", valueHint: "N", description: "the most entries to show (20)" },
-  all: { type: "boolean", description: "all of them" },
+  limit: {
+    type: "string",
+    valueHint: "N",
+    description: "the maximum number of entries to show (default: 20)",
+  },
+  all: { type: "boolean", description: "show all entries" },
   after: {
     type: "string",
     valueHint: "ID",
-    description: "go on after this entry: the next of the list before",
+    description: "continue after this entry (the `next` of an earlier list)",
   },
 } as const satisfies ArgsDef
 
@@ -22,11 +26,11 @@ const DEFAULT_LIMIT = 20
 
 export interface Listed<Entry> {
   readonly data: readonly Entry[]
-  /** Where the list goes on; null at its end. */
+  /** Where the next page starts; null at the end. */
   readonly next: string | null
 }
 
-/** How much of a list is wanted, and from where on. */
+/** How many entries to read, and from where. */
 export interface Extent {
   /** Infinity for all. */
   readonly limit: number
@@ -37,29 +41,28 @@ export function extentOf(given: Given<keyof typeof LIST_ARGS>): Extent {
   const text = given.text("limit")
   const after = given.text("after")
   if (given.has("all")) {
-    if (text !== null) throw new UsageComplaint("--all and --limit exclude each other")
+    if (text !== null) throw new UsageError("--all and --limit cannot be combined")
     return { limit: Number.POSITIVE_INFINITY, after }
   }
   if (text === null) return { limit: DEFAULT_LIMIT, after }
-  if (!/^[1-9]\d{0,6}$/.test(text))
-    throw new UsageComplaint("--limit: expected a whole number from 1 to 9999999")
+  if (!/^[1-9]\d{0,6}$/.test(text)) throw new UsageError("--limit: expected a whole number from 1 to 9999999")
   return { limit: Number(text), after }
 }
 
-/** The entries of a list, page after page. */
+/** Reads pages until `limit` entries are there or the list ends. */
 export async function listAll<S extends TSchema>(
-  { office }: Pick<Desk, "office">,
+  { client }: Pick<AdminContext, "client">,
   path: string,
   query: Readonly<Record<string, string>>,
   entry: S,
   { limit, after }: Extent,
 ) {
   const schema = listOf(entry)
-  const list = await office.get(pageAt(path, query, limit, after), schema)
+  const list = await client.get(pageAt(path, query, limit, after), schema)
   const data = [...list.data]
   let next = list.next
   while (next !== null && data.length < limit) {
-    const page = await office.get(pageAt(path, query, limit - data.length, next), schema)
+    const page = await client.get(pageAt(path, query, limit - data.length, next), schema)
     data.push(...page.data)
     next = page.next
   }
@@ -72,7 +75,7 @@ function pageAt(path: string, query: Readonly<Record<string, string>>, limit: nu
   return `${path}?${parameters}`
 }
 
-/** What stands below a list that was cut. */
-export function remarkMore(desk: Desk, { next }: Listed<unknown>): void {
-  if (next !== null) desk.remark("There are more: --all shows them, --limit N so many.")
+/** Says below an incomplete list that there is more. */
+export function remarkNext(context: AdminContext, { next }: Listed<unknown>): void {
+  if (next !== null) context.remark("There are more entries: use --all or --limit N to see them.")
 }

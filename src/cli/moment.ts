@@ -1,6 +1,6 @@
 import { parseTime } from "../wire/time.ts"
 
-/** `2026-11-21 09:30:00 UTC`: seconds are enough for people. */
+/** `2026-11-21 09:30:00 UTC`. */
 export function moment(time: string): string {
   return `${time.slice(0, 10)} ${time.slice(11, 19)} UTC`
 }
@@ -16,8 +16,8 @@ export function briefMoment(time: string, now_ms: number): string {
 const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /**
- * A time as it is typed: RFC 3339, a day (its beginning in UTC), or so long ago or ahead (`90m`, `24h`, `7d`); as RFC 3339,
- * or null when it is none.
+ * Parses a time: RFC 3339, a day (its start in UTC), or a distance from now (`90m`, `24h`, `7d`). Returns RFC 3339, or
+ * null if it is invalid.
  */
 export function parseMoment(text: string, now_ms: number, towards: "ago" | "ahead" = "ago"): string | null {
   const [, number = "", unit = ""] = /^(\d{1,5})([mhd])$/.exec(text) ?? []

@@ -1,23 +1,23 @@
 import manifest from "../../package.json" with { type: "json" }
 import { accounts } from "./accounts.ts"
-import { understand } from "./arguments.ts"
+import { parseCommandLine } from "./arguments.ts"
 import { audit } from "./audit.ts"
 import { bench } from "./bench.ts"
 import { calls } from "./calls.ts"
 import { check } from "./check.ts"
+import { CliError } from "./cli-error.ts"
 import { type Group, group } from "./command.ts"
-import { Complaint } from "./complaint.ts"
 import { completionOf } from "./completion.ts"
 import { credit } from "./credit.ts"
 import { helpOf } from "./help.ts"
 import { keys } from "./keys.ts"
 import { receipt } from "./receipt.ts"
-import type { Surroundings } from "./screen.ts"
+import type { Runtime } from "./screen.ts"
 import { serve } from "./serve.ts"
 import { usage } from "./usage.ts"
 
-/** The command line: every command there is. */
-export const root: Group = group("Tollgate, an LLM gateway that bills by the token, exactly", {
+/** All commands. */
+export const root: Group = group("Tollgate, an LLM gateway with exact billing by the token", {
   serve,
   check,
   accounts,
@@ -32,22 +32,22 @@ export const root: Group = group("Tollgate, an LLM gateway that bills by the tok
 })
 
 /**
- * Does what the words of a command line ask for; the exit code: 0, 1 when it cannot be done, 2 when it cannot be
- * understood. Either is one sentence on standard error.
+ * Runs a command line and returns the exit code: 0, 1 if the command failed, 2 if the command line is invalid. A failure
+ * prints one sentence to standard error.
  */
-export async function runProgram(words: readonly string[], around: Surroundings): Promise<number> {
+export async function runProgram(words: readonly string[], runtime: Runtime): Promise<number> {
   if (words.length === 1 && (words[0] === "--version" || words[0] === "-v")) {
-    around.print(manifest.version)
+    runtime.print(manifest.version)
     return 0
   }
   try {
-    const asked = understand(root, words)
-    if (asked.what === "help") around.print(helpOf(asked.path, asked.command, around.paint, around.width))
-    else await asked.leaf.run(asked.words, around)
+    const asked = parseCommandLine(root, words)
+    if (asked.what === "help") runtime.print(helpOf(asked.path, asked.command, runtime.paint, runtime.width))
+    else await asked.leaf.run(asked.words, runtime)
     return 0
   } catch (error) {
-    if (!(error instanceof Complaint)) throw error
-    around.complain(error.message)
+    if (!(error instanceof CliError)) throw error
+    runtime.printError(error.message)
     return error.exit_code
   }
 }

@@ -1,39 +1,36 @@
+import { parseId } from "../id.ts"
 import { parsePrice } from "../money.ts"
 import type { Paint } from "../paint.ts"
 import { CallBody } from "../wire/admin.ts"
-import { parseId } from "../wire/query.ts"
+import { adminCommand } from "./admin-command.ts"
 import { costOf, count, usd } from "./amount.ts"
 import { outcomeOf } from "./calls.ts"
-import { UsageComplaint } from "./complaint.ts"
-import { deskLeaf } from "./desk.ts"
+import { UsageError } from "./cli-error.ts"
 import { moment, span } from "./moment.ts"
 import type { Screen } from "./screen.ts"
 import { card, table } from "./table.ts"
 
 /** `tollgate receipt`: what one call held, used and cost, and at which prices. */
-export const receipt = deskLeaf({
-  tells: "Show what a call held, used and cost",
+export const receipt = adminCommand({
+  summary: "Show the receipt of a call: what it held, used and cost",
   args: {
     id: {
       type: "positional",
       required: true,
-      description: "the call's id: the x-request-id that the client saw",
+      description: "the id of the call: the x-request-id of its response",
     },
   },
-  examples: [
-    ["tollgate receipt 019f8b1c-3333-7000-8b7a-5d1f3c9e2a40", "tokens, prices, charge, and how it went"],
-  ],
-  async run(given, desk) {
+  examples: [["tollgate receipt 019f8b1c-3333-7000-8b7a-5d1f3c9e2a40", "tokens, prices, charge and outcome"]],
+  async run(given, context) {
     const word = given.word("id")
     const id = parseId(word)
-    if (id === null)
-      throw new UsageComplaint(`"${word}" is no call's id: the x-request-id of an answer is one`)
-    const call = await desk.office.get(`/calls/${id}`, CallBody)
-    desk.show(call, () => receiptText(call, desk.screen))
+    if (id === null) throw new UsageError(`"${word}" is not a call id: use the x-request-id of the response`)
+    const call = await context.client.get(`/calls/${id}`, CallBody)
+    context.show(call, () => receiptText(call, context.screen))
   },
 })
 
-/** The call, its money line by line, and its time. */
+/** The call, its charge line by line, and its timing. */
 export function receiptText(call: CallBody, { paint }: Screen): string {
   const head = card(
     [
@@ -55,16 +52,16 @@ function outcomeLine(call: CallBody): string {
   return `${outcomeOf(call)}, ${call.state}, ${BASES[call.basis] ?? call.basis}${notes}`
 }
 
-/** On what a charge rests, in words. */
+/** The basis of a charge, in words. */
 const BASES: Readonly<Record<string, string>> = {
-  usage: "charged by the provider's usage",
-  partial: "charged by the last usage and what came after it",
-  estimate: "charged by an estimate of its output",
-  none: "nothing charged",
+  usage: "charged by the usage that the provider reported",
+  partial: "charged by the last reported usage, plus an estimate of the output after it",
+  estimate: "charged by an estimate of the output",
+  none: "not charged",
 }
 
 function timeLines({ ttft_ms, duration_ms }: CallBody): [string, string][] {
-  const first: [string, string][] = ttft_ms === null ? [] : [["first byte", `after ${span(ttft_ms)}`]]
+  const first: [string, string][] = ttft_ms === null ? [] : [["first output", `after ${span(ttft_ms)}`]]
   const last: [string, string][] = duration_ms === null ? [] : [["ended", `after ${span(duration_ms)}`]]
   return [...first, ...last]
 }
@@ -84,7 +81,7 @@ function moneyTable(call: CallBody, paint: Paint): string {
   return table(COLUMNS, rows, null, paint)
 }
 
-/** What the tokens cost to the last pico-USD; the charge is their sum, rounded up once. */
+/** The exact cost per kind of token. The charge is their sum, rounded up once. */
 function usageRows({ usage, prices }: CallBody): string[][] {
   if (usage === null) return []
   const line = (what: string, tokens: number, price: string) => {

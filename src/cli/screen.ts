@@ -1,30 +1,30 @@
 import { type Paint, painter } from "../paint.ts"
 
-/** Where a command prints: a terminal, or a file or pipe that some program reads. */
+/** Where a command prints: a terminal, a file or a pipe. */
 export interface Screen {
-  /** Columns of a terminal; null where nobody looks. */
+  /** Columns of the terminal; null if it is not a terminal. */
   readonly width: number | null
   readonly paint: Paint
-  /** The answer, on standard output. */
+  /** Prints the result to standard output. */
   print(text: string): void
-  /** What is said besides it, on standard error. */
+  /** Prints a remark to standard error. */
   remark(text: string): void
-  /** Why the command ends without success, on standard error. */
-  complain(sentence: string): void
+  /** Prints the reason of a failure to standard error. */
+  printError(sentence: string): void
 }
 
-/** Printed as it is, a control character would be obeyed, and one that turns the direction of writing would lie. */
+/** Replaces control characters, which a terminal would execute, and bidirectional ones, which would show a false order. */
 export function visible(text: string): string {
   return text.replace(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, "\ufffd")
 }
 
-/** What a command has around it: where it prints, and the variables of its environment. */
-export interface Surroundings extends Screen {
+/** What a command runs in: where it prints, and its environment variables. */
+export interface Runtime extends Screen {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-/** Those of this process. */
-export function surroundings(): Surroundings {
+/** The runtime of this process. */
+export function processRuntime(): Runtime {
   const { stdout, stderr, env } = process
   const aside = painter(stderr.isTTY, env)
   return {
@@ -33,6 +33,6 @@ export function surroundings(): Surroundings {
     paint: painter(stdout.isTTY, env),
     print: (text) => void stdout.write(`${text}\n`),
     remark: (text) => void stderr.write(`${aside("dim", text)}\n`),
-    complain: (sentence) => void stderr.write(`${aside("red", "tollgate:")} ${sentence}\n`),
+    printError: (sentence) => void stderr.write(`${aside("red", "tollgate:")} ${sentence}\n`),
   }
 }

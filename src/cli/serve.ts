@@ -1,25 +1,24 @@
 import { fileURLToPath } from "node:url"
+import { CliError } from "./cli-error.ts"
 import { leaf } from "./command.ts"
-import { Complaint } from "./complaint.ts"
-import type { Surroundings } from "./screen.ts"
+import type { Runtime } from "./screen.ts"
 import { START_ARGS, variablesOf } from "./start-flags.ts"
 
 /** `tollgate serve`: the gateway. */
 export const serve = leaf({
-  tells: "Run the gateway",
-  details:
-    "Without a configuration it is a demo. Each flag stands for a variable of the environment and comes before it.",
+  summary: "Run the gateway",
+  details: "Without a configuration it starts as a demo. Each flag overrides an environment variable.",
   args: {
     ...START_ARGS,
     workers: {
       type: "string",
       valueHint: "N",
-      description: "processes that share the port (workers of the file)",
+      description: "number of processes that share the port (default: workers of the configuration)",
     },
   },
   examples: [
-    ["tollgate serve", "on 127.0.0.1:8080"],
-    ["tollgate serve --port 9000 --data-dir /tmp/tollgate-demo", "a demo of its own"],
+    ["tollgate serve", "listens on 127.0.0.1:8080"],
+    ["tollgate serve --port 9000 --data-dir /tmp/tollgate-demo", "a second demo"],
   ],
   run(given, { env }) {
     const workers = given.text("workers")
@@ -27,17 +26,14 @@ export const serve = leaf({
   },
 })
 
-/** Streams of one process are capped at 256 without it, and Bun reads it before any code runs. */
-const LAUNCH = { BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
-
 /**
- * This process goes on as another program: same pid, so that signals, the exit code and a supervisor find it as if it had
- * been started itself.
+ * Replaces this process by another program. The pid stays the same, so signals, the exit code and supervisors work as if the
+ * program had been started directly.
  */
-export function become(program: string, args: readonly string[], env: Surroundings["env"]): never {
+export function become(program: string, args: readonly string[], env: Runtime["env"]): never {
   const { execve } = process
   if (execve === undefined)
-    throw new Complaint("this platform cannot do that: use `bun run start` or `bun run bench`")
+    throw new CliError("this platform does not support this command: use `bun run start` or `bun run bench`")
   const path = fileURLToPath(new URL(program, import.meta.url))
-  return execve(process.execPath, [process.execPath, path, ...args], { ...env, ...LAUNCH })
+  return execve(process.execPath, [process.execPath, path, ...args], { ...env })
 }

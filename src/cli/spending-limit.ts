@@ -1,6 +1,6 @@
-import { UsageComplaint } from "./complaint.ts"
+import { UsageError } from "./cli-error.ts"
 
-/** What the API takes for a spending limit. */
+/** A spending limit in the form of the API. */
 export interface SpendingLimit {
   readonly amount: string
   readonly per: "day" | "month"
@@ -13,7 +13,7 @@ export function parseSpendingLimit(text: string): SpendingLimit | null {
   if (text === "none") return null
   const [, amount, per] = /^(\d+(?:\.\d+)?)\/(day|month)$/.exec(text) ?? []
   if (amount === undefined || (per !== "day" && per !== "month")) {
-    throw new UsageComplaint(`a spending limit: expected ${LIMIT_FORM}, such as 25/month`)
+    throw new UsageError(`spending limit: expected ${LIMIT_FORM}, such as 25/month`)
   }
   return { amount, per }
 }

@@ -1,19 +1,28 @@
 import type { ArgsDef } from "citty"
 import type { Given } from "./given.ts"
 
-/** The flags that stand for variables of a start, and come before them. */
+/** The flags that override environment variables of the gateway. */
 export const START_ARGS = {
   config: {
     type: "string",
     valueHint: "FILE",
-    description: "the configuration (TOLLGATE_CONFIG, else tollgate.yaml)",
+    description: "the configuration file (default: TOLLGATE_CONFIG, then tollgate.yaml)",
   },
-  host: { type: "string", valueHint: "HOST", description: "where to listen (HOST, else 127.0.0.1)" },
-  port: { type: "string", valueHint: "PORT", description: "0 picks one (PORT, else 8080)" },
+  host: {
+    type: "string",
+    valueHint: "HOST",
+    description: "the address to listen on (default: HOST, then 127.0.0.1)",
+  },
+  port: {
+    type: "string",
+    valueHint: "PORT",
+    description: "the port to listen on, 0 for any free one (default: PORT, then 8080)",
+  },
   "data-dir": {
     type: "string",
     valueHint: "DIR",
-    description: "embedded database and spool (TOLLGATE_DATA_DIR, else .tollgate)",
+    description:
+      "directory of the embedded database and the spool (default: TOLLGATE_DATA_DIR, then .tollgate)",
   },
 } as const satisfies ArgsDef
 
@@ -24,7 +33,7 @@ const VARIABLES = {
   "data-dir": "TOLLGATE_DATA_DIR",
 } as const
 
-/** The variables that were given as flags. */
+/** The environment variables that the given flags set. */
 export function variablesOf(given: Given<keyof typeof START_ARGS>): Record<string, string> {
   const flags = ["config", "host", "port", "data-dir"] as const
   return Object.fromEntries(

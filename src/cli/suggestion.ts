@@ -1,4 +1,4 @@
-/** The known word that was probably meant: one that begins with it, or the nearest by at most two slips; null for none. */
+/** The most likely intended word: one that starts with `typed`, or the closest within two edits; null if there is none. */
 export function nearest(typed: string, known: readonly string[]): string | null {
   const begun = known.find((word) => typed.length >= 2 && word.startsWith(typed))
   if (begun !== undefined) return begun
@@ -10,7 +10,7 @@ export function nearest(typed: string, known: readonly string[]): string | null 
   return best?.word ?? null
 }
 
-/** How many letters were dropped, added, changed or swapped with their neighbour (optimal string alignment). */
+/** The edit distance: letters dropped, added, changed or swapped with their neighbour (optimal string alignment). */
 function slipsBetween(one: string, other: string): number {
   let before: number[] = []
   let last = Array.from({ length: other.length + 1 }, (_, at) => at)

@@ -4,17 +4,17 @@ import { visible } from "./screen.ts"
 /** A column of a table. */
 export interface Column {
   readonly title: string
-  /** Amounts stand with their points below one another. */
+  /** `point` aligns amounts at their decimal points. */
   readonly align?: "left" | "right" | "point"
-  /** How narrow it may become where the terminal is; left out, it is never cut. */
+  /** The minimum width in a narrow terminal; without it the column is never cut. */
   readonly least?: number
-  /** Left out where the terminal is too narrow, the highest first. */
+  /** Columns with this are dropped in a narrow terminal, the highest value first. */
   readonly spare?: number
 }
 
 const GAP = "  "
 
-/** Lines below a line of titles, as wide as their content, or as the terminal where that is narrower. */
+/** Rows below a header, as wide as the content but at most as wide as the terminal. */
 export function table(
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
@@ -33,7 +33,7 @@ export function table(
   return [head, ...rows.map((_, row) => line(shown.map(({ cells }) => cells[row] ?? "")))].join("\n")
 }
 
-/** A name and a value in each line. */
+/** One name and value per line. */
 export function card(entries: readonly (readonly [name: string, value: string])[], paint: Paint): string {
   const width = Math.max(...entries.map(([name]) => name.length))
   return entries
@@ -41,7 +41,7 @@ export function card(entries: readonly (readonly [name: string, value: string])[
     .join("\n")
 }
 
-/** A column with its cells, all of them `width` wide. */
+/** A column with its cells, all padded to `width`. */
 interface Stripe {
   readonly column: Column
   readonly contents: readonly string[]
@@ -60,7 +60,7 @@ function sized(column: Column, contents: readonly string[], width: number): Stri
   return { column, contents, width, title: fill(column.title), cells: contents.map(fill) }
 }
 
-/** Drops what can be spared, then narrows what may be cut. What is left over then runs over the edge: ids are for pasting. */
+/** Drops optional columns, then narrows cuttable ones. Ids are never cut, because people copy them, so a line may exceed the width. */
 function fitting(stripes: readonly Stripe[], width: number): readonly Stripe[] {
   const shown = [...stripes]
   const surplus = () => shown.reduce((sum, stripe) => sum + stripe.width + GAP.length, -GAP.length) - width
@@ -84,7 +84,7 @@ function padded(text: string, width: number, align: "left" | "right" | "point"):
   return align === "left" ? text + room : room + text
 }
 
-/** Decimal numbers, blank behind so far that their points stand in one column. */
+/** Pads decimal numbers on the right so that their points align. */
 function onPoint(numbers: readonly string[]): string[] {
   const decimals = (text: string) => (text.includes(".") ? text.length - text.indexOf(".") : 0)
   const most = Math.max(0, ...numbers.map(decimals))

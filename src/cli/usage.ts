@@ -1,35 +1,38 @@
 import { operatorGroupings } from "../wire/usage-query.ts"
 import { OperatorUsageReport, type UsageReport } from "../wire/usage-report.ts"
+import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { count, usd } from "./amount.ts"
 import { CALL_ARGS, callQuery } from "./calls.ts"
-import { type Desk, deskLeaf } from "./desk.ts"
 import { moment } from "./moment.ts"
 import { table } from "./table.ts"
 
-/** `tollgate usage`: what the calls of a time used and cost (D48). */
-export const usage = deskLeaf({
-  tells: "Sum tokens and money over a time",
-  details: "Without --from the last 30 days, without --by by day. A call belongs to the moment it ended.",
+/** `tollgate usage`: what the calls of a time range used and cost (D48). */
+export const usage = adminCommand({
+  summary: "Show token usage and charges of a time range",
+  details: "Default: the last 30 days, by day. A call counts at the time it ended.",
   args: {
-    by: { type: "enum", options: [...operatorGroupings], description: "what is summed apart" },
+    by: { type: "enum", options: [...operatorGroupings], description: "what to group by" },
     ...CALL_ARGS,
   },
   examples: [
-    ["tollgate usage", "the last 30 days, day by day"],
-    ["tollgate usage --by model --from 2026-11-01 --to 2026-12-01", "a month by model"],
-    ["tollgate usage --account Acme --by key --from 7d --json", "a week of an account's keys, for a script"],
+    ["tollgate usage", "the last 30 days, by day"],
+    ["tollgate usage --by model --from 2026-11-01 --to 2026-12-01", "one month, by model"],
+    [
+      "tollgate usage --account Acme --by key --from 7d --json",
+      "the last 7 days of one account by key, as JSON",
+    ],
   ],
-  async run(given, desk) {
-    const query = await callQuery(desk, given, ["by"])
-    const report = await desk.office.get(`/usage?${new URLSearchParams(query)}`, OperatorUsageReport)
-    desk.show(report, () => usageTable(report, desk))
-    desk.remark(`From ${moment(report.from)} until ${moment(report.to)}.`)
+  async run(given, context) {
+    const query = await callQuery(context, given, ["by"])
+    const report = await context.client.get(`/usage?${new URLSearchParams(query)}`, OperatorUsageReport)
+    context.show(report, () => usageTable(report, context))
+    context.remark(`From ${moment(report.from)} to ${moment(report.to)}.`)
     if (report.left_out > 0)
-      desk.remark(`${count(report.left_out)} more are not shown; the total has them all.`)
+      context.remark(`${count(report.left_out)} more groups are not shown; the total includes them.`)
   },
 })
 
-function usageTable({ by, data, total }: UsageReport, { screen }: Desk): string {
+function usageTable({ by, data, total }: UsageReport, { screen }: AdminContext): string {
   const is_named = by === "key" || by === "account"
   const name = is_named ? [{ title: "NAME", least: 8 }] : []
   return table(

@@ -1,9 +1,9 @@
 import { parseArgs } from "node:util"
 import { MAX_WORKERS } from "./file.ts"
 
-const USAGE = "the only argument is --workers N"
+const USAGE = "unknown argument: the only option is --workers N"
 
-/** What the command line says of the number of workers; null when nothing. Throws a sentence for whoever typed it. */
+/** The number of workers from the command line; null if not given. Throws an error with a sentence for the user. */
 export function readWorkers(args: readonly string[]): number | null {
   const { workers } = valuesOf(args)
   if (workers === undefined) return null

@@ -1,11 +1,11 @@
 import type { Price } from "../money.ts"
 
-/** What a configuration file means once it is read: units in the names, prices parsed, upstreams resolved. */
+/** The parsed configuration: units in the names, prices parsed, upstreams resolved. */
 
-/** The entry an upstream or a model is open for: chat completions, or the messages-style family. */
+/** The API family of an upstream or a model: chat completions or messages. */
 export type Family = "chat" | "messages"
 
-/** What happens to a provider's answer when its client leaves (D9). */
+/** What happens to the upstream request when the client disconnects (D9). */
 export type OnDisconnect = "abort" | "drain"
 
 /** When an estimate charges the prompt too (D6): `client_cut` is for a stream that its client left or let stall. */
@@ -16,7 +16,7 @@ export interface Upstream {
   readonly family: Family
   /** Without a trailing slash. */
   readonly base_url: string
-  /** Null when the upstream takes none. */
+  /** Null if the upstream needs none. */
   readonly api_key: string | null
   readonly timeouts: { readonly first_byte_ms: number; readonly idle_ms: number; readonly total_ms: number }
   readonly on_disconnect: {
@@ -26,21 +26,21 @@ export interface Upstream {
   }
 }
 
-/** One way to a model: an upstream and what it calls the model. */
+/** An upstream for a model, and the upstream's name of the model. */
 export interface Route {
   readonly upstream: Upstream
   readonly model: string
 }
 
 export interface Model {
-  /** What clients say; matched byte for byte (D19). */
+  /** The name that clients send; matched byte for byte (D19). */
   readonly name: string
   readonly family: Family
   /** Tried in this order (D14); never empty. */
   readonly routes: readonly [Route, ...Route[]]
   readonly price: Price
   readonly max_output_tokens: number
-  /** Output tokens held when the request bounds none (D12). */
+  /** Output tokens held if the request sets no limit (D12). */
   readonly hold_output_tokens: number
   /** Tokens held for an image part, and at least for an audio or file part (D12). */
   readonly part_tokens: number
@@ -53,9 +53,9 @@ export interface Model {
 }
 
 export interface Config {
-  /** Where operators are served, apart from the clients (D39); null where the clients are. Read at the start only. */
+  /** The separate listener for operators (D39); null if they share the public one. Read at the start only. */
   readonly admin: { readonly host: string; readonly port: number } | null
-  /** Origins whose pages may call from a browser (D40). */
+  /** Origins whose pages can call the API from a browser (D40). */
   readonly cors: { readonly origins: readonly string[] }
   readonly vendors: readonly string[]
   readonly upstreams: readonly Upstream[]
@@ -76,13 +76,13 @@ export interface Config {
     readonly response_read_bytes: number
     readonly event_bytes: number
     readonly in_flight: number
-    /** What one key may take of one process (D38); null for no limit. */
+    /** Limits of one key in one process (D38); null for no limit. */
     readonly per_key: { readonly in_flight: number | null; readonly requests_per_minute: number | null }
   }
-  /** How long JSON answers are kept to be told again under their `Idempotency-Key` (D43); null: they are not. */
+  /** How long JSON responses are stored for replay under their `Idempotency-Key` (D43); null: not stored. */
   readonly idempotency: { readonly keep_answers_ms: number | null }
   readonly lease: { readonly renew_ms: number; readonly expire_ms: number }
   readonly shutdown: { readonly ready_delay_ms: number; readonly drain_ms: number }
-  /** How many processes share the port; 1 is this process alone. */
+  /** How many processes share the port; 1 means no worker processes. */
   readonly workers: number
 }

@@ -1,8 +1,8 @@
 import { KindGuard, type TSchema } from "@sinclair/typebox"
 
 /**
- * `value` with the schema's defaults where nothing stands: at keys that are missing, or written without a value. What
- * does not fit the schema is left as it is, for the check to name; TypeBox's own `Default` would replace it.
+ * Fills in the schema's defaults at keys that are missing or have no value. Invalid values stay unchanged, so that the
+ * check can report them; TypeBox's own `Default` would replace them.
  */
 export function complete(schema: TSchema, value: unknown): unknown {
   const given = value ?? schema.default

@@ -7,27 +7,27 @@ import { readVariable } from "./variable.ts"
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const
 export type LogLevel = (typeof logLevels)[number]
 
-/** What the process is told from outside, besides the file. */
+/** The settings from environment variables. */
 export interface Environment {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
   /** Null for the embedded database. */
   readonly database_url: string | null
-  /** Null when none is named: then `tollgate.yaml` if it exists, else the demo. */
+  /** Null if not set: then `tollgate.yaml` if it exists, otherwise the demo. */
   readonly config_path: string | null
   readonly data_dir: string
-  /** Null for none: `/admin` answers 404. */
+  /** Null if not set: then `/admin` is a 404. */
   readonly admin_token: string | null
   readonly log_level: LogLevel
-  /** Null when no traces are kept (D54). */
+  /** Null if tracing is off (D54). */
   readonly tracing: Tracing | null
 }
 
 /**
- * Reads and checks the variables that the README lists. An empty one counts as unset. A secret may stand in a file instead, which
- * `DATABASE_URL_FILE` or `TOLLGATE_ADMIN_TOKEN_FILE` names. Throws a `ConfigError` that names every variable at fault,
- * and shows no value.
+ * Reads and checks the documented environment variables. An empty variable counts as unset. A secret can be in a file that
+ * `DATABASE_URL_FILE` or `TOLLGATE_ADMIN_TOKEN_FILE` names. Throws a `ConfigError` that lists every invalid variable
+ * without its value.
  */
 export function readEnvironment(sources: Sources): Environment {
   const { env } = sources
@@ -38,8 +38,7 @@ export function readEnvironment(sources: Sources): Environment {
     const variable = readVariable(name, sources)
     if (variable.state === "set") return variable.text
     if (variable.state === "set twice") refuse(name, `to be unset when ${name}_FILE is set`)
-    if (variable.state === "unreadable")
-      refuse(`${name}_FILE`, "the path of a file that is readable and not empty")
+    if (variable.state === "unreadable") refuse(`${name}_FILE`, "the path of a readable, non-empty file")
     return null
   }
 

@@ -1,6 +1,6 @@
 import type { Fault } from "../wire/fault.ts"
 
-/** A configuration that cannot be used: one line for each fault, `path.of.key: what was expected`. Stops the start. */
+/** An invalid configuration: one line per error, `path.of.key: expected …`. The gateway does not start. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError"
   readonly faults: readonly Fault[]
@@ -10,7 +10,7 @@ export class ConfigError extends Error {
     this.faults = faults
   }
 
-  /** The same faults, said to be those of the file at `path`. */
+  /** The same errors, prefixed with the path of the file. */
   in(path: string): ConfigError {
     return new ConfigError(
       this.faults.map((fault) => ({ ...fault, path: fault.path === "" ? path : `${path}: ${fault.path}` })),

@@ -9,18 +9,18 @@ export interface Exposure {
   readonly admin_token: string | null
 }
 
-/** An address of this machine alone. */
+/** Loopback addresses. */
 const LOOPBACK = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/
 
 /**
- * Throws a sentence when others could reach the gateway and nobody has set a token, or when operators and clients would
- * share a port that is to part them (D39).
+ * Throws a `ConfigError` if other machines could reach the gateway and no token is set, or if the admin listener has the same
+ * port as the public one (D39).
  */
 export function checkExposure({ host, port, admin, admin_token }: Exposure): void {
   if (admin_token === null && !LOOPBACK.test(host)) throw refusal("HOST", WITHOUT_TOKEN)
   if (admin === null) return
   if (admin_token === null && !LOOPBACK.test(admin.host)) throw refusal("admin.host", WITHOUT_TOKEN)
-  if (admin.port === port && port !== 0) throw refusal("admin.port", "another port than PORT")
+  if (admin.port === port && port !== 0) throw refusal("admin.port", "a port other than PORT")
 }
 
 const WITHOUT_TOKEN =

@@ -4,14 +4,13 @@ import { DURATION } from "./duration.ts"
 import { SIZE } from "./size.ts"
 
 /**
- * The configuration file as it is written, with the defaults of every key that may be left out. A key that is not
- * listed here is refused.
+ * The schema of the configuration file, with the defaults of all optional keys. Unknown keys are errors.
  */
 
-/** How many processes one embedded Postgres has connections for. */
+/** The number of processes that the connections of one embedded Postgres are enough for. */
 export const MAX_WORKERS = 16
 
-/** First path segments that are the gateway's own and so cannot be a vendor's. */
+/** First path segments of the gateway's own routes, which cannot be vendor names. */
 const ROUTES = ["admin", "chat", "console", "docs", "livez", "metrics", "models", "readyz", "v1"]
 
 const Family = Type.Union([Type.Literal("chat"), Type.Literal("messages")], {
@@ -26,12 +25,12 @@ const OnDisconnect = (fallback: "abort" | "drain") =>
 
 const Upstream = section({
   family: Family,
-  /** Plain http is the operator's choice: a model server next door rarely has a certificate. */
+  /** Plain http is allowed, because a local model server rarely has a certificate. */
   base_url: text({
     pattern: "^https?://[^\\s/?#@]+(?:/[^\\s?#@]*)?$",
     [EXPECTED]: "an http or https URL without credentials, query or fragment",
   }),
-  /** It travels as a header. */
+  /** Sent in a header, so it must be printable ASCII. */
   api_key: Type.Optional(text({ pattern: "^[\\x21-\\x7e]+$", [EXPECTED]: "printable ASCII without spaces" })),
   timeouts: section({ first_byte: duration("120s"), idle: duration("5m"), total: duration("30m") }),
   on_disconnect: section({
@@ -59,8 +58,8 @@ const Model = section({
       { additionalProperties: false, [EXPECTED]: "a mapping of prices" },
     ),
   ),
-  /** Says that nothing is charged on purpose (D44). */
-  free: Type.Optional(Type.Literal(true, { [EXPECTED]: "true, or nothing" })),
+  /** States explicitly that the model is free (D44). */
+  free: Type.Optional(Type.Literal(true, { [EXPECTED]: "true, or no such key" })),
   max_output_tokens: count({ maximum: 10_000_000 }),
   hold_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   part_tokens: count({ maximum: 10_000_000, default: 4096 }),
@@ -83,14 +82,14 @@ export const ConfigFile = section({
   vendors: Type.Array(
     text({
       pattern: `^(?!(?:${ROUTES.join("|")})$)[a-z][a-z0-9-]{0,31}$`,
-      [EXPECTED]: `a name of at most 32 of a-z, 0-9 and -, beginning with a letter, and none of ${ROUTES.join(", ")}`,
+      [EXPECTED]: `a name of up to 32 characters (a-z, 0-9, -) that starts with a letter and is not reserved (${ROUTES.join(", ")})`,
     }),
-    { uniqueItems: true, default: ["anthropic"], [EXPECTED]: "a list of different vendor names" },
+    { uniqueItems: true, default: ["anthropic"], [EXPECTED]: "a list of unique vendor names" },
   ),
   upstreams: Type.Record(Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" }), Upstream, {
     additionalProperties: false,
     default: {},
-    [EXPECTED]: "upstreams by their names",
+    [EXPECTED]: "a mapping from names to upstreams",
   }),
   models: Type.Array(Model, { default: [], [EXPECTED]: "a list of models" }),
   stream: section({
@@ -105,7 +104,7 @@ export const ConfigFile = section({
     response: size("32MiB"),
     response_read: size("256MiB"),
     event: size("8MiB"),
-    /** The process makes at most 65,535 requests at a time; more than that would wait without a word. */
+    /** Bun makes at most 65,535 requests at a time and silently queues the rest. */
     in_flight: count({ maximum: 60_000, default: 10_000 }),
     per_key: section({
       in_flight: Type.Optional(count({ maximum: 60_000 })),
@@ -129,7 +128,7 @@ export const ConfigFile = section({
     origins: Type.Array(text(), {
       uniqueItems: true,
       default: [],
-      [EXPECTED]: "a list of different origins",
+      [EXPECTED]: "a list of unique origins",
     }),
   }),
   idempotency: section({ keep_answers: Type.Optional(duration()) }),
@@ -141,19 +140,20 @@ export type ConfigFile = Static<typeof ConfigFile>
 
 type Options = StringOptions & { [EXPECTED]?: string }
 
-/** A mapping that takes no keys but its own, and may be left out when all of them may. */
+/** A mapping without unknown keys, optional if all of its keys are. */
 function section<P extends TProperties>(properties: P) {
   return Type.Object(properties, { additionalProperties: false, default: {}, [EXPECTED]: "a mapping" })
 }
 
 function text(options: Options = {}) {
-  return Type.String({ [EXPECTED]: "a text", ...options })
+  return Type.String({ [EXPECTED]: "a string", ...options })
 }
 
 function modelName() {
   return text({
     pattern: "^(?! )[^\\x00-\\x1f\\x7f]{1,256}(?<! )$",
-    [EXPECTED]: "a name of 1 to 256 characters, without control characters or spaces around it",
+    [EXPECTED]:
+      "a name of 1 to 256 characters, without control characters and without spaces at its start or end",
   })
 }
 
@@ -181,21 +181,21 @@ function size(fallback: string) {
   })
 }
 
-/** The form that `parsePrice` reads. */
+/** Matches what `parsePrice` accepts. */
 function price() {
   return text({
     pattern: "^\\d{1,6}(?:\\.\\d{1,6})?$",
     [EXPECTED]:
-      'USD per 1M tokens as a quoted decimal, such as "0.25", with at most six decimals (a bare number is not exact)',
+      'USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)',
   })
 }
 
-/** The form that `parseUsd` reads, without a sign. */
+/** Matches what `parseUsd` accepts, without a sign. */
 function amount() {
   return text({
     pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",
     [EXPECTED]:
-      'USD as a quoted decimal, such as "0.002", with at most nine decimals (a bare number is not exact)',
+      'USD as a quoted decimal with at most nine decimals, such as "0.002" (an unquoted number is not exact)',
   })
 }
 

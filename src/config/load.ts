@@ -12,8 +12,8 @@ import { withoutSlashes } from "./slashes.ts"
 import { parseYaml } from "./yaml.ts"
 
 /**
- * The configuration that `text`, a YAML file, stands for. Throws a `ConfigError` that names every fault: first those of
- * form (unknown keys, wrong types, missing variables), and where there are none, those of sense.
+ * Parses `text`, a YAML file. Throws a `ConfigError` with all errors: first those of form (unknown keys, wrong types, missing
+ * variables); if there are none, those of meaning (such as unknown upstreams).
  */
 export function loadConfig(text: string, sources: Sources): Config {
   const { value, faults: unresolved } = resolve(parseYaml(text), sources)
@@ -33,20 +33,20 @@ export function loadConfig(text: string, sources: Sources): Config {
 
 const DAY_MS = 86_400_000
 
-type Complain = (path: string, expected: string) => void
+type Report = (path: string, expected: string) => void
 
-function configOf(file: ConfigFile, complain: Complain): Config {
+function configOf(file: ConfigFile, report: Report): Config {
   const { vendors, stream, limits, lease, shutdown } = file
   const { keep_answers } = file.idempotency
   const upstreams = new Map(
-    Object.entries(file.upstreams).map(([name, upstream]) => [name, upstreamOf(name, upstream, complain)]),
+    Object.entries(file.upstreams).map(([name, upstream]) => [name, upstreamOf(name, upstream, report)]),
   )
   const config: Config = {
     admin: file.admin ?? null,
-    cors: { origins: originsOf(file.cors.origins, complain) },
+    cors: { origins: originsOf(file.cors.origins, report) },
     vendors,
     upstreams: [...upstreams.values()],
-    models: modelsOf(file.models, upstreams, complain),
+    models: modelsOf(file.models, upstreams, report),
     stream: {
       keepalive_ms: ms(stream.keepalive),
       commit_after_ms: ms(stream.commit_after),
@@ -71,30 +71,27 @@ function configOf(file: ConfigFile, complain: Complain): Config {
     workers: file.workers,
   }
   if (config.lease.expire_ms <= 2 * config.lease.renew_ms) {
-    complain("lease.expire", "more than twice lease.renew, so that one late renewal loses nothing")
+    report("lease.expire", "more than twice lease.renew, so that one late renewal does not lose the lease")
   }
   if ((config.idempotency.keep_answers_ms ?? 0) > DAY_MS) {
-    complain(
-      "idempotency.keep_answers",
-      "at most 24h, which is how long an Idempotency-Key stands for its call",
-    )
+    report("idempotency.keep_answers", "at most 24h, the lifetime of an Idempotency-Key")
   }
   return config
 }
 
-/** As browsers send them, so that they can be compared byte for byte: no slash at the end, no default port, no star. */
-function originsOf(origins: readonly string[], complain: Complain): readonly string[] {
+/** Origins must be in the form that browsers send, because they are compared byte for byte: no trailing slash, no default port, no `*`. */
+function originsOf(origins: readonly string[], report: Report): readonly string[] {
   origins.forEach((origin, at) => {
     const is_whole = URL.canParse(origin) && new URL(origin).origin === origin
     if (!is_whole || !/^https?:/.test(origin))
-      complain(`cors.origins[${at}]`, "an origin as browsers send it, such as https://app.example.com")
+      report(`cors.origins[${at}]`, "an origin as browsers send it, such as https://app.example.com")
   })
   return origins
 }
 
-function upstreamOf(name: string, upstream: ConfigFile["upstreams"][string], complain: Complain): Upstream {
+function upstreamOf(name: string, upstream: ConfigFile["upstreams"][string], report: Report): Upstream {
   const { family, base_url, api_key, timeouts, on_disconnect } = upstream
-  if (!URL.canParse(base_url)) complain(`upstreams.${name}.base_url`, "a URL")
+  if (!URL.canParse(base_url)) report(`upstreams.${name}.base_url`, "a URL")
   return {
     name,
     family,
@@ -115,14 +112,14 @@ function upstreamOf(name: string, upstream: ConfigFile["upstreams"][string], com
 
 type Upstreams = ReadonlyMap<string, Upstream>
 
-function modelsOf(models: ConfigFile["models"], upstreams: Upstreams, complain: Complain): Model[] {
+function modelsOf(models: ConfigFile["models"], upstreams: Upstreams, report: Report): Model[] {
   const names = new Set<string>()
   return models.flatMap((model, at) => {
     const path = `models[${at}]`
     const entry = `${model.family} ${model.name}`
-    if (names.has(entry)) complain(`${path}.name`, `a name that no other ${model.family} model has`)
+    if (names.has(entry)) report(`${path}.name`, `a name that no other ${model.family} model has`)
     names.add(entry)
-    return modelOf(model, path, upstreams, complain) ?? []
+    return modelOf(model, path, upstreams, report) ?? []
   })
 }
 
@@ -130,20 +127,20 @@ function modelOf(
   model: ConfigFile["models"][number],
   path: string,
   upstreams: Upstreams,
-  complain: Complain,
+  report: Report,
 ): Model | null {
   const { name, family, max_output_tokens, part_tokens, bytes_per_token, estimate } = model
   const hold_output_tokens = model.hold_output_tokens ?? max_output_tokens
   if (hold_output_tokens > max_output_tokens) {
-    complain(`${path}.hold_output_tokens`, `at most max_output_tokens, ${max_output_tokens}`)
+    report(`${path}.hold_output_tokens`, `at most max_output_tokens (${max_output_tokens})`)
   }
-  const [first, ...others] = routesOf(model, path, upstreams, complain)
+  const [first, ...others] = routesOf(model, path, upstreams, report)
   if (first === undefined) return null
   return {
     name,
     family,
     routes: [first, ...others],
-    price: priceOf(model, path, complain),
+    price: priceOf(model, path, report),
     max_output_tokens,
     hold_output_tokens,
     part_tokens,
@@ -155,14 +152,14 @@ function modelOf(
 
 const FREE: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n }
 
-/** Nothing is free by accident: a model has a price, or says that it is free (D44). */
-function priceOf({ price, free }: ConfigFile["models"][number], path: string, complain: Complain): Price {
+/** D44: a model has a price or says `free: true`, so that nothing is free by accident. */
+function priceOf({ price, free }: ConfigFile["models"][number], path: string, report: Report): Price {
   if (free !== undefined) {
-    if (price !== undefined) complain(`${path}.free`, "nothing beside a price: a model has one of them")
+    if (price !== undefined) report(`${path}.free`, "either `price` or `free`, not both")
     return FREE
   }
   if (price === undefined) {
-    complain(`${path}.price`, "the prices of input and output, or `free: true` in their place")
+    report(`${path}.price`, "the prices of input and output, or `free: true` instead")
     return FREE
   }
   const parsed: Price = {
@@ -172,7 +169,7 @@ function priceOf({ price, free }: ConfigFile["models"][number], path: string, co
     per_call_nano: price.per_call === undefined ? 0n : read(parseUsd(price.per_call)),
   }
   if (Object.values(parsed).every((part) => part === 0n))
-    complain(`${path}.price`, "a price above zero, or `free: true` in its place")
+    report(`${path}.price`, "at least one price above zero, or `free: true` instead")
   return parsed
 }
 
@@ -180,12 +177,12 @@ function routesOf(
   { name, family, upstreams: ways }: ConfigFile["models"][number],
   path: string,
   upstreams: Upstreams,
-  complain: Complain,
+  report: Report,
 ): Route[] {
   return ways.flatMap(({ use, model }, at) => {
     const upstream = upstreams.get(use)
     if (upstream === undefined || upstream.family !== family) {
-      complain(`${path}.upstreams[${at}].use`, oneOf(upstreams, family))
+      report(`${path}.upstreams[${at}].use`, oneOf(upstreams, family))
       return []
     }
     return { upstream, model: model ?? name }
@@ -194,7 +191,7 @@ function routesOf(
 
 function oneOf(upstreams: Upstreams, family: Upstream["family"]): string {
   const known = [...upstreams.values()].filter((upstream) => upstream.family === family)
-  if (known.length === 0) return `an upstream of the family ${family}, of which there is none`
+  if (known.length === 0) return `an upstream of the family ${family}, but none is configured`
   return `an upstream of the family ${family}: ${known.map(({ name }) => name).join(", ")}`
 }
 

@@ -2,29 +2,29 @@ import { type Fault, pathOf } from "../wire/fault.ts"
 import { isMapping, mapEntries } from "./defaults.ts"
 import { readVariable, textOf } from "./variable.ts"
 
-/** Where the values come from that a file only refers to. */
+/** Where references in the configuration file are resolved. */
 export interface Sources {
   readonly env: Environ
-  /** The text of a file; throws when it cannot be read. A relative path is the caller's to interpret. */
+  /** The text of a file; throws if it cannot be read. The caller decides what a relative path is relative to. */
   readonly readFile: (path: string) => string
 }
 
-/** Variables by their names, as in `process.env`. */
+/** Environment variables, as in `process.env`. */
 export type Environ = Readonly<Record<string, string | undefined>>
 
 const REFERENCE = /\$\{([^}]*)(\}?)/g
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
 const FILE = "file:"
 
-/** A value without references, and what could not be resolved: its path and its name, never a value. */
+/** A value with its references resolved, and the errors: paths and names, never values. */
 export interface Resolved {
   readonly value: unknown
   readonly faults: readonly Fault[]
 }
 
 /**
- * Puts the environment's variables (`${NAME}`, or what is in the file that `NAME_FILE` names) and the trimmed contents of
- * files (`${file:PATH}`) into every text of `value`. What is put in is not looked at again. An empty variable or file counts as missing.
+ * Replaces references in every string of `value`: `${NAME}` by the environment variable (or the file that `NAME_FILE` names), and
+ * `${file:PATH}` by the trimmed content of the file. Replacements are not expanded again. Empty variables and files count as missing.
  */
 export function resolve(value: unknown, sources: Sources): Resolved {
   const faults: Fault[] = []
@@ -47,7 +47,7 @@ function resolveAt(
     })
   }
   if (around.includes(value)) {
-    faults.push({ path: pathOf(keys), expected: "no alias of what it stands in" })
+    faults.push({ path: pathOf(keys), expected: "no alias to a value that contains it" })
     return null
   }
   const within = [...around, value]

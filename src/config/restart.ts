@@ -1,9 +1,9 @@
 import type { Config } from "./config.ts"
 
-/** What a process reads at its start only; a reload leaves it as it was. */
+/** Sections that are read at the start only. A reload does not apply them. */
 const READ_AT_START = ["admin", "lease", "workers"] as const
 
-/** The sections of `next` that will be in force after a restart only, because they differ from what was started with. */
+/** The changed sections of `next` that need a restart to take effect. */
 export function needRestart(started: Config, next: Config): string[] {
   return READ_AT_START.filter((section) => !Bun.deepEquals(started[section], next[section]))
 }

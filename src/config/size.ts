@@ -6,7 +6,7 @@ const UNIT_BYTES: Readonly<Record<string, number>> = {
   MiB: 1_048_576,
 }
 
-/** A size in the way people write it: a whole number, not zero, and a unit. It stays below 1 GiB, as a text must. */
+/** A size: a whole number above zero and a unit. Below 1 GiB, the limit of a string. */
 export const SIZE = /^(?!0+[BKM])(?:\d{1,9}B|\d{1,6}Ki?B|\d{1,3}Mi?B)$/
 
 /** `20MiB`, `512KiB`, `8MB`, `64B` in bytes; null when `text` is no size. */

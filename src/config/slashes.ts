@@ -1,4 +1,4 @@
-/** A base URL without the slashes at its end. Counted, because a pattern for them can be made to take quadratic time. */
+/** Removes trailing slashes. A loop, because a regular expression can take quadratic time here. */
 export function withoutSlashes(url: string): string {
   let end = url.length
   while (url[end - 1] === "/") end--

@@ -3,20 +3,20 @@ import type { Config } from "./config.ts"
 import { loadConfig } from "./load.ts"
 import type { Environ, Sources } from "./reference.ts"
 
-/** A configuration as it was read: the file's text, and those of the files that it refers to, by their paths. */
+/** The raw configuration: the text of the file, and of all files that it references, by path. */
 export const Snapshot = Type.Object({
   text: Type.String(),
   files: Type.Record(Type.String(), Type.String()),
 })
 export type Snapshot = Static<typeof Snapshot>
 
-/** What was read, and what it means. */
+/** A raw configuration and its parsed form. */
 export interface Loaded {
   readonly config: Config
   readonly snapshot: Snapshot
 }
 
-/** Loads `text` as `loadConfig` does, and keeps what it read on the way. */
+/** Loads `text` like `loadConfig`, and keeps the content of all files that it read. */
 export function takeSnapshot(text: string, { env, readFile }: Sources): Loaded {
   const files = new Map<string, string>()
   const config = loadConfig(text, {
@@ -30,7 +30,7 @@ export function takeSnapshot(text: string, { env, readFile }: Sources): Loaded {
   return { config, snapshot: { text, files: Object.fromEntries(files) } }
 }
 
-/** The same configuration again in another process, whatever has become of its files meanwhile. */
+/** Loads the same configuration in another process, even if its files have changed since. */
 export function configOf({ text, files }: Snapshot, env: Environ): Config {
   return loadConfig(text, {
     env,

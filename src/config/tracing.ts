@@ -5,22 +5,22 @@ import type { Sources } from "./reference.ts"
 import { withoutSlashes } from "./slashes.ts"
 import { readVariable } from "./variable.ts"
 
-/** Where traces go, and which (D54): what the environment's variables of OpenTelemetry say. */
+/** The trace settings (D54), from the OpenTelemetry environment variables. */
 export const Tracing = Type.Object({
-  /** The address that spans are posted to. */
+  /** The URL that spans are sent to. */
   endpoint: Type.String(),
-  /** Of each such request; some are secrets. */
+  /** Headers of each export request; some are secret. */
   headers: Type.Record(Type.String(), Type.String()),
   gzip: Type.Boolean(),
-  /** How long such a request may take. */
+  /** The timeout of an export request. */
   timeout_ms: Type.Integer(),
-  /** What the spans are of: `service.name` and whatever else is said. */
+  /** Resource attributes: `service.name` and others. */
   resource: Type.Record(Type.String(), Type.String()),
-  /** The share of the traces that are recorded, and whether a client that says so itself is believed. */
+  /** The share of traces to record, and whether the sampling decision of the client counts. */
   sampler: Type.Object({ parent_based: Type.Boolean(), ratio: Type.Number() }),
-  /** Spans that wait at most; beyond it they are dropped. */
+  /** The maximum number of queued spans; more are dropped. */
   queue_spans: Type.Integer(),
-  /** Spans of one request, and how long the first of them waits for the others. */
+  /** The maximum number of spans per request, and the maximum delay of a span. */
   batch_spans: Type.Integer(),
   delay_ms: Type.Integer(),
 })
@@ -36,8 +36,8 @@ const SAMPLERS: Readonly<Record<string, (ratio: number) => Tracing["sampler"]>> 
 }
 
 /**
- * Null when no endpoint is named, or traces are switched off. Throws a `ConfigError` that names every variable at fault and shows no value.
- * `OTEL_EXPORTER_OTLP_HEADERS_FILE` may name a file with what is secret, as everywhere (D39).
+ * Null if no endpoint is set or tracing is switched off. Throws a `ConfigError` that lists every invalid variable without its value.
+ * `OTEL_EXPORTER_OTLP_HEADERS_FILE` can name a file with the headers, as for all secrets (D39).
  */
 export function readTracing(sources: Sources): Tracing | null {
   const { env } = sources
@@ -69,7 +69,7 @@ export function readTracing(sources: Sources): Tracing | null {
   return tracing
 }
 
-/** Reads variables one by one and notes what is wrong with them. An empty one counts as unset. */
+/** Reads variables and collects their errors. An empty variable counts as unset. */
 class Variables {
   readonly #sources: Sources
   readonly #faults: Fault[]
@@ -79,13 +79,13 @@ class Variables {
     this.#faults = faults
   }
 
-  /** The name of the variable for traces alone where that is set, else that of the one for everything. */
+  /** The name of the traces-specific variable if it is set, otherwise of the general one. */
   specific(what: string): string {
     const name = `OTEL_EXPORTER_OTLP_TRACES_${what}`
     return this.#text(name) === null ? `OTEL_EXPORTER_OTLP_${what}` : name
   }
 
-  /** The one for traces is the whole address, the other one what stands before `/v1/traces`. */
+  /** The traces-specific variable is a full URL. The general one is a base URL, to which `/v1/traces` is added. */
   endpoint(): string | null {
     const name = this.specific("ENDPOINT")
     const text = this.#text(name)
@@ -124,7 +124,7 @@ class Variables {
     if (variable.state === "unset") return {}
     if (variable.state === "set twice") this.#refuse(name, `to be unset when ${name}_FILE is set`)
     if (variable.state === "unreadable") {
-      this.#refuse(`${name}_FILE`, "the path of a file that is readable and not empty")
+      this.#refuse(`${name}_FILE`, "the path of a readable, non-empty file")
     }
     if (variable.state !== "set") return {}
     const pairs = pairsOf(variable.text)
@@ -157,7 +157,7 @@ class Variables {
   }
 }
 
-/** `a=b,c=d`, percent-decoded; null when it is not that. */
+/** Parses `a=b,c=d`, percent-decoded; null if malformed. */
 function pairsOf(text: string): [key: string, value: string][] | null {
   try {
     return text

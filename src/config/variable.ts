@@ -1,18 +1,18 @@
 import type { Sources } from "./reference.ts"
 
-/** What the environment says of a name. */
+/** The state of an environment variable. */
 export type Variable =
   | { readonly state: "set"; readonly text: string }
   /** `NAME` is unset or empty, and so is `NAME_FILE`. */
   | { readonly state: "unset" }
-  /** `NAME_FILE` names no file that is readable and not empty. */
+  /** `NAME_FILE` does not name a readable, non-empty file. */
   | { readonly state: "unreadable" }
-  /** Which of them counts is not guessed. */
+  /** Both `NAME` and `NAME_FILE` are set, which is ambiguous. */
   | { readonly state: "set twice" }
 
 /**
- * The value of a variable that may be a secret: of `NAME`, or what is in the file that `NAME_FILE` names, without the
- * white space around it. An empty variable counts as unset.
+ * The value of a variable that can be a secret: `NAME`, or the trimmed content of the file that `NAME_FILE` names. An empty
+ * variable counts as unset.
  */
 export function readVariable(name: string, { env, readFile }: Sources): Variable {
   const text = envOf(name, env)
@@ -23,7 +23,7 @@ export function readVariable(name: string, { env, readFile }: Sources): Variable
   return content === null ? { state: "unreadable" } : { state: "set", text: content }
 }
 
-/** The trimmed text of a file; null when it cannot be read, or is empty. */
+/** The trimmed text of a file; null if it is empty or cannot be read. */
 export function textOf(path: string, readFile: Sources["readFile"]): string | null {
   try {
     return readFile(path).trim() || null

@@ -3,8 +3,8 @@ import type { Fault } from "../wire/fault.ts"
 import { ConfigError } from "./error.ts"
 
 /**
- * The value of one YAML document. Throws a `ConfigError` that says the lines, and shows nothing of them but the names of
- * keys that stand twice: one of their two values would win without a word.
+ * Parses one YAML document. Throws a `ConfigError` with line numbers and no content, except the names of duplicate keys.
+ * Duplicate keys are errors, because one of the values would silently win.
  */
 export function parseYaml(text: string): unknown {
   const lines = new LineCounter()
@@ -28,7 +28,7 @@ function repeatedKeys(document: Document.Parsed, lines: LineCounter): Fault[] {
       for (const { key } of items) {
         const name = String(key)
         if (names.has(name) && isScalar(key)) {
-          faults.push(at(key.range?.[0] ?? 0, lines, `the key ${name} only once in its mapping`))
+          faults.push(at(key.range?.[0] ?? 0, lines, `the key ${name} only once in this mapping`))
         }
         names.add(name)
       }
@@ -41,12 +41,12 @@ function at(offset: number, lines: LineCounter, expected: string): Fault {
   return { path: `line ${lines.linePos(offset).line}`, expected }
 }
 
-/** The parser leaves it to the last step to find where an alias leads. */
+/** Aliases are resolved only here, so their errors surface here. */
 function valueIn(document: Document.Parsed): unknown {
   try {
     return document.toJS({ maxAliasCount: -1 })
   } catch {
-    const expected = "valid YAML: an anchor before each of its aliases, and mappings behind each <<"
+    const expected = "valid YAML: an anchor before its aliases, and a mapping after each <<"
     throw new ConfigError([{ path: "", expected }])
   }
 }

@@ -1,4 +1,4 @@
-/** Where in the console one is: what stands behind the `#`, so that links, reloads and the way back work. Never the token. */
+/** The address in the console, kept in the URL fragment so that links, reloads and the back button work. Never contains the token. */
 export interface Address {
   /** `""` is the overview. */
   readonly view: string
@@ -18,7 +18,7 @@ export function parseAddress(hash: string): Address {
   }
 }
 
-/** `#/calls?state=open`; what is empty in the query is left out. */
+/** `#/calls?state=open`; empty query values are omitted. */
 export function addressOf(
   view: string,
   id: string | null = null,
@@ -29,12 +29,12 @@ export function addressOf(
   return `#/${view}${id === null ? "" : `/${encodeURIComponent(id)}`}${search === "" ? "" : `?${search}`}`
 }
 
-/** The id in what somebody pasted: an id, a header's line, a sentence of a log. */
+/** Finds the id in pasted text: an id, a header line or a log line. */
 export function idIn(text: string): string | null {
   return UUID.exec(text)?.[0].toLowerCase() ?? null
 }
 
-/** The first and the last characters of an id: calls of one minute begin alike. */
+/** The first and last characters of an id, because ids of the same minute start alike. */
 export function shortId(id: string): string {
   return id.length > 16 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id
 }

@@ -1,15 +1,15 @@
 import { groupDigits, PICO_PER_NANO, parsePrice, parseUsd, printUsd } from "../money.ts"
 
-/** Amounts as people read them. Money stays a decimal string or a bigint throughout; only plots see numbers. */
+/** Formats amounts for people. Money stays a decimal string or a bigint; only plots use numbers. */
 
-/** `1234.5` as `$1,234.50`: every decimal there is, and two at least. What is no amount is shown as it stands. */
+/** `1234.5` as `$1,234.50`: all decimals, at least two. Anything that is not an amount is returned unchanged. */
 export function showUsd(text: string): string {
   const [, sign, whole, fraction = ""] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text) ?? []
   if (whole === undefined) return text
   return `${sign === "-" ? "−" : ""}$${groupDigits(whole)}.${fraction.padEnd(2, "0")}`
 }
 
-/** The sum of decimal strings, as one. What is none adds nothing. */
+/** The sum of decimal strings, as one. Invalid ones count as 0. */
 export function sumUsd(texts: readonly string[]): string {
   return printUsd(texts.reduce((sum, text) => sum + nanoOf(text), 0n))
 }
@@ -23,7 +23,7 @@ export function isNegative(text: string): boolean {
   return text.startsWith("-")
 }
 
-/** What so many tokens cost at a price in USD per 1M tokens, exactly: up to twelve decimals. */
+/** The exact cost of `tokens` at a price in USD per 1M tokens: up to twelve decimals. */
 export function costOf(tokens: number, price: string): string {
   const cost_pico = BigInt(tokens) * (parsePrice(price) ?? 0n)
   const [whole = "0", fraction = ""] = printUsd(cost_pico / PICO_PER_NANO).split(".")
@@ -37,7 +37,7 @@ export function plotted(text: string): number {
   return Number(text)
 }
 
-/** Numbers of USD beside an axis, all with as many decimals as one of them needs. */
+/** USD labels of an axis, all with the same number of decimals. */
 export function showAxisUsd(values: readonly number[]): readonly string[] {
   const decimals = Math.max(...values.map(decimalsOf))
   return values.map((value) => {
@@ -57,7 +57,7 @@ export function showCount(value: number): string {
   return `${value < 0 ? "−" : ""}${groupDigits(Math.abs(value).toString())}`
 }
 
-/** Counts beside an axis: `1.25k`, `20M`. */
+/** Count labels of an axis: `1.25k`, `20M`. */
 export function showAxisCounts(values: readonly number[]): readonly string[] {
   return values.map((value) => {
     const [size, unit] = UNITS.find(([least]) => Math.abs(value) >= least) ?? [1, ""]
@@ -72,7 +72,7 @@ const UNITS = [
   [1e3, "k"],
 ] as const
 
-/** A share of a whole in percent, with one decimal where it is small. */
+/** A share in percent, with one decimal if it is small. */
 export function showShare(part: number, whole: number): string {
   if (whole === 0) return "0%"
   const percent = (part / whole) * 100
@@ -84,7 +84,7 @@ function nanoOf(text: string): bigint {
   return parseUsd(text) ?? bigNanoOf(text)
 }
 
-/** Sums may have more whole digits than an amount that is sent. */
+/** Sums can have more whole digits than an amount in a request. */
 function bigNanoOf(text: string): bigint {
   const [, sign, whole, fraction = ""] = /^(-?)(\d+)(?:\.(\d{1,9}))?$/.exec(text) ?? []
   if (whole === undefined) return 0n

@@ -1,22 +1,22 @@
 import type { TimelineBody, TimelineGroup } from "../wire/statistics.ts"
 import { plotted, showCount, showUsd, sumUsd } from "./amount.ts"
 
-/** What a timeline may show. */
+/** The metrics of a timeline. */
 export const metrics = ["money", "tokens", "calls"] as const
 export type Metric = (typeof metrics)[number]
 
 export interface Series {
   readonly name: string
-  /** What the plot draws. */
+  /** The values to draw. */
   readonly values: readonly number[]
-  /** The same, exactly, for people. */
+  /** The same values, exact and formatted. */
   readonly shown: readonly string[]
   readonly total: string
-  /** The id or model behind it; null for the rest. */
+  /** The id or model; null for the group of all others. */
   readonly group: string | null
 }
 
-/** The series of a timeline, as they are stacked: the first at the bottom. */
+/** The series of a timeline in stacking order, the first at the bottom. */
 export function seriesOf({ data, left_out }: TimelineBody, metric: Metric): readonly Series[] {
   return data.map((group) => ({
     name: group.group === null ? `${showCount(left_out)} more` : (group.name ?? group.group),
@@ -41,7 +41,7 @@ function tokensOf({ prompt_tokens, completion_tokens }: TimelineGroup): readonly
   return prompt_tokens.map((tokens, at) => tokens + (completion_tokens[at] ?? 0))
 }
 
-/** Each series on the shoulders of those before it. */
+/** Each series added to those before it. */
 export function stacked(series: readonly Pick<Series, "values">[]): readonly (readonly number[])[] {
   let below: readonly number[] = []
   return series.map(({ values }) => {
@@ -50,7 +50,7 @@ export function stacked(series: readonly Pick<Series, "values">[]): readonly (re
   })
 }
 
-/** What all groups of a timeline came to. */
+/** The totals of all groups of a timeline. */
 export interface Totals {
   readonly charge: string
   readonly calls: number
@@ -69,7 +69,7 @@ export function totalsOf({ data }: TimelineBody): Totals {
   }
 }
 
-/** Each `size` values as their sum, up to the last: for a line that shows how it went and not every jump. */
+/** Sums each `size` values, aligned at the last one, for a smoother line. */
 export function coarser(values: readonly number[], size: number): readonly number[] {
   const rest = values.length % size
   return Array.from({ length: Math.floor(values.length / size) }, (_, at) =>
@@ -77,7 +77,7 @@ export function coarser(values: readonly number[], size: number): readonly numbe
   )
 }
 
-/** The line of a spark: points in a box of `width` and `height`, the highest value at the top. */
+/** The points of a sparkline in a box of `width` and `height`, the highest value at the top. */
 export function sparkPoints(values: readonly number[], width: number, height: number): string {
   const highest = Math.max(...values, Number.MIN_VALUE)
   const step = width / Math.max(1, values.length - 1)

@@ -2,7 +2,7 @@ import type { KeyBody } from "../wire/admin.ts"
 
 export type KeyState = "active" | "suspended" | "expired" | "revoked"
 
-/** Whether a key may call now, and if not, why: what lasts longest first. */
+/** The state of a key. If several apply, the most permanent one. */
 export function keyState(
   key: Pick<KeyBody, "revoked_at" | "expires_at" | "suspended">,
   now_ms: number,

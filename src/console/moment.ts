@@ -1,6 +1,6 @@
-/** Times as people read them: in their own zone, with UTC beside it. */
+/** Formats times for people, in the local time zone and in UTC. */
 
-/** An RFC 3339 time in the reader's zone. */
+/** An RFC 3339 time in the local time zone. */
 export function showMoment(text: string, zone?: string): string {
   return formatted(text, { dateStyle: "medium", timeStyle: "medium" }, zone)
 }
@@ -14,7 +14,7 @@ export function showBrief(text: string, zone?: string): string {
   )
 }
 
-/** The time of the day alone, in the reader's zone. */
+/** The time of day in the local time zone. */
 export function showClock(text: string, zone?: string): string {
   return formatted(text, { timeStyle: "medium" }, zone)
 }
@@ -35,7 +35,7 @@ export function showDuration(ms: number): string {
   return pair(seconds, 86_400, "d", 3_600, "h")
 }
 
-/** How long ago, in words: `just now`, `5 min ago`, `in 3 d`. */
+/** A relative time: `just now`, `5 min ago`, `in 3 d`. */
 export function showAgo(text: string, now_ms: number): string {
   const ms = now_ms - Date.parse(text)
   if (Number.isNaN(ms)) return text
@@ -51,7 +51,7 @@ const SIZES = [
   [60_000, "min"],
 ] as const
 
-/** Times beside an axis, in seconds since 1970: of the day, with the day where it is another than before. */
+/** Time labels of an axis, from seconds since 1970: the time of day, with the date where it changes. */
 export function showAxisTimes(values_s: readonly number[], zone?: string): readonly string[] {
   const texts = values_s.map((value_s) => new Date(value_s * 1_000).toISOString())
   const days = texts.map((text) => formatted(text, { month: "short", day: "numeric" }, zone))

@@ -1,4 +1,4 @@
-/** The spans of time that the console looks at. */
+/** The time ranges of the console. */
 export const ranges = ["1h", "24h", "7d", "30d"] as const
 export type Range = (typeof ranges)[number]
 
@@ -15,15 +15,15 @@ export function rangeOf(text: string | undefined): Range {
   return ranges.find((range) => range === text) ?? "24h"
 }
 
-/** From when to when: until `now_ms`, as `from` and `to` of a query. */
+/** The range until `now_ms`, as `from` and `to` of a query. */
 export function spanOf(range: Range, now_ms: number): { from: string; to: string } {
   const from = new Date(now_ms - HOURS[range] * 3_600_000)
   return { from: from.toISOString(), to: new Date(now_ms).toISOString() }
 }
 
 /**
- * How long to wait before asking again: `least_ms`, or twenty times what the last answer took, so that a page that is left open
- * keeps busy books from their work for a twentieth of the time at most.
+ * The pause before the next poll: `least_ms`, or twenty times the duration of the last response, so that an open page uses at most
+ * a twentieth of a busy database's time.
  */
 export function pauseAfter(took_ms: number, least_ms: number): number {
   return Math.max(least_ms, 20 * took_ms)

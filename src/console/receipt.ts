@@ -1,38 +1,43 @@
 import type { CallBody } from "../wire/admin.ts"
 import { costOf, lessUsd } from "./amount.ts"
 
-/** One step of a call's life. */
+/** One step in the timeline of a call. */
 export interface ReceiptStep {
-  readonly name: "Held" | "First byte" | "Last byte" | "Settled" | "Released" | "Expired"
-  /** Null while it has not come, or when it never did. */
+  readonly name: "Held" | "First output" | "Last byte" | "Settled" | "Released" | "Expired"
+  /** Null if it has not happened. */
   readonly at: string | null
   /** Milliseconds since the hold. */
   readonly after_ms: number | null
-  /** Why there is no time. */
+  /** Why the time is missing. */
   readonly missing: string | null
 }
 
-/** What a call's tokens cost, kind by kind, at the prices it was admitted at. */
+/** The cost of a call's tokens by kind, at the prices of its admission. */
 export interface CostLine {
   readonly kind: string
-  /** Null for what is paid by the call. */
+  /** Null for the price per call. */
   readonly tokens: number | null
-  /** USD per 1M tokens, or for the call. */
+  /** USD per 1M tokens, or per call. */
   readonly price: string
   readonly amount: string
 }
 
 const CLOSED = { settled: "Settled", released: "Released", expired: "Expired" } as const
 
-/** Held, first byte, last byte, settled: what the books know of each. */
+/** The timeline: held, first output, last byte, settled. */
 export function receiptSteps(call: CallBody): readonly ReceiptStep[] {
   const { started_at, settled_at, ttft_ms, duration_ms, state } = call
   const open = state === "open"
   const closed_ms = settled_at === null ? null : Date.parse(settled_at) - Date.parse(started_at)
   return [
     { name: "Held", at: started_at, after_ms: 0, missing: null },
-    later("First byte", started_at, ttft_ms, open ? "not yet" : "there was no output"),
-    later("Last byte", started_at, duration_ms, open ? "not yet" : "nobody saw it: the gateway died"),
+    later("First output", started_at, ttft_ms, open ? "not yet" : "no output"),
+    later(
+      "Last byte",
+      started_at,
+      duration_ms,
+      open ? "not yet" : "unknown: the gateway stopped unexpectedly",
+    ),
     {
       name: closedName(state),
       at: settled_at,
@@ -51,13 +56,13 @@ function later(name: ReceiptStep["name"], from: string, ms: number | null, missi
   return { name, at: new Date(Date.parse(from) + ms).toISOString(), after_ms: ms, missing: null }
 }
 
-/** The hold that went back: all that was not charged; null while the call is open. */
+/** The released part of the hold; null while the call is open. */
 export function givenBack({ reserved, charge, overage }: CallBody): string | null {
   if (charge === null) return null
   return overage !== null && overage !== "0" ? "0" : lessUsd(reserved, charge)
 }
 
-/** The lines whose sum, rounded up once to a billionth of a USD, is the charge; none where nothing was counted. */
+/** The lines whose sum, rounded up once to a billionth of a USD, is the charge; empty without usage. */
 export function costLines({ usage, prices, charge }: CallBody): readonly CostLine[] {
   if (usage === null || charge === null) return []
   const { prompt_tokens, cached_tokens, completion_tokens } = usage

@@ -1,65 +1,66 @@
-/** What the words of the books mean, in plain ones. A word that a newer gateway wrote is shown as it is. */
+/** Explanations of the ledger's words. An unknown word, from a newer gateway, is shown as it is. */
 
 type Words = Readonly<Record<string, string>>
 
 const STATES: Words = {
-  open: "It is still running; the hold stands.",
-  settled: "It was charged, and the rest of the hold was given back.",
-  released: "Nothing was charged; the whole hold was given back.",
-  expired: "Its gateway died; it was charged by the last checkpoint, and the rest was given back.",
+  open: "The call is in progress, and its hold is in place.",
+  settled: "The call was charged, and the rest of the hold was released.",
+  released: "The call was not charged. The whole hold was released.",
+  expired:
+    "The gateway stopped unexpectedly. The call was charged by its last checkpoint, and the rest of the hold was released.",
 }
 
 const BASES: Words = {
-  usage: "the provider's own usage",
-  partial: "the last usage the provider sent, and an estimate of the output after it",
-  estimate: "an estimate of the output that was seen",
+  usage: "the usage that the provider reported",
+  partial: "the last usage that the provider reported, plus an estimate of the output after it",
+  estimate: "an estimate of the output",
   none: "nothing",
 }
 
 const ENDINGS: Words = {
-  completed: "The provider finished its answer.",
-  upstream_lost: "The provider's connection broke before the end.",
-  upstream_silent: "The provider fell silent, and was given up.",
-  deadline: "The call took longer than it may, and was cut.",
-  client_left: "The client left before the end.",
-  client_stalled: "The client took nothing any more, and was cut.",
-  gateway_stopped: "The gateway was shut down, and cut the call.",
-  gateway_lost: "The gateway died while the call ran.",
+  completed: "The provider completed its response.",
+  upstream_lost: "The connection to the provider was lost before the response was complete.",
+  upstream_silent: "The provider sent nothing for too long, so the gateway stopped waiting.",
+  deadline: "The call exceeded its time limit and was stopped.",
+  client_left: "The client disconnected before the response was complete.",
+  client_stalled: "The client stopped reading and was disconnected.",
+  gateway_stopped: "The gateway shut down and stopped the call.",
+  gateway_lost: "The gateway stopped unexpectedly during the call.",
 }
 
 const FAILURES: Words = {
-  usage_missing: "The answer had no usage",
-  usage_invalid: "The answer's usage made no sense",
+  usage_missing: "The response had no usage",
+  usage_invalid: "The response had invalid usage",
   upstream_error: "The provider failed",
-  upstream_timeout: "The provider took too long",
+  upstream_timeout: "The provider did not answer in time",
   upstream_unavailable: "The provider could not be reached",
-  no_output: "The answer had no output",
-  internal_error: "The gateway failed",
-  upstream_lost: "The provider's connection broke",
-  upstream_silent: "The provider fell silent",
-  deadline: "The call took too long",
-  client_left: "The client left",
+  no_output: "The response had no output",
+  internal_error: "The gateway had an internal error",
+  upstream_lost: "The connection to the provider was lost",
+  upstream_silent: "The provider stopped sending",
+  deadline: "The call exceeded its time limit",
+  client_left: "The client disconnected",
   client_stalled: "The client stopped reading",
-  gateway_stopped: "The gateway was shut down",
-  gateway_lost: "The gateway died",
+  gateway_stopped: "The gateway shut down",
+  gateway_lost: "The gateway stopped unexpectedly",
 }
 
 const NOTES: Words = {
-  cached_clamped: "The provider reported more cached tokens than prompt tokens; they were cut to fit.",
-  cached_malformed: "The provider's count of cached tokens made no sense, and was taken as none.",
-  usage_placeholder: "The provider reported usage of 0 beside output; it was not believed.",
-  usage_implausible:
-    "The provider reported more tokens than the request can have caused; it was not believed.",
-  response_too_large: "The answer was larger than the gateway delivers; it was read for its usage only.",
-  overage: "The charge was above what was held.",
-  settled_late: "It had expired when its gateway, which was only frozen, settled it after all.",
+  cached_clamped:
+    "The provider reported more cached tokens than prompt tokens. The number was reduced to the prompt tokens.",
+  cached_malformed: "The provider reported an invalid number of cached tokens. It was counted as 0.",
+  usage_placeholder: "The provider reported usage of 0 although there was output. The report was ignored.",
+  usage_implausible: "The provider reported more tokens than the request can cause. The report was ignored.",
+  response_too_large: "The response exceeded `limits.response`. It was charged and not delivered.",
+  overage: "The charge exceeded the hold.",
+  settled_late: "The call had already expired when its gateway settled it.",
 }
 
 export function stateWords(state: string): string {
   return STATES[state] ?? state
 }
 
-/** What a charge rests on, to follow "charged by". */
+/** The basis of a charge, to follow "charged by". */
 export function basisWords(basis: string): string {
   return BASES[basis] ?? basis
 }

@@ -33,7 +33,7 @@ export async function demoAccount(database: PostgresJsDatabase, data_dir: string
     reason: "Demo",
   })
   if (given.outcome !== "credited" && given.outcome !== "known") {
-    throw new Error(`the demo's credit could not be made: ${given.outcome}`)
+    throw new Error(`the demo could not credit its account: ${given.outcome}`)
   }
   const { data: keys } = await listKeys(database, account_id, { limit: 1, after: null })
   if (keys.length === 0) {
@@ -81,7 +81,9 @@ function parse(text: string, path: string): Identity {
       return { account_id, credit_id, key }
     }
   }
-  throw new Error(`${path} is not what the demo wrote; without it the demo makes a new account and key`)
+  throw new Error(
+    `${path} was not written by the demo: remove it, and the demo creates a new account and key`,
+  )
 }
 
 function isText(value: unknown, fits: (text: string) => boolean): value is string {

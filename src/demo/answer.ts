@@ -1,4 +1,4 @@
-/** What the demo's models say: something true about Tollgate that fits the question, chosen by its words. Deterministic. */
+/** The answers of the demo's models: a fact about Tollgate, selected by the words of the question. Deterministic. */
 
 interface Topic {
   readonly words: RegExp
@@ -10,45 +10,45 @@ const TOPICS: readonly [Topic, ...Topic[]] = [
   {
     words: /\b(tollgate|gateway|what are you|who are you)\b/i,
     short:
-      "Tollgate stands between your programs and the model providers: one address, one set of keys, and books in which every call is charged exactly once.",
-    long: "Programs keep their SDKs and change only the base URL. Operators get one place for accounts, keys, prices and providers, and an audit that recomputes every balance from the journal of calls.",
+      "Tollgate is a gateway between your programs and the model providers: one address, one set of keys, and a ledger that charges every call exactly once.",
+    long: "Programs keep their SDKs and change only the base URL. Operators manage accounts, keys, prices and providers in one place, and an audit recomputes every balance from the journal.",
   },
   {
     words: /\b(reserv\w*|holds?|held|settle\w*|release\w*)\b/i,
     short:
-      "A reservation is money set aside before a call leaves: the most it can cost. When the call ends it is settled once, at what the provider reported, and the rest is released.",
-    long: "That is why fifty callers with credit for three cannot spend it fifty times: the fourth hold no longer fits, and its call is refused before any provider sees it.",
+      "A reservation, or hold, is money set aside before a call is sent: the most that the call can cost. When the call ends, it is settled once, by the usage that the provider reported, and the rest is released.",
+    long: "This is why fifty concurrent calls cannot overspend a balance that is enough for three: the fourth hold does not fit, and its call is rejected before it reaches a provider.",
   },
   {
     words:
       /\b(bill\w*|costs?|prices?|pric\w+|charge\w*|money|pay\w*|usd|dollars?|balance|credits?|budget)\b/i,
     short:
-      "Money is counted in whole nano-dollars: tokens times their price, rounded up once per call, never a fraction in between.",
-    long: "Cached prompt tokens have a price of their own and are part of the prompt, never on top of it. Where a provider reports no usage, only what was seen of its output is estimated, and an empty stream costs nothing.",
+      "Money is counted in whole nano-dollars: tokens times their price, exact until the end, and rounded up once per call.",
+    long: "Cached prompt tokens have their own price and are part of the prompt, not added to it. If a provider reports no usage, the charge is an estimate of the output, and an empty stream is free.",
   },
   {
     words: /\b(stream\w*|sse|events?|latency|fast|slow)\b/i,
     short:
-      "While you read this, each word passes through the gateway as the provider sent it: whole events, observed but not rewritten, and at once.",
-    long: "A slow reader slows the provider instead of filling memory, silence is bridged by comments, and the last event leaves when the charge is in the books.",
+      "While you read this, the gateway passes on each event as the provider sent it: whole, unchanged and without delay.",
+    long: "A slow reader slows down the provider instead of filling memory, keepalive comments bridge pauses, and the last event is sent when the charge is in the ledger.",
   },
   {
     words: /\b(crash\w*|kill\w*|fail\w*|disconnect\w*|lost|los[es]+|safe\w*|durab\w*|restart\w*)\b/i,
     short:
-      "When a gateway dies in the middle of a stream, its lease runs out, another process closes its calls at what was last seen, and the held money is free again.",
-    long: "When a client leaves, the provider is stopped and what it had produced is charged. When the database is away, streams go on and their settlements wait on disk.",
+      "When a gateway crashes during a stream, its lease expires, another process charges its calls by their last checkpoint, and the rest of their holds is released.",
+    long: "When a client disconnects, the provider is stopped, and its output until then is charged. When the database is down, streams continue, and their settlements wait on disk.",
   },
   {
     words: /\b(keys?|auth\w*|secrets?|credentials?|tokens?)\b/i,
     short:
-      "A key is shown once, and only its hash is kept. Revoking it works for the very next request, because the statement that holds the money reads the key too.",
-    long: "A key may be limited to some models and may expire. Providers never see it: they are sent the gateway's own credential.",
+      "A key is shown only once, and only its hash is stored. Revoking it affects the very next request, because the statement that holds the money also checks the key.",
+    long: "A key can be limited to some models and can expire. Providers never see it: they get the gateway's own credential.",
   },
   {
     words: /\b(sdks?|openai|anthropic|clients?|curl|apis?|python|javascript|typescript)\b/i,
     short:
-      "Any OpenAI SDK works with this address and /v1 as its base URL; the Anthropic SDK works with the bare address and counts tokens.",
-    long: "Errors have one shape that both families read, and a list of models that both can page through. The reference of every operation is at /docs.",
+      "Any OpenAI SDK works with this address plus /v1 as its base URL. The Anthropic SDK works with the address alone and can count tokens.",
+    long: "Errors and the model list have a shape that both SDK families can read. The API reference is at /docs.",
   },
 ]
 
@@ -66,7 +66,7 @@ export function answer(question: string, style: Style, choice: number): string {
     `You asked: “${asked}” Here is the longer answer.`,
     topic.short,
     topic.long,
-    "One more thing: no model was asked. This is the demo's provider, which lives in the gateway's own process, counts its own tokens and reports them as a real one would. The charge is real all the same: look the call up by its x-request-id.",
+    "One more thing: no model wrote this. The demo has a simulated provider in the gateway's process, which counts its tokens and reports them like a real one. The charge is real: look up the call by its x-request-id.",
   ].join("\n\n")
 }
 

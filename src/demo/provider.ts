@@ -79,10 +79,15 @@ async function countTokens(request: Request): Promise<Response> {
 async function jsonOf(request: Request): Promise<unknown> {
   const bytes = await request.bytes()
   if (bytes.length > MAX_BODY_BYTES) {
-    throw new Refusal(400, "invalid_request_error", "This is more than the demo's models read at once.", {
-      code: "context_length_exceeded",
-      param: "messages",
-    })
+    throw new Refusal(
+      400,
+      "invalid_request_error",
+      "The input is longer than the context of the demo's models.",
+      {
+        code: "context_length_exceeded",
+        param: "messages",
+      },
+    )
   }
   try {
     return JSON.parse(new TextDecoder().decode(bytes))

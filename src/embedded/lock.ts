@@ -29,7 +29,9 @@ export function lockFolder(folder: string): Lock {
     if (!tryLock(file)) {
       const holder = readFileSync(file, "utf8")
       closeSync(file)
-      throw new Error(`another gateway${holder === "" ? "" : ` (pid ${holder})`} already uses ${folder}`)
+      throw new Error(
+        `another gateway${holder === "" ? "" : ` (pid ${holder})`} already uses ${folder}: stop it, or use another data directory`,
+      )
     }
     // Its last holder may have removed the file between the opening and the locking: then it is nobody's.
     if (fstatSync(file).ino === statSync(path, { throwIfNoEntry: false })?.ino) {
@@ -62,5 +64,5 @@ function libc() {
       // Another platform's name.
     }
   }
-  throw new Error("there is no C library to lock a folder with")
+  throw new Error("cannot lock the data directory: no C library found")
 }

@@ -50,7 +50,7 @@ export function existingPlace(data_dir: string): string | null {
   const named = readFileSync(pointer, "utf8").trim()
   if (existsSync(named)) return named
   throw new Error(
-    `the books of ${data_dir} are in ${named}, which is gone: bring it back, or remove ${pointer}`,
+    `the database of ${data_dir} is in ${named}, which no longer exists: restore it, or remove ${pointer}`,
   )
 }
 

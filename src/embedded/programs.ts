@@ -46,7 +46,7 @@ export function spawnFailure(error: NodeJS.ErrnoException): Error {
 function noEmbedded(): Error {
   const platform = `${process.platform}-${process.arch}`
   return new Error(
-    `there is no embedded Postgres for this machine (${platform}): set DATABASE_URL to a Postgres server`,
+    `no embedded Postgres is available for this platform (${platform}): set DATABASE_URL to a Postgres server`,
   )
 }
 

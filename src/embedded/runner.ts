@@ -15,7 +15,9 @@ export function defaultRunner(): Runner {
     const [name, , uid, gid] = users.find((line) => line.startsWith(`${wanted}:`))?.split(":") ?? []
     if (name !== undefined) return { uid: Number(uid), gid: Number(gid) }
   }
-  throw new Error("Postgres does not run as root, and there is no user nobody: start as another user")
+  throw new Error(
+    "Postgres cannot run as root, and this system has no user nobody: start the gateway as another user",
+  )
 }
 
 /** Whether `runner` may enter the folder or run the program `path`; asked of the kernel, so every kind of right counts. */

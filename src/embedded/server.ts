@@ -60,7 +60,7 @@ export async function findServer(cluster: Cluster): Promise<Server | undefined> 
     if (status?.is_ready && running.includes(status.server.pid)) return status.server
     if (Date.now() > until) {
       throw new Error(
-        `a Postgres left on ${cluster.folder} neither answers nor ends (pids ${running.join(", ")})`,
+        `an earlier Postgres on ${cluster.folder} does not respond and does not stop: end its processes (pids ${running.join(", ")})`,
       )
     }
     await Bun.sleep(POLL_MS)
@@ -106,7 +106,7 @@ export async function startServer(
   }
   if (failure === undefined && ended) throw new Error(`Postgres did not start: ${lastWords(log_path)}`)
   child.kill("SIGQUIT")
-  throw failure ?? new Error(`Postgres is not ready after ${READY_MS / 1000} s: see ${log_path}`)
+  throw failure ?? new Error(`Postgres was not ready after ${READY_MS / 1000} s: see ${log_path}`)
 }
 
 /**

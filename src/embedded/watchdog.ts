@@ -17,11 +17,11 @@ export class Watchdog {
   constructor(watched: Watched, log: Log) {
     this.#timer = setInterval(() => {
       if (this.#start !== undefined || watched.isRunning()) return
-      log.error({}, "embedded Postgres has died: starting it again")
+      log.error({}, "embedded Postgres stopped unexpectedly: restarting it")
       this.#start = watched
         .start()
-        .then(() => log.info({}, "embedded Postgres is back"))
-        .catch((err: unknown) => log.error({ err }, "embedded Postgres does not start"))
+        .then(() => log.info({}, "embedded Postgres was restarted"))
+        .catch((err: unknown) => log.error({ err }, "embedded Postgres could not be restarted"))
         .finally(() => {
           this.#start = undefined
         })

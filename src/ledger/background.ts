@@ -96,7 +96,7 @@ export class Background {
       if (!this.#stopped)
         this.#log.warn(
           { task: task.name, code: codeOf(error) },
-          "a background task of the ledger failed; it runs again",
+          "a background task of the ledger failed: it will be retried",
         )
     } finally {
       this.#running.delete(task)

@@ -170,7 +170,7 @@ export class Ledger implements CallLedger {
     await atMost(STOP_MS, [tasks, this.#ends.written(), this.#holds.closed()])
     this.#holds.stop()
     await this.#leave().catch((error: unknown) => {
-      this.#options.log.warn({ code: codeOf(error) }, "the lease was not given back; it lapses")
+      this.#options.log.warn({ code: codeOf(error) }, "the lease was not released: it will expire")
     })
     for (const queue of [this.#ends, this.#standings, this.#answers, this.#sweeper]) queue.stop()
     await this.#disconnect()

@@ -4,15 +4,18 @@ import { LargeAnswer } from "./large-answer.ts"
 
 /** A provider's body, of which either way to read it is taken once. */
 export interface BodySource {
-  /** Null when it is not known. */
-  readonly length: number | null
-  readonly body: ReadableStream<Uint8Array> | null
+  /** The next part; null at the end. Rejects when the body does not arrive whole. */
+  read(): Promise<Uint8Array | null>
   bytes(): Promise<Uint8Array>
+  /** Closes the provider's connection. Idempotent. */
+  cancel(): void
 }
 
 /** How one JSON answer is collected. */
 export interface CollectOptions {
   readonly source: BodySource
+  /** Of the body in bytes, as announced; null when it is not known. */
+  readonly length: number | null
   readonly limit_bytes: number
   /** So much of a body over the limit is read for its usage (D5). */
   readonly read_bytes: number
@@ -20,8 +23,6 @@ export interface CollectOptions {
   readonly total_ms: number
   /** Aborted when nobody wants the answer any more. */
   readonly unwanted: Signal
-  /** Closes the provider's connection. Idempotent. */
-  cancelSource(): void
 }
 
 /** A provider's JSON body as far as it came. */
@@ -37,12 +38,12 @@ export interface Collected {
 
 /** Reads a provider's JSON body to its end, its limit, its deadline, or until it is unwanted. Never rejects. */
 export async function collect(options: CollectOptions): Promise<Collected> {
-  const { source, limit_bytes } = options
+  const { source, length, limit_bytes } = options
   let ending: Collected["ending"] | null = null
   const end = (word: Collected["ending"]) => {
     if (ending !== null) return
     ending = word
-    options.cancelSource()
+    source.cancel()
   }
   const leave = () => end("client_left")
   const deadline = setTimeout(() => end("deadline"), Math.max(0, options.total_ms))
@@ -51,16 +52,16 @@ export async function collect(options: CollectOptions): Promise<Collected> {
   let bytes: Uint8Array = NOTHING
   let large: LargeAnswer | null = null
   try {
-    const is_short = source.length !== null && source.length <= limit_bytes
+    const is_short = length !== null && length <= limit_bytes
     if (is_short) bytes = await source.bytes()
     else {
-      const read = await readTo(source.body, options, () => ending !== null)
+      const read = await readTo(options, () => ending !== null)
       if (read instanceof LargeAnswer) large = read
       else bytes = read
     }
     // A body that is cut at the second limit is whole as far as it was wanted.
     ending ??= "completed"
-    if (large !== null && !large.whole) options.cancelSource()
+    if (large !== null && !large.whole) source.cancel()
   } catch {
     end("upstream_lost")
   } finally {
@@ -74,29 +75,26 @@ const NOTHING = new Uint8Array()
 
 /** Reads a body whose length is not known, or is over the limit: that one without keeping it, to the second limit. */
 async function readTo(
-  body: ReadableStream<Uint8Array> | null,
-  { limit_bytes, read_bytes }: CollectOptions,
+  { source, limit_bytes, read_bytes }: CollectOptions,
   ended: () => boolean,
 ): Promise<Uint8Array | LargeAnswer> {
-  if (body === null) return NOTHING
-  let chunks: Uint8Array[] = []
+  let parts: Uint8Array[] = []
   let large: LargeAnswer | null = null
   let size = 0
-  const reader = body.getReader()
   while (!ended() && (large === null || size <= read_bytes)) {
-    const { done, value } = await reader.read()
-    if (done) break
-    size += value.byteLength
-    if (large !== null) large.take(value)
-    else if (chunks.push(value) > 0 && size > limit_bytes) {
-      large = await largeOf(chunks)
-      chunks = []
+    const part = await source.read()
+    if (part === null) break
+    size += part.byteLength
+    if (large !== null) large.take(part)
+    else if (parts.push(part) > 0 && size > limit_bytes) {
+      large = await largeOf(parts)
+      parts = []
     }
   }
   large?.stop()
   if (large !== null) return large
-  const [only] = chunks
-  return chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks)
+  const [only] = parts
+  return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts)
 }
 
 /** After so many bytes the event loop has its turn. */

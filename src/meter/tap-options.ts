@@ -4,7 +4,7 @@ import type { StreamEvidence } from "./reading.ts"
 
 /** How one stream is relayed. Times in milliseconds. */
 export interface TapOptions {
-  readonly source: ReadableStream<Uint8Array>
+  readonly source: Source
   /** How many choices the request asks for (D12). */
   readonly requested: number
   /** What the request can have caused (D1). */
@@ -32,10 +32,8 @@ export interface TapOptions {
   settle(evidence: StreamEvidence): Promise<bigint>
   /** What the client is shown when a stream breaks after output (D10): a whole `data:` event. */
   errorEvent(ending: Ending, data: string | null): Uint8Array
-  /** Closes the provider's connection. Idempotent. */
-  cancelSource(): void
   /** Lets a source that is past its `[DONE]` end by itself, so that its connection is used again. */
-  finishSource(reader: SourceReader): void
+  finishSource(): void
   /** Ends the client's connection: an errored stream alone leaves its socket open. */
   cutClient(): void
   /** The first event with output is on its way. */
@@ -45,8 +43,10 @@ export interface TapOptions {
   onFault(error: unknown): void
 }
 
-/** As much of a stream's reader as a relay needs. */
-export interface SourceReader {
-  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>
-  cancel(): Promise<void>
+/** What a provider sends. */
+export interface Source {
+  /** The next part; null at the end. Rejects when the connection broke. */
+  read(): Promise<Uint8Array | null>
+  /** Closes the provider's connection. Idempotent. */
+  cancel(): void
 }

@@ -3,7 +3,7 @@ import { FinalUsage } from "./cost.ts"
 import { Outlet } from "./outlet.ts"
 import { type EventKind, type StreamEvidence, StreamReading } from "./reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
-import type { SourceReader, TapOptions } from "./tap-options.ts"
+import type { TapOptions } from "./tap-options.ts"
 import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
 
 const encoder = new TextEncoder()
@@ -18,7 +18,6 @@ const DONE = encoder.encode("data: [DONE]\n\n")
  */
 export class Tap {
   readonly #options: TapOptions
-  readonly #reader: SourceReader
   #framer: Framer
   /** The body, where it is an object (D29); undefined while that is not known, null for an event stream. */
   #whole: WholeAnswer | null | undefined
@@ -50,7 +49,6 @@ export class Tap {
     )
     this.#reading = new StreamReading(options.requested, options.limits)
     this.#framer = new Framer(options.event_bytes, this.#reading.recurring)
-    this.#reader = options.source.getReader()
     this.#final_usage = options.wants_cost ? new FinalUsage() : null
   }
 
@@ -118,8 +116,8 @@ export class Tap {
     while (!this.#over && (!sent || this.#outlet.gone)) {
       this.#read_ms = performance.now()
       try {
-        const { value } = await this.#reader.read()
-        sent = !this.#over && this.#relay(value)
+        const part = await this.#options.source.read()
+        sent = !this.#over && this.#relay(part)
       } catch {
         if (!this.#over) this.#broken()
       }
@@ -129,10 +127,10 @@ export class Tap {
   }
 
   /** Relays one chunk of the provider, or its end; whether anything was sent to the client. Never throws. */
-  #relay(chunk: Uint8Array | undefined): boolean {
+  #relay(chunk: Uint8Array | null): boolean {
     this.#read_ms = null
     try {
-      if (chunk === undefined) this.#ended()
+      if (chunk === null) this.#ended()
       else this.#takeChunk(chunk)
       return !this.#over && this.#outlet.flush()
     } catch (error) {
@@ -243,8 +241,8 @@ export class Tap {
     this.#over = true
     clearTimeout(this.#timer)
     this.#readUnterminated()
-    if (this.#reading.done) this.#options.finishSource(this.#reader)
-    else this.#options.cancelSource()
+    if (this.#reading.done) this.#options.finishSource()
+    else this.#options.source.cancel()
     const outlet = this.#outlet
     const settled = this.#options.settle(this.#reading.evidence(this.#draining ?? ending))
     if (outlet.gone || ending === "client_stalled") {

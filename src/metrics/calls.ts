@@ -4,22 +4,22 @@ import type { Usage } from "../wire/usage.ts"
 import { FIRST_TOKEN_S, OPERATION_S, PER_TOKEN_S, TOKENS } from "./buckets.ts"
 import { CellCounter, CellHistogram, type CounterCell, type HistogramCell } from "./cells.ts"
 
-/** What the metrics say of a call besides its end: names of the configuration. */
+/** The labels of a call: names from the configuration. */
 export interface MeteredCall {
   readonly model: string
-  /** The upstream that answered, else the first one of the model. */
+  /** The upstream that answered, or the first one of the model if none did. */
   readonly upstream: string
   readonly stream: boolean
   readonly amount_nano: bigint
 }
 
-/** The calls that hold money now. */
+/** The open calls. */
 export interface OpenCalls {
   readonly count: number
   readonly held_nano: bigint
 }
 
-/** What became of the calls, and what they cost. */
+/** Metrics of calls: their outcomes and charges. */
 export function callMetrics(registry: Registry) {
   const metrics = { ...counters(registry), ...genAi(registry) }
   const cells = new Map<string, CallCells>()
@@ -33,14 +33,14 @@ export function callMetrics(registry: Registry) {
     return known
   }
   return {
-    /** A call has ended (D13). */
+    /** Counts the end of a call (D13). */
     ended: (call: MeteredCall, end: End): void => cellsOf(call).count(call, end),
-    /** Where the number of open calls and what they hold is read whenever the metrics are. */
+    /** Sets the source of the open calls, which is read at each scrape. */
     watchCalls(read: () => OpenCalls): void {
       const registers = [registry]
       new Gauge({
         name: "tollgate_open_reservations",
-        help: "Calls of this process that hold money.",
+        help: "Open calls of this process.",
         registers,
         collect() {
           this.set(read().count)
@@ -48,7 +48,7 @@ export function callMetrics(registry: Registry) {
       })
       new Gauge({
         name: "tollgate_held_nano_usd",
-        help: "Money held by the open calls of this process, in billionths of a USD.",
+        help: "Amount held by the open calls of this process, in nano-USD.",
         registers,
         collect() {
           this.set(Number(read().held_nano))
@@ -60,14 +60,14 @@ export function callMetrics(registry: Registry) {
 
 type CallMetrics = ReturnType<typeof counters> & ReturnType<typeof genAi>
 
-/** The cells of all calls that share model, upstream, and whether they are streams: found once, then added to. */
+/** The cells of all calls with the same model, upstream and stream flag: looked up once, then incremented. */
 class CallCells {
   readonly #metrics: CallMetrics
   readonly #model: string
   readonly #genAi: readonly [operation: string, provider: string, model: string]
   readonly #stream: string
   readonly #charged: CounterCell
-  /** Made when there are some: a series of 0 would be shown. */
+  /** Created on first use, because an existing cell is printed even at 0. */
   #tokens: Readonly<Record<"prompt" | "cached" | "completion", CounterCell>> | null = null
   readonly #usage: Readonly<Record<"input" | "output", HistogramCell>>
 
@@ -114,42 +114,42 @@ class CallCells {
   }
 }
 
-/** What only this gateway knows: how calls were settled, and for how much. */
+/** The gateway's own metrics: how calls were settled, and for how much. */
 function counters(registry: Registry) {
   return {
     settled: new CellCounter({
       name: "tollgate_calls_settled_total",
-      help: "Calls charged, by model and what the charge rests on.",
+      help: "Calls that were charged, by model and basis of the charge.",
       labelNames: ["model", "basis"],
       registry,
     }),
     released: new CellCounter({
       name: "tollgate_calls_released_total",
-      help: "Calls released without a charge, by model and failure.",
+      help: "Calls that were released without a charge, by model and failure.",
       labelNames: ["model", "failure"],
       registry,
     }),
     ended: new CellCounter({
       name: "tollgate_calls_ended_total",
-      help: "How the providers' answers ended, streams and others; none when there was no answer.",
+      help: "Ended calls, by whether they streamed and how the provider's response ended (none: no response).",
       labelNames: ["stream", "ending"],
       registry,
     }),
     charged: new CellCounter({
       name: "tollgate_charged_nano_usd_total",
-      help: "Money charged, in billionths of a USD, by model.",
+      help: "Amount charged, in nano-USD, by model.",
       labelNames: ["model"],
       registry,
     }),
     overage: new CellCounter({
       name: "tollgate_overage_nano_usd_total",
-      help: "Money charged above what was held, in billionths of a USD, by model.",
+      help: "Amount charged beyond the hold, in nano-USD, by model.",
       labelNames: ["model"],
       registry,
     }),
     tokens: new CellCounter({
       name: "tollgate_tokens_total",
-      help: "Tokens charged, by model and kind: prompt (cached ones included), cached, completion.",
+      help: "Tokens charged, by model and kind: prompt (including cached), cached, completion.",
       labelNames: ["model", "kind"],
       registry,
     }),
@@ -163,28 +163,28 @@ function genAi(registry: Registry) {
   return {
     duration: new CellHistogram({
       name: "gen_ai_client_operation_duration_seconds",
-      help: "Calls from admission to settlement; error_type is the failure, if any.",
+      help: "Duration of calls, from admission to settlement; error_type is the failure, if any.",
       labelNames: [...GEN_AI, "error_type"],
       buckets: OPERATION_S,
       registry,
     }),
     usage: new CellHistogram({
       name: "gen_ai_client_token_usage",
-      help: "Tokens charged per call, by type: input (cached ones included) and output.",
+      help: "Tokens charged per call, by type: input (including cached) and output.",
       labelNames: [...GEN_AI, "gen_ai_token_type"],
       buckets: TOKENS,
       registry,
     }),
     first_token: new CellHistogram({
       name: "gen_ai_server_time_to_first_token_seconds",
-      help: "Streams from admission to the first output, where there was some.",
+      help: "Time from admission to the first output, for streams with output.",
       labelNames: GEN_AI,
       buckets: FIRST_TOKEN_S,
       registry,
     }),
     per_token: new CellHistogram({
       name: "gen_ai_server_time_per_output_token_seconds",
-      help: "Streams that were settled by their usage: the time after the first output per further token of it.",
+      help: "Time per output token after the first output, for streams that were charged by their usage.",
       labelNames: GEN_AI,
       buckets: PER_TOKEN_S,
       registry,

@@ -1,15 +1,15 @@
 import { collectDefaultMetrics, Gauge, Registry } from "prom-client"
-import { booksMetrics } from "./books.ts"
 import { callMetrics } from "./calls.ts"
+import { ledgerMetrics } from "./ledger.ts"
 import { requestMetrics } from "./requests.ts"
 import { traceMetrics } from "./traces.ts"
 
-/** What one process counts: a registry of its own, so that several applications may live in one process. */
+/** The metrics of one application, with a registry of its own, so that tests can run several in one process. */
 export type Metrics = ReturnType<typeof createMetrics>
 
-/** How often the event loop's lag is sampled; prom-client's 10 ms would wake an idle process a hundred times a second. */
+/** The sampling interval of the event loop's lag. prom-client's 10 ms would wake an idle process 100 times per second. */
 const LAG_SAMPLE_MS = 50
-/** Prom-client's own that Bun cannot tell: they would stand at 0, or at nonsense when nothing was sampled between two scrapes. */
+/** Default metrics of prom-client that Bun does not support: they would be 0 or wrong. */
 const UNTOLD = [
   "nodejs_eventloop_lag_min_seconds",
   "nodejs_eventloop_lag_mean_seconds",
@@ -27,11 +27,11 @@ const UNTOLD = [
 ]
 
 /**
- * With a `worker`, every series is labelled with its number: series of different processes are never added up here, where the
- * end of one would look like a counter that was reset.
+ * With a `worker`, every series has its number as a label. Series of different processes are not summed here, because the end
+ * of a process would look like a counter reset.
  *
- * Labels are bounded (D53): routes are patterns, models and upstreams names of the configuration, the rest words of the code.
- * Never a key, an account or anything else that a client or a provider says.
+ * Labels have a bounded number of values (D53): routes are patterns, models and upstreams come from the configuration, and the
+ * rest are fixed words. No label contains a key, an account or text from a client or a provider.
  */
 export function createMetrics(worker?: number) {
   const registry = new Registry()
@@ -41,13 +41,13 @@ export function createMetrics(worker?: number) {
   return {
     ...requestMetrics(registry),
     ...callMetrics(registry),
-    ...booksMetrics(registry),
+    ...ledgerMetrics(registry),
     ...traceMetrics(registry),
-    /** Where it is read whenever the metrics are whether new calls are taken. */
+    /** Sets the source of the readiness, which is read at each scrape. */
     watchReady(read: () => boolean): void {
       new Gauge({
         name: "tollgate_ready",
-        help: "1 while this process takes new calls, as /readyz says it, else 0.",
+        help: "1 if this process accepts new calls (/readyz is 200), otherwise 0.",
         registers: [registry],
         collect() {
           this.set(read() ? 1 : 0)
@@ -56,7 +56,7 @@ export function createMetrics(worker?: number) {
     },
     registry,
     content_type: registry.contentType,
-    /** All of it in Prometheus' text format. */
+    /** All metrics in the Prometheus text format. */
     print: (): Promise<string> => registry.metrics(),
   }
 }

@@ -1,22 +1,22 @@
 import { Counter, type Registry } from "prom-client"
 
-/** What became of the spans of the traces (D54). */
+/** Metrics of exported and dropped spans (D54). */
 export function traceMetrics(registry: Registry) {
   const registers = [registry]
   const exported = new Counter({
     name: "tollgate_trace_spans_exported_total",
-    help: "Spans that the collector took.",
+    help: "Spans that the collector accepted.",
     registers,
   })
   const dropped = new Counter({
     name: "tollgate_trace_spans_dropped_total",
-    help: "Spans that were not exported, by reason: queue_full, refused by the collector, or unreachable.",
+    help: "Spans that were dropped, by reason: queue_full, refused (by the collector) or unreachable.",
     labelNames: ["reason"],
     registers,
   })
   return {
     spansExported: (count: number): void => exported.inc(count),
-    /** `reason` is a word of the code. */
+    /** `reason` is a fixed word. */
     spansDropped: (count: number, reason: string): void => dropped.inc({ reason }, count),
   }
 }

@@ -23,7 +23,7 @@ export function attemptsIn({ metrics, log }: Gateway, request_id: string, trace:
       if (fault === null) return
       log.warn(
         { request_id, upstream: upstream.name, fault, duration_ms: Math.round(duration_ms) },
-        "an upstream failed",
+        "upstream attempt failed",
       )
     },
   }

@@ -2,7 +2,6 @@ import { Elysia } from "elysia"
 import { admit, refuseEarly } from "../admission/admit.ts"
 import { chatCredential } from "../admission/credential.ts"
 import { idempotencyOf } from "../admission/idempotency.ts"
-import { hashOf } from "../admission/key.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
@@ -17,7 +16,7 @@ import { attemptsIn, noteDurable, recordIn, traceOf } from "./call-record.ts"
 import * as reference from "./docs/chat-completions.ts"
 import { answerJson } from "./json-answer.ts"
 import { tellAgain } from "./kept-answer.ts"
-import { readBody } from "./request-body.ts"
+import { readKeyedBody } from "./keyed-body.ts"
 import { requestId } from "./request-id.ts"
 import { answerStream } from "./stream-answer.ts"
 
@@ -25,17 +24,15 @@ import { answerStream } from "./stream-answer.ts"
 export function chatCompletions(gateway: Gateway) {
   const handle = ({ request }: { request: Request }) => chatCompletion(gateway, request)
   return new Elysia({ name: "chat-completions" })
-    .post("/v1/chat/completions", handle, { parse: "none", detail: reference.createChatCompletion })
-    .post("/chat/completions", handle, { parse: "none", detail: reference.createChatCompletionCompatible })
+    .post("/v1/chat/completions", handle, reference.createChatCompletion)
+    .post("/chat/completions", handle, reference.createChatCompletionCompatible)
 }
 
 async function chatCompletion(gateway: Gateway, request: Request): Promise<Response> {
   const arrived_ms = performance.now()
   const id = requestId(request)
   const trace = traceOf(gateway, request)
-  const key_hash = hashOf(chatCredential(request.headers))
-  refuseEarly(gateway, key_hash)
-  const bytes = await readBody(request, gateway.config.limits)
+  const { key_hash, bytes } = await readKeyedBody(gateway, request, chatCredential, refuseEarly)
   const idempotency = idempotencyOf(request.headers, bytes)
   const chat = parseChat(readJsonBody(bytes))
   const texts = new FieldTexts(withoutOurs(chat))
@@ -92,7 +89,7 @@ function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Pa
     path: "/chat/completions",
     stream,
     body: (model: string) => texts.with({ ...asked, model }),
-    headers: {},
+    headers: null,
     asking: () => patience.asking(),
     signal: patience.signal,
   }
@@ -111,7 +108,10 @@ async function abandon(gateway: Gateway, call: Call, patience: Patience, error: 
   await durable
   noteDurable(gateway, call, settled_ms)
   if (reason === null) return error
-  return new GatewayError("overloaded", { message: "The call was cut by the gateway; it was not charged." })
+  return new GatewayError("overloaded", {
+    message:
+      "The gateway stopped this call before it was complete. The call was not charged. Retry the request.",
+  })
 }
 
 function failureOf(error: unknown): Failure {

@@ -31,12 +31,12 @@ export async function answerJson(
 ): Promise<Response> {
   const { limits } = gateway.config
   const body = await collect({
-    source: reply,
+    source: reply.body,
+    length: reply.length,
     limit_bytes: limits.response_bytes,
     read_bytes: limits.response_read_bytes,
     total_ms: remainingMs(reply),
     unwanted: patience.signal,
-    cancelSource: reply.cancel,
   })
   const ending = patience.reason ?? body.ending
   const evidence =
@@ -68,7 +68,8 @@ function refused({ failure }: End): GatewayError {
       return new GatewayError(failure)
     default:
       return new GatewayError("overloaded", {
-        message: "The call was cut by the gateway; it was not charged.",
+        message:
+          "The gateway stopped this call before it was complete. The call was not charged. Retry the request.",
       })
   }
 }

@@ -21,7 +21,7 @@ export async function keepAnswer(
   try {
     await ledger.keepAnswer(id, new TextDecoder("utf-8", { fatal: true }).decode(body), keep_answers_ms)
   } catch {
-    log.warn({ request_id: id }, "an answer was not kept for its Idempotency-Key")
+    log.warn({ request_id: id }, "the response could not be stored for its Idempotency-Key")
   }
 }
 

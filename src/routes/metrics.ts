@@ -1,32 +1,12 @@
 import { Elysia } from "elysia"
 import type { Metrics } from "../metrics/metrics.ts"
-import { operation } from "./openapi.ts"
+import { getMetrics } from "./docs/service.ts"
 
 /** `GET /metrics`: what this process, or each of the workers, has counted, for Prometheus. */
 export function metrics({ content_type, print }: Metrics) {
   return new Elysia({ name: "metrics" }).get(
     "/metrics",
     async () => new Response(await print(), { headers: { "content-type": content_type } }),
-    { detail: scraping },
+    getMetrics,
   )
 }
-
-const scraping = operation({
-  operationId: "metrics",
-  tag: "Service",
-  summary: "Metrics",
-  description:
-    "Prometheus' text format. Calls, tokens and latencies have the names of OpenTelemetry's GenAI vocabulary (`gen_ai_…`), what is ours begins with `tollgate_`. No label carries a key or an account.",
-  answers: {
-    200: {
-      description:
-        "The metrics of this process; of every worker, by the label `worker`, where there are several.",
-      text: {
-        type: "text/plain",
-        example:
-          '# HELP tollgate_calls_settled_total Calls charged, by model and what the charge rests on.\n# TYPE tollgate_calls_settled_total counter\ntollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 42\n',
-      },
-    },
-  },
-  errors: [],
-})

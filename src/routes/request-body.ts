@@ -32,7 +32,10 @@ function arrived(body: Promise<Uint8Array>, within_ms: number): Promise<Uint8Arr
 }
 
 function cutShort(cause: unknown): GatewayError {
-  return new GatewayError("invalid_request", { message: "The request's body did not arrive whole.", cause })
+  return new GatewayError("invalid_request", {
+    message: "The connection closed before the whole request body arrived. Send the request again.",
+    cause,
+  })
 }
 
 async function readCounted(

@@ -19,7 +19,7 @@ export function answerStream(
   const { upstream } = reply.route
   const drain_ms = drainFor(upstream, true)
   const tap = new Tap({
-    source: reply.body ?? new Blob().stream(),
+    source: reply.body,
     requested: call.asked.n,
     limits: call.asked.limits,
     wants_usage: wants.usage,
@@ -45,13 +45,12 @@ export function answerStream(
       })
     },
     errorEvent: (ending, data) => errorEvent(errorOf(ending, data, upstream), call.hold.id),
-    cancelSource: reply.cancel,
-    finishSource: (reader) => void finish(reader),
+    finishSource: () => void finish(reply.body),
     cutClient: () => gateway.sockets.cut(request),
     onOutput: () => call.noteOutput(),
     onKeepalive: () => gateway.metrics.keepalive(),
     onFault: (error) =>
-      gateway.log.error({ err: error, request_id: call.hold.id }, "a stream's relay failed"),
+      gateway.log.error({ err: error, request_id: call.hold.id }, "relaying a stream failed"),
   })
   const leave = () => tap.clientLeft()
   call.observe = (ending) => tap.evidence(ending)
@@ -70,7 +69,7 @@ function errorOf(ending: Ending, data: string | null, { api_key }: Upstream): Ga
   if (data !== null) return eventError(data, api_key)
   if (ending === "gateway_stopped") {
     return new GatewayError("overloaded", {
-      message: "The gateway is shutting down; the answer is not whole.",
+      message: "The gateway shut down before the response was complete. Retry the request.",
     })
   }
   return new GatewayError(ending === "upstream_lost" ? "upstream_error" : "upstream_timeout")

@@ -89,18 +89,14 @@ function close(
     duration_ms: Math.round(performance.now() - call.admitted_ms),
     ...said,
   }
-  const written = ledger.end(end).then(() => call.leave())
-  onSettled(call, end)
-  return { end, durable: atMost(SETTLE_WAIT_MS, written) }
-}
-
-/** `work`, or `wait_ms` when that is sooner; the work goes on. */
-function atMost(wait_ms: number, work: Promise<void>): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, wait_ms)
-    void work.then(() => {
+  const durable = new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, SETTLE_WAIT_MS)
+    void ledger.end(end).then(() => {
       clearTimeout(timer)
+      call.leave()
       resolve()
     })
   })
+  onSettled(call, end)
+  return { end, durable }
 }

@@ -3,14 +3,14 @@ import type { End, Hold } from "../ledger/entries.ts"
 import type { Failure } from "../wire/call.ts"
 import type { Attributes } from "./span.ts"
 
-/** What spans say, in the words of OpenTelemetry's conventions for HTTP and GenAI where they have one, else `tollgate.…` (D54). */
+/** Span attributes: the names of the OpenTelemetry HTTP and GenAI conventions, otherwise `tollgate.…` (D54). */
 
-/** The GenAI operation that an upstream is asked for. */
+/** The GenAI operation by API family. */
 export function operationOf(family: Family): string {
   return family === "chat" ? "chat" : "count_tokens"
 }
 
-/** Of an attempt at a provider. */
+/** Attributes of an upstream attempt. */
 export function attemptAt({ upstream, model }: Route): Attributes {
   return {
     "gen_ai.operation.name": operationOf(upstream.family),
@@ -23,7 +23,7 @@ export function attemptAt({ upstream, model }: Route): Attributes {
 
 const servers = new WeakMap<Upstream, Attributes>()
 
-/** Host and port alone: an address may hold a credential. */
+/** Only host and port, because a URL can contain a credential. */
 function serverOf(upstream: Upstream): Attributes {
   const known = servers.get(upstream)
   if (known !== undefined) return known
@@ -36,7 +36,7 @@ function serverOf(upstream: Upstream): Attributes {
   return server
 }
 
-/** Of a call, from its hold on. */
+/** Attributes of a call that holds money. */
 export function callOf({ stream, account_id, key_id, amount_nano }: Hold, model: string): Attributes {
   return {
     "gen_ai.operation.name": "chat",
@@ -48,7 +48,7 @@ export function callOf({ stream, account_id, key_id, amount_nano }: Hold, model:
   }
 }
 
-/** What became of a call, in the words of the ledger (D8, D28). */
+/** Attributes of the end of a call, with the ledger's words (D8, D28). */
 export function settlementOf({ outcome, basis, charge_nano, ending, failure, notes }: End): Attributes {
   return {
     "tollgate.outcome": outcome,
@@ -60,7 +60,7 @@ export function settlementOf({ outcome, basis, charge_nano, ending, failure, not
   }
 }
 
-/** Who answered a call, and the tokens that it was charged for. */
+/** The upstream that answered, and the charged tokens. */
 export function tokensOf({ usage }: End, upstream: string | null): Attributes {
   return {
     "gen_ai.provider.name": upstream,
@@ -70,7 +70,7 @@ export function tokensOf({ usage }: End, upstream: string | null): Attributes {
   }
 }
 
-/** Whether a failure is one of the gateway or the provider: a client that leaves makes none. */
+/** Whether the gateway or the provider failed. A client that disconnects is not an error. */
 export function isFault(failure: Failure | null): boolean {
   return failure !== null && failure !== "client_left" && failure !== "client_stalled"
 }

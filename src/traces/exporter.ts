@@ -4,7 +4,7 @@ import type { Tracing } from "../config/tracing.ts"
 import { exportRequest, type Origin, rejectedSpans } from "./otlp.ts"
 import type { Span } from "./span.ts"
 
-/** Why spans were not exported: the queue was full, the collector did not want them, or did not take them in time. */
+/** Why spans were dropped: the queue was full, the collector rejected them, or it did not accept them in time. */
 export type Drop = "queue_full" | "refused" | "unreachable"
 
 export interface ExporterOptions {
@@ -12,53 +12,53 @@ export interface ExporterOptions {
   readonly origin: Origin
   exported(count: number): void
   dropped(count: number, reason: Drop): void
-  /** The collector cannot be reached, or refuses: told when it begins, with a reason that holds no secret. */
+  /** Called once when exports start to fail, with a reason without secrets. */
   failing(reason: string): void
-  /** It takes spans again. */
+  /** Called when exports work again. */
   recovered(): void
 }
 
-/** Statuses after which the same spans are sent again, as OTLP says. */
+/** Statuses after which OTLP allows a retry. */
 const TRY_AGAIN: ReadonlySet<number> = new Set([429, 502, 503, 504])
-/** How often the same spans are sent, and the pauses in between, which double. */
+/** The number of attempts per batch, and the first backoff, which doubles. */
 const TRIES = 5
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 30_000
-/** What is left when the process ends is sent for so long. */
+/** The time for the last export when the process ends. */
 const FLUSH_MS = 2_000
-/** Of a collector's answer, no more than this is read. */
+/** The most that is read of a collector's response. */
 const MAX_ANSWER_BYTES = 65_536
 
 const compress = promisify(gzip)
 
-/** What came of one request to the collector. */
+/** The outcome of one export request. */
 type Outcome =
   | { readonly took: true; readonly rejected: number }
-  /** `retry_after_ms` is null where the same spans would be refused again. */
+  /** `retry_after_ms` is null if a retry would fail too. */
   | { readonly took: false; readonly reason: string; readonly retry_after_ms: number | null }
 
 /**
- * Sends spans to a collector: one request at a time, at the latest `delay_ms` after the first of them came. A bounded number of them waits
- * meanwhile, and what comes beyond that is dropped, and counted: no call waits for any of this, or fails by it (D54).
+ * Exports spans to a collector: one request at a time, at most `delay_ms` after the first span. The queue is bounded; spans that do not
+ * fit are dropped and counted, so that no call waits for an export or fails because of one (D54).
  */
 export class Exporter {
   readonly #options: ExporterOptions
   #waiting: Span[] = []
   #timer: Timer | undefined
   #running: Promise<void> | null = null
-  /** The request to the collector that is under way. */
+  /** The export request in progress. */
   #request: AbortController | null = null
   #is_failing = false
   readonly #stopping = Promise.withResolvers<void>()
   #is_stopping = false
-  /** There is no more time to send anything. */
+  /** Set when the time for the last export is over. */
   #is_over = false
 
   constructor(options: ExporterOptions) {
     this.#options = options
   }
 
-  /** Takes all of these spans, or none. */
+  /** Queues all of these spans, or none. */
   add(spans: readonly Span[]): void {
     const { queue_spans } = this.#options.tracing
     if (this.#waiting.length + spans.length > queue_spans || this.#is_over) {
@@ -69,7 +69,7 @@ export class Exporter {
     if (this.#running === null) this.#schedule()
   }
 
-  /** Sends what there is, within two seconds; the rest is dropped. Never rejects. */
+  /** Exports the queue within two seconds and drops the rest. Never rejects. */
   async stop(): Promise<void> {
     this.#is_stopping = true
     this.#stopping.resolve()
@@ -91,13 +91,13 @@ export class Exporter {
     this.#running ??= this.#run()
   }
 
-  /** A full batch leaves at once, any other after a while. */
+  /** A full batch is sent immediately, any other after the delay. */
   #schedule(): void {
     const { batch_spans, delay_ms } = this.#options.tracing
     if (this.#waiting.length >= batch_spans) this.#start()
     else if (this.#waiting.length > 0 && this.#timer === undefined) {
       this.#timer = setTimeout(() => this.#start(), delay_ms)
-      // Spans alone keep no process alive: whoever ends it flushes first.
+      // The timer must not keep the process alive: the shutdown flushes the queue.
       this.#timer.unref()
     }
   }
@@ -151,7 +151,7 @@ export class Exporter {
         redirect: "manual",
         signal: request.signal,
       })
-      // What was taken is taken, also where its answer then breaks off.
+      // The spans were accepted, even if the response then breaks off.
       const answer = await readAnswer(response).catch(() => new Uint8Array())
       if (response.ok) return { took: true, rejected: rejectedSpans(answer) }
       const reason = `it answers ${response.status}`
@@ -165,14 +165,14 @@ export class Exporter {
     }
   }
 
-  /** The change is told, not each failure. */
+  /** Reports the change, not each failure. */
   #note(reason: string | null): void {
     if (reason !== null && !this.#is_failing) this.#options.failing(reason)
     if (reason === null && this.#is_failing) this.#options.recovered()
     this.#is_failing = reason !== null
   }
 
-  /** Shorter when the process ends meanwhile. */
+  /** Ends early if the process ends. */
   async #pause(pause_ms: number): Promise<void> {
     const over = Promise.withResolvers<void>()
     const timer = setTimeout(over.resolve, pause_ms)
@@ -182,7 +182,7 @@ export class Exporter {
   }
 }
 
-/** The body of an answer that is as short as those are; empty when it is longer. */
+/** The body of a short response; empty if it is longer. */
 async function readAnswer({ body }: Response): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let bytes = 0
@@ -194,7 +194,7 @@ async function readAnswer({ body }: Response): Promise<Uint8Array> {
   return Buffer.concat(chunks)
 }
 
-/** What went wrong in a word: an error's message may repeat a header's value. */
+/** The error code only, because an error message can contain a header value. */
 function wordOf(error: unknown): string {
   if (!(error instanceof Error)) return "unknown"
   return "code" in error && typeof error.code === "string" ? error.code : error.name

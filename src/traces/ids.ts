@@ -2,7 +2,7 @@ const POOL_BYTES = 4_096
 let pool = Buffer.alloc(0)
 let at = 0
 
-/** So many random bytes as hex digits. */
+/** `bytes` random bytes as hex digits. */
 function hex(bytes: number): string {
   if (at + bytes > pool.length) {
     pool = crypto.getRandomValues(Buffer.alloc(POOL_BYTES))

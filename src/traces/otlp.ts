@@ -1,14 +1,14 @@
 import { ProtobufWriter } from "./protobuf.ts"
 import { type Attributes, type Event, KINDS, type Span, type Value } from "./span.ts"
 
-/** OTLP's messages; each number is that of a field in `opentelemetry/proto`, version 1. */
+/** OTLP messages. The numbers are field numbers of `opentelemetry/proto`, version 1. */
 
 const FAILED = 2
 const SAMPLED = 0x001
 const HAS_IS_REMOTE = 0x100
 const IS_REMOTE = 0x200
 
-/** What all spans of a process have in common. */
+/** What all spans of a process share. */
 export interface Origin {
   readonly resource: Attributes
   readonly scope: { readonly name: string; readonly version: string }
@@ -74,20 +74,20 @@ function writeTexts(writer: ProtobufWriter, texts: readonly string[]): void {
   for (const text of texts) writer.message(1, () => writer.text(1, text))
 }
 
-/** Nanoseconds since 1970, which are too many for a number. */
+/** Nanoseconds since 1970, as a bigint: too large for a number. */
 function nanosOf(time_ms: number): bigint {
   const whole_ms = Math.floor(time_ms)
   return BigInt(whole_ms) * 1_000_000n + BigInt(Math.round((time_ms - whole_ms) * 1_000_000))
 }
 
-/** How many spans of an export were refused, as an `ExportTraceServiceResponse` says; 0 where it says nothing. */
+/** The number of rejected spans in an `ExportTraceServiceResponse`; 0 if absent. */
 export function rejectedSpans(response: Uint8Array): number {
   const partial_success = fieldOf(response, 1)
   const rejected = partial_success instanceof Uint8Array ? fieldOf(partial_success, 1) : null
   return typeof rejected === "number" ? rejected : 0
 }
 
-/** The last value of a field: the bytes of a message, or a number; null where there is none, or no message. */
+/** The last value of a field, bytes or a number; null if it is absent or the message is malformed. */
 function fieldOf(message: Uint8Array, wanted: number): Uint8Array | number | null {
   let found: Uint8Array | number | null = null
   let at = 0

@@ -1,4 +1,4 @@
-/** Protocol buffers as they cross the wire: as much of them as spans need. */
+/** The Protocol Buffers encoding, as far as spans need it. */
 
 const VARINT = 0
 const FIXED64 = 1
@@ -6,19 +6,19 @@ const BYTES = 2
 const FIXED32 = 5
 
 const FIRST_BYTES = 4_096
-/** A text of so many letters has a length of one byte. */
+/** Strings up to this length have a one-byte length prefix. */
 const SHORT = 64
 
 export class ProtobufWriter {
   #buffer = Buffer.allocUnsafe(FIRST_BYTES)
   #end = 0
 
-  /** What was written; a copy. */
+  /** A copy of the written bytes. */
   get bytes(): Uint8Array<ArrayBuffer> {
     return new Uint8Array(this.#buffer.subarray(0, this.#end))
   }
 
-  /** A whole number of up to 64 bits. */
+  /** An integer of up to 64 bits. */
   integer(field: number, value: number | bigint): void {
     this.#tag(field, VARINT)
     if (typeof value === "number" && value >= 0) this.#varint(value)
@@ -48,7 +48,7 @@ export class ProtobufWriter {
     this.#end += this.#room(length).write(value, this.#end)
   }
 
-  /** Nearly all that is said is short and ASCII: written letter by letter, an export takes a third less. */
+  /** Most strings are short and ASCII. Writing them byte by byte makes an export a third faster. */
   #short(value: string): boolean {
     const buffer = this.#room(SHORT + 1)
     const { length } = value
@@ -62,14 +62,14 @@ export class ProtobufWriter {
     return true
   }
 
-  /** The bytes that hex digits stand for. */
+  /** The bytes of a hex string. */
   hex(field: number, digits: string): void {
     this.#tag(field, BYTES)
     this.#varint(digits.length / 2)
     this.#end += this.#room(digits.length / 2).write(digits, this.#end, "hex")
   }
 
-  /** A message within this one: what `write` writes. Its length stands before it, and is known only afterwards. */
+  /** A nested message, written by `write`. Its length prefix is known only afterwards. */
   message(field: number, write: () => void): void {
     this.#tag(field, BYTES)
     const begin = this.#end
@@ -83,7 +83,7 @@ export class ProtobufWriter {
     this.#end += length
   }
 
-  /** What was written elsewhere, as a message within this one. */
+  /** Bytes written elsewhere, as a nested message. */
   written(field: number, bytes: Uint8Array): void {
     this.#tag(field, BYTES)
     this.#varint(bytes.byteLength)
@@ -109,7 +109,7 @@ export class ProtobufWriter {
     buffer[this.#end++] = Number(rest)
   }
 
-  /** The buffer, with at least so many bytes left. */
+  /** The buffer, with room for at least `bytes` more. */
   #room(bytes: number): Buffer {
     if (this.#end + bytes > this.#buffer.length) {
       const wider = Buffer.allocUnsafe(2 * (this.#end + bytes))

@@ -6,7 +6,7 @@ import { attemptAt, callOf, isFault, operationOf, settlementOf, tokensOf } from 
 import { newSpanId } from "./ids.ts"
 import type { Attributes, Event, Span } from "./span.ts"
 
-/** A span that is not over yet. */
+/** A span that has not ended. */
 interface OpenSpan {
   readonly span_id: string
   readonly name: string
@@ -16,15 +16,14 @@ interface OpenSpan {
 }
 
 /**
- * A request whose spans are recorded: that of the request itself, and beneath it those of the hold, of each attempt at a provider, and of
- * the settlement. What they say are words of the code, names of the configuration, ids, counts and amounts; never a prompt, an answer
- * or a key.
+ * A request whose spans are recorded: one for the request itself, with children for the hold, each upstream attempt and the settlement.
+ * Attributes are fixed words, names from the configuration, ids, counts and amounts; never a prompt, a response or a key.
  */
 export class RecordedTrace implements Trace {
   readonly id: string
   readonly #context: TraceContext | null
   readonly #keep: (spans: readonly Span[]) => void
-  /** What is added to a time of this process for that of the wall clock. */
+  /** The offset from the process clock to the wall clock. */
   readonly #origin_ms = Date.now() - performance.now()
   readonly #began_ms = this.#now()
   readonly #span_id = newSpanId()
@@ -42,7 +41,7 @@ export class RecordedTrace implements Trace {
   #answered: Answered | null = null
   #is_settled = false
 
-  /** `keep` gets all spans, once the last of them is over. */
+  /** `keep` gets all spans when the last one has ended. */
   constructor(
     trace_id: string,
     context: TraceContext | null,
@@ -75,7 +74,7 @@ export class RecordedTrace implements Trace {
     return traceHeaders({ trace_id: this.id, span_id, sampled: true, tracestate })
   }
 
-  /** One that brought a 2xx goes on until its answer has ended. */
+  /** An attempt with a 2xx ends only when its response has ended. */
   attempted(outcome: number | string): void {
     const attempt = this.#attempt
     if (attempt === null) return
@@ -106,13 +105,13 @@ export class RecordedTrace implements Trace {
     this.#finish()
   }
 
-  /** The head of its answer leaves. */
+  /** The response headers are sent. */
   answered(answer: Answered): void {
     this.#answered = answer
     this.#finish()
   }
 
-  /** The request is over once it is answered, and settled where money was held. */
+  /** The request has ended when it is answered and, if it held money, settled. */
   #finish(): void {
     if (this.#answered === null || (this.#hold !== null && !this.#is_settled)) return
     const { route, method, status, code } = this.#answered
@@ -144,7 +143,7 @@ export class RecordedTrace implements Trace {
     this.#keep(this.#spans)
   }
 
-  /** What the books round to milliseconds is not after the end of the call. */
+  /** The ledger rounds to milliseconds, which must not move the time past the end of the call. */
   #firstOutput(): readonly Event[] {
     const ttft_ms = this.#ended?.ttft_ms ?? null
     if (ttft_ms === null) return []

@@ -1,10 +1,10 @@
 import type { Tracing } from "../config/tracing.ts"
 import type { TraceContext } from "../wire/trace-context.ts"
 
-/** Of a trace id the last 14 hex digits are random, so they are what a share of all traces is picked by. */
+/** The last 14 hex digits of a trace id are random, so sampling uses them. */
 const RANDOM_DIGITS = 14
 
-/** Whether a trace is recorded: as whoever asks does it, where that counts, else by its id. */
+/** Whether a trace is recorded: by the decision of the caller if it counts, otherwise by its id. */
 export function isSampled(
   { parent_based, ratio }: Tracing["sampler"],
   trace_id: string,

@@ -1,26 +1,26 @@
-/** What an attribute may be; whole numbers are integers there too. */
+/** The value of an attribute; whole numbers are encoded as integers. */
 export type Value = string | number | bigint | boolean | readonly string[]
 
-/** By their names; what is null or undefined is left out. */
+/** Attributes by name; null and undefined are omitted. */
 export type Attributes = Readonly<Record<string, Value | null | undefined>>
 
-/** The kinds of OpenTelemetry, by their numbers. */
+/** OpenTelemetry's numbers of span kinds. */
 export const KINDS = { internal: 1, server: 2, client: 3 } as const
 
 export interface Event {
   readonly name: string
-  /** Milliseconds of the wall clock, as all times here. */
+  /** Wall clock, in milliseconds, as all times here. */
   readonly at_ms: number
 }
 
-/** One step of a trace, once it is over. */
+/** A completed span. */
 export interface Span {
   readonly trace_id: string
   /** 16 hex digits. */
   readonly span_id: string
-  /** Null for the first span of a trace. */
+  /** Null for the root span of a trace. */
   readonly parent_id: string | null
-  /** Whether the parent is somebody else's. */
+  /** Whether the parent span belongs to another process. */
   readonly remote_parent: boolean
   readonly tracestate: string | null
   readonly name: string
@@ -29,6 +29,6 @@ export interface Span {
   readonly ended_ms: number
   readonly attributes: Attributes
   readonly events: readonly Event[]
-  /** Whether it went wrong; what went wrong is an attribute, `error.type`. */
+  /** Whether it failed; the attribute `error.type` has the reason. */
   readonly failed: boolean
 }

@@ -11,11 +11,11 @@ import { isSampled } from "./sampler.ts"
 import type { Attributes } from "./span.ts"
 
 export interface TracerOptions extends Omit<ExporterOptions, "origin"> {
-  /** Null where this process is alone. */
+  /** Null without worker processes. */
   readonly worker: number | null
 }
 
-/** Records the traces of a process, and exports them by OTLP (D54). */
+/** Records the traces of a process and exports them over OTLP (D54). */
 export function openTracer(options: TracerOptions): Tracer {
   const { name, version } = manifest
   const resource = resourceOf(options)
@@ -54,7 +54,7 @@ class OtlpTracer implements Tracer {
   }
 }
 
-/** What is not said by the environment is said by the process. */
+/** Resource attributes of the process, overridden by the environment. */
 function resourceOf({ tracing, worker }: TracerOptions): Attributes {
   return {
     "service.version": manifest.version,

@@ -2,7 +2,10 @@ import type { Route, Upstream } from "../config/config.ts"
 import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
-import { contentLength, headerFault, requestHeaders, retryAfter } from "./headers.ts"
+import { codingFault, contentLength, requestHeaders, retryAfter } from "./headers.ts"
+import type { AnswerHead } from "./http/answer-parser.ts"
+import { post } from "./http/client.ts"
+import type { Exchange } from "./http/exchange.ts"
 import { isSpoken, refusalError } from "./refusal.ts"
 import { finish, leftMs, type Reply, refusalText } from "./reply.ts"
 
@@ -14,8 +17,8 @@ export interface Outgoing {
   readonly stream: boolean
   /** The JSON text to send, with the upstream's own name of the model. */
   body(model: string): string
-  /** The version headers of a messages-style call, else empty. */
-  readonly headers: Readonly<Record<string, string>>
+  /** The version headers of a messages-style call, else null. */
+  readonly headers: Readonly<Record<string, string>> | null
   /** A provider is about to be asked: the last moment to abort the call for a client that is gone (D9). */
   asking?(): void
   /** Aborted when the answer is not wanted any more: closes the connection, whether or not there is an answer yet. */
@@ -60,33 +63,23 @@ export async function attempt(
   outgoing.asking?.()
   signal.throwIfAborted()
   const body = outgoing.body(model)
-  const connection = new AbortController()
-  const cancel = () => connection.abort()
-  signal.addEventListener("abort", cancel)
+  const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
+  const fields = requestHeaders(upstream, outgoing.request_id, stream, further)
+  const exchange = post(`${upstream.base_url}${outgoing.path}`, fields, body)
+  signal.addEventListener("abort", () => exchange.cancel())
   let late = false
   const total_ms = leftMs(upstream, began_ms)
   const deadline = setTimeout(
     () => {
       late = true
-      cancel()
+      exchange.cancel()
     },
     stream ? Math.min(upstream.timeouts.first_byte_ms, total_ms) : total_ms,
   )
   try {
-    const response = await fetch(`${upstream.base_url}${outgoing.path}`, {
-      method: "POST",
-      headers: requestHeaders(upstream, outgoing.request_id, stream, {
-        ...outgoing.headers,
-        ...trace_headers,
-      }),
-      body,
-      redirect: "manual",
-      decompress: false,
-      timeout: false,
-      signal: connection.signal,
-    })
+    const head = await exchange.head
     signal.throwIfAborted()
-    return judge(route, response, began_ms, cancel)
+    return judge(route, head, exchange, began_ms)
   } catch (error) {
     signal.throwIfAborted()
     return unanswered(late ? "timeout" : whyOf(error), stream, codeOf(error))
@@ -96,35 +89,35 @@ export async function attempt(
 }
 
 /** Whether an answer is a 2xx whose body may be read (D14, D25). */
-function judge(route: Route, response: Response, began_ms: number, cancel: () => void): Reply | Failure {
-  const { status, headers } = response
-  const fault = headerFault(headers)
-  if (fault !== null) cancel()
-  else if (response.ok) {
+function judge(route: Route, head: AnswerHead, exchange: Exchange, began_ms: number): Reply | Failure {
+  const { status, fields } = head
+  const fault = head.fault ?? codingFault(fields)
+  if (fault !== null) exchange.cancel()
+  else if (status >= 200 && status < 300) {
     return {
       kind: "reply",
       route,
       status,
-      length: contentLength(headers),
-      get body() {
-        return response.body
-      },
-      bytes: () => response.bytes(),
+      length: contentLength(fields),
+      body: exchange,
       began_ms,
-      cancel,
     }
   }
-  return refused(route.upstream, response, fault)
+  return refused(route.upstream, head, fault, exchange)
 }
 
 /**
  * An answer that is no 2xx, or must not be read. A 2xx among them is not passed on: the provider did its work. A body that is
  * read is read to its end where that is near, so that the connection is used again.
  */
-function refused(upstream: Upstream, { status, headers, body }: Response, fault: string | null): Failure {
-  const readable = fault === null ? body : null
+function refused(
+  upstream: Upstream,
+  { status, fields }: AnswerHead,
+  fault: string | null,
+  exchange: Exchange,
+): Failure {
   const discard = () => {
-    if (readable !== null) void finish(readable.getReader())
+    if (fault === null) void finish(exchange)
   }
   return {
     kind: "failure",
@@ -134,11 +127,11 @@ function refused(upstream: Upstream, { status, headers, body }: Response, fault:
     discard,
     async error() {
       let text = ""
-      if (readable !== null && isSpoken(status)) text = await refusalText(readable)
+      if (fault === null && isSpoken(status)) text = await refusalText(exchange)
       else discard()
       return refusalError({
         status,
-        retry_after: retryAfter(headers),
+        retry_after: retryAfter(fields),
         body: text,
         api_key: upstream.api_key,
       })

@@ -11,17 +11,17 @@ export function requestHeaders(
   upstream: Upstream,
   request_id: string,
   stream: boolean,
-  further: Readonly<Record<string, string>>,
+  further: Readonly<Record<string, string>> | null,
 ): Record<string, string> {
-  return {
-    ...further,
-    ...credential(upstream),
+  const headers = {
     "content-type": "application/json",
     accept: stream ? "text/event-stream, application/json" : "application/json",
     "accept-encoding": "identity",
     "user-agent": "tollgate",
     "x-request-id": request_id,
+    ...credential(upstream),
   }
+  return further === null ? headers : { ...further, ...headers }
 }
 
 function credential({ family, api_key }: Upstream): Record<string, string> {
@@ -44,28 +44,27 @@ export function streamHeaders(request_id: string): Record<string, string> {
   }
 }
 
+/** Header fields that are asked for by their names, in lower case. */
+interface Named {
+  get(name: string): string | null
+}
+
 const MAX_RETRY_AFTER_S = 3_600
 
 /** A provider's `Retry-After` where it is a whole number of seconds up to an hour, else null: a date or nonsense does not pass. */
-export function retryAfter(headers: Headers): string | null {
-  const value = headers.get("retry-after")
+export function retryAfter(fields: Named): string | null {
+  const value = fields.get("retry-after")
   return value !== null && /^\d{1,4}$/.test(value) && Number(value) <= MAX_RETRY_AFTER_S ? value : null
 }
 
 /** How long the body says that it is; null when it does not say so in digits. */
-export function contentLength(headers: Headers): number | null {
-  const value = headers.get("content-length")
+export function contentLength(fields: Named): number | null {
+  const value = fields.get("content-length")
   return value !== null && /^\d{1,15}$/.test(value) ? Number(value) : null
 }
 
-/** The most bytes a provider's header section may take. */
-export const MAX_HEADER_BYTES = 65_536
-
-/** Why an answer's body must not be read, or null: headers over the limit, or a body that is compressed all the same (D25). */
-export function headerFault(headers: Headers): string | null {
-  let bytes = 0
-  for (const [name, value] of headers) bytes += name.length + value.length + 4
-  if (bytes > MAX_HEADER_BYTES) return "header section too large"
-  const encoding = (headers.get("content-encoding") ?? "identity").trim().toLowerCase()
-  return encoding === "identity" || encoding === "" ? null : "compressed body"
+/** Why an answer's body must not be read, or null: it is compressed all the same (D25). */
+export function codingFault(fields: Named): string | null {
+  const coding = (fields.get("content-encoding") ?? "identity").trim().toLowerCase()
+  return coding === "identity" || coding === "" ? null : "compressed body"
 }

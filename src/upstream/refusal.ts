@@ -43,9 +43,10 @@ export function isSpoken(status: number): boolean {
 
 /** Said where the provider's own words are missing. */
 const OWN_MESSAGE = {
-  invalid_request: "The provider refused the request as not valid.",
-  not_found: "The provider does not know what this request names.",
-  request_too_large: "The request is too large for the provider.",
+  invalid_request: "The provider rejected the request as invalid.",
+  not_found:
+    "The provider did not find what this request names. Ask the operator to check the model's configuration.",
+  request_too_large: "The request is too large for the provider. Send a smaller request.",
 } satisfies Partial<Record<ErrorCode, string>>
 
 function codeOf(status: number) {

@@ -1,9 +1,13 @@
 import type { Route, Upstream } from "../config/config.ts"
 
-/** As much of a stream's reader as is needed here. */
-interface Reader {
-  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>
-  cancel(): Promise<void>
+/** The body of an answer, read either part by part or all at once. */
+export interface Body {
+  /** The next part; null at the end. Rejects when the body does not arrive whole. */
+  read(): Promise<Uint8Array | null>
+  /** All of it; rejects when it does not arrive whole. */
+  bytes(): Promise<Uint8Array>
+  /** Closes the provider's connection, unless the body has ended. Idempotent; never throws. */
+  cancel(): void
 }
 
 /** A provider's 2xx: its headers are in and were found sound; its body is still to be read. */
@@ -14,14 +18,9 @@ export interface Reply {
   readonly status: number
   /** What `content-length` says; null when it says nothing. */
   readonly length: number | null
-  /** As a stream. Asking for it costs more than `bytes()`: 8 us. */
-  readonly body: ReadableStream<Uint8Array> | null
-  /** All of the body at once; rejects when it does not arrive whole. */
-  bytes(): Promise<Uint8Array>
+  readonly body: Body
   /** `performance.now()` when the first attempt began: the total timeout (D31) runs from here. */
   readonly began_ms: number
-  /** Closes the provider's connection, unless the body has ended. Idempotent; never throws. */
-  readonly cancel: () => void
 }
 
 /** What is left of an upstream's total timeout (D31) for a call whose first attempt began at `began_ms`, in milliseconds. */
@@ -38,17 +37,17 @@ export function remainingMs({ route, began_ms }: Reply): number {
 const REST = { bytes: 16_384, ms: 250 }
 
 /** Lets a body that is past its `[DONE]` end by itself, so that the connection is used again; else cuts it. Never rejects. */
-export async function finish(reader: Reader): Promise<void> {
-  await readOn(reader, REST, () => {})
+export async function finish(body: Body): Promise<void> {
+  await readOn(body, REST, () => {})
 }
 
 /** The most of a refusal's body that is read, and how long. */
 const REFUSAL = { bytes: 65_536, ms: 2_000 }
 
 /** The text of a refusal's body, or `""` when it did not come whole and in time. Never rejects. */
-export async function refusalText(body: ReadableStream<Uint8Array>): Promise<string> {
+export async function refusalText(body: Body): Promise<string> {
   const chunks: Uint8Array[] = []
-  const whole = await readOn(body.getReader(), REFUSAL, (chunk) => chunks.push(chunk))
+  const whole = await readOn(body, REFUSAL, (chunk) => chunks.push(chunk))
   return whole ? Buffer.concat(chunks).toString() : ""
 }
 
@@ -58,19 +57,19 @@ interface Bounds {
 }
 
 /** Reads to the end of a body within bounds; whether it was reached. Otherwise the body is cancelled. */
-async function readOn(reader: Reader, bounds: Bounds, take: (chunk: Uint8Array) => void): Promise<boolean> {
+async function readOn(body: Body, bounds: Bounds, take: (chunk: Uint8Array) => void): Promise<boolean> {
   let given_up = false
   const giveUp = () => {
     given_up = true
-    reader.cancel().catch(() => {})
+    body.cancel()
   }
   const timer = setTimeout(giveUp, bounds.ms)
   try {
     for (let bytes = 0; bytes <= bounds.bytes; ) {
-      const { done, value } = await reader.read()
-      if (done || value === undefined) return !given_up
-      bytes += value.byteLength
-      take(value)
+      const part = await body.read()
+      if (part === null) return !given_up
+      bytes += part.byteLength
+      take(part)
     }
     giveUp()
   } catch {

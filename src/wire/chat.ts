@@ -9,7 +9,7 @@ export const MAX_MESSAGES = 4096
 export const ModelName = Type.String({
   minLength: 1,
   maxLength: 256,
-  description: "The name of a model from the model list.",
+  description: "The name of a model, from the model list.",
   [EXPECTED]: "a string of 1 to 256 characters",
 })
 
@@ -18,20 +18,20 @@ export const Message = Type.Object(
   {
     role: Type.String({
       minLength: 1,
-      description: "Whose turn it is, such as `system`, `user` or `assistant`.",
+      description: "The author of the message, such as `system`, `user` or `assistant`.",
       examples: ["user"],
-      [EXPECTED]: "a string that is not empty",
+      [EXPECTED]: "a non-empty string",
     }),
     content: Type.Optional(
       Type.Unknown({
-        description: "The text of the turn, or its parts.",
+        description: "The text of the message, or its parts.",
         examples: ["Say hello."],
       }),
     ),
   },
   {
     additionalProperties: true,
-    description: "One turn of the conversation.",
+    description: "One message of the conversation.",
     [EXPECTED]: "a message object",
   },
 )
@@ -50,7 +50,7 @@ export const ChatRequest = Type.Object(
     messages: Messages,
     stream: Type.Optional(
       Type.Union([Type.Boolean(), Type.Null()], {
-        description: "Whether the answer is streamed as server-sent events.",
+        description: "Whether to stream the response as server-sent events.",
         [EXPECTED]: "true, false or null",
       }),
     ),
@@ -61,7 +61,7 @@ export const ChatRequest = Type.Object(
             {
               include_usage: Type.Optional(
                 Type.Union([Type.Boolean(), Type.Null()], {
-                  description: "Whether the stream ends with a chunk that carries the usage.",
+                  description: "Whether the stream ends with a usage chunk.",
                   [EXPECTED]: "true, false or null",
                 }),
               ),
@@ -71,7 +71,7 @@ export const ChatRequest = Type.Object(
           Type.Null(),
         ],
         {
-          description: "Options of a stream.",
+          description: "Options for streaming.",
           [EXPECTED]: "an object whose include_usage is true, false or null",
         },
       ),
@@ -83,7 +83,7 @@ export const ChatRequest = Type.Object(
             {
               include: Type.Optional(
                 Type.Union([Type.Boolean(), Type.Null()], {
-                  description: "Whether the answer's usage tells what the call was charged, as its `cost`.",
+                  description: "Whether the usage in the response has a `cost`: what the call was charged.",
                   [EXPECTED]: "true, false or null",
                 }),
               ),
@@ -94,7 +94,7 @@ export const ChatRequest = Type.Object(
         ],
         {
           description:
-            "What the answer tells of the usage. A stream then ends with a chunk that carries the usage. `include` is the gateway's own and is not sent upstream.",
+            "Options for the usage in the response. With `include`, a stream ends with a usage chunk. `include` is an option of the gateway and is not sent to the provider.",
           examples: [{ include: true }],
           [EXPECTED]: "an object whose include is true, false or null",
         },
@@ -102,17 +102,18 @@ export const ChatRequest = Type.Object(
     ),
     n: Type.Optional(
       Type.Union([Type.Integer({ minimum: 1, maximum: 128 }), Type.Null()], {
-        description: "How many choices to make; output is held for each of them (D12).",
+        description: "The number of choices to generate. Output is held for each of them.",
         examples: [1],
         [EXPECTED]: "an integer from 1 to 128, or null",
       }),
     ),
-    max_tokens: Type.Optional(tokenLimit("The most output tokens of a choice; the older name.")),
-    max_completion_tokens: Type.Optional(tokenLimit("The most output tokens of a choice.")),
+    max_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice (older name).")),
+    max_completion_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice.")),
   },
   {
     additionalProperties: true,
-    description: "A chat completion to make. Fields that are not listed here reach the provider unchanged.",
+    description:
+      "A chat completion request. Fields that are not listed are passed to the provider unchanged.",
     examples: [{ model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], stream: false }],
   },
 )

@@ -12,7 +12,7 @@ export const CountTokensRequest = Type.Object(
   { model: ModelName, messages: Messages },
   {
     additionalProperties: true,
-    description: `An input to count. Fields that are not listed here reach the provider unchanged, except ${generationFields.join(", ")}, which counting does not use.`,
+    description: `An input to count. Fields that are not listed are passed to the provider unchanged, except ${generationFields.join(", ")}, which are removed.`,
     examples: [{ model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] }],
   },
 )
@@ -24,11 +24,11 @@ export const TokenCount = Type.Object(
     input_tokens: Type.Integer({
       minimum: 0,
       maximum: Number.MAX_SAFE_INTEGER,
-      description: "The tokens of the input.",
+      description: "The number of input tokens.",
       examples: [11],
     }),
   },
-  { additionalProperties: true, [EXPECTED]: "an object with input_tokens" },
+  { additionalProperties: true, [EXPECTED]: "an object with an input_tokens field" },
 )
 export type TokenCount = Static<typeof TokenCount>
 
@@ -51,7 +51,9 @@ export function forCounting(body: CountTokensRequest, model: string): CountToken
 /** Checks a provider's answer: a JSON object with an integer `input_tokens` of at least 0, else 502 `upstream_error` (D22). */
 export function checkTokenCount(bytes: Uint8Array): void {
   if (!answer.Check(parsed(bytes))) {
-    throw new GatewayError("upstream_error", { message: "The provider's answer holds no token count." })
+    throw new GatewayError("upstream_error", {
+      message: "The provider's response contains no token count. Retry the request.",
+    })
   }
 }
 

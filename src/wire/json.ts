@@ -26,11 +26,11 @@ const utf8 = new TextDecoder("utf-8", { fatal: true })
  * Throws `invalid_request`, which shows nothing of the body.
  */
 export function readJsonBody(bytes: Uint8Array): object {
-  if (bytes.byteLength === 0) throw invalid("The body is empty; a JSON object is expected.")
+  if (bytes.byteLength === 0) throw invalid("The request body is empty. Send a JSON object.")
   checkShape(bytes)
   const value = parse(decode(bytes))
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw invalid("The body is JSON but not an object.")
+    throw invalid("The request body is JSON, but not an object. Send a JSON object.")
   }
   return value
 }
@@ -39,7 +39,7 @@ function decode(bytes: Uint8Array): string {
   try {
     return utf8.decode(bytes)
   } catch {
-    throw invalid("The body is not valid UTF-8.")
+    throw invalid("The request body is not valid UTF-8.")
   }
 }
 
@@ -50,7 +50,7 @@ function parse(text: string): unknown {
   try {
     return MAY_BE_INEXACT.test(text) ? JSON.parse(text, exact) : JSON.parse(text)
   } catch {
-    throw invalid("The body is not valid JSON.")
+    throw invalid("The request body is not valid JSON.")
   }
 }
 
@@ -74,7 +74,8 @@ function checkShape(bytes: Uint8Array): void {
         break
       case 0x5b: // [
       case 0x7b: // {
-        if (++depth > MAX_DEPTH) throw invalid(`The body is nested deeper than ${MAX_DEPTH} levels.`)
+        if (++depth > MAX_DEPTH)
+          throw invalid(`The request body is nested more than ${MAX_DEPTH} levels deep.`)
         values++
         break
       case 0x5d: // ]
@@ -82,7 +83,8 @@ function checkShape(bytes: Uint8Array): void {
         depth--
         break
       case 0x2c: // ,
-        if (++values > MAX_VALUES) throw invalid(`The body has more than ${MAX_VALUES} keys and elements.`)
+        if (++values > MAX_VALUES)
+          throw invalid(`The request body has more than ${MAX_VALUES} keys and array elements.`)
         break
     }
   }

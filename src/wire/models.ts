@@ -1,5 +1,4 @@
 import { type Static, Type } from "@sinclair/typebox"
-import type { Model } from "../config/config.ts"
 
 /**
  * The configuration knows no release dates, and the time of a restart would change the bytes of the list: the epoch,
@@ -11,19 +10,22 @@ const CREATED_AT = "1970-01-01T00:00:00Z"
 /** One entry that both SDK families read (D23). */
 export const ModelEntry = Type.Object(
   {
-    id: Type.String({ description: "The name to use as `model`.", examples: ["gpt-5-mini"] }),
+    id: Type.String({ description: "The name to send as `model`.", examples: ["gpt-5-mini"] }),
     object: Type.Literal("model"),
-    created: Type.Integer({ description: "Unix seconds; 0, since it is not known.", examples: [CREATED_S] }),
+    created: Type.Integer({
+      description: "Unix time in seconds. Always 0: the date is not known.",
+      examples: [CREATED_S],
+    }),
     owned_by: Type.String({ examples: ["tollgate"] }),
     type: Type.Literal("model"),
     display_name: Type.String({ examples: ["gpt-5-mini"] }),
     created_at: Type.String({
       format: "date-time",
-      description: "The same moment as `created`.",
+      description: "The same time as `created`.",
       examples: [CREATED_AT],
     }),
   },
-  { description: "A model, in the shape of both SDK families." },
+  { description: "A model, in a shape that both SDK families can read." },
 )
 
 /** The one envelope of both SDK families; there is always one page (D23). */
@@ -32,16 +34,16 @@ export const ModelList = Type.Object(
     object: Type.Literal("list"),
     data: Type.Array(ModelEntry),
     has_more: Type.Literal(false),
-    first_id: Type.Union([Type.String(), Type.Null()], { description: "Null when the list is empty." }),
-    last_id: Type.Union([Type.String(), Type.Null()], { description: "Null when the list is empty." }),
+    first_id: Type.Union([Type.String(), Type.Null()], { description: "Null if the list is empty." }),
+    last_id: Type.Union([Type.String(), Type.Null()], { description: "Null if the list is empty." }),
   },
-  { description: "The models that this key may use here." },
+  { description: "The models that this key can use." },
 )
 export type ModelList = Static<typeof ModelList>
 
-/** The list of `models`, in their order. */
-export function modelList(models: readonly Model[]): ModelList {
-  const data = models.map(({ name }) => ({
+/** The list of the models with these names, in their order. */
+export function modelList(names: readonly string[]): ModelList {
+  const data = names.map((name) => ({
     id: name,
     object: "model" as const,
     created: CREATED_S,

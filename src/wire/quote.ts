@@ -17,24 +17,27 @@ export const QuoteBody = Type.Object({
   model: Type.String(),
   amount: Type.String({
     ...Money,
-    description: "USD that the call would hold; no usage within the bounds costs more.",
+    description: "What the call would hold, in USD. No usage within the limits of the request costs more.",
   }),
-  admitted: Type.Boolean({ description: "Whether the books would hold it now." }),
-  refusal: Type.Union([...quotedRefusals.map((code) => Type.Literal(code)), Type.Null()], {
-    description: "The error code that a call would get instead; null when it would be held.",
-  }),
-  available: Type.String({ ...Money, description: "USD that the account can hold." }),
+  admitted: Type.Boolean({ description: "Whether the call would be admitted now." }),
+  refusal: Type.Unsafe<(typeof quotedRefusals)[number] | null>(
+    Type.Union([...quotedRefusals.map((code) => Type.Literal(code)), Type.Null()], {
+      description: "The error code that the call would get; null if it would be admitted.",
+    }),
+  ),
+  available: Type.String({ ...Money, description: "What the account can hold, in USD." }),
   remaining: Type.Union([Money, Type.Null()], {
-    description: "USD that the key may still spend in its day or month; null without a spending limit.",
+    description:
+      "What the key can still spend in the current day or month, in USD; null without a spending limit.",
   }),
   prompt_tokens: Tokens(
-    "The most tokens the prompt can have: its bytes, those of its media parts, and no more than the model's context.",
+    "The most tokens that the prompt can have: one per byte of text, plus those of its media parts, at most the context of the model.",
   ),
-  max_tokens: Tokens("The most output tokens of a choice that would be held."),
-  n: Type.Integer({ minimum: 1, description: "Choices; the output is held for each of them." }),
+  max_tokens: Tokens("The output tokens that would be held for each choice."),
+  n: Type.Integer({ minimum: 1, description: "The number of choices. Output is held for each of them." }),
   largest_max_tokens: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
     description:
-      "The largest `max_tokens` that would be held with what there is; null when not even 1 would be.",
+      "The largest `max_tokens` that the available amount covers; null if it does not cover even 1.",
   }),
   prices: CallBody.properties.prices,
 })

@@ -21,7 +21,7 @@ export const Receipt = Type.Object({
   held: call.reserved,
   charge: call.charge,
   released: Type.Union([call.reserved, Type.Null()], {
-    description: "What of the hold was given back: `held` and `overage` are `charge` and `released`.",
+    description: "The part of the hold that was released: `held` + `overage` = `charge` + `released`.",
   }),
   overage: call.overage,
   usage: call.usage,
@@ -52,7 +52,7 @@ export const OwnAccount = Type.Object({
       spending_limit: key.spending_limit,
       spent: key.spent,
     },
-    { description: "The key that asks." },
+    { description: "The key that made this request." },
   ),
 })
 export type OwnAccount = Static<typeof OwnAccount>

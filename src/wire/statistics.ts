@@ -10,27 +10,27 @@ const Tokens = Type.Integer()
 const Milliseconds = Type.Integer({ minimum: 0 })
 const Money = Type.String({
   pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
-  description: "USD as a decimal string with at most nine decimals.",
+  description: "A USD amount as a decimal string with at most nine decimals.",
 })
 const word = (words: readonly string[]) => Type.String({ enum: [...words] })
 const span = { from: Time, to: Time }
 
 /** Every list has one entry for each step. A correction counts with its difference, so a sum may be below 0 (D48). */
 const Steps = {
-  calls: Type.Array(Count, { description: "Calls that ended, the free ones too." }),
+  calls: Type.Array(Count, { description: "Calls that ended, including those without a charge." }),
   charge: Type.Array(Money),
-  prompt_tokens: Type.Array(Tokens, { description: "As charged, cached ones included." }),
+  prompt_tokens: Type.Array(Tokens, { description: "Charged prompt tokens, including cached ones." }),
   cached_tokens: Type.Array(Tokens),
   completion_tokens: Type.Array(Tokens),
 }
 
 export const TimelineGroup = Type.Object({
   group: Type.Union([Type.String(), Type.Null()], {
-    description: "The model's name, or the id of the key or account; null for all groups beyond those shown.",
+    description: "The name of the model, or the id of the key or account; null for the group of all others.",
   }),
   name: Type.Union([Type.String(), Type.Null()], {
     description:
-      "What people call the account; of a key its account and its name, or first characters: `Acme: production`.",
+      "The name of the account. For a key, the name of its account and its own name, or its first characters: `Acme: production`.",
   }),
   ...Steps,
 })
@@ -41,15 +41,15 @@ export const TimelineBody = Type.Object({
   by: word(splits),
   step_s: Type.Integer({
     minimum: 60,
-    description: "Seconds of one step; steps begin at whole multiples of it since 1970, in UTC.",
+    description: "The length of a step in seconds. Steps start at multiples of it since 1970, in UTC.",
   }),
   starts_at: Type.Array(Time, {
-    description: "When each step begins; the first one may begin before `from`.",
+    description: "When each step starts. The first one can start before `from`.",
   }),
   data: Type.Array(TimelineGroup, {
-    description: "By the charge, the highest first; the rest, if any, last.",
+    description: "The groups, highest charge first. The group of all others, if any, is last.",
   }),
-  left_out: Type.Integer({ minimum: 0, description: "How many groups stand behind the last one." }),
+  left_out: Type.Integer({ minimum: 0, description: "The number of groups combined in the last one." }),
 })
 export type TimelineBody = Static<typeof TimelineBody>
 
@@ -59,7 +59,8 @@ const Distribution = Type.Object({
   p90_ms: Type.Union([Milliseconds, Type.Null()]),
   p99_ms: Type.Union([Milliseconds, Type.Null()]),
   buckets: Type.Array(Type.Object({ from_ms: Milliseconds, below_ms: Milliseconds, calls: Count }), {
-    description: "Five to a power of ten, without gaps from the first that has calls to the last.",
+    description:
+      "Five buckets per power of ten, without gaps between the first and the last bucket with calls.",
   }),
 })
 export type DistributionBody = Static<typeof Distribution>
@@ -72,7 +73,7 @@ export const LatencyBody = Type.Object(
   },
   {
     description:
-      "`ttft`: from admission to the first output, of calls that had some; `duration`: to the settlement. Times above a second are rounded down to three digits.",
+      "`ttft`: from admission to the first output, for calls with output. `duration`: from admission to settlement. Times above a second are rounded down to three digits.",
   },
 )
 export type LatencyBody = Static<typeof LatencyBody>
@@ -87,7 +88,7 @@ export const OutcomesBody = Type.Object({
       calls: Count,
       charge: Money,
     }),
-    { description: "The most frequent first." },
+    { description: "The outcomes, the most frequent first." },
   ),
 })
 export type OutcomesBody = Static<typeof OutcomesBody>

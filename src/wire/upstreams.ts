@@ -5,19 +5,21 @@ export const UpstreamBody = Type.Object({
   name: Type.String(),
   family: Type.String({ enum: ["chat", "messages"] }),
   models: Type.Array(Type.String(), {
-    description: "The models that may be served by it, as clients name them.",
+    description: "The models that it can serve, by the names that clients use.",
   }),
   worker: Type.Union([Type.Integer(), Type.Null()], {
-    description: "Which worker speaks: each has breakers of its own. Null for a gateway without workers.",
+    description:
+      "The worker that this entry describes: each worker has its own breakers. Null for a gateway without workers.",
   }),
   state: Type.String({
     enum: ["ready", "open", "trying"],
     description:
-      "`ready`: calls go there. `open`: it failed five times in a row and is skipped. `trying`: one call finds out whether it is back.",
+      "`ready`: receives calls. `open`: skipped after five consecutive failures. `trying`: one call is testing whether it works again.",
   }),
-  failures: Type.Integer({ minimum: 0, description: "In a row, the last of them just before now." }),
+  failures: Type.Integer({ minimum: 0, description: "The number of consecutive failures." }),
   tries_in_ms: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
-    description: "When the next call may try an upstream that is not ready; 0: the next call will.",
+    description:
+      "Milliseconds until a call can try an upstream that is not ready; 0 means the next call will.",
   }),
 })
 export type UpstreamBody = Static<typeof UpstreamBody>

@@ -8,19 +8,19 @@ const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC."
 const Tokens = Type.Integer()
 const Money = Type.String({
   pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
-  description: "USD as a decimal string with at most nine decimals.",
+  description: "A USD amount as a decimal string with at most nine decimals.",
 })
 const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 
 const sums = {
-  calls: Type.Integer({ minimum: 0, description: "Calls that ended, the free ones too." }),
-  prompt_tokens: Type.Integer({ description: "As charged, cached ones included." }),
+  calls: Type.Integer({ minimum: 0, description: "Calls that ended, including those without a charge." }),
+  prompt_tokens: Type.Integer({ description: "Charged prompt tokens, including cached ones." }),
   cached_tokens: Tokens,
   completion_tokens: Tokens,
   charge: Money,
   overage: Type.String({
     pattern: Money.pattern ?? "",
-    description: "The part of the charge above what was held.",
+    description: "The part of the charge that exceeds the hold.",
   }),
 }
 
@@ -30,9 +30,9 @@ export type UsageSums = Static<typeof UsageSums>
 export const UsageGroup = Type.Object({
   group: Type.String({
     description:
-      "The model's name, the id of the key or account, the day (`2026-11-21`) or the first moment of the hour, in UTC.",
+      "The name of the model, the id of the key or account, the day (`2026-11-21`), or the start of the hour, in UTC.",
   }),
-  name: nullable(Type.String({ description: "What people call the key or account." })),
+  name: nullable(Type.String({ description: "The name of the key or account." })),
   ...sums,
 })
 export type UsageGroup = Static<typeof UsageGroup>
@@ -41,14 +41,14 @@ const reportBy = (words: readonly Grouping[]) =>
   Type.Object({
     from: Time,
     to: Time,
-    by: Type.Union(words.map((word) => Type.Literal(word))),
+    by: Type.Unsafe<Grouping>(Type.Union(words.map((word) => Type.Literal(word)))),
     data: Type.Array(UsageGroup, {
       description:
-        "Days and hours in their order, all else by the charge, the highest first. Groups in which nothing ended and nothing was corrected are left out.",
+        "Days and hours in chronological order, all others by charge, the highest first. Groups without any ended or corrected call are left out.",
     }),
     left_out: Type.Integer({
       minimum: 0,
-      description: "How many groups are not shown, beyond the first 1,000; `total` includes them.",
+      description: "The number of groups beyond the first 1,000, which are not shown. `total` includes them.",
     }),
     total: UsageSums,
   })

@@ -110,7 +110,7 @@ export class Crew {
       await this.#closed
       return true
     } catch (error) {
-      log.error({ err: error }, "the shutdown failed")
+      log.error({ err: error }, "shutdown failed")
       return false
     }
   }

@@ -33,7 +33,7 @@ export class Line {
     const timer =
       within_ms === undefined
         ? undefined
-        : setTimeout(() => waiting.reject(new Error("the other process does not answer")), within_ms)
+        : setTimeout(() => waiting.reject(new Error("the other process does not respond")), within_ms)
     try {
       this.#options.send({ number, asked })
       return await waiting.promise

@@ -19,14 +19,14 @@ const line = new Line({ send: (message) => process.send?.(message), answer })
 
 process.on("message", (message: unknown) => line.take(message))
 process.on("disconnect", () => {
-  line.lose(new Error("the parent is gone"))
+  line.lose(new Error("the parent process has ended"))
   leave()
 })
 process.on("SIGTERM", leave)
 // A terminal's signals, which the parent hears too: what becomes of the workers is for it to say.
 for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => {})
 if (process.send === undefined) {
-  console.error("tollgate: a worker has a parent that starts it: bun run start --workers N")
+  console.error("tollgate: a worker cannot be started on its own: use bun run start --workers N")
   process.exit(1)
 }
 
@@ -58,7 +58,9 @@ async function answer(asked: unknown): Promise<string> {
 async function open(assignment: Assignment): Promise<Service> {
   const { number, address, snapshot, log_level, ...rest } = assignment
   const log = openLog(log_level, { worker: number })
-  process.on("unhandledRejection", (error) => log.error({ err: error }, "a fault of the gateway; it goes on"))
+  process.on("unhandledRejection", (error) =>
+    log.error({ err: error }, "unhandled error: the gateway keeps running"),
+  )
   const database = await openBooks(address)
   try {
     return await Service.open({

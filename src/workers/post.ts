@@ -58,10 +58,10 @@ export class Post {
     this.#worker = null
     this.#pause_ms = pauseAfter(performance.now() - began_ms, this.#pause_ms)
     const { number, log } = this.#options
-    const next = this.#pause_ms === 0 ? "at once" : `in ${this.#pause_ms} ms`
-    const sentence = (await refused) ?? `worker ${number} ended with ${end}`
+    const next = this.#pause_ms === 0 ? "now" : `in ${this.#pause_ms} ms`
+    const sentence = (await refused) ?? `worker ${number} exited with ${end}`
     const level = end === 0 ? "info" : "error"
-    log[level]({ worker: number, worker_pid: worker.pid, end }, `${sentence}; another is started ${next}`)
+    log[level]({ worker: number, worker_pid: worker.pid, end }, `${sentence}; starting a new one ${next}`)
     this.#timer = setTimeout(() => this.#replace(), this.#pause_ms)
   }
 

@@ -29,7 +29,7 @@ export class Worker {
     this.exited = this.#process.exited.then(() => {
       this.#gone = true
       const end = this.#process.signalCode ?? this.#process.exitCode ?? 1
-      this.#line.lose(new Error(`${name} ended with ${end} before it served`))
+      this.#line.lose(new Error(`${name} exited with ${end} during its start`))
       return end
     })
     this.listening = this.#line.ask({ what: "begin", assignment } satisfies Order).then(() => {})

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
-import { CANARY, type House, openHouse } from "../http/house.ts"
+import { CANARY, type Harness, openHarness } from "../http/harness.ts"
 import { CHAT, PRICE } from "../support/gateway.ts"
 import { chatCompletion, json, usage } from "../support/provider.ts"
 
 /** A second model, a thousand times as dear, under which the same provider is asked. */
 const DEAR = "dear-model"
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse((url) => {
+  harness = await openHarness((url) => {
     const model = (name: string, price: object) => ({
       name,
       family: "chat",
@@ -23,13 +23,13 @@ beforeAll(async () => {
       models: [model(CHAT, PRICE), model(DEAR, { input: "1000", output: "4000" })],
     }
   })
-  account = await house.account("100")
+  account = await harness.account("100")
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 function sendText(body: string | Uint8Array) {
   const headers = [`authorization: Bearer ${account.key}`, "content-type: application/json"]
-  return house.ask({ method: "POST", target: "/v1/chat/completions", headers, body })
+  return harness.ask({ method: "POST", target: "/v1/chat/completions", headers, body })
 }
 
 const MESSAGES = `"messages":[{"role":"user","content":"${CANARY}"}]`
@@ -64,17 +64,17 @@ describe("the billed model is the sent model, and the billed bound is the sent b
   test.each(rows)("D18 %s", async (_, text, billed) => {
     const answer = await sendText(text)
     expect(answer.status).toBe(200)
-    const sent = house.provider.requests.at(-1)
+    const sent = harness.provider.requests.at(-1)
     expect(sent?.json).toMatchObject({ model: `upstream-${billed.model}` })
     expect(sent?.body.split(`"model":"upstream-`)).toHaveLength(2)
-    expect(await house.gateway.call(expectIds(answer))).toMatchObject(billed)
+    expect(await harness.gateway.call(expectIds(answer))).toMatchObject(billed)
   })
 
   test("D18 a second bound of the output: the held one is the sent one", async () => {
     const answer = await sendText(`{"model":"${CHAT}",${MESSAGES},"max_tokens":1000,"max_tok\\u0065ns":1}`)
     expect(answer.status).toBe(200)
-    expect(house.provider.requests.at(-1)?.json).toMatchObject({ max_tokens: 1 })
-    expect(await house.gateway.call(expectIds(answer))).toMatchObject({ reserved: "0.000047" })
+    expect(harness.provider.requests.at(-1)?.json).toMatchObject({ max_tokens: 1 })
+    expect(await harness.gateway.call(expectIds(answer))).toMatchObject({ reserved: "0.000047" })
   })
 })
 
@@ -95,11 +95,11 @@ describe("rule 1 what a client says of usage, cost and price is no evidence", ()
   test.each(Object.entries(claims))(
     "D18 %s passes to the provider, and changes no amount",
     async (name, value) => {
-      house.provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
-      const answer = await house.chat(account.key, { [name]: value })
+      harness.provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+      const answer = await harness.chat(account.key, { [name]: value })
       expect(answer.status).toBe(200)
-      expect(house.provider.requests.at(-1)?.json).toMatchObject({ [name]: value })
-      expect(await house.gateway.call(expectIds(answer))).toMatchObject({
+      expect(harness.provider.requests.at(-1)?.json).toMatchObject({ [name]: value })
+      expect(await harness.gateway.call(expectIds(answer))).toMatchObject({
         charge: CHARGED,
         account_id: account.id,
       })
@@ -115,8 +115,8 @@ describe("rule 1 what a client says of usage, cost and price is no evidence", ()
       "x-request-cost: -5",
       "x-model: none",
     ]
-    const answer = await house.chat(account.key, {}, headers)
-    expect(await house.gateway.call(expectIds(answer))).toMatchObject({
+    const answer = await harness.chat(account.key, {}, headers)
+    expect(await harness.gateway.call(expectIds(answer))).toMatchObject({
       charge: CHARGED,
       account_id: account.id,
       model: CHAT,
@@ -143,7 +143,7 @@ describe("D18 texts that are strange but whole pass as they are", () => {
   test.each(rows)("%s", async (_, content) => {
     const text = `{"model":"${CHAT}","messages":[{"role":"user","content":"${content}"}]}`
     expect((await sendText(text)).status).toBe(200)
-    expect(house.provider.requests.at(-1)?.json).toEqual({ ...JSON.parse(text), model: `upstream-${CHAT}` })
+    expect(harness.provider.requests.at(-1)?.json).toEqual({ ...JSON.parse(text), model: `upstream-${CHAT}` })
   })
 
   const names: readonly string[] = [
@@ -158,7 +158,7 @@ describe("D18 texts that are strange but whole pass as they are", () => {
   test.each(names.map((name) => [name]))(
     "D19 a model named %s is none, and reaches no statement of the books",
     async (name) => {
-      await house.untouched(account.id, async () => {
+      await harness.untouched(account.id, async () => {
         expectError(await sendText(`{"model":"${name}",${MESSAGES}}`), "model_not_found", { param: "model" })
       })
     },
@@ -169,13 +169,13 @@ describe("bodies that are made to be dear to read", () => {
   const M = 1_000_000
   const within = (text: string) => `{"model":"${CHAT}",${MESSAGES},"x":${text}}`
   const refused: readonly [what: string, text: () => string, message: RegExp][] = [
-    ["D18 a million brackets", () => within("[".repeat(M) + "]".repeat(M)), /deeper than 64/],
+    ["D18 a million brackets", () => within("[".repeat(M) + "]".repeat(M)), /more than 64 levels deep/],
     [
       "D18 a million objects within another",
       () => within(`${'{"a":'.repeat(M)}1${"}".repeat(M)}`),
-      /deeper than 64/,
+      /more than 64 levels deep/,
     ],
-    ["D18 brackets without an end", () => "[{".repeat(M), /deeper than 64/],
+    ["D18 brackets without an end", () => "[{".repeat(M), /more than 64 levels deep/],
     [
       "D41 a million keys",
       () => within(`{${Array.from({ length: M }, (_, at) => `"${at}":1`).join(",")}}`),
@@ -190,7 +190,7 @@ describe("bodies that are made to be dear to read", () => {
   ]
   test.each(refused)("%s: a 400 before any hold", async (_, text, message) => {
     const body = text()
-    await house.untouched(account.id, async () => {
+    await harness.untouched(account.id, async () => {
       expectError(await sendText(body), "invalid_request", { message })
     })
   })
@@ -207,10 +207,10 @@ describe("bodies that are made to be dear to read", () => {
 })
 
 test("bodies of the token count are read by the same rules", async () => {
-  await house.gateway.reload({})
+  await harness.gateway.reload({})
   const body = (text: string) => `{"model":"messages-model",${MESSAGES},${text}}`
   const ask = (text: string) =>
-    house.ask({
+    harness.ask({
       method: "POST",
       target: "/v1/messages/count_tokens",
       headers: [
@@ -222,6 +222,8 @@ test("bodies of the token count are read by the same rules", async () => {
     })
   expect((await ask('"usage":{"input_tokens":0},"cost":0')).status).toBe(200)
   expect((await ask('"m\\u006fdel":"none"')).status).toBe(404)
-  expectError(await ask(`"x":${"[".repeat(1_000_000)}`), "invalid_request", { message: /deeper than 64/ })
+  expectError(await ask(`"x":${"[".repeat(1_000_000)}`), "invalid_request", {
+    message: /more than 64 levels deep/,
+  })
   expectError(await ask(`"x":[${"1,".repeat(200_000)}1]`), "invalid_request", { message: /100000 keys/ })
 })

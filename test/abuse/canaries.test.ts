@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { makeKey } from "../../src/admission/key.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { expectIds } from "../http/errors.ts"
-import { type House, openHouse } from "../http/house.ts"
+import { type Harness, openHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, PROVIDER_KEY, until } from "../support/gateway.ts"
 import {
@@ -25,17 +25,17 @@ const ADDRESS = "canary-address-e19b"
 const OUTPUT = "canary-output-b3d4"
 const FAILURE = "canary-failure-0d77"
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string; key_id: string }
 let revoked: { id: string; key: string }
 const unknown = makeKey()
 beforeAll(async () => {
-  house = await openHouse()
-  account = await house.account()
-  revoked = await house.key(account.id, { name: "revoked" })
-  await house.gateway.admin("DELETE", `/keys/${revoked.id}`)
+  harness = await openHarness()
+  account = await harness.account()
+  revoked = await harness.key(account.id, { name: "revoked" })
+  await harness.gateway.admin("DELETE", `/keys/${revoked.id}`)
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 /** The secrets, without that beginning of a key which people may tell it by. */
 const secrets = () => [
@@ -78,7 +78,7 @@ const fields = {
 }
 
 function chat(key: string, more: object = {}, headers: readonly string[] = []): Promise<Answer> {
-  return house.ask({
+  return harness.ask({
     method: "POST",
     target: `/v1/chat/completions?${ADDRESS}=${ADDRESS}`,
     headers: [`authorization: Bearer ${key}`, json_type, ...noise, ...headers],
@@ -87,7 +87,7 @@ function chat(key: string, more: object = {}, headers: readonly string[] = []): 
 }
 
 function count(key: string, more: object = {}, headers: readonly string[] = []): Promise<Answer> {
-  return house.ask({
+  return harness.ask({
     method: "POST",
     target: `/v1/messages/count_tokens?${ADDRESS}=${ADDRESS}`,
     headers: [`x-api-key: ${key}`, json_type, "anthropic-version: 2023-06-01", ...noise, ...headers],
@@ -142,10 +142,11 @@ const clients: readonly [what: string, ask: () => Promise<Answer>, status: numbe
   ["a key that is none", () => chat(HEADER), 401],
   ["two keys", () => count(account.key, {}, [`authorization: Bearer ${unknown}`]), 401],
   ["the admin token", () => chat(ADMIN_TOKEN), 401],
-  ["a key in the address", () => house.ask({ target: `/v1/models?key=${account.key}&${ADDRESS}` }), 401],
+  ["a key in the address", () => harness.ask({ target: `/v1/models?key=${account.key}&${ADDRESS}` }), 401],
   [
     "a key for an operator's",
-    () => house.ask({ target: `/admin/audit?${ADDRESS}`, headers: [`authorization: Bearer ${account.key}`] }),
+    () =>
+      harness.ask({ target: `/admin/audit?${ADDRESS}`, headers: [`authorization: Bearer ${account.key}`] }),
     401,
   ],
   ["a model that there is not", () => chat(account.key, { model: PROMPT }), 404],
@@ -154,14 +155,14 @@ const clients: readonly [what: string, ask: () => Promise<Answer>, status: numbe
   ["a media type at fault", () => chat(account.key, {}, [`content-encoding: ${HEADER}`]), 415],
   [
     "an address at fault",
-    () => house.ask({ method: "POST", target: `/${ADDRESS}/v1/messages/count_tokens?${unknown}` }),
+    () => harness.ask({ method: "POST", target: `/${ADDRESS}/v1/messages/count_tokens?${unknown}` }),
     404,
   ],
   ["an origin", () => chat(account.key, { messages: [] }, [`origin: https://${HEADER}.test`]), 400],
   [
     "a list",
     () =>
-      house.ask({
+      harness.ask({
         target: `/models?${ADDRESS}`,
         headers: [`authorization: Bearer ${account.key}`, ...noise],
       }),
@@ -187,21 +188,21 @@ const clients: readonly [what: string, ask: () => Promise<Answer>, status: numbe
 
 function operator(method: string, target: string, body?: object): Promise<Answer> {
   const headers = [`authorization: Bearer ${ADMIN_TOKEN}`, json_type, ...noise]
-  return house.ask({ method, target, headers, ...(body === undefined ? {} : { body }) })
+  return harness.ask({ method, target, headers, ...(body === undefined ? {} : { body }) })
 }
 
 describe("D16 canaries that were planted are nowhere", () => {
   const answers: Answer[] = []
 
   test.each(provider)("the provider: %s", async (_, more, script, status) => {
-    house.provider.replyOnce(script)
+    harness.provider.replyOnce(script)
     const answer = await chat(account.key, more)
     answers.push(answer)
     expect(answer.status).toBe(status)
-    expect(house.provider.requests.at(-1)?.body).toContain(PROMPT)
+    expect(harness.provider.requests.at(-1)?.body).toContain(PROMPT)
     expect(found(JSON.stringify(answer), asked())).toEqual([])
     if (status !== 200) expect(found(JSON.stringify(answer.headers), planted())).toEqual([])
-    expect(found(house.gateway.lines.join("\n"), planted())).toEqual([])
+    expect(found(harness.gateway.lines.join("\n"), planted())).toEqual([])
   })
 
   test.each(clients)("the client: %s", async (_, ask, status) => {
@@ -209,13 +210,13 @@ describe("D16 canaries that were planted are nowhere", () => {
     answers.push(answer)
     expect(answer.status).toBe(status)
     expect(found(JSON.stringify(answer), planted())).toEqual([])
-    expect(found(house.gateway.lines.join("\n"), planted())).toEqual([])
+    expect(found(harness.gateway.lines.join("\n"), planted())).toEqual([])
   })
 
   test("not in a page, a list or a metric", async () => {
-    const { id } = (await house.gateway.calls())[0] ?? {}
+    const { id } = (await harness.gateway.calls())[0] ?? {}
     for (const target of ["/", "/metrics", "/docs", "/docs/json", "/livez", "/readyz"]) {
-      const { status, body } = await house.ask({ target })
+      const { status, body } = await harness.ask({ target })
       expect({ target, status, found: found(body, planted()) }).toEqual({ target, status: 200, found: [] })
     }
     for (const target of [
@@ -235,20 +236,20 @@ describe("D16 canaries that were planted are nowhere", () => {
 
   test("not in the spool, in which a settlement waits for its table", async () => {
     const started = Promise.withResolvers<Exchange>()
-    house.provider.replyOnce(async (exchange) => {
+    harness.provider.replyOnce(async (exchange) => {
       await exchange.head(200, { "content-type": "text/event-stream" })
       await exchange.chunk(chatWords(OUTPUT).map(sseEvent).join(""))
       started.resolve(exchange)
     })
     const running = chat(account.key, { stream: true })
     const exchange = await started.promise
-    const books = connect(house.gateway.address, { max: 1 })
+    const books = connect(harness.gateway.address, { max: 1 })
     await books.begin(async (lock) => {
       await lock`LOCK TABLE tollgate.holds IN ACCESS EXCLUSIVE MODE`
       await exchange.chunk("data: [DONE]\n\n")
       await exchange.end()
       const kept = await until(
-        () => filesBelow(house.gateway.data_dir),
+        () => filesBelow(harness.gateway.data_dir),
         (texts) => texts.includes("settled"),
       )
       expect(found(kept, planted())).toEqual([])
@@ -256,13 +257,13 @@ describe("D16 canaries that were planted are nowhere", () => {
     await books.end()
     const id = expectIds(await running)
     await until(
-      () => house.gateway.call(id),
+      () => harness.gateway.call(id),
       ({ state }) => state === "settled",
     )
   })
 
   test("not in any table of the books", async () => {
-    const books = connect(house.gateway.address, { max: 1 })
+    const books = connect(harness.gateway.address, { max: 1 })
     const tables =
       await books`SELECT table_name FROM information_schema.tables WHERE table_schema = 'tollgate'`
     const names = tables.map(({ table_name }) => String(table_name))
@@ -278,7 +279,7 @@ describe("D16 canaries that were planted are nowhere", () => {
   })
 
   test("they were planted: the provider saw the prompt, and clients the output", () => {
-    expect(house.provider.requests.filter(({ body }) => body.includes(PROMPT)).length).toBeGreaterThan(15)
+    expect(harness.provider.requests.filter(({ body }) => body.includes(PROMPT)).length).toBeGreaterThan(15)
     expect(answers.filter(({ body }) => body.includes(OUTPUT)).length).toBeGreaterThan(2)
     expect(answers.filter(({ body }) => body.includes(FAILURE)).length).toBeGreaterThan(2)
   })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
-import { chatDraft, countDraft, type House, openHouse } from "../http/house.ts"
+import { chatDraft, countDraft, type Harness, openHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN } from "../support/gateway.ts"
 
@@ -13,8 +13,8 @@ function said({ headers }: Answer): Record<string, string> {
   return Object.fromEntries(names.map((name) => [name, headers[name] ?? ""]))
 }
 
-function preflight(house: House, target: string, headers: readonly string[]): Promise<Answer> {
-  return house.ask({ method: "OPTIONS", target, headers })
+function preflight(harness: Harness, target: string, headers: readonly string[]): Promise<Answer> {
+  return harness.ask({ method: "OPTIONS", target, headers })
 }
 
 const CALLS = ["/v1/chat/completions", "/chat/completions", "/v1/messages/count_tokens"]
@@ -25,36 +25,36 @@ const asks = (origin: string, ...more: readonly string[]) => [
 ]
 
 describe("D40 CORS is off unless it is configured", () => {
-  let house: House
+  let harness: Harness
   let key: string
   beforeAll(async () => {
-    house = await openHouse()
-    key = (await house.account()).key
+    harness = await openHarness()
+    key = (await harness.account()).key
   })
-  afterAll(() => house.close())
+  afterAll(() => harness.close())
 
   test.each(CALLS)("OPTIONS %s is a 405 like any other", async (target) => {
-    expectError(await preflight(house, target, asks(PAGE)), "method_not_allowed", {
+    expectError(await preflight(harness, target, asks(PAGE)), "method_not_allowed", {
       headers: { allow: "POST" },
     })
   })
 
   test("no answer says anything of origins", async () => {
     for (const headers of [[], [`origin: ${PAGE}`]]) {
-      expect(said(await house.ask(chatDraft(key, {}, headers)))).toEqual({})
-      expect(said(await house.ask(chatDraft(key, { messages: [] }, headers)))).toEqual({})
+      expect(said(await harness.ask(chatDraft(key, {}, headers)))).toEqual({})
+      expect(said(await harness.ask(chatDraft(key, { messages: [] }, headers)))).toEqual({})
     }
   })
 })
 
 describe("D40 pages of the configured origins may call", () => {
-  let house: House
+  let harness: Harness
   let key: string
   beforeAll(async () => {
-    house = await openHouse({ cors: { origins: [PAGE, OTHER] } })
-    key = (await house.account()).key
+    harness = await openHarness({ cors: { origins: [PAGE, OTHER] } })
+    key = (await harness.account()).key
   })
-  afterAll(() => house.close())
+  afterAll(() => harness.close())
 
   const shown = (origin: string) => ({
     vary: "origin",
@@ -72,7 +72,11 @@ describe("D40 pages of the configured origins may call", () => {
       ]
       const names = "authorization,content-type,x-stainless-os"
       for (const [path = "", methods = ""] of rows) {
-        const answer = await preflight(house, path, asks(origin, `access-control-request-headers: ${names}`))
+        const answer = await preflight(
+          harness,
+          path,
+          asks(origin, `access-control-request-headers: ${names}`),
+        )
         expect(answer).toMatchObject({ status: 204, body: "" })
         expectIds(answer)
         expect(said(answer)).toEqual({
@@ -87,7 +91,11 @@ describe("D40 pages of the configured origins may call", () => {
 
   test("header names that are none are not repeated", async () => {
     for (const names of ["x-a\x80", "a(b)", "a;b", `x-${"a".repeat(1_023)}`, '"']) {
-      const answer = await preflight(house, "/models", asks(PAGE, `access-control-request-headers: ${names}`))
+      const answer = await preflight(
+        harness,
+        "/models",
+        asks(PAGE, `access-control-request-headers: ${names}`),
+      )
       expect(answer.status).toBe(204)
       expect(said(answer)).not.toContainKey("access-control-allow-headers")
     }
@@ -97,14 +105,14 @@ describe("D40 pages of the configured origins may call", () => {
     const origin = [`origin: ${PAGE}`]
     const bearer = `authorization: Bearer ${key}`
     const answers = [
-      await house.ask(chatDraft(key, {}, origin)),
-      await house.ask(chatDraft(key, { stream: true }, origin)),
-      await house.ask(chatDraft(key, { messages: [] }, origin)),
-      await house.ask(chatDraft("", {}, origin)),
-      await house.ask(countDraft(key, {}, ["anthropic-version: 2023-06-01", ...origin])),
-      await house.ask({ target: "/models", headers: [bearer, ...origin] }),
-      await house.ask({ target: "/nothing", headers: origin }),
-      await house.ask({ method: "PUT", target: "/models", headers: origin }),
+      await harness.ask(chatDraft(key, {}, origin)),
+      await harness.ask(chatDraft(key, { stream: true }, origin)),
+      await harness.ask(chatDraft(key, { messages: [] }, origin)),
+      await harness.ask(chatDraft("", {}, origin)),
+      await harness.ask(countDraft(key, {}, ["anthropic-version: 2023-06-01", ...origin])),
+      await harness.ask({ target: "/models", headers: [bearer, ...origin] }),
+      await harness.ask({ target: "/nothing", headers: origin }),
+      await harness.ask({ method: "PUT", target: "/models", headers: origin }),
     ]
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 400, 401, 200, 200, 404, 405])
     for (const answer of answers) expect(said(answer)).toEqual(shown(PAGE))
@@ -123,40 +131,40 @@ describe("D40 pages of the configured origins may call", () => {
     "",
   ])("the origin %j is told nothing, and its preflight is a 405", async (origin) => {
     for (const target of CALLS) {
-      const answer = await preflight(house, target, asks(origin))
+      const answer = await preflight(harness, target, asks(origin))
       expectError(answer, "method_not_allowed", { headers: { allow: "POST", vary: "origin" } })
     }
-    const answer = await house.ask(chatDraft(key, {}, [`origin: ${origin}`]))
+    const answer = await harness.ask(chatDraft(key, {}, [`origin: ${origin}`]))
     expect({ status: answer.status, said: said(answer) }).toEqual({ status: 200, said: { vary: "origin" } })
   })
 
   test("without an origin a cache is told that it matters, and nothing else", async () => {
-    expect(said(await house.ask(chatDraft(key)))).toEqual({ vary: "origin" })
+    expect(said(await harness.ask(chatDraft(key)))).toEqual({ vary: "origin" })
   })
 
   test("OPTIONS without a method in mind is no preflight; at a path that is not there it is a 404", async () => {
-    expectError(await preflight(house, "/models", [`origin: ${PAGE}`]), "method_not_allowed", {
+    expectError(await preflight(harness, "/models", [`origin: ${PAGE}`]), "method_not_allowed", {
       headers: { allow: "GET, HEAD", ...shown(PAGE) },
     })
-    expectError(await preflight(house, "/nothing", asks(PAGE)), "not_found", { headers: shown(PAGE) })
+    expectError(await preflight(harness, "/nothing", asks(PAGE)), "not_found", { headers: shown(PAGE) })
   })
 
   test.each(["/admin/accounts", "/admin/audit", "/admin", "/metrics"])(
     "what is for operators is for no page: %s",
     async (target) => {
-      expect((await preflight(house, target, asks(PAGE))).status).toBeGreaterThanOrEqual(404)
-      expect(said(await preflight(house, target, asks(PAGE)))).toEqual({})
+      expect((await preflight(harness, target, asks(PAGE))).status).toBeGreaterThanOrEqual(404)
+      expect(said(await preflight(harness, target, asks(PAGE)))).toEqual({})
       const headers = [`origin: ${PAGE}`, `authorization: Bearer ${ADMIN_TOKEN}`]
-      expect(said(await house.ask({ target, headers }))).toEqual({})
+      expect(said(await harness.ask({ target, headers }))).toEqual({})
     },
   )
 
   test("a reload changes who may, at once", async () => {
-    await house.gateway.reload({ cors: { origins: [OTHER] } })
-    expect((await preflight(house, "/models", asks(PAGE))).status).toBe(405)
-    expect((await preflight(house, "/models", asks(OTHER))).status).toBe(204)
-    await house.gateway.reload({})
-    expect((await preflight(house, "/models", asks(OTHER))).status).toBe(405)
-    await house.gateway.reload({ cors: { origins: [PAGE, OTHER] } })
+    await harness.gateway.reload({ cors: { origins: [OTHER] } })
+    expect((await preflight(harness, "/models", asks(PAGE))).status).toBe(405)
+    expect((await preflight(harness, "/models", asks(OTHER))).status).toBe(204)
+    await harness.gateway.reload({})
+    expect((await preflight(harness, "/models", asks(OTHER))).status).toBe(405)
+    await harness.gateway.reload({ cors: { origins: [PAGE, OTHER] } })
   })
 })

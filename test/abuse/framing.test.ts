@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { chatBody, chatDraft, type House, openHouse } from "../http/house.ts"
+import { chatBody, chatDraft, type Harness, openHarness } from "../http/harness.ts"
 import { requestBytes } from "../support/request.ts"
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse()
-  account = await house.account()
+  harness = await openHarness()
+  account = await harness.account()
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 const BODY = JSON.stringify(chatBody())
 const LENGTH = String(BODY.length)
@@ -93,8 +93,8 @@ describe("what two parsers could read in two ways is refused, and the connection
     ["HTTP/1.2", () => livez().replace("1.1", "1.2"), VERSION],
   ]
   test.each(rows)("%s", async (_, bytes, answer = REFUSED) => {
-    await house.untouched(account.id, async () => {
-      const line = house.dial()
+    await harness.untouched(account.id, async () => {
+      const line = harness.dial()
       line.send(Buffer.from(bytes(), "latin1"))
       line.halfClose()
       expect(await line.over).toBe(answer)
@@ -104,7 +104,7 @@ describe("what two parsers could read in two ways is refused, and the connection
   test.each(["get", "Get", "post", "BREW", ""])(
     "the method %j, which no route has, ends the connection",
     async (method) => {
-      const line = house.dial()
+      const line = harness.dial()
       line.send(livez().replace("GET", method))
       expect(["", REFUSED]).toContain(await line.over)
     },
@@ -126,9 +126,9 @@ describe("what can be read in one way only is answered, and the next request beg
     ["an expectation that nobody knows", () => head("expect: nonsense", `content-length: ${LENGTH}`) + BODY],
   ]
   test.each(rows)("%s", async (_, bytes) => {
-    const line = house.dial()
+    const line = harness.dial()
     line.send(bytes())
-    expect(house.note(await line.answer()).status).toBe(200)
+    expect(harness.note(await line.answer()).status).toBe(200)
     line.send(livez())
     expect((await line.answer()).json).toEqual({ status: "alive" })
     line.leave()
@@ -151,8 +151,8 @@ describe("what can be read in one way only is answered, and the next request beg
     ],
   ]
   test.each(bodies)("%s", async (_, bytes) => {
-    await house.untouched(account.id, async () => {
-      const line = house.dial()
+    await harness.untouched(account.id, async () => {
+      const line = harness.dial()
       for (let round = 0; round < 2; round++) {
         line.send(bytes())
         expect((await line.answer()).json).toEqual({ status: "alive" })
@@ -164,7 +164,7 @@ describe("what can be read in one way only is answered, and the next request beg
 
 describe("D25 hop-by-hop headers, and those that a proxy would trust, go no further", () => {
   const sent = () =>
-    (house.provider.requests.at(-1)?.raw_headers ?? []).map(([name, value]) =>
+    (harness.provider.requests.at(-1)?.raw_headers ?? []).map(([name, value]) =>
       /request-id$/i.test(name) ? `${name}: an id` : `${name}: ${value}`,
     )
   const rows: readonly (readonly string[])[] = [
@@ -185,10 +185,10 @@ describe("D25 hop-by-hop headers, and those that a proxy would trust, go no furt
     ["user-agent: evil", "baggage: tenant=evil"],
   ]
   test.each(rows.map((headers) => [headers]))("%j", async (headers) => {
-    expect((await house.chat(account.key)).status).toBe(200)
+    expect((await harness.chat(account.key)).status).toBe(200)
     const usual = sent()
     expect(usual.length).toBeGreaterThan(4)
-    expect((await house.chat(account.key, {}, headers)).status).toBe(200)
+    expect((await harness.chat(account.key, {}, headers)).status).toBe(200)
     expect(sent()).toEqual(usual)
   })
 })
@@ -221,14 +221,14 @@ describe("D21 tricks in the path of /<vendor>/", () => {
     `/${"a".repeat(2_000)}`,
   ]
   test.each(tricks.map((trick) => [trick]))("%j is a 404", async (trick) => {
-    await house.untouched(account.id, async () => {
+    await harness.untouched(account.id, async () => {
       const headers = [
         `x-api-key: ${account.key}`,
         "content-type: application/json",
         "anthropic-version: 2023-06-01",
       ]
       const target = `${trick}${COUNT}`
-      expect((await house.ask({ method: "POST", target, headers, body: "{}" })).status).toBe(404)
+      expect((await harness.ask({ method: "POST", target, headers, body: "{}" })).status).toBe(404)
     })
   })
 
@@ -239,9 +239,9 @@ describe("D21 tricks in the path of /<vendor>/", () => {
       "/anthropic/%2e%2e/admin/audit",
       "/v1/./../admin/audit",
     ]) {
-      expect((await house.ask({ target, headers: key })).status).toBe(401)
+      expect((await harness.ask({ target, headers: key })).status).toBe(401)
     }
-    const at = await house.ask({ target: "/anthropic/../v1/models", headers: key })
+    const at = await harness.ask({ target: "/anthropic/../v1/models", headers: key })
     expect(at.status).toBe(200)
   })
 
@@ -255,12 +255,12 @@ describe("D21 tricks in the path of /<vendor>/", () => {
       "2023-06-01;x",
     ]
     for (const version of tricks) {
-      await house.untouched(account.id, async () => {
+      await harness.untouched(account.id, async () => {
         const headers = [`anthropic-version: ${Buffer.from(version).toString("latin1")}`]
-        expect((await house.count(account.key, {}, headers)).status).toBe(400)
+        expect((await harness.count(account.key, {}, headers)).status).toBe(400)
       })
     }
-    await house.untouched(account.id, async () => {
+    await harness.untouched(account.id, async () => {
       const raw = requestBytes({
         method: "POST",
         target: COUNT,
@@ -271,7 +271,7 @@ describe("D21 tricks in the path of /<vendor>/", () => {
         ],
         body: "{}",
       })
-      expect((await house.say(raw)).status).toBe(400)
+      expect((await harness.say(raw)).status).toBe(400)
     })
   })
 })

@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs"
 import fc from "fast-check"
 import { makeKey } from "../../src/admission/key.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { CANARY, chatBody, type House, openHouse } from "../http/house.ts"
+import { CANARY, chatBody, type Harness, openHarness } from "../http/harness.ts"
 import { ADMIN_TOKEN, CHAT, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, usage } from "../support/provider.ts"
 import type { RawClient } from "../support/raw-client.ts"
@@ -19,14 +19,14 @@ const PATIENCE_MS = 400
 /** What takes longer hangs. */
 const HANG_MS = 4_000
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string; key_id: string }
 let other: { id: string; key: string; key_id: string }
 beforeAll(async () => {
-  house = await openHouse({ limits: { body: "64KiB", body_timeout: "100ms" } })
-  account = await house.account("1000000")
-  other = await house.account("1")
-  house.provider.reply((exchange) => {
+  harness = await openHarness({ limits: { body: "64KiB", body_timeout: "100ms" } })
+  account = await harness.account("1000000")
+  other = await harness.account("1")
+  harness.provider.reply((exchange) => {
     const { path, json: asked } = exchange.request
     if (path.endsWith("/count_tokens")) return json(200, { input_tokens: 7 })(exchange)
     const is_stream =
@@ -35,11 +35,11 @@ beforeAll(async () => {
     return json(200, chatCompletion("hello", { usage: usage(10, 5) }))(exchange)
   })
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 /** What comes back for these bytes: an answer, or all that came before the connection was over. */
 async function exchange(bytes: Uint8Array): Promise<string> {
-  const line = house.dial()
+  const line = harness.dial()
   line.send(bytes)
   const method = Buffer.from(bytes.subarray(0, 5)).toString() === "HEAD " ? "HEAD" : "GET"
   const answered = line.answer(method).then(
@@ -85,12 +85,12 @@ function expectSane(said: string): void {
 /** Sends all of a run at once; afterwards the gateway still lives. */
 async function sendAll(requests: readonly Uint8Array[]): Promise<void> {
   for (const said of await Promise.all(requests.map(exchange))) expectSane(said)
-  expect((await house.ask({ target: "/livez" })).status).toBe(200)
+  expect((await harness.ask({ target: "/livez" })).status).toBe(200)
 }
 
 /** How many calls of an account the books know. */
 async function callsOf(account_id: string): Promise<number> {
-  const books = connect(house.gateway.address, { max: 1 })
+  const books = connect(harness.gateway.address, { max: 1 })
   const [row] = await books`SELECT count(*)::int FROM tollgate.holds WHERE account_id = ${account_id}`
   await books.end()
   return row?.count
@@ -102,15 +102,18 @@ const open_files = () => readdirSync("/proc/self/fd").length
 async function leavesNothing(work: () => Promise<void>): Promise<void> {
   const files = open_files()
   await work()
-  const { violations } = await until(house.gateway.audit, ({ open_reservations }) => open_reservations === 0)
+  const { violations } = await until(
+    harness.gateway.audit,
+    ({ open_reservations }) => open_reservations === 0,
+  )
   expect(violations).toEqual([])
-  expect((await house.gateway.balance(account.id)).held).toBe("0")
+  expect((await harness.gateway.balance(account.id)).held).toBe("0")
   await until(
-    () => house.gateway.service.server.pending,
+    () => harness.gateway.service.server.pending,
     (pending) => pending === 0,
   )
   await until(open_files, (now) => now <= files + 4 * AT_ONCE)
-  expect(house.gateway.lines.filter((line) => /"level":(?:50|60)/.test(line))).toEqual([])
+  expect(harness.gateway.lines.filter((line) => /"level":(?:50|60)/.test(line))).toEqual([])
 }
 
 function several<T>(one: fc.Arbitrary<T>): fc.Arbitrary<T[]> {
@@ -159,14 +162,14 @@ describe("anything at all is answered: no 500, no crash, no hang, no leak, and t
       fc.assert(
         fc.asyncProperty(several(bodyLike(chatBody())), async (bodies) => {
           const headers = [`authorization: Bearer ${account.key}`, "content-type: application/json"]
-          const asked = house.provider.requests.length
+          const asked = harness.provider.requests.length
           const target = "/v1/chat/completions"
           const answers = await Promise.all(
-            bodies.map((body) => house.ask({ method: "POST", target, headers, body })),
+            bodies.map((body) => harness.ask({ method: "POST", target, headers, body })),
           )
           const whole = answers.filter(({ status }) => status === 200).length
           expect(answers.filter(({ status }) => ![200, 400, 403, 404].includes(status))).toEqual([])
-          expect(house.provider.requests.length - asked).toBe(whole)
+          expect(harness.provider.requests.length - asked).toBe(whole)
           taken += whole
         }),
         { numRuns: RUNS },
@@ -182,12 +185,12 @@ describe("anything at all is answered: no 500, no crash, no hang, no leak, and t
     await leavesNothing(() =>
       fc.assert(
         fc.asyncProperty(several(operatorsRequest(ids)), async (drafts) => {
-          const answers = await Promise.all(drafts.map((draft) => house.ask({ ...draft, headers })))
+          const answers = await Promise.all(drafts.map((draft) => harness.ask({ ...draft, headers })))
           expect(answers.filter(({ status }) => ![200, 201, 204, 400, 404, 405].includes(status))).toEqual([])
         }),
         { numRuns: RUNS },
       ),
     )
-    expect((await house.chat(account.key, { model: CHAT })).status).toBe(200)
+    expect((await harness.chat(account.key, { model: CHAT })).status).toBe(200)
   })
 })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import { expectError } from "../http/errors.ts"
-import { chatDraft, countDraft, type House, openHouse } from "../http/house.ts"
+import { chatDraft, countDraft, type Harness, openHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { until } from "../support/gateway.ts"
 import {
@@ -18,9 +18,9 @@ import { requestBytes } from "../support/request.ts"
 const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
 
 /** A provider that answers when the test says so. */
-function gate(house: House) {
+function gate(harness: Harness) {
   const { promise, resolve } = Promise.withResolvers<void>()
-  house.provider.reply(async (exchange) => {
+  harness.provider.reply(async (exchange) => {
     await promise
     await (exchange.request.path.endsWith("/count_tokens") ? json(200, { input_tokens: 7 }) : completes)(
       exchange,
@@ -37,9 +37,9 @@ function tally(answers: readonly Answer[]): Record<number, number> {
 }
 
 /** Waits until nothing is held for an account: the places of its calls are free again. */
-async function rest(house: House, account_id: string): Promise<void> {
+async function rest(harness: Harness, account_id: string): Promise<void> {
   await until(
-    () => house.gateway.balance(account_id),
+    () => harness.gateway.balance(account_id),
     ({ held }) => held === "0",
   )
 }
@@ -50,57 +50,59 @@ const soon = { headers: { "retry-after": "1" } }
 describe("D38 limits.per_key.in_flight", () => {
   const OF_A_KEY = 4
   const OTHERS = 8
-  let house: House
+  let harness: Harness
   let hog: { id: string; key: string }
   beforeAll(async () => {
-    house = await openHouse({ limits: { in_flight: OF_A_KEY + OTHERS, per_key: { in_flight: OF_A_KEY } } })
-    hog = await house.account()
+    harness = await openHarness({
+      limits: { in_flight: OF_A_KEY + OTHERS, per_key: { in_flight: OF_A_KEY } },
+    })
+    hog = await harness.account()
   })
-  afterAll(() => house.close())
+  afterAll(() => harness.close())
 
   test("a key with four fifths of the load starves nobody: each of the others gets its answer", async () => {
-    const others = await Promise.all(Array.from({ length: OTHERS }, () => house.account()))
+    const others = await Promise.all(Array.from({ length: OTHERS }, () => harness.account()))
     for (let round = 0; round < 3; round++) {
-      const asked = house.provider.requests.length
-      const release = gate(house)
+      const asked = harness.provider.requests.length
+      const release = gate(harness)
       const answered: Answer[] = []
       const greedy = Array.from({ length: 4 * OTHERS }, async () => {
-        answered.push(await house.chat(hog.key))
+        answered.push(await harness.chat(hog.key))
       })
       await until(
         () => answered.length,
         (count) => count === 4 * OTHERS - OF_A_KEY,
       )
-      const modest = others.map(({ key }) => house.chat(key))
-      await house.provider.exchange(asked + OF_A_KEY + OTHERS)
+      const modest = others.map(({ key }) => harness.chat(key))
+      await harness.provider.exchange(asked + OF_A_KEY + OTHERS)
       release()
       expect(tally(await Promise.all(modest))).toEqual({ 200: OTHERS })
       await Promise.all(greedy)
       expect(tally(answered)).toEqual({ 200: OF_A_KEY, 429: 4 * OTHERS - OF_A_KEY })
       for (const answer of answered) if (answer.status === 429) expectError(answer, "rate_limited", soon)
-      expect(house.provider.requests).toHaveLength(asked + OF_A_KEY + OTHERS)
-      for (const { id } of [hog, ...others]) await rest(house, id)
+      expect(harness.provider.requests).toHaveLength(asked + OF_A_KEY + OTHERS)
+      for (const { id } of [hog, ...others]) await rest(harness, id)
     }
   })
 
   test("what is refused has no hold and costs no look at its body; what runs goes on", async () => {
     const started: PromiseWithResolvers<Exchange>[] = []
-    house.provider.reply(async (exchange) => {
+    harness.provider.reply(async (exchange) => {
       await exchange.head(200, { "content-type": "text/event-stream" })
       await exchange.chunk(chatWords("one").map(sseEvent).join(""))
       started.shift()?.resolve(exchange)
     })
     const waits = Array.from({ length: OF_A_KEY }, () => Promise.withResolvers<Exchange>())
     started.push(...waits)
-    const streams = waits.map(() => house.chat(hog.key, { stream: true }))
+    const streams = waits.map(() => harness.chat(hog.key, { stream: true }))
     const exchanges = await Promise.all(waits.map(({ promise }) => promise))
-    await house.untouched(hog.id, async () => {
-      expectError(await house.chat(hog.key), "rate_limited", soon)
-      expectError(await house.chat(hog.key, { messages: [] }), "rate_limited", soon)
-      expectError(await house.count(hog.key), "rate_limited", soon)
+    await harness.untouched(hog.id, async () => {
+      expectError(await harness.chat(hog.key), "rate_limited", soon)
+      expectError(await harness.chat(hog.key, { messages: [] }), "rate_limited", soon)
+      expectError(await harness.count(hog.key), "rate_limited", soon)
       const [head = ""] = requestBytes(chatDraft(hog.key)).toString().split("\r\n\r\n")
-      expectError(await house.say(`${head}\r\n\r\n`, "POST"), "rate_limited", soon)
-      const listed = await house.ask({ target: "/models", headers: [`authorization: Bearer ${hog.key}`] })
+      expectError(await harness.say(`${head}\r\n\r\n`, "POST"), "rate_limited", soon)
+      const listed = await harness.ask({ target: "/models", headers: [`authorization: Bearer ${hog.key}`] })
       expect(listed.status).toBe(200)
     })
     for (const exchange of exchanges) {
@@ -108,99 +110,99 @@ describe("D38 limits.per_key.in_flight", () => {
       await exchange.end()
     }
     for (const { body } of await Promise.all(streams)) expect(body).toEndWith("data: [DONE]\n\n")
-    await rest(house, hog.id)
+    await rest(harness, hog.id)
   })
 
   test("token counts take places too, and give them back", async () => {
-    const asked = house.provider.requests.length
-    const release = gate(house)
-    const counts = Array.from({ length: OF_A_KEY }, () => house.count(hog.key))
-    await house.provider.exchange(asked + OF_A_KEY)
-    expectError(await house.chat(hog.key), "rate_limited", soon)
+    const asked = harness.provider.requests.length
+    const release = gate(harness)
+    const counts = Array.from({ length: OF_A_KEY }, () => harness.count(hog.key))
+    await harness.provider.exchange(asked + OF_A_KEY)
+    expectError(await harness.chat(hog.key), "rate_limited", soon)
     release()
     expect(tally(await Promise.all(counts))).toEqual({ 200: OF_A_KEY })
-    expect((await house.chat(hog.key)).status).toBe(200)
+    expect((await harness.chat(hog.key)).status).toBe(200)
   })
 
   test("no fault, no refusal and no client that leaves keeps a place", async () => {
-    const poor = await house.account("0")
-    house.provider.reply(completes)
+    const poor = await harness.account("0")
+    harness.provider.reply(completes)
     for (let round = 0; round <= OF_A_KEY; round++) {
       const key = makeKey()
-      expectError(await house.chat(key), "invalid_api_key")
-      expect((await house.chat(poor.key)).status).toBe(402)
-      expectError(await house.chat(hog.key, { messages: [] }), "invalid_request", { param: "messages" })
-      expectError(await house.chat(hog.key, { model: "none" }), "model_not_found", { param: "model" })
-      expectError(await house.count(hog.key, { model: "none" }), "model_not_found", { param: "model" })
-      house.provider.replyOnce(json(400, { error: { message: "No." } }))
-      expectError(await house.chat(hog.key), "invalid_request")
-      house.provider.replyOnce(json(200, { input_tokens: "7" }))
-      expectError(await house.count(hog.key), "upstream_error")
+      expectError(await harness.chat(key), "invalid_api_key")
+      expect((await harness.chat(poor.key)).status).toBe(402)
+      expectError(await harness.chat(hog.key, { messages: [] }), "invalid_request", { param: "messages" })
+      expectError(await harness.chat(hog.key, { model: "none" }), "model_not_found", { param: "model" })
+      expectError(await harness.count(hog.key, { model: "none" }), "model_not_found", { param: "model" })
+      harness.provider.replyOnce(json(400, { error: { message: "No." } }))
+      expectError(await harness.chat(hog.key), "invalid_request")
+      harness.provider.replyOnce(json(200, { input_tokens: "7" }))
+      expectError(await harness.count(hog.key), "upstream_error")
       for (const draft of [chatDraft(hog.key, { stream: true }), countDraft(hog.key)]) {
-        house.provider.replyOnce(async ({ closed }) => void (await closed))
-        const number = house.provider.requests.length + 1
-        const line = house.dial()
+        harness.provider.replyOnce(async ({ closed }) => void (await closed))
+        const number = harness.provider.requests.length + 1
+        const line = harness.dial()
         line.send(requestBytes(draft))
-        const exchange = await house.provider.exchange(number)
+        const exchange = await harness.provider.exchange(number)
         line.leave()
         await exchange.closed
       }
-      await rest(house, hog.id)
+      await rest(harness, hog.id)
     }
-    const answers = await Promise.all(Array.from({ length: OF_A_KEY }, () => house.chat(hog.key)))
+    const answers = await Promise.all(Array.from({ length: OF_A_KEY }, () => harness.chat(hog.key)))
     expect(tally(answers)).toEqual({ 200: OF_A_KEY })
   })
 })
 
 describe("D38 limits.per_key.requests_per_minute", () => {
   const A_MINUTE = 3
-  let house: House
+  let harness: Harness
   beforeAll(async () => {
-    house = await openHouse({ limits: { per_key: { requests_per_minute: A_MINUTE } } })
+    harness = await openHarness({ limits: { per_key: { requests_per_minute: A_MINUTE } } })
   })
-  afterAll(() => house.close())
+  afterAll(() => harness.close())
 
   /** A wait that is worth saying: at most the time in which one request flows off. */
   const later = { headers: { "retry-after": expect.stringMatching(/^(1?\d|20)$/) } }
-  const list = (key: string) => house.ask({ target: "/models", headers: [`authorization: Bearer ${key}`] })
+  const list = (key: string) => harness.ask({ target: "/models", headers: [`authorization: Bearer ${key}`] })
 
   test("calls, counts and lists are counted alike; beyond the limit each is refused before any hold", async () => {
-    const { id, key } = await house.account()
-    const answers = [await house.chat(key), await house.count(key), await list(key)]
+    const { id, key } = await harness.account()
+    const answers = [await harness.chat(key), await harness.count(key), await list(key)]
     expect(tally(answers)).toEqual({ 200: A_MINUTE })
-    await house.untouched(id, async () => {
-      expectError(await house.chat(key), "rate_limited", later)
-      expectError(await house.chat(key, { model: "none" }), "rate_limited", later)
-      expectError(await house.count(key), "rate_limited", later)
+    await harness.untouched(id, async () => {
+      expectError(await harness.chat(key), "rate_limited", later)
+      expectError(await harness.chat(key, { model: "none" }), "rate_limited", later)
+      expectError(await harness.count(key), "rate_limited", later)
       expectError(await list(key), "rate_limited", later)
       const [head = ""] = requestBytes(chatDraft(key)).toString().split("\r\n\r\n")
-      expectError(await house.say(`${head}\r\n\r\n`, "POST"), "rate_limited", later)
+      expectError(await harness.say(`${head}\r\n\r\n`, "POST"), "rate_limited", later)
     })
-    const { key: other } = await house.key(id, {})
-    expect((await house.chat(other)).status).toBe(200)
+    const { key: other } = await harness.key(id, {})
+    expect((await harness.chat(other)).status).toBe(200)
   })
 
   test("of many at once exactly as many as the limit says are let in", async () => {
-    const { key } = await house.account()
-    const answers = await Promise.all(Array.from({ length: 5 * A_MINUTE }, () => house.chat(key)))
+    const { key } = await harness.account()
+    const answers = await Promise.all(Array.from({ length: 5 * A_MINUTE }, () => harness.chat(key)))
     expect(tally(answers)).toEqual({ 200: A_MINUTE, 429: 4 * A_MINUTE })
   })
 
   test("a key that nobody has is a 401, however often it comes", async () => {
     const key = makeKey()
     for (let request = 0; request < 2 * A_MINUTE; request++) {
-      expectError(await house.chat(key), "invalid_api_key")
+      expectError(await harness.chat(key), "invalid_api_key")
       expectError(await list(key), "invalid_api_key")
     }
   })
 
   test("a reload changes the limit for the very next request", async () => {
-    const { key } = await house.account()
+    const { key } = await harness.account()
     for (let request = 0; request < A_MINUTE; request++) expect((await list(key)).status).toBe(200)
     expectError(await list(key), "rate_limited", later)
-    await house.gateway.reload({})
+    await harness.gateway.reload({})
     expect((await list(key)).status).toBe(200)
-    await house.gateway.reload({ limits: { per_key: { requests_per_minute: A_MINUTE } } })
+    await harness.gateway.reload({ limits: { per_key: { requests_per_minute: A_MINUTE } } })
     expectError(await list(key), "rate_limited", later)
   })
 })

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
-import { chatDraft, countDraft } from "../http/house.ts"
+import { chatDraft, countDraft } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, startGateway, type TestGateway } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
@@ -10,17 +10,17 @@ import { type Draft, requestBytes } from "../support/request.ts"
 
 let provider: Provider
 let gateway: TestGateway
-let office: { readonly url: string }
+let adminApi: { readonly url: string }
 let account: { id: string; key: string }
 beforeAll(async () => {
   provider = await startProvider()
   provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
   gateway = await startGateway(provider, { admin: { port: 0 }, cors: { origins: ["https://app.test"] } })
-  office = { url: `http://127.0.0.1:${gateway.service.admin_server?.port}` }
-  account = await operatorOf(office.url).account()
+  adminApi = { url: `http://127.0.0.1:${gateway.service.admin_server?.port}` }
+  account = await operatorOf(adminApi.url).account()
 })
 afterAll(async () => {
-  const { violations, open_reservations } = await operatorOf(office.url).audit()
+  const { violations, open_reservations } = await operatorOf(adminApi.url).audit()
   await gateway.stop()
   await provider.stop()
   expect({ violations, open_reservations }).toEqual({ violations: [], open_reservations: 0 })
@@ -61,11 +61,11 @@ describe("D39 where operators have a listener of their own", () => {
   )
 
   test("it serves operators, and asks for the token as ever", async () => {
-    expect((await ask(office, { target: "/metrics" })).body).toContain("tollgate_requests_total")
-    expect((await ask(office, { target: "/admin/audit", headers: [token] })).status).toBe(200)
-    expectError(await ask(office, { target: "/admin/audit" }), "invalid_api_key")
+    expect((await ask(adminApi, { target: "/metrics" })).body).toContain("tollgate_requests_total")
+    expect((await ask(adminApi, { target: "/admin/audit", headers: [token] })).status).toBe(200)
+    expectError(await ask(adminApi, { target: "/admin/audit" }), "invalid_api_key")
     const users = [`authorization: Bearer ${account.key}`]
-    expectError(await ask(office, { target: "/admin/audit", headers: users }), "invalid_api_key")
+    expectError(await ask(adminApi, { target: "/admin/audit", headers: users }), "invalid_api_key")
   })
 
   test.each([
@@ -74,7 +74,7 @@ describe("D39 where operators have a listener of their own", () => {
     ["a model list", () => ({ target: "/v1/models", headers: [`authorization: Bearer ${account.key}`] })],
   ])("it knows no %s", async (_, draft) => {
     const asked = provider.requests.length
-    expectError(await ask(office, draft()), "not_found", { message: /admin and \/metrics are here/ })
+    expectError(await ask(adminApi, draft()), "not_found", { message: /Available: \/admin and \/metrics/ })
     expect(provider.requests).toHaveLength(asked)
   })
 
@@ -86,7 +86,7 @@ describe("D39 where operators have a listener of their own", () => {
       const { body } = await ask(where, { target: "/docs/json" })
       return Object.keys(JSON.parse(body).paths)
     }
-    const [clients, operators] = [await paths(gateway), await paths(office)]
+    const [clients, operators] = [await paths(gateway), await paths(adminApi)]
     expect(clients).toContain("/v1/chat/completions")
     expect(clients.filter((path) => path.startsWith("/admin") || path === "/metrics")).toEqual([])
     expect(operators).toContain("/admin/accounts")
@@ -96,22 +96,22 @@ describe("D39 where operators have a listener of their own", () => {
 
   test("D40 no page may call the operators' one", async () => {
     const page = ["origin: https://app.test", "access-control-request-method: GET"]
-    const answer = await ask(office, { method: "OPTIONS", target: "/livez", headers: page })
+    const answer = await ask(adminApi, { method: "OPTIONS", target: "/livez", headers: page })
     expectError(answer, "method_not_allowed", { headers: { allow: "GET, HEAD" } })
   })
 
   test("what the one counts the other shows", async () => {
     const answer = await ask(gateway, chatDraft(account.key))
     expect(answer.status).toBe(200)
-    const { body } = await ask(office, { target: "/metrics" })
+    const { body } = await ask(adminApi, { target: "/metrics" })
     expect(body).toMatch(/^tollgate_requests_total\{route="\/v1\/chat\/completions",status="200"\} 1$/m)
-    expect((await operatorOf(office.url).call(expectIds(answer))).state).toBe("settled")
+    expect((await operatorOf(adminApi.url).call(expectIds(answer))).state).toBe("settled")
   })
 
   test("a reload moves no listener", async () => {
     await gateway.reload({})
     expectError(await ask(gateway, { target: "/admin/audit", headers: [token] }), "not_found")
-    expect((await ask(office, { target: "/admin/audit", headers: [token] })).status).toBe(200)
+    expect((await ask(adminApi, { target: "/admin/audit", headers: [token] })).status).toBe(200)
   })
 })
 

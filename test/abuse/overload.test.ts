@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { expectError, expectIds } from "../http/errors.ts"
-import { type House, openHouse } from "../http/house.ts"
+import { type Harness, openHarness } from "../http/harness.ts"
 import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, until } from "../support/gateway.ts"
 import {
@@ -20,13 +20,13 @@ const CAPACITY = PLACES - STREAMS
 const OFFERED = 3 * CAPACITY
 const WAVES = 5
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse({ limits: { in_flight: PLACES } })
-  account = await house.account()
+  harness = await openHarness({ limits: { in_flight: PLACES } })
+  account = await harness.account()
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 const admin = `authorization: Bearer ${ADMIN_TOKEN}`
 const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
@@ -34,12 +34,12 @@ const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
 /** Streams that run until they are told to end. */
 async function openStreams() {
   const exchanges: Exchange[] = []
-  house.provider.reply(async (exchange) => {
+  harness.provider.reply(async (exchange) => {
     await exchange.head(200, { "content-type": "text/event-stream" })
     await exchange.chunk(chatWords("one").map(sseEvent).join(""))
     exchanges.push(exchange)
   })
-  const answers = Array.from({ length: STREAMS }, () => house.chat(account.key, { stream: true }))
+  const answers = Array.from({ length: STREAMS }, () => harness.chat(account.key, { stream: true }))
   await until(
     () => exchanges.length,
     (count) => count === STREAMS,
@@ -61,19 +61,19 @@ async function openStreams() {
 
 /** No call of the account holds anything but the streams: their places are free. */
 async function rest(calls_open: number): Promise<void> {
-  await until(house.gateway.audit, ({ open_reservations }) => open_reservations === calls_open)
+  await until(harness.gateway.audit, ({ open_reservations }) => open_reservations === calls_open)
 }
 
 /** As many calls at once as are offered; those that have a place are answered once all others have been refused. */
 async function wave(count: number): Promise<Answer[]> {
   const { promise, resolve } = Promise.withResolvers<void>()
-  house.provider.reply(async (exchange) => {
+  harness.provider.reply(async (exchange) => {
     await promise
     await completes(exchange)
   })
   const answers: Answer[] = []
   const asked = Array.from({ length: count }, async () => {
-    answers.push(await house.chat(account.key))
+    answers.push(await harness.chat(account.key))
   })
   await until(
     () => answers.length,
@@ -87,7 +87,7 @@ async function wave(count: number): Promise<Answer[]> {
 describe("D33 three times what the gateway may carry", () => {
   test("all it can carry is carried, the excess is refused before any hold, and no stream is shed", async () => {
     const streams = await openStreams()
-    const asked = house.provider.requests.length
+    const asked = harness.provider.requests.length
     let served = 0
     for (let number = 1; number <= WAVES; number++) {
       await rest(STREAMS)
@@ -95,14 +95,17 @@ describe("D33 three times what the gateway may carry", () => {
       const refused = answers.filter(({ status }) => status !== 200)
       for (const answer of refused) {
         expectError(answer, "overloaded", { headers: { "retry-after": "1" } })
-        const { status } = await house.ask({ target: `/admin/calls/${expectIds(answer)}`, headers: [admin] })
+        const { status } = await harness.ask({
+          target: `/admin/calls/${expectIds(answer)}`,
+          headers: [admin],
+        })
         expect(status).toBe(404)
       }
       served += answers.length - refused.length
       await streams.say(` wave ${number}`)
     }
     expect(served).toBe(WAVES * CAPACITY)
-    expect(house.provider.requests.length - asked).toBe(served)
+    expect(harness.provider.requests.length - asked).toBe(served)
     for (const { status, body } of await streams.end()) {
       expect(status).toBe(200)
       expect(body).toContain(` wave ${WAVES}`)
@@ -112,11 +115,11 @@ describe("D33 three times what the gateway may carry", () => {
   })
 
   test("a herd that comes all at once and asks again is served whole, each client once", async () => {
-    house.provider.reply(completes)
-    const asked = house.provider.requests.length
+    harness.provider.reply(completes)
+    const asked = harness.provider.requests.length
     const client = async () => {
       for (let attempt = 1; ; attempt++) {
-        const answer = await house.chat(account.key)
+        const answer = await harness.chat(account.key)
         if (answer.status === 200) return attempt
         expectError(answer, "overloaded")
         await Bun.sleep(10)
@@ -124,7 +127,7 @@ describe("D33 three times what the gateway may carry", () => {
     }
     const attempts = await Promise.all(Array.from({ length: 10 * PLACES }, client))
     expect(Math.max(...attempts)).toBeGreaterThan(1)
-    expect(house.provider.requests.length - asked).toBe(attempts.length)
+    expect(harness.provider.requests.length - asked).toBe(attempts.length)
     await rest(0)
   })
 })

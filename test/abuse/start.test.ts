@@ -45,13 +45,13 @@ describe("D39 a start that would leave a door open is refused in one sentence", 
       "both at one port",
       () => ({ PORT: "8099" }),
       { admin: { port: 8099 } },
-      "admin.port: expected another port than PORT",
+      "admin.port: expected a port other than PORT",
     ],
     [
       "an operators' address that is not here",
       () => databaseVariables(fresh.address),
       { admin: { host: "192.0.2.1", port: 8098 } },
-      "admin.host 192.0.2.1 and admin.port 8098 cannot be listened on",
+      "cannot listen on port 8098 of 192.0.2.1 (admin.host, admin.port)",
     ],
   ]
   test.each(rows)("%s", async (_, variables, changes, complaint) => {
@@ -88,12 +88,12 @@ describe("secrets from files, and operators apart, in two workers", () => {
       TOLLGATE_ADMIN_TOKEN_FILE: secret("token", ADMIN_TOKEN),
       PROVIDER_KEY_FILE: secret("key", PROVIDER_CANARY),
     })
-    await gateway.prints("operators are served apart")
-    const port = /"host":"127\.0\.0\.1","port":(\d+),"msg":"operators are served apart/.exec(
+    await gateway.prints("the admin listener is separate")
+    const port = /"host":"127\.0\.0\.1","port":(\d+),"msg":"the admin listener is separate/.exec(
       gateway.printed,
     )?.[1]
-    const office = operatorOf(`http://127.0.0.1:${port}`)
-    const account = await office.account()
+    const adminApi = operatorOf(`http://127.0.0.1:${port}`)
+    const account = await adminApi.account()
     const messages = [{ role: "user", content: PROMPT_CANARY }]
     const answer = await chat(gateway, account.key, { messages })
     expect(answer.status).toBe(200)
@@ -104,7 +104,7 @@ describe("secrets from files, and operators apart, in two workers", () => {
     expect((await fetch(`${gateway.url}/metrics`)).status).toBe(404)
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
     expect(metrics).toContain('worker="2"')
-    const audit = await until(office.audit, ({ open_reservations }) => open_reservations === 0)
+    const audit = await until(adminApi.audit, ({ open_reservations }) => open_reservations === 0)
     expect(audit.violations).toEqual([])
 
     gateway.signal("SIGTERM")

@@ -4,17 +4,17 @@ import { isId, nextId } from "../../src/id.ts"
 import { createAccount, getAccount } from "../../src/ledger/accounts/accounts.ts"
 import { accounts } from "../../src/ledger/schema.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { type Office, openOffice, refusal } from "./office.ts"
+import { type AdminHarness, openAdminHarness, refusal } from "./admin-harness.ts"
 
-let office: Office
+let adminApi: AdminHarness
 
 beforeAll(async () => {
-  office = await openOffice()
+  adminApi = await openAdminHarness()
 })
-afterAll(() => office.close())
+afterAll(() => adminApi.close())
 
 test("POST /admin/accounts opens an account with nothing on it", async () => {
-  const { status, body, headers } = await office.ask("POST", "/admin/accounts", { name: "Ürün & Söhne 😀" })
+  const { status, body, headers } = await adminApi.ask("POST", "/admin/accounts", { name: "Ürün & Söhne 😀" })
   expect(status).toBe(201)
   expect(headers.get("content-type")).toStartWith("application/json")
   expect(headers.get("cache-control")).toBe("no-store")
@@ -32,12 +32,12 @@ test("POST /admin/accounts opens an account with nothing on it", async () => {
 })
 
 test("GET /admin/accounts/{id} shows balance, held and what is left, to the last nano-dollar", async () => {
-  const id = await office.openAccount()
-  await office.database
+  const id = await adminApi.openAccount()
+  await adminApi.database
     .update(accounts)
     .set({ balance_nano: 9_007_199_254_740_993n, held_nano: 1n })
     .where(eq(accounts.id, id))
-  const { status, body } = await office.ask("GET", `/admin/accounts/${id}`)
+  const { status, body } = await adminApi.ask("GET", `/admin/accounts/${id}`)
   expect(status).toBe(200)
   expect(body).toMatchObject({
     id,
@@ -45,7 +45,7 @@ test("GET /admin/accounts/{id} shows balance, held and what is left, to the last
     held: "0.000000001",
     available: "9007199.254740992",
   })
-  const upper = await office.ask("GET", `/admin/accounts/${id.toUpperCase()}`)
+  const upper = await adminApi.ask("GET", `/admin/accounts/${id.toUpperCase()}`)
   expect(upper.body.id).toBe(id)
 })
 
@@ -69,7 +69,7 @@ const refused: [string, unknown, { status: number; code: string; param: string |
   ["over limits.body", { name: "x".repeat(65_536) }, { status: 413, code: "request_too_large", param: null }],
 ]
 test.each(refused)("POST /admin/accounts refuses %s", async (_, body, expected) => {
-  expect(refusal(await office.ask("POST", "/admin/accounts", body))).toEqual(expected)
+  expect(refusal(await adminApi.ask("POST", "/admin/accounts", body))).toEqual(expected)
 })
 
 test.each([
@@ -79,20 +79,20 @@ test.each([
   ["another JSON", "application/merge-patch+json"],
   ["another charset", "application/json; charset=utf-16"],
 ])("D15 415 for %s", async (_, type) => {
-  const reply = await office.ask("POST", "/admin/accounts", { name }, { "content-type": type })
+  const reply = await adminApi.ask("POST", "/admin/accounts", { name }, { "content-type": type })
   expect(refusal(reply)).toEqual({ status: 415, code: "unsupported_media_type", param: null })
 })
 
 test("D16 a refusal repeats nothing of the values it was sent", async () => {
   const secret = "tg_live_do-not-print-me"
-  const { text } = await office.ask("POST", "/admin/accounts", { name: [secret] })
+  const { text } = await adminApi.ask("POST", "/admin/accounts", { name: [secret] })
   expect(text).not.toContain(secret)
 })
 
 test.each(["nonsense", "019f8b1c-0000-7000-8b7a-5d1f3c9e2a4", "%00", "%zz", "..", "0", "null"])(
   "GET /admin/accounts/%s is 404: no UUID",
   async (id) => {
-    const reply = await office.ask("GET", `/admin/accounts/${id}`)
+    const reply = await adminApi.ask("GET", `/admin/accounts/${id}`)
     expect(refusal(reply)).toMatchObject({ status: 404, code: "not_found" })
   },
 )
@@ -104,35 +104,35 @@ test.each([
   ["DELETE", "/admin/keys/nope"],
   ["GET", "/admin/calls/nope"],
 ])("%s %s says that the id is none", async (method, path) => {
-  const { body } = await office.ask(method, path, method === "POST" ? {} : undefined)
-  expect(body.error.message).toBe("The id in this address is no UUID; every id here is.")
+  const { body } = await adminApi.ask(method, path, method === "POST" ? {} : undefined)
+  expect(body.error.message).toBe("The id in the path is not a valid UUID.")
 })
 
 test("GET /admin/accounts/{id} of nobody is 404", async () => {
-  expect(refusal(await office.ask("GET", `/admin/accounts/${nextId()}`))).toMatchObject({ status: 404 })
+  expect(refusal(await adminApi.ask("GET", `/admin/accounts/${nextId()}`))).toMatchObject({ status: 404 })
 })
 
 test("GET /admin/accounts lists every account once, newest first, whatever the page", async () => {
   const made: string[] = []
-  for (let at = 0; at < 7; at++) made.push(await office.openAccount(`account ${at}`))
-  const all = await office.walk("/admin/accounts", 1_000)
+  for (let at = 0; at < 7; at++) made.push(await adminApi.openAccount(`account ${at}`))
+  const all = await adminApi.walk("/admin/accounts", 1_000)
   expect(all.slice(0, 7)).toEqual(made.toReversed())
   for (const limit of [1, 2, 3, all.length - 1, all.length, all.length + 1]) {
-    expect(await office.walk("/admin/accounts", limit)).toEqual(all)
+    expect(await adminApi.walk("/admin/accounts", limit)).toEqual(all)
   }
 })
 
 test("the last page is the last, also when it is full", async () => {
-  const { length } = await office.walk("/admin/accounts", 1_000)
-  expect((await office.ask("GET", `/admin/accounts?limit=${length}`)).body.next).toBeNull()
-  expect((await office.ask("GET", `/admin/accounts?limit=${length - 1}`)).body.next).not.toBeNull()
+  const { length } = await adminApi.walk("/admin/accounts", 1_000)
+  expect((await adminApi.ask("GET", `/admin/accounts?limit=${length}`)).body.next).toBeNull()
+  expect((await adminApi.ask("GET", `/admin/accounts?limit=${length - 1}`)).body.next).not.toBeNull()
 })
 
 test("an account opened while a list is read changes no later page", async () => {
-  const before = await office.walk("/admin/accounts", 1_000)
-  const first = await office.ask("GET", "/admin/accounts?limit=2")
-  await office.openAccount()
-  const second = await office.ask("GET", `/admin/accounts?limit=2&after=${first.body.next}`)
+  const before = await adminApi.walk("/admin/accounts", 1_000)
+  const first = await adminApi.ask("GET", "/admin/accounts?limit=2")
+  await adminApi.openAccount()
+  const second = await adminApi.ask("GET", `/admin/accounts?limit=2&after=${first.body.next}`)
   const ids = [...first.body.data, ...second.body.data].map(({ id }) => id)
   expect(ids).toEqual(before.slice(0, 4))
 })
@@ -152,15 +152,15 @@ test.each([
   ["after='%20OR%20true", "after"],
   ["offset=5", null],
 ])("GET /admin/accounts?%s is 400", async (query, param) => {
-  const reply = await office.ask("GET", `/admin/accounts?${query}`)
+  const reply = await adminApi.ask("GET", `/admin/accounts?${query}`)
   expect(refusal(reply)).toEqual({ status: 400, code: "invalid_request", param })
 })
 
 test("the same account id again changes nothing", async () => {
   const id = nextId()
-  const first = await createAccount(office.database, { id, name: "demo" })
-  const again = await createAccount(office.database, { id, name: "another" })
+  const first = await createAccount(adminApi.database, { id, name: "demo" })
+  const again = await createAccount(adminApi.database, { id, name: "another" })
   expect([first.outcome, again.outcome]).toEqual(["created", "known"])
   expect(again.account).toEqual(first.account)
-  expect(await getAccount(office.database, id)).toEqual(first.account)
+  expect(await getAccount(adminApi.database, id)).toEqual(first.account)
 })

@@ -14,9 +14,9 @@ import {
 } from "../../src/ledger/schema.ts"
 import { printUsd } from "../../src/money.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { falsify, type Office, openOffice, plantCall } from "./office.ts"
+import { type AdminHarness, falsify, openAdminHarness, plantCall } from "./admin-harness.ts"
 
-let office: Office
+let adminApi: AdminHarness
 const account = nextId()
 const other = nextId()
 const stranger = nextId()
@@ -29,9 +29,9 @@ const released_id = nextId()
 const everything = sql`${accounts}, ${keys}, ${credits}, ${terms}, ${holds}, ${ends}, ${corrections}, ${checkpoints}`
 
 beforeAll(async () => {
-  office = await openOffice()
+  adminApi = await openAdminHarness()
 })
-afterAll(() => office.close())
+afterAll(() => adminApi.close())
 
 /** A token of output costs 1 nano-USD. */
 const prices = { input_pico: 0n, cached_input_pico: 0n, output_pico: 1_000n, per_call_nano: 0n }
@@ -43,7 +43,7 @@ const usage = (completion_tokens: number) => ({ prompt_tokens: 0, cached_tokens:
  * its correction.
  */
 beforeEach(async () => {
-  const { database } = office
+  const { database } = adminApi
   await falsify(database, sql`TRUNCATE ${everything}`)
   await database.insert(accounts).values([
     { id: account, name: "a", balance_nano: 57n, held_nano: 20n, is_limited: true },
@@ -101,7 +101,7 @@ beforeEach(async () => {
 })
 
 async function audited() {
-  const { status, body } = await office.ask("GET", "/admin/audit")
+  const { status, body } = await adminApi.ask("GET", "/admin/audit")
   expect(status).toBe(200)
   return body
 }
@@ -120,7 +120,7 @@ test("books that agree have no violations", async () => {
 })
 
 test("books without an account have no violations", async () => {
-  await falsify(office.database, sql`TRUNCATE ${everything}`)
+  await falsify(adminApi.database, sql`TRUNCATE ${everything}`)
   expect((await audited()) as unknown).toMatchObject({ accounts: 0, open_reservations: 0, violations: [] })
 })
 
@@ -332,7 +332,7 @@ const corruptions: [string, () => SQL, () => object[]][] = [
 ]
 
 test.each(corruptions)("D55 the audit finds %s", async (_, plant, expected) => {
-  await falsify(office.database, plant())
+  await falsify(adminApi.database, plant())
   const { violations } = await audited()
   const order = (list: readonly object[]) =>
     list.map((entry) => JSON.stringify(entry, Object.keys(entry).sort())).sort()
@@ -341,13 +341,13 @@ test.each(corruptions)("D55 the audit finds %s", async (_, plant, expected) => {
 
 test("sums beyond an int8 are told, not a 500", async () => {
   const huge = sql`SELECT gen_random_uuid(), ${other}::uuid, 9223372036854775807 FROM generate_series(1, 4)`
-  await office.database.execute(sql`INSERT INTO ${credits} (id, account_id, amount_nano) ${huge}`)
+  await adminApi.database.execute(sql`INSERT INTO ${credits} (id, account_id, amount_nano) ${huge}`)
   const { violations } = await audited()
   expect(violations.map(({ expected }) => expected)).toEqual(["36893488147.419103278"])
 })
 
 test("a thoroughly broken set of books is told up to a limit", async () => {
   const many = sql`SELECT gen_random_uuid(), gen_random_uuid(), 1 FROM generate_series(1, ${MAX_VIOLATIONS}::int)`
-  await office.database.execute(sql`INSERT INTO ${credits} (id, account_id, amount_nano) ${many}`)
+  await adminApi.database.execute(sql`INSERT INTO ${credits} (id, account_id, amount_nano) ${many}`)
   expect((await audited()).violations).toHaveLength(MAX_VIOLATIONS)
 })

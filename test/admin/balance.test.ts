@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
 import { accounts, credits } from "../../src/ledger/schema.ts"
-import { type Office, openOffice, plantCall, refusal } from "./office.ts"
+import { type AdminHarness, openAdminHarness, plantCall, refusal } from "./admin-harness.ts"
 
 /** What an account had at a moment (D55). */
 
-let office: Office
+let adminApi: AdminHarness
 const account = nextId()
 const NOON_MS = Date.parse("2026-03-01T12:00:00Z")
 const at = (minutes: number) => new Date(NOON_MS + minutes * 60_000)
@@ -24,8 +24,8 @@ const HISTORY: readonly [minutes: number, what: string, balance: string, held: s
 ]
 
 beforeAll(async () => {
-  office = await openOffice()
-  const { database } = office
+  adminApi = await openAdminHarness()
+  const { database } = adminApi
   await database.insert(accounts).values([{ id: account, name: "a", balance_nano: 54n, held_nano: 5n }])
   await database.insert(credits).values([
     { id: nextId(), account_id: account, amount_nano: 100n, created_at: at(0) },
@@ -46,12 +46,12 @@ beforeAll(async () => {
   })
   await plantCall(database, { ...call, amount_nano: 5n, held_at: at(7) })
 })
-afterAll(() => office.close())
+afterAll(() => adminApi.close())
 
 describe("D55 GET /admin/accounts/{id}/balance", () => {
   test.each(HISTORY)("minute %i, %s: %s USD, of which %s are held", async (minutes, _, balance, held) => {
     const moment = at(minutes + 0.5)
-    const { status, body } = await office.ask(
+    const { status, body } = await adminApi.ask(
       "GET",
       `/admin/accounts/${account}/balance?at=${moment.toISOString()}`,
     )
@@ -68,13 +68,13 @@ describe("D55 GET /admin/accounts/{id}/balance", () => {
   })
 
   test("a day is its first moment in UTC; now is what the account says", async () => {
-    const day = await office.ask("GET", `/admin/accounts/${account}/balance?at=2026-03-02`)
+    const day = await adminApi.ask("GET", `/admin/accounts/${account}/balance?at=2026-03-02`)
     expect(day.body as unknown).toMatchObject({ at: "2026-03-02T00:00:00.000Z", balance: "0.000000054" })
-    const now = await office.ask(
+    const now = await adminApi.ask(
       "GET",
       `/admin/accounts/${account.toUpperCase()}/balance?at=${new Date().toISOString()}`,
     )
-    const { body } = await office.ask("GET", `/admin/accounts/${account}`)
+    const { body } = await adminApi.ask("GET", `/admin/accounts/${account}`)
     const { balance, held, available } = body
     expect(now.body as unknown).toMatchObject({ account_id: account, balance, held, available })
   })
@@ -88,12 +88,12 @@ describe("D55 GET /admin/accounts/{id}/balance", () => {
     ["?at=2026-03-01&at=2026-03-02", "at"],
     ["?at=2026-03-01&to=2026-03-02", null],
   ])("%p is 400", async (query, param) => {
-    const reply = await office.ask("GET", `/admin/accounts/${account}/balance${query}`)
+    const reply = await adminApi.ask("GET", `/admin/accounts/${account}/balance${query}`)
     expect(refusal(reply)).toEqual({ status: 400, code: "invalid_request", param })
   })
 
   test.each([nextId(), "x"])("of no account (%s) it is 404", async (id) => {
-    const reply = await office.ask("GET", `/admin/accounts/${id}/balance?at=2026-03-01`)
+    const reply = await adminApi.ask("GET", `/admin/accounts/${id}/balance?at=2026-03-01`)
     expect(refusal(reply)).toMatchObject({ status: 404, code: "not_found" })
   })
 })

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { nextId } from "../../src/id.ts"
-import { type Office, openOffice, plantCall, refusal } from "./office.ts"
+import { type AdminHarness, openAdminHarness, plantCall, refusal } from "./admin-harness.ts"
 
-let office: Office
+let adminApi: AdminHarness
 
 beforeAll(async () => {
-  office = await openOffice()
+  adminApi = await openAdminHarness()
 })
-afterAll(() => office.close())
+afterAll(() => adminApi.close())
 
 const account_id = nextId()
 const other_account = nextId()
@@ -158,11 +158,11 @@ test.each([
     { ...closed, state: "expired", ending: "gateway_lost", failure: "gateway_lost" },
   ],
 ])("a call: %s", async (_, planted, expected) => {
-  const id = await plantCall(office.database, { id: nextId(), account_id, key_id, held_at, ...planted })
-  const { status, body } = await office.ask("GET", `/admin/calls/${id}`)
+  const id = await plantCall(adminApi.database, { id: nextId(), account_id, key_id, held_at, ...planted })
+  const { status, body } = await adminApi.ask("GET", `/admin/calls/${id}`)
   expect(status).toBe(200)
   expect(body as unknown).toEqual({ ...expected, id })
-  const { body: list } = await office.ask("GET", "/admin/calls?limit=1")
+  const { body: list } = await adminApi.ask("GET", "/admin/calls?limit=1")
   expect(list.data).toEqual([body])
 })
 
@@ -171,7 +171,7 @@ test.each([
   ["no UUID", () => "x"],
   ["an account", () => account_id],
 ])("GET /admin/calls/{id}: %s is 404", async (_, id) => {
-  const reply = await office.ask("GET", `/admin/calls/${id()}`)
+  const reply = await adminApi.ask("GET", `/admin/calls/${id()}`)
   expect(refusal(reply)).toMatchObject({ status: 404, code: "not_found" })
 })
 
@@ -204,14 +204,14 @@ test.each([
   ["toString=x", null],
   ["state[]=open", null],
 ])("GET /admin/calls?%s is 400", async (query, param) => {
-  const reply = await office.ask("GET", `/admin/calls?${query}`)
+  const reply = await adminApi.ask("GET", `/admin/calls?${query}`)
   expect(refusal(reply)).toEqual({ status: 400, code: "invalid_request", param })
 })
 
 test("D16 a refused query is not repeated", async () => {
-  const { text } = await office.ask("GET", "/admin/calls?canary-name=canary-value")
+  const { text } = await adminApi.ask("GET", "/admin/calls?canary-name=canary-value")
   expect(text).not.toContain("canary")
-  expect((await office.ask("GET", "/admin/calls?state=canary")).text).not.toContain("canary")
+  expect((await adminApi.ask("GET", "/admin/calls?state=canary")).text).not.toContain("canary")
 })
 
 test("GET /admin/calls filters by each word and by several, from inclusive, to exclusive", async () => {
@@ -219,11 +219,11 @@ test("GET /admin/calls filters by each word and by several, from inclusive, to e
   const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second))
   const done = { state: "released", charge_nano: 0n, ended_at }
   const ids = {
-    early: await plantCall(office.database, { ...base, held_at: at(1) }),
-    keyed: await plantCall(office.database, { ...base, held_at: at(2), key_id }),
-    empty: await plantCall(office.database, { ...base, held_at: at(3), ...done, failure: "no_output" }),
-    late: await plantCall(office.database, { ...base, held_at: at(4), ...done, failure: "client_left" }),
-    other: await plantCall(office.database, { account_id: nextId(), model: "filtered", held_at: at(9) }),
+    early: await plantCall(adminApi.database, { ...base, held_at: at(1) }),
+    keyed: await plantCall(adminApi.database, { ...base, held_at: at(2), key_id }),
+    empty: await plantCall(adminApi.database, { ...base, held_at: at(3), ...done, failure: "no_output" }),
+    late: await plantCall(adminApi.database, { ...base, held_at: at(4), ...done, failure: "client_left" }),
+    other: await plantCall(adminApi.database, { account_id: nextId(), model: "filtered", held_at: at(9) }),
   }
   const mine = [ids.late, ids.empty, ids.keyed, ids.early]
   const time = (second: number) => encodeURIComponent(at(second).toISOString())
@@ -249,7 +249,7 @@ test("GET /admin/calls filters by each word and by several, from inclusive, to e
     [`account=${nextId()}`, []],
   ]
   for (const [query, expected] of cases) {
-    const { status, body } = await office.ask("GET", `/admin/calls?${query}`)
+    const { status, body } = await adminApi.ask("GET", `/admin/calls?${query}`)
     expect([query, status, body.data.map(({ id }) => id)]).toEqual([query, 200, expected])
   }
 })
@@ -258,16 +258,16 @@ test("pages of a filtered list hold every call once, also while calls come and s
   const busy = nextId()
   const ids: string[] = []
   for (let at = 0; at < 12; at++) {
-    ids.push(await plantCall(office.database, { account_id: busy }))
-    await plantCall(office.database, { account_id: nextId() })
+    ids.push(await plantCall(adminApi.database, { account_id: busy }))
+    await plantCall(adminApi.database, { account_id: nextId() })
   }
   const all = ids.toReversed()
   for (const limit of [1, 5, 11, 12, 13, 1_000]) {
-    expect(await office.walk(`/admin/calls?account=${busy}`, limit)).toEqual(all)
+    expect(await adminApi.walk(`/admin/calls?account=${busy}`, limit)).toEqual(all)
   }
-  const first = await office.ask("GET", `/admin/calls?account=${busy}&limit=5`)
-  await plantCall(office.database, { account_id: busy })
-  const rest = await office.ask("GET", `/admin/calls?account=${busy}&after=${first.body.next}`)
+  const first = await adminApi.ask("GET", `/admin/calls?account=${busy}&limit=5`)
+  await plantCall(adminApi.database, { account_id: busy })
+  const rest = await adminApi.ask("GET", `/admin/calls?account=${busy}&after=${first.body.next}`)
   expect([...first.body.data, ...rest.body.data].map(({ id }) => id)).toEqual(all)
   expect(rest.body.next).toBeNull()
 })

@@ -4,28 +4,28 @@ import { nextId } from "../../src/id.ts"
 import { credit, MAX_BALANCE_NANO } from "../../src/ledger/accounts/credits.ts"
 import { accounts, credits } from "../../src/ledger/schema.ts"
 import { printUsd } from "../../src/money.ts"
-import { mount, type Office, openOffice, read, refusal, TOKEN } from "./office.ts"
+import { type AdminHarness, mount, openAdminHarness, read, refusal, TOKEN } from "./admin-harness.ts"
 
-let office: Office
+let adminApi: AdminHarness
 let account: string
 let path: string
 
 beforeAll(async () => {
-  office = await openOffice()
+  adminApi = await openAdminHarness()
 })
 beforeEach(async () => {
-  account = await office.openAccount()
+  account = await adminApi.openAccount()
   path = `/admin/accounts/${account}/credits`
 })
-afterAll(() => office.close())
+afterAll(() => adminApi.close())
 
 async function balance(id = account): Promise<string> {
-  return (await office.ask("GET", `/admin/accounts/${id}`)).body.balance
+  return (await adminApi.ask("GET", `/admin/accounts/${id}`)).body.balance
 }
 
 test("POST credits writes the credit and moves the balance", async () => {
   const id = nextId()
-  const first = await office.ask("POST", path, { id, amount: "10.000000001", reason: "Invoice 5" })
+  const first = await adminApi.ask("POST", path, { id, amount: "10.000000001", reason: "Invoice 5" })
   expect(first.status).toBe(201)
   expect(first.body as unknown).toEqual({
     id,
@@ -45,8 +45,8 @@ test("POST credits writes the credit and moves the balance", async () => {
 })
 
 test("without an id every credit is another one", async () => {
-  const one = await office.ask("POST", path, { amount: "1" })
-  const two = await office.ask("POST", path, { amount: "1" })
+  const one = await adminApi.ask("POST", path, { amount: "1" })
+  const two = await adminApi.ask("POST", path, { amount: "1" })
   expect([one.status, two.status]).toEqual([201, 201])
   expect(one.body.id).not.toBe(two.body.id)
   expect(await balance()).toBe("2")
@@ -54,9 +54,9 @@ test("without an id every credit is another one", async () => {
 
 test("the same id again changes nothing and answers 200 with the original, the account as it is now", async () => {
   const id = nextId()
-  const first = await office.ask("POST", path, { id, amount: "5", reason: "first" })
-  await office.ask("POST", path, { amount: "2" })
-  const again = await office.ask("POST", path, { id: id.toUpperCase(), amount: "5.0", reason: "second" })
+  const first = await adminApi.ask("POST", path, { id, amount: "5", reason: "first" })
+  await adminApi.ask("POST", path, { amount: "2" })
+  const again = await adminApi.ask("POST", path, { id: id.toUpperCase(), amount: "5.0", reason: "second" })
   expect(again.status).toBe(200)
   expect(again.body as unknown).toEqual({
     ...first.body,
@@ -65,7 +65,7 @@ test("the same id again changes nothing and answers 200 with the original, the a
 })
 
 test("a negative credit is a correction and may make the balance negative", async () => {
-  const reply = await office.ask("POST", path, { amount: "-2.5" })
+  const reply = await adminApi.ask("POST", path, { amount: "-2.5" })
   expect([reply.status, reply.body.account.balance]).toEqual([201, "-2.5"])
 })
 
@@ -96,30 +96,30 @@ test.each([
   ["reason with a NUL", { amount, reason: "\0" }, "reason"],
   ["unknown field", { amount, amount_nano: 5 }, "amount_nano"],
 ])("POST credits refuses %s and moves nothing", async (_, body, param) => {
-  expect(refusal(await office.ask("POST", path, body))).toEqual({
+  expect(refusal(await adminApi.ask("POST", path, body))).toEqual({
     status: 400,
     code: "invalid_request",
     param,
   })
   expect(await balance()).toBe("0")
-  expect(await office.walk(path, 10)).toEqual([])
+  expect(await adminApi.walk(path, 10)).toEqual([])
 })
 
 test("POST credits of no account is 404 and writes nothing", async () => {
   const id = nextId()
-  const reply = await office.ask("POST", `/admin/accounts/${nextId()}/credits`, { id, amount })
+  const reply = await adminApi.ask("POST", `/admin/accounts/${nextId()}/credits`, { id, amount })
   expect(refusal(reply)).toMatchObject({ status: 404, code: "not_found" })
-  expect(await office.database.select().from(credits).where(eq(credits.id, id))).toEqual([])
+  expect(await adminApi.database.select().from(credits).where(eq(credits.id, id))).toEqual([])
 })
 
 test("the same id with another amount or for another account is 400 and moves nothing", async () => {
   const id = nextId()
-  const other = await office.openAccount()
-  await office.ask("POST", path, { id, amount: "5" })
+  const other = await adminApi.openAccount()
+  await adminApi.ask("POST", path, { id, amount: "5" })
   const conflicts = [
-    await office.ask("POST", path, { id, amount: "6" }),
-    await office.ask("POST", path, { id, amount: "-5" }),
-    await office.ask("POST", `/admin/accounts/${other}/credits`, { id, amount: "5" }),
+    await adminApi.ask("POST", path, { id, amount: "6" }),
+    await adminApi.ask("POST", path, { id, amount: "-5" }),
+    await adminApi.ask("POST", `/admin/accounts/${other}/credits`, { id, amount: "5" }),
   ]
   expect(conflicts.map(refusal)).toEqual(Array(3).fill({ status: 400, code: "invalid_request", param: "id" }))
   expect(conflicts.map(({ text }) => text.includes(account))).toEqual([false, false, false])
@@ -129,7 +129,7 @@ test("the same id with another amount or for another account is 400 and moves no
 test("50 posts of one id at once move the money once", async () => {
   const id = nextId()
   const replies = await Promise.all(
-    Array.from({ length: 50 }, () => office.ask("POST", path, { id, amount: "10" })),
+    Array.from({ length: 50 }, () => adminApi.ask("POST", path, { id, amount: "10" })),
   )
   const statuses = replies.map(({ status }) => status).sort()
   expect(statuses).toEqual([...Array<number>(49).fill(200), 201])
@@ -139,9 +139,9 @@ test("50 posts of one id at once move the money once", async () => {
 
 test("one id for ten accounts at once moves money on one of them", async () => {
   const id = nextId()
-  const others = await Promise.all(Array.from({ length: 10 }, () => office.openAccount()))
+  const others = await Promise.all(Array.from({ length: 10 }, () => adminApi.openAccount()))
   const replies = await Promise.all(
-    others.map((other) => office.ask("POST", `/admin/accounts/${other}/credits`, { id, amount: "3" })),
+    others.map((other) => adminApi.ask("POST", `/admin/accounts/${other}/credits`, { id, amount: "3" })),
   )
   expect(replies.map(({ status }) => status).sort()).toEqual([201, ...Array<number>(9).fill(400)])
   const balances = await Promise.all(others.map((other) => balance(other)))
@@ -149,7 +149,7 @@ test("one id for ten accounts at once moves money on one of them", async () => {
 })
 
 test("credits and statements that lock accounts in order never deadlock, and no money is lost", async () => {
-  const other = await office.openAccount()
+  const other = await adminApi.openAccount()
   const ids = sql`ARRAY[${account}, ${other}]::uuid[]`
   const hold = sql`
     WITH locked AS MATERIALIZED (
@@ -158,8 +158,8 @@ test("credits and statements that lock accounts in order never deadlock, and no 
   await Promise.all(
     Array.from({ length: 60 }, (_, at) =>
       at % 3 === 0
-        ? office.database.execute(hold)
-        : office.ask("POST", `/admin/accounts/${at % 3 === 1 ? account : other}/credits`, { amount: "1" }),
+        ? adminApi.database.execute(hold)
+        : adminApi.ask("POST", `/admin/accounts/${at % 3 === 1 ? account : other}/credits`, { amount: "1" }),
     ),
   )
   expect([await balance(), await balance(other)]).toEqual(["20.00000002", "20.00000002"])
@@ -169,15 +169,15 @@ test("a credit that waits for the account counts from the balance it then finds"
   const { promise: written, resolve: write } = Promise.withResolvers<void>()
   const { promise: waiting, resolve: wait } = Promise.withResolvers<void>()
   const near_limit = MAX_BALANCE_NANO - 2_000_000_000n
-  const holder = office.database.transaction(async (tx) => {
+  const holder = adminApi.database.transaction(async (tx) => {
     await tx.update(accounts).set({ balance_nano: near_limit }).where(eq(accounts.id, account))
     write()
     await waiting
   })
   await written
-  const fitting = office.ask("POST", path, { amount: "2" })
+  const fitting = adminApi.ask("POST", path, { amount: "2" })
   await blockedBy(1)
-  const refused = office.ask("POST", path, { amount: "2.000000001" })
+  const refused = adminApi.ask("POST", path, { amount: "2.000000001" })
   await blockedBy(2)
   wait()
   await holder
@@ -188,7 +188,7 @@ test("a credit that waits for the account counts from the balance it then finds"
 /** Resolves once `count` statements wait for a lock. */
 async function blockedBy(count: number): Promise<void> {
   const waiting = sql`SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-  while ((await office.database.execute(waiting)).length < count);
+  while ((await adminApi.database.execute(waiting)).length < count);
 }
 
 test.each(["", "-"])(
@@ -196,20 +196,21 @@ test.each(["", "-"])(
   async (sign) => {
     const most = `${sign}999999999.999999999`
     const id = nextId()
-    expect((await office.ask("POST", path, { id, amount: most })).status).toBe(201)
-    for (let at = 0; at < 3; at++) expect((await office.ask("POST", path, { amount: most })).status).toBe(201)
-    const refused = await office.ask("POST", path, { amount: most })
+    expect((await adminApi.ask("POST", path, { id, amount: most })).status).toBe(201)
+    for (let at = 0; at < 3; at++)
+      expect((await adminApi.ask("POST", path, { amount: most })).status).toBe(201)
+    const refused = await adminApi.ask("POST", path, { amount: most })
     expect(refusal(refused)).toEqual({ status: 400, code: "invalid_request", param: "amount" })
-    expect((await office.ask("POST", path, { id, amount: most })).status).toBe(200)
+    expect((await adminApi.ask("POST", path, { id, amount: most })).status).toBe(200)
     expect(await balance()).toBe(`${sign}3999999999.999999996`)
   },
 )
 
 test("books that are too slow are 503 with the id, and repeating it moves the money once", async () => {
-  const hasty = mount({ database: office.database, deadline_ms: 50 })
+  const hasty = mount({ database: adminApi.database, deadline_ms: 50 })
   const { promise: locked, resolve: lock } = Promise.withResolvers<void>()
   const { promise: waiting, resolve: wait } = Promise.withResolvers<void>()
-  const holder = office.database.transaction(async (tx) => {
+  const holder = adminApi.database.transaction(async (tx) => {
     await tx.select().from(accounts).where(eq(accounts.id, account)).for("update")
     lock()
     await waiting
@@ -227,20 +228,20 @@ test("books that are too slow are 503 with the id, and repeating it moves the mo
   expect(headers.get("retry-after")).not.toBeNull()
   wait()
   await holder
-  expect((await office.ask("POST", path, { id: body.error.id, amount: "4" })).status).toBe(200)
+  expect((await adminApi.ask("POST", path, { id: body.error.id, amount: "4" })).status).toBe(200)
   expect(await balance()).toBe("4")
 })
 
 test("GET credits lists them newest first, each once, whatever the page, also those of one instant", async () => {
   const ids: string[] = []
-  for (let at = 1; at <= 5; at++) ids.push((await office.ask("POST", path, { amount: `${at}` })).body.id)
+  for (let at = 1; at <= 5; at++) ids.push((await adminApi.ask("POST", path, { amount: `${at}` })).body.id)
   const together = Array.from({ length: 4 }, () => crypto.randomUUID())
-  await office.database
+  await adminApi.database
     .insert(credits)
     .values(together.map((id) => ({ id, account_id: account, amount_nano: 1n, created_at: new Date(0) })))
   const all = [...ids.toReversed(), ...together.sort().toReversed()]
-  for (const limit of [1, 2, 3, 4, 5, 8, 9, 10]) expect(await office.walk(path, limit)).toEqual(all)
-  const { body } = await office.ask("GET", `${path}?limit=1`)
+  for (const limit of [1, 2, 3, 4, 5, 8, 9, 10]) expect(await adminApi.walk(path, limit)).toEqual(all)
+  const { body } = await adminApi.ask("GET", `${path}?limit=1`)
   expect(body.data as unknown).toEqual([
     { id: ids[4], amount: "5", reason: null, created_at: expect.any(String) },
   ])
@@ -253,13 +254,13 @@ test.each([
   ["with a bad cursor", () => `${path}?after=x`, { status: 400, param: "after" }],
   ["with an unknown parameter", () => `${path}?amount=1`, { status: 400, param: null }],
 ])("GET credits %s is refused", async (_, where, expected) => {
-  expect(refusal(await office.ask("GET", where()))).toMatchObject(expected)
+  expect(refusal(await adminApi.ask("GET", where()))).toMatchObject(expected)
 })
 
 test("a credit that the ledger is asked for twice is written once", async () => {
   const order = { id: nextId(), account_id: account, amount_nano: 7n, reason: null }
-  const first = await credit(office.database, order)
-  const again = await credit(office.database, order)
+  const first = await credit(adminApi.database, order)
+  const again = await credit(adminApi.database, order)
   expect([first.outcome, again.outcome]).toEqual(["credited", "known"])
   expect(await balance()).toBe("0.000000007")
 })

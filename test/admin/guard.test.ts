@@ -5,22 +5,22 @@ import { makeKey } from "../../src/admission/key.ts"
 import { nextId } from "../../src/id.ts"
 import { createAccount } from "../../src/ledger/accounts/accounts.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { ask } from "../../src/routes/admin/books.ts"
-import { mount, type Office, openOffice, read, refusal, TOKEN } from "./office.ts"
+import { ask } from "../../src/routes/ledger-deadline.ts"
+import { type AdminHarness, mount, openAdminHarness, read, refusal, TOKEN } from "./admin-harness.ts"
 
-let office: Office
+let adminApi: AdminHarness
 let operations: { method: string; path: string }[]
 const SOME_ID = /[0-9a-f-]{36}/
 
 beforeAll(async () => {
-  office = await openOffice()
-  const id = await office.openAccount()
-  operations = mount({ database: office.database, deadline_ms: 1_000 }).routes.map(({ method, path }) => ({
+  adminApi = await openAdminHarness()
+  const id = await adminApi.openAccount()
+  operations = mount({ database: adminApi.database, deadline_ms: 1_000 }).routes.map(({ method, path }) => ({
     method,
     path: path.replace(":id", id),
   }))
 })
-afterAll(() => office.close())
+afterAll(() => adminApi.close())
 
 test("every operation of the contract is there", () => {
   const CONTRACT = [
@@ -54,7 +54,7 @@ test.each([
   ["a user's key", `Bearer ${makeKey()}`],
 ])("D15 every operation is 401 with this authorization: %s", async (_, authorization) => {
   for (const { method, path } of [...operations, { method: "HEAD", path: "/admin/accounts" }]) {
-    const reply = await office.ask(method, path, undefined, { authorization })
+    const reply = await adminApi.ask(method, path, undefined, { authorization })
     expect(reply.status).toBe(401)
     if (method !== "HEAD") expect(reply.body.error.code).toBe("invalid_api_key")
     expect(reply.text).not.toContain(TOKEN)
@@ -63,30 +63,48 @@ test.each([
 
 test("D30 a wrong token is reported before anything else is", async () => {
   const headers = { authorization: "Bearer wrong", "content-type": "text/plain" }
-  expect((await office.ask("POST", "/admin/accounts", "{", headers)).status).toBe(401)
-  expect((await office.ask("GET", "/admin/accounts?limit=x", undefined, headers)).status).toBe(401)
-  expect((await office.ask("GET", "/admin/accounts/x", undefined, headers)).status).toBe(401)
+  expect((await adminApi.ask("POST", "/admin/accounts", "{", headers)).status).toBe(401)
+  expect((await adminApi.ask("GET", "/admin/accounts?limit=x", undefined, headers)).status).toBe(401)
+  expect((await adminApi.ask("GET", "/admin/accounts/x", undefined, headers)).status).toBe(401)
+})
+
+test("D30 an id that is none is reported before what is wrong with the query string or the body", async () => {
+  const headers = { "content-type": "text/plain" }
+  expect((await adminApi.ask("POST", "/admin/accounts/x/credits", "{", headers)).status).toBe(404)
+  expect((await adminApi.ask("PATCH", "/admin/keys/x", "{")).status).toBe(404)
+  expect((await adminApi.ask("PATCH", "/admin/keys/%zz", { suspended: 1 })).status).toBe(404)
+  expect((await adminApi.ask("GET", "/admin/accounts/x/balance?at=x&y=1")).status).toBe(404)
+})
+
+test("D16 a parameter that is not known is reported before the others, and not repeated", async () => {
+  const { status, body, text } = await adminApi.ask("GET", "/admin/accounts?limit=x&canary=1&canary=2")
+  expect([status, body.error.param, body.error.message]).toEqual([
+    400,
+    null,
+    "Unknown query parameter. This endpoint accepts: limit, after.",
+  ])
+  expect(text).not.toContain("canary")
 })
 
 test("x-api-key and a query string carry no token", async () => {
   const authorization = ""
   expect(
-    (await office.ask("GET", "/admin/audit", undefined, { authorization, "x-api-key": TOKEN })).status,
+    (await adminApi.ask("GET", "/admin/audit", undefined, { authorization, "x-api-key": TOKEN })).status,
   ).toBe(401)
-  expect((await office.ask("GET", `/admin/audit?token=${TOKEN}`, undefined, { authorization })).status).toBe(
-    401,
-  )
+  expect(
+    (await adminApi.ask("GET", `/admin/audit?token=${TOKEN}`, undefined, { authorization })).status,
+  ).toBe(401)
 })
 
 test.each([`Bearer ${TOKEN}`, `bearer ${TOKEN}`, `Bearer   ${TOKEN}  `])(
   "the token lets in: %p",
   async (authorization) => {
-    expect((await office.ask("GET", "/admin/audit", undefined, { authorization })).status).toBe(200)
+    expect((await adminApi.ask("GET", "/admin/audit", undefined, { authorization })).status).toBe(200)
   },
 )
 
 test("without a token every address of /admin is an unknown route", async () => {
-  const closed = mount({ admin_token: null, database: office.database, deadline_ms: 1_000 })
+  const closed = mount({ admin_token: null, database: adminApi.database, deadline_ms: 1_000 })
   const unknown = await closed.handle(new Request("http://localhost/nowhere"))
   const { request_id: _, ...body } = (await read(unknown)).body
   for (const { method, path } of operations) {
@@ -98,7 +116,7 @@ test("without a token every address of /admin is an unknown route", async () => 
 })
 
 test("HEAD works where GET does, and needs the token", async () => {
-  const reply = await office.ask("HEAD", "/admin/accounts")
+  const reply = await adminApi.ask("HEAD", "/admin/accounts")
   expect([reply.status, reply.text]).toEqual([200, ""])
 })
 
@@ -127,7 +145,7 @@ test("D27 every operation that asks the books is 503 when the books cannot be re
 })
 
 test("D16 a statement that Postgres finds wrong is a 500 that shows nothing of it", async () => {
-  const broken = await openOffice()
+  const broken = await openAdminHarness()
   await broken.database.execute(sql`ALTER TABLE tollgate.accounts RENAME COLUMN balance_nano TO balance`)
   const secret = "a name that is nobody's business"
   const reply = await broken.ask("POST", "/admin/accounts", { name: secret })
@@ -145,7 +163,7 @@ test("what a failed statement leaves for the log shows none of its parameters", 
   ).catch((e) => e)
   const wrong: unknown = await ask(
     operators,
-    office.database.execute(sql`SELECT 1 / 0, ${"canary"}::text`),
+    adminApi.database.execute(sql`SELECT 1 / 0, ${"canary"}::text`),
   ).catch((e) => e)
   expect(Bun.inspect(refused)).toContain("ENOENT")
   expect(Bun.inspect(wrong)).toContain("22012")

@@ -3,23 +3,23 @@ import { eq } from "drizzle-orm"
 import { checksumHolds, hashOf } from "../../src/admission/key.ts"
 import { nextId } from "../../src/id.ts"
 import { keys } from "../../src/ledger/schema.ts"
-import { type Office, openOffice, refusal } from "./office.ts"
+import { type AdminHarness, openAdminHarness, refusal } from "./admin-harness.ts"
 
-let office: Office
+let adminApi: AdminHarness
 let account: string
 let path: string
 
 beforeAll(async () => {
-  office = await openOffice()
+  adminApi = await openAdminHarness()
 })
 beforeEach(async () => {
-  account = await office.openAccount()
+  account = await adminApi.openAccount()
   path = `/admin/accounts/${account}/keys`
 })
-afterAll(() => office.close())
+afterAll(() => adminApi.close())
 
 test("D26 POST keys shows the key this once; the books keep its hash and prefix", async () => {
-  const { status, body, headers } = await office.ask("POST", path, {})
+  const { status, body, headers } = await adminApi.ask("POST", path, {})
   expect([status, headers.get("cache-control")]).toEqual([201, "no-store"])
   expect(body as unknown).toEqual({
     id: expect.any(String),
@@ -33,7 +33,7 @@ test("D26 POST keys shows the key this once; the books keep its hash and prefix"
     created_at: expect.any(String),
   })
   expect(checksumHolds(body.key)).toBe(true)
-  const rows = await office.database.select().from(keys).where(eq(keys.id, body.id))
+  const rows = await adminApi.database.select().from(keys).where(eq(keys.id, body.id))
   expect(rows).toMatchObject([{ account_id: account, hash: hashOf(body.key), prefix: body.prefix }])
   expect(Bun.inspect(rows)).not.toContain(body.key)
 })
@@ -41,9 +41,9 @@ test("D26 POST keys shows the key this once; the books keep its hash and prefix"
 test("POST keys takes a name, models that need not exist, and an expiry with an offset", async () => {
   const models = ["gpt-5-mini", "not configured yet", "Ünïcode"]
   const asked = { name: "ci", models, expires_at: "2999-01-02T03:04:05.678+02:00" }
-  const { body } = await office.ask("POST", path, asked)
+  const { body } = await adminApi.ask("POST", path, asked)
   expect(body as unknown).toMatchObject({ name: "ci", models, expires_at: "2999-01-02T01:04:05.678Z" })
-  const { body: list } = await office.ask("GET", path)
+  const { body: list } = await adminApi.ask("GET", path)
   const { key, ...shown } = body
   expect(list.data as unknown).toEqual([{ ...shown, spent: null, revoked_at: null, last_used_at: null }])
 })
@@ -72,12 +72,12 @@ test.each([
   ["a key of one's own", { key: "tg_live_mine" }, "key"],
   ["a hash of one's own", { hash: "0" }, "hash"],
 ])("POST keys refuses %s and makes none", async (_, body, param) => {
-  expect(refusal(await office.ask("POST", path, body))).toEqual({
+  expect(refusal(await adminApi.ask("POST", path, body))).toEqual({
     status: 400,
     code: "invalid_request",
     param,
   })
-  expect(await office.walk(path, 10)).toEqual([])
+  expect(await adminApi.walk(path, 10)).toEqual([])
 })
 
 test.each([
@@ -89,40 +89,40 @@ test.each([
   ["DELETE", () => `/admin/keys/${account}`],
   ["DELETE", () => "/admin/keys/x"],
 ])("%s keys of nobody is 404", async (method, where) => {
-  const reply = await office.ask(method, where(), method === "POST" ? {} : undefined)
+  const reply = await adminApi.ask(method, where(), method === "POST" ? {} : undefined)
   expect(refusal(reply)).toMatchObject({ status: 404, code: "not_found" })
 })
 
 test("DELETE a key revokes it, and it alone; again changes nothing", async () => {
-  const { body: stays } = await office.ask("POST", path, {})
-  const { body: goes } = await office.ask("POST", path, {})
-  const first = await office.ask("DELETE", `/admin/keys/${goes.id}`)
+  const { body: stays } = await adminApi.ask("POST", path, {})
+  const { body: goes } = await adminApi.ask("POST", path, {})
+  const first = await adminApi.ask("DELETE", `/admin/keys/${goes.id}`)
   expect([first.status, first.text]).toEqual([204, ""])
-  const revoked_at = (await office.ask("GET", path)).body.data.map((key) => [key.id, key.revoked_at])
+  const revoked_at = (await adminApi.ask("GET", path)).body.data.map((key) => [key.id, key.revoked_at])
   expect(revoked_at as unknown).toEqual([
     [goes.id, expect.any(String)],
     [stays.id, null],
   ])
-  expect((await office.ask("DELETE", `/admin/keys/${goes.id.toUpperCase()}`)).status).toBe(204)
-  const again = (await office.ask("GET", path)).body.data.map((key) => [key.id, key.revoked_at])
+  expect((await adminApi.ask("DELETE", `/admin/keys/${goes.id.toUpperCase()}`)).status).toBe(204)
+  const again = (await adminApi.ask("GET", path)).body.data.map((key) => [key.id, key.revoked_at])
   expect(again).toEqual(revoked_at)
 })
 
 test("GET keys lists an account's own keys, newest first, each once, whatever the page", async () => {
   const ids: string[] = []
-  for (let at = 0; at < 5; at++) ids.push((await office.ask("POST", path, {})).body.id)
-  await office.ask("POST", `/admin/accounts/${await office.openAccount()}/keys`, {})
-  for (const limit of [1, 2, 4, 5, 6]) expect(await office.walk(path, limit)).toEqual(ids.toReversed())
+  for (let at = 0; at < 5; at++) ids.push((await adminApi.ask("POST", path, {})).body.id)
+  await adminApi.ask("POST", `/admin/accounts/${await adminApi.openAccount()}/keys`, {})
+  for (const limit of [1, 2, 4, 5, 6]) expect(await adminApi.walk(path, limit)).toEqual(ids.toReversed())
 })
 
 test("D26 no answer but a key's creation shows a key or a hash", async () => {
-  const { body } = await office.ask("POST", path, {})
-  await office.ask("GET", path)
-  await office.ask("DELETE", `/admin/keys/${body.id}`)
-  await office.ask("POST", path, { name: [body.key] })
-  await office.ask("GET", `/admin/calls?key=${body.key}`)
-  await office.ask("GET", `/admin/keys/${body.key}`)
-  expect(office.texts.length).toBeGreaterThan(30)
-  const shown = office.texts.filter((text) => /tg_live_[0-9A-Za-z]{36}|[0-9a-f]{64}/.test(text))
+  const { body } = await adminApi.ask("POST", path, {})
+  await adminApi.ask("GET", path)
+  await adminApi.ask("DELETE", `/admin/keys/${body.id}`)
+  await adminApi.ask("POST", path, { name: [body.key] })
+  await adminApi.ask("GET", `/admin/calls?key=${body.key}`)
+  await adminApi.ask("GET", `/admin/keys/${body.key}`)
+  expect(adminApi.texts.length).toBeGreaterThan(30)
+  const shown = adminApi.texts.filter((text) => /tg_live_[0-9A-Za-z]{36}|[0-9a-f]{64}/.test(text))
   expect(shown).toEqual([])
 })

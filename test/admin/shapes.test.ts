@@ -14,18 +14,18 @@ import {
   listOf,
 } from "../../src/wire/admin.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { type Office, openOffice, plantCall } from "./office.ts"
+import { type AdminHarness, openAdminHarness, plantCall } from "./admin-harness.ts"
 
-let office: Office
+let adminApi: AdminHarness
 let account_id: string
 let call_id: string
 
 beforeAll(async () => {
   FormatRegistry.Set("uuid", isId)
   FormatRegistry.Set("date-time", (text) => parseTime(text) !== null)
-  office = await openOffice()
-  account_id = await office.openAccount()
-  call_id = await plantCall(office.database, {
+  adminApi = await openAdminHarness()
+  account_id = await adminApi.openAccount()
+  call_id = await plantCall(adminApi.database, {
     account_id,
     state: "settled",
     charge_nano: 6_000n,
@@ -39,9 +39,9 @@ beforeAll(async () => {
     ttft_ms: 1,
     duration_ms: 2,
   })
-  await plantCall(office.database, { account_id: nextId() })
+  await plantCall(adminApi.database, { account_id: nextId() })
 })
-afterAll(() => office.close())
+afterAll(() => adminApi.close())
 
 test.each<[string, string, unknown, TSchema]>([
   ["POST", "/admin/accounts", { name: "x" }, AccountBody],
@@ -61,11 +61,11 @@ test.each<[string, string, unknown, TSchema]>([
   ["GET", "/admin/calls/{call}", undefined, CallBody],
   ["GET", "/admin/audit", undefined, AuditBody],
 ])("%s %s answers what the reference says, no field more or less", async (method, path, body, schema) => {
-  const reply = await office.ask(method, path.replace("{id}", account_id).replace("{call}", call_id), body)
+  const reply = await adminApi.ask(method, path.replace("{id}", account_id).replace("{call}", call_id), body)
   expect([...Value.Errors(schema, reply.body)].map(({ path, message }) => `${path}: ${message}`)).toEqual([])
   expect(Value.Clean(schema, structuredClone(reply.body)) as unknown).toEqual(reply.body)
 })
 
 test("the audit above had violations to show", async () => {
-  expect((await office.ask("GET", "/admin/audit")).body.violations.length).toBeGreaterThan(1)
+  expect((await adminApi.ask("GET", "/admin/audit")).body.violations.length).toBeGreaterThan(1)
 })

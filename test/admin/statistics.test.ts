@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { mount, type Office, openOffice, plantCall, refusal, TOKEN } from "./office.ts"
+import { type AdminHarness, mount, openAdminHarness, plantCall, refusal, TOKEN } from "./admin-harness.ts"
 
-let office: Office
+let adminApi: AdminHarness
 let acme: string
 let other: string
 let key: string
 beforeAll(async () => {
-  office = await openOffice()
-  acme = await office.openAccount("Acme")
-  other = await office.openAccount("Other")
-  key = (await office.ask("POST", `/admin/accounts/${acme}/keys`, { name: "production" })).body.id
+  adminApi = await openAdminHarness()
+  acme = await adminApi.openAccount("Acme")
+  other = await adminApi.openAccount("Other")
+  key = (await adminApi.ask("POST", `/admin/accounts/${acme}/keys`, { name: "production" })).body.id
   await plant()
 })
-afterAll(() => office.close())
+afterAll(() => adminApi.close())
 
 const NOON = Date.parse("2026-03-01T12:00:00Z")
 const at = (minutes: number) => new Date(NOON + minutes * 60_000)
@@ -26,7 +26,7 @@ async function plant(): Promise<void> {
     key_id: key,
   } as const
   const plantAt = (minutes: number, call: object) =>
-    plantCall(office.database, {
+    plantCall(adminApi.database, {
       ...ended,
       held_at: at(-60),
       ended_at: at(minutes),
@@ -94,7 +94,7 @@ interface Timeline {
 }
 
 async function timeline(query: string): Promise<Timeline> {
-  const { status, text } = await office.ask("GET", `/admin/timeline?${query}`)
+  const { status, text } = await adminApi.ask("GET", `/admin/timeline?${query}`)
   expect(status).toBe(200)
   return JSON.parse(text)
 }
@@ -172,7 +172,7 @@ describe("D51: GET /admin/timeline", () => {
 })
 
 test("D51: GET /admin/latency has percentiles and buckets without gaps", async () => {
-  const { text } = await office.ask("GET", `/admin/latency?${HOUR}`)
+  const { text } = await adminApi.ask("GET", `/admin/latency?${HOUR}`)
   const { ttft, duration } = JSON.parse(text)
   expect(ttft).toEqual({
     calls: 2,
@@ -188,12 +188,12 @@ test("D51: GET /admin/latency has percentiles and buckets without gaps", async (
   })
   expect(duration).toMatchObject({ calls: 4, p50_ms: 90, p90_ms: 1_230, p99_ms: 1_230 })
   expect(duration.buckets.at(-1)).toEqual({ from_ms: 1_000, below_ms: 1_600, calls: 1 })
-  const none = JSON.parse((await office.ask("GET", `/admin/latency?${HOUR}&model=none`)).text)
+  const none = JSON.parse((await adminApi.ask("GET", `/admin/latency?${HOUR}&model=none`)).text)
   expect(none.ttft).toEqual({ calls: 0, p50_ms: null, p90_ms: null, p99_ms: null, buckets: [] })
 })
 
 test("D51: GET /admin/outcomes counts how calls ended, the most frequent first", async () => {
-  const { text } = await office.ask("GET", `/admin/outcomes?${HOUR}`)
+  const { text } = await adminApi.ask("GET", `/admin/outcomes?${HOUR}`)
   expect(JSON.parse(text).data).toEqual([
     { state: "settled", basis: "usage", failure: null, calls: 2, charge: "0.000000011" },
     { state: "released", basis: "none", failure: "no_output", calls: 1, charge: "0" },
@@ -211,7 +211,7 @@ test.each([
   ["outcomes?from=2026-01-01T00:00:00Z&to=2026-04-04T00:00:00Z", "from"],
   ["latency?by=model", null],
 ])("GET /admin/%s is refused with the parameter at fault", async (path, param) => {
-  expect(refusal(await office.ask("GET", `/admin/${path}`))).toEqual({
+  expect(refusal(await adminApi.ask("GET", `/admin/${path}`))).toEqual({
     status: 400,
     code: "invalid_request",
     param,
@@ -228,7 +228,7 @@ test("D51: GET /admin/upstreams shows what the processes find", async () => {
     failures: 5,
     tries_in_ms: 1,
   }
-  const app = mount({ database: office.database, deadline_ms: 1_000, upstreams: async () => [found] })
+  const app = mount({ database: adminApi.database, deadline_ms: 1_000, upstreams: async () => [found] })
   const answer = await app.handle(
     new Request("http://localhost/admin/upstreams", { headers: { authorization: `Bearer ${TOKEN}` } }),
   )

@@ -6,17 +6,24 @@ import { MAX_GROUPS } from "../../src/ledger/reports/usage.ts"
 import { corrections, ends, holds } from "../../src/ledger/schema.ts"
 import { printUsd } from "../../src/money.ts"
 import type { UsageReport, UsageSums } from "../../src/wire/usage-report.ts"
-import { falsify, type Office, openOffice, plantCall, plantCalls, refusal } from "./office.ts"
+import {
+  type AdminHarness,
+  falsify,
+  openAdminHarness,
+  plantCall,
+  plantCalls,
+  refusal,
+} from "./admin-harness.ts"
 
-let office: Office
+let adminApi: AdminHarness
 
 beforeAll(async () => {
-  office = await openOffice()
+  adminApi = await openAdminHarness()
 })
-afterAll(() => office.close())
+afterAll(() => adminApi.close())
 
 async function usage(query: string): Promise<UsageReport> {
-  const { status, text } = await office.ask("GET", `/admin/usage?${query}`)
+  const { status, text } = await adminApi.ask("GET", `/admin/usage?${query}`)
   if (status !== 200) throw new Error(text)
   return JSON.parse(text)
 }
@@ -36,18 +43,18 @@ describe("D48 what is summed", () => {
   test("calls that have ended, whatever became of them; what was charged above the hold is the overage", async () => {
     const account_id = nextId()
     const at = { account_id, ended_at: new Date("2026-03-01T10:00:00Z") }
-    await plantCall(office.database, at)
-    await plantCall(office.database, {
+    await plantCall(adminApi.database, at)
+    await plantCall(adminApi.database, {
       ...at,
       state: "open",
       checkpoint_nano: 9n,
       basis: "partial",
       ...tokens,
     })
-    await plantCall(office.database, { ...at, ...settled, charge_nano: 4_000n })
-    await plantCall(office.database, { ...at, ...settled, charge_nano: 7_000n, notes: ["overage"] })
-    await plantCall(office.database, { ...at, ...settled, state: "expired", charge_nano: 1n })
-    await plantCall(office.database, {
+    await plantCall(adminApi.database, { ...at, ...settled, charge_nano: 4_000n })
+    await plantCall(adminApi.database, { ...at, ...settled, charge_nano: 7_000n, notes: ["overage"] })
+    await plantCall(adminApi.database, { ...at, ...settled, state: "expired", charge_nano: 1n })
+    await plantCall(adminApi.database, {
       ...at,
       state: "released",
       charge_nano: 0n,
@@ -82,7 +89,7 @@ describe("D48 what is summed", () => {
     const account_id = nextId()
     const charge_nano = 2n ** 63n - 1n
     const at = { account_id, ended_at: new Date("2026-03-01T10:00:00Z"), ...settled, charge_nano }
-    for (let n = 0; n < 3; n++) await plantCall(office.database, { ...at, amount_nano: 0n })
+    for (let n = 0; n < 3; n++) await plantCall(adminApi.database, { ...at, amount_nano: 0n })
     const { total } = await usage(`account=${account_id}&from=2026-03-01&to=2026-03-02`)
     expect(total.charge).toBe(printUsd(3n * charge_nano))
     expect(total.overage).toBe(printUsd(3n * charge_nano))
@@ -91,7 +98,7 @@ describe("D48 what is summed", () => {
   test("days and hours are those in which the call ended, in UTC, in their order", async () => {
     const account_id = nextId()
     const plant = (time: string) =>
-      plantCall(office.database, {
+      plantCall(adminApi.database, {
         account_id,
         held_at: new Date("2026-01-01T00:00:00Z"),
         ended_at: new Date(time),
@@ -123,12 +130,12 @@ describe("D48 what is summed", () => {
     const ended_at = new Date("2026-03-31T23:59:59Z")
     const corrected_at = new Date("2026-04-01T00:00:01Z")
     const late = { prompt_tokens: 12, cached_tokens: 4, completion_tokens: 25 }
-    await plantCall(office.database, {
+    await plantCall(adminApi.database, {
       ...expired,
       ended_at,
       corrected: { charge_nano: 10n, corrected_at, ...late },
     })
-    await plantCall(office.database, { ...expired, ended_at, corrected: { charge_nano: 2n, corrected_at } })
+    await plantCall(adminApi.database, { ...expired, ended_at, corrected: { charge_nano: 2n, corrected_at } })
     const march = await usage(`account=${account_id}&from=2026-03-01&to=2026-04-01`)
     expect(march.total).toEqual({
       calls: 2,
@@ -152,10 +159,10 @@ describe("D48 what is summed", () => {
   })
 
   test("keys and accounts with their names, the dearest first", async () => {
-    const account_id = await office.openAccount("Dear")
-    const made = await office.ask("POST", `/admin/accounts/${account_id}/keys`, { name: "night" })
+    const account_id = await adminApi.openAccount("Dear")
+    const made = await adminApi.ask("POST", `/admin/accounts/${account_id}/keys`, { name: "night" })
     const plant = (key_id: string, charge_nano: bigint) =>
-      plantCall(office.database, { account_id, key_id, model: "by-key", ...settled, charge_nano })
+      plantCall(adminApi.database, { account_id, key_id, model: "by-key", ...settled, charge_nano })
     const unknown = nextId()
     await plant(unknown, 5n)
     await plant(made.body.id, 3n)
@@ -181,7 +188,7 @@ describe("D48 what is summed", () => {
       ...settled,
       charge_nano: BigInt(n),
     }))
-    await plantCalls(office.database, rows)
+    await plantCalls(adminApi.database, rows)
     const report = await usage(`model=${model}&by=account&from=2026-04-01&to=2026-04-02`)
     expect([report.data.length, report.left_out, report.total.calls]).toEqual([MAX_GROUPS, 2, MAX_GROUPS + 2])
     expect(report.data.at(0)?.charge).toBe(printUsd(BigInt(MAX_GROUPS + 1)))
@@ -231,7 +238,7 @@ describe("D48 the range", () => {
     ["limit=1", null],
     ["groupby=day", null],
   ])("%s is 400", async (query, param) => {
-    const reply = await office.ask("GET", `/admin/usage?${query}`)
+    const reply = await adminApi.ask("GET", `/admin/usage?${query}`)
     expect(refusal(reply)).toEqual({ status: 400, code: "invalid_request", param })
   })
 })
@@ -255,9 +262,9 @@ test("D48 whatever it is summed by, it is the same sum; ranges that meet add up;
   })
   await fc.assert(
     fc.asyncProperty(fc.array(call, { maxLength: 25 }), fc.nat(span_ms), async (calls, cut_ms) => {
-      await falsify(office.database, sql`TRUNCATE ${holds}, ${ends}, ${corrections}`)
+      await falsify(adminApi.database, sql`TRUNCATE ${holds}, ${ends}, ${corrections}`)
       await plantCalls(
-        office.database,
+        adminApi.database,
         calls.map(({ at_ms, account, key, model, open, charge_nano, ...rest }) => ({
           id: nextId(),
           account_id: account_ids[account] ?? "",

@@ -23,11 +23,11 @@ test("the entry decides which of two models of one name is meant", () => {
 test("D15 a model of the other entry exists, but may not be used here: the answer says where", () => {
   expect(catalog.find("claude", "chat")).toMatchObject({
     code: "model_not_allowed",
-    message: expect.stringMatching(/messages family.*POST \/v1\/messages\/count_tokens/),
+    message: expect.stringMatching(/messages model.*POST \/v1\/messages\/count_tokens/),
   })
   expect(catalog.find("gpt", "messages")).toMatchObject({
     code: "model_not_allowed",
-    message: expect.stringMatching(/chat family.*POST \/v1\/chat\/completions/),
+    message: expect.stringMatching(/chat model.*POST \/v1\/chat\/completions/),
   })
 })
 

@@ -351,19 +351,19 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
       "a smaller answer fits",
       20_750n,
       { needed, available: "0.00002075", max_tokens: 3 },
-      "; it would fit with max_tokens of at most 3.",
+      ", or set max_tokens to at most 3.",
     ],
     [
       "not quite three",
       20_749n,
       { needed, available: "0.000020749", max_tokens: 2 },
-      "; it would fit with max_tokens of at most 2.",
+      ", or set max_tokens to at most 2.",
     ],
     [
       "just one token",
       12_750n,
       { needed, available: "0.00001275", max_tokens: 1 },
-      "; it would fit with max_tokens of at most 1.",
+      ", or set max_tokens to at most 1.",
     ],
     ["not even one", 12_749n, { needed, available: "0.000012749" }, "."],
     ["the prompt alone is too much", 8_749n, { needed, available: "0.000008749" }, "."],
@@ -374,8 +374,8 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
     const error = balanceRefusal(quoted, model, available_nano)
     expect(error).toMatchObject({ code: "insufficient_balance", status: 402 })
     expect(error.detail.fields).toEqual({ ...fields })
-    expect(error.message).toStartWith(`The call must hold ${needed} USD, and `)
-    expect(error.message).toEndWith(` USD are available${end}`)
+    expect(error.message).toStartWith(`This call needs a hold of ${needed} USD, but only `)
+    expect(error.message).toEndWith(` USD is available. Add credit${end}`)
   })
 
   test.each([

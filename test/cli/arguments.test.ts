@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { understand } from "../../src/cli/arguments.ts"
+import { parseCommandLine } from "../../src/cli/arguments.ts"
+import { UsageError } from "../../src/cli/cli-error.ts"
 import type { Command } from "../../src/cli/command.ts"
-import { UsageComplaint } from "../../src/cli/complaint.ts"
 import { helpOf } from "../../src/cli/help.ts"
 import { root } from "../../src/cli/program.ts"
 import { painter } from "../../src/paint.ts"
@@ -13,35 +13,32 @@ const plain = painter(false, {})
 
 describe("D52 what cannot be understood is one sentence, with the word that was probably meant", () => {
   const rows: readonly [line: string, sentence: string][] = [
-    ["acounts", 'there is no command "tollgate acounts"; did you mean "tollgate accounts"?'],
-    ["aduit", 'there is no command "tollgate aduit"; did you mean "tollgate audit"?'],
-    ["acc", 'there is no command "tollgate acc"; did you mean "tollgate accounts"?'],
-    ["xyzzy", 'there is no command "tollgate xyzzy"; "tollgate --help" shows those that there are'],
-    [
-      "constructor",
-      'there is no command "tollgate constructor"; "tollgate --help" shows those that there are',
-    ],
-    ["keys lits Acme", 'there is no command "tollgate keys lits"; did you mean "tollgate keys list"?'],
-    ["accounts --jsn", "there is no flag --jsn here; did you mean --json?"],
-    ["audit --constructor", 'there is no flag --constructor here; see "tollgate audit --help"'],
-    ["audit -j", 'there is no flag -j here; see "tollgate audit --help"'],
-    ["audit --no-json", 'there is no flag --no-json here; see "tollgate audit --help"'],
+    ["acounts", 'unknown command "tollgate acounts"; did you mean "tollgate accounts"?'],
+    ["aduit", 'unknown command "tollgate aduit"; did you mean "tollgate audit"?'],
+    ["acc", 'unknown command "tollgate acc"; did you mean "tollgate accounts"?'],
+    ["xyzzy", 'unknown command "tollgate xyzzy"; "tollgate --help" lists the commands'],
+    ["constructor", 'unknown command "tollgate constructor"; "tollgate --help" lists the commands'],
+    ["keys lits Acme", 'unknown command "tollgate keys lits"; did you mean "tollgate keys list"?'],
+    ["accounts --jsn", "unknown flag --jsn; did you mean --json?"],
+    ["audit --constructor", 'unknown flag --constructor; see "tollgate audit --help"'],
+    ["audit -j", 'unknown flag -j; see "tollgate audit --help"'],
+    ["audit --no-json", 'unknown flag --no-json; see "tollgate audit --help"'],
     ["calls --account", "--account needs a value"],
     ["calls --account --json", "--account needs a value"],
     ["audit --json=yes", "--json takes no value"],
-    ["audit --json --json", "--json is given twice"],
+    ["audit --json --json", "--json can be given only once"],
     ["calls --state opne", "--state: expected one of open, settled, released, expired"],
     ["completion tcsh", "SHELL: expected one of bash, zsh, fish"],
-    ["credit Acme", 'the AMOUNT is missing; see "tollgate credit --help"'],
-    ["credit Acme 5 now", '"now" is one word too many; see "tollgate credit --help"'],
-    ["--json accounts", "a flag stands after its command: --json came before there was any"],
+    ["credit Acme", 'AMOUNT is required; see "tollgate credit --help"'],
+    ["credit Acme 5 now", 'unexpected argument "now"; see "tollgate credit --help"'],
+    ["--json accounts", "--json must come after a command"],
   ]
   test.each(rows)("%s", (line, sentence) => {
-    expect(() => understand(root, line.split(" "))).toThrow(new UsageComplaint(sentence))
+    expect(() => parseCommandLine(root, line.split(" "))).toThrow(new UsageError(sentence))
   })
 
   test("an empty word, which is somebody's unset variable", () => {
-    expect(() => understand(root, ["receipt", ""])).toThrow(new UsageComplaint("the ID is empty"))
+    expect(() => parseCommandLine(root, ["receipt", ""])).toThrow(new UsageError("ID must not be empty"))
   })
 })
 
@@ -58,24 +55,27 @@ describe("what is understood", () => {
     ["bench -- --help", "", ["--", "--help"]],
   ]
   test.each(rows)("%s", (line, below, words) => {
-    const asked = understand(root, line.split(" "))
+    const asked = parseCommandLine(root, line.split(" "))
     const [first = ""] = line.split(" ")
     expect(asked).toMatchObject({ what: "run", path: below === "" ? [first] : [first, below], words })
   })
 
   test.each([[[]], [["--help"]], [["help"]], [["-h"]]])("%j shows every command", (words) => {
-    const asked = understand(root, words)
+    const asked = parseCommandLine(root, words)
     expect(asked).toEqual({ what: "help", path: [], command: root })
   })
 
   test.each(["keys", "keys --help", "help keys"])("%s shows the commands below", (line) => {
-    expect(understand(root, line.split(" "))).toMatchObject({ what: "help", path: ["keys"] })
+    expect(parseCommandLine(root, line.split(" "))).toMatchObject({ what: "help", path: ["keys"] })
   })
 
   test.each(["keys create --help", "keys create Acme --wrong -h", "help keys create"])(
     "%s is help",
     (line) => {
-      expect(understand(root, line.split(" "))).toMatchObject({ what: "help", path: ["keys", "create"] })
+      expect(parseCommandLine(root, line.split(" "))).toMatchObject({
+        what: "help",
+        path: ["keys", "create"],
+      })
     },
   )
 })
@@ -105,10 +105,10 @@ test("D52 no flag takes a secret: everybody on a machine may read the words of a
 
 describe("help", () => {
   test.each(commands(root))(
-    "%j tells what it does, how it is called, its flags, and an example",
+    "%j summary what it does, how it is called, its flags, and an example",
     (path, command) => {
       const help = helpOf(path, command, plain)
-      expect(help).toStartWith(command.tells)
+      expect(help).toStartWith(command.summary)
       expect(help).toContain(["\n  tollgate", ...path].join(" "))
       if (command.kind === "group") {
         for (const name of Object.keys(command.commands)) expect(help).toMatch(new RegExp(`^  ${name} `, "m"))
@@ -155,6 +155,6 @@ describe("every line in the README and the other pages that calls the command li
 
   test.each(lines)("%s: tollgate %s", (_page, line) => {
     const [words = []] = wordsOf([`tollgate ${line}`], { CALL: "call", ACCOUNT: "account", KEY_ID: "key" })
-    expect(understand(root, words).what).toBe("run")
+    expect(parseCommandLine(root, words).what).toBe("run")
   })
 })

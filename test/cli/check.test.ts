@@ -107,7 +107,7 @@ async function check(
   )
   expect(text.out).toBe(lines.join(""))
   const wrong = findings.filter((finding) => !finding.ok).length
-  const err = wrong === 0 ? "" : `tollgate: ${wrong} of ${findings.length} findings are wrong\n`
+  const err = wrong === 0 ? "" : `tollgate: ${wrong} of ${findings.length} checks failed\n`
   const ended = { code: wrong === 0 ? 0 : 1, err }
   expect({ ok, json: { code: json.code, err: json.err }, text: { code: text.code, err: text.err } }).toEqual({
     ok: wrong === 0,
@@ -130,18 +130,18 @@ describe("tollgate check", () => {
     expect(
       findings.map(({ what, ok, found }) => `${ok} ${what}: ${found.replace(/^.*\.yaml/, "FILE")}`),
     ).toEqual([
-      "true environment: every variable can be used",
+      "true environment: all variables are valid",
       "true configuration: FILE: 2 models, 2 upstreams",
-      "true operators: /admin is where clients are",
-      "true database: it answers, and its tables are of this version",
-      "true upstream first: it answers, and takes the key",
-      "true upstream counter: it answers, and takes the key",
-      "true port 0: the start picks a free one",
+      "true operators: /admin shares the port of the clients",
+      "true database: reachable, and its tables match this version",
+      "true upstream first: reachable, and accepts the key",
+      "true upstream counter: reachable, and accepts the key",
+      "true port 0: the gateway picks a free port",
     ])
     expect(new Set(asked)).toEqual(new Set(["GET /v1/models -", "GET /v1/models 2023-06-01"]))
   })
 
-  const CORRECT = "Correct the file there; the README shows every key."
+  const CORRECT = "Correct the file. docs/configuration.md describes every key."
   interface Row {
     readonly changes?: () => ConfigChanges | string
     readonly variables?: () => Record<string, string>
@@ -153,7 +153,7 @@ describe("tollgate check", () => {
       {
         variables: () => ({ PORT: "http", LOG_LEVEL: "loud" }),
         wrong: [
-          "environment: PORT: expected an integer from 0 to 65535 | Set the variable to that, or leave it unset.",
+          "environment: PORT: expected an integer from 0 to 65535 | Correct the variable, or unset it.",
           /^environment: LOG_LEVEL: expected one of trace, /,
         ],
       },
@@ -162,7 +162,7 @@ describe("tollgate check", () => {
       "a file that is not there",
       {
         variables: () => ({ TOLLGATE_CONFIG: "/nowhere.yaml" }),
-        wrong: [/^configuration: the configuration file FILE cannot be read: ENOENT/],
+        wrong: [/^configuration: cannot read the configuration file FILE: ENOENT/],
       },
     ],
     [
@@ -194,7 +194,7 @@ describe("tollgate check", () => {
       {
         variables: () => ({ HOST: "0.0.0.0", TOLLGATE_ADMIN_TOKEN: "" }),
         wrong: [
-          /^operators: HOST: expected a loopback address .* \| Set TOLLGATE_ADMIN_TOKEN, or another address\.$/,
+          /^operators: HOST: expected a loopback address .* \| Set TOLLGATE_ADMIN_TOKEN, or change the address\.$/,
         ],
       },
     ],
@@ -202,7 +202,9 @@ describe("tollgate check", () => {
       "a database that is not there",
       {
         variables: () => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/books" }),
-        wrong: ["database: connect ECONNREFUSED 127.0.0.1:1 | Start that Postgres, or correct DATABASE_URL."],
+        wrong: [
+          "database: connect ECONNREFUSED 127.0.0.1:1 | Start Postgres there, or correct DATABASE_URL.",
+        ],
       },
     ],
     [
@@ -210,7 +212,7 @@ describe("tollgate check", () => {
       {
         variables: () => ({ DATABASE_URL: books.address.url.replace(/[^/]+$/, "nowhere") }),
         wrong: [
-          'database: database "nowhere" does not exist | Create that database (createdb), or correct its name in DATABASE_URL.',
+          'database: database "nowhere" does not exist | Create the database (createdb), or correct its name in DATABASE_URL.',
         ],
       },
     ],
@@ -219,8 +221,8 @@ describe("tollgate check", () => {
       {
         changes: () => ({ upstreams: upstreams("refused", "wrong") }),
         wrong: [
-          "upstream first: it refuses the key (401) | Correct api_key of upstreams.first.",
-          "upstream counter: it refuses the key (403) | Correct api_key of upstreams.counter.",
+          "upstream first: rejects the key (status 401) | Correct upstreams.first.api_key.",
+          "upstream counter: rejects the key (status 403) | Correct upstreams.counter.api_key.",
         ],
       },
     ],
@@ -228,7 +230,7 @@ describe("tollgate check", () => {
       "an upstream that fails",
       {
         changes: () => ({ upstreams: upstreams("broken", "unknown") }),
-        wrong: ["upstream first: it fails (500) | Ask its operator, or try again later."],
+        wrong: ["upstream first: fails (status 500) | Ask its operator, or try again later."],
       },
     ],
     [
@@ -241,7 +243,7 @@ describe("tollgate check", () => {
           },
         }),
         wrong: [
-          /^upstream first: it cannot be reached \(\w+\) \| Correct base_url of upstreams\.first, or open the way to it\.$/,
+          /^upstream first: not reachable \(\w+\) \| Correct upstreams\.first\.base_url, or check the network and the firewall\.$/,
         ],
       },
     ],
@@ -250,7 +252,7 @@ describe("tollgate check", () => {
       {
         variables: () => ({ PORT: String(portOf(mute)) }),
         wrong: [
-          /^port \d+: something else listens on 127\.0\.0\.1:\d+ \| Stop that, or set PORT to another port\.$/,
+          /^port \d+: another program listens on 127\.0\.0\.1:\d+ \| Stop that program, or set PORT to another port\.$/,
         ],
       },
     ],
@@ -258,9 +260,7 @@ describe("tollgate check", () => {
       "an address of another machine",
       {
         variables: () => ({ HOST: "192.0.2.1", PORT: "8099" }),
-        wrong: [
-          /^port 8099: 192\.0\.2\.1 cannot be listened on: .* \| Set HOST to an address of this machine/,
-        ],
+        wrong: [/^port 8099: cannot listen on 192\.0\.2\.1: .* \| Set HOST to an address of this machine/],
       },
     ],
     [
@@ -268,7 +268,7 @@ describe("tollgate check", () => {
       {
         changes: () => ({ admin: { port: portOf(mute) } }),
         wrong: [
-          /^port \d+: something else listens on .* \| Stop that, or set admin\.port to another port\.$/,
+          /^port \d+: another program listens on .* \| Stop that program, or set admin\.port to another port\.$/,
         ],
       },
     ],
@@ -287,7 +287,7 @@ describe("tollgate check", () => {
 
   test("a gateway that has the port already is as it should be", async () => {
     const findings = await check({}, { PORT: String(gateway.service.server.port) })
-    expect(findings.at(-1)).toMatchObject({ ok: true, found: "a gateway listens on it already" })
+    expect(findings.at(-1)).toMatchObject({ ok: true, found: "in use by a running gateway" })
   })
 
   test("a database without tables will get them, and `check` makes none", async () => {
@@ -295,7 +295,7 @@ describe("tollgate check", () => {
       const findings = await check({}, { DATABASE_URL: empty.address.url })
       expect(findings.find(({ what }) => what === "database")).toMatchObject({
         ok: true,
-        found: "it answers; the next start makes its tables",
+        found: "reachable; the next start creates its tables",
       })
     }
   })

@@ -31,7 +31,7 @@ export async function type(
     remark(text) {
       said.err += `${text}\n`
     },
-    complain(sentence) {
+    printError(sentence) {
       said.err += `tollgate: ${sentence}\n`
     },
   })

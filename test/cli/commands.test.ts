@@ -97,10 +97,10 @@ describe("what people read", () => {
     const made = await run(
       `tollgate keys create ${account} --name ci --models ${CHAT},other --expires 30d --limit 5/day`,
     )
-    expect(made).toMatchObject({ code: 0, err: "Keep the key now: it is not shown again.\n" })
+    expect(made).toMatchObject({ code: 0, err: "Store the key now: it is not shown again.\n" })
     const key = field(made.out, "key")
     expect(field(made.out, "models")).toBe(`${CHAT}, other`)
-    expect(field(made.out, "limit")).toBe("5.00 USD a day")
+    expect(field(made.out, "limit")).toBe("5.00 USD per day")
 
     const answer = await chat(gateway, key)
     expect(answer.status).toBe(200)
@@ -110,7 +110,9 @@ describe("what people read", () => {
     expect(calls).toMatch(new RegExp(` ${call} +${CHAT} +completed +usage +1,200 +5 +\\d\\.\\d+ +0\\.00104 `))
 
     const receipt = await printed(`tollgate receipt ${call}`)
-    expect(field(receipt, "outcome")).toBe("completed, settled, charged by the provider's usage")
+    expect(field(receipt, "outcome")).toBe(
+      "completed, settled, charged by the usage that the provider reported",
+    )
     expect(receipt.slice(receipt.indexOf("\n\n")).replace(/held .*/, "held")).toBe(
       [
         "\n",
@@ -129,7 +131,7 @@ describe("what people read", () => {
     const now = await printed(`tollgate accounts balance ${account} --at 0m`)
     expect([field(now, "balance"), field(now, "held")]).toEqual(["24.49896 USD", "0.00 USD"])
     expect(await printed("tollgate audit")).toMatch(
-      /^✓ The books agree with their journal: \d+ accounts, 0 open reservations, at /,
+      /^✓ The ledger matches its journal: \d+ accounts, 0 open reservations, at /,
     )
   })
 
@@ -150,7 +152,7 @@ describe("what people read", () => {
       expect({ line, state: field(await printed(line), "state") }).toEqual({ line, state })
       expect({ line, status: await status() }).toEqual({ line, status: expected })
     }
-    expect(await printed(`tollgate keys revoke ${key_id}`)).toBe(`The key ${key_id} is revoked.\n`)
+    expect(await printed(`tollgate keys revoke ${key_id}`)).toBe(`Revoked the key ${key_id}.\n`)
     expect(await status()).toBe(401)
     expect(await printed(`tollgate keys list ${id}`)).toMatch(
       new RegExp(`^${key_id} +renamed +tg_live_\\w+ +revoked `, "m"),
@@ -160,7 +162,10 @@ describe("what people read", () => {
 
   test("a list that is cut says so, and goes on where it ended", async () => {
     const first = await run("tollgate accounts --limit 1")
-    expect(first).toMatchObject({ code: 0, err: "There are more: --all shows them, --limit N so many.\n" })
+    expect(first).toMatchObject({
+      code: 0,
+      err: "There are more entries: use --all or --limit N to see them.\n",
+    })
     expect(first.out.trimEnd().split("\n")).toHaveLength(2)
     const list = JSON.parse(await printed("tollgate accounts list --limit 1 --json"))
     const rest = JSON.parse(await printed(`tollgate accounts list --all --json --after ${list.next}`))
@@ -172,7 +177,7 @@ describe("what people read", () => {
   test("no colours in a pipe, and what is empty is said", async () => {
     const { id } = await gateway.account("0")
     const none = await printed(`tollgate calls --account ${id}`)
-    expect(none).toBe("There is no such call. Refused requests and token counts are in the metrics.\n")
+    expect(none).toBe("No calls found. Rejected requests and token counts appear in the metrics only.\n")
     expect(await printed("tollgate accounts")).not.toContain("\u001b")
   })
 })
@@ -289,23 +294,23 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       "accuonts",
       () => ({}),
       2,
-      'there is no command "tollgate accuonts"; did you mean "tollgate accounts"?',
+      'unknown command "tollgate accuonts"; did you mean "tollgate accounts"?',
     ],
-    ["an unknown account", `accounts show ${NOBODY}`, () => ({}), 1, "There is no account of this id."],
+    ["an unknown account", `accounts show ${NOBODY}`, () => ({}), 1, "No account has this id."],
     [
       "an unknown name",
       "accounts show nobody",
       () => ({}),
       1,
-      'there is no account "nobody": "tollgate accounts" shows them',
+      'no account is named "nobody": "tollgate accounts" lists all accounts',
     ],
-    ["an unknown call", `receipt ${NOBODY}`, () => ({}), 1, "There is no call of this id."],
+    ["an unknown call", `receipt ${NOBODY}`, () => ({}), 1, "No call has this id."],
     [
       "what is no id",
       "receipt last",
       () => ({}),
       2,
-      '"last" is no call\'s id: the x-request-id of an answer is one',
+      '"last" is not a call id: use the x-request-id of the response',
     ],
     ["no amount", `credit ${NOBODY} much`, () => ({}), 1, /^`amount`: expected USD as a decimal string/],
     [
@@ -313,14 +318,14 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       `keys limit ${NOBODY} 5`,
       () => ({}),
       2,
-      "a spending limit: expected AMOUNT/day, AMOUNT/month or none, such as 25/month",
+      "spending limit: expected AMOUNT/day, AMOUNT/month or none, such as 25/month",
     ],
     [
       "nothing to change",
       `keys change ${NOBODY}`,
       () => ({}),
       2,
-      "nothing to change: give --name, --models, --expires or --limit",
+      "nothing to change: use --name, --models, --expires or --limit",
     ],
     [
       "no time",
@@ -334,7 +339,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       `accounts balance ${NOBODY}`,
       () => ({}),
       2,
-      "--at is missing; what an account has now, tollgate accounts show tells",
+      '--at is required; "tollgate accounts show" shows the current balance',
     ],
     [
       "a moment that is none",
@@ -348,50 +353,50 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       `accounts balance ${NOBODY} --at 2999-01-01`,
       () => ({}),
       1,
-      "`at`: expected a time that is not in the future.",
+      "`at`: expected a time in the past.",
     ],
-    ["all and some", "calls --all --limit 5", () => ({}), 2, "--all and --limit exclude each other"],
+    ["all and some", "calls --all --limit 5", () => ({}), 2, "--all and --limit cannot be combined"],
     [
       "a wrong token",
       "accounts",
       () => ({ TOLLGATE_ADMIN_TOKEN: "another-token-0123456789" }),
       1,
-      "The admin token is missing or wrong. TOLLGATE_ADMIN_TOKEN is not that of this gateway.",
+      "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>. Set TOLLGATE_ADMIN_TOKEN to the token of this gateway.",
     ],
     [
       "no token",
       "accounts",
       () => ({ TOLLGATE_ADMIN_TOKEN: "" }),
       1,
-      /^no admin token is known for http:\/\/127\.0\.0\.1:\d+, and no demo runs on \/\S+: set TOLLGATE_ADMIN_TOKEN/,
+      /^no admin token for http:\/\/127\.0\.0\.1:\d+, and no demo is running in \/\S+: set TOLLGATE_ADMIN_TOKEN/,
     ],
     [
       "nobody there",
       "accounts --url http://127.0.0.1:1",
       () => ({}),
       1,
-      /^no gateway listens at http:\/\/127\.0\.0\.1:1: start one by "tollgate serve"/,
+      /^no gateway is running at http:\/\/127\.0\.0\.1:1: start one with "tollgate serve"/,
     ],
     [
       "somebody else there",
       "accounts",
       () => ({ TOLLGATE_URL: provider.url }),
       1,
-      /^the gateway at .* answered GET \/admin\/accounts\?limit=20 in a shape/,
+      /^the gateway at .* returned an unknown response to GET \/admin\/accounts\?limit=20/,
     ],
     [
       "a database that is not there",
       "accounts --database",
       () => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/books" }),
       1,
-      "the database cannot be used: connect ECONNREFUSED 127.0.0.1:1",
+      "cannot use the database: connect ECONNREFUSED 127.0.0.1:1",
     ],
     [
       "no embedded database",
       "accounts --database",
       () => ({}),
       1,
-      /^no gateway runs on \/\S+, so its embedded database does not either/,
+      /^the embedded database of \/\S+ is not running/,
     ],
   ]
   test.each(rows)("%s", async (_what, line, variables, code, err) => {
@@ -410,7 +415,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     )
     const { code, err } = await run(`tollgate credit '${name}' 5`)
     expect(code).toBe(1)
-    expect(err).toStartWith(`tollgate: 2 accounts are named "${name}"; say which by its id: `)
+    expect(err).toStartWith(`tollgate: 2 accounts are named "${name}": use the id of one of them: `)
     for (const { id } of ids) expect(err).toContain(id)
   })
 
@@ -422,7 +427,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       const ended: Ended = {
         code: 1,
         out: "",
-        err: 'tollgate: the database has no tables of Tollgate yet: the first "tollgate serve" with it makes them\n',
+        err: 'tollgate: the database has no Tollgate tables yet: "tollgate serve" creates them at its first start\n',
       }
       expect(await say()).toEqual(ended)
       expect(await say()).toEqual(ended)
@@ -439,7 +444,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       port: 0,
       async fetch(request) {
         asked.push(await request.json())
-        return Response.json({ error: { message: "The books did not answer." } }, { status: 503 })
+        return Response.json({ error: { message: "The database did not respond." } }, { status: 503 })
       },
     })
     const { id } = await gateway.account("0")
@@ -448,7 +453,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     })
     await broken.stop(true)
     expect(code).toBe(1)
-    const credit_id = /Repeat it with --id (\S+): it is never made twice\.\n$/.exec(err)?.[1] ?? ""
+    const credit_id = /repeat the command with --id (\S+): it is applied only once\.\n$/.exec(err)?.[1] ?? ""
     expect(asked).toEqual([{ id: credit_id, amount: "5" }])
     for (const _ of [1, 2]) {
       const credited = await printed(`tollgate credit ${id} 5 --id ${credit_id}`)
@@ -481,9 +486,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     const { code, err } = await run("tollgate accounts", { TOLLGATE_URL: `http://127.0.0.1:${clients.port}` })
     await clients.stop(true)
     expect(code).toBe(1)
-    expect(err).toContain(
-      "shows no /admin: its TOLLGATE_ADMIN_TOKEN is not set, or its operators have another address",
-    )
+    expect(err).toContain("has no /admin: its TOLLGATE_ADMIN_TOKEN is not set, or /admin has its own address")
   })
 
   test("books that disagree with their journal", async () => {
@@ -509,7 +512,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     await wrong.stop(true)
     expect({ code, err }).toEqual({
       code: 1,
-      err: "tollgate: the books disagree with their journal in 3 places\n",
+      err: "tollgate: the ledger does not match its journal in 3 places\n",
     })
     expect(out).toMatch(new RegExp(`^${known.id} +balance +9\\.9871 +9\\.987$`, "m"))
     expect(out).toMatch(new RegExp(`^${known.id} +charge +${call_id} +0\\.50 +0\\.25$`, "m"))
@@ -525,7 +528,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     ])
     expect(well).toMatchObject({ code: 0, err: "" })
     expect(Value.Check(AuditBody, JSON.parse(well.out))).toBeTrue()
-    const err = 'tollgate: there is no account "nobody": "tollgate accounts" shows them\n'
+    const err = 'tollgate: no account is named "nobody": "tollgate accounts" lists all accounts\n'
     expect(ill).toEqual({ code: 1, out: "", err })
     expect(unknown).toMatchObject({ code: 2, out: "" })
   })

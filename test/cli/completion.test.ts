@@ -29,7 +29,7 @@ describe("completion scripts", () => {
   test.each(["bash", "zsh", "fish"])("%s is told every command", async (name) => {
     const { out } = await type(["completion", name])
     for (const command of Object.keys(root.commands)) expect(out).toContain(command)
-    expect(out).toStartWith("# To keep it: tollgate completion")
+    expect(out).toStartWith("# To install it permanently: tollgate completion")
   })
 
   const rows: readonly [typed: string, offered: string][] = [

@@ -28,7 +28,7 @@ beforeAll(async () => {
   const listens = Promise.withResolvers<void>()
   child.stdout?.setEncoding("utf8").on("data", (text: string) => {
     printed += text
-    if (printed.includes("For real providers")) listens.resolve()
+    if (printed.includes("To use real providers")) listens.resolve()
   })
   child.on("exit", () => listens.reject(new Error(`the demo ended: ${printed}`)))
   await listens.promise
@@ -77,7 +77,7 @@ describe("tollgate serve", () => {
     const { out } = await type(["calls", "--account", "Demo"], there)
     const [id = ""] = /[0-9a-f-]{36}/.exec(out) ?? []
     expect((await type(["receipt", id], there)).out).toMatch(
-      /^outcome +completed, settled, charged by the provider's usage$/m,
+      /^outcome +completed, settled, charged by the usage that the provider reported$/m,
     )
   })
 
@@ -89,14 +89,14 @@ describe("tollgate serve", () => {
     expect(place.postgres()).toEqual([])
     expect(await type(["accounts"], there)).toMatchObject({
       code: 1,
-      err: expect.stringContaining("no admin token is known"),
+      err: expect.stringContaining("no admin token for"),
     })
   })
 
   test.each([
     ["--port http", "PORT: expected an integer from 0 to 65535"],
     ["--workers many", "--workers: expected an integer from 1 to "],
-    ["--config gone.yaml", "the configuration file gone.yaml cannot be read: "],
+    ["--config gone.yaml", "cannot read the configuration file gone.yaml: "],
   ])("a flag is refused as its variable is: %s", async (flags, sentence) => {
     const ended = await shell.run(`tollgate serve ${flags}`)
     expect(ended).toMatchObject({ code: 1, out: "" })

@@ -18,7 +18,7 @@ const INSTALLED = {
   previous: { "@anthropic-ai/sdk": "@anthropic-ai/sdk-0", openai: "openai-6" },
 } as const
 
-const ANSWER = "A reservation is money set aside before a call leaves"
+const ANSWER = "A reservation, or hold, is money set aside before a call is sent"
 
 interface Example {
   readonly title: string

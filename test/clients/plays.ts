@@ -119,7 +119,7 @@ export const PLAYS: readonly Play[] = [
       expect([more, cell.exchanges.length]).toEqual([[], 1])
       if (cell.door.requests_ms.length === 1) return "not repeated"
       expect(cell.door.requests_ms).toHaveLength(2)
-      expect(`${JSON.stringify(error)} ${error}`).toContain(`an earlier call: ${call?.id}`)
+      expect(`${JSON.stringify(error)} ${error}`).toContain(`The earlier call is ${call?.id}:`)
       return "made once"
     },
   },
@@ -178,7 +178,7 @@ export const PLAYS: readonly Play[] = [
         (error: unknown) => ({ told: error, how: "throws" }),
       )
       expect(outcome.told).toBeDefined()
-      expect(`${outcome.told} ${JSON.stringify(outcome.told)}`).toContain("The provider failed.")
+      expect(`${outcome.told} ${JSON.stringify(outcome.told)}`).toContain("The provider failed to complete")
       expect(cell.door.requests_ms).toHaveLength(1)
       expect(await cell.calls()).toMatchObject([
         { state: "settled", basis: "estimate", ending: "upstream_lost", charge: "0.000004" },

@@ -12,7 +12,7 @@ describe("the command line", () => {
   })
 
   const RANGE = "--workers: expected an integer from 1 to 16"
-  const USAGE = "the only argument is --workers N"
+  const USAGE = "unknown argument: the only option is --workers N"
   test.each([
     [["--workers", "0"], RANGE],
     [["--workers", "17"], RANGE],

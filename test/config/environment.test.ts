@@ -116,7 +116,7 @@ describe("a wrong variable stops the start with its name, never its value", () =
   const LEVEL = "LOG_LEVEL: expected one of trace, debug, info, warn, error, fatal, silent"
   const DATABASE = "DATABASE_URL: expected a URL such as postgres://user:password@host:5432/database"
   const TOKEN = "TOLLGATE_ADMIN_TOKEN: expected at least 16 printable ASCII characters without spaces"
-  const file = (name: string) => `${name}_FILE: expected the path of a file that is readable and not empty`
+  const file = (name: string) => `${name}_FILE: expected the path of a readable, non-empty file`
 
   const rows: [string, Environ, string][] = [
     ["PORT a word", { PORT: "http" }, PORT],

@@ -34,7 +34,7 @@ describe("D39 a gateway that others can reach has an admin token", () => {
   })
 
   test("operators and clients do not share a port that is to part them", () => {
-    const expected = "admin.port: expected another port than PORT"
+    const expected = "admin.port: expected a port other than PORT"
     expect(refusal({ admin: { host: "127.0.0.1", port: 8080 } })).toBe(expected)
     expect(refusal({ admin: { host: "::1", port: 8080 } })).toBe(expected)
     expect(refusal({ port: 0, admin: { host: "127.0.0.1", port: 0 } })).toBeNull()

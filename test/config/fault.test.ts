@@ -9,11 +9,12 @@ import { and, contract, load, model, refusal, small, sources, upstream } from ".
 describe("a wrong file stops the start with the path of the key and what was expected", () => {
   const DURATION = "expected a duration above zero, such as 50ms, 15s, 5m or 1h (at most 99h)"
   const PRICE =
-    'expected USD per 1M tokens as a quoted decimal, such as "0.25", with at most six decimals (a bare number is not exact)'
-  const NAME = "expected a name of 1 to 256 characters, without control characters or spaces around it"
+    'expected USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)'
+  const NAME =
+    "expected a name of 1 to 256 characters, without control characters and without spaces at its start or end"
   const URL = "expected an http or https URL without credentials, query or fragment"
   const VENDOR =
-    "expected a name of at most 32 of a-z, 0-9 and -, beginning with a letter, and none of admin, chat, console, docs, livez, metrics, models, readyz, v1"
+    "expected a name of up to 32 characters (a-z, 0-9, -) that starts with a letter and is not reserved (admin, chat, console, docs, livez, metrics, models, readyz, v1)"
 
   const rows: [string, string, string][] = [
     ["a list instead of the file", "[]", "the file: expected a mapping"],
@@ -23,62 +24,62 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an unknown section",
       and({ model: [] }),
-      "model: expected one of the keys vendors, upstreams, models, stream, limits, admin, cors, idempotency, lease, shutdown, workers",
+      "model: expected a known key: vendors, upstreams, models, stream, limits, admin, cors, idempotency, lease, shutdown, workers",
     ],
     [
       "an unknown section without a value",
       "streams:\n",
-      "streams: expected one of the keys vendors, upstreams, models, stream, limits, admin, cors, idempotency, lease, shutdown, workers",
+      "streams: expected a known key: vendors, upstreams, models, stream, limits, admin, cors, idempotency, lease, shutdown, workers",
     ],
     [
       "a key named __proto__",
       "__proto__: { models: [] }\n",
-      "__proto__: expected one of the keys vendors, upstreams, models, stream, limits, admin, cors, idempotency, lease, shutdown, workers",
+      "__proto__: expected a known key: vendors, upstreams, models, stream, limits, admin, cors, idempotency, lease, shutdown, workers",
     ],
     [
       "an unknown key in a section",
       and({ stream: { keep_alive: "15s" } }),
-      "stream.keep_alive: expected one of the keys keepalive, commit_after, stall, finish_wait",
+      "stream.keep_alive: expected a known key: keepalive, commit_after, stall, finish_wait",
     ],
     [
       "an unknown key in a timeout",
       upstream({ timeouts: { connect: "1s" } }),
-      "upstreams.openai.timeouts.connect: expected one of the keys first_byte, idle, total",
+      "upstreams.openai.timeouts.connect: expected a known key: first_byte, idle, total",
     ],
     [
       "an unknown key in a route",
       model({ upstreams: [{ use: "openai", weight: 1 }] }),
-      "models[0].upstreams[0].weight: expected one of the keys use, model",
+      "models[0].upstreams[0].weight: expected a known key: use, model",
     ],
     [
       "D44 a model without a price",
       model({ price: undefined }),
-      "models[0].price: expected the prices of input and output, or `free: true` in their place",
+      "models[0].price: expected the prices of input and output, or `free: true` instead",
     ],
     [
       "D44 a price of nothing",
       model({ price: { input: "0", output: "0", cached_input: "0.00", per_call: "0" } }),
-      "models[0].price: expected a price above zero, or `free: true` in its place",
+      "models[0].price: expected at least one price above zero, or `free: true` instead",
     ],
     [
       "D44 a price and free",
       model({ free: true }),
-      "models[0].free: expected nothing beside a price: a model has one of them",
+      "models[0].free: expected either `price` or `free`, not both",
     ],
     [
       "D44 free: false",
       model({ price: undefined, free: false }),
-      "models[0].free: expected true, or nothing",
+      "models[0].free: expected true, or no such key",
     ],
     [
       "D44 a call's price as a number",
       model({ price: { input: "1", output: "1", per_call: 0.5 } }),
-      'models[0].price.per_call: expected USD as a quoted decimal, such as "0.002", with at most nine decimals (a bare number is not exact)',
+      'models[0].price.per_call: expected USD as a quoted decimal with at most nine decimals, such as "0.002" (an unquoted number is not exact)',
     ],
     [
       "D43 answers that outlive their keys",
       and({ idempotency: { keep_answers: "25h" } }),
-      "idempotency.keep_answers: expected at most 24h, which is how long an Idempotency-Key stands for its call",
+      "idempotency.keep_answers: expected at most 24h, the lifetime of an Idempotency-Key",
     ],
     [
       "D43 answers kept for no time",
@@ -88,20 +89,20 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an unknown key in a price",
       model({ price: { input: "1", output: "1", reasoning: "1" } }),
-      "models[0].price.reasoning: expected one of the keys input, cached_input, output, per_call",
+      "models[0].price.reasoning: expected a known key: input, cached_input, output, per_call",
     ],
     ["a section that is a list", and({ stream: [] }), "stream: expected a mapping"],
     ["a section that is a text", and({ limits: "20MiB" }), "limits: expected a mapping"],
     [
       "upstreams as a list",
       and({ upstreams: [], models: [] }),
-      "upstreams: expected upstreams by their names",
+      "upstreams: expected a mapping from names to upstreams",
     ],
     ["models as a mapping", and({ models: {} }), "models: expected a list of models"],
     [
       "an alias of what it stands in",
       "vendors: &all [*all]\n",
-      "vendors[0]: expected no alias of what it stands in",
+      "vendors[0]: expected no alias to a value that contains it",
     ],
 
     ["a duration without a unit", and({ stream: { keepalive: 15 } }), `stream.keepalive: ${DURATION}`],
@@ -145,7 +146,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "D38 an unknown limit of a key",
       and({ limits: { per_key: { rpm: 5 } } }),
-      "limits.per_key.rpm: expected one of the keys in_flight, requests_per_minute",
+      "limits.per_key.rpm: expected a known key: in_flight, requests_per_minute",
     ],
 
     ["D39 admin as a port", and({ admin: 9090 }), "admin: expected a mapping of host and port"],
@@ -163,13 +164,13 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "D39 a token in the file",
       and({ admin: { port: 1, token: "x" } }),
-      "admin.token: expected one of the keys host, port",
+      "admin.token: expected a known key: host, port",
     ],
 
     [
       "D40 origins as a text",
       and({ cors: { origins: "*" } }),
-      "cors.origins: expected a list of different origins",
+      "cors.origins: expected a list of unique origins",
     ],
     ...[
       "*",
@@ -197,9 +198,9 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "D21 a vendor twice",
       and({ vendors: ["acme", "acme"] }),
-      "vendors: expected a list of different vendor names",
+      "vendors: expected a list of unique vendor names",
     ],
-    ["vendors as a text", and({ vendors: "acme" }), "vendors: expected a list of different vendor names"],
+    ["vendors as a text", and({ vendors: "acme" }), "vendors: expected a list of unique vendor names"],
 
     [
       "an upstream without a family",
@@ -264,7 +265,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an upstream's name with a space",
       and({ upstreams: { "a b": small.upstreams.openai } }),
-      "upstreams.a b: expected a key that matches ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+      "upstreams.a b: expected a name that matches ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
     ],
 
     ["a model without a name", model({ name: undefined }), `models[0].name: ${NAME}`],
@@ -301,7 +302,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an upstream of the other family",
       model({ family: "messages" }),
-      "models[0].upstreams[0].use: expected an upstream of the family messages, of which there is none",
+      "models[0].upstreams[0].use: expected an upstream of the family messages, but none is configured",
     ],
     [
       "two models of one name",
@@ -358,7 +359,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "D12 holding more than the most",
       model({ hold_output_tokens: 101 }),
-      "models[0].hold_output_tokens: expected at most max_output_tokens, 100",
+      "models[0].hold_output_tokens: expected at most max_output_tokens (100)",
     ],
     [
       "D12 part_tokens of nothing",
@@ -378,7 +379,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "a lease that one late renewal would lose",
       and({ lease: { renew: "10s" } }),
-      "lease.expire: expected more than twice lease.renew, so that one late renewal loses nothing",
+      "lease.expire: expected more than twice lease.renew, so that one late renewal does not lose the lease",
     ],
   ]
   test.each(rows)("%s", (_, text, message) => {
@@ -462,13 +463,14 @@ describe("what is no YAML stops the start with the line", () => {
     ["a merge of what is no mapping", "stream: { <<: SECRET }\n"],
   ])("%s", (_, text) => {
     expect(refusal(text)).toBe(
-      "the file: expected valid YAML: an anchor before each of its aliases, and mappings behind each <<",
+      "the file: expected valid YAML: an anchor before its aliases, and a mapping after each <<",
     )
   })
 })
 
 describe("a key that stands twice stops the start with its name and line", () => {
-  const once = (line: number, key: string) => `line ${line}: expected the key ${key} only once in its mapping`
+  const once = (line: number, key: string) =>
+    `line ${line}: expected the key ${key} only once in this mapping`
   test.each([
     ["a section", "vendors: []\nlimits: {}\nvendors: [SECRET]\n", [once(3, "vendors")]],
     ["in braces", 'upstreams:\n  a: { family: chat, "family": messages }\n', [once(2, "family")]],

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { Config } from "../../src/config/config.ts"
 import { and, contract, load, small, upstream } from "./small.ts"
 
-describe("the example of the README", () => {
+describe("the example of docs/configuration.md", () => {
   test("means what it says", () => {
     const timeouts = { first_byte_ms: 120_000, idle_ms: 300_000, total_ms: 1_800_000 }
     const on_disconnect = { stream: "abort", json: "drain", drain_for_ms: 30_000 } as const

@@ -192,7 +192,7 @@ describe("D54 a wrong variable stops the start with a sentence that shows no val
     [
       "a file that is not there",
       { OTEL_EXPORTER_OTLP_HEADERS_FILE: "/run/SECRET" },
-      "OTEL_EXPORTER_OTLP_HEADERS_FILE: expected the path of a file that is readable and not empty",
+      "OTEL_EXPORTER_OTLP_HEADERS_FILE: expected the path of a readable, non-empty file",
     ],
     [
       "attributes that are none",

@@ -3,7 +3,7 @@ import { drizzle } from "drizzle-orm/postgres-js"
 import type { Page } from "playwright-core"
 import { nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { plantCall } from "../admin/office.ts"
+import { plantCall } from "../admin/admin-harness.ts"
 import { BROWSER, type Browser, browserless, openBrowser } from "../support/browser.ts"
 import { within } from "../support/fair-clock.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
@@ -74,12 +74,12 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     async () => {
       await page.getByLabel("Admin token").fill("not-the-token-of-this-gateway")
       await page.keyboard.press("Enter")
-      await page.getByRole("alert").getByText("does not know this token").waitFor()
+      await page.getByRole("alert").getByText("is not the admin token").waitFor()
       expect(await page.evaluate(UNNAMED)).toEqual([])
       await page.getByLabel("Admin token").fill(ADMIN_TOKEN)
       await page.keyboard.press("Enter")
       await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor()
-      await page.getByText("No call ended in this time.").first().waitFor()
+      await page.getByText("No calls ended in this time range.").first().waitFor()
       expect(await page.evaluate("[document.cookie, localStorage.length, sessionStorage.length]")).toEqual([
         "",
         0,
@@ -96,15 +96,15 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
     "an account is opened under any name, which stays text, and is topped up",
     async () => {
       await visit("#/accounts")
-      await page.getByText("There is no account yet.").waitFor()
-      await page.getByRole("button", { name: "Open an account" }).click()
+      await page.getByText("No accounts yet.").waitFor()
+      await page.getByRole("button", { name: "Create account" }).click()
       await inDialog().getByLabel("Name").fill(HOSTILE)
       await page.keyboard.press("Enter")
       await page.getByRole("heading", { level: 1 }).getByText(HOSTILE).waitFor()
       expect(await page.title()).not.toBe("owned")
       expect(await page.locator("img[src=x]").count()).toBe(0)
 
-      await page.getByRole("button", { name: "Top up" }).click()
+      await page.getByRole("button", { name: "Add credit" }).click()
       await inDialog().getByLabel("Amount in USD").fill("much")
       await page.keyboard.press("Enter")
       await inDialog().getByRole("alert").getByText("amount: expected USD").waitFor()
@@ -124,7 +124,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await page.getByRole("button", { name: "New key" }).click()
       await inDialog().getByLabel("Name").fill("production")
       await inDialog().getByLabel("Models").fill(CHAT)
-      await inDialog().getByRole("button", { name: "Make the key" }).click()
+      await inDialog().getByRole("button", { name: "Create key" }).click()
       await inDialog().getByRole("button", { name: "Copy" }).click()
       await inDialog().getByRole("button", { name: "Copied" }).waitFor()
       const key = String(await page.evaluate("navigator.clipboard.readText()"))
@@ -148,23 +148,23 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       expect(await main().locator("tbody tr").count()).toBe(1)
       go_on.resolve()
       await answer.text()
-      await main().getByText("No call is open now.").waitFor()
+      await main().getByText("No calls in progress.").waitFor()
 
       await page.keyboard.press("/")
       await page.keyboard.insertText("no id")
       await page.keyboard.press("Enter")
-      await page.getByText("A request id is a UUID").waitFor()
+      await page.getByText("This is not a request id").waitFor()
       await page.getByRole("searchbox").fill(`x-request-id: ${id}`)
       await page.keyboard.press("Enter")
       await page.getByRole("heading", { level: 1, name: "Receipt" }).waitFor()
       const timeline = page.getByRole("region", { name: "Timeline" })
       await timeline.getByText("$0.00009 charged").waitFor()
       const steps = await timeline.getByRole("heading", { level: 3 }).allInnerTexts()
-      expect(steps).toEqual(["Held", "First byte", "Last byte", "Settled"])
+      expect(steps).toEqual(["Held", "First output", "Last byte", "Settled"])
       const text = await main().textContent()
       for (const said of [
-        "the provider's own usage",
-        "The provider finished its answer.",
+        "the usage that the provider reported",
+        "The provider completed its response.",
         "$1.00 per 1M",
         HOSTILE,
       ]) {
@@ -193,9 +193,9 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await row.getByRole("button", { name: "Limit production" }).click()
       await inDialog().getByLabel("Spending limit in USD").fill("3")
       await page.keyboard.press("Enter")
-      await row.getByText("of $3.00 a month").waitFor()
+      await row.getByText("of $3.00 per month").waitFor()
       await row.getByRole("button", { name: "Revoke production" }).click()
-      await inDialog().getByText("never works again").waitFor()
+      await inDialog().getByText("can never be used again").waitFor()
       await inDialog().getByRole("button", { name: "Revoke" }).click()
       await row.getByText("revoked").waitFor()
       expect(await row.getByRole("button").count()).toBe(0)
@@ -219,9 +219,9 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await page.getByRole("button", { name: "tokens" }).click()
       await page.getByRole("img", { name: "Tokens charged over time by account" }).waitFor()
       expect(page.url()).toEndWith("#/?range=1h&metric=tokens&by=account")
-      await main().getByText("Nothing went wrong in the last hour.").waitFor()
-      await page.getByRole("button", { name: "Audit now" }).click()
-      await page.getByText("The books agree.").waitFor()
+      await main().getByText("No failures in the last hour.").waitFor()
+      await page.getByRole("button", { name: "Run audit" }).click()
+      await page.getByText("The ledger matches its journal.").waitFor()
     },
     TEST_MS,
   )
@@ -232,12 +232,12 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await visit("#/calls")
       await page.getByLabel("State").selectOption("released")
       await page.getByRole("button", { name: "Show" }).click()
-      await page.getByText("No call is like that.").waitFor()
+      await page.getByText("No calls match these filters.").waitFor()
       expect(page.url()).toEndWith("#/calls?state=released")
       await page.goBack()
       await main().locator("tbody tr").first().waitFor()
       await visit(`#/calls/${nextId()}`)
-      await page.getByText("The books have no call").waitFor()
+      await page.getByText("No call has the id").waitFor()
       await visit("#/upstreams")
       await page.getByRole("table", { name: "Upstreams" }).getByText("ready").first().waitFor()
     },
@@ -259,7 +259,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await page.getByRole("link", { name: "Newest" }).waitFor()
       expect(await main().locator("tbody tr").count()).toBe(10)
       await visit("#/?range=1h")
-      await page.getByRole("link", { name: "The answer had no output" }).click()
+      await page.getByRole("link", { name: "The response had no output" }).click()
       await main().getByText("no_output").first().waitFor()
     },
     TEST_MS,
@@ -307,8 +307,8 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       }
       await page.route("**/admin/audit", (route) => route.fulfill({ json: found }))
       await visit("#/audit")
-      await page.getByRole("button", { name: "Audit now" }).click()
-      await page.getByText("The books do not agree: 2 violations.").waitFor()
+      await page.getByRole("button", { name: "Run audit" }).click()
+      await page.getByText("The ledger does not match its journal: 2 violations.").waitFor()
       const colour = await page.evaluate("getComputedStyle(document.querySelector('.audit .verdict')).color")
       expect(colour).toBe("rgb(169, 34, 22)")
       const table = await page.getByRole("table", { name: "Violations" }).textContent()
@@ -316,7 +316,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       await page.unroute("**/admin/audit")
       await page.route("**/admin/upstreams", (route) => route.abort())
       await visit("#/upstreams")
-      await page.getByText("The gateway cannot be reached. Is it running? Trying again").waitFor()
+      await page.getByText("The gateway cannot be reached. Check that it is running. Trying again").waitFor()
       await page.unroute("**/admin/upstreams")
     },
     TEST_MS,
@@ -406,13 +406,13 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
         }),
       )
       await page.goto(`${gateway.url}/console#/audit`)
-      await page.getByRole("button", { name: "Audit now" }).click()
-      await page.getByText("does not take this token any more").waitFor()
+      await page.getByRole("button", { name: "Run audit" }).click()
+      await page.getByText("no longer accepts this token").waitFor()
       await page.unroute("**/admin/**")
       await page.getByLabel("Admin token").fill(ADMIN_TOKEN)
       await page.keyboard.press("Enter")
       await page.getByRole("button", { name: "Sign out" }).click()
-      await page.getByText("You are signed out.").waitFor()
+      await page.getByText("You have signed out.").waitFor()
       expect(await page.evaluate("sessionStorage.length")).toBe(0)
     },
     TEST_MS,

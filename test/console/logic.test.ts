@@ -25,7 +25,7 @@ import { pauseAfter, rangeOf, spanOf } from "../../src/console/range.ts"
 import { costLines, givenBack, receiptSteps } from "../../src/console/receipt.ts"
 import * as words from "../../src/console/words.ts"
 import { printUsd } from "../../src/money.ts"
-import { callExample } from "../../src/routes/admin/reference.ts"
+import { callExample } from "../../src/routes/docs/examples.ts"
 import { bases, endings, failures, notes, states } from "../../src/wire/call.ts"
 
 describe("amounts", () => {
@@ -181,7 +181,7 @@ describe("a receipt", () => {
     const steps = receiptSteps(callExample)
     expect(steps.map(({ name, after_ms }) => [name, after_ms])).toEqual([
       ["Held", 0],
-      ["First byte", 380],
+      ["First output", 380],
       ["Last byte", 2_417],
       ["Settled", 2_417],
     ])
@@ -211,7 +211,7 @@ describe("a receipt", () => {
   test.each(["released", "expired"])("of one that was %s says so", (state) => {
     const steps = receiptSteps({ ...callExample, state, ttft_ms: null })
     expect(steps.at(-1)?.name.toLowerCase()).toBe(state)
-    expect(steps[1]?.missing).toBe("there was no output")
+    expect(steps[1]?.missing).toBe("no output")
   })
 
   test("D11: nothing goes back where the charge is above the hold", () => {

@@ -104,7 +104,7 @@ describe("D37: the demo's account", () => {
   ])("is never replaced because its file is %s: the start says so", async (_name, text) => {
     await writeFile(join(data_dir, "demo-key"), text)
     await expect(demoAccount(books.operators, data_dir)).rejects.toThrow(
-      "demo-key is not what the demo wrote",
+      "demo-key was not written by the demo",
     )
   })
 

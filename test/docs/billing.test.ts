@@ -105,35 +105,38 @@ const AVAILABLE_NANO = parseUsd("0.0021") ?? 0n
 
 /** By the text that is just before the amount, or in its row. */
 const amounts: readonly [told: string, amount_nano: bigint][] = [
-  ["| as it stands |", held({})],
+  ["| as shown |", held({})],
   ['| with `"max_tokens": 200` |', held({ max_tokens: 200 })],
   ['| with `"max_tokens": 200, "n": 3` |', held({ max_tokens: 200, n: 3 })],
   ["| with a picture beside the text", held({ ...picture, max_tokens: 200 })],
-  ["The call must hold", held({})],
+  ["the error says that the call must hold", held({})],
   ["on an account with", AVAILABLE_NANO],
-  ["available, it says: *The call must hold 0.016394 USD, and", AVAILABLE_NANO],
+  ["must hold 0.016394 USD, that", AVAILABLE_NANO],
+  ["400 of them cached, and 200 completion tokens:", charged(rule1)],
+  ["42 bytes of text are 10 tokens:", charged(said(42))],
+  ["`{}` is one token:", charged({})],
+  ["an HTML page with status 200:", charged("<html></html>")],
+  ["1,000 bytes of text are 250 tokens:", chargedStream("completed", 1000)],
+  ["breaks off after 300 bytes of text, 75 tokens:", lost],
+  ["only a role and keepalives:", chargedStream("completed", 0)],
   ["| prompt, not cached |", cost(600, 0, 0)],
   ["| prompt, cached |", cost(400, 400, 0)],
   ["| completion |", cost(0, 0, 200)],
   ["| **charge** |", charged(rule1)],
-  ["counts 10 tokens,", charged(said(42))],
-  ["counts one,", charged({})],
-  ["counts 250,", chargedStream("completed", 1000)],
   ["with an answer of 42 bytes cost", charged(said(42), mini, 40 / 4)],
-  ["after 300 bytes of text: 75 tokens,", lost],
-  ["and the 10 of its prompt:", left],
-  ["**Rules 3 and 6** cost", charged("<html></html>") + chargedStream("completed", 0)],
-  ["without a cache, with it", charged({ ...said(1), usage: usage(1000, 0, 200) }, search)],
+  ["disconnects after 300 bytes of text: 75 tokens,", lost],
+  ["and the 10 tokens of its prompt:", left],
+  ["without a price per call, and", charged({ ...said(1), usage: usage(1000, 0, 200) }, search)],
   ["completion tokens cost", charged({ ...said(1), usage: usage(1000, 0, 200) })],
-  ['the first call above with `"max_tokens": 200` holds', held({ max_tokens: 200 }, search)],
-  ["Such a call holds", held({}, llama)],
-  ["and is charged", charged(rule1, llama)],
+  ['The first call above with `"max_tokens": 200` then holds', held({ max_tokens: 200 }, search)],
+  ["Its calls hold", held({}, llama)],
+  ["and are charged", charged(rule1, llama)],
   ['With `"max_tokens": 10` the first call holds', overheld],
   ["the charge is", overcharge],
-  ["and the overage", overcharge - overheld],
+  ["and the overage is", overcharge - overheld],
   ["as `expired` and charges its last checkpoint: say", lost],
   ["by the provider's usage of", charged(rule1)],
-  ["as a correction: the balance moves by", charged(rule1) - lost],
+  ["as a **correction**: the balance moves by", charged(rule1) - lost],
 ]
 
 describe("docs/billing.md", () => {
@@ -159,7 +162,9 @@ describe("docs/billing.md", () => {
       65,
       mini.part_tokens,
     ])
-    expect(page).toContain(`at most ${largestMaxTokens(plain, mini, AVAILABLE_NANO)}.*`)
+    expect(page).toContain(
+      `the largest \`max_tokens\` that fits is ${largestMaxTokens(plain, mini, AVAILABLE_NANO)}.`,
+    )
   })
 
   test("D44: a model that costs nothing by accident is refused, as the page says", () => {

@@ -28,6 +28,15 @@ export function textOf(path: string): string {
   return readFileSync(join(ROOT, path), "utf8")
 }
 
+export const CONFIGURATION_PAGE = "docs/configuration.md"
+
+/** The configuration that the page shows in full. */
+export function exampleConfiguration(): string {
+  const [block] = blocksOf(CONFIGURATION_PAGE).filter(({ language }) => language === "yaml")
+  if (block === undefined) throw new Error(`${CONFIGURATION_PAGE} shows no configuration`)
+  return block.text
+}
+
 /** The fenced blocks of a page that have a language. */
 export function blocksOf(page: string): Block[] {
   const blocks: Block[] = []

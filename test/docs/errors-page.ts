@@ -3,18 +3,18 @@ import { errorTable } from "../../src/routes/docs/errors.ts"
 
 export const ERRORS_PAGE = join(import.meta.dir, "../../docs/errors.md")
 
-/** The text of `docs/errors.md`: made of the one catalogue, so that it cannot say anything else than the reference. */
+/** The text of `docs/errors.md`, generated from the catalogue so that the page and the reference cannot differ. */
 export function errorsPage(): string {
   return `# Errors
 
-Every error has one shape, which the OpenAI and the Anthropic SDKs both read:
+All errors have the same shape, which both the OpenAI and the Anthropic SDKs can read:
 
 \`\`\`json
 {
   "type": "error",
   "error": {
     "type": "billing_error",
-    "message": "The call must hold 0.016394 USD, and 0.0021 USD are available; it would fit with max_tokens of at most 1045.",
+    "message": "This call needs a hold of 0.016394 USD, but only 0.0021 USD is available. Add credit, or set max_tokens to at most 1045.",
     "param": null,
     "code": "insufficient_balance",
     "needed": "0.016394",
@@ -25,18 +25,18 @@ Every error has one shape, which the OpenAI and the Anthropic SDKs both read:
 }
 \`\`\`
 
-\`code\` is what programs go by, \`message\` is for people, and \`request_id\` (also in the headers \`x-request-id\` and \`request-id\`) is what
-to give an operator. Where a provider's own refusal is passed on, \`code\`, \`type\` and \`param\` are the provider's.
+Programs should check \`code\`; \`message\` is for people. Give the \`request_id\` (also in the headers \`x-request-id\` and \`request-id\`)
+to the operator when you report a problem. When the gateway passes on a provider's own error, \`code\`, \`type\` and \`param\` are the provider's.
 
-- SDKs try again by themselves after 408, 429 and 5xx, and wait as long as \`retry-after\` says. Where that would be in vain the answer has
+- SDKs retry automatically after 408, 429 and 5xx, and wait for the time in \`retry-after\`. Where a retry cannot help, the response has
   \`x-should-retry: false\`.
-- After a stream has begun its status cannot change: an error is then the last event, \`data: {"error": …}\`, and no \`[DONE]\` follows.
-- Nothing is charged for a call that ends with one of these errors, except for a stream that had begun (what it had delivered is) and for
-  \`response_too_large\`.
-- Which errors an operation can give, with an example of each, is in the reference at \`/docs\` of every gateway.
+- The status of a stream cannot change after it has started. An error is then the last event, \`data: {"error": …}\`, and no \`[DONE]\` follows.
+- A call that ends with one of these errors is not charged. There are two exceptions: a stream that had started is charged for what it
+  delivered, and \`response_too_large\` is charged for what the provider made.
+- The reference at \`/docs\` of every gateway lists the errors of each operation, with an example of each.
 
 ${errorTable()}
 
-This page is written from \`src/errors.ts\` and \`src/routes/docs/errors.ts\` by \`bun test/docs/write.ts\`; a test compares them.
+This page is generated from \`src/errors.ts\` and \`src/routes/docs/errors.ts\` by \`bun test/docs/write.ts\`. A test compares them.
 `
 }

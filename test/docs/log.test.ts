@@ -1,41 +1,41 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { type House, openHouse } from "../http/house.ts"
+import { type Harness, openHarness } from "../http/harness.ts"
 import { json } from "../support/provider.ts"
 import { textOf } from "./blocks.ts"
 
-let house: House
+let harness: Harness
 beforeAll(async () => {
-  house = await openHouse()
+  harness = await openHarness()
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 const page = textOf("docs/log.md")
 const backticked = (text: string) => [...text.matchAll(/`(\w+)`/g)].map(([, name = ""]) => name)
 /** What the line of a request says, by the line's message. */
 function line(msg: string): Record<string, unknown> {
-  const lines = house.gateway.lines.map((text): Record<string, unknown> => JSON.parse(text))
+  const lines = harness.gateway.lines.map((text): Record<string, unknown> => JSON.parse(text))
   const found = lines.findLast((said) => said.msg === msg)
   if (found === undefined) throw new Error(`no line says ${msg}`)
   return found
 }
 
 test("D54 docs/log.md has every field of a call's line, and no other", async () => {
-  const { key } = await house.account()
-  await house.chat(key, {}, ["traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"])
+  const { key } = await harness.account()
+  await harness.chat(key, {}, ["traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"])
   const table = page.slice(page.indexOf("| field |"))
   const rows = table.slice(0, table.indexOf("\n\n")).split("\n").slice(2)
   const told = rows.flatMap((row) => backticked(row.split("|")[1] ?? ""))
   expect(["level", "time", "msg", ...told].sort()).toEqual(Object.keys(line("call")).sort())
-  await house.chat(key)
+  await harness.chat(key)
   expect(line("call")).not.toHaveProperty("trace_id")
 })
 
 test("docs/log.md has every field of the warning of an attempt that failed", async () => {
-  const { key } = await house.account()
-  house.provider.replyOnce(json(500, {}))
-  await house.chat(key)
-  const sentence = page.slice(page.indexOf("A warning of an attempt"))
-  for (const field of Object.keys(line("an upstream failed")).filter(
+  const { key } = await harness.account()
+  harness.provider.replyOnce(json(500, {}))
+  await harness.chat(key)
+  const sentence = page.slice(page.indexOf("The warning `"))
+  for (const field of Object.keys(line("upstream attempt failed")).filter(
     (name) => !/^(level|time|msg|pid|hostname)$/.test(name),
   )) {
     expect(backticked(sentence)).toContain(field)

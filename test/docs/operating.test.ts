@@ -101,7 +101,7 @@ describe("the embedded database, by docs/operating.md", () => {
 
   test("its audit is clean; what was written by hand is found, and set right by the page's SQL", async () => {
     expect((await run(block("The audit"), here())).code).toBe(0)
-    expect((await run(block("A balance of the past"), here({ ACCOUNT: account.id }))).code).toBe(0)
+    expect((await run(block("Past balances"), here({ ACCOUNT: account.id }))).code).toBe(0)
     await tell(`UPDATE tollgate.accounts SET balance_nano = 1, held_nano = 2 WHERE id = '${account.id}'`)
     expect((await run(block("The audit"), here())).code).toBe(1)
     await tell(block("The audit", 0, "sql")[0]?.text.replaceAll(":'account'", `'${account.id}'`) ?? "")
@@ -132,7 +132,7 @@ describe("the embedded database, by docs/operating.md", () => {
         const PATH = `${bin}:${process.env.PATH}`
         for (const at of [0, 1])
           await play(
-            block("Moving the books", at),
+            block("Moving the ledger", at),
             here({ PATH, FROM: connectionOf(socket()), TO: external.url }),
           )
         const books = await readBooks(socket())
@@ -164,7 +164,7 @@ describe("the embedded database, by docs/operating.md", () => {
       { tablename: string }[]
     >`SELECT tablename FROM pg_tables WHERE schemaname = 'tollgate'`
     await client.end()
-    const [, named = ""] = /for table in ([^;]+);/.exec(under("Moving the books")[1]?.text ?? "") ?? []
+    const [, named = ""] = /for table in ([^;]+);/.exec(under("Moving the ledger")[1]?.text ?? "") ?? []
     expect(named.split(" ").sort()).toEqual(rows.map(({ tablename }) => tablename).sort())
     gateway.signal("SIGTERM")
     expect(await gateway.exited).toBe(0)

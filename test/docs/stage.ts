@@ -1,11 +1,10 @@
-import { readFileSync } from "node:fs"
-import { join } from "node:path"
 import { completeChat } from "../../src/demo/chat.ts"
 import { PrefixCache } from "../../src/demo/prefix-cache.ts"
 import { promptTokens } from "../../src/demo/tokens.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { ADMIN_TOKEN, type ConfigChanges, startGateway } from "../support/gateway.ts"
 import { type Exchange, json, startProvider } from "../support/provider.ts"
+import { exampleConfiguration } from "./blocks.ts"
 import { isObject } from "./json-schema.ts"
 import { type Document, type Entry, entriesOf } from "./reference.ts"
 
@@ -50,22 +49,21 @@ const LIMITS = {
   spending_limit: { amount: "25", per: "day" },
 }
 
-const README = readFileSync(join(import.meta.dir, "../../README.md"), "utf8")
-
-/** The README's configuration, its providers replaced by one at `url`. */
+/** The configuration of docs/configuration.md, its providers replaced by one at `url`. */
 function configuration(url: string): ConfigChanges {
-  const text = /```yaml\n([\s\S]*?)```/.exec(README)?.[1] ?? ""
-  const file: unknown = Bun.YAML.parse(text.replaceAll(/\$\{\w+\}/g, "sk-provider"))
-  if (!isObject(file) || !isObject(file.upstreams)) throw new Error("the README has no configuration")
+  const file: unknown = Bun.YAML.parse(exampleConfiguration().replaceAll(/\$\{\w+\}/g, "sk-provider"))
+  if (!isObject(file) || !isObject(file.upstreams))
+    throw new Error("docs/configuration.md names no upstreams")
   const { openai, anthropic } = file.upstreams
-  if (!isObject(openai) || !isObject(anthropic)) throw new Error("the README names other upstreams")
+  if (!isObject(openai) || !isObject(anthropic))
+    throw new Error("docs/configuration.md names other upstreams")
   return {
     ...file,
     upstreams: { openai: { ...openai, base_url: `${url}/v1` }, anthropic: { ...anthropic, base_url: url } },
   }
 }
 
-/** A gateway with the README's file before a provider that answers as the demo's does, and the reference that it serves. */
+/** A gateway with the file of docs/configuration.md before a provider that answers as the demo's does, and the reference that it serves. */
 export async function openStage() {
   const provider = await startProvider()
   const cache = new PrefixCache()

@@ -13,13 +13,13 @@ import {
   usage,
 } from "../support/provider.ts"
 import { expectError, type Said } from "./errors.ts"
-import { chatBody, HELD, type House, openHouse } from "./house.ts"
+import { chatBody, type Harness, HELD, openHarness } from "./harness.ts"
 
-let house: House
+let harness: Harness
 beforeAll(async () => {
-  house = await openHouse()
+  harness = await openHarness()
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 /** In nano-USD, as the configuration of the tests prices them. */
 const INPUT = 1_000n
@@ -31,10 +31,10 @@ const blank = json(200, "")
 
 /** Whether a call with these fields is admitted. */
 async function isAdmitted(key: string, fields: object): Promise<boolean> {
-  const requests = house.provider.requests.length
-  house.provider.reply(blank)
-  const answer = await house.chat(key, fields)
-  const reached = house.provider.requests.length === requests + 1
+  const requests = harness.provider.requests.length
+  harness.provider.reply(blank)
+  const answer = await harness.chat(key, fields)
+  const reached = harness.provider.requests.length === requests + 1
   expect(answer.status).toBe(reached ? 502 : 402)
   return reached
 }
@@ -87,10 +87,10 @@ describe("D12 a 402 says what is needed, what there is, and what would fit", () 
     ],
   ]
   test.each(rows)("%s", async (_, available_nano, fields, said) => {
-    const { id, key } = await house.account(printUsd(available_nano))
-    await house.untouched(id, async () => {
+    const { id, key } = await harness.account(printUsd(available_nano))
+    await harness.untouched(id, async () => {
       const message = expectError(
-        await house.chat(key, fields),
+        await harness.chat(key, fields),
         "insufficient_balance",
         said && { fields: said },
       )
@@ -107,10 +107,12 @@ describe("D12 a 402 says what is needed, what there is, and what would fit", () 
     })
     await fc.assert(
       fc.asyncProperty(trial, async ({ available_nano, content, n }) => {
-        const { key } = await house.account(printUsd(available_nano))
+        const { key } = await harness.account(printUsd(available_nano))
         const fields = { n, messages: [{ role: "user", content }] }
         if (await isAdmitted(key, fields)) return
-        const { error }: { error: { max_tokens?: number } } = JSON.parse((await house.chat(key, fields)).body)
+        const { error }: { error: { max_tokens?: number } } = JSON.parse(
+          (await harness.chat(key, fields)).body,
+        )
         const { max_tokens } = error
         seen.add(max_tokens === undefined)
         if (max_tokens !== undefined) {
@@ -127,7 +129,7 @@ describe("D12 a 402 says what is needed, what there is, and what would fit", () 
   })
 
   test("the client's own limit is held up to the model's, whatever is asked above it", async () => {
-    const { key } = await house.account(HELD)
+    const { key } = await harness.account(HELD)
     for (const max_tokens of [null, 1_000, 1_001, Number.MAX_SAFE_INTEGER]) {
       expect(await isAdmitted(key, { max_tokens })).toBe(true)
     }
@@ -154,24 +156,24 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
   test.each(answers)(
     "50 callers with credit for 3, %s: exactly 3 reach the provider",
     async (_, asked, script) => {
-      const { id, key } = await house.account(printUsd(nano(HELD) * 4n - 1n))
-      const before = house.provider.requests.length
+      const { id, key } = await harness.account(printUsd(nano(HELD) * 4n - 1n))
+      const before = harness.provider.requests.length
       const { held, release } = gate(script)
-      house.provider.reply(held)
+      harness.provider.reply(held)
       const refused: Answer[] = []
       const callers = Array.from({ length: 50 }, async () => {
-        const answer = await house.chat(key, asked)
+        const answer = await harness.chat(key, asked)
         if (answer.status === 402) refused.push(answer)
         return answer
       })
-      const reached = () => house.provider.requests.length - before
+      const reached = () => harness.provider.requests.length - before
       await until(
         () => refused.length + reached(),
         (known) => known === 50,
       )
       expect([reached(), refused.length]).toEqual([3, 47])
       for (const answer of refused) expectError(answer, "insufficient_balance", { fields: fourth })
-      expect(await house.gateway.balance(id)).toMatchObject({
+      expect(await harness.gateway.balance(id)).toMatchObject({
         balance: printUsd(nano(HELD) * 4n - 1n),
         held: printUsd(nano(HELD) * 3n),
         available: printUsd(nano(HELD) - 1n),
@@ -181,8 +183,8 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
       expect(all.filter(({ status }) => status === 200)).toHaveLength(3)
       expect(reached()).toBe(3)
       const left = nano(HELD) * 4n - 1n - 3n * (10n * INPUT + 5n * OUTPUT)
-      expect(await house.gateway.balance(id)).toMatchObject({ balance: printUsd(left), held: "0" })
-      expect((await house.gateway.calls(`?account=${id}`)).map(({ state }) => state)).toEqual([
+      expect(await harness.gateway.balance(id)).toMatchObject({ balance: printUsd(left), held: "0" })
+      expect((await harness.gateway.calls(`?account=${id}`)).map(({ state }) => state)).toEqual([
         "settled",
         "settled",
         "settled",
@@ -191,14 +193,14 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
   )
 
   test("what is left of a hold can be held again as soon as the answer is whole (D32)", async () => {
-    const { key } = await house.account(HELD)
-    house.provider.reply(blank)
-    for (let call = 0; call < 10; call++) expect((await house.chat(key)).status).toBe(502)
+    const { key } = await harness.account(HELD)
+    harness.provider.reply(blank)
+    for (let call = 0; call < 10; call++) expect((await harness.chat(key)).status).toBe(502)
   })
 
   test("D26 a credit and a correction hold for the next request", async () => {
-    const { id, key } = await house.account("0")
-    const credit = (amount: string) => house.gateway.admin("POST", `/accounts/${id}/credits`, { amount })
+    const { id, key } = await harness.account("0")
+    const credit = (amount: string) => harness.gateway.admin("POST", `/accounts/${id}/credits`, { amount })
     for (let round = 0; round < 3; round++) {
       expect(await isAdmitted(key, {})).toBe(false)
       await credit(HELD)
@@ -208,26 +210,28 @@ describe("D12 what a call holds is nobody else's while it runs", () => {
   })
 
   test("D11 a charge above the hold may leave a debt, which the next 402 says", async () => {
-    const { id, key } = await house.account(HELD)
-    house.provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 2_000) })))
-    expect((await house.chat(key)).status).toBe(200)
+    const { id, key } = await harness.account(HELD)
+    harness.provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 2_000) })))
+    expect((await harness.chat(key)).status).toBe(200)
     const debt = printUsd(nano(HELD) - 10n * INPUT - 2_000n * OUTPUT)
     expect(debt).toStartWith("-")
-    expect(await house.gateway.balance(id)).toMatchObject({ balance: debt, held: "0", available: debt })
-    expectError(await house.chat(key), "insufficient_balance", { fields: { needed: HELD, available: debt } })
-    expectError(await house.count(key), "insufficient_balance")
+    expect(await harness.gateway.balance(id)).toMatchObject({ balance: debt, held: "0", available: debt })
+    expectError(await harness.chat(key), "insufficient_balance", {
+      fields: { needed: HELD, available: debt },
+    })
+    expectError(await harness.count(key), "insufficient_balance")
   })
 
   test("one account's calls hold nothing of another's", async () => {
-    const [one, two] = await Promise.all([house.account(HELD), house.account(HELD)])
+    const [one, two] = await Promise.all([harness.account(HELD), harness.account(HELD)])
     const { held, release } = gate(blank)
-    house.provider.replyOnce(held)
-    const running = house.chat(one.key, { model: CHAT })
+    harness.provider.replyOnce(held)
+    const running = harness.chat(one.key, { model: CHAT })
     await until(
-      () => house.gateway.balance(one.id),
+      () => harness.gateway.balance(one.id),
       ({ available }) => available === "0",
     )
-    expect(await house.gateway.balance(two.id)).toMatchObject({ held: "0", available: HELD })
+    expect(await harness.gateway.balance(two.id)).toMatchObject({ held: "0", available: HELD })
     expect(await isAdmitted(two.key, {})).toBe(true)
     expect(await isAdmitted(one.key, {})).toBe(false)
     release()

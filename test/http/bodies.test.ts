@@ -2,18 +2,18 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { until } from "../support/gateway.ts"
 import { requestBytes } from "../support/request.ts"
 import { expectError } from "./errors.ts"
-import { CANARY, chatBody, type House, openHouse } from "./house.ts"
+import { CANARY, chatBody, type Harness, openHarness } from "./harness.ts"
 
 const BODY_BYTES = 64 * 1024
 const BODY_TIMEOUT_MS = 150
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse({ limits: { body: "64KiB", body_timeout: `${BODY_TIMEOUT_MS}ms` } })
-  account = await house.account()
+  harness = await openHarness({ limits: { body: "64KiB", body_timeout: `${BODY_TIMEOUT_MS}ms` } })
+  account = await harness.account()
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 /** The bytes of a chat request whose body is exactly this text. */
 function request(text: string, headers: readonly string[] = ["content-type: application/json"]) {
@@ -42,12 +42,12 @@ describe("D18 a body over limits.body is a 413", () => {
   const padded = (bytes: number) => JSON.stringify(chatBody()).padEnd(bytes)
 
   test("exactly the limit passes", async () => {
-    expect((await house.say(request(padded(BODY_BYTES)))).status).toBe(200)
+    expect((await harness.say(request(padded(BODY_BYTES)))).status).toBe(200)
   })
 
   test("exactly the limit passes in chunks", async () => {
     expect(
-      (await house.say(head("transfer-encoding: chunked") + chunked(padded(BODY_BYTES)), "POST")).status,
+      (await harness.say(head("transfer-encoding: chunked") + chunked(padded(BODY_BYTES)), "POST")).status,
     ).toBe(200)
   })
 
@@ -59,8 +59,8 @@ describe("D18 a body over limits.body is a 413", () => {
     ["chunks without end", () => head("transfer-encoding: chunked") + chunk("x".repeat(BODY_BYTES + 1))],
   ]
   test.each(rows)("%s", async (_, bytes) => {
-    await house.untouched(account.id, async () => {
-      expectError(await house.say(bytes(), "POST"), "request_too_large")
+    await harness.untouched(account.id, async () => {
+      expectError(await harness.say(bytes(), "POST"), "request_too_large")
     })
   })
 })
@@ -72,23 +72,23 @@ describe("D31 a body that does not arrive in time is a 408", () => {
     ["not a byte of it", () => head("content-length: 200")],
   ]
   test.each(rows)("%s", async (_, start) => {
-    await house.untouched(account.id, async () => {
-      expectError(await house.say(start(), "POST"), "request_timeout")
+    await harness.untouched(account.id, async () => {
+      expectError(await harness.say(start(), "POST"), "request_timeout")
     })
   })
 
   test("bytes that trickle in do not extend the time", async () => {
-    const line = house.dial()
+    const line = harness.dial()
     line.send(head("content-length: 200"))
     const trickle = setInterval(() => line.send(" "), BODY_TIMEOUT_MS / 5)
-    const answer = house.note(await line.answer("POST"))
+    const answer = harness.note(await line.answer("POST"))
     clearInterval(trickle)
     line.leave()
     expectError(answer, "request_timeout")
   })
 
   test("a body in many pieces that is in time passes", async () => {
-    const line = house.dial()
+    const line = harness.dial()
     const text = JSON.stringify(chatBody())
     line.send(head(`content-length: ${text.length}`))
     for (const character of text) line.send(character)
@@ -123,12 +123,12 @@ describe("D15 a body that does not arrive whole starts nothing, and is counted a
     ],
   ]
   test.each(rows)("%s", async (_, start, end) => {
-    await house.untouched(account.id, async () => {
+    await harness.untouched(account.id, async () => {
       const before = await refused()
-      const line = house.dial()
+      const line = harness.dial()
       line.send(start())
       // Another connection's whole exchange: what the first one sent has been read by then.
-      expect((await house.ask({ target: "/livez" })).status).toBe(200)
+      expect((await harness.ask({ target: "/livez" })).status).toBe(200)
       line[end]()
       expect(await line.over).not.toContain("200 OK")
       expect(await until(refused, (now) => now > before)).toBe(before + 1)
@@ -138,7 +138,7 @@ describe("D15 a body that does not arrive whole starts nothing, and is counted a
 
 /** Chat requests that were answered with a 400, or would have been. */
 async function refused(): Promise<number> {
-  const { body } = await house.ask({ target: "/metrics" })
+  const { body } = await harness.ask({ target: "/metrics" })
   const [, count = "0"] =
     /^tollgate_requests_total\{route="\/v1\/chat\/completions",status="400"\} (\d+)$/m.exec(body) ?? []
   return Number(count)
@@ -168,8 +168,8 @@ describe("D15 a body that does not say it is plain UTF-8 JSON is a 415", () => {
     [json, `content-encoding: ${CANARY}`],
   ]
   test.each(refused.map((headers) => [headers]))("%j", async (headers) => {
-    await house.untouched(account.id, async () => {
-      expectError(await house.say(request(JSON.stringify(chatBody()), headers)), "unsupported_media_type")
+    await harness.untouched(account.id, async () => {
+      expectError(await harness.say(request(JSON.stringify(chatBody()), headers)), "unsupported_media_type")
     })
   })
 
@@ -182,7 +182,7 @@ describe("D15 a body that does not say it is plain UTF-8 JSON is a 415", () => {
     [json, "content-encoding: identity"],
   ]
   test.each(accepted.map((headers) => [headers]))("%j passes", async (headers) => {
-    expect((await house.say(request(JSON.stringify(chatBody()), headers))).status).toBe(200)
+    expect((await harness.say(request(JSON.stringify(chatBody()), headers))).status).toBe(200)
   })
 })
 

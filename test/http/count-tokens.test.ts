@@ -4,20 +4,20 @@ import { CHAT, MESSAGES, PRICE, PROVIDER_KEY, until } from "../support/gateway.t
 import { json, type Script, silent } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
-import { CANARY, chatDraft, countBody, countDraft, HELD, type House, openHouse } from "./house.ts"
+import { CANARY, chatDraft, countBody, countDraft, type Harness, HELD, openHarness } from "./harness.ts"
 
 const PATH = "/v1/messages/count_tokens"
 const VERSION = "anthropic-version: 2023-06-01"
 /** Nothing listens on it. */
 const NOWHERE = "http://127.0.0.1:1"
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse(configuration)
-  account = await house.account()
+  harness = await openHarness(configuration)
+  account = await harness.account()
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 /** Two vendors, and a model for each way that an upstream can be. */
 function configuration(url: string) {
@@ -48,14 +48,14 @@ function configuration(url: string) {
 
 /** A token count at `target`, with these headers besides the key. */
 function count(target: string, headers: readonly string[], fields: object = {}) {
-  return house.ask({ ...countDraft(account.key, fields, headers), target })
+  return harness.ask({ ...countDraft(account.key, fields, headers), target })
 }
 
 describe("spec 4.3 the answer is the provider's", () => {
   test("byte for byte, whatever else it holds, with headers of ours", async () => {
     const text = ' {"input_tokens": 2095,\n"context_management": {"original_input_tokens": 1e4}} '
-    house.provider.replyOnce(json(200, text, { "x-provider": "leak", "request-id": "theirs" }))
-    const answer = await house.count(account.key)
+    harness.provider.replyOnce(json(200, text, { "x-provider": "leak", "request-id": "theirs" }))
+    const answer = await harness.count(account.key)
     expect(answer).toMatchObject({ status: 200, body: text })
     const id = expectIds(answer)
     expect(ownHeaders(answer)).toEqual({
@@ -66,9 +66,9 @@ describe("spec 4.3 the answer is the provider's", () => {
   })
 
   test("D25 the provider is asked once, with headers built from nothing", async () => {
-    const before = house.provider.requests.length
+    const before = harness.provider.requests.length
     const answer = await count(PATH, [VERSION, `x-canary: ${CANARY}`, "user-agent: theirs", "accept: */*"])
-    const asked = house.provider.requests.slice(before)
+    const asked = harness.provider.requests.slice(before)
     expect(asked.map(({ method, path }) => `${method} ${path}`)).toEqual([`POST ${PATH}`])
     const { host, connection, "content-length": length, ...headers } = asked[0]?.headers ?? {}
     expect(headers).toEqual({
@@ -91,15 +91,15 @@ describe("spec 4.3 the answer is the provider's", () => {
       "": null,
     }
     const removed = { stream: "no", temperature: 9, top_p: null, top_k: [], stop: {}, stop_sequences: 1 }
-    expect((await house.count(account.key, { ...removed, ...kept })).status).toBe(200)
-    expect(house.provider.requests.at(-1)?.body).toBe(
+    expect((await harness.count(account.key, { ...removed, ...kept })).status).toBe(200)
+    expect(harness.provider.requests.at(-1)?.body).toBe(
       JSON.stringify(countBody({ model: `upstream-${MESSAGES}`, ...kept })),
     )
   })
 
   test.each(["?beta=true", "?beta=true&x=%zz&x", "?"])("D22 the query %s is ignored", async (query) => {
     expect((await count(`${PATH}${query}`, [VERSION])).status).toBe(200)
-    expect(house.provider.requests.at(-1)?.path).toBe(PATH)
+    expect(harness.provider.requests.at(-1)?.path).toBe(PATH)
   })
 })
 
@@ -126,7 +126,7 @@ describe("D21 whose version, on which path", () => {
   ]
   test.each(accepted)("%s with %j sends %j", async (target, headers, sent) => {
     expect((await count(target, headers)).status).toBe(200)
-    const { requests } = house.provider
+    const { requests } = harness.provider
     const vendors = Object.entries(requests.at(-1)?.headers ?? {}).filter(([name]) =>
       /-(version|beta)$/.test(name),
     )
@@ -150,7 +150,7 @@ describe("D21 whose version, on which path", () => {
     [PATH, [VERSION, `anthropic-beta: ${"x".repeat(2049)}`], "anthropic-beta"],
   ]
   test.each(refused)("%s with %j is a 400", async (target, headers, param) => {
-    await house.untouched(account.id, async () => {
+    await harness.untouched(account.id, async () => {
       expectError(await count(target, headers), "invalid_request", { param })
     })
   })
@@ -167,7 +167,7 @@ describe("D21 whose version, on which path", () => {
   test.each(unknown.map((vendor) => [vendor]))(
     "the path of %s is a 404 that says what exists",
     async (vendor) => {
-      await house.untouched(account.id, async () => {
+      await harness.untouched(account.id, async () => {
         expectError(await count(`${vendor}${PATH}`, [VERSION]), "not_found", {
           message: /\/v1\/messages\/count_tokens/,
         })
@@ -176,47 +176,64 @@ describe("D21 whose version, on which path", () => {
   )
 })
 
+test("D15, D21 another method is a 405 on the path of a vendor, and a 404 on that of none, as last configured", async () => {
+  const ask = (vendor: string) => harness.ask({ method: "PUT", target: `/${vendor}${PATH}` })
+  expectError(await ask("acme-ai"), "method_not_allowed", { headers: { allow: "POST" } })
+  expectError(await ask("openai"), "not_found")
+  const configured = configuration(harness.provider.url)
+  await harness.gateway.reload({ ...configured, vendors: ["anthropic"] })
+  expectError(await ask("acme-ai"), "not_found")
+  await harness.gateway.reload(configured)
+  expectError(await ask("acme-ai"), "method_not_allowed", { headers: { allow: "POST" } })
+})
+
 describe("spec 4.3 rule 1: counting is no call", () => {
   test("D22 the balance is as it was, no call is recorded, and the metrics count it", async () => {
     const counted = async () => {
-      const { body } = await house.ask({ target: "/metrics" })
+      const { body } = await harness.ask({ target: "/metrics" })
       return Number(/^tollgate_token_counts_total\{model="messages-model"\} (\d+)$/m.exec(body)?.[1] ?? 0)
     }
     const before = await counted()
-    const balance = await house.gateway.balance(account.id)
-    expect((await house.count(account.key)).status).toBe(200)
+    const balance = await harness.gateway.balance(account.id)
+    expect((await harness.count(account.key)).status).toBe(200)
     expect((await count(`/anthropic${PATH}`, [VERSION])).status).toBe(200)
-    expect(await house.gateway.balance(account.id)).toEqual(balance)
-    expect(await house.gateway.calls()).toEqual([])
+    expect(await harness.gateway.balance(account.id)).toEqual(balance)
+    expect(await harness.gateway.calls()).toEqual([])
     expect(await counted()).toBe(before + 2)
   })
 })
 
 describe("spec 4.3 rule 2: the key, the balance, the model and the upstream are checked", () => {
   test("D22 a balance of nothing is a 402, and of the least is enough", async () => {
-    const { id, key } = await house.account("0")
-    await house.untouched(id, async () => void expectError(await house.count(key), "insufficient_balance"))
-    await house.gateway.admin("POST", `/accounts/${id}/credits`, { amount: "0.000000001" })
-    expect((await house.count(key)).status).toBe(200)
-    await house.gateway.admin("POST", `/accounts/${id}/credits`, { amount: "-1" })
-    await house.untouched(id, async () => void expectError(await house.count(key), "insufficient_balance"))
+    const { id, key } = await harness.account("0")
+    await harness.untouched(
+      id,
+      async () => void expectError(await harness.count(key), "insufficient_balance"),
+    )
+    await harness.gateway.admin("POST", `/accounts/${id}/credits`, { amount: "0.000000001" })
+    expect((await harness.count(key)).status).toBe(200)
+    await harness.gateway.admin("POST", `/accounts/${id}/credits`, { amount: "-1" })
+    await harness.untouched(
+      id,
+      async () => void expectError(await harness.count(key), "insufficient_balance"),
+    )
   })
 
   test("D22 what is held is not available", async () => {
-    const { id, key } = await house.account(HELD)
-    const arrived = house.provider.requests.length + 1
-    house.provider.replyOnce(silent())
-    const running = house.dial()
+    const { id, key } = await harness.account(HELD)
+    const arrived = harness.provider.requests.length + 1
+    harness.provider.replyOnce(silent())
+    const running = harness.dial()
     running.send(requestBytes(chatDraft(key, { stream: true })))
-    await house.provider.exchange(arrived)
-    expect(await house.gateway.balance(id)).toMatchObject({ available: "0" })
-    expectError(await house.count(key), "insufficient_balance")
+    await harness.provider.exchange(arrived)
+    expect(await harness.gateway.balance(id)).toMatchObject({ available: "0" })
+    expectError(await harness.count(key), "insufficient_balance")
     running.leave()
     await until(
-      () => house.gateway.balance(id),
+      () => harness.gateway.balance(id),
       ({ held }) => held === "0",
     )
-    expect((await house.count(key)).status).toBe(200)
+    expect((await harness.count(key)).status).toBe(200)
   })
 
   const rows: readonly [what: string, model: string, code: Code, said: Said][] = [
@@ -224,7 +241,7 @@ describe("spec 4.3 rule 2: the key, the balance, the model and the upstream are 
       "D15 a model of the other family exists, but is not open here",
       CHAT,
       "model_not_allowed",
-      { param: "model", message: /chat family.*POST \/v1\/chat\/completions/ },
+      { param: "model", message: /chat model.*POST \/v1\/chat\/completions/ },
     ],
     ["D15 a model that there is not", "nothing", "model_not_found", { param: "model" }],
     ["D19 a model in capitals", MESSAGES.toUpperCase(), "model_not_found", { param: "model" }],
@@ -232,23 +249,23 @@ describe("spec 4.3 rule 2: the key, the balance, the model and the upstream are 
     ["D17 no upstream that can be reached", "down", "upstream_unavailable", {}],
   ]
   test.each(rows)("%s", async (_, model, code, said) => {
-    await house.untouched(account.id, async () => {
-      expectError(await house.count(account.key, { model }), code, said)
+    await harness.untouched(account.id, async () => {
+      expectError(await harness.count(account.key, { model }), code, said)
     })
   })
 
   test("a name that stands in both families is the messages-style one", async () => {
-    expect((await house.count(account.key, { model: "twin" })).status).toBe(200)
-    expect(house.provider.requests.at(-1)?.json).toMatchObject({ model: "upstream-twin" })
+    expect((await harness.count(account.key, { model: "twin" })).status).toBe(200)
+    expect(harness.provider.requests.at(-1)?.json).toMatchObject({ model: "upstream-twin" })
   })
 
   test("D14 a second upstream answers where the first cannot be reached", async () => {
-    expect((await house.count(account.key, { model: "second" })).json).toEqual({ input_tokens: 7 })
+    expect((await harness.count(account.key, { model: "second" })).json).toEqual({ input_tokens: 7 })
   })
 
   test("D33 five failures in a row open the upstream's breaker: 503 all the same", async () => {
     for (let at = 0; at < 7; at++)
-      expectError(await house.count(account.key, { model: "down" }), "upstream_unavailable")
+      expectError(await harness.count(account.key, { model: "down" }), "upstream_unavailable")
   })
 })
 
@@ -280,10 +297,10 @@ describe("D22 what is no count is a 502", () => {
     ["a status that there is not", json(299.5, { input_tokens: 7 })],
   ]
   test.each(answers)("%s", async (_, script) => {
-    const requests = house.provider.requests.length
-    house.provider.replyOnce(script)
-    expectError(await house.count(account.key), "upstream_error")
-    expect(house.provider.requests).toHaveLength(requests + 1)
+    const requests = harness.provider.requests.length
+    harness.provider.replyOnce(script)
+    expectError(await harness.count(account.key), "upstream_error")
+    expect(harness.provider.requests).toHaveLength(requests + 1)
   })
 })
 
@@ -293,25 +310,25 @@ describe("D31 a provider that is silent is a 504", () => {
     ["after its headers", async (exchange) => void (await exchange.head(200, {}, { length: 10 }))],
   ]
   test.each(rows)("%s", async (_, script) => {
-    house.provider.replyOnce(script)
-    expectError(await house.count(account.key, { model: "hurried" }), "upstream_timeout")
+    harness.provider.replyOnce(script)
+    expectError(await harness.count(account.key, { model: "hurried" }), "upstream_timeout")
   })
 })
 
 test("D25 a client that goes takes the provider's connection with it", async () => {
-  const number = house.provider.requests.length + 1
-  house.provider.replyOnce(silent())
-  const line = house.dial()
+  const number = harness.provider.requests.length + 1
+  harness.provider.replyOnce(silent())
+  const line = harness.dial()
   line.send(requestBytes(countDraft(account.key)))
-  const exchange = await house.provider.exchange(number)
+  const exchange = await harness.provider.exchange(number)
   line.leave()
   expect(await within(250, exchange.closed)).toBe(true)
   expect(exchange.closed_by).toBe("gateway")
   await until(
-    () => house.gateway.service.server.pending,
+    () => harness.gateway.service.server.pending,
     (pending) => pending === 0,
   )
-  expect(house.gateway.lines.filter((line) => line.includes('"level":50'))).toEqual([])
+  expect(harness.gateway.lines.filter((line) => line.includes('"level":50'))).toEqual([])
 })
 
 /** Sends these bytes and closes. */

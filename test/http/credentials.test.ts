@@ -4,19 +4,19 @@ import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, until } from "../support/gateway.ts"
 import { chatWords, type Exchange, sseEvent, usage, usageChunk } from "../support/provider.ts"
 import { type Code, expectError, type Said } from "./errors.ts"
-import { chatBody, countBody, type House, openHouse } from "./house.ts"
+import { chatBody, countBody, type Harness, openHarness } from "./harness.ts"
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string; key_id: string }
 let key: string
 let other: string
 beforeAll(async () => {
-  house = await openHouse()
-  account = await house.account()
+  harness = await openHarness()
+  account = await harness.account()
   key = account.key
-  other = (await house.key(account.id, {})).key
+  other = (await harness.key(account.id, {})).key
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 const version = "anthropic-version: 2023-06-01"
 const kind = "content-type: application/json"
@@ -24,22 +24,22 @@ const kind = "content-type: application/json"
 /** The operations with all they need but a credential; `query` follows the path. */
 const operations = {
   chat: (headers: readonly string[], query = "") =>
-    house.ask({
+    harness.ask({
       method: "POST",
       target: `/v1/chat/completions${query}`,
       headers: [kind, ...headers],
       body: chatBody(),
     }),
   count: (headers: readonly string[], query = "") =>
-    house.ask({
+    harness.ask({
       method: "POST",
       target: `/v1/messages/count_tokens${query}`,
       headers: [kind, version, ...headers],
       body: countBody(),
     }),
-  list: (headers: readonly string[], query = "") => house.ask({ target: `/v1/models${query}`, headers }),
+  list: (headers: readonly string[], query = "") => harness.ask({ target: `/v1/models${query}`, headers }),
   "versioned list": (headers: readonly string[], query = "") =>
-    house.ask({ target: `/models/${query}`, headers: [version, ...headers] }),
+    harness.ask({ target: `/models/${query}`, headers: [version, ...headers] }),
 } as const
 type Operation = keyof typeof operations
 const ALL: readonly Operation[] = ["chat", "count", "list", "versioned list"]
@@ -110,19 +110,19 @@ describe("D20 what is no credential is a 401, and starts nothing", () => {
     ["the admin token as x-api-key", NAMED, () => [`x-api-key: ${ADMIN_TOKEN}`]],
   ]
   test.each(rows)("%s", async (_, names, headers) => {
-    await house.untouched(account.id, () => expectRefused(names, headers(), "invalid_api_key"))
+    await harness.untouched(account.id, () => expectRefused(names, headers(), "invalid_api_key"))
   })
 
   test.each([...ALL])("a key in the query string of %s", async (name) => {
     const query = `?key=${key}&api_key=${key}&access_token=${key}&x-api-key=${key}&authorization=Bearer%20${key}`
-    await house.untouched(account.id, async () => {
+    await harness.untouched(account.id, async () => {
       expectError(await operations[name]([], query), "invalid_api_key")
     })
   })
 
   test("whatever is wrong with a key, the answer says the same", async () => {
-    const revoked = await house.key(account.id, {})
-    await house.gateway.admin("DELETE", `/keys/${revoked.id}`)
+    const revoked = await harness.key(account.id, {})
+    await harness.gateway.admin("DELETE", `/keys/${revoked.id}`)
     const messages: string[] = []
     for (const bad of ["", "nonsense", makeKey(), revoked.key, `${key.slice(0, -1)}_`]) {
       messages.push(expectError(await operations.chat([`authorization: Bearer ${bad}`]), "invalid_api_key"))
@@ -152,7 +152,7 @@ describe("D20 where a key is taken from", () => {
 test("D26 a wrong checksum is refused without the books, which an unknown key needs", async () => {
   const wrong = `${key.slice(0, -1)}${key.endsWith("x") ? "y" : "x"}`
   expect(checksumHolds(wrong)).toBe(false)
-  const operator = connect(house.gateway.address, { max: 1 })
+  const operator = connect(harness.gateway.address, { max: 1 })
   await operator.begin(async (books) => {
     await books`LOCK TABLE tollgate.keys IN ACCESS EXCLUSIVE MODE`
     const unknown = [`authorization: Bearer ${makeKey()}`]
@@ -166,31 +166,31 @@ test("D26 a wrong checksum is refused without the books, which an unknown key ne
 
 describe("D26 what changes about a key holds for the next request", () => {
   test("revoked: every operation refuses it at once, and what runs goes on", async () => {
-    const revoked = await house.key(account.id, {})
+    const revoked = await harness.key(account.id, {})
     const authorization = [`authorization: Bearer ${revoked.key}`]
     expect(await statuses(ALL, authorization)).toEqual([200, 200, 200, 200])
     const started = Promise.withResolvers<Exchange>()
-    house.provider.replyOnce(async (exchange) => {
+    harness.provider.replyOnce(async (exchange) => {
       await exchange.head(200, { "content-type": "text/event-stream" })
       await exchange.chunk(chatWords("one").map(sseEvent).join(""))
       started.resolve(exchange)
     })
-    const running = house.chat(revoked.key, { stream: true })
+    const running = harness.chat(revoked.key, { stream: true })
     const exchange = await started.promise
-    await house.gateway.admin("DELETE", `/keys/${revoked.id}`)
-    await house.untouched(account.id, () => expectRefused(ALL, authorization, "invalid_api_key"))
+    await harness.gateway.admin("DELETE", `/keys/${revoked.id}`)
+    await harness.untouched(account.id, () => expectRefused(ALL, authorization, "invalid_api_key"))
     await exchange.chunk(`${sseEvent(usageChunk(usage(10, 5)))}data: [DONE]\n\n`)
     await exchange.end()
     const { body, headers } = await running
     expect(body).toEndWith("data: [DONE]\n\n")
-    expect(await house.gateway.call(headers["x-request-id"] ?? "")).toMatchObject({
+    expect(await harness.gateway.call(headers["x-request-id"] ?? "")).toMatchObject({
       state: "settled",
       basis: "usage",
     })
   })
 
   test("expired: good until then, and no more", async () => {
-    const { key: expiring } = await house.key(account.id, {
+    const { key: expiring } = await harness.key(account.id, {
       expires_at: new Date(Date.now() + 1_000).toISOString(),
     })
     const authorization = [`authorization: Bearer ${expiring}`]
@@ -199,18 +199,18 @@ describe("D26 what changes about a key holds for the next request", () => {
       () => operations.list(authorization),
       ({ status }) => status !== 200,
     )
-    await house.untouched(account.id, () => expectRefused(ALL, authorization, "invalid_api_key"))
+    await harness.untouched(account.id, () => expectRefused(ALL, authorization, "invalid_api_key"))
   })
 
   test("limited: to the models of its list, byte for byte", async () => {
-    const chat = (await house.key(account.id, { models: [CHAT] })).key
-    const none = (await house.key(account.id, { models: [CHAT.toUpperCase(), `${MESSAGES} `] })).key
-    expect((await house.chat(chat)).status).toBe(200)
-    await house.untouched(account.id, async () => {
+    const chat = (await harness.key(account.id, { models: [CHAT] })).key
+    const none = (await harness.key(account.id, { models: [CHAT.toUpperCase(), `${MESSAGES} `] })).key
+    expect((await harness.chat(chat)).status).toBe(200)
+    await harness.untouched(account.id, async () => {
       const said = { param: "model" }
-      expectError(await house.count(chat), "model_not_allowed", said)
-      expectError(await house.chat(none), "model_not_allowed", said)
-      expectError(await house.count(none), "model_not_allowed", said)
+      expectError(await harness.count(chat), "model_not_allowed", said)
+      expectError(await harness.chat(none), "model_not_allowed", said)
+      expectError(await harness.count(none), "model_not_allowed", said)
     })
   })
 })
@@ -231,13 +231,13 @@ describe("D15 /admin and a client's key", () => {
       "/admin/calls",
       "/admin/audit",
     ]) {
-      expectError(await house.ask({ target, headers: headers() }), "invalid_api_key")
+      expectError(await harness.ask({ target, headers: headers() }), "invalid_api_key")
     }
     const body = { amount: "100" }
     const target = `/admin/accounts/${account.id}/credits`
-    await house.untouched(account.id, async () => {
+    await harness.untouched(account.id, async () => {
       expectError(
-        await house.ask({ method: "POST", target, headers: [kind, ...headers()], body }),
+        await harness.ask({ method: "POST", target, headers: [kind, ...headers()], body }),
         "invalid_api_key",
       )
     })
@@ -245,6 +245,6 @@ describe("D15 /admin and a client's key", () => {
 
   test("the token in the query string", async () => {
     const target = `/admin/accounts?token=${ADMIN_TOKEN}&authorization=Bearer%20${ADMIN_TOKEN}`
-    expectError(await house.ask({ target }), "invalid_api_key")
+    expectError(await harness.ask({ target }), "invalid_api_key")
   })
 })

@@ -38,8 +38,16 @@ import {
 const SENTENCE = "The quick brown fox jumps over the lazy dog."
 const DONE = "data: [DONE]\n\n"
 const CHARGED = settled("0.00003", [10, 0, 5])
-const BROKEN = errorEvent("upstream_error", "api_error", "The provider failed.")
-const LATE = errorEvent("upstream_timeout", "timeout_error", "The provider did not answer in time.")
+const BROKEN = errorEvent(
+  "upstream_error",
+  "api_error",
+  "The provider failed to complete the request. Retry the request.",
+)
+const LATE = errorEvent(
+  "upstream_timeout",
+  "timeout_error",
+  "The provider did not answer in time. Retry with streaming, or with a lower max_tokens.",
+)
 const EVENT_LIMIT = 4_096
 const IDLE_MS = 300
 const TOTAL_MS = 300

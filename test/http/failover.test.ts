@@ -3,19 +3,19 @@ import type { Answer } from "../support/answer.ts"
 import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { type Code, expectError, expectIds, type Said } from "./errors.ts"
-import { HELD, type House, openHouse } from "./house.ts"
+import { type Harness, HELD, openHarness } from "./harness.ts"
 
 const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
 const streams = sse(chatWords("hello"), { usage: usage(10, 5) })
 /** What each upstream, named by the first segment of its path, answers next. */
 const scripts = new Map<string, Script[]>()
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse(configuration)
-  account = await house.account()
-  house.provider.reply((exchange) => {
+  harness = await openHarness(configuration)
+  account = await harness.account()
+  harness.provider.reply((exchange) => {
     const { path, body } = exchange.request
     const usual = body.includes('"stream":true') ? streams : completes
     return (scripts.get(upstreamOf(path))?.shift() ?? usual)(exchange)
@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterEach(async () => {
   for (const model of ["first", "second"]) expect((await ask(model)).status).toBe(200)
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 /** Models named after the upstreams that they are tried at. */
 function configuration(url: string) {
@@ -58,7 +58,7 @@ function configuration(url: string) {
 }
 
 function ask(model: string, fields: object = {}): Promise<Answer> {
-  return house.chat(account.key, { model, ...fields })
+  return harness.chat(account.key, { model, ...fields })
 }
 
 function script(upstream: string, ...next: Script[]): void {
@@ -71,17 +71,17 @@ function upstreamOf(path: string): string {
 
 /** The upstreams that were asked while `work` ran, in order. */
 async function asked(work: () => Promise<unknown>): Promise<string[]> {
-  const before = house.provider.requests.length
+  const before = harness.provider.requests.length
   await work()
-  return house.provider.requests.slice(before).map(({ path }) => upstreamOf(path))
+  return harness.provider.requests.slice(before).map(({ path }) => upstreamOf(path))
 }
 
 /** A call of `model` ends in this error, and holds and costs nothing. */
 async function expectReleased(model: string, code: Code, said: Said = {}): Promise<void> {
   const answer = await ask(model)
   expectError(answer, code, said)
-  expect(await house.gateway.call(expectIds(answer))).toMatchObject({ state: "released", charge: "0" })
-  expect(await house.gateway.balance(account.id)).toMatchObject({ held: "0" })
+  expect(await harness.gateway.call(expectIds(answer))).toMatchObject({ state: "released", charge: "0" })
+  expect(await harness.gateway.balance(account.id)).toMatchObject({ held: "0" })
 }
 
 describe("D14 a second upstream is tried while nothing of a 2xx was received", () => {
@@ -103,13 +103,13 @@ describe("D14 a second upstream is tried while nothing of a 2xx was received", (
   test.each(cases)("$what, $form", async ({ model, first, form }) => {
     const [one = "", two = ""] = model.split("+")
     if (first !== null) script(one, first)
-    const before = await house.gateway.calls(`?account=${account.id}`)
+    const before = await harness.gateway.calls(`?account=${account.id}`)
     let answer: Answer | null = null
     const tried = await asked(async () => {
       answer = await ask(model, form === "stream" ? { stream: true } : {})
     })
     expect(tried).toEqual(first === null ? [two] : [one, two])
-    const [call, ...earlier] = await house.gateway.calls(`?account=${account.id}`)
+    const [call, ...earlier] = await harness.gateway.calls(`?account=${account.id}`)
     expect(earlier).toEqual(before)
     expect(answer).toMatchObject({ status: 200, headers: { "x-request-id": String(call?.id) } })
     expect(call).toMatchObject({
@@ -119,7 +119,7 @@ describe("D14 a second upstream is tried while nothing of a 2xx was received", (
       charge: "0.00003",
       failure: null,
     })
-    const requests = house.provider.requests.slice(-tried.length)
+    const requests = harness.provider.requests.slice(-tried.length)
     expect(
       requests.map(({ headers, json: body }) => [headers["x-request-id"], headers.authorization, body]),
     ).toEqual(
@@ -132,21 +132,21 @@ describe("D14 a second upstream is tried while nothing of a 2xx was received", (
   })
 
   test("one reservation spans all attempts", async () => {
-    const { id, key } = await house.account(HELD)
+    const { id, key } = await harness.account(HELD)
     const release = Promise.withResolvers<void>()
     script("first", json(503, {}))
     script("second", async (exchange) => {
       await release.promise
       await completes(exchange)
     })
-    const arrived = house.provider.requests.length + 2
-    const answer = house.chat(key, { model: "first+second" })
-    await house.provider.exchange(arrived)
-    expect(await house.gateway.balance(id)).toMatchObject({ held: HELD, available: "0" })
-    expect(await house.gateway.calls(`?account=${id}`)).toMatchObject([{ state: "open", reserved: HELD }])
+    const arrived = harness.provider.requests.length + 2
+    const answer = harness.chat(key, { model: "first+second" })
+    await harness.provider.exchange(arrived)
+    expect(await harness.gateway.balance(id)).toMatchObject({ held: HELD, available: "0" })
+    expect(await harness.gateway.calls(`?account=${id}`)).toMatchObject([{ state: "open", reserved: HELD }])
     release.resolve()
     expect((await answer).status).toBe(200)
-    expect(await house.gateway.balance(id)).toMatchObject({ held: "0", balance: "0.004013" })
+    expect(await harness.gateway.balance(id)).toMatchObject({ held: "0", balance: "0.004013" })
   })
 })
 
@@ -154,14 +154,14 @@ describe("the log has one warning for each attempt that failed", () => {
   /** What the log says of a request, but for its times. */
   function logged(answer: Answer) {
     const id = expectIds(answer)
-    return house.gateway.lines
+    return harness.gateway.lines
       .filter((line) => line.includes(id))
       .map((line): Record<string, unknown> => JSON.parse(line))
       .map(({ level, msg, upstream, fault }) => ({ level, msg, upstream, fault }))
   }
   const warning = (upstream: string, fault: string) => ({
     level: 40,
-    msg: "an upstream failed",
+    msg: "upstream attempt failed",
     upstream,
     fault,
   })
@@ -193,7 +193,7 @@ describe("the log has one warning for each attempt that failed", () => {
     script("first", ...next)
     const answer = await ask(model)
     expect<readonly object[]>(logged(answer)).toEqual(lines)
-    const { upstream } = await house.gateway.call(expectIds(answer))
+    const { upstream } = await harness.gateway.call(expectIds(answer))
     expect(lines.at(-1)).toMatchObject({ upstream })
   })
 })

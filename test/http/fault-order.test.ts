@@ -3,19 +3,19 @@ import fc from "fast-check"
 import { makeKey } from "../../src/admission/key.ts"
 import { until } from "../support/gateway.ts"
 import { type Code, expectError, type Said } from "./errors.ts"
-import { CANARY, chatBody, countBody, HELD, type House, openHouse } from "./house.ts"
+import { CANARY, chatBody, countBody, type Harness, HELD, openHarness } from "./harness.ts"
 
 const BODY_BYTES = 16 * 1024
 
-let house: House
+let harness: Harness
 let rich: { id: string; key: string }
 let poor: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse({ limits: { body: `${BODY_BYTES / 1024}KiB` } })
-  rich = await house.account()
-  poor = await house.account("0")
+  harness = await openHarness({ limits: { body: `${BODY_BYTES / 1024}KiB` } })
+  rich = await harness.account()
+  poor = await harness.account("0")
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 /** A request as its parts, each of which can be at fault. */
 interface Parts {
@@ -117,7 +117,7 @@ async function expectFirst({ target, headers, body }: Entry, faults: readonly Fa
   }
   // Where two faults are one part's, the first of D30 is to have the last word.
   for (const fault of [...faults].reverse()) parts = { ...parts, ...fault.spoil(parts) }
-  const answer = await house.ask({
+  const answer = await harness.ask({
     method: parts.method,
     target: parts.target,
     headers: [...headers(parts), `content-type: ${parts.media_type}`],
@@ -130,7 +130,7 @@ async function expectFirst({ target, headers, body }: Entry, faults: readonly Fa
 
 describe.each(entries)("D30 $target", (entry) => {
   test.each(entry.faults)("$name alone", async (fault) => {
-    await house.untouched(rich.id, () => expectFirst(entry, [fault]))
+    await harness.untouched(rich.id, () => expectFirst(entry, [fault]))
   })
 
   const pairs = entry.faults.flatMap((first, at) =>
@@ -142,7 +142,7 @@ describe.each(entries)("D30 $target", (entry) => {
 
   test("any set of faults: the first in the order", async () => {
     const sets = fc.subarray([...entry.faults], { minLength: 3 })
-    await house.untouched(rich.id, () =>
+    await harness.untouched(rich.id, () =>
       fc.assert(
         fc.asyncProperty(sets, (faults) => expectFirst(entry, faults)),
         { numRuns: 40 },
@@ -153,33 +153,33 @@ describe.each(entries)("D30 $target", (entry) => {
 
 describe("D30 a key that was good once", () => {
   test("revoked, with an unknown model: 401", async () => {
-    const key = await house.key(rich.id, {})
-    expect((await house.chat(key.key)).status).toBe(200)
-    await house.gateway.admin("DELETE", `/keys/${key.id}`)
-    expectError(await house.chat(key.key, { model: CANARY }), "invalid_api_key")
-    expectError(await house.count(key.key, { model: CANARY }), "invalid_api_key")
+    const key = await harness.key(rich.id, {})
+    expect((await harness.chat(key.key)).status).toBe(200)
+    await harness.gateway.admin("DELETE", `/keys/${key.id}`)
+    expectError(await harness.chat(key.key, { model: CANARY }), "invalid_api_key")
+    expectError(await harness.count(key.key, { model: CANARY }), "invalid_api_key")
   })
 
   test("expired, without a balance: 401", async () => {
     const expires_at = new Date(Date.now() + 300).toISOString()
-    const { key } = await house.key(poor.id, { expires_at })
+    const { key } = await harness.key(poor.id, { expires_at })
     const answer = await until(
-      () => house.chat(key),
+      () => harness.chat(key),
       ({ status }) => status !== 402,
     )
     expectError(answer, "invalid_api_key")
-    expectError(await house.count(key), "invalid_api_key")
+    expectError(await harness.count(key), "invalid_api_key")
   })
 
   test("limited to other models, without a balance: 403", async () => {
-    const { key } = await house.key(poor.id, { models: ["another"] })
-    expectError(await house.chat(key), "model_not_allowed", { param: "model" })
-    expectError(await house.count(key), "model_not_allowed", { param: "model" })
+    const { key } = await harness.key(poor.id, { models: ["another"] })
+    expectError(await harness.chat(key), "model_not_allowed", { param: "model" })
+    expectError(await harness.count(key), "model_not_allowed", { param: "model" })
   })
 
   test("limited to other models, with a model that there is not: 404", async () => {
-    const { key } = await house.key(poor.id, { models: ["another"] })
-    expectError(await house.chat(key, { model: CANARY }), "model_not_found", { param: "model" })
-    expectError(await house.count(key, { model: CANARY }), "model_not_found", { param: "model" })
+    const { key } = await harness.key(poor.id, { models: ["another"] })
+    expectError(await harness.chat(key, { model: CANARY }), "model_not_found", { param: "model" })
+    expectError(await harness.count(key, { model: CANARY }), "model_not_found", { param: "model" })
   })
 })

@@ -23,9 +23,9 @@ beforeAll(async () => {
   keeping = await startGateway(provider, { idempotency: { keep_answers: "1h" } })
 })
 afterAll(async () => {
-  for (const house of [gateway, keeping]) {
-    expect((await house.audit()).violations).toEqual([])
-    await house.stop()
+  for (const harness of [gateway, keeping]) {
+    expect((await harness.audit()).violations).toEqual([])
+    await harness.stop()
   }
   await provider.stop()
 })
@@ -34,14 +34,14 @@ const ANSWER = chatCompletion("hello there", { usage: usage(10, 5) })
 const body = { messages: [{ role: "user", content: "pay once" }] }
 
 function call(
-  house: TestGateway,
+  harness: TestGateway,
   key: string,
   idempotency_key: string,
   changes: object = {},
   init: RequestInit = {},
 ) {
   return chat(
-    house,
+    harness,
     key,
     { ...body, ...changes },
     {

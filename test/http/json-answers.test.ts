@@ -676,7 +676,8 @@ describe("D29 a stream request is answered as a stream", () => {
         sseEvent({
           error: {
             type: "api_error",
-            message: "The provider's answer is larger than the gateway delivers; the call was charged.",
+            message:
+              "The response of the provider is too large to deliver. The call was charged. Do not retry the request.",
             param: null,
             code: "response_too_large",
           },

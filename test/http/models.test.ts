@@ -2,20 +2,20 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { makeKey } from "../../src/admission/key.ts"
 import { PRICE } from "../support/gateway.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"
-import { CANARY, type House, openHouse } from "./house.ts"
+import { CANARY, type Harness, openHarness } from "./harness.ts"
 
 const PATHS = ["/v1/models", "/v1/models/", "/models", "/models/"]
 const VERSION = "anthropic-version: 2023-06-01"
 const CHATS = ["zeta", "alpha", "Ünïcode/model:1 🦊", "twin"]
 const MESSAGES = ["opus", "twin"]
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse(configuration)
-  account = await house.account("0")
+  harness = await openHarness(configuration)
+  account = await harness.account("0")
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 function configuration(url: string, chats = CHATS) {
   const model = (family: string) => (name: string) => ({
@@ -37,7 +37,7 @@ function configuration(url: string, chats = CHATS) {
 
 /** The list of a key, by default of one that may use everything. */
 function list(headers: readonly string[] = [], target = "/v1/models", key = account.key) {
-  return house.ask({ target, headers: [`authorization: Bearer ${key}`, ...headers] })
+  return harness.ask({ target, headers: [`authorization: Bearer ${key}`, ...headers] })
 }
 
 /** One entry in the shape that both SDK families read. */
@@ -98,7 +98,7 @@ describe("spec 4.2 four paths", () => {
   test("D33 HEAD says what GET would, without the list", async () => {
     const got = await list()
     for (const target of PATHS) {
-      const answer = await house.ask({
+      const answer = await harness.ask({
         method: "HEAD",
         target,
         headers: [`authorization: Bearer ${account.key}`],
@@ -112,7 +112,7 @@ describe("spec 4.2 four paths", () => {
     for (const target of PATHS) {
       for (const method of ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"]) {
         const headers = [`authorization: Bearer ${account.key}`]
-        expectError(await house.ask({ method, target, headers }), "method_not_allowed", {
+        expectError(await harness.ask({ method, target, headers }), "method_not_allowed", {
           headers: { allow: "GET, HEAD" },
         })
       }
@@ -120,9 +120,9 @@ describe("spec 4.2 four paths", () => {
   })
 
   test("a list needs a key but no balance, and leaves no trace", async () => {
-    await house.untouched(account.id, async () => {
+    await harness.untouched(account.id, async () => {
       expect((await list()).status).toBe(200)
-      expectError(await house.ask({ target: "/v1/models" }), "invalid_api_key")
+      expectError(await harness.ask({ target: "/v1/models" }), "invalid_api_key")
     })
   })
 })
@@ -136,7 +136,7 @@ describe("D23 a key that is limited to some models sees those, in the configurat
       [["opus", ...CHATS], CHATS, MESSAGES],
     ]
   test.each(rows)("%j", async (models, chats, messages) => {
-    const { key } = await house.key(account.id, { models })
+    const { key } = await harness.key(account.id, { models })
     for (const path of PATHS) {
       expect((await list([], path, key)).json).toEqual(page(...chats))
       expect((await list([VERSION], path, key)).json).toEqual(page(...messages))
@@ -164,12 +164,12 @@ describe("D21 a version header that is none", () => {
 })
 
 test("a reload's models are in the next list, and a limited key's limits stay", async () => {
-  const { key } = await house.key(account.id, { models: ["new", "zeta"] })
+  const { key } = await harness.key(account.id, { models: ["new", "zeta"] })
   expect((await list([], "/models", key)).json).toEqual(page("zeta"))
-  await house.gateway.reload(configuration(house.provider.url, ["new"]))
+  await harness.gateway.reload(configuration(harness.provider.url, ["new"]))
   expect((await list([], "/models", key)).json).toEqual(page("new"))
   expect((await list()).json).toEqual(page("new"))
-  await house.gateway.reload(configuration(house.provider.url, []))
+  await harness.gateway.reload(configuration(harness.provider.url, []))
   expect((await list()).json).toEqual(page())
-  await house.gateway.reload(configuration(house.provider.url))
+  await harness.gateway.reload(configuration(harness.provider.url))
 })

@@ -5,7 +5,7 @@ import { MESSAGES, PRICE, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { requestBytes } from "../support/request.ts"
 import { expectError } from "./errors.ts"
-import { chatDraft, type House, openHouse } from "./house.ts"
+import { chatDraft, type Harness, openHarness } from "./harness.ts"
 
 const IN_FLIGHT = 3
 /** How many failures in a row open a breaker, and for how long. */
@@ -14,20 +14,20 @@ const OPEN_MS = 10_000
 
 const completes = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 /** When the breaker of `fragile` opened: 10 s later the last test looks what it does. */
 let opened_ms = 0
 beforeAll(async () => {
-  house = await openHouse(configuration)
-  account = await house.account()
+  harness = await openHarness(configuration)
+  account = await harness.account()
   for (let call = 0; call < FAILURES; call++) {
-    house.provider.replyOnce(json(500, {}))
+    harness.provider.replyOnce(json(500, {}))
     expectError(await ask("fragile"), "upstream_error")
   }
   opened_ms = performance.now()
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 function configuration(url: string) {
   const upstream = { family: "chat", base_url: `${url}/v1` }
@@ -55,7 +55,7 @@ function configuration(url: string) {
 }
 
 function ask(model: string, fields: object = {}): Promise<Answer> {
-  return house.chat(account.key, { model, ...fields })
+  return harness.chat(account.key, { model, ...fields })
 }
 
 /** Answers when the test says so. */
@@ -71,17 +71,17 @@ function gate() {
 describe("D33 limits.in_flight", () => {
   test("above it 503 before any hold, while counts and lists go on; a place is free once a call is settled", async () => {
     const { held, release } = gate()
-    house.provider.replyOnce(...Array.from({ length: IN_FLIGHT }, () => held))
-    const arrived = house.provider.requests.length + IN_FLIGHT
+    harness.provider.replyOnce(...Array.from({ length: IN_FLIGHT }, () => held))
+    const arrived = harness.provider.requests.length + IN_FLIGHT
     const running = Array.from({ length: IN_FLIGHT }, () => ask("steady"))
-    await house.provider.exchange(arrived)
-    await house.untouched(account.id, async () => {
+    await harness.provider.exchange(arrived)
+    await harness.untouched(account.id, async () => {
       expectError(await ask("steady"), "overloaded")
       expectError(await ask("steady", { stream: true }), "overloaded")
     })
-    expect((await house.count(account.key)).status).toBe(200)
+    expect((await harness.count(account.key)).status).toBe(200)
     expect(
-      (await house.ask({ target: "/models", headers: [`authorization: Bearer ${account.key}`] })).status,
+      (await harness.ask({ target: "/models", headers: [`authorization: Bearer ${account.key}`] })).status,
     ).toBe(200)
     release()
     expect((await Promise.all(running)).map(({ status }) => status)).toEqual([200, 200, 200])
@@ -89,24 +89,24 @@ describe("D33 limits.in_flight", () => {
   })
 
   test("no refusal and no client that leaves keeps a place", async () => {
-    const poor = await house.account("0")
+    const poor = await harness.account("0")
     for (let round = 0; round <= IN_FLIGHT; round++) {
-      expectError(await house.chat(makeKey(), { model: "steady" }), "invalid_api_key")
-      expect((await house.chat(poor.key, { model: "steady" })).status).toBe(402)
+      expectError(await harness.chat(makeKey(), { model: "steady" }), "invalid_api_key")
+      expect((await harness.chat(poor.key, { model: "steady" })).status).toBe(402)
       expectError(await ask("nothing"), "model_not_found", { param: "model" })
       expectError(await ask("steady", { messages: [] }), "invalid_request", { param: "messages" })
-      house.provider.replyOnce(json(400, { error: { message: "No." } }))
+      harness.provider.replyOnce(json(400, { error: { message: "No." } }))
       expectError(await ask("steady"), "invalid_request")
-      house.provider.replyOnce(silent())
-      const number = house.provider.requests.length + 1
-      const line = house.dial()
+      harness.provider.replyOnce(silent())
+      const number = harness.provider.requests.length + 1
+      const line = harness.dial()
       line.send(requestBytes(chatDraft(account.key, { model: "steady", stream: true })))
-      const exchange = await house.provider.exchange(number)
+      const exchange = await harness.provider.exchange(number)
       line.leave()
       await exchange.closed
     }
     await until(
-      () => house.gateway.balance(account.id),
+      () => harness.gateway.balance(account.id),
       ({ held }) => held === "0",
     )
     expect((await ask("steady")).status).toBe(200)
@@ -115,39 +115,39 @@ describe("D33 limits.in_flight", () => {
 
 describe("D33 five failures in a row open an upstream's breaker", () => {
   test("503 at once, before any hold; the key is still judged", async () => {
-    await house.untouched(account.id, async () => {
+    await harness.untouched(account.id, async () => {
       expectError(await ask("fragile"), "upstream_unavailable")
       expectError(await ask("fragile", { stream: true }), "upstream_unavailable")
-      expectError(await house.chat(makeKey(), { model: "fragile" }), "invalid_api_key")
+      expectError(await harness.chat(makeKey(), { model: "fragile" }), "invalid_api_key")
     })
   })
 
   test("D30 what is wrong with the key, its models or its balance is told first", async () => {
-    const revoked = await house.key(account.id, {})
-    expect((await house.chat(revoked.key, { model: "steady" })).status).toBe(200)
-    await house.gateway.admin("DELETE", `/keys/${revoked.id}`)
-    const limited = await house.key(account.id, { models: ["steady"] })
-    const poor = await house.account("0.000001")
-    await house.untouched(account.id, async () => {
-      expectError(await house.chat(revoked.key, { model: "fragile" }), "invalid_api_key")
-      expectError(await house.chat(limited.key, { model: "fragile" }), "model_not_allowed", {
+    const revoked = await harness.key(account.id, {})
+    expect((await harness.chat(revoked.key, { model: "steady" })).status).toBe(200)
+    await harness.gateway.admin("DELETE", `/keys/${revoked.id}`)
+    const limited = await harness.key(account.id, { models: ["steady"] })
+    const poor = await harness.account("0.000001")
+    await harness.untouched(account.id, async () => {
+      expectError(await harness.chat(revoked.key, { model: "fragile" }), "invalid_api_key")
+      expectError(await harness.chat(limited.key, { model: "fragile" }), "model_not_allowed", {
         param: "model",
       })
-      expect((await house.chat(poor.key, { model: "fragile" })).status).toBe(402)
+      expect((await harness.chat(poor.key, { model: "fragile" })).status).toBe(402)
     })
   })
 
   test("it is skipped where there is another", async () => {
     const answer = await ask("both")
-    expect(await house.gateway.call(answer.headers["x-request-id"] ?? "")).toMatchObject({
+    expect(await harness.gateway.call(answer.headers["x-request-id"] ?? "")).toMatchObject({
       upstream: "steady",
     })
-    expect(house.provider.requests.at(-1)?.json).toMatchObject({ model: "model-of-steady" })
+    expect(harness.provider.requests.at(-1)?.json).toMatchObject({ model: "model-of-steady" })
   })
 
   test("refusals and streams lost after their 2xx do not count", async () => {
     const lost = sse(chatWords("hello"), { done: false, ending: "reset" })
-    house.provider.replyOnce(...Array.from({ length: FAILURES }, () => [lost, json(429, {})]).flat())
+    harness.provider.replyOnce(...Array.from({ length: FAILURES }, () => [lost, json(429, {})]).flat())
     for (let call = 0; call < 2 * FAILURES; call++) await ask("steady", { stream: true })
     expect((await ask("steady")).status).toBe(200)
   })
@@ -156,11 +156,11 @@ describe("D33 five failures in a row open an upstream's breaker", () => {
     expectError(await ask("fragile"), "upstream_unavailable")
     await Bun.sleep(opened_ms + OPEN_MS - performance.now())
     const { held, release } = gate()
-    house.provider.replyOnce(held)
-    const arrived = house.provider.requests.length + 1
+    harness.provider.replyOnce(held)
+    const arrived = harness.provider.requests.length + 1
     const trying = ask("fragile")
-    await house.provider.exchange(arrived)
-    await house.untouched(account.id, async () => {
+    await harness.provider.exchange(arrived)
+    await harness.untouched(account.id, async () => {
       expectError(await ask("fragile"), "upstream_unavailable")
     })
     release()

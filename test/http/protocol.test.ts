@@ -3,15 +3,15 @@ import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN } from "../support/gateway.ts"
 import { requestBytes } from "../support/request.ts"
 import { expectError, expectIds } from "./errors.ts"
-import { CANARY, chatDraft, type House, openHouse } from "./house.ts"
+import { CANARY, chatDraft, type Harness, openHarness } from "./harness.ts"
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse()
-  account = await house.account()
+  harness = await openHarness()
+  account = await harness.account()
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 const READ = ["/", "/livez", "/readyz", "/metrics", "/docs", "/docs/json", "/docs/assets/page.css"]
 const LISTS = ["/v1/models", "/v1/models/", "/models", "/models/"]
@@ -39,7 +39,7 @@ describe("D15 a wrong method is a 405 that says the right ones", () => {
   ]
   test.each(rows)("%s takes %s", async (target, allow) => {
     for (const method of METHODS.filter((name) => !allow.split(", ").includes(name))) {
-      const answer = await house.ask({ method, target, headers: [`authorization: Bearer ${account.key}`] })
+      const answer = await harness.ask({ method, target, headers: [`authorization: Bearer ${account.key}`] })
       if (method === "HEAD") {
         expect(answer).toMatchObject({ status: 405, body: "", headers: { allow } })
         expectIds(answer)
@@ -77,7 +77,7 @@ describe("D33 an unknown route is a 404 that says what exists", () => {
   test.each(paths.flatMap((path) => ["GET", "POST"].map((method) => [method, path] as const)))(
     "%s %s",
     async (method, target) => {
-      const message = expectError(await house.ask({ method, target }), "not_found")
+      const message = expectError(await harness.ask({ method, target }), "not_found")
       for (const here of ["/v1/chat/completions", "/v1/models", "/v1/messages/count_tokens", "/docs"]) {
         expect(message).toContain(here)
       }
@@ -87,8 +87,8 @@ describe("D33 an unknown route is a 404 that says what exists", () => {
   const later = ["/v1/messages", "/v1/responses", "/v1/embeddings"]
   test.each(later.map((path) => [path]))("%s is not offered yet", async (target) => {
     for (const method of ["GET", "POST"]) {
-      expectError(await house.ask({ method, target, body: "{}" }), "not_found", {
-        message: /not offered yet/,
+      expectError(await harness.ask({ method, target, body: "{}" }), "not_found", {
+        message: /not supported/,
       })
     }
   })
@@ -98,8 +98,8 @@ describe("D33 HEAD works where GET does, without a body", () => {
   test.each([...READ, ...LISTS, "/admin/accounts"].map((target) => [target]))("%s", async (target) => {
     const token = target.startsWith("/admin") ? ADMIN_TOKEN : account.key
     const headers = [`authorization: Bearer ${token}`]
-    const got = await house.ask({ target, headers })
-    const answer = await house.ask({ method: "HEAD", target, headers })
+    const got = await harness.ask({ target, headers })
+    const answer = await harness.ask({ method: "HEAD", target, headers })
     expect(answer).toMatchObject({ status: 200, body: "" })
     expect(answer.headers["content-type"]).toBe(got.headers["content-type"] ?? "")
     if (target !== "/metrics") {
@@ -119,13 +119,13 @@ describe("D15 the request's frame", () => {
     ["CONNECT to a path", "CONNECT /livez HTTP/1.1\r\nhost: gateway.test\r\n\r\n"],
   ]
   test.each(refused)("%s is a 400", async (_, request) => {
-    expectError(await house.say(request), "invalid_request")
+    expectError(await harness.say(request), "invalid_request")
   })
 
   test("two Host headers are a 400 before a call is made of them", async () => {
-    await house.untouched(account.id, async () => {
+    await harness.untouched(account.id, async () => {
       const draft = chatDraft(account.key, {}, ["host: other.test"])
-      expectError(await house.ask(draft), "invalid_request", { message: /Host/ })
+      expectError(await harness.ask(draft), "invalid_request", { message: /Host/ })
     })
   })
 
@@ -159,7 +159,7 @@ describe("D15 the request's frame", () => {
           "",
           "",
         ]
-        expectError(await house.say(Buffer.from(lines.join("\r\n"), "latin1")), "invalid_request", {
+        expectError(await harness.say(Buffer.from(lines.join("\r\n"), "latin1")), "invalid_request", {
           message: /Host/,
         })
       }
@@ -176,12 +176,12 @@ describe("D15 the request's frame", () => {
     ["a query", "GET /livez?x=1&x=%zz#f HTTP/1.1\r\nhost: gateway.test\r\n\r\n"],
   ]
   test.each(accepted)("%s is taken", async (_, request) => {
-    expect((await house.say(request)).json).toEqual({ status: "alive" })
+    expect((await harness.say(request)).json).toEqual({ status: "alive" })
   })
 
   test.each(["a", "gw", "x.y"])("the Host %j changes no route", async (host) => {
     const ask = (start: string) =>
-      house.say(`${start} HTTP/1.1\r\nhost: ${host}\r\ncontent-length: 0\r\n\r\n`)
+      harness.say(`${start} HTTP/1.1\r\nhost: ${host}\r\ncontent-length: 0\r\n\r\n`)
     for (const path of READ) expect((await ask(`GET ${path}`)).status).toBe(200)
     for (const path of [...LISTS, ...RECEIPTS]) expectError(await ask(`GET ${path}`), "invalid_api_key")
     for (const path of CALLS) expectError(await ask(`POST ${path}`), "invalid_api_key")
@@ -212,10 +212,10 @@ describe("D15 the request's frame", () => {
     ["250 headers", () => `GET /livez HTTP/1.1\r\nhost: a\r\n${"x: y\r\n".repeat(250)}\r\n`, 431],
   ]
   test.each(malformed)("%s is refused by the server, which then hangs up", async (_, request, status) => {
-    await house.untouched(account.id, async () => {
-      const line = house.dial()
+    await harness.untouched(account.id, async () => {
+      const line = harness.dial()
       line.send(request())
-      expect(house.note(await line.answer())).toMatchObject({ status, body: "" })
+      expect(harness.note(await line.answer())).toMatchObject({ status, body: "" })
       await line.over
     })
   })
@@ -226,7 +226,7 @@ describe("one connection, many requests", () => {
   const call = () => requestBytes(chatDraft(account.key))
 
   test("answers of every kind, one after the other", async () => {
-    const line = house.dial()
+    const line = harness.dial()
     const ask = (bytes: Uint8Array, method?: string) => {
       line.send(bytes)
       return line.answer(method)
@@ -243,19 +243,19 @@ describe("one connection, many requests", () => {
   })
 
   test("a body that comes after its refusal is a body, whatever it holds", async () => {
-    const line = house.dial()
+    const line = harness.dial()
     const body = Buffer.concat([requestBytes({ method: "DELETE", target: `/admin/keys/${ID}` }), livez])
     line.send(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`,
     )
-    expectError(house.note(await line.answer()), "invalid_api_key")
+    expectError(harness.note(await line.answer()), "invalid_api_key")
     line.send(Buffer.concat([body, requestBytes({ target: "/nothing" })]))
-    expectError(house.note(await line.answer()), "not_found")
+    expectError(harness.note(await line.answer()), "not_found")
     line.leave()
   })
 
   test("a client that waits for 100-continue gets it, then its answer", async () => {
-    const line = house.dial()
+    const line = harness.dial()
     const [head = "", body = ""] = requestBytes(chatDraft(account.key, {}, ["expect: 100-continue"]))
       .toString()
       .split("\r\n\r\n")
@@ -281,18 +281,18 @@ describe("D16 the headers of every kind of answer", () => {
   const rows: readonly [what: string, ask: () => Promise<Answer>, status: number][] = [
     ...[...READ].map((target): [string, () => Promise<Answer>, number] => [
       target,
-      () => house.ask({ target }),
+      () => harness.ask({ target }),
       200,
     ]),
-    ["a list", () => house.ask({ target: "/v1/models", headers: bearer(account.key) }), 200],
-    ["a JSON call", () => house.chat(account.key), 200],
-    ["a stream", () => house.chat(account.key, { stream: true }), 200],
-    ["a count", () => house.count(account.key), 200],
-    ["an operator's list", () => house.ask({ target: "/admin/calls", headers: bearer(ADMIN_TOKEN) }), 200],
+    ["a list", () => harness.ask({ target: "/v1/models", headers: bearer(account.key) }), 200],
+    ["a JSON call", () => harness.chat(account.key), 200],
+    ["a stream", () => harness.chat(account.key, { stream: true }), 200],
+    ["a count", () => harness.count(account.key), 200],
+    ["an operator's list", () => harness.ask({ target: "/admin/calls", headers: bearer(ADMIN_TOKEN) }), 200],
     [
       "an operator's creation",
       () =>
-        house.ask({
+        harness.ask({
           method: "POST",
           target: "/admin/accounts",
           headers: [json, ...bearer(ADMIN_TOKEN)],
@@ -303,21 +303,21 @@ describe("D16 the headers of every kind of answer", () => {
     [
       "a revocation",
       async () => {
-        const { id } = await house.key(account.id, {})
-        return house.ask({ method: "DELETE", target: `/admin/keys/${id}`, headers: bearer(ADMIN_TOKEN) })
+        const { id } = await harness.key(account.id, {})
+        return harness.ask({ method: "DELETE", target: `/admin/keys/${id}`, headers: bearer(ADMIN_TOKEN) })
       },
       204,
     ],
-    ["a 400", () => house.chat(account.key, { messages: [] }), 400],
-    ["a 401", () => house.chat(""), 401],
-    ["a 402", async () => house.chat((await house.account("0")).key), 402],
-    ["a 403", () => house.chat(account.key, { model: "messages-model" }), 403],
-    ["a 404", () => house.ask({ target: "/nothing" }), 404],
-    ["a 405", () => house.ask({ method: "PUT", target: "/livez" }), 405],
-    ["a 415", () => house.ask({ ...chatDraft(account.key), headers: bearer(account.key) }), 415],
+    ["a 400", () => harness.chat(account.key, { messages: [] }), 400],
+    ["a 401", () => harness.chat(""), 401],
+    ["a 402", async () => harness.chat((await harness.account("0")).key), 402],
+    ["a 403", () => harness.chat(account.key, { model: "messages-model" }), 403],
+    ["a 404", () => harness.ask({ target: "/nothing" }), 404],
+    ["a 405", () => harness.ask({ method: "PUT", target: "/livez" }), 405],
+    ["a 415", () => harness.ask({ ...chatDraft(account.key), headers: bearer(account.key) }), 415],
     [
       "an operator's 404",
-      () => house.ask({ target: `/admin/calls/${ID}`, headers: bearer(ADMIN_TOKEN) }),
+      () => harness.ask({ target: `/admin/calls/${ID}`, headers: bearer(ADMIN_TOKEN) }),
       404,
     ],
   ]
@@ -332,7 +332,7 @@ describe("D16 the headers of every kind of answer", () => {
     const own = [`x-request-id: ${ID}`, `request-id: ${ID}`]
     const ids: string[] = []
     for (let call = 0; call < 20; call++)
-      ids.push(expectIds(await house.ask({ target: "/livez", headers: own })))
+      ids.push(expectIds(await harness.ask({ target: "/livez", headers: own })))
     expect(new Set(ids).size).toBe(20)
     expect(ids).not.toContain(ID)
     expect([...ids].sort()).toEqual(ids)

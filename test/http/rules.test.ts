@@ -43,7 +43,11 @@ import {
 const SENTENCE = "The quick brown fox jumps over the lazy dog."
 const STREAM = chatBody({ stream: true })
 const DONE = "data: [DONE]\n\n"
-const BROKEN = errorEvent("upstream_error", "api_error", "The provider failed.")
+const BROKEN = errorEvent(
+  "upstream_error",
+  "api_error",
+  "The provider failed to complete the request. Retry the request.",
+)
 
 let stage: Stage
 beforeAll(async () => {

@@ -4,58 +4,58 @@ import type { Answer } from "../support/answer.ts"
 import { ADMIN_TOKEN, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, sse, usage } from "../support/provider.ts"
 import { expectError, expectIds } from "./errors.ts"
-import { CANARY, chatDraft, countDraft, type House, openHouse } from "./house.ts"
+import { CANARY, chatDraft, countDraft, type Harness, openHarness } from "./harness.ts"
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse()
-  account = await house.account()
+  harness = await openHarness()
+  account = await harness.account()
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 const json_type = "content-type: application/json"
 const admin = `authorization: Bearer ${ADMIN_TOKEN}`
 
 /** The answer, and the log since the request, hold nothing of what was planted; nor any inside of the gateway. */
 async function expectSilence(ask: () => Promise<Answer>, planted = CANARY): Promise<Answer> {
-  const logged = house.gateway.lines.length
+  const logged = harness.gateway.lines.length
   const answer = await ask()
-  const said = [JSON.stringify(answer), ...house.gateway.lines.slice(logged)].join("\n")
+  const said = [JSON.stringify(answer), ...harness.gateway.lines.slice(logged)].join("\n")
   for (const secret of [planted, account.key, PROVIDER_KEY, ADMIN_TOKEN]) expect(said).not.toContain(secret)
   return answer
 }
 
 describe("D16 nothing that a client sends is in an error", () => {
   const call = (fields: object, headers: readonly string[] = []) =>
-    house.ask(chatDraft(account.key, fields, headers))
+    harness.ask(chatDraft(account.key, fields, headers))
   const count = (fields: object, headers?: readonly string[]) =>
-    house.ask(countDraft(account.key, fields, headers))
+    harness.ask(countDraft(account.key, fields, headers))
   const rows: readonly [where: string, ask: () => Promise<Answer>, status: number][] = [
-    ["the path", () => house.ask({ target: `/${CANARY}` }), 404],
+    ["the path", () => harness.ask({ target: `/${CANARY}` }), 404],
     [
       "the path's vendor",
-      () => house.ask({ ...countDraft(account.key), target: `/${CANARY}/v1/messages/count_tokens` }),
+      () => harness.ask({ ...countDraft(account.key), target: `/${CANARY}/v1/messages/count_tokens` }),
       404,
     ],
-    ["the query", () => house.ask({ target: `/nothing?${CANARY}=${CANARY}` }), 404],
-    ["the Host", () => house.ask({ target: "/nothing", headers: [`host: ${CANARY}`] }), 400],
+    ["the query", () => harness.ask({ target: `/nothing?${CANARY}=${CANARY}` }), 404],
+    ["the Host", () => harness.ask({ target: "/nothing", headers: [`host: ${CANARY}`] }), 400],
     ["a header's name and value", () => call({ messages: [] }, [`x-${CANARY}: ${CANARY}`]), 400],
     [
       "the request ids",
       () => call({ messages: [] }, [`x-request-id: ${CANARY}`, `request-id: ${CANARY}`]),
       400,
     ],
-    ["the key", () => house.chat(CANARY), 401],
+    ["the key", () => harness.chat(CANARY), 401],
     [
       "the scheme",
-      () => house.ask({ ...chatDraft(""), headers: [json_type, `authorization: ${CANARY} x`] }),
+      () => harness.ask({ ...chatDraft(""), headers: [json_type, `authorization: ${CANARY} x`] }),
       401,
     ],
     [
       "the media type",
       () =>
-        house.ask({
+        harness.ask({
           ...chatDraft(account.key),
           headers: [`authorization: Bearer ${account.key}`, `content-type: text/${CANARY}`],
         }),
@@ -66,10 +66,10 @@ describe("D16 nothing that a client sends is in an error", () => {
     ["the beta", () => count({}, ["anthropic-version: 2023-06-01", `anthropic-beta: ${CANARY}\xff`]), 400],
     [
       "text that is no JSON",
-      () => house.ask({ ...chatDraft(account.key), body: `{"model":"${CANARY}` }),
+      () => harness.ask({ ...chatDraft(account.key), body: `{"model":"${CANARY}` }),
       400,
     ],
-    ["JSON that is no object", () => house.ask({ ...chatDraft(account.key), body: `["${CANARY}"]` }), 400],
+    ["JSON that is no object", () => harness.ask({ ...chatDraft(account.key), body: `["${CANARY}"]` }), 400],
     ["the model", () => call({ model: CANARY }), 404],
     ["a model that is no name", () => call({ model: { [CANARY]: CANARY } }), 400],
     ["the messages", () => call({ messages: CANARY }), 400],
@@ -80,27 +80,27 @@ describe("D16 nothing that a client sends is in an error", () => {
     ["max_tokens", () => call({ max_tokens: CANARY }), 400],
     ["n", () => call({ n: CANARY }), 400],
     ["an unknown field", () => call({ [CANARY]: CANARY, messages: [] }), 400],
-    ["a prompt that is too dear", async () => house.chat((await house.account("0")).key), 402],
+    ["a prompt that is too dear", async () => harness.chat((await harness.account("0")).key), 402],
     [
       "an operator's token",
-      () => house.ask({ target: "/admin/audit", headers: [`authorization: Bearer ${CANARY}`] }),
+      () => harness.ask({ target: "/admin/audit", headers: [`authorization: Bearer ${CANARY}`] }),
       401,
     ],
-    ["an operator's id", () => house.ask({ target: `/admin/calls/${CANARY}`, headers: [admin] }), 404],
+    ["an operator's id", () => harness.ask({ target: `/admin/calls/${CANARY}`, headers: [admin] }), 404],
     [
       "an operator's query",
-      () => house.ask({ target: `/admin/calls?account=${CANARY}`, headers: [admin] }),
+      () => harness.ask({ target: `/admin/calls?account=${CANARY}`, headers: [admin] }),
       400,
     ],
     [
       "an operator's cursor",
-      () => house.ask({ target: `/admin/accounts?after=${CANARY}`, headers: [admin] }),
+      () => harness.ask({ target: `/admin/accounts?after=${CANARY}`, headers: [admin] }),
       400,
     ],
     [
       "an operator's amount",
       () =>
-        house.ask({
+        harness.ask({
           method: "POST",
           target: `/admin/accounts/${account.id}/credits`,
           headers: [json_type, admin],
@@ -131,11 +131,11 @@ describe("D16 nothing of a prompt, an answer or a secret is in the log", () => {
     ["headers", {}, json(500, {}, { "x-canary": output, "set-cookie": output })],
   ]
   test.each(provider)("%s", async (_, fields, script) => {
-    const logged = house.gateway.lines.length
-    house.provider.replyOnce(script)
-    const id = expectIds(await house.chat(account.key, fields))
+    const logged = harness.gateway.lines.length
+    harness.provider.replyOnce(script)
+    const id = expectIds(await harness.chat(account.key, fields))
     const lines = await until(
-      () => house.gateway.lines.slice(logged),
+      () => harness.gateway.lines.slice(logged),
       (now) => now.some((line) => line.includes('"msg":"call"')),
     )
     expect(lines.filter((line) => line.includes(id))).not.toEqual([])
@@ -146,12 +146,12 @@ describe("D16 nothing of a prompt, an answer or a secret is in the log", () => {
 
 describe("D16 a fault of the gateway's own shows nothing of the inside", () => {
   const asks: readonly (() => Promise<Answer>)[] = [
-    () => house.chat(account.key, { user: CANARY }),
-    () => house.count(account.key),
-    () => house.ask({ target: "/models", headers: [`authorization: Bearer ${account.key}`] }),
-    () => house.ask({ target: `/admin/accounts/${account.id}`, headers: [admin] }),
+    () => harness.chat(account.key, { user: CANARY }),
+    () => harness.count(account.key),
+    () => harness.ask({ target: "/models", headers: [`authorization: Bearer ${account.key}`] }),
+    () => harness.ask({ target: `/admin/accounts/${account.id}`, headers: [admin] }),
     () =>
-      house.ask({
+      harness.ask({
         method: "POST",
         target: "/admin/accounts",
         headers: [json_type, admin],
@@ -160,8 +160,8 @@ describe("D16 a fault of the gateway's own shows nothing of the inside", () => {
   ]
 
   test("a table that was changed; the log says its code", async () => {
-    const logged = house.gateway.lines.length
-    const operator = connect(house.gateway.address, { max: 1 })
+    const logged = harness.gateway.lines.length
+    const operator = connect(harness.gateway.address, { max: 1 })
     await operator`ALTER TABLE tollgate.accounts RENAME COLUMN balance_nano TO balance_of_another_time`
     const answers = await Promise.all(asks.map((ask) => expectSilence(ask)))
     await operator`ALTER TABLE tollgate.accounts RENAME COLUMN balance_of_another_time TO balance_nano`
@@ -170,19 +170,19 @@ describe("D16 a fault of the gateway's own shows nothing of the inside", () => {
       expectError(answer, answer.status === 500 ? "internal_error" : "ledger_unavailable", {
         message: /^(?!.*(balance_of|balance_nano|select|insert|postgres|42703|\.ts)).*$/i,
       })
-      const lines = house.gateway.lines.slice(logged).filter((line) => line.includes(expectIds(answer)))
+      const lines = harness.gateway.lines.slice(logged).filter((line) => line.includes(expectIds(answer)))
       expect(lines.join("")).toContain("42703")
     }
-    expect((await house.chat(account.key)).status).toBe(200)
+    expect((await harness.chat(account.key)).status).toBe(200)
   })
 
   test("D17 a provider that fails: the log says how, the answer does not", async () => {
-    house.provider.replyOnce(json(500, { error: { message: CANARY } }))
-    const answer = await expectSilence(() => house.chat(account.key))
+    harness.provider.replyOnce(json(500, { error: { message: CANARY } }))
+    const answer = await expectSilence(() => harness.chat(account.key))
     expectError(answer, "upstream_error")
-    const lines = house.gateway.lines.filter((line) => line.includes(expectIds(answer)))
+    const lines = harness.gateway.lines.filter((line) => line.includes(expectIds(answer)))
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-      { level: 40, msg: "an upstream failed", upstream: "first", fault: "status 500" },
+      { level: 40, msg: "upstream attempt failed", upstream: "first", fault: "status 500" },
       { level: 30, msg: "call", upstream: "first", failure: "upstream_error" },
     ])
   })

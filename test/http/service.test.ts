@@ -5,15 +5,15 @@ import { chatCompletion, json, READ_MS, type Script, usage } from "../support/pr
 import { rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"
-import { CANARY, type House, openHouse } from "./house.ts"
+import { CANARY, type Harness, openHarness } from "./harness.ts"
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse({ lease: { renew: "200ms", expire: "20s" } })
-  account = await house.account()
+  harness = await openHarness({ lease: { renew: "200ms", expire: "20s" } })
+  account = await harness.account()
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 describe("D33 what anybody may ask", () => {
   const rows: readonly [target: string, body: object][] = [
@@ -22,7 +22,7 @@ describe("D33 what anybody may ask", () => {
     ["/readyz", { status: "ready" }],
   ]
   test.each(rows)("%s", async (target, body) => {
-    const answer = await house.ask({ target, headers: ["authorization: Bearer nonsense"] })
+    const answer = await harness.ask({ target, headers: ["authorization: Bearer nonsense"] })
     expect(answer).toMatchObject({ status: 200, json: body })
     const id = expectIds(answer)
     expect(ownHeaders(answer)).toEqual({
@@ -33,11 +33,11 @@ describe("D33 what anybody may ask", () => {
   })
 
   test("/docs is a page, /docs/json an OpenAPI document", async () => {
-    expect(await house.ask({ target: "/docs" })).toMatchObject({
+    expect(await harness.ask({ target: "/docs" })).toMatchObject({
       status: 200,
       headers: { "content-type": "text/html; charset=utf-8" },
     })
-    const answer = await house.ask({ target: "/docs/json" })
+    const answer = await harness.ask({ target: "/docs/json" })
     expect(answer).toMatchObject({ status: 200, headers: { "content-type": "application/json" } })
     const { openapi, paths }: { openapi: string; paths: Record<string, object> } = JSON.parse(answer.body)
     expect(openapi).toStartWith("3.0.")
@@ -55,18 +55,18 @@ test("the examples of /docs can be tried out: they name models of the configurat
       max_output_tokens: 1000,
     },
   ]
-  const document = async () => (await house.ask({ target: "/docs/json" })).body
+  const document = async () => (await harness.ask({ target: "/docs/json" })).body
   expect(await document()).toContain(`"model":"${CHAT}"`)
   expect(await document()).toContain(`"model":"${MESSAGES}"`)
-  await house.gateway.reload({ models })
+  await harness.gateway.reload({ models })
   expect(await document()).toContain('"model":"another"')
   expect(await document()).not.toContain(`"model":"${CHAT}"`)
-  await house.gateway.reload({})
+  await harness.gateway.reload({})
   expect(await document()).toContain(`"model":"${CHAT}"`)
 })
 
 test("D44 the price is that of the configuration when the body is there", async () => {
-  const { provider, gateway } = house
+  const { provider, gateway } = harness
   const { key } = await gateway.account()
   const reported = chatCompletion("hi", { usage: usage(10, 5) })
   const dearer = {
@@ -93,7 +93,7 @@ test("D44 the price is that of the configuration when the body is there", async 
 
 test("a reload changes the limits of operators' bodies too", async () => {
   const open = (name: string) =>
-    house.ask({
+    harness.ask({
       method: "POST",
       target: "/admin/accounts",
       headers: [`authorization: Bearer ${ADMIN_TOKEN}`, "content-type: application/json"],
@@ -101,15 +101,15 @@ test("a reload changes the limits of operators' bodies too", async () => {
     })
   const name = "a".repeat(200)
   expect((await open(name)).status).toBe(201)
-  await house.gateway.reload({ limits: { body: "100B" } })
+  await harness.gateway.reload({ limits: { body: "100B" } })
   expectError(await open(name), "request_too_large")
-  await house.gateway.reload({})
+  await harness.gateway.reload({})
 })
 
 describe("/metrics", () => {
   /** The samples of the gateway's own metrics: by name and labels, their value. */
   async function samples(): Promise<Map<string, number>> {
-    const answer = await house.ask({ target: "/metrics" })
+    const answer = await harness.ask({ target: "/metrics" })
     expect(answer).toMatchObject({
       status: 200,
       headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" },
@@ -123,25 +123,28 @@ describe("/metrics", () => {
   /** Requests of every kind, with whatever a client can make up in each. */
   async function traffic(word: string): Promise<void> {
     const headers = [`authorization: Bearer ${account.key}`]
-    await house.chat(account.key, { user: word, [word]: word })
-    await house.chat(account.key, { stream: true }, [`x-${word}: ${word}`])
-    await house.chat(account.key, { model: word })
-    await house.chat(account.key, { model: MESSAGES })
-    await house.chat(word)
-    await house.chat((await house.account("0")).key)
-    await house.count(account.key)
-    await house.ask({ target: `/${word}` })
-    await house.ask({ method: "DELETE", target: `/v1/models?${word}` })
-    await house.ask({ method: "PUT", target: `/${word}/v1/messages/count_tokens` })
-    await house.ask({ method: "POST", target: `/${word}/v1/messages/count_tokens` })
-    await house.ask({ target: `/docs/assets/${word}` })
-    await house.ask({ target: `/admin/accounts/${word}`, headers: [`authorization: Bearer ${ADMIN_TOKEN}`] })
-    await house.ask({ target: "/models", headers })
+    await harness.chat(account.key, { user: word, [word]: word })
+    await harness.chat(account.key, { stream: true }, [`x-${word}: ${word}`])
+    await harness.chat(account.key, { model: word })
+    await harness.chat(account.key, { model: MESSAGES })
+    await harness.chat(word)
+    await harness.chat((await harness.account("0")).key)
+    await harness.count(account.key)
+    await harness.ask({ target: `/${word}` })
+    await harness.ask({ method: "DELETE", target: `/v1/models?${word}` })
+    await harness.ask({ method: "PUT", target: `/${word}/v1/messages/count_tokens` })
+    await harness.ask({ method: "POST", target: `/${word}/v1/messages/count_tokens` })
+    await harness.ask({ target: `/docs/assets/${word}` })
+    await harness.ask({
+      target: `/admin/accounts/${word}`,
+      headers: [`authorization: Bearer ${ADMIN_TOKEN}`],
+    })
+    await harness.ask({ target: "/models", headers })
     const theirs = word.replace("canary", "theirs")
-    house.provider.replyOnce(json(400, { error: { message: theirs, code: theirs, type: theirs } }))
-    await house.chat(account.key)
-    house.provider.replyOnce(json(200, ""))
-    await house.chat(account.key)
+    harness.provider.replyOnce(json(400, { error: { message: theirs, code: theirs, type: theirs } }))
+    await harness.chat(account.key)
+    harness.provider.replyOnce(json(200, ""))
+    await harness.chat(account.key)
   }
 
   test("labels are bounded: nothing that a client makes up adds a series", async () => {
@@ -194,12 +197,12 @@ describe("/metrics", () => {
 
   test("they say what the books say", async () => {
     const before = await samples()
-    const { id, key } = await house.account("1")
-    for (let call = 0; call < 3; call++) await house.chat(key)
-    house.provider.replyOnce(json(200, "{"))
-    await house.chat(key)
+    const { id, key } = await harness.account("1")
+    for (let call = 0; call < 3; call++) await harness.chat(key)
+    harness.provider.replyOnce(json(200, "{"))
+    await harness.chat(key)
     const { balance } = await until(
-      () => house.gateway.balance(id),
+      () => harness.gateway.balance(id),
       ({ held }) => held === "0",
     )
     const after = await samples()
@@ -217,10 +220,10 @@ describe("/metrics", () => {
 
   test("the open calls and what they hold", async () => {
     const { held, release } = gate()
-    house.provider.replyOnce(held, held)
-    const arrived = house.provider.requests.length + 2
-    const running = [house.chat(account.key), house.chat(account.key)]
-    await house.provider.exchange(arrived)
+    harness.provider.replyOnce(held, held)
+    const arrived = harness.provider.requests.length + 2
+    const running = [harness.chat(account.key), harness.chat(account.key)]
+    await harness.provider.exchange(arrived)
     const during = await samples()
     expect(during.get("tollgate_open_reservations")).toBe(2)
     expect(during.get("tollgate_held_nano_usd")).toBe(2 * 4_043_000)
@@ -234,16 +237,16 @@ describe("/metrics", () => {
 
 describe("D27 the books are gone", () => {
   test("/livez stays, /readyz and everything that needs them is a 503 within 2 s; all is well when they are back", async () => {
-    const books = await doorOf(house)
+    const books = await doorOf(harness)
     const { held, release } = gate()
-    house.provider.replyOnce(held)
-    const arrived = house.provider.requests.length + 1
-    const running = house.chat(account.key)
-    await house.provider.exchange(arrived)
+    harness.provider.replyOnce(held)
+    const arrived = harness.provider.requests.length + 1
+    const running = harness.chat(account.key)
+    await harness.provider.exchange(arrived)
 
     await books.shut()
     const unready = await until(
-      () => house.ask({ target: "/readyz" }),
+      () => harness.ask({ target: "/readyz" }),
       ({ status }) => status !== 200,
     )
     expect(unready).toMatchObject({
@@ -252,33 +255,33 @@ describe("D27 the books are gone", () => {
       headers: { "retry-after": "1" },
     })
     expectIds(unready)
-    expect((await house.ask({ target: "/livez" })).status).toBe(200)
+    expect((await harness.ask({ target: "/livez" })).status).toBe(200)
     const asked_ms = performance.now()
     const needy = [
-      house.chat(account.key),
-      house.chat(account.key, { stream: true }),
-      house.chat(account.key, { model: "nothing" }),
-      house.count(account.key),
-      house.ask({ target: "/models", headers: [`authorization: Bearer ${account.key}`] }),
+      harness.chat(account.key),
+      harness.chat(account.key, { stream: true }),
+      harness.chat(account.key, { model: "nothing" }),
+      harness.count(account.key),
+      harness.ask({ target: "/models", headers: [`authorization: Bearer ${account.key}`] }),
     ]
     for (const answer of await Promise.all(needy)) expectError(answer, "ledger_unavailable")
     expect(performance.now() - asked_ms).toBeLessThan(2_500)
-    expectError(await house.chat("nonsense"), "invalid_api_key")
+    expectError(await harness.chat("nonsense"), "invalid_api_key")
     release()
     expect((await running).status).toBe(200)
 
     await books.open()
     await until(
-      () => house.ask({ target: "/readyz" }),
+      () => harness.ask({ target: "/readyz" }),
       ({ status }) => status === 200,
     )
     const call = expectIds(await running)
     await until(
-      () => house.gateway.call(call),
+      () => harness.gateway.call(call),
       ({ state }) => state === "settled",
     )
-    expect((await house.chat(account.key)).status).toBe(200)
-    expect(await house.gateway.balance(account.id)).toMatchObject({ held: "0" })
+    expect((await harness.chat(account.key)).status).toBe(200)
+    expect(await harness.gateway.balance(account.id)).toMatchObject({ held: "0" })
   })
 })
 
@@ -293,7 +296,7 @@ function gate() {
 }
 
 /** Lets a gateway to its books, or not: the connections it has are ended and new ones refused. */
-async function doorOf({ gateway: { address } }: House) {
+async function doorOf({ gateway: { address } }: Harness) {
   if (!("database" in address)) throw new Error("the cluster of the tests is reached by its socket")
   const { database } = address
   const operator = connect({ ...address, database: "tollgate" }, { max: 1 })

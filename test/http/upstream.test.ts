@@ -3,19 +3,19 @@ import type { Answer } from "../support/answer.ts"
 import { CHAT, MESSAGES, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, type Script, silent, sse, usage } from "../support/provider.ts"
 import { type Code, expectError, expectIds, ownHeaders, type Said } from "./errors.ts"
-import { CANARY, chatBody, type House, openHouse } from "./house.ts"
+import { CANARY, chatBody, type Harness, openHarness } from "./harness.ts"
 
 /** Speaks HTTP only. */
 const plain = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() })
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse(configuration)
-  account = await house.account()
+  harness = await openHarness(configuration)
+  account = await harness.account()
 })
 afterAll(async () => {
-  await house.close()
+  await harness.close()
   await plain.stop(true)
 })
 
@@ -48,18 +48,19 @@ function configuration(url: string) {
 
 /** The three ways to ask a provider. */
 const entries: readonly [what: string, ask: (fields?: object, headers?: string[]) => Promise<Answer>][] = [
-  ["chat, JSON", (fields, headers) => house.chat(account.key, fields, headers)],
-  ["chat, stream", (fields, headers) => house.chat(account.key, { stream: true, ...fields }, headers)],
+  ["chat, JSON", (fields, headers) => harness.chat(account.key, fields, headers)],
+  ["chat, stream", (fields, headers) => harness.chat(account.key, { stream: true, ...fields }, headers)],
   [
     "token count",
-    (fields, headers = []) => house.count(account.key, fields, ["anthropic-version: 2023-06-01", ...headers]),
+    (fields, headers = []) =>
+      harness.count(account.key, fields, ["anthropic-version: 2023-06-01", ...headers]),
   ],
 ]
 
 /** The call of an answer, if the entry makes one: released without a charge, because of `failure`. */
 async function expectReleased(answer: Answer, entry: string, failure: string, ending: string | null = null) {
   if (entry === "token count") return
-  expect(await house.gateway.call(expectIds(answer))).toMatchObject({
+  expect(await harness.gateway.call(expectIds(answer))).toMatchObject({
     state: "released",
     basis: "none",
     charge: "0",
@@ -67,7 +68,7 @@ async function expectReleased(answer: Answer, entry: string, failure: string, en
     ending,
     failure,
   })
-  expect(await house.gateway.balance(account.id)).toMatchObject({ held: "0" })
+  expect(await harness.gateway.balance(account.id)).toMatchObject({ held: "0" })
 }
 
 describe.each(entries)("D17 what the client is told of a provider's refusal: %s", (entry, ask) => {
@@ -112,17 +113,17 @@ describe.each(entries)("D17 what the client is told of a provider's refusal: %s"
     [999, "upstream_error", "upstream_error", {}],
   ]
   test.each(rows)("%d -> %s, released as %s", async (status, code, failure, said) => {
-    const requests = house.provider.requests.length
+    const requests = harness.provider.requests.length
     const headers = { "retry-after": "17", "x-request-id": "theirs", "x-canary": CANARY }
-    house.provider.replyOnce(json(status, status === 304 ? "" : words, headers))
+    harness.provider.replyOnce(json(status, status === 304 ? "" : words, headers))
     const answer = await ask()
     expectError(answer, code, said)
     await expectReleased(answer, entry, failure)
-    expect(house.provider.requests).toHaveLength(requests + 1)
+    expect(harness.provider.requests).toHaveLength(requests + 1)
   })
 
   test("a message is cut at 1,000 characters, and a credential in it is not shown", async () => {
-    house.provider.replyOnce((exchange) => {
+    harness.provider.replyOnce((exchange) => {
       const sent = JSON.stringify(exchange.request.headers)
       const message = `no: ${sent} ${"x".repeat(2_000)}`
       return json(400, { error: { message, code: PROVIDER_KEY, type: "has space", param: "bad param" } })(
@@ -134,13 +135,13 @@ describe.each(entries)("D17 what the client is told of a provider's refusal: %s"
   })
 
   test.each([301, 302, 303, 307, 308])("a redirect is not followed: %d", async (status) => {
-    const requests = house.provider.requests.length
-    const location = `${house.provider.url}/elsewhere`
-    house.provider.replyOnce(json(status, "", { location }))
+    const requests = harness.provider.requests.length
+    const location = `${harness.provider.url}/elsewhere`
+    harness.provider.replyOnce(json(status, "", { location }))
     const answer = await ask()
     expectError(answer, "upstream_error")
     await expectReleased(answer, entry, "upstream_error")
-    expect(house.provider.requests).toHaveLength(requests + 1)
+    expect(harness.provider.requests).toHaveLength(requests + 1)
   })
 
   const broken: readonly [what: string, script: Script][] = [
@@ -150,7 +151,7 @@ describe.each(entries)("D17 what the client is told of a provider's refusal: %s"
     ["no HTTP", raw("SSH-2.0-OpenSSH_9.9\r\n\r\n")],
   ]
   test.each(broken)("a connection that ends before the headers is a 502: %s", async (_, script) => {
-    house.provider.replyOnce(script)
+    harness.provider.replyOnce(script)
     const answer = await ask()
     expectError(answer, "upstream_error")
     await expectReleased(answer, entry, "upstream_error")
@@ -158,7 +159,7 @@ describe.each(entries)("D17 what the client is told of a provider's refusal: %s"
 
   test("D25 a body that is compressed all the same is a 502", async () => {
     const body = Bun.gzipSync(Buffer.from(JSON.stringify(chatCompletion(CANARY))))
-    house.provider.replyOnce(async (exchange) => {
+    harness.provider.replyOnce(async (exchange) => {
       const headers = { "content-type": "application/json", "content-encoding": "gzip" }
       await exchange.head(200, headers, { length: body.length })
       await exchange.chunk(body)
@@ -181,8 +182,8 @@ describe("D17, D31 an upstream that cannot be reached, or says nothing", () => {
   test.each(rows.flatMap((row) => forms.map((form) => [...row, form] as const)))(
     "%s",
     async (_, model, code, script, form) => {
-      if (script !== null) house.provider.replyOnce(script)
-      const answer = await house.chat(account.key, { model, ...form })
+      if (script !== null) harness.provider.replyOnce(script)
+      const answer = await harness.chat(account.key, { model, ...form })
       expectError(answer, code)
       await expectReleased(answer, "chat", code)
     },
@@ -222,19 +223,19 @@ describe("D25 what the provider sees", () => {
   }
 
   test("of a JSON call", async () => {
-    const answer = await house.chat(account.key, {}, noise("json"))
+    const answer = await harness.chat(account.key, {}, noise("json"))
     expect(sent()).toEqual({
       ...built,
       accept: "application/json",
       authorization: `Bearer ${PROVIDER_KEY}`,
       "x-request-id": expectIds(answer),
     })
-    expect(house.provider.requests.at(-1)?.path).toBe("/v1/chat/completions")
+    expect(harness.provider.requests.at(-1)?.path).toBe("/v1/chat/completions")
   })
 
   test("of a stream", async () => {
-    house.provider.replyOnce(sse(chatWords("hello"), { usage: usage(10, 5) }))
-    const answer = await house.chat(account.key, { stream: true }, noise("stream"))
+    harness.provider.replyOnce(sse(chatWords("hello"), { usage: usage(10, 5) }))
+    const answer = await harness.chat(account.key, { stream: true }, noise("stream"))
     expect(sent()).toEqual({
       ...built,
       accept: "text/event-stream, application/json",
@@ -244,28 +245,28 @@ describe("D25 what the provider sees", () => {
   })
 
   test("of an upstream without a credential, below any base_url", async () => {
-    const answer = await house.chat(account.key, { model: "open" }, noise("open"))
+    const answer = await harness.chat(account.key, { model: "open" }, noise("open"))
     expect(answer.status).toBe(200)
     expect(sent()).toEqual({ ...built, accept: "application/json", "x-request-id": expectIds(answer) })
-    expect(house.provider.requests.at(-1)?.path).toBe("/deep/er/path/chat/completions")
+    expect(harness.provider.requests.at(-1)?.path).toBe("/deep/er/path/chat/completions")
   })
 
   test("the body is the client's own under the provider's name of the model, with its length and its own host", async () => {
-    await house.chat(account.key, { temperature: 0.5, user: "ünïcode" })
-    const request = house.provider.requests.at(-1)
+    await harness.chat(account.key, { temperature: 0.5, user: "ünïcode" })
+    const request = harness.provider.requests.at(-1)
     const body = JSON.stringify(chatBody({ model: `upstream-${CHAT}`, temperature: 0.5, user: "ünïcode" }))
     expect(request?.body).toBe(body)
     expect(request?.headers).toMatchObject({
-      host: `127.0.0.1:${house.provider.port}`,
+      host: `127.0.0.1:${harness.provider.port}`,
       "content-length": String(Buffer.byteLength(body)),
     })
   })
 
   test("calls in a row share a connection", async () => {
-    await house.chat(account.key)
-    const { opened } = house.provider.connections
-    for (let call = 0; call < 5; call++) await house.chat(account.key)
-    expect(house.provider.connections.opened).toBe(opened)
+    await harness.chat(account.key)
+    const { opened } = harness.provider.connections
+    for (let call = 0; call < 5; call++) await harness.chat(account.key)
+    expect(harness.provider.connections.opened).toBe(opened)
   })
 })
 
@@ -286,10 +287,10 @@ describe("D24 what the client sees of a provider's headers", () => {
 
   test("of a JSON answer: only what it is", async () => {
     const completion = chatCompletion("hello", { usage: usage(1, 1) })
-    house.provider.replyOnce(
+    harness.provider.replyOnce(
       json(200, completion, { ...leaks, "content-type": "application/JSON; charset=x" }),
     )
-    const answer = await house.chat(account.key)
+    const answer = await harness.chat(account.key)
     const id = expectIds(answer)
     expect(answer.body).toBe(JSON.stringify(completion))
     expect(ownHeaders(answer)).toEqual({
@@ -300,8 +301,8 @@ describe("D24 what the client sees of a provider's headers", () => {
   })
 
   test("of a stream: only what it is, and that nobody is to keep it", async () => {
-    house.provider.replyOnce(sse(chatWords("hello"), { usage: usage(1, 1), headers: leaks }))
-    const answer = await house.chat(account.key, { stream: true })
+    harness.provider.replyOnce(sse(chatWords("hello"), { usage: usage(1, 1), headers: leaks }))
+    const answer = await harness.chat(account.key, { stream: true })
     const id = expectIds(answer)
     expect(ownHeaders(answer)).toEqual({
       "content-type": "text/event-stream; charset=utf-8",
@@ -320,7 +321,7 @@ function sent() {
     connection,
     "content-length": length,
     ...headers
-  } = house.provider.requests.at(-1)?.headers ?? {}
+  } = harness.provider.requests.at(-1)?.headers ?? {}
   return headers
 }
 

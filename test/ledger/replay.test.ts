@@ -144,7 +144,7 @@ describe("what another process left", () => {
     const { errors, log } = listening()
     await renewedOften({ data_dir, log }, () => declareDead(gateway_id))
     expect(await charges(ids)).toEqual(["7", "8"])
-    expect(errors).toEqual(["the spool has lines that this version cannot read; the file is kept"])
+    expect(errors).toEqual(["the spool has lines that this version cannot read: the file is kept"])
     expect(await readFile(path, "utf8")).toBe(text)
   })
 
@@ -176,7 +176,7 @@ describe("what another process left", () => {
     await writeFile(join(data_dir, "spool", `${gateway_id}.jsonl`), lineOf(spooled(settled(nextId(), 1n))))
     const { errors, log } = listening()
     await renewedOften({ data_dir, log }, () => until(() => errors.length > 0))
-    expect(errors).toEqual(["the spool has settlements without a hold; the file is kept"])
+    expect(errors).toEqual(["the spool has settlements without a hold: the file is kept"])
     expect(await filesIn(data_dir)).toHaveLength(1)
   })
 
@@ -208,7 +208,7 @@ test("D13 an end whose hold is not in the ledger is kept in the spool and logged
   const missing = settled(nextId(), 5n)
   await first.end(missing)
   expect(first.depths().spool).toBe(1)
-  expect(own.errors).toEqual(["a settlement has no hold in the ledger; it is spooled"])
+  expect(own.errors).toEqual(["a settlement has no hold in the ledger: it is kept in the spool"])
   const unheld = { kind: "unheld" as const, id: missing.id, recorded_nano: 5n, expected_nano: null }
   expect(first.unheld()).toMatchObject([unheld])
   await first.stop()
@@ -221,7 +221,7 @@ test("D13 an end whose hold is not in the ledger is kept in the spool and logged
   await until(() => errors.length > 0)
   expect(second.unheld()).toMatchObject([unheld])
   await second.stop()
-  expect(errors).toEqual(["the spool has settlements without a hold; the file is kept"])
+  expect(errors).toEqual(["the spool has settlements without a hold: the file is kept"])
   expect(await readFile(path, "utf8")).toBe(lineOf(spooled(missing, "")))
 })
 

@@ -209,7 +209,7 @@ describe("the file of a process", () => {
       await spool.settled()
     }
     expect(errors).toEqual([
-      "the spool cannot be written: settlements that wait for the database are kept in memory only",
+      "the spool cannot be written: settlements that wait for the database are in memory only",
     ])
     expect(spool.depth).toBe(3)
 

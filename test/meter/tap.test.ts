@@ -2,6 +2,8 @@ import { describe, expect, test } from "bun:test"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Tap } from "../../src/meter/tap.ts"
 import type { TapOptions } from "../../src/meter/tap-options.ts"
+import { Fields } from "../../src/upstream/http/answer-parser.ts"
+import { Exchange } from "../../src/upstream/http/exchange.ts"
 import type { Ending } from "../../src/wire/call.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
 
@@ -31,19 +33,15 @@ const errorEvent = 'data: {"error":"ours"}\n\n'
 
 /** A provider's body that a test writes by hand. */
 function source() {
-  let controller: ReadableStreamDefaultController<Uint8Array> | null = null
-  const body = new ReadableStream<Uint8Array>({
-    start(given) {
-      controller = given
-    },
-  })
+  const body = new Exchange()
+  body.answered({ status: 200, fields: new Fields([]), fault: null })
   return {
     body,
     send: (...parts: (string | Uint8Array)[]) => {
-      for (const part of parts) controller?.enqueue(typeof part === "string" ? encoder.encode(part) : part)
+      for (const part of parts) body.push(typeof part === "string" ? encoder.encode(part) : part)
     },
-    close: () => controller?.close(),
-    reset: () => controller?.error(new Error("reset")),
+    close: () => body.end(),
+    reset: () => body.fail(new Error("reset")),
   }
 }
 
@@ -52,7 +50,7 @@ function relay(changes: Partial<TapOptions> = {}) {
   const settled = Promise.withResolvers<StreamEvidence>()
   const seen = { settlements: 0, cancelled: 0, finished: 0, cut: 0, outputs: 0, keepalives: 0, faults: 0 }
   const tap = new Tap({
-    source: provider.body,
+    source: { read: () => provider.body.read(), cancel: () => void seen.cancelled++ },
     requested: 1,
     limits: NO_LIMITS,
     wants_usage: false,
@@ -73,7 +71,6 @@ function relay(changes: Partial<TapOptions> = {}) {
       return 310_000n
     },
     errorEvent: () => encoder.encode(errorEvent),
-    cancelSource: () => void seen.cancelled++,
     finishSource: () => void seen.finished++,
     cutClient: () => void seen.cut++,
     onOutput: () => void seen.outputs++,

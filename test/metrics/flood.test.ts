@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { type House, openHouse } from "../http/house.ts"
+import { type Harness, openHarness } from "../http/harness.ts"
 import { chat, until } from "../support/gateway.ts"
 import { json } from "../support/provider.ts"
 import { parseExposition, type Sample } from "./exposition.ts"
@@ -22,13 +22,13 @@ const METHODS: readonly [string, ...string[]] = [
 ]
 const STATUSES = [400, 404, 418, 422, 429, 499] as const
 
-let house: House
+let harness: Harness
 let key: string
 beforeAll(async () => {
-  house = await openHouse()
-  key = (await house.account("100")).key
+  harness = await openHarness()
+  key = (await harness.account("100")).key
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 /** A word that nobody has said before. */
 let said = 0
@@ -36,14 +36,14 @@ const word = () => `made-up-${said++}-${crypto.randomUUID()}`
 const picked = <T>(all: readonly [T, ...T[]]): T => all[said % all.length] ?? all[0]
 
 const kinds: Readonly<Record<string, () => Promise<unknown>>> = {
-  models: () => chat(house.gateway, key, { model: word(), user: word() }),
+  models: () => chat(harness.gateway, key, { model: word(), user: word() }),
   paths: () =>
     fetch(
-      `${house.gateway.url}/${picked(["", "v1/", "admin/accounts/", "docs/assets/"])}${word()}?${word()}`,
+      `${harness.gateway.url}/${picked(["", "v1/", "admin/accounts/", "docs/assets/"])}${word()}?${word()}`,
     ),
-  methods: () => fetch(`${house.gateway.url}/${word()}`, { method: picked(METHODS) }),
+  methods: () => fetch(`${harness.gateway.url}/${word()}`, { method: picked(METHODS) }),
   "texts of a provider's errors": () =>
-    chat(house.gateway, key, { user: word() }, { headers: { ...headers(), [word()]: word() } }),
+    chat(harness.gateway, key, { user: word() }, { headers: { ...headers(), [word()]: word() } }),
 }
 
 function headers(): Record<string, string> {
@@ -63,7 +63,7 @@ async function flood(ask: () => Promise<unknown>, requests: number): Promise<voi
 
 /** Every series there is, but those of the books' own chores, which come when it is time for them. */
 async function series(): Promise<string[]> {
-  const text = await (await fetch(`${house.gateway.url}/metrics`)).text()
+  const text = await (await fetch(`${harness.gateway.url}/metrics`)).text()
   const nameOf = ({ name, labels }: Sample) => `${name} ${JSON.stringify(labels)}`
   return parseExposition(text)
     .filter(({ name }) => !name.startsWith("tollgate_ledger_"))
@@ -72,7 +72,7 @@ async function series(): Promise<string[]> {
 }
 
 test("D53 10,000 requests with made-up models, paths, methods and errors of a provider add no series", async () => {
-  house.provider.reply((exchange) => {
+  harness.provider.reply((exchange) => {
     const error = { message: word(), code: word(), type: word(), param: word() }
     return json(picked(STATUSES), { error }, { "retry-after": word() })(exchange)
   })

@@ -1,23 +1,23 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { chatDraft, countDraft, type House, openHouse } from "../http/house.ts"
+import { chatDraft, countDraft, type Harness, openHarness } from "../http/harness.ts"
 import { CHAT, until } from "../support/gateway.ts"
 import { chatCompletion, chatWords, json, sse, usage } from "../support/provider.ts"
 import { parseExposition } from "./exposition.ts"
 
-let house: House
+let harness: Harness
 let account: { id: string; key: string }
 beforeAll(async () => {
-  house = await openHouse({
+  harness = await openHarness({
     limits: { per_key: { requests_per_minute: 3 } },
     idempotency: { keep_answers: "1m" },
   })
-  account = await house.account()
+  account = await harness.account()
 })
-afterAll(() => house.close())
+afterAll(() => harness.close())
 
 /** The sum of the samples that have these labels; null when there is none. */
 async function read(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number | null> {
-  const families = parseExposition(await (await fetch(`${house.gateway.url}/metrics`)).text())
+  const families = parseExposition(await (await fetch(`${harness.gateway.url}/metrics`)).text())
   const samples = families
     .flatMap((family) => family.samples)
     .filter((sample) => sample.name === name)
@@ -26,7 +26,7 @@ async function read(name: string, labels: Readonly<Record<string, string>> = {})
 }
 
 describe("D53 what only this gateway knows, as a scrape of a gateway that runs shows it", () => {
-  test("it is ready, and nothing is in the spool or in a lane", async () => {
+  test("it is ready, and nothing is in the spool or in a queue", async () => {
     expect(await read("tollgate_ready")).toBe(1)
     expect(await read("tollgate_spool_closings")).toBe(0)
     expect(await read("tollgate_ledger_lane_depth")).toBe(0)
@@ -35,35 +35,35 @@ describe("D53 what only this gateway knows, as a scrape of a gateway that runs s
   test("the last audit, once there was one", async () => {
     expect(await read("tollgate_audit_violations")).toBeNull()
     const before_s = Date.now() / 1_000 - 60
-    await house.gateway.audit()
+    await harness.gateway.audit()
     expect(await read("tollgate_audit_violations")).toBe(0)
     expect(await read("tollgate_audit_timestamp_seconds")).toBeGreaterThan(before_s)
   })
 
   test("D38 a key that asks too much, by the limit that it met; D15 every error by its code", async () => {
-    const hasty = await house.account()
-    for (let request = 0; request < 5; request++) await house.chat(hasty.key)
+    const hasty = await harness.account()
+    for (let request = 0; request < 5; request++) await harness.chat(hasty.key)
     expect(await read("tollgate_key_limit_refusals_total", { limit: "requests_per_minute" })).toBe(2)
     const limited = { route: "/v1/chat/completions", code: "rate_limited" }
     expect(await read("tollgate_errors_total", limited)).toBe(2)
-    await house.ask({ ...chatDraft(account.key), target: "/nowhere" })
+    await harness.ask({ ...chatDraft(account.key), target: "/nowhere" })
     expect(await read("tollgate_errors_total", { route: "unknown", code: "not_found" })).toBe(1)
   })
 
   test("D43 repeats, whether they are refused or told the kept answer", async () => {
-    const { key } = await house.account()
+    const { key } = await harness.account()
     const header = ["idempotency-key: once"]
     const before = await read("gen_ai_client_operation_duration_seconds_count")
-    for (let request = 0; request < 3; request++) await house.chat(key, {}, header)
+    for (let request = 0; request < 3; request++) await harness.chat(key, {}, header)
     expect(await read("tollgate_idempotent_repeats_total")).toBe(2)
     const after = await read("gen_ai_client_operation_duration_seconds_count")
     expect(Number(after) - Number(before)).toBe(1)
   })
 
   test("the latencies of a stream's tokens", async () => {
-    const { key } = await house.account()
-    house.provider.replyOnce(sse(chatWords("a", "b", "c"), { usage: usage(10, 3) }))
-    await house.chat(key, { stream: true })
+    const { key } = await harness.account()
+    harness.provider.replyOnce(sse(chatWords("a", "b", "c"), { usage: usage(10, 3) }))
+    await harness.chat(key, { stream: true })
     const model = { gen_ai_request_model: CHAT, gen_ai_provider_name: "first", gen_ai_operation_name: "chat" }
     expect(await read("gen_ai_server_time_to_first_token_seconds_count", model)).toBe(1)
     expect(await read("gen_ai_server_time_per_output_token_seconds_count", model)).toBe(1)
@@ -73,21 +73,21 @@ describe("D53 what only this gateway knows, as a scrape of a gateway that runs s
   test("D33 the breaker of an upstream that fails, and of no other", async () => {
     expect(await read("tollgate_upstream_breaker_open", { upstream: "counter" })).toBe(0)
     for (let failure = 0; failure < 5; failure++) {
-      const { key } = await house.account()
-      house.provider.replyOnce(json(500, {}))
-      await house.ask(countDraft(key))
+      const { key } = await harness.account()
+      harness.provider.replyOnce(json(500, {}))
+      await harness.ask(countDraft(key))
     }
     expect(await read("tollgate_upstream_breaker_open", { upstream: "counter" })).toBe(1)
     expect(await read("tollgate_upstream_breaker_open", { upstream: "first" })).toBe(0)
   })
 
   test("what the books say and what the metrics say is the same money", async () => {
-    const { id, key } = await house.account("1")
+    const { id, key } = await harness.account("1")
     const before = await read("tollgate_charged_nano_usd_total")
-    house.provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(1_000, 500) })))
-    await house.chat(key)
+    harness.provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(1_000, 500) })))
+    await harness.chat(key)
     const { balance } = await until(
-      () => house.gateway.balance(id),
+      () => harness.gateway.balance(id),
       ({ held }) => held === "0",
     )
     expect(balance).toBe("0.997")

@@ -139,7 +139,7 @@ describe("D34 the first signal drains", () => {
     await Bun.sleep(APART_MS)
     gateway.signal("SIGTERM")
     expect(await takes(0, 2_000, gateway.exited)).toBe(1)
-    const cut = { msg: "cut short by a second signal", calls_finished: 0, calls_cut: 1 }
+    const cut = { msg: "shutdown completed early after a second signal", calls_finished: 0, calls_cut: 1 }
     expect(lastLine(gateway)).toMatchObject(cut)
     await exchange.closed
     const { calls, ...books } = await readBooks(fresh.address)

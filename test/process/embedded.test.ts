@@ -52,7 +52,7 @@ describe("the demo", () => {
     const second = place.spawn()
     expect(await second.exited).toBe(1)
     expect(second.complaint).toBe(
-      `tollgate: another gateway (pid ${gateway.pid}) already uses ${place.data_dir}\n`,
+      `tollgate: another gateway (pid ${gateway.pid}) already uses ${place.data_dir}: stop it, or use another data directory\n`,
     )
     expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200)
 
@@ -62,14 +62,15 @@ describe("the demo", () => {
     expectTidy()
   }, 60_000)
 
-  test("D37 has the same key after a restart, and the same account", async () => {
-    const gateway = place.spawn()
+  test("D37 has the same key after a restart, and the same account; D59 it says that a proxy is not used", async () => {
+    const gateway = place.spawn({ HTTPS_PROXY: "http://127.0.0.1:1" })
     await gateway.prints("curl -sN")
     expect(key).toBeString()
     expect(keyOf(gateway)).toBe(key)
     const accounts = await operatorOf(gateway.url).admin("GET", "/accounts")
     expect(accounts).toMatchObject({ data: [{ name: "Demo", held: "0" }], next: null })
     gateway.signal("SIGINT")
+    expect(gateway.printed).toContain("HTTPS_PROXY is set, but no proxy is used")
     expect(await gateway.exited).toBe(0)
   })
 
@@ -89,7 +90,7 @@ describe("the demo", () => {
     const gateway = place.spawn({ PORT: String(port) })
     expect(await gateway.exited).toBe(1)
     expect(gateway.complaint).toBe(
-      `tollgate: PORT ${port} of HOST 127.0.0.1 is taken: stop what listens there, or set another PORT\n`,
+      `tollgate: port ${port} on 127.0.0.1 is already in use: stop the program that listens there, or change PORT\n`,
     )
     expect(gateway.printed).toContain("embedded Postgres started")
     expectTidy()

@@ -118,7 +118,7 @@ describe("SIGHUP reads the configuration again", () => {
   test("a wrong one is refused by the path of its key, and the old one stays", async () => {
     const { key } = await operator.account("1")
     place.configure({ ...configFor(provider.url), limits: { in_flight: 0 } })
-    expect(await reload("the configuration was not reloaded; the old one stays")).toContain(
+    expect(await reload("the configuration was not reloaded: the previous one stays in use")).toContain(
       "tollgate.yaml: limits.in_flight: expected an integer from 1 to 60000",
     )
     provider.replyOnce(json(200, chatCompletion("hi")))
@@ -128,7 +128,7 @@ describe("SIGHUP reads the configuration again", () => {
   test("an emptied one is refused too: it would take every model away", async () => {
     const { key } = await operator.account("1")
     place.configure({ vendors: ["anthropic"] })
-    expect(await reload("the configuration was not reloaded; the old one stays")).toContain(
+    expect(await reload("the configuration was not reloaded: the previous one stays in use")).toContain(
       "tollgate.yaml: models: expected a list of at least one model",
     )
     provider.replyOnce(json(200, chatCompletion("hi")))
@@ -138,7 +138,9 @@ describe("SIGHUP reads the configuration again", () => {
   test("what is read at the start only is told to need a restart, until the file is as it was", async () => {
     const changes = { lease: { renew: "1s", expire: "9s" }, workers: 2 }
     place.configure({ ...configFor(provider.url), ...changes })
-    expect(await reload('"level":40')).toContain("a restart is needed for the new lease, workers")
+    expect(await reload('"level":40')).toContain(
+      "restart the gateway to apply the new values of lease, workers",
+    )
     place.configure(configFor(provider.url))
     expect(await reload("the configuration was reloaded")).not.toContain("restart")
   })
@@ -204,8 +206,8 @@ describe("D56 SIGHUP while the database is away", () => {
       const [model] = config({}).models as object[]
       place.configure(config({ models: [{ ...model, name: "later" }] }))
       begin(books)
-      const said = await reload("the configuration was not reloaded; the old one stays")
-      expect(said).toContain("the database cannot be used")
+      const said = await reload("the configuration was not reloaded: the previous one stays in use")
+      expect(said).toContain("cannot use the database")
       end(books)
       expect(
         await until(

@@ -38,16 +38,10 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
   }
   const rows: readonly Refused[] = [
     {
-      name: "a process that the launcher did not start",
-      variables: () => ({ BUN_CONFIG_MAX_HTTP_REQUESTS: "" }),
-      complaint:
-        "start with `bun run start` or `tollgate serve`, or set BUN_CONFIG_MAX_HTTP_REQUESTS=65535 before Bun starts",
-    },
-    {
       name: "D37 DATABASE_URL without a configuration",
       variables: () => unreachable,
       complaint:
-        "DATABASE_URL is set, but no configuration: name one by TOLLGATE_CONFIG or write tollgate.yaml",
+        "DATABASE_URL is set, but there is no configuration: set TOLLGATE_CONFIG, or create tollgate.yaml",
     },
     {
       name: "a variable that is wrong",
@@ -84,25 +78,26 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
       name: "a port that somebody else has",
       config: configFor("http://127.0.0.1:1"),
       variables: () => ({ ...databaseVariables(fresh.address), PORT: String(mute.port) }),
-      complaint: /^PORT \d+ of HOST 127\.0\.0\.1 is taken: stop what listens there, or set another PORT$/,
+      complaint:
+        /^port \d+ on 127\.0\.0\.1 is already in use: stop the program that listens there, or change PORT$/,
     },
     {
       name: "a database that cannot be reached",
       config: configFor("http://127.0.0.1:1"),
       variables: () => unreachable,
-      complaint: "the database cannot be used: connect ECONNREFUSED 127.0.0.1:1",
+      complaint: "cannot use the database: connect ECONNREFUSED 127.0.0.1:1",
     },
     {
       name: "a database that lets one in and never answers",
       config: configFor("http://127.0.0.1:1"),
       variables: () => ({ DATABASE_URL: `postgres://tollgate:s3cret@127.0.0.1:${mute.port}/books` }),
-      complaint: "the database cannot be used: it did not answer within 4 s",
+      complaint: "cannot use the database: it did not answer within 4 s",
     },
     {
       name: "a database that does not exist",
       config: configFor("http://127.0.0.1:1"),
       variables: () => ({ ...databaseVariables(fresh.address), DATABASE_URL: "postgres:///nowhere" }),
-      complaint: 'the database cannot be used: database "nowhere" does not exist',
+      complaint: 'cannot use the database: database "nowhere" does not exist',
     },
   ]
   for (const { name, config, variables, complaint } of rows) {
@@ -140,7 +135,7 @@ describe("D27 a data directory belongs to one gateway, also with DATABASE_URL: i
       const second = place.spawn(databaseVariables(fresh.address), { args })
       expect(await second.exited).toBe(1)
       expect(second.complaint).toBe(
-        `tollgate: another gateway (pid ${first.pid}) already uses ${place.data_dir}\n`,
+        `tollgate: another gateway (pid ${first.pid}) already uses ${place.data_dir}: stop it, or use another data directory\n`,
       )
       expect(second.printed).toBe("")
       expect((await operatorOf(first.url).audit()).violations).toEqual([])

@@ -3,8 +3,8 @@ import { execFileSync } from "node:child_process"
 import { configFor, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
 import { type Provider, startProvider } from "../support/provider.ts"
-import { byWorker, ending, lives, streamsOnAll } from "./crew.ts"
 import { finishStream, refuses } from "./stream.ts"
+import { byWorker, ending, lives, streamsOnAll } from "./worker-streams.ts"
 import { Workplace } from "./workplace.ts"
 
 /** One data directory for the whole file, with one Postgres, which is the parent's. */
@@ -32,7 +32,7 @@ test("D37 the demo has one provider, one Postgres and one key for all workers, a
   const second = place.spawn({}, { args })
   expect(await second.exited).toBe(1)
   expect(second.complaint).toBe(
-    `tollgate: another gateway (pid ${gateway.pid}) already uses ${place.data_dir}\n`,
+    `tollgate: another gateway (pid ${gateway.pid}) already uses ${place.data_dir}: stop it, or use another data directory\n`,
   )
 
   for (const worker of gateway.workers) process.kill(worker, "SIGKILL")
@@ -41,7 +41,7 @@ test("D37 the demo has one provider, one Postgres and one key for all workers, a
     ({ size }) => size === 2,
   )
   expect(place.postgres()).toContain(postmaster ?? 0)
-  expect(gateway.printed).not.toContain("embedded Postgres has died")
+  expect(gateway.printed).not.toContain("embedded Postgres stopped unexpectedly")
   expect((await operatorOf(gateway.url).audit()).violations).toEqual([])
   gateway.signal("SIGTERM")
   expect(await gateway.exited).toBe(0)

@@ -6,9 +6,9 @@ import { type ConfigChanges, chat, configFor, until } from "../support/gateway.t
 import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
-import { byWorker, ending, lives, streamsOnAll } from "./crew.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
 import { beginStream, finishStream, refuses } from "./stream.ts"
+import { byWorker, ending, lives, streamsOnAll } from "./worker-streams.ts"
 import { databaseVariables, readBooks, type Spawning, Workplace } from "./workplace.ts"
 
 let place: Workplace
@@ -43,7 +43,7 @@ async function endTidily(gateway: GatewayProcess) {
   gateway.signal("SIGTERM")
   expect(await gateway.exited).toBe(0)
   expect(gateway.complaint).toBe("")
-  expect(gateway.printed.slice(from)).not.toContain("another is started")
+  expect(gateway.printed.slice(from)).not.toContain("starting a new one")
   expect(workers.filter(lives)).toEqual([])
   expect(place.files()).toEqual(["tollgate.yaml"])
   const { calls, ...books } = await readBooks(fresh.address)
@@ -103,7 +103,7 @@ describe("two workers on one port", () => {
     const [victim = 0, other] = gateway.workers
     const from = gateway.printed.length
     process.kill(victim, "SIGKILL")
-    await gateway.prints('worker 1 ended with SIGKILL; another is started in 100 ms"', from)
+    await gateway.prints('worker 1 exited with SIGKILL; starting a new one in 100 ms"', from)
     const [, again = 0] = await until(
       () => [...gateway.workers].sort((pid) => (pid === other ? -1 : 1)),
       ({ length }) => length === 2,
@@ -127,7 +127,7 @@ describe("two workers on one port", () => {
     )
 
     process.kill(again, "SIGKILL")
-    await gateway.prints('worker 1 ended with SIGKILL; another is started in 200 ms"', from)
+    await gateway.prints('worker 1 exited with SIGKILL; starting a new one in 200 ms"', from)
     await until(
       () => gateway.workers,
       ({ length }) => length === 2,
@@ -327,7 +327,7 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
     place.configure(configFor(provider.url, { workers: 2 }))
     const DATABASE_URL = "postgres://tollgate:s3cret@127.0.0.1:1/books"
     expect(await refusal(place.spawn({ DATABASE_URL }))).toBe(
-      "the database cannot be used: connect ECONNREFUSED 127.0.0.1:1",
+      "cannot use the database: connect ECONNREFUSED 127.0.0.1:1",
     )
   })
 
@@ -335,7 +335,7 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
     const gateway = await start()
     const PORT = new URL(gateway.url).port
     const variables = { ...databaseVariables(fresh.address), PORT }
-    const sentence = `PORT ${PORT} of HOST 127.0.0.1 is taken: stop what listens there, or set another PORT`
+    const sentence = `port ${PORT} on 127.0.0.1 is already in use: stop the program that listens there, or change PORT`
     const other = new Workplace()
     other.configure(configFor(provider.url, { workers: 2 }))
     expect(await refusal(other.spawn(variables))).toBe(sentence)
@@ -352,7 +352,7 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
       ({ length }) => length > 0,
     )
     process.kill(worker, "SIGKILL")
-    expect(await refusal(gateway)).toMatch(/^worker [12] ended with SIGKILL before it served$/)
+    expect(await refusal(gateway)).toMatch(/^worker [12] exited with SIGKILL during its start$/)
     expect(await readBooks(fresh.address)).toMatchObject({ open_reservations: 0, violations: [] })
   })
 
@@ -360,7 +360,7 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
     const child = Bun.spawn([process.execPath, "src/workers/main.ts"], { stderr: "pipe" })
     expect(await child.exited).toBe(1)
     expect(await new Response(child.stderr).text()).toBe(
-      "tollgate: a worker has a parent that starts it: bun run start --workers N\n",
+      "tollgate: a worker cannot be started on its own: use bun run start --workers N\n",
     )
   })
 })
@@ -375,7 +375,7 @@ test("a worker that is told to go by itself drains, and another takes its place"
     await finishStream(exchange)
     expect(await ending(client)).toBe("whole")
   }
-  await gateway.prints("worker 1 ended with 0; another is started")
+  await gateway.prints("worker 1 exited with 0; starting a new one")
   await until(
     () => byWorker(gateway, "process_start_time_seconds"),
     ({ size }) => size === 2,

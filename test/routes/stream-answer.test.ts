@@ -10,6 +10,8 @@ import { openLog } from "../../src/log.ts"
 import { createMetrics } from "../../src/metrics/metrics.ts"
 import { answerStream } from "../../src/routes/stream-answer.ts"
 import { Health } from "../../src/upstream/health.ts"
+import { Fields } from "../../src/upstream/http/answer-parser.ts"
+import { Exchange } from "../../src/upstream/http/exchange.ts"
 import { Patience } from "../../src/upstream/patience.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
 import { holdOf, openBooks } from "../ledger/books.ts"
@@ -47,6 +49,8 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   in_flight.enter(1)
 
   const [route] = model.routes
+  const body = new Exchange()
+  body.answered({ status: 200, fields: new Fields([]), fault: null })
   const answer = answerStream(
     {
       gateway,
@@ -63,10 +67,8 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
         route,
         status: 200,
         length: null,
-        body: new ReadableStream<Uint8Array>(),
-        bytes: unasked,
+        body,
         began_ms: performance.now() - route.upstream.timeouts.total_ms,
-        cancel: () => {},
       },
       patience: new Patience(NEVER, NEVER, null),
       request: new Request("http://gateway/v1/chat/completions"),

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { forward } from "../../src/upstream/forward.ts"
 import { Health } from "../../src/upstream/health.ts"
 import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
-import { answers, failure, hasty, outgoing, resets, routes, thrown, upstream } from "./calling.ts"
+import { answers, failure, hasty, outgoing, resets, routes, textOf, thrown, upstream } from "./calling.ts"
 
 let first: Provider
 let second: Provider
@@ -47,7 +47,7 @@ describe("D33 the breakers", () => {
     const health = new Health()
     for (let n = 0; n < 6; n++) {
       const { body } = await forward(routes(upstream(first.url)), outgoing({ stream: true }), health)
-      expect(await thrown(new Response(body).text())).toBeInstanceOf(Error)
+      expect(await thrown(textOf(body))).toBeInstanceOf(Error)
     }
     expect(first.requests).toHaveLength(6)
   })
@@ -71,7 +71,7 @@ describe("D33 the breakers", () => {
     second.reply(answers)
     const reply = await forward(routes(upstream(first.url), other()), outgoing(), health)
     expect(reply.route.upstream.name).toBe("second")
-    reply.cancel()
+    reply.body.cancel()
     expect(first.connections.opened).toBe(0)
   })
 

@@ -1,6 +1,7 @@
 import type { Route, Upstream } from "../../src/config/config.ts"
 import { GatewayError } from "../../src/errors.ts"
 import type { Outgoing } from "../../src/upstream/attempt.ts"
+import type { Body } from "../../src/upstream/reply.ts"
 import { chatCompletion, json, type Script } from "../support/provider.ts"
 
 /** What the tests of this room call with. */
@@ -66,4 +67,9 @@ export async function failure(call: Promise<unknown>): Promise<GatewayError> {
   const error = await thrown(call)
   if (!(error instanceof GatewayError)) throw error
   return error
+}
+
+/** The whole of a reply's body. */
+export async function textOf(body: Body): Promise<string> {
+  return Buffer.from(await body.bytes()).toString()
 }

@@ -48,7 +48,7 @@ describe("D17 what a client is told", () => {
     first.reply(script)
     const error = await failure(forward(routes(upstream(first.url)), outgoing(), new Health()))
     expect(error.status).toBe(400)
-    expect(error.message).toBe("The provider refused the request as not valid.")
+    expect(error.message).toBe("The provider rejected the request as invalid.")
   })
 
   test("a redirect is not followed, and its target learns nothing", async () => {
@@ -73,7 +73,11 @@ describe("D17 what a client is told", () => {
       "upstream_error",
     ],
     ["NUL in a header", json(200, {}, { "x-nul": "a\0b" }), "upstream_error"],
-    ["status 099", raw("HTTP/1.1 099 Odd\r\ncontent-length: 2\r\n\r\n{}"), "upstream_error"],
+    [
+      "status 099",
+      raw("HTTP/1.1 099 Odd\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}"),
+      "upstream_error",
+    ],
     ["status 999", json(999, {}), "upstream_error"],
     ["status 1000", json(1000, {}), "upstream_error"],
     [

@@ -14,6 +14,7 @@ import {
   raw,
   resets,
   routes,
+  textOf,
   thrown,
   upstream,
 } from "./calling.ts"
@@ -36,13 +37,12 @@ describe("what the provider sees (D25)", () => {
   test("a chat call: path, body with its own model name, and these headers only", async () => {
     first.reply(answers)
     const reply = await forward(routes(upstream(`${first.url}/v1`)), outgoing(), new Health())
-    expect(await new Response(reply.body).json()).toMatchObject({ object: "chat.completion" })
+    expect(JSON.parse(await textOf(reply.body))).toMatchObject({ object: "chat.completion" })
     const [request] = first.requests
     expect(request).toMatchObject({ method: "POST", path: "/v1/chat/completions" })
     expect(request?.json).toEqual({ model: "model-of-first", messages: [] })
     expect(request?.headers).toEqual({
       host: `127.0.0.1:${first.port}`,
-      connection: "keep-alive",
       "content-length": String(request?.body.length),
       "content-type": "application/json",
       accept: "application/json",
@@ -58,7 +58,7 @@ describe("what the provider sees (D25)", () => {
     const headers = { "anthropic-version": "2023-06-01", "anthropic-beta": "a,b" }
     const call = outgoing({ path: "/v1/messages/count_tokens", headers })
     const reply = await forward(routes(upstream(first.url, { family: "messages" })), call, new Health())
-    await new Response(reply.body).text()
+    await textOf(reply.body)
     expect(first.requests[0]?.headers).toMatchObject({ ...headers, "x-api-key": API_KEY })
     expect(first.requests[0]?.headers).not.toHaveProperty("authorization")
   })
@@ -66,7 +66,7 @@ describe("what the provider sees (D25)", () => {
   test("a body that is not ASCII arrives whole", async () => {
     first.reply(answers)
     const call = outgoing({ body: (model) => JSON.stringify({ model, text: "é€😀\ud800" }) })
-    await new Response((await forward(routes(upstream(first.url)), call, new Health())).body).text()
+    await textOf((await forward(routes(upstream(first.url)), call, new Health())).body)
     expect(first.requests[0]?.json).toEqual({ model: "model-of-first", text: "é€😀\ud800" })
   })
 })
@@ -75,7 +75,7 @@ describe("a 2xx is a reply, whatever its body", () => {
   const rows: [name: string, script: Script, reply: object][] = [
     ["JSON", answers, { status: 200 }],
     ["a stream", sse([]), { status: 200 }],
-    ["no content (D5, D36)", raw("HTTP/1.1 204 No Content\r\n\r\n"), { status: 204, body: null }],
+    ["no content (D5, D36)", raw("HTTP/1.1 204 No Content\r\n\r\n"), { status: 204 }],
     [
       "201, type in capitals",
       raw("HTTP/1.1 201 Created\r\nContent-Type: Text/HTML; x=y\r\n\r\n"),
@@ -93,8 +93,8 @@ describe("a 2xx is a reply, whatever its body", () => {
     const reply = await forward(routes(upstream(first.url)), outgoing({ stream: true }), new Health())
     expect(reply).toMatchObject({ route: { upstream: { name: "first" } }, ...expected })
     expect(reply.began_ms).toBeWithin(before_ms, performance.now())
-    reply.cancel()
-    reply.cancel()
+    reply.body.cancel()
+    reply.body.cancel()
   })
 })
 
@@ -112,7 +112,7 @@ describe("D14 which answers are passed on to the next upstream", () => {
     second.reply(answers)
     for (const stream of [true, false]) {
       const reply = await forward(routes(upstream(first.url), other()), outgoing({ stream }), new Health())
-      await new Response(reply.body).text()
+      await textOf(reply.body)
       expect(reply.route.upstream.name).toBe("second")
     }
     expect(first.requests).toHaveLength(2)
@@ -126,7 +126,7 @@ describe("D14 which answers are passed on to the next upstream", () => {
     await gone.stop()
     const reply = await forward(routes(upstream(gone.url), other()), outgoing(), new Health())
     expect(reply.route.upstream.name).toBe("second")
-    reply.cancel()
+    reply.body.cancel()
   })
 
   const kept: [name: string, script: Script][] = [
@@ -139,7 +139,7 @@ describe("D14 which answers are passed on to the next upstream", () => {
       json(status, {}, { location: "/elsewhere" }),
     ]),
     ...[501, 505, 520, 599, 600, 999].map((status): [string, Script] => [`${status}`, json(status, {})]),
-    ["099", raw("HTTP/1.1 099 Odd\r\ncontent-length: 2\r\n\r\n{}")],
+    ["099", raw("HTTP/1.1 099 Odd\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}")],
     ["compressed 200", json(200, {}, { "content-encoding": "gzip" })],
     ["200 with too large headers", json(200, {}, { "x-large": "x".repeat(70_000) })],
   ]
@@ -159,7 +159,7 @@ describe("D14 which answers are passed on to the next upstream", () => {
     const timeouts = { first_byte_ms: 60, idle_ms: 60_000, total_ms: 60_000 }
     const reply = await forward(routes(upstream(first.url, { timeouts }), other()), call, new Health())
     expect(reply.route.upstream.name).toBe("second")
-    reply.cancel()
+    reply.body.cancel()
     const [exchange] = first.exchanges
     await exchange?.closed
     expect(exchange?.closed_by).toBe("gateway")
@@ -174,7 +174,7 @@ describe("D14 which answers are passed on to the next upstream", () => {
       await exchange.end()
     })
     const reply = await forward(routes(upstream(first.url, hasty)), outgoing({ stream: true }), new Health())
-    expect(await new Response(reply.body).text()).toBe("half whole")
+    expect(await textOf(reply.body)).toBe("half whole")
   })
 
   test("a JSON call waits past first_byte, and its total timeout is passed on to nobody (D31)", async () => {
@@ -198,7 +198,7 @@ describe("D31, D46 the total timeout is over all attempts", () => {
     const reply = await forward(routes(upstream(first.url), other()), outgoing(), new Health())
     expect(reply.route.upstream.name).toBe("second")
     expect(reply.began_ms).toBeLessThanOrEqual((await first.exchange(1)).request.arrived_ms)
-    reply.cancel()
+    reply.body.cancel()
   })
 
   test.each([true, false])("an upstream for which it is over is not asked (stream %p)", async (stream) => {
@@ -268,7 +268,7 @@ test("every attempt is counted with its outcome", async () => {
   first.replyOnce(json(503, {}), resets, silent())
   second.reply(answers)
   for (let n = 0; n < 3; n++) {
-    ;(await forward(both(), outgoing({ stream: true }), health, attempts)).cancel()
+    ;(await forward(both(), outgoing({ stream: true }), health, attempts)).body.cancel()
   }
   const leaving = new AbortController()
   first.replyOnce(silent())

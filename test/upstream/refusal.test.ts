@@ -24,21 +24,26 @@ const SPOKEN = {
   param: "messages[0].content",
   code: "too_long",
 }
-const FAILED = { message: "The provider failed.", type: "api_error", param: null, code: "upstream_error" }
+const FAILED = {
+  message: "The provider failed to complete the request. Retry the request.",
+  type: "api_error",
+  param: null,
+  code: "upstream_error",
+}
 const LATE = {
-  message: "The provider did not answer in time.",
+  message: "The provider did not answer in time. Retry with streaming, or with a lower max_tokens.",
   type: "timeout_error",
   param: null,
   code: "upstream_timeout",
 }
 const BUSY = {
-  message: "Too many requests; try again shortly.",
+  message: "Too many requests. Wait before you retry.",
   type: "rate_limit_error",
   param: null,
   code: "rate_limited",
 }
 const AWAY = {
-  message: "No provider of this model can be reached now.",
+  message: "No provider for this model is available. Retry in a few seconds.",
   type: "overloaded_error",
   param: null,
   code: "upstream_unavailable",
@@ -128,7 +133,7 @@ describe("D17 the provider's words, in the shapes providers use", () => {
 
 describe("D17 nothing else of the body passes", () => {
   const own = {
-    message: "The provider refused the request as not valid.",
+    message: "The provider rejected the request as invalid.",
     type: "invalid_request_error",
     param: null,
     code: "invalid_request",
@@ -160,8 +165,11 @@ describe("D17 nothing else of the body passes", () => {
   })
 
   test.each([
-    [404, "The provider does not know what this request names."],
-    [413, "The request is too large for the provider."],
+    [
+      404,
+      "The provider did not find what this request names. Ask the operator to check the model's configuration.",
+    ],
+    [413, "The request is too large for the provider. Send a smaller request."],
   ])("%d without words has our own", (status, message) => {
     expect(told({ status, body: "" }).message).toBe(message)
   })

@@ -67,12 +67,12 @@ describe("spec 2, D12, D15, D18: a request at fault is a 400 that names the fiel
   })
 
   test("a body that is no object has no field to name", () => {
-    expect(fault([]).message).toBe("The body: expected object.")
+    expect(fault([]).message).toBe("The request body: expected object.")
     expect(fault([]).detail.param).toBeUndefined()
   })
 
   test.each([
-    ["messages[0].role", { ...chat, messages: [{ role: ["SECRET"] }] }, "a string that is not empty"],
+    ["messages[0].role", { ...chat, messages: [{ role: ["SECRET"] }] }, "a non-empty string"],
     ["messages[0]", { ...chat, messages: ["SECRET"] }, "a message object"],
     ["messages", { ...chat, messages: "SECRET" }, "an array of 1 to 4096 messages"],
     ["stream", { ...chat, stream: "SECRET" }, "true, false or null"],

@@ -94,7 +94,7 @@ describe("D22 the answer must carry a count, otherwise 502", () => {
   ])("%s", (_, text) => {
     const error = thrown(() => checkTokenCount(bytes(text)))
     expect(error).toMatchObject({ code: "upstream_error", status: 502 })
-    expect(error.message).toBe("The provider's answer holds no token count.")
+    expect(error.message).toBe("The provider's response contains no token count. Retry the request.")
   })
 
   test("bad UTF-8", () => {

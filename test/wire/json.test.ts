@@ -21,29 +21,37 @@ function refusal(body: Uint8Array): GatewayError {
 
 describe("D15 what is no JSON object is a 400", () => {
   const refused: [string, Uint8Array, string][] = [
-    ["no bytes", bytes(""), "The body is empty; a JSON object is expected."],
-    ["white space", bytes(" \n"), "The body is not valid JSON."],
-    ["truncated", bytes('{"model":"secret'), "The body is not valid JSON."],
-    ["a trailing comma", bytes('{"a":1,}'), "The body is not valid JSON."],
-    ["two objects", bytes("{}{}"), "The body is not valid JSON."],
-    ["single quotes", bytes("{'secret':1}"), "The body is not valid JSON."],
-    ["NaN", bytes('{"a":NaN}'), "The body is not valid JSON."],
-    ["a raw NUL", bytes('{"a":"\0"}'), "The body is not valid JSON."],
-    ["a raw line break in a string", bytes('{"a":"\n"}'), "The body is not valid JSON."],
-    ["an array", bytes('[{"model":"secret"}]'), "The body is JSON but not an object."],
-    ["null", bytes("null"), "The body is JSON but not an object."],
-    ["a string", bytes('"secret"'), "The body is JSON but not an object."],
-    ["a number", bytes("7"), "The body is JSON but not an object."],
-    ["true", bytes("true"), "The body is JSON but not an object."],
+    ["no bytes", bytes(""), "The request body is empty. Send a JSON object."],
+    ["white space", bytes(" \n"), "The request body is not valid JSON."],
+    ["truncated", bytes('{"model":"secret'), "The request body is not valid JSON."],
+    ["a trailing comma", bytes('{"a":1,}'), "The request body is not valid JSON."],
+    ["two objects", bytes("{}{}"), "The request body is not valid JSON."],
+    ["single quotes", bytes("{'secret':1}"), "The request body is not valid JSON."],
+    ["NaN", bytes('{"a":NaN}'), "The request body is not valid JSON."],
+    ["a raw NUL", bytes('{"a":"\0"}'), "The request body is not valid JSON."],
+    ["a raw line break in a string", bytes('{"a":"\n"}'), "The request body is not valid JSON."],
+    [
+      "an array",
+      bytes('[{"model":"secret"}]'),
+      "The request body is JSON, but not an object. Send a JSON object.",
+    ],
+    ["null", bytes("null"), "The request body is JSON, but not an object. Send a JSON object."],
+    ["a string", bytes('"secret"'), "The request body is JSON, but not an object. Send a JSON object."],
+    ["a number", bytes("7"), "The request body is JSON, but not an object. Send a JSON object."],
+    ["true", bytes("true"), "The request body is JSON, but not an object. Send a JSON object."],
     [
       "a lone continuation byte",
       Uint8Array.of(0x7b, 0x22, 0x80, 0x22, 0x3a, 0x31, 0x7d),
-      "The body is not valid UTF-8.",
+      "The request body is not valid UTF-8.",
     ],
-    ["an overlong slash", Uint8Array.of(0x22, 0xc0, 0xaf, 0x22), "The body is not valid UTF-8."],
-    ["a surrogate in UTF-8", Uint8Array.of(0x22, 0xed, 0xa0, 0x80, 0x22), "The body is not valid UTF-8."],
-    ["a cut character", Uint8Array.of(0x22, 0xe6, 0x88, 0x22), "The body is not valid UTF-8."],
-    ["UTF-16", new Uint8Array(Buffer.from('{"a":1}', "utf16le")), "The body is not valid JSON."],
+    ["an overlong slash", Uint8Array.of(0x22, 0xc0, 0xaf, 0x22), "The request body is not valid UTF-8."],
+    [
+      "a surrogate in UTF-8",
+      Uint8Array.of(0x22, 0xed, 0xa0, 0x80, 0x22),
+      "The request body is not valid UTF-8.",
+    ],
+    ["a cut character", Uint8Array.of(0x22, 0xe6, 0x88, 0x22), "The request body is not valid UTF-8."],
+    ["UTF-16", new Uint8Array(Buffer.from('{"a":1}', "utf16le")), "The request body is not valid JSON."],
   ]
   test.each(refused)("%s", (_, body, message) => {
     const error = refusal(body)
@@ -74,7 +82,9 @@ describe("D41 how many keys and elements", () => {
     ["commas alone", `{${",".repeat(COUNT + 1)}`],
   ]
   test.each(refused)("%s are refused, and not parsed", (_, text) => {
-    expect(refusal(bytes(text)).message).toBe("The body has more than 100000 keys and elements.")
+    expect(refusal(bytes(text)).message).toBe(
+      "The request body has more than 100000 keys and array elements.",
+    )
   })
 })
 
@@ -96,7 +106,10 @@ describe("D18 depth", () => {
     const { message } = refusal(bytes(text))
     const parsed = parse.mock.calls.length
     parse.mockRestore()
-    expect({ message, parsed }).toEqual({ message: "The body is nested deeper than 64 levels.", parsed: 0 })
+    expect({ message, parsed }).toEqual({
+      message: "The request body is nested more than 64 levels deep.",
+      parsed: 0,
+    })
   })
 
   const accepted: [string, string][] = [
@@ -117,7 +130,7 @@ describe("D18 depth", () => {
         const text = `${'{"a":'.repeat(around)}${json}${"}".repeat(around)}`
         const fits = depthOf(JSON.parse(text)) <= MAX_DEPTH
         if (fits) expect(read(text)).toEqual(JSON.parse(text))
-        else expect(() => read(text)).toThrow("nested deeper")
+        else expect(() => read(text)).toThrow("nested more than")
       }),
     )
   })

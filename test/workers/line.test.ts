@@ -25,7 +25,7 @@ describe("a line between two processes", () => {
 
   test("an answer that does not come in time, or not any more, is no answer", async () => {
     const { here } = lines(() => new Promise(() => {}))
-    await expect(here.ask({}, 5)).rejects.toThrow("does not answer")
+    await expect(here.ask({}, 5)).rejects.toThrow("does not respond")
     const asked = here.ask({})
     here.lose(new Error("gone"))
     await expect(asked).rejects.toThrow(new Error("gone"))

@@ -3,10 +3,10 @@ import { addressOf, shortId } from "../address.ts"
 import { el, named, setText } from "./element.ts"
 import { ask } from "./gateway.ts"
 
-/** Names as they were when they were first asked for; null where there is none to be had. */
+/** Cached account names; null if a name cannot be loaded. */
 const known = new Map<string, Promise<string | null>>()
 
-/** A link to an account: by its id, and by its name as soon as that is known. */
+/** A link to an account: its id, then its name when it has loaded. */
 export function accountLink(id: string): HTMLElement {
   const place = named(shortId(id))
   const name = known.get(id) ?? nameOf(id)
@@ -17,7 +17,7 @@ export function accountLink(id: string): HTMLElement {
   return el("a", { href: addressOf("accounts", id), title: id }, place)
 }
 
-/** The account has another name now. */
+/** Updates the cached name of an account. */
 export function noteName({ id, name }: AccountBody): void {
   known.set(id, Promise.resolve(name))
 }

@@ -1,6 +1,6 @@
 import { el } from "./element.ts"
 
-/** One of a few: buttons in a row, of which one is pressed. */
+/** A row of buttons of which one is selected. */
 export function choice<Value extends string>(
   label: string,
   options: readonly (readonly [value: Value, name: string])[],

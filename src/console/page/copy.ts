@@ -1,6 +1,6 @@
 import { el, setText } from "./element.ts"
 
-/** Text that is there to be copied, and a button that does it. */
+/** Text with a copy button. */
 export function copyable(text: string, label: string): HTMLElement {
   const shown = el("output", { class: "copied", "aria-label": label }, text)
   const button = el("button", { type: "button", click: () => void copy() }, "Copy")
@@ -11,7 +11,7 @@ export function copyable(text: string, label: string): HTMLElement {
   return el("div", { class: "copy" }, shown, button)
 }
 
-/** Where the page was not loaded by a safe way, browsers keep the clipboard away: then the text is at least selected. */
+/** Browsers disable the clipboard on pages without HTTPS. Then the text is only selected. */
 async function copied(text: string, shown: HTMLElement): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)

@@ -6,7 +6,7 @@ export interface Field {
   readonly name: string
   readonly label: string
   readonly hint?: string
-  /** The field itself: an input, a select or a text area, without a name of its own. */
+  /** The input, select or text area, without a name. */
   readonly input: HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement
 }
 
@@ -16,11 +16,11 @@ export interface DialogOptions {
   readonly fields?: readonly Field[]
   readonly submit: string
   readonly is_dangerous?: boolean
-  /** Does what was asked, with the trimmed values by field; what it returns is shown in place of the form. */
+  /** Runs the action with the trimmed values by field. The returned element replaces the form. */
   act(values: Readonly<Record<string, string>>): Promise<HTMLElement | null>
 }
 
-/** Asks for what an action needs, or only whether it is meant. Esc closes it; what is refused is said beside its field. */
+/** A dialog that asks for the input of an action, or for a confirmation. Esc closes it; errors mark their field. */
 export function openDialog({
   title,
   text = null,
@@ -96,7 +96,7 @@ export function fieldRow({ name, label, hint, input }: Field): HTMLElement {
   )
 }
 
-/** One of several words; the first is chosen unless told. */
+/** A select; the first option is selected by default. */
 export function select(
   options: readonly (readonly [value: string, label: string])[],
   chosen = "",

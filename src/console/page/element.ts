@@ -1,11 +1,11 @@
-/** Elements, made of tags, attributes and text. Text is only ever text: nothing here reads markup. */
+/** Creates elements from tags, attributes and text. Text is never parsed as markup. */
 
 export type Child = Node | string | null | false
 
 type Listener = (event: Event) => void
 type Attributes = Readonly<Record<string, string | number | boolean | null | Listener>>
 
-/** An element; a function is a listener for the event of its name, `true` an attribute without a value, `null` or `false` none. */
+/** Creates an element. A function is a listener for the event of its name, `true` an attribute without a value, `null` or `false` no attribute. */
 export function el<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
   attributes: Attributes = {},
@@ -42,12 +42,12 @@ function shown(children: readonly Child[]): (Node | string)[] {
   return children.filter((child) => child !== null && child !== false)
 }
 
-/** Sets the text only where it differs, so that what stays does not flicker and keeps a selection. */
+/** Sets the text only if it differs, so that unchanged text does not flicker and keeps its selection. */
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text
 }
 
-/** Puts `after` in the place of `before`; where the focus was, it is in the new one too. */
+/** Replaces `before` by `after` and keeps the focus at the same place. */
 export function replaceElement(before: Element, after: Element): void {
   const focused = document.activeElement
   const at = focused === null ? -1 : [...before.querySelectorAll(FOCUSABLE)].indexOf(focused)
@@ -58,7 +58,7 @@ export function replaceElement(before: Element, after: Element): void {
 
 const FOCUSABLE = "a, button, input, select, textarea, [tabindex]"
 
-/** A name that somebody gave: set apart, so that its writing direction ends where it ends. */
+/** A user-provided name, isolated so that its writing direction does not affect the text around it. */
 export function named(name: string): HTMLElement {
   return el("bdi", { class: "name" }, name)
 }

@@ -4,25 +4,25 @@ import { showAgo, showMoment, showUtc } from "../moment.ts"
 import { failureWords, stateWords } from "../words.ts"
 import { el } from "./element.ts"
 
-/** The small things that every view shows alike. */
+/** Small elements that all views share. */
 
 export function usd(text: string | null): HTMLElement {
   if (text === null) return none()
   return el("span", { class: isNegative(text) ? "usd bad" : "usd" }, showUsd(text))
 }
 
-/** A time in the reader's zone, with UTC in its title. */
+/** A time in the local time zone, with UTC in its title. */
 export function moment(text: string | null, show: (text: string) => string = showMoment): HTMLElement {
   if (text === null) return none()
   return el("time", { datetime: text, title: showUtc(text) }, show(text))
 }
 
-/** How long ago, with the time itself in the title. */
+/** A relative time, with the exact time in its title. */
 export function ago(text: string | null): HTMLElement {
   return moment(text, (at) => showAgo(at, Date.now()))
 }
 
-/** A figure large, with its name above and more about it below; one of a list of them. */
+/** A large figure with its name above and a note below. */
 export function tile(name: string, figure: HTMLElement | string, more: string): HTMLElement {
   return el(
     "div",
@@ -33,7 +33,7 @@ export function tile(name: string, figure: HTMLElement | string, more: string): 
   )
 }
 
-/** What is not there. */
+/** A placeholder for a missing value. */
 export function none(): HTMLElement {
   return el("span", { class: "quiet none" }, "–")
 }
@@ -54,7 +54,7 @@ const TONES: Readonly<Record<string, string>> = {
   released: "off",
 }
 
-/** A state in a word, whose colour repeats what it says. */
+/** A state as a coloured chip. */
 export function chip(word: string, title = stateWords(word), tone = TONES[word] ?? "off"): HTMLElement {
   return el("span", { class: `chip ${tone}`, title: title === word ? null : title }, word)
 }

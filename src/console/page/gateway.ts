@@ -1,12 +1,12 @@
 import { closeSession, tokenOf } from "./session.ts"
 
-/** What the gateway refused, in its own words. */
+/** An error response of the gateway. */
 export class Refusal extends Error {
   override readonly name = "Refusal"
-  /** 0 when there was no answer. */
+  /** 0 if there was no response. */
   readonly status: number
   readonly code: string
-  /** The field at fault. */
+  /** The field that caused the error. */
   readonly param: string | null
 
   constructor(status: number, code: string, message: string, param: string | null) {
@@ -22,19 +22,19 @@ export interface Listed<Body> {
   readonly next: string | null
 }
 
-/** Asks `/admin`; a token that is refused ends the session. Throws `Refusal`, or what `signal` aborts with. */
+/** Reads from `/admin`. A rejected token ends the session. Throws `Refusal`, or the reason of `signal`. */
 export async function ask<Body>(path: string, signal?: AbortSignal): Promise<Body> {
   try {
     return await send<Body>("GET", path, undefined, signal)
   } catch (error) {
     if (!(error instanceof Refusal) || error.code !== "ledger_unavailable") throw error
     const words =
-      "The books did not answer: they are away, or this is too much to ask. A shorter time asks less."
+      "The database did not respond. It is unavailable, or the query is too large: try a shorter time range."
     throw new Refusal(error.status, error.code, words, null)
   }
 }
 
-/** Tells `/admin` to do something. Throws `Refusal`. */
+/** Changes something in `/admin`. Throws `Refusal`. */
 export async function tell<Body>(
   method: "POST" | "PATCH" | "DELETE",
   path: string,
@@ -43,7 +43,7 @@ export async function tell<Body>(
   return await send<Body>(method, path, body)
 }
 
-/** Whether the gateway takes this token. Throws `Refusal` where it does not answer at all. */
+/** Whether the gateway accepts this token. Throws `Refusal` on any other failure. */
 export async function isToken(token: string): Promise<boolean> {
   const answer = await request("GET", "/accounts?limit=1", token)
   if (answer.status === 401) return false
@@ -53,7 +53,7 @@ export async function isToken(token: string): Promise<boolean> {
 
 async function send<Body>(method: string, path: string, body?: object, signal?: AbortSignal): Promise<Body> {
   const answer = await request(method, path, tokenOf() ?? "", body, signal)
-  if (answer.status === 401) closeSession("The gateway does not take this token any more. Sign in again.")
+  if (answer.status === 401) closeSession("The gateway no longer accepts this token. Sign in again.")
   if (!answer.ok) throw await refusalOf(answer)
   const text = await answer.text()
   return JSON.parse(text === "" ? "null" : text)
@@ -67,8 +67,8 @@ async function request(
   signal?: AbortSignal,
 ): Promise<Response> {
   const { href, pathname } = new URL(`/admin${path}`, location.origin)
-  // An id of the address bar may lead elsewhere, where the token has no business.
-  if (!pathname.startsWith("/admin/")) throw new Refusal(404, "not_found", "There is nothing here.", null)
+  // An id from the address bar could contain `..`: the token must not be sent to other paths.
+  if (!pathname.startsWith("/admin/")) throw new Refusal(404, "not_found", "This page does not exist.", null)
   try {
     return await fetch(href, {
       method,
@@ -83,7 +83,7 @@ async function request(
     })
   } catch (error) {
     if (signal?.aborted) throw error
-    throw new Refusal(0, "unreachable", "The gateway cannot be reached. Is it running?", null)
+    throw new Refusal(0, "unreachable", "The gateway cannot be reached. Check that it is running.", null)
   }
 }
 
@@ -97,6 +97,6 @@ async function refusalOf(answer: Response): Promise<Refusal> {
     const { error }: ErrorBody = JSON.parse(text)
     return new Refusal(answer.status, error.code, error.message, error.param)
   } catch {
-    return new Refusal(answer.status, "unknown", `The gateway answered ${answer.status}.`, null)
+    return new Refusal(answer.status, "unknown", `The gateway returned status ${answer.status}.`, null)
   }
 }

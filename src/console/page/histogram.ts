@@ -4,11 +4,11 @@ import { showDuration } from "../moment.ts"
 import { counted } from "../words.ts"
 import { el } from "./element.ts"
 
-/** How wide a bar may be, and how many fit at least into what they stand in. */
+/** The maximum width of a bar, and the minimum number of bars that the chart has room for. */
 const BAR_REM = 3.5
 const MIN_BARS = 3
 
-/** How long something took, as bars of logarithmic width, with what half, nine tenths and 99 of 100 stayed within. */
+/** A histogram with logarithmic buckets and the percentiles 50, 90 and 99. */
 export function histogram(
   name: string,
   { calls, p50_ms, p90_ms, p99_ms, buckets }: DistributionBody,

@@ -33,7 +33,7 @@ function askForToken(reason: string | null): void {
   root?.querySelector("input")?.focus()
 }
 
-/** Ends the visit, and what it may still ask for. */
+/** Ends the visit and aborts its requests. */
 function leave(): void {
   visiting.abort()
   document.querySelector("dialog")?.close()
@@ -52,11 +52,11 @@ function show(): void {
   document.title = `${title} · Tollgate console`
   frame.show(address.view, content)
   scrollTo(0, 0)
-  // A page that was just loaded begins at its top, with the way past the navigation.
+  // After a page load the focus stays at the top, at the skip link.
   if (!is_first) content.querySelector("h1")?.focus()
 }
 
-/** `/` goes to the search, unless somebody types or decides something. */
+/** `/` moves to the search, unless the user is typing or a dialog is open. */
 function findBySlash(event: KeyboardEvent): void {
   const is_typing = event.target instanceof HTMLElement && event.target.matches("input, textarea, select")
   const is_chord = event.ctrlKey || event.metaKey || event.altKey
@@ -85,7 +85,7 @@ function viewAt(visit: Visit): { title: string; content: HTMLElement } {
     case "audit":
       return { title: "Audit", content: audit(visit) }
     default:
-      return { title: "Nothing here", content: nowhere() }
+      return { title: "Not found", content: nowhere() }
   }
 }
 
@@ -93,7 +93,7 @@ function nowhere(): HTMLElement {
   return el(
     "div",
     { class: "card empty" },
-    el("h1", { tabindex: -1 }, "There is nothing here"),
-    el("a", { href: "#/" }, "To the overview"),
+    el("h1", { tabindex: -1 }, "This page does not exist"),
+    el("a", { href: "#/" }, "Go to the overview"),
   )
 }

@@ -1,6 +1,6 @@
 /**
- * A UUIDv7 for something that is made: sent again after a fault it makes nothing twice. Browsers offer `crypto.randomUUID` only
- * to pages that came by a safe way.
+ * A UUIDv7 for a new entity, so that a retry does not create it twice. `crypto.randomUUID` is not available on pages without
+ * HTTPS.
  */
 export function ownId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(10))

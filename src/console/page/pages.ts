@@ -1,7 +1,7 @@
 import { addressOf } from "../address.ts"
 import { el } from "./element.ts"
 
-/** The way to older entries and back to the newest; nothing where there is one page. */
+/** Links to older entries and back to the newest; empty for a single page. */
 export function pages(
   view: string,
   query: Readonly<Record<string, string>>,

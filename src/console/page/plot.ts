@@ -5,27 +5,26 @@ import { showAxisTimes, showDuration, showMoment } from "../moment.ts"
 import { el, named } from "./element.ts"
 
 const HEIGHT = 240
-/** How many colours there are; the rest has one of its own. */
+/** The number of series colours. The group of all others has its own colour. */
 const COLOURS = 6
 
 export interface PlotOptions {
-  /** When each step begins, in seconds since 1970. */
+  /** When each step starts, in seconds since 1970. */
   readonly starts_s: readonly number[]
   readonly step_s: number
   readonly series: readonly Series[]
   readonly metric: Metric
-  /** What is seen, for those who do not see it. */
+  /** A text description for screen readers. */
   readonly label: string
 }
 
-/** The class that gives a series its colour. */
+/** The CSS class for the colour of a series. */
 export function colourClass({ group }: Series, at: number): string {
   return group === null ? "colour-rest" : `colour-${at % COLOURS}`
 }
 
 /**
- * Bars over time, stacked; it follows the width of its place and the reader's choice of light and dark. The arrow keys walk along
- * its steps.
+ * Stacked bars over time. The chart follows the width of its container and the colour scheme. The arrow keys move along the steps.
  */
 export function timePlot(signal: AbortSignal, options: PlotOptions): HTMLElement {
   const tip = el("div", { class: "tip", role: "status", hidden: true })
@@ -72,7 +71,7 @@ export function timePlot(signal: AbortSignal, options: PlotOptions): HTMLElement
   return frame
 }
 
-/** The tallest stack first, so that each is drawn over by those below it. */
+/** The tallest stack first, so that lower stacks are drawn over it. */
 function dataOf({ starts_s, series }: PlotOptions): uPlot.AlignedData {
   return [
     [...starts_s],
@@ -130,13 +129,13 @@ function optionsOf(place: HTMLElement, options: PlotOptions, tip: HTMLElement): 
 
 const STEPS: Readonly<Record<string, number>> = { ArrowLeft: -1, ArrowRight: 1 }
 
-/** The step that the cursor stands on; -1 without one. */
+/** The step under the cursor; -1 without one. */
 function stepAt(plot: uPlot, starts_s: readonly number[]): number {
   const { left = -1 } = plot.cursor
   return left < 0 ? -1 : starts_s.findLastIndex((start) => start <= plot.posToVal(left, "x"))
 }
 
-/** What stands under the cursor, exactly. */
+/** The exact values under the cursor. */
 function showTip(plot: uPlot, { series, starts_s, step_s }: PlotOptions, tip: HTMLElement): void {
   const { left = -1 } = plot.cursor
   const at = stepAt(plot, starts_s)

@@ -1,10 +1,10 @@
-/** The operator's token: in this tab's session storage and nowhere else (D50). */
+/** The admin token, kept only in the session storage of this tab (D50). */
 
 const PLACE = "tollgate-admin-token"
 
 let onClose: (reason: string) => void = () => {}
 
-/** Null when nobody is signed in. */
+/** Null if signed out. */
 export function tokenOf(): string | null {
   return sessionStorage.getItem(PLACE)
 }
@@ -13,14 +13,14 @@ export function openSession(token: string): void {
   sessionStorage.setItem(PLACE, token)
 }
 
-/** Forgets the token; `reason` is what the sign-in form says then. */
+/** Forgets the token; the sign-in form shows `reason`. */
 export function closeSession(reason: string): void {
   if (tokenOf() === null) return
   sessionStorage.removeItem(PLACE)
   onClose(reason)
 }
 
-/** What happens when the session ends. */
+/** Sets the callback for the end of the session. */
 export function whenClosed(listener: (reason: string) => void): void {
   onClose = listener
 }

@@ -13,12 +13,12 @@ const PLACES = [
 
 export interface Shell {
   readonly element: HTMLElement
-  /** Shows a view as the page's content. */
+  /** Shows a view as the content of the page. */
   show(view: string, content: HTMLElement): void
   focusSearch(): void
 }
 
-/** What stands around every view: the way to the others, the search for a receipt, the way out. */
+/** The frame of every view: navigation, receipt search and sign-out. */
 export function shell(): Shell {
   const main = el("main", { id: "main", tabindex: -1 })
   const links = PLACES.map(([view, name]) => ({ view, link: el("a", { href: addressOf(view) }, name) }))
@@ -41,13 +41,13 @@ export function shell(): Shell {
         "div",
         { class: "aside" },
         el("a", { href: "/docs" }, "API"),
-        el("button", { type: "button", click: () => closeSession("You are signed out.") }, "Sign out"),
+        el("button", { type: "button", click: () => closeSession("You have signed out.") }, "Sign out"),
       ),
     ),
     main,
   )
 
-  /** The address after the `#` is that of a view, so the jump is made by hand. */
+  /** The URL fragment is the address of a view, so the skip link moves the focus itself. */
   function skip(event: Event): void {
     event.preventDefault()
     main.focus()
@@ -70,7 +70,7 @@ function search(): HTMLElement {
   const input = el("input", {
     type: "search",
     placeholder: "Request id",
-    "aria-label": "Find a call's receipt by its request id",
+    "aria-label": "Find the receipt of a call by its request id",
     autocomplete: "off",
     spellcheck: "false",
     "aria-keyshortcuts": "/",
@@ -80,7 +80,10 @@ function search(): HTMLElement {
   const find = (event: Event) => {
     event.preventDefault()
     const id = idIn(input.value)
-    setText(fault, id === null ? "A request id is a UUID: the x-request-id of an answer." : "")
+    setText(
+      fault,
+      id === null ? "This is not a request id. Use the UUID in the x-request-id header of a response." : "",
+    )
     if (id === null) return
     input.value = ""
     location.hash = addressOf("calls", id)

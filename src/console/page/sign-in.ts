@@ -4,7 +4,7 @@ import { isToken } from "./gateway.ts"
 import { openSession } from "./session.ts"
 import { faultWords } from "./visit.ts"
 
-/** Asks for the admin token; `reason` says why, when somebody was signed in before. */
+/** The sign-in form; `reason` says why an earlier session ended. */
 export function signIn(reason: string | null, opened: () => void): HTMLElement {
   const input = el("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true })
   const fault = el("p", { class: "fault", role: "alert", hidden: reason === null }, reason ?? "")
@@ -13,7 +13,7 @@ export function signIn(reason: string | null, opened: () => void): HTMLElement {
   async function send(event: Event): Promise<void> {
     event.preventDefault()
     const token = input.value.trim()
-    if (token === "") return refuse("Type the token first.")
+    if (token === "") return refuse("Enter the admin token.")
     button.disabled = true
     try {
       if (await isToken(token)) {
@@ -21,7 +21,7 @@ export function signIn(reason: string | null, opened: () => void): HTMLElement {
         return opened()
       }
       refuse(
-        "The gateway does not know this token. It is the value of TOLLGATE_ADMIN_TOKEN, or what the demo printed at its start.",
+        "This is not the admin token of the gateway. Use the value of TOLLGATE_ADMIN_TOKEN, or the token that the demo printed when it started.",
       )
     } catch (error) {
       refuse(faultWords(error))
@@ -48,7 +48,7 @@ export function signIn(reason: string | null, opened: () => void): HTMLElement {
       fieldRow({
         name: "token",
         label: "Admin token",
-        hint: "It stays in this tab until you sign out or close it.",
+        hint: "Kept in this tab until you sign out or close the tab.",
         input,
       }),
       fault,

@@ -3,7 +3,7 @@ import { svg } from "./element.ts"
 
 const [WIDTH, HEIGHT] = [120, 28]
 
-/** A line without axes: how something went, not how much of it there was, which `label` says. */
+/** A line without axes that shows a trend; `label` has the amount. */
 export function spark(values: readonly number[], label: string): SVGSVGElement {
   const points = sparkPoints(values, WIDTH, HEIGHT - 4)
   return svg(

@@ -2,14 +2,14 @@ import { type Child, el, replaceElement } from "./element.ts"
 
 export interface Column<Row> {
   readonly title: string
-  /** Numbers and amounts stand on the right. */
+  /** Right-aligned, for numbers and amounts. */
   readonly right?: boolean
-  /** Left out where there is little room. */
+  /** Hidden on narrow screens. */
   readonly minor?: boolean
   cell(row: Row): Child
 }
 
-/** A table's rows by key: those that stay keep their elements, so that what polls does not flicker or lose the focus. */
+/** Table rows by key. Unchanged rows keep their elements, so that polling does not cause flicker or move the focus. */
 export interface Table<Row> {
   readonly element: HTMLElement
   show(rows: readonly Row[]): void
@@ -19,15 +19,15 @@ export interface TableOptions<Row> {
   readonly label: string
   readonly columns: readonly Column<Row>[]
   key(row: Row): string
-  /** What changes in a row; a row of the same mark is left alone. */
+  /** A row is replaced only if its mark changes. */
   mark?(row: Row): string
-  /** What stands there when there are no rows. */
+  /** The text for an empty table. */
   readonly empty: Child
 }
 
 /**
- * A table that becomes a list of cards on a narrow screen. Its rows' links are walked with the arrow keys. The roles repeat the tags,
- * for a table that is laid out as something else is otherwise no table to a screen reader.
+ * A table that becomes a list of cards on a narrow screen. The arrow keys move between the links of its rows. The roles repeat the tags,
+ * because screen readers ignore the tags of a table with another layout.
  */
 export function table<Row>({
   label,
@@ -85,7 +85,7 @@ function rowOf<Row>(row: Row, columns: readonly Column<Row>[]): HTMLTableRowElem
   )
 }
 
-/** The arrow keys go from a link or button of one row to that of the next. */
+/** The arrow keys move from a link or button to the same one in the next row. */
 function walk(event: Event): void {
   if (!(event instanceof KeyboardEvent) || !(event.target instanceof HTMLElement)) return
   const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0

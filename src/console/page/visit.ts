@@ -3,7 +3,7 @@ import { pauseAfter } from "../range.ts"
 import { el, replaceElement, setText } from "./element.ts"
 import { Refusal } from "./gateway.ts"
 
-/** One stay at one address: ends when the reader goes elsewhere, and with it all that was asked for it. */
+/** One visit to an address. It ends when the user navigates away, which aborts its requests. */
 export interface Visit {
   readonly address: Address
   readonly signal: AbortSignal
@@ -11,20 +11,20 @@ export interface Visit {
 
 export type View = (visit: Visit) => HTMLElement
 
-/** A part of a view that is loaded. It shows that it loads, what came of it, or why nothing did, with a way to try again. */
+/** A part of a view that loads by itself. It shows the loading state, the content, or the error with a retry button. */
 export interface Part {
   readonly element: HTMLElement
-  /** Loads it anew; what is shown stays until then. */
+  /** Reloads the part; the old content stays until then. */
   load(): Promise<void>
 }
 
 export interface PartOptions {
-  /** Null for a part without a heading of its own. */
+  /** Null for a part without a heading. */
   readonly title: string | null
-  /** What stands beside the title. */
+  /** Shown beside the title. */
   readonly tools?: HTMLElement
   readonly class?: string
-  /** The content; `signal` ends when other content takes its place, or the visit ends. */
+  /** Loads the content; `signal` aborts when the content is replaced or the visit ends. */
   content(signal: AbortSignal): Promise<HTMLElement>
 }
 
@@ -54,7 +54,7 @@ export function part(visit: Visit, { title, tools, class: name = "card", content
     }
     if (mine === turn) element.removeAttribute("aria-busy")
   }
-  /** Whether it was not there before. */
+  /** Returns whether the content is new. */
   function show(made: HTMLElement): boolean {
     const before = place.firstElementChild
     if (before === made) return false
@@ -65,9 +65,11 @@ export function part(visit: Visit, { title, tools, class: name = "card", content
   return { element, load }
 }
 
-/** Why something did not work, in words. */
+/** The message for an error. */
 export function faultWords(error: unknown): string {
-  return error instanceof Refusal ? error.message.replaceAll("`", "") : "The console failed; reload the page."
+  return error instanceof Refusal
+    ? error.message.replaceAll("`", "")
+    : "The console had an error. Reload the page."
 }
 
 function fault(error: unknown, again: () => Promise<void>): HTMLElement {
@@ -80,8 +82,8 @@ function fault(error: unknown, again: () => Promise<void>): HTMLElement {
 }
 
 /**
- * Asks again and again while the page is seen, `least_ms` after an answer or later when answers take long. What fails is told
- * beneath, and tried again.
+ * Polls while the page is visible: `least_ms` after a response, or later if responses take long. A failure is shown below and
+ * retried.
  */
 export function poll(visit: Visit, least_ms: number, look: () => Promise<void>): HTMLElement {
   const status = el("p", { class: "quiet poll", role: "status" })
@@ -109,7 +111,7 @@ export function poll(visit: Visit, least_ms: number, look: () => Promise<void>):
   return status
 }
 
-/** Writes the address of what is shown without another visit, so that a reload and a link lead here. */
+/** Updates the address bar without a new visit, so that a reload or a link shows the same. */
 export function noteAddress({ address, signal }: Visit, query: Readonly<Record<string, string>>): void {
   if (!signal.aborted) history.replaceState(null, "", addressOf(address.view, address.id, query))
 }

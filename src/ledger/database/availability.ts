@@ -21,17 +21,14 @@ export class Availability {
     const { kind, is_lean } = statement
     this.#events.statement?.(kind, size, duration_ms)
     if (error !== null && !is_lean && kindOf(error) === "incomplete") {
-      this.#log.error(
-        { statement: kind, items: size },
-        "a statement lost a row on its way; it is tried again",
-      )
+      this.#log.error({ statement: kind, items: size }, "a statement returned too few rows; retrying it")
     }
     if (error === null || isAnswer(error)) {
-      if (!this.#answering) this.#log.info({}, "the database answers again")
+      if (!this.#answering) this.#log.info({}, "the database is available again")
       this.#answering = true
     } else {
       if (this.#answering)
-        this.#log.warn({ code: codeOf(error), statement: kind }, "the database does not answer")
+        this.#log.warn({ code: codeOf(error), statement: kind }, "the database is unavailable")
       this.#answering = false
     }
   }

@@ -50,16 +50,17 @@ export class Replay {
     if (unreadable > 0) {
       this.#log.error(
         { path, lines: unreadable },
-        "the spool has lines that this version cannot read; the file is kept",
+        "the spool has lines that this version cannot read: the file is kept",
       )
     }
     const results = await Promise.all(ends.map((spooled) => this.#ends.replay(spooled)))
     const count = (written: Written) => results.filter((result) => result === written).length
     const applied = count("applied")
-    if (applied > 0) this.#log.info({ path, ends: applied }, "settlements of another process were written")
+    if (applied > 0)
+      this.#log.info({ path, ends: applied }, "wrote the spooled settlements of another process")
     const foreign = count("none")
     if (foreign > 0) {
-      this.#log.error({ path, ends: foreign }, "the spool has settlements without a hold; the file is kept")
+      this.#log.error({ path, ends: foreign }, "the spool has settlements without a hold: the file is kept")
     }
     if (count("unwritten") > 0) return false
     const whole = unreadable === 0 && foreign === 0 && count("refused") === 0

@@ -156,7 +156,7 @@ export class Spool {
       if (!this.#failing) {
         this.#log.error(
           { err: error },
-          "the spool cannot be written: settlements that wait for the database are kept in memory only",
+          "the spool cannot be written: settlements that wait for the database are in memory only",
         )
       }
       this.#failing = true

@@ -86,7 +86,7 @@ export class EndQueue {
     return new Promise((resolve) => {
       this.#write(end, hold?.account_id ?? "", hold, false, (written) => {
         if (written === "none")
-          this.#log.error({ id }, "a settlement has no hold in the ledger; it is spooled")
+          this.#log.error({ id }, "a settlement has no hold in the ledger: it is kept in the spool")
         if (written === "applied" || written === "closed") this.#outstanding.delete(id)
         resolve()
       })
@@ -154,7 +154,7 @@ export class EndQueue {
     }
     this.#log.error(
       { id: item.end.id, code: codeOf(error) },
-      "the ledger refuses a settlement; it stays in the spool",
+      "the database rejected a settlement: it is kept in the spool",
     )
     this.#finish(item, "refused")
   }

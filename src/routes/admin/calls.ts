@@ -2,21 +2,14 @@ import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
 import { getCall, listCalls } from "../../ledger/reports/calls.ts"
 import { CallBody, listOf } from "../../wire/admin.ts"
-import { parseCallsQuery } from "../../wire/admin-query.ts"
-import { failures, states } from "../../wire/call.ts"
+import { CallsQuery, pageOf } from "../../wire/admin-query.ts"
+import { states } from "../../wire/call.ts"
+import { pathId } from "../../wire/parameter.ts"
 import { callBody } from "../call-body.ts"
-import { operation } from "../openapi.ts"
-import { ask, askLong } from "./books.ts"
-import { answer, type Operators, pathId, queryOf } from "./operators.ts"
-import {
-  callExample,
-  ERRORS,
-  fieldFault,
-  filterParameter,
-  idParameter,
-  NO_CALL,
-  pageParameters,
-} from "./reference.ts"
+import { callExample, ERRORS, fieldFault, NO_CALL } from "../docs/examples.ts"
+import { ask, askLong } from "../ledger-deadline.ts"
+import { answer, operation } from "../openapi.ts"
+import type { Operators } from "./operators.ts"
 
 /** `/admin/calls`: what became of every call that held money. */
 export function callRoutes(operators: Operators) {
@@ -24,60 +17,50 @@ export function callRoutes(operators: Operators) {
   return new Elysia({ name: "admin-calls" })
     .get(
       "/calls",
-      async ({ request }) => {
-        const { filter, page } = parseCallsQuery(queryOf(request))
-        const { data, next } = await askLong(operators, listCalls(database, filter, page))
-        return answer({ data: data.map(callBody), next })
+      async ({ query }) => {
+        const { account, key, ...filter } = query
+        const calls = { ...filter, account_id: account, key_id: key }
+        const { data, next } = await askLong(operators, listCalls(database, calls, pageOf(query)))
+        return { data: data.map(callBody), next }
       },
-      { detail: listing },
+      listing,
     )
     .get(
       "/calls/:id",
-      async ({ params }) => {
-        const call = await ask(operators, getCall(database, pathId(params.id)))
-        if (call === null) throw new GatewayError("not_found", { message: "There is no call of this id." })
-        return answer(callBody(call))
+      async ({ params: { id } }) => {
+        const call = await ask(operators, getCall(database, id))
+        if (call === null) throw new GatewayError("not_found", { message: "No call has this id." })
+        return callBody(call)
       },
-      { detail: reading },
+      reading,
     )
 }
 
-const listing = operation({
-  operationId: "listCalls",
-  tag: "Books",
-  summary: "List calls",
-  description:
-    "Calls that held money, newest first; several filters narrow together. A page looks at 100,000 calls at most, so one that looks for something rare may hold fewer calls than `limit`, even none, and yet have a `next`. Refused requests and token counts are in the metrics.",
-  credentials: ["adminToken"],
-  parameters: [
-    filterParameter("account", "Calls of this account.", { format: "uuid" }),
-    filterParameter("key", "Calls with this key.", { format: "uuid" }),
-    filterParameter("model", "Calls to this model, as the client named it."),
-    filterParameter("state", "Calls in this state.", { enum: [...states] }),
-    filterParameter("failure", "Calls that went wrong this way.", { enum: [...failures] }),
-    filterParameter(
-      "from",
-      "Calls that were held then or later, by the time in their id: a time, or a day in UTC.",
-    ),
-    filterParameter("to", "Calls that were held earlier."),
-    ...pageParameters,
-  ],
-  answers: {
-    200: {
-      description: "A page of calls.",
-      json: { schema: listOf(CallBody), examples: { calls: { data: [callExample], next: null } } },
-    },
+const listing = {
+  query: CallsQuery,
+  response: {
+    200: answer("A page of calls.", listOf(CallBody), { calls: { data: [callExample], next: null } }),
   },
-  errors: [fieldFault("state", `one of ${states.join(", ")}`), ...ERRORS],
-})
+  detail: operation({
+    operationId: "listCalls",
+    tag: "Ledger",
+    summary: "List calls",
+    description:
+      "Lists calls that held money, newest first. Filters are combined with AND. One page scans at most 100,000 calls, so a filter that matches few calls can return fewer than `limit`, or none, and still have a `next`. Rejected requests and token counts are in the metrics only.",
+    credentials: ["adminToken"],
+    errors: [fieldFault("state", `one of ${states.join(", ")}`), ...ERRORS],
+  }),
+}
 
-const reading = operation({
-  operationId: "getCall",
-  tag: "Books",
-  summary: "Read a call",
-  description: "The id is the `x-request-id` that the client saw.",
-  credentials: ["adminToken"],
-  parameters: [idParameter("The call's id.")],
-  answers: { 200: { description: "The call.", json: { schema: CallBody, examples: { call: callExample } } } },
-  errors: [NO_CALL, ...ERRORS],
-})
+const reading = {
+  params: pathId("The call's id."),
+  response: { 200: answer("The call.", CallBody, { call: callExample }) },
+  detail: operation({
+    operationId: "getCall",
+    tag: "Ledger",
+    summary: "Get a call",
+    description: "The id of a call is the `x-request-id` of its response.",
+    credentials: ["adminToken"],
+    errors: [NO_CALL, ...ERRORS],
+  }),
+}

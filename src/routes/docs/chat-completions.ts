@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
 import { ChatRequest } from "../../wire/chat.ts"
-import { type Fault, operation, type Parameter, REQUEST_ID } from "../openapi.ts"
+import { answer, events, type Fault, operation, REQUEST_ID, shown } from "../openapi.ts"
 
 /** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
 
@@ -12,7 +12,8 @@ const Usage = Type.Object(
     cost: Type.Optional(
       Type.Number({
         minimum: 0,
-        description: "USD that the call was charged, where the request asked for it (`usage.include`).",
+        description:
+          "What the call was charged, in USD. Present if the request asked for it (`usage.include`).",
       }),
     ),
     prompt_tokens_details: Type.Optional(
@@ -20,28 +21,28 @@ const Usage = Type.Object(
         {
           cached_tokens: Type.Integer({
             minimum: 0,
-            description: "Part of `prompt_tokens`, at the cached price.",
+            description: "The part of `prompt_tokens` that is charged at the cached price.",
           }),
         },
         { additionalProperties: true },
       ),
     ),
   },
-  { additionalProperties: true, description: "What the call is charged by, where it is valid." },
+  { additionalProperties: true, description: "The usage that the call is charged for, if it is valid." },
 )
 
 const logprobs = Type.Optional(
-  Type.Unknown({ description: "The probabilities of the tokens, where they were asked for." }),
+  Type.Unknown({ description: "The log probabilities of the tokens, if the request asked for them." }),
 )
 
-const finish = { description: "Why the choice ended: `stop`, `length`, `tool_calls`, `content_filter`." }
+const finish = { description: "Why the choice ended: `stop`, `length`, `tool_calls` or `content_filter`." }
 
 const ChatCompletion = Type.Object(
   {
     id: Type.String(),
     object: Type.Literal("chat.completion"),
     created: Type.Integer({ description: "Unix seconds." }),
-    model: Type.String({ description: "The provider's own name of the model." }),
+    model: Type.String({ description: "The provider's name of the model." }),
     choices: Type.Array(
       Type.Object({
         index: Type.Integer({ minimum: 0 }),
@@ -67,7 +68,7 @@ const ChatCompletionChunk = Type.Object(
     id: Type.String(),
     object: Type.Literal("chat.completion.chunk"),
     created: Type.Integer({ description: "Unix seconds." }),
-    model: Type.String({ description: "The provider's own name of the model." }),
+    model: Type.String({ description: "The provider's name of the model." }),
     choices: Type.Array(
       Type.Object({
         index: Type.Integer({ minimum: 0 }),
@@ -87,7 +88,7 @@ const ChatCompletionChunk = Type.Object(
   },
   {
     additionalProperties: true,
-    description: "The data of one event; the last event's data is the text `[DONE]` instead.",
+    description: "The data of one event. The data of the last event is the text `[DONE]`.",
   },
 )
 
@@ -143,32 +144,36 @@ const errors: readonly Fault[] = [
   },
   {
     code: "idempotency_key_used",
-    message: `This Idempotency-Key stands for an earlier call: ${REQUEST_ID}; its receipt tells the outcome.`,
+    message: `This Idempotency-Key was already used for this call. The call was not made or charged again. The earlier call is ${REQUEST_ID}: GET /v1/calls/${REQUEST_ID} returns its receipt.`,
     fields: { call: REQUEST_ID },
   },
   {
     code: "idempotency_key_reused",
-    message: `This Idempotency-Key stands for an earlier call with another body: ${REQUEST_ID}; its receipt tells the outcome.`,
+    message: `This Idempotency-Key was already used with a different request body. Use a new key for each call. The earlier call is ${REQUEST_ID}: GET /v1/calls/${REQUEST_ID} returns its receipt.`,
     fields: { call: REQUEST_ID },
   },
   "invalid_api_key",
   {
     code: "insufficient_balance",
     message:
-      "The call must hold 0.016394 USD, and 0.0021 USD are available; it would fit with max_tokens of at most 1045.",
+      "This call needs a hold of 0.016394 USD, but only 0.0021 USD is available. Add credit, or set max_tokens to at most 1045.",
     fields: { needed: "0.016394", available: "0.0021", max_tokens: 1045 },
   },
   {
     code: "spending_limit_reached",
     message:
-      "The call must hold 0.016394 USD, and 0.0021 USD are left of what the key may spend this day; it would fit with max_tokens of at most 1045.",
+      "This call needs a hold of 0.016394 USD, but the key can spend only 0.0021 USD more this day. Wait for the next day, or set max_tokens to at most 1045.",
     fields: { needed: "0.016394", remaining: "0.0021", max_tokens: 1045 },
   },
   "account_suspended",
   "key_suspended",
   "model_not_allowed",
   "model_not_found",
-  { code: "not_found", message: "The provider does not know what this request names." },
+  {
+    code: "not_found",
+    message:
+      "The provider did not find what this request names. Ask the operator to check the model's configuration.",
+  },
   "request_timeout",
   "request_too_large",
   "unsupported_media_type",
@@ -183,63 +188,67 @@ const errors: readonly Fault[] = [
   "upstream_timeout",
 ]
 
-const description = `Holds the most the call can cost, relays it to the first of the model's providers that answers, charges it once by the rules
-above, and releases the rest of the hold.
+const description = `Holds the most that the call can cost, sends it to the first of the model's providers that answers, charges it once by the
+rules above, and releases the rest of the hold.
 
-- Fields that are not listed reach the provider unchanged.
-- With \`"stream": true\` the answer is a stream of events. The status is sent as soon as the provider has answered 2xx; an error after
-  that is the stream's last event, \`data: {"error": …}\`, and no \`[DONE]\` follows it.
-- Lines that start with a colon, such as \`: keepalive\`, are comments to be ignored.
-- A stream that ends without usage and without output is an empty 200: nothing is charged.
-- Leaving before the end does not make a call free: what the provider delivered until then is charged.
-- A 402 says what would have to be held, what is available, and the largest \`max_tokens\` that would fit.
-- With \`"usage": {"include": true}\` the usage of the answer tells what the call was charged, as \`cost\`, exactly as its receipt does; a stream
-  then ends with a chunk of its usage. An answer without valid usage tells no cost.
-- With an \`Idempotency-Key\` the call is made and charged once, however often and wherever it is asked for within 24 hours; a repeat is a
-  400 that names the call, whose receipt tells the outcome. Where the operator keeps answers, a JSON answer is told again.`
+- Fields that are not listed are passed to the provider unchanged.
+- With \`"stream": true\` the response is a stream of events. The gateway sends the status as soon as the provider answers 2xx. An error
+  after that is the last event of the stream, \`data: {"error": …}\`, and no \`[DONE]\` follows.
+- Ignore lines that start with a colon, such as \`: keepalive\`: they are comments.
+- A stream that ends without usage and without output is an empty 200. It is not charged.
+- Disconnecting early does not make a call free: what the provider delivered until then is charged.
+- A 402 states the amount to hold, the amount available, and the largest \`max_tokens\` that fits.
+- With \`"usage": {"include": true}\` the usage in the response has a \`cost\`: the charge of the call, the same as in its receipt. A stream
+  then ends with a usage chunk. A response without valid usage has no cost.
+- With an \`Idempotency-Key\` the call is made and charged only once within 24 hours, even if several gateways receive it. A repeat gets a
+  400 that names the call; its receipt has the outcome. If the operator keeps responses, a repeat gets the same JSON response again.`
 
-const idempotencyKey: Parameter = {
-  name: "Idempotency-Key",
-  in: "header",
-  description:
-    "A name of this call that the client makes up, such as a UUID, so that it may be sent again safely (D43).",
-  schema: { type: "string", minLength: 1, maxLength: 255 },
-}
+const headers = Type.Object({
+  "Idempotency-Key": Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description:
+        "An id that the client creates for this call, such as a UUID, so that it can safely retry the call.",
+    }),
+  ),
+})
 
-const chatCompletion = (operationId: string, summary: string) =>
-  operation({
+const chatCompletion = (operationId: string, summary: string) => ({
+  parse: "none" as const,
+  body: shown(ChatRequest, {
+    JSON: { model: "gpt-5-mini", messages },
+    Stream: { model: "gpt-5-mini", messages, stream: true, stream_options: { include_usage: true } },
+    "With cost": { model: "gpt-5-mini", messages, usage: { include: true } },
+    "With max_completion_tokens, for a smaller hold": {
+      model: "gpt-5-mini",
+      messages,
+      max_completion_tokens: 200,
+    },
+  }),
+  response: {
+    200: answer(
+      "The provider's response: JSON, or events if the request sets `stream`. Unchanged, except for the cost if the request asked for it.",
+      Type.Union([
+        shown(ChatCompletion, { Completion: completion, "With cost": completionWithCost }),
+        events(ChatCompletionChunk, exampleStream),
+      ]),
+    ),
+  },
+  detail: operation({
     operationId,
     tag: "Calls",
     summary,
     description,
     credentials: ["apiKey"],
-    parameters: [idempotencyKey],
-    body: {
-      schema: ChatRequest,
-      examples: {
-        JSON: { model: "gpt-5-mini", messages },
-        Stream: { model: "gpt-5-mini", messages, stream: true, stream_options: { include_usage: true } },
-        "With its cost": { model: "gpt-5-mini", messages, usage: { include: true } },
-        "With a bound, so that less is held": { model: "gpt-5-mini", messages, max_completion_tokens: 200 },
-      },
-    },
-    answers: {
-      200: {
-        description:
-          "The provider's answer, unchanged but for a cost that was asked for: JSON, or events when the request says `stream`.",
-        json: {
-          schema: ChatCompletion,
-          examples: { Completion: completion, "With its cost": completionWithCost },
-        },
-        events: { schema: ChatCompletionChunk, example: exampleStream },
-      },
-    },
+    headers,
     errors,
-  })
+  }),
+})
 
-export const createChatCompletion = chatCompletion("createChatCompletion", "Make a chat completion")
+export const createChatCompletion = chatCompletion("createChatCompletion", "Create a chat completion")
 
 export const createChatCompletionCompatible = chatCompletion(
   "createChatCompletionCompatible",
-  "Make a chat completion (compatible path)",
+  "Create a chat completion (compatible path)",
 )

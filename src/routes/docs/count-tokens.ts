@@ -1,33 +1,21 @@
+import { Type } from "@sinclair/typebox"
 import { CountTokensRequest, generationFields, TokenCount } from "../../wire/count-tokens.ts"
-import { type Fault, operation, type Parameter } from "../openapi.ts"
+import { answer, type Fault, operation, shown } from "../openapi.ts"
 
-const vendor: Parameter = {
-  name: "vendor",
-  in: "path",
-  required: true,
-  description: "A configured vendor: the name of a messages-style API family.",
-  schema: { type: "string" },
-  example: "anthropic",
-}
-
-const headers: Parameter[] = [
-  {
-    name: "anthropic-version",
-    in: "header",
-    required: true,
+const headers = Type.Object({
+  "anthropic-version": Type.String({
+    format: "date",
     description:
-      "The version of the messages-style API: a calendar date. The header is named after the vendor, `<vendor>-version`; on the plain path exactly one configured vendor's must be there.",
-    schema: { type: "string", format: "date" },
-    example: "2023-06-01",
-  },
-  {
-    name: "anthropic-beta",
-    in: "header",
-    required: false,
-    description: "Passed on as it is; named after the vendor like the version.",
-    schema: { type: "string", maxLength: 2048 },
-  },
-]
+      "The version of the messages API, a calendar date. The header is named after the vendor, `<vendor>-version`. On the path without a vendor, send the header of exactly one configured vendor.",
+    examples: ["2023-06-01"],
+  }),
+  "anthropic-beta": Type.Optional(
+    Type.String({
+      maxLength: 2048,
+      description: "Passed on unchanged. Named after the vendor, like the version header.",
+    }),
+  ),
+})
 
 const errors: readonly Fault[] = [
   {
@@ -36,12 +24,20 @@ const errors: readonly Fault[] = [
     param: "messages",
   },
   "invalid_api_key",
-  { code: "insufficient_balance", message: "The balance is used up; counting needs some left." },
+  {
+    code: "insufficient_balance",
+    message:
+      "The account has no available balance. Counting tokens is free, but the balance must be above zero. Add credit.",
+  },
   "account_suspended",
   "key_suspended",
   "model_not_allowed",
   "model_not_found",
-  { code: "not_found", message: "The provider does not know what this request names." },
+  {
+    code: "not_found",
+    message:
+      "The provider did not find what this request names. Ask the operator to check the model's configuration.",
+  },
   "request_timeout",
   "request_too_large",
   "unsupported_media_type",
@@ -52,44 +48,42 @@ const errors: readonly Fault[] = [
   "upstream_timeout",
 ]
 
-const description = `Asks a provider of the model how many tokens the input has. Nothing is held and nothing is charged, but the key, the balance
-(more than zero), the model and the provider are checked as for a call.
+const description = `Asks a provider of the model how many tokens the input has. Nothing is held or charged, but the gateway checks the key, the
+balance (it must be above zero), the model and the provider as for a call.
 
-The key is sent as \`x-api-key\`, or as a bearer token when that header is absent. Fields that only generation uses are removed
-before the request is passed on: ${generationFields.map((field) => `\`${field}\``).join(", ")}.`
+Send the key as \`x-api-key\`, or as a bearer token if that header is absent. The gateway removes fields that only generation uses
+before it passes the request on: ${generationFields.map((field) => `\`${field}\``).join(", ")}.`
 
-const counting = (operationId: string, summary: string, path: Parameter[]) =>
-  operation({
+const counting = (operationId: string, summary: string) => ({
+  parse: "none" as const,
+  body: shown(CountTokensRequest, {
+    Question: { model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] },
+    "With instructions": {
+      model: "claude-sonnet",
+      system: "Answer in one word.",
+      messages: [{ role: "user", content: "Say hello." }],
+    },
+  }),
+  response: { 200: answer("The token count of the provider.", TokenCount, { Count: { input_tokens: 11 } }) },
+  detail: operation({
     operationId,
     tag: "Token count",
     summary,
     description,
     credentials: ["xApiKey", "apiKey"],
-    parameters: [...path, ...headers],
-    body: {
-      schema: CountTokensRequest,
-      examples: {
-        Question: { model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] },
-        "With instructions": {
-          model: "claude-sonnet",
-          system: "Answer in one word.",
-          messages: [{ role: "user", content: "Say hello." }],
-        },
-      },
-    },
-    answers: {
-      200: {
-        description: "The provider's count.",
-        json: { schema: TokenCount, examples: { Count: { input_tokens: 11 } } },
-      },
-    },
+    headers,
     errors,
-  })
+  }),
+})
 
-export const countTokens = counting("countTokens", "Count the tokens of an input", [])
+export const countTokens = counting("countTokens", "Count input tokens")
 
-export const countTokensOfVendor = counting(
-  "countTokensOfVendor",
-  "Count the tokens of an input (a vendor's path)",
-  [vendor],
-)
+export const countTokensOfVendor = {
+  ...counting("countTokensOfVendor", "Count input tokens (vendor path)"),
+  params: Type.Object({
+    vendor: Type.String({
+      description: "The name of a configured vendor of a messages API.",
+      examples: ["anthropic"],
+    }),
+  }),
+}

@@ -1,6 +1,7 @@
 import manifest from "../../../package.json" with { type: "json" }
 import { components, type Documentation, tags } from "../openapi.ts"
 import { errorTable } from "./errors.ts"
+import { getOpenApi } from "./service.ts"
 
 /** What the OpenAPI document says besides its operations. */
 export const documentation: Documentation = {
@@ -13,41 +14,42 @@ export const documentation: Documentation = {
   servers: [{ url: "/", description: "This gateway" }],
   tags: [...tags],
   components,
+  paths: { "/docs/json": { get: getOpenApi } },
 }
 
 function introduction(): string {
-  return `An LLM gateway that bills by the token, exactly. Clients keep their SDKs:
+  return `An LLM gateway with exact billing by the token. Clients keep their SDKs:
 
-- **OpenAI SDKs**: \`base_url\` is this address with \`/v1\`, the API key a key of this gateway.
-- **Anthropic SDKs**: \`base_url\` is this address, the API key the same; they can count tokens here.
+- **OpenAI SDKs**: set \`base_url\` to this address followed by \`/v1\`, and use an API key of this gateway.
+- **Anthropic SDKs**: set \`base_url\` to this address, and use the same API key. They can count tokens here.
 
-Every answer carries its id as \`x-request-id\` and \`request-id\`. For a billed call it is also the call's number in the books.`
+Every response carries a request id in the headers \`x-request-id\` and \`request-id\`. For a billed call it is also the id of the call in the ledger.`
 }
 
 function billing(): string {
   return `## How a call is billed
 
-Before a call reaches a provider, the most it can cost is held on its account. Afterwards the call is charged once, and the rest of
-the hold is released.
+Before a call is sent to a provider, the gateway holds the most that it can cost on the account. After the call it charges the actual
+cost once and releases the rest of the hold.
 
-| | What the provider sent | What is charged |
+| | The provider sent | The charge |
 |---|---|---|
-| 1 | valid usage | that usage, at the price the call was admitted at |
-| 2 | JSON object, usage missing or invalid | an estimate of its output, at least one token |
-| 3 | JSON answer blank or malformed | nothing: \`usage_missing\` or \`usage_invalid\` |
-| 4 | stream without valid final usage | the last valid usage plus later output, or an estimate of the output seen |
-| 5 | stream cut by the provider, the client or the way between | the same |
-| 6 | stream without usage and without output | nothing: an empty stream with status 200 |`
+| 1 | valid usage | that usage, at the prices that applied when the call started |
+| 2 | a JSON object, usage missing or invalid | an estimate of its output, at least one token |
+| 3 | an empty or malformed JSON response | nothing: the error is \`usage_missing\` or \`usage_invalid\` |
+| 4 | a stream without valid final usage | the last valid usage plus an estimate of later output, or an estimate of its output |
+| 5 | a stream cut off by the provider, the client or the network | the same |
+| 6 | a stream without usage and without output | nothing: an empty stream with status 200 |`
 }
 
 function faults(): string {
   return `## Errors
 
-One shape for every error, with its code in \`error.code\` and a sentence for people in \`error.message\`. After a stream has begun, an
-error is its last event instead. Where another attempt makes sense, \`retry-after\` says when.
+All errors have the same shape, with a code in \`error.code\` and a message for people in \`error.message\`. After a stream has started, an
+error is its last event instead. If a retry makes sense, \`retry-after\` says when.
 
 <details>
-<summary>Every error, with its cause and its cure</summary>
+<summary>All errors, their causes, and what to do</summary>
 
 ${errorTable()}
 

@@ -1,14 +1,16 @@
+import { Type } from "@sinclair/typebox"
 import { ModelList } from "../../wire/models.ts"
-import { type Fault, operation, type Parameter } from "../openapi.ts"
+import { answer, type Fault, operation } from "../openapi.ts"
 
-const version: Parameter = {
-  name: "anthropic-version",
-  in: "header",
-  required: false,
-  description:
-    "With a configured vendor's version header the messages-style models are listed, without one the chat models.",
-  schema: { type: "string", format: "date" },
-}
+const headers = Type.Object({
+  "anthropic-version": Type.Optional(
+    Type.String({
+      format: "date",
+      description:
+        "If a configured vendor's version header is present, the response lists the messages models, otherwise the chat models.",
+    }),
+  ),
+})
 
 const entry = {
   id: "gpt-5-mini",
@@ -23,58 +25,53 @@ const entry = {
 const errors: readonly Fault[] = [
   {
     code: "invalid_request",
-    message: "The header anthropic-version must be one date, such as 2023-06-01.",
+    message: "The anthropic-version header must be one date, such as 2023-06-01.",
     param: "anthropic-version",
   },
   "invalid_api_key",
   {
     code: "rate_limited",
-    message: "This key has made as many requests of late as it may; try again shortly.",
+    message: "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
   },
   "ledger_unavailable",
 ]
 
-const description = `The models a key may call, in an envelope and with entries that both SDK families read. A key that is limited to some models
-sees those. All four paths answer the same bytes.
+const description = `Lists the models that the key can call, in a shape that both SDK families can read. A key that is restricted to some models
+sees only those. All four paths return the same bytes.
 
-The key is a bearer token; with a version header it may be sent as \`x-api-key\`, as for a token count.`
+Send the key as a bearer token. With a version header, \`x-api-key\` works too, as for a token count.`
 
-const modelList = (operationId: string, summary: string) =>
-  operation({
+const modelList = (operationId: string, summary: string) => ({
+  response: {
+    200: answer("All models, in a single page.", ModelList, {
+      "Chat models": {
+        object: "list",
+        data: [entry],
+        has_more: false,
+        first_id: "gpt-5-mini",
+        last_id: "gpt-5-mini",
+      },
+      "No model": { object: "list", data: [], has_more: false, first_id: null, last_id: null },
+    }),
+  },
+  detail: operation({
     operationId,
     tag: "Models",
     summary,
     description,
     credentials: ["apiKey", "xApiKey"],
-    parameters: [version],
-    answers: {
-      200: {
-        description: "All of them: there is always one page.",
-        json: {
-          schema: ModelList,
-          examples: {
-            "Chat models": {
-              object: "list",
-              data: [entry],
-              has_more: false,
-              first_id: "gpt-5-mini",
-              last_id: "gpt-5-mini",
-            },
-            "No model": { object: "list", data: [], has_more: false, first_id: null, last_id: null },
-          },
-        },
-      },
-    },
+    headers,
     errors,
-  })
+  }),
+})
 
-export const listModels = modelList("listModels", "List the models")
+export const listModels = modelList("listModels", "List models")
 
-export const listModelsSlash = modelList("listModelsSlash", "List the models (compatible path)")
+export const listModelsSlash = modelList("listModelsSlash", "List models (compatible path)")
 
-export const listModelsCompatible = modelList("listModelsCompatible", "List the models (compatible path)")
+export const listModelsCompatible = modelList("listModelsCompatible", "List models (compatible path)")
 
 export const listModelsCompatibleSlash = modelList(
   "listModelsCompatibleSlash",
-  "List the models (compatible path)",
+  "List models (compatible path)",
 )

@@ -1,33 +1,26 @@
 import { ChatRequest } from "../../wire/chat.ts"
+import { pathId, query } from "../../wire/parameter.ts"
 import { QuoteBody } from "../../wire/quote.ts"
 import { OwnAccount, Receipt } from "../../wire/receipt.ts"
-import { groupings } from "../../wire/usage-query.ts"
+import { UsageQuery } from "../../wire/usage-query.ts"
 import { UsageReport } from "../../wire/usage-report.ts"
-import { accountExample, callExample, fieldFault, keyExample, NO_CALL } from "../admin/reference.ts"
-import { type Fault, operation, type Parameter } from "../openapi.ts"
-import { rangeParameters, usageExample } from "./usage.ts"
+import { answer, type Fault, operation, shown } from "../openapi.ts"
+import { accountExample, callExample, fieldFault, keyExample, NO_CALL } from "./examples.ts"
+import { usageExample } from "./usage.ts"
 
 const OFTEN: Fault = {
   code: "rate_limited",
-  message: "This key has made as many requests of late as it may; try again shortly.",
+  message: "This key has reached its rate limit. Wait for the time in the retry-after header, then retry.",
 }
 const errors: readonly Fault[] = [
-  { code: "invalid_request", message: "This address takes no query parameters." },
+  { code: "invalid_request", message: "This endpoint accepts no query parameters." },
   "invalid_api_key",
   OFTEN,
   "ledger_unavailable",
 ]
 
-const id: Parameter = {
-  name: "id",
-  in: "path",
-  required: true,
-  description: "The call's id: the `x-request-id` of its answer.",
-  schema: { type: "string", format: "uuid" },
-}
-
-const whose = `Any key of the account may read it that is neither revoked nor expired, as a bearer token or as \`x-api-key\`; a suspended one too, and
-one of a suspended account.`
+const whose = `Any key of the account can read it, unless the key is revoked or expired. Suspended keys and keys of suspended accounts can read it
+too. Send the key as a bearer token or as \`x-api-key\`.`
 
 const settled = {
   id: callExample.id,
@@ -75,98 +68,95 @@ const left = {
   usage: { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 75 },
 } satisfies Receipt
 
-export const getReceipt = operation({
-  operationId: "getReceipt",
-  tag: "Receipts",
-  summary: "Read the receipt of a call",
-  description: `What a call held, what it was charged, on what basis and at which prices, and what was given back. A call of another account is
-a 404, like one that there is not; so is a request that held nothing, such as a refused one.
-
-${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  parameters: [id],
-  answers: {
-    200: {
-      description: "The receipt; while the call is open, of what it holds.",
-      json: { schema: Receipt, examples: { Settled: settled, Open: open, "The client left": left } },
-    },
+export const getReceipt = {
+  params: pathId("The call's id: the `x-request-id` of its answer."),
+  query: query({}),
+  response: {
+    200: answer("The receipt. While the call is open, it shows the hold and no charge.", Receipt, {
+      Settled: settled,
+      Open: open,
+      "The client disconnected": left,
+    }),
   },
-  errors: [...errors, NO_CALL],
-})
-
-export const getOwnAccount = operation({
-  operationId: "getOwnAccount",
-  tag: "Receipts",
-  summary: "Read the balance",
-  description: `The account that pays for this key's calls, and what the key itself may do. \`available\` is what new calls can still hold: the
-balance less what open calls hold.
+  detail: operation({
+    operationId: "getReceipt",
+    tag: "Receipts",
+    summary: "Get the receipt of a call",
+    description: `Shows what a call held, what it was charged, on what basis and at which prices, and what was released. The response is a 404 if the
+call does not exist, belongs to another account, or held nothing, such as a rejected request.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  answers: {
-    200: {
-      description: "The account and the key.",
-      json: {
-        schema: OwnAccount,
-        examples: {
-          Account: {
-            id: accountExample.id,
-            name: accountExample.name,
-            balance: accountExample.balance,
-            held: accountExample.held,
-            available: accountExample.available,
-            suspended: false,
-            key: {
-              id: keyExample.id,
-              name: keyExample.name,
-              prefix: keyExample.prefix,
-              models: keyExample.models,
-              expires_at: null,
-              suspended: false,
-              spending_limit: { amount: "25", per: "day" },
-              spent: "3.2",
-            },
-          } satisfies OwnAccount,
+    credentials: ["apiKey", "xApiKey"],
+    errors: [...errors, NO_CALL],
+  }),
+}
+
+export const getOwnAccount = {
+  query: query({}),
+  response: {
+    200: answer("The account and the key.", OwnAccount, {
+      Account: {
+        id: accountExample.id,
+        name: accountExample.name,
+        balance: accountExample.balance,
+        held: accountExample.held,
+        available: accountExample.available,
+        suspended: false,
+        key: {
+          id: keyExample.id,
+          name: keyExample.name,
+          prefix: keyExample.prefix,
+          models: keyExample.models,
+          expires_at: null,
+          suspended: false,
+          spending_limit: { amount: "25", per: "day" },
+          spent: "3.2",
         },
-      },
-    },
+      } satisfies OwnAccount,
+    }),
   },
-  errors,
-})
-
-export const getOwnUsage = operation({
-  operationId: "getOwnUsage",
-  tag: "Receipts",
-  summary: "Sum the usage of the account",
-  description: `What the account's calls of a time used and cost, by model, key or day, and as a whole. A call counts when it has ended, at the
-moment of its end; a correction counts at its own moment, with the difference to what was charged before, which may be below 0. So ranges that
-meet share nothing and miss nothing, and a range that is over does not change.
+  detail: operation({
+    operationId: "getOwnAccount",
+    tag: "Receipts",
+    summary: "Get the balance",
+    description: `Shows the account that pays for the key's calls, and the limits of the key. \`available\` is what new calls can hold: the
+balance minus what open calls hold.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  parameters: rangeParameters(groupings),
-  answers: {
-    200: {
-      description: "The sums.",
-      json: {
-        schema: UsageReport,
-        examples: {
-          "By day": usageExample,
-          "By model": {
-            ...usageExample,
-            by: "model",
-            data: [{ group: "gpt-5-mini", name: null, ...usageExample.total }],
-          },
-        },
+    credentials: ["apiKey", "xApiKey"],
+    errors,
+  }),
+}
+
+export const getOwnUsage = {
+  query: UsageQuery,
+  response: {
+    200: answer("The usage.", UsageReport, {
+      "By day": usageExample,
+      "By model": {
+        ...usageExample,
+        by: "model",
+        data: [{ group: "gpt-5-mini", name: null, ...usageExample.total }],
       },
-    },
+    }),
   },
-  errors: [
-    ...errors,
-    fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"),
-    { code: "overloaded", message: "As many sums of usage as may wait are waiting; try again shortly." },
-  ],
-})
+  detail: operation({
+    operationId: "getOwnUsage",
+    tag: "Receipts",
+    summary: "Get the usage of the account",
+    description: `Shows what the account's calls in a time range used and cost: by model, key or day, and in total. A call counts at the time it
+ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges
+therefore never overlap or leave a gap, and past ranges do not change.
+
+${whose}`,
+    credentials: ["apiKey", "xApiKey"],
+    errors: [
+      ...errors,
+      fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"),
+      { code: "overloaded", message: "Too many usage queries are in progress. Retry in a few seconds." },
+    ],
+  }),
+}
 
 const fits = {
   model: "gpt-5-mini",
@@ -182,50 +172,44 @@ const fits = {
   prices: callExample.prices,
 } satisfies QuoteBody
 
-export const getQuote = operation({
-  operationId: "getQuote",
-  tag: "Receipts",
-  summary: "Ask what a call would hold",
-  description: `Takes the body of a chat completion, holds nothing and sends nothing. The body, the key and the model are checked as for the call,
-with the same errors; that the money would not do, or that the key or the account is suspended, is an answer here, with the error code
-that the call would get. A provider that cannot be reached and a gateway at its limits are not foreseen.`,
-  credentials: ["apiKey"],
-  body: {
-    schema: ChatRequest,
-    examples: {
-      Call: { model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], max_tokens: 200 },
-    },
+export const getQuote = {
+  parse: "none" as const,
+  body: shown(ChatRequest, {
+    Call: { model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], max_tokens: 200 },
+  }),
+  response: {
+    200: answer("What the call would hold, and whether it would be admitted.", QuoteBody, {
+      "The call would be admitted": fits,
+      "The balance is too low": {
+        ...fits,
+        amount: "0.256047",
+        admitted: false,
+        refusal: "insufficient_balance",
+        available: "0.0021",
+        remaining: null,
+        max_tokens: 128_000,
+        largest_max_tokens: 1026,
+      } satisfies QuoteBody,
+    }),
   },
-  answers: {
-    200: {
-      description: "What would be held, and whether it would be.",
-      json: {
-        schema: QuoteBody,
-        examples: {
-          "It would be held": fits,
-          "The balance would not do": {
-            ...fits,
-            amount: "0.256047",
-            admitted: false,
-            refusal: "insufficient_balance",
-            available: "0.0021",
-            remaining: null,
-            max_tokens: 128_000,
-            largest_max_tokens: 1026,
-          } satisfies QuoteBody,
-        },
-      },
-    },
-  },
-  errors: [
-    fieldFault("messages", "an array of 1 to 4096 messages"),
-    "invalid_api_key",
-    "model_not_allowed",
-    "model_not_found",
-    "request_timeout",
-    "request_too_large",
-    "unsupported_media_type",
-    OFTEN,
-    "ledger_unavailable",
-  ],
-})
+  detail: operation({
+    operationId: "getQuote",
+    tag: "Receipts",
+    summary: "Get a quote for a call",
+    description: `Takes the body of a chat completion and returns what the call would hold. Nothing is held or sent. The gateway checks the body, the
+key and the model as for the call, with the same errors. If the money is not enough, or the key or the account is suspended, the response
+is a 200 with the error code that the call would get. A quote does not predict unreachable providers or a gateway at capacity.`,
+    credentials: ["apiKey"],
+    errors: [
+      fieldFault("messages", "an array of 1 to 4096 messages"),
+      "invalid_api_key",
+      "model_not_allowed",
+      "model_not_found",
+      "request_timeout",
+      "request_too_large",
+      "unsupported_media_type",
+      OFTEN,
+      "ledger_unavailable",
+    ],
+  }),
+}

@@ -1,33 +1,4 @@
-import { DEFAULT_DAYS, type Grouping, MAX_DAYS, MAX_DAYS_BY_HOUR } from "../../wire/usage-query.ts"
 import type { UsageReport } from "../../wire/usage-report.ts"
-import type { Parameter } from "../openapi.ts"
-
-/** What the sums of usage are asked by. */
-export function rangeParameters(words: readonly Grouping[]): readonly Parameter[] {
-  const most = words.includes("hour") ? `${MAX_DAYS}, by hour ${MAX_DAYS_BY_HOUR}` : `${MAX_DAYS}`
-  return [
-    {
-      name: "from",
-      in: "query",
-      description: `The first moment: an RFC 3339 time, or a day, which begins at midnight UTC. Without it, the UTC day before \`to\` and the ${DEFAULT_DAYS - 1} days before that. At most so many days before \`to\`: ${most}.`,
-      schema: { type: "string" },
-      example: "2026-11-01",
-    },
-    {
-      name: "to",
-      in: "query",
-      description: "The moment it ends with, which is not included. Without it, now.",
-      schema: { type: "string" },
-      example: "2026-12-01",
-    },
-    {
-      name: "by",
-      in: "query",
-      description: "What to sum by.",
-      schema: { type: "string", enum: [...words], default: "day" },
-    },
-  ]
-}
 
 const day = {
   calls: 412,

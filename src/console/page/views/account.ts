@@ -19,7 +19,7 @@ import { plotOf } from "./overview.ts"
 
 const RECENT = 10
 
-/** One account: its money, its keys, what it was given and what it did with it. */
+/** One account: balance, keys, credits and spending. */
 export function account(visit: Visit, id: string): HTMLElement {
   const head = part(visit, {
     title: null,
@@ -42,7 +42,7 @@ export function account(visit: Visit, id: string): HTMLElement {
   return el("div", {}, ...parts.map(({ element }) => element))
 }
 
-/** The title comes with the account: the focus waits for it, unless it went elsewhere. */
+/** The title loads with the account. It then gets the focus, unless the user has moved it. */
 function focusTitle(): void {
   if (document.activeElement === document.body) document.querySelector("h1")?.focus({ preventScroll: true })
 }
@@ -62,7 +62,7 @@ function headOf(account: AccountBody, reload: () => void): HTMLElement {
       el(
         "div",
         { class: "actions" },
-        el("button", { type: "button", class: "primary", click: () => topUp(account, reload) }, "Top up"),
+        el("button", { type: "button", class: "primary", click: () => topUp(account, reload) }, "Add credit"),
         el("button", { type: "button", click: () => rename(account, reload) }, "Rename"),
         el(
           "button",
@@ -74,8 +74,8 @@ function headOf(account: AccountBody, reload: () => void): HTMLElement {
     el(
       "dl",
       { class: "tiles" },
-      tile("Available", usd(available), "what new calls can hold"),
-      tile("Balance", usd(balance), "credits less charges"),
+      tile("Available", usd(available), "available to new calls"),
+      tile("Balance", usd(balance), "credits minus charges"),
       tile("Held", usd(held), "by open calls"),
       tile("Opened", moment(created_at), id),
     ),
@@ -85,23 +85,23 @@ function headOf(account: AccountBody, reload: () => void): HTMLElement {
 function topUp({ id, name }: AccountBody, reload: () => void): void {
   const credit_id = ownId()
   openDialog({
-    title: "Top up",
-    text: el("p", {}, "Put money on ", named(name), "."),
+    title: "Add credit",
+    text: el("p", {}, "Add credit to ", named(name), "."),
     fields: [
       {
         name: "amount",
         label: "Amount in USD",
-        hint: "Such as 25 or 0.50. A negative amount takes money off, to correct.",
+        hint: "For example 25 or 0.50. A negative amount is a correction.",
         input: el("input", { inputmode: "decimal", autocomplete: "off" }),
       },
       {
         name: "reason",
         label: "Reason",
-        hint: "For the journal; may be left out.",
+        hint: "Optional. Recorded in the journal.",
         input: el("input", { maxlength: 500, autocomplete: "off" }),
       },
     ],
-    submit: "Top up",
+    submit: "Add credit",
     async act({ amount = "", reason = "" }) {
       const body = { id: credit_id, amount, ...(reason === "" ? {} : { reason }) }
       await tell<CreditedBody>("POST", `/accounts/${id}/credits`, body)
@@ -113,7 +113,7 @@ function topUp({ id, name }: AccountBody, reload: () => void): void {
 
 function rename({ id, name }: AccountBody, reload: () => void): void {
   openDialog({
-    title: "Rename the account",
+    title: "Rename account",
     fields: [
       {
         name: "name",
@@ -132,16 +132,10 @@ function rename({ id, name }: AccountBody, reload: () => void): void {
 
 function suspend({ id, name, suspended }: AccountBody, reload: () => void): void {
   openDialog({
-    title: suspended ? "Resume the account" : "Suspend the account",
+    title: suspended ? "Resume account" : "Suspend account",
     text: suspended
-      ? el("p", {}, "Calls of ", named(name), " are taken again at once.")
-      : el(
-          "p",
-          {},
-          "Every call of ",
-          named(name),
-          " that arrives from now on is refused. Calls that run go on.",
-        ),
+      ? el("p", {}, "New calls of ", named(name), " are accepted again.")
+      : el("p", {}, "All new calls of ", named(name), " are rejected. Calls in progress continue."),
     submit: suspended ? "Resume" : "Suspend",
     is_dangerous: !suspended,
     async act() {
@@ -161,7 +155,7 @@ function spendingPart(visit: Visit, id: string): Part {
       "div",
       { class: "tools" },
       choice(
-        "What is shown",
+        "Metric",
         metrics.map((one) => [one, one] as const),
         metric,
         (chosen) => {
@@ -196,7 +190,7 @@ function creditsPart(visit: Visit, id: string): Part {
       { title: "Amount", right: true, cell: ({ amount }) => usd(amount) },
       { title: "Reason", cell: ({ reason }) => (reason === null ? none() : named(reason)) },
     ],
-    empty: "Nothing was put on this account yet.",
+    empty: "No credits yet.",
   })
   return part(visit, {
     title: "Credits",
@@ -207,7 +201,7 @@ function creditsPart(visit: Visit, id: string): Part {
         "div",
         {},
         rows.element,
-        next === null ? null : el("p", { class: "quiet" }, "The newest 20 are shown."),
+        next === null ? null : el("p", { class: "quiet" }, "Only the newest 20 are shown."),
       )
     },
   })
@@ -218,11 +212,11 @@ function recentPart(visit: Visit, id: string): Part {
     label: "Recent calls",
     key: (call) => call.id,
     columns: callColumns.filter(({ title }) => title !== "Account"),
-    empty: "No call yet.",
+    empty: "No calls yet.",
   })
   return part(visit, {
     title: "Recent calls",
-    tools: el("a", { class: "more", href: addressOf("calls", null, { account: id }) }, "All its calls"),
+    tools: el("a", { class: "more", href: addressOf("calls", null, { account: id }) }, "All calls"),
     content: async (signal) => {
       rows.show((await ask<Listed<CallBody>>(`/calls?limit=${RECENT}&account=${id}`, signal)).data)
       return rows.element

@@ -15,10 +15,10 @@ import { table } from "../table.ts"
 import { part, type Visit } from "../visit.ts"
 
 const PAGE = 50
-/** A spark line has a point for so many quarters of an hour. */
+/** How many steps of 15 minutes a sparkline combines into one point. */
 const STEPS = 4
 
-/** Everybody who pays, with what they have and how they spend it. */
+/** All accounts, with their balances and recent spending. */
 export function accounts(visit: Visit): HTMLElement {
   const { after = "" } = visit.address.query
   const sparks = new Map<string, HTMLElement>()
@@ -34,7 +34,7 @@ export function accounts(visit: Visit): HTMLElement {
       { title: "State", cell: ({ suspended }) => stateChip(suspended) },
       { title: "Opened", cell: ({ created_at }) => ago(created_at) },
     ],
-    empty: "There is no account yet. Open the first one.",
+    empty: "No accounts yet. Create the first one.",
   })
   function sparkPlace(id: string): HTMLElement {
     const place = sparks.get(id) ?? el("span", { class: "spark-place" })
@@ -62,13 +62,13 @@ export function accounts(visit: Visit): HTMLElement {
       "div",
       { class: "title" },
       el("h1", { tabindex: -1 }, "Accounts"),
-      el("button", { type: "button", class: "primary", click: openAccount }, "Open an account"),
+      el("button", { type: "button", class: "primary", click: openAccount }, "Create account"),
     ),
     list.element,
   )
 }
 
-/** One question for all of the page. What fails leaves its place empty: it is an ornament. */
+/** One request for all sparklines of the page. They are optional, so a failure leaves them empty. */
 async function drawSparks(
   data: readonly AccountBody[],
   sparks: ReadonlyMap<string, HTMLElement>,
@@ -101,13 +101,13 @@ async function drawSparks(
 }
 
 export function stateChip(suspended: boolean): HTMLElement {
-  return suspended ? chip("suspended", "Its calls are refused.") : chip("active", "Its calls are taken.")
+  return suspended ? chip("suspended", "Its calls are rejected.") : chip("active", "Its calls are accepted.")
 }
 
 function openAccount(): void {
   const id = ownId()
   openDialog({
-    title: "Open an account",
+    title: "Create account",
     fields: [{ name: "name", label: "Name", input: el("input", { maxlength: 200, autocomplete: "off" }) }],
     submit: "Open",
     async act({ name = "" }) {

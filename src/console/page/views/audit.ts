@@ -8,10 +8,10 @@ import { ask } from "../gateway.ts"
 import { table } from "../table.ts"
 import { type Part, part, type Visit } from "../visit.ts"
 
-/** What the last audit of this page said. */
+/** The result of the last audit on this page. */
 let last: AuditBody | null = null
 
-/** Whether the books agree with their journal. */
+/** The ledger audit. */
 export function audit(visit: Visit): HTMLElement {
   return el(
     "div",
@@ -20,16 +20,16 @@ export function audit(visit: Visit): HTMLElement {
     el(
       "p",
       { class: "quiet lead" },
-      "Recomputes from the journal every balance and what is held, what spending limits have counted, and the charge of every call.",
+      "Recomputes every balance, held amount, spending limit and charge from the journal, and compares.",
     ),
     auditPart(visit).element,
   )
 }
 
-/** The last audit, and a way to another one. An audit reads the whole journal, so it is asked for, and never polled. */
+/** The last audit, and a button to run one. An audit reads the whole journal, so it is never polled. */
 export function auditPart(visit: Visit): Part {
   let wanted = false
-  const button = el("button", { type: "button", click: () => void run() }, "Audit now")
+  const button = el("button", { type: "button", click: () => void run() }, "Run audit")
   const made = part(visit, {
     title: "Last audit",
     tools: button,
@@ -50,7 +50,7 @@ export function auditPart(visit: Visit): Part {
 }
 
 function notYet(): HTMLElement {
-  return el("p", { class: "empty" }, "No audit was asked for on this page yet.")
+  return el("p", { class: "empty" }, "No audit was run on this page yet.")
 }
 
 type Violation = AuditBody["violations"][number]
@@ -70,12 +70,12 @@ function found({ checked_at, accounts, open_reservations, violations }: AuditBod
         cell: ({ recorded }) => (recorded === null ? "no such account" : usd(recorded)),
       },
       {
-        title: "By the journal",
+        title: "Expected",
         right: true,
         cell: ({ expected }) => (expected === null ? "no entry" : usd(expected)),
       },
       {
-        title: "Off by",
+        title: "Difference",
         right: true,
         cell: ({ recorded, expected }) => usd(lessUsd(recorded ?? "0", expected ?? "0")),
       },
@@ -89,7 +89,9 @@ function found({ checked_at, accounts, open_reservations, violations }: AuditBod
     el(
       "p",
       { class: "verdict" },
-      clean ? "The books agree." : `The books do not agree: ${counted(violations.length, "violation")}.`,
+      clean
+        ? "The ledger matches its journal."
+        : `The ledger does not match its journal: ${counted(violations.length, "violation")}.`,
     ),
     el(
       "p",

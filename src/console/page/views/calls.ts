@@ -41,11 +41,11 @@ function tokensOf({ usage }: CallBody): Child {
 
 function tookOf({ ttft_ms, duration_ms }: CallBody): Child {
   if (duration_ms === null) return none()
-  const title = ttft_ms === null ? "no output" : `first byte after ${showDuration(ttft_ms)}`
+  const title = ttft_ms === null ? "no output" : `first output after ${showDuration(ttft_ms)}`
   return el("span", { title }, showDuration(duration_ms))
 }
 
-/** Every call that held money, narrowed by any of the filters of the books. */
+/** All calls that held money, with the filters of the API. */
 export function calls(visit: Visit): HTMLElement {
   const { query } = visit.address
   const { after = "" } = query
@@ -54,7 +54,7 @@ export function calls(visit: Visit): HTMLElement {
     label: "Calls",
     key: ({ id }) => id,
     columns: callColumns,
-    empty: "No call is like that.",
+    empty: "No calls match these filters.",
   })
   const list = part(visit, {
     title: null,
@@ -133,7 +133,7 @@ function filters(filter: Readonly<Record<string, string>>): HTMLElement {
   return el("details", { class: "card", open: is_wide || is_narrowed }, el("summary", {}, "Filters"), form)
 }
 
-/** An RFC 3339 time as a field for local times takes it. */
+/** An RFC 3339 time in the form of a `datetime-local` field. */
 function localTime(text: string): string {
   const at = new Date(text)
   if (Number.isNaN(at.getTime())) return ""

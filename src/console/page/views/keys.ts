@@ -13,16 +13,17 @@ import { table } from "../table.ts"
 import { type Part, part, type Visit } from "../visit.ts"
 
 const MEANINGS = {
-  active: "Its calls are taken.",
-  suspended: "Its calls are refused until it is resumed.",
-  expired: "Its time is over.",
-  revoked: "It never works again.",
+  active: "Its calls are accepted.",
+  suspended: "Its calls are rejected until it is resumed.",
+  expired: "It has expired.",
+  revoked: "It can no longer be used.",
 } as const
 
-/** Of a request that was made once before, whose answer was lost on the way. */
-const LOST = "The key was made before and cannot be shown again. Revoke it in the list, and make another."
+/** For a retried request whose first response was lost. */
+const LOST =
+  "This key was already created and cannot be shown again. Revoke it in the list, and create another one."
 
-/** What may spend an account's money. */
+/** The keys of an account. */
 export function keysPart(visit: Visit, account_id: string): Part {
   const reload = () => void made.load()
   const rows = table<KeyBody>({
@@ -41,7 +42,7 @@ export function keysPart(visit: Visit, account_id: string): Part {
       { title: "Expires", cell: ({ expires_at }) => ago(expires_at) },
       { title: "Actions", right: true, cell: (key) => actions(key, reload) },
     ],
-    empty: "No key yet: nothing can call in this account's name.",
+    empty: "No keys yet. The account needs a key to make calls.",
   })
   const made = part(visit, {
     title: "Keys",
@@ -57,7 +58,7 @@ export function keysPart(visit: Visit, account_id: string): Part {
 function keyName({ id, name, prefix }: KeyBody): Child {
   const shown = el("code", {}, `${prefix}…`)
   const href = addressOf("calls", null, { key: id })
-  return el("a", { href, title: "Its calls" }, ...(name === null ? [shown] : [named(name), " ", shown]))
+  return el("a", { href, title: "Show its calls" }, ...(name === null ? [shown] : [named(name), " ", shown]))
 }
 
 function stateOf(key: KeyBody): HTMLElement {
@@ -68,7 +69,7 @@ function stateOf(key: KeyBody): HTMLElement {
 function limitOf({ spending_limit, spent }: KeyBody): Child {
   if (spending_limit === null) return none()
   const { amount, per } = spending_limit
-  return `${showUsd(spent ?? "0")} of ${showUsd(amount)} a ${per}`
+  return `${showUsd(spent ?? "0")} of ${showUsd(amount)} per ${per}`
 }
 
 function actions(key: KeyBody, reload: () => void): HTMLElement {
@@ -95,24 +96,24 @@ async function makeKey(account_id: string, reload: () => void): Promise<void> {
       {
         name: "name",
         label: "Name",
-        hint: "May be left out.",
+        hint: "Optional.",
         input: el("input", { maxlength: 200, autocomplete: "off" }),
       },
       {
         name: "models",
         label: "Models",
-        hint: `One a line; none: all of them. ${models.length === 0 ? "" : `Configured: ${models.join(", ")}.`}`,
+        hint: `One per line. Empty: all models. ${models.length === 0 ? "" : `Configured: ${models.join(", ")}.`}`,
         input: el("textarea", { rows: 3, spellcheck: "false" }),
       },
       {
         name: "expires_at",
         label: "Expires",
-        hint: "In your time zone; may be left out.",
+        hint: "Optional. In your time zone.",
         input: el("input", { type: "datetime-local" }),
       },
       ...limitFields(null),
     ],
-    submit: "Make the key",
+    submit: "Create key",
     async act(values) {
       const { name = "", models: listed = "", expires_at = "" } = values
       const names = listed
@@ -131,14 +132,14 @@ async function makeKey(account_id: string, reload: () => void): Promise<void> {
       return el(
         "div",
         {},
-        el("p", {}, "Copy the key now: it is shown this once, and the books keep only its fingerprint."),
+        el("p", {}, "Copy the key now. It is shown only once: the database stores only its hash."),
         copyable(created.key, "The new key"),
       )
     },
   })
 }
 
-/** The names that calls can use, as a help; without them one types from memory. */
+/** The configured model names, as suggestions. Empty if they cannot be loaded. */
 async function modelNames(): Promise<readonly string[]> {
   const upstreams = await ask<{ data: UpstreamBody[] }>("/upstreams").catch(() => ({ data: [] }))
   return [...new Set(upstreams.data.flatMap(({ models }) => models))]
@@ -149,12 +150,12 @@ function limitFields(limit: KeyBody["spending_limit"]): readonly Field[] {
     {
       name: "spending_limit",
       label: "Spending limit in USD",
-      hint: "What its calls may cost in a day or month of UTC; none: no limit.",
+      hint: "The most that its calls can cost per day or month (UTC). Empty: no limit.",
       input: el("input", { inputmode: "decimal", autocomplete: "off", value: limit?.amount ?? "" }),
     },
     {
       name: "per",
-      label: "Counted over",
+      label: "Period",
       input: select(
         [
           ["day", "a day"],
@@ -176,9 +177,9 @@ function limit(key: KeyBody, reload: () => void): void {
     text: el(
       "p",
       {},
-      "What calls with ",
+      "The most that calls with ",
       named(key.name ?? key.prefix),
-      " may cost. Calls that might go beyond are refused.",
+      " can cost. Calls that could exceed it are rejected.",
     ),
     fields: limitFields(key.spending_limit),
     submit: "Set",
@@ -193,15 +194,15 @@ function limit(key: KeyBody, reload: () => void): void {
 function suspend(key: KeyBody, reload: () => void): void {
   const { id, name, prefix, suspended } = key
   openDialog({
-    title: suspended ? "Resume the key" : "Suspend the key",
+    title: suspended ? "Resume key" : "Suspend key",
     text: suspended
-      ? el("p", {}, "Calls with ", named(name ?? prefix), " are taken again at once.")
+      ? el("p", {}, "New calls with ", named(name ?? prefix), " are accepted again.")
       : el(
           "p",
           {},
-          "Every call with ",
+          "All new calls with ",
           named(name ?? prefix),
-          " that arrives from now on is refused, until it is resumed.",
+          " are rejected until it is resumed. Calls in progress continue.",
         ),
     submit: suspended ? "Resume" : "Suspend",
     is_dangerous: !suspended,
@@ -215,12 +216,12 @@ function suspend(key: KeyBody, reload: () => void): void {
 
 function revoke({ id, name, prefix }: KeyBody, reload: () => void): void {
   openDialog({
-    title: "Revoke the key",
+    title: "Revoke key",
     text: el(
       "p",
       {},
       named(name ?? prefix),
-      " never works again: whoever uses it needs another one. Calls that run go on.",
+      " can never be used again. Its users need a new key. Calls in progress continue.",
     ),
     submit: "Revoke",
     is_dangerous: true,

@@ -11,15 +11,15 @@ import { poll, type Visit } from "../visit.ts"
 
 const LOOK_MS = 2_000
 const PAGE = 100
-/** Calls run for half an hour at most unless the configuration says otherwise; to look further back costs the books more. */
+/** Calls take at most half an hour by default. A longer range would be a more expensive query. */
 const BACK_MS = 3_600_000
 
-/** In whole seconds: a page that looks every other second knows no more. */
+/** In whole seconds, because the page updates every two seconds. */
 function runningFor({ started_at }: CallBody): number {
   return Math.max(0, Math.floor((Date.now() - Date.parse(started_at)) / 1_000) * 1_000)
 }
 
-/** The calls that hold money now, looked at every two seconds while somebody looks. */
+/** The open calls, polled every two seconds while the page is visible. */
 export function live(visit: Visit): HTMLElement {
   const ages = new Map<string, HTMLElement>()
   const rows = table<CallBody>({
@@ -36,9 +36,9 @@ export function live(visit: Visit): HTMLElement {
       { title: "Kind", minor: true, cell: ({ stream }) => (stream ? "stream" : "JSON") },
       { title: "Held", right: true, cell: ({ reserved }) => usd(reserved) },
     ],
-    empty: "No call is open now.",
+    empty: "No calls in progress.",
   })
-  const summary = el("p", { class: "quiet" }, "Looking …")
+  const summary = el("p", { class: "quiet" }, "Loading …")
 
   function age({ id }: CallBody): HTMLElement {
     const place = ages.get(id) ?? el("span")
@@ -70,7 +70,7 @@ export function live(visit: Visit): HTMLElement {
     el(
       "p",
       { class: "quiet" },
-      "Calls that started within the last hour, on every gateway of these books; looked at every two seconds.",
+      "Open calls that started in the last hour, on all gateways that share this database. Updated every two seconds.",
     ),
     status,
   )

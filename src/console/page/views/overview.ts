@@ -19,7 +19,7 @@ type Split = (typeof splits)[number]
 
 const REFRESH_MS = 30_000
 
-/** What happened lately, and how things stand. */
+/** Recent charges, latencies and outcomes, and the current state. */
 export function overview(visit: Visit): HTMLElement {
   const { query } = visit.address
   const inTurn = oneByOne()
@@ -40,7 +40,7 @@ export function overview(visit: Visit): HTMLElement {
       "div",
       { class: "tools" },
       choice(
-        "What is shown",
+        "Metric",
         metrics.map((one) => [one, one] as const),
         metric,
         (chosen) => {
@@ -50,7 +50,7 @@ export function overview(visit: Visit): HTMLElement {
         },
       ),
       choice(
-        "Split by",
+        "Group by",
         splits.map((one) => [one, `by ${one}`] as const),
         split,
         (chosen) => {
@@ -67,7 +67,7 @@ export function overview(visit: Visit): HTMLElement {
     title: "Latency",
     content: async (signal) => {
       const { ttft, duration } = await inTurn(() => ask<LatencyBody>(`/latency?${search(span)}`, signal))
-      return el("div", { class: "pair" }, histogram("First byte", ttft), histogram("Whole call", duration))
+      return el("div", { class: "pair" }, histogram("First output", ttft), histogram("Whole call", duration))
     },
   })
   const failures = part(visit, {
@@ -76,7 +76,7 @@ export function overview(visit: Visit): HTMLElement {
   })
   const upstreams = part(visit, {
     title: "Upstreams",
-    tools: el("a", { class: "more", href: addressOf("upstreams") }, "All about them"),
+    tools: el("a", { class: "more", href: addressOf("upstreams") }, "All upstreams"),
     content: async (signal) => healthOf((await ask<{ data: UpstreamBody[] }>("/upstreams", signal)).data),
   })
   const parts: readonly Part[] = [totals, overTime, latency, failures, upstreams]
@@ -142,7 +142,7 @@ export function overview(visit: Visit): HTMLElement {
   )
 }
 
-/** Asks one question after the other: each of them may read much of the books. */
+/** Runs queries one after another, because each can be expensive. */
 function oneByOne() {
   let before: Promise<unknown> = Promise.resolve()
   return <Answer>(question: () => Promise<Answer>): Promise<Answer> => {
@@ -152,7 +152,7 @@ function oneByOne() {
   }
 }
 
-/** What somebody looks into is left as it is. */
+/** Content with the focus or under the pointer is not replaced. */
 function isInUse(element: HTMLElement): boolean {
   return !element.hasAttribute("aria-busy") && element.matches(":focus-within, :hover")
 }
@@ -167,8 +167,8 @@ function totalsOfCalls(totals: Totals, { data }: OutcomesBody): HTMLElement {
   return el(
     "dl",
     { class: "tiles" },
-    tile("Charged", showUsd(totals.charge), `${showCount(free)} released for nothing`),
-    tile("Calls", showCount(totals.calls), "that ended"),
+    tile("Charged", showUsd(totals.charge), `${showCount(free)} calls released without a charge`),
+    tile("Calls", showCount(totals.calls), "ended"),
     tile(
       "Tokens",
       showCount(totals.prompt_tokens + totals.completion_tokens),
@@ -178,10 +178,10 @@ function totalsOfCalls(totals: Totals, { data }: OutcomesBody): HTMLElement {
   )
 }
 
-/** The plot with a key to its colours, which is a table of what they come to, and all its figures behind a fold. */
+/** The plot, its legend with totals, and all values as a collapsible table. */
 export function plotOf(signal: AbortSignal, timeline: TimelineBody, metric: Metric): HTMLElement {
   const series = seriesOf(timeline, metric)
-  if (series.length === 0) return el("p", { class: "empty" }, "No call ended in this time.")
+  if (series.length === 0) return el("p", { class: "empty" }, "No calls ended in this time range.")
   const starts_s = timeline.starts_at.map((at) => Date.parse(at) / 1_000)
   const what = { money: "Money charged", tokens: "Tokens charged", calls: "Calls" }[metric]
   const label = `${what} over time by ${timeline.by}: ${series.map(({ name, total }) => `${name} ${total}`).join(", ")}`
@@ -221,7 +221,7 @@ function failuresOf({ data }: OutcomesBody, range: Range, span: { from: string; 
     return el(
       "p",
       { class: "empty" },
-      total === 0 ? "No call ended in this time." : `Nothing went wrong in the ${RANGE_NAMES[range]}.`,
+      total === 0 ? "No calls ended in this time range." : `No failures in the ${RANGE_NAMES[range]}.`,
     )
   const rows = [...counts].sort(([, left], [, right]) => right - left)
   const highest = Math.max(...counts.values())
@@ -247,7 +247,7 @@ function failuresOf({ data }: OutcomesBody, range: Range, span: { from: string; 
 }
 
 function healthOf(data: readonly UpstreamBody[]): HTMLElement {
-  if (data.length === 0) return el("p", { class: "empty" }, "No upstream is configured.")
+  if (data.length === 0) return el("p", { class: "empty" }, "No upstreams are configured.")
   const by_name = Map.groupBy(data, ({ name }) => name)
   return el(
     "ul",

@@ -14,7 +14,7 @@ import { part, poll, type Visit } from "../visit.ts"
 
 const LOOK_MS = 2_000
 
-/** A call's receipt: when what happened, what it came to, and why. An open call is looked at until it has ended. */
+/** The receipt of a call: timeline, charge and reasons. An open call is polled until it has ended. */
 export function receipt(visit: Visit, id: string): HTMLElement {
   const place = el("div")
   let shown: { readonly text: string; readonly element: HTMLElement } | null = null
@@ -40,7 +40,7 @@ export function receipt(visit: Visit, id: string): HTMLElement {
     {},
     el("p", { class: "trail" }, el("a", { href: addressOf("calls") }, "Calls")),
     el("div", { class: "title" }, el("h1", { tabindex: -1 }, "Receipt")),
-    copyable(id, "The call's id"),
+    copyable(id, "Call id"),
     made.element,
     place,
   )
@@ -59,11 +59,11 @@ function missing(id: string): HTMLElement {
   return el(
     "div",
     { class: "card empty" },
-    el("p", {}, "The books have no call ", el("code", {}, id), "."),
+    el("p", {}, "No call has the id ", el("code", {}, id), "."),
     el(
       "p",
       { class: "quiet" },
-      "A request that was refused before it held money leaves no receipt, nor does a token count. The log of the gateway has both by their request id.",
+      "Token counts and requests that were rejected before they held money have no receipt. Look for their request id in the log of the gateway.",
     ),
   )
 }
@@ -113,11 +113,11 @@ function stepOf({ name, at, after_ms, missing: why }: ReceiptStep, call: CallBod
   )
 }
 
-/** What was held, and what became of it. */
+/** The hold, and how much of it was charged and released. */
 function amountOf(name: ReceiptStep["name"], call: CallBody): Child {
   const { reserved, charge } = call
   if (name === "Held") return el("p", {}, el("span", { class: "figure" }, usd(reserved)), " held")
-  if (name === "First byte" || name === "Last byte" || charge === null) return null
+  if (name === "First output" || name === "Last byte" || charge === null) return null
   return el("p", {}, el("span", { class: "figure" }, usd(charge)), " charged")
 }
 
@@ -128,7 +128,7 @@ function money(call: CallBody): HTMLElement {
     ["Held", usd(reserved)],
     ["Charged", usd(charge)],
     ["Released", back === null ? none() : usd(back)],
-    ...(overage === null || overage === "0" ? [] : [["Above the hold", usd(overage)] as const]),
+    ...(overage === null || overage === "0" ? [] : [["Overage", usd(overage)] as const]),
     ["Charged by", charge === null ? none() : `${basisWords(call.basis)}`],
   ])
 }
@@ -147,7 +147,7 @@ function facts(call: CallBody): HTMLElement {
   ])
 }
 
-/** The key by its id, and by its name as soon as that is known. */
+/** A link to a key: its id, then its name when it has loaded. */
 function keyLink(account_id: string, id: string): HTMLElement {
   const place = named(shortId(id))
   void ask<Listed<KeyBody>>(`/accounts/${account_id}/keys?limit=1000`).then(
@@ -157,7 +157,7 @@ function keyLink(account_id: string, id: string): HTMLElement {
     },
     () => {},
   )
-  return el("a", { href: addressOf("calls", null, { key: id }), title: `${id}: its calls` }, place)
+  return el("a", { href: addressOf("calls", null, { key: id }), title: `Show the calls of ${id}` }, place)
 }
 
 function list(entries: readonly (readonly [name: string, value: Child])[]): HTMLElement {
@@ -172,7 +172,7 @@ function costs(call: CallBody): HTMLElement | null {
   const lines = costLines(call)
   if (lines.length === 0) return null
   const rows = table<CostLine>({
-    label: "What it was charged for",
+    label: "Charge",
     key: ({ kind }) => kind,
     columns: [
       { title: "For", cell: ({ kind }) => kind },
@@ -180,7 +180,7 @@ function costs(call: CallBody): HTMLElement | null {
       {
         title: "Price",
         right: true,
-        cell: ({ tokens, price }) => `${showUsd(price)} ${tokens === null ? "a call" : "per 1M"}`,
+        cell: ({ tokens, price }) => `${showUsd(price)} per ${tokens === null ? "call" : "1M"}`,
       },
       { title: "Cost", right: true, cell: ({ amount }) => usd(amount) },
     ],
@@ -189,13 +189,13 @@ function costs(call: CallBody): HTMLElement | null {
   rows.show(lines)
   return el(
     "section",
-    { class: "card", "aria-label": "What it was charged for" },
-    el("h2", {}, "What it was charged for"),
+    { class: "card", "aria-label": "Charge" },
+    el("h2", {}, "Charge"),
     rows.element,
     el(
       "p",
       { class: "quiet" },
-      `At the prices the call was admitted at. The sum is rounded up once, to a billionth of a dollar: ${showUsd(call.charge ?? "0")}.`,
+      `At the prices that applied when the call started. The sum is rounded up once, to a billionth of a dollar: ${showUsd(call.charge ?? "0")}.`,
     ),
   )
 }

@@ -10,12 +10,12 @@ import { poll, type Visit } from "../visit.ts"
 const LOOK_MS = 3_000
 
 const MEANINGS: Readonly<Record<string, string>> = {
-  ready: "Calls go there.",
-  open: "It failed five times in a row and is skipped for a while.",
-  trying: "One call finds out whether it is back.",
+  ready: "It receives calls.",
+  open: "It failed five times in a row and is skipped for 10 seconds.",
+  trying: "One call is testing whether it works again.",
 }
 
-/** How the providers do, as each process of the gateway finds it. */
+/** The state of the upstreams in each process of the gateway. */
 export function upstreams(visit: Visit): HTMLElement {
   const rows = table<UpstreamBody>({
     label: "Upstreams",
@@ -23,13 +23,13 @@ export function upstreams(visit: Visit): HTMLElement {
     columns: [
       { title: "Upstream", cell: ({ name }) => named(name) },
       { title: "Family", cell: ({ family }) => family },
-      { title: "Found by", cell: ({ worker }) => (worker === null ? "this gateway" : `worker ${worker}`) },
+      { title: "Process", cell: ({ worker }) => (worker === null ? "this gateway" : `worker ${worker}`) },
       { title: "State", cell: ({ state }) => chip(state, MEANINGS[state] ?? state) },
-      { title: "Failures in a row", right: true, cell: ({ failures }) => String(failures) },
-      { title: "Next try", cell: nextTry },
+      { title: "Consecutive failures", right: true, cell: ({ failures }) => String(failures) },
+      { title: "Next attempt", cell: nextTry },
       { title: "Models", cell: ({ models }) => el("span", { class: "names" }, ...models.map(modelLink)) },
     ],
-    empty: "No upstream is configured.",
+    empty: "No upstreams are configured.",
   })
   const status = poll(visit, LOOK_MS, async () => {
     rows.show((await ask<{ data: UpstreamBody[] }>("/upstreams", visit.signal)).data)
@@ -42,7 +42,7 @@ export function upstreams(visit: Visit): HTMLElement {
     el(
       "p",
       { class: "quiet" },
-      "Five failures in a row open an upstream's breaker for 10 s; then one call tries it. Each process has breakers of its own, and other gateways on the same books are not asked.",
+      "After five consecutive failures an upstream's circuit breaker opens for 10 seconds. Then one call tests it. Each process has its own breakers. Other gateways that share this database are not included.",
     ),
     status,
   )
@@ -50,7 +50,9 @@ export function upstreams(visit: Visit): HTMLElement {
 
 function nextTry({ tries_in_ms }: UpstreamBody): Child {
   if (tries_in_ms === null) return "–"
-  return tries_in_ms === 0 ? "by the next call" : `in ${showDuration(Math.ceil(tries_in_ms / 1_000) * 1_000)}`
+  return tries_in_ms === 0
+    ? "with the next call"
+    : `in ${showDuration(Math.ceil(tries_in_ms / 1_000) * 1_000)}`
 }
 
 function modelLink(model: string): HTMLElement {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { UsageComplaint } from "../../src/cli/complaint.ts"
-import { findPlace, type Place, type Wanted } from "../../src/cli/place.ts"
+import { UsageError } from "../../src/cli/cli-error.ts"
+import { findTarget, type Target, type Wanted } from "../../src/cli/target.ts"
 
 const TOKEN = "operator-token-0123456789"
 const PASS = JSON.stringify({ url: "http://127.0.0.1:36365", admin_token: "tg_admin_of_the_demo" })
@@ -9,8 +9,8 @@ const nothing: Wanted = { url: null, database: false, data_dir: null }
 /** The files that are there. */
 type Files = Readonly<Record<string, string>>
 
-function find(wanted: Partial<Wanted>, env: Record<string, string>, files: Files = {}): Place {
-  return findPlace(
+function find(wanted: Partial<Wanted>, env: Record<string, string>, files: Files = {}): Target {
+  return findTarget(
     { ...nothing, ...wanted },
     {
       env,
@@ -23,7 +23,7 @@ function find(wanted: Partial<Wanted>, env: Record<string, string>, files: Files
   )
 }
 
-const gateway = (url: string, token: string, from: "environment" | "demo" = "environment"): Place => ({
+const gateway = (url: string, token: string, from: "environment" | "demo" = "environment"): Target => ({
   kind: "gateway",
   url,
   token,
@@ -34,7 +34,7 @@ const DEFAULT = "http://127.0.0.1:8080"
 const FAR = "https://tollgate.example.com"
 
 describe("D52 where a command finds the books", () => {
-  const rows: readonly [what: string, Partial<Wanted>, Record<string, string>, Files, Place][] = [
+  const rows: readonly [what: string, Partial<Wanted>, Record<string, string>, Files, Target][] = [
     ["a token alone: the usual address", {}, { TOLLGATE_ADMIN_TOKEN: TOKEN }, {}, gateway(DEFAULT, TOKEN)],
     ["TOLLGATE_URL", {}, { TOLLGATE_ADMIN_TOKEN: TOKEN, TOLLGATE_URL: FAR }, {}, gateway(FAR, TOKEN)],
     [
@@ -85,11 +85,11 @@ describe("D52 where a command finds the books", () => {
       { kind: "embedded", data_dir: "data" },
     ],
   ]
-  test.each(rows)("%s", (_what, wanted, env, files, place) => {
-    expect(find(wanted, env, files)).toEqual(place)
+  test.each(rows)("%s", (_what, wanted, env, files, target) => {
+    expect(find(wanted, env, files)).toEqual(target)
   })
 
-  const TOKEN_MISSING = /^no admin token is known for /
+  const TOKEN_MISSING = /^no admin token for /
   const refused: readonly [what: string, Partial<Wanted>, Record<string, string>, Files, RegExp][] = [
     ["no token", {}, {}, {}, TOKEN_MISSING],
     [
@@ -115,7 +115,7 @@ describe("D52 where a command finds the books", () => {
       {},
       /^TOLLGATE_ADMIN_TOKEN_FILE: expected/,
     ],
-    ["two ways", { url: FAR, database: true }, {}, {}, /^--url and --database exclude each other/],
+    ["two ways", { url: FAR, database: true }, {}, {}, /^--url and --database cannot be combined/],
     ["an address that is none", { url: "localhost" }, {}, {}, /^--url: expected the address/],
     ["an address with a password", { url: "http://a:b@c" }, {}, {}, /^--url: expected the address/],
     [
@@ -131,7 +131,7 @@ describe("D52 where a command finds the books", () => {
   })
 
   test("a flag that is wrong is a matter of the words, a missing token is not", () => {
-    expect(() => find({ url: "x" }, {})).toThrow(UsageComplaint)
-    expect(() => find({}, {})).not.toThrow(UsageComplaint)
+    expect(() => find({ url: "x" }, {})).toThrow(UsageError)
+    expect(() => find({}, {})).not.toThrow(UsageError)
   })
 })

@@ -2,63 +2,63 @@ import { Counter, Gauge, type Registry } from "prom-client"
 import { BATCH, OWN_S } from "./buckets.ts"
 import { CellHistogram } from "./cells.ts"
 
-/** What an audit found. */
+/** The result of an audit. */
 export interface Audited {
   readonly checked_at: Date
   readonly violations: readonly unknown[]
 }
 
-/** What waits for a statement, by its kind, and the closings in the spool. */
+/** Queued items by kind of statement, and call ends in the spool. */
 export type Depths = Readonly<Record<string, number>> & { readonly spool: number }
 
-/** How the books do. */
-export function booksMetrics(registry: Registry) {
+/** Metrics of the ledger. */
+export function ledgerMetrics(registry: Registry) {
   const registers = [registry]
   const statements = new CellHistogram({
     name: "tollgate_ledger_statement_seconds",
-    help: "Statements of the ledger, by kind.",
+    help: "Duration of ledger statements, by kind.",
     labelNames: ["kind"],
     buckets: OWN_S,
     registry,
   })
   const batches = new CellHistogram({
     name: "tollgate_ledger_batch_size",
-    help: "Calls that one statement of the ledger served, by kind.",
+    help: "Items per batched ledger statement, by kind.",
     labelNames: ["kind"],
     buckets: BATCH,
     registry,
   })
   const expired = new Counter({
     name: "tollgate_reservations_expired_total",
-    help: "Reservations of dead gateways that this process closed.",
+    help: "Holds of crashed gateways that this process expired.",
     registers,
   })
   const spooled = new Counter({
     name: "tollgate_closings_spooled_total",
-    help: "Closings that went to the spool because the books could not be written.",
+    help: "Call ends that were written to the spool because the database was unavailable.",
     registers,
   })
   const ignored = new Counter({
     name: "tollgate_closings_ignored_total",
-    help: "Closings of reservations that were closed before: they changed nothing.",
+    help: "Call ends that were ignored because the hold had already ended.",
     registers,
   })
   return {
-    /** A statement of `kind` (a word of the code) served `size` calls. */
+    /** Counts a statement of `kind` (a fixed word) that served `size` items. */
     statement(kind: string, size: number, duration_ms: number): void {
       statements.cell(kind).observe(duration_ms / 1_000)
       batches.cell(kind).observe(size)
     },
     expired: (count: number): void => expired.inc(count),
     spooled: (): void => spooled.inc(),
-    /** A closing changed nothing, for its reservation was closed before (D13). */
+    /** Counts an end that changed nothing, because the hold had already ended (D13). */
     endIgnored: (): void => ignored.inc(),
     audited: auditMetrics(registry),
-    /** Where it is read whenever the metrics are what waits for a statement, by its kind, and in the spool (D27). */
+    /** Sets the source of the queue depths and of the spool size (D27), which is read at each scrape. */
     watchDepths(read: () => Depths): void {
       new Gauge({
         name: "tollgate_ledger_lane_depth",
-        help: "Calls that wait for a statement of the books, by its kind.",
+        help: "Items that wait in a batch queue of the ledger, by kind of statement.",
         labelNames: ["kind"],
         registers,
         collect() {
@@ -68,7 +68,7 @@ export function booksMetrics(registry: Registry) {
       })
       new Gauge({
         name: "tollgate_spool_closings",
-        help: "Closings of this process in the spool, which the books have not taken yet.",
+        help: "Call ends of this process that are in the spool and not yet in the database.",
         registers,
         collect() {
           this.set(read().spool)
@@ -78,16 +78,16 @@ export function booksMetrics(registry: Registry) {
   }
 }
 
-/** What the last audit found. Before the first one there is nothing to see: a 0 would say that the books agree. */
+/** The result of the last audit. Absent before the first one: a 0 would claim that the ledger is consistent. */
 function auditMetrics(registry: Registry): (audit: Audited) => void {
   const violations = new Gauge({
     name: "tollgate_audit_violations",
-    help: "What the last audit that this process was asked for found wrong; nothing before the first.",
+    help: "Violations found by the last audit of this process; absent before the first audit.",
     registers: [],
   })
   const last = new Gauge({
     name: "tollgate_audit_timestamp_seconds",
-    help: "When the last audit that this process was asked for was made; nothing before the first.",
+    help: "Time of the last audit of this process, as a Unix timestamp; absent before the first audit.",
     registers: [],
   })
   return (audit) => {

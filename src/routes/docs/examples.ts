@@ -1,14 +1,17 @@
 import type { AccountBody, CallBody, CreatedKeyBody, CreditBody } from "../../wire/admin.ts"
-import { DEFAULT_PAGE, MAX_PAGE } from "../../wire/admin-query.ts"
-import { type Fault, type Parameter, REQUEST_ID } from "../openapi.ts"
+import { type Fault, REQUEST_ID } from "../openapi.ts"
 
-/** What the operators' part of the API reference says more than once. */
+/** What the API reference says more than once: errors and examples. */
 
 /** What every operation of `/admin` can answer. */
-export const NO_TOKEN: Fault = { code: "invalid_api_key", message: "The admin token is missing or wrong." }
+export const NO_TOKEN: Fault = {
+  code: "invalid_api_key",
+  message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
+}
 const NO_BOOKS = {
   code: "ledger_unavailable",
-  message: "The books did not answer; if this was a change, it may have been made or not.",
+  message:
+    "The database did not respond. If the request was a change, it may have been applied: check before you repeat it.",
 } as const
 export const ERRORS: readonly Fault[] = [NO_TOKEN, NO_BOOKS]
 
@@ -28,12 +31,12 @@ export const BODY_ERRORS: readonly Fault[] = [
 /** What a list says to a parameter it does not know. */
 export const PAGE_FAULT: Fault = {
   code: "invalid_request",
-  message: "The query parameters here are limit, after.",
+  message: "Unknown query parameter. This endpoint accepts: limit, after.",
 }
 
-export const NO_ACCOUNT: Fault = { code: "not_found", message: "There is no account of this id." }
-export const NO_KEY: Fault = { code: "not_found", message: "There is no key of this id." }
-export const NO_CALL: Fault = { code: "not_found", message: "There is no call of this id." }
+export const NO_ACCOUNT: Fault = { code: "not_found", message: "No account has this id." }
+export const NO_KEY: Fault = { code: "not_found", message: "No key has this id." }
+export const NO_CALL: Fault = { code: "not_found", message: "No call has this id." }
 
 /** What an operation says to a field of its body that is not as it should be. */
 export function fieldFault(param: string, expected: string): Fault {
@@ -91,32 +94,3 @@ export const callExample: CallBody = {
   ttft_ms: 380,
   duration_ms: 2417,
 }
-
-export function idParameter(description: string): Parameter {
-  return {
-    name: "id",
-    in: "path",
-    required: true,
-    description,
-    schema: { type: "string", format: "uuid" },
-  }
-}
-
-/** A parameter of the query string: text of a `format`, or one of `words`. */
-export function filterParameter(
-  name: string,
-  description: string,
-  schema: { format?: string; enum?: string[] } = {},
-): Parameter {
-  return { name, in: "query", description, schema: { type: "string", ...schema } }
-}
-
-export const pageParameters: readonly Parameter[] = [
-  {
-    name: "limit",
-    in: "query",
-    description: "The most entries a page has.",
-    schema: { type: "integer", minimum: 1, maximum: MAX_PAGE, default: DEFAULT_PAGE },
-  },
-  filterParameter("after", "Where the page begins: the `next` of the page before it.", { format: "uuid" }),
-]

@@ -1,19 +1,19 @@
 import type { Sources } from "../config/reference.ts"
 import { readVariable } from "../config/variable.ts"
 import { type Pass, parsePass, passPath } from "../pass.ts"
-import { Complaint, UsageComplaint } from "./complaint.ts"
+import { CliError, UsageError } from "./cli-error.ts"
 
-/** Where a command finds the books: behind a gateway that runs, or in the database itself (D52). */
-export type Place =
+/** What an admin command talks to: a running gateway, or the database directly (D52). */
+export type Target =
   | { readonly kind: "gateway"; readonly url: string; readonly token: string; readonly from: TokenSource }
   | { readonly kind: "database"; readonly url: string }
-  /** The embedded one of a gateway that runs on this data directory. */
+  /** The embedded database of the gateway that runs on this data directory. */
   | { readonly kind: "embedded"; readonly data_dir: string }
 
-/** Who said what the token is: the environment, or the demo by the file it left. */
+/** Where the token comes from: the environment, or the file that a demo wrote. */
 export type TokenSource = "environment" | "demo"
 
-/** What the flags say of it; null where they say nothing. */
+/** The flags that select the target; null if not given. */
 export interface Wanted {
   readonly url: string | null
   readonly database: boolean
@@ -23,15 +23,14 @@ export interface Wanted {
 export const DEFAULT_URL = "http://127.0.0.1:8080"
 
 /**
- * Flags come before variables, and variables before what the demo left in its data directory. A secret is never a flag:
- * everybody on the machine may read the words of a running command.
+ * Flags override environment variables, which override the demo's file in the data directory. Secrets are never flags,
+ * because every user of the machine can read the arguments of a running process.
  */
-export function findPlace(wanted: Wanted, sources: Sources): Place {
+export function findTarget(wanted: Wanted, sources: Sources): Target {
   const { env } = sources
   const data_dir = wanted.data_dir ?? (env.TOLLGATE_DATA_DIR || ".tollgate")
   if (wanted.database) {
-    if (wanted.url !== null)
-      throw new UsageComplaint("--url and --database exclude each other: there is one way to the books")
+    if (wanted.url !== null) throw new UsageError("--url and --database cannot be combined")
     const url = secret("DATABASE_URL", sources)
     const embedded = wanted.data_dir !== null || url === null
     return embedded ? { kind: "embedded", data_dir } : { kind: "database", url }
@@ -39,7 +38,7 @@ export function findPlace(wanted: Wanted, sources: Sources): Place {
   const named = wanted.url ?? (env.TOLLGATE_URL || null)
   if (named !== null && !isAddress(named)) {
     const name = wanted.url === null ? "TOLLGATE_URL" : "--url"
-    throw new UsageComplaint(`${name}: expected the address of a gateway, such as ${DEFAULT_URL}`)
+    throw new UsageError(`${name}: expected the address of a gateway, such as ${DEFAULT_URL}`)
   }
   const token = secret("TOLLGATE_ADMIN_TOKEN", sources)
   if (token !== null) return { kind: "gateway", url: named ?? DEFAULT_URL, token, from: "environment" }
@@ -47,8 +46,8 @@ export function findPlace(wanted: Wanted, sources: Sources): Place {
   if (pass !== null && (named === null || new URL(named).origin === new URL(pass.url).origin)) {
     return { kind: "gateway", url: pass.url, token: pass.admin_token, from: "demo" }
   }
-  throw new Complaint(
-    `no admin token is known for ${named ?? DEFAULT_URL}, and no demo runs on ${data_dir}: set TOLLGATE_ADMIN_TOKEN, or TOLLGATE_ADMIN_TOKEN_FILE, or add --database to ask the database itself`,
+  throw new CliError(
+    `no admin token for ${named ?? DEFAULT_URL}, and no demo is running in ${data_dir}: set TOLLGATE_ADMIN_TOKEN or TOLLGATE_ADMIN_TOKEN_FILE, or use the database directly with --database`,
   )
 }
 
@@ -76,8 +75,8 @@ function secret(name: string, sources: Sources): string | null {
     case "unset":
       return null
     case "unreadable":
-      throw new UsageComplaint(`${name}_FILE: expected the path of a file that is readable and not empty`)
+      throw new UsageError(`${name}_FILE: expected the path of a readable, non-empty file`)
     case "set twice":
-      throw new UsageComplaint(`${name} and ${name}_FILE are both set: which of them counts is not guessed`)
+      throw new UsageError(`${name} and ${name}_FILE are both set: unset one of them`)
   }
 }

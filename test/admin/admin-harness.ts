@@ -3,12 +3,14 @@ import type { PgInsertValue, PgTable } from "drizzle-orm/pg-core"
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { migrate } from "drizzle-orm/postgres-js/migrator"
 import { Elysia } from "elysia"
-import { errorResponse, GatewayError, toGatewayError } from "../../src/errors.ts"
+import { errorResponse, GatewayError } from "../../src/errors.ts"
 import { floorId, nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { type calls, checkpoints, corrections, ends, holds } from "../../src/ledger/schema.ts"
 import { registerTerms } from "../../src/ledger/terms.ts"
 import { adminRoutes, type Operators } from "../../src/routes/admin/admin.ts"
+import { faultOf } from "../../src/routes/fault.ts"
+import { ROUTING } from "../../src/routes/routing.ts"
 import { bases, endings, failures } from "../../src/wire/call.ts"
 import { freshDatabase } from "../support/database.ts"
 
@@ -56,7 +58,7 @@ export interface Reply {
 }
 
 /** The operators' routes on a database of their own, asked without a socket. */
-export interface Office {
+export interface AdminHarness {
   readonly database: PostgresJsDatabase
   readonly app: { handle(request: Request): Promise<Response> }
   /** The text of every answer, but those of a key's creation. */
@@ -68,7 +70,7 @@ export interface Office {
   close(): Promise<void>
 }
 
-export async function openOffice(options: Partial<Operators> = {}): Promise<Office> {
+export async function openAdminHarness(options: Partial<Operators> = {}): Promise<AdminHarness> {
   const { address, drop } = await freshDatabase()
   const client = connect(address, { max: 20, onnotice: () => {} })
   const database = drizzle(client)
@@ -122,9 +124,9 @@ export async function openOffice(options: Partial<Operators> = {}): Promise<Offi
 
 /** The routes below an error printer like the application's; without upstreams unless told. */
 export function mount(operators: Pick<Operators, "database" | "deadline_ms"> & Partial<Operators>) {
-  return new Elysia({ strictPath: true })
+  return new Elysia(ROUTING)
     .onError(({ error, code }) =>
-      errorResponse(code === "NOT_FOUND" ? new GatewayError("not_found") : toGatewayError(error), nextId()),
+      errorResponse(code === "NOT_FOUND" ? new GatewayError("not_found") : faultOf(error), nextId()),
     )
     .use(
       adminRoutes({

@@ -1,14 +1,18 @@
 import { DrizzleQueryError } from "drizzle-orm/errors"
-import { GatewayError } from "../../errors.ts"
-import { codeOf } from "../../ledger/database/errors.ts"
-import type { Operators } from "./operators.ts"
+import { GatewayError } from "../errors.ts"
+import { codeOf } from "../ledger/database/errors.ts"
+
+/** How long whoever asks waits for the answer. */
+export interface Deadline {
+  readonly deadline_ms: number
+}
 
 /**
  * What the books answer. When they fail or stay silent: 503 `ledger_unavailable`, which says that a change may have been
  * made, with `fields` that help to find out. A statement that Postgres finds wrong is a broken invariant.
  */
 export async function ask<Answer>(
-  { deadline_ms }: Pick<Operators, "deadline_ms">,
+  { deadline_ms }: Deadline,
   question: Promise<Answer>,
   fields: Record<string, string> = {},
 ): Promise<Answer> {
@@ -28,7 +32,7 @@ export async function ask<Answer>(
 
 /** The same for what reads many entries. */
 export function askLong<Answer>(
-  { sums_deadline_ms }: Pick<Operators, "sums_deadline_ms">,
+  { sums_deadline_ms }: { readonly sums_deadline_ms: number },
   question: Promise<Answer>,
 ): Promise<Answer> {
   return ask({ deadline_ms: sums_deadline_ms }, question)
@@ -41,7 +45,8 @@ function isFromDriver(error: unknown): boolean {
 
 function unavailable(fields: Record<string, string>, cause: string): GatewayError {
   return new GatewayError("ledger_unavailable", {
-    message: "The books did not answer; if this was a change, it may have been made or not.",
+    message:
+      "The database did not respond. If the request was a change, it may have been applied: check before you repeat it.",
     fields,
     cause,
   })

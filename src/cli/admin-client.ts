@@ -3,37 +3,37 @@ import { Value } from "@sinclair/typebox/value"
 import { withoutSlashes } from "../config/slashes.ts"
 import { catalogue } from "../errors.ts"
 import { isObject } from "../wire/usage.ts"
-import { Complaint, UncertainComplaint } from "./complaint.ts"
+import { CliError, UnknownOutcomeError } from "./cli-error.ts"
 import { knowFormats } from "./formats.ts"
-import type { Place } from "./place.ts"
 import { visible } from "./screen.ts"
+import type { Target } from "./target.ts"
 
-/** Longer than a gateway itself waits for the books. */
-const PATIENCE_MS = 20_000
+/** Longer than the gateway's own deadline for database queries. */
+const DEADLINE_MS = 20_000
 
-/** No connection was made, so nothing was sent: the names of it in Bun's fetch and in the system. */
+/** Error codes of Bun's fetch and of the system that mean: no connection was made, so nothing was sent. */
 const UNSENT = ["ConnectionRefused", "FailedToOpenSocket", "ECONNREFUSED", "ENOTFOUND"]
 
-/** `fetch`, or what answers like it. */
+/** `fetch`, or a function that answers like it. */
 export type Send = (request: Request) => Promise<Response>
 
-/** The operators' side of a gateway, wherever it is: the same questions and the same answers. */
-export class Office {
-  readonly #place: Place
+/** A client of the `/admin` API, over HTTP or directly over the database. */
+export class AdminClient {
+  readonly #target: Target
   readonly #base: string
   readonly #token: string
   readonly #send: Send
   readonly #close: () => Promise<void>
 
   constructor(options: {
-    place: Place
+    target: Target
     base: string
     token: string
     send: Send
     close: () => Promise<void>
   }) {
     knowFormats()
-    this.#place = options.place
+    this.#target = options.target
     this.#base = withoutSlashes(options.base)
     this.#token = options.token
     this.#send = options.send
@@ -52,7 +52,7 @@ export class Office {
     return this.#ask("PATCH", path, schema, body)
   }
 
-  /** For what is answered without a body. */
+  /** For operations that answer without a body. */
   async delete(path: string): Promise<void> {
     await this.#answer("DELETE", path)
   }
@@ -64,8 +64,8 @@ export class Office {
   async #ask<S extends TSchema>(method: string, path: string, schema: S, body?: object): Promise<Static<S>> {
     const answer = await this.#answer(method, path, body)
     if (Value.Check(schema, answer)) return answer
-    throw new UncertainComplaint(
-      `${this.#name()} answered ${method} /admin${path} in a shape this command does not know: is it of another version?`,
+    throw new UnknownOutcomeError(
+      `${this.#name()} returned an unknown response to ${method} /admin${path}: check that it has the same version as this command`,
     )
   }
 
@@ -75,49 +75,49 @@ export class Office {
         method,
         headers: { authorization: `Bearer ${this.#token}`, "content-type": "application/json" },
         redirect: "manual",
-        signal: AbortSignal.timeout(PATIENCE_MS),
+        signal: AbortSignal.timeout(DEADLINE_MS),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       }),
     )
     const answer = response.status === 204 ? null : await response.json().catch(() => undefined)
     if (response.ok && answer !== undefined) return answer
     const reason = this.#reasonOf(response, answer)
-    throw response.status < 500 ? new Complaint(reason) : new UncertainComplaint(reason)
+    throw response.status < 500 ? new CliError(reason) : new UnknownOutcomeError(reason)
   }
 
   async #sent(request: Request): Promise<Response> {
     try {
       return await this.#send(request)
     } catch (error) {
-      if (error instanceof Complaint) throw error
+      if (error instanceof CliError) throw error
       if (wasUnsent(error)) {
-        throw new Complaint(
-          `no gateway listens at ${this.#base}: start one by "tollgate serve", name another by --url, or ask the database itself by --database`,
+        throw new CliError(
+          `no gateway is running at ${this.#base}: start one with "tollgate serve", set another address with --url, or use the database directly with --database`,
         )
       }
       const reason = error instanceof Error ? error.message : String(error)
-      throw new UncertainComplaint(`the gateway at ${this.#base} gave no answer: ${visible(reason)}`)
+      throw new UnknownOutcomeError(`no response from the gateway at ${this.#base}: ${visible(reason)}`)
     }
   }
 
-  /** The error's own sentence, and what to do about it where the gateway cannot know. */
+  /** The message of the error, and what to do if only the command line can know it. */
   #reasonOf(response: Response, answer: unknown): string {
     const said = messageOf(answer)
     if (said === null)
-      return `what answers at ${this.#base} is no Tollgate gateway: it said ${response.status}`
+      return `the server at ${this.#base} is not a Tollgate gateway (status ${response.status})`
     if (response.status === 401) return `${said} ${this.#tokenHint()}`
     if (said !== catalogue.not_found.message) return said
-    return `${this.#base} shows no /admin: its TOLLGATE_ADMIN_TOKEN is not set, or its operators have another address, which --url takes`
+    return `the gateway at ${this.#base} has no /admin: its TOLLGATE_ADMIN_TOKEN is not set, or /admin has its own address, which you can set with --url`
   }
 
   #tokenHint(): string {
-    return this.#place.kind === "gateway" && this.#place.from === "demo"
-      ? "The demo left it in its data directory, but another gateway runs now: set TOLLGATE_ADMIN_TOKEN."
-      : "TOLLGATE_ADMIN_TOKEN is not that of this gateway."
+    return this.#target.kind === "gateway" && this.#target.from === "demo"
+      ? "The token of the demo does not belong to the gateway that runs now: set TOLLGATE_ADMIN_TOKEN."
+      : "Set TOLLGATE_ADMIN_TOKEN to the token of this gateway."
   }
 
   #name(): string {
-    return this.#place.kind === "gateway" ? `the gateway at ${this.#base}` : "this Tollgate"
+    return this.#target.kind === "gateway" ? `the gateway at ${this.#base}` : "this Tollgate"
   }
 }
 
@@ -132,13 +132,13 @@ function messageOf(answer: unknown): string | null {
   return typeof message === "string" ? visible(message) : null
 }
 
-/** Opens the way to the books that was asked for. */
-export async function openOffice(place: Place): Promise<Office> {
-  if (place.kind === "gateway") {
-    const { url, token } = place
-    return new Office({ place, base: url, token, send: fetch, close: async () => {} })
+/** Opens the admin client for the target. */
+export async function openAdminClient(target: Target): Promise<AdminClient> {
+  if (target.kind === "gateway") {
+    const { url, token } = target
+    return new AdminClient({ target, base: url, token, send: fetch, close: async () => {} })
   }
-  // A command that asks a gateway needs no driver and no routes, and starts the faster without.
-  const { openDirectBooks } = await import("./direct-books.ts")
-  return new Office({ place, ...(await openDirectBooks(place)) })
+  // Loaded on demand: a command that uses HTTP starts faster without the database driver and the routes.
+  const { openDirectDatabase } = await import("./direct-database.ts")
+  return new AdminClient({ target, ...(await openDirectDatabase(target)) })
 }

@@ -21,7 +21,7 @@ const completes = json(200, chatCompletion("hello there", { usage: usage(10, 5) 
 const counts = json(200, { input_tokens: 7 })
 
 /** A whole gateway between a scripted provider and raw-socket clients, and everything it ever said. */
-export interface House {
+export interface Harness {
   readonly gateway: TestGateway
   readonly provider: Provider
   /** The answer to one request on a connection of its own. */
@@ -46,9 +46,9 @@ export interface House {
 }
 
 /** `changes` may depend on where the provider is. */
-export async function openHouse(
+export async function openHarness(
   changes: ConfigChanges | ((provider_url: string) => ConfigChanges) = {},
-): Promise<House> {
+): Promise<Harness> {
   const provider = await startProvider()
   provider.reply((exchange) =>
     (exchange.request.path.endsWith("/count_tokens") ? counts : completes)(exchange),

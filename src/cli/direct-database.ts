@@ -1,0 +1,73 @@
+import { Elysia } from "elysia"
+import { reasonOf } from "../books.ts"
+import { loadConfig } from "../config/load.ts"
+import { findEmbedded } from "../embedded/embedded.ts"
+import { errorResponse, GatewayError } from "../errors.ts"
+import { nextId } from "../id.ts"
+import type { Address } from "../ledger/database/address.ts"
+import { connectDatabase } from "../ledger/database/database.ts"
+import { readVersion } from "../ledger/database/version.ts"
+import { adminRoutes } from "../routes/admin/admin.ts"
+import { faultOf } from "../routes/fault.ts"
+import { ROUTING } from "../routes/routing.ts"
+import type { Send } from "./admin-client.ts"
+import { CliError } from "./cli-error.ts"
+import type { Target } from "./target.ts"
+
+/** The deadline of a database query. */
+const DEADLINE_MS = 10_000
+/**
+ * The `/admin` routes, served inside this process directly over the database. No gateway needs to run. Running gateways
+ * see the changes, because every request reads the ledger (D26).
+ */
+export async function openDirectDatabase(target: Exclude<Target, { kind: "gateway" }>) {
+  const address = await addressOf(target)
+  await requireVersion(address)
+  const database = await connectDatabase(address)
+  // The defaults of an empty configuration.
+  const { limits } = loadConfig("{}", { env: {}, readFile: () => "" })
+  const token = crypto.randomUUID()
+  const app = new Elysia({ name: "direct-database", ...ROUTING })
+    .onError(({ error, code }) => {
+      const fault = code === "NOT_FOUND" ? new GatewayError("not_found") : faultOf(error)
+      return errorResponse(fault, nextId())
+    })
+    .use(
+      adminRoutes({
+        admin_token: token,
+        database: database.operators,
+        limits,
+        deadline_ms: DEADLINE_MS,
+        sums_deadline_ms: DEADLINE_MS,
+        audit_deadline_ms: DEADLINE_MS,
+        upstreams: async () => [],
+      }),
+    )
+  const send: Send = async (request) => app.handle(request)
+  return { base: "http://database", token, send, close: () => database.close() }
+}
+
+async function addressOf(target: Exclude<Target, { kind: "gateway" }>): Promise<Address> {
+  if (target.kind === "database") return { url: target.url }
+  const address = await findEmbedded(target.data_dir)
+  if (address !== null) return address
+  throw new CliError(
+    `the embedded database of ${target.data_dir} is not running, because no gateway runs there: start one with "tollgate serve", or set DATABASE_URL to use another database`,
+  )
+}
+
+/** Only the gateway migrates the tables, so a command line of another version must not use them. */
+async function requireVersion(address: Address): Promise<void> {
+  const version = await readVersion(address).catch((error: unknown) => {
+    throw new CliError(`cannot use the database: ${reasonOf(error)}`)
+  })
+  if (version === "same") return
+  throw new CliError(VERSIONS[version])
+}
+
+const VERSIONS = {
+  none: 'the database has no Tollgate tables yet: "tollgate serve" creates them at its first start',
+  older:
+    'the database has the tables of an older Tollgate version: "tollgate serve" of this version migrates them',
+  newer: "the database has the tables of a newer Tollgate version: use that version",
+} as const

@@ -1,0 +1,268 @@
+/** The head of an answer (RFC 9112 section 2). */
+export interface AnswerHead {
+  readonly status: number
+  readonly fields: Fields
+  /** Why the answer must not be read, or null: its head is over a limit. */
+  readonly fault: string | null
+}
+
+/** Who is told what a connection delivers. */
+export interface AnswerSink {
+  head(head: AnswerHead): void
+  /** Bytes of the body: a view of what was fed, which the sink may keep. */
+  body(bytes: Uint8Array): void
+  /** The answer is whole; `reusable` says whether its connection takes another request. */
+  end(reusable: boolean): void
+}
+
+/** The most bytes the header section of an answer may take, and the most fields. */
+export const MAX_HEAD_BYTES = 65_536
+export const MAX_FIELDS = 256
+/** The most bytes of a line between two chunks, and of all trailers. */
+const MAX_LINE_BYTES = 4_096
+
+/** What came is not HTTP/1.1, or not in a form that can be trusted. */
+export class NotHttp extends Error {
+  override readonly name = "NotHttp"
+  readonly code = "INVALID_ANSWER"
+}
+
+/** Header fields, by name in any case. A field that is sent twice is one, its values joined by a comma (RFC 9110 section 5.3). */
+export class Fields {
+  readonly #lines: readonly string[]
+
+  /** `lines` are `name: value`, without the status line. */
+  constructor(lines: readonly string[]) {
+    this.#lines = lines
+  }
+
+  /** The value of the field `name`, which is in lower case; null when it is missing. */
+  get(name: string): string | null {
+    let value: string | null = null
+    for (const line of this.#lines) {
+      if (line.charCodeAt(name.length) !== COLON || line.slice(0, name.length).toLowerCase() !== name)
+        continue
+      const further = line.slice(name.length + 1).trim()
+      value = value === null ? further : `${value}, ${further}`
+    }
+    return value
+  }
+}
+
+const COLON = 58
+const LF = 10
+const CR = 13
+const SEMICOLON = 59
+
+type State = "head" | "fixed" | "until_close" | "size" | "chunk" | "chunk_end" | "trailer"
+
+/**
+ * Reads the answers of one connection (RFC 9112), wherever their bytes are cut. Throws `NotHttp`; after that the connection
+ * is of no use.
+ */
+export class AnswerParser {
+  readonly #sink: AnswerSink
+  #state: State = "head"
+  /** A head that has not come whole. */
+  #partial: Buffer | null = null
+  /** Bytes left of a body of known length or of a chunk. */
+  #left = 0
+  #reusable = true
+  /** Bytes of the line between two chunks, or of the trailers. */
+  #line_bytes = 0
+  #size_digits = 0
+  #in_extension = false
+  #line_is_empty = true
+  /** Whether a request was sent whose answer has not ended. */
+  #is_expecting = false
+
+  constructor(sink: AnswerSink) {
+    this.#sink = sink
+  }
+
+  /** A request is sent: its answer comes next. */
+  expect(): void {
+    this.#is_expecting = true
+  }
+
+  /** Takes the next bytes, which are the parser's from now on: the framing of chunks is removed in place. */
+  feed(bytes: Uint8Array): void {
+    let at = 0
+    while (at < bytes.length) at = this.#step(bytes, at)
+  }
+
+  /** The other side sends no more; whether the answer that was being read is whole by that. */
+  close(): boolean {
+    if (this.#state !== "until_close") return false
+    this.#end()
+    return true
+  }
+
+  #step(bytes: Uint8Array, at: number): number {
+    switch (this.#state) {
+      case "head":
+        return this.#head(bytes, at)
+      case "fixed":
+        return this.#fixed(bytes, at)
+      case "until_close":
+        this.#sink.body(at === 0 ? bytes : bytes.subarray(at))
+        return bytes.length
+      default:
+        return this.#chunks(bytes, at)
+    }
+  }
+
+  #head(bytes: Uint8Array, at: number): number {
+    if (!this.#is_expecting) throw new NotHttp("more than one answer")
+    const rest = Buffer.from(bytes.buffer, bytes.byteOffset + at, bytes.length - at)
+    const before = this.#partial?.length ?? 0
+    const head = this.#partial === null ? rest : Buffer.concat([this.#partial, rest])
+    const end = head.indexOf("\r\n\r\n", Math.max(0, before - 3), "latin1")
+    if (end === -1 || end > MAX_HEAD_BYTES) {
+      if (head.length > MAX_HEAD_BYTES) return this.#refuse(head, "header section too large", bytes)
+      this.#partial = this.#partial === null ? Buffer.from(rest) : head
+      return bytes.length
+    }
+    this.#partial = null
+    const [line = "", ...fields] = head.toString("latin1", 0, end).split("\r\n")
+    const status = statusOf(line)
+    if (fields.length > MAX_FIELDS) return this.#refuse(head, "too many header fields", bytes)
+    for (const field of fields) if (!FIELD.test(field)) throw new NotHttp("a header field is malformed")
+    const after = at + end + 4 - before
+    // An informational answer comes before the real one (RFC 9110 section 15.2); nobody asked for another protocol.
+    if (status === 101) throw new NotHttp("an upgrade that nobody asked for")
+    if (status < 100 || status >= 200) this.#begin(line, status, new Fields(fields))
+    return after
+  }
+
+  /** Tells of a head that is over a limit. Nothing of what follows is read. */
+  #refuse(head: Buffer, fault: string, bytes: Uint8Array): number {
+    const [line = ""] = head.toString("latin1", 0, 1_024).split("\r\n", 1)
+    this.#state = "until_close"
+    this.#reusable = false
+    this.#sink.head({ status: statusOf(line), fields: new Fields([]), fault })
+    return bytes.length
+  }
+
+  /** How the body is framed (RFC 9112 section 6.3). */
+  #begin(line: string, status: number, fields: Fields): void {
+    const length = fields.get("content-length")
+    const coding = fields.get("transfer-encoding")
+    const connection = (fields.get("connection") ?? "").toLowerCase()
+    this.#reusable = line.startsWith("HTTP/1.1") ? !connection.includes("close") : connection === "keep-alive"
+    if (status === 204 || status === 304) this.#left = 0
+    else if (coding !== null) {
+      if (coding.toLowerCase() !== "chunked") throw new NotHttp("an unknown transfer encoding")
+      // Both say how long the body is: the connection cannot be trusted with another request.
+      if (length !== null) this.#reusable = false
+      this.#startLine("size")
+      this.#sink.head({ status, fields, fault: null })
+      return
+    } else if (length === null) {
+      this.#reusable = false
+      this.#state = "until_close"
+      this.#sink.head({ status, fields, fault: null })
+      return
+    } else {
+      if (!/^\d{1,15}$/.test(length)) throw new NotHttp("a length that is no number")
+      this.#left = Number(length)
+    }
+    this.#state = "fixed"
+    this.#sink.head({ status, fields, fault: null })
+    if (this.#left === 0) this.#end()
+  }
+
+  #fixed(bytes: Uint8Array, at: number): number {
+    const end = Math.min(bytes.length, at + this.#left)
+    this.#left -= end - at
+    this.#sink.body(at === 0 && end === bytes.length ? bytes : bytes.subarray(at, end))
+    if (this.#left === 0) this.#end()
+    return end
+  }
+
+  /** Moves what the chunks of `bytes` carry together, and tells of it at once: one event of a stream is often one chunk. */
+  #chunks(bytes: Uint8Array, from: number): number {
+    let at = from
+    let start = -1
+    let end = -1
+    let over = false
+    while (at < bytes.length && !over) {
+      if (this.#state === "chunk") {
+        const upto = Math.min(bytes.length, at + this.#left)
+        if (start === -1) start = end = at
+        if (end !== at) bytes.copyWithin(end, at, upto)
+        end += upto - at
+        this.#left -= upto - at
+        at = upto
+        if (this.#left === 0) this.#startLine("chunk_end")
+      } else over = this.#frame(bytes[at++] ?? 0)
+    }
+    if (end > start) this.#sink.body(bytes.subarray(start, end))
+    if (over) this.#end()
+    return at
+  }
+
+  /** Takes one byte between chunks; whether it was the last of the body. */
+  #frame(byte: number): boolean {
+    this.#line_bytes += 1
+    if (this.#line_bytes > MAX_LINE_BYTES) throw new NotHttp("a line between chunks is too long")
+    if (this.#state === "chunk_end") {
+      if (byte === LF) this.#startLine("size")
+      else if (byte !== CR || this.#line_bytes > 1) throw new NotHttp("a chunk is longer than it says")
+      return false
+    }
+    if (this.#state === "trailer") {
+      if (byte === LF) {
+        if (this.#line_is_empty) return true
+        this.#line_is_empty = true
+      } else if (byte !== CR) this.#line_is_empty = false
+      return false
+    }
+    if (byte === LF) {
+      if (this.#size_digits === 0) throw new NotHttp("a chunk without a size")
+      this.#startLine(this.#left === 0 ? "trailer" : "chunk")
+    } else if (!this.#in_extension) this.#size(byte)
+    return false
+  }
+
+  #size(byte: number): void {
+    const digit = hexDigit(byte)
+    if (digit !== null) {
+      this.#left = this.#left * 16 + digit
+      this.#size_digits += 1
+      if (this.#size_digits > 12) throw new NotHttp("a chunk's size is too large")
+    } else if (byte === SEMICOLON || byte === CR || byte === 32) this.#in_extension = true
+    else throw new NotHttp("a chunk's size is no number")
+  }
+
+  #startLine(state: "size" | "chunk" | "chunk_end" | "trailer"): void {
+    this.#state = state
+    this.#line_bytes = 0
+    this.#line_is_empty = true
+    if (state !== "size") return
+    this.#left = 0
+    this.#size_digits = 0
+    this.#in_extension = false
+  }
+
+  #end(): void {
+    this.#state = "head"
+    this.#is_expecting = false
+    this.#sink.end(this.#reusable)
+  }
+}
+
+const STATUS = /^HTTP\/1\.[01] (\d{3})(?: [\t\x20-\x7e\x80-\xff]*)?$/
+const FIELD = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*$/
+
+function statusOf(line: string): number {
+  const status = STATUS.exec(line)?.[1]
+  if (status === undefined) throw new NotHttp("no status line")
+  return Number(status)
+}
+
+function hexDigit(byte: number): number | null {
+  if (byte >= 48 && byte <= 57) return byte - 48
+  const letter = byte | 32
+  return letter >= 97 && letter <= 102 ? letter - 87 : null
+}

@@ -1,0 +1,144 @@
+import type { AnswerHead } from "./answer-parser.ts"
+
+/** The connection of an exchange, as far as it may touch it. */
+export interface Line {
+  pause(): void
+  resume(): void
+  /** Closes it at once. */
+  destroy(): void
+}
+
+/** Bytes of a body that may wait for a reader before the sender is slowed down. */
+const QUEUE_BYTES = 65_536
+
+interface Waiter<Value> {
+  resolve(value: Value): void
+  reject(error: Error): void
+}
+
+/** The exchange was given up from this side. */
+export class Cancelled extends Error {
+  override readonly name = "Cancelled"
+  readonly code = "CANCELLED"
+}
+
+/**
+ * One request and its answer. The head is awaited first, then the body is read, either part by part or all at once; one reader
+ * at a time. What ends the exchange before the body does is told to whoever waits, and to whoever comes later.
+ */
+export class Exchange {
+  readonly head: Promise<AnswerHead>
+  #line: Line | null = null
+  #head: Waiter<AnswerHead> | null = null
+  #reader: Waiter<Uint8Array | null> | null = null
+  #collector: Waiter<Uint8Array> | null = null
+  #queue: Uint8Array[] = []
+  #queued_bytes = 0
+  #paused = false
+  #ended = false
+  #error: Error | null = null
+
+  constructor() {
+    this.head = new Promise((resolve, reject) => {
+      this.#head = { resolve, reject }
+    })
+  }
+
+  /** Whether nothing more comes: the body has ended, or will not. */
+  get over(): boolean {
+    return this.#ended || this.#error !== null
+  }
+
+  /** The next part of the body; null at its end. Rejects when the body does not arrive whole. */
+  read(): Promise<Uint8Array | null> {
+    const next = this.#queue.shift()
+    if (next !== undefined) {
+      this.#queued_bytes -= next.byteLength
+      if (this.#paused && this.#queued_bytes === 0) this.#resume()
+      return Promise.resolve(next)
+    }
+    if (this.#error !== null) return Promise.reject(this.#error)
+    if (this.#ended) return Promise.resolve(null)
+    return new Promise((resolve, reject) => {
+      this.#reader = { resolve, reject }
+    })
+  }
+
+  /** All of the body. Rejects when it does not arrive whole. */
+  bytes(): Promise<Uint8Array> {
+    if (this.#paused) this.#resume()
+    if (this.#error !== null) return Promise.reject(this.#error)
+    if (this.#ended) return Promise.resolve(this.#whole())
+    return new Promise((resolve, reject) => {
+      this.#collector = { resolve, reject }
+    })
+  }
+
+  /** Closes the connection, unless the body has ended. Idempotent. */
+  cancel(): void {
+    if (!this.over) this.fail(new Cancelled("the exchange was given up"))
+  }
+
+  /** From here on the exchange has a connection; false when it is not wanted any more. */
+  begin(line: Line): boolean {
+    if (this.over) return false
+    this.#line = line
+    return true
+  }
+
+  /** The head has come. */
+  answered(head: AnswerHead): void {
+    this.#head?.resolve(head)
+    this.#head = null
+  }
+
+  /** A part of the body has come. */
+  push(bytes: Uint8Array): void {
+    const reader = this.#reader
+    if (reader !== null) {
+      this.#reader = null
+      reader.resolve(bytes)
+      return
+    }
+    this.#queue.push(bytes)
+    this.#queued_bytes += bytes.byteLength
+    if (this.#queued_bytes <= QUEUE_BYTES || this.#paused || this.#collector !== null) return
+    this.#paused = true
+    this.#line?.pause()
+  }
+
+  /** The body has ended. The connection is not the exchange's any more. */
+  end(): void {
+    this.#ended = true
+    if (this.#paused) this.#resume()
+    this.#line = null
+    this.#reader?.resolve(null)
+    this.#collector?.resolve(this.#whole())
+    this.#reader = this.#collector = null
+  }
+
+  /** The exchange ends before the body: its connection is closed. */
+  fail(error: Error): void {
+    if (this.over) return
+    this.#error = error
+    const line = this.#line
+    this.#line = null
+    this.#head?.reject(error)
+    this.#reader?.reject(error)
+    this.#collector?.reject(error)
+    this.#head = this.#reader = this.#collector = null
+    line?.destroy()
+  }
+
+  #resume(): void {
+    this.#paused = false
+    this.#line?.resume()
+  }
+
+  #whole(): Uint8Array {
+    const parts = this.#queue
+    this.#queue = []
+    const [only] = parts
+    return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts)
+  }
+}
