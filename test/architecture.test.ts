@@ -260,7 +260,7 @@ function isWithin(path: string, place: string): boolean {
 const PURE = [
   "src/money.ts",
   "src/wire/*.ts",
-  "src/meter/{sse,output,estimate,reading,json-text,cost}.ts",
+  "src/meter/{sse,output,estimate,reading,json-reading,large-answer,whole-answer,json-text,cost}.ts",
   "src/settlement/{decide,price}.ts",
   "src/metrics/{buckets,status}.ts",
   "src/trace.ts",

@@ -38,6 +38,7 @@ export async function openDirectDatabase(target: Exclude<Target, { kind: "gatewa
         database: database.operators,
         limits,
         deadline_ms: DEADLINE_MS,
+        sums_deadline_ms: DEADLINE_MS,
         audit_deadline_ms: DEADLINE_MS,
         upstreams: async () => [],
       }),

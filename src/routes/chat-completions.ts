@@ -8,7 +8,6 @@ import type { Gateway } from "../gateway.ts"
 import { release } from "../settlement/settle.ts"
 import { forward } from "../upstream/forward.ts"
 import { drainFor, Patience } from "../upstream/patience.ts"
-import type { Reply } from "../upstream/reply.ts"
 import { type Failure, failures } from "../wire/call.ts"
 import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
@@ -57,7 +56,7 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
       attemptsIn(gateway, id, trace),
     )
     call.answeredBy(reply.route)
-    if (chat.stream !== true || isJson(reply)) {
+    if (chat.stream !== true) {
       return await answerJson({ gateway, call, reply, patience, request }, wantsCost(chat))
     }
     return answerStream(
@@ -91,13 +90,9 @@ function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Pa
     stream,
     body: (model: string) => texts.with({ ...asked, model }),
     headers: null,
+    asking: () => patience.asking(),
     signal: patience.signal,
   }
-}
-
-/** Whether a stream request was answered in JSON (D29); a 204 has no body, whatever its type says (D36). */
-function isJson({ status, content_type }: Reply): boolean {
-  return content_type === "application/json" && status !== 204
 }
 
 /**

@@ -75,11 +75,13 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       source: reply.body,
       length: reply.length,
       limit_bytes: limits.response_bytes,
+      read_bytes: limits.response_bytes,
       total_ms: remainingMs(reply),
       unwanted: patience.signal,
     })
     if (answer.ending === "deadline") throw new GatewayError("upstream_timeout")
-    if (answer.cut) throw new GatewayError("upstream_error", { cause: `the count was cut: ${answer.ending}` })
+    if (answer.cut || answer.large !== null)
+      throw new GatewayError("upstream_error", { cause: `the count was cut: ${answer.ending}` })
     checkTokenCount(answer.bytes)
     metrics.tokensCounted(model.name)
     return new Response(answer.bytes, { headers: jsonHeaders(id) })

@@ -30,6 +30,14 @@ export async function ask<Answer>(
   }
 }
 
+/** The same for what reads many entries. */
+export function askLong<Answer>(
+  { sums_deadline_ms }: { readonly sums_deadline_ms: number },
+  question: Promise<Answer>,
+): Promise<Answer> {
+  return ask({ deadline_ms: sums_deadline_ms }, question)
+}
+
 /** The driver's errors have a code, of the server or of the system; ours are the ones that carry it for clients. */
 function isFromDriver(error: unknown): boolean {
   return !(error instanceof GatewayError) && error instanceof Error && "code" in error

@@ -64,10 +64,14 @@ export function checkpoint(call: Call): Checkpoint | null {
   return { id: call.hold.id, charge_nano, basis: verdict.basis, usage }
 }
 
-function termsOf({ model, prompt_bytes }: Call): Terms {
+function termsOf({ model, asked }: Call): Terms {
   return {
     bytes_per_token: model.bytes_per_token,
-    prompt_tokens_estimate: model.estimate.prompt ? Math.floor(prompt_bytes / model.bytes_per_token) : 0,
+    prompt_tokens_estimate: Math.min(
+      Math.floor(asked.estimate_bytes / model.bytes_per_token),
+      model.context_tokens ?? Number.POSITIVE_INFINITY,
+    ),
+    estimate_prompt: model.estimate.prompt,
   }
 }
 

@@ -57,12 +57,6 @@ export function retryAfter(fields: Named): string | null {
   return value !== null && /^\d{1,4}$/.test(value) && Number(value) <= MAX_RETRY_AFTER_S ? value : null
 }
 
-/** The media type in lower case without its parameters; `""` when there is none. */
-export function contentType(fields: Named): string {
-  const [type = ""] = (fields.get("content-type") ?? "").split(";", 1)
-  return type.trim().toLowerCase()
-}
-
 /** How long the body says that it is; null when it does not say so in digits. */
 export function contentLength(fields: Named): number | null {
   const value = fields.get("content-length")

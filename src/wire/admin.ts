@@ -266,12 +266,14 @@ export const AuditBody = Type.Object({
   violations: Type.Array(
     Type.Object({
       kind: Type.String({
-        enum: ["balance", "held", "spent", "charge", "entry"],
+        enum: ["balance", "held", "spent", "charge", "entry", "unheld"],
         description:
-          "What does not match. `balance` and `held`: an account and the sum of its entries. `spent`: what a spending limit has counted and the calls of its key. `charge`: the charge of a call and its tokens at its prices. `entry`: an end and its hold, or a correction and the expiry that it corrects.",
+          "What does not match. `balance` and `held`: an account and the sum of its entries. `spent`: what a spending limit has counted and the calls of its key. `charge`: the charge of a call and its tokens at its prices. `entry`: an end and its hold, or a correction and the expiry that it corrects. `unheld`: a settlement without a hold. It waits in the spool of this gateway.",
       }),
       account_id: Id,
-      id: nullable(Type.String({ description: "The id of the key (`spent`) or call (`charge`, `entry`)." })),
+      id: nullable(
+        Type.String({ description: "The id of the key (`spent`) or call (`charge`, `entry`, `unheld`)." }),
+      ),
       recorded: nullable(Money),
       expected: nullable(Money),
     }),

@@ -31,7 +31,7 @@ export const QuoteBody = Type.Object({
       "What the key can still spend in the current day or month, in USD; null without a spending limit.",
   }),
   prompt_tokens: Tokens(
-    "The most tokens that the prompt can have: one per byte, plus a fixed number per media part.",
+    "The most tokens that the prompt can have: one per byte of text, plus those of its media parts, at most the context of the model.",
   ),
   max_tokens: Tokens("The output tokens that would be held for each choice."),
   n: Type.Integer({ minimum: 1, description: "The number of choices. Output is held for each of them." }),

@@ -20,6 +20,7 @@ export const LIMITS: Operators["limits"] = {
   body_bytes: 64 * 1024,
   body_timeout_ms: 5_000,
   response_bytes: 1,
+  response_read_bytes: 1,
   event_bytes: 1,
   in_flight: 1,
   per_key: { in_flight: null, requests_per_minute: null },
@@ -131,6 +132,7 @@ export function mount(operators: Pick<Operators, "database" | "deadline_ms"> & P
       adminRoutes({
         admin_token: TOKEN,
         limits: LIMITS,
+        sums_deadline_ms: operators.deadline_ms,
         audit_deadline_ms: operators.deadline_ms,
         upstreams: async () => [],
         ...operators,

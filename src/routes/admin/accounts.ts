@@ -24,7 +24,7 @@ import {
   PAGE_FAULT,
   unknownOutcome,
 } from "../docs/examples.ts"
-import { ask } from "../ledger-deadline.ts"
+import { ask, askLong } from "../ledger-deadline.ts"
 import { answer, operation, shown } from "../openapi.ts"
 import type { Operators } from "./operators.ts"
 
@@ -57,7 +57,7 @@ export function accountRoutes(operators: Operators) {
       "/accounts/:id/balance",
       async ({ params: { id }, query: { at } }) => {
         checkPast(at, ledgerTime())
-        const past = await ask(operators, balanceAt(database, id, at))
+        const past = await askLong(operators, balanceAt(database, id, at))
         if (past === null) throw noAccount()
         return balanceBody(id, at, past)
       },

@@ -13,7 +13,9 @@ export function auditRoutes(operators: Operators) {
   return new Elysia({ name: "admin-audit" }).get(
     "/audit",
     async () => {
-      const audited = await ask({ deadline_ms: operators.audit_deadline_ms }, audit(operators.database))
+      const found = await ask({ deadline_ms: operators.audit_deadline_ms }, audit(operators.database))
+      const unheld = operators.unheld?.() ?? []
+      const audited = { ...found, violations: [...found.violations, ...unheld] }
       operators.onAudit?.(audited)
       return auditBody(audited)
     },

@@ -7,7 +7,7 @@ import { states } from "../../wire/call.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { callBody } from "../call-body.ts"
 import { callExample, ERRORS, fieldFault, NO_CALL } from "../docs/examples.ts"
-import { ask } from "../ledger-deadline.ts"
+import { ask, askLong } from "../ledger-deadline.ts"
 import { answer, operation } from "../openapi.ts"
 import type { Operators } from "./operators.ts"
 
@@ -20,7 +20,7 @@ export function callRoutes(operators: Operators) {
       async ({ query }) => {
         const { account, key, ...filter } = query
         const calls = { ...filter, account_id: account, key_id: key }
-        const { data, next } = await ask(operators, listCalls(database, calls, pageOf(query)))
+        const { data, next } = await askLong(operators, listCalls(database, calls, pageOf(query)))
         return { data: data.map(callBody), next }
       },
       listing,

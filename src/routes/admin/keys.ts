@@ -18,7 +18,7 @@ import {
   unknownOutcome,
 } from "../docs/examples.ts"
 import { createdKeyBody, keyBody } from "../key-body.ts"
-import { ask } from "../ledger-deadline.ts"
+import { ask, askLong } from "../ledger-deadline.ts"
 import { answer, operation, shown } from "../openapi.ts"
 import { existingAccount, noAccount } from "./accounts.ts"
 import type { Operators } from "./operators.ts"
@@ -56,7 +56,7 @@ export function keyRoutes(operators: Operators) {
       async ({ params: { id }, body: { spending_limit, ...change } }) => {
         checkExpiry(change.expires_at, Date.now())
         const spending = spending_limit === undefined ? {} : { spending: spending_limit }
-        const key = await ask(operators, changeKey(database, id, { ...change, ...spending }))
+        const key = await askLong(operators, changeKey(database, id, { ...change, ...spending }))
         if (key === null) throw noKey()
         return keyBody(key)
       },

@@ -11,10 +11,14 @@ export interface Operators {
   readonly limits: Config["limits"]
   /** How long an operator waits for the books. */
   readonly deadline_ms: number
+  /** How long an operator waits for what reads many entries: sums, statistics, balances of the past, lists of calls, a new limit. */
+  readonly sums_deadline_ms: number
   /** How long an operator waits for an audit, which reads the whole journal. */
   readonly audit_deadline_ms: number
   /** How the upstreams do, as each process of this gateway finds it. */
   upstreams(): Promise<readonly UpstreamBody[]>
+  /** What this gateway knows beside the journal, for the audit (D13). */
+  unheld?(): Audit["violations"]
   /** Told of what each audit found. */
   onAudit?(audit: Audit): void
 }

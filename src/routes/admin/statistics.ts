@@ -22,7 +22,7 @@ import {
 } from "../../wire/statistics-query.ts"
 import { printTime } from "../../wire/time.ts"
 import { accountExample, ERRORS, fieldFault, keyExample } from "../docs/examples.ts"
-import { ask } from "../ledger-deadline.ts"
+import { askLong } from "../ledger-deadline.ts"
 import { answer, operation } from "../openapi.ts"
 import type { Operators } from "./operators.ts"
 
@@ -34,7 +34,7 @@ export function statisticsRoutes(operators: Operators) {
       "/timeline",
       async ({ query: { by = "model", groups = DEFAULT_GROUPS, ...asked } }) => {
         const span = statisticsSpan(asked, ledgerTime())
-        return timelineBody(span, by, await ask(operators, timeline(database, span, by, groups)))
+        return timelineBody(span, by, await askLong(operators, timeline(database, span, by, groups)))
       },
       showingTimeline,
     )
@@ -42,7 +42,7 @@ export function statisticsRoutes(operators: Operators) {
       "/latency",
       async ({ query }) => {
         const span = statisticsSpan(query, ledgerTime())
-        const { ttft, duration } = await ask(operators, latency(database, span))
+        const { ttft, duration } = await askLong(operators, latency(database, span))
         return {
           ...spanBody(span),
           ttft: distributionBody(ttft),
@@ -55,7 +55,7 @@ export function statisticsRoutes(operators: Operators) {
       "/outcomes",
       async ({ query }) => {
         const span = statisticsSpan(query, ledgerTime())
-        const found = await ask(operators, outcomes(database, span))
+        const found = await askLong(operators, outcomes(database, span))
         return {
           ...spanBody(span),
           data: found.map(({ charge_nano, ...outcome }) => ({ ...outcome, charge: printUsd(charge_nano) })),

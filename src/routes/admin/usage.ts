@@ -5,7 +5,7 @@ import { OperatorUsageQuery, usageRange } from "../../wire/usage-query.ts"
 import { OperatorUsageReport } from "../../wire/usage-report.ts"
 import { accountExample, ERRORS, fieldFault } from "../docs/examples.ts"
 import { usageExample } from "../docs/usage.ts"
-import { ask } from "../ledger-deadline.ts"
+import { askLong } from "../ledger-deadline.ts"
 import { answer, operation } from "../openapi.ts"
 import { usageReport } from "../usage-report.ts"
 import type { Operators } from "./operators.ts"
@@ -18,7 +18,7 @@ export function usageRoutes(operators: Operators) {
     async ({ query: { account, key, model, ...asked } }) => {
       const range = usageRange(asked, ledgerTime())
       const sums = sumUsage(database, { ...range, account_id: account, key_id: key, model })
-      return usageReport(range, await ask(operators, sums))
+      return usageReport(range, await askLong(operators, sums))
     },
     summing,
   )

@@ -180,6 +180,7 @@ const errors: readonly Fault[] = [
   "rate_limited",
   "usage_missing",
   "usage_invalid",
+  "response_too_large",
   "upstream_error",
   "upstream_unavailable",
   "overloaded",
