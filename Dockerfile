@@ -15,12 +15,11 @@ COPY --from=install /app/node_modules ./node_modules
 COPY package.json LICENSE ./
 COPY drizzle ./drizzle
 COPY src ./src
-# Bun reads the limit of open requests, which counts streams, before any code runs. The transpiler's cache would need a writable folder.
+# The transpiler's cache would need a writable folder.
 ENV NODE_ENV=production \
     HOST=0.0.0.0 \
     PORT=8080 \
     TOLLGATE_DATA_DIR=/data \
-    BUN_CONFIG_MAX_HTTP_REQUESTS=65535 \
     BUN_RUNTIME_TRANSPILER_CACHE_PATH=0
 USER 1000:1000
 VOLUME /data

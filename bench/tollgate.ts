@@ -56,7 +56,6 @@ export class TollgateProcess {
         TOLLGATE_CONFIG: config_path,
         TOLLGATE_DATA_DIR: join(this.#folder, "data"),
         TOLLGATE_ADMIN_TOKEN: admin_token,
-        BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
       },
       cwd: this.#folder,
       stdio: ["ignore", log, log],

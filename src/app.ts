@@ -1,19 +1,20 @@
-import { Elysia } from "elysia"
-import { errorResponse, GatewayError, idHeaders, toGatewayError } from "./errors.ts"
+import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from "elysia"
+import { errorResponse, GatewayError, idHeaders } from "./errors.ts"
 import type { Gateway } from "./gateway.ts"
-import { LedgerBusy, LedgerUnavailable } from "./ledger/entries.ts"
 import { adminRoutes, type Operators } from "./routes/admin/admin.ts"
 import { chatCompletions } from "./routes/chat-completions.ts"
 import { operatorsConsole } from "./routes/console.ts"
 import { isForPages, preflightAnswer, showTo } from "./routes/cors.ts"
 import { countTokens } from "./routes/count-tokens.ts"
 import { docs } from "./routes/docs.ts"
+import { faultOf } from "./routes/fault.ts"
 import { health } from "./routes/health.ts"
 import { metrics } from "./routes/metrics.ts"
 import { models } from "./routes/models.ts"
 import { quotes } from "./routes/quote.ts"
 import { receipts } from "./routes/receipts.ts"
 import { requestId } from "./routes/request-id.ts"
+import { ROUTING } from "./routes/routing.ts"
 
 export type { Operators }
 
@@ -30,30 +31,29 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     gateway.metrics.answered(route, status, code)
     gateway.tracer?.answered(request, { route, method: request.method, status, code })
   }
-  const app = new Elysia({ name: "tollgate", strictPath: true, handler: { standardHostname: false } })
+  const app = new Elysia({ name: "tollgate", ...ROUTING })
     .onError(({ error, code, request, path, route }) => {
-      const unknown = code === "NOT_FOUND"
-      const fault = unknown
-        ? unknownRoute(app.routes, gateway.config.vendors, request.method, path, audience)
-        : faultOf(error)
+      const fault = code === "NOT_FOUND" ? unknownRoute(path, audience) : faultOf(error)
       logFault(gateway.log, fault, requestId(request))
       const origins = originsAt(path)
       const answer =
         preflightAnswer(request, fault, origins, requestId(request)) ??
         errorResponse(fault, requestId(request))
-      if (origins.length > 0) showTo(request, answer, origins)
-      answered(request, unknown ? "unknown" : route, answer.status, fault.code)
+      if (origins.length > 0) showTo(request, answer.headers, origins)
+      const is_unknown = code === "NOT_FOUND" || fault.code === "method_not_allowed"
+      answered(request, is_unknown ? "unknown" : route, answer.status, fault.code)
       return answer
     })
-    .onAfterHandle(({ request, response, path, route }) => {
-      if (!(response instanceof Response)) return
-      if (!response.headers.has("x-request-id")) {
-        for (const [name, value] of Object.entries(idHeaders(requestId(request))))
-          response.headers.set(name, value)
+    .onAfterHandle(({ request, responseValue, set, path, route }) => {
+      const is_response = responseValue instanceof Response
+      const headers = is_response ? responseValue.headers : new Headers()
+      if (!headers.has("x-request-id")) {
+        for (const [name, value] of Object.entries(idHeaders(requestId(request)))) headers.set(name, value)
       }
       const origins = originsAt(path)
-      if (origins.length > 0) showTo(request, response, origins)
-      answered(request, route, response.status, null)
+      if (origins.length > 0) showTo(request, headers, origins)
+      if (!is_response) Object.assign(set.headers, headers.toJSON())
+      answered(request, route, statusOf(responseValue), null)
     })
   if (audience !== "operators")
     app
@@ -65,14 +65,33 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
   app.use(health(gateway))
   if (audience !== "clients") app.use(metrics(gateway.metrics)).use(adminRoutes(operators))
   if (audience !== "clients" && operators.admin_token !== null) app.use(operatorsConsole())
-  return app.use(docs(() => gateway.config.models))
+  app.use(docs(() => gateway.config.models))
+  refuseOtherMethods(app, gateway)
+  return app
 }
 
-/** What went wrong, as an entry of the catalogue. The ledger has its own words, because it knows nothing of HTTP. */
-function faultOf(error: unknown): GatewayError {
-  if (error instanceof LedgerUnavailable)
-    return new GatewayError("ledger_unavailable", { cause: error.message })
-  return error instanceof LedgerBusy ? new GatewayError("overloaded") : toGatewayError(error)
+function statusOf(answer: unknown): number {
+  if (answer instanceof Response) return answer.status
+  return answer instanceof ElysiaCustomStatusResponse ? answer.code : 200
+}
+
+/** An address that is known under other methods is a 405 that names them (D15); one of no vendor is not known (D21). */
+function refuseOtherMethods(app: AnyElysia, gateway: Gateway): void {
+  for (const [path, routes = []] of Map.groupBy(app.routes, (route) => route.path)) {
+    const methods = new Set(routes.map(({ method }) => method))
+    if (methods.has("GET")) methods.add("HEAD")
+    const allow = [...methods].sort().join(", ")
+    app.all(
+      path,
+      ({ params: { vendor } = {} }) => {
+        if (vendor !== undefined && !gateway.config.vendors.includes(vendor)) {
+          throw new GatewayError("not_found")
+        }
+        throw new GatewayError("method_not_allowed", { headers: { allow } })
+      },
+      { detail: { hide: true } },
+    )
+  }
 }
 
 /** What no answer says and an operator needs: why a request failed that was not itself at fault. */
@@ -84,20 +103,8 @@ function logFault(log: Gateway["log"], { code, status, detail }: GatewayError, r
 
 const NOT_OFFERED = ["/v1/messages", "/v1/responses", "/v1/embeddings"]
 
-/** 405 with `allow` where the path is known under another method, else a 404 that says what there is (D15, D33). */
-function unknownRoute(
-  routes: readonly { readonly method: string; readonly path: string }[],
-  vendors: readonly string[],
-  method: string,
-  path: string,
-  audience: Audience,
-): GatewayError {
-  const known = routes.filter((route) => matches(route.path, path, vendors))
-  const methods = new Set(known.map((route) => route.method))
-  if (methods.has("GET")) methods.add("HEAD")
-  if (methods.size > 0 && !methods.has(method)) {
-    return new GatewayError("method_not_allowed", { headers: { allow: [...methods].sort().join(", ") } })
-  }
+/** A 404 that says what there is (D33). */
+function unknownRoute(path: string, audience: Audience): GatewayError {
   if (audience === "operators") {
     return new GatewayError("not_found", {
       message: "This path does not exist. Available: /admin and /metrics. Full reference: /docs.",
@@ -108,18 +115,4 @@ function unknownRoute(
     message:
       "This operation is not supported. Supported: chat completions, the model list and token counting. Full reference: /docs.",
   })
-}
-
-/** Whether `path` fits a route's pattern, segment by segment; `:vendor` stands for the configured ones (D21), any other `:name` for one segment. */
-function matches(pattern: string, path: string, vendors: readonly string[]): boolean {
-  const wanted = pattern.split("/")
-  const given = path.split("/")
-  return (
-    wanted.length === given.length &&
-    wanted.every((segment, at) => {
-      const value = given[at] ?? ""
-      if (segment === ":vendor") return vendors.includes(value)
-      return segment.startsWith(":") ? value !== "" : segment === value
-    })
-  )
 }

@@ -4,6 +4,17 @@ import type { Hold } from "./ledger/entries.ts"
 import type { Evidence } from "./meter/reading.ts"
 import type { Trace } from "./trace.ts"
 import type { Ending } from "./wire/call.ts"
+import type { UsageLimits } from "./wire/usage.ts"
+
+/** What was asked for, as far as it says what the call may cost. */
+export interface Asked {
+  /** For an estimate of the prompt (D6). */
+  readonly estimate_bytes: number
+  /** Choices (D12). */
+  readonly n: number
+  /** What the request can have caused (D1). */
+  readonly limits: UsageLimits
+}
 
 /** Where a call has its place while it runs and until it is settled. */
 export interface Places {
@@ -19,8 +30,7 @@ export interface Places {
 export class Call {
   readonly hold: Hold
   readonly model: Model
-  /** Of the request's prompt fields, for an estimate of the prompt (D6). */
-  readonly prompt_bytes: number
+  readonly asked: Asked
   readonly admitted_ms = performance.now()
   /** The upstream that answers, once one does, and the terms of the model there. */
   upstream: string | null = null
@@ -45,14 +55,14 @@ export class Call {
     hold: Hold,
     model: Model,
     terms_ids: readonly number[],
-    prompt_bytes: number,
+    asked: Asked,
     places: Places,
     leaveKey: () => void,
   ) {
     this.hold = hold
     this.model = model
     this.#terms_ids = terms_ids
-    this.prompt_bytes = prompt_bytes
+    this.asked = asked
     this.#places = places
     this.#leaveKey = leaveKey
     places.add(this)

@@ -118,6 +118,13 @@ export const catalogue = {
       "The provider returned a malformed response. The call was not charged. A retry can run the call a second time at the provider.",
     should_retry: false,
   },
+  response_too_large: {
+    status: 502,
+    type: "api_error",
+    message:
+      "The response of the provider is too large to deliver. The call was charged. Do not retry the request.",
+    should_retry: false,
+  },
   upstream_error: {
     status: 502,
     type: "api_error",

@@ -42,6 +42,12 @@ export function isId(text: string): boolean {
   return UUID.test(text)
 }
 
+/** A UUID of any case in the canonical form, or null when `text` is none. */
+export function parseId(text: string): string | null {
+  const id = text.toLowerCase()
+  return isId(id) ? id : null
+}
+
 /** Below every id that `nextId` makes at `at` or later, and above those made before: a bound for ranges of ids. */
 export function floorId(at: Date): string {
   const time = at.getTime().toString(16).padStart(12, "0")

@@ -20,6 +20,8 @@ import { configPath, readConfig, sourcesWith } from "./setup.ts"
 import { hearSignals } from "./signals.ts"
 import { Crew } from "./workers/crew.ts"
 
+const PROXY_VARIABLES = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"]
+
 const sources = sourcesWith(process.env)
 
 /** What serves: this process, or its workers. */
@@ -39,7 +41,6 @@ try {
 
 /** What a start that fails has opened is closed again: no Postgres, no lock and no lease outlive it. */
 async function start(): Promise<void> {
-  requireLauncher()
   const workers = readWorkers(process.argv.slice(2))
   const environment = readEnvironment(sources)
   const log = openLog(environment.log_level)
@@ -104,6 +105,10 @@ async function open(
   }
   const shown = host.includes(":") ? `[${host}]` : host
   console.log(`tollgate listening on http://${shown}:${gateway.port} (pid ${process.pid})`)
+  for (const name of PROXY_VARIABLES) {
+    if (sources.env[name])
+      log.warn(`${name} is set, but no proxy is used: providers are reached directly (D59)`)
+  }
   if (admin_token === null) log.info("/admin is disabled: TOLLGATE_ADMIN_TOKEN is not set")
   const model = loaded.config.models.find(({ family }) => family === "chat")?.name ?? null
   const made = key === null ? null : { key, made_token, data_dir: dataDirFrom(data_dir) }
@@ -160,14 +165,6 @@ async function reload(gateway: Gateway, started: Loaded, load: () => Loaded, log
   } catch (error) {
     log.error({ err: error }, "the configuration was not reloaded: the previous one stays in use")
   }
-}
-
-/** Bun reads this when it starts and caps the streams of a process at 256 without it; the rest would hang silently. */
-function requireLauncher(): void {
-  if (process.env.BUN_CONFIG_MAX_HTTP_REQUESTS) return
-  throw new Error(
-    "BUN_CONFIG_MAX_HTTP_REQUESTS is not set: start with `bun run start` or `tollgate serve`, or set it to 65535 before Bun starts",
-  )
 }
 
 function messageOf(error: unknown): string {

@@ -19,8 +19,10 @@ import { Health } from "./upstream/health.ts"
 import { standings } from "./upstream/standings.ts"
 import type { UpstreamBody } from "./wire/upstreams.ts"
 
-/** How long an operator's query of the books may take. */
-const OPERATOR_DEADLINE_MS = 10_000
+/** How long an operator waits for a database that stays silent: as long as a call does (D27). */
+const OPERATOR_DEADLINE_MS = 2_000
+/** How long an operator waits for sums, which keep the database busy for 8 s at most (D48). */
+const SUMS_DEADLINE_MS = 10_000
 /** How long an audit may take: less than a connection may be silent. */
 const AUDIT_DEADLINE_MS = 55_000
 
@@ -141,8 +143,10 @@ export class Service {
         return gateway.config.limits
       },
       deadline_ms: OPERATOR_DEADLINE_MS,
+      sums_deadline_ms: SUMS_DEADLINE_MS,
       audit_deadline_ms: AUDIT_DEADLINE_MS,
       upstreams: async () => (worker === undefined ? this.standings() : await worker.standingsOfAll()),
+      unheld: () => ledger.unheld(),
       onAudit: metrics.audited,
     }
     const { server, admin_server } = listen(this.#gateway, operators, options)

@@ -152,6 +152,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/ledger/",
     "src/embedded/",
     "src/routes/admin/",
+    "src/routes/routing.ts",
+    "src/routes/fault.ts",
     "src/upstream/headers.ts",
     "src/books.ts",
     "src/setup.ts",
@@ -274,7 +276,7 @@ function isWithin(path: string, place: string): boolean {
 const PURE = [
   "src/money.ts",
   "src/wire/*.ts",
-  "src/meter/{sse,output,estimate,reading,json-text,cost}.ts",
+  "src/meter/{sse,output,estimate,reading,json-reading,large-answer,whole-answer,json-text,cost}.ts",
   "src/settlement/{decide,price}.ts",
   "src/metrics/{buckets,status}.ts",
   "src/trace.ts",
@@ -282,7 +284,7 @@ const PURE = [
   "src/admission/{quote,prompt,credential,version,catalog,rate}.ts",
   "src/upstream/{headers,refusal}.ts",
   "src/config/{config,defaults,duration,size,slashes,file,reference,environment,load,snapshot,tracing,variable,exposure}.ts",
-  "src/routes/openapi-schema.ts",
+  "src/routes/{openapi-schema,openapi-document}.ts",
   "src/demo/{answer,tokens}.ts",
   "src/{banner,paint}.ts",
   "src/cli/{arguments,help,completion,suggestion,place,amount,moment,spending-limit,complaint,given}.ts",
@@ -291,7 +293,12 @@ const PURE = [
   "bench/{answer-parser,event-scanner,schedule,statistics,answer-spec,prompt,audit,table,load-cost}.ts",
   "bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",
 ]
-const PURE_PACKAGES = ["@sinclair/typebox", "@sinclair/typebox/value", "@sinclair/typebox/compiler"]
+const PURE_PACKAGES = [
+  "@sinclair/typebox",
+  "@sinclair/typebox/value",
+  "@sinclair/typebox/compiler",
+  "@sinclair/typebox/system",
+]
 const EFFECT =
   /\bBun\.(?!YAML\b)|\bprocess\.|\bfetch\(|\bsetTimeout\(|\bsetInterval\(|\bDate\.now\(|\bperformance\.|\bMath\.random\(|\bconsole\./
 

@@ -70,7 +70,7 @@ export async function admit(
     }
     const result = await ledger.hold(hold)
     if (result.outcome !== "held") throw refusalOf(result, quoted, found)
-    return new Call(hold, found, terms_ids, quoted.prompt_bytes, in_flight, leaveKey)
+    return new Call(hold, found, terms_ids, quoted, in_flight, leaveKey)
   } catch (error) {
     in_flight.refuse()
     leaveKey()

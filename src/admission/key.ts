@@ -20,7 +20,7 @@ export function checksumHolds(key: string): boolean {
 
 /** SHA-256 in hex: how the books know a key, and whatever else they must recognise and not keep. */
 export function hashOf(data: string | Uint8Array): string {
-  return new Bun.CryptoHasher("sha256").update(data).digest("hex")
+  return Bun.SHA256.hash(data, "hex")
 }
 
 /** The beginning of the key, for people to tell keys apart by. */

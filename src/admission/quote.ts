@@ -4,7 +4,8 @@ import { ceilToNano, PICO_PER_NANO, type Price, printUsd } from "../money.ts"
 import type { Period } from "../wire/call.ts"
 import type { ChatRequest } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
-import { measurePrompt } from "./prompt.ts"
+import { MAX_TOKENS, type UsageLimits } from "../wire/usage.ts"
+import { type Media, measurePrompt, type Prompt } from "./prompt.ts"
 
 /** What a chat call must hold, and the bounds it follows from (D12). */
 export interface Quote {
@@ -12,12 +13,16 @@ export interface Quote {
   readonly amount_nano: bigint
   /** UTF-8 bytes of the JSON text of the prompt fields, without media parts. */
   readonly prompt_bytes: number
-  /** No prompt has more tokens than bytes; each media part counts the model's `part_tokens`. */
+  /** For an estimate of the prompt: its text, its files, and `part_tokens` for every other media part (D6). */
+  readonly estimate_bytes: number
+  /** No prompt has more tokens than bytes, nor than the model's context. */
   readonly prompt_tokens_bound: number
   /** Of one choice. */
   readonly output_tokens_bound: number
   /** Choices. */
   readonly n: number
+  /** What the call can have caused; more is not believed (D1). */
+  readonly limits: UsageLimits
 }
 
 /** The most that a bigint column holds: no balance comes near it, so such a hold is refused, not failed. */
@@ -28,19 +33,67 @@ const MAX_AMOUNT_NANO = 2n ** 63n - 1n
  * at the output price and the price of a call, rounded up once. No usage within the bounds costs more (D12). `texts` are those of the request.
  */
 export function quote(request: ChatRequest, model: Model, texts = new FieldTexts(request)): Quote {
-  const { bytes, media_parts } = measurePrompt(request, texts)
-  const prompt_tokens_bound = bytes + media_parts * model.part_tokens
+  const prompt = measurePrompt(request, texts)
+  const prompt_tokens_bound = promptBound(prompt, model)
   const output_tokens_bound = outputBound(request, model)
   const n = request.n ?? 1
   const output_pico = BigInt(output_tokens_bound) * BigInt(n) * model.price.output_pico
   const amount_nano = ceilToNano(costBeforeOutput(prompt_tokens_bound, model.price) + output_pico)
   return {
     amount_nano: holdable(amount_nano),
-    prompt_bytes: bytes,
+    prompt_bytes: prompt.bytes,
+    estimate_bytes: estimateBytes(prompt, model),
     prompt_tokens_bound,
     output_tokens_bound,
     n,
+    limits: {
+      prompt_tokens: plausiblePrompt(prompt, model),
+      completion_tokens: plausibleOutput(request, model) * n,
+    },
   }
+}
+
+/** The lowest rate at which a provider makes tokens of sound: 32 a second, of 6 kbit/s. */
+const AUDIO_BYTES_PER_TOKEN = 16
+
+/** No prompt has more tokens than this (D12). */
+function promptBound({ bytes, media }: Prompt, model: Model): number {
+  const context_tokens = model.context_tokens ?? Number.POSITIVE_INFINITY
+  const parts = media.reduce((tokens, part) => tokens + partBound(part, model), 0)
+  return Math.min(bytes + parts, context_tokens)
+}
+
+function partBound({ kind, bytes }: Media, { part_tokens, context_tokens }: Model): number {
+  if (kind === "image") return part_tokens
+  if (bytes === null) return context_tokens ?? part_tokens
+  return Math.max(part_tokens, kind === "audio" ? Math.ceil(bytes / AUDIO_BYTES_PER_TOKEN) : bytes)
+}
+
+function estimateBytes({ bytes, media }: Prompt, { part_tokens }: Model): number {
+  const bytesOf = (part: Media) => (part.kind === "file" && part.bytes !== null ? part.bytes : part_tokens)
+  return media.reduce((sum, part) => sum + bytesOf(part), bytes)
+}
+
+/** Beyond the bound of a prompt: what a provider may add unseen, and what it may count for a media part at most (D1). */
+const UNSEEN_PROMPT_TOKENS = 131_072
+const PLAUSIBLE_PART_TOKENS = 65_536
+
+function plausiblePrompt({ bytes, media, is_open }: Prompt, model: Model): number {
+  if (is_open) return MAX_TOKENS
+  const parts = media.reduce(
+    (tokens, part) => tokens + Math.max(PLAUSIBLE_PART_TOKENS, partBound(part, model)),
+    0,
+  )
+  return bytes + parts + UNSEEN_PROMPT_TOKENS
+}
+
+/** How many times as much output as was asked for is believed, and how much in any case (D1). */
+const PLAUSIBLE_OUTPUT = { factor: 8, tokens: 32_768 }
+
+/** Of a choice. A provider that ignores `max_tokens` says at most what the model can. */
+function plausibleOutput(request: ChatRequest, { max_output_tokens }: Model): number {
+  const asked = Math.min(askedOutput(request) || max_output_tokens, max_output_tokens)
+  return Math.max(PLAUSIBLE_OUTPUT.factor * asked, max_output_tokens, PLAUSIBLE_OUTPUT.tokens)
 }
 
 /** The largest `max_tokens` whose hold `available_nano` covers; null when not even 1 would fit. */
@@ -100,9 +153,14 @@ function whatWouldFit(
 }
 
 /** The larger of the client's limits, at most the model's; without a limit, what the model holds by default. */
-function outputBound({ max_tokens, max_completion_tokens }: ChatRequest, model: Model): number {
-  const asked = Math.max(max_tokens ?? 0, max_completion_tokens ?? 0)
+function outputBound(request: ChatRequest, model: Model): number {
+  const asked = askedOutput(request)
   return asked === 0 ? model.hold_output_tokens : Math.min(asked, model.max_output_tokens)
+}
+
+/** 0 when the client says nothing. */
+function askedOutput({ max_tokens, max_completion_tokens }: ChatRequest): number {
+  return Math.max(max_tokens ?? 0, max_completion_tokens ?? 0)
 }
 
 /** In pico-USD, at the highest input price: which of the tokens were cached is not known before the call. */

@@ -1,5 +1,5 @@
+import { parseId } from "../id.ts"
 import { AccountBody } from "../wire/admin.ts"
-import { parseId } from "../wire/query.ts"
 import type { AdminContext } from "./admin-command.ts"
 import { CliError } from "./cli-error.ts"
 import { listAll } from "./list.ts"

@@ -26,7 +26,9 @@ export const bench = leaf({
         "The benchmark is not installed here. Run `bun run bench` in a checkout of the repository.",
       )
     }
-    become(PROGRAM, words[0] === "--" ? words.slice(1) : words, env)
+    // Its bare pass-through calls `fetch`, which Bun limits to 256 requests at once unless this is set before it starts.
+    const unlimited = { ...env, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
+    become(PROGRAM, words[0] === "--" ? words.slice(1) : words, unlimited)
   },
 })
 

@@ -2,12 +2,14 @@ import { Elysia } from "elysia"
 import { reasonOf } from "../books.ts"
 import { loadConfig } from "../config/load.ts"
 import { findEmbedded } from "../embedded/embedded.ts"
-import { errorResponse, GatewayError, toGatewayError } from "../errors.ts"
+import { errorResponse, GatewayError } from "../errors.ts"
 import { nextId } from "../id.ts"
 import type { Address } from "../ledger/database/address.ts"
 import { connectDatabase } from "../ledger/database/database.ts"
 import { readVersion } from "../ledger/database/version.ts"
 import { adminRoutes } from "../routes/admin/admin.ts"
+import { faultOf } from "../routes/fault.ts"
+import { ROUTING } from "../routes/routing.ts"
 import type { Send } from "./admin-client.ts"
 import { CliError } from "./cli-error.ts"
 import type { Target } from "./target.ts"
@@ -25,9 +27,9 @@ export async function openDirectDatabase(target: Exclude<Target, { kind: "gatewa
   // The defaults of an empty configuration.
   const { limits } = loadConfig("{}", { env: {}, readFile: () => "" })
   const token = crypto.randomUUID()
-  const app = new Elysia({ name: "direct-database" })
+  const app = new Elysia({ name: "direct-database", ...ROUTING })
     .onError(({ error, code }) => {
-      const fault = code === "NOT_FOUND" ? new GatewayError("not_found") : toGatewayError(error)
+      const fault = code === "NOT_FOUND" ? new GatewayError("not_found") : faultOf(error)
       return errorResponse(fault, nextId())
     })
     .use(
@@ -36,6 +38,7 @@ export async function openDirectDatabase(target: Exclude<Target, { kind: "gatewa
         database: database.operators,
         limits,
         deadline_ms: DEADLINE_MS,
+        sums_deadline_ms: DEADLINE_MS,
         audit_deadline_ms: DEADLINE_MS,
         upstreams: async () => [],
       }),

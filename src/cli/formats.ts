@@ -1,5 +1,5 @@
 import { FormatRegistry } from "@sinclair/typebox"
-import { parseId } from "../wire/query.ts"
+import { parseId } from "../id.ts"
 import { parseTime } from "../wire/time.ts"
 
 /** Registers the string formats of the API. TypeBox knows none by itself and rejects values with an unknown format. */

@@ -1,5 +1,5 @@
+import { parseId } from "../id.ts"
 import { CreatedKeyBody, KeyBody } from "../wire/admin.ts"
-import { parseId } from "../wire/query.ts"
 import { ACCOUNT, accountId } from "./account.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { usd } from "./amount.ts"

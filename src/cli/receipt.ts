@@ -1,7 +1,7 @@
+import { parseId } from "../id.ts"
 import { parsePrice } from "../money.ts"
 import type { Paint } from "../paint.ts"
 import { CallBody } from "../wire/admin.ts"
-import { parseId } from "../wire/query.ts"
 import { adminCommand } from "./admin-command.ts"
 import { costOf, count, usd } from "./amount.ts"
 import { outcomeOf } from "./calls.ts"

@@ -26,9 +26,6 @@ export const serve = leaf({
   },
 })
 
-/** Without it, Bun limits a process to 256 concurrent requests. Bun reads it before any code runs, so it must be set by the parent. */
-const LAUNCH = { BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" }
-
 /**
  * Replaces this process by another program. The pid stays the same, so signals, the exit code and supervisors work as if the
  * program had been started directly.
@@ -38,5 +35,5 @@ export function become(program: string, args: readonly string[], env: Runtime["e
   if (execve === undefined)
     throw new CliError("this platform does not support this command: use `bun run start` or `bun run bench`")
   const path = fileURLToPath(new URL(program, import.meta.url))
-  return execve(process.execPath, [process.execPath, path, ...args], { ...env, ...LAUNCH })
+  return execve(process.execPath, [process.execPath, path, ...args], { ...env })
 }

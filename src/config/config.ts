@@ -8,6 +8,9 @@ export type Family = "chat" | "messages"
 /** What happens to the upstream request when the client disconnects (D9). */
 export type OnDisconnect = "abort" | "drain"
 
+/** When an estimate charges the prompt too (D6): `client_cut` is for a stream that its client left or let stall. */
+export type EstimatePrompt = "never" | "client_cut" | "always"
+
 export interface Upstream {
   readonly name: string
   readonly family: Family
@@ -39,12 +42,14 @@ export interface Model {
   readonly max_output_tokens: number
   /** Output tokens held if the request sets no limit (D12). */
   readonly hold_output_tokens: number
-  /** Tokens held for an image, audio or file part (D12). */
+  /** Tokens held for an image part, and at least for an audio or file part (D12). */
   readonly part_tokens: number
+  /** The most tokens a prompt can have; null when it is not known (D12). */
+  readonly context_tokens: number | null
   /** Bytes of output per estimated token (D6). */
   readonly bytes_per_token: number
-  /** Whether an estimate also charges the gateway's own prompt estimate (D6). */
-  readonly estimate: { readonly prompt: boolean }
+  /** When an estimate also charges the gateway's own prompt estimate (D6). */
+  readonly estimate: { readonly prompt: EstimatePrompt }
 }
 
 export interface Config {
@@ -59,11 +64,16 @@ export interface Config {
     readonly keepalive_ms: number
     readonly commit_after_ms: number
     readonly stall_ms: number
+    /** How long a finished answer whose client is gone is read on for its usage (D9). */
+    readonly finish_wait_ms: number
   }
   readonly limits: {
     readonly body_bytes: number
     readonly body_timeout_ms: number
+    /** Of a provider's JSON answer that is delivered. */
     readonly response_bytes: number
+    /** So much of a larger one is read for its usage (D5). */
+    readonly response_read_bytes: number
     readonly event_bytes: number
     readonly in_flight: number
     /** Limits of one key in one process (D38); null for no limit. */

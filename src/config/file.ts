@@ -63,13 +63,19 @@ const Model = section({
   max_output_tokens: count({ maximum: 10_000_000 }),
   hold_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   part_tokens: count({ maximum: 10_000_000, default: 4096 }),
+  context_tokens: Type.Optional(count({ maximum: 100_000_000 })),
   bytes_per_token: Type.Number({
     minimum: 0.5,
     maximum: 100,
     default: 4,
     [EXPECTED]: "a number from 0.5 to 100",
   }),
-  estimate: section({ prompt: Type.Boolean({ default: false, [EXPECTED]: "true or false" }) }),
+  estimate: section({
+    prompt: Type.Union([Type.Literal("never"), Type.Literal("client_cut"), Type.Literal("always")], {
+      default: "client_cut",
+      [EXPECTED]: "never, client_cut or always",
+    }),
+  }),
 })
 
 export const ConfigFile = section({
@@ -90,11 +96,13 @@ export const ConfigFile = section({
     keepalive: duration("15s"),
     commit_after: durationOrNone("50ms"),
     stall: duration("30s"),
+    finish_wait: durationOrNone("2s"),
   }),
   limits: section({
     body: size("20MiB"),
     body_timeout: duration("30s"),
     response: size("32MiB"),
+    response_read: size("256MiB"),
     event: size("8MiB"),
     /** Bun makes at most 65,535 requests at a time and silently queues the rest. */
     in_flight: count({ maximum: 60_000, default: 10_000 }),

@@ -51,11 +51,13 @@ function configOf(file: ConfigFile, report: Report): Config {
       keepalive_ms: ms(stream.keepalive),
       commit_after_ms: ms(stream.commit_after),
       stall_ms: ms(stream.stall),
+      finish_wait_ms: ms(stream.finish_wait),
     },
     limits: {
       body_bytes: bytes(limits.body),
       body_timeout_ms: ms(limits.body_timeout),
       response_bytes: bytes(limits.response),
+      response_read_bytes: bytes(limits.response_read),
       event_bytes: bytes(limits.event),
       in_flight: limits.in_flight,
       per_key: {
@@ -142,6 +144,7 @@ function modelOf(
     max_output_tokens,
     hold_output_tokens,
     part_tokens,
+    context_tokens: model.context_tokens ?? null,
     bytes_per_token,
     estimate,
   }

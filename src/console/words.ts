@@ -50,6 +50,8 @@ const NOTES: Words = {
     "The provider reported more cached tokens than prompt tokens. The number was reduced to the prompt tokens.",
   cached_malformed: "The provider reported an invalid number of cached tokens. It was counted as 0.",
   usage_placeholder: "The provider reported usage of 0 although there was output. The report was ignored.",
+  usage_implausible: "The provider reported more tokens than the request can cause. The report was ignored.",
+  response_too_large: "The response exceeded `limits.response`. It was charged and not delivered.",
   overage: "The charge exceeded the hold.",
   settled_late: "The call had already expired when its gateway settled it.",
 }

@@ -1,5 +1,6 @@
 import type { Signal } from "../cutoff.ts"
 import type { Ending } from "../wire/call.ts"
+import { LargeAnswer } from "./large-answer.ts"
 
 /** A provider's body, of which either way to read it is taken once. */
 export interface BodySource {
@@ -16,6 +17,8 @@ export interface CollectOptions {
   /** Of the body in bytes, as announced; null when it is not known. */
   readonly length: number | null
   readonly limit_bytes: number
+  /** So much of a body over the limit is read for its usage (D5). */
+  readonly read_bytes: number
   /** What is left of the total timeout, in milliseconds (D31). */
   readonly total_ms: number
   /** Aborted when nobody wants the answer any more. */
@@ -27,8 +30,10 @@ export interface Collected {
   readonly bytes: Uint8Array
   /** `client_left` stands for every reason not to want it; the caller knows which. */
   readonly ending: Extract<Ending, "completed" | "upstream_lost" | "deadline" | "client_left">
-  /** The body did not arrive whole, or is over the limit (D5). */
+  /** The body did not arrive whole. */
   readonly cut: boolean
+  /** A body over the limit, in place of its bytes: as much as was read of it (D5). */
+  readonly large: LargeAnswer | null
 }
 
 /** Reads a provider's JSON body to its end, its limit, its deadline, or until it is unwanted. Never rejects. */
@@ -44,31 +49,66 @@ export async function collect(options: CollectOptions): Promise<Collected> {
   const deadline = setTimeout(() => end("deadline"), Math.max(0, options.total_ms))
   options.unwanted.addEventListener("abort", leave)
   if (options.unwanted.aborted) leave()
-  let bytes: Uint8Array = new Uint8Array()
+  let bytes: Uint8Array = NOTHING
+  let large: LargeAnswer | null = null
   try {
     const is_short = length !== null && length <= limit_bytes
-    bytes = is_short ? await source.bytes() : await readTo(source, limit_bytes, () => ending !== null)
+    if (is_short) bytes = await source.bytes()
+    else {
+      const read = await readTo(options, () => ending !== null)
+      if (read instanceof LargeAnswer) large = read
+      else bytes = read
+    }
+    // A body that is cut at the second limit is whole as far as it was wanted.
     ending ??= "completed"
+    if (large !== null && !large.whole) source.cancel()
   } catch {
     end("upstream_lost")
   } finally {
     clearTimeout(deadline)
     options.unwanted.removeEventListener("abort", leave)
   }
-  return { bytes, ending: ending ?? "upstream_lost", cut: ending !== "completed" }
+  return { bytes, ending: ending ?? "upstream_lost", cut: ending !== "completed", large }
 }
 
-/** Reads a body whose length is not known; rejects beyond the limit. */
-async function readTo(source: BodySource, limit_bytes: number, ended: () => boolean): Promise<Uint8Array> {
-  const parts: Uint8Array[] = []
+const NOTHING = new Uint8Array()
+
+/** Reads a body whose length is not known, or is over the limit: that one without keeping it, to the second limit. */
+async function readTo(
+  { source, limit_bytes, read_bytes }: CollectOptions,
+  ended: () => boolean,
+): Promise<Uint8Array | LargeAnswer> {
+  let parts: Uint8Array[] = []
+  let large: LargeAnswer | null = null
   let size = 0
-  while (!ended()) {
+  while (!ended() && (large === null || size <= read_bytes)) {
     const part = await source.read()
     if (part === null) break
-    parts.push(part)
     size += part.byteLength
-    if (size > limit_bytes) throw new Error("the body is over its limit")
+    if (large !== null) large.take(part)
+    else if (parts.push(part) > 0 && size > limit_bytes) {
+      large = await largeOf(parts)
+      parts = []
+    }
   }
+  large?.stop()
+  if (large !== null) return large
   const [only] = parts
   return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts)
+}
+
+/** After so many bytes the event loop has its turn. */
+const SLICE_BYTES = 1 << 20
+
+async function largeOf(chunks: readonly Uint8Array[]): Promise<LargeAnswer> {
+  const large = new LargeAnswer()
+  let bytes = 0
+  for (const chunk of chunks) {
+    large.take(chunk)
+    bytes += chunk.byteLength
+    if (bytes < SLICE_BYTES) continue
+    bytes = 0
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  return large
 }

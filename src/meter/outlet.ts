@@ -4,7 +4,7 @@ import { Parts } from "./sse.ts"
 export class Outlet {
   readonly body: ReadableStream<Uint8Array>
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null
-  /** Events without evidence, until the first output or usage (rule 6); null afterwards. */
+  /** Events that are known to be empty, until the first output or usage (rule 6); null afterwards. */
   #held: Parts | null = new Parts()
   /** Bytes that lie in a row in one buffer, and were neither held back nor sent yet. */
   #run: Run | null = null
@@ -15,8 +15,11 @@ export class Outlet {
   #sent_ms = performance.now()
   #sent = false
 
-  /** `pull` is called whenever the client takes more (with backpressure: there is no buffer), `cancel` when it left. */
-  constructor(pull: () => Promise<void>, cancel: () => void) {
+  readonly #limit_bytes: number
+
+  /** Beyond `limit_bytes` what is held back is dropped, for it is empty (D36). `pull` is called whenever the client takes more (with backpressure: there is no buffer), `cancel` when it left. */
+  constructor(limit_bytes: number, pull: () => Promise<void>, cancel: () => void) {
+    this.#limit_bytes = limit_bytes
     this.body = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
@@ -35,10 +38,6 @@ export class Outlet {
   /** Whether nothing but comments of our own was sent, because nothing with evidence came (rule 6). */
   get silent(): boolean {
     return this.#held !== null
-  }
-
-  get held_bytes(): number {
-    return this.#held === null ? 0 : this.#held.bytes + (this.#run?.bytes ?? 0)
   }
 
   get sent(): boolean {
@@ -95,6 +94,7 @@ export class Outlet {
     this.#run = null
     if (this.#held === null) this.send(whole)
     else this.#held.add(whole)
+    if ((this.#held?.bytes ?? 0) > this.#limit_bytes) this.#held = new Parts()
     return this.#held === null
   }
 

@@ -12,12 +12,12 @@ export function parsePayload(text: string): JsonObject | null {
 
 /** The choices of a chat chunk or a chat completion; what is not an object is none. */
 export function choicesOf(payload: JsonObject): JsonObject[] {
-  return objectsIn(payload.choices)
+  return Array.isArray(payload.choices) ? payload.choices.filter(isObject) : []
 }
 
 /**
- * UTF-8 bytes of the extractable output (D7) in one parsed chat chunk or chat completion: what the model wrote, in any
- * choice. White space counts; roles, finish reasons, usage and anything of another type than D7 names do not.
+ * UTF-8 bytes of the extractable output (D7) in one parsed chat chunk or chat completion: what the model said, in any
+ * choice, under whatever name. White space counts; ids, types, roles, finish reasons and usage do not.
  */
 export function outputBytes(payload: JsonObject): number {
   return choicesOf(payload).reduce((bytes, choice) => bytes + choiceBytes(choice), 0)
@@ -25,40 +25,86 @@ export function outputBytes(payload: JsonObject): number {
 
 /** A choice carries a `delta` or a `message`, never the same text in both; completions of old carry `text`. */
 function choiceBytes({ delta, message, text }: JsonObject): number {
-  const said = isObject(delta) ? delta : message
-  return textBytes(text) + (isObject(said) ? messageBytes(said) : 0)
+  const said = delta ?? message
+  const bytes = isObject(said) ? messageBytes(said) : valueBytes("message", said)
+  return typeof text === "string" ? bytes + Buffer.byteLength(text) : bytes
 }
 
+/** Names under which providers say the same reasoning, the one that counts first. */
+export const REASONING: readonly string[] = ["reasoning_content", "reasoning", "reasoning_details"]
+
 function messageBytes(message: JsonObject): number {
-  let bytes =
-    contentBytes(message.content) + textBytes(message.refusal) + functionBytes(message.function_call)
-  bytes += textBytes(message.reasoning_content) || textBytes(message.reasoning)
-  if (isObject(message.audio)) bytes += textBytes(message.audio.transcript)
-  for (const call of objectsIn(message.tool_calls))
-    bytes += functionBytes(call.function) + customBytes(call.custom)
+  let bytes = 0
+  let has_reasoning = false
+  for (const name in message) {
+    const value = message[name]
+    if (value === null || value === "") continue
+    if (REASONING.includes(name)) has_reasoning = true
+    else bytes += valueBytes(name, value)
+  }
+  return has_reasoning ? bytes + reasoningBytes(message) : bytes
+}
+
+function reasoningBytes(message: JsonObject): number {
+  for (const name of REASONING) {
+    const bytes = valueBytes(name, message[name])
+    if (bytes > 0) return bytes
+  }
+  return 0
+}
+
+const NOT_SAID: ReadonlySet<string> = new Set(["id", "type", "object", "format", "role", "obfuscation"])
+const DATA: ReadonlySet<string> = new Set(["url", "data", "b64_json", "signature"])
+/** Bytes of data that count as one byte of text. */
+const DATA_BYTES = 64
+
+/** The strings in a value, without recursion: a provider may nest as deep as it likes. */
+function valueBytes(name: string, value: unknown): number {
+  if (typeof value === "string") return stringBytes(name, value)
+  if (typeof value !== "object" || value === null) return 0
+  let bytes = 0
+  const open: [name: string, value: object][] = [[name, value]]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const [name, parent] = next
+    const is_list = Array.isArray(parent)
+    for (const [key, item] of Object.entries(parent)) {
+      const item_name = is_list ? name : key
+      if (typeof item === "string") bytes += stringBytes(item_name, item)
+      else if (typeof item !== "object" || item === null) continue
+      else if (key === "arguments") bytes += jsonBytes(item)
+      else open.push([item_name, item])
+    }
+  }
   return bytes
 }
 
-/** A string, or a list of parts of which the text parts count. */
-function contentBytes(content: unknown): number {
-  if (typeof content === "string") return textBytes(content)
-  return objectsIn(content).reduce((bytes, part) => bytes + textBytes(part.text), 0)
-}
-
-function functionBytes(call: unknown): number {
-  return isObject(call) ? textBytes(call.name) + textBytes(call.arguments) : 0
-}
-
-/** A call of a tool without a schema: its `input` is its arguments. */
-function customBytes(call: unknown): number {
-  return isObject(call) ? textBytes(call.name) + textBytes(call.input) : 0
-}
-
 /** A lone surrogate counts the three bytes of the U+FFFD it is sent as. */
-function textBytes(value: unknown): number {
-  return typeof value === "string" ? Buffer.byteLength(value) : 0
+function stringBytes(name: string, text: string): number {
+  return countedBytes(name, Buffer.byteLength(text))
 }
 
-function objectsIn(value: unknown): JsonObject[] {
-  return Array.isArray(value) ? value.filter(isObject) : []
+/** What a string of so many bytes counts under this name. */
+export function countedBytes(name: string, bytes: number): number {
+  if (NOT_SAID.has(name) || name.endsWith("_id") || name.endsWith("_type")) return 0
+  return DATA.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes
+}
+
+/**
+ * An object as the JSON text that it stands for, without its escapes. `JSON.stringify` would take seconds before it throws
+ * on one that is nested 100,000 deep.
+ */
+function jsonBytes(value: object): number {
+  let bytes = 0
+  const open = [value]
+  for (let parent = open.pop(); parent !== undefined; parent = open.pop()) {
+    const entries = Object.entries(parent)
+    bytes += "{}".length + Math.max(0, entries.length - 1)
+    for (const [key, item] of entries) {
+      if (!Array.isArray(parent)) bytes += Buffer.byteLength(key) + '"":'.length
+      if (typeof item === "string") bytes += Buffer.byteLength(item) + '""'.length
+      else if (typeof item === "object" && item !== null) open.push(item)
+      else bytes += String(item).length
+    }
+  }
+  return bytes
 }

@@ -1,5 +1,14 @@
 import type { Ending } from "../wire/call.ts"
-import { isObject, type JsonObject, readUsage, type Usage, type UsageReading } from "../wire/usage.ts"
+import {
+  isObject,
+  type JsonObject,
+  NO_LIMITS,
+  readUsage,
+  type Usage,
+  type UsageLimits,
+  type UsageReading,
+} from "../wire/usage.ts"
+import type { LargeAnswer } from "./large-answer.ts"
 import { choicesOf, outputBytes, parsePayload } from "./output.ts"
 import { Repetition } from "./repetition.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
@@ -15,18 +24,22 @@ export interface JsonEvidence {
   readonly usage: UsageReading
   /** UTF-8 bytes of extractable output (D7). */
   readonly output_bytes: number
+  /** An object over the limit: charged, and not delivered (D5). */
+  readonly too_large: boolean
 }
 
 export interface StreamEvidence {
   readonly shape: "stream"
   readonly ending: Ending
-  /** The last valid usage of the stream; without one, `invalid` when any was (D4). A 0/0 yields to any other (D2). */
+  /** The last valid usage of the stream; without one, what was wrong with any (D4). A 0/0 yields to any other (D2). */
   readonly usage: UsageReading
-  /** Whether that usage came with empty choices, or with or after every finish_reason (D4). */
+  /** Whether nothing was said after that usage (D4). */
   readonly usage_final: boolean
   readonly output_bytes: number
   /** UTF-8 bytes of output in events after the one with that usage (D8). */
   readonly output_bytes_after_usage: number
+  /** Whether it reported what its request cannot have caused (D1). */
+  readonly implausible: boolean
   /** Whether the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
   readonly error: boolean
 }
@@ -36,7 +49,11 @@ export type EventKind =
   /** `[DONE]`: nothing after it is read. */
   | { readonly kind: "done" }
   /** The provider reports a failure (D10): nothing after it is read. */
-  | { readonly kind: "error" }
+  | {
+      readonly kind: "error"
+      /** Whether it carries valid usage, which counts all the same. */
+      readonly trusted_usage: boolean
+    }
   | {
       readonly kind: "chunk"
       /** Whether it carries extractable output (D7). */
@@ -52,7 +69,6 @@ export type EventKind =
   | { readonly kind: "nothing" }
 
 const DONE: EventKind = { kind: "done" }
-const ERROR: EventKind = { kind: "error" }
 const NOTHING: EventKind = { kind: "nothing" }
 const OUTPUT: EventKind = {
   kind: "chunk",
@@ -66,7 +82,8 @@ const EMPTY: EventKind = { ...OUTPUT, output: false }
 /** A valid usage of a stream, and what is known about its place there. */
 interface SeenUsage {
   readonly reading: ValidUsage
-  readonly final: boolean
+  /** Whether it stands where final usage stands (D4). */
+  readonly closing: boolean
   /** All output up to and with its event. */
   readonly output_bytes: number
 }
@@ -75,16 +92,26 @@ type ValidUsage = Extract<UsageReading, { state: "valid" }>
 
 /** Reads a stream event by event; what it keeps is bounded, however long the stream. */
 export class StreamReading {
-  readonly #choices = new Choices()
+  readonly #choices: Choices
+  readonly #limits: UsageLimits
   readonly #repetition = new Repetition()
   #output_bytes = 0
+  /** All output up to the last usage that stands where final usage stands. */
+  #closed_bytes = -1
   /** The last valid usage that says more than 0/0. */
   #usage: SeenUsage | null = null
   /** The last 0/0, if it came after that. */
   #zero: SeenUsage | null = null
   #any_invalid = false
+  #any_implausible = false
   #done = false
   #error = false
+
+  /** `requested` is how many choices the request asks for (D12), `limits` what it can have caused (D1). */
+  constructor(requested = 1, limits: UsageLimits = NO_LIMITS) {
+    this.#choices = new Choices(requested)
+    this.#limits = limits
+  }
 
   /** What this stream has said before, for its framer: such events need not be read. */
   get recurring(): Recurring {
@@ -116,14 +143,31 @@ export class StreamReading {
     if (payload === null) return NOTHING
     if (reportsError(payload)) {
       this.#error = true
-      return ERROR
+      const usage = this.#readUsage(payload)
+      if (usage.state === "valid") this.#keep(usage, true)
+      return { kind: "error", trusted_usage: usage.state === "valid" }
     }
     return this.#readChunk(payload)
   }
 
-  /** Whether a clean end of the body now is a `completed` stream: final usage, or every choice has finished (D8). */
-  get complete(): boolean {
-    return this.usage_final || this.#choices.allFinished
+  /** Folds an object over the limit, as far as it was read (D5, D29); whether it is evidence of anything. */
+  takeLarge(large: LargeAnswer): boolean {
+    if (!large.object) return false
+    large.stop()
+    this.#output_bytes += large.output_bytes
+    const usage = this.#noted(large.usage(this.#limits))
+    if (usage.state === "valid") this.#keep(usage, true)
+    return usage.state === "valid" || this.#output_bytes > 0
+  }
+
+  /** Whether every requested choice has its finish_reason: a clean end of the body now is a `completed` stream (D8). */
+  get answered(): boolean {
+    return this.#choices.finished
+  }
+
+  /** Whether every choice that began has its finish_reason: the whole answer may be there, but for its usage (D9). */
+  get paused(): boolean {
+    return this.#choices.paused
   }
 
   /** The provider failed in another way than by an error event; nothing after it is read either. */
@@ -138,7 +182,7 @@ export class StreamReading {
 
   /** Whether the usage that counts is final (D4). */
   get usage_final(): boolean {
-    return this.#counting()?.final ?? false
+    return this.#isFinal(this.#counting())
   }
 
   /** What was delivered, if the stream ends now with `ending`. */
@@ -147,8 +191,9 @@ export class StreamReading {
     return {
       shape: "stream",
       ending,
-      usage: counting?.reading ?? { state: this.#any_invalid ? "invalid" : "missing" },
-      usage_final: counting?.final ?? false,
+      usage: counting?.reading ?? { state: this.#unusable },
+      implausible: this.#any_implausible,
+      usage_final: this.#isFinal(counting),
       output_bytes: this.#output_bytes,
       output_bytes_after_usage: counting === null ? 0 : this.#output_bytes - counting.output_bytes,
       error: this.#error,
@@ -160,21 +205,31 @@ export class StreamReading {
     for (const [place, choice] of choices.entries()) this.#choices.note(choice, place)
     const output_bytes = outputBytes(payload)
     this.#output_bytes += output_bytes
-    const usage = readUsage(payload.usage)
-    const final = choices.length === 0 || this.#choices.allFinished
-    if (usage.state === "valid") this.#keep(usage, final)
-    if (usage.state === "invalid") this.#any_invalid = true
+    const usage = this.#readUsage(payload)
+    const closing = choices.length === 0 || this.answered || this.#closed_bytes === this.#output_bytes
+    if (usage.state === "valid") this.#keep(usage, closing)
     return {
       kind: "chunk",
       output: output_bytes > 0,
       trusted_usage: usage.state === "valid",
       usage_only: choices.length === 0 && isObject(payload.usage),
-      final_usage: usage.state === "valid" && final,
+      final_usage: usage.state === "valid" && closing,
     }
   }
 
-  #keep(reading: ValidUsage, final: boolean): void {
-    const seen: SeenUsage = { reading, final, output_bytes: this.#output_bytes }
+  #readUsage(payload: JsonObject): UsageReading {
+    return this.#noted(readUsage(payload.usage, this.#limits))
+  }
+
+  #noted(usage: UsageReading): UsageReading {
+    if (usage.state === "invalid") this.#any_invalid = true
+    if (usage.state === "implausible") this.#any_implausible = true
+    return usage
+  }
+
+  #keep(reading: ValidUsage, closing: boolean): void {
+    const seen: SeenUsage = { reading, closing, output_bytes: this.#output_bytes }
+    if (closing) this.#closed_bytes = this.#output_bytes
     this.#zero = isZero(reading.usage) ? seen : null
     if (this.#zero === null) this.#usage = seen
   }
@@ -186,64 +241,51 @@ export class StreamReading {
   #counting(): SeenUsage | null {
     if (this.#zero === null) return this.#usage
     if (this.#output_bytes === 0) return this.#zero
-    return this.#usage ?? { ...this.#zero, final: false }
+    return this.#usage ?? { ...this.#zero, closing: false }
+  }
+
+  /** What a stream without valid usage has. */
+  get #unusable(): "implausible" | "invalid" | "missing" {
+    if (this.#any_implausible) return "implausible"
+    return this.#any_invalid ? "invalid" : "missing"
+  }
+
+  #isFinal(usage: SeenUsage | null): boolean {
+    return usage?.closing === true && usage.output_bytes === this.#output_bytes
   }
 }
 
-/** Choices told apart in one stream; D12 lets a request ask for 128. */
-const MAX_CHOICES = 128
+/** A request may ask for 128 choices (D12). */
+const MAX_UNFINISHED = 128
 
-/** Which choices a stream has begun, and which of them have finished. */
+/** Which choices of a stream have finished. */
 class Choices {
-  readonly #unfinished = new Set<number>()
+  readonly #requested: number
   readonly #finished = new Set<number>()
-  /** A choice beyond the limit is not tracked, so that nobody can say whether it finished. */
-  #too_many = false
+  readonly #unfinished = new Set<number>()
 
-  /** Whether there is a choice and every one seen so far has its finish_reason. */
-  get allFinished(): boolean {
-    return this.#finished.size > 0 && this.#unfinished.size === 0 && !this.#too_many
+  constructor(requested: number) {
+    this.#requested = requested
+  }
+
+  /** Whether as many as were requested have their finish_reason. */
+  get finished(): boolean {
+    return this.#finished.size === this.#requested
+  }
+
+  /** Whether all that began have it, of those that are told apart, or as many as were requested. */
+  get paused(): boolean {
+    return this.finished || (this.#finished.size > 0 && this.#unfinished.size === 0)
   }
 
   /** `place` in the event's list stands in for an index that is missing or is none. */
   note({ index, finish_reason }: JsonObject, place: number): void {
+    if (this.finished) return
     const key = typeof index === "number" && Number.isSafeInteger(index) && index >= 0 ? index : place
-    if (this.#finished.has(key)) return
-    if (!this.#unfinished.has(key) && this.#unfinished.size + this.#finished.size === MAX_CHOICES) {
-      this.#too_many = true
-    } else if (typeof finish_reason === "string" && finish_reason !== "") {
+    if (typeof finish_reason === "string" && finish_reason !== "") {
       this.#unfinished.delete(key)
       this.#finished.add(key)
-    } else {
-      this.#unfinished.add(key)
-    }
-  }
-}
-
-/** A BOM is stripped, broken UTF-8 throws (D5). */
-const decoder = new TextDecoder("utf-8", { fatal: true })
-
-/** Reads a JSON answer (D5, D10). `cut`: it did not arrive whole, or is over the limit; then it is malformed. */
-export function readJson(body: Uint8Array, ending: Ending, cut: boolean): JsonEvidence {
-  const without = (kind: "blank" | "malformed" | "error"): JsonEvidence => ({
-    shape: "json",
-    ending,
-    body: kind,
-    usage: { state: "missing" },
-    output_bytes: 0,
-  })
-  const text = cut ? null : decode(body)
-  if (text === null) return without("malformed")
-  if (text.trim() === "") return without("blank")
-  const payload = parsePayload(text)
-  if (payload === null) return without("malformed")
-  if (reportsError(payload) && choicesOf(payload).length === 0) return without("error")
-  return {
-    shape: "json",
-    ending,
-    body: "object",
-    usage: readUsage(payload.usage),
-    output_bytes: outputBytes(payload),
+    } else if (!this.#finished.has(key) && this.#unfinished.size < MAX_UNFINISHED) this.#unfinished.add(key)
   }
 }
 
@@ -262,16 +304,8 @@ export function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
 
 /**
  * A non-null top-level `error` (D10). In a stream it makes the event an error event whatever else it carries, as real
- * providers send `choices` with `finish_reason: "error"` beside it: its text and usage are not evidence.
+ * providers send `choices` with `finish_reason: "error"` beside it: its text is not evidence.
  */
-function reportsError({ error }: JsonObject): boolean {
+export function reportsError({ error }: JsonObject): boolean {
   return error !== undefined && error !== null
-}
-
-function decode(bytes: Uint8Array): string | null {
-  try {
-    return decoder.decode(bytes)
-  } catch {
-    return null
-  }
 }

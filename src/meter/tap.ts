@@ -3,46 +3,8 @@ import { FinalUsage } from "./cost.ts"
 import { Outlet } from "./outlet.ts"
 import { type EventKind, type StreamEvidence, StreamReading } from "./reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
-
-/** How one stream is relayed. Times in milliseconds. */
-export interface TapOptions {
-  readonly source: Source
-  /** Whether the client asked for the usage-only chunk; otherwise it is stripped (D24). */
-  readonly wants_usage: boolean
-  /** Whether the client asked what the call costs: then the final usage waits for the charge, and tells it (D49). */
-  readonly wants_cost: boolean
-  /** The most bytes one unfinished event, or all events held back, may take (D31). */
-  readonly event_bytes: number
-  readonly keepalive_ms: number
-  readonly commit_after_ms: number
-  readonly stall_ms: number
-  readonly idle_ms: number
-  /** What is left of the total timeout. */
-  readonly total_ms: number
-  /** How long to read on for the final usage once the client has left; null to stop at once (D9). */
-  readonly drain_ms: number | null
-  /** Records what was delivered; called once. Resolves with the charge when the last byte may leave (D32). Never rejects. */
-  settle(evidence: StreamEvidence): Promise<bigint>
-  /** What the client is shown when a stream breaks after output (D10): a whole `data:` event. */
-  errorEvent(ending: Ending, data: string | null): Uint8Array
-  /** Lets a source that is past its `[DONE]` end by itself, so that its connection is used again. */
-  finishSource(): void
-  /** Ends the client's connection: an errored stream alone leaves its socket open. */
-  cutClient(): void
-  /** The first event with output is on its way. */
-  onOutput(): void
-  onKeepalive(): void
-  /** A broken invariant of the relay itself; the stream is ended and settled as lost. */
-  onFault(error: unknown): void
-}
-
-/** What a provider sends. */
-interface Source {
-  /** The next part; null at the end. Rejects when the connection broke. */
-  read(): Promise<Uint8Array | null>
-  /** Closes the provider's connection. Idempotent. */
-  cancel(): void
-}
+import type { TapOptions } from "./tap-options.ts"
+import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
 
 const encoder = new TextEncoder()
 const COMMIT = encoder.encode(": ok\n\n")
@@ -56,21 +18,20 @@ const DONE = encoder.encode("data: [DONE]\n\n")
  */
 export class Tap {
   readonly #options: TapOptions
-  readonly #framer: Framer
-  readonly #reading = new StreamReading()
+  #framer: Framer
+  /** The body, where it is an object (D29); undefined while that is not known, null for an event stream. */
+  #whole: WholeAnswer | null | undefined
+  readonly #reading: StreamReading
   /** Null when the client did not ask for the cost. */
   readonly #final_usage: FinalUsage | null
-  readonly #outlet = new Outlet(
-    () => this.#pull(),
-    () => this.clientLeft(),
-  )
+  readonly #outlet: Outlet
   readonly #opened_ms = performance.now()
   #timer: Timer | undefined
   /** Set once; afterwards nothing is read, and only the last bytes are sent. */
   #over = false
   #running = false
-  /** The client left and the provider is read on for the final usage (D9). */
-  #draining = false
+  /** The client is gone in this way, and the provider is read on for the final usage (D9). */
+  #draining: "client_left" | "client_stalled" | null = null
   /** When the pending read of the provider began. */
   #read_ms: number | null = null
   /** Since when the client, offered bytes, has asked for no more; null while it waits for some. */
@@ -81,6 +42,12 @@ export class Tap {
 
   constructor(options: TapOptions) {
     this.#options = options
+    this.#outlet = new Outlet(
+      options.event_bytes,
+      () => this.#pull(),
+      () => this.clientLeft(),
+    )
+    this.#reading = new StreamReading(options.requested, options.limits)
     this.#framer = new Framer(options.event_bytes, this.#reading.recurring)
     this.#final_usage = options.wants_cost ? new FinalUsage() : null
   }
@@ -111,12 +78,34 @@ export class Tap {
     this.#outlet.leave()
     if (this.#over) return
     if (this.#reading.usage_final) this.#finish("completed")
-    else if (this.#options.drain_ms === null) this.#finish("client_left")
-    else {
-      this.#draining = true
-      this.#tick()
-      if (!this.#running) void this.#pull()
+    else if (this.#drain_ms <= 0) this.#finish("client_left")
+    else this.#drain("client_left")
+  }
+
+  /** The client takes nothing: it is cut, and the provider too unless only the final usage is missing (D9). */
+  #clientStalled(): void {
+    const waits = this.#reading.paused && !this.#reading.usage_final && this.#options.finish_wait_ms > 0
+    if (!waits) {
+      this.#finish("client_stalled")
+      return
     }
+    this.#outlet.leave()
+    this.#options.cutClient()
+    this.#drain("client_stalled")
+  }
+
+  #drain(ending: "client_left" | "client_stalled"): void {
+    this.#draining = ending
+    this.#satisfied_ms = null
+    this.#tick()
+    if (!this.#running) void this.#pull()
+  }
+
+  /** How long the provider is read on once the client is gone; 0 when it is cut at once. */
+  get #drain_ms(): number {
+    const { drain_ms, finish_wait_ms } = this.#options
+    const policy_ms = this.#draining === "client_stalled" ? 0 : (drain_ms ?? 0)
+    return this.#reading.paused ? Math.max(policy_ms, finish_wait_ms) : policy_ms
   }
 
   /** Reads until something was sent or the stream is over; with the client gone, until it is over. */
@@ -152,6 +141,11 @@ export class Tap {
   }
 
   #takeChunk(chunk: Uint8Array): void {
+    if (this.#whole === undefined) this.#whole = WholeAnswer.begin(chunk, this.#options)
+    if (this.#whole) {
+      if (!this.#whole.take(chunk)) this.#wholeEnded(this.#whole)
+      return
+    }
     try {
       for (const event of this.#framer.feed(chunk)) {
         this.#take(event)
@@ -165,9 +159,23 @@ export class Tap {
 
   /** A clean end of the provider's body (D8): the unterminated event counts, a missing `[DONE]` is added. */
   #ended(): void {
+    if (this.#whole) {
+      this.#wholeEnded(this.#whole)
+      return
+    }
     const last = this.#framer.end()
     if (last !== null) this.#take(last)
-    this.#finish(this.#reading.complete ? "completed" : "upstream_lost")
+    this.#finish(this.#reading.answered ? "completed" : "upstream_lost")
+  }
+
+  /** A JSON object is over, or as much of it as is read (D29). */
+  #wholeEnded(whole: WholeAnswer): void {
+    this.#whole = null
+    this.#framer = new Framer(Number.POSITIVE_INFINITY)
+    const { large } = whole
+    if (large === null) this.#takeChunk(whole.events())
+    else if (this.#reading.takeLarge(large)) this.#outlet.open()
+    this.#finish("upstream_lost", large === null ? null : TOO_LARGE)
   }
 
   /** A connection that broke. */
@@ -199,6 +207,7 @@ export class Tap {
         this.#finish("completed")
         return
       case "error":
+        if (read.trusted_usage) this.#outlet.open()
         this.#finish("upstream_lost", event.data)
         return
       case "chunk":
@@ -211,8 +220,7 @@ export class Tap {
         }
     }
     if (!this.#stripped) this.#outlet.forward(event.parts)
-    if (this.#outlet.silent && this.#outlet.held_bytes > this.#options.event_bytes) this.#fail()
-    if (this.#draining && this.#reading.usage_final) this.#finish("client_left")
+    if (this.#draining !== null && this.#reading.usage_final) this.#finish(this.#draining)
   }
 
   /** The first evidence lets out what was held back (rule 6); the first output is told. */
@@ -236,7 +244,7 @@ export class Tap {
     if (this.#reading.done) this.#options.finishSource()
     else this.#options.source.cancel()
     const outlet = this.#outlet
-    const settled = this.#options.settle(this.#reading.evidence(this.#draining ? "client_left" : ending))
+    const settled = this.#options.settle(this.#reading.evidence(this.#draining ?? ending))
     if (outlet.gone || ending === "client_stalled") {
       outlet.drop(ending)
       if (!outlet.gone) this.#options.cutClient()
@@ -271,21 +279,28 @@ export class Tap {
     if (this.#over) return
     const now = performance.now()
     const ending = this.#ending(now)
+    if (ending === "client_stalled") {
+      this.#clientStalled()
+      return
+    }
     if (ending !== null) {
       this.#finish(ending)
       return
     }
     if (this.#commentDue() <= now) this.#comment()
-    if (this.#running) this.#satisfied_ms = this.#outlet.taken ? null : (this.#satisfied_ms ?? now)
+    if (this.#running && !this.#outlet.gone)
+      this.#satisfied_ms = this.#outlet.taken ? null : (this.#satisfied_ms ?? now)
     this.#timer = setTimeout(() => this.#tick(), Math.max(1, this.#nextLook(now)))
   }
 
   /** The limit that is passed, if one is. */
   #ending(now: number): Ending | null {
-    const { total_ms, idle_ms, drain_ms, stall_ms } = this.#options
+    const { total_ms, idle_ms, stall_ms } = this.#options
     if (left(now, this.#opened_ms, total_ms) <= 0) return "deadline"
     if (left(now, this.#read_ms, idle_ms) <= 0) return "upstream_silent"
-    if (left(now, this.#outlet.gone_ms, drain_ms ?? 0) <= 0) return "client_left"
+    const { gone_ms } = this.#outlet
+    if (left(now, gone_ms, this.#drain_ms) <= 0) return "client_left"
+    if (gone_ms !== null) return null
     return left(now, this.#satisfied_ms, stall_ms) <= 0 ? "client_stalled" : null
   }
 
@@ -309,11 +324,11 @@ export class Tap {
 
   /** Milliseconds to the next moment something may be due. */
   #nextLook(now: number): number {
-    const { total_ms, idle_ms, drain_ms, stall_ms, keepalive_ms } = this.#options
+    const { total_ms, idle_ms, stall_ms, keepalive_ms } = this.#options
     return Math.min(
       left(now, this.#opened_ms, total_ms),
       left(now, this.#read_ms, idle_ms),
-      left(now, this.#outlet.gone_ms, drain_ms ?? 0),
+      left(now, this.#outlet.gone_ms, this.#drain_ms),
       left(now, this.#satisfied_ms, stall_ms),
       this.#commentDue() - now,
       keepalive_ms,

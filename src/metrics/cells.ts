@@ -107,30 +107,47 @@ export class CellHistogram<Label extends string> extends Histogram<Label> {
   }
 }
 
-/** Cells by label values. */
+interface Branch<Cell> {
+  readonly next: Map<string | undefined, Branch<Cell>>
+  cell: Cell | null
+}
+
+/** Cells by label values, one map for each label: a key joined of the values would be made and hashed for every call. */
 class Cells<Label extends string, Cell> {
   readonly #make: () => Cell
-  readonly #cells = new Map<string, { readonly labels: Labels<Label>; readonly cell: Cell }>()
+  readonly #root: Branch<Cell> = { next: new Map(), cell: null }
+  readonly #all: { readonly labels: Labels<Label>; readonly cell: Cell }[] = []
 
   constructor(make: () => Cell) {
     this.#make = make
   }
 
   at(names: readonly Label[], values: readonly (string | undefined)[]): Cell {
-    const key = values.join("\n")
-    const known = this.#cells.get(key)
-    if (known !== undefined) return known.cell
+    let branch = this.#root
+    for (let at = 0; at < names.length; at++) {
+      let next = branch.next.get(values[at])
+      if (next === undefined) {
+        next = { next: new Map(), cell: null }
+        branch.next.set(values[at], next)
+      }
+      branch = next
+    }
+    branch.cell ??= this.#add(names, values)
+    return branch.cell
+  }
+
+  all() {
+    return this.#all
+  }
+
+  #add(names: readonly Label[], values: readonly (string | undefined)[]): Cell {
     const labels: Labels<Label> = {}
     names.forEach((name, at) => {
       const value = values[at]
       if (value !== undefined) labels[name] = value
     })
     const cell = this.#make()
-    this.#cells.set(key, { labels, cell })
+    this.#all.push({ labels, cell })
     return cell
-  }
-
-  all() {
-    return [...this.#cells.values()]
   }
 }

@@ -34,6 +34,12 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
   return (call, end) => {
     const { hold, model, trace } = call
     const upstream = call.upstream ?? model.routes[0].upstream.name
+    if (end.notes.includes("usage_implausible")) {
+      log.warn(
+        { request_id: hold.id, upstream, model: model.name },
+        "a provider reported more tokens than the request can have caused; it was not believed",
+      )
+    }
     metrics.ended({ model: model.name, upstream, stream: hold.stream, amount_nano: hold.amount_nano }, end)
     trace?.ended(end, call.upstream)
     log.call({

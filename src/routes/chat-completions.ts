@@ -2,14 +2,12 @@ import { Elysia } from "elysia"
 import { admit, refuseEarly } from "../admission/admit.ts"
 import { chatCredential } from "../admission/credential.ts"
 import { idempotencyOf } from "../admission/idempotency.ts"
-import { hashOf } from "../admission/key.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import { release } from "../settlement/settle.ts"
 import { forward } from "../upstream/forward.ts"
 import { drainFor, Patience } from "../upstream/patience.ts"
-import type { Reply } from "../upstream/reply.ts"
 import { type Failure, failures } from "../wire/call.ts"
 import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
@@ -18,7 +16,7 @@ import { attemptsIn, noteDurable, recordIn, traceOf } from "./call-record.ts"
 import * as reference from "./docs/chat-completions.ts"
 import { answerJson } from "./json-answer.ts"
 import { tellAgain } from "./kept-answer.ts"
-import { readBody } from "./request-body.ts"
+import { readKeyedBody } from "./keyed-body.ts"
 import { requestId } from "./request-id.ts"
 import { answerStream } from "./stream-answer.ts"
 
@@ -26,17 +24,15 @@ import { answerStream } from "./stream-answer.ts"
 export function chatCompletions(gateway: Gateway) {
   const handle = ({ request }: { request: Request }) => chatCompletion(gateway, request)
   return new Elysia({ name: "chat-completions" })
-    .post("/v1/chat/completions", handle, { parse: "none", detail: reference.createChatCompletion })
-    .post("/chat/completions", handle, { parse: "none", detail: reference.createChatCompletionCompatible })
+    .post("/v1/chat/completions", handle, reference.createChatCompletion)
+    .post("/chat/completions", handle, reference.createChatCompletionCompatible)
 }
 
 async function chatCompletion(gateway: Gateway, request: Request): Promise<Response> {
   const arrived_ms = performance.now()
   const id = requestId(request)
   const trace = traceOf(gateway, request)
-  const key_hash = hashOf(chatCredential(request.headers))
-  refuseEarly(gateway, key_hash)
-  const bytes = await readBody(request, gateway.config.limits)
+  const { key_hash, bytes } = await readKeyedBody(gateway, request, chatCredential, refuseEarly)
   const idempotency = idempotencyOf(request.headers, bytes)
   const chat = parseChat(readJsonBody(bytes))
   const texts = new FieldTexts(withoutOurs(chat))
@@ -60,7 +56,7 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
       attemptsIn(gateway, id, trace),
     )
     call.answeredBy(reply.route)
-    if (chat.stream !== true || isJson(reply)) {
+    if (chat.stream !== true) {
       return await answerJson({ gateway, call, reply, patience, request }, wantsCost(chat))
     }
     return answerStream(
@@ -93,14 +89,10 @@ function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Pa
     path: "/chat/completions",
     stream,
     body: (model: string) => texts.with({ ...asked, model }),
-    headers: {},
+    headers: null,
+    asking: () => patience.asking(),
     signal: patience.signal,
   }
-}
-
-/** Whether a stream request was answered in JSON (D29); a 204 has no body, whatever its type says (D36). */
-function isJson({ status, content_type }: Reply): boolean {
-  return content_type === "application/json" && status !== 204
 }
 
 /**

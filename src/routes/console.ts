@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url"
 import { Elysia } from "elysia"
 import { GatewayError } from "../errors.ts"
-import { operation } from "./openapi.ts"
+import { getConsole, getConsoleAsset } from "./docs/service.ts"
 import { fingerprinted, loadFile, pagePolicy, type ServedFile, serveFile } from "./served-file.ts"
 
 /** Of the browser it is also asked that no text becomes markup: whatever an account is called, it is shown as it is. */
@@ -27,9 +27,7 @@ export function operatorsConsole() {
     return known
   }
   return new Elysia({ name: "console" })
-    .get("/console", ({ request }) => serveFile(request, once("page.html", loadPage), POLICY), {
-      detail: showing,
-    })
+    .get("/console", ({ request }) => serveFile(request, once("page.html", loadPage), POLICY), getConsole)
     .get(
       "/console/assets/:file",
       ({ request, params }) => {
@@ -37,7 +35,7 @@ export function operatorsConsole() {
         if (read === undefined) throw new GatewayError("not_found")
         return serveFile(request, once(params.file, read), POLICY)
       },
-      { detail: loading },
+      getConsoleAsset,
     )
 }
 
@@ -61,26 +59,3 @@ async function bundle(): Promise<ServedFile> {
   if (script === undefined) throw new Error("the console's code came to nothing")
   return fingerprinted(await script.arrayBuffer(), "text/javascript; charset=utf-8")
 }
-
-const showing = operation({
-  operationId: "getConsole",
-  tag: "Service",
-  summary: "Operator console",
-  description:
-    "An HTML page that calls `/admin` with the admin token that the operator enters. It is served wherever `/admin` is. Everything that it loads is served by the gateway.",
-  answers: { 200: { description: "The page.", text: { type: "text/html" } } },
-  errors: [],
-})
-
-const loading = operation({
-  operationId: "getConsoleAsset",
-  tag: "Service",
-  summary: "Asset of the console page",
-  description: "The scripts, styles and icon that the page loads.",
-  parameters: [{ name: "file", in: "path", required: true, schema: { type: "string" }, example: "page.css" }],
-  answers: {
-    200: { description: "The file.", text: { type: "text/css" } },
-    304: { description: "The file has not changed since it was last fetched." },
-  },
-  errors: ["not_found"],
-})

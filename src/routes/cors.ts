@@ -40,13 +40,13 @@ export function preflightAnswer(
   })
 }
 
-/** Lets a page of an allowed origin read `answer`; to any other, and to no page at all, it says nothing. */
-export function showTo({ headers }: Request, answer: Response, origins: readonly string[]): void {
-  answer.headers.append("vary", "origin")
+/** Lets a page of an allowed origin read the answer with these headers; to any other, and to no page at all, it says nothing. */
+export function showTo({ headers }: Request, answer: Headers, origins: readonly string[]): void {
+  answer.append("vary", "origin")
   const origin = originOf(headers, origins)
   if (origin === null) return
-  answer.headers.set("access-control-allow-origin", origin)
-  answer.headers.set("access-control-expose-headers", EXPOSED)
+  answer.set("access-control-allow-origin", origin)
+  answer.set("access-control-expose-headers", EXPOSED)
 }
 
 /** The origin of the page that asks, if it is an allowed one; compared byte for byte. */

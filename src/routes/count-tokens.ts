@@ -1,7 +1,6 @@
 import { Elysia } from "elysia"
 import { activeKey, checkAllowed } from "../admission/admit.ts"
 import { messagesCredential } from "../admission/credential.ts"
-import { hashOf } from "../admission/key.ts"
 import { vendorVersion, versionHeaders } from "../admission/version.ts"
 import type { Model } from "../config/config.ts"
 import { NEVER } from "../cutoff.ts"
@@ -17,7 +16,7 @@ import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-to
 import { readJsonBody } from "../wire/json.ts"
 import { attemptsIn, traceOf } from "./call-record.ts"
 import * as reference from "./docs/count-tokens.ts"
-import { readBody } from "./request-body.ts"
+import { readKeyedBody } from "./keyed-body.ts"
 import { requestId } from "./request-id.ts"
 
 const PATH = "/v1/messages/count_tokens"
@@ -25,14 +24,12 @@ const PATH = "/v1/messages/count_tokens"
 /** `POST /v1/messages/count_tokens` and `POST /<vendor>/v1/messages/count_tokens` (spec 4.3): holds and charges nothing (D22). */
 export function countTokens(gateway: Gateway) {
   return new Elysia({ name: "count-tokens" })
-    .post(PATH, ({ request }) => count(gateway, request, null), {
-      parse: "none",
-      detail: reference.countTokens,
-    })
-    .post(`/:vendor${PATH}`, ({ request, path }) => count(gateway, request, vendorOf(path)), {
-      parse: "none",
-      detail: reference.countTokensOfVendor,
-    })
+    .post(PATH, ({ request }) => count(gateway, request, null), reference.countTokens)
+    .post(
+      `/:vendor${PATH}`,
+      ({ request, path }) => count(gateway, request, vendorOf(path)),
+      reference.countTokensOfVendor,
+    )
 }
 
 /** The first segment as it stands there: escaped, it is another one, as everywhere in a path (D21). */
@@ -45,9 +42,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   const { limits } = config
   if (vendor !== null && !config.vendors.includes(vendor)) throw new GatewayError("not_found")
   const trace = traceOf(gateway, request)
-  const key_hash = hashOf(messagesCredential(request.headers))
-  key_loads.check(key_hash, limits.per_key)
-  const bytes = await readBody(request, limits)
+  const { key_hash, bytes } = await readKeyedBody(gateway, request, messagesCredential, checkLoad)
   const version = vendorVersion(request.headers, config.vendors, vendor)
   const asked = parseCountTokens(readJsonBody(bytes))
   const standing = await activeKey({ ledger, key_loads, config }, key_hash)
@@ -80,11 +75,13 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       source: reply.body,
       length: reply.length,
       limit_bytes: limits.response_bytes,
+      read_bytes: limits.response_bytes,
       total_ms: remainingMs(reply),
       unwanted: patience.signal,
     })
     if (answer.ending === "deadline") throw new GatewayError("upstream_timeout")
-    if (answer.cut) throw new GatewayError("upstream_error", { cause: `the count was cut: ${answer.ending}` })
+    if (answer.cut || answer.large !== null)
+      throw new GatewayError("upstream_error", { cause: `the count was cut: ${answer.ending}` })
     checkTokenCount(answer.bytes)
     metrics.tokensCounted(model.name)
     return new Response(answer.bytes, { headers: jsonHeaders(id) })
@@ -98,6 +95,10 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
     patience.end()
     sockets.restore(request)
   }
+}
+
+function checkLoad({ key_loads, config }: Gateway, key_hash: string): void {
+  key_loads.check(key_hash, config.limits.per_key)
 }
 
 /** The messages-style model a key may count with (D22): 404 when there is none, 403 when it is not open for the key or the entry. */

@@ -2,8 +2,10 @@ import { swagger } from "@elysiajs/swagger"
 import { Elysia } from "elysia"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
+import { isObject, type JsonObject } from "../wire/usage.ts"
 import { documentation } from "./docs/document.ts"
-import { getOpenApi, getReference, getReferenceAsset } from "./docs/service.ts"
+import { getReference, getReferenceAsset } from "./docs/service.ts"
+import { openApiDocument } from "./openapi-document.ts"
 import { fingerprinted, loadFile, pagePolicy, type ServedFile, serveFile } from "./served-file.ts"
 
 const POLICY = pagePolicy("img-src 'self' data:")
@@ -26,39 +28,25 @@ const EXAMPLES: readonly (readonly [family: Model["family"], name: string])[] = 
   ["messages", "claude-sonnet"],
 ]
 
+const DOCUMENT = "/docs/json"
+
 /**
  * `GET /docs`: the API reference, with all its assets served from here. `GET /docs/json`: the OpenAPI document of every
  * route of the application that uses this, whose examples name configured models, so that they can be tried out.
  */
 export function docs(models: () => readonly Model[]) {
-  return (app: Elysia) => app.use(reference(() => app.routes, models))
-}
-
-function reference(routes: () => readonly AnyRoute[], models: () => readonly Model[]) {
   const files = new Map<string, Promise<ServedFile>>()
   const read = (file: string, type: string): Promise<ServedFile> => {
     const known = files.get(file) ?? loadFile(import.meta.resolve(file), type)
     files.set(file, known)
     return known
   }
-  let document: { readonly models: readonly Model[]; readonly file: Promise<ServedFile> } | undefined
-
   return new Elysia({ name: "docs" })
+    .use(openApi(models))
     .get(
       "/docs",
       ({ request }) => serveFile(request, read("./docs/page.html", "text/html; charset=utf-8"), POLICY),
-      { detail: getReference },
-    )
-    .get(
-      "/docs/json",
-      ({ request }) => {
-        const configured = models()
-        if (document?.models !== configured) {
-          document = { models: configured, file: describe(routes(), configured) }
-        }
-        return serveFile(request, document.file, POLICY)
-      },
-      { detail: getOpenApi },
+      getReference,
     )
     .get(
       "/docs/assets/:file",
@@ -67,36 +55,40 @@ function reference(routes: () => readonly AnyRoute[], models: () => readonly Mod
         if (asset === undefined) throw new GatewayError("not_found")
         return serveFile(request, read(asset.file, asset.type), POLICY)
       },
-      { detail: getReferenceAsset },
+      getReferenceAsset,
     )
 }
 
-type AnyRoute = Elysia["routes"][number]
-
 /**
- * The OpenAPI document of `routes`, from the `detail` of each. The plugin that writes it is asked on an application of its own,
- * which nobody listens to: the page that it brings along loads a script from another host.
+ * The plugin, whose document is finished once for each configuration. Its own page loads a script from another host: it
+ * is given the address of ours, which takes its place.
  */
-async function describe(routes: readonly AnyRoute[], models: readonly Model[]): Promise<ServedFile> {
-  const mirror = new Elysia().use(
-    swagger({ path: "/page", specPath: "/document", documentation, excludeStaticFile: false }),
-  )
-  for (const { method, path, hooks } of routes) {
-    mirror.route(method, path, () => null, { detail: hooks.detail })
-  }
-  const written = await mirror.handle(new Request("http://localhost/document"))
-  const bytes = new TextEncoder().encode(naming(models, await written.text()))
-  return fingerprinted(bytes.buffer, "application/json")
+function openApi(models: () => readonly Model[]) {
+  let finished: { readonly models: readonly Model[]; readonly file: Promise<ServedFile> } | undefined
+  return new Elysia({ name: "openapi" })
+    .onBeforeHandle(({ request, path }) => {
+      if (path !== DOCUMENT || finished?.models !== models()) return undefined
+      return serveFile(request, finished.file, POLICY)
+    })
+    .onAfterHandle(({ request, responseValue }) => {
+      if (!isObject(responseValue) || responseValue instanceof Response) return undefined
+      const configured = models()
+      const text = naming(configured, openApiDocument(responseValue))
+      finished = {
+        models: configured,
+        file: fingerprinted(new TextEncoder().encode(text).buffer, "application/json"),
+      }
+      return serveFile(request, finished.file, POLICY)
+    })
+    .use(swagger({ path: "/docs", specPath: DOCUMENT, documentation, excludeStaticFile: false }))
 }
 
-/** The document with the first configured model of a family wherever an example names one of that family. */
-function naming(models: readonly Model[], document: string): string {
+/** The text of the document, with the first configured model of a family wherever an example names one of that family. */
+function naming(models: readonly Model[], document: JsonObject): string {
   const names = new Map(
     EXAMPLES.map(([family, name]) => [name, models.find((model) => model.family === family)?.name ?? name]),
   )
-  return JSON.stringify(
-    JSON.parse(document, (_, value: unknown) =>
-      typeof value === "string" ? (names.get(value) ?? value) : value,
-    ),
+  return JSON.stringify(document, (_, value: unknown) =>
+    typeof value === "string" ? (names.get(value) ?? value) : value,
   )
 }

@@ -5,7 +5,7 @@ import * as reference from "./docs/service.ts"
 /** `GET /livez`: the process answers. `GET /readyz`: it takes calls. `GET /`: what this is (D33). */
 export function health(gateway: Gateway) {
   return new Elysia({ name: "health" })
-    .get("/livez", () => Response.json({ status: "alive" }), { detail: reference.getLiveness })
+    .get("/livez", () => Response.json({ status: "alive" }), reference.getLiveness)
     .get(
       "/readyz",
       () => {
@@ -14,9 +14,11 @@ export function health(gateway: Gateway) {
           ? Response.json({ status: "ready" })
           : Response.json({ status: "not ready", reason }, { status: 503, headers: { "retry-after": "1" } })
       },
-      { detail: reference.getReadiness },
+      reference.getReadiness,
     )
-    .get("/", () => Response.json({ name: "tollgate", docs: "/docs", openapi: "/docs/json" }), {
-      detail: reference.getProduct,
-    })
+    .get(
+      "/",
+      () => Response.json({ name: "tollgate", docs: "/docs", openapi: "/docs/json" }),
+      reference.getProduct,
+    )
 }

@@ -4,7 +4,7 @@ import type { Gateway } from "../gateway.ts"
 import type { End } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
 import { bodyWithCost } from "../meter/cost.ts"
-import { readJson } from "../meter/reading.ts"
+import { readJson, readLarge } from "../meter/json-reading.ts"
 import { settle } from "../settlement/settle.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import type { Patience } from "../upstream/patience.ts"
@@ -29,24 +29,32 @@ export async function answerJson(
   { gateway, call, reply, patience, request }: Answering,
   wants_cost: boolean,
 ): Promise<Response> {
+  const { limits } = gateway.config
   const body = await collect({
     source: reply.body,
     length: reply.length,
-    limit_bytes: gateway.config.limits.response_bytes,
+    limit_bytes: limits.response_bytes,
+    read_bytes: limits.response_read_bytes,
     total_ms: remainingMs(reply),
     unwanted: patience.signal,
   })
-  const evidence = readJson(body.bytes, patience.reason ?? body.ending, body.cut)
+  const ending = patience.reason ?? body.ending
+  const evidence =
+    body.large === null
+      ? readJson(body.bytes, ending, body.cut, call.asked.limits)
+      : readLarge(body.large, ending, body.cut, call.asked.limits)
   if (evidence.output_bytes > 0) call.noteOutput()
   const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
   const settled_ms = performance.now()
-  const tells_cost = wants_cost && evidence.usage.state === "valid"
+  const tells_cost = wants_cost && evidence.usage.state === "valid" && !evidence.too_large
   const bytes = tells_cost ? bodyWithCost(body.bytes, end.charge_nano) : body.bytes
   await durable
   noteDurable(gateway, call, settled_ms)
-  if (end.outcome === "settled" && call.hold.idempotency !== null) await keepAnswer(gateway, call, bytes)
+  if (end.outcome === "settled" && !evidence.too_large && call.hold.idempotency !== null)
+    await keepAnswer(gateway, call, bytes)
   gateway.sockets.restore(request)
   if (end.outcome === "released") throw refused(end)
+  if (evidence.too_large) throw new GatewayError("response_too_large")
   return new Response(bytes, { headers: jsonHeaders(call.hold.id) })
 }
 

@@ -13,10 +13,10 @@ import { requestId } from "./request-id.ts"
 export function models(gateway: Gateway) {
   const handle = ({ request }: { request: Request }) => list(gateway, request)
   return new Elysia({ name: "models" })
-    .get("/v1/models", handle, { detail: reference.listModels })
-    .get("/v1/models/", handle, { detail: reference.listModelsSlash })
-    .get("/models", handle, { detail: reference.listModelsCompatible })
-    .get("/models/", handle, { detail: reference.listModelsCompatibleSlash })
+    .get("/v1/models", handle, reference.listModels)
+    .get("/v1/models/", handle, reference.listModelsSlash)
+    .get("/models", handle, reference.listModelsCompatible)
+    .get("/models/", handle, reference.listModelsCompatibleSlash)
 }
 
 async function list({ config, catalog, ledger, key_loads }: Gateway, request: Request): Promise<Response> {
@@ -24,7 +24,7 @@ async function list({ config, catalog, ledger, key_loads }: Gateway, request: Re
   const key = modelListCredential(request.headers, versioned)
   if (versioned) vendorVersion(request.headers, config.vendors, null)
   const { models } = await activeKey({ ledger, key_loads, config }, hashOf(key))
-  const open = catalog.list(versioned ? "messages" : "chat")
-  const seen = models === null ? open : open.filter((model) => models.includes(model.name))
+  const open = catalog.list(versioned ? "messages" : "chat").map(({ name }) => name)
+  const seen = models === null ? open : open.filter((name) => models.includes(name))
   return new Response(JSON.stringify(modelList(seen)), { headers: jsonHeaders(requestId(request)) })
 }

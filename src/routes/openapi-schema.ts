@@ -1,9 +1,4 @@
-import type { TSchema } from "@sinclair/typebox"
-import type { DocumentDecoration } from "elysia"
-
-type Body = Exclude<NonNullable<DocumentDecoration["requestBody"]>, { $ref: string }>
-/** A schema as OpenAPI 3.0.3 writes it. */
-export type OpenApiSchema = Exclude<NonNullable<Body["content"][string]["schema"]>, { $ref: string }>
+import { isObject, type JsonObject } from "../wire/usage.ts"
 
 /** Keywords that mean the same in both dialects. */
 const SHARED = new Set([
@@ -28,17 +23,15 @@ const SHARED = new Set([
 ])
 
 /**
- * A TypeBox schema (JSON Schema draft 7) in OpenAPI 3.0's dialect, which has no `const`, no type `null`, no `examples` and only
- * flags for exclusive bounds. A keyword that has no counterpart is a broken invariant.
+ * A JSON Schema (draft 7), as TypeBox writes it, in OpenAPI 3.0's dialect, which has no `const`, no type `null`, no `examples`
+ * and only flags for exclusive bounds. A keyword that has no counterpart is a broken invariant.
  */
-export function openApiSchema(schema: TSchema): OpenApiSchema {
-  return Object.assign(
-    {},
-    ...Object.entries(schema).map(([keyword, value]) => translate(keyword, value, schema)),
-  )
+export function openApiSchema(schema: JsonObject): JsonObject {
+  return Object.assign({}, ...Object.entries(schema).map(([keyword, value]) => translate(keyword, value)))
 }
 
-function translate(keyword: string, value: unknown, schema: TSchema): OpenApiSchema {
+function translate(keyword: string, value: unknown): JsonObject {
+  if (value === undefined) return {}
   if (keyword === "type" && value === "null") return { nullable: true, enum: [null] }
   if (SHARED.has(keyword)) return { [keyword]: value }
   if (keyword.startsWith("x-")) return {}
@@ -48,40 +41,37 @@ function translate(keyword: string, value: unknown, schema: TSchema): OpenApiSch
     case "const":
       return { enum: [value] }
     case "examples":
-      return { example: schema.examples[0] }
+      return { example: listOf(value)[0] }
     case "exclusiveMinimum":
-      return { minimum: schema.exclusiveMinimum, exclusiveMinimum: true }
+      return { minimum: value, exclusiveMinimum: true }
     case "exclusiveMaximum":
-      return { maximum: schema.exclusiveMaximum, exclusiveMaximum: true }
+      return { maximum: value, exclusiveMaximum: true }
     case "properties":
-      return { properties: mapSchemas(schema.properties) }
+      return { properties: mapValues(schemaOf(value), schema) }
     case "patternProperties":
-      return { additionalProperties: anyOf(Object.values(schema.patternProperties)) }
+      return { additionalProperties: anyOf(Object.values(schemaOf(value)).map(schemaOf)) }
     case "additionalProperties":
-      return {
-        additionalProperties:
-          typeof value === "object" ? openApiSchema(schema.additionalProperties) : Boolean(value),
-      }
+      return { additionalProperties: isObject(value) ? openApiSchema(value) : Boolean(value) }
     case "items":
-      return { type: "array", items: openApiSchema(schema.items) }
+      return { type: "array", items: schema(value) }
     case "anyOf":
-      return anyOf(schema.anyOf)
+      return anyOf(listOf(value).map(schemaOf))
     case "allOf":
-      return { allOf: schema.allOf.map(openApiSchema) }
+      return { allOf: listOf(value).map(schema) }
     case "not":
-      return { not: openApiSchema(schema.not) }
+      return { not: schema(value) }
     default:
       throw new Error(`no OpenAPI 3.0 counterpart of the schema keyword ${keyword}`)
   }
 }
 
 /** Literals become one `enum`, `null` among the alternatives a flag (and a value of the enum), and a single alternative stands for itself. */
-function anyOf(alternatives: readonly TSchema[]): OpenApiSchema {
+function anyOf(alternatives: readonly JsonObject[]): JsonObject {
   const others = alternatives.filter((one) => one.type !== "null")
   return others.length < alternatives.length ? nullable(oneOf(others)) : oneOf(others)
 }
 
-function oneOf(alternatives: readonly TSchema[]): OpenApiSchema {
+function oneOf(alternatives: readonly JsonObject[]): JsonObject {
   const [first] = alternatives
   if (first !== undefined && alternatives.every((one) => "const" in one)) {
     return { type: first.type, enum: alternatives.map((one) => one.const) }
@@ -90,10 +80,24 @@ function oneOf(alternatives: readonly TSchema[]): OpenApiSchema {
   return { anyOf: alternatives.map(openApiSchema) }
 }
 
-function nullable(schema: OpenApiSchema): OpenApiSchema {
-  return { ...schema, nullable: true, ...(schema.enum === undefined ? {} : { enum: [...schema.enum, null] }) }
+function nullable(schema: JsonObject): JsonObject {
+  return { ...schema, nullable: true, ...("enum" in schema && { enum: [...listOf(schema.enum), null] }) }
 }
 
-function mapSchemas(schemas: Readonly<Record<string, TSchema>>): Record<string, OpenApiSchema> {
-  return Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, openApiSchema(schema)]))
+function schema(value: unknown): JsonObject {
+  return openApiSchema(schemaOf(value))
+}
+
+/** `value` as the object that a schema has there. */
+function schemaOf(value: unknown): JsonObject {
+  if (!isObject(value)) throw new Error("a schema has no object where one belongs")
+  return value
+}
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+export function mapValues(record: JsonObject, map: (value: unknown) => unknown): JsonObject {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value)]))
 }

@@ -1,19 +1,22 @@
 import type { ElysiaSwaggerConfig } from "@elysiajs/swagger"
-import type { TSchema } from "@sinclair/typebox"
+import { type TObject, type TSchema, Type } from "@sinclair/typebox"
 import type { DocumentDecoration } from "elysia"
 import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from "../errors.ts"
 import { adviceText } from "./docs/errors.ts"
-import { openApiSchema } from "./openapi-schema.ts"
 
-/** Helpers that describe an operation in the `detail` form of a route, as OpenAPI 3.0.3 wants it. */
+/** What a route says of itself to the API reference, besides its schemas. */
+
+/** The extensions under which an operation has its errors and its own headers until the document is finished. */
+export const ERRORS = "x-errors"
+export const HEADERS = "x-headers"
+/** The keywords under which the schema of an answer says what it is, and any schema has its examples. */
+export const ANSWER = "x-answer"
+export const EXAMPLES = "x-examples"
 
 /** What a document says besides its operations. */
 export type Documentation = NonNullable<ElysiaSwaggerConfig["documentation"]>
 type Components = NonNullable<Documentation["components"]>
 type Responses = NonNullable<DocumentDecoration["responses"]>
-type Described = Exclude<Responses[string], { $ref: string }>
-type Content = NonNullable<Described["content"]>
-export type Parameter = Exclude<NonNullable<DocumentDecoration["parameters"]>[number], { $ref: string }>
 
 /** Who may call: a client's key as a bearer token or as `x-api-key` (D20), or the operator's token. */
 export type Credential = "apiKey" | "xApiKey" | "adminToken"
@@ -46,10 +49,8 @@ export interface Operation {
   readonly description: string
   /** Any one of them lets a call in; without any the operation is open to all. */
   readonly credentials?: readonly Credential[]
-  readonly parameters?: readonly Parameter[]
-  readonly body?: { readonly schema: TSchema; readonly examples: Examples }
-  /** Answers that are no errors, by status. */
-  readonly answers: Readonly<Record<number, Answer>>
+  /** Headers that the handler checks itself: Elysia would do so before the key, and read all headers of every request for it. */
+  readonly headers?: TObject
   /**
    * What else can come back; the last word on a code counts. `internal_error` goes without saying where a credential is
    * asked for: what anybody may ask touches nothing that could fail.
@@ -62,15 +63,6 @@ export type Fault = ErrorCode | ({ readonly code: ErrorCode } & Pick<Detail, "me
 
 /** Values by name. The name is shown as the example's title. */
 export type Examples = Readonly<Record<string, unknown>>
-
-export interface Answer {
-  readonly description: string
-  readonly json?: { readonly schema: TSchema; readonly examples: Examples }
-  /** A stream of `data:` events, each of this schema until `[DONE]`, with the text of a whole stream as example. */
-  readonly events?: { readonly schema: TSchema; readonly example: string }
-  /** Any other body, by media type, with an example text. */
-  readonly text?: { readonly type: string; readonly example?: string }
-}
 
 export const tags = [
   { name: "Calls", description: "Model calls, billed by the token." },
@@ -89,52 +81,48 @@ export type Tag = (typeof tags)[number]["name"]
 
 /** The `detail` of a route. */
 export function operation(described: Operation): DocumentDecoration {
-  const { tag, summary, description, operationId, credentials = [], parameters, body, answers } = described
+  const { tag, summary, description, operationId, credentials = [], headers } = described
   const errors: readonly Fault[] =
     credentials.length === 0 ? described.errors : ["internal_error", ...described.errors]
+  const extensions: Record<string, unknown> = {
+    [ERRORS]: errorAnswers(errors),
+    [HEADERS]: headers === undefined ? [] : headerParameters(headers),
+  }
   return {
     operationId,
     tags: [tag],
     summary,
     description,
     security: credentials.map((name) => ({ [name]: [] })),
-    ...(parameters === undefined ? {} : { parameters: [...parameters] }),
-    ...(body === undefined
-      ? {}
-      : { requestBody: { required: true, content: jsonContent(body.schema, body.examples) } }),
-    responses: { ...mapValues(answers, answer), ...errorAnswers(errors) },
+    ...extensions,
   }
 }
 
-function answer({ description, json, events, text }: Answer): Described {
-  const content: Content = {
-    ...(json === undefined ? {} : jsonContent(json.schema, json.examples)),
-    ...(events === undefined
-      ? {}
-      : { "text/event-stream": { schema: openApiSchema(events.schema), example: events.example } }),
-    ...(text === undefined
-      ? {}
-      : {
-          [text.type]: {
-            schema: { type: "string" as const },
-            ...(text.example === undefined ? {} : { example: text.example }),
-          },
-        }),
-  }
-  return {
-    description,
-    headers: headerReferences("x-request-id", "request-id"),
-    ...(Object.keys(content).length === 0 ? {} : { content }),
-  }
+/** As the plugin writes the headers that Elysia validates. */
+function headerParameters({ properties, required = [] }: TObject) {
+  return Object.entries(properties).map(([name, { description, examples, ...schema }]) => {
+    return { name, in: "header", required: required.includes(name), description, examples, schema }
+  })
 }
 
-function jsonContent(schema: TSchema, examples: Examples): Content {
-  return {
-    "application/json": {
-      schema: openApiSchema(schema),
-      examples: mapValues(examples, (value) => ({ value })),
-    },
-  }
+/** `schema` as an answer of a route that is no error: what it is, with examples. */
+export function answer<S extends TSchema>(description: string, schema: S, examples: Examples = {}): S {
+  return { ...shown(schema, examples), [ANSWER]: description }
+}
+
+/** `schema` with examples. */
+export function shown<S extends object>(schema: S, examples: Examples): S {
+  return { ...schema, [EXAMPLES]: examples }
+}
+
+/** A body that is no JSON. */
+export function text(media_type: string, example?: string) {
+  return Type.String({ contentMediaType: media_type, ...(example !== undefined && { examples: [example] }) })
+}
+
+/** A stream of `data:` events, each of this schema until `[DONE]`, with the text of a whole stream as example. */
+export function events(schema: TSchema, example: string) {
+  return Type.String({ contentMediaType: "text/event-stream", contentSchema: schema, examples: [example] })
 }
 
 /** One response per status, each code of it an example in the shape of D16. */
@@ -184,7 +172,7 @@ function errorExample(code: ErrorCode, { message, param = params[code], fields }
   return errorBody(new GatewayError(code, detail), REQUEST_ID)
 }
 
-function headerReferences(...names: string[]): Record<string, { $ref: string }> {
+export function headerReferences(...names: string[]): Record<string, { $ref: string }> {
   return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 }
 
@@ -259,8 +247,4 @@ export const components: Components = {
       },
     },
   },
-}
-
-function mapValues<V, W>(record: Readonly<Record<string, V>>, map: (value: V) => W): Record<string, W> {
-  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value)]))
 }

@@ -1,7 +1,6 @@
 import { Elysia } from "elysia"
 import { activeKey, foreseen } from "../admission/admit.ts"
 import { chatCredential } from "../admission/credential.ts"
-import { hashOf } from "../admission/key.ts"
 import { largestMaxTokens, quote } from "../admission/quote.ts"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
@@ -12,29 +11,30 @@ import { type ChatRequest, parseChat, withoutOurs } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { type QuoteBody, quotedRefusals } from "../wire/quote.ts"
-import { answer } from "./admin/operators.ts"
 import { getQuote } from "./docs/receipts.ts"
-import { readBody } from "./request-body.ts"
+import { readKeyedBody } from "./keyed-body.ts"
+import { forbidStoring } from "./routing.ts"
 
 /** `POST /v1/quote`: what a chat call would hold, and whether it would be admitted; nothing is held and nothing is sent (D47). */
 export function quotes(gateway: Gateway) {
-  return new Elysia({ name: "quotes" }).post(
-    "/v1/quote",
-    async ({ request }) => answer(await quoted(gateway, request)),
-    { parse: "none", detail: getQuote },
-  )
+  return new Elysia({ name: "quotes" })
+    .onAfterHandle(forbidStoring)
+    .post("/v1/quote", ({ request }) => quoted(gateway, request), getQuote)
 }
 
 /** Faults in the order of a call (D30): body, key, model. What the books would say of the money is the answer. */
-async function quoted({ ledger, catalog, key_loads, config }: Gateway, request: Request): Promise<QuoteBody> {
-  const { limits } = config
-  const key_hash = hashOf(chatCredential(request.headers))
-  key_loads.checkRate(key_hash, limits.per_key)
-  const chat = parseChat(readJsonBody(await readBody(request, limits)))
+async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
+  const { ledger, catalog, key_loads, config } = gateway
+  const { key_hash, bytes } = await readKeyedBody(gateway, request, chatCredential, checkRate)
+  const chat = parseChat(readJsonBody(bytes))
   const standing = await activeKey({ ledger, key_loads, config }, key_hash)
   const model = catalog.find(chat.model, "chat")
   if (model instanceof GatewayError) throw model
   return quoteBody(chat, model, standing)
+}
+
+function checkRate({ key_loads, config }: Gateway, key_hash: string): void {
+  key_loads.checkRate(key_hash, config.limits.per_key)
 }
 
 function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBody {

@@ -9,15 +9,14 @@ import { LedgerBusy, type Standing } from "../ledger/entries.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { Holder } from "../ledger/reports/client.ts"
 import { printUsd } from "../money.ts"
-import { readQuery } from "../wire/query.ts"
 import type { OwnAccount, Receipt } from "../wire/receipt.ts"
-import { parseUsageQuery } from "../wire/usage-query.ts"
-import { accountBody } from "./admin/accounts.ts"
-import { ask } from "./admin/books.ts"
-import { keyBody } from "./admin/keys.ts"
-import { answer, pathId, queryOf } from "./admin/operators.ts"
+import { usageRange } from "../wire/usage-query.ts"
+import { accountBody } from "./account-body.ts"
 import { callBody } from "./call-body.ts"
 import * as reference from "./docs/receipts.ts"
+import { keyBody } from "./key-body.ts"
+import { ask } from "./ledger-deadline.ts"
+import { forbidStoring, readQuery } from "./routing.ts"
 import { usageReport } from "./usage-report.ts"
 
 /** How long a client waits for what it reads of the books. */
@@ -28,35 +27,32 @@ export function receipts(gateway: Gateway) {
   const { reports } = gateway
   const asked = <Answer>(question: Promise<Answer>) => ask({ deadline_ms: DEADLINE_MS }, question)
   return new Elysia({ name: "receipts" })
+    .derive(async ({ request }) => ({ reader: await reader(gateway, request) }))
+    .derive(readQuery)
+    .onAfterHandle(forbidStoring)
     .get(
       "/v1/calls/:id",
-      async ({ request, params }) => {
-        const { account_id } = await reader(gateway, request)
-        readQuery(queryOf(request), [])
-        const call = await asked(reports.call(account_id, pathId(params.id)))
+      async ({ reader: { account_id }, params: { id } }) => {
+        const call = await asked(reports.call(account_id, id))
         if (call === null) throw new GatewayError("not_found", { message: "No call has this id." })
-        return answer(receipt(call))
+        return receipt(call)
       },
-      { detail: reference.getReceipt },
+      reference.getReceipt,
     )
     .get(
       "/v1/account",
-      async ({ request }) => {
-        const { account_id, key_id } = await reader(gateway, request)
-        readQuery(queryOf(request), [])
-        return answer(ownAccount(await asked(reports.holder(account_id, key_id))))
-      },
-      { detail: reference.getOwnAccount },
+      async ({ reader: { account_id, key_id } }) =>
+        ownAccount(await asked(reports.holder(account_id, key_id))),
+      reference.getOwnAccount,
     )
     .get(
       "/v1/usage",
-      async ({ request }) => {
-        const { account_id } = await reader(gateway, request)
-        const query = parseUsageQuery(queryOf(request), ledgerTime())
-        const summed = reports.usage({ ...query, account_id }).catch(tooManySums)
-        return answer(usageReport(query, await asked(summed)))
+      async ({ reader: { account_id }, query }) => {
+        const range = usageRange(query, ledgerTime())
+        const summed = reports.usage({ ...range, account_id }).catch(tooManySums)
+        return usageReport(range, await asked(summed))
       },
-      { detail: reference.getOwnUsage },
+      reference.getOwnUsage,
     )
 }
 
@@ -68,7 +64,7 @@ function tooManySums(error: unknown): never {
   })
 }
 
-/** Who reads: any key that is neither revoked nor expired, also a suspended one (D47). */
+/** Who reads, which is settled before the parameters (D30): any key that is neither revoked nor expired, also a suspended one (D47). */
 function reader({ ledger, key_loads, config }: Gateway, request: Request): Promise<Standing> {
   const key = messagesCredential(request.headers)
   return activeKey({ ledger, key_loads, config }, hashOf(key))

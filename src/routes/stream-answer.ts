@@ -20,14 +20,19 @@ export function answerStream(
   const drain_ms = drainFor(upstream, true)
   const tap = new Tap({
     source: reply.body,
+    requested: call.asked.n,
+    limits: call.asked.limits,
     wants_usage: wants.usage,
     wants_cost: wants.cost,
     event_bytes: limits.event_bytes,
+    response_bytes: limits.response_bytes,
+    response_read_bytes: limits.response_read_bytes,
     keepalive_ms: stream.keepalive_ms,
     commit_after_ms: stream.commit_after_ms,
     stall_ms: stream.stall_ms,
     idle_ms: upstream.timeouts.idle_ms,
     total_ms: remainingMs(reply),
+    finish_wait_ms: stream.finish_wait_ms,
     drain_ms: drain_ms === null ? null : patience.remaining(drain_ms),
     settle: (evidence) => {
       const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))

@@ -1,12 +1,12 @@
 import type { UsageSums as Summed, UsageSummary } from "../ledger/reports/usage.ts"
 import { printUsd } from "../money.ts"
 import { printTime } from "../wire/time.ts"
-import type { UsageQuery } from "../wire/usage-query.ts"
+import type { UsageRange } from "../wire/usage-query.ts"
 import type { UsageReport, UsageSums } from "../wire/usage-report.ts"
 
 /** Sums of usage as clients and operators are shown them (D48). */
 export function usageReport(
-  { from, to, by }: Pick<UsageQuery, "from" | "to" | "by">,
+  { from, to, by }: UsageRange,
   { groups, left_out, total }: UsageSummary,
 ): UsageReport {
   return {
@@ -24,7 +24,7 @@ export function usageReport(
 }
 
 /** A day by its date, an hour by its first moment. */
-function printPeriod(start: Date, by: UsageQuery["by"]): string {
+function printPeriod(start: Date, by: UsageRange["by"]): string {
   const time = printTime(start)
   return by === "day" ? time.slice(0, "2026-11-21".length) : time
 }

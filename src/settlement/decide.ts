@@ -1,3 +1,4 @@
+import type { EstimatePrompt } from "../config/config.ts"
 import { estimateTokens } from "../meter/estimate.ts"
 import { type Evidence, isZero, type JsonEvidence, type StreamEvidence } from "../meter/reading.ts"
 import type { Failure, Note } from "../wire/call.ts"
@@ -19,8 +20,10 @@ export type Verdict =
 export interface Terms {
   /** UTF-8 bytes of output per estimated token. */
   readonly bytes_per_token: number
-  /** What an estimate charges for the prompt; 0 unless the model says `estimate: { prompt: true }`. */
+  /** What an estimate charges for the prompt, where it charges it. */
   readonly prompt_tokens_estimate: number
+  /** When it does. */
+  readonly estimate_prompt: EstimatePrompt
 }
 
 /** Settlement rules 1-6: what was delivered in, what is owed out. Every word beside the rules is a ruling. */
@@ -33,14 +36,14 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
     return { outcome: "released", failure: jsonFailure(evidence), notes } // rule 3
   }
   if (usage.state === "valid") {
-    const later = evidence.shape === "stream" && broken !== null ? evidence.output_bytes_after_usage : 0
-    const whole = evidence.shape === "json" || broken === null || (evidence.usage_final && later === 0)
+    const later = evidence.shape === "stream" ? evidence.output_bytes_after_usage : 0
+    const is_last = evidence.shape === "json" || broken === null || evidence.usage_final
     return {
-      outcome: "settled", // rule 1, and rule 5 for partial usage
-      basis: whole ? "usage" : "partial",
+      outcome: "settled", // rule 1, and rules 4 and 5 for partial usage
+      basis: is_last && later === 0 ? "usage" : "partial",
       reported: usage.usage,
       estimated: { prompt_tokens: 0, completion_tokens: later > 0 ? estimate(later) : 0 },
-      failure: broken,
+      failure: broken ?? (later > 0 ? "usage_missing" : isTooLarge(evidence) ? "upstream_error" : null),
       notes,
     }
   }
@@ -50,7 +53,7 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
       basis: "estimate",
       reported: null,
       estimated: {
-        prompt_tokens: terms.prompt_tokens_estimate,
+        prompt_tokens: chargesPrompt(evidence, terms) ? terms.prompt_tokens_estimate : 0,
         completion_tokens: estimate(evidence.output_bytes),
       },
       failure: broken ?? (usage.state === "missing" ? "usage_missing" : "usage_invalid"),
@@ -60,12 +63,29 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
   return { outcome: "released", failure: streamFailure(evidence), notes } // rule 6
 }
 
-/** The usage as the settlement takes it: beside output 0/0 is a placeholder, which is invalid (D2). */
-function trusted({ usage, output_bytes }: Evidence): { usage: UsageReading; notes: readonly Note[] } {
-  if (usage.state !== "valid") return { usage, notes: [] }
+/** Whether an estimate charges the prompt (D6): nobody leaves it unpaid by cutting a stream, or by what is not believed (D1). */
+function chargesPrompt({ shape, ending, usage }: Evidence, { estimate_prompt }: Terms): boolean {
+  const is_cut_by_client = shape === "stream" && (ending === "client_left" || ending === "client_stalled")
+  const is_clients = is_cut_by_client || usage.state === "implausible"
+  return estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_clients)
+}
+
+/** An answer that is charged and not delivered (D5). */
+function isTooLarge(evidence: Evidence): boolean {
+  return evidence.shape === "json" && evidence.too_large
+}
+
+/** The usage as the settlement takes it: what is implausible is not believed (D1), and beside output 0/0 is a placeholder (D2). */
+function trusted(evidence: Evidence): { usage: UsageReading; notes: readonly Note[] } {
+  const { usage, output_bytes } = evidence
+  const is_implausible =
+    usage.state === "implausible" || (evidence.shape === "stream" && evidence.implausible)
+  const notes: Note[] = isTooLarge(evidence) ? ["response_too_large"] : []
+  if (is_implausible) notes.push("usage_implausible")
+  if (usage.state !== "valid") return { usage, notes }
   if (isZero(usage.usage) && output_bytes > 0)
-    return { usage: { state: "invalid" }, notes: ["usage_placeholder"] }
-  return { usage, notes: usage.notes }
+    return { usage: { state: "invalid" }, notes: [...notes, "usage_placeholder"] }
+  return { usage, notes: [...notes, ...usage.notes] }
 }
 
 /** Why a JSON answer was none (D5, D10, D28): who ended it, else what was wrong with it. */
@@ -95,6 +115,6 @@ function streamFailure({ ending, usage, error }: StreamEvidence): Failure {
     case "client_left":
       return "client_left"
     default:
-      return usage.state === "invalid" ? "usage_invalid" : "no_output"
+      return usage.state === "missing" ? "no_output" : "usage_invalid"
   }
 }

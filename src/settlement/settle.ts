@@ -64,10 +64,14 @@ export function checkpoint(call: Call): Checkpoint | null {
   return { id: call.hold.id, charge_nano, basis: verdict.basis, usage }
 }
 
-function termsOf({ model, prompt_bytes }: Call): Terms {
+function termsOf({ model, asked }: Call): Terms {
   return {
     bytes_per_token: model.bytes_per_token,
-    prompt_tokens_estimate: model.estimate.prompt ? Math.floor(prompt_bytes / model.bytes_per_token) : 0,
+    prompt_tokens_estimate: Math.min(
+      Math.floor(asked.estimate_bytes / model.bytes_per_token),
+      model.context_tokens ?? Number.POSITIVE_INFINITY,
+    ),
+    estimate_prompt: model.estimate.prompt,
   }
 }
 
@@ -85,18 +89,14 @@ function close(
     duration_ms: Math.round(performance.now() - call.admitted_ms),
     ...said,
   }
-  const written = ledger.end(end).then(() => call.leave())
-  onSettled(call, end)
-  return { end, durable: atMost(SETTLE_WAIT_MS, written) }
-}
-
-/** `work`, or `wait_ms` when that is sooner; the work goes on. */
-function atMost(wait_ms: number, work: Promise<void>): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, wait_ms)
-    void work.then(() => {
+  const durable = new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, SETTLE_WAIT_MS)
+    void ledger.end(end).then(() => {
       clearTimeout(timer)
+      call.leave()
       resolve()
     })
   })
+  onSettled(call, end)
+  return { end, durable }
 }

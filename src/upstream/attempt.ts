@@ -2,7 +2,7 @@ import type { Route, Upstream } from "../config/config.ts"
 import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
-import { codingFault, contentLength, contentType, requestHeaders, retryAfter } from "./headers.ts"
+import { codingFault, contentLength, requestHeaders, retryAfter } from "./headers.ts"
 import type { AnswerHead } from "./http/answer-parser.ts"
 import { post } from "./http/client.ts"
 import type { Exchange } from "./http/exchange.ts"
@@ -17,8 +17,10 @@ export interface Outgoing {
   readonly stream: boolean
   /** The JSON text to send, with the upstream's own name of the model. */
   body(model: string): string
-  /** The version headers of a messages-style call, else empty. */
-  readonly headers: Readonly<Record<string, string>>
+  /** The version headers of a messages-style call, else null. */
+  readonly headers: Readonly<Record<string, string>> | null
+  /** A provider is about to be asked: the last moment to abort the call for a client that is gone (D9). */
+  asking?(): void
   /** Aborted when the answer is not wanted any more: closes the connection, whether or not there is an answer yet. */
   readonly signal: Signal
 }
@@ -58,12 +60,11 @@ export async function attempt(
 ): Promise<Reply | Failure> {
   const { upstream, model } = route
   const { signal, stream } = outgoing
+  outgoing.asking?.()
   signal.throwIfAborted()
   const body = outgoing.body(model)
-  const fields = requestHeaders(upstream, outgoing.request_id, stream, {
-    ...outgoing.headers,
-    ...trace_headers,
-  })
+  const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
+  const fields = requestHeaders(upstream, outgoing.request_id, stream, further)
   const exchange = post(`${upstream.base_url}${outgoing.path}`, fields, body)
   signal.addEventListener("abort", () => exchange.cancel())
   let late = false
@@ -97,7 +98,6 @@ function judge(route: Route, head: AnswerHead, exchange: Exchange, began_ms: num
       kind: "reply",
       route,
       status,
-      content_type: contentType(fields),
       length: contentLength(fields),
       body: exchange,
       began_ms,

@@ -11,17 +11,17 @@ export function requestHeaders(
   upstream: Upstream,
   request_id: string,
   stream: boolean,
-  further: Readonly<Record<string, string>>,
+  further: Readonly<Record<string, string>> | null,
 ): Record<string, string> {
-  return {
-    ...further,
-    ...credential(upstream),
+  const headers = {
     "content-type": "application/json",
     accept: stream ? "text/event-stream, application/json" : "application/json",
     "accept-encoding": "identity",
     "user-agent": "tollgate",
     "x-request-id": request_id,
+    ...credential(upstream),
   }
+  return further === null ? headers : { ...further, ...headers }
 }
 
 function credential({ family, api_key }: Upstream): Record<string, string> {
@@ -55,12 +55,6 @@ const MAX_RETRY_AFTER_S = 3_600
 export function retryAfter(fields: Named): string | null {
   const value = fields.get("retry-after")
   return value !== null && /^\d{1,4}$/.test(value) && Number(value) <= MAX_RETRY_AFTER_S ? value : null
-}
-
-/** The media type in lower case without its parameters; `""` when there is none. */
-export function contentType(fields: Named): string {
-  const [type = ""] = (fields.get("content-type") ?? "").split(";", 1)
-  return type.trim().toLowerCase()
 }
 
 /** How long the body says that it is; null when it does not say so in digits. */

@@ -38,6 +38,11 @@ export class Patience {
     return this.#reason
   }
 
+  /** A provider is about to be asked: for a client that is gone none is, whatever the policy (D9). */
+  asking(): void {
+    if (this.#reason !== null) this.#over.abort()
+  }
+
   /** How much of a time to drain is left (D9): all of it while the client waits. */
   remaining(drain_ms: number): number {
     return this.#left_ms === null ? drain_ms : drain_ms - (performance.now() - this.#left_ms)

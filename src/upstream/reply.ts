@@ -16,8 +16,6 @@ export interface Reply {
   /** Which way to the model answered. */
   readonly route: Route
   readonly status: number
-  /** In lower case, without parameters; `""` when there was none. */
-  readonly content_type: string
   /** What `content-length` says; null when it says nothing. */
   readonly length: number | null
   readonly body: Body

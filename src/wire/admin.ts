@@ -1,10 +1,8 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
-import { TypeCompiler } from "@sinclair/typebox/compiler"
-import { GatewayError } from "../errors.ts"
-import { parseUsd } from "../money.ts"
+import { parseUsd, printUsd } from "../money.ts"
 import { bases, endings, failures, notes, type Period, periods, states } from "./call.ts"
-import { EXPECTED, invalidBody } from "./fault.ts"
-import { parseTime } from "./time.ts"
+import { EXPECTED, invalidField } from "./fault.ts"
+import { parseTime, printTime } from "./time.ts"
 
 /** What operators send and get under `/admin`: each schema with its type beside it. */
 
@@ -62,9 +60,13 @@ export type AccountBody = Static<typeof AccountBody>
 export const BalanceBody = Type.Object({ account_id: Id, at: Time, ...amounts })
 export type BalanceBody = Static<typeof BalanceBody>
 
-/** An id that the caller makes up, so that a creation may be repeated. */
+/** An id that the caller makes up, so that a creation may be repeated; decoded to the canonical form. */
 const ownId = (description: string) =>
-  Type.Optional(Type.String({ pattern: UUID, description, [EXPECTED]: "a UUID" }))
+  Type.Optional(
+    Type.Transform(Type.String({ pattern: UUID, description, [EXPECTED]: "a UUID" }))
+      .Decode((text) => text.toLowerCase())
+      .Encode((id) => id),
+  )
 const Suspended = Type.Boolean({
   description: "True rejects all new calls, false accepts them again.",
   [EXPECTED]: "true or false",
@@ -77,17 +79,10 @@ export const NewAccount = Type.Object(
   },
   closed,
 )
-/** An account to open, read from its body; without an id the caller makes one. */
-export interface NewAccount {
-  readonly id: string | null
-  readonly name: string
-}
-
 export const AccountChange = Type.Object(
   { name: Type.Optional(line(200, "A name for the account.")), suspended: Type.Optional(Suspended) },
   closed,
 )
-export type AccountChange = Static<typeof AccountChange>
 
 export const CreditBody = Type.Object({
   id: Id,
@@ -103,20 +98,26 @@ export type CreditedBody = Static<typeof CreditedBody>
 export const NewCredit = Type.Object(
   {
     id: ownId("Makes the request safe to retry: the same id never moves money twice."),
-    amount: Type.String({
-      pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
-      description: "USD as a decimal string. A negative amount reduces the balance.",
-      [EXPECTED]: AMOUNT,
-    }),
+    amount: Type.Unsafe<bigint>(
+      Type.Transform(
+        Type.String({
+          pattern: "^-?\\d{1,9}(?:\\.\\d{1,9})?$",
+          description: "USD as a decimal string. A negative amount reduces the balance.",
+          [EXPECTED]: AMOUNT,
+        }),
+      )
+        .Decode(amountOf)
+        .Encode(printUsd),
+    ),
     reason: Type.Optional(line(500, "The reason, recorded in the journal.")),
   },
   closed,
 )
-/** A credit to write, read from its body; without an id the caller makes one. */
-export interface NewCredit {
-  readonly id: string | null
-  readonly amount_nano: bigint
-  readonly reason: string | null
+
+function amountOf(text: string): bigint {
+  const amount_nano = parseUsd(text)
+  if (amount_nano === null || amount_nano === 0n) throw invalidField("amount", AMOUNT)
+  return amount_nano
 }
 
 export const SpendingLimitBody = Type.Object(
@@ -126,9 +127,11 @@ export const SpendingLimitBody = Type.Object(
       description: "A USD amount as a decimal string with at most nine decimals.",
       [EXPECTED]: LIMIT,
     }),
-    per: Type.Union(
-      periods.map((period) => Type.Literal(period)),
-      { description: "The period, in UTC.", [EXPECTED]: "day or month" },
+    per: Type.Unsafe<Period>(
+      Type.Union(
+        periods.map((period) => Type.Literal(period)),
+        { description: "The period, in UTC.", [EXPECTED]: "day or month" },
+      ),
     ),
   },
   {
@@ -176,10 +179,16 @@ const KeyModels = Type.Array(line(256, "The name of a model."), {
   description: "The models that the key can use. They need not be configured yet.",
   [EXPECTED]: "an array of 1 to 256 model names",
 })
-const KeyExpiry = Type.String({
-  description: "When the key expires, as an RFC 3339 time.",
-  [EXPECTED]: EXPIRY,
-})
+const KeyExpiry = Type.Unsafe<Date>(
+  Type.Transform(
+    Type.String({ description: "When the key expires, as an RFC 3339 time.", [EXPECTED]: EXPIRY }),
+  )
+    .Decode(expiryOf)
+    .Encode(printTime),
+)
+const SpendingLimit = Type.Unsafe<ReturnType<typeof limitOf>>(
+  Type.Transform(SpendingLimitBody).Decode(limitOf).Encode(bodyOfLimit),
+)
 
 export const NewKey = Type.Object(
   {
@@ -187,23 +196,30 @@ export const NewKey = Type.Object(
     name: Type.Optional(KeyName),
     models: Type.Optional(KeyModels),
     expires_at: Type.Optional(KeyExpiry),
-    spending_limit: Type.Optional(orNull(SpendingLimitBody)),
+    spending_limit: Type.Optional(orNull(SpendingLimit)),
   },
   closed,
 )
-/** A key to make, read from its body; without an id the caller makes one. */
-export interface NewKey {
-  readonly id: string | null
-  readonly name: string | null
-  readonly models: readonly string[] | null
-  readonly expires_at: Date | null
-  readonly spending: Spending | null
+
+function expiryOf(text: string): Date {
+  const expires_at = parseTime(text)
+  if (expires_at === null) throw invalidField("expires_at", EXPIRY)
+  return expires_at
 }
 
-/** A spending limit, read from its body. */
-export interface Spending {
-  readonly limit_nano: bigint
-  readonly period: Period
+/** Throws `invalid_request` unless a key would last beyond `now_ms`. */
+export function checkExpiry(expires_at: Date | null | undefined, now_ms: number): void {
+  if (expires_at && expires_at.getTime() <= now_ms) throw invalidField("expires_at", EXPIRY)
+}
+
+function limitOf({ amount, per }: Static<typeof SpendingLimitBody>) {
+  const limit_nano = parseUsd(amount)
+  if (limit_nano === null) throw invalidField("spending_limit.amount", LIMIT)
+  return { limit_nano, period: per }
+}
+
+function bodyOfLimit({ limit_nano, period }: ReturnType<typeof limitOf>) {
+  return { amount: printUsd(limit_nano), per: period }
 }
 
 export const KeyChange = Type.Object(
@@ -212,18 +228,10 @@ export const KeyChange = Type.Object(
     models: Type.Optional(orNull(KeyModels)),
     expires_at: Type.Optional(orNull(KeyExpiry)),
     suspended: Type.Optional(Suspended),
-    spending_limit: Type.Optional(orNull(SpendingLimitBody)),
+    spending_limit: Type.Optional(orNull(SpendingLimit)),
   },
   closed,
 )
-/** What of a key is to be otherwise, read from its body; null takes a limit away, what is left out stays. */
-export interface KeyChange {
-  readonly name?: string | null
-  readonly models?: readonly string[] | null
-  readonly expires_at?: Date | null
-  readonly suspended?: boolean
-  readonly spending?: Spending | null
-}
 
 export const CallBody = Type.Object({
   id: Id,
@@ -258,12 +266,14 @@ export const AuditBody = Type.Object({
   violations: Type.Array(
     Type.Object({
       kind: Type.String({
-        enum: ["balance", "held", "spent", "charge", "entry"],
+        enum: ["balance", "held", "spent", "charge", "entry", "unheld"],
         description:
-          "What does not match. `balance` and `held`: an account and the sum of its entries. `spent`: what a spending limit has counted and the calls of its key. `charge`: the charge of a call and its tokens at its prices. `entry`: an end and its hold, or a correction and the expiry that it corrects.",
+          "What does not match. `balance` and `held`: an account and the sum of its entries. `spent`: what a spending limit has counted and the calls of its key. `charge`: the charge of a call and its tokens at its prices. `entry`: an end and its hold, or a correction and the expiry that it corrects. `unheld`: a settlement without a hold. It waits in the spool of this gateway.",
       }),
       account_id: Id,
-      id: nullable(Type.String({ description: "The id of the key (`spent`) or call (`charge`, `entry`)." })),
+      id: nullable(
+        Type.String({ description: "The id of the key (`spent`) or call (`charge`, `entry`, `unheld`)." }),
+      ),
       recorded: nullable(Money),
       expected: nullable(Money),
     }),
@@ -274,71 +284,3 @@ export const AuditBody = Type.Object({
   ),
 })
 export type AuditBody = Static<typeof AuditBody>
-
-const newAccount = TypeCompiler.Compile(NewAccount)
-const accountChange = TypeCompiler.Compile(AccountChange)
-const newCredit = TypeCompiler.Compile(NewCredit)
-const newKey = TypeCompiler.Compile(NewKey)
-const keyChange = TypeCompiler.Compile(KeyChange)
-
-/** Reads the body of a new account; throws `invalid_request` with the field at fault. */
-export function parseNewAccount(body: object): NewAccount {
-  if (!newAccount.Check(body)) throw invalidBody(NewAccount, body)
-  return { id: body.id?.toLowerCase() ?? null, name: body.name }
-}
-
-/** Reads the body of a change to an account; throws `invalid_request` with the field at fault. */
-export function parseAccountChange(body: object): AccountChange {
-  if (!accountChange.Check(body)) throw invalidBody(AccountChange, body)
-  return body
-}
-
-/** Reads the body of a credit; throws `invalid_request` with the field at fault. */
-export function parseNewCredit(body: object): NewCredit {
-  if (!newCredit.Check(body)) throw invalidBody(NewCredit, body)
-  const amount_nano = parseUsd(body.amount)
-  if (amount_nano === null || amount_nano === 0n) throw invalid("amount", AMOUNT)
-  return { id: body.id?.toLowerCase() ?? null, amount_nano, reason: body.reason ?? null }
-}
-
-/** Reads the body of a key; throws `invalid_request` with the field at fault. */
-export function parseNewKey(body: object, now_ms: number): NewKey {
-  if (!newKey.Check(body)) throw invalidBody(NewKey, body)
-  const { name = null, models = null, expires_at, spending_limit } = body
-  return {
-    id: body.id?.toLowerCase() ?? null,
-    name,
-    models,
-    expires_at: expires_at === undefined ? null : parseExpiry(expires_at, now_ms),
-    spending: spending_limit ? spendingOf(spending_limit) : null,
-  }
-}
-
-/** Reads the body of a change to a key; throws `invalid_request` with the field at fault. */
-export function parseKeyChange(body: object, now_ms: number): KeyChange {
-  if (!keyChange.Check(body)) throw invalidBody(KeyChange, body)
-  const { expires_at, spending_limit, ...change } = body
-  return {
-    ...change,
-    ...(expires_at === undefined
-      ? {}
-      : { expires_at: expires_at === null ? null : parseExpiry(expires_at, now_ms) }),
-    ...(spending_limit === undefined ? {} : { spending: spending_limit && spendingOf(spending_limit) }),
-  }
-}
-
-function parseExpiry(text: string, now_ms: number): Date {
-  const expires_at = parseTime(text)
-  if (expires_at === null || expires_at.getTime() <= now_ms) throw invalid("expires_at", EXPIRY)
-  return expires_at
-}
-
-function spendingOf({ amount, per }: Static<typeof SpendingLimitBody>): Spending {
-  const limit_nano = parseUsd(amount)
-  if (limit_nano === null) throw invalid("spending_limit.amount", LIMIT)
-  return { limit_nano, period: per }
-}
-
-function invalid(param: string, expected: string): GatewayError {
-  return new GatewayError("invalid_request", { message: `\`${param}\`: expected ${expected}.`, param })
-}

@@ -48,6 +48,8 @@ export const notes = [
   "cached_clamped",
   "cached_malformed",
   "usage_placeholder",
+  "usage_implausible",
+  "response_too_large",
   "overage",
   "settled_late",
 ] as const

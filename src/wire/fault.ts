@@ -28,13 +28,47 @@ const SHOWN_CHARACTERS = 100
 
 /** `invalid_request` for the first fault of a body: 400, with the path as its `param` (D15, D30). */
 export function invalidBody(schema: TSchema, body: unknown): GatewayError {
-  for (const { path, expected } of faults(schema, body)) {
-    const param = path.slice(0, SHOWN_CHARACTERS)
-    if (param === "")
-      return new GatewayError("invalid_request", { message: `The request body: expected ${expected}.` })
-    return new GatewayError("invalid_request", { message: `\`${param}\`: expected ${expected}.`, param })
+  const first = Value.Errors(schema, body).First()
+  if (first === undefined) throw new Error("a body was refused by a schema it fits")
+  return bodyFault(first)
+}
+
+/** The same for a fault that is known. */
+export function bodyFault(error: ValueError): GatewayError {
+  const param = pathOf(keysOf(error.path)).slice(0, SHOWN_CHARACTERS)
+  const expected = expectation(error)
+  if (param !== "") return invalidField(param, expected)
+  return new GatewayError("invalid_request", { message: `The request body: expected ${expected}.` })
+}
+
+/** `invalid_request` for a field or parameter that is not what was `expected`. */
+export function invalidField(param: string, expected: string): GatewayError {
+  return new GatewayError("invalid_request", { message: `\`${param}\`: expected ${expected}.`, param })
+}
+
+/**
+ * `invalid_request` for the first fault of a query string. An unknown name comes before other faults, and the message
+ * does not repeat it (D16). The value of a name that is set more than once is a list.
+ */
+export function queryFault(errors: readonly ValueError[]): GatewayError {
+  const unknown = errors.find(({ type }) => type === ValueErrorType.ObjectAdditionalProperties)
+  if (unknown !== undefined) {
+    return new GatewayError("invalid_request", { message: namesOf(unknown.schema) })
   }
-  throw new Error("a body was refused by a schema it fits")
+  const [first] = errors
+  if (first === undefined) throw new Error("a query string was refused by a schema it fits")
+  const param = pathOf(keysOf(first.path))
+  if (!Array.isArray(first.value)) return invalidField(param, expectation(first))
+  return new GatewayError("invalid_request", {
+    message: `\`${param}\` is set more than once. Send it once.`,
+    param,
+  })
+}
+
+function namesOf({ properties }: TSchema): string {
+  const names = Object.keys(properties)
+  if (names.length === 0) return "This endpoint accepts no query parameters."
+  return `Unknown query parameter. This endpoint accepts: ${names.join(", ")}.`
 }
 
 /** Keys from the root down in the way people write them: `models[0].price`. */

@@ -1,5 +1,4 @@
 import { type Static, Type } from "@sinclair/typebox"
-import type { Model } from "../config/config.ts"
 
 /**
  * The configuration knows no release dates, and the time of a restart would change the bytes of the list: the epoch,
@@ -42,9 +41,9 @@ export const ModelList = Type.Object(
 )
 export type ModelList = Static<typeof ModelList>
 
-/** The list of `models`, in their order. */
-export function modelList(models: readonly Model[]): ModelList {
-  const data = models.map(({ name }) => ({
+/** The list of the models with these names, in their order. */
+export function modelList(names: readonly string[]): ModelList {
+  const data = names.map((name) => ({
     id: name,
     object: "model" as const,
     created: CREATED_S,

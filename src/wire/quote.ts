@@ -20,16 +20,18 @@ export const QuoteBody = Type.Object({
     description: "What the call would hold, in USD. No usage within the limits of the request costs more.",
   }),
   admitted: Type.Boolean({ description: "Whether the call would be admitted now." }),
-  refusal: Type.Union([...quotedRefusals.map((code) => Type.Literal(code)), Type.Null()], {
-    description: "The error code that the call would get; null if it would be admitted.",
-  }),
+  refusal: Type.Unsafe<(typeof quotedRefusals)[number] | null>(
+    Type.Union([...quotedRefusals.map((code) => Type.Literal(code)), Type.Null()], {
+      description: "The error code that the call would get; null if it would be admitted.",
+    }),
+  ),
   available: Type.String({ ...Money, description: "What the account can hold, in USD." }),
   remaining: Type.Union([Money, Type.Null()], {
     description:
       "What the key can still spend in the current day or month, in USD; null without a spending limit.",
   }),
   prompt_tokens: Tokens(
-    "The most tokens that the prompt can have: one per byte, plus a fixed number per media part.",
+    "The most tokens that the prompt can have: one per byte of text, plus those of its media parts, at most the context of the model.",
   ),
   max_tokens: Tokens("The output tokens that would be held for each choice."),
   n: Type.Integer({ minimum: 1, description: "The number of choices. Output is held for each of them." }),

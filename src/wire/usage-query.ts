@@ -1,4 +1,6 @@
-import { endIn, idIn, invalid, modelIn, momentIn, readQuery, wordIn } from "./query.ts"
+import { type Static, Type } from "@sinclair/typebox"
+import { invalidField } from "./fault.ts"
+import { id, model, moment, query, word } from "./parameter.ts"
 
 /** The query strings that ask for sums of usage (D48). */
 
@@ -8,49 +10,59 @@ export const groupings = ["model", "key", "day"] as const
 export const operatorGroupings = [...groupings, "account", "hour"] as const
 export type Grouping = (typeof operatorGroupings)[number]
 
-const RANGE = ["from", "to", "by"]
 const DAY_MS = 86_400_000
 /** The days that are summed when `from` is not given: the one `to` lies in is the last. */
-export const DEFAULT_DAYS = 30
+const DEFAULT_DAYS = 30
 /** The most days of one answer, a leap year; of one by hour, a month. */
-export const MAX_DAYS = 366
-export const MAX_DAYS_BY_HOUR = 31
+const MAX_DAYS = 366
+const MAX_DAYS_BY_HOUR = 31
 
-/** Which calls to sum and how: those that ended from `from` on and before `to`. */
-export interface UsageQuery {
-  readonly from: Date
-  readonly to: Date
-  readonly by: Grouping
-  readonly account_id: string | undefined
-  readonly key_id: string | undefined
-  readonly model: string | undefined
-}
-
-/** Reads what a client asks; throws `invalid_request` with the parameter at fault. */
-export function parseUsageQuery(query: URLSearchParams, now: Date): Pick<UsageQuery, "from" | "to" | "by"> {
-  return parseRange(readQuery(query, RANGE), groupings, now)
-}
-
-/** Reads what an operator asks; throws `invalid_request` with the parameter at fault. */
-export function parseOperatorUsageQuery(query: URLSearchParams, now: Date): UsageQuery {
-  const given = readQuery(query, [...RANGE, "account", "key", "model"])
+function range<Word extends Grouping>(words: readonly Word[], most: string) {
   return {
-    ...parseRange(given, operatorGroupings, now),
-    account_id: idIn(given, "account"),
-    key_id: idIn(given, "key"),
-    model: modelIn(given),
+    from: Type.Optional(
+      moment(
+        `The start of the range, inclusive: an RFC 3339 time, or a day, which starts at midnight UTC. Default: ${DEFAULT_DAYS} UTC days, the last of them the day in which the range ends. Maximum number of days before \`to\`: ${most}.`,
+        { examples: ["2026-11-01"] },
+      ),
+    ),
+    to: Type.Optional(
+      moment("The end of the range, exclusive. Default: now.", {
+        examples: ["2026-12-01"],
+      }),
+    ),
+    by: Type.Optional(word<Grouping>(words, "What to group by.", { default: "day" })),
   }
 }
 
-/** Without `to` until now, without `from` the last 30 UTC days, without `by` by day. */
-function parseRange(given: ReadonlyMap<string, string>, words: readonly Grouping[], now: Date) {
-  const by = wordIn(given, "by", words) ?? "day"
-  const to = endIn(given, now)
-  const from = momentIn(given, "from") ?? daysBefore(to, DEFAULT_DAYS - 1)
-  if (from > to) throw invalid("from", "`from`: expected a time at or before `to`.")
+/** What a client asks. */
+export const UsageQuery = query(range(groupings, `${MAX_DAYS}`))
+
+/** What an operator asks. */
+export const OperatorUsageQuery = query({
+  ...range(operatorGroupings, `${MAX_DAYS} (${MAX_DAYS_BY_HOUR} by hour)`),
+  account: Type.Optional(id("Only calls of this account.")),
+  key: Type.Optional(id("Only calls made with this key.")),
+  model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
+})
+
+/** What is summed and how: the calls that ended from `from` on and before `to`. */
+export interface UsageRange {
+  readonly from: Date
+  readonly to: Date
+  readonly by: Grouping
+}
+
+/**
+ * Without `to` until now, the calls of this millisecond too; without `from` the last 30 UTC days, without `by` by day.
+ * Throws `invalid_request` for a range that is none, or too long.
+ */
+export function usageRange(asked: Static<typeof UsageQuery>, now: Date): UsageRange {
+  const { to = new Date(now.getTime() + 1), by = "day" } = asked
+  const { from = daysBefore(to, DEFAULT_DAYS - 1) } = asked
+  if (from > to) throw invalidField("from", "a time at or before `to`")
   const days = by === "hour" ? MAX_DAYS_BY_HOUR : MAX_DAYS
   if (to.getTime() - from.getTime() > days * DAY_MS) {
-    throw invalid("from", `\`from\`: expected a time at most ${days} days before \`to\`.`)
+    throw invalidField("from", `a time at most ${days} days before \`to\``)
   }
   return { from, to, by }
 }

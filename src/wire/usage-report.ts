@@ -41,7 +41,7 @@ const reportBy = (words: readonly Grouping[]) =>
   Type.Object({
     from: Time,
     to: Time,
-    by: Type.Union(words.map((word) => Type.Literal(word))),
+    by: Type.Unsafe<Grouping>(Type.Union(words.map((word) => Type.Literal(word)))),
     data: Type.Array(UsageGroup, {
       description:
         "Days and hours in chronological order, all others by charge, the highest first. Groups without any ended or corrected call are left out.",

@@ -12,16 +12,26 @@ export type UsageReading =
   | { readonly state: "valid"; readonly usage: Usage; readonly notes: readonly Note[] }
   | { readonly state: "missing" }
   | { readonly state: "invalid" }
+  /** More than the request can have caused. */
+  | { readonly state: "implausible" }
 
 /** The most tokens of one kind a provider is believed to have used; more makes the usage invalid (D1, D11). */
 export const MAX_TOKENS = 100_000_000
 
+/** The most tokens that a request can have caused (D1). */
+export type UsageLimits = Pick<Usage, "prompt_tokens" | "completion_tokens">
+
+/** Where nothing is known of the request. */
+export const NO_LIMITS: UsageLimits = { prompt_tokens: MAX_TOKENS, completion_tokens: MAX_TOKENS }
+
 /** Reads a provider's `usage` value; nothing is coerced (D1, D3). */
-export function readUsage(value: unknown): UsageReading {
+export function readUsage(value: unknown, limits: UsageLimits = NO_LIMITS): UsageReading {
   if (value === undefined || value === null) return { state: "missing" }
   if (!isObject(value)) return { state: "invalid" }
   const { prompt_tokens, completion_tokens, prompt_tokens_details } = value
   if (!isCount(prompt_tokens) || !isCount(completion_tokens)) return { state: "invalid" }
+  if (prompt_tokens > limits.prompt_tokens || completion_tokens > limits.completion_tokens)
+    return { state: "implausible" }
   const { tokens, notes } = readCached(prompt_tokens_details, prompt_tokens)
   return { state: "valid", usage: { prompt_tokens, cached_tokens: tokens, completion_tokens }, notes }
 }

@@ -3,12 +3,14 @@ import type { PgInsertValue, PgTable } from "drizzle-orm/pg-core"
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { migrate } from "drizzle-orm/postgres-js/migrator"
 import { Elysia } from "elysia"
-import { errorResponse, GatewayError, toGatewayError } from "../../src/errors.ts"
+import { errorResponse, GatewayError } from "../../src/errors.ts"
 import { floorId, nextId } from "../../src/id.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { type calls, checkpoints, corrections, ends, holds } from "../../src/ledger/schema.ts"
 import { registerTerms } from "../../src/ledger/terms.ts"
 import { adminRoutes, type Operators } from "../../src/routes/admin/admin.ts"
+import { faultOf } from "../../src/routes/fault.ts"
+import { ROUTING } from "../../src/routes/routing.ts"
 import { bases, endings, failures } from "../../src/wire/call.ts"
 import { freshDatabase } from "../support/database.ts"
 
@@ -18,6 +20,7 @@ export const LIMITS: Operators["limits"] = {
   body_bytes: 64 * 1024,
   body_timeout_ms: 5_000,
   response_bytes: 1,
+  response_read_bytes: 1,
   event_bytes: 1,
   in_flight: 1,
   per_key: { in_flight: null, requests_per_minute: null },
@@ -121,14 +124,15 @@ export async function openAdminHarness(options: Partial<Operators> = {}): Promis
 
 /** The routes below an error printer like the application's; without upstreams unless told. */
 export function mount(operators: Pick<Operators, "database" | "deadline_ms"> & Partial<Operators>) {
-  return new Elysia({ strictPath: true })
+  return new Elysia(ROUTING)
     .onError(({ error, code }) =>
-      errorResponse(code === "NOT_FOUND" ? new GatewayError("not_found") : toGatewayError(error), nextId()),
+      errorResponse(code === "NOT_FOUND" ? new GatewayError("not_found") : faultOf(error), nextId()),
     )
     .use(
       adminRoutes({
         admin_token: TOKEN,
         limits: LIMITS,
+        sums_deadline_ms: operators.deadline_ms,
         audit_deadline_ms: operators.deadline_ms,
         upstreams: async () => [],
         ...operators,

@@ -5,7 +5,7 @@ import { makeKey } from "../../src/admission/key.ts"
 import { nextId } from "../../src/id.ts"
 import { createAccount } from "../../src/ledger/accounts/accounts.ts"
 import { connect } from "../../src/ledger/database/address.ts"
-import { ask } from "../../src/routes/admin/books.ts"
+import { ask } from "../../src/routes/ledger-deadline.ts"
 import { type AdminHarness, mount, openAdminHarness, read, refusal, TOKEN } from "./admin-harness.ts"
 
 let adminApi: AdminHarness
@@ -66,6 +66,24 @@ test("D30 a wrong token is reported before anything else is", async () => {
   expect((await adminApi.ask("POST", "/admin/accounts", "{", headers)).status).toBe(401)
   expect((await adminApi.ask("GET", "/admin/accounts?limit=x", undefined, headers)).status).toBe(401)
   expect((await adminApi.ask("GET", "/admin/accounts/x", undefined, headers)).status).toBe(401)
+})
+
+test("D30 an id that is none is reported before what is wrong with the query string or the body", async () => {
+  const headers = { "content-type": "text/plain" }
+  expect((await adminApi.ask("POST", "/admin/accounts/x/credits", "{", headers)).status).toBe(404)
+  expect((await adminApi.ask("PATCH", "/admin/keys/x", "{")).status).toBe(404)
+  expect((await adminApi.ask("PATCH", "/admin/keys/%zz", { suspended: 1 })).status).toBe(404)
+  expect((await adminApi.ask("GET", "/admin/accounts/x/balance?at=x&y=1")).status).toBe(404)
+})
+
+test("D16 a parameter that is not known is reported before the others, and not repeated", async () => {
+  const { status, body, text } = await adminApi.ask("GET", "/admin/accounts?limit=x&canary=1&canary=2")
+  expect([status, body.error.param, body.error.message]).toEqual([
+    400,
+    null,
+    "Unknown query parameter. This endpoint accepts: limit, after.",
+  ])
+  expect(text).not.toContain("canary")
 })
 
 test("x-api-key and a query string carry no token", async () => {

@@ -22,8 +22,9 @@ export function aModel(parts: Partial<Model>): Model {
     max_output_tokens: 1_000,
     hold_output_tokens: 1_000,
     part_tokens: 4_096,
+    context_tokens: null,
     bytes_per_token: 4,
-    estimate: { prompt: false },
+    estimate: { prompt: "client_cut" },
     ...parts,
   }
 }

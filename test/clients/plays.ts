@@ -208,7 +208,7 @@ export const PLAYS: readonly Play[] = [
       const error = await failed
       expect(cell.door.requests_ms).toHaveLength(1)
       expect(await cell.calls()).toMatchObject([
-        { state: "settled", basis: "estimate", ending: "client_left", charge: "0.000004" },
+        { state: "settled", basis: "estimate", ending: "client_left", charge: "0.000016" },
       ])
       return error === null ? "ends" : `throws \`${nameOf(error)}\``
     },

@@ -39,7 +39,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an unknown key in a section",
       and({ stream: { keep_alive: "15s" } }),
-      "stream.keep_alive: expected a known key: keepalive, commit_after, stall",
+      "stream.keep_alive: expected a known key: keepalive, commit_after, stall, finish_wait",
     ],
     [
       "an unknown key in a timeout",
@@ -374,7 +374,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "D6 estimate.prompt that is a text",
       model({ estimate: { prompt: "yes" } }),
-      "models[0].estimate.prompt: expected true or false",
+      "models[0].estimate.prompt: expected never, client_cut or always",
     ],
     [
       "a lease that one late renewal would lose",

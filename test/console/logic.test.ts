@@ -25,7 +25,7 @@ import { pauseAfter, rangeOf, spanOf } from "../../src/console/range.ts"
 import { costLines, givenBack, receiptSteps } from "../../src/console/receipt.ts"
 import * as words from "../../src/console/words.ts"
 import { printUsd } from "../../src/money.ts"
-import { callExample } from "../../src/routes/admin/reference.ts"
+import { callExample } from "../../src/routes/docs/examples.ts"
 import { bases, endings, failures, notes, states } from "../../src/wire/call.ts"
 
 describe("amounts", () => {

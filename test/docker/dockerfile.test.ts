@@ -40,10 +40,6 @@ describe("the Dockerfile", () => {
     expect(rests("ENV").join()).toContain("TOLLGATE_DATA_DIR=/data")
   })
 
-  test("lifts the limit of open requests before Bun reads it", () => {
-    expect(rests("ENV").join()).toContain("BUN_CONFIG_MAX_HTTP_REQUESTS=65535")
-  })
-
   test("asks /readyz for its health with nothing but Bun", () => {
     const command = /CMD (\[.*\])$/.exec(rests("HEALTHCHECK")[0] ?? "")?.[1] ?? "null"
     const [program, flag, script] = JSON.parse(command)

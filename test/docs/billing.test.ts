@@ -2,7 +2,8 @@ import { describe, expect, test } from "bun:test"
 import { largestMaxTokens, quote } from "../../src/admission/quote.ts"
 import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
-import { readJson, type StreamEvidence } from "../../src/meter/reading.ts"
+import { readJson } from "../../src/meter/json-reading.ts"
+import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { ceilToNano, parseUsd, printUsd } from "../../src/money.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { costPico, priceVerdict } from "../../src/settlement/price.ts"
@@ -61,7 +62,12 @@ function charged(
 ): bigint {
   const text = typeof body === "string" ? body : JSON.stringify(body)
   const evidence = readJson(new TextEncoder().encode(text), "completed", false)
-  const verdict = decide(evidence, { bytes_per_token: of.bytes_per_token, prompt_tokens_estimate })
+  const terms = {
+    bytes_per_token: of.bytes_per_token,
+    prompt_tokens_estimate,
+    estimate_prompt: "always",
+  } as const
+  const verdict = decide(evidence, terms)
   return priceVerdict(verdict, of.price, hold_nano).charge_nano
 }
 
@@ -73,9 +79,15 @@ function chargedStream(ending: StreamEvidence["ending"], output_bytes: number): 
     usage_final: false,
     output_bytes,
     output_bytes_after_usage: 0,
+    implausible: false,
     error: false,
   }
-  const terms = { bytes_per_token: mini.bytes_per_token, prompt_tokens_estimate: 0 }
+  const { bytes_per_token, estimate } = mini
+  const terms = {
+    bytes_per_token,
+    prompt_tokens_estimate: 40 / bytes_per_token,
+    estimate_prompt: estimate.prompt,
+  }
   return priceVerdict(decide(evidence, terms), mini.price, 1_000_000_000n).charge_nano
 }
 
@@ -86,6 +98,7 @@ const search = model("gpt-5-search")
 const llama = model("local-llama")
 const rule1 = { ...said(1), usage: usage(1000, 400, 200) }
 const left = chargedStream("client_left", 300)
+const lost = chargedStream("upstream_lost", 300)
 const overheld = held({ max_tokens: 10 })
 const overcharge = charged({ ...said(1), usage: usage(12, 0, 50) }, mini, 0, overheld)
 const AVAILABLE_NANO = parseUsd("0.0021") ?? 0n
@@ -104,13 +117,15 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ["`{}` is one token:", charged({})],
   ["an HTML page with status 200:", charged("<html></html>")],
   ["1,000 bytes of text are 250 tokens:", chargedStream("completed", 1000)],
-  ["disconnects after 300 bytes of text, 75 tokens:", left],
+  ["breaks off after 300 bytes of text, 75 tokens:", lost],
   ["only a role and keepalives:", chargedStream("completed", 0)],
   ["| prompt, not cached |", cost(600, 0, 0)],
   ["| prompt, cached |", cost(400, 400, 0)],
   ["| completion |", cost(0, 0, 200)],
   ["| **charge** |", charged(rule1)],
   ["with an answer of 42 bytes cost", charged(said(42), mini, 40 / 4)],
+  ["disconnects after 300 bytes of text: 75 tokens,", lost],
+  ["and the 10 tokens of its prompt:", left],
   ["without a price per call, and", charged({ ...said(1), usage: usage(1000, 0, 200) }, search)],
   ["completion tokens cost", charged({ ...said(1), usage: usage(1000, 0, 200) })],
   ['The first call above with `"max_tokens": 200` then holds', held({ max_tokens: 200 }, search)],
@@ -119,9 +134,9 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ['With `"max_tokens": 10` the first call holds', overheld],
   ["the charge is", overcharge],
   ["and the overage is", overcharge - overheld],
-  ["as `expired` and charges its last checkpoint: say", left],
+  ["as `expired` and charges its last checkpoint: say", lost],
   ["by the provider's usage of", charged(rule1)],
-  ["as a **correction**: the balance moves by", charged(rule1) - left],
+  ["as a **correction**: the balance moves by", charged(rule1) - lost],
 ]
 
 describe("docs/billing.md", () => {

@@ -31,7 +31,8 @@ to the operator when you report a problem. When the gateway passes on a provider
 - SDKs retry automatically after 408, 429 and 5xx, and wait for the time in \`retry-after\`. Where a retry cannot help, the response has
   \`x-should-retry: false\`.
 - The status of a stream cannot change after it has started. An error is then the last event, \`data: {"error": …}\`, and no \`[DONE]\` follows.
-- A call that ends with one of these errors is not charged. The exception is a stream that had started: what it delivered is charged.
+- A call that ends with one of these errors is not charged. There are two exceptions: a stream that had started is charged for what it
+  delivered, and \`response_too_large\` is charged for what the provider made.
 - The reference at \`/docs\` of every gateway lists the errors of each operation, with an example of each.
 
 ${errorTable()}

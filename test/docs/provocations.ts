@@ -1,7 +1,7 @@
 import type { ErrorCode } from "../../src/errors.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { until } from "../support/gateway.ts"
-import { json, silent } from "../support/provider.ts"
+import { chatCompletion, json, silent } from "../support/provider.ts"
 import { dial } from "../support/raw-client.ts"
 import { requestBytes } from "../support/request.ts"
 import { isObject } from "./json-schema.ts"
@@ -19,6 +19,7 @@ interface Provocation {
 
 const NO_ID = "019f0000-0000-7000-8000-000000000000"
 const SMALL_BODY = { limits: { body: "1KiB" } }
+const SMALL_RESPONSE = { limits: { response: "1KiB" } }
 const IMPATIENT = { limits: { body_timeout: "50ms" } }
 const ONE_A_MINUTE = { limits: { per_key: { requests_per_minute: 1 } } }
 const ONE_AT_A_TIME = { limits: { in_flight: 1 } }
@@ -132,6 +133,13 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
       stage.provider.replyOnce(json(200, "<html></html>"))
       yield await stage.ask(entry, await limited(stage, {}), plain(entry))
     },
+  },
+  response_too_large: {
+    async *attempts(stage, entry) {
+      stage.provider.replyOnce(json(200, chatCompletion("x".repeat(2_000))))
+      yield await stage.ask(entry, await limited(stage, {}), plain(entry))
+    },
+    around: (stage, work) => stage.configured(SMALL_RESPONSE, work),
   },
   upstream_error: { attempts: (stage, entry) => refused(stage, entry, 500) },
   upstream_unavailable: { attempts: (stage, entry) => refused(stage, entry, 503) },

@@ -48,6 +48,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     database,
     limits: config.limits,
     deadline_ms: 1_000,
+    sums_deadline_ms: 1_000,
     audit_deadline_ms: 1_000,
     upstreams: unasked,
   })

@@ -21,7 +21,7 @@ export interface Plan {
   readonly words: readonly number[]
   readonly gap_ms: number
   readonly usage: { readonly prompt: number; readonly cached: number; readonly completion: number } | null
-  readonly fate: "whole" | "without [DONE]" | "reset" | "error event" | "refused" | "blank"
+  readonly fate: "whole" | "without [DONE]" | "reset" | "error event" | "usage first" | "refused" | "blank"
 }
 
 /** What the provider did, by its own books. */
@@ -31,6 +31,7 @@ export interface Said {
   accepted: boolean
   /** Bytes of output after each event that was generated. */
   readonly output_bytes: number[]
+  readonly prompt_bytes: number
   usage: boolean
 }
 
@@ -44,7 +45,17 @@ export function draw(random: Random): Plan {
       ? { prompt: random.whole(1, 40), cached: random.whole(0, 1), completion: random.whole(1, 60) }
       : null,
     fate: stream
-      ? random.pick(["whole", "whole", "whole", "whole", "whole", "without [DONE]", "reset", "error event"])
+      ? random.pick([
+          "whole",
+          "whole",
+          "whole",
+          "whole",
+          "whole",
+          "without [DONE]",
+          "reset",
+          "error event",
+          "usage first",
+        ])
       : random.pick(["whole", "whole", "whole", "whole", "whole", "whole", "blank", "refused"]),
   }
 }
@@ -63,7 +74,13 @@ export class Author {
     const plan = planOf(exchange)
     const id = exchange.request.headers["x-request-id"] ?? ""
     if (this.said.has(id)) this.repeated.push(id)
-    const said: Said = { plan, accepted: plan.fate !== "refused", output_bytes: [], usage: false }
+    const said: Said = {
+      plan,
+      accepted: plan.fate !== "refused",
+      output_bytes: [],
+      prompt_bytes: Buffer.byteLength(JSON.stringify(messagesOf(exchange))),
+      usage: false,
+    }
     this.said.set(id, said)
     if (plan.fate === "refused") await json(500, { error: { message: `${CANARY} is my key` } })(exchange)
     else if (plan.stream) await stream(exchange, said)
@@ -71,9 +88,13 @@ export class Author {
   }
 }
 
-function planOf({ request }: Exchange): Plan {
+function planOf(exchange: Exchange): Plan {
+  return JSON.parse(messagesOf(exchange)[0]?.content.slice(CANARY.length) ?? "")
+}
+
+function messagesOf({ request }: Exchange): readonly { readonly content: string }[] {
   const { messages }: { messages: { content: string }[] } = JSON.parse(request.body)
-  return JSON.parse(messages[0]?.content.slice(CANARY.length) ?? "")
+  return messages
 }
 
 function usageOf({ usage: planned }: Plan) {
@@ -95,7 +116,9 @@ async function stream(exchange: Exchange, said: Said): Promise<void> {
   const { chunk } = exchange
   let bytes = 0
   await exchange.head(200, { "content-type": "text/event-stream" })
-  await chunk(sseEvent(chatChunk({ role: "assistant", content: "" })))
+  const usage_first = plan.fate === "usage first" ? usageOf(plan) : null
+  said.usage = usage_first !== null
+  await chunk(sseEvent({ ...chatChunk({ role: "assistant", content: "" }), usage: usage_first }))
   for (const word of plan.words) {
     await Bun.sleep(plan.gap_ms)
     bytes += word
@@ -111,8 +134,10 @@ async function stream(exchange: Exchange, said: Said): Promise<void> {
     return void (await exchange.end())
   }
   await chunk(sseEvent(chatChunk({}, "stop")))
-  said.usage = plan.usage !== null
-  if (plan.usage !== null) await chunk(sseEvent(usageChunk(usageOf(plan))))
-  if (plan.fate === "whole") await chunk("data: [DONE]\n\n")
+  if (plan.usage !== null && plan.fate !== "usage first") {
+    said.usage = true
+    await chunk(sseEvent(usageChunk(usageOf(plan))))
+  }
+  if (plan.fate !== "without [DONE]") await chunk("data: [DONE]\n\n")
   await exchange.end()
 }

@@ -30,15 +30,28 @@ export function judge(call: CallRecord, said: Said | undefined, seen: Seen | und
   )
   if (said === undefined || charge_nano === null || free) return faults
 
+  if (said.plan.fate === "usage first" && said.usage) {
+    const after = [0, ...said.output_bytes].filter((observed) => observed >= output_seen)
+    const possible = ending === "completed" ? after.slice(-1) : after
+    const later = (observed: number) => (observed === 0 ? 0n : estimateCost(observed))
+    blame(basis !== "partial", `rests on ${basis}, and output came after its usage (D4)`)
+    blame(
+      !possible.some((observed) => charge_nano === usageCost(said.plan) + later(observed)),
+      "is not charged its usage and what may have been observed after it (rules 4, 5)",
+    )
+    return faults
+  }
   if (basis === "usage") {
     blame(!said.usage, "is charged by usage that was never sent")
     blame(charge_nano !== usageCost(said.plan), "is not charged what the usage costs (rule 1)")
   } else {
     const bytes = said.output_bytes.filter((observed) => observed >= (state === "expired" ? 0 : output_seen))
+    const is_cut_by_client = call.stream && (ending === "client_left" || ending === "client_stalled")
+    const prompt = is_cut_by_client ? promptCost(said) : 0n
     const possible = ending === "completed" ? bytes.slice(-1) : bytes
     blame(basis !== "estimate", `rests on ${basis}`)
     blame(
-      !possible.some((observed) => charge_nano === estimateCost(observed)),
+      !possible.some((observed) => charge_nano === prompt + estimateCost(observed)),
       "is not charged for output that may have been observed (rules 2, 4, 5)",
     )
     blame(ending === "completed" && said.usage, "is estimated, and its usage was sent (rule 1)")
@@ -50,6 +63,11 @@ function usageCost({ usage }: Plan): bigint {
   if (usage === null) return 0n
   const uncached = BigInt(usage.prompt - usage.cached) * PRICES.input
   return uncached + BigInt(usage.cached) * PRICES.cached + BigInt(usage.completion) * PRICES.output
+}
+
+/** What a client that cuts its stream pays for its prompt (D6). */
+function promptCost({ prompt_bytes }: Said): bigint {
+  return BigInt(Math.floor(prompt_bytes / BYTES_PER_TOKEN)) * PRICES.input
 }
 
 function estimateCost(output_bytes: number): bigint {

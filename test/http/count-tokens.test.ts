@@ -176,6 +176,17 @@ describe("D21 whose version, on which path", () => {
   )
 })
 
+test("D15, D21 another method is a 405 on the path of a vendor, and a 404 on that of none, as last configured", async () => {
+  const ask = (vendor: string) => harness.ask({ method: "PUT", target: `/${vendor}${PATH}` })
+  expectError(await ask("acme-ai"), "method_not_allowed", { headers: { allow: "POST" } })
+  expectError(await ask("openai"), "not_found")
+  const configured = configuration(harness.provider.url)
+  await harness.gateway.reload({ ...configured, vendors: ["anthropic"] })
+  expectError(await ask("acme-ai"), "not_found")
+  await harness.gateway.reload(configured)
+  expectError(await ask("acme-ai"), "method_not_allowed", { headers: { allow: "POST" } })
+})
+
 describe("spec 4.3 rule 1: counting is no call", () => {
   test("D22 the balance is as it was, no call is recorded, and the metrics count it", async () => {
     const counted = async () => {

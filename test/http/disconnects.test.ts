@@ -108,6 +108,8 @@ function text(content: string): string {
 }
 
 const FINAL_USAGE = sseEvent(usageChunk(usage(10, 5)))
+/** An estimate of the 35 bytes of prompt that every call has: 0.000008 USD, beside what its output costs. */
+const PROMPT_TOKENS = 8
 /** What `usage(10, 5)` costs. */
 const USAGE_CHARGE = "0.00003"
 const DONE = "data: [DONE]\n\n"
@@ -260,8 +262,8 @@ describe("D9 the client leaves during a stream", () => {
       expect(await closed(begun)).toMatchObject({
         state: "settled",
         basis: "estimate",
-        usage: { prompt_tokens: 0, completion_tokens: 1 },
-        charge: "0.000004",
+        usage: { prompt_tokens: PROMPT_TOKENS, completion_tokens: 1 },
+        charge: "0.000012",
         ...LEFT,
       })
     })
@@ -314,7 +316,7 @@ describe("D9 the client leaves during a stream", () => {
     await Bun.sleep(SEEN_MS)
     await begun.exchange.chunk(text("12345678901") + DONE)
     await begun.exchange.end()
-    expect(await closed(begun)).toMatchObject({ basis: "estimate", charge: "0.000016", ...LEFT })
+    expect(await closed(begun)).toMatchObject({ basis: "estimate", charge: "0.000024", ...LEFT })
   })
 
   test("drain: a provider that dies is estimated from what it said; the client had left", async () => {
@@ -323,7 +325,7 @@ describe("D9 the client leaves during a stream", () => {
     await begun.exchange.chunk(text("123"))
     await Bun.sleep(SEEN_MS)
     begun.exchange.reset()
-    expect(await closed(begun)).toMatchObject({ basis: "estimate", charge: "0.000008", ...LEFT })
+    expect(await closed(begun)).toMatchObject({ basis: "estimate", charge: "0.000016", ...LEFT })
   })
 
   test("drain_for: then it is cut and estimated", async () => {
@@ -334,6 +336,107 @@ describe("D9 the client leaves during a stream", () => {
     clearInterval(talking)
     expect(begun.exchange.closed_by).toBe("gateway")
     expect(await closed(begun)).toMatchObject({ basis: "estimate", ...LEFT })
+  })
+})
+
+describe("D9 the client leaves when every choice has finished", () => {
+  const FINISH = sseEvent(chatChunk({}, "stop"))
+  const SAID = text("y".repeat(36)) + FINISH
+
+  test.each(["aborting", "draining", "hasty"])("the usage that follows is charged (%s)", async (model) => {
+    const begun = await beginStream(model)
+    await begun.exchange.chunk(SAID)
+    await begun.client.receives('"stop"')
+    begun.client.leave()
+    await Bun.sleep(CLOSED_MS + DRAIN_FOR_MS)
+    expect(begun.exchange.closed_by).toBeNull()
+    await begun.exchange.chunk(FINAL_USAGE + DONE)
+    expect(await closed(begun)).toMatchObject({ basis: "usage", charge: USAGE_CHARGE, ...LEFT })
+  })
+
+  test("usage that does not follow within finish_wait is estimated, the prompt too", async () => {
+    const hasty = await startGateway(provider, {
+      ...policies(provider.url),
+      stream: { finish_wait: `${DRAIN_FOR_MS}ms` },
+    })
+    const { id, key } = await hasty.account()
+    const client = await rawClient(hasty)
+    provider.replyOnce(silent())
+    client.send(chatRequest(key, { model: "aborting", stream: true }))
+    const exchange = await provider.exchange(provider.exchanges.length + 1)
+    await exchange.head(200, { "content-type": "text/event-stream" })
+    await exchange.chunk(SAID)
+    await client.receives('"stop"')
+    const left_ms = client.leave()
+    await expectDrained({ account_id: id, client, exchange }, left_ms)
+    const [call] = await until(
+      () => hasty.calls(`?account=${id}`),
+      ([call]) => call !== undefined && call.state !== "open",
+    )
+    expect(call).toMatchObject({
+      basis: "estimate",
+      usage: { prompt_tokens: PROMPT_TOKENS, completion_tokens: 9 },
+      charge: "0.000044",
+      ...LEFT,
+    })
+    await expectNothingLeft(hasty)
+    await hasty.stop()
+  })
+})
+
+describe("D9 a client that is gone before a provider is asked", () => {
+  test("no provider is asked, whatever the policy: released", async () => {
+    const { id, key } = await gateway.account()
+    const before = provider.requests.length
+    const operator = connect(gateway.address, { max: 1 })
+    const client = await rawClient(gateway)
+    await operator.begin(async (transaction) => {
+      await transaction`select from accounts where id = ${id} for update`
+      client.send(chatRequest(key, { model: "draining" }))
+      await Bun.sleep(SEEN_MS)
+      client.leave()
+      await Bun.sleep(SEEN_MS)
+    })
+    await operator.end()
+    const [call] = await until(
+      () => gateway.calls(`?account=${id}`),
+      ([call]) => call !== undefined && call.state !== "open",
+    )
+    expect(call).toMatchObject({ ...RELEASED, ...LEFT })
+    expect(provider.requests.length).toBe(before)
+  })
+
+  test("no second provider is asked after the first refused", async () => {
+    const two = await startGateway(provider, {
+      upstreams: Object.fromEntries(
+        ["one", "two"].map((name) => [name, { family: "chat", base_url: `${provider.url}/v1` }]),
+      ),
+      models: [
+        {
+          name: "twofold",
+          family: "chat",
+          upstreams: [{ use: "one" }, { use: "two" }],
+          price: PRICE,
+          max_output_tokens: 1000,
+        },
+      ],
+    })
+    const { id, key } = await two.account()
+    const client = await rawClient(two)
+    provider.replyOnce(silent())
+    const before = provider.requests.length
+    client.send(chatRequest(key, { model: "twofold" }))
+    const exchange = await provider.exchange(before + 1)
+    client.leave()
+    await Bun.sleep(SEEN_MS)
+    await json(503, {})(exchange)
+    const [call] = await until(
+      () => two.calls(`?account=${id}`),
+      ([call]) => call !== undefined && call.state !== "open",
+    )
+    expect(call).toMatchObject({ ...RELEASED, ...LEFT })
+    expect(provider.requests.length).toBe(before + 1)
+    await two.stop()
   })
 })
 
@@ -596,7 +699,8 @@ describe("many at once", () => {
         .map(([, word]) => word)
         .join("")
       expect(nano(call.charge)).toBeGreaterThan(0n)
-      expect(nano(call.charge)).toBeLessThanOrEqual(4_000n * BigInt(Math.max(1, Math.floor(said.length / 4))))
+      const output = 4_000n * BigInt(Math.max(1, Math.floor(said.length / 4)))
+      expect(nano(call.charge)).toBeLessThanOrEqual(output + 1_000n * BigInt(PROMPT_TOKENS + 6))
     }
     if (call.basis === "none") expect(nano(call.charge)).toBe(0n)
   }

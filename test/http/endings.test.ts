@@ -82,8 +82,8 @@ afterAll(() => stage.close())
 
 type Row = readonly [name: string, script: Script, sees: Sees, books: Books]
 
-function holds(rows: readonly Row[], chat_model = "chat-model"): void {
-  const body = chatBody({ stream: true, model: chat_model })
+function holds(rows: readonly Row[], chat_model = "chat-model", n = 1): void {
+  const body = chatBody({ stream: true, model: chat_model, ...(n > 1 && { n }) })
   test.each(rows)("%s", (_, script, sees, books) => expectSides(stage, { script, body }, sees, books))
 }
 
@@ -115,6 +115,8 @@ const stop = chatChunk({}, "stop")
 const partial = { ...chatChunk({ content: "." }), usage: usage(10, 5) }
 const counted = usageChunk(usage(10, 5))
 const lost = { ending: "upstream_lost" }
+/** What is held for two choices. */
+const two = { reserved: "0.008035" }
 const choice = (index: number, finish_reason: string | null = null) => ({
   choices: [{ index, delta: { content: "12345678" }, finish_reason }],
 })
@@ -133,7 +135,7 @@ describe("D8 completed: [DONE], or a clean end when everything was said; a missi
       "[DONE] after usage that is not final",
       sse([partial, word]),
       seesStream(streamText(partial, word, DONE)),
-      CHARGED,
+      settled("0.000074", [10, 0, 16], { basis: "partial", failure: "usage_missing" }),
     ],
     ["a clean end after the finish_reason", plain(word, stop), whole, estimated(11, "usage_missing")],
     [
@@ -142,21 +144,26 @@ describe("D8 completed: [DONE], or a clean end when everything was said; a missi
       whole,
       estimated(11, "usage_missing"),
     ],
-    ["a clean end after final usage", plain(word, counted), seesStream(streamText(word, DONE)), CHARGED],
     ["a clean end after both", plain(word, stop, counted), whole, CHARGED],
-    [
-      "a clean end after the finish_reason of every choice",
-      plain(choice(0), choice(1), choice(0, "stop"), choice(1, "length")),
-      seesStream(streamText(choice(0), choice(1), choice(0, "stop"), choice(1, "length"), DONE)),
-      estimated(8, "usage_missing"),
-    ],
-    [
-      "usage with the last finish_reason is final",
-      plain(choice(0, "stop"), { ...choice(1, "stop"), usage: usage(10, 5) }),
-      seesStream(streamText(choice(0, "stop"), { ...choice(1, "stop"), usage: usage(10, 5) }, DONE)),
-      CHARGED,
-    ],
   ])
+  holds(
+    [
+      [
+        "a clean end after the finish_reason of every requested choice",
+        plain(choice(0), choice(1), choice(0, "stop"), choice(1, "length")),
+        seesStream(streamText(choice(0), choice(1), choice(0, "stop"), choice(1, "length"), DONE)),
+        estimated(8, "usage_missing", two),
+      ],
+      [
+        "usage with the last finish_reason is final",
+        plain(choice(0, "stop"), { ...choice(1, "stop"), usage: usage(10, 5) }),
+        seesStream(streamText(choice(0, "stop"), { ...choice(1, "stop"), usage: usage(10, 5) }, DONE)),
+        { ...CHARGED, ...two },
+      ],
+    ],
+    "chat-model",
+    2,
+  )
 })
 
 describe("D8 upstream_lost: any other clean end, a reset, a truncated body; never shown as a clean end", () => {
@@ -172,10 +179,10 @@ describe("D8 upstream_lost: any other clean end, a reset, a truncated body; neve
   holds([
     ["a clean end without anything final", plain(word), shown, estimate],
     [
-      "a clean end with one choice unfinished",
-      plain(choice(0, "stop"), choice(1)),
-      seesStream(streamText(choice(0, "stop"), choice(1), BROKEN)),
-      estimated(4, "upstream_lost", lost),
+      "a clean end after final usage, no choice finished",
+      plain(word, counted),
+      shown,
+      { ...CHARGED, failure: "upstream_lost", ...lost },
     ],
     ["a reset", sse([word], { done: false, ending: "reset" }), shown, estimate],
     ["a close without the last chunk", sse([word], { done: false, ending: "close" }), shown, estimate],
@@ -217,6 +224,24 @@ describe("D8 upstream_lost: any other clean end, a reset, a truncated body; neve
       CHARGED,
     ],
   ])
+  holds(
+    [
+      [
+        "a clean end with one requested choice unfinished",
+        plain(choice(0, "stop"), choice(1)),
+        seesStream(streamText(choice(0, "stop"), choice(1), BROKEN)),
+        estimated(4, "upstream_lost", { ...lost, ...two }),
+      ],
+      [
+        "a clean end with one requested choice never begun",
+        plain(choice(0, "stop")),
+        seesStream(streamText(choice(0, "stop"), BROKEN)),
+        estimated(2, "upstream_lost", { ...lost, ...two }),
+      ],
+    ],
+    "chat-model",
+    2,
+  )
 })
 
 describe("D10 an error event", () => {
@@ -246,7 +271,18 @@ describe("D10 an error event", () => {
       settled("0.000074", [10, 0, 16], { basis: "partial", failure: "upstream_lost", ...lost }),
     ],
     ["its own text is no output", sse([{ ...word, ...boom }]), nothing, failed],
-    ["its own usage is none", sse([word, { ...boom, usage: usage(10, 5) }]), shown, estimate],
+    [
+      "rule 1: its own usage is charged",
+      sse([word, { ...boom, usage: usage(10, 5) }]),
+      shown,
+      { ...CHARGED, failure: "upstream_lost", ...lost },
+    ],
+    [
+      "rule 1: its own usage is charged, and it is shown, before any output",
+      sse([role, { ...boom, usage: usage(10, 5) }]),
+      seesStream(streamText(role, ours)),
+      { ...CHARGED, failure: "upstream_lost", ...lost },
+    ],
     [
       "as a text",
       sse([word, { error: "boom" }]),
@@ -437,12 +473,6 @@ describe("D31 an event over limits.event ends the stream, and the provider is cu
       seesStream(streamText(word, sized(EVENT_LIMIT), BROKEN)),
       estimated(11 + tokens(EVENT_LIMIT), "upstream_lost", lost),
     ],
-    [
-      "rule 6: events held back, all together",
-      plain(...Array.from({ length: 100 }, () => role), word),
-      seesStream(""),
-      released("upstream_error", lost),
-    ],
   ])
 
   test("an event that never ends", async () => {
@@ -478,7 +508,12 @@ describe("D36 an unterminated last event", () => {
       seesStream(streamText(word, stop, DONE)),
       estimated(11, "usage_missing"),
     ],
-    ["usage in it is charged", plain(word, open(counted)), seesStream(streamText(word, DONE)), CHARGED],
+    [
+      "usage in it is charged",
+      plain(word, stop, open(counted)),
+      seesStream(streamText(word, stop, DONE)),
+      CHARGED,
+    ],
     [
       "it is [DONE]",
       plain(word, stop, counted, "data: [DONE]"),

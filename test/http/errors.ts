@@ -17,6 +17,7 @@ const KINDS = {
   internal_error: [500, "api_error"],
   usage_missing: [502, "api_error"],
   usage_invalid: [502, "api_error"],
+  response_too_large: [502, "api_error"],
   upstream_error: [502, "api_error"],
   upstream_unavailable: [503, "overloaded_error"],
   overloaded: [503, "overloaded_error"],
@@ -25,6 +26,9 @@ const KINDS = {
 } as const
 
 export type Code = keyof typeof KINDS
+
+/** Those after which a client is told not to try again: the provider has done the work. */
+const FINAL: ReadonlySet<Code> = new Set(["usage_missing", "usage_invalid", "response_too_large"])
 
 /** What else an error says; what is not given here must not be there. */
 export interface Said {
@@ -66,7 +70,7 @@ export function expectError(answer: Answer, code: Code, said: Said = {}): string
     "x-request-id": id,
     "request-id": id,
     ...(status === 503 && { "retry-after": expect.stringMatching(/^[1-5]$/) }),
-    ...((code === "usage_missing" || code === "usage_invalid") && { "x-should-retry": "false" }),
+    ...(FINAL.has(code) && { "x-should-retry": "false" }),
     ...said.headers,
   })
   return message

@@ -8,7 +8,9 @@ import {
   type Script,
   silent,
   sse,
+  sseEvent,
   usage,
+  usageChunk,
 } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import { send } from "./client.ts"
@@ -16,6 +18,7 @@ import {
   type Books,
   CANARY,
   estimated,
+  expectBooks,
   expectCut,
   expectSent,
   expectSides,
@@ -27,7 +30,9 @@ import {
   type Stage,
   seesError,
   seesJson,
+  seesStream,
   settled,
+  streamText,
 } from "./sides.ts"
 import { INVALID_USAGE } from "./usages.ts"
 
@@ -35,13 +40,15 @@ import { INVALID_USAGE } from "./usages.ts"
 
 /** 44 bytes: 11 tokens when they must be estimated. */
 const SENTENCE = "The quick brown fox jumps over the lazy dog."
+const DONE = "data: [DONE]\n\n"
 const RESPONSE_LIMIT = 65_536
+const READ_LIMIT = 4 * RESPONSE_LIMIT
 
 let stage: Stage
 beforeAll(async () => {
   stage = await openStage((url) => ({
     ...NO_COMMENTS,
-    limits: { response: `${RESPONSE_LIMIT / 1024}KiB` },
+    limits: { response: `${RESPONSE_LIMIT / 1024}KiB`, response_read: `${READ_LIMIT / 1024}KiB` },
     upstreams: {
       first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
       hasty: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY, timeouts: { total: "200ms" } },
@@ -50,7 +57,7 @@ beforeAll(async () => {
       model("chat-model"),
       model("two-bytes", { bytes_per_token: 2 }),
       model("half-bytes", { bytes_per_token: 1.5 }),
-      model("prompting", { estimate: { prompt: true } }),
+      model("prompting", { estimate: { prompt: "always" } }),
       model("hasty", { upstreams: [{ use: "hasty", model: "upstream-model" }] }),
     ],
   }))
@@ -217,16 +224,73 @@ describe("D5 whatever else is no JSON object is usage_invalid", () => {
   const padded = (size: number) => withUsage('{"prompt_tokens":9,"completion_tokens":5}').padEnd(size)
   holds([
     passed("limits.response is the largest body", padded(RESPONSE_LIMIT), settled("0.000029", [9, 0, 5])),
-    ["a byte over limits.response", json(200, padded(RESPONSE_LIMIT + 1)), ...lost],
+    [
+      "a page over limits.response",
+      json(200, CANARY.repeat(10_000), { "content-type": "text/html" }),
+      ...invalid,
+    ],
+    [
+      "an object over limits.response that does not arrive whole",
+      cut(whole.padEnd(2 * RESPONSE_LIMIT).slice(0, -1), "chunked", "close"),
+      ...lost,
+    ],
+  ])
+})
+
+describe("D5 an answer over limits.response is charged, and not delivered", () => {
+  const too_large = seesError(502, "response_too_large")
+  const noted = { notes: ["response_too_large"] }
+  const large = (reported: unknown) =>
+    JSON.stringify({ ...chatCompletion("x".repeat(RESPONSE_LIMIT), { usage: undefined }), usage: reported })
+  const charged = settled("0.000029", [9, 0, 5], { failure: "upstream_error", ...noted })
+  holds([
+    [
+      "by its usage",
+      json(200, withUsage('{"prompt_tokens":9,"completion_tokens":5}').padEnd(RESPONSE_LIMIT + 1)),
+      too_large,
+      charged,
+    ],
+    ["by its usage, behind all output", json(200, large(usage(9, 5))), too_large, charged],
+    ["by its usage, chunked", sse([large(usage(9, 5))], { done: false }), too_large, charged],
+    [
+      "rule 2: without usage by its output, as far as the hold goes",
+      json(200, large(undefined)),
+      too_large,
+      estimated(1_008, "usage_missing", noted),
+    ],
+    [
+      "rule 2: with usage that cannot be",
+      json(200, large(usage(1_000_000, 5))),
+      too_large,
+      settled("0.004032", [8, 0, 1_006], {
+        basis: "estimate",
+        failure: "usage_invalid",
+        notes: ["response_too_large", "usage_implausible"],
+      }),
+    ],
   ])
 
-  test("a provider that goes on over limits.response is cut", async () => {
+  test("beyond limits.response_read by what was read, and the provider is cut", async () => {
     const endless: Script = async (exchange) => {
       await exchange.head(200, { "content-type": "application/json" })
+      await exchange.chunk(`{"usage":${JSON.stringify(usage(9, 5))},"choices":[{"message":{"content":"`)
       while (await exchange.chunk(CANARY.repeat(1_000)));
     }
-    await expectSides(stage, { script: endless }, ...lost)
+    await expectSides(stage, { script: endless }, too_large, charged)
     await expectCut(stage)
+  })
+
+  test("D43 it is not kept for its Idempotency-Key, and the call is not made again", async () => {
+    const { gateway, provider } = stage
+    const { key } = await gateway.account("1")
+    const headers = { "idempotency-key": "large" }
+    provider.replyOnce(json(200, large(usage(9, 5))))
+    expect((await send(gateway.url, key, chatBody(), { headers }).ended).status).toBe(502)
+    const again = await send(gateway.url, key, chatBody(), { headers }).ended
+    expect({ status: again.status, body: again.body }).toEqual({
+      status: 400,
+      body: expect.stringContaining("idempotency_key_used"),
+    })
   })
 })
 
@@ -311,9 +375,9 @@ describe("D7 what counts as output of a JSON answer", () => {
     ],
     ["a function call", message({ function_call: call }), 3],
     [
-      "an audio transcript, not the audio",
-      message({ audio: { data: "A".repeat(400), transcript: "12345678" } }),
-      2,
+      "an audio transcript, and a little for the audio",
+      message({ audio: { data: "A".repeat(400), transcript: "12345" } }),
+      3,
     ],
     ["legacy text", { choices: [{ text: "12345678" }] }, 2],
     [
@@ -322,9 +386,9 @@ describe("D7 what counts as output of a JSON answer", () => {
       3,
     ],
     [
-      "no role, no finish reason, no name of another kind",
-      message({ name: "12345678", thoughts: "12345678" }),
-      1,
+      "no role, no finish reason, no id and no type, but whatever else is text",
+      message({ id: "12345678", thoughts: [{ type: "12345678", said: "12345678" }] }),
+      2,
     ],
   ]
   holds(rows.map(([name, body, tokens]) => passed(name, body, estimated(tokens, "usage_missing"))))
@@ -338,7 +402,17 @@ describe("D10 an error object in a 2xx is an upstream failure", () => {
     ["a text", json(200, { error: CANARY }), ...failed],
     ["false is not null", json(200, { error: false }), ...failed],
     ["with empty choices", json(200, { error: { message: CANARY }, choices: [] }), ...failed],
-    ["with usage", json(200, { error: { message: CANARY }, usage: usage(10, 5) }), ...failed],
+    ["with invalid usage", json(200, { error: { message: CANARY }, usage: {} }), ...failed],
+    passed(
+      "rule 1: with usage it is an answer",
+      { error: { message: "x" }, usage: usage(10, 5) },
+      settled("0.00003", [10, 0, 5]),
+    ),
+    passed(
+      "rule 1: with usage and empty choices too",
+      { error: { message: "x" }, choices: [], usage: usage(10, 5) },
+      settled("0.00003", [10, 0, 5]),
+    ),
     passed("null is none", { ...completion, error: null }, settled("0.00003", [10, 0, 5])),
     passed("beside choices it is an answer", { ...completion, error: {} }, settled("0.00003", [10, 0, 5])),
     passed("null, without choices or usage", { error: null }, estimated(1, "usage_missing")),
@@ -360,10 +434,10 @@ describe("D11 more than was held is charged in full", () => {
       settled("0.009", [5_000, 0, 1_000], { overage: "0.004965", notes: ["overage"] }),
     ],
     [
-      "up to the cap of D1",
+      "up to the bounds of D1",
       "1",
-      usage(100_000_000, 100_000_000),
-      settled("500", [100_000_000, 0, 100_000_000], { overage: "499.995965", notes: ["overage"] }),
+      usage(35 + 131_072, 32_768),
+      settled("0.262179", [131_107, 0, 32_768], { overage: "0.258144", notes: ["overage"] }),
     ],
     [
       "exactly what was held is no overage",
@@ -374,6 +448,21 @@ describe("D11 more than was held is charged in full", () => {
   ])("%s", async (_, usd, reported, books) => {
     const text = JSON.stringify(chatCompletion("hi", { usage: reported }))
     await expectSides(stage, { script: json(200, text), usd }, seesJson(text), books)
+  })
+
+  const beyond: [string, object][] = [
+    ["a prompt", usage(35 + 131_073, 5)],
+    ["an output", usage(35, 32_769)],
+    ["a fortune", usage(100_000_000, 100_000_000)],
+  ]
+  test.each(beyond)("D1 %s beyond what was asked for is not believed, and a warning", async (_, reported) => {
+    const text = JSON.stringify(chatCompletion(SENTENCE, { usage: reported }))
+    const sides = await stage.run({ script: json(200, text) })
+    seesJson(text)(sides)
+    const books = { basis: "estimate", failure: "usage_invalid", notes: ["usage_implausible"] }
+    expectBooks(sides, settled("0.000052", [8, 0, 11], books))
+    const warned = stage.gateway.lines.map((line): { level: number; request_id?: string } => JSON.parse(line))
+    expect(warned.filter(({ request_id, level }) => request_id === sides.id && level === 40)).toHaveLength(1)
   })
 
   test("the next reservation is refused", async () => {
@@ -492,41 +581,144 @@ describe("D24 the provider's bytes pass unchanged, its headers do not", () => {
   })
 })
 
-describe("D29 a stream request answered in JSON is a JSON call", () => {
+describe("D29 a stream request is answered as a stream", () => {
   const body = chatBody({ stream: true })
+  const streamed = (name: string, type: string, answer: unknown, shown: string, books: Books): Row => [
+    name,
+    json(200, typeof answer === "string" ? answer : JSON.stringify(answer), { "content-type": type }),
+    seesStream(shown),
+    books,
+  ]
+  const whole = chatCompletion(SENTENCE, { usage: usage(10, 5) })
+  const chunk = (completion: object, delta: object) => ({
+    ...completion,
+    object: "chat.completion.chunk",
+    choices: [{ index: 0, logprobs: null, finish_reason: "stop", delta }],
+  })
+  const said = { role: "assistant", content: SENTENCE, refusal: null }
+  const shown = streamText(chunk(whole, said), DONE)
+  const charged = settled("0.00003", [10, 0, 5])
+  const words = chatWords(SENTENCE)
+  const events = streamText(...words, usageChunk(usage(10, 5)), DONE)
+  const call = { id: "call_1", type: "function", function: { name: "look", arguments: "{}" } }
+  const calling = { role: "assistant", content: null, tool_calls: [call] }
+  const unfinished = { usage: usage(10, 5), choices: [{ index: 0, message: { content: "hi" } }] }
+  const nothing = released("no_output", { ending: "upstream_lost" })
   holds(
     [
-      passed("valid", chatCompletion(SENTENCE, { usage: usage(10, 5) }), settled("0.00003", [10, 0, 5])),
-      passed(
-        "the type in another spelling",
-        chatCompletion(SENTENCE, { usage: usage(10, 5) }),
-        settled("0.00003", [10, 0, 5]),
-        {
-          "content-type": "Application/JSON ; charset=utf-8",
-        },
+      streamed("a JSON object is one chunk and [DONE]", "application/json", whole, shown, charged),
+      streamed("whatever its label", "text/event-stream", whole, shown, charged),
+      streamed(
+        "in white space",
+        "application/json",
+        ` \n${JSON.stringify(whole, null, 2)}\n`,
+        shown,
+        charged,
       ),
-      passed(
-        "rule 2: usage missing",
-        chatCompletion(SENTENCE, { usage: undefined }),
+      streamed(
+        "without a finish_reason too",
+        "application/json",
+        unfinished,
+        streamText({ usage: usage(10, 5), choices: [{ index: 0, delta: { content: "hi" } }] }, DONE),
+        charged,
+      ),
+      streamed(
+        "calls of tools have their index",
+        "application/json",
+        { ...whole, choices: [{ index: 0, message: calling }] },
+        streamText(
+          {
+            ...whole,
+            object: "chat.completion.chunk",
+            choices: [{ index: 0, delta: { ...calling, tool_calls: [{ index: 0, ...call }] } }],
+          },
+          DONE,
+        ),
+        charged,
+      ),
+      streamed(
+        "an event stream labelled JSON",
+        "application/json",
+        events,
+        streamText(...words, DONE),
+        charged,
+      ),
+      streamed(
+        "rule 4: usage missing",
+        "application/json",
+        { ...whole, usage: undefined },
+        streamText(chunk(chatCompletion(SENTENCE, { usage: undefined }), said), DONE),
         estimated(11, "usage_missing"),
       ),
-      passed("rule 2: the empty object", "{}", estimated(1, "usage_missing")),
-      ["rule 3: blank", json(200, ""), seesError(502, "usage_missing"), released("usage_missing")],
+      streamed("rule 6: the empty object", "application/json", "{}", "", released("no_output")),
+      streamed("rule 6: blank", "application/json", "", "", nothing),
+      streamed("rule 6: white space", "application/json", " \r\n ", "", nothing),
+      streamed("rule 6: malformed", "application/json", `["${CANARY}"]`, "", nothing),
+      streamed("rule 6: truncated", "application/json", `{"x":"${CANARY}`, "", nothing),
+      streamed("rule 6: HTML", "text/html", `<html>${CANARY}</html>`, "", nothing),
+      streamed(
+        "rule 6, D10: an error",
+        "application/json",
+        { error: CANARY },
+        "",
+        released("upstream_error", { ending: "upstream_lost" }),
+      ),
       [
-        "rule 3: malformed",
-        json(200, `["${CANARY}"]`),
-        seesError(502, "usage_invalid"),
-        released("usage_invalid"),
+        "rule 6: cut in the middle",
+        cut(JSON.stringify(whole).slice(0, 60), { length: 500 }, "reset"),
+        seesStream(""),
+        released("upstream_error", { ending: "upstream_lost" }),
       ],
-      [
-        "D10: an error",
-        json(200, { error: CANARY }),
-        seesError(502, "upstream_error"),
-        released("upstream_error"),
-      ],
+      streamed(
+        "D5: an object over limits.response is charged by its usage, and an error",
+        "application/json",
+        chatCompletion("x".repeat(RESPONSE_LIMIT), { usage: usage(10, 5) }),
+        sseEvent({
+          error: {
+            type: "api_error",
+            message:
+              "The response of the provider is too large to deliver. The call was charged. Do not retry the request.",
+            param: null,
+            code: "response_too_large",
+          },
+        }),
+        { ...charged, failure: "upstream_lost", ending: "upstream_lost" },
+      ),
     ],
     body,
   )
+
+  test("D49 the cost is told in a chunk of its own", async () => {
+    const script = json(200, whole)
+    const asking = chatBody({ stream: true, usage: { include: true } })
+    const { answer, call } = await stage.run({ script, body: asking })
+    expect(answer.body).toContain('"cost":0.00003}')
+    expect(answer.body.split("\n\n").filter((event) => event.includes('"usage":{'))).toHaveLength(1)
+    expect(call).toMatchObject({ charge: "0.00003" })
+  })
+
+  test("spec 4.1 the headers are out before the body has come", async () => {
+    const sent = Promise.withResolvers<void>()
+    const text = JSON.stringify(whole)
+    const prompt = await openStage(() => ({}))
+    const running = await prompt.begin({
+      body,
+      script: async (exchange) => {
+        await exchange.head(200, { "content-type": "application/json" }, { length: text.length })
+        await exchange.chunk(text.slice(0, 100))
+        await sent.promise
+        await exchange.chunk(text.slice(100))
+        await exchange.end()
+      },
+    })
+    const { status, body: first } = await running.client.head
+    expect({ status, first }).toEqual({ status: 200, first: ": ok\n\n" })
+    sent.resolve()
+    const sides = await running.sides()
+    seesStream(`: ok\n\n${shown}`)(sides)
+    expectBooks(sides, charged)
+    await prompt.close()
+  })
 })
 
 describe("D31 a JSON call has the total timeout alone", () => {

@@ -233,6 +233,12 @@ describe("D47 who may read", () => {
     })
   })
 
+  test("D30 an id that is none is reported after the key and before the query string", async () => {
+    const { key } = await gateway.account("0")
+    expect((await read("/v1/calls/nope?x=1", key)).status).toBe(404)
+    expect((await read("/v1/calls/nope?x=1", "nonsense")).status).toBe(401)
+  })
+
   test("D15 other methods are 405, HEAD is not", async () => {
     const { key } = await gateway.account("0")
     const headers = families.bearer(key)

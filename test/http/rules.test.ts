@@ -299,7 +299,15 @@ describe("rule 5 a stream that ended early is settled by trusted partial usage o
   ])
 
   test.each([
-    ["observed output", said, estimated(11, "client_left", { ending: "client_left" })],
+    [
+      "observed output, and the prompt",
+      said,
+      settled("0.000052", [8, 0, 11], {
+        basis: "estimate",
+        failure: "client_left",
+        ending: "client_left",
+      }),
+    ],
     [
       "trusted partial usage",
       counted,
@@ -335,8 +343,9 @@ describe("rule 5 a stream that ended early is settled by trusted partial usage o
     running.client.stopReading()
     const sides = await running.sidesOnceClosed()
     expectSent(sides, STREAM)
-    // No estimate exceeds what was held: 1,008 tokens fit.
-    expectBooks(sides, estimated(1_008, "client_stalled", { ending: "client_stalled" }))
+    // No estimate exceeds what was held: beside the prompt 1,006 tokens fit.
+    const stalled = { basis: "estimate", failure: "client_stalled", ending: "client_stalled" }
+    expectBooks(sides, settled("0.004032", [8, 0, 1_006], stalled))
   })
 
   test("successful delivery to the client is not required: usage that came when it had left", async () => {

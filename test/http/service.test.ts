@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
 import { ADMIN_TOKEN, CHAT, MESSAGES, PRICE, until } from "../support/gateway.ts"
-import { chatCompletion, json, type Script, usage } from "../support/provider.ts"
+import { chatCompletion, json, READ_MS, type Script, usage } from "../support/provider.ts"
+import { rawClient } from "../support/raw-client.ts"
+import { chatRequest } from "../support/request.ts"
 import { expectError, expectIds, ownHeaders } from "./errors.ts"
 import { CANARY, type Harness, openHarness } from "./harness.ts"
 
@@ -61,6 +63,32 @@ test("the examples of /docs can be tried out: they name models of the configurat
   expect(await document()).not.toContain(`"model":"${CHAT}"`)
   await harness.gateway.reload({})
   expect(await document()).toContain(`"model":"${CHAT}"`)
+})
+
+test("D44 the price is that of the configuration when the body is there", async () => {
+  const { provider, gateway } = harness
+  const { key } = await gateway.account()
+  const reported = chatCompletion("hi", { usage: usage(10, 5) })
+  const dearer = {
+    name: CHAT,
+    family: "chat",
+    upstreams: [{ use: "first" }],
+    price: { input: "100", output: "400" },
+    max_output_tokens: 1000,
+  }
+  const request = chatRequest(key)
+  const asked = await rawClient(gateway)
+  asked.send(request.slice(0, -10))
+  await Bun.sleep(READ_MS)
+  await gateway.reload({ models: [dearer] })
+  provider.replyOnce(async (exchange) => {
+    await gateway.reload({})
+    await json(200, reported)(exchange)
+  })
+  asked.send(request.slice(-10))
+  const id = (await asked.answer()).headers["x-request-id"] ?? ""
+  expect(await gateway.call(id)).toMatchObject({ charge: "0.003", prices: { input: "100" } })
+  asked.leave()
 })
 
 test("a reload changes the limits of operators' bodies too", async () => {
@@ -152,6 +180,7 @@ describe("/metrics", () => {
         "/admin/accounts/:id",
         "/admin/accounts/:id/credits",
         "/admin/accounts/:id/keys",
+        "/admin/calls/:id",
         "/docs",
         "/docs/assets/:file",
         "/docs/json",

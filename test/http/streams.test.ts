@@ -48,7 +48,7 @@ beforeAll(async () => {
     models: [
       model("chat-model"),
       model("two-bytes", { bytes_per_token: 2 }),
-      model("prompting", { estimate: { prompt: true } }),
+      model("prompting", { estimate: { prompt: "always" } }),
     ],
   }))
 })
@@ -134,17 +134,19 @@ describe("D4 of several usages the last valid one counts, never their sum", () =
   const word = (reported: unknown) => ({ ...chatChunk({ content: "word" }), usage: reported })
   const end = chatChunk({}, "stop")
   const valid = usage(10, 5)
+  /** And one token for the word that came after it. */
+  const later = settled("0.000034", [10, 0, 6], { basis: "partial", failure: "usage_missing" })
   holds([
     passed("growing", [word(usage(10, 1)), word(usage(10, 2)), { ...end, usage: valid }], CHARGED),
     passed("shrinking", [word(usage(99, 99)), { ...end, usage: valid }], CHARGED),
-    passed("a later null erases nothing", [word(valid), word(null), end], CHARGED),
-    passed("a later invalid one erases nothing", [word(valid), word({ prompt_tokens: -1 }), end], CHARGED),
-    passed("a later 0/0 beside output erases nothing", [word(valid), word(usage(0, 0)), end], CHARGED),
+    passed("a later null erases nothing", [word(valid), word(null), end], later),
+    passed("a later invalid one erases nothing", [word(valid), word({ prompt_tokens: -1 }), end], later),
+    passed("a later 0/0 beside output erases nothing", [word(valid), word(usage(0, 0)), end], later),
     passed("an earlier invalid one spoils nothing", [word([]), word(valid), end], CHARGED),
     passed(
       "before the output, then [DONE]",
       [{ ...chatChunk({ role: "assistant" }), usage: valid }, word(null), end],
-      CHARGED,
+      later,
     ),
     [
       "after [DONE] nothing is read",
@@ -187,7 +189,14 @@ describe("D6, D7 what counts as output of a stream, and for how much", () => {
       3,
     ],
     ["a function call", [{ function_call: { name: "look" } }, { function_call: { arguments: "1234" } }], 2],
-    ["an audio transcript, not the audio", [{ audio: { data: "A".repeat(400), transcript: "12345678" } }], 2],
+    [
+      "an audio transcript, and a little for the audio",
+      [{ audio: { data: "A".repeat(400), transcript: "12345" } }],
+      3,
+    ],
+    ["an image under a name of its own", [{ images: [{ image_url: { url: "A".repeat(6_400) } }] }], 25],
+    ["thinking as a part", [{ content: [{ type: "thinking", thinking: "12345678" }] }], 2],
+    ["arguments that are an object", [call({ function: { name: "look", arguments: { a: 1 } } })], 2],
   ]
   holds(
     deltas.map(([name, said, tokens]) =>
@@ -234,8 +243,8 @@ describe("D6, D7 what counts as output of a stream, and for how much", () => {
     ["a finish reason", [chatChunk({}, "stop")]],
     ["an empty tool call", [chatChunk(call({ id: "call_1", function: { name: "", arguments: "" } }))]],
     [
-      "numbers, objects and null in place of text",
-      [chatChunk({ content: 5 }), chatChunk({ content: { text: "x" } }), chatChunk({ content: null })],
+      "numbers and null in place of text",
+      [chatChunk({ content: 5 }), chatChunk({ content: { text: 1 } }), chatChunk({ content: null })],
     ],
     [
       "choices that are none",
@@ -359,7 +368,7 @@ describe("D24, D36 the provider's bytes pass unchanged", () => {
   ])
 })
 
-describe("D29 a content type that is neither JSON nor SSE is read as a stream", () => {
+describe("D29 an event stream is read as one whatever its content type", () => {
   const events = [{ ...chatChunk({ content: "hi" }, "stop"), usage: usage(10, 5) }]
   const typed = (type: string) => sse(events, { headers: { "content-type": type } })
   const shown = seesStream(streamText(...events, DONE))
@@ -372,6 +381,7 @@ describe("D29 a content type that is neither JSON nor SSE is read as a stream", 
   holds([
     ["text/plain", typed("text/plain"), shown, CHARGED],
     ["application/x-ndjson", typed("application/x-ndjson"), shown, CHARGED],
+    ["application/json", typed("application/json"), shown, CHARGED],
     ["none", untyped, shown, CHARGED],
     [
       "rule 6: HTML without events",

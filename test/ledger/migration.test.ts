@@ -12,11 +12,9 @@ import { Lease } from "../../src/ledger/journal/lease.ts"
 import { Sweeper } from "../../src/ledger/journal/sweep.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { call, holdOf, LONG_LEASE, nth } from "./books.ts"
+import { createOldLedger } from "./old-ledger.ts"
 
 /** D55: the calls of version 0.1, one row each that changed, become entries: nothing is lost, and everything reads the same. */
-
-/** The migrations that version 0.1 had. */
-const BEFORE = 4
 
 let fresh: FreshDatabase
 let sql: Sql
@@ -126,7 +124,7 @@ const ENDED = [
 beforeAll(async () => {
   fresh = await freshDatabase()
   sql = connect(fresh.address, { max: 1, onnotice: () => {} })
-  await migrateTo(BEFORE)
+  await createOldLedger(sql)
   await fill()
 }, 30_000)
 afterAll(async () => {
@@ -134,19 +132,6 @@ afterAll(async () => {
   await sql.end()
   await fresh.drop()
 })
-
-/** As the migrator would, but not to the end. */
-async function migrateTo(count: number): Promise<void> {
-  await sql.unsafe(`CREATE SCHEMA drizzle;
-    CREATE TABLE drizzle.__drizzle_migrations (id SERIAL PRIMARY KEY, hash text NOT NULL, created_at bigint)`)
-  const migrations = readMigrationFiles({ migrationsFolder: MIGRATIONS }).slice(0, count)
-  for (const { sql: statements, hash, folderMillis } of migrations) {
-    await sql.begin(async (tx) => {
-      for (const statement of statements) await tx.unsafe(statement)
-      await tx`INSERT INTO drizzle.__drizzle_migrations (hash, created_at) VALUES (${hash}, ${folderMillis})`
-    })
-  }
-}
 
 /** A call of each kind under each key, at several prices and moments; then accounts and keys as they come to. */
 async function fill(): Promise<void> {

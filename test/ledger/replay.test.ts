@@ -209,6 +209,8 @@ test("D13 an end whose hold is not in the ledger is kept in the spool and logged
   await first.end(missing)
   expect(first.depths().spool).toBe(1)
   expect(own.errors).toEqual(["a settlement has no hold in the ledger: it is kept in the spool"])
+  const unheld = { kind: "unheld" as const, id: missing.id, recorded_nano: 5n, expected_nano: null }
+  expect(first.unheld()).toMatchObject([unheld])
   await first.stop()
   const [name = ""] = await filesIn(data_dir)
   const path = join(data_dir, "spool", name)
@@ -217,6 +219,7 @@ test("D13 an end whose hold is not in the ledger is kept in the spool and logged
   const { errors, log } = listening()
   const second = await books.ledger({ data_dir, log, lease: RENEWING })
   await until(() => errors.length > 0)
+  expect(second.unheld()).toMatchObject([unheld])
   await second.stop()
   expect(errors).toEqual(["the spool has settlements without a hold: the file is kept"])
   expect(await readFile(path, "utf8")).toBe(lineOf(spooled(missing, "")))

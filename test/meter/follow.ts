@@ -4,10 +4,10 @@ import type { Ending } from "../../src/wire/call.ts"
 
 /**
  * Reads a provider's stream as its relay does, to `[DONE]`, to an error event, or to the end of the chunks. `ending` is
- * what ends it there; without one it is a clean end of the body (D8).
+ * what ends it there; without one it is a clean end of the body (D8). `n` choices were requested.
  */
-export function follow(chunks: readonly Uint8Array[], ending?: Ending): StreamEvidence {
-  const reading = new StreamReading()
+export function follow(chunks: readonly Uint8Array[], ending?: Ending, n = 1): StreamEvidence {
+  const reading = new StreamReading(n)
   const framer = new Framer(1_000_000, reading.recurring)
   for (const chunk of chunks) {
     for (const event of framer.feed(chunk)) {
@@ -17,7 +17,7 @@ export function follow(chunks: readonly Uint8Array[], ending?: Ending): StreamEv
   }
   const last = framer.end()
   const stopped = last === null ? null : endingOf(reading.take(last))
-  return reading.evidence(ending ?? stopped ?? (reading.complete ? "completed" : "upstream_lost"))
+  return reading.evidence(ending ?? stopped ?? (reading.answered ? "completed" : "upstream_lost"))
 }
 
 function endingOf({ kind }: EventKind): Ending | null {

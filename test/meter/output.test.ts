@@ -23,9 +23,25 @@ const messages: [string, object, number][] = [
   ],
   [
     "text parts among others",
-    { content: [{ type: "image_url", image_url: { url: "xxxx" } }, { text: "c" }] },
-    1,
+    { content: [{ type: "image_url", image_url: { url: "x".repeat(130) } }, { text: "c" }] },
+    4,
   ],
+  ["a part of another type", { content: [{ type: "thinking", thinking: "abc" }] }, 3],
+  ["an image under a name of its own", { images: [{ image_url: { url: "x".repeat(6400) } }] }, 100],
+  ["base64 under its usual names", { x: { data: "AAAA" }, y: { b64_json: "AAAA" }, signature: "AAAA" }, 3],
+  ["text under any name", { thoughts: "ab", future: [{ deep: { deeper: ["cd"] } }] }, 4],
+  [
+    "ids, types, roles and padding at every depth are none",
+    {
+      a: [{ id: "x", tool_call_id: "x", type: "x", media_type: "x", format: "x", object: "x" }],
+      b: { role: "x", obfuscation: "x" },
+    },
+    0,
+  ],
+  ["arguments that are an object", { tool_calls: [{ function: { arguments: { a: 1 } } }] }, 7],
+  ["arguments that are a list", { function_call: { arguments: [true, "ab"] } }, 11],
+  ["reasoning_details beside reasoning", { reasoning: "ab", reasoning_details: [{ text: "ab" }] }, 2],
+  ["reasoning_details alone", { reasoning_details: [{ type: "reasoning.text", text: "abc" }] }, 3],
   ["reasoning_content", { reasoning_content: "think" }, 5],
   ["reasoning", { reasoning: "think" }, 5],
   ["never both of one delta", { reasoning_content: "think", reasoning: "think" }, 5],
@@ -46,7 +62,7 @@ const messages: [string, object, number][] = [
     4,
   ],
   ["a function call", { function_call: { name: "f", arguments: "{}" } }, 3],
-  ["an audio transcript", { audio: { id: "a", data: "AAAA", transcript: "hi" } }, 2],
+  ["an audio transcript", { audio: { id: "a", data: "AAAA", transcript: "hi" } }, 3],
   ["everything at once", { content: "a", refusal: "b", reasoning: "c", function_call: { name: "d" } }, 4],
 
   ["role only", { role: "assistant" }, 0],
@@ -55,20 +71,24 @@ const messages: [string, object, number][] = [
   ["nothing", {}, 0],
   ["a number as content", { content: 12345 }, 0],
   ["a boolean as content", { content: true }, 0],
-  ["an object as content", { content: { text: "abc" } }, 0],
-  ["strings as parts", { content: ["abc"] }, 0],
-  ["parts of other types", { content: [null, 1, [{ text: "abc" }], { text: 5 }, { text: ["abc"] }] }, 0],
-  ["a list as refusal", { refusal: ["no"] }, 0],
+  ["an object as content", { content: { text: "abc" } }, 3],
+  ["strings as parts", { content: ["abc"] }, 3],
+  ["parts of other shapes", { content: [null, 1, [{ text: "abc" }], { text: 5 }, { text: ["abc"] }] }, 6],
+  ["a list as refusal", { refusal: ["no"] }, 2],
   ["a tool call without a function", { tool_calls: [{ index: 0, id: "call_1", type: "function" }] }, 0],
-  ["an object as tool_calls", { tool_calls: { function: { name: "f" } } }, 0],
-  ["a string as tool_calls", { tool_calls: "f" }, 0],
-  ["nulls as tool calls", { tool_calls: [null, "f", 1] }, 0],
-  ["arguments that are no text", { tool_calls: [{ function: { arguments: { a: 1 } } }] }, 0],
-  ["a list as function_call", { function_call: ["f"] }, 0],
-  ["audio data alone", { audio: { id: "a", data: "AAAA" } }, 0],
-  ["a string as audio", { audio: "hi" }, 0],
-  ["annotations and other fields", { annotations: [{ text: "x" }], name: "x", obfuscation: "xxxx" }, 0],
-  ["fields under __proto__", JSON.parse('{"__proto__":{"content":"abc"}}'), 0],
+  ["an object as tool_calls", { tool_calls: { function: { name: "f" } } }, 1],
+  ["a string as tool_calls", { tool_calls: "f" }, 1],
+  ["nulls as tool calls", { tool_calls: [null, "f", 1] }, 1],
+  [
+    "arguments that are null or a number",
+    { tool_calls: [{ function: { arguments: null } }, { arguments: 5 }] },
+    0,
+  ],
+  ["a list as function_call", { function_call: ["f"] }, 1],
+  ["audio data alone", { audio: { id: "a", data: "AAAA" } }, 1],
+  ["a string as audio", { audio: "hi" }, 2],
+  ["annotations and other fields", { annotations: [{ text: "x" }], name: "x", obfuscation: "xxxx" }, 2],
+  ["fields under __proto__", JSON.parse('{"__proto__":{"content":"abc"}}'), 3],
 ]
 
 describe("D7 the output of a delta, and of a message", () => {
@@ -105,8 +125,8 @@ describe("D7 the output of a payload", () => {
     ["an object as choices", { choices: { 0: { delta: { content: "a" } } } }, 0],
     ["a string as choices", { choices: "abc" }, 0],
     ["choices that are no objects", { choices: [null, "abc", 1, [{ delta: { content: "a" } }]] }, 0],
-    ["a list as delta", choice({ delta: [{ content: "a" }] }), 0],
-    ["a string as message", choice({ message: "abc" }), 0],
+    ["a list as delta", choice({ delta: [{ content: "a" }] }), 1],
+    ["a string as message", choice({ message: "abc" }), 3],
     ["a list as text", choice({ text: ["abc"] }), 0],
     ["finish reason only", choice({ delta: {}, finish_reason: "stop" }), 0],
     ["log probabilities", choice({ delta: {}, logprobs: { content: [{ token: "abc" }] } }), 0],
@@ -122,6 +142,13 @@ describe("D7 the output of a payload", () => {
   test.each(payloads)("%s", (_, payload, bytes) => {
     expect(outputBytes(JSON.parse(JSON.stringify(payload)))).toBe(bytes)
     if (isObject(payload)) expect(outputBytes(payload)).toBe(bytes)
+  })
+
+  test("arguments nested without end", () => {
+    const nested = JSON.parse(`${'{"a":'.repeat(100_000)}"x"${"}".repeat(100_000)}`)
+    expect(outputBytes(choice({ delta: { tool_calls: [{ function: { arguments: nested } }] } }))).toBe(
+      600_003,
+    )
   })
 
   test("a million choices", () => {

@@ -1,10 +1,11 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { type EventKind, type JsonEvidence, readJson, StreamReading } from "../../src/meter/reading.ts"
+import { readJson } from "../../src/meter/json-reading.ts"
+import { type EventKind, type JsonEvidence, StreamReading } from "../../src/meter/reading.ts"
 import { bytesOf } from "./cuts.ts"
 
 const NONE: EventKind = { kind: "nothing" }
-const ERROR: EventKind = { kind: "error" }
+const ERROR: EventKind = { kind: "error", trusted_usage: false }
 
 function chunk(
   output: boolean,
@@ -24,8 +25,8 @@ const textUsing = (content: string, prompt: number, completion: number) =>
 const usageOnly = (prompt: number, completion: number) =>
   `{"choices":[],"usage":{"prompt_tokens":${prompt},"completion_tokens":${completion}}}`
 
-function readAll(payloads: readonly (string | null)[]): StreamReading {
-  const reading = new StreamReading()
+function readAll(payloads: readonly (string | null)[], n = 1): StreamReading {
+  const reading = new StreamReading(n)
   for (const payload of payloads) reading.read(payload)
   return reading
 }
@@ -41,11 +42,6 @@ describe("what one event is", () => {
       "D1 usage beside a finish",
       `{"choices":[{"delta":{},"finish_reason":"stop"}],${usage}}`,
       chunk(false, true, false, true),
-    ],
-    [
-      "D4 usage beside the finish of one choice of two is not final",
-      `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{}}],${usage}}`,
-      chunk(false, true),
     ],
     ["D24 usage only", `{"choices":[],${usage}}`, chunk(false, true, true)],
     ["D24 usage only, no choices at all", `{${usage}}`, chunk(false, true, true)],
@@ -82,7 +78,12 @@ describe("what one event is", () => {
     ["D10 an empty error object", '{"error":{}}', ERROR],
     ["D10 an error string", '{"error":"no"}', ERROR],
     ["D10 an error beside choices", '{"error":{},"choices":[{"delta":{"content":"hi"}}]}', ERROR],
-    ["D10 an error beside usage", `{"error":{},"choices":[],${usage}}`, ERROR],
+    [
+      "D10 an error beside usage",
+      `{"error":{},"choices":[],${usage}}`,
+      { kind: "error", trusted_usage: true },
+    ],
+    ["D10 an error beside invalid usage", '{"error":{},"usage":{}}', ERROR],
     ["D10 error: null is none", '{"error":null,"choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],
     ["D10 an error of a choice is none", '{"choices":[{"error":{"code":1}}]}', chunk(false, false)],
     ["D10 an error under __proto__ is none", '{"__proto__":{"error":{}}}', chunk(false, false)],
@@ -91,12 +92,17 @@ describe("what one event is", () => {
 })
 
 describe("D4, D8 what makes usage final and a stream complete", () => {
-  const rows: [string, string[], final: boolean, complete: boolean][] = [
-    ["usage with empty choices", [text("a"), usageOnly(9, 2)], true, true],
+  const rows: [string, string[], final: boolean, complete: boolean, n?: number][] = [
+    ["usage with empty choices", [text("a"), usageOnly(9, 2)], true, false],
+    ["usage after final usage", [text("a"), usageOnly(9, 2), textUsing("", 9, 3)], true, false],
+    ["output after final usage", [finish(), usageOnly(9, 2), text("a")], false, true],
+    ["usage after output after final usage", [usageOnly(9, 2), text("a"), textUsing("", 9, 3)], false, false],
+    ["usage that comes with the last output", [finish(), textUsing("a", 9, 2)], true, true],
     ["usage with the finish", [`{"choices":[{"delta":{},"finish_reason":"stop"}],${usage}}`], true, true],
     ["usage after the finish", [finish(), textUsing("", 9, 2)], true, true],
     ["every choice finished, no usage", [text("a"), finish()], false, true],
-    ["two choices, both finished", [text("a", 0), text("b", 1), finish(1), finish(0)], false, true],
+    ["two choices, both finished", [text("a", 0), text("b", 1), finish(1), finish(0)], false, true, 2],
+    ["more choices than were requested", [text("b", 1), finish(0)], false, true],
     ["a choice that goes on after its finish", [finish(), text("a")], false, true],
     ["a finish told twice", [text("a"), finish(), finish()], false, true],
     [
@@ -114,25 +120,26 @@ describe("D4, D8 what makes usage final and a stream complete", () => {
     ["an index below zero: its place", ['{"choices":[{"index":-1}]}', finish(0)], false, true],
     ["an index that is no whole number: its place", ['{"choices":[{"index":0.5}]}', finish(0)], false, true],
     ["an index beyond all: its place", ['{"choices":[{"index":1e300}]}', finish(0)], false, true],
-    ["128 choices", [...Array(128).keys()].map(finish), false, true],
+    ["128 choices", [...Array(128).keys()].map(finish), false, true, 128],
 
     ["nothing", [], false, false],
     ["output alone", [text("a")], false, false],
     ["usage beside an unfinished choice", [textUsing("a", 9, 2)], false, false],
-    ["usage with the finish of one of two", [text("b", 1), finish(0), textUsing("", 9, 2)], false, false],
-    ["one of two finished", [text("a", 0), text("b", 1), finish(1)], false, false],
+    ["usage with the finish of one of two", [text("b", 1), finish(0), textUsing("", 9, 2)], false, false, 2],
+    ["one of two finished", [text("a", 0), text("b", 1), finish(1)], false, false, 2],
+    ["one of two delivered", [text("a"), finish()], false, false, 2],
+    ["one of two finished twice", [finish(), finish()], false, false, 2],
     ["an empty finish_reason", ['{"choices":[{"finish_reason":""}]}'], false, false],
     ["a finish_reason that is no string", ['{"choices":[{"finish_reason":true}]}'], false, false],
     ["a null finish_reason", ['{"choices":[{"finish_reason":null}]}'], false, false],
     ["invalid usage with empty choices", ['{"choices":[],"usage":{}}'], false, false],
     ["D2 a 0/0 beside output", [text("a"), usageOnly(0, 0)], false, false],
     ["no choice is an object", ['{"choices":[null,"stop",1,["stop"]]}'], false, false],
-    ["more choices than are told apart", [...Array(129).keys()].map(finish), false, false],
     ["a later usage that is not final", [usageOnly(9, 2), textUsing("a", 9, 3)], false, false],
   ]
-  test.each(rows)("%s", (_, payloads, final, complete) => {
-    const reading = readAll(payloads)
-    expect([reading.usage_final, reading.complete]).toEqual([final, complete])
+  test.each(rows.map((row) => [row[0], row] as const))("%s", (_, [, payloads, final, complete, n]) => {
+    const reading = readAll(payloads, n)
+    expect([reading.usage_final, reading.answered]).toEqual([final, complete])
     expect(reading.evidence("client_left").usage_final).toBe(final)
   })
 })
@@ -187,10 +194,10 @@ describe("which usage of a stream counts, and what came after it", () => {
       ["D4 output after [DONE]", ["[DONE]", text("abc")], "missing", 0, 0],
       ["D8 usage and output after an error", ['{"error":{}}', text("abc"), usageOnly(9, 2)], "missing", 0, 0],
       [
-        "D10 usage and output of the error itself",
-        [`{"error":{},"choices":[{"text":"a"}],${usage}}`],
-        "missing",
-        0,
+        "D10 usage of the error itself, and none of its output",
+        [text("b"), `{"error":{},"choices":[{"text":"a"}],${usage}}`],
+        [9, 2],
+        1,
         0,
       ],
     ]
@@ -209,6 +216,15 @@ describe("which usage of a stream counts, and what came after it", () => {
     expect(readAll([payload]).evidence("completed").usage).toMatchObject({ notes: ["cached_clamped"] })
     expect(readAll([payload, usageOnly(9, 2)]).evidence("completed").usage).toMatchObject({ notes: [] })
   })
+})
+
+test("D1, D4 what the request cannot have caused erases nothing, and is told", () => {
+  const reading = new StreamReading(1, { prompt_tokens: 9, completion_tokens: 2 })
+  reading.read(usageOnly(9, 3))
+  expect(reading.evidence("completed")).toMatchObject({ usage: { state: "implausible" }, implausible: true })
+  reading.read(usageOnly(9, 2))
+  reading.read(usageOnly(10, 2))
+  expect(reading.evidence("completed")).toMatchObject({ usage: { state: "valid" }, implausible: true })
 })
 
 test("after [DONE] or an error every event is nothing", () => {
@@ -232,7 +248,7 @@ test("evidence may be asked for at any time, and says the ending it was asked fo
 test("a million choices in one event", () => {
   const reading = readAll([`{"choices":[${'{"text":"a"},'.repeat(999_999)}{"text":"a"}]}`])
   expect(reading.evidence("completed").output_bytes).toBe(1_000_000)
-  expect(reading.complete).toBe(false)
+  expect(reading.answered).toBe(false)
 })
 
 describe("D5 a JSON answer", () => {
@@ -303,7 +319,13 @@ describe("D5 a JSON answer", () => {
     ["D10 an error object", '{"error":{"message":"no"}}', only("error")],
     ["D10 an error string", '{"error":"no"}', only("error")],
     ["D10 an error and no choices", '{"error":{},"choices":[]}', only("error")],
-    ["D10 an error beside usage", `{"error":{},${usage}}`, only("error")],
+    ["rule 1, D10 an error beside usage", `{"error":{},${usage}}`, object(nineAndTwo, 0)],
+    [
+      "rule 1, D10 an error and no choices beside usage",
+      `{"error":"x","choices":[],${usage}}`,
+      object(nineAndTwo, 0),
+    ],
+    ["D10 an error beside invalid usage", '{"error":{},"usage":{}}', only("error")],
   ]
   const bodyOf = (body: string | number[]) =>
     typeof body === "string" ? bytesOf(body) : new Uint8Array(body)

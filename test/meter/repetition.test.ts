@@ -26,7 +26,7 @@ function read(chunks: readonly Uint8Array[], knowing: boolean) {
   const evidence = (["completed", "upstream_lost"] as const).map((ending) => reading.evidence(ending))
   return {
     evidence,
-    complete: reading.complete,
+    complete: reading.answered,
     bytes: Buffer.concat(forwarded).toString("latin1"),
     tails,
     recurred,

@@ -1,14 +1,19 @@
 import { describe, expect, test } from "bun:test"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
-import { Tap, type TapOptions } from "../../src/meter/tap.ts"
+import { Tap } from "../../src/meter/tap.ts"
+import type { TapOptions } from "../../src/meter/tap-options.ts"
 import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 import type { Ending } from "../../src/wire/call.ts"
+import { NO_LIMITS } from "../../src/wire/usage.ts"
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const chunk = (fields: object) => `data: ${JSON.stringify({ id: "c", ...fields })}\n\n`
 const role = chunk({ choices: [{ index: 0, delta: { role: "assistant", content: "" } }] })
+const images = chunk({ choices: [{ index: 0, delta: { images: [{ image_url: { url: "data:x" } }] } }] })
+/** So many fill what may be held back. */
+const HELD_ROLES = Math.floor(1_000 / role.length) + 1
 const text = (content: string) => chunk({ choices: [{ index: 0, delta: { content } }] })
 const finish = chunk({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] })
 const usage = chunk({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 2 } })
@@ -46,15 +51,20 @@ function relay(changes: Partial<TapOptions> = {}) {
   const seen = { settlements: 0, cancelled: 0, finished: 0, cut: 0, outputs: 0, keepalives: 0, faults: 0 }
   const tap = new Tap({
     source: { read: () => provider.body.read(), cancel: () => void seen.cancelled++ },
+    requested: 1,
+    limits: NO_LIMITS,
     wants_usage: false,
     wants_cost: false,
     event_bytes: 1_000,
+    response_bytes: 1_000,
+    response_read_bytes: 3_000,
     keepalive_ms: 10_000,
     commit_after_ms: 10_000,
     stall_ms: 10_000,
     idle_ms: 10_000,
     total_ms: 10_000,
     drain_ms: null,
+    finish_wait_ms: 0,
     settle: async (evidence) => {
       seen.settlements += 1
       settled.resolve(evidence)
@@ -111,10 +121,10 @@ describe("what the client sees", () => {
       ending: "completed",
     },
     "D49 the cost is told when the provider leaves [DONE] out": {
-      sent: [text("a"), usage.trimEnd()],
+      sent: [text("a"), finish, usage.trimEnd()],
       end: "close",
       wants_cost: true,
-      shown: text("a") + usageWithCost + done,
+      shown: text("a") + finish + usageWithCost + done,
       ending: "completed",
     },
     "D49 usage that comes with the last output is told in a chunk of its own": {
@@ -197,11 +207,11 @@ describe("what the client sees", () => {
       shown: text("a") + finish + done,
       ending: "completed",
     },
-    "D8 the missing [DONE] is added after final usage": {
+    "D8 a clean end after final usage alone is never shown as one": {
       sent: [text("a"), usage],
       end: "close",
-      shown: text("a") + done,
-      ending: "completed",
+      shown: text("a") + errorEvent,
+      ending: "upstream_lost",
     },
     "D36 an unterminated last event is completed at a clean end": {
       sent: [text("a"), finish.trimEnd()],
@@ -254,15 +264,20 @@ describe("what the client sees", () => {
       shown: text("a") + errorEvent,
       ending: "upstream_lost",
     },
-    "D31 what is held back is bounded too": {
-      sent: Array.from({ length: 30 }, () => role),
-      shown: "",
-      ending: "upstream_lost",
+    "D36 what is held back is bounded: beyond the limit it is dropped": {
+      sent: [...Array.from({ length: 30 }, () => role), text("a"), done],
+      shown: role.repeat(30 % HELD_ROLES) + text("a") + done,
+      ending: "completed",
     },
-    "D31 what is held back is bounded too, in one chunk": {
-      sent: [role.repeat(30)],
-      shown: "",
-      ending: "upstream_lost",
+    "D36 what is held back is bounded, in one chunk too": {
+      sent: [role.repeat(30), text("a"), done],
+      shown: text("a") + done,
+      ending: "completed",
+    },
+    "D7 output under a name that nobody knows passes at once": {
+      sent: [images, done],
+      shown: images + done,
+      ending: "completed",
     },
   }
   for (const [name, row] of Object.entries(rows)) {
@@ -479,6 +494,61 @@ describe("D9 a client that leaves", () => {
     provider.send(text("b"), usage)
     expect(await settled).toMatchObject({ ending: "client_left", usage_final: true, output_bytes: 2 })
     expect(seen).toMatchObject({ settlements: 1, cancelled: 1 })
+  })
+
+  const leave = async ({ tap, provider }: ReturnType<typeof relay>, ...sent: string[]) => {
+    const reader = tap.body.getReader()
+    provider.send(sent.join(""))
+    await reader.read()
+    await reader.cancel()
+  }
+
+  test("when the choice has finished: read on for the final usage, whatever the policy", async () => {
+    const relayed = relay({ finish_wait_ms: 5_000 })
+    await leave(relayed, text("a"), finish)
+    relayed.provider.send(usage)
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", usage_final: true })
+    expect(relayed.seen).toMatchObject({ settlements: 1, cancelled: 1 })
+  })
+
+  test("when the choice has finished: read on no longer than finish_wait", async () => {
+    const relayed = relay({ finish_wait_ms: 30 })
+    await leave(relayed, text("a"), finish)
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", usage: { state: "missing" } })
+  })
+
+  test("when one of two choices has finished: cut at once", async () => {
+    const relayed = relay({ finish_wait_ms: 5_000, requested: 2 })
+    const other = chunk({ choices: [{ index: 1, delta: { content: "b" } }] })
+    await leave(relayed, text("a"), other, finish)
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", output_bytes: 2 })
+  })
+
+  test("when two were requested, and the only one that began has finished: read on", async () => {
+    const relayed = relay({ finish_wait_ms: 5_000, requested: 2 })
+    await leave(relayed, text("a"), finish)
+    relayed.provider.send(usage)
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", usage_final: true })
+  })
+
+  test("drain: a choice that finishes meanwhile makes it finish_wait, if that is longer", async () => {
+    const relayed = relay({ drain_ms: 60, finish_wait_ms: 5_000 })
+    await leave(relayed, text("a"))
+    relayed.provider.send(finish)
+    await Bun.sleep(120)
+    expect(relayed.seen.settlements).toBe(0)
+    relayed.provider.send(usage)
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", usage_final: true })
+  })
+
+  test("a client that stalls when the choice has finished is cut, and the provider read on", async () => {
+    const { tap, provider, settled, seen } = relay({ stall_ms: 30, finish_wait_ms: 5_000 })
+    const reader = tap.body.getReader()
+    provider.send(text("a") + finish)
+    await reader.read()
+    provider.send(usage)
+    expect(await settled).toMatchObject({ ending: "client_stalled", usage_final: true })
+    expect(seen).toMatchObject({ cut: 1, cancelled: 1, settlements: 1 })
   })
 
   test("drain is bounded by drain_for", async () => {

@@ -38,12 +38,6 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
   }
   const rows: readonly Refused[] = [
     {
-      name: "a process that the launcher did not start",
-      variables: () => ({ BUN_CONFIG_MAX_HTTP_REQUESTS: "" }),
-      complaint:
-        "BUN_CONFIG_MAX_HTTP_REQUESTS is not set: start with `bun run start` or `tollgate serve`, or set it to 65535 before Bun starts",
-    },
-    {
       name: "D37 DATABASE_URL without a configuration",
       variables: () => unreachable,
       complaint:

@@ -38,7 +38,6 @@ export class Workplace {
     const env = {
       PATH,
       HOME,
-      BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
       PORT: "0",
       TOLLGATE_DATA_DIR: this.data_dir,
       TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,

@@ -13,6 +13,7 @@ import { Health } from "../../src/upstream/health.ts"
 import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 import { Patience } from "../../src/upstream/patience.ts"
+import { NO_LIMITS } from "../../src/wire/usage.ts"
 import { holdOf, openBooks } from "../ledger/books.ts"
 import { CHAT, configFor } from "../support/gateway.ts"
 
@@ -53,12 +54,18 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const answer = answerStream(
     {
       gateway,
-      call: new Call(hold, model, catalog.termsIds(model), 0, in_flight, () => {}),
+      call: new Call(
+        hold,
+        model,
+        catalog.termsIds(model),
+        { estimate_bytes: 0, n: 1, limits: NO_LIMITS },
+        in_flight,
+        () => {},
+      ),
       reply: {
         kind: "reply",
         route,
         status: 200,
-        content_type: "text/event-stream",
         length: null,
         body,
         began_ms: performance.now() - route.upstream.timeouts.total_ms,

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import type { JsonEvidence, StreamEvidence } from "../../src/meter/reading.ts"
-import { decide, type Verdict } from "../../src/settlement/decide.ts"
+import { decide, type Terms, type Verdict } from "../../src/settlement/decide.ts"
 import { type Ending, endings, type Failure, type Note } from "../../src/wire/call.ts"
 import type { UsageReading } from "../../src/wire/usage.ts"
 
-const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0 }
+const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0, estimate_prompt: "client_cut" } as const
 
 const missing: UsageReading = { state: "missing" }
 const invalid: UsageReading = { state: "invalid" }
@@ -13,7 +13,15 @@ function valid(prompt_tokens: number, completion_tokens: number, notes: Note[] =
 }
 
 function json(evidence: Partial<JsonEvidence>): JsonEvidence {
-  return { shape: "json", ending: "completed", body: "object", usage: missing, output_bytes: 0, ...evidence }
+  return {
+    shape: "json",
+    ending: "completed",
+    body: "object",
+    usage: missing,
+    output_bytes: 0,
+    too_large: false,
+    ...evidence,
+  }
 }
 function stream(ending: Ending, evidence: Partial<StreamEvidence> = {}): StreamEvidence {
   return {
@@ -23,6 +31,7 @@ function stream(ending: Ending, evidence: Partial<StreamEvidence> = {}): StreamE
     usage_final: false,
     output_bytes: 0,
     output_bytes_after_usage: 0,
+    implausible: false,
     error: false,
     ...evidence,
   }
@@ -88,6 +97,16 @@ describe("a JSON answer", () => {
       reported("usage", [9, 2], "client_left"),
     ],
 
+    [
+      "rule 1, D5 usage of an answer too large",
+      { usage: valid(9, 2), too_large: true },
+      reported("usage", [9, 2], "upstream_error", 0, ["response_too_large"]),
+    ],
+    [
+      "rule 2, D5 output of an answer too large",
+      { ...some, too_large: true },
+      estimated(3, "usage_missing", ["response_too_large"]),
+    ],
     ["rule 2 an empty object is one token", {}, estimated(1, "usage_missing")],
     ["rule 2 no usage", { ...some }, estimated(3, "usage_missing")],
     ["rule 2 invalid usage", { usage: invalid, ...some }, estimated(3, "usage_invalid")],
@@ -124,9 +143,9 @@ describe("a stream that completed", () => {
     ["rule 1 final usage", { ...final, ...some }, reported("usage", [9, 2])],
     ["rule 1, D8 the last valid usage as it is", { ...partial, ...some }, reported("usage", [9, 2])],
     [
-      "rule 1, D8 though text came after it",
+      "rule 4, D8 and the text that came after it",
       { ...partial, output_bytes: 12, output_bytes_after_usage: 8 },
-      reported("usage", [9, 2]),
+      reported("partial", [9, 2], "usage_missing", 2),
     ],
     ["rule 1 usage without output", { ...final }, reported("usage", [9, 2])],
     ["rule 1, D2 zero completion is as reported", { usage: valid(9, 0), ...some }, reported("usage", [9, 0])],
@@ -140,6 +159,21 @@ describe("a stream that completed", () => {
     ["rule 4 no usage", { ...some }, estimated(3, "usage_missing")],
     ["rule 4 a byte is a token", { output_bytes: 1 }, estimated(1, "usage_missing")],
     ["rule 4 invalid usage", { usage: invalid, ...some }, estimated(3, "usage_invalid")],
+    [
+      "rule 4, D1 implausible usage",
+      { usage: { state: "implausible" }, implausible: true, ...some },
+      estimated(3, "usage_invalid", ["usage_implausible"]),
+    ],
+    [
+      "rule 1, D1 implausible usage beside usage",
+      { ...final, implausible: true },
+      reported("usage", [9, 2], null, 0, ["usage_implausible"]),
+    ],
+    [
+      "rule 6, D1 implausible usage alone",
+      { usage: { state: "implausible" }, implausible: true },
+      released("usage_invalid", ["usage_implausible"]),
+    ],
     ["rule 4, D2 a placeholder", { ...zero, ...some }, estimated(3, "usage_invalid", ["usage_placeholder"])],
 
     ["rule 6 nothing", {}, released("no_output")],
@@ -212,7 +246,7 @@ test("every ending but `completed` has its cause above", () => {
 })
 
 describe("D6 what an estimate rests on", () => {
-  const withPrompt = { bytes_per_token: 3, prompt_tokens_estimate: 50 }
+  const withPrompt = { bytes_per_token: 3, prompt_tokens_estimate: 50, estimate_prompt: "always" } as const
   const rows: [string, JsonEvidence | StreamEvidence, number, number][] = [
     ["rule 2 output and prompt", json({ ...some }), 50, 4],
     ["rule 2 an empty object and its prompt", json({}), 50, 1],
@@ -229,5 +263,27 @@ describe("D6 what an estimate rests on", () => {
   ]
   test.each(rows)("%s", (_, evidence, prompt_tokens, completion_tokens) => {
     expect(decide(evidence, withPrompt)).toMatchObject({ estimated: { prompt_tokens, completion_tokens } })
+  })
+
+  const charges_prompt: [string, JsonEvidence | StreamEvidence, boolean][] = [
+    ["a client that left its stream", stream("client_left", some), true],
+    ["a client that stalled", stream("client_stalled", some), true],
+    ["a stream that the provider broke", stream("upstream_lost", some), false],
+    ["a stream that the gateway cut", stream("gateway_stopped", some), false],
+    ["a whole stream", stream("completed", some), false],
+    [
+      "D1 a stream with implausible usage",
+      stream("completed", { ...some, usage: { state: "implausible" } }),
+      true,
+    ],
+    ["D1 an answer with implausible usage", json({ ...some, usage: { state: "implausible" } }), true],
+    ["a JSON answer whose client left", json({ ...some, ending: "client_left" }), false],
+  ]
+  test.each(charges_prompt)("the prompt is charged by client_cut: %s, %p", (_, evidence, charged) => {
+    const tokens = (estimate_prompt: Terms["estimate_prompt"]) => {
+      const verdict = decide(evidence, { ...withPrompt, estimate_prompt })
+      return verdict.outcome === "settled" ? verdict.estimated.prompt_tokens : null
+    }
+    expect([tokens("never"), tokens("client_cut"), tokens("always")]).toEqual([0, charged ? 50 : 0, 50])
   })
 })

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { readJson, type StreamEvidence } from "../../src/meter/reading.ts"
+import { readJson } from "../../src/meter/json-reading.ts"
+import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { type Priced, priceVerdict } from "../../src/settlement/price.ts"
@@ -13,7 +14,7 @@ import { follow } from "../meter/follow.ts"
 
 /** What holds from a provider's bytes to the charge, whatever the bytes. */
 
-const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0 }
+const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0, estimate_prompt: "client_cut" } as const
 const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
 const AMOUNT_NANO = 1_000_000n
 

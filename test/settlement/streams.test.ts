@@ -8,7 +8,7 @@ import { brokenStreams, silentStreams, unreportedStreams } from "../fixtures/unr
 import { everyCut } from "../meter/cuts.ts"
 import { follow } from "../meter/follow.ts"
 
-const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0 }
+const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0, estimate_prompt: "client_cut" } as const
 const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
 const AMOUNT_NANO = 10_000_000n
 
@@ -31,11 +31,12 @@ const streams = [...reportedStreams, ...unreportedStreams, ...brokenStreams, ...
 
 describe("a provider's stream means the same at every cut", () => {
   test.each(streams.map((stream) => [stream.name, stream] as const))("%s", (_, stream) => {
-    const evidence = follow([stream.bytes])
+    const evidence = follow([stream.bytes], undefined, stream.n)
     expect(evidence.ending).toBe(stream.ending)
     expect(outcomeOf(evidence)).toEqual(stream.outcome)
     for (const chunks of everyCut(stream.bytes)) {
-      if (!Bun.deepEquals(follow(chunks), evidence)) expect(follow(chunks)).toEqual(evidence)
+      const cut = follow(chunks, undefined, stream.n)
+      if (!Bun.deepEquals(cut, evidence)) expect(cut).toEqual(evidence)
     }
   })
 })

@@ -73,13 +73,13 @@ describe("what the provider sees (D25)", () => {
 
 describe("a 2xx is a reply, whatever its body", () => {
   const rows: [name: string, script: Script, reply: object][] = [
-    ["JSON", answers, { status: 200, content_type: "application/json" }],
-    ["a stream", sse([]), { status: 200, content_type: "text/event-stream" }],
-    ["no content (D5, D36)", raw("HTTP/1.1 204 No Content\r\n\r\n"), { status: 204, content_type: "" }],
+    ["JSON", answers, { status: 200 }],
+    ["a stream", sse([]), { status: 200 }],
+    ["no content (D5, D36)", raw("HTTP/1.1 204 No Content\r\n\r\n"), { status: 204 }],
     [
       "201, type in capitals",
       raw("HTTP/1.1 201 Created\r\nContent-Type: Text/HTML; x=y\r\n\r\n"),
-      { status: 201, content_type: "text/html" },
+      { status: 201 },
     ],
     [
       "after an early hint",

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import {
   codingFault,
-  contentType,
   jsonHeaders,
   requestHeaders,
   retryAfter,
@@ -77,20 +76,6 @@ describe("D24 a provider's Retry-After passes only as a small number of seconds"
   ]
   test.each(rows)("%p -> %p", (value, passes) => {
     expect(retryAfter(new Headers(value === null ? {} : { "retry-after": value }))).toBe(passes)
-  })
-})
-
-describe("a content type is judged by its media type", () => {
-  const rows: [value: string | null, type: string][] = [
-    ["application/json", "application/json"],
-    ["Application/JSON; charset=utf-8", "application/json"],
-    ["text/event-stream ; charset=utf-8", "text/event-stream"],
-    ["", ""],
-    [";", ""],
-    [null, ""],
-  ]
-  test.each(rows)("%p -> %p", (value, type) => {
-    expect(contentType(new Headers(value === null ? {} : { "content-type": value }))).toBe(type)
   })
 })
 

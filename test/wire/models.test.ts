@@ -1,10 +1,9 @@
 import { expect, test } from "bun:test"
 import { Value, ValueErrorType } from "@sinclair/typebox/value"
 import { ModelList, modelList } from "../../src/wire/models.ts"
-import { aModel } from "../admission/model.ts"
 
 test("D23 one shape for both SDK families, in the order of the configuration", () => {
-  const list = modelList([aModel({ name: "b" }), aModel({ name: "a" })])
+  const list = modelList(["b", "a"])
   expect(list).toEqual({
     object: "list",
     data: ["b", "a"].map((id) => ({
@@ -23,7 +22,7 @@ test("D23 one shape for both SDK families, in the order of the configuration", (
 })
 
 test("D23 the two forms of a model's date are the same moment", () => {
-  const [entry] = modelList([aModel({})]).data
+  const [entry] = modelList(["m"]).data
   expect(entry && Date.parse(entry.created_at) / 1000).toBe(entry?.created ?? Number.NaN)
 })
 
@@ -31,11 +30,10 @@ test("D23 an empty list has no first and no last", () => {
   expect(modelList([])).toEqual({ object: "list", data: [], has_more: false, first_id: null, last_id: null })
 })
 
-test("D23 what is listed fits the documented schema, and shows nothing of the upstream", () => {
-  const list = modelList([aModel({ name: "m" })])
+test("D23 what is listed fits the documented schema", () => {
+  const list = modelList(["m"])
   const errors = [...Value.Errors(ModelList, list)].filter(
     ({ type }) => type !== ValueErrorType.StringFormatUnknown,
   )
   expect(errors).toEqual([])
-  expect(JSON.stringify(list)).not.toContain("upstream")
 })

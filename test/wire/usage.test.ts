@@ -43,6 +43,12 @@ describe("D1 valid usage", () => {
 
 describe("D1 missing usage", () => {
   test("absent", () => expect(readUsage(undefined)).toEqual({ state: "missing" }))
+  test("D1 more than the request can have caused", () => {
+    const limits = { prompt_tokens: 9, completion_tokens: 2 }
+    const state = (prompt_tokens: number, completion_tokens: number) =>
+      readUsage({ prompt_tokens, completion_tokens }, limits).state
+    expect([state(9, 2), state(10, 2), state(9, 3)]).toEqual(["valid", "implausible", "implausible"])
+  })
   test("null", () => expect(readUsage(null)).toEqual({ state: "missing" }))
 })
 

@@ -10,11 +10,12 @@ import { accounts, corrections, credits, ends, holds, keys, terms } from "../sch
  * - `spent`: what a spending limit has counted, and what the calls of its period hold and cost.
  * - `charge`: what a call was charged, and its tokens at its terms.
  * - `entry`: an end or a correction that does not fit its hold.
+ * - `unheld`: a settlement without a hold, and its charge. It is in the spool; the journal knows nothing of it (D13).
  */
 export interface Violation {
-  readonly kind: "balance" | "held" | "spent" | "charge" | "entry"
+  readonly kind: "balance" | "held" | "spent" | "charge" | "entry" | "unheld"
   readonly account_id: string
-  /** The key of `spent`, the call of `charge` and `entry`; null for an account. */
+  /** The key of `spent`, the call of `charge`, `entry` and `unheld`; null for an account. */
   readonly id: string | null
   /** Null when there are entries of an account that does not exist. */
   readonly recorded_nano: bigint | null

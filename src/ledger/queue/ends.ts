@@ -39,6 +39,8 @@ export class EndQueue {
   readonly #log: Log
   /** What is not in the ledger yet, in the order in which it came. */
   readonly #writing = new Set<Item>()
+  /** Those whose hold is missing, by the id of the call: this process cannot write them (D13). */
+  readonly #unheld = new Map<string, SpooledEnd>()
   #idle: (() => void)[] = []
   #tick: Timer | undefined
 
@@ -62,6 +64,11 @@ export class EndQueue {
 
   get depth(): number {
     return this.#queues.depth
+  }
+
+  /** What cannot be written for want of a hold. */
+  get unheld(): readonly SpooledEnd[] {
+    return [...this.#unheld.values()]
   }
 
   /** Resolves when nothing is on its way to the ledger. */
@@ -127,10 +134,14 @@ export class EndQueue {
       this.#ask(item)
       return
     }
-    if (ended === "none") this.#keep(item)
-    else {
+    const { account_id, end } = item
+    if (ended === "none") {
+      this.#unheld.set(end.id, { account_id, end })
+      this.#keep(item)
+    } else {
+      this.#unheld.delete(end.id)
       if (ended !== "applied") this.#on.endIgnored?.()
-      this.#spool.done(item.end.id)
+      this.#spool.done(end.id)
     }
     this.#finish(item, ended)
   }

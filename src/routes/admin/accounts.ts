@@ -10,31 +10,23 @@ import {
 } from "../../ledger/accounts/accounts.ts"
 import { balanceAt, type PastBalance } from "../../ledger/reports/balance.ts"
 import { printUsd } from "../../money.ts"
-import {
-  AccountBody,
-  AccountChange,
-  BalanceBody,
-  listOf,
-  NewAccount,
-  parseAccountChange,
-  parseNewAccount,
-} from "../../wire/admin.ts"
-import { parseBalanceQuery, parsePage } from "../../wire/admin-query.ts"
+import { AccountBody, AccountChange, BalanceBody, listOf, NewAccount } from "../../wire/admin.ts"
+import { BalanceQuery, checkPast, PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
-import { operation } from "../openapi.ts"
-import { ask } from "./books.ts"
-import { answer, jsonBody, type Operators, pathId, queryOf } from "./operators.ts"
+import { accountBody } from "../account-body.ts"
 import {
   accountExample,
   BODY_ERRORS,
   ERRORS,
   fieldFault,
-  idParameter,
   NO_ACCOUNT,
   PAGE_FAULT,
-  pageParameters,
   unknownOutcome,
-} from "./reference.ts"
+} from "../docs/examples.ts"
+import { ask, askLong } from "../ledger-deadline.ts"
+import { answer, operation, shown } from "../openapi.ts"
+import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts`: who pays. */
 export function accountRoutes(operators: Operators) {
@@ -42,48 +34,43 @@ export function accountRoutes(operators: Operators) {
   return new Elysia({ name: "admin-accounts" })
     .post(
       "/accounts",
-      async ({ request }) => {
-        const { id, name } = parseNewAccount(await jsonBody(request, operators))
-        const asked = { id: id ?? nextId(), name }
-        const { outcome, account } = await ask(operators, createAccount(database, asked), { id: asked.id })
-        return answer(accountBody(account), outcome === "created" ? 201 : 200)
+      async ({ body: { id = nextId(), name }, status }) => {
+        const { outcome, account } = await ask(operators, createAccount(database, { id, name }), { id })
+        return status(outcome === "created" ? 201 : 200, accountBody(account))
       },
-      { parse: "none", detail: creating },
+      creating,
     )
     .get(
       "/accounts",
-      async ({ request }) => {
-        const { data, next } = await ask(operators, listAccounts(database, parsePage(queryOf(request))))
-        return answer({ data: data.map(accountBody), next })
+      async ({ query }) => {
+        const { data, next } = await ask(operators, listAccounts(database, pageOf(query)))
+        return { data: data.map(accountBody), next }
       },
-      { detail: listing },
+      listing,
     )
     .get(
       "/accounts/:id",
-      async ({ params }) => answer(accountBody(await existingAccount(operators, pathId(params.id)))),
-      { detail: reading },
+      async ({ params: { id } }) => accountBody(await existingAccount(operators, id)),
+      reading,
     )
     .get(
       "/accounts/:id/balance",
-      async ({ request, params }) => {
-        const id = pathId(params.id)
-        const at = parseBalanceQuery(queryOf(request), ledgerTime())
-        const past = await ask(operators, balanceAt(database, id, at))
+      async ({ params: { id }, query: { at } }) => {
+        checkPast(at, ledgerTime())
+        const past = await askLong(operators, balanceAt(database, id, at))
         if (past === null) throw noAccount()
-        return answer(balanceBody(id, at, past))
+        return balanceBody(id, at, past)
       },
-      { detail: readingBalance },
+      readingBalance,
     )
     .patch(
       "/accounts/:id",
-      async ({ request, params }) => {
-        const id = pathId(params.id)
-        const change = parseAccountChange(await jsonBody(request, operators))
-        const account = await ask(operators, changeAccount(database, id, change))
+      async ({ params: { id }, body }) => {
+        const account = await ask(operators, changeAccount(database, id, body))
         if (account === null) throw noAccount()
-        return answer(accountBody(account))
+        return accountBody(account)
       },
-      { parse: "none", detail: changing },
+      changing,
     )
 }
 
@@ -98,19 +85,6 @@ export function noAccount(): GatewayError {
   return new GatewayError("not_found", { message: "No account has this id." })
 }
 
-export function accountBody(account: Account): AccountBody {
-  const { id, name, balance_nano, held_nano, suspended_at, created_at } = account
-  return {
-    id,
-    name,
-    balance: printUsd(balance_nano),
-    held: printUsd(held_nano),
-    available: printUsd(balance_nano - held_nano),
-    suspended: suspended_at !== null,
-    created_at: printTime(created_at),
-  }
-}
-
 function balanceBody(account_id: string, at: Date, { balance_nano, held_nano }: PastBalance): BalanceBody {
   return {
     account_id,
@@ -121,69 +95,64 @@ function balanceBody(account_id: string, at: Date, { balance_nano, held_nano }: 
   }
 }
 
-const creating = operation({
-  operationId: "createAccount",
-  tag: "Accounts",
-  summary: "Create an account",
-  description:
-    "A new account has a balance of 0, so its keys cannot make calls before the first credit. Send your own `id` to make the request safe to retry: a repeat returns 200 with the existing account.",
-  credentials: ["adminToken"],
-  body: {
-    schema: NewAccount,
-    examples: { account: { name: "Acme" }, repeatable: { id: accountExample.id, name: "Acme" } },
+const creating = {
+  body: shown(NewAccount, {
+    account: { name: "Acme" },
+    repeatable: { id: accountExample.id, name: "Acme" },
+  }),
+  response: {
+    200: answer("An account with this id already exists. Nothing was changed.", AccountBody, {
+      account: accountExample,
+    }),
+    201: answer("The account.", AccountBody, {
+      account: { ...accountExample, balance: "0", held: "0", available: "0" },
+    }),
   },
-  answers: {
-    200: {
-      description: "An account with this id already exists. Nothing was changed.",
-      json: { schema: AccountBody, examples: { account: accountExample } },
-    },
-    201: {
-      description: "The account.",
-      json: {
-        schema: AccountBody,
-        examples: { account: { ...accountExample, balance: "0", held: "0", available: "0" } },
-      },
-    },
-  },
-  errors: [
-    ...BODY_ERRORS,
-    fieldFault("name", "1 to 200 characters on a single line"),
-    ...ERRORS,
-    unknownOutcome(accountExample.id),
-  ],
-})
+  detail: operation({
+    operationId: "createAccount",
+    tag: "Accounts",
+    summary: "Create an account",
+    description:
+      "A new account has a balance of 0, so its keys cannot make calls before the first credit. Send your own `id` to make the request safe to retry: a repeat returns 200 with the existing account.",
+    credentials: ["adminToken"],
+    errors: [
+      ...BODY_ERRORS,
+      fieldFault("name", "1 to 200 characters on a single line"),
+      ...ERRORS,
+      unknownOutcome(accountExample.id),
+    ],
+  }),
+}
 
-const listing = operation({
-  operationId: "listAccounts",
-  tag: "Accounts",
-  summary: "List accounts",
-  description: "Lists all accounts, newest first.",
-  credentials: ["adminToken"],
-  parameters: pageParameters,
-  answers: {
-    200: {
-      description: "A page of accounts.",
-      json: { schema: listOf(AccountBody), examples: { accounts: { data: [accountExample], next: null } } },
-    },
+const listing = {
+  query: PageQuery,
+  response: {
+    200: answer("A page of accounts.", listOf(AccountBody), {
+      accounts: { data: [accountExample], next: null },
+    }),
   },
-  errors: [PAGE_FAULT, ...ERRORS],
-})
+  detail: operation({
+    operationId: "listAccounts",
+    tag: "Accounts",
+    summary: "List accounts",
+    description: "Lists all accounts, newest first.",
+    credentials: ["adminToken"],
+    errors: [PAGE_FAULT, ...ERRORS],
+  }),
+}
 
-const reading = operation({
-  operationId: "getAccount",
-  tag: "Accounts",
-  summary: "Get an account",
-  description: "`available` is what new calls can hold: the balance minus what open calls hold.",
-  credentials: ["adminToken"],
-  parameters: [idParameter("The account's id.")],
-  answers: {
-    200: {
-      description: "The account.",
-      json: { schema: AccountBody, examples: { account: accountExample } },
-    },
-  },
-  errors: [NO_ACCOUNT, ...ERRORS],
-})
+const reading = {
+  params: pathId("The account's id."),
+  response: { 200: answer("The account.", AccountBody, { account: accountExample }) },
+  detail: operation({
+    operationId: "getAccount",
+    tag: "Accounts",
+    summary: "Get an account",
+    description: "`available` is what new calls can hold: the balance minus what open calls hold.",
+    credentials: ["adminToken"],
+    errors: [NO_ACCOUNT, ...ERRORS],
+  }),
+}
 
 const balanceExample: BalanceBody = {
   account_id: accountExample.id,
@@ -193,54 +162,49 @@ const balanceExample: BalanceBody = {
   available: "12.48",
 }
 
-const readingBalance = operation({
-  operationId: "getBalance",
-  tag: "Accounts",
-  summary: "Get a past balance",
-  description:
-    "Computes the balance at a time in the past: the current balance without the entries made since. It reads every call of every account that ended since then, so a time further back takes longer, up to 8 seconds. Before the first credit the balance is 0.",
-  credentials: ["adminToken"],
-  parameters: [
-    idParameter("The account's id."),
-    {
-      name: "at",
-      in: "query",
-      required: true,
-      description:
-        "The time, by the clock of the ledger: an RFC 3339 time, or a day, which means midnight UTC. It cannot be in the future.",
-      schema: { type: "string" },
-      example: "2026-11-01",
-    },
-  ],
-  answers: {
-    200: {
-      description: "The balance at that time, what open calls held, and what new calls could hold.",
-      json: { schema: BalanceBody, examples: { balance: balanceExample } },
-    },
-  },
-  errors: [fieldFault("at", "an RFC 3339 time or a day such as 2026-11-21"), NO_ACCOUNT, ...ERRORS],
-})
-
-const changing = operation({
-  operationId: "changeAccount",
-  tag: "Accounts",
-  summary: "Rename or suspend an account",
-  description:
-    "Fields that you leave out stay unchanged. After a suspension, every new call gets a 403. Calls in progress continue, and receipts stay readable. You can credit a suspended account.",
-  credentials: ["adminToken"],
-  parameters: [idParameter("The account's id.")],
-  body: {
-    schema: AccountChange,
-    examples: { suspend: { suspended: true }, resume: { suspended: false }, rename: { name: "Acme Ltd" } },
-  },
-  answers: {
-    200: {
-      description: "The changed account.",
-      json: {
-        schema: AccountBody,
-        examples: { suspended: { ...accountExample, suspended: true }, active: accountExample },
+const readingBalance = {
+  params: pathId("The account's id."),
+  query: BalanceQuery,
+  response: {
+    200: answer(
+      "The balance at that time, what open calls held, and what new calls could hold.",
+      BalanceBody,
+      {
+        balance: balanceExample,
       },
-    },
+    ),
   },
-  errors: [...BODY_ERRORS, fieldFault("suspended", "true or false"), NO_ACCOUNT, ...ERRORS],
-})
+  detail: operation({
+    operationId: "getBalance",
+    tag: "Accounts",
+    summary: "Get a past balance",
+    description:
+      "Computes the balance at a time in the past: the current balance without the entries made since. It reads every call of every account that ended since then, so a time further back takes longer, up to 8 seconds. Before the first credit the balance is 0.",
+    credentials: ["adminToken"],
+    errors: [fieldFault("at", "an RFC 3339 time or a day such as 2026-11-21"), NO_ACCOUNT, ...ERRORS],
+  }),
+}
+
+const changing = {
+  params: pathId("The account's id."),
+  body: shown(AccountChange, {
+    suspend: { suspended: true },
+    resume: { suspended: false },
+    rename: { name: "Acme Ltd" },
+  }),
+  response: {
+    200: answer("The changed account.", AccountBody, {
+      suspended: { ...accountExample, suspended: true },
+      active: accountExample,
+    }),
+  },
+  detail: operation({
+    operationId: "changeAccount",
+    tag: "Accounts",
+    summary: "Rename or suspend an account",
+    description:
+      "Fields that you leave out stay unchanged. After a suspension, every new call gets a 403. Calls in progress continue, and receipts stay readable. You can credit a suspended account.",
+    credentials: ["adminToken"],
+    errors: [...BODY_ERRORS, fieldFault("suspended", "true or false"), NO_ACCOUNT, ...ERRORS],
+  }),
+}

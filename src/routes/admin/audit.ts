@@ -3,21 +3,23 @@ import { type Audit, audit } from "../../ledger/journal/audit.ts"
 import { printUsd } from "../../money.ts"
 import { AuditBody } from "../../wire/admin.ts"
 import { printTime } from "../../wire/time.ts"
-import { operation } from "../openapi.ts"
-import { ask } from "./books.ts"
-import { answer, type Operators } from "./operators.ts"
-import { accountExample, ERRORS } from "./reference.ts"
+import { accountExample, ERRORS } from "../docs/examples.ts"
+import { ask } from "../ledger-deadline.ts"
+import { answer, operation } from "../openapi.ts"
+import type { Operators } from "./operators.ts"
 
 /** `/admin/audit`: whether the books agree with their journal. */
 export function auditRoutes(operators: Operators) {
   return new Elysia({ name: "admin-audit" }).get(
     "/audit",
     async () => {
-      const audited = await ask({ deadline_ms: operators.audit_deadline_ms }, audit(operators.database))
+      const found = await ask({ deadline_ms: operators.audit_deadline_ms }, audit(operators.database))
+      const unheld = operators.unheld?.() ?? []
+      const audited = { ...found, violations: [...found.violations, ...unheld] }
       operators.onAudit?.(audited)
-      return answer(auditBody(audited))
+      return auditBody(audited)
     },
-    { detail: auditing },
+    auditing,
   )
 }
 
@@ -43,35 +45,31 @@ const clean = {
   violations: [],
 }
 
-const auditing = operation({
-  operationId: "audit",
-  tag: "Ledger",
-  summary: "Audit the ledger",
-  description:
-    "Recomputes from the journal, in one snapshot: the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. It reads the whole journal, so run it occasionally, not every second.",
-  credentials: ["adminToken"],
-  answers: {
-    200: {
-      description: "The result. `violations` is empty if the ledger is consistent.",
-      json: {
-        schema: AuditBody,
-        examples: {
-          clean,
-          violated: {
-            ...clean,
-            violations: [
-              {
-                account_id: accountExample.id,
-                kind: "balance",
-                id: null,
-                recorded: "9.9871",
-                expected: "9.987",
-              },
-            ],
+const auditing = {
+  response: {
+    200: answer("The result. `violations` is empty if the ledger is consistent.", AuditBody, {
+      clean,
+      violated: {
+        ...clean,
+        violations: [
+          {
+            account_id: accountExample.id,
+            kind: "balance",
+            id: null,
+            recorded: "9.9871",
+            expected: "9.987",
           },
-        },
+        ],
       },
-    },
+    }),
   },
-  errors: ERRORS,
-})
+  detail: operation({
+    operationId: "audit",
+    tag: "Ledger",
+    summary: "Audit the ledger",
+    description:
+      "Recomputes from the journal, in one snapshot: the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. It reads the whole journal, so run it occasionally, not every second.",
+    credentials: ["adminToken"],
+    errors: ERRORS,
+  }),
+}

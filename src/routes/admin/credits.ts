@@ -3,25 +3,25 @@ import { GatewayError } from "../../errors.ts"
 import { nextId } from "../../id.ts"
 import { type Credit, type CreditResult, credit, listCredits } from "../../ledger/accounts/credits.ts"
 import { printUsd } from "../../money.ts"
-import { CreditBody, CreditedBody, listOf, NewCredit, parseNewCredit } from "../../wire/admin.ts"
-import { parsePage } from "../../wire/admin-query.ts"
+import { CreditBody, CreditedBody, listOf, NewCredit } from "../../wire/admin.ts"
+import { PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
-import { operation } from "../openapi.ts"
-import { accountBody, existingAccount, noAccount } from "./accounts.ts"
-import { ask } from "./books.ts"
-import { answer, jsonBody, type Operators, pathId, queryOf } from "./operators.ts"
+import { accountBody } from "../account-body.ts"
 import {
   accountExample,
   BODY_ERRORS,
   creditExample,
   ERRORS,
   fieldFault,
-  idParameter,
   NO_ACCOUNT,
   PAGE_FAULT,
-  pageParameters,
   unknownOutcome,
-} from "./reference.ts"
+} from "../docs/examples.ts"
+import { ask } from "../ledger-deadline.ts"
+import { answer, operation, shown } from "../openapi.ts"
+import { existingAccount, noAccount } from "./accounts.ts"
+import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/credits`: the money put on an account. */
 export function creditRoutes(operators: Operators) {
@@ -29,34 +29,31 @@ export function creditRoutes(operators: Operators) {
   return new Elysia({ name: "admin-credits" })
     .post(
       "/accounts/:id/credits",
-      async ({ request, params }) => {
-        const account_id = pathId(params.id)
-        const { id, amount_nano, reason } = parseNewCredit(await jsonBody(request, operators))
-        const order = { id: id ?? nextId(), account_id, amount_nano, reason }
-        return credited(await ask(operators, credit(database, order), { id: order.id }))
+      async ({ params, body: { id = nextId(), amount: amount_nano, reason = null }, status }) => {
+        const order = { id, account_id: params.id, amount_nano, reason }
+        const result = made(await ask(operators, credit(database, order), { id }))
+        const body = { ...creditBody(result.credit), account: accountBody(result.account) }
+        return status(result.outcome === "credited" ? 201 : 200, body)
       },
-      { parse: "none", detail: crediting },
+      crediting,
     )
     .get(
       "/accounts/:id/credits",
-      async ({ request, params }) => {
-        const account_id = pathId(params.id)
-        const page = parsePage(queryOf(request))
-        await existingAccount(operators, account_id)
-        const { data, next } = await ask(operators, listCredits(database, account_id, page))
-        return answer({ data: data.map(creditBody), next })
+      async ({ params, query }) => {
+        await existingAccount(operators, params.id)
+        const { data, next } = await ask(operators, listCredits(database, params.id, pageOf(query)))
+        return { data: data.map(creditBody), next }
       },
-      { detail: listing },
+      listing,
     )
 }
 
-function credited(result: CreditResult): Response {
+/** The credit that stands in the journal, or why none was written. */
+function made(result: CreditResult) {
   switch (result.outcome) {
     case "credited":
-    case "known": {
-      const body: CreditedBody = { ...creditBody(result.credit), account: accountBody(result.account) }
-      return answer(body, result.outcome === "credited" ? 201 : 200)
-    }
+    case "known":
+      return result
     case "no_account":
       throw noAccount()
     case "conflict":
@@ -78,52 +75,50 @@ function creditBody({ id, amount_nano, reason, created_at }: Credit): CreditBody
 
 const examples = { credit: { ...creditExample, account: accountExample } }
 
-const crediting = operation({
-  operationId: "creditAccount",
-  tag: "Accounts",
-  summary: "Credit an account",
-  description:
-    "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. If the database does not respond (503), the error has the `id` to retry with.",
-  credentials: ["adminToken"],
-  parameters: [idParameter("The account's id.")],
-  body: {
-    schema: NewCredit,
-    examples: {
-      credit: { id: creditExample.id, amount: "10", reason: creditExample.reason },
-      correction: { amount: "-2.50", reason: "Credited twice by mistake" },
-    },
+const crediting = {
+  params: pathId("The account's id."),
+  body: shown(NewCredit, {
+    credit: { id: creditExample.id, amount: "10", reason: creditExample.reason },
+    correction: { amount: "-2.50", reason: "Credited twice by mistake" },
+  }),
+  response: {
+    200: answer("This credit was made earlier. Nothing was changed.", CreditedBody, examples),
+    201: answer("The account was credited.", CreditedBody, examples),
   },
-  answers: {
-    201: { description: "The account was credited.", json: { schema: CreditedBody, examples } },
-    200: {
-      description: "This credit was made earlier. Nothing was changed.",
-      json: { schema: CreditedBody, examples },
-    },
-  },
-  errors: [
-    ...BODY_ERRORS,
-    fieldFault(
-      "amount",
-      "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point",
-    ),
-    NO_ACCOUNT,
-    ...ERRORS,
-    unknownOutcome(creditExample.id),
-  ],
-})
+  detail: operation({
+    operationId: "creditAccount",
+    tag: "Accounts",
+    summary: "Credit an account",
+    description:
+      "Send your own `id` to make the request safe to retry: a repeat with the same id changes nothing and returns 200 with the credit, and a different amount or account with the same id is an error. A negative amount is a correction and can make the balance negative. If the database does not respond (503), the error has the `id` to retry with.",
+    credentials: ["adminToken"],
+    errors: [
+      ...BODY_ERRORS,
+      fieldFault(
+        "amount",
+        "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point",
+      ),
+      NO_ACCOUNT,
+      ...ERRORS,
+      unknownOutcome(creditExample.id),
+    ],
+  }),
+}
 
-const listing = operation({
-  operationId: "listCredits",
-  tag: "Accounts",
-  summary: "List an account's credits",
-  description: "Lists credits and corrections, newest first.",
-  credentials: ["adminToken"],
-  parameters: [idParameter("The account's id."), ...pageParameters],
-  answers: {
-    200: {
-      description: "A page of credits.",
-      json: { schema: listOf(CreditBody), examples: { credits: { data: [creditExample], next: null } } },
-    },
+const listing = {
+  params: pathId("The account's id."),
+  query: PageQuery,
+  response: {
+    200: answer("A page of credits.", listOf(CreditBody), {
+      credits: { data: [creditExample], next: null },
+    }),
   },
-  errors: [PAGE_FAULT, NO_ACCOUNT, ...ERRORS],
-})
+  detail: operation({
+    operationId: "listCredits",
+    tag: "Accounts",
+    summary: "List an account's credits",
+    description: "Lists credits and corrections, newest first.",
+    credentials: ["adminToken"],
+    errors: [PAGE_FAULT, NO_ACCOUNT, ...ERRORS],
+  }),
+}

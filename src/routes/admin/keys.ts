@@ -1,43 +1,27 @@
+import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { hashOf, makeKey, prefixOf } from "../../admission/key.ts"
 import { GatewayError } from "../../errors.ts"
 import { nextId } from "../../id.ts"
-import {
-  changeKey,
-  createKey,
-  type Key,
-  type KeyResult,
-  listKeys,
-  revokeKey,
-} from "../../ledger/accounts/keys.ts"
-import { printUsd } from "../../money.ts"
-import {
-  CreatedKeyBody,
-  KeyBody,
-  KeyChange,
-  listOf,
-  NewKey,
-  parseKeyChange,
-  parseNewKey,
-} from "../../wire/admin.ts"
-import { parsePage } from "../../wire/admin-query.ts"
-import { printTime } from "../../wire/time.ts"
-import { operation } from "../openapi.ts"
-import { existingAccount, noAccount } from "./accounts.ts"
-import { ask } from "./books.ts"
-import { answer, jsonBody, type Operators, pathId, queryOf } from "./operators.ts"
+import { changeKey, createKey, type KeyResult, listKeys, revokeKey } from "../../ledger/accounts/keys.ts"
+import { CreatedKeyBody, checkExpiry, KeyBody, KeyChange, listOf, NewKey } from "../../wire/admin.ts"
+import { PageQuery, pageOf } from "../../wire/admin-query.ts"
+import { pathId } from "../../wire/parameter.ts"
 import {
   BODY_ERRORS,
   ERRORS,
   fieldFault,
-  idParameter,
   keyExample,
   NO_ACCOUNT,
   NO_KEY,
   PAGE_FAULT,
-  pageParameters,
   unknownOutcome,
-} from "./reference.ts"
+} from "../docs/examples.ts"
+import { createdKeyBody, keyBody } from "../key-body.ts"
+import { ask, askLong } from "../ledger-deadline.ts"
+import { answer, operation, shown } from "../openapi.ts"
+import { existingAccount, noAccount } from "./accounts.ts"
+import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: what may spend an account's money (D26). */
 export function keyRoutes(operators: Operators) {
@@ -45,46 +29,46 @@ export function keyRoutes(operators: Operators) {
   return new Elysia({ name: "admin-keys" })
     .post(
       "/accounts/:id/keys",
-      async ({ request, params }) => {
-        const account_id = pathId(params.id)
-        const asked = parseNewKey(await jsonBody(request, operators), Date.now())
+      async ({ params, body, status }) => {
+        const { id = nextId(), name = null, models = null, expires_at = null, spending_limit = null } = body
+        checkExpiry(expires_at, Date.now())
         const key = makeKey()
-        const id = asked.id ?? nextId()
-        const made = { ...asked, id, account_id, hash: hashOf(key), prefix: prefixOf(key) }
-        return created(await ask(operators, createKey(database, made), { id }), key)
+        const asked = { id, account_id: params.id, name, models, expires_at, spending: spending_limit }
+        const secret = { hash: hashOf(key), prefix: prefixOf(key) }
+        const made = madeKey(await ask(operators, createKey(database, { ...asked, ...secret }), { id }))
+        return made.outcome === "created"
+          ? status(201, createdKeyBody(made.key, key))
+          : status(200, keyBody(made.key))
       },
-      { parse: "none", detail: creating },
+      creating,
     )
     .get(
       "/accounts/:id/keys",
-      async ({ request, params }) => {
-        const account_id = pathId(params.id)
-        const page = parsePage(queryOf(request))
-        await existingAccount(operators, account_id)
-        const { data, next } = await ask(operators, listKeys(database, account_id, page))
-        return answer({ data: data.map(keyBody), next })
+      async ({ params, query }) => {
+        await existingAccount(operators, params.id)
+        const { data, next } = await ask(operators, listKeys(database, params.id, pageOf(query)))
+        return { data: data.map(keyBody), next }
       },
-      { detail: listing },
+      listing,
     )
     .patch(
       "/keys/:id",
-      async ({ request, params }) => {
-        const id = pathId(params.id)
-        const change = parseKeyChange(await jsonBody(request, operators), Date.now())
-        const key = await ask(operators, changeKey(database, id, change))
+      async ({ params: { id }, body: { spending_limit, ...change } }) => {
+        checkExpiry(change.expires_at, Date.now())
+        const spending = spending_limit === undefined ? {} : { spending: spending_limit }
+        const key = await askLong(operators, changeKey(database, id, { ...change, ...spending }))
         if (key === null) throw noKey()
-        return answer(keyBody(key))
+        return keyBody(key)
       },
-      { parse: "none", detail: changing },
+      changing,
     )
     .delete(
       "/keys/:id",
-      async ({ params }) => {
-        const known = await ask(operators, revokeKey(database, pathId(params.id)))
-        if (!known) throw noKey()
-        return new Response(null, { status: 204 })
+      async ({ params: { id }, status }) => {
+        if (!(await ask(operators, revokeKey(database, id)))) throw noKey()
+        return status(204, undefined)
       },
-      { parse: "none", detail: revoking },
+      revoking,
     )
 }
 
@@ -92,12 +76,12 @@ function noKey(): GatewayError {
   return new GatewayError("not_found", { message: "No key has this id." })
 }
 
-function created(result: KeyResult, key: string): Response {
+/** The key that stands in the ledger, or why none was made. */
+function madeKey(result: KeyResult) {
   switch (result.outcome) {
     case "created":
-      return answer(createdKeyBody(result.key, key), 201)
     case "known":
-      return answer(keyBody(result.key))
+      return result
     case "no_account":
       throw noAccount()
     case "conflict":
@@ -109,141 +93,97 @@ function created(result: KeyResult, key: string): Response {
   }
 }
 
-/** The one answer that shows the key itself. */
-function createdKeyBody(made: Key, key: string): CreatedKeyBody {
-  return { ...commonOf(made), key }
-}
-
-function commonOf({ id, name, prefix, models, expires_at, suspended_at, spending, created_at }: Key) {
-  return {
-    id,
-    name,
-    prefix,
-    models,
-    expires_at: expires_at && printTime(expires_at),
-    suspended: suspended_at !== null,
-    spending_limit: spending && { amount: printUsd(spending.limit_nano), per: spending.period },
-    created_at: printTime(created_at),
-  }
-}
-
-/** A key as its operator is shown it, and its holder. */
-export function keyBody(key: Key): KeyBody {
-  return {
-    ...commonOf(key),
-    spent: key.spending && printUsd(key.spending.spent_nano),
-    revoked_at: key.revoked_at && printTime(key.revoked_at),
-    last_used_at: key.last_used_at && printTime(key.last_used_at),
-  }
-}
-
 const keyListed: KeyBody = { ...keyExample, spent: "3.2", revoked_at: null, last_used_at: null }
 
-const creating = operation({
-  operationId: "createKey",
-  tag: "Accounts",
-  summary: "Create a key",
-  description:
-    "Only this response shows the key itself: the database stores its SHA-256 hash and its first characters. Without `models` the key can use all models; without `expires_at` it is valid until it is revoked. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
-  credentials: ["adminToken"],
-  parameters: [idParameter("The account's id.")],
-  body: {
-    schema: NewKey,
-    examples: {
-      plain: {},
-      limited: {
-        name: "production",
-        models: ["gpt-5-mini"],
-        expires_at: "2027-12-31T23:59:59Z",
-        spending_limit: { amount: "25", per: "day" },
-      },
+const creating = {
+  params: pathId("The account's id."),
+  body: shown(NewKey, {
+    plain: {},
+    limited: {
+      name: "production",
+      models: ["gpt-5-mini"],
+      expires_at: "2027-12-31T23:59:59Z",
+      spending_limit: { amount: "25", per: "day" },
     },
+  }),
+  response: {
+    200: answer("A key with this id already exists. Nothing was changed.", KeyBody, {
+      key: keyListed,
+    }),
+    201: answer("The key. Store it: it is not shown again.", CreatedKeyBody, {
+      plain: { ...keyExample, name: null, models: null, spending_limit: null, key: "tg_live_8Fq2…" },
+      limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: "tg_live_8Fq2…" },
+    }),
   },
-  answers: {
-    200: {
-      description: "A key with this id already exists. Nothing was changed.",
-      json: { schema: KeyBody, examples: { key: keyListed } },
-    },
-    201: {
-      description: "The key. Store it: it is not shown again.",
-      json: {
-        schema: CreatedKeyBody,
-        examples: {
-          plain: { ...keyExample, name: null, models: null, spending_limit: null, key: "tg_live_8Fq2…" },
-          limited: { ...keyExample, expires_at: "2027-12-31T23:59:59.000Z", key: "tg_live_8Fq2…" },
-        },
-      },
-    },
-  },
-  errors: [
-    ...BODY_ERRORS,
-    fieldFault("models", "an array of 1 to 256 model names"),
-    NO_ACCOUNT,
-    ...ERRORS,
-    unknownOutcome(keyExample.id),
-  ],
-})
+  detail: operation({
+    operationId: "createKey",
+    tag: "Accounts",
+    summary: "Create a key",
+    description:
+      "Only this response shows the key itself: the database stores its SHA-256 hash and its first characters. Without `models` the key can use all models; without `expires_at` it is valid until it is revoked. Send your own `id` to make the request safe to retry: a repeat returns 200 without the key itself.",
+    credentials: ["adminToken"],
+    errors: [
+      ...BODY_ERRORS,
+      fieldFault("models", "an array of 1 to 256 model names"),
+      NO_ACCOUNT,
+      ...ERRORS,
+      unknownOutcome(keyExample.id),
+    ],
+  }),
+}
 
-const listing = operation({
-  operationId: "listKeys",
-  tag: "Accounts",
-  summary: "List an account's keys",
-  description:
-    "Lists keys, newest first, including revoked and expired ones. The keys themselves are not shown.",
-  credentials: ["adminToken"],
-  parameters: [idParameter("The account's id."), ...pageParameters],
-  answers: {
-    200: {
-      description: "A page of keys.",
-      json: {
-        schema: listOf(KeyBody),
-        examples: { keys: { data: [keyListed], next: null } },
-      },
-    },
+const listing = {
+  params: pathId("The account's id."),
+  query: PageQuery,
+  response: {
+    200: answer("A page of keys.", listOf(KeyBody), { keys: { data: [keyListed], next: null } }),
   },
-  errors: [PAGE_FAULT, NO_ACCOUNT, ...ERRORS],
-})
+  detail: operation({
+    operationId: "listKeys",
+    tag: "Accounts",
+    summary: "List an account's keys",
+    description:
+      "Lists keys, newest first, including revoked and expired ones. The keys themselves are not shown.",
+    credentials: ["adminToken"],
+    errors: [PAGE_FAULT, NO_ACCOUNT, ...ERRORS],
+  }),
+}
 
-const changing = operation({
-  operationId: "changeKey",
-  tag: "Accounts",
-  summary: "Update a key",
-  description:
-    "Fields that you leave out stay unchanged; `null` removes a name, a list of models, an expiry or a limit. The change applies to every call that arrives after this response; calls in progress continue. A spending limit counts what the key's open calls hold and what its settled calls cost in the current day or month (UTC). A call that exceeds it gets a 402. A new limit also counts earlier calls of the current period.",
-  credentials: ["adminToken"],
-  parameters: [idParameter("The key's id.")],
-  body: {
-    schema: KeyChange,
-    examples: {
-      limit: { spending_limit: { amount: "25", per: "day" } },
-      suspend: { suspended: true },
-      open: { models: null, expires_at: null, spending_limit: null },
-    },
+const changing = {
+  params: pathId("The key's id."),
+  body: shown(KeyChange, {
+    limit: { spending_limit: { amount: "25", per: "day" } },
+    suspend: { suspended: true },
+    open: { models: null, expires_at: null, spending_limit: null },
+  }),
+  response: {
+    200: answer("The changed key.", KeyBody, {
+      limited: keyListed,
+      suspended: { ...keyListed, suspended: true },
+      open: { ...keyListed, models: null, spending_limit: null, spent: null },
+    }),
   },
-  answers: {
-    200: {
-      description: "The changed key.",
-      json: {
-        schema: KeyBody,
-        examples: {
-          limited: keyListed,
-          suspended: { ...keyListed, suspended: true },
-          open: { ...keyListed, models: null, spending_limit: null, spent: null },
-        },
-      },
-    },
-  },
-  errors: [...BODY_ERRORS, fieldFault("suspended", "true or false"), NO_KEY, ...ERRORS],
-})
+  detail: operation({
+    operationId: "changeKey",
+    tag: "Accounts",
+    summary: "Update a key",
+    description:
+      "Fields that you leave out stay unchanged; `null` removes a name, a list of models, an expiry or a limit. The change applies to every call that arrives after this response; calls in progress continue. A spending limit counts what the key's open calls hold and what its settled calls cost in the current day or month (UTC). A call that exceeds it gets a 402. A new limit also counts earlier calls of the current period.",
+    credentials: ["adminToken"],
+    errors: [...BODY_ERRORS, fieldFault("suspended", "true or false"), NO_KEY, ...ERRORS],
+  }),
+}
 
-const revoking = operation({
-  operationId: "revokeKey",
-  tag: "Accounts",
-  summary: "Revoke a key",
-  description:
-    "Every request that arrives after this response gets a 401. Calls in progress continue. Revoking a revoked key changes nothing.",
-  credentials: ["adminToken"],
-  parameters: [idParameter("The key's id.")],
-  answers: { 204: { description: "The key is revoked." } },
-  errors: [NO_KEY, ...ERRORS],
-})
+const revoking = {
+  params: pathId("The key's id."),
+  response: { 204: answer("The key is revoked.", Type.Void()) },
+  detail: operation({
+    operationId: "revokeKey",
+    tag: "Accounts",
+    summary: "Revoke a key",
+    description:
+      "Every request that arrives after this response gets a 401. Calls in progress continue. Revoking a revoked key changes nothing.",
+    credentials: ["adminToken"],
+    errors: [NO_KEY, ...ERRORS],
+  }),
+}

@@ -1,16 +1,16 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { UpstreamBody } from "../../wire/upstreams.ts"
-import { operation } from "../openapi.ts"
-import { answer, type Operators } from "./operators.ts"
-import { NO_TOKEN } from "./reference.ts"
+import { NO_TOKEN } from "../docs/examples.ts"
+import { answer, operation } from "../openapi.ts"
+import type { Operators } from "./operators.ts"
 
 /** `/admin/upstreams`: how the upstreams do (D33, D51). */
 export function upstreamRoutes({ upstreams }: Operators) {
   return new Elysia({ name: "admin-upstreams" }).get(
     "/upstreams",
-    async () => answer({ data: await upstreams() }),
-    { detail: listing },
+    async () => ({ data: [...(await upstreams())] }),
+    listing,
   )
 }
 
@@ -25,29 +25,29 @@ const example: UpstreamBody = {
 }
 const counter = { name: "anthropic", family: "messages", models: ["claude-sonnet"] } as const
 
-const listing = operation({
-  operationId: "listUpstreams",
-  tag: "Service",
-  summary: "List upstreams",
-  description:
-    "Lists the configured upstreams with their circuit breakers. After five consecutive failures an upstream is skipped for 10 seconds, then one call tries it. Each worker of this gateway has its own breakers and its own entries. Other gateways with the same database are not included.",
-  credentials: ["adminToken"],
-  answers: {
-    200: {
-      description: "The upstreams in the order of the configuration, worker by worker.",
-      json: {
-        schema: Type.Object({ data: Type.Array(UpstreamBody) }),
-        examples: {
-          ready: { data: [example, { ...example, ...counter }] },
-          failing: {
-            data: [
-              { ...example, state: "open", failures: 5, tries_in_ms: 7300 },
-              { ...example, ...counter },
-            ],
-          },
+const listing = {
+  response: {
+    200: answer(
+      "The upstreams in the order of the configuration, worker by worker.",
+      Type.Object({ data: Type.Array(UpstreamBody) }),
+      {
+        ready: { data: [example, { ...example, ...counter }] },
+        failing: {
+          data: [
+            { ...example, state: "open", failures: 5, tries_in_ms: 7300 },
+            { ...example, ...counter },
+          ],
         },
       },
-    },
+    ),
   },
-  errors: [NO_TOKEN],
-})
+  detail: operation({
+    operationId: "listUpstreams",
+    tag: "Service",
+    summary: "List upstreams",
+    description:
+      "Lists the configured upstreams with their circuit breakers. After five consecutive failures an upstream is skipped for 10 seconds, then one call tries it. Each worker of this gateway has its own breakers and its own entries. Other gateways with the same database are not included.",
+    credentials: ["adminToken"],
+    errors: [NO_TOKEN],
+  }),
+}

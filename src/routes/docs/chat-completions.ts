@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
 import { ChatRequest } from "../../wire/chat.ts"
-import { type Fault, operation, type Parameter, REQUEST_ID } from "../openapi.ts"
+import { answer, events, type Fault, operation, REQUEST_ID, shown } from "../openapi.ts"
 
 /** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
 
@@ -180,6 +180,7 @@ const errors: readonly Fault[] = [
   "rate_limited",
   "usage_missing",
   "usage_invalid",
+  "response_too_large",
   "upstream_error",
   "upstream_unavailable",
   "overloaded",
@@ -202,48 +203,48 @@ rules above, and releases the rest of the hold.
 - With an \`Idempotency-Key\` the call is made and charged only once within 24 hours, even if several gateways receive it. A repeat gets a
   400 that names the call; its receipt has the outcome. If the operator keeps responses, a repeat gets the same JSON response again.`
 
-const idempotencyKey: Parameter = {
-  name: "Idempotency-Key",
-  in: "header",
-  description:
-    "An id that the client creates for this call, such as a UUID, so that it can safely retry the call.",
-  schema: { type: "string", minLength: 1, maxLength: 255 },
-}
+const headers = Type.Object({
+  "Idempotency-Key": Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description:
+        "An id that the client creates for this call, such as a UUID, so that it can safely retry the call.",
+    }),
+  ),
+})
 
-const chatCompletion = (operationId: string, summary: string) =>
-  operation({
+const chatCompletion = (operationId: string, summary: string) => ({
+  parse: "none" as const,
+  body: shown(ChatRequest, {
+    JSON: { model: "gpt-5-mini", messages },
+    Stream: { model: "gpt-5-mini", messages, stream: true, stream_options: { include_usage: true } },
+    "With cost": { model: "gpt-5-mini", messages, usage: { include: true } },
+    "With max_completion_tokens, for a smaller hold": {
+      model: "gpt-5-mini",
+      messages,
+      max_completion_tokens: 200,
+    },
+  }),
+  response: {
+    200: answer(
+      "The provider's response: JSON, or events if the request sets `stream`. Unchanged, except for the cost if the request asked for it.",
+      Type.Union([
+        shown(ChatCompletion, { Completion: completion, "With cost": completionWithCost }),
+        events(ChatCompletionChunk, exampleStream),
+      ]),
+    ),
+  },
+  detail: operation({
     operationId,
     tag: "Calls",
     summary,
     description,
     credentials: ["apiKey"],
-    parameters: [idempotencyKey],
-    body: {
-      schema: ChatRequest,
-      examples: {
-        JSON: { model: "gpt-5-mini", messages },
-        Stream: { model: "gpt-5-mini", messages, stream: true, stream_options: { include_usage: true } },
-        "With cost": { model: "gpt-5-mini", messages, usage: { include: true } },
-        "With max_completion_tokens, for a smaller hold": {
-          model: "gpt-5-mini",
-          messages,
-          max_completion_tokens: 200,
-        },
-      },
-    },
-    answers: {
-      200: {
-        description:
-          "The provider's response: JSON, or events if the request sets `stream`. Unchanged, except for the cost if the request asked for it.",
-        json: {
-          schema: ChatCompletion,
-          examples: { Completion: completion, "With cost": completionWithCost },
-        },
-        events: { schema: ChatCompletionChunk, example: exampleStream },
-      },
-    },
+    headers,
     errors,
-  })
+  }),
+})
 
 export const createChatCompletion = chatCompletion("createChatCompletion", "Create a chat completion")
 

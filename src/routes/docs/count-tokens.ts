@@ -1,33 +1,21 @@
+import { Type } from "@sinclair/typebox"
 import { CountTokensRequest, generationFields, TokenCount } from "../../wire/count-tokens.ts"
-import { type Fault, operation, type Parameter } from "../openapi.ts"
+import { answer, type Fault, operation, shown } from "../openapi.ts"
 
-const vendor: Parameter = {
-  name: "vendor",
-  in: "path",
-  required: true,
-  description: "The name of a configured vendor of a messages API.",
-  schema: { type: "string" },
-  example: "anthropic",
-}
-
-const headers: Parameter[] = [
-  {
-    name: "anthropic-version",
-    in: "header",
-    required: true,
+const headers = Type.Object({
+  "anthropic-version": Type.String({
+    format: "date",
     description:
       "The version of the messages API, a calendar date. The header is named after the vendor, `<vendor>-version`. On the path without a vendor, send the header of exactly one configured vendor.",
-    schema: { type: "string", format: "date" },
-    example: "2023-06-01",
-  },
-  {
-    name: "anthropic-beta",
-    in: "header",
-    required: false,
-    description: "Passed on unchanged. Named after the vendor, like the version header.",
-    schema: { type: "string", maxLength: 2048 },
-  },
-]
+    examples: ["2023-06-01"],
+  }),
+  "anthropic-beta": Type.Optional(
+    Type.String({
+      maxLength: 2048,
+      description: "Passed on unchanged. Named after the vendor, like the version header.",
+    }),
+  ),
+})
 
 const errors: readonly Fault[] = [
   {
@@ -66,36 +54,36 @@ balance (it must be above zero), the model and the provider as for a call.
 Send the key as \`x-api-key\`, or as a bearer token if that header is absent. The gateway removes fields that only generation uses
 before it passes the request on: ${generationFields.map((field) => `\`${field}\``).join(", ")}.`
 
-const counting = (operationId: string, summary: string, path: Parameter[]) =>
-  operation({
+const counting = (operationId: string, summary: string) => ({
+  parse: "none" as const,
+  body: shown(CountTokensRequest, {
+    Question: { model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] },
+    "With instructions": {
+      model: "claude-sonnet",
+      system: "Answer in one word.",
+      messages: [{ role: "user", content: "Say hello." }],
+    },
+  }),
+  response: { 200: answer("The token count of the provider.", TokenCount, { Count: { input_tokens: 11 } }) },
+  detail: operation({
     operationId,
     tag: "Token count",
     summary,
     description,
     credentials: ["xApiKey", "apiKey"],
-    parameters: [...path, ...headers],
-    body: {
-      schema: CountTokensRequest,
-      examples: {
-        Question: { model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] },
-        "With instructions": {
-          model: "claude-sonnet",
-          system: "Answer in one word.",
-          messages: [{ role: "user", content: "Say hello." }],
-        },
-      },
-    },
-    answers: {
-      200: {
-        description: "The token count of the provider.",
-        json: { schema: TokenCount, examples: { Count: { input_tokens: 11 } } },
-      },
-    },
+    headers,
     errors,
-  })
+  }),
+})
 
-export const countTokens = counting("countTokens", "Count input tokens", [])
+export const countTokens = counting("countTokens", "Count input tokens")
 
-export const countTokensOfVendor = counting("countTokensOfVendor", "Count input tokens (vendor path)", [
-  vendor,
-])
+export const countTokensOfVendor = {
+  ...counting("countTokensOfVendor", "Count input tokens (vendor path)"),
+  params: Type.Object({
+    vendor: Type.String({
+      description: "The name of a configured vendor of a messages API.",
+      examples: ["anthropic"],
+    }),
+  }),
+}

@@ -1,6 +1,7 @@
 import manifest from "../../../package.json" with { type: "json" }
 import { components, type Documentation, tags } from "../openapi.ts"
 import { errorTable } from "./errors.ts"
+import { getOpenApi } from "./service.ts"
 
 /** What the OpenAPI document says besides its operations. */
 export const documentation: Documentation = {
@@ -13,6 +14,7 @@ export const documentation: Documentation = {
   servers: [{ url: "/", description: "This gateway" }],
   tags: [...tags],
   components,
+  paths: { "/docs/json": { get: getOpenApi } },
 }
 
 function introduction(): string {
@@ -35,8 +37,8 @@ cost once and releases the rest of the hold.
 | 1 | valid usage | that usage, at the prices that applied when the call started |
 | 2 | a JSON object, usage missing or invalid | an estimate of its output, at least one token |
 | 3 | an empty or malformed JSON response | nothing: the error is \`usage_missing\` or \`usage_invalid\` |
-| 4 | a stream without valid final usage | an estimate of its output, if there was any |
-| 5 | a stream cut off by the provider, the client or the network | the last valid usage, or an estimate of its output |
+| 4 | a stream without valid final usage | the last valid usage plus an estimate of later output, or an estimate of its output |
+| 5 | a stream cut off by the provider, the client or the network | the same |
 | 6 | a stream without usage and without output | nothing: an empty stream with status 200 |`
 }
 

@@ -90,6 +90,11 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
       "The provider returned status 2xx with a body that is not a JSON object, such as an HTML page of a proxy.",
     cure: "The operator should check what answers at the upstream's `base_url`. SDKs are told not to retry.",
   },
+  response_too_large: {
+    cause:
+      "The provider's JSON answer is larger than `limits.response`. It was not delivered, but the provider made it: it was charged, by its usage or by the output seen.",
+    cure: "Ask for less (`n`, `logprobs`, `max_tokens`), or stream. The operator can raise `limits.response`. SDKs are told not to try again.",
+  },
   upstream_error: {
     cause:
       "The provider returned an error or an unreadable response, rejected the gateway's credential, or closed the connection early.",

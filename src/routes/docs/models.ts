@@ -1,14 +1,16 @@
+import { Type } from "@sinclair/typebox"
 import { ModelList } from "../../wire/models.ts"
-import { type Fault, operation, type Parameter } from "../openapi.ts"
+import { answer, type Fault, operation } from "../openapi.ts"
 
-const version: Parameter = {
-  name: "anthropic-version",
-  in: "header",
-  required: false,
-  description:
-    "If a configured vendor's version header is present, the response lists the messages models, otherwise the chat models.",
-  schema: { type: "string", format: "date" },
-}
+const headers = Type.Object({
+  "anthropic-version": Type.Optional(
+    Type.String({
+      format: "date",
+      description:
+        "If a configured vendor's version header is present, the response lists the messages models, otherwise the chat models.",
+    }),
+  ),
+})
 
 const entry = {
   id: "gpt-5-mini",
@@ -39,34 +41,29 @@ sees only those. All four paths return the same bytes.
 
 Send the key as a bearer token. With a version header, \`x-api-key\` works too, as for a token count.`
 
-const modelList = (operationId: string, summary: string) =>
-  operation({
+const modelList = (operationId: string, summary: string) => ({
+  response: {
+    200: answer("All models, in a single page.", ModelList, {
+      "Chat models": {
+        object: "list",
+        data: [entry],
+        has_more: false,
+        first_id: "gpt-5-mini",
+        last_id: "gpt-5-mini",
+      },
+      "No model": { object: "list", data: [], has_more: false, first_id: null, last_id: null },
+    }),
+  },
+  detail: operation({
     operationId,
     tag: "Models",
     summary,
     description,
     credentials: ["apiKey", "xApiKey"],
-    parameters: [version],
-    answers: {
-      200: {
-        description: "All models, in a single page.",
-        json: {
-          schema: ModelList,
-          examples: {
-            "Chat models": {
-              object: "list",
-              data: [entry],
-              has_more: false,
-              first_id: "gpt-5-mini",
-              last_id: "gpt-5-mini",
-            },
-            "No model": { object: "list", data: [], has_more: false, first_id: null, last_id: null },
-          },
-        },
-      },
-    },
+    headers,
     errors,
-  })
+  }),
+})
 
 export const listModels = modelList("listModels", "List models")
 

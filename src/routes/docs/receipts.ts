@@ -1,11 +1,12 @@
 import { ChatRequest } from "../../wire/chat.ts"
+import { pathId, query } from "../../wire/parameter.ts"
 import { QuoteBody } from "../../wire/quote.ts"
 import { OwnAccount, Receipt } from "../../wire/receipt.ts"
-import { groupings } from "../../wire/usage-query.ts"
+import { UsageQuery } from "../../wire/usage-query.ts"
 import { UsageReport } from "../../wire/usage-report.ts"
-import { accountExample, callExample, fieldFault, keyExample, NO_CALL } from "../admin/reference.ts"
-import { type Fault, operation, type Parameter } from "../openapi.ts"
-import { rangeParameters, usageExample } from "./usage.ts"
+import { answer, type Fault, operation, shown } from "../openapi.ts"
+import { accountExample, callExample, fieldFault, keyExample, NO_CALL } from "./examples.ts"
+import { usageExample } from "./usage.ts"
 
 const OFTEN: Fault = {
   code: "rate_limited",
@@ -17,14 +18,6 @@ const errors: readonly Fault[] = [
   OFTEN,
   "ledger_unavailable",
 ]
-
-const id: Parameter = {
-  name: "id",
-  in: "path",
-  required: true,
-  description: "The call's id: the `x-request-id` of its answer.",
-  schema: { type: "string", format: "uuid" },
-}
 
 const whose = `Any key of the account can read it, unless the key is revoked or expired. Suspended keys and keys of suspended accounts can read it
 too. Send the key as a bearer token or as \`x-api-key\`.`
@@ -75,98 +68,95 @@ const left = {
   usage: { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 75 },
 } satisfies Receipt
 
-export const getReceipt = operation({
-  operationId: "getReceipt",
-  tag: "Receipts",
-  summary: "Get the receipt of a call",
-  description: `Shows what a call held, what it was charged, on what basis and at which prices, and what was released. The response is a 404 if the
+export const getReceipt = {
+  params: pathId("The call's id: the `x-request-id` of its answer."),
+  query: query({}),
+  response: {
+    200: answer("The receipt. While the call is open, it shows the hold and no charge.", Receipt, {
+      Settled: settled,
+      Open: open,
+      "The client disconnected": left,
+    }),
+  },
+  detail: operation({
+    operationId: "getReceipt",
+    tag: "Receipts",
+    summary: "Get the receipt of a call",
+    description: `Shows what a call held, what it was charged, on what basis and at which prices, and what was released. The response is a 404 if the
 call does not exist, belongs to another account, or held nothing, such as a rejected request.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  parameters: [id],
-  answers: {
-    200: {
-      description: "The receipt. While the call is open, it shows the hold and no charge.",
-      json: { schema: Receipt, examples: { Settled: settled, Open: open, "The client disconnected": left } },
-    },
-  },
-  errors: [...errors, NO_CALL],
-})
+    credentials: ["apiKey", "xApiKey"],
+    errors: [...errors, NO_CALL],
+  }),
+}
 
-export const getOwnAccount = operation({
-  operationId: "getOwnAccount",
-  tag: "Receipts",
-  summary: "Get the balance",
-  description: `Shows the account that pays for the key's calls, and the limits of the key. \`available\` is what new calls can hold: the
+export const getOwnAccount = {
+  query: query({}),
+  response: {
+    200: answer("The account and the key.", OwnAccount, {
+      Account: {
+        id: accountExample.id,
+        name: accountExample.name,
+        balance: accountExample.balance,
+        held: accountExample.held,
+        available: accountExample.available,
+        suspended: false,
+        key: {
+          id: keyExample.id,
+          name: keyExample.name,
+          prefix: keyExample.prefix,
+          models: keyExample.models,
+          expires_at: null,
+          suspended: false,
+          spending_limit: { amount: "25", per: "day" },
+          spent: "3.2",
+        },
+      } satisfies OwnAccount,
+    }),
+  },
+  detail: operation({
+    operationId: "getOwnAccount",
+    tag: "Receipts",
+    summary: "Get the balance",
+    description: `Shows the account that pays for the key's calls, and the limits of the key. \`available\` is what new calls can hold: the
 balance minus what open calls hold.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  answers: {
-    200: {
-      description: "The account and the key.",
-      json: {
-        schema: OwnAccount,
-        examples: {
-          Account: {
-            id: accountExample.id,
-            name: accountExample.name,
-            balance: accountExample.balance,
-            held: accountExample.held,
-            available: accountExample.available,
-            suspended: false,
-            key: {
-              id: keyExample.id,
-              name: keyExample.name,
-              prefix: keyExample.prefix,
-              models: keyExample.models,
-              expires_at: null,
-              suspended: false,
-              spending_limit: { amount: "25", per: "day" },
-              spent: "3.2",
-            },
-          } satisfies OwnAccount,
-        },
-      },
-    },
-  },
-  errors,
-})
+    credentials: ["apiKey", "xApiKey"],
+    errors,
+  }),
+}
 
-export const getOwnUsage = operation({
-  operationId: "getOwnUsage",
-  tag: "Receipts",
-  summary: "Get the usage of the account",
-  description: `Shows what the account's calls in a time range used and cost: by model, key or day, and in total. A call counts at the time it
+export const getOwnUsage = {
+  query: UsageQuery,
+  response: {
+    200: answer("The usage.", UsageReport, {
+      "By day": usageExample,
+      "By model": {
+        ...usageExample,
+        by: "model",
+        data: [{ group: "gpt-5-mini", name: null, ...usageExample.total }],
+      },
+    }),
+  },
+  detail: operation({
+    operationId: "getOwnUsage",
+    tag: "Receipts",
+    summary: "Get the usage of the account",
+    description: `Shows what the account's calls in a time range used and cost: by model, key or day, and in total. A call counts at the time it
 ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges
 therefore never overlap or leave a gap, and past ranges do not change.
 
 ${whose}`,
-  credentials: ["apiKey", "xApiKey"],
-  parameters: rangeParameters(groupings),
-  answers: {
-    200: {
-      description: "The usage.",
-      json: {
-        schema: UsageReport,
-        examples: {
-          "By day": usageExample,
-          "By model": {
-            ...usageExample,
-            by: "model",
-            data: [{ group: "gpt-5-mini", name: null, ...usageExample.total }],
-          },
-        },
-      },
-    },
-  },
-  errors: [
-    ...errors,
-    fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"),
-    { code: "overloaded", message: "Too many usage queries are in progress. Retry in a few seconds." },
-  ],
-})
+    credentials: ["apiKey", "xApiKey"],
+    errors: [
+      ...errors,
+      fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"),
+      { code: "overloaded", message: "Too many usage queries are in progress. Retry in a few seconds." },
+    ],
+  }),
+}
 
 const fits = {
   model: "gpt-5-mini",
@@ -182,50 +172,44 @@ const fits = {
   prices: callExample.prices,
 } satisfies QuoteBody
 
-export const getQuote = operation({
-  operationId: "getQuote",
-  tag: "Receipts",
-  summary: "Get a quote for a call",
-  description: `Takes the body of a chat completion and returns what the call would hold. Nothing is held or sent. The gateway checks the body, the
+export const getQuote = {
+  parse: "none" as const,
+  body: shown(ChatRequest, {
+    Call: { model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], max_tokens: 200 },
+  }),
+  response: {
+    200: answer("What the call would hold, and whether it would be admitted.", QuoteBody, {
+      "The call would be admitted": fits,
+      "The balance is too low": {
+        ...fits,
+        amount: "0.256047",
+        admitted: false,
+        refusal: "insufficient_balance",
+        available: "0.0021",
+        remaining: null,
+        max_tokens: 128_000,
+        largest_max_tokens: 1026,
+      } satisfies QuoteBody,
+    }),
+  },
+  detail: operation({
+    operationId: "getQuote",
+    tag: "Receipts",
+    summary: "Get a quote for a call",
+    description: `Takes the body of a chat completion and returns what the call would hold. Nothing is held or sent. The gateway checks the body, the
 key and the model as for the call, with the same errors. If the money is not enough, or the key or the account is suspended, the response
 is a 200 with the error code that the call would get. A quote does not predict unreachable providers or a gateway at capacity.`,
-  credentials: ["apiKey"],
-  body: {
-    schema: ChatRequest,
-    examples: {
-      Call: { model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], max_tokens: 200 },
-    },
-  },
-  answers: {
-    200: {
-      description: "What the call would hold, and whether it would be admitted.",
-      json: {
-        schema: QuoteBody,
-        examples: {
-          "The call would be admitted": fits,
-          "The balance is too low": {
-            ...fits,
-            amount: "0.256047",
-            admitted: false,
-            refusal: "insufficient_balance",
-            available: "0.0021",
-            remaining: null,
-            max_tokens: 128_000,
-            largest_max_tokens: 1026,
-          } satisfies QuoteBody,
-        },
-      },
-    },
-  },
-  errors: [
-    fieldFault("messages", "an array of 1 to 4096 messages"),
-    "invalid_api_key",
-    "model_not_allowed",
-    "model_not_found",
-    "request_timeout",
-    "request_too_large",
-    "unsupported_media_type",
-    OFTEN,
-    "ledger_unavailable",
-  ],
-})
+    credentials: ["apiKey"],
+    errors: [
+      fieldFault("messages", "an array of 1 to 4096 messages"),
+      "invalid_api_key",
+      "model_not_allowed",
+      "model_not_found",
+      "request_timeout",
+      "request_too_large",
+      "unsupported_media_type",
+      OFTEN,
+      "ledger_unavailable",
+    ],
+  }),
+}

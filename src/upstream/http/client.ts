@@ -56,9 +56,9 @@ export function post(url: string, fields: Readonly<Record<string, string>>, body
     text += `${name}: ${value}\r\n`
   }
   text += `content-length: ${body_bytes}\r\n\r\n`
-  const message = ASCII.test(text)
-    ? text + body
-    : Buffer.concat([Buffer.from(text, "latin1"), Buffer.from(body)])
+  const message = NOT_ASCII.test(text)
+    ? Buffer.concat([Buffer.from(text, "latin1"), Buffer.from(body)])
+    : text + body
   const length = text.length + body_bytes
   const waiting = pool.take()
   if (waiting !== null) waiting.send(exchange, message, length)
@@ -73,7 +73,7 @@ export function post(url: string, fields: Readonly<Record<string, string>>, body
 
 /** RFC 9110 section 5.5. */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-const ASCII = /^[\0-\x7f]*$/
+const NOT_ASCII = /[^\0-\x7f]/
 
 function targetOf(address: string): Target {
   const known = targets.get(address)

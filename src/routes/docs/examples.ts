@@ -1,8 +1,7 @@
 import type { AccountBody, CallBody, CreatedKeyBody, CreditBody } from "../../wire/admin.ts"
-import { DEFAULT_PAGE, MAX_PAGE } from "../../wire/admin-query.ts"
-import { type Fault, type Parameter, REQUEST_ID } from "../openapi.ts"
+import { type Fault, REQUEST_ID } from "../openapi.ts"
 
-/** What the operators' part of the API reference says more than once. */
+/** What the API reference says more than once: errors and examples. */
 
 /** What every operation of `/admin` can answer. */
 export const NO_TOKEN: Fault = {
@@ -95,32 +94,3 @@ export const callExample: CallBody = {
   ttft_ms: 380,
   duration_ms: 2417,
 }
-
-export function idParameter(description: string): Parameter {
-  return {
-    name: "id",
-    in: "path",
-    required: true,
-    description,
-    schema: { type: "string", format: "uuid" },
-  }
-}
-
-/** A parameter of the query string: text of a `format`, or one of `words`. */
-export function filterParameter(
-  name: string,
-  description: string,
-  schema: { format?: string; enum?: string[] } = {},
-): Parameter {
-  return { name, in: "query", description, schema: { type: "string", ...schema } }
-}
-
-export const pageParameters: readonly Parameter[] = [
-  {
-    name: "limit",
-    in: "query",
-    description: "The maximum number of entries in a page.",
-    schema: { type: "integer", minimum: 1, maximum: MAX_PAGE, default: DEFAULT_PAGE },
-  },
-  filterParameter("after", "The `next` value of the previous page.", { format: "uuid" }),
-]

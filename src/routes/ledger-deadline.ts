@@ -1,14 +1,18 @@
 import { DrizzleQueryError } from "drizzle-orm/errors"
-import { GatewayError } from "../../errors.ts"
-import { codeOf } from "../../ledger/database/errors.ts"
-import type { Operators } from "./operators.ts"
+import { GatewayError } from "../errors.ts"
+import { codeOf } from "../ledger/database/errors.ts"
+
+/** How long whoever asks waits for the answer. */
+export interface Deadline {
+  readonly deadline_ms: number
+}
 
 /**
  * What the books answer. When they fail or stay silent: 503 `ledger_unavailable`, which says that a change may have been
  * made, with `fields` that help to find out. A statement that Postgres finds wrong is a broken invariant.
  */
 export async function ask<Answer>(
-  { deadline_ms }: Pick<Operators, "deadline_ms">,
+  { deadline_ms }: Deadline,
   question: Promise<Answer>,
   fields: Record<string, string> = {},
 ): Promise<Answer> {
@@ -24,6 +28,14 @@ export async function ask<Answer>(
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** The same for what reads many entries. */
+export function askLong<Answer>(
+  { sums_deadline_ms }: { readonly sums_deadline_ms: number },
+  question: Promise<Answer>,
+): Promise<Answer> {
+  return ask({ deadline_ms: sums_deadline_ms }, question)
 }
 
 /** The driver's errors have a code, of the server or of the system; ours are the ones that carry it for clients. */

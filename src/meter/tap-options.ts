@@ -1,0 +1,52 @@
+import type { Ending } from "../wire/call.ts"
+import type { UsageLimits } from "../wire/usage.ts"
+import type { StreamEvidence } from "./reading.ts"
+
+/** How one stream is relayed. Times in milliseconds. */
+export interface TapOptions {
+  readonly source: Source
+  /** How many choices the request asks for (D12). */
+  readonly requested: number
+  /** What the request can have caused (D1). */
+  readonly limits: UsageLimits
+  /** Whether the client asked for the usage-only chunk; otherwise it is stripped (D24). */
+  readonly wants_usage: boolean
+  /** Whether the client asked what the call costs: then the final usage waits for the charge, and tells it (D49). */
+  readonly wants_cost: boolean
+  /** The most bytes one event may take (D31), and all that are held back (D36). */
+  readonly event_bytes: number
+  /** The most bytes of a JSON object that is delivered, and of one that is read for its usage (D29). */
+  readonly response_bytes: number
+  readonly response_read_bytes: number
+  readonly keepalive_ms: number
+  readonly commit_after_ms: number
+  readonly stall_ms: number
+  readonly idle_ms: number
+  /** What is left of the total timeout. */
+  readonly total_ms: number
+  /** How long to read on for the final usage once the client has left; null to stop at once (D9). */
+  readonly drain_ms: number | null
+  /** How long to read on for it, in any case, when every choice has finished (D9). */
+  readonly finish_wait_ms: number
+  /** Records what was delivered; called once. Resolves with the charge when the last byte may leave (D32). Never rejects. */
+  settle(evidence: StreamEvidence): Promise<bigint>
+  /** What the client is shown when a stream breaks after output (D10): a whole `data:` event. */
+  errorEvent(ending: Ending, data: string | null): Uint8Array
+  /** Lets a source that is past its `[DONE]` end by itself, so that its connection is used again. */
+  finishSource(): void
+  /** Ends the client's connection: an errored stream alone leaves its socket open. */
+  cutClient(): void
+  /** The first event with output is on its way. */
+  onOutput(): void
+  onKeepalive(): void
+  /** A broken invariant of the relay itself; the stream is ended and settled as lost. */
+  onFault(error: unknown): void
+}
+
+/** What a provider sends. */
+export interface Source {
+  /** The next part; null at the end. Rejects when the connection broke. */
+  read(): Promise<Uint8Array | null>
+  /** Closes the provider's connection. Idempotent. */
+  cancel(): void
+}

@@ -1,0 +1,107 @@
+import { type SchemaOptions, type TProperties, Type } from "@sinclair/typebox"
+import { TypeSystem } from "@sinclair/typebox/system"
+import { parseId } from "../id.ts"
+import { EXPECTED } from "./fault.ts"
+import { parseTime } from "./time.ts"
+
+/**
+ * The parameters of paths and query strings, as schemas: each checks a text and decodes it to the value it stands for,
+ * which is the static type. Elysia's own types would coerce: to it `1e2` and ` 100` are whole numbers.
+ */
+
+const MAX_TEXT = 256
+const DAY = /^\d{4}-\d{2}-\d{2}$/
+const WHOLE = /^[1-9]\d{0,8}$/
+
+/** The keyword under which a `Text` has its parser, which gives null for a text that does not fit. */
+const READ = "x-read"
+
+type Reader<V> = (text: string) => V | null
+
+interface Keywords extends SchemaOptions {
+  readonly [EXPECTED]: string
+}
+
+const Text = TypeSystem.Type<string, Keywords & { readonly [READ]: Reader<unknown> }>(
+  "Text",
+  ({ [READ]: read }, given) => typeof given === "string" && read(given) !== null,
+)
+
+/** Digits without a sign or leading zeros; a default is a number already. */
+const Whole = TypeSystem.Type<string | number, Keywords & { readonly maximum: number }>(
+  "Whole",
+  ({ maximum }, given) => {
+    const value = typeof given === "string" && WHOLE.test(given) ? Number(given) : given
+    return typeof value === "number" && value <= maximum
+  },
+)
+
+function text<V>(read: Reader<V>, expected: string, keywords: SchemaOptions) {
+  const schema = Type.Transform(Text({ type: "string", ...keywords, [EXPECTED]: expected, [READ]: read }))
+    .Decode((given): V => {
+      const value = read(given)
+      if (value === null) throw new Error("a parameter was decoded that its schema refuses")
+      return value
+    })
+    .Encode(String)
+  return Type.Unsafe<V>(schema)
+}
+
+/** A UUID in any case, decoded to the canonical form. */
+export function id(description: string, expected = "a UUID") {
+  return text(parseId, expected, { description, format: "uuid" })
+}
+
+/** UUIDs, separated by commas. */
+export function ids(most: number, description: string) {
+  const read = (given: string): readonly string[] | null => {
+    const found = given.split(",").map(parseId)
+    return found.length <= most && found.every((one) => one !== null) ? found : null
+  }
+  return text(read, `1 to ${most} UUIDs, separated by commas`, { description })
+}
+
+/** A model's name. A NUL is in none, and Postgres refuses it. */
+export function model(description: string) {
+  const read = (given: string) =>
+    given !== "" && given.length <= MAX_TEXT && !given.includes("\0") ? given : null
+  return text(read, `1 to ${MAX_TEXT} characters`, { description })
+}
+
+/** A time, or a day, which stands for its first moment in UTC. */
+export function moment(
+  description: string,
+  keywords: { format?: string; examples?: readonly string[] } = {},
+) {
+  const read = (given: string) => parseTime(DAY.test(given) ? `${given}T00:00:00Z` : given)
+  return text(read, "an RFC 3339 time or a day such as 2026-11-21", { description, ...keywords })
+}
+
+/** One of `words`. */
+export function word<Word extends string>(
+  words: readonly Word[],
+  description: string,
+  otherwise: { readonly default?: Word } = {},
+) {
+  const read = (given: string) => words.find((one) => one === given) ?? null
+  return text(read, `one of ${words.join(", ")}`, { description, enum: [...words], ...otherwise })
+}
+
+/** A whole number from 1 to `maximum`. */
+export function wholeNumber(maximum: number, otherwise: number, description: string) {
+  const keywords = { type: "integer", minimum: 1, maximum, default: otherwise, description }
+  const schema = Type.Transform(Whole({ ...keywords, [EXPECTED]: `a whole number from 1 to ${maximum}` }))
+    .Decode(Number)
+    .Encode(String)
+  return Type.Unsafe<number>(schema)
+}
+
+/** The query string of an operation. A name that is not known is refused: a mistyped filter must not leave everything in. */
+export function query<Properties extends TProperties>(properties: Properties) {
+  return Type.Object(properties, { additionalProperties: false })
+}
+
+/** The path of an operation on one thing. */
+export function pathId(description: string) {
+  return Type.Object({ id: id(description) })
+}

@@ -1,0 +1,19 @@
+import { readMigrationFiles } from "drizzle-orm/migrator"
+import type { Sql } from "postgres"
+import { MIGRATIONS } from "../../src/ledger/database/database.ts"
+
+/** The migrations that version 0.1 had. */
+const BEFORE = 4
+
+/** The tables of version 0.1: as the migrator would make them, but not to the end. */
+export async function createOldLedger(sql: Sql): Promise<void> {
+  await sql.unsafe(`CREATE SCHEMA drizzle;
+    CREATE TABLE drizzle.__drizzle_migrations (id SERIAL PRIMARY KEY, hash text NOT NULL, created_at bigint)`)
+  const migrations = readMigrationFiles({ migrationsFolder: MIGRATIONS }).slice(0, BEFORE)
+  for (const { sql: statements, hash, folderMillis } of migrations) {
+    await sql.begin(async (tx) => {
+      for (const statement of statements) await tx.unsafe(statement)
+      await tx`INSERT INTO drizzle.__drizzle_migrations (hash, created_at) VALUES (${hash}, ${folderMillis})`
+    })
+  }
+}
