@@ -36,7 +36,7 @@ function textOf(path: string): string {
   return readFileSync(join(ROOT, path), "utf8")
 }
 
-const sources = codeFiles("src/**/*.ts")
+const sources = codeFiles("{src,bench}/**/*.ts")
 const tests = codeFiles("test/**/*.ts").filter(({ path }) => path !== SELF)
 
 /** What everything may speak of: words, money, ids, errors, signals, and what a configuration means. */
@@ -144,7 +144,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/server.ts",
     "src/service.ts",
   ],
-  "src/bench/": [...COMMON, "src/ledger/", "src/embedded/", "package.json"],
+  "bench/": [...COMMON, "src/ledger/", "src/embedded/", "package.json"],
   "src/console/": COMMON,
   "src/cli/": [
     ...COMMON,
@@ -165,7 +165,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
 
 const START = "src/main.ts"
 const WORKER_START = "src/workers/main.ts"
-const BENCH_START = "src/bench/main.ts"
+const BENCH_START = "bench/main.ts"
 const CONSOLE_START = "src/console/page/main.ts"
 const CLI_START = "src/cli/main.ts"
 /** What is started, and so may do something when it is imported. */
@@ -178,7 +178,8 @@ describe("the dependency rules", () => {
     const strays = members.flatMap(({ path, imports }) =>
       imports
         .filter(
-          (name) => name.startsWith("src/") && ![room, ...allowed].some((place) => isWithin(name, place)),
+          (name) =>
+            /^(?:src|bench)\//.test(name) && ![room, ...allowed].some((place) => isWithin(name, place)),
         )
         .map((name) => `${path} imports ${name}`),
     )
@@ -203,7 +204,7 @@ describe("the dependency rules", () => {
     expect(knows(START)).toEqual([])
   })
 
-  test.each(["src/bench/", "src/cli/", "src/console/"])("nobody knows %s", (room) => {
+  test.each(["bench/", "src/cli/", "src/console/"])("nobody knows %s", (room) => {
     const knowing = sources.filter(
       ({ path, imports }) => !isWithin(path, room) && imports.some((name) => isWithin(name, room)),
     )
@@ -247,6 +248,21 @@ describe("the dependency rules", () => {
     expect([...imports.keys()].filter((path) => reached(path).has(path))).toEqual([])
   })
 
+  test("src imports only packages that an install for production brings, and the image has no benchmark", () => {
+    const manifest: { dependencies: Record<string, string> } = JSON.parse(textOf("package.json"))
+    const brought = Object.keys(manifest.dependencies)
+    const others = sources
+      .filter(({ path }) => isWithin(path, "src/"))
+      .flatMap(({ path, imports }) =>
+        imports
+          .filter((name) => !/^(?:src\/|package\.json$|node:|bun(?::|$))/.test(name))
+          .filter((name) => !brought.some((each) => name === each || name.startsWith(`${each}/`)))
+          .map((name) => `${path} imports ${name}`),
+      )
+    expect(others).toEqual([])
+    expect(textOf("Dockerfile") + textOf(".dockerignore")).not.toContain("bench")
+  })
+
   test("the product imports nothing of the tests", () => {
     expect(sources.filter(({ imports }) => imports.some((name) => name.startsWith("test/")))).toEqual([])
   })
@@ -274,8 +290,8 @@ const PURE = [
   "src/cli/{arguments,help,completion,suggestion,place,amount,moment,spending-limit,complaint,given}.ts",
   "src/workers/{order,scrape}.ts",
   "src/console/*.ts",
-  "src/bench/{answer-parser,event-scanner,schedule,statistics,recipe,prompt,audit,table}.ts",
-  "src/bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",
+  "bench/{answer-parser,event-scanner,schedule,statistics,answer-spec,prompt,audit,table,load-cost}.ts",
+  "bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",
 ]
 const PURE_PACKAGES = [
   "@sinclair/typebox",
@@ -291,7 +307,9 @@ describe("pure files", () => {
     const members = sources.filter(({ path }) => new Bun.Glob(pattern).match(path))
     expect(members).not.toBeEmpty()
     for (const { path, text, imports } of members) {
-      const packages = imports.filter((name) => !name.startsWith("src/") && !PURE_PACKAGES.includes(name))
+      const packages = imports.filter(
+        (name) => !/^(?:src|bench)\//.test(name) && !PURE_PACKAGES.includes(name),
+      )
       const type_only = packages.filter((name) =>
         new RegExp(`^import type [^;]*from "${name}"`, "m").test(text),
       )
@@ -386,7 +404,7 @@ describe("what no file says", () => {
       "i",
     )
     const files = [
-      ...filesMatching("{src,test,drizzle,docs,deploy,.github}/**/*"),
+      ...filesMatching("{src,bench,test,drizzle,docs,deploy,.github}/**/*"),
       ...filesMatching("*.{json,toml,md,lock}"),
       ...filesMatching("{Dockerfile,.dockerignore,.gitignore,.ci/*}"),
     ].filter((path) => path !== SELF && !path.startsWith("node_modules/"))

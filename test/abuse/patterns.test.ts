@@ -19,9 +19,7 @@ function patternsOf(path: string): RegExp[] {
   return [...literals, ...texts].map(([source, flags]) => new RegExp(source, flags.replace(/[gy]/g, "")))
 }
 
-const files = [...new Bun.Glob("src/**/*.ts").scanSync({ cwd: ROOT })].filter(
-  (path) => !path.startsWith("src/bench/"),
-)
+const files = [...new Bun.Glob("src/**/*.ts").scanSync({ cwd: ROOT })]
 const patterns = files.sort().flatMap((path) => patternsOf(path).map((pattern) => [path, pattern] as const))
 
 /** Enough to see a square; what doubles with each character shows long before. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import type { CallLine } from "../../src/bench/admin.ts"
-import { faultOf } from "../../src/bench/audit.ts"
-import type { Generated } from "../../src/bench/provider.ts"
+import type { CallLine } from "../../bench/admin.ts"
+import { faultOf } from "../../bench/audit.ts"
+import type { Generated } from "../../bench/provider.ts"
 
 const price = {
   input_pico: 1_000_000n,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { readCommand, USAGE } from "../../src/bench/command.ts"
+import { readCommand, USAGE } from "../../bench/command.ts"
 
 const endpoint = ["--url", "http://127.0.0.1:8080/v1", "--key", "k", "--model", "m"]
 
@@ -22,6 +22,8 @@ describe("the command line", () => {
       { stream: true, rate: 2.5, duration_ms: 120_000 },
     ],
     [[...endpoint, "--goodput", "ttft:200 inter_chunk:50"], { level: { ttft_ms: 200, inter_chunk_ms: 50 } }],
+    [["--wrk"], { kind: "wrk", accounts: 1, rounds: null, quick: false }],
+    [["--wrk", "--accounts", "1000", "--rounds", "5"], { kind: "wrk", accounts: 1000, rounds: 5 }],
     [["--help"], { kind: "help" }],
   ])("%j", (args, command) => {
     expect(readCommand(args)).toMatchObject(command)
@@ -48,6 +50,8 @@ describe("the command line", () => {
       "only",
       "rounds",
       "soak",
+      "wrk",
+      "accounts",
       "url",
       "key",
       "model",

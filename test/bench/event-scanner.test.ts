@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { EventScanner } from "../../src/bench/event-scanner.ts"
+import { EventScanner } from "../../bench/event-scanner.ts"
 
 const role = 'data: {"choices":[{"delta":{"role":"assistant","content":""}}]}\n\n'
 const content = (text: string) => `data: {"choices":[{"delta":{"content":${JSON.stringify(text)}}}]}\n\n`

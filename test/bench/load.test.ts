@@ -1,12 +1,12 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { type Arrival, type Job, PERIOD_MS } from "../../src/bench/job.ts"
-import { Latencies } from "../../src/bench/latencies.ts"
-import { load } from "../../src/bench/load.ts"
-import { parseCpuMs, parseResidentBytes } from "../../src/bench/process-status.ts"
-import { type Generated, startProvider } from "../../src/bench/provider.ts"
-import { Schedule } from "../../src/bench/schedule.ts"
-import { Tally } from "../../src/bench/tally.ts"
+import { type Arrival, type Job, PERIOD_MS } from "../../bench/job.ts"
+import { Latencies } from "../../bench/latencies.ts"
+import { load } from "../../bench/load.ts"
+import { cpuTimes, parseCpu, parseResidentBytes, spent } from "../../bench/process-status.ts"
+import { type Generated, startProvider } from "../../bench/provider.ts"
+import { Schedule } from "../../bench/schedule.ts"
+import { Tally } from "../../bench/tally.ts"
 
 const provider = startProvider({
   json: { kind: "json", content_bytes: 40, delay_ms: 0 },
@@ -16,19 +16,20 @@ const provider = startProvider({
 })
 afterAll(() => provider.stop(true))
 
-function job(recipe: string, arrival: Arrival, changes: Partial<Job> = {}): Job {
+function job(spec: string, arrival: Arrival, changes: Partial<Job> = {}): Job {
   return {
     origin: { host: "127.0.0.1", port: provider.port ?? 0, tls: false },
-    path: `/${recipe}/v1/chat/completions`,
+    path: `/${spec}/v1/chat/completions`,
     headers: { "x-request-id": "counted" },
     body: "{}",
-    stream: recipe !== "json" && recipe !== "slow",
+    stream: spec !== "json" && spec !== "slow",
     arrival,
     warm_ms: 0,
     to_the_end: false,
     leave_after: null,
     level: {},
     pid: process.pid,
+    postgres_pid: null,
     ...changes,
   }
 }
@@ -120,7 +121,7 @@ test("streams held open are measured while all of them run", async () => {
   expect(report.measured_ms).toBeWithin(90, 250)
   // 10 streams, 100 events a second each.
   expect(report.events / report.measured_ms).toBeWithin(0.5, 1.5)
-  expect(report.process?.resident_bytes).toBeGreaterThan(1_000_000)
+  expect(report.memory?.resident_bytes).toBeGreaterThan(1_000_000)
 })
 
 test("a call counts for goodput when it meets the whole level", () => {
@@ -151,9 +152,39 @@ test("a call counts for goodput when it meets the whole level", () => {
 })
 
 test("a process' CPU and memory are read as Linux writes them", () => {
-  const stat = "4152 (a (b) c) S 1 4152 4152 0 -1 4194304 5000 0 12 0 123 45 0 0 20 0 12 0 460 1"
-  expect(parseCpuMs(stat)).toBe(1680)
+  const stat = "4152 (a (b) c) S 1 4152 4152 0 -1 4194304 5000 0 12 0 123 45 6 7 20 0 12 0 460 1"
+  expect(parseCpu(stat)).toEqual({ own_ms: 1680, ended_ms: 130 })
   expect(parseResidentBytes("Name:\tbun\nVmPeak:\t  9 kB\nVmRSS:\t   2048 kB\n")).toBe(2 * 1024 * 1024)
+})
+
+test("CPU is that of a process and all below it, of the load generator and of Postgres apart", async () => {
+  const loop = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done &"
+  const parent = Bun.spawn(["sh", "-c", `${loop} sleep 60 & echo $!; wait %1; echo done; read line`], {
+    stdio: ["pipe", "pipe", "ignore"],
+  })
+  const decoder = new TextDecoder()
+  let text = ""
+  for await (const part of parent.stdout) {
+    text += decoder.decode(part)
+    if (text.includes("done")) break
+  }
+  const sleeper = Number(text.split("\n")[0])
+  const all = cpuTimes({ pid: parent.pid, postgres_pid: null })
+  const apart = cpuTimes({ pid: parent.pid, postgres_pid: sleeper })
+  process.kill(sleeper)
+  parent.kill()
+  await parent.exited
+  // The loop ran in a child that had ended; the sleeper used nothing.
+  expect(all.target).toBeGreaterThan(30)
+  expect(apart.target).toBeGreaterThanOrEqual(all.target - 10)
+  expect(apart.postgres).toBeLessThan(30)
+  expect(all.postgres).toBe(0)
+  expect(all.load).toBeGreaterThan(0)
+  expect(spent({ load: 1, target: 2, postgres: 3 }, { load: 5, target: 7, postgres: 9 })).toEqual({
+    load: 4,
+    target: 5,
+    postgres: 6,
+  })
 })
 
 /** What the provider has counted since it was last asked. */

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test"
-import { Latencies } from "../../src/bench/latencies.ts"
-import { against, distribution, overTime } from "../../src/bench/report/charts.ts"
-import { renderPage } from "../../src/bench/report/page.ts"
-import type { Report } from "../../src/bench/report/report.ts"
-import { flatness, growthSteps, type Slice } from "../../src/bench/soak.ts"
+import { Latencies } from "../../bench/latencies.ts"
+import { against, distribution, overTime } from "../../bench/report/charts.ts"
+import { renderPage } from "../../bench/report/page.ts"
+import type { Report } from "../../bench/report/report.ts"
+import { flatness, growthSteps, type Slice } from "../../bench/soak.ts"
 
 const HOSTILE = `</script><script>alert("x")</script> & <b>`
 
@@ -11,7 +11,7 @@ function reportOf(text: string): Report {
   return {
     title: text,
     facts: [text],
-    verdict: { good: false, text, faults: [text] },
+    verdict: { good: false, text, faults: [text], warnings: [text] },
     tables: [{ caption: text, head: [text, "empty", "mark"], rows: [[text, "", { text, mark: "bad" }]] }],
     sections: [
       {
@@ -87,11 +87,11 @@ describe("what a long run calls flat", () => {
       json_latency_ms: summary(10),
       time_to_first_token_ms: summary(10),
     }))
-  const step = (reservations: number, p50: number) => ({
-    reservations,
+  const step = (calls: number, p50: number) => ({
+    calls,
     vacuumed: true,
-    reserve_ms: { ...summary(1), p50 },
-    close_ms: { ...summary(1), p50 },
+    hold_ms: { ...summary(1), p50 },
+    settle_ms: { ...summary(1), p50 },
     pairs_per_s: 1,
   })
 

@@ -1,10 +1,21 @@
 import { afterAll, describe, expect, test } from "bun:test"
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Results } from "../../src/bench/results.ts"
+import type { Results } from "../../bench/results.ts"
+import type { WrkResults } from "../../bench/wrk.ts"
 
-const MAIN = join(import.meta.dir, "../../src/bench/main.ts")
+const ROOT = join(import.meta.dir, "../..")
+const MAIN = join(ROOT, "bench/main.ts")
 const LIMIT_MS = 120_000
 
 /** A folder for everything that a run writes, temporary files included. */
@@ -43,14 +54,20 @@ describe("bun run bench", () => {
 
       const results: Results = JSON.parse(readFileSync(files.json, "utf8"))
       const [scenario] = results.scenarios
-      expect(results).toMatchObject({ kind: "suite", size: "quick", faults: [], books: { faults: [] } })
-      expect(results.books.calls).toBeGreaterThan(600)
+      expect(results).toMatchObject({ kind: "suite", size: "quick", faults: [], audit: { faults: [] } })
+      expect(results.audit.calls).toBeGreaterThan(600)
       expect(scenario?.figures[0]?.median).toBeNumber()
       for (const target of Object.values(scenario?.targets ?? {})) {
         expect(target.request_latency_ms.count).toBeGreaterThan(0)
         expect(target.time_to_first_token_ms.p50).toBeGreaterThan(0)
         expect(target.failures).toEqual({})
+        expect(target.cpu.target_us.median).toBeGreaterThan(0)
+        expect(target.cpu.load_us.median).toBeGreaterThan(0)
       }
+
+      expect(scenario?.targets?.tollgate?.cpu.postgres_us.median).toBeGreaterThan(0)
+      expect(scenario?.targets?.bare?.cpu.postgres_us.median).toBe(0)
+      expect(out).toContain("CPU per call: process ")
 
       const page = readFileSync(files.html, "utf8")
       expect(page).toContain("TTFT of a stream, idle machine")
@@ -88,11 +105,68 @@ describe("bun run bench", () => {
     LIMIT_MS,
   )
 
-  test("a wrong option is told in one line", async () => {
-    const { child } = bench("wrong", "--only", "nothing")
-    expect(await new Response(child.stderr).text()).toStartWith("bench: --only: expected one of json-128, ")
+  test.skipIf(Bun.which("wrk") === null)(
+    "a short run with wrk: throughput, CPU per call, an audit, and nothing left behind",
+    async () => {
+      const json = join(folder, "wrk.json")
+      const { child, leftovers } = bench(
+        "wrk",
+        "--wrk",
+        "--quick",
+        "--only",
+        "json-32",
+        "--accounts",
+        "2",
+        "--json",
+        json,
+      )
+      const [out, code] = [await new Response(child.stdout).text(), await child.exited]
+      expect({ code, out }).toEqual({ code: 0, out: expect.stringContaining("Audit: no violations") })
+      const results: WrkResults = JSON.parse(readFileSync(json, "utf8"))
+      expect(results.scenarios.map(({ name }) => name)).toEqual(["json-32"])
+      expect(results.scenarios[0]?.tollgate.calls_per_s).toBeGreaterThan(10)
+      expect(results.scenarios[0]?.tollgate.process_us).toBeGreaterThan(0)
+      expect(results.scenarios[0]?.tollgate.postgres_us).toBeGreaterThan(0)
+      expect(leftovers()).toEqual([])
+    },
+    LIMIT_MS,
+  )
+
+  test("without wrk, --wrk says how to install it", async () => {
+    const child = Bun.spawn([process.execPath, MAIN, "--wrk"], {
+      cwd: folder,
+      env: { PATH: "/nonexistent" },
+      stdio: ["ignore", "pipe", "pipe"],
+    })
+    expect(await new Response(child.stderr).text()).toBe(
+      "bench: wrk is not installed; on Debian: apt-get install wrk\n",
+    )
     expect(await child.exited).toBe(1)
   })
+
+  const installed = Bun.which("wrk") !== null
+  test.each([
+    [["--only", "nothing"], "bench: --only: expected one of json-128, "],
+    [
+      ["--wrk", "--only", "nothing"],
+      installed ? "bench: --only: expected one of json-1, " : "bench: wrk is not",
+    ],
+  ])("%j is refused in one line", async (args, words) => {
+    const { child } = bench("wrong", ...args)
+    expect(await new Response(child.stderr).text()).toStartWith(words)
+    expect(await child.exited).toBe(1)
+  })
+})
+
+test("tollgate bench says where the benchmark is when an installation has none, as in the image", async () => {
+  const image = join(folder, "image")
+  for (const name of ["src", "package.json"]) cpSync(join(ROOT, name), join(image, name), { recursive: true })
+  symlinkSync(join(ROOT, "node_modules"), join(image, "node_modules"))
+  const child = Bun.spawn([process.execPath, join(image, "src/cli/main.ts"), "bench", "--quick"], {
+    stdio: ["ignore", "pipe", "pipe"],
+  })
+  expect(await new Response(child.stderr).text()).toContain("The benchmark is not installed here.")
+  expect(await child.exited).toBe(1)
 })
 
 /** Whatever a process has started and not yet seen the end of. */

@@ -1,8 +1,13 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { Latencies } from "../../src/bench/latencies.ts"
-import { reaches } from "../../src/bench/scenario.ts"
-import { median, spread, variation } from "../../src/bench/statistics.ts"
+import type { Arrival } from "../../bench/job.ts"
+import { Latencies } from "../../bench/latencies.ts"
+import { loadWarnings } from "../../bench/load-cost.ts"
+import type { ScenarioResult } from "../../bench/results.ts"
+import { type Measured, measuredOf, reaches } from "../../bench/scenario.ts"
+import { targetResult } from "../../bench/scenario-result.ts"
+import { median, spread, variation } from "../../bench/statistics.ts"
+import { Tally } from "../../bench/tally.ts"
 
 describe("what rounds say together", () => {
   test.each([
@@ -40,6 +45,68 @@ describe("a goal", () => {
     ["what is only reported", null, 99, 1, true],
   ])("%s", (_name, goal, value, slack, reached) => {
     expect(reaches(value, goal, slack)).toBe(reached)
+  })
+})
+
+describe("what a call costs", () => {
+  const arrival: Arrival = { kind: "closed", connections: 1, duration_ms: 1000 }
+  /** 100 calls of two events each, which took so much CPU together. */
+  function measured(load: number, target: number, of = arrival): Measured {
+    const tally = new Tally({})
+    tally.measure(0, 1000)
+    for (let call = 0; call < 100; call++) {
+      tally.noteCall({
+        start_ms: 0,
+        sent_ms: 0,
+        end_ms: 10,
+        first_ms: 5,
+        longest_gap_ms: 0,
+        events: 2,
+        received_bytes: 1,
+        output_tokens: 1,
+        failure: null,
+      })
+      tally.noteEvents(2, null, 5)
+    }
+    return measuredOf({ ...tally.report(), cpu_ms: { load, target, postgres: 20 }, memory: null }, of)
+  }
+  const scenario = (targets: ScenarioResult["targets"]): ScenarioResult => ({
+    name: "json",
+    title: "JSON",
+    load: "",
+    rounds: 2,
+    figures: [],
+    targets,
+    pairs: null,
+    reference: null,
+    noise: null,
+  })
+
+  test("CPU is by call, and the load generator's share is over all rounds", () => {
+    const { cpu } = targetResult([measured(1, 10), measured(3, 30)])
+    expect(cpu).toMatchObject({ per: "call", load_share: 0.1 })
+    expect(cpu.target_us).toEqual({ median: 200, min: 100, max: 300 })
+    expect(cpu.postgres_us.median).toBe(200)
+    expect(cpu.load_us.median).toBe(20)
+  })
+
+  test("CPU is by event where streams outlast what is measured", () => {
+    const held: Arrival = { kind: "held", connections: 5, opened_per_second: 10, window_ms: 1000 }
+    const { cpu } = targetResult([measured(1, 10, held)])
+    expect(cpu.per).toBe("event")
+    expect(cpu.target_us.median).toBe(50)
+  })
+
+  test.each([
+    ["a fifth of the gateway's CPU is no reason to warn", 20, 0],
+    ["more than a fifth is", 21, 1],
+  ])("%s", (_name, load, warnings) => {
+    const result = targetResult([measured(load, 100)])
+    const found = loadWarnings([scenario({ direct: targetResult([measured(90, 100)]), tollgate: result })])
+    expect(found).toHaveLength(warnings)
+    expect(
+      found.every((warning) => warning.startsWith("JSON, tollgate: the load generator used 21 %")),
+    ).toBeTrue()
   })
 })
 

@@ -1,0 +1,126 @@
+import { type Static, Type } from "@sinclair/typebox"
+
+const Count = Type.Integer({ minimum: 1 })
+
+/** What the provider answers under one path. Every answer is the same. */
+export const AnswerSpec = Type.Union([
+  Type.Object({
+    kind: Type.Literal("json"),
+    content_bytes: Count,
+    delay_ms: Type.Number(),
+  }),
+  Type.Object({
+    kind: Type.Literal("stream"),
+    events: Count,
+    content_bytes: Count,
+    /** Events per write. */
+    together: Count,
+    /** Null: as fast as the client reads. */
+    per_second: Type.Union([Type.Number(), Type.Null()]),
+    /** Whether events contain only their content, without ids and other fields. */
+    lean: Type.Boolean(),
+  }),
+  Type.Object({ kind: Type.Literal("count") }),
+])
+export type AnswerSpec = Static<typeof AnswerSpec>
+type StreamSpec = Extract<AnswerSpec, { kind: "stream" }>
+
+/** The usage that a complete answer reports. */
+export interface Tokens {
+  readonly prompt_tokens: number
+  readonly cached_tokens: number
+  readonly completion_tokens: number
+}
+
+const BYTES_PER_TOKEN = 4
+const PROMPT = { prompt_tokens: 20, cached_tokens: 4 }
+const encoder = new TextEncoder()
+
+/** One token for each event of a stream, one for four bytes of a JSON answer. */
+export function tokensOf(spec: AnswerSpec): Tokens {
+  switch (spec.kind) {
+    case "json":
+      return { ...PROMPT, completion_tokens: Math.ceil(spec.content_bytes / BYTES_PER_TOKEN) }
+    case "stream":
+      return { ...PROMPT, completion_tokens: spec.events }
+    case "count":
+      return { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 0 }
+  }
+}
+
+/** The body of a JSON answer. */
+export function jsonAnswer(spec: Exclude<AnswerSpec, StreamSpec>): Uint8Array {
+  if (spec.kind === "count") return encoder.encode(JSON.stringify({ input_tokens: PROMPT.prompt_tokens }))
+  return encoder.encode(
+    JSON.stringify({
+      ...FRAME,
+      object: "chat.completion",
+      choices: [
+        {
+          index: 0,
+          message: { role: "assistant", content: "x".repeat(spec.content_bytes), refusal: null },
+          logprobs: null,
+          finish_reason: "stop",
+        },
+      ],
+      usage: usageOf(spec),
+    }),
+  )
+}
+
+/** One write of a stream, and how many events with content are in it. */
+export interface Write {
+  readonly bytes: Uint8Array
+  readonly events: number
+}
+
+/**
+ * The writes of a stream: the role is sent with the first content, its end (finish reason, usage, `[DONE]`) after the last. Equal
+ * writes share their bytes.
+ */
+export function streamWrites(spec: StreamSpec): Write[] {
+  const { events, together } = spec
+  const content = event(spec, { content: "x".repeat(spec.content_bytes) })
+  const role = event(spec, { role: "assistant", content: "" })
+  const first = Math.min(together, events)
+  const full: Write = { bytes: encoder.encode(content.repeat(together)), events: together }
+  const rest = (events - first) % together
+  return [
+    { bytes: encoder.encode(role + content.repeat(first)), events: first },
+    ...Array.from({ length: Math.floor((events - first) / together) }, () => full),
+    ...(rest === 0 ? [] : [{ bytes: encoder.encode(content.repeat(rest)), events: rest }]),
+    { bytes: encoder.encode(endOf(spec)), events: 0 },
+  ]
+}
+
+/** What OpenAI's answers carry besides their content. */
+const FRAME = {
+  id: "chatcmpl-CjW3mPZ0q8tYb1Vw5nRk7aXs2Ld9u",
+  object: "chat.completion.chunk",
+  created: 1_795_257_600,
+  model: "bench-2026-11-21",
+  service_tier: "default",
+  system_fingerprint: "fp_a1b2c3d4e5",
+}
+
+function event({ lean }: StreamSpec, delta: object, finish_reason: string | null = null): string {
+  const data = lean
+    ? { choices: [{ index: 0, delta, finish_reason }] }
+    : { ...FRAME, choices: [{ index: 0, delta, logprobs: null, finish_reason }], usage: null }
+  return `data: ${JSON.stringify(data)}\n\n`
+}
+
+function endOf(spec: StreamSpec): string {
+  const usage = JSON.stringify({ ...FRAME, choices: [], usage: usageOf(spec) })
+  return `${event(spec, {}, "stop")}data: ${usage}\n\ndata: [DONE]\n\n`
+}
+
+function usageOf(spec: AnswerSpec) {
+  const { prompt_tokens, cached_tokens, completion_tokens } = tokensOf(spec)
+  return {
+    prompt_tokens,
+    completion_tokens,
+    total_tokens: prompt_tokens + completion_tokens,
+    prompt_tokens_details: { cached_tokens },
+  }
+}

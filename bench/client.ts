@@ -1,0 +1,221 @@
+import type { Socket } from "bun"
+import { AnswerParser, type AnswerSink } from "./answer-parser.ts"
+import { EventScanner } from "./event-scanner.ts"
+import type { Origin } from "./job.ts"
+
+/** What is sent for each call, as bytes: request line, headers and body. */
+export interface Request {
+  readonly bytes: Buffer
+  readonly stream: boolean
+  /** Leaves the stream after so many events; null stays to the end. */
+  readonly leave_after: number | null
+}
+
+/** What became of one call; times as `performance.now()` has them. */
+export interface Outcome {
+  /** When it was meant to start: what its times are measured from. */
+  readonly start_ms: number
+  readonly sent_ms: number
+  readonly end_ms: number
+  /** The first event with output; of a JSON answer its first byte. Null when nothing came. */
+  readonly first_ms: number | null
+  /** The longest wait between two events. */
+  readonly longest_gap_ms: number
+  readonly events: number
+  readonly received_bytes: number
+  readonly output_tokens: number
+  /** What went wrong, in a few words; null when nothing did, a stream that was left as asked included. */
+  readonly failure: string | null
+}
+
+/** Who is told what happens on a connection: callbacks, because a promise for each call would cost more than its bytes. */
+export interface ClientListener {
+  /** Events came: the first of them `gap_ms` after the one before, the others with it. */
+  onEvents(count: number, gap_ms: number | null, now_ms: number): void
+  /** The call has ended; `client` is free for the next one. */
+  onEnd(client: Client, outcome: Outcome): void
+}
+
+/** How much of a JSON answer that comes in parts is kept to find its usage. */
+const KEPT_BYTES = 65_536
+const USAGE_NAME = Buffer.from('"completion_tokens"')
+const USAGE_VALUE = /^ ?: ?(\d+)/
+const DIGITS_BYTES = 20
+
+/** One keep-alive connection, one call at a time. It is opened by the first call, and again when it was closed. */
+export class Client implements AnswerSink {
+  readonly #origin: Origin
+  readonly #listener: ClientListener
+  readonly #scanner = new EventScanner()
+  #socket: Socket<undefined> | null = null
+  #parser = new AnswerParser(this)
+  #call: Call | null = null
+  #unsent: Buffer | null = null
+
+  constructor(origin: Origin, listener: ClientListener) {
+    this.#origin = origin
+    this.#listener = listener
+  }
+
+  /** Makes a call that was meant to start at `start_ms`; the listener is told its end, whatever it is. */
+  call(request: Request, start_ms: number): void {
+    if (request.stream) this.#scanner.reset()
+    this.#call = new Call(request, start_ms)
+    if (this.#socket !== null) this.#send(this.#socket, request.bytes)
+    else void this.#connect(request)
+  }
+
+  close(): void {
+    const socket = this.#socket
+    // Cleared first: the end of this socket must not fail a call.
+    this.#socket = null
+    socket?.terminate()
+  }
+
+  head(status: number): void {
+    if (this.#call !== null) this.#call.status = status
+  }
+
+  body(bytes: Buffer, from: number, to: number): void {
+    const call = this.#call
+    if (call === null) return
+    const now_ms = performance.now()
+    call.received_bytes += to - from
+    if (!call.request.stream) {
+      call.first_ms ??= now_ms
+      call.keep(bytes, from, to)
+      return
+    }
+    const events = this.#scanner.feed(bytes, from, to)
+    if (this.#scanner.content_seen) call.first_ms ??= now_ms
+    if (events === 0) return
+    call.events += events
+    this.#listener.onEvents(events, call.pass(now_ms), now_ms)
+    const { leave_after } = call.request
+    if (leave_after !== null && call.events >= leave_after) {
+      this.close()
+      this.#finish(null)
+    }
+  }
+
+  end(reusable: boolean): void {
+    const call = this.#call
+    if (!reusable) this.close()
+    if (call === null) return
+    if (call.status !== 200) this.#finish(`status ${call.status}`)
+    else if (call.request.stream && !this.#scanner.done) this.#finish("stream without an end")
+    else this.#finish(null)
+  }
+
+  async #connect(request: Request): Promise<void> {
+    const { host, port, tls } = this.#origin
+    this.#parser = new AnswerParser(this)
+    this.#unsent = null
+    try {
+      this.#socket = await Bun.connect({
+        hostname: host,
+        port,
+        tls: tls ? { serverName: host } : false,
+        socket: {
+          data: (socket, bytes) => {
+            if (socket === this.#socket) this.#parser.feed(bytes)
+          },
+          drain: (socket) => {
+            if (this.#unsent !== null) this.#send(socket, this.#unsent)
+          },
+          close: (socket) => this.#lost(socket),
+          error: (socket) => this.#lost(socket),
+        },
+      })
+    } catch {
+      this.#finish("no connection")
+      return
+    }
+    this.#send(this.#socket, request.bytes)
+  }
+
+  #send(socket: Socket<undefined>, bytes: Buffer): void {
+    const sent = socket.write(bytes)
+    if (sent < 0) {
+      this.#lost(socket)
+      return
+    }
+    this.#unsent = sent < bytes.length ? bytes.subarray(sent) : null
+    if (this.#call !== null && this.#call.sent_ms === 0) this.#call.sent_ms = performance.now()
+  }
+
+  #lost(socket: Socket<undefined>): void {
+    if (socket !== this.#socket) return
+    this.#socket = null
+    const { cut } = this.#parser.close()
+    if (this.#call !== null) this.#finish(cut ? "answer cut" : "connection closed")
+  }
+
+  #finish(failure: string | null): void {
+    const call = this.#call
+    if (call === null) return
+    this.#call = null
+    call.failure = failure
+    call.end_ms = performance.now()
+    call.output_tokens = (call.request.stream ? this.#scanner.completion_tokens : call.completion_tokens) ?? 0
+    this.#listener.onEnd(this, call)
+  }
+}
+
+/** One call, and its outcome when it has ended. */
+class Call implements Outcome {
+  readonly request: Request
+  readonly start_ms: number
+  sent_ms = 0
+  end_ms = 0
+  first_ms: number | null = null
+  longest_gap_ms = 0
+  events = 0
+  received_bytes = 0
+  output_tokens = 0
+  failure: string | null = null
+  status = 0
+  #last_event_ms: number | null = null
+  #json: Buffer | null = null
+  #json_from = 0
+  #json_to = 0
+
+  constructor(request: Request, start_ms: number) {
+    this.request = request
+    this.start_ms = start_ms
+  }
+
+  /** Keeps a part of a JSON answer: nearly always the only one, which is not copied. */
+  keep(bytes: Buffer, from: number, to: number): void {
+    if (this.#json === null) {
+      this.#json = bytes
+      this.#json_from = from
+      this.#json_to = to
+      return
+    }
+    if (this.#json_to - this.#json_from >= KEPT_BYTES) return
+    this.#json = Buffer.concat([
+      this.#json.subarray(this.#json_from, this.#json_to),
+      bytes.subarray(from, to),
+    ])
+    this.#json_from = 0
+    this.#json_to = this.#json.length
+  }
+
+  /** The output tokens that a JSON answer reports; null when it reports none. */
+  get completion_tokens(): number | null {
+    const at = this.#json?.indexOf(USAGE_NAME, this.#json_from) ?? -1
+    if (this.#json === null || at === -1 || at >= this.#json_to) return null
+    const from = at + USAGE_NAME.length
+    const text = this.#json.toString("latin1", from, Math.min(from + DIGITS_BYTES, this.#json_to))
+    return Number(USAGE_VALUE.exec(text)?.[1] ?? 0)
+  }
+
+  /** Events came now: how long after those before, or null for the first. */
+  pass(now_ms: number): number | null {
+    const gap_ms = this.#last_event_ms === null ? null : now_ms - this.#last_event_ms
+    this.#last_event_ms = now_ms
+    if (gap_ms !== null && gap_ms > this.longest_gap_ms) this.longest_gap_ms = gap_ms
+    return gap_ms
+  }
+}

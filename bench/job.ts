@@ -1,0 +1,101 @@
+import { type Static, Type } from "@sinclair/typebox"
+
+/** Where requests go. */
+export const Origin = Type.Object({
+  host: Type.String(),
+  port: Type.Integer(),
+  tls: Type.Boolean(),
+})
+export type Origin = Static<typeof Origin>
+
+const Count = Type.Integer({ minimum: 1 })
+const Milliseconds = Type.Number({ minimum: 0 })
+
+/**
+ * How calls arrive. `closed` and `calls`: each connection calls again when it was answered, for a time or a number of calls. `open`: at a
+ * constant rate, independent of the answers. `held`: many streams at once, measured while all of them run.
+ */
+export const Arrival = Type.Union([
+  Type.Object({ kind: Type.Literal("closed"), connections: Count, duration_ms: Milliseconds }),
+  Type.Object({ kind: Type.Literal("calls"), connections: Count, calls: Count }),
+  Type.Object({ kind: Type.Literal("open"), per_second: Type.Number(), duration_ms: Milliseconds }),
+  Type.Object({
+    kind: Type.Literal("held"),
+    connections: Count,
+    opened_per_second: Type.Number(),
+    window_ms: Milliseconds,
+  }),
+])
+export type Arrival = Static<typeof Arrival>
+
+/** The service level a call must meet to count as goodput; a missing limit is not checked. */
+export const Level = Type.Object({
+  latency_ms: Type.Optional(Type.Number()),
+  ttft_ms: Type.Optional(Type.Number()),
+  inter_chunk_ms: Type.Optional(Type.Number()),
+})
+export type Level = Static<typeof Level>
+
+/** What the load generator is asked to do. */
+export const Job = Type.Object({
+  origin: Origin,
+  path: Type.String(),
+  headers: Type.Record(Type.String(), Type.String()),
+  body: Type.String(),
+  stream: Type.Boolean(),
+  arrival: Arrival,
+  /** Calls that begin within this time are not counted. */
+  warm_ms: Milliseconds,
+  /** Measures until the last call has ended: for endpoints whose calls take as long as the load. */
+  to_the_end: Type.Boolean(),
+  /** Disconnects from a stream after this many events; null reads to the end. */
+  leave_after: Type.Union([Count, Type.Null()]),
+  level: Level,
+  /** The target's first process: its memory is read while the load runs, and its CPU with that of all below it; null for none. */
+  pid: Type.Union([Type.Integer(), Type.Null()]),
+  /** The first process of the target's Postgres; null for none. */
+  postgres_pid: Type.Union([Type.Integer(), Type.Null()]),
+})
+export type Job = Static<typeof Job>
+
+/** Reports count calls and events in periods of this length. */
+export const PERIOD_MS = 250
+
+const Encoded = Type.String({ description: "A distribution, as `Latencies` encodes it." })
+
+/** What the load generator measured. */
+export const JobReport = Type.Object({
+  /** The measured time, and what ended within it. */
+  measured_ms: Type.Number(),
+  calls: Type.Integer(),
+  events: Type.Integer(),
+  received_bytes: Type.Integer(),
+  output_tokens: Type.Integer(),
+  /** Calls that met the level. */
+  good: Type.Integer(),
+  /** Every call that was made, warm-up included. */
+  made: Type.Integer(),
+  /** The number of failed calls, by cause. */
+  failures: Type.Record(Type.String(), Type.Integer()),
+  latency: Encoded,
+  ttft: Encoded,
+  inter_chunk: Encoded,
+  /** How late the load generator sent calls. Latencies include it. */
+  lateness: Encoded,
+  calls_by_period: Type.Array(Type.Integer()),
+  events_by_period: Type.Array(Type.Integer()),
+  /** CPU of the load generator, the target and its Postgres within the measured time. */
+  cpu_ms: Type.Object({ load: Type.Number(), target: Type.Number(), postgres: Type.Number() }),
+  /** Memory of the target's first process. */
+  memory: Type.Union([
+    Type.Null(),
+    Type.Object({
+      /** Resident memory before the first call, and at the end of the measured time. */
+      resident_before_bytes: Type.Number(),
+      resident_bytes: Type.Number(),
+      /** Resident memory from the first call on, once a period. */
+      resident_by_period: Type.Array(Type.Number()),
+    }),
+  ]),
+})
+export type JobReport = Static<typeof JobReport>

@@ -1,0 +1,288 @@
+import { chmodSync, mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { type Static, Type } from "@sinclair/typebox"
+import { type Embedded, startEmbedded } from "../src/embedded/embedded.ts"
+import { nextId } from "../src/id.ts"
+import { createAccount } from "../src/ledger/accounts/accounts.ts"
+import { credit } from "../src/ledger/accounts/credits.ts"
+import { createKey } from "../src/ledger/accounts/keys.ts"
+import type { Connection } from "../src/ledger/database/connection.ts"
+import { type Database, openDatabase } from "../src/ledger/database/database.ts"
+import type { End, Hold } from "../src/ledger/entries.ts"
+import { audit } from "../src/ledger/journal/audit.ts"
+import { endBatch } from "../src/ledger/journal/end.ts"
+import { holdBatch } from "../src/ledger/journal/hold.ts"
+import { Lease } from "../src/ledger/journal/lease.ts"
+import { Ledger } from "../src/ledger/ledger.ts"
+import { Latencies } from "./latencies.ts"
+import { addPast, settle } from "./past.ts"
+import { cpuTimes, postgresPid, spent } from "./process-status.ts"
+
+/** The questions to the process of the ledger. */
+export const LedgerQuestion = Type.Union([
+  /** Time the hold and the settlement of one call at a time, with no other load. */
+  Type.Object({ what: Type.Literal("alone"), samples: Type.Integer() }),
+  /** Hold and settle pairs as fast as they go, `in_flight` at a time. */
+  Type.Object({
+    what: Type.Literal("pairs"),
+    /** `batch_queues`: as the gateway does; `single`: the same statements, one per call, over `SINGLE_CONNECTIONS`. */
+    how: Type.Union([Type.Literal("batch_queues"), Type.Literal("single")]),
+    accounts: Type.Integer(),
+    in_flight: Type.Integer(),
+    duration_ms: Type.Number(),
+  }),
+  /** Add settled calls of the past up to this number. */
+  Type.Object({ what: Type.Literal("past"), calls: Type.Integer() }),
+  /** Vacuum and analyze, as autovacuum does from time to time. */
+  Type.Object({ what: Type.Literal("vacuum") }),
+  Type.Object({ what: Type.Literal("audit") }),
+])
+export type LedgerQuestion = Static<typeof LedgerQuestion>
+
+export const AloneAnswer = Type.Object({ hold: Type.String(), settle: Type.String() })
+export const PairsAnswer = Type.Object({
+  pairs: Type.Integer(),
+  duration_ms: Type.Number(),
+  /** CPU of the process that holds and settles, and of its Postgres. */
+  cpu_ms: Type.Object({ process: Type.Number(), postgres: Type.Number() }),
+})
+export const PastAnswer = Type.Object({ calls: Type.Integer() })
+export const AuditAnswer = Type.Object({ violations: Type.Integer(), open_holds: Type.Integer() })
+
+/** Connections for one statement per call. */
+const SINGLE_CONNECTIONS = 16
+const TIMEOUT_MS = 900
+const CREDIT_NANO = 1_000_000_000_000_000n
+const DAY_MS = 86_400_000
+
+/** The same prices as in the scenarios. */
+const TERMS = {
+  family: "chat",
+  model: "bench",
+  upstream: "bench",
+  price: {
+    input_pico: 1_000_000n,
+    cached_input_pico: 100_000n,
+    output_pico: 4_000_000n,
+    per_call_nano: 0n,
+  },
+}
+
+const log = { info() {}, warn: console.error, error: console.error }
+
+interface Payer {
+  readonly account_id: string
+  readonly key_id: string
+}
+
+/** The ledger without a gateway, on a Postgres of its own with the gateway's settings: the reference for what billing costs. */
+export class LedgerLoad {
+  readonly #folder: string
+  readonly #embedded: Embedded
+  readonly #database: Database
+  readonly #ledger: Ledger
+  readonly #connections: readonly Connection[]
+  readonly #gateway_id: string
+  readonly #terms_id: number
+  readonly #payers: Payer[] = []
+  #past = 0
+
+  static async open(): Promise<LedgerLoad> {
+    const folder = mkdtempSync(join(tmpdir(), "tollgate-bench-"))
+    // As root, Postgres' user must be able to enter it.
+    chmodSync(folder, 0o755)
+    const embedded = await startEmbedded({ data_dir: folder, log })
+    const database = await openDatabase(embedded.address)
+    const ledger = await Ledger.open({
+      database,
+      data_dir: folder,
+      lease: { renew_ms: 5_000, expire_ms: 20_000 },
+      log,
+      checkpoints: () => [],
+    })
+    const connections = Array.from({ length: SINGLE_CONNECTIONS }, () => database.connection())
+    // This lease is never renewed.
+    const lease = new Lease(database.connection(), { renew_ms: DAY_MS, expire_ms: 3 * DAY_MS })
+    await lease.take(nextId())
+    const [terms_id = 0] = await ledger.terms([TERMS])
+    return new LedgerLoad(folder, embedded, database, ledger, connections, lease.gateway_id, terms_id)
+  }
+
+  private constructor(
+    folder: string,
+    embedded: Embedded,
+    database: Database,
+    ledger: Ledger,
+    connections: readonly Connection[],
+    gateway_id: string,
+    terms_id: number,
+  ) {
+    this.#folder = folder
+    this.#embedded = embedded
+    this.#database = database
+    this.#ledger = ledger
+    this.#connections = connections
+    this.#gateway_id = gateway_id
+    this.#terms_id = terms_id
+  }
+
+  async answer(question: LedgerQuestion): Promise<object> {
+    switch (question.what) {
+      case "alone":
+        return this.#alone(question.samples)
+      case "pairs":
+        return this.#pairs(question)
+      case "past":
+        return this.#addPast(question.calls)
+      case "vacuum":
+        await this.#database.operators.execute("VACUUM (ANALYZE) tollgate.holds, tollgate.ends")
+        return {}
+      case "audit": {
+        const { violations, open_holds } = await audit(this.#database.operators)
+        return { violations: violations.length, open_holds }
+      }
+    }
+  }
+
+  async end(): Promise<void> {
+    await this.#ledger.stop()
+    await Promise.all(this.#connections.map((connection) => connection.end()))
+    await this.#database.close()
+    await this.#embedded.stop()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  async #alone(samples: number) {
+    const payer = await this.#payer(0)
+    const holds = new Latencies()
+    const settlements = new Latencies()
+    for (let sample = 0; sample < samples; sample++) {
+      const hold = holdOf(payer, this.#terms_id)
+      const started_ms = performance.now()
+      await this.#holdOne(0, hold)
+      const held_ms = performance.now()
+      await this.#endOne(0, hold)
+      holds.record(held_ms - started_ms)
+      settlements.record(performance.now() - held_ms)
+    }
+    return { hold: holds.encoded, settle: settlements.encoded }
+  }
+
+  async #pairs({ how, accounts, in_flight, duration_ms }: Extract<LedgerQuestion, { what: "pairs" }>) {
+    await this.#payer(accounts - 1)
+    const processes = { pid: null, postgres_pid: postgresPid(this.#folder) }
+    const before = cpuTimes(processes)
+    const started_ms = performance.now()
+    const until_ms = started_ms + duration_ms
+    let begun = 0
+    let pairs = 0
+    const work = async (worker: number) => {
+      while (performance.now() < until_ms) {
+        const hold = holdOf(await this.#payer(begun++ % accounts), this.#terms_id)
+        if (how === "batch_queues") {
+          const { outcome } = await this.#ledger.hold(hold)
+          if (outcome !== "held") throw new Error(`a hold was refused: ${outcome}`)
+          await this.#ledger.end(endOf(hold))
+        } else {
+          await this.#holdOne(worker, hold)
+          await this.#endOne(worker, hold)
+        }
+        pairs += 1
+      }
+    }
+    await Promise.all(Array.from({ length: in_flight }, (_, worker) => work(worker)))
+    const { load, postgres } = spent(before, cpuTimes(processes))
+    return { pairs, duration_ms: performance.now() - started_ms, cpu_ms: { process: load, postgres } }
+  }
+
+  async #addPast(calls: number) {
+    const payer = await this.#payer(0)
+    const database = this.#database.operators
+    await addPast(database, {
+      ...payer,
+      gateway_id: this.#gateway_id,
+      terms_id: this.#terms_id,
+      from: this.#past,
+      to: calls,
+    })
+    await settle(database, payer.account_id, calls - this.#past)
+    this.#past = calls
+    return { calls }
+  }
+
+  async #holdOne(worker: number, hold: Hold): Promise<void> {
+    const [held] = await holdBatch(this.#connection(worker), this.#gateway_id, [hold], TIMEOUT_MS)
+    if (held?.outcome !== "held") throw new Error(`a hold was refused: ${held?.outcome}`)
+  }
+
+  async #endOne(worker: number, hold: Hold): Promise<void> {
+    const [ended] = await endBatch(this.#connection(worker), [{ end: endOf(hold), hold }], TIMEOUT_MS)
+    if (ended !== "applied") throw new Error(`an end changed nothing: ${ended}`)
+  }
+
+  #connection(worker: number): Connection {
+    const connection = this.#connections[worker % this.#connections.length]
+    if (connection === undefined) throw new Error("there is no connection")
+    return connection
+  }
+
+  /** The account with this number; creates it, and all before it, when missing. */
+  async #payer(number: number): Promise<Payer> {
+    const { operators } = this.#database
+    const missing = Math.max(0, number + 1 - this.#payers.length)
+    if (missing > 0) {
+      this.#payers.push(...(await Promise.all(Array.from({ length: missing }, () => makePayer(operators)))))
+    }
+    const payer = this.#payers[number]
+    if (payer === undefined) throw new Error("there is no such account")
+    return payer
+  }
+}
+
+async function makePayer(database: Database["operators"]): Promise<Payer> {
+  const account_id = nextId()
+  await createAccount(database, { id: account_id, name: "bench" })
+  await credit(database, { id: nextId(), account_id, amount_nano: CREDIT_NANO, reason: null })
+  const key_id = nextId()
+  await createKey(database, {
+    id: key_id,
+    account_id,
+    name: null,
+    hash: Bun.SHA256.hash(account_id, "hex"),
+    prefix: "tg_live_none",
+    models: null,
+    expires_at: null,
+    spending: null,
+  })
+  return { account_id, key_id }
+}
+
+function holdOf({ account_id, key_id }: Payer, terms_id: number): Hold {
+  return {
+    id: nextId(),
+    account_id,
+    key_id,
+    amount_nano: 5_000_000n,
+    terms_id,
+    stream: false,
+    idempotency: null,
+  }
+}
+
+function endOf({ id }: Hold): End {
+  return {
+    id,
+    outcome: "settled",
+    charge_nano: 416_400n,
+    basis: "usage",
+    ending: "completed",
+    failure: null,
+    notes: [],
+    usage: { prompt_tokens: 20, cached_tokens: 4, completion_tokens: 100 },
+    terms_id: null,
+    ttft_ms: 1,
+    duration_ms: 2,
+    freed_key_hash: null,
+  }
+}

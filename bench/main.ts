@@ -1,0 +1,43 @@
+import { mkdirSync, writeFileSync } from "node:fs"
+import { dirname, join, resolve } from "node:path"
+import { roles, serveParent } from "./child.ts"
+import { readCommand, USAGE } from "./command.ts"
+import { handlers } from "./handlers.ts"
+import { renderPage } from "./report/page.ts"
+import { run } from "./run.ts"
+
+/** `bun run bench`: the main process. With the name of a role as argument, one of its child processes. */
+
+const FOLDER = "bench-results"
+
+const [first] = process.argv.slice(2)
+const role = roles.find((name) => name === first)
+if (role !== undefined) serveParent(handlers[role]())
+else process.exitCode = await conduct(process.argv.slice(2))
+
+/** Runs the command, prints its table, writes its files; the exit code. */
+async function conduct(args: readonly string[]): Promise<number> {
+  try {
+    const command = readCommand(args)
+    if (command.kind === "help") {
+      console.log(USAGE)
+      return 0
+    }
+    const { text, results, report, faults } = await run(command, resolve(FOLDER))
+    const name = join(FOLDER, `${command.kind}-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}`)
+    const json_path = write(command.json ?? `${name}.json`, `${JSON.stringify(results, null, 1)}\n`)
+    const html_path = write(command.html ?? `${name}.html`, renderPage(report))
+    console.log(`${text}\n${json_path}\n${html_path}`)
+    return faults.length === 0 ? 0 : 1
+  } catch (error) {
+    const [words] = (error instanceof Error ? error.message : String(error)).split("\n")
+    console.error(`bench: ${words}`)
+    return 1
+  }
+}
+
+function write(path: string, content: string): string {
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, content)
+  return path
+}

@@ -1,0 +1,98 @@
+import type { LatencyPoint, LatencySummary } from "./latencies.ts"
+import type { Machine } from "./machine.ts"
+import type { Goal } from "./scenario.ts"
+import type { Spread } from "./statistics.ts"
+
+/** The results of a run, as in its JSON file. Units come last in names. */
+export interface Results {
+  readonly kind: "suite"
+  readonly tollgate: string
+  readonly machine: Machine
+  readonly started_at: string
+  readonly duration_s: number
+  readonly size: string
+  readonly scenarios: readonly ScenarioResult[]
+  readonly audit: AuditResult
+  /** Limits of the figures: where the load generator used too much CPU. */
+  readonly warnings: readonly string[]
+  /** Why the run failed; empty when it did not. */
+  readonly faults: readonly string[]
+}
+
+/** What the audit of every account found. */
+export interface AuditResult {
+  readonly calls: number
+  /** USD, all accounts together. */
+  readonly charged: string
+  /** Empty when every charge and balance is right. */
+  readonly faults: readonly string[]
+}
+
+export interface ScenarioResult {
+  readonly name: string
+  readonly title: string
+  /** A description of the load. */
+  readonly load: string
+  readonly rounds: number
+  readonly figures: readonly FigureResult[]
+  /** The targets that were loaded side by side, by name. Null when only the ledger was loaded. */
+  readonly targets: Readonly<Record<string, TargetResult>> | null
+  readonly pairs: { readonly batch_queues: PairsResult; readonly single: PairsResult } | null
+  readonly reference: { readonly name: string; readonly ms: Spread } | null
+  /** The coefficient of variation of the direct rounds: the noise of the machine. */
+  readonly noise: number | null
+}
+
+export interface FigureResult extends Spread {
+  readonly name: string
+  readonly unit: "times" | "ms" | "KiB"
+  readonly goal: Goal
+  readonly by_round: readonly number[]
+  /** Whether the median reaches the goal. */
+  readonly reached: boolean
+}
+
+export interface TargetResult {
+  readonly request_throughput_per_s: Spread
+  /** Requests that met the scenario's level. */
+  readonly goodput_per_s: Spread
+  readonly events_per_s: Spread
+  readonly output_token_throughput_per_s: Spread
+  readonly request_latency_ms: LatencySummary
+  readonly time_to_first_token_ms: LatencySummary
+  readonly inter_chunk_latency_ms: LatencySummary
+  /** How late the load generator sent calls. Latencies include it. */
+  readonly lateness_ms: LatencySummary
+  readonly cpu: CpuResult
+  readonly resident_bytes_per_connection: Spread
+  readonly failures: Readonly<Record<string, number>>
+  readonly distributions: Readonly<Record<Distributed, readonly LatencyPoint[]>>
+  /** Numbers per second, one for each period of all rounds. */
+  readonly calls_over_time: readonly number[]
+  readonly events_over_time: readonly number[]
+  /** Memory added per connection, in the last round. */
+  readonly resident_bytes_per_connection_over_time: readonly number[]
+}
+
+/** CPU microseconds for each call or event. */
+export interface CpuResult {
+  readonly per: "call" | "event"
+  /** All processes of the target; 0 when they are not known. */
+  readonly target_us: Spread
+  /** All processes of its Postgres; 0 when it has none. */
+  readonly postgres_us: Spread
+  /** The load generator. */
+  readonly load_us: Spread
+  /** The load generator's CPU by the target's, over all rounds; null when the target's is not known. */
+  readonly load_share: number | null
+}
+
+/** Hold and settle pairs without a gateway. */
+export interface PairsResult {
+  readonly per_s: Spread
+  readonly process_us: Spread
+  readonly postgres_us: Spread
+}
+
+/** What the report plots as distributions. */
+export type Distributed = "request_latency" | "time_to_first_token" | "inter_chunk_latency"

@@ -1,0 +1,161 @@
+import { Type } from "@sinclair/typebox"
+import type { Price } from "../src/money.ts"
+import { Admin } from "./admin.ts"
+import { checked } from "./checked.ts"
+import { Child } from "./child.ts"
+import { Port } from "./handlers.ts"
+import { type Job, JobReport } from "./job.ts"
+import { type AnswerSpecs, type Generated, pathOf } from "./provider.ts"
+import { Listening } from "./tollgate.ts"
+
+/** The targets of a scenario: the provider itself, a bare pass-through, and Tollgate. */
+export const targets = ["direct", "bare", "tollgate"] as const
+export type TargetName = (typeof targets)[number]
+
+export interface Target {
+  readonly port: number
+  /** The first process; its children are measured with it. */
+  readonly pid: number
+  /** The first process of its Postgres; null when it has none. */
+  readonly postgres_pid: number | null
+}
+
+/** What a token costs in the benchmark's configuration. */
+export const PRICE: Price = {
+  input_pico: 1_000_000n,
+  cached_input_pico: 100_000n,
+  output_pico: 4_000_000n,
+  per_call_nano: 0n,
+}
+export const BYTES_PER_TOKEN = 4
+const PRINTED_PRICE = { input: "1", cached_input: "0.1", output: "4" }
+const JOB_MS = 600_000
+
+const GeneratedLine = Type.Object({
+  id: Type.String(),
+  whole: Type.Boolean(),
+  output_bytes: Type.Integer(),
+  prompt_tokens: Type.Integer(),
+  cached_tokens: Type.Integer(),
+  completion_tokens: Type.Integer(),
+})
+
+export interface RigOptions {
+  readonly specs: AnswerSpecs
+  /** The folder for CPU profiles of the gateway; null for none. */
+  readonly profiles: string | null
+}
+
+/** All processes of a run: the provider, the load generator, the ledger without a gateway, and the two gateways. */
+export class Rig {
+  readonly load_process = new Child("load")
+  readonly ledger = new Child("ledger")
+  readonly #options: RigOptions
+  readonly #admin_token = `bench_${crypto.randomUUID()}`
+  readonly #provider = new Child("provider")
+  readonly #tollgate = new Child("tollgate")
+  #bare = new Child("bare")
+  #provider_url = ""
+  #targets: Readonly<Record<TargetName, Target>> | null = null
+  #ended = false
+
+  constructor(options: RigOptions) {
+    this.#options = options
+  }
+
+  /** Starts all servers; throws when one does not start. */
+  async start(): Promise<void> {
+    const { port } = await this.#provider.ask(Port, { specs: this.#options.specs })
+    this.#provider_url = `http://127.0.0.1:${port}`
+    await this.#startGateways({ port, pid: this.#provider.pid, postgres_pid: null }, "start")
+  }
+
+  /** Restarts both gateways, for figures that depend on the history of a process. `purpose` names the profile. */
+  async restart(purpose: string): Promise<void> {
+    await this.#bare.stop()
+    this.#bare = new Child("bare")
+    await this.#startGateways(this.target("direct"), purpose)
+  }
+
+  /** Restarts the gateway with this many workers. */
+  async restartTollgate(workers: number): Promise<void> {
+    const [direct, bare] = [this.target("direct"), this.target("bare")]
+    this.#targets = { direct, bare, tollgate: await this.#startTollgate(`workers-${workers}`, workers) }
+  }
+
+  target(name: TargetName): Target {
+    if (this.#targets === null) throw new Error("the targets were not started")
+    return this.#targets[name]
+  }
+
+  get admin(): Admin {
+    return new Admin(`http://127.0.0.1:${this.target("tollgate").port}`, this.#admin_token)
+  }
+
+  /** Puts a load on a target. */
+  load(job: Job): Promise<JobReport> {
+    return this.load_process.ask(JobReport, job, JOB_MS)
+  }
+
+  /** What the provider has generated for the gateway since it was last asked. */
+  async generated(): Promise<Generated[]> {
+    const response = await fetch(`${this.#provider_url}/generated`)
+    const text = await response.text()
+    return text
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => checked(GeneratedLine, JSON.parse(line)))
+  }
+
+  /** Ends every process, the load generator first. */
+  async stop(): Promise<void> {
+    if (this.#ended) return
+    this.#ended = true
+    await this.load_process.stop()
+    await Promise.all([this.#tollgate.stop(), this.ledger.stop(), this.#bare.stop()])
+    await this.#provider.stop()
+  }
+
+  async #startGateways(direct: Target, purpose: string): Promise<void> {
+    const [bare, tollgate] = await Promise.all([
+      this.#bare.ask(Port, { provider_url: this.#provider_url }),
+      this.#startTollgate(purpose, 1),
+    ])
+    this.#targets = { direct, bare: { port: bare.port, pid: this.#bare.pid, postgres_pid: null }, tollgate }
+  }
+
+  #startTollgate(purpose: string, workers: number): Promise<Listening> {
+    const { profiles, specs } = this.#options
+    return this.#tollgate.ask(Listening, {
+      config: JSON.stringify({ ...configFor(this.#provider_url, specs), workers }),
+      admin_token: this.#admin_token,
+      profile: profiles === null ? null : { folder: profiles, name: `${purpose}.cpuprofile` },
+    })
+  }
+}
+
+/** One upstream and one model per spec, with its name: the model decides which path of the provider the gateway calls. */
+export function configFor(provider_url: string, specs: AnswerSpecs): object {
+  const entries = Object.entries(specs).map(([name, { kind }]) => {
+    const family = kind === "count" ? "messages" : "chat"
+    return { name, family, base: provider_url + pathOf(name) }
+  })
+  return {
+    vendors: ["anthropic"],
+    upstreams: Object.fromEntries(
+      entries.map(({ name, family, base }) => [
+        name,
+        { family, base_url: family === "chat" ? `${base}/v1` : base, api_key: "bench" },
+      ]),
+    ),
+    models: entries.map(({ name, family }) => ({
+      name,
+      family,
+      upstreams: [{ use: name }],
+      price: PRINTED_PRICE,
+      max_output_tokens: 1_000_000,
+      bytes_per_token: BYTES_PER_TOKEN,
+    })),
+    shutdown: { drain: "2s" },
+  }
+}

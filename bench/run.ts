@@ -1,0 +1,121 @@
+import { mkdirSync } from "node:fs"
+import { join } from "node:path"
+import type { Command } from "./command.ts"
+import { loadEndpoint } from "./endpoint.ts"
+import { Progress } from "./progress.ts"
+import { endpointReport } from "./report/endpoint-report.ts"
+import type { Report } from "./report/report.ts"
+import { soakReport } from "./report/soak-report.ts"
+import { suiteReport } from "./report/suite-report.ts"
+import { wrkReport } from "./report/wrk-report.ts"
+import { Rig } from "./rig.ts"
+import type { Scenario, Size } from "./scenario.ts"
+import { scenarios } from "./scenarios.ts"
+import { Soak, soakSpecs, soakSteps } from "./soak.ts"
+import { Suite, specsOf, stepsOf } from "./suite.ts"
+import { closingLines, endpointTable, soakTable, suiteTable } from "./table.ts"
+import { WrkRun, wrkSpecs, wrkSteps } from "./wrk.ts"
+import { wrkTable } from "./wrk-table.ts"
+
+/** The result of a run: text for the terminal, and the contents of the files. */
+export interface RunResult {
+  readonly text: string
+  readonly results: object
+  readonly report: Report
+  /** Why the run failed; empty when it did not. */
+  readonly faults: readonly string[]
+}
+
+type Of<Kind extends Command["kind"]> = Extract<Command, { kind: Kind }>
+
+const FULL: Size = { name: "full", rounds: 5, measure_ms: 3000, warm_ms: 500 }
+const QUICK: Size = { name: "quick", rounds: 2, measure_ms: 600, warm_ms: 150 }
+
+/** Runs a command; `folder` is where files are written. */
+export function run(command: Exclude<Command, { kind: "help" }>, folder: string): Promise<RunResult> {
+  switch (command.kind) {
+    case "suite":
+      return runSuite(command, folder)
+    case "soak":
+      return runSoak(command, folder)
+    case "wrk":
+      return runWrk(command, folder)
+    case "endpoint":
+      return runEndpoint(command)
+  }
+}
+
+async function runSuite({ quick, rounds, only, profile }: Of<"suite">, folder: string): Promise<RunResult> {
+  const plain = quick ? QUICK : FULL
+  const size = { ...plain, rounds: rounds ?? plain.rounds }
+  const chosen = choose(only)
+  const rig = new Rig({ specs: specsOf(chosen, size), profiles: profileFolder(profile, folder) })
+  const results = await onRig(rig, stepsOf(chosen, size), (progress) =>
+    new Suite(rig, size, progress, profile).run(chosen),
+  )
+  const text = `${suiteTable(results)}\n${closingLines(results)}`
+  return { text, results, report: suiteReport(results), faults: results.faults }
+}
+
+async function runSoak({ calls, past, profile }: Of<"soak">, folder: string): Promise<RunResult> {
+  const rig = new Rig({ specs: soakSpecs, profiles: profileFolder(profile, folder) })
+  const results = await onRig(rig, soakSteps(past), (progress) => new Soak(rig, progress).run(calls, past))
+  return { text: soakTable(results), results, report: soakReport(results), faults: results.faults }
+}
+
+async function runWrk(
+  { quick, rounds, accounts, only, profile }: Of<"wrk">,
+  folder: string,
+): Promise<RunResult> {
+  if (Bun.which("wrk") === null) throw new Error("wrk is not installed; on Debian: apt-get install wrk")
+  const options = { accounts, rounds: rounds ?? (quick ? 1 : 3), seconds: quick ? 2 : 4, only }
+  const steps = wrkSteps(options)
+  const rig = new Rig({ specs: wrkSpecs, profiles: profileFolder(profile, folder) })
+  const results = await onRig(rig, steps, (progress) => new WrkRun(rig, progress, options).run())
+  return { text: wrkTable(results), results, report: wrkReport(results), faults: results.faults }
+}
+
+async function runEndpoint(command: Of<"endpoint">): Promise<RunResult> {
+  const results = await loadEndpoint(command)
+  return { text: endpointTable(results), results, report: endpointReport(results), faults: results.faults }
+}
+
+/** Starts the rig, runs `work`, and ends all processes in every case, also on a signal. */
+async function onRig<T>(rig: Rig, steps: number, work: (progress: Progress) => Promise<T>): Promise<T> {
+  const progress = new Progress(steps)
+  let stopped: Promise<never> | null = null
+  const stop = () => {
+    progress.end()
+    stopped ??= rig.stop().then(() => process.exit(130))
+  }
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, stop)
+  try {
+    await rig.start()
+    return await work(progress)
+  } catch (error) {
+    // After a signal, errors are only about processes that were ended.
+    await stopped
+    throw error
+  } finally {
+    progress.end()
+    await rig.stop()
+  }
+}
+
+function choose(names: readonly string[]): readonly Scenario[] {
+  if (names.length === 0) return scenarios
+  return names.map((name) => {
+    const scenario = scenarios.find((each) => each.name === name)
+    if (scenario === undefined) {
+      throw new Error(`--only: expected one of ${scenarios.map((each) => each.name).join(", ")}`)
+    }
+    return scenario
+  })
+}
+
+function profileFolder(profile: boolean, folder: string): string | null {
+  if (!profile) return null
+  const profiles = join(folder, "profiles")
+  mkdirSync(profiles, { recursive: true })
+  return profiles
+}

@@ -1,0 +1,202 @@
+import type { AnswerSpec } from "./answer-spec.ts"
+import { type Arrival, PERIOD_MS } from "./job.ts"
+import { Latencies } from "./latencies.ts"
+import type { CpuTimes } from "./process-status.ts"
+import type { CpuResult, FigureResult, PairsResult, ScenarioResult, TargetResult } from "./results.ts"
+import type { TargetName } from "./rig.ts"
+import type {
+  Figure,
+  HttpRound,
+  HttpScenario,
+  LedgerRound,
+  LedgerScenario,
+  Measured,
+  Pairs,
+  Size,
+  WorkersRound,
+  WorkersScenario,
+} from "./scenario.ts"
+import { reaches } from "./scenario.ts"
+import { spread, variation } from "./statistics.ts"
+
+/** Combines the rounds of a scenario. */
+export function httpResult(scenario: HttpScenario, size: Size, rounds: readonly HttpRound[]): ScenarioResult {
+  const { name, title, figures, reference } = scenario
+  const arrival = scenario.arrival(size)
+  const connections = "connections" in arrival ? arrival.connections : 1
+  const result = (target: TargetName) =>
+    targetResult(
+      rounds.map((round) => round[target]),
+      connections,
+    )
+  const times = rounds.flatMap(({ reference_ms }) => reference_ms ?? [])
+  return {
+    name,
+    title,
+    load: `${wordsOfArrival(arrival)}, ${wordsOfSpec(scenario.spec(size))}`,
+    rounds: rounds.length,
+    figures: figures.map((figure) => figureResult(figure, rounds)),
+    targets: {
+      direct: result("direct"),
+      bare: result("bare"),
+      tollgate: result("tollgate"),
+    },
+    pairs: null,
+    reference: reference === null ? null : { name: reference.name, ms: spread(times) },
+    noise: variation(rounds.map(({ direct }) => steadyPart(direct, arrival))),
+  }
+}
+
+export function ledgerResult(
+  { name, title, figures, accounts, in_flight }: Omit<LedgerScenario, "kind">,
+  rounds: readonly LedgerRound[],
+): ScenarioResult {
+  return {
+    name,
+    title,
+    load: `${in_flight} in flight, ${accounts === 1 ? "one account" : `${accounts} accounts`}, no gateway`,
+    rounds: rounds.length,
+    figures: figures.map((figure) => figureResult(figure, rounds)),
+    targets: null,
+    pairs: {
+      batch_queues: pairsResult(rounds.map(({ batch_queues }) => batch_queues)),
+      single: pairsResult(rounds.map(({ single }) => single)),
+    },
+    reference: null,
+    noise: variation(rounds.map(({ single }) => single.per_s)),
+  }
+}
+
+export function workersResult(
+  scenario: WorkersScenario,
+  size: Size,
+  rounds: readonly WorkersRound[],
+): ScenarioResult {
+  const { name, title, figures, workers } = scenario
+  return {
+    name,
+    title,
+    load: `${wordsOfArrival(scenario.arrival(size))}, ${wordsOfSpec(scenario.spec(size))}`,
+    rounds: rounds.length,
+    figures: figures.map((figure) => figureResult(figure, rounds)),
+    targets: {
+      "1 worker": targetResult(rounds.map(({ one }) => one)),
+      [`${workers} workers`]: targetResult(rounds.map(({ several }) => several)),
+    },
+    pairs: null,
+    reference: null,
+    noise: null,
+  }
+}
+
+function figureResult<Round>(
+  { name, unit, goal, value }: Figure<Round>,
+  rounds: readonly Round[],
+): FigureResult {
+  const by_round = rounds.map(value)
+  const together = spread(by_round)
+  return { name, unit, goal, by_round, ...together, reached: reaches(together.median, goal) }
+}
+
+export function targetResult(rounds: readonly Measured[], connections = 1): TargetResult {
+  const over = (value: (measured: Measured) => number) => spread(rounds.map(value))
+  const merged = (of: "latency" | "ttft" | "inter_chunk" | "lateness") =>
+    Latencies.merged(rounds.map((measured) => measured[of]))
+  const per_second = 1000 / PERIOD_MS
+  const latency = merged("latency")
+  const ttft = merged("ttft")
+  const inter_chunk = merged("inter_chunk")
+  return {
+    request_throughput_per_s: over(({ calls_per_s }) => calls_per_s),
+    goodput_per_s: over(({ good_per_s }) => good_per_s),
+    events_per_s: over(({ events_per_s }) => events_per_s),
+    output_token_throughput_per_s: over(({ output_tokens_per_s }) => output_tokens_per_s),
+    request_latency_ms: latency.summary,
+    time_to_first_token_ms: ttft.summary,
+    inter_chunk_latency_ms: inter_chunk.summary,
+    lateness_ms: merged("lateness").summary,
+    cpu: cpuResult(rounds),
+    resident_bytes_per_connection: over(({ bytes_per_connection }) => bytes_per_connection),
+    failures: summed(rounds.map(({ report }) => report.failures)),
+    distributions: {
+      request_latency: latency.points,
+      time_to_first_token: ttft.points,
+      inter_chunk_latency: inter_chunk.points,
+    },
+    calls_over_time: rounds.flatMap(({ report }) =>
+      report.calls_by_period.map((count) => count * per_second),
+    ),
+    events_over_time: rounds.flatMap(({ report }) =>
+      report.events_by_period.map((count) => count * per_second),
+    ),
+    resident_bytes_per_connection_over_time: memoryOf(rounds.at(-1), connections),
+  }
+}
+
+function cpuResult(rounds: readonly Measured[]): CpuResult {
+  const of = (whose: keyof CpuTimes) => spread(rounds.map(({ cpu_us }) => cpu_us[whose]))
+  const sum_ms = (whose: keyof CpuTimes) => rounds.reduce((sum, { report }) => sum + report.cpu_ms[whose], 0)
+  const target_ms = sum_ms("target")
+  return {
+    per: rounds[0]?.cpu_per ?? "call",
+    target_us: of("target"),
+    postgres_us: of("postgres"),
+    load_us: of("load"),
+    load_share: target_ms === 0 ? null : sum_ms("load") / target_ms,
+  }
+}
+
+function pairsResult(rounds: readonly Pairs[]): PairsResult {
+  return {
+    per_s: spread(rounds.map(({ per_s }) => per_s)),
+    process_us: spread(rounds.map(({ process_us }) => process_us)),
+    postgres_us: spread(rounds.map(({ postgres_us }) => postgres_us)),
+  }
+}
+
+function memoryOf(measured: Measured | undefined, connections: number): number[] {
+  const memory = measured?.report.memory ?? null
+  if (memory === null) return []
+  return memory.resident_by_period.map((bytes) => (bytes - memory.resident_before_bytes) / connections)
+}
+
+/** The value that should be the same in every direct round. */
+function steadyPart(direct: Measured, arrival: Arrival): number {
+  if (arrival.kind === "held") return direct.inter_chunk.at(0.99)
+  const busy = arrival.kind === "closed" && arrival.connections > 1
+  return busy ? direct.calls_per_s : direct.latency.at(0.5)
+}
+
+function summed(counts: readonly Readonly<Record<string, number>>[]): Record<string, number> {
+  const sums: Record<string, number> = {}
+  for (const [what, count] of counts.flatMap((each) => Object.entries(each)))
+    sums[what] = (sums[what] ?? 0) + count
+  return sums
+}
+
+/** Describes how calls arrive. */
+export function wordsOfArrival(arrival: Arrival): string {
+  switch (arrival.kind) {
+    case "closed":
+      return `closed loop, ${arrival.connections} ${arrival.connections === 1 ? "connection" : "connections"}, for ${arrival.duration_ms / 1000} s`
+    case "calls":
+      return `${arrival.calls} calls, one after another`
+    case "open":
+      return `open loop, ${arrival.per_second} calls/s, for ${arrival.duration_ms / 1000} s`
+    case "held":
+      return `${arrival.connections} streams at once, for ${arrival.window_ms / 1000} s`
+  }
+}
+
+function wordsOfSpec(spec: AnswerSpec): string {
+  switch (spec.kind) {
+    case "json":
+      return `answers of ${spec.content_bytes} bytes of text${spec.delay_ms > 0 ? ` after ${spec.delay_ms} ms` : ""}`
+    case "count":
+      return "token counts"
+    case "stream": {
+      const pace = spec.per_second === null ? "as fast as they are taken" : `${spec.per_second} a second`
+      return `${spec.events} events of ${spec.content_bytes} bytes of text, ${pace}`
+    }
+  }
+}

@@ -1,0 +1,239 @@
+import { Type } from "@sinclair/typebox"
+import manifest from "../package.json" with { type: "json" }
+import type { Payer } from "./admin.ts"
+import type { AnswerSpec } from "./answer-spec.ts"
+import { Auditor } from "./auditor.ts"
+import type { Arrival, JobReport } from "./job.ts"
+import { Latencies, type LatencySummary } from "./latencies.ts"
+import { AloneAnswer, PairsAnswer, PastAnswer } from "./ledger-load.ts"
+import { type Machine, thisMachine } from "./machine.ts"
+import type { Progress } from "./progress.ts"
+import { requestBody, requestHeaders } from "./prompt.ts"
+import type { AnswerSpecs } from "./provider.ts"
+import type { AuditResult, FigureResult } from "./results.ts"
+import type { Rig } from "./rig.ts"
+import { reaches } from "./scenario.ts"
+import { median } from "./statistics.ts"
+
+/** The results of a long run: whether anything grows. */
+export interface SoakResults {
+  readonly kind: "soak"
+  readonly tollgate: string
+  readonly machine: Machine
+  readonly started_at: string
+  readonly duration_s: number
+  readonly slices: readonly Slice[]
+  readonly growth: readonly Growth[]
+  readonly figures: readonly Flatness[]
+  readonly audit: AuditResult
+  readonly faults: readonly string[]
+}
+
+/** A twentieth of the calls, and the gateway's memory after them. */
+export interface Slice {
+  /** Calls so far. */
+  readonly calls: number
+  /** Streams whose clients disconnected, so far. */
+  readonly left: number
+  readonly resident_bytes: number
+  readonly json_latency_ms: LatencySummary
+  readonly time_to_first_token_ms: LatencySummary
+}
+
+/** How long the statements take with this many past calls. */
+export interface Growth {
+  readonly calls: number
+  /** Whether the tables were vacuumed and analyzed before. */
+  readonly vacuumed: boolean
+  readonly hold_ms: LatencySummary
+  readonly settle_ms: LatencySummary
+  readonly pairs_per_s: number
+}
+
+/** A late value divided by an early one. */
+export type Flatness = Pick<FigureResult, "name" | "unit" | "goal" | "reached"> & { readonly value: number }
+
+const SLICES = 20
+const CONNECTIONS = 64
+/** One call in eleven is a stream whose client disconnects after a few events. */
+const CALLS_FOR_ONE_LEFT = 10
+const LEAVE_AFTER = 4
+const STEPS = [10_000, 100_000, 500_000, 1_000_000, 2_000_000]
+const SAMPLES = 500
+const PAIRS_MS = 2_000
+const PROMPT_BYTES = 600
+const Done = Type.Object({})
+
+const json = { kind: "json", content_bytes: 400, delay_ms: 0 } as const
+const whole = {
+  kind: "stream",
+  events: 20,
+  content_bytes: 5,
+  together: 1,
+  per_second: null,
+  lean: false,
+} as const
+/** Continues long after its client has disconnected. */
+const endless = { ...whole, events: 2000, per_second: 200 } as const
+
+export const soakSpecs: AnswerSpecs = { "soak-json": json, "soak-stream": whole, "soak-left": endless }
+
+/** The numbers of past calls at which the statements are timed, up to `past`. */
+export function growthSteps(past: number): number[] {
+  return [...STEPS.filter((step) => step < past), past]
+}
+
+export function soakSteps(past: number): number {
+  return SLICES + 2 * growthSteps(past).length
+}
+
+export class Soak {
+  readonly #rig: Rig
+  readonly #progress: Progress
+  readonly #auditor: Auditor
+
+  constructor(rig: Rig, progress: Progress) {
+    this.#rig = rig
+    this.#progress = progress
+    this.#auditor = new Auditor(rig)
+  }
+
+  async run(calls: number, past: number): Promise<SoakResults> {
+    const started = new Date()
+    const failures: string[] = []
+    const slices: Slice[] = []
+    for (let slice = 1; slice <= SLICES; slice++) {
+      this.#progress.step(`${Math.round((calls * slice) / SLICES)} calls`)
+      slices.push(await this.#slice(slice, Math.round(calls / SLICES), failures))
+    }
+    const growth: Growth[] = []
+    for (const calls of growthSteps(past)) growth.push(...(await this.#grow(calls)))
+    const audit = await this.#auditor.close()
+    return {
+      kind: "soak",
+      tollgate: manifest.version,
+      machine: thisMachine(),
+      started_at: started.toISOString(),
+      duration_s: (Date.now() - started.getTime()) / 1000,
+      slices,
+      growth,
+      figures: flatness(slices, growth),
+      audit,
+      faults: [...audit.faults, ...failures],
+    }
+  }
+
+  /** Half JSON, half streams, then the streams whose clients disconnect. */
+  async #slice(slice: number, calls: number, failures: string[]): Promise<Slice> {
+    const payer = await this.#auditor.payer("soak")
+    const leaver = await this.#auditor.payer("soak, left")
+    const half = Math.ceil(calls / 2)
+    const left = Math.ceil(calls / CALLS_FOR_ONE_LEFT)
+    const answers = await this.#load("soak-json", json, payer, half, null)
+    const streams = await this.#load("soak-stream", whole, payer, calls - half, null)
+    const leaving = await this.#load("soak-left", endless, leaver, left, LEAVE_AFTER)
+    for (const { failures: found } of [answers, streams, leaving]) {
+      for (const [what, count] of Object.entries(found)) failures.push(`${count} calls failed: ${what}`)
+    }
+    await this.#auditor.check(payer)
+    // The first event that was received is the role, without output.
+    await this.#auditor.check(leaver, (LEAVE_AFTER - 1) * endless.content_bytes)
+    return {
+      calls: slice * calls,
+      left: slice * left,
+      resident_bytes: leaving.memory?.resident_bytes ?? 0,
+      json_latency_ms: Latencies.decode(answers.latency).summary,
+      time_to_first_token_ms: Latencies.decode(streams.ttft).summary,
+    }
+  }
+
+  #load(
+    name: string,
+    spec: AnswerSpec,
+    payer: Payer,
+    calls: number,
+    leave_after: number | null,
+  ): Promise<JobReport> {
+    const { port, pid, postgres_pid } = this.#rig.target("tollgate")
+    const arrival: Arrival = { kind: "calls", connections: CONNECTIONS, calls }
+    return this.#rig.load({
+      origin: { host: "127.0.0.1", port, tls: false },
+      path: "/v1/chat/completions",
+      headers: requestHeaders(payer.key, spec),
+      body: requestBody(name, spec, PROMPT_BYTES),
+      stream: spec.kind === "stream",
+      arrival,
+      warm_ms: 0,
+      to_the_end: false,
+      leave_after,
+      level: {},
+      pid,
+      postgres_pid,
+    })
+  }
+
+  async #grow(calls: number): Promise<Growth[]> {
+    const { ledger } = this.#rig
+    this.#progress.step(`${calls} past calls`)
+    await ledger.ask(PastAnswer, { what: "past", calls }, 600_000)
+    const before = await this.#statements(calls, false)
+    this.#progress.step(`${calls} past calls, vacuumed`)
+    await ledger.ask(Done, { what: "vacuum" }, 600_000)
+    return [before, await this.#statements(calls, true)]
+  }
+
+  async #statements(calls: number, vacuumed: boolean): Promise<Growth> {
+    const { ledger } = this.#rig
+    const alone = await ledger.ask(AloneAnswer, { what: "alone", samples: SAMPLES })
+    const question = {
+      what: "pairs",
+      how: "batch_queues",
+      accounts: 1,
+      in_flight: 128,
+      duration_ms: PAIRS_MS,
+    }
+    const { pairs, duration_ms } = await ledger.ask(PairsAnswer, question)
+    return {
+      calls,
+      vacuumed,
+      hold_ms: Latencies.decode(alone.hold).summary,
+      settle_ms: Latencies.decode(alone.settle).summary,
+      pairs_per_s: (pairs * 1000) / duration_ms,
+    }
+  }
+}
+
+/** The last quarter of the run divided by its second quarter, when everything is warm. */
+export function flatness(slices: readonly Slice[], growth: readonly Growth[]): Flatness[] {
+  const quarter = Math.ceil(slices.length / 4)
+  const ratio = (value: (slice: Slice) => number) =>
+    median(slices.slice(-quarter).map(value)) / median(slices.slice(quarter, 2 * quarter).map(value))
+  const statements = ({ hold_ms, settle_ms }: Growth) => hold_ms.p50 + settle_ms.p50
+  const few = growth[0]?.calls
+  const many = growth.at(-1)?.calls
+  const at = (calls: number | undefined) =>
+    Math.max(...growth.filter((step) => step.calls === calls).map(statements))
+  return [
+    flat(
+      "resident memory, last quarter / second quarter",
+      ratio((slice) => slice.resident_bytes),
+      1.2,
+    ),
+    flat(
+      "p99 of JSON calls, last quarter / second quarter",
+      ratio((slice) => slice.json_latency_ms.p99),
+      1.5,
+    ),
+    flat(
+      "p99 TTFT, last quarter / second quarter",
+      ratio((slice) => slice.time_to_first_token_ms.p99),
+      1.5,
+    ),
+    flat(`p50 of hold and settle, ${many} / ${few} past calls`, at(many) / at(few), 1.3),
+  ]
+}
+
+function flat(name: string, value: number, at_most: number): Flatness {
+  const goal = { at_most }
+  return { name, unit: "times", goal, value, reached: reaches(value, goal) }
+}

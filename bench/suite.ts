@@ -1,0 +1,261 @@
+import manifest from "../package.json" with { type: "json" }
+import type { Payer } from "./admin.ts"
+import type { AnswerSpec } from "./answer-spec.ts"
+import { Auditor } from "./auditor.ts"
+import type { Arrival, Job, Level } from "./job.ts"
+import { PairsAnswer } from "./ledger-load.ts"
+import { loadWarnings } from "./load-cost.ts"
+import { thisMachine } from "./machine.ts"
+import type { Progress } from "./progress.ts"
+import { requestBody, requestHeaders } from "./prompt.ts"
+import { type AnswerSpecs, pathOf } from "./provider.ts"
+import type { Results, ScenarioResult } from "./results.ts"
+import { type Rig, type TargetName, targets } from "./rig.ts"
+import {
+  type HttpRound,
+  type HttpScenario,
+  type LedgerRound,
+  type LedgerScenario,
+  type Measured,
+  measuredOf,
+  pairsOf,
+  reaches,
+  type Scenario,
+  type Size,
+  type WorkersRound,
+  type WorkersScenario,
+} from "./scenario.ts"
+import { httpResult, ledgerResult, workersResult } from "./scenario-result.ts"
+
+/** By what factor a quick run may miss a goal: it only shows that everything works, on any machine. */
+const QUICK_SLACK = 10
+const SHORT_PROMPT_BYTES = 600
+/** Code is slow the first time it runs: all targets are loaded before the first round. */
+const WARM_UP: AnswerSpecs = {
+  "warm-json": { kind: "json", content_bytes: 400, delay_ms: 0 },
+  "warm-stream": { kind: "stream", events: 20, content_bytes: 5, together: 1, per_second: null, lean: false },
+}
+/** Extra warm-up for several workers with many connections. */
+const WORKERS_WARM_MS = 500
+const WARM_UP_CALLS = 300
+/** A full run begins with processes whose hot code is compiled, as in production. */
+const RUN_IN_CALLS = 6_000
+
+/** The answers that the provider of a run must give. */
+export function specsOf(scenarios: readonly Scenario[], size: Size): AnswerSpecs {
+  const own = scenarios.flatMap((scenario) =>
+    scenario.kind === "ledger" ? [] : [[scenario.name, scenario.spec(size)] as const],
+  )
+  return { ...WARM_UP, ...Object.fromEntries(own) }
+}
+
+/** How many steps a run has, for its progress. */
+export function stepsOf(scenarios: readonly Scenario[], size: Size): number {
+  const steps = {
+    http: size.rounds * targets.length,
+    ledger: size.rounds * 2,
+    workers: workersRounds(size) * 2,
+  }
+  return scenarios.reduce((sum, { kind }) => sum + steps[kind], 0)
+}
+
+/** Fewer rounds, because each starts the gateway twice, which takes longer than measuring. */
+function workersRounds({ rounds }: Size): number {
+  return Math.ceil(rounds / 2)
+}
+
+/** One load of a scenario, for any target. */
+interface Load {
+  readonly name: string
+  readonly spec: AnswerSpec
+  readonly prompt_bytes: number
+  readonly arrival: Arrival
+  readonly level: Level
+  readonly payer: Payer
+}
+
+/** Runs scenarios on a started rig: targets side by side, in interleaved rounds, each scenario audited. */
+export class Suite {
+  readonly #rig: Rig
+  readonly #size: Size
+  readonly #progress: Progress
+  /** Whether the gateways are restarted for each scenario, so that each has its own CPU profile. */
+  readonly #profiling: boolean
+  readonly #auditor: Auditor
+
+  constructor(rig: Rig, size: Size, progress: Progress, profiling: boolean) {
+    this.#rig = rig
+    this.#size = size
+    this.#progress = progress
+    this.#profiling = profiling
+    this.#auditor = new Auditor(rig)
+  }
+
+  async run(scenarios: readonly Scenario[]): Promise<Results> {
+    const started = new Date()
+    await this.#warmUp(targets, this.#size.name === "full" ? RUN_IN_CALLS : WARM_UP_CALLS)
+    const done: ScenarioResult[] = []
+    const failures: string[] = []
+    for (const scenario of scenarios) {
+      try {
+        done.push(await this.#scenario(scenario))
+      } catch (error) {
+        // A scenario that cannot be measured fails the run, but the others are still reported.
+        failures.push(`${scenario.name}: ${error instanceof Error ? error.message : String(error)}`)
+      }
+    }
+    const audit = await this.#auditor.close()
+    return {
+      kind: "suite",
+      tollgate: manifest.version,
+      machine: thisMachine(),
+      started_at: started.toISOString(),
+      duration_s: (Date.now() - started.getTime()) / 1000,
+      size: this.#size.name,
+      scenarios: done,
+      audit,
+      warnings: loadWarnings(done),
+      faults: [...audit.faults, ...failures, ...done.flatMap((result) => faultsOf(result, this.#size))],
+    }
+  }
+
+  #scenario(scenario: Scenario): Promise<ScenarioResult> {
+    switch (scenario.kind) {
+      case "http":
+        return this.#http(scenario)
+      case "ledger":
+        return this.#ledger(scenario)
+      case "workers":
+        return this.#workers(scenario)
+    }
+  }
+
+  async #http(scenario: HttpScenario): Promise<ScenarioResult> {
+    const { name, title, fresh, prompt_bytes, level, reference } = scenario
+    if (this.#profiling && !fresh) await this.#restart(name)
+    const payer = await this.#auditor.payer(name)
+    const spec = scenario.spec(this.#size)
+    const load: Load = { name, spec, prompt_bytes, arrival: scenario.arrival(this.#size), level, payer }
+    const rounds: HttpRound[] = []
+    try {
+      for (let round = 1; round <= this.#size.rounds; round++) {
+        if (fresh) await this.#restart(`${name}-${round}`)
+        const measure = (target: TargetName) => {
+          this.#progress.step(`${title}: round ${round}, ${target}`)
+          return this.#measure(load, target)
+        }
+        rounds.push({
+          direct: await measure("direct"),
+          bare: await measure("bare"),
+          tollgate: await measure("tollgate"),
+          reference_ms: (await reference?.measure(this.#rig)) ?? null,
+        })
+      }
+    } finally {
+      this.#progress.say(`${title}: audit`)
+      await this.#auditor.check(payer)
+    }
+    return httpResult(scenario, this.#size, rounds)
+  }
+
+  async #ledger(scenario: LedgerScenario): Promise<ScenarioResult> {
+    const { title, accounts, in_flight } = scenario
+    const pairs = async (how: "batch_queues" | "single") => {
+      this.#progress.step(`${title}: ${how === "single" ? "one statement per call" : "batch queues"}`)
+      const question = { what: "pairs", how, accounts, in_flight, duration_ms: this.#size.measure_ms }
+      const answer = await this.#rig.ledger.ask(PairsAnswer, question)
+      return pairsOf(answer)
+    }
+    const rounds: LedgerRound[] = []
+    for (let round = 1; round <= this.#size.rounds; round++) {
+      rounds.push({ batch_queues: await pairs("batch_queues"), single: await pairs("single") })
+    }
+    return ledgerResult(scenario, rounds)
+  }
+
+  /** Several workers first, so that the next scenario has a gateway with one process. */
+  async #workers(scenario: WorkersScenario): Promise<ScenarioResult> {
+    const { name, title, prompt_bytes, level } = scenario
+    const payer = await this.#auditor.payer(name)
+    const spec = scenario.spec(this.#size)
+    const load: Load = { name, spec, prompt_bytes, arrival: scenario.arrival(this.#size), level, payer }
+    const measure = async (workers: number) => {
+      this.#progress.step(`${title}: ${workers}`)
+      await this.#rig.restartTollgate(workers)
+      await this.#warmUp(["tollgate"])
+      const job = { ...this.#job(load, "tollgate"), warm_ms: this.#size.warm_ms + WORKERS_WARM_MS }
+      return measuredOf(await this.#rig.load(job), load.arrival)
+    }
+    const rounds: WorkersRound[] = []
+    try {
+      for (let round = 1; round <= workersRounds(this.#size); round++) {
+        rounds.push({ several: await measure(scenario.workers), one: await measure(1) })
+      }
+    } finally {
+      this.#progress.say(`${title}: audit`)
+      await this.#auditor.check(payer)
+    }
+    return workersResult(scenario, this.#size, rounds)
+  }
+
+  async #measure(load: Load, target: TargetName): Promise<Measured> {
+    const { arrival } = load
+    const report = await this.#rig.load(this.#job(load, target))
+    if (arrival.kind === "held" && report.measured_ms < arrival.window_ms / 2) {
+      throw new Error(`on ${target} the first stream ended before all of them ran`)
+    }
+    return measuredOf(report, arrival)
+  }
+
+  async #restart(purpose: string): Promise<void> {
+    await this.#rig.restart(purpose)
+    await this.#warmUp()
+  }
+
+  async #warmUp(on: readonly TargetName[] = targets, calls = WARM_UP_CALLS): Promise<void> {
+    const payer = await this.#auditor.payer("warm-up")
+    const arrival: Arrival = { kind: "calls", connections: 16, calls }
+    for (const [name, spec] of Object.entries(WARM_UP)) {
+      const load = {
+        name,
+        spec,
+        prompt_bytes: SHORT_PROMPT_BYTES,
+        arrival,
+        level: {},
+        payer,
+      }
+      for (const target of on) await this.#rig.load(this.#job(load, target))
+    }
+    await this.#auditor.check(payer)
+  }
+
+  #job({ name, spec, prompt_bytes, arrival, level, payer }: Load, target: TargetName): Job {
+    const { port, pid, postgres_pid } = this.#rig.target(target)
+    const operation = spec.kind === "count" ? "/v1/messages/count_tokens" : "/v1/chat/completions"
+    return {
+      origin: { host: "127.0.0.1", port, tls: false },
+      path: target === "tollgate" ? operation : pathOf(name) + operation,
+      headers: requestHeaders(payer.key, spec),
+      body: requestBody(name, spec, prompt_bytes),
+      stream: spec.kind === "stream",
+      arrival,
+      warm_ms: this.#size.warm_ms,
+      to_the_end: false,
+      leave_after: null,
+      level,
+      pid,
+      postgres_pid,
+    }
+  }
+}
+
+/** Failed calls fail the run. A missed goal fails only a quick run, and only when it is missed by far. */
+function faultsOf({ name, targets: found, figures }: ScenarioResult, size: Size): string[] {
+  const failed = Object.entries(found ?? {}).flatMap(([target, { failures }]) =>
+    Object.entries(failures).map(([what, count]) => `${name}: ${count} calls to ${target} failed: ${what}`),
+  )
+  const missed = figures
+    .filter(({ median, goal }) => size.name === "quick" && !reaches(median, goal, QUICK_SLACK))
+    .map((figure) => `${name}: ${figure.name} is ${figure.median.toFixed(2)}, far off its goal`)
+  return [...failed, ...missed]
+}

@@ -1,0 +1,228 @@
+import type { EndpointResults } from "./endpoint.ts"
+import type { LatencySummary } from "./latencies.ts"
+import type { AuditResult, CpuResult, FigureResult, PairsResult, Results, ScenarioResult } from "./results.ts"
+import type { Goal } from "./scenario.ts"
+import type { SoakResults } from "./soak.ts"
+import type { Spread } from "./statistics.ts"
+
+const UNITS = { times: "×", ms: " ms", KiB: " KiB" } as const
+
+/** The table of a run for a terminal: figures and goals, then the absolute numbers. */
+export function suiteTable(results: Results): string {
+  const rows = results.scenarios.flatMap((scenario) =>
+    scenario.figures.map((figure, at) => [
+      at === 0 ? scenario.title : "the same",
+      figure.name,
+      goalText(figure),
+      quantity(figure.median, figure.unit),
+      `${quantity(figure.min, figure.unit)} to ${quantity(figure.max, figure.unit)}`,
+      figure.goal === null ? "" : figure.reached ? "reached" : "missed",
+      ...(at > 0 ? [] : [...cpuCells(scenario), percent(scenario.noise)]),
+    ]),
+  )
+  const head = ["scenario", "figure", "to reach", "median", "rounds", "", ...CPU_HEAD, "noise"]
+  return [...aligned([head, ...rows]), "", ...results.scenarios.flatMap(absolutes)].join("\n")
+}
+
+/** The columns for the CPU of a scenario's gateway. */
+export const CPU_HEAD = ["CPU: gateway", "Postgres", "load generator"]
+
+export function cpuCells({ targets, pairs }: ScenarioResult): string[] {
+  if (pairs !== null) {
+    const { process_us, postgres_us } = pairs.batch_queues
+    return [`${us(process_us.median)} per pair`, us(postgres_us.median), ""]
+  }
+  const gateway = targets === null ? undefined : (targets.tollgate ?? Object.values(targets)[0])
+  if (gateway === undefined) return CPU_HEAD.map(() => "")
+  const { per, target_us, postgres_us, load_us, load_share } = gateway.cpu
+  return [
+    `${us(target_us.median)} per ${per}`,
+    postgres_us.median === 0 ? "" : us(postgres_us.median),
+    `${us(load_us.median)} (${percent(load_share)})`,
+  ]
+}
+
+/** The last lines of a run: the audit first. */
+export function closingLines({
+  audit,
+  warnings = [],
+  faults,
+  duration_s,
+}: Pick<Results, "audit" | "faults" | "duration_s"> & Partial<Pick<Results, "warnings">>): string {
+  return [
+    auditSentence(audit),
+    ...warnings.map((warning) => `Warning: ${warning}`),
+    ...faultLines(faults),
+    `${Math.round(duration_s)} s`,
+  ].join("\n")
+}
+
+/** The result of the audit. */
+export function auditSentence({ calls, charged, faults }: AuditResult): string {
+  if (faults.length > 0) return "Audit: THE MONEY DOES NOT ADD UP."
+  return `Audit: ${calls} calls, ${charged} USD, every charge equal to what the provider counted; no hold left open.`
+}
+
+export function faultLines(faults: readonly string[]): string[] {
+  return faults.length === 0 ? [] : ["FAILED", ...faults.map((fault) => `  ${fault}`)]
+}
+
+/** The table of a long run. */
+export function soakTable(results: SoakResults): string {
+  const { slices, growth, figures } = results
+  const sliceRows = slices.map(
+    ({ calls, left, resident_bytes, json_latency_ms: json, time_to_first_token_ms: ttft }) => [
+      `  ${calls}`,
+      String(left),
+      `${(resident_bytes / 2 ** 20).toFixed(0)} MiB`,
+      ...[json.p50, json.p99, ttft.p50, ttft.p99].map(ms),
+    ],
+  )
+  const growthRows = growth.map(({ calls, vacuumed, hold_ms, settle_ms, pairs_per_s }) => [
+    `  ${calls}`,
+    vacuumed ? "vacuumed" : "as written",
+    ...[hold_ms.p50, hold_ms.p99, settle_ms.p50, settle_ms.p99].map(ms),
+    pairs_per_s.toFixed(0),
+  ])
+  const figureRows = figures.map(({ name, goal, unit, value, reached }) => [
+    name,
+    goalText({ goal, unit }),
+    quantity(value, unit),
+    reached ? "reached" : "missed",
+  ])
+  return [
+    ...aligned([["figure", "to reach", "value", ""], ...figureRows]),
+    "",
+    ...aligned([["  calls", "left", "memory", "JSON p50", "p99", "TTFT p50", "p99"], ...sliceRows]),
+    "",
+    ...aligned([["  past calls", "", "hold p50", "p99", "settle p50", "p99", "pairs/s"], ...growthRows]),
+    closingLines(results),
+  ].join("\n")
+}
+
+/** The table of a load on an endpoint. */
+export function endpointTable(results: EndpointResults): string {
+  const { url, model, load, calls, found, faults } = results
+  const rows = endpointRows(results)
+  return [
+    `${model} at ${url}: ${load}, ${calls} calls, ${us(found.cpu.load_us.median)} of CPU of the load generator per call`,
+    ...(rows.length === 0 ? [] : aligned([ENDPOINT_HEAD, ...rows])),
+    ...faultLines(faults),
+  ].join("\n")
+}
+
+export const ENDPOINT_HEAD = ["", "per second", "p50", "p90", "p99", "max"]
+
+/** The measurements: rates per second, and percentiles of times. */
+export function endpointRows({ found, has_level }: EndpointResults): string[][] {
+  const is_stream = found.inter_chunk_latency_ms.count > 0
+  const rate = (name: string, of: Spread) => [name, perSecond(of), "", "", "", ""]
+  const times = (name: string, { p50, p90, p99, max }: LatencySummary) => [
+    name,
+    "",
+    ...[p50, p90, p99, max].map(ms),
+  ]
+  if (found.request_latency_ms.count === 0) return []
+  return [
+    rate("request throughput", found.request_throughput_per_s),
+    ...(has_level ? [rate("goodput", found.goodput_per_s)] : []),
+    rate("output token throughput", found.output_token_throughput_per_s),
+    ...(is_stream ? [rate("chunks", found.events_per_s)] : []),
+    times("request latency", found.request_latency_ms),
+    ...(is_stream ? [times("time to first token", found.time_to_first_token_ms)] : []),
+    ...(is_stream ? [times("inter-chunk latency", found.inter_chunk_latency_ms)] : []),
+  ]
+}
+
+/** Absolute numbers of a scenario. */
+function absolutes({ title, targets, pairs, reference }: ScenarioResult): string[] {
+  const lines: string[][] = []
+  for (const [name, found] of Object.entries(targets ?? {})) {
+    const { request_latency_ms: latency, time_to_first_token_ms: ttft, inter_chunk_latency_ms: gaps } = found
+    lines.push([
+      `  ${name}`,
+      latency.count > 0 ? `${perSecond(found.request_throughput_per_s)} calls/s` : "",
+      found.events_per_s.median > 0 ? `${perSecond(found.events_per_s)} events/s` : "",
+      latency.count === 0
+        ? ""
+        : `p50 ${ms(latency.p50)}  p90 ${ms(latency.p90)}  p99 ${ms(latency.p99)}  max ${ms(latency.max)}`,
+      gaps.count > 0 && ttft.count > 0 ? `TTFT p50 ${ms(ttft.p50)}  p99 ${ms(ttft.p99)}` : "",
+      gaps.count > 0 ? `inter-chunk p50 ${ms(gaps.p50)}  p99 ${ms(gaps.p99)}` : "",
+      cpuText(found.cpu),
+    ])
+  }
+  for (const [name, found] of pairsRows(pairs))
+    lines.push([`  ${name}`, `${perSecond(found.per_s)} pairs/s`, pairsCpuText(found)])
+  if (reference !== null) lines.push([`  ${reference.name}`, `p50 ${ms(reference.ms.median)}`])
+  return [title, ...aligned(lines)]
+}
+
+/** The CPU of a target and its Postgres for each call or event, and what the load generator adds. */
+function cpuText({ per, target_us, postgres_us, load_us, load_share }: CpuResult): string {
+  const parts = [
+    ...(target_us.median > 0 ? [`process ${us(target_us.median)}`] : []),
+    ...(postgres_us.median > 0 ? [`Postgres ${us(postgres_us.median)}`] : []),
+    `load generator ${us(load_us.median)}${load_share === null ? "" : ` (${percent(load_share)})`}`,
+  ]
+  return `CPU per ${per}: ${parts.join(", ")}`
+}
+
+/** The two ways to hold and settle, with their names. */
+export function pairsRows(pairs: ScenarioResult["pairs"]): (readonly [name: string, found: PairsResult])[] {
+  if (pairs === null) return []
+  return [
+    ["batch queues", pairs.batch_queues],
+    ["one statement per call", pairs.single],
+  ]
+}
+
+function pairsCpuText({ process_us, postgres_us }: PairsResult): string {
+  return `CPU per pair: process ${us(process_us.median)}, Postgres ${us(postgres_us.median)}`
+}
+
+export function goalText({
+  goal,
+  unit,
+}: Pick<FigureResult, "goal" | "unit"> & { readonly goal: Goal }): string {
+  if (goal === null) return "reported"
+  return "at_least" in goal ? `≥ ${quantity(goal.at_least, unit)}` : `≤ ${quantity(goal.at_most, unit)}`
+}
+
+export function quantity(value: number, unit: FigureResult["unit"]): string {
+  return Number.isFinite(value) ? `${value.toFixed(2)}${UNITS[unit]}` : "none"
+}
+
+/** Milliseconds with three significant digits. */
+export function ms(value: number): string {
+  if (!Number.isFinite(value)) return "none"
+  return value >= 100 ? `${value.toFixed(0)} ms` : `${value.toPrecision(3)} ms`
+}
+
+/** Microseconds with three significant digits. */
+export function us(value: number): string {
+  return value >= 100 ? `${value.toFixed(0)} µs` : `${value.toPrecision(3)} µs`
+}
+
+/** A share as a percentage; empty when it is not known. */
+export function percent(part: number | null): string {
+  return part === null ? "" : `${(part * 100).toFixed(0)} %`
+}
+
+/** A rate with three significant digits. */
+export function perSecond({ median }: Spread): string {
+  return median >= 100 ? median.toFixed(0) : median.toPrecision(3)
+}
+
+/** Rows with aligned columns. */
+export function aligned(rows: readonly (readonly string[])[]): string[] {
+  const widths: number[] = []
+  for (const row of rows) {
+    for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length)
+  }
+  return rows.map((row) =>
+    row
+      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+      .join("  ")
+      .trimEnd(),
+  )
+}

@@ -1,0 +1,103 @@
+import { describe, expect, test } from "bun:test"
+import { type AnswerSpec, jsonAnswer, streamWrites, tokensOf } from "../../bench/answer-spec.ts"
+import { jobOf } from "../../bench/endpoint.ts"
+import { EventScanner } from "../../bench/event-scanner.ts"
+import { promptOf, requestBody } from "../../bench/prompt.ts"
+import { configFor } from "../../bench/rig.ts"
+import { scenarios } from "../../bench/scenarios.ts"
+import { specsOf } from "../../bench/suite.ts"
+import { loadConfig } from "../../src/config/load.ts"
+import { parseChat } from "../../src/wire/chat.ts"
+import { readUsage } from "../../src/wire/usage.ts"
+
+const size = { name: "full", rounds: 5, measure_ms: 3000, warm_ms: 500 } as const
+
+describe("what a provider answers", () => {
+  const rows = [
+    ["one event a write", { events: 50, together: 1 }],
+    ["many events a write", { events: 1000, together: 64 }],
+    ["all at once", { events: 7, together: 100 }],
+    ["one event", { events: 1, together: 1 }],
+  ] as const
+  test.each(rows)("a stream has all its events and reports them: %s", (_name, { events, together }) => {
+    for (const lean of [true, false]) {
+      const spec = { kind: "stream", events, together, content_bytes: 5, per_second: null, lean } as const
+      const writes = streamWrites(spec)
+      const scanner = new EventScanner()
+      const seen = writes.reduce((sum, { bytes }) => sum + scanner.feed(Buffer.from(bytes)), 0)
+      expect(writes.reduce((sum, write) => sum + write.events, 0)).toBe(events)
+      // Beside the contents: the role, the finish reason and the usage.
+      expect(seen).toBe(events + 3)
+      expect(scanner).toMatchObject({ done: true, content_seen: true, completion_tokens: events })
+    }
+  })
+
+  test("the usage of a JSON answer is valid, and the one that is audited by (D1)", () => {
+    const spec: AnswerSpec = { kind: "json", content_bytes: 400, delay_ms: 0 }
+    const body: { usage: unknown } = JSON.parse(new TextDecoder().decode(jsonAnswer(spec)))
+    expect(readUsage(body.usage)).toEqual({ state: "valid", usage: tokensOf(spec), notes: [] })
+  })
+})
+
+describe("the rows of the table", () => {
+  test("have names of their own", () => {
+    const names = scenarios.map(({ name }) => name)
+    expect(new Set(names).size).toBe(names.length)
+  })
+
+  test.each(["quick", "full"] as const)("fit the gateway's configuration and its requests, %s", (name) => {
+    const sized = { ...size, name }
+    const specs = specsOf(scenarios, sized)
+    const sources = { env: {}, readFile: () => "" }
+    const config = loadConfig(JSON.stringify(configFor("http://127.0.0.1:9", specs)), sources)
+    expect(config.models.map((model) => model.name)).toEqual(Object.keys(specs))
+    for (const [model, spec] of Object.entries(specs)) {
+      if (spec.kind === "count") continue
+      const request = parseChat(JSON.parse(requestBody(model, spec, 600)))
+      expect({ model: request.model, stream: request.stream ?? false }).toEqual({
+        model,
+        stream: spec.kind === "stream",
+      })
+    }
+  })
+})
+
+test.each([1, 600, 5000, 1_048_576])("a prompt has about %d bytes", (bytes) => {
+  const length = promptOf(bytes).reduce((sum, { content }) => sum + content.length, 0)
+  expect(length).toBeWithin(bytes * 0.99, bytes + 1)
+})
+
+describe("a load on an endpoint", () => {
+  const endpoint = {
+    url: new URL("https://models.example/v1/"),
+    key: "k",
+    model: "m",
+    stream: true,
+    rate: null,
+    concurrency: 3,
+    duration_ms: 1000,
+    prompt_bytes: 10,
+    max_tokens: 5,
+    level: {},
+  }
+  test.each([
+    ["https://models.example/v1", "/v1/chat/completions", 443, true],
+    ["http://127.0.0.1:8080/v1/", "/v1/chat/completions", 8080, false],
+    ["http://127.0.0.1/chat/completions", "/chat/completions", 80, false],
+  ])("%s", (url, path, port, tls) => {
+    expect(jobOf({ ...endpoint, url: new URL(url) })).toMatchObject({ path, origin: { port, tls } })
+  })
+
+  test("asks for the usage of a stream, and loads as it was told", () => {
+    expect(JSON.parse(jobOf(endpoint).body)).toMatchObject({
+      stream: true,
+      stream_options: { include_usage: true },
+    })
+    expect(jobOf(endpoint).arrival).toEqual({ kind: "closed", connections: 3, duration_ms: 1000 })
+    expect(jobOf({ ...endpoint, rate: 7 }).arrival).toEqual({
+      kind: "open",
+      per_second: 7,
+      duration_ms: 1000,
+    })
+  })
+})
