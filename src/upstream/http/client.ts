@@ -73,7 +73,7 @@ export function post(url: string, fields: Readonly<Record<string, string>>, body
 
 /** RFC 9110 section 5.5. */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-const NOT_ASCII = /[^\0-\x7f]/
+const NOT_ASCII = /[\x80-\xff]/
 
 function targetOf(address: string): Target {
   const known = targets.get(address)
