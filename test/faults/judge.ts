@@ -30,8 +30,10 @@ export function judge(call: CallRecord, said: Said | undefined, seen: Seen | und
   )
   if (said === undefined || charge_nano === null || free) return faults
 
+  // A call whose gateway died is charged its last checkpoint, which may be a second old (D57).
+  const least = state === "expired" ? 0 : output_seen
   if (said.plan.fate === "usage first" && said.usage) {
-    const after = [0, ...said.output_bytes].filter((observed) => observed >= output_seen)
+    const after = [0, ...said.output_bytes].filter((observed) => observed >= least)
     const possible = ending === "completed" ? after.slice(-1) : after
     const later = (observed: number) => (observed === 0 ? 0n : estimateCost(observed))
     blame(basis !== "partial", `rests on ${basis}, and output came after its usage (D4)`)
@@ -45,7 +47,7 @@ export function judge(call: CallRecord, said: Said | undefined, seen: Seen | und
     blame(!said.usage, "is charged by usage that was never sent")
     blame(charge_nano !== usageCost(said.plan), "is not charged what the usage costs (rule 1)")
   } else {
-    const bytes = said.output_bytes.filter((observed) => observed >= (state === "expired" ? 0 : output_seen))
+    const bytes = said.output_bytes.filter((observed) => observed >= least)
     const is_cut_by_client = call.stream && (ending === "client_left" || ending === "client_stalled")
     const prompt = is_cut_by_client ? promptCost(said) : 0n
     const possible = ending === "completed" ? bytes.slice(-1) : bytes
