@@ -18,14 +18,14 @@ import { leavePass, takePassAway } from "./pass.ts"
 import { Service } from "./service.ts"
 import { configPath, readConfig, sourcesWith } from "./setup.ts"
 import { hearSignals } from "./signals.ts"
-import { Crew } from "./workers/crew.ts"
+import { Supervisor } from "./workers/supervisor.ts"
 
 const PROXY_VARIABLES = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"]
 
 const sources = sourcesWith(process.env)
 
-/** What serves: this process, or its workers. */
-interface Gateway {
+/** The gateway that was started: this process, or its workers. */
+interface RunningGateway {
   readonly port: number
   /** SIGTERM or SIGINT (D34). */
   signal(): void
@@ -93,7 +93,7 @@ async function open(
   const gateway =
     size === 1
       ? alone(await Service.open({ ...common, ...ending, config: loaded.config, database }))
-      : await Crew.start({
+      : await Supervisor.start({
           ...ending,
           size,
           assignment: { ...common, address, log_level, snapshot: loaded.snapshot },
@@ -144,7 +144,7 @@ function dataDirFrom(data_dir: string): string {
   return data_dir === USUAL_DATA_DIR ? data_dir : resolve(data_dir)
 }
 
-function alone(service: Service): Gateway {
+function alone(service: Service): RunningGateway {
   return {
     port: service.server.port,
     signal: () => service.shutdown.signal(),
@@ -153,7 +153,7 @@ function alone(service: Service): Gateway {
 }
 
 /** A wrong file is refused and the old configuration stays. */
-async function reload(gateway: Gateway, started: Loaded, load: () => Loaded, log: Log): Promise<void> {
+async function reload(gateway: RunningGateway, started: Loaded, load: () => Loaded, log: Log): Promise<void> {
   try {
     const next = load()
     await gateway.reload(next)

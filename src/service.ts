@@ -15,8 +15,7 @@ import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "./server.ts"
 import { checkpoint } from "./settlement/settle.ts"
 import { Shutdown } from "./shutdown.ts"
 import type { Tracer } from "./trace.ts"
-import { Health } from "./upstream/health.ts"
-import { standings } from "./upstream/standings.ts"
+import { CircuitBreakers, upstreamStatuses } from "./upstream/circuit-breakers.ts"
 import type { UpstreamBody } from "./wire/upstreams.ts"
 
 /** How long an operator waits for a database that stays silent: as long as a call does (D27). */
@@ -26,13 +25,13 @@ const SUMS_DEADLINE_MS = 10_000
 /** How long an audit may take: less than a connection may be silent. */
 const AUDIT_DEADLINE_MS = 55_000
 
-/** A process among several that share a port. */
-export interface Worker {
+/** For a process that shares its port with others: its number, and how to ask all of them. */
+export interface WorkerContext {
   readonly number: number
-  /** The metrics of all of them, as `/metrics` shows them. */
+  /** The metrics of all workers, as `/metrics` shows them. */
   printAll(): Promise<string>
-  /** How the upstreams do, as each of them finds it. */
-  standingsOfAll(): Promise<readonly UpstreamBody[]>
+  /** The statuses of the upstreams in every worker. */
+  upstreamStatusesOfAll(): Promise<readonly UpstreamBody[]>
 }
 
 export interface ServiceOptions {
@@ -49,8 +48,8 @@ export interface ServiceOptions {
   readonly log: Log
   /** Null when no traces are kept (D54). */
   readonly tracing: Tracing | null
-  /** Left out where this process is alone. */
-  readonly worker?: Worker
+  /** Absent when this process is the only one. */
+  readonly worker?: WorkerContext
   /** What is to be closed after the books, once everything is settled: the database, and what runs it. */
   closeAfter(): Promise<void>
   exit(code: number): void
@@ -64,8 +63,8 @@ export class Service {
   readonly shutdown: Shutdown
   /** The metrics of this process alone. */
   readonly printMetrics: () => Promise<string>
-  /** How the upstreams do, as this process finds it. */
-  readonly standings: () => readonly UpstreamBody[]
+  /** The statuses of the upstreams in this process. */
+  readonly upstreamStatuses: () => readonly UpstreamBody[]
   readonly #ledger: Ledger
   readonly #gateway: { -readonly [Part in keyof Gateway]: Gateway[Part] }
 
@@ -112,7 +111,7 @@ export class Service {
       catalog,
       ledger,
       reports: openClientReports(database.receipts, database.sums),
-      health: new Health(),
+      breakers: new CircuitBreakers(),
       in_flight,
       key_loads: new KeyLoads(metrics.keyLimited),
       metrics: worker === undefined ? metrics : { ...metrics, print: () => worker.printAll() },
@@ -133,9 +132,9 @@ export class Service {
     const gateway = this.#gateway
     metrics.watchReady(() => gateway.notReady() === null)
     metrics.watchBreakers(() =>
-      gateway.config.upstreams.map(({ name }) => [name, !gateway.health.admits(name)] as const),
+      gateway.config.upstreams.map(({ name }) => [name, !gateway.breakers.admits(name)] as const),
     )
-    this.standings = () => standings(gateway.config, gateway.health, worker?.number ?? null)
+    this.upstreamStatuses = () => upstreamStatuses(gateway.config, gateway.breakers, worker?.number ?? null)
     const operators = {
       admin_token,
       database: database.operators,
@@ -145,7 +144,8 @@ export class Service {
       deadline_ms: OPERATOR_DEADLINE_MS,
       sums_deadline_ms: SUMS_DEADLINE_MS,
       audit_deadline_ms: AUDIT_DEADLINE_MS,
-      upstreams: async () => (worker === undefined ? this.standings() : await worker.standingsOfAll()),
+      upstreams: async () =>
+        worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
       unheld: () => ledger.unheld(),
       onAudit: metrics.audited,
     }

@@ -272,7 +272,7 @@ const PURE = [
   "src/demo/{answer,tokens}.ts",
   "src/{banner,paint}.ts",
   "src/cli/{arguments,help,completion,suggestion,place,amount,moment,spending-limit,complaint,given}.ts",
-  "src/workers/{order,scrape}.ts",
+  "src/workers/commands.ts",
   "src/console/*.ts",
   "src/bench/{answer-parser,event-scanner,schedule,statistics,recipe,prompt,audit,table}.ts",
   "src/bench/report/{charts,facts,suite-report,soak-report,endpoint-report}.ts",

@@ -9,10 +9,10 @@ import { GatewayError } from "../../src/errors.ts"
 import { openLog } from "../../src/log.ts"
 import { createMetrics } from "../../src/metrics/metrics.ts"
 import { answerStream } from "../../src/routes/stream-answer.ts"
-import { Health } from "../../src/upstream/health.ts"
+import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
+import { ClientDeadline } from "../../src/upstream/client-deadline.ts"
 import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
-import { Patience } from "../../src/upstream/patience.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
 import { holdOf, openBooks } from "../ledger/books.ts"
 import { CHAT, configFor } from "../support/gateway.ts"
@@ -33,7 +33,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     catalog,
     ledger,
     reports: { call: unasked, holder: unasked, usage: unasked },
-    health: new Health(),
+    breakers: new CircuitBreakers(),
     in_flight,
     key_loads: new KeyLoads(),
     metrics: createMetrics(),
@@ -70,7 +70,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
         body,
         began_ms: performance.now() - route.upstream.timeouts.total_ms,
       },
-      patience: new Patience(NEVER, NEVER, null),
+      client_deadline: new ClientDeadline(NEVER, NEVER, null),
       request: new Request("http://gateway/v1/chat/completions"),
     },
     { usage: false, cost: false },
