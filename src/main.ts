@@ -1,7 +1,6 @@
 import { mkdirSync, realpathSync } from "node:fs"
 import { resolve } from "node:path"
 import { addressOf, banner, type Facts, USUAL_DATA_DIR } from "./banner.ts"
-import { openBooks } from "./books.ts"
 import { readWorkers } from "./config/arguments.ts"
 import { type Environment, readEnvironment } from "./config/environment.ts"
 import { checkExposure } from "./config/exposure.ts"
@@ -12,6 +11,7 @@ import { demoConfig } from "./demo/config.ts"
 import { startDemoProvider } from "./demo/provider.ts"
 import { startEmbedded } from "./embedded/embedded.ts"
 import { lockFolder } from "./embedded/lock.ts"
+import { openLedgerDatabase } from "./ledger/database/database.ts"
 import { type Log, openLog } from "./log.ts"
 import { painter } from "./paint.ts"
 import { leavePass, takePassAway } from "./pass.ts"
@@ -84,7 +84,7 @@ async function open(
     closing.defer(() => takePassAway(data_dir))
   }
   const address = embedded?.address ?? { url: database_url ?? "" }
-  const database = await openBooks(address)
+  const database = await openLedgerDatabase(address)
   closing.defer(() => database.close())
   const key = demo === null ? null : await demoAccount(database.operators, data_dir)
   const common = { data_dir, admin_token, host, port, admin, tracing: environment.tracing }

@@ -84,7 +84,7 @@ export async function startServer(
     ...place.runner,
     cwd: "/",
     env,
-    // A process group of its own: Ctrl-C goes to the whole group of the gateway, and the books close last.
+    // A process group of its own: Ctrl-C goes to the gateway's whole group, and the database must stop last.
     detached: true,
     stdio: ["ignore", log, log],
   })

@@ -19,10 +19,10 @@ import { ask } from "./ledger-deadline.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
 import { usageReport } from "./usage-report.ts"
 
-/** How long a client waits for what it reads of the books. */
+/** How long a client waits for the database. */
 const DEADLINE_MS = 10_000
 
-/** `GET /v1/calls/{id}`, `/v1/account`, `/v1/usage`: what an account's own keys read of its books (D47, D48). */
+/** `GET /v1/calls/{id}`, `/v1/account`, `/v1/usage`: what keys read about their own account (D47, D48). */
 export function receipts(gateway: Gateway) {
   const { reports } = gateway
   const asked = <Answer>(question: Promise<Answer>) => ask({ deadline_ms: DEADLINE_MS }, question)

@@ -5,7 +5,7 @@ const FAILURES_TO_OPEN = 5
 const OPEN_MS = 10_000
 
 /** The result of an attempt. `abandoned` says nothing about the upstream, and does not count. */
-export type Finding = "answered" | "failed" | "abandoned"
+export type AttemptResult = "answered" | "failed" | "abandoned"
 
 /** The circuit breaker of an upstream, as others see it. */
 export interface BreakerStatus {
@@ -18,7 +18,7 @@ export interface BreakerStatus {
 }
 
 /** Reports the result of an attempt. Only the first report counts. */
-export type Report = (finding: Finding) => void
+export type Report = (result: AttemptResult) => void
 
 interface Breaker {
   /** In a row. */
@@ -75,13 +75,13 @@ export class CircuitBreakers {
       breaker.trials += 1
     }
     let reported = false
-    return (finding) => {
+    return (result) => {
       if (reported) return
       reported = true
       if (tries) breaker.trials -= 1
-      if (finding === "answered") {
+      if (result === "answered") {
         breaker.failures = 0
-      } else if (finding === "failed") {
+      } else if (result === "failed") {
         breaker.failures += 1
         if (tries || breaker.failures === FAILURES_TO_OPEN) breaker.open_until_ms = this.#now_ms() + OPEN_MS
       } else if (tries && breaker.open_until_ms === mine_until_ms) {

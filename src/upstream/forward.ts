@@ -2,7 +2,7 @@ import type { Model, Route, Upstream } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
 import { attempt, type FailedAttempt, type Outcome, type Outgoing } from "./attempt.ts"
-import type { CircuitBreakers, Finding } from "./circuit-breakers.ts"
+import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
 import { leftMs, type Reply } from "./reply.ts"
 
 /** Records the attempts of a call, for its log, metrics and trace. */
@@ -37,7 +37,7 @@ export async function forward(
     const trace_headers = attempts?.attempting?.(route) ?? null
     const started_ms = performance.now()
     const over = (outcome: Outcome, fault: string | null) => {
-      report(findingOf(outcome))
+      report(attemptResultOf(outcome))
       attempts?.attempted(route.upstream, outcome, performance.now() - started_ms, fault)
     }
     let came: Reply | FailedAttempt
@@ -62,7 +62,7 @@ export async function forward(
 }
 
 /** How an outcome counts for the circuit breaker: no connection, no answer in time and 5xx are failures (D33). */
-function findingOf(outcome: Outcome): Finding {
+function attemptResultOf(outcome: Outcome): AttemptResult {
   if (outcome === "abandoned") return "abandoned"
   return typeof outcome === "number" && outcome < 500 ? "answered" : "failed"
 }

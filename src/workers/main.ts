@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
-import { openBooks } from "../books.ts"
 import { configOf } from "../config/snapshot.ts"
+import { openLedgerDatabase } from "../ledger/database/database.ts"
 import { openLog } from "../log.ts"
 import { Service } from "../service.ts"
 import { UpstreamBody } from "../wire/upstreams.ts"
@@ -61,7 +61,7 @@ async function open(assignment: Assignment): Promise<Service> {
   process.on("unhandledRejection", (error) =>
     log.error({ err: error }, "unhandled error: the gateway keeps running"),
   )
-  const database = await openBooks(address)
+  const database = await openLedgerDatabase(address)
   try {
     return await Service.open({
       ...rest,

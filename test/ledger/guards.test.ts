@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { Connection, Runner } from "../../src/ledger/database/connection.ts"
-import { codeOf, kindOf } from "../../src/ledger/database/errors.ts"
+import { errorCode, kindOf } from "../../src/ledger/database/errors.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import {
@@ -99,7 +99,7 @@ async function isEnded(statement: Statement, end: End): Promise<boolean> {
 async function wrongAfter(load: () => Promise<unknown>): Promise<string[]> {
   const failed = await load().then(
     () => [],
-    (error: unknown) => [codeOf(error)],
+    (error: unknown) => [errorCode(error)],
   )
   const wrong = await violations(books.sql)
   await falsify(
@@ -445,7 +445,7 @@ async function refused(work: () => Promise<unknown>): Promise<void> {
   try {
     await work()
   } catch (error) {
-    if (codeOf(error) !== "23505") throw error
+    if (errorCode(error) !== "23505") throw error
   }
 }
 

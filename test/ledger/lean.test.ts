@@ -3,7 +3,7 @@ import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
-import { codeOf, kindOf, Overdue } from "../../src/ledger/database/errors.ts"
+import { errorCode, kindOf, Overdue } from "../../src/ledger/database/errors.ts"
 import { statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
@@ -303,7 +303,7 @@ describe("what comes into the ledger while a statement waits", () => {
   function watched() {
     const codes: string[] = []
     const watch = ({ error }: { error: unknown }) => {
-      if (error !== null) codes.push(codeOf(error))
+      if (error !== null) codes.push(errorCode(error))
     }
     return { codes, by: [0, 1].map(() => books.database.connection(watch)) }
   }

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test"
-import { CircuitBreakers, type Finding } from "../../src/upstream/circuit-breakers.ts"
+import { type AttemptResult, CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { routes, upstream } from "./calling.ts"
 
 let now_ms = 0
@@ -9,16 +9,16 @@ beforeEach(() => {
   breakers = new CircuitBreakers(() => now_ms)
 })
 
-function report(finding: Finding, times = 1, name = "first"): void {
+function report(result: AttemptResult, times = 1, name = "first"): void {
   for (let n = 0; n < times; n++) {
     const leave = breakers.enter(name)
     if (leave === null) throw new Error(`try ${n + 1} was turned away`)
-    leave(finding)
+    leave(result)
   }
 }
 
 describe("D33 what opens a breaker", () => {
-  const rows: [name: string, findings: [Finding, number][], admits: boolean][] = [
+  const rows: [name: string, reports: [AttemptResult, number][], admits: boolean][] = [
     ["nothing yet", [], true],
     ["four failures", [["failed", 4]], true],
     ["five in a row", [["failed", 5]], false],
@@ -42,8 +42,8 @@ describe("D33 what opens a breaker", () => {
     ],
     ["only abandoned calls", [["abandoned", 50]], true],
   ]
-  test.each(rows)("%s", (_name, findings, admits) => {
-    for (const [finding, times] of findings) report(finding, times)
+  test.each(rows)("%s", (_name, reports, admits) => {
+    for (const [result, times] of reports) report(result, times)
     expect(breakers.admits("first")).toBe(admits)
     expect(breakers.enter("first") !== null).toBe(admits)
   })
