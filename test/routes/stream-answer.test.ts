@@ -14,7 +14,7 @@ import { ClientDeadline } from "../../src/upstream/client-deadline.ts"
 import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
-import { holdOf, openBooks } from "../ledger/books.ts"
+import { holdOf, openTestDatabase } from "../ledger/test-database.ts"
 import { CHAT, configFor } from "../support/gateway.ts"
 
 const unasked = () => {
@@ -22,9 +22,9 @@ const unasked = () => {
 }
 
 test("rule 6, D31 a stream whose total timeout is over when its headers are in ends clean and empty", async () => {
-  const books = await openBooks()
-  const ledger = await books.ledger()
-  const { account_id, key_id } = await books.account(1_000n)
+  const db = await openTestDatabase()
+  const ledger = await db.ledger()
+  const { account_id, key_id } = await db.account(1_000n)
   const config = loadConfig(JSON.stringify(configFor("http://127.0.0.1:1")), { env: {}, readFile: () => "" })
   const catalog = new Catalog(config.models, await ledger.terms(termsOf(config.models)))
   const in_flight = new InFlight()
@@ -78,9 +78,9 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
 
   expect(answer.status).toBe(200)
   expect(await answer.text()).toBe("")
-  const rows = await books.sql`SELECT state, ending, failure, charge_nano FROM tollgate.calls`
+  const rows = await db.sql`SELECT state, ending, failure, charge_nano FROM tollgate.calls`
   expect([...rows]).toEqual([
     { state: "released", ending: "deadline", failure: "upstream_timeout", charge_nano: "0" },
   ])
-  await books.close()
+  await db.close()
 })
