@@ -1,4 +1,4 @@
-import { errorCode } from "./database/errors.ts"
+import { errorCode } from "./database/database-errors.ts"
 import type { Log } from "./events.ts"
 import type { Lease, LeaseTimes } from "./journal/lease.ts"
 import type { Outstanding } from "./queue/outstanding.ts"

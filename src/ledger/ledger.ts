@@ -1,11 +1,11 @@
-import { forgetIdempotency, KeptAnswers } from "./accounts/idempotency.ts"
+import { forgetIdempotency, KeptAnswers } from "./accounts/idempotency-claims.ts"
 import { LastUsed } from "./accounts/last-used.ts"
 import { Standings } from "./accounts/standings.ts"
 import { Background, type Task } from "./background.ts"
 import { Availability } from "./database/availability.ts"
 import type { Connection } from "./database/connection.ts"
 import type { Database } from "./database/database.ts"
-import { errorCode } from "./database/errors.ts"
+import { errorCode } from "./database/database-errors.ts"
 import {
   type CallLedger,
   type Checkpoint,

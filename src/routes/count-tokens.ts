@@ -16,7 +16,7 @@ import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-to
 import { readJsonBody } from "../wire/json.ts"
 import { attemptsIn, traceOf } from "./call-record.ts"
 import * as reference from "./docs/count-tokens.ts"
-import { readKeyedBody } from "./keyed-body.ts"
+import { readKeyedBody } from "./request-body.ts"
 import { requestId } from "./request-id.ts"
 
 const PATH = "/v1/messages/count_tokens"

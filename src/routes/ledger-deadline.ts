@@ -1,6 +1,6 @@
 import { DrizzleQueryError } from "drizzle-orm/errors"
 import { GatewayError } from "../errors.ts"
-import { errorCode } from "../ledger/database/errors.ts"
+import { errorCode } from "../ledger/database/database-errors.ts"
 
 /** How long whoever asks waits for the answer. */
 export interface Deadline {

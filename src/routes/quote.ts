@@ -12,7 +12,7 @@ import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { type QuoteBody, quotedRefusals } from "../wire/quote.ts"
 import { getQuote } from "./docs/receipts.ts"
-import { readKeyedBody } from "./keyed-body.ts"
+import { readKeyedBody } from "./request-body.ts"
 import { forbidStoring } from "./routing.ts"
 
 /** `POST /v1/quote`: what a chat call would hold, and whether it would be admitted; nothing is held and nothing is sent (D47). */

@@ -11,13 +11,10 @@ import type { Holder } from "../ledger/reports/client.ts"
 import { printUsd } from "../money.ts"
 import type { OwnAccount, Receipt } from "../wire/receipt.ts"
 import { usageRange } from "../wire/usage-query.ts"
-import { accountBody } from "./account-body.ts"
-import { callBody } from "./call-body.ts"
 import * as reference from "./docs/receipts.ts"
-import { keyBody } from "./key-body.ts"
 import { ask } from "./ledger-deadline.ts"
+import { accountBody, callBody, keyBody, usageReport } from "./record-bodies.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
-import { usageReport } from "./usage-report.ts"
 
 /** How long a client waits for the database. */
 const DEADLINE_MS = 10_000

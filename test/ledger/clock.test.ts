@@ -6,7 +6,7 @@ import type { Connection } from "../../src/ledger/database/connection.ts"
 import { audit } from "../../src/ledger/journal/audit.ts"
 import { endBatch } from "../../src/ledger/journal/end.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
-import { sumUsage } from "../../src/ledger/reports/usage.ts"
+import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { type Account, holdOf, openTestDatabase, settled, type TestDatabase } from "./test-database.ts"
 
 /** D58: the ledger's clock is the database's. Gateways with another one run as processes of their own. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { Connection, Runner } from "../../src/ledger/database/connection.ts"
-import { errorCode, kindOf } from "../../src/ledger/database/errors.ts"
+import { errorCode, kindOf } from "../../src/ledger/database/database-errors.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import {

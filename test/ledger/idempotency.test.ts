@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { forgetIdempotency, KeptAnswers } from "../../src/ledger/accounts/idempotency.ts"
+import { forgetIdempotency, KeptAnswers } from "../../src/ledger/accounts/idempotency-claims.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"

@@ -4,7 +4,7 @@ import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
 import { endBatch } from "../../src/ledger/journal/end.ts"
 import { expireBatch } from "../../src/ledger/journal/expire.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
-import { type Grouping, sumUsage } from "../../src/ledger/reports/usage.ts"
+import { type Grouping, sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import {
   type Account,
   falsify,

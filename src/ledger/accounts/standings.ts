@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { Connection, Runner } from "../database/connection.ts"
-import { errorCode } from "../database/errors.ts"
+import { errorCode } from "../database/database-errors.ts"
 import { booleanOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
 import { LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
 import { BatchQueue, QUEUE_LIMIT } from "../queue/batch-queue.ts"

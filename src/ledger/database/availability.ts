@@ -1,6 +1,6 @@
 import type { LedgerEvents, Log } from "../events.ts"
 import type { Watch } from "./connection.ts"
-import { errorCode, isAnswer, kindOf } from "./errors.ts"
+import { errorCode, isAnswer, kindOf } from "./database-errors.ts"
 
 /** Whether the database answers, by the last statement that ended. Said in the log when it changes. */
 export class Availability {

@@ -5,7 +5,7 @@ import { migrate } from "drizzle-orm/postgres-js/migrator"
 import { alignIds } from "../../id.ts"
 import { type Address, connect } from "./address.ts"
 import { Connection, type Watch } from "./connection.ts"
-import { errorCode } from "./errors.ts"
+import { errorCode } from "./database-errors.ts"
 import { Pool, type PoolOptions } from "./pool.ts"
 
 /** Connections for operators' queries, separate from those of the calls. */

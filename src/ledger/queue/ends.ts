@@ -1,5 +1,5 @@
 import type { Connection } from "../database/connection.ts"
-import { errorCode } from "../database/errors.ts"
+import { errorCode } from "../database/database-errors.ts"
 import type { End, Hold } from "../entries.ts"
 import type { LedgerEvents, Log } from "../events.ts"
 import { endBatch } from "../journal/end.ts"

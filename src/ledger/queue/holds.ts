@@ -1,5 +1,5 @@
 import type { Connection } from "../database/connection.ts"
-import { errorCode } from "../database/errors.ts"
+import { errorCode } from "../database/database-errors.ts"
 import { type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
 import { holdBatch } from "../journal/hold.ts"
 import type { Held } from "../journal/hold-exact.ts"
