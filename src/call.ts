@@ -100,7 +100,7 @@ export class Call {
     return true
   }
 
-  /** Gives the call's places back once its settlement is in the books. */
+  /** Gives up the call's places once its settlement is durable. */
   leave(): void {
     this.#places.leave()
     this.#leaveKey()

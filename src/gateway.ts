@@ -7,7 +7,7 @@ import type { ClientReports } from "./ledger/reports/client.ts"
 import type { Log } from "./log.ts"
 import type { Metrics } from "./metrics/metrics.ts"
 import type { Tracer } from "./trace.ts"
-import type { Health } from "./upstream/health.ts"
+import type { CircuitBreakers } from "./upstream/circuit-breakers.ts"
 
 /** What the routes work with: one object a process, handed to `createApp`. */
 export interface Gateway {
@@ -17,7 +17,7 @@ export interface Gateway {
   readonly ledger: CallLedger
   /** What clients read of their own account (D47). */
   readonly reports: ClientReports
-  readonly health: Health
+  readonly breakers: CircuitBreakers
   readonly in_flight: InFlight
   readonly key_loads: KeyLoads
   readonly metrics: Metrics

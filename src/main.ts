@@ -1,31 +1,29 @@
 import { mkdirSync, realpathSync } from "node:fs"
 import { resolve } from "node:path"
 import { addressOf, banner, type Facts, USUAL_DATA_DIR } from "./banner.ts"
-import { openBooks } from "./books.ts"
-import { readWorkers } from "./config/arguments.ts"
 import { type Environment, readEnvironment } from "./config/environment.ts"
 import { checkExposure } from "./config/exposure.ts"
-import { needRestart } from "./config/restart.ts"
 import { type Loaded, takeSnapshot } from "./config/snapshot.ts"
 import { demoAccount } from "./demo/account.ts"
 import { demoConfig } from "./demo/config.ts"
 import { startDemoProvider } from "./demo/provider.ts"
 import { startEmbedded } from "./embedded/embedded.ts"
 import { lockFolder } from "./embedded/lock.ts"
+import { openLedgerDatabase } from "./ledger/database/database.ts"
 import { type Log, openLog } from "./log.ts"
 import { painter } from "./paint.ts"
 import { leavePass, takePassAway } from "./pass.ts"
 import { Service } from "./service.ts"
-import { configPath, readConfig, sourcesWith } from "./setup.ts"
+import { configPath, needRestart, readConfig, readWorkers, sourcesWith } from "./setup.ts"
 import { hearSignals } from "./signals.ts"
-import { Crew } from "./workers/crew.ts"
+import { Supervisor } from "./workers/supervisor.ts"
 
 const PROXY_VARIABLES = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"]
 
 const sources = sourcesWith(process.env)
 
-/** What serves: this process, or its workers. */
-interface Gateway {
+/** The gateway that was started: this process, or its workers. */
+interface RunningGateway {
   readonly port: number
   /** SIGTERM or SIGINT (D34). */
   signal(): void
@@ -84,7 +82,7 @@ async function open(
     closing.defer(() => takePassAway(data_dir))
   }
   const address = embedded?.address ?? { url: database_url ?? "" }
-  const database = await openBooks(address)
+  const database = await openLedgerDatabase(address)
   closing.defer(() => database.close())
   const key = demo === null ? null : await demoAccount(database.operators, data_dir)
   const common = { data_dir, admin_token, host, port, admin, tracing: environment.tracing }
@@ -93,7 +91,7 @@ async function open(
   const gateway =
     size === 1
       ? alone(await Service.open({ ...common, ...ending, config: loaded.config, database }))
-      : await Crew.start({
+      : await Supervisor.start({
           ...ending,
           size,
           assignment: { ...common, address, log_level, snapshot: loaded.snapshot },
@@ -144,7 +142,7 @@ function dataDirFrom(data_dir: string): string {
   return data_dir === USUAL_DATA_DIR ? data_dir : resolve(data_dir)
 }
 
-function alone(service: Service): Gateway {
+function alone(service: Service): RunningGateway {
   return {
     port: service.server.port,
     signal: () => service.shutdown.signal(),
@@ -153,7 +151,7 @@ function alone(service: Service): Gateway {
 }
 
 /** A wrong file is refused and the old configuration stays. */
-async function reload(gateway: Gateway, started: Loaded, load: () => Loaded, log: Log): Promise<void> {
+async function reload(gateway: RunningGateway, started: Loaded, load: () => Loaded, log: Log): Promise<void> {
   try {
     const next = load()
     await gateway.reload(next)

@@ -57,7 +57,7 @@ export class Server {
         error: () => errorResponse(new GatewayError("internal_error"), crypto.randomUUID()),
       })
     } catch (error) {
-      throw new Error(whyNot(error, { host, port, settings }), { cause: error })
+      throw new Error(listenError(error, { host, port, settings }), { cause: error })
     }
   }
 
@@ -115,8 +115,8 @@ export class Server {
   }
 }
 
-/** Why an address cannot be listened on, in a sentence that names what to change. */
-function whyNot(error: unknown, { host, port, settings }: Listening): string {
+/** Why the address cannot be listened on, as a sentence that names the setting to change. */
+function listenError(error: unknown, { host, port, settings }: Listening): string {
   const [host_setting, port_setting] = settings
   if (error instanceof Error && "code" in error && error.code === "EADDRINUSE") {
     return `port ${port} on ${host} is already in use: stop the program that listens there, or change ${port_setting}`

@@ -2,11 +2,10 @@ import { Catalog, termsOf } from "./admission/catalog.ts"
 import { InFlight } from "./admission/in-flight.ts"
 import { KeyLoads } from "./admission/key-loads.ts"
 import { type Audience, createApp, type Operators } from "./app.ts"
-import { answerOf } from "./books.ts"
 import type { Config } from "./config/config.ts"
 import type { Tracing } from "./config/tracing.ts"
 import type { Gateway } from "./gateway.ts"
-import type { Database } from "./ledger/database/database.ts"
+import { type Database, databaseAnswer } from "./ledger/database/database.ts"
 import { Ledger } from "./ledger/ledger.ts"
 import { openClientReports } from "./ledger/reports/client.ts"
 import type { Log } from "./log.ts"
@@ -15,61 +14,60 @@ import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "./server.ts"
 import { checkpoint } from "./settlement/settle.ts"
 import { Shutdown } from "./shutdown.ts"
 import type { Tracer } from "./trace.ts"
-import { Health } from "./upstream/health.ts"
-import { standings } from "./upstream/standings.ts"
+import { CircuitBreakers, upstreamStatuses } from "./upstream/circuit-breakers.ts"
 import type { UpstreamBody } from "./wire/upstreams.ts"
 
-/** How long an operator waits for a database that stays silent: as long as a call does (D27). */
+/** How long an operator waits for the database: as long as a call does (D27). */
 const OPERATOR_DEADLINE_MS = 2_000
-/** How long an operator waits for sums, which keep the database busy for 8 s at most (D48). */
+/** How long an operator waits for sums; their statements may take 8 s (D48). */
 const SUMS_DEADLINE_MS = 10_000
-/** How long an audit may take: less than a connection may be silent. */
+/** How long an audit may take: less than the idle timeout of a connection. */
 const AUDIT_DEADLINE_MS = 55_000
 
-/** A process among several that share a port. */
-export interface Worker {
+/** For a process that shares its port with others: its number, and how to ask all of them. */
+export interface WorkerContext {
   readonly number: number
-  /** The metrics of all of them, as `/metrics` shows them. */
+  /** The metrics of all workers, as `/metrics` shows them. */
   printAll(): Promise<string>
-  /** How the upstreams do, as each of them finds it. */
-  standingsOfAll(): Promise<readonly UpstreamBody[]>
+  /** The statuses of the upstreams in every worker. */
+  upstreamStatusesOfAll(): Promise<readonly UpstreamBody[]>
 }
 
 export interface ServiceOptions {
   readonly config: Config
   readonly database: Database
-  /** Where closings are spooled that the books cannot take (D27). */
+  /** Holds the spool: ends that the database has not taken yet (D27). */
   readonly data_dir: string
   readonly admin_token: string | null
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
-  /** Where operators are served apart from the clients, if they are (D39). */
+  /** The separate listener for operators; null if they share the clients' (D39). */
   readonly admin: Config["admin"]
   readonly log: Log
   /** Null when no traces are kept (D54). */
   readonly tracing: Tracing | null
-  /** Left out where this process is alone. */
-  readonly worker?: Worker
-  /** What is to be closed after the books, once everything is settled: the database, and what runs it. */
+  /** Absent when this process is the only one. */
+  readonly worker?: WorkerContext
+  /** Closes the database, and the server that runs it, once everything is settled. */
   closeAfter(): Promise<void>
   exit(code: number): void
 }
 
-/** One gateway process, put together: the books, the routes, the server, and how it ends. */
+/** One gateway process: its ledger, routes, server and shutdown. */
 export class Service {
   readonly server: Server
-  /** Null when operators are served where clients are. */
+  /** Null when operators share the clients' listener. */
   readonly admin_server: Server | null
   readonly shutdown: Shutdown
   /** The metrics of this process alone. */
   readonly printMetrics: () => Promise<string>
-  /** How the upstreams do, as this process finds it. */
-  readonly standings: () => readonly UpstreamBody[]
+  /** The statuses of the upstreams in this process. */
+  readonly upstreamStatuses: () => readonly UpstreamBody[]
   readonly #ledger: Ledger
   readonly #gateway: { -readonly [Part in keyof Gateway]: Gateway[Part] }
 
-  /** Rejects, with nothing left open, when the books cannot be reached or the address is taken. */
+  /** Rejects, with nothing left open, if the database cannot be reached or the address is in use. */
   static async open(options: ServiceOptions): Promise<Service> {
     const metrics = createMetrics(options.worker?.number)
     const tracer = options.tracing === null ? null : await tracerFor(options.tracing, options, metrics)
@@ -112,7 +110,7 @@ export class Service {
       catalog,
       ledger,
       reports: openClientReports(database.receipts, database.sums),
-      health: new Health(),
+      breakers: new CircuitBreakers(),
       in_flight,
       key_loads: new KeyLoads(metrics.keyLimited),
       metrics: worker === undefined ? metrics : { ...metrics, print: () => worker.printAll() },
@@ -133,9 +131,9 @@ export class Service {
     const gateway = this.#gateway
     metrics.watchReady(() => gateway.notReady() === null)
     metrics.watchBreakers(() =>
-      gateway.config.upstreams.map(({ name }) => [name, !gateway.health.admits(name)] as const),
+      gateway.config.upstreams.map(({ name }) => [name, !gateway.breakers.admits(name)] as const),
     )
-    this.standings = () => standings(gateway.config, gateway.health, worker?.number ?? null)
+    this.upstreamStatuses = () => upstreamStatuses(gateway.config, gateway.breakers, worker?.number ?? null)
     const operators = {
       admin_token,
       database: database.operators,
@@ -145,7 +143,8 @@ export class Service {
       deadline_ms: OPERATOR_DEADLINE_MS,
       sums_deadline_ms: SUMS_DEADLINE_MS,
       audit_deadline_ms: AUDIT_DEADLINE_MS,
-      upstreams: async () => (worker === undefined ? this.standings() : await worker.standingsOfAll()),
+      upstreams: async () =>
+        worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
       unheld: () => ledger.unheld(),
       onAudit: metrics.audited,
     }
@@ -160,7 +159,7 @@ export class Service {
       limits: () => this.#gateway.config.shutdown,
       closeLedger: async () => {
         await ledger.stop()
-        // Neither waits for the other: a collector that is away keeps no database running.
+        // In parallel: an unreachable trace collector must not keep the database running.
         await Promise.all([tracer?.stop(), options.closeAfter()])
       },
       exit: options.exit,
@@ -168,22 +167,22 @@ export class Service {
   }
 
   /**
-   * Takes a new configuration; calls in flight keep what they were admitted with. Rejects with a sentence, and changes
-   * nothing, without a database (D56).
+   * Uses a new configuration. Calls in flight keep the one they were admitted with. Rejects with a sentence, and changes
+   * nothing, if the database does not register the terms (D56).
    */
   async reload(config: Config): Promise<void> {
-    const catalog = await answerOf(catalogOf(this.#ledger, config))
+    const catalog = await databaseAnswer(catalogOf(this.#ledger, config))
     this.#gateway.config = config
     this.#gateway.catalog = catalog
   }
 }
 
-/** The models of a configuration with the ledger's numbers of their terms (D56). */
+/** The models of a configuration, with the ledger's ids of their terms (D56). */
 async function catalogOf(ledger: Ledger, { models }: Config): Promise<Catalog> {
   return new Catalog(models, await ledger.terms(termsOf(models)))
 }
 
-/** What keeps traces is only loaded where somebody wants them. */
+/** The trace exporter is loaded only when traces are configured. */
 async function tracerFor(
   tracing: Tracing,
   { log, worker }: Pick<ServiceOptions, "log" | "worker">,
@@ -201,7 +200,7 @@ async function tracerFor(
   })
 }
 
-/** Listens for everyone at one address, or for operators at one of their own (D39). */
+/** Opens one listener for everyone, or a second one for operators (D39). */
 function listen(gateway: Gateway, operators: Operators, options: ServiceOptions) {
   const { host, port, admin, log } = options
   const shared = options.worker !== undefined
@@ -223,7 +222,7 @@ function listen(gateway: Gateway, operators: Operators, options: ServiceOptions)
   }
 }
 
-/** What every running call would be charged now that has something to charge (D57). */
+/** The checkpoints of the running calls that have something to charge (D57). */
 function checkpointsOf(in_flight: InFlight) {
   return in_flight
     .calls()

@@ -1,10 +1,13 @@
 import { existsSync, readFileSync } from "node:fs"
+import { parseArgs } from "node:util"
+import type { Config } from "./config/config.ts"
 import type { Environment } from "./config/environment.ts"
 import { ConfigError } from "./config/error.ts"
+import { MAX_WORKERS } from "./config/file.ts"
 import type { Sources } from "./config/reference.ts"
 import { type Loaded, takeSnapshot } from "./config/snapshot.ts"
 
-/** Where a start finds its configuration, for the gateway and for whoever looks before it starts. */
+/** Where a start finds its configuration, for the gateway and for `tollgate check`. */
 
 const DEFAULT_CONFIG = "tollgate.yaml"
 
@@ -50,4 +53,30 @@ function textOf(path: string, sources: Sources): string {
 
 function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
+}
+
+/** Sections that are read at the start only. A reload does not apply them. */
+const READ_AT_START = ["admin", "lease", "workers"] as const
+
+/** The changed sections of `next` that need a restart to take effect. */
+export function needRestart(started: Config, next: Config): string[] {
+  return READ_AT_START.filter((section) => !Bun.deepEquals(started[section], next[section]))
+}
+
+const USAGE = "unknown argument: the only option is --workers N"
+
+/** The number of workers from the command line; null if not given. Throws an error with a sentence for the user. */
+export function readWorkers(args: readonly string[]): number | null {
+  const { workers } = valuesOf(args)
+  if (workers === undefined) return null
+  if (/^[1-9]\d?$/.test(workers) && Number(workers) <= MAX_WORKERS) return Number(workers)
+  throw new Error(`--workers: expected an integer from 1 to ${MAX_WORKERS}`)
+}
+
+function valuesOf(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options: { workers: { type: "string" } } }).values
+  } catch (error) {
+    throw new Error(USAGE, { cause: error })
+  }
 }

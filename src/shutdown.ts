@@ -18,7 +18,7 @@ export interface ShutdownOptions {
   readonly log: Logger
   /** Read when the shutdown begins: a reload may have changed it. */
   limits(): Config["shutdown"]
-  /** Closes the books: what is not yet durable is spooled. */
+  /** Closes the ledger. What is not durable yet is in the spool. */
   closeLedger(): Promise<void>
   exit(code: number): void
 }

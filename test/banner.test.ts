@@ -40,8 +40,8 @@ describe("what a demo says when it listens", () => {
 
   test("D52 says where the data directory is when the command line would not look there", () => {
     expect(banner(demo, plain)).not.toContain("export")
-    const elsewhere = { ...demo, demo: { key: "k", made_token: true, data_dir: "/srv/my books" } }
-    expect(banner(elsewhere, plain)).toContain("\n  export TOLLGATE_DATA_DIR='/srv/my books'\n")
+    const elsewhere = { ...demo, demo: { key: "k", made_token: true, data_dir: "/srv/my data" } }
+    expect(banner(elsewhere, plain)).toContain("\n  export TOLLGATE_DATA_DIR='/srv/my data'\n")
   })
 
   test("D52 with a token of the operator's own, never shows it", () => {

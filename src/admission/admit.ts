@@ -17,7 +17,7 @@ export interface Admitting {
   readonly key_loads: KeyLoads
   readonly config: Pick<Config, "limits">
   /** Whether any of these routes may be tried now (D33). */
-  readonly health: { ready(routes: Model["routes"]): boolean }
+  readonly breakers: { ready(routes: Model["routes"]): boolean }
 }
 
 /** Turns a chat call away that would find no place, before a byte of its body is looked at (D33, D38). */
@@ -40,7 +40,7 @@ export async function admit(
   texts: FieldTexts,
   idempotency: Idempotency | null,
 ): Promise<Call> {
-  const { ledger, catalog, in_flight, key_loads, config, health } = gateway
+  const { ledger, catalog, in_flight, key_loads, config, breakers } = gateway
   const { limits } = config
   const found = catalog.find(chat.model, "chat")
   if (found instanceof GatewayError) {
@@ -55,7 +55,8 @@ export async function admit(
     const asked = ledger.owner(key_hash)
     const owner = asked instanceof Promise ? await asked : asked
     if (owner === null) throw new GatewayError("invalid_api_key")
-    if (!health.ready(found.routes)) throw await refusalWithoutUpstream(gateway, key_hash, found, chat, texts)
+    if (!breakers.ready(found.routes))
+      throw await refusalWithoutUpstream(gateway, key_hash, found, chat, texts)
     key_loads.count(key_hash, limits.per_key)
     const quoted = quote(chat, found, texts)
     const terms_ids = catalog.termsIds(found)

@@ -2,7 +2,7 @@ import type { Call, Places } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 
 /**
- * The chat calls of this process. A call has a place from admission until its settlement is in the books (D33), and
+ * The chat calls of this process. A call has a place from admission until its settlement is durable (D33), and
  * runs until its closing is on the way there (D34 waits for that).
  */
 export class InFlight implements Places {
@@ -48,7 +48,7 @@ export class InFlight implements Places {
     for (const call of [...this.#calls]) call.stop()
   }
 
-  /** The call took its exit; its settlement is on the way to the books. */
+  /** The call has ended; its settlement is on the way to the ledger. */
   close(call: Call): void {
     if (!this.#calls.delete(call)) return
     if (call.stopped.aborted) this.#cut_calls += 1
@@ -61,7 +61,7 @@ export class InFlight implements Places {
     return { finished: this.#finished_calls, cut: this.#cut_calls }
   }
 
-  /** The settlement is in the books. */
+  /** The settlement is durable. */
   leave(): void {
     this.#places -= 1
   }

@@ -7,7 +7,7 @@ const CHECKSUM_CHARS = 6
 const SHOWN_CHARS = 12
 const FORM = /^tg_live_[0-9A-Za-z]{36}$/
 
-/** A new key. It is shown to its owner once; the books keep only its hash. */
+/** A new key. It is shown once; the ledger keeps only its hash. */
 export function makeKey(): string {
   const body = PREFIX + randomBase62(RANDOM_CHARS)
   return body + checksum(body)
@@ -18,7 +18,7 @@ export function checksumHolds(key: string): boolean {
   return FORM.test(key) && checksum(key.slice(0, -CHECKSUM_CHARS)) === key.slice(-CHECKSUM_CHARS)
 }
 
-/** SHA-256 in hex: how the books know a key, and whatever else they must recognise and not keep. */
+/** SHA-256 in hex: how the ledger identifies keys, and other values that it must recognise but not store. */
 export function hashOf(data: string | Uint8Array): string {
   return Bun.SHA256.hash(data, "hex")
 }

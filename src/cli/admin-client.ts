@@ -1,6 +1,6 @@
 import type { Static, TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { withoutSlashes } from "../config/slashes.ts"
+import { withoutSlashes } from "../config/values.ts"
 import { catalogue } from "../errors.ts"
 import { isObject } from "../wire/usage.ts"
 import { CliError, UnknownOutcomeError } from "./cli-error.ts"

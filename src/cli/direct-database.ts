@@ -1,11 +1,10 @@
 import { Elysia } from "elysia"
-import { reasonOf } from "../books.ts"
 import { loadConfig } from "../config/load.ts"
 import { findEmbedded } from "../embedded/embedded.ts"
 import { errorResponse, GatewayError } from "../errors.ts"
 import { nextId } from "../id.ts"
 import type { Address } from "../ledger/database/address.ts"
-import { connectDatabase } from "../ledger/database/database.ts"
+import { connectDatabase, databaseReason } from "../ledger/database/database.ts"
 import { readVersion } from "../ledger/database/version.ts"
 import { adminRoutes } from "../routes/admin/admin.ts"
 import { faultOf } from "../routes/fault.ts"
@@ -59,7 +58,7 @@ async function addressOf(target: Exclude<Target, { kind: "gateway" }>): Promise<
 /** Only the gateway migrates the tables, so a command line of another version must not use them. */
 async function requireVersion(address: Address): Promise<void> {
   const version = await readVersion(address).catch((error: unknown) => {
-    throw new CliError(`cannot use the database: ${reasonOf(error)}`)
+    throw new CliError(`cannot use the database: ${databaseReason(error)}`)
   })
   if (version === "same") return
   throw new CliError(VERSIONS[version])

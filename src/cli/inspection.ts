@@ -1,6 +1,5 @@
 import { access, constants } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
-import { reasonOf } from "../books.ts"
 import type { Config, Upstream } from "../config/config.ts"
 import { type Environment, readEnvironment } from "../config/environment.ts"
 import { ConfigError } from "../config/error.ts"
@@ -9,7 +8,8 @@ import type { Sources } from "../config/reference.ts"
 import { findEmbedded } from "../embedded/embedded.ts"
 import { requirePrograms } from "../embedded/programs.ts"
 import { nextId } from "../id.ts"
-import { codeOf } from "../ledger/database/errors.ts"
+import { databaseReason } from "../ledger/database/database.ts"
+import { errorCode } from "../ledger/database/database-errors.ts"
 import { readVersion } from "../ledger/database/version.ts"
 import { configPath, readConfig } from "../setup.ts"
 import { requestHeaders } from "../upstream/headers.ts"
@@ -110,7 +110,7 @@ async function external(url: string): Promise<Finding> {
   try {
     return versionFinding(await readVersion({ url }))
   } catch (error) {
-    return wrong("database", reasonOf(error), DATABASE_MENDS[codeOf(error)] ?? DATABASE_MEND)
+    return wrong("database", databaseReason(error), DATABASE_MENDS[errorCode(error)] ?? DATABASE_MEND)
   }
 }
 
@@ -120,7 +120,11 @@ async function embedded(data_dir: string): Promise<Finding> {
     const address = await findEmbedded(data_dir)
     if (address !== null) return versionFinding(await readVersion(address))
   } catch (error) {
-    return wrong("database", reasonOf(error), "Correct that, or set DATABASE_URL to use your own Postgres.")
+    return wrong(
+      "database",
+      databaseReason(error),
+      "Correct that, or set DATABASE_URL to use your own Postgres.",
+    )
   }
   const writable = await isWritable(data_dir)
   if (writable) return right("database", `embedded, in ${data_dir}; starts and stops with the gateway`)
@@ -138,7 +142,7 @@ async function isWritable(path: string): Promise<boolean> {
     await access(place, constants.W_OK)
     return true
   } catch (error) {
-    const is_missing = codeOf(error) === "ENOENT"
+    const is_missing = errorCode(error) === "ENOENT"
     return is_missing && dirname(place) !== place && isWritable(dirname(place))
   }
 }
@@ -190,7 +194,7 @@ async function probe(upstream: Upstream, vendors: readonly string[]): Promise<Fi
     return right(what, `reachable (status ${status}), but it has no model list, so the key was not tested`)
   } catch (error) {
     const late = error instanceof Error && error.name === "TimeoutError"
-    const found = late ? `did not answer within ${PROBE_MS / 1000} s` : `not reachable (${codeOf(error)})`
+    const found = late ? `did not answer within ${PROBE_MS / 1000} s` : `not reachable (${errorCode(error)})`
     return wrong(what, found, `Correct upstreams.${name}.base_url, or check the network and the firewall.`)
   }
 }
@@ -211,10 +215,10 @@ async function listening(host: string, port: number, [host_name, port_name]: Nam
     Bun.listen({ hostname: host, port, socket: { data() {} } }).stop(true)
     return right(what, port === 0 ? "the gateway picks a free port" : `free on ${host}`)
   } catch (error) {
-    if (codeOf(error) !== "EADDRINUSE") {
+    if (errorCode(error) !== "EADDRINUSE") {
       return wrong(
         what,
-        `cannot listen on ${host}: ${reasonOf(error)}`,
+        `cannot listen on ${host}: ${databaseReason(error)}`,
         `Set ${host_name} to an address of this machine, and ${port_name} to a port that this user can use.`,
       )
     }

@@ -1,7 +1,6 @@
 import { type Static, type StringOptions, type TProperties, Type } from "@sinclair/typebox"
 import { EXPECTED } from "../wire/fault.ts"
-import { DURATION } from "./duration.ts"
-import { SIZE } from "./size.ts"
+import { DURATION, SIZE } from "./values.ts"
 
 /**
  * The schema of the configuration file, with the defaults of all optional keys. Unknown keys are errors.

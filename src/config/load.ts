@@ -3,12 +3,10 @@ import { type Price, parsePrice, parseUsd } from "../money.ts"
 import { type Fault, faults } from "../wire/fault.ts"
 import type { Config, Model, Route, Upstream } from "./config.ts"
 import { complete } from "./defaults.ts"
-import { parseDuration } from "./duration.ts"
 import { ConfigError } from "./error.ts"
 import { ConfigFile } from "./file.ts"
 import { resolve, type Sources } from "./reference.ts"
-import { parseSize } from "./size.ts"
-import { withoutSlashes } from "./slashes.ts"
+import { parseDuration, parseSize, withoutSlashes } from "./values.ts"
 import { parseYaml } from "./yaml.ts"
 
 /**

@@ -20,7 +20,7 @@ interface Identity {
 
 /**
  * The demo's key (D37): of an account that was given 10 USD. Both stay the same as long as the data directory does. The
- * ids are on disk before the books are touched, and making the same thing again changes nothing: so a start that is killed
+ * ids are on disk before the database is written, and making the same thing again changes nothing: so a start that is killed
  * midway is completed by the next one.
  */
 export async function demoAccount(database: PostgresJsDatabase, data_dir: string): Promise<string> {

@@ -1,15 +1,15 @@
 import type { Log } from "../ledger/events.ts"
 
-/** What a watchdog watches: `start` brings back what `isRunning` finds gone. */
+/** What a watchdog watches. It calls `start` when `isRunning` returns false. */
 interface Watched {
   isRunning(): boolean
   start(): Promise<void>
 }
 
-/** How often it looks: the books are closed for that long at most, and for the time of a start. */
+/** How often it looks. An outage lasts at most this long, plus the time of a start. */
 const LOOK_MS = 500
 
-/** Starts a server anew that something else than the gateway has ended, as often as it takes (D27). */
+/** Restarts the server whenever something other than the gateway has stopped it (D27). */
 export class Watchdog {
   readonly #timer: Timer
   #start: Promise<void> | undefined
@@ -29,7 +29,7 @@ export class Watchdog {
     this.#timer.unref()
   }
 
-  /** Watches no longer; a start that has begun ends first. */
+  /** Stops watching. Waits for a start that has begun. */
   async end(): Promise<void> {
     clearInterval(this.#timer)
     await this.#start

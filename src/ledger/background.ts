@@ -1,4 +1,4 @@
-import { codeOf } from "./database/errors.ts"
+import { errorCode } from "./database/database-errors.ts"
 import type { Log } from "./events.ts"
 import type { Lease, LeaseTimes } from "./journal/lease.ts"
 import type { Outstanding } from "./queue/outstanding.ts"
@@ -95,7 +95,7 @@ export class Background {
     } catch (error) {
       if (!this.#stopped)
         this.#log.warn(
-          { task: task.name, code: codeOf(error) },
+          { task: task.name, code: errorCode(error) },
           "a background task of the ledger failed: it will be retried",
         )
     } finally {

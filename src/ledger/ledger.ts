@@ -1,11 +1,11 @@
-import { forgetIdempotency, KeptAnswers } from "./accounts/idempotency.ts"
+import { forgetIdempotency, KeptAnswers } from "./accounts/idempotency-claims.ts"
 import { LastUsed } from "./accounts/last-used.ts"
 import { Standings } from "./accounts/standings.ts"
 import { Background, type Task } from "./background.ts"
 import { Availability } from "./database/availability.ts"
 import type { Connection } from "./database/connection.ts"
 import type { Database } from "./database/database.ts"
-import { codeOf } from "./database/errors.ts"
+import { errorCode } from "./database/database-errors.ts"
 import {
   type CallLedger,
   type Checkpoint,
@@ -130,7 +130,7 @@ export class Ledger implements CallLedger {
     try {
       return await this.#answers.find(call_id)
     } catch (error) {
-      throw new LedgerUnavailable(codeOf(error))
+      throw new LedgerUnavailable(errorCode(error))
     }
   }
 
@@ -170,7 +170,7 @@ export class Ledger implements CallLedger {
     await atMost(STOP_MS, [tasks, this.#ends.written(), this.#holds.closed()])
     this.#holds.stop()
     await this.#leave().catch((error: unknown) => {
-      this.#options.log.warn({ code: codeOf(error) }, "the lease was not released: it will expire")
+      this.#options.log.warn({ code: errorCode(error) }, "the lease was not released: it will expire")
     })
     for (const queue of [this.#ends, this.#standings, this.#answers, this.#sweeper]) queue.stop()
     await this.#disconnect()

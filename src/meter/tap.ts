@@ -264,7 +264,7 @@ export class Tap {
     })
   }
 
-  /** The usage that waited for the charge; a stream that breaks tells none, for that is in the books only later. */
+  /** The usage that waited for the charge. A broken stream sends no charge: it is not recorded yet. */
   #sendUsage(charge_nano: bigint | null): void {
     const event = this.#final_usage?.event(charge_nano) ?? null
     if (event !== null) this.#outlet.send(event)

@@ -62,8 +62,8 @@ export function ledgerMetrics(registry: Registry) {
         labelNames: ["kind"],
         registers,
         collect() {
-          const { spool, ...lanes } = read()
-          for (const [kind, depth] of Object.entries(lanes)) this.set({ kind }, depth)
+          const { spool, ...queues } = read()
+          for (const [kind, depth] of Object.entries(queues)) this.set({ kind }, depth)
         },
       })
       new Gauge({

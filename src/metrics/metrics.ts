@@ -1,8 +1,7 @@
-import { collectDefaultMetrics, Gauge, Registry } from "prom-client"
+import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client"
 import { callMetrics } from "./calls.ts"
 import { ledgerMetrics } from "./ledger.ts"
 import { requestMetrics } from "./requests.ts"
-import { traceMetrics } from "./traces.ts"
 
 /** The metrics of one application, with a registry of its own, so that tests can run several in one process. */
 export type Metrics = ReturnType<typeof createMetrics>
@@ -58,5 +57,26 @@ export function createMetrics(worker?: number) {
     content_type: registry.contentType,
     /** All metrics in the Prometheus text format. */
     print: (): Promise<string> => registry.metrics(),
+  }
+}
+
+/** Metrics of exported and dropped spans (D54). */
+export function traceMetrics(registry: Registry) {
+  const registers = [registry]
+  const exported = new Counter({
+    name: "tollgate_trace_spans_exported_total",
+    help: "Spans that the collector accepted.",
+    registers,
+  })
+  const dropped = new Counter({
+    name: "tollgate_trace_spans_dropped_total",
+    help: "Spans that were dropped, by reason: queue_full, refused (by the collector) or unreachable.",
+    labelNames: ["reason"],
+    registers,
+  })
+  return {
+    spansExported: (count: number): void => exported.inc(count),
+    /** `reason` is a fixed word. */
+    spansDropped: (count: number, reason: string): void => dropped.inc({ reason }, count),
   }
 }

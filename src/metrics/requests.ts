@@ -2,7 +2,6 @@ import { Counter, Gauge, type Registry } from "prom-client"
 import type { Upstream } from "../config/config.ts"
 import { OPERATION_S, OWN_S } from "./buckets.ts"
 import { CellCounter, CellHistogram } from "./cells.ts"
-import { outcomeLabel } from "./status.ts"
 
 /** Metrics of requests and of upstream attempts. */
 export function requestMetrics(registry: Registry) {
@@ -91,4 +90,18 @@ export function requestMetrics(registry: Registry) {
       })
     },
   }
+}
+
+/** The statuses that get their own label. Others are grouped, because a provider could return hundreds of them. */
+const KNOWN_STATUSES: ReadonlySet<number> = new Set([
+  200, 201, 202, 204, 301, 302, 303, 304, 307, 308, 400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 411,
+  412, 413, 414, 415, 421, 422, 424, 425, 429, 431, 451, 498, 499, 500, 501, 502, 503, 504, 505, 507, 508,
+  520, 521, 522, 523, 524, 525, 526, 529, 530,
+])
+
+/** The outcome of an attempt as a label: a known status, the class of another (`5xx`), or a fixed word. */
+export function outcomeLabel(outcome: number | string): string {
+  if (typeof outcome === "string" || KNOWN_STATUSES.has(outcome)) return String(outcome)
+  const hundreds = Math.floor(outcome / 100)
+  return hundreds >= 1 && hundreds <= 5 ? `${hundreds}xx` : "other"
 }

@@ -1,13 +1,13 @@
 import { Elysia } from "elysia"
 import { admit, refuseEarly } from "../admission/admit.ts"
 import { chatCredential } from "../admission/credential.ts"
-import { idempotencyOf } from "../admission/idempotency.ts"
+import { idempotencyOf } from "../admission/idempotency-key.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import { release } from "../settlement/settle.ts"
+import { ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
 import { forward } from "../upstream/forward.ts"
-import { drainFor, Patience } from "../upstream/patience.ts"
 import { type Failure, failures } from "../wire/call.ts"
 import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
@@ -15,8 +15,8 @@ import { readJsonBody } from "../wire/json.ts"
 import { attemptsIn, noteDurable, recordIn, traceOf } from "./call-record.ts"
 import * as reference from "./docs/chat-completions.ts"
 import { answerJson } from "./json-answer.ts"
-import { tellAgain } from "./kept-answer.ts"
-import { readKeyedBody } from "./keyed-body.ts"
+import { replayAnswer } from "./kept-answer.ts"
+import { readKeyedBody } from "./request-body.ts"
 import { requestId } from "./request-id.ts"
 import { answerStream } from "./stream-answer.ts"
 
@@ -41,39 +41,39 @@ async function chatCompletion(gateway: Gateway, request: Request): Promise<Respo
   try {
     call = await admit(gateway, id, key_hash, chat, texts, idempotency)
   } catch (error) {
-    return await tellAgain(gateway, error)
+    return await replayAnswer(gateway, error)
   }
   call.trace = trace
   trace?.held(call.hold, call.model.name)
-  const patience = patienceFor(call, chat, request)
+  const client_deadline = clientDeadlineOf(call, chat, request)
   gateway.sockets.keepOpen(request)
   try {
     gateway.metrics.added("before", performance.now() - arrived_ms)
     const reply = await forward(
       call.model.routes,
-      outgoing(call, chat, texts, patience),
-      gateway.health,
+      outgoing(call, chat, texts, client_deadline),
+      gateway.breakers,
       attemptsIn(gateway, id, trace),
     )
     call.answeredBy(reply.route)
     if (chat.stream !== true) {
-      return await answerJson({ gateway, call, reply, patience, request }, wantsCost(chat))
+      return await answerJson({ gateway, call, reply, client_deadline, request }, wantsCost(chat))
     }
     return answerStream(
-      { gateway, call, reply, patience, request },
+      { gateway, call, reply, client_deadline, request },
       { usage: wantsUsage(chat), cost: wantsCost(chat) },
     )
   } catch (error) {
     gateway.sockets.restore(request)
-    throw await abandon(gateway, call, patience, error)
+    throw await abandon(gateway, call, client_deadline, error)
   } finally {
-    patience.end()
+    client_deadline.end()
   }
 }
 
-/** Until there is an answer, the policy of the first upstream tells what a client's leaving means (D9). */
-function patienceFor(call: Call, chat: ChatRequest, request: Request): Patience {
-  return new Patience(
+/** Until there is an answer, the policy of the first upstream applies when the client leaves (D9). */
+function clientDeadlineOf(call: Call, chat: ChatRequest, request: Request): ClientDeadline {
+  return new ClientDeadline(
     request.signal,
     call.stopped,
     drainFor(call.model.routes[0].upstream, chat.stream === true),
@@ -81,7 +81,7 @@ function patienceFor(call: Call, chat: ChatRequest, request: Request): Patience 
 }
 
 /** What is sent is what was billed: the parsed request, re-serialised, with the upstream's model and usage asked for. */
-function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Patience) {
+function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, client_deadline: ClientDeadline) {
   const stream = chat.stream === true
   const asked = stream ? { stream_options: { ...chat.stream_options, include_usage: true } } : {}
   return {
@@ -90,8 +90,8 @@ function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Pa
     stream,
     body: (model: string) => texts.with({ ...asked, model }),
     headers: null,
-    asking: () => patience.asking(),
-    signal: patience.signal,
+    asking: () => client_deadline.asking(),
+    signal: client_deadline.signal,
   }
 }
 
@@ -99,9 +99,14 @@ function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, patience: Pa
  * The exit of a call that got no 2xx: released, with the most specific cause (D28). Resolves with what to answer once
  * that is durable (D32), so that a client that tries again at once does not meet its own hold.
  */
-async function abandon(gateway: Gateway, call: Call, patience: Patience, error: unknown): Promise<unknown> {
+async function abandon(
+  gateway: Gateway,
+  call: Call,
+  client_deadline: ClientDeadline,
+  error: unknown,
+): Promise<unknown> {
   if (call.closed) return error
-  const reason = patience.signal.aborted ? patience.reason : null
+  const reason = client_deadline.signal.aborted ? client_deadline.reason : null
   const failure = reason === "gateway_stopped" ? "no_output" : (reason ?? failureOf(error))
   const { durable } = release(gateway.ledger, call, failure, reason, recordIn(gateway))
   const settled_ms = performance.now()

@@ -8,15 +8,15 @@ import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Standing } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
+import { ClientDeadline } from "../upstream/client-deadline.ts"
 import { forward } from "../upstream/forward.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
-import { Patience } from "../upstream/patience.ts"
 import { remainingMs } from "../upstream/reply.ts"
 import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-tokens.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { attemptsIn, traceOf } from "./call-record.ts"
 import * as reference from "./docs/count-tokens.ts"
-import { readKeyedBody } from "./keyed-body.ts"
+import { readKeyedBody } from "./request-body.ts"
 import { requestId } from "./request-id.ts"
 
 const PATH = "/v1/messages/count_tokens"
@@ -38,7 +38,7 @@ function vendorOf(path: string): string {
 }
 
 async function count(gateway: Gateway, request: Request, vendor: string | null): Promise<Response> {
-  const { config, ledger, key_loads, health, metrics, sockets } = gateway
+  const { config, ledger, key_loads, breakers, metrics, sockets } = gateway
   const { limits } = config
   if (vendor !== null && !config.vendors.includes(vendor)) throw new GatewayError("not_found")
   const trace = traceOf(gateway, request)
@@ -55,7 +55,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   }
   const id = requestId(request)
   const leaveKey = key_loads.enter(key_hash, { ...limits.per_key, requests_per_minute: null })
-  const patience = new Patience(request.signal, NEVER, null)
+  const client_deadline = new ClientDeadline(request.signal, NEVER, null)
   try {
     sockets.keepOpen(request)
     const reply = await forward(
@@ -66,9 +66,9 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         stream: false,
         body: (name) => JSON.stringify(forCounting(asked, name)),
         headers: versionHeaders(version),
-        signal: patience.signal,
+        signal: client_deadline.signal,
       },
-      health,
+      breakers,
       attemptsIn(gateway, id, trace),
     )
     const answer = await collect({
@@ -77,7 +77,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       limit_bytes: limits.response_bytes,
       read_bytes: limits.response_bytes,
       total_ms: remainingMs(reply),
-      unwanted: patience.signal,
+      unwanted: client_deadline.signal,
     })
     if (answer.ending === "deadline") throw new GatewayError("upstream_timeout")
     if (answer.cut || answer.large !== null)
@@ -86,13 +86,13 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
     metrics.tokensCounted(model.name)
     return new Response(answer.bytes, { headers: jsonHeaders(id) })
   } catch (error) {
-    if (!patience.signal.aborted) throw error
+    if (!client_deadline.signal.aborted) throw error
     throw new GatewayError("overloaded", {
       message: "The client disconnected before the token count was ready.",
     })
   } finally {
     leaveKey()
-    patience.end()
+    client_deadline.end()
     sockets.restore(request)
   }
 }

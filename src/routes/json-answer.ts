@@ -6,8 +6,8 @@ import { collect } from "../meter/body.ts"
 import { bodyWithCost } from "../meter/cost.ts"
 import { readJson, readLarge } from "../meter/json-reading.ts"
 import { settle } from "../settlement/settle.ts"
+import type { ClientDeadline } from "../upstream/client-deadline.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
-import type { Patience } from "../upstream/patience.ts"
 import { type Reply, remainingMs } from "../upstream/reply.ts"
 import { noteDurable, recordIn } from "./call-record.ts"
 import { keepAnswer } from "./kept-answer.ts"
@@ -17,7 +17,7 @@ export interface Answering {
   readonly gateway: Gateway
   readonly call: Call
   readonly reply: Reply
-  readonly patience: Patience
+  readonly client_deadline: ClientDeadline
   readonly request: Request
 }
 
@@ -26,7 +26,7 @@ export interface Answering {
  * client that asked, valid usage tells what was charged (D49).
  */
 export async function answerJson(
-  { gateway, call, reply, patience, request }: Answering,
+  { gateway, call, reply, client_deadline, request }: Answering,
   wants_cost: boolean,
 ): Promise<Response> {
   const { limits } = gateway.config
@@ -36,9 +36,9 @@ export async function answerJson(
     limit_bytes: limits.response_bytes,
     read_bytes: limits.response_read_bytes,
     total_ms: remainingMs(reply),
-    unwanted: patience.signal,
+    unwanted: client_deadline.signal,
   })
-  const ending = patience.reason ?? body.ending
+  const ending = client_deadline.reason ?? body.ending
   const evidence =
     body.large === null
       ? readJson(body.bytes, ending, body.cut, call.asked.limits)

@@ -3,12 +3,12 @@ import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 
-/** Answers beyond this are not kept: the ledger is no store of files (D43). */
+/** Larger answers are not kept: the ledger does not store files (D43). */
 const MAX_KEPT_BYTES = 1 << 20
 
 /**
- * Keeps the answer to a call that came with an `Idempotency-Key`, where the configuration says so (D43); waits no longer
- * for it than for a settlement (D32). An answer that could not be kept is not told again, and harms nothing else.
+ * Keeps the answer to a call with an `Idempotency-Key`, if the configuration says so (D43). Waits no longer than for a
+ * settlement (D32). A failure is logged and does not affect the call: the answer just cannot be replayed.
  */
 export async function keepAnswer(
   { ledger, config, log }: Gateway,
@@ -26,10 +26,11 @@ export async function keepAnswer(
 }
 
 /**
- * What to tell a request that `admit` refused with `error`: the kept answer of the call whose `Idempotency-Key` it
- * repeats, under that call's id (D43). Throws `error` when there is none, or it was refused for something else.
+ * The response to a request that `admit` refused with `error`: the kept answer of the call with the same
+ * `Idempotency-Key`, under that call's id (D43). Throws `error` if there is none, or if the request was refused for
+ * another reason.
  */
-export async function tellAgain({ ledger, config, metrics }: Gateway, error: unknown): Promise<Response> {
+export async function replayAnswer({ ledger, config, metrics }: Gateway, error: unknown): Promise<Response> {
   if (!(error instanceof GatewayError) || error.code !== "idempotency_key_used") throw error
   metrics.repeated()
   const call_id = error.detail.fields?.call

@@ -1,6 +1,6 @@
 import { DrizzleQueryError } from "drizzle-orm/errors"
 import { GatewayError } from "../errors.ts"
-import { codeOf } from "../ledger/database/errors.ts"
+import { errorCode } from "../ledger/database/database-errors.ts"
 
 /** How long whoever asks waits for the answer. */
 export interface Deadline {
@@ -8,7 +8,7 @@ export interface Deadline {
 }
 
 /**
- * What the books answer. When they fail or stay silent: 503 `ledger_unavailable`, which says that a change may have been
+ * The ledger's answer. If it fails or does not come in time: 503 `ledger_unavailable`, which says that a change may have been
  * made, with `fields` that help to find out. A statement that Postgres finds wrong is a broken invariant.
  */
 export async function ask<Answer>(
@@ -24,7 +24,7 @@ export async function ask<Answer>(
     // Drizzle's own message repeats the parameters; only what the driver said may reach a log.
     const cause = error instanceof DrizzleQueryError ? error.cause : error
     if (error === cause && !isFromDriver(error)) throw error
-    throw isDefect(cause) ? cause : unavailable(fields, codeOf(cause))
+    throw isDefect(cause) ? cause : unavailable(fields, errorCode(cause))
   } finally {
     clearTimeout(timer)
   }

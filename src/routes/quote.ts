@@ -12,7 +12,7 @@ import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { type QuoteBody, quotedRefusals } from "../wire/quote.ts"
 import { getQuote } from "./docs/receipts.ts"
-import { readKeyedBody } from "./keyed-body.ts"
+import { readKeyedBody } from "./request-body.ts"
 import { forbidStoring } from "./routing.ts"
 
 /** `POST /v1/quote`: what a chat call would hold, and whether it would be admitted; nothing is held and nothing is sent (D47). */
@@ -22,7 +22,7 @@ export function quotes(gateway: Gateway) {
     .post("/v1/quote", ({ request }) => quoted(gateway, request), getQuote)
 }
 
-/** Faults in the order of a call (D30): body, key, model. What the books would say of the money is the answer. */
+/** Faults in the order of a call (D30): body, key, model. What the ledger would decide is the answer. */
 async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   const { ledger, catalog, key_loads, config } = gateway
   const { key_hash, bytes } = await readKeyedBody(gateway, request, chatCredential, checkRate)
@@ -67,7 +67,7 @@ function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBo
   }
 }
 
-/** Why the books would not hold the amount; throws when the key is limited to other models, as its calls would be told. */
+/** Why the ledger would not hold the amount. Throws if the key is limited to other models, like its calls. */
 function refusalOf(standing: Standing, model: Model, amount_nano: bigint): QuoteBody["refusal"] {
   const refused = foreseen(standing, model.name, amount_nano)
   if (refused === null) return null

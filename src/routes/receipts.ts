@@ -11,18 +11,15 @@ import type { Holder } from "../ledger/reports/client.ts"
 import { printUsd } from "../money.ts"
 import type { OwnAccount, Receipt } from "../wire/receipt.ts"
 import { usageRange } from "../wire/usage-query.ts"
-import { accountBody } from "./account-body.ts"
-import { callBody } from "./call-body.ts"
 import * as reference from "./docs/receipts.ts"
-import { keyBody } from "./key-body.ts"
 import { ask } from "./ledger-deadline.ts"
+import { accountBody, callBody, keyBody, usageReport } from "./record-bodies.ts"
 import { forbidStoring, readQuery } from "./routing.ts"
-import { usageReport } from "./usage-report.ts"
 
-/** How long a client waits for what it reads of the books. */
+/** How long a client waits for the database. */
 const DEADLINE_MS = 10_000
 
-/** `GET /v1/calls/{id}`, `/v1/account`, `/v1/usage`: what an account's own keys read of its books (D47, D48). */
+/** `GET /v1/calls/{id}`, `/v1/account`, `/v1/usage`: what keys read about their own account (D47, D48). */
 export function receipts(gateway: Gateway) {
   const { reports } = gateway
   const asked = <Answer>(question: Promise<Answer>) => ask({ deadline_ms: DEADLINE_MS }, question)

@@ -1,5 +1,7 @@
+import { hashOf } from "../admission/key.ts"
 import type { Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
+import type { Gateway } from "../gateway.ts"
 
 /**
  * The body of a request that must be plain UTF-8 JSON: 415 for anything else it says of itself, 413 over
@@ -63,4 +65,25 @@ function checkMediaType(headers: Headers): void {
   const plain = encoding === null || encoding.trim().toLowerCase() === "identity"
   const utf8 = charset === undefined || /^charset="?utf-?8"?$/.test(charset)
   if (type.trim() !== "application/json" || !plain || !utf8) throw new GatewayError("unsupported_media_type")
+}
+
+/** The body of a request, and the hash of the key it came with. */
+export interface KeyedBody {
+  readonly key_hash: string
+  readonly bytes: Uint8Array
+}
+
+/**
+ * What calls, quotes and token counts do alike, in the order of D30: the credential's form, then what `refuse` knows
+ * against the key before a body is looked at (D38), then the body's media type and size.
+ */
+export async function readKeyedBody(
+  gateway: Gateway,
+  request: Request,
+  credentialOf: (headers: Headers) => string,
+  refuse: (gateway: Gateway, key_hash: string) => void,
+): Promise<KeyedBody> {
+  const key_hash = hashOf(credentialOf(request.headers))
+  refuse(gateway, key_hash)
+  return { key_hash, bytes: await readBody(request, gateway.config.limits) }
 }

@@ -7,7 +7,7 @@ declare global {
   }
 }
 
-/** The id of a request: made once, shown in every answer, and the id of its call in the books (D16). */
+/** The id of a request: made once, shown in every answer, and the id of its call in the ledger (D16). */
 export function requestId(request: Request): string {
   request.tollgate_id ??= nextId()
   return request.tollgate_id

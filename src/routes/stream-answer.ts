@@ -2,8 +2,8 @@ import type { Upstream } from "../config/config.ts"
 import { errorBody, GatewayError } from "../errors.ts"
 import { Tap } from "../meter/tap.ts"
 import { settle } from "../settlement/settle.ts"
+import { drainFor } from "../upstream/client-deadline.ts"
 import { streamHeaders } from "../upstream/headers.ts"
-import { drainFor } from "../upstream/patience.ts"
 import { eventError } from "../upstream/refusal.ts"
 import { finish, remainingMs } from "../upstream/reply.ts"
 import type { Ending } from "../wire/call.ts"
@@ -12,7 +12,7 @@ import type { Answering } from "./json-answer.ts"
 
 /** Rules 4-6: headers first, then whole events as they come (D36). */
 export function answerStream(
-  { gateway, call, reply, patience, request }: Answering,
+  { gateway, call, reply, client_deadline, request }: Answering,
   wants: { readonly usage: boolean; readonly cost: boolean },
 ): Response {
   const { stream, limits } = gateway.config
@@ -33,7 +33,7 @@ export function answerStream(
     idle_ms: upstream.timeouts.idle_ms,
     total_ms: remainingMs(reply),
     finish_wait_ms: stream.finish_wait_ms,
-    drain_ms: drain_ms === null ? null : patience.remaining(drain_ms),
+    drain_ms: drain_ms === null ? null : client_deadline.remaining(drain_ms),
     settle: (evidence) => {
       const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
       request.signal.removeEventListener("abort", leave)

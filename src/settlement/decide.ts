@@ -1,5 +1,5 @@
 import type { EstimatePrompt } from "../config/config.ts"
-import { estimateTokens } from "../meter/estimate.ts"
+import { estimateTokens } from "../meter/output.ts"
 import { type Evidence, isZero, type JsonEvidence, type StreamEvidence } from "../meter/reading.ts"
 import type { Failure, Note } from "../wire/call.ts"
 import type { Usage, UsageReading } from "../wire/usage.ts"

@@ -19,28 +19,28 @@ export interface Outgoing {
   body(model: string): string
   /** The version headers of a messages-style call, else null. */
   readonly headers: Readonly<Record<string, string>> | null
-  /** A provider is about to be asked: the last moment to abort the call for a client that is gone (D9). */
+  /** Called right before a provider is asked: the last moment to abort the call of a client that has left (D9). */
   asking?(): void
-  /** Aborted when the answer is not wanted any more: closes the connection, whether or not there is an answer yet. */
+  /** Aborted when nobody waits for the answer any more. Closes the connection, before and during the answer. */
   readonly signal: Signal
 }
 
 /**
- * What came of an attempt: the status, or why there was none. `unreachable`: refused, DNS, TLS; `broken`: ended before the
- * headers, or not HTTP; `timeout`: no headers in time; `abandoned`: not wanted any more.
+ * The result of an attempt: the status, or why there is none. `unreachable`: refused, DNS, TLS. `broken`: closed before
+ * the headers, or not HTTP. `timeout`: no headers in time. `abandoned`: nobody waits for the answer any more.
  */
 export type Outcome = number | NoAnswer | "abandoned"
 type NoAnswer = "unreachable" | "broken" | "timeout"
 
 /** An attempt without a usable 2xx. Either `error` or `discard` must be called, or its connection leaks. */
-export interface Failure {
+export interface FailedAttempt {
   readonly kind: "failure"
   readonly outcome: Exclude<Outcome, "abandoned">
   /** What the upstream did wrong, for the log; null where it refused the request for the request's own fault (D17). */
   readonly fault: string | null
   /** Whether another upstream may be tried: nothing of a 2xx was received (D14). */
   readonly passes_on: boolean
-  /** What the client is told (D17); reads what the provider says about it. */
+  /** The error for the client (D17), with the provider's own message where that may pass. */
   error(): Promise<GatewayError>
   discard(): void
 }
@@ -49,15 +49,15 @@ export interface Failure {
 const PASSES_ON: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
 
 /**
- * One attempt at one upstream, until its headers are in. Streams wait for them `first_byte`, JSON calls what is left of
- * `total` since `began_ms` (D31). When the call is abandoned it throws the signal's reason.
+ * One attempt at one upstream, up to its response headers. Streams wait for them for `first_byte`, JSON calls for the
+ * rest of `total` since `began_ms` (D31). Throws the reason of the signal if that is aborted.
  */
 export async function attempt(
   route: Route,
   outgoing: Outgoing,
   began_ms: number,
   trace_headers: TraceHeaders | null,
-): Promise<Reply | Failure> {
+): Promise<Reply | FailedAttempt> {
   const { upstream, model } = route
   const { signal, stream } = outgoing
   outgoing.asking?.()
@@ -82,14 +82,14 @@ export async function attempt(
     return judge(route, head, exchange, began_ms)
   } catch (error) {
     signal.throwIfAborted()
-    return unanswered(late ? "timeout" : whyOf(error), stream, codeOf(error))
+    return unanswered(late ? "timeout" : noAnswerOf(error), stream, systemCodeOf(error))
   } finally {
     clearTimeout(deadline)
   }
 }
 
 /** Whether an answer is a 2xx whose body may be read (D14, D25). */
-function judge(route: Route, head: AnswerHead, exchange: Exchange, began_ms: number): Reply | Failure {
+function judge(route: Route, head: AnswerHead, exchange: Exchange, began_ms: number): Reply | FailedAttempt {
   const { status, fields } = head
   const fault = head.fault ?? codingFault(fields)
   if (fault !== null) exchange.cancel()
@@ -107,15 +107,15 @@ function judge(route: Route, head: AnswerHead, exchange: Exchange, began_ms: num
 }
 
 /**
- * An answer that is no 2xx, or must not be read. A 2xx among them is not passed on: the provider did its work. A body that is
- * read is read to its end where that is near, so that the connection is used again.
+ * An answer that is not a 2xx, or whose body must not be read. After a 2xx no other upstream is tried: the provider did
+ * the work. A short body is read to its end, so that the connection can be used again.
  */
 function refused(
   upstream: Upstream,
   { status, fields }: AnswerHead,
   fault: string | null,
   exchange: Exchange,
-): Failure {
+): FailedAttempt {
   const discard = () => {
     if (fault === null) void finish(exchange)
   }
@@ -139,8 +139,8 @@ function refused(
   }
 }
 
-/** There was no answer. A late JSON answer may be on its way, and paid for: nobody else is asked (D31). */
-function unanswered(outcome: NoAnswer, stream: boolean, code: string): Failure {
+/** No answer. After the timeout of a JSON call no other upstream is tried: the first may still answer, and bill (D31). */
+function unanswered(outcome: NoAnswer, stream: boolean, code: string): FailedAttempt {
   const errors = {
     unreachable: "upstream_unavailable",
     broken: "upstream_error",
@@ -168,13 +168,13 @@ const NETWORK = new Set([
 ])
 const TLS = /CERT|TLS|SSL|EPROTO|SIGNATURE|ISSUER|HOSTNAME_MISMATCH|CRL/
 
-/** Unreachable means that nothing can have been sent; in doubt the connection broke. */
-function whyOf(error: unknown): NoAnswer {
-  const code = codeOf(error)
+/** `unreachable` means that nothing can have been sent. When in doubt: `broken`. */
+function noAnswerOf(error: unknown): NoAnswer {
+  const code = systemCodeOf(error)
   return NETWORK.has(code) || TLS.test(code) ? "unreachable" : "broken"
 }
 
 /** The error's code and never its message, which may repeat a header's value. */
-function codeOf(error: unknown): string {
+function systemCodeOf(error: unknown): string {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "unknown"
 }

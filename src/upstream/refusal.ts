@@ -14,7 +14,7 @@ export interface Refusal {
 
 /** What the client is told of a provider's refusal (D17). */
 export function refusalError(refusal: Refusal): GatewayError {
-  const code = codeOf(refusal.status)
+  const code = codeForStatus(refusal.status)
   switch (code) {
     case "invalid_request":
     case "not_found":
@@ -38,7 +38,7 @@ export function eventError(body: string, api_key: string | null): GatewayError {
 
 /** Whether the client is told what the body of such an answer says; otherwise there is no need to read it. */
 export function isSpoken(status: number): boolean {
-  return codeOf(status) in OWN_MESSAGE
+  return codeForStatus(status) in OWN_MESSAGE
 }
 
 /** Said where the provider's own words are missing. */
@@ -49,7 +49,7 @@ const OWN_MESSAGE = {
   request_too_large: "The request is too large for the provider. Send a smaller request.",
 } satisfies Partial<Record<ErrorCode, string>>
 
-function codeOf(status: number) {
+function codeForStatus(status: number) {
   switch (status) {
     case 404:
       return "not_found"

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { CallBody } from "./admin.ts"
 
-/** Why the books would refuse a hold, as the error code that a call would get. */
+/** Why the ledger would refuse a hold, as the error code that a call would get. */
 export const quotedRefusals = [
   "key_suspended",
   "account_suspended",

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { AccountBody, CallBody, KeyBody } from "./admin.ts"
 
-/** What clients read of their own account's books (D47). */
+/** What clients read about their own account (D47). */
 
 const call = CallBody.properties
 const account = AccountBody.properties

@@ -1,13 +1,13 @@
 import { Type } from "@sinclair/typebox"
-import { openBooks } from "../books.ts"
 import { configOf } from "../config/snapshot.ts"
+import { openLedgerDatabase } from "../ledger/database/database.ts"
 import { openLog } from "../log.ts"
 import { Service } from "../service.ts"
 import { UpstreamBody } from "../wire/upstreams.ts"
-import { checked, Line } from "./line.ts"
-import { type Assignment, Order, type Question } from "./order.ts"
+import { Channel, checked } from "./channel.ts"
+import { type Assignment, Command, type Question } from "./commands.ts"
 
-/** One of the processes that share a port: it does what its parent says, and drains when it has none any more. */
+/** A worker: one of the processes that share a port. Its parent sends it commands; it drains when the parent exits. */
 
 /** Longer than the parent waits for the slowest worker. */
 const ALL_MS = 3_000
@@ -15,15 +15,15 @@ const ALL_MS = 3_000
 const opened = Promise.withResolvers<Service>()
 let has_begun = false
 
-const line = new Line({ send: (message) => process.send?.(message), answer })
+const channel = new Channel({ send: (message) => process.send?.(message), answer })
 
-process.on("message", (message: unknown) => line.take(message))
+process.on("message", (message: unknown) => channel.take(message))
 process.on("disconnect", () => {
-  line.lose(new Error("the parent process has ended"))
+  channel.lose(new Error("the parent process has ended"))
   leave()
 })
 process.on("SIGTERM", leave)
-// A terminal's signals, which the parent hears too: what becomes of the workers is for it to say.
+// A terminal sends these to the whole process group. The parent gets them too, and decides what the workers do.
 for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => {})
 if (process.send === undefined) {
   console.error("tollgate: a worker cannot be started on its own: use bun run start --workers N")
@@ -31,20 +31,20 @@ if (process.send === undefined) {
 }
 
 async function answer(asked: unknown): Promise<string> {
-  const order = checked(Order, asked)
-  switch (order.what) {
+  const command = checked(Command, asked)
+  switch (command.what) {
     case "begin":
       has_begun = true
-      open(order.assignment).then(opened.resolve, opened.reject)
+      open(command.assignment).then(opened.resolve, opened.reject)
       await opened.promise
       return ""
     case "reload":
-      await (await opened.promise).reload(configOf(order.snapshot, process.env))
+      await (await opened.promise).reload(configOf(command.snapshot, process.env))
       return ""
     case "metrics":
       return (await opened.promise).printMetrics()
     case "upstreams":
-      return JSON.stringify((await opened.promise).standings())
+      return JSON.stringify((await opened.promise).upstreamStatuses())
     case "drain":
       drain(await opened.promise)
       return ""
@@ -61,14 +61,14 @@ async function open(assignment: Assignment): Promise<Service> {
   process.on("unhandledRejection", (error) =>
     log.error({ err: error }, "unhandled error: the gateway keeps running"),
   )
-  const database = await openBooks(address)
+  const database = await openLedgerDatabase(address)
   try {
     return await Service.open({
       ...rest,
       config: configOf(snapshot, process.env),
       database,
       log,
-      worker: { number, printAll, standingsOfAll },
+      worker: { number, printAll, upstreamStatusesOfAll },
       closeAfter: () => database.close(),
       exit: process.exit,
     })
@@ -78,7 +78,7 @@ async function open(assignment: Assignment): Promise<Service> {
   }
 }
 
-/** Where the parent does not answer, the metrics of this worker, which say that they are. */
+/** If the parent does not answer, only the metrics of this worker; their `worker` label shows it. */
 async function printAll(): Promise<string> {
   try {
     return await askAll({ what: "metrics" })
@@ -87,20 +87,20 @@ async function printAll(): Promise<string> {
   }
 }
 
-/** Where the parent does not answer, what this worker finds. */
-async function standingsOfAll(): Promise<readonly UpstreamBody[]> {
+/** If the parent does not answer, only what this worker knows. */
+async function upstreamStatusesOfAll(): Promise<readonly UpstreamBody[]> {
   try {
     return checked(Type.Array(UpstreamBody), JSON.parse(await askAll({ what: "upstreams" })))
   } catch {
-    return (await opened.promise).standings()
+    return (await opened.promise).upstreamStatuses()
   }
 }
 
 function askAll(question: Question): Promise<string> {
-  return line.ask(question, ALL_MS)
+  return channel.ask(question, ALL_MS)
 }
 
-/** Drains once it serves; a worker that never will just ends. */
+/** Drains, once the worker serves. One that never will exits at once. */
 function leave(): void {
   if (has_begun) opened.promise.then(drain, () => process.exit(1))
   else process.exit(1)

@@ -156,7 +156,7 @@ describe("D18 texts that are strange but whole pass as they are", () => {
     "$(HOME)",
   ]
   test.each(names.map((name) => [name]))(
-    "D19 a model named %s is none, and reaches no statement of the books",
+    "D19 a model named %s is none, and reaches no statement of the ledger",
     async (name) => {
       await harness.untouched(account.id, async () => {
         expectError(await sendText(`{"model":"${name}",${MESSAGES}}`), "model_not_found", { param: "model" })

@@ -243,8 +243,8 @@ describe("D16 canaries that were planted are nowhere", () => {
     })
     const running = chat(account.key, { stream: true })
     const exchange = await started.promise
-    const books = connect(harness.gateway.address, { max: 1 })
-    await books.begin(async (lock) => {
+    const sql = connect(harness.gateway.address, { max: 1 })
+    await sql.begin(async (lock) => {
       await lock`LOCK TABLE tollgate.holds IN ACCESS EXCLUSIVE MODE`
       await exchange.chunk("data: [DONE]\n\n")
       await exchange.end()
@@ -254,7 +254,7 @@ describe("D16 canaries that were planted are nowhere", () => {
       )
       expect(found(kept, planted())).toEqual([])
     })
-    await books.end()
+    await sql.end()
     const id = expectIds(await running)
     await until(
       () => harness.gateway.call(id),
@@ -262,20 +262,18 @@ describe("D16 canaries that were planted are nowhere", () => {
     )
   })
 
-  test("not in any table of the books", async () => {
-    const books = connect(harness.gateway.address, { max: 1 })
-    const tables =
-      await books`SELECT table_name FROM information_schema.tables WHERE table_schema = 'tollgate'`
+  test("not in any table of the ledger", async () => {
+    const sql = connect(harness.gateway.address, { max: 1 })
+    const tables = await sql`SELECT table_name FROM information_schema.tables WHERE table_schema = 'tollgate'`
     const names = tables.map(({ table_name }) => String(table_name))
     expect(names).toContain("holds")
     for (const name of names) {
-      const rows =
-        await books`SELECT row_to_json(entry)::text AS text FROM ${books(`tollgate.${name}`)} AS entry`
+      const rows = await sql`SELECT row_to_json(entry)::text AS text FROM ${sql(`tollgate.${name}`)} AS entry`
       const text = rows.map((row) => row.text).join("\n")
       expect({ name, found: found(text, planted()) }).toEqual({ name, found: [] })
       if (name === "keys") expect(text).toContain(account.key_id)
     }
-    await books.end()
+    await sql.end()
   })
 
   test("they were planted: the provider saw the prompt, and clients the output", () => {

@@ -88,17 +88,17 @@ async function sendAll(requests: readonly Uint8Array[]): Promise<void> {
   expect((await harness.ask({ target: "/livez" })).status).toBe(200)
 }
 
-/** How many calls of an account the books know. */
+/** How many calls of an account the ledger knows. */
 async function callsOf(account_id: string): Promise<number> {
-  const books = connect(harness.gateway.address, { max: 1 })
-  const [row] = await books`SELECT count(*)::int FROM tollgate.holds WHERE account_id = ${account_id}`
-  await books.end()
+  const sql = connect(harness.gateway.address, { max: 1 })
+  const [row] = await sql`SELECT count(*)::int FROM tollgate.holds WHERE account_id = ${account_id}`
+  await sql.end()
   return row?.count
 }
 
 const open_files = () => readdirSync("/proc/self/fd").length
 
-/** Does `work`, and looks for what that leaves: holds, answers on their way, sockets, books that are not exact, faults in the log. */
+/** Does `work`, and looks for what that leaves: holds, answers on their way, sockets, a ledger that is not exact, faults in the log. */
 async function leavesNothing(work: () => Promise<void>): Promise<void> {
   const files = open_files()
   await work()
@@ -129,7 +129,7 @@ const credentials = () => [
   `authorization: Bearer ${ADMIN_TOKEN}`,
 ]
 
-describe("anything at all is answered: no 500, no crash, no hang, no leak, and the books are exact", () => {
+describe("anything at all is answered: no 500, no crash, no hang, no leak, and the ledger is exact", () => {
   test("D15 requests to every address", async () => {
     statuses.clear()
     await leavesNothing(() =>
@@ -155,7 +155,7 @@ describe("anything at all is answered: no 500, no crash, no hang, no leak, and t
     for (const status of ["200", "400", "401", "404", "408"]) expect([...statuses.keys()]).toContain(status)
   })
 
-  test("D18 spoiled bodies: each 200 is one call of the provider and one in the books, nothing else is any", async () => {
+  test("D18 spoiled bodies: each 200 is one call of the provider and one in the ledger, nothing else is any", async () => {
     const before = await callsOf(account.id)
     let taken = 0
     await leavesNothing(() =>

@@ -38,7 +38,7 @@ const prices = { input_pico: 0n, cached_input_pico: 0n, output_pico: 1_000n, per
 const usage = (completion_tokens: number) => ({ prompt_tokens: 0, cached_tokens: 0, completion_tokens })
 
 /**
- * Two accounts whose books agree. 100 credited, 30 + 7 + 6 charged and 20 held on the one, whose calls are of a key with
+ * Two accounts whose balances agree with the journal. 100 credited, 30 + 7 + 6 charged and 20 held on the one, whose calls are of a key with
  * a spending limit; nothing but 50 credited on the other. One call of the first was charged 2 when it expired, and 6 by
  * its correction.
  */
@@ -106,7 +106,7 @@ async function audited() {
   return body
 }
 
-test("books that agree have no violations", async () => {
+test("a ledger whose balances agree has no violations", async () => {
   const before = Date.now()
   const body = await audited()
   expect(body as unknown).toEqual({
@@ -119,7 +119,7 @@ test("books that agree have no violations", async () => {
   expect(Math.abs(checked_ms - before)).toBeLessThan(60_000)
 })
 
-test("books without an account have no violations", async () => {
+test("a ledger without an account has no violations", async () => {
   await falsify(adminApi.database, sql`TRUNCATE ${everything}`)
   expect((await audited()) as unknown).toMatchObject({ accounts: 0, open_reservations: 0, violations: [] })
 })
@@ -346,7 +346,7 @@ test("sums beyond an int8 are told, not a 500", async () => {
   expect(violations.map(({ expected }) => expected)).toEqual(["36893488147.419103278"])
 })
 
-test("a thoroughly broken set of books is told up to a limit", async () => {
+test("the violations of a thoroughly broken ledger are listed up to a limit", async () => {
   const many = sql`SELECT gen_random_uuid(), gen_random_uuid(), 1 FROM generate_series(1, ${MAX_VIOLATIONS}::int)`
   await adminApi.database.execute(sql`INSERT INTO ${credits} (id, account_id, amount_nano) ${many}`)
   expect((await audited()).violations).toHaveLength(MAX_VIOLATIONS)

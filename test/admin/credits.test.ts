@@ -206,7 +206,7 @@ test.each(["", "-"])(
   },
 )
 
-test("books that are too slow are 503 with the id, and repeating it moves the money once", async () => {
+test("a database that is too slow is a 503 with the id, and repeating it moves the money once", async () => {
   const hasty = mount({ database: adminApi.database, deadline_ms: 50 })
   const { promise: locked, resolve: lock } = Promise.withResolvers<void>()
   const { promise: waiting, resolve: wait } = Promise.withResolvers<void>()

@@ -120,7 +120,7 @@ test("HEAD works where GET does, and needs the token", async () => {
   expect([reply.status, reply.text]).toEqual([200, ""])
 })
 
-test("D27 every operation that asks the books is 503 when the books cannot be reached", async () => {
+test("D27 every operation that asks the database is 503 when it cannot be reached", async () => {
   const nowhere = connect(
     { socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" },
     { backoff: () => 0 },

@@ -18,7 +18,7 @@ beforeEach(async () => {
 })
 afterAll(() => adminApi.close())
 
-test("D26 POST keys shows the key this once; the books keep its hash and prefix", async () => {
+test("D26 POST keys shows the key this once; the ledger keeps its hash and prefix", async () => {
   const { status, body, headers } = await adminApi.ask("POST", path, {})
   expect([status, headers.get("cache-control")]).toEqual([201, "no-store"])
   expect(body as unknown).toEqual({

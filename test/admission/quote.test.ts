@@ -234,7 +234,7 @@ describe("D12 the amount", () => {
     )
   })
 
-  test("an amount the books could not write becomes the largest they can", () => {
+  test("an amount that the ledger could not write becomes the largest that it can", () => {
     const dear = aModel({
       price: {
         input_pico: 999_999_999_999n,

@@ -19,7 +19,7 @@ const SECRET = "sk-canary-of-the-check"
 let folder: string
 let provider: Provider
 let gateway: TestGateway
-let books: DatabaseProxy
+let proxy: DatabaseProxy
 let fresh: FreshDatabase
 let empty: DatabaseProxy
 /** Answers models by the key it is shown, and keeps what it was asked. */
@@ -32,7 +32,7 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "tollgate-check-"))
   provider = await startProvider()
   gateway = await startGateway(provider)
-  books = await DatabaseProxy.start(gateway.address)
+  proxy = await DatabaseProxy.start(gateway.address)
   fresh = await freshDatabase()
   empty = await DatabaseProxy.start(fresh.address)
   upstream = Bun.serve({
@@ -52,7 +52,7 @@ beforeAll(async () => {
 afterAll(async () => {
   mute.close()
   await upstream.stop(true)
-  await Promise.all([books.stop(), empty.stop()])
+  await Promise.all([proxy.stop(), empty.stop()])
   await gateway.stop()
   await fresh.drop()
   await provider.stop()
@@ -95,7 +95,7 @@ async function check(
     TOLLGATE_CONFIG: path,
     TOLLGATE_DATA_DIR: join(folder, "data"),
     TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN,
-    DATABASE_URL: books.address.url,
+    DATABASE_URL: proxy.address.url,
     PORT: "0",
     ...variables,
   }
@@ -201,7 +201,7 @@ describe("tollgate check", () => {
     [
       "a database that is not there",
       {
-        variables: () => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/books" }),
+        variables: () => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" }),
         wrong: [
           "database: connect ECONNREFUSED 127.0.0.1:1 | Start Postgres there, or correct DATABASE_URL.",
         ],
@@ -210,7 +210,7 @@ describe("tollgate check", () => {
     [
       "a database of another name",
       {
-        variables: () => ({ DATABASE_URL: books.address.url.replace(/[^/]+$/, "nowhere") }),
+        variables: () => ({ DATABASE_URL: proxy.address.url.replace(/[^/]+$/, "nowhere") }),
         wrong: [
           'database: database "nowhere" does not exist | Create the database (createdb), or correct its name in DATABASE_URL.',
         ],

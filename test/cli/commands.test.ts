@@ -387,7 +387,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     [
       "a database that is not there",
       "accounts --database",
-      () => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/books" }),
+      () => ({ DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" }),
       1,
       "cannot use the database: connect ECONNREFUSED 127.0.0.1:1",
     ],
@@ -489,7 +489,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     expect(err).toContain("has no /admin: its TOLLGATE_ADMIN_TOKEN is not set, or /admin has its own address")
   })
 
-  test("books that disagree with their journal", async () => {
+  test("balances that disagree with the journal", async () => {
     const call_id = nextId()
     const wrong = Bun.serve({
       hostname: "127.0.0.1",

@@ -58,7 +58,7 @@ describe("tollgate serve", () => {
     expect((await fetch(address)).status).toBe(200)
   })
 
-  test("D52 the command line finds it, and the books below it, without another word", async () => {
+  test("D52 the command line finds it, and the database below it, without another word", async () => {
     const asked = await type(["accounts", "--json"], there)
     const direct = await type(["accounts", "--json", "--database"], there)
     expect(asked).toMatchObject({ code: 0, err: "" })

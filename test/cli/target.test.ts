@@ -33,7 +33,7 @@ const demo = gateway("http://127.0.0.1:36365", "tg_admin_of_the_demo", "demo")
 const DEFAULT = "http://127.0.0.1:8080"
 const FAR = "https://tollgate.example.com"
 
-describe("D52 where a command finds the books", () => {
+describe("D52 where a command finds the database", () => {
   const rows: readonly [what: string, Partial<Wanted>, Record<string, string>, Files, Target][] = [
     ["a token alone: the usual address", {}, { TOLLGATE_ADMIN_TOKEN: TOKEN }, {}, gateway(DEFAULT, TOKEN)],
     ["TOLLGATE_URL", {}, { TOLLGATE_ADMIN_TOKEN: TOKEN, TOLLGATE_URL: FAR }, {}, gateway(FAR, TOKEN)],

@@ -202,7 +202,7 @@ interface Suffered {
   readonly class_name: string
 }
 
-/** What the client sees of a fault, how often it tries, and what the provider and the books see of that. */
+/** What the client sees of a fault, how often it tries, and what the provider and the ledger see of that. */
 export async function suffer(client: Client, fault: Fault, cell: Cell): Promise<Suffered> {
   if (fault.script !== undefined) cell.answers(fault.script)
   await fault.setting?.(cell)

@@ -15,7 +15,7 @@ import { failureOf, nameOf, PROMPT, type Session } from "./client.ts"
 import type { Cell } from "./stage.ts"
 import { IN_JSON, IN_STREAMS, LAST_WORDS, NAME, RESULT } from "./weather.ts"
 
-/** One thing that a client does through the gateway, seen by the client, by the provider and by the books. */
+/** One thing that a client does through the gateway, seen by the client, by the provider and by the ledger. */
 export interface Play {
   readonly name: string
   /** What the client must have a word for. */

@@ -30,7 +30,7 @@ export interface Cell {
   readonly exchanges: readonly Exchange[]
   /** The n-th of them (from 1), as soon as it has begun. */
   exchange(number: number): Promise<Exchange>
-  /** What the books say of its calls, the oldest first, once all of them are closed. */
+  /** What the ledger says of its calls, the oldest first, once all of them are closed. */
   calls(): Promise<readonly CallRecord[]>
 }
 
@@ -92,7 +92,7 @@ export async function openStage(cells: number) {
   return {
     gateway,
     cell,
-    /** Fails unless the books are exact, nobody holds anything and no secret of the provider was logged. */
+    /** Fails unless the ledger is exact, nobody holds anything and no secret of the provider was logged. */
     async close() {
       const { open_reservations, violations } = await gateway.audit()
       await gateway.stop()

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { readWorkers } from "../../src/config/arguments.ts"
+import { readWorkers } from "../../src/setup.ts"
 
 describe("the command line", () => {
   test.each([

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { parseDuration } from "../../src/config/duration.ts"
-import { parseSize } from "../../src/config/size.ts"
+import { parseDuration, parseSize } from "../../src/config/values.ts"
 
 /** The longest that `setTimeout` can wait. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1

@@ -227,7 +227,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
   )
 
   test(
-    "calls are narrowed by the filters of the books, and the way back leads back",
+    "calls are narrowed by the filters of the ledger, and the way back leads back",
     async () => {
       await visit("#/calls")
       await page.getByLabel("State").selectOption("released")

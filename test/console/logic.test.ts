@@ -166,7 +166,7 @@ test("ranges end now; a page that is left open asks seldom where answers take lo
   expect([pauseAfter(5, 2_000), pauseAfter(500, 2_000)]).toEqual([2_000, 10_000])
 })
 
-test("every word of the books has words for people", () => {
+test("every word of the ledger has words for people", () => {
   for (const state of states) expect(words.stateWords(state)).not.toBe(state)
   for (const basis of bases) expect(words.basisWords(basis)).not.toBe(basis)
   for (const ending of endings) expect(words.endingWords(ending)).not.toBe(ending)

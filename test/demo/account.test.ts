@@ -16,16 +16,16 @@ import { freshDatabase } from "../support/database.ts"
 const PAGE = { limit: 100, after: null }
 
 let drop: () => Promise<void>
-let books: Database
+let database: Database
 let data_dir: string
 
 beforeAll(async () => {
   const fresh = await freshDatabase()
   drop = fresh.drop
-  books = await openDatabase(fresh.address)
+  database = await openDatabase(fresh.address)
 })
 afterAll(async () => {
-  await books.close()
+  await database.close()
   await drop()
 })
 beforeEach(async () => {
@@ -39,41 +39,41 @@ async function identity(): Promise<{ account_id: string; credit_id: string; key:
 
 async function standing() {
   const { account_id } = await identity()
-  const { data: accounts } = await listAccounts(books.operators, PAGE)
+  const { data: accounts } = await listAccounts(database.operators, PAGE)
   const account = accounts.find(({ id }) => id === account_id)
-  const { data: credits } = await listCredits(books.operators, account_id, PAGE)
-  const { data: made } = await listKeys(books.operators, account_id, PAGE)
+  const { data: credits } = await listCredits(database.operators, account_id, PAGE)
+  const { data: made } = await listKeys(database.operators, account_id, PAGE)
   return { balance_nano: account?.balance_nano, credits: credits.length, keys: made.length }
 }
 
 const WHOLE = { balance_nano: 10_000_000_000n, credits: 1, keys: 1 }
 
 describe("D37: the demo's account", () => {
-  test("has 10 USD and one key, whose hash is in the books", async () => {
-    const key = await demoAccount(books.operators, data_dir)
+  test("has 10 USD and one key, whose hash is in the ledger", async () => {
+    const key = await demoAccount(database.operators, data_dir)
     expect(checksumHolds(key)).toBeTrue()
     expect(await standing()).toEqual(WHOLE)
-    const hashes = (await books.operators.select({ hash: keys.hash }).from(keys)).map(({ hash }) => hash)
+    const hashes = (await database.operators.select({ hash: keys.hash }).from(keys)).map(({ hash }) => hash)
     expect(hashes).toContain(hashOf(key))
   })
 
   test("is the same after a restart, and so is its key", async () => {
-    const first = await demoAccount(books.operators, data_dir)
-    expect(await demoAccount(books.operators, data_dir)).toBe(first)
+    const first = await demoAccount(database.operators, data_dir)
+    expect(await demoAccount(database.operators, data_dir)).toBe(first)
     expect(await standing()).toEqual(WHOLE)
   })
 
   test("of another data directory is another one", async () => {
-    const first = await demoAccount(books.operators, data_dir)
-    expect(await demoAccount(books.operators, join(data_dir, "other"))).not.toBe(first)
+    const first = await demoAccount(database.operators, data_dir)
+    expect(await demoAccount(database.operators, join(data_dir, "other"))).not.toBe(first)
   })
 
   test("is kept in a file that only its owner reads, and that stays so", async () => {
-    await demoAccount(books.operators, data_dir)
+    await demoAccount(database.operators, data_dir)
     const path = join(data_dir, "demo-key")
     expect((await stat(path)).mode & 0o777).toBe(0o600)
     await chmod(path, 0o644)
-    await demoAccount(books.operators, data_dir)
+    await demoAccount(database.operators, data_dir)
     expect((await stat(path)).mode & 0o777).toBe(0o600)
     expect(await readdir(data_dir)).toEqual(["demo-key"])
   })
@@ -89,10 +89,10 @@ describe("D37: the demo's account", () => {
       const made = { account_id: nextId(), credit_id: nextId(), key: makeKey() }
       await writeFile(join(data_dir, "demo-key"), JSON.stringify(made))
       const { account_id, credit_id } = made
-      if (done > 0) await createAccount(books.operators, { id: account_id, name: "Demo" })
+      if (done > 0) await createAccount(database.operators, { id: account_id, name: "Demo" })
       const order = { id: credit_id, account_id, amount_nano: WHOLE.balance_nano, reason: "Demo" }
-      if (done > 1) await credit(books.operators, order)
-      expect(await demoAccount(books.operators, data_dir)).toBe(made.key)
+      if (done > 1) await credit(database.operators, order)
+      expect(await demoAccount(database.operators, data_dir)).toBe(made.key)
       expect(await standing()).toEqual(WHOLE)
     },
   )
@@ -103,12 +103,12 @@ describe("D37: the demo's account", () => {
     ["of something else", '{"account_id":"x","credit_id":"y","key":"z"}'],
   ])("is never replaced because its file is %s: the start says so", async (_name, text) => {
     await writeFile(join(data_dir, "demo-key"), text)
-    await expect(demoAccount(books.operators, data_dir)).rejects.toThrow(
+    await expect(demoAccount(database.operators, data_dir)).rejects.toThrow(
       "demo-key was not written by the demo",
     )
   })
 
-  test("leaves the books in order", async () => {
-    expect((await audit(books.operators)).violations).toEqual([])
+  test("leaves the ledger in order", async () => {
+    expect((await audit(database.operators)).violations).toEqual([])
   })
 })

@@ -39,7 +39,7 @@ const read = new Set([
   ...["NODE_ENV", "BUN_RUNTIME_TRANSPILER_CACHE_PATH"],
 ])
 
-/** Seconds that a shutdown may take before it is cut: both waits, and what a flush and the books need. */
+/** Seconds that a shutdown may take before it is cut: both waits, and what a flush and the ledger need. */
 const stopping_s = ({ shutdown }: Config) => (shutdown.ready_delay_ms + shutdown.drain_ms) / 1000 + 10
 
 test("the variables above are those that the code reads", () => {

@@ -8,7 +8,7 @@ import type { Terms } from "../../src/ledger/entries.ts"
 import { terms } from "../../src/ledger/schema.ts"
 import { registerTerms } from "../../src/ledger/terms.ts"
 import type { GatewayProcess } from "../process/gateway-process.ts"
-import { databaseVariables, readBooks, Workplace } from "../process/workplace.ts"
+import { databaseVariables, readLedger, Workplace } from "../process/workplace.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { chat } from "../support/gateway.ts"
 import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
@@ -37,7 +37,7 @@ function block(section: string, at = 0, language = "sh"): readonly Block[] {
   return [found]
 }
 
-if (older === null) console.warn("SKIPPED: no older Postgres, so no dump is restored and no books are moved")
+if (older === null) console.warn("SKIPPED: no older Postgres, so no dump is restored and no ledger is moved")
 
 describe("the embedded database, by docs/operating.md", () => {
   const place = new Workplace()
@@ -84,7 +84,7 @@ describe("the embedded database, by docs/operating.md", () => {
     if (code !== 0) expect(err).toContain("server version mismatch")
   }, 60_000)
 
-  test("it is stopped and copied, and the copy brings the books of then back", async () => {
+  test("it is stopped and copied, and the copy brings back the ledger of that moment", async () => {
     await play(block("Backing up the embedded database", 0), here())
     expect(await gateway.exited).toBe(0)
     expect(existsSync(join(place.folder, "backup/postgres/cluster/PG_VERSION"))).toBeTrue()
@@ -119,7 +119,7 @@ describe("the embedded database, by docs/operating.md", () => {
   })
 
   test.skipIf(older === null)(
-    "its books are moved to a server of an older version, and from there by a dump to a newer one",
+    "its ledger is moved to a server of an older version, and from there by a dump to a newer one",
     async () => {
       const bin = older ?? ""
       const external = new OlderPostgres(bin)
@@ -135,10 +135,10 @@ describe("the embedded database, by docs/operating.md", () => {
             block("Moving the ledger", at),
             here({ PATH, FROM: connectionOf(socket()), TO: external.url }),
           )
-        const books = await readBooks(socket())
-        expect(books).toMatchObject({ violations: [], open_reservations: 0 })
-        expect(books.calls.length).toBeGreaterThan(0)
-        expect(await readBooks(external.address)).toEqual(books)
+        const ledger = await readLedger(socket())
+        expect(ledger).toMatchObject({ violations: [], open_reservations: 0 })
+        expect(ledger.calls.length).toBeGreaterThan(0)
+        expect(await readLedger(external.address)).toEqual(ledger)
         if ("url" in newer.address) throw new Error("the test cluster is reached by its socket")
         const dumped = { PATH, DATABASE_URL: external.url, RESTORED_URL: connectionOf(newer.address) }
         await play(block("Backing up an external database", 0), here(dumped))
@@ -148,7 +148,7 @@ describe("the embedded database, by docs/operating.md", () => {
           const [known] = await moved.operators.select({ most: max(terms.id) }).from(terms)
           expect(await registerTerms(moved.operators, [termsOf("new")])).toEqual([(known?.most ?? 0) + 1])
           await moved.close()
-          expect(await readBooks(address)).toEqual(books)
+          expect(await readLedger(address)).toEqual(ledger)
         }
       } finally {
         external.stop()
@@ -185,7 +185,7 @@ describe("the rotation of secrets, by docs/operating.md", () => {
   const place = new Workplace()
   const words = { "/etc/tollgate": place.folder, "https://api.openai.com/v1": "" }
   let provider: Awaited<ReturnType<typeof startProvider>>
-  let books: FreshDatabase
+  let database: FreshDatabase
   let gateway: GatewayProcess
   const here = (env: Record<string, string> = {}): Place => ({
     folder: place.folder,
@@ -196,11 +196,11 @@ describe("the rotation of secrets, by docs/operating.md", () => {
   beforeAll(async () => {
     provider = await startProvider()
     provider.reply(json(200, chatCompletion("hello")))
-    books = await freshDatabase()
+    database = await freshDatabase()
   })
   afterAll(async () => {
     await place.clear()
-    await books.drop()
+    await database.drop()
     await provider.stop()
   })
 
@@ -214,7 +214,7 @@ describe("the rotation of secrets, by docs/operating.md", () => {
     writeFileSync(join(place.folder, "openai-key"), "sk-old")
     writeFileSync(join(place.folder, "admin-token"), ADMIN_TOKEN)
     gateway = await place.start({
-      ...databaseVariables(books.address),
+      ...databaseVariables(database.address),
       TOLLGATE_ADMIN_TOKEN: "",
       TOLLGATE_ADMIN_TOKEN_FILE: join(place.folder, "admin-token"),
     })
@@ -238,7 +238,7 @@ describe("the rotation of secrets, by docs/operating.md", () => {
     await play(block("Rotating the admin token"), here())
     expect(await gateway.exited).toBe(0)
     gateway = await place.start({
-      ...databaseVariables(books.address),
+      ...databaseVariables(database.address),
       TOLLGATE_ADMIN_TOKEN: "",
       TOLLGATE_ADMIN_TOKEN_FILE: join(place.folder, "admin-token"),
     })

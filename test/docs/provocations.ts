@@ -148,7 +148,7 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
     async *attempts(stage, entry) {
       yield await stage.ask(entry, await sharedWorld(stage), plain(entry))
     },
-    around: withoutBooks,
+    around: withoutDatabase,
     together: true,
   },
   upstream_timeout: { attempts: (stage, entry) => refused(stage, entry, 504) },
@@ -207,7 +207,7 @@ async function* repeated(stage: Stage, entry: Entry, further: object): AsyncGene
   yield await stage.ask(entry, world, { body: { ...bodyOf(entry), ...further }, headers })
 }
 
-/** While one call has the only place; and while so many requests wait for the books that one more may not. */
+/** While one call has the only place; and while so many requests wait for the ledger that one more may not. */
 async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
   const world = await limited(stage, {})
   if (bodyOf(entry) !== undefined) {
@@ -290,7 +290,7 @@ async function sharedWorld(stage: Stage): Promise<World> {
 }
 
 /** Runs `work` while Postgres lets nobody in; afterwards the gateway has found it again. */
-async function withoutBooks<Result>(stage: Stage, work: () => Promise<Result>): Promise<Result> {
+async function withoutDatabase<Result>(stage: Stage, work: () => Promise<Result>): Promise<Result> {
   await sharedWorld(stage)
   const { address } = stage.gateway
   if ("url" in address) throw new Error("the test cluster is reached by its socket")

@@ -9,7 +9,7 @@ import { demoConfig } from "../../src/demo/config.ts"
 import type { Gateway } from "../../src/gateway.ts"
 import { openLog } from "../../src/log.ts"
 import { createMetrics } from "../../src/metrics/metrics.ts"
-import { Health } from "../../src/upstream/health.ts"
+import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 
 const unasked = () => {
   throw new Error("the reference asks neither the ledger nor a provider")
@@ -33,7 +33,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
       keptAnswer: unasked,
     },
     reports: { call: unasked, holder: unasked, usage: unasked },
-    health: new Health(),
+    breakers: new CircuitBreakers(),
     in_flight: new InFlight(),
     key_loads: new KeyLoads(),
     metrics: createMetrics(),

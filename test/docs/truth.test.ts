@@ -138,7 +138,7 @@ describe("every request that the reference shows", () => {
 
 /** Errors that an operation may give and that nobody can bring about, with the reason. */
 const UNPROVOKED: Readonly<Record<string, string>> = {
-  "listUpstreams internal_error": "it asks neither the books nor a provider",
+  "listUpstreams internal_error": "it asks neither the ledger nor a provider",
 }
 
 const ID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g

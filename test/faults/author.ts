@@ -24,7 +24,7 @@ export interface Plan {
   readonly fate: "whole" | "without [DONE]" | "reset" | "error event" | "usage first" | "refused" | "blank"
 }
 
-/** What the provider did, by its own books. */
+/** What the provider did, by its own records. */
 export interface Said {
   readonly plan: Plan
   /** Whether it answered 2xx. */
@@ -64,7 +64,7 @@ export function promptOf(plan: Plan): string {
   return `${CANARY} ${JSON.stringify(plan)}`
 }
 
-/** A provider that does what prompts say and keeps its own books, by the call's id. */
+/** A provider that does what prompts say and keeps its own records, by the call's id. */
 export class Author {
   readonly said = new Map<string, Said>()
   /** Calls that came more than once. */

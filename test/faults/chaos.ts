@@ -42,7 +42,7 @@ const STORM_MS = 150
 const TIMEOUTS = { first_byte: "2s", idle: "2s", total: "5s" }
 
 /**
- * Load on two gateways while everything around them fails and they are killed; then the books of all three sides are laid
+ * Load on two gateways while everything around them fails and they are killed; then the records of all three sides are laid
  * beside each other. The seed decides who asks for what, and which fault happens to whom and when.
  */
 export async function chaos(scene: Scene, { seed, kills, report }: ChaosOptions): Promise<ChaosResult> {
@@ -175,20 +175,20 @@ interface Fault {
 
 /** Those that a gateway outlives. */
 const PASSING: readonly Fault[] = [
-  { name: "the books are gone", begin: ({ books }) => books.refuse() },
-  { name: "the way to the books is cut", begin: ({ books }) => books.cut() },
-  { name: "the books are black-holed", begin: ({ books }) => books.stall() },
+  { name: "the database is gone", begin: ({ database }) => database.refuse() },
+  { name: "the way to the database is cut", begin: ({ database }) => database.cut() },
+  { name: "the database is black-holed", begin: ({ database }) => database.stall() },
   {
-    name: "the books are slow",
-    begin({ books }, random) {
-      books.weather = { ...FAIR, delay_ms: random.whole(50, 200) }
+    name: "the database is slow",
+    begin({ database }, random) {
+      database.weather = { ...FAIR, delay_ms: random.whole(50, 200) }
     },
   },
   {
-    name: "replies of the books are lost",
-    begin({ books }, random) {
+    name: "replies of the database are lost",
+    begin({ database }, random) {
       const statements = [holdOne, holdLean, holdExact, endOne, endLean, endExact, CHECKPOINT]
-      for (const statement of statements) if (random.chance(0.7)) void books.loseReply(statement)
+      for (const statement of statements) if (random.chance(0.7)) void database.loseReply(statement)
     },
   },
   {
@@ -228,17 +228,17 @@ const FAULTS: readonly [Fault, ...Fault[]] = [
   },
   { name: "it drains", begin: ({ gateway }) => gateway.signal("SIGTERM") },
   {
-    name: "it drains while the books are gone",
-    begin({ gateway, books }) {
-      books.refuse()
+    name: "it drains while the database is gone",
+    begin({ gateway, database }) {
+      database.refuse()
       gateway.signal("SIGTERM")
     },
   },
 ]
 
-function mend({ books, upstream }: Victim): void {
-  books.admit()
-  books.heal()
+function mend({ database, upstream }: Victim): void {
+  database.admit()
+  database.heal()
   upstream.heal()
 }
 
@@ -267,7 +267,7 @@ async function inquire(
   for (const id of author.said.keys())
     if (!told.has(id)) found.push(`call ${id} reached the provider without a hold`)
   for (const { status, id } of seen) {
-    if (status === 200 && (id === null || !told.has(id))) found.push(`an answer ${id} is not in the books`)
+    if (status === 200 && (id === null || !told.has(id))) found.push(`an answer ${id} is not in the ledger`)
     if (status !== null && ![200, 402, 429, 500, 502, 503, 504].includes(status))
       found.push(`an answer was ${status}`)
   }

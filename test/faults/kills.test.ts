@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => scene.close())
 
 /** One call under way. */
-interface Scenery extends Pick<Victim, "books"> {
+interface Scenery extends Pick<Victim, "database"> {
   /** A stream, or a JSON call. */
   ask(stream: boolean): Promise<RawClient>
   /** What the provider was asked. */
@@ -34,7 +34,7 @@ interface Scenery extends Pick<Victim, "books"> {
   say(...words: readonly string[]): Promise<Exchange>
   /** The rest of a stream with its final usage, or a whole JSON answer. */
   end(): Promise<void>
-  /** Resolves once the books know that so much would be charged. */
+  /** Resolves once the ledger knows that so much would be charged. */
   noted(nano: string): Promise<void>
   kill(): Promise<void>
 }
@@ -64,12 +64,12 @@ const observed = {
 }
 const whole = { state: "settled", charge: "0.00003", basis: "usage", ending: "completed", failure: null }
 
-const moments: readonly [name: string, books: object | null, lead: (call: Scenery) => Promise<void>][] = [
+const moments: readonly [name: string, recorded: object | null, lead: (call: Scenery) => Promise<void>][] = [
   [
     "before its hold is asked for",
     null,
-    async ({ ask, books, kill }) => {
-      const asked = books.meet(holdOne, "asked")
+    async ({ ask, database, kill }) => {
+      const asked = database.meet(holdOne, "asked")
       await ask(true)
       const { lose } = await asked
       await kill()
@@ -79,8 +79,8 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
   [
     "while its hold is on the way, which then arrives",
     expired,
-    async ({ ask, books, kill }) => {
-      const asked = books.meet(holdOne, "asked")
+    async ({ ask, database, kill }) => {
+      const asked = database.meet(holdOne, "asked")
       await ask(true)
       const { pass } = await asked
       await kill()
@@ -90,8 +90,8 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
   [
     "once its hold is made, before it knows",
     expired,
-    async ({ ask, books, kill }) => {
-      const done = books.meet(holdOne, "done")
+    async ({ ask, database, kill }) => {
+      const done = database.meet(holdOne, "done")
       await ask(true)
       const { lose } = await done
       await kill()
@@ -120,8 +120,8 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
   [
     "in the middle of a stream, before its first checkpoint arrives",
     expired,
-    async ({ ask, books, say, kill }) => {
-      const asked = books.meet(CHECKPOINT, "asked")
+    async ({ ask, database, say, kill }) => {
+      const asked = database.meet(CHECKPOINT, "asked")
       const client = await ask(true)
       await say("eight by")
       await client.receives("eight by")
@@ -133,11 +133,11 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
   [
     "D13 in the middle of a stream: charged by rule 5 from the last checkpoint, not for what came later",
     observed,
-    async ({ ask, books, say, noted, kill }) => {
+    async ({ ask, database, say, noted, kill }) => {
       const client = await ask(true)
       const { chunk } = await say("eight by")
       await noted("8000")
-      const next = books.meet(CHECKPOINT, "asked")
+      const next = database.meet(CHECKPOINT, "asked")
       await chunk(text("and more"))
       await client.receives("and more")
       const { lose } = await next
@@ -148,11 +148,11 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
   [
     "D13 after the final usage, before the settlement is on its way: the last checkpoint",
     observed,
-    async ({ ask, books, say, noted, end, kill }) => {
+    async ({ ask, database, say, noted, end, kill }) => {
       await ask(true)
       await say("eight by")
       await noted("8000")
-      const settling = books.meet(endOne, "asked")
+      const settling = database.meet(endOne, "asked")
       await end()
       const { lose } = await settling
       await kill()
@@ -162,8 +162,8 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
   [
     "while the settlement is on the way, which then arrives",
     whole,
-    async ({ ask, books, say, end, kill }) => {
-      const settling = books.meet(endOne, "asked")
+    async ({ ask, database, say, end, kill }) => {
+      const settling = database.meet(endOne, "asked")
       await ask(true)
       await say("eight by")
       await end()
@@ -175,8 +175,8 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
   [
     "once it is settled, before it knows",
     whole,
-    async ({ ask, books, say, end, kill }) => {
-      const settled = books.meet(endOne, "done")
+    async ({ ask, database, say, end, kill }) => {
+      const settled = database.meet(endOne, "done")
       await ask(true)
       await say("eight by")
       await end()
@@ -197,8 +197,8 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
   [
     "with the whole JSON answer, before the settlement is on its way",
     expired,
-    async ({ ask, books, end, kill }) => {
-      const settling = books.meet(endOne, "asked")
+    async ({ ask, database, end, kill }) => {
+      const settling = database.meet(endOne, "asked")
       await ask(false)
       await end()
       const { lose } = await settling
@@ -209,8 +209,8 @@ const moments: readonly [name: string, books: object | null, lead: (call: Scener
   [
     "once a JSON answer is settled, before it leaves",
     whole,
-    async ({ ask, books, end, kill }) => {
-      const settled = books.meet(endOne, "done")
+    async ({ ask, database, end, kill }) => {
+      const settled = database.meet(endOne, "done")
       await ask(false)
       await end()
       const { lose } = await settled
@@ -238,7 +238,7 @@ async function kill(name: string, lead: (call: Scenery) => Promise<void>): Promi
   let streaming = false
   let ended_ms = Number.POSITIVE_INFINITY
   await lead({
-    books: victim.books,
+    database: victim.database,
     asked,
     async ask(stream) {
       streaming = stream
@@ -271,10 +271,10 @@ async function kill(name: string, lead: (call: Scenery) => Promise<void>): Promi
 }
 
 describe("a gateway that is killed", () => {
-  test.each(moments)("%s", async (name, books) => {
+  test.each(moments)("%s", async (name, recorded) => {
     const { account_id, received, outlived_ms } = killed.get(name) ?? NOBODY
     const calls = await scene.steady.calls(`?account=${account_id}`)
-    expect(calls).toMatchObject(books === null ? [] : [books])
+    expect(calls).toMatchObject(recorded === null ? [] : [recorded])
     const charge_nano = parseUsd(String(calls[0]?.charge ?? "0")) ?? 0n
     const { balance, held } = await scene.steady.balance(account_id)
     expect([balance, held]).toEqual([printUsd(1_000_000_000n - charge_nano), "0"])

@@ -115,7 +115,7 @@ describe("the wall clock", () => {
     await victim.kill()
     const file = join(victim.place.folder, "clock")
     const gateway = await victim.place.start({
-      ...databaseVariables(victim.books.address),
+      ...databaseVariables(victim.database.address),
       BUN_OPTIONS: `--preload=${join(import.meta.dir, "clock.ts")}`,
       TOLLGATE_TEST_CLOCK: file,
     })

@@ -9,7 +9,7 @@ import { rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
 import { Scene, type Victim } from "./scene.ts"
 
-/** A provider that is hostile, and a way to it that breaks: what the client is told, what the books say, what it costs. */
+/** A provider that is hostile, and a way to it that breaks: what the client is told, what the ledger says, what it costs. */
 
 const LIMIT_BYTES = 8 << 20
 /** Beyond the configured limit; measured, limit and all, at a load of 10: a JSON body 15 to 20 MB, all others 0 to 11 MB. */
@@ -114,120 +114,125 @@ function compressed(encoding: string, body: Uint8Array, type: string): Script {
 const RELEASED = { state: "released", charge: "0", basis: "none" }
 
 describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the limits", () => {
-  const rows: readonly [name: string, stream: boolean, script: () => Script, told: string, books: object][] =
+  const rows: readonly [
+    name: string,
+    stream: boolean,
+    script: () => Script,
+    told: string,
+    recorded: object,
+  ][] = [
     [
-      [
-        "a JSON body without an end",
-        false,
-        () => async (exchange) => {
-          await exchange.head(200, { "content-type": "application/json" })
-          await exchange.chunk('{"choices":[{"message":{"content":"')
-          await pour(exchange, "x".repeat(65_536))
-        },
-        '"response_too_large"',
-        { state: "settled", basis: "estimate", failure: "usage_missing" },
-      ],
-      [
-        "an event without an end",
-        true,
-        () => async (exchange) => {
-          await exchange.head(200, streams)
-          await exchange.chunk('data: {"choices":[{"delta":{"content":"')
-          await pour(exchange, "x".repeat(65_536))
-        },
-        "HTTP/1.1 200",
-        { ...RELEASED, ending: "upstream_lost", failure: "upstream_error" },
-      ],
-      [
-        "a million empty events",
-        true,
-        () => flood(1_000, () => "data:\n\n"),
-        "HTTP/1.1 200",
-        { ...RELEASED, failure: "no_output" },
-      ],
-      [
-        "a million empty objects",
-        true,
-        () => flood(1_000, () => "data: {}\n\n"),
-        "HTTP/1.1 200",
-        { ...RELEASED, failure: "no_output" },
-      ],
-      ["a million heartbeats", true, () => flood(1_000, () => ": beat\n\n"), "HTTP/1.1 200", RELEASED],
-      [
-        "300,000 events, each of them new",
-        true,
-        () => flood(300, (n) => `data: {"n":${n},"nothing":"to say"}\n\n`),
-        "HTTP/1.1 200",
-        { ...RELEASED, failure: "no_output" },
-      ],
-      [
-        "100,000 words, each of them new",
-        true,
-        () => flood(100, (n) => `data: {"choices":[{"text":"${n}"}]}\n\n`),
-        "HTTP/1.1 200",
-        { state: "settled", basis: "estimate", ending: "upstream_lost" },
-      ],
-      [
-        "a gzip bomb in JSON",
-        false,
-        () => compressed("gzip", gzipSync(zeros), "application/json"),
-        '"upstream_error"',
-        { ...RELEASED, failure: "upstream_error" },
-      ],
-      [
-        "a gzip bomb in a stream",
-        true,
-        () => compressed("gzip", gzipSync(zeros), "text/event-stream"),
-        '"upstream_error"',
-        { ...RELEASED, failure: "upstream_error" },
-      ],
-      [
-        "a br bomb",
-        false,
-        () =>
-          compressed(
-            "br",
-            brotliCompressSync(zeros, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
-            "application/json",
-          ),
-        '"upstream_error"',
-        { ...RELEASED, failure: "upstream_error" },
-      ],
-      [
-        "a gzip bomb in an error",
-        false,
-        () => async (exchange) => {
-          const body = gzipSync(zeros)
-          await exchange.head(400, { "content-type": "application/json", "content-encoding": "gzip" })
-          await exchange.chunk(body)
-          await exchange.end()
-        },
-        "HTTP/1.1 ",
-        RELEASED,
-      ],
-      [
-        "an error without an end",
-        false,
-        () => async (exchange) => {
-          await exchange.head(400, { "content-type": "application/json" })
-          await pour(exchange, "x".repeat(65_536))
-        },
-        "HTTP/1.1 400",
-        RELEASED,
-      ],
-      [
-        "headers without an end",
-        true,
-        () => async (exchange) => {
-          await exchange.raw("HTTP/1.1 200 OK\r\n")
-          for (let sent = 0; sent < 1_000 && (await exchange.raw(`x-${sent}: ${"x".repeat(4_096)}\r\n`)); )
-            sent++
-        },
-        '"upstream_error"',
-        { ...RELEASED, failure: "upstream_error" },
-      ],
-    ]
-  test.each(rows)("%s", async (name, stream, script, told, books) => {
+      "a JSON body without an end",
+      false,
+      () => async (exchange) => {
+        await exchange.head(200, { "content-type": "application/json" })
+        await exchange.chunk('{"choices":[{"message":{"content":"')
+        await pour(exchange, "x".repeat(65_536))
+      },
+      '"response_too_large"',
+      { state: "settled", basis: "estimate", failure: "usage_missing" },
+    ],
+    [
+      "an event without an end",
+      true,
+      () => async (exchange) => {
+        await exchange.head(200, streams)
+        await exchange.chunk('data: {"choices":[{"delta":{"content":"')
+        await pour(exchange, "x".repeat(65_536))
+      },
+      "HTTP/1.1 200",
+      { ...RELEASED, ending: "upstream_lost", failure: "upstream_error" },
+    ],
+    [
+      "a million empty events",
+      true,
+      () => flood(1_000, () => "data:\n\n"),
+      "HTTP/1.1 200",
+      { ...RELEASED, failure: "no_output" },
+    ],
+    [
+      "a million empty objects",
+      true,
+      () => flood(1_000, () => "data: {}\n\n"),
+      "HTTP/1.1 200",
+      { ...RELEASED, failure: "no_output" },
+    ],
+    ["a million heartbeats", true, () => flood(1_000, () => ": beat\n\n"), "HTTP/1.1 200", RELEASED],
+    [
+      "300,000 events, each of them new",
+      true,
+      () => flood(300, (n) => `data: {"n":${n},"nothing":"to say"}\n\n`),
+      "HTTP/1.1 200",
+      { ...RELEASED, failure: "no_output" },
+    ],
+    [
+      "100,000 words, each of them new",
+      true,
+      () => flood(100, (n) => `data: {"choices":[{"text":"${n}"}]}\n\n`),
+      "HTTP/1.1 200",
+      { state: "settled", basis: "estimate", ending: "upstream_lost" },
+    ],
+    [
+      "a gzip bomb in JSON",
+      false,
+      () => compressed("gzip", gzipSync(zeros), "application/json"),
+      '"upstream_error"',
+      { ...RELEASED, failure: "upstream_error" },
+    ],
+    [
+      "a gzip bomb in a stream",
+      true,
+      () => compressed("gzip", gzipSync(zeros), "text/event-stream"),
+      '"upstream_error"',
+      { ...RELEASED, failure: "upstream_error" },
+    ],
+    [
+      "a br bomb",
+      false,
+      () =>
+        compressed(
+          "br",
+          brotliCompressSync(zeros, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }),
+          "application/json",
+        ),
+      '"upstream_error"',
+      { ...RELEASED, failure: "upstream_error" },
+    ],
+    [
+      "a gzip bomb in an error",
+      false,
+      () => async (exchange) => {
+        const body = gzipSync(zeros)
+        await exchange.head(400, { "content-type": "application/json", "content-encoding": "gzip" })
+        await exchange.chunk(body)
+        await exchange.end()
+      },
+      "HTTP/1.1 ",
+      RELEASED,
+    ],
+    [
+      "an error without an end",
+      false,
+      () => async (exchange) => {
+        await exchange.head(400, { "content-type": "application/json" })
+        await pour(exchange, "x".repeat(65_536))
+      },
+      "HTTP/1.1 400",
+      RELEASED,
+    ],
+    [
+      "headers without an end",
+      true,
+      () => async (exchange) => {
+        await exchange.raw("HTTP/1.1 200 OK\r\n")
+        for (let sent = 0; sent < 1_000 && (await exchange.raw(`x-${sent}: ${"x".repeat(4_096)}\r\n`)); )
+          sent++
+      },
+      '"upstream_error"',
+      { ...RELEASED, failure: "upstream_error" },
+    ],
+  ]
+  test.each(rows)("%s", async (name, stream, script, told, recorded) => {
     const prepared = script()
     const from = scene.provider.exchanges.length
     forgetPeak()
@@ -235,7 +240,7 @@ describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the l
     scene.provider.replyOnce(prepared)
     const { received, call } = await ask(stream)
     expect(received).toContain(told)
-    expect(call).toMatchObject(books)
+    expect(call).toMatchObject(recorded)
     const garbage_bytes = /each of them new|a JSON body without/.test(name) ? GARBAGE_BYTES : 0
     expect(peakBytes() - before_bytes).toBeLessThan(LIMIT_BYTES + SPARE_BYTES + garbage_bytes)
     expect(scene.provider.exchanges.length).toBe(from + 1)
@@ -267,7 +272,7 @@ describe("rule 5, rule 6 the way to the provider", () => {
     expect(call).toMatchObject({ state: "settled", basis: "usage" })
   })
 
-  const breaks: readonly [name: string, fault: () => void, books: object][] = [
+  const breaks: readonly [name: string, fault: () => void, recorded: object][] = [
     ["is reset", () => victim.upstream.reset(), OBSERVED],
     ["is cut", () => victim.upstream.cut(), OBSERVED],
     ["says that nothing more will come", () => victim.upstream.halfClose(), OBSERVED],
@@ -275,7 +280,7 @@ describe("rule 5, rule 6 the way to the provider", () => {
   ]
   test.each(breaks)(
     "%s in the middle of a stream: an error event, and what was observed is charged",
-    async (_, fault, books) => {
+    async (_, fault, recorded) => {
       scene.provider.replyOnce(async (exchange) => {
         await exchange.head(200, streams)
         await exchange.chunk(text("eight by"))
@@ -289,7 +294,7 @@ describe("rule 5, rule 6 the way to the provider", () => {
       expect(client.received).toContain('data: {"error":')
       expect(client.received).not.toContain("[DONE]")
       const [call] = await scene.steady.calls(`?account=${id}`)
-      expect(call).toMatchObject({ ...books, charge: "0.000008" })
+      expect(call).toMatchObject({ ...recorded, charge: "0.000008" })
     },
   )
 

@@ -17,18 +17,18 @@ const SWEEP_MS = 3_000
 /** Of a configuration, given where its provider is. */
 type ChangesFor = (provider_url: string) => ConfigChanges
 
-/** A gateway that faults happen to: a process of its own, its ways to the books and to the provider in our hands. */
+/** A gateway that faults happen to: a process of its own, its connections to the database and to the provider in our hands. */
 export class Victim {
   readonly place = new Workplace()
-  readonly books: DatabaseProxy
+  readonly database: DatabaseProxy
   readonly upstream: Link
-  /** Of its environment, beside where the books are. */
+  /** Of its environment, besides the address of the database. */
   readonly #variables: Variables
   #gateway: GatewayProcess | null = null
   #printed = ""
 
-  constructor(books: DatabaseProxy, upstream: Link, changesFor: ChangesFor, variables: Variables) {
-    this.books = books
+  constructor(database: DatabaseProxy, upstream: Link, changesFor: ChangesFor, variables: Variables) {
+    this.database = database
     this.upstream = upstream
     this.#variables = variables
     this.place.configure(configFor(upstream.url, { lease: LEASE, ...changesFor(upstream.url) }))
@@ -56,11 +56,14 @@ export class Victim {
 
   /** It is starting. */
   spawn(): void {
-    this.#gateway = this.place.spawn({ ...databaseVariables(this.books.address), ...this.#variables })
+    this.#gateway = this.place.spawn({ ...databaseVariables(this.database.address), ...this.#variables })
   }
 
   async start(): Promise<void> {
-    this.#gateway = await this.place.start({ ...databaseVariables(this.books.address), ...this.#variables })
+    this.#gateway = await this.place.start({
+      ...databaseVariables(this.database.address),
+      ...this.#variables,
+    })
   }
 
   /** Resolves when the process is gone. */
@@ -80,7 +83,7 @@ export class Victim {
   async clear(): Promise<void> {
     if (this.#gateway !== null) await this.kill()
     await this.place.clear()
-    await Promise.all([this.books.stop(), this.upstream.stop()])
+    await Promise.all([this.database.stop(), this.upstream.stop()])
   }
 
   #note(): void {
@@ -89,7 +92,7 @@ export class Victim {
   }
 }
 
-/** One set of books, with a gateway in this process to which nothing happens, and any number to which something does. */
+/** One ledger, with a gateway in this process to which nothing happens, and any number to which something does. */
 export class Scene {
   readonly provider: Provider
   /** Sweeps, and answers the operator. */
@@ -109,16 +112,16 @@ export class Scene {
     return new Scene(provider, steady, await Witness.of(steady.address))
   }
 
-  /** A gateway that runs; `role` is its own in the books, if it is not their owner's. */
+  /** A gateway that runs; `role` is its role in the database, if it is not the owner's. */
   async victim(
     changesFor: ChangesFor = () => ({}),
     role: string | null = null,
     variables: Variables = {},
   ): Promise<Victim> {
-    const books = await DatabaseProxy.start(this.steady.address)
-    if (role !== null) books.as(role)
+    const database = await DatabaseProxy.start(this.steady.address)
+    if (role !== null) database.as(role)
     const upstream = await Link.to({ host: "127.0.0.1", port: this.provider.port })
-    const victim = new Victim(books, upstream, changesFor, variables)
+    const victim = new Victim(database, upstream, changesFor, variables)
     this.victims.push(victim)
     await victim.start()
     return victim
@@ -130,7 +133,7 @@ export class Scene {
     expect(await within(EXPIRE_MS + SWEEP_MS, quiet)).toBe(true)
   }
 
-  /** Ends everything, and fails unless the books are exact and every call in them had one of the lives it may have. */
+  /** Ends everything, and fails unless the ledger is exact and every call in it had one of the lives it may have. */
   async close(): Promise<void> {
     try {
       for (const victim of this.victims) await victim.clear()

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { GatewayProcess } from "../process/gateway-process.ts"
 import { beginStream, finishStream } from "../process/stream.ts"
-import { databaseVariables, readBooks, Workplace } from "../process/workplace.ts"
+import { databaseVariables, readLedger, Workplace } from "../process/workplace.ts"
 import { takes } from "../support/fair-clock.ts"
 import { chat, configFor, until } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
@@ -10,13 +10,13 @@ import { DatabaseProxy } from "../support/proxy.ts"
 import { Postgres } from "./postgres.ts"
 import { fault, Witness } from "./witness.ts"
 
-/** D27: what happens to calls when the server of the books crashes, freezes, or gives way to another one. */
+/** D27: what happens to calls when the database server crashes, freezes, or gives way to another one. */
 
 const place = new Workplace()
 let provider: Provider
 let primary: Postgres
 let standby: Postgres
-let books: DatabaseProxy
+let database: DatabaseProxy
 let gateway: GatewayProcess
 let operator: ReturnType<typeof operatorOf>
 let account: { id: string; key: string }
@@ -38,15 +38,15 @@ beforeAll(async () => {
   // Nothing counts as written before the standby has it, too.
   await primary.tell("ALTER SYSTEM SET synchronous_standby_names = '*'")
   await primary.tell("SELECT pg_reload_conf()")
-  books = await DatabaseProxy.start(primary.address)
+  database = await DatabaseProxy.start(primary.address)
   place.configure(configFor(provider.url, { lease: { renew: "1s", expire: "60s" } }))
-  gateway = await place.start(databaseVariables(books.address))
+  gateway = await place.start(databaseVariables(database.address))
   operator = operatorOf(gateway.url)
   account = await operator.account("10")
 }, 60_000)
 afterAll(async () => {
   await place.clear()
-  await books.stop()
+  await database.stop()
   await provider.stop()
   await primary.clear()
   await standby.clear()
@@ -87,7 +87,7 @@ async function expectAllSettled(count: number): Promise<void> {
   expect((await operator.audit()).violations).toEqual([])
 }
 
-describe("D27 the server of the books", () => {
+describe("D27 the database server", () => {
   test("freezes for 4 s: streams go on, new calls are refused within 2 s, nothing is lost", async () => {
     const finish = await streams(10)
     primary.freeze()
@@ -125,16 +125,16 @@ describe("D27 the server of the books", () => {
     await primary.start()
     await primary.tell("ALTER SYSTEM SET default_transaction_read_only = on")
     await primary.tell("SELECT pg_reload_conf()")
-    books.cut()
+    database.cut()
     await expectRefusal()
     await ended
     for (const answer of await Promise.all(asked)) expect([200, 503]).toContain(answer?.status ?? 0)
 
-    books.leadTo(standby.address)
+    database.leadTo(standby.address)
     await expectAllSettled(30)
     gateway.signal("SIGTERM")
     expect(await gateway.exited).toBe(0)
-    const { calls, ...told } = await readBooks(standby.address)
+    const { calls, ...told } = await readLedger(standby.address)
     expect(told).toEqual({ open_reservations: 0, violations: [] })
     const delivered = (await Promise.all(asked)).filter((answer) => answer?.status === 200)
     for (const answer of delivered) {

@@ -26,19 +26,19 @@ export const CHECKPOINT = /INSERT INTO "tollgate"\."checkpoints"/
 /** Sits in the database and notes every entry of the journal, whoever makes it. */
 export class Witness {
   readonly #sql: Sql
-  readonly #books: PostgresJsDatabase
+  readonly #database: PostgresJsDatabase
 
   private constructor(sql: Sql) {
     this.#sql = sql
-    this.#books = drizzle(sql)
+    this.#database = drizzle(sql)
   }
 
-  /** On books where one sits already. */
+  /** On a database that has a witness already. */
   static reopen(address: Address): Witness {
     return new Witness(connect(address, { max: 1, onnotice: () => {} }))
   }
 
-  /** On books that have their tables. */
+  /** On a database that has its tables. */
   static async of(address: Address): Promise<Witness> {
     const sql = connect(address, { max: 1, onnotice: () => {} })
     await sql.unsafe(`
@@ -75,7 +75,7 @@ export class Witness {
   async calls(): Promise<CallRecord[]> {
     const calls: CallRecord[] = []
     for (let after: string | null = null; ; ) {
-      const { data, next }: Listed<CallRecord> = await listCalls(this.#books, {}, { limit: 1_000, after })
+      const { data, next }: Listed<CallRecord> = await listCalls(this.#database, {}, { limit: 1_000, after })
       calls.push(...data)
       if (next === null) return calls
       after = next

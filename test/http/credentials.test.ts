@@ -149,12 +149,12 @@ describe("D20 where a key is taken from", () => {
   })
 })
 
-test("D26 a wrong checksum is refused without the books, which an unknown key needs", async () => {
+test("D26 a wrong checksum is refused without the database, which an unknown key needs", async () => {
   const wrong = `${key.slice(0, -1)}${key.endsWith("x") ? "y" : "x"}`
   expect(checksumHolds(wrong)).toBe(false)
   const operator = connect(harness.gateway.address, { max: 1 })
-  await operator.begin(async (books) => {
-    await books`LOCK TABLE tollgate.keys IN ACCESS EXCLUSIVE MODE`
+  await operator.begin(async (sql) => {
+    await sql`LOCK TABLE tollgate.keys IN ACCESS EXCLUSIVE MODE`
     const unknown = [`authorization: Bearer ${makeKey()}`]
     const waiting = expectRefused(["chat", "list"], unknown, "ledger_unavailable")
     await expectRefused(ALL, [`authorization: Bearer ${wrong}`], "invalid_api_key")

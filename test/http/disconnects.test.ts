@@ -627,7 +627,7 @@ describe("many at once", () => {
     words: fc.integer({ min: 0, max: 12 }),
   })
 
-  test("D13 200 streams left at random moments: books exact, nothing held, no socket left", async () => {
+  test("D13 200 streams left at random moments: ledger exact, nothing held, no socket left", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(leaving, { minLength: 200, maxLength: 200 }), async (streams) => {
         const { id, key } = await gateway.account("10")

@@ -12,14 +12,14 @@ import {
 } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
 import {
-  type Books,
   CANARY,
   errorEvent,
   estimated,
-  expectBooks,
   expectCut,
+  expectLedger,
   expectSent,
   expectSides,
+  type LedgerCall,
   model,
   NO_COMMENTS,
   openStage,
@@ -80,11 +80,11 @@ beforeAll(async () => {
 })
 afterAll(() => stage.close())
 
-type Row = readonly [name: string, script: Script, sees: Sees, books: Books]
+type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]
 
 function holds(rows: readonly Row[], chat_model = "chat-model", n = 1): void {
   const body = chatBody({ stream: true, model: chat_model, ...(n > 1 && { n }) })
-  test.each(rows)("%s", (_, script, sees, books) => expectSides(stage, { script, body }, sees, books))
+  test.each(rows)("%s", (_, script, sees, recorded) => expectSides(stage, { script, body }, sees, recorded))
 }
 
 /** A clean end of the body without `[DONE]`, after exactly these bytes. */
@@ -330,7 +330,7 @@ describe("D24 after [DONE] the stream ends at once, whatever the provider still 
     const sides = await running.sides()
     shown(sides)
     expectSent(sides, body)
-    expectBooks(sides, CHARGED)
+    expectLedger(sides, CHARGED)
     await expectCut(stage)
     expect(await stage.provider.exchanges.at(-1)?.closed).toBeGreaterThan(ended_ms)
   })
@@ -436,7 +436,7 @@ describe("D31 deadline and first_byte", () => {
     expect(sides.answer.body.replace(/(: ping\n\n)+/, "")).toBe(streamText(word, LATE))
     expect(sides.answer).toMatchObject({ status: 200, whole: true })
     expectSent(sides, body)
-    expectBooks(sides, estimated(11, "deadline", deadline))
+    expectLedger(sides, estimated(11, "deadline", deadline))
     await expectCut(stage)
   })
 
@@ -569,7 +569,7 @@ describe("D36 an unterminated last event", () => {
     const sides = await running.sides()
     expect(sides.answer.body.replaceAll(/: (?:ok|keepalive)\n\n/g, "")).toBe(streamText(word, BROKEN))
     expectSent(sides, body)
-    expectBooks(sides, estimated(11, "upstream_lost", lost))
+    expectLedger(sides, estimated(11, "upstream_lost", lost))
     await chatty.close()
   })
 })

@@ -181,7 +181,7 @@ describe("the log has one warning for each attempt that failed", () => {
       [warning("nowhere", "unreachable (ECONNREFUSED)"), call("second")],
     ],
     [
-      "both fail: the call names the upstream that the books name",
+      "both fail: the call names the upstream that the ledger names",
       "first+nowhere",
       [json(500, {})],
       [warning("first", "status 500"), warning("nowhere", "unreachable (ECONNREFUSED)"), call("first")],

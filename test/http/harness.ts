@@ -41,7 +41,7 @@ export interface Harness {
   key(account_id: string, limits: object): Promise<{ id: string; key: string }>
   /** Runs `work`, and fails unless it left no trace: no call, no hold, no charge, no request to the provider. */
   untouched(account_id: string, work: () => Promise<void>): Promise<void>
-  /** Drains; fails when the books are not exact or a secret was said. */
+  /** Drains; fails when the ledger is not exact or a secret was said. */
   close(): Promise<void>
 }
 

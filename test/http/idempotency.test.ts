@@ -11,7 +11,7 @@ import {
   usage,
 } from "../support/provider.ts"
 
-/** D43: an `Idempotency-Key` as clients meet it, over two gateways on the same books. */
+/** D43: an `Idempotency-Key` as clients meet it, over two gateways on the same ledger. */
 
 let provider: Provider
 let gateway: TestGateway

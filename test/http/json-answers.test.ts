@@ -15,13 +15,13 @@ import {
 import { chatBody } from "../support/request.ts"
 import { send } from "./client.ts"
 import {
-  type Books,
   CANARY,
   estimated,
-  expectBooks,
   expectCut,
+  expectLedger,
   expectSent,
   expectSides,
+  type LedgerCall,
   model,
   NO_COMMENTS,
   openStage,
@@ -64,16 +64,21 @@ beforeAll(async () => {
 })
 afterAll(() => stage.close())
 
-type Row = readonly [name: string, script: Script, sees: Sees, books: Books]
+type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]
 
 function holds(rows: readonly Row[], body: object = chatBody()): void {
-  test.each(rows)("%s", (_, script, sees, books) => expectSides(stage, { script, body }, sees, books))
+  test.each(rows)("%s", (_, script, sees, recorded) => expectSides(stage, { script, body }, sees, recorded))
 }
 
 /** A row whose answer the client gets as it is. */
-function passed(name: string, body: unknown, books: Books, headers: Record<string, string> = {}): Row {
+function passed(
+  name: string,
+  body: unknown,
+  recorded: LedgerCall,
+  headers: Record<string, string> = {},
+): Row {
   const text = typeof body === "string" ? body : JSON.stringify(body)
-  return [name, json(200, text, headers), seesJson(text), books]
+  return [name, json(200, text, headers), seesJson(text), recorded]
 }
 
 /** A completion that says `SENTENCE` and whose usage is the JSON text given. */
@@ -334,9 +339,9 @@ describe("D6 an output estimate: at least one token, rounded down, charged alone
         usage: { prompt_tokens: 8, cached_tokens: 0, completion_tokens: 7 },
       }),
     ],
-  ])("%s", async (_, fields, books) => {
+  ])("%s", async (_, fields, recorded) => {
     const text = JSON.stringify(said(SENTENCE))
-    await expectSides(stage, { script: json(200, text), body: chatBody(fields) }, seesJson(text), books)
+    await expectSides(stage, { script: json(200, text), body: chatBody(fields) }, seesJson(text), recorded)
   })
 })
 
@@ -445,9 +450,9 @@ describe("D11 more than was held is charged in full", () => {
       usage(35, 1_000),
       settled("0.004035", [35, 0, 1_000]),
     ],
-  ])("%s", async (_, usd, reported, books) => {
+  ])("%s", async (_, usd, reported, recorded) => {
     const text = JSON.stringify(chatCompletion("hi", { usage: reported }))
-    await expectSides(stage, { script: json(200, text), usd }, seesJson(text), books)
+    await expectSides(stage, { script: json(200, text), usd }, seesJson(text), recorded)
   })
 
   const beyond: [string, object][] = [
@@ -459,8 +464,8 @@ describe("D11 more than was held is charged in full", () => {
     const text = JSON.stringify(chatCompletion(SENTENCE, { usage: reported }))
     const sides = await stage.run({ script: json(200, text) })
     seesJson(text)(sides)
-    const books = { basis: "estimate", failure: "usage_invalid", notes: ["usage_implausible"] }
-    expectBooks(sides, settled("0.000052", [8, 0, 11], books))
+    const recorded = { basis: "estimate", failure: "usage_invalid", notes: ["usage_implausible"] }
+    expectLedger(sides, settled("0.000052", [8, 0, 11], recorded))
     const warned = stage.gateway.lines.map((line): { level: number; request_id?: string } => JSON.parse(line))
     expect(warned.filter(({ request_id, level }) => request_id === sides.id && level === 40)).toHaveLength(1)
   })
@@ -583,11 +588,17 @@ describe("D24 the provider's bytes pass unchanged, its headers do not", () => {
 
 describe("D29 a stream request is answered as a stream", () => {
   const body = chatBody({ stream: true })
-  const streamed = (name: string, type: string, answer: unknown, shown: string, books: Books): Row => [
+  const streamed = (
+    name: string,
+    type: string,
+    answer: unknown,
+    shown: string,
+    recorded: LedgerCall,
+  ): Row => [
     name,
     json(200, typeof answer === "string" ? answer : JSON.stringify(answer), { "content-type": type }),
     seesStream(shown),
-    books,
+    recorded,
   ]
   const whole = chatCompletion(SENTENCE, { usage: usage(10, 5) })
   const chunk = (completion: object, delta: object) => ({
@@ -716,7 +727,7 @@ describe("D29 a stream request is answered as a stream", () => {
     sent.resolve()
     const sides = await running.sides()
     seesStream(`: ok\n\n${shown}`)(sides)
-    expectBooks(sides, charged)
+    expectLedger(sides, charged)
     await prompt.close()
   })
 })

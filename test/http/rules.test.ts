@@ -15,14 +15,14 @@ import {
 import { chatBody } from "../support/request.ts"
 import { send } from "./client.ts"
 import {
-  type Books,
   CANARY,
   errorEvent,
   estimated,
-  expectBooks,
   expectCut,
+  expectLedger,
   expectSent,
   expectSides,
+  type LedgerCall,
   model,
   NO_COMMENTS,
   openStage,
@@ -76,24 +76,24 @@ function noContent(headers = {}): Script {
   }
 }
 
-type Row = readonly [name: string, script: Script, sees: Sees, books: Books]
+type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]
 
 function holdsForStreams(rows: readonly Row[]): void {
-  test.each(rows)("%s", async (_, script, sees, books) => {
-    await expectSides(stage, { script, body: STREAM }, sees, books)
+  test.each(rows)("%s", async (_, script, sees, recorded) => {
+    await expectSides(stage, { script, body: STREAM }, sees, recorded)
   })
 }
 
 function holdsForJson(rows: readonly Row[]): void {
-  test.each(rows)("%s", async (_, script, sees, books) => {
-    await expectSides(stage, { script }, sees, books)
+  test.each(rows)("%s", async (_, script, sees, recorded) => {
+    await expectSides(stage, { script }, sees, recorded)
   })
 }
 
 /** A row whose answer the client gets as it is. */
-function passed(name: string, body: unknown, books: Books): Row {
+function passed(name: string, body: unknown, recorded: LedgerCall): Row {
   const text = typeof body === "string" ? body : JSON.stringify(body)
-  return [name, json(200, text), seesJson(text), books]
+  return [name, json(200, text), seesJson(text), recorded]
 }
 
 describe("spec 1 the service", () => {
@@ -136,7 +136,7 @@ describe("spec 1 the service", () => {
         { state: "open", reserved: RESERVED, charge: null, overage: null, settled_at: null },
       ])
       answer.resolve()
-      expectBooks(await running.sides(), charged)
+      expectLedger(await running.sides(), charged)
     },
   )
 
@@ -166,7 +166,7 @@ describe("spec 1 the service", () => {
     const sending = { headers: { "x-prompt-tokens": "1", "x-estimated-tokens": "1" } }
     const sides = await stage.run({ script, body: chatBody(claims), sending })
     expectSent(sides, chatBody(claims))
-    expectBooks(sides, estimated(11, "usage_missing", { reserved: "0.004077" }))
+    expectLedger(sides, estimated(11, "usage_missing", { reserved: "0.004077" }))
   })
 })
 
@@ -313,7 +313,7 @@ describe("rule 5 a stream that ended early is settled by trusted partial usage o
       counted,
       settled("0.00003", [10, 0, 5], { basis: "partial", failure: "client_left", ending: "client_left" }),
     ],
-  ])("client cancellation: %s, and the provider is cut", async (_, event, books) => {
+  ])("client cancellation: %s, and the provider is cut", async (_, event, recorded) => {
     const running = await stage.begin({
       script: async (exchange) => {
         await exchange.head(200, { "content-type": "text/event-stream" })
@@ -326,7 +326,7 @@ describe("rule 5 a stream that ended early is settled by trusted partial usage o
     const sides = await running.sidesOnceClosed()
     expect(sides.answer.status).toBe(200)
     expectSent(sides, STREAM)
-    expectBooks(sides, books)
+    expectLedger(sides, recorded)
     await expectCut(stage)
   })
 
@@ -345,7 +345,7 @@ describe("rule 5 a stream that ended early is settled by trusted partial usage o
     expectSent(sides, STREAM)
     // No estimate exceeds what was held: beside the prompt 1,006 tokens fit.
     const stalled = { basis: "estimate", failure: "client_stalled", ending: "client_stalled" }
-    expectBooks(sides, settled("0.004032", [8, 0, 1_006], stalled))
+    expectLedger(sides, settled("0.004032", [8, 0, 1_006], stalled))
   })
 
   test("successful delivery to the client is not required: usage that came when it had left", async () => {
@@ -366,7 +366,7 @@ describe("rule 5 a stream that ended early is settled by trusted partial usage o
     setTimeout(left.resolve, READ_MS)
     const sides = await running.sidesOnceClosed()
     expect(sides.answer.body).not.toContain(SENTENCE)
-    expectBooks(sides, settled("0.00003", [10, 0, 5], { failure: "client_left", ending: "client_left" }))
+    expectLedger(sides, settled("0.00003", [10, 0, 5], { failure: "client_left", ending: "client_left" }))
   })
 })
 
@@ -444,7 +444,7 @@ describe("spec 4.1, 7 a call that may not run is an error, reaches no provider a
     const sides = await stage.run({ body })
     seesError(503, "upstream_unavailable", { type: "overloaded_error" })(sides)
     expect(sides.requests).toEqual([])
-    expectBooks(sides, released("upstream_unavailable", { ending: null }))
+    expectLedger(sides, released("upstream_unavailable", { ending: null }))
   })
 })
 
@@ -478,7 +478,7 @@ describe("spec 6 a stream is model chunks, possibly final usage, and the gateway
     const sides = await running.sides()
     seesStream(streamText(": ok\n\n", ...chatWords("hi"), DONE))(sides)
     expectSent(sides, STREAM)
-    expectBooks(sides, settled("0.00003", [10, 0, 5]))
+    expectLedger(sides, settled("0.00003", [10, 0, 5]))
   })
 
   test("keepalives are comments, come only after silence, and stand between events", async () => {
@@ -503,7 +503,7 @@ describe("spec 6 a stream is model chunks, possibly final usage, and the gateway
       streamText(first, "…", ...rest, DONE),
     )
     expectSent(sides, body)
-    expectBooks(sides, settled("0.00003", [10, 0, 5]))
+    expectLedger(sides, settled("0.00003", [10, 0, 5]))
   })
 
   test("rule 6 a silent stream holds keepalives only", async () => {
@@ -524,6 +524,6 @@ describe("spec 6 a stream is model chunks, possibly final usage, and the gateway
     expect(sides.answer).toMatchObject({ status: 200, whole: true })
     expect(sides.answer.body).toMatch(/^: ok\n\n(: keepalive\n\n)+$/)
     expectSent(sides, STREAM)
-    expectBooks(sides, released("no_output"))
+    expectLedger(sides, released("no_output"))
   })
 })

@@ -148,7 +148,7 @@ describe("/metrics", () => {
   }
 
   test("labels are bounded: nothing that a client makes up adds a series", async () => {
-    // The chores of the books come when it is time for them.
+    // The ledger's background tasks run when they are due.
     const series = async () =>
       [...(await samples()).keys()].filter((name) => !name.startsWith("tollgate_ledger_"))
     await traffic(CANARY)
@@ -195,7 +195,7 @@ describe("/metrics", () => {
     )
   })
 
-  test("they say what the books say", async () => {
+  test("they say what the ledger says", async () => {
     const before = await samples()
     const { id, key } = await harness.account("1")
     for (let call = 0; call < 3; call++) await harness.chat(key)
@@ -235,16 +235,16 @@ describe("/metrics", () => {
   })
 })
 
-describe("D27 the books are gone", () => {
+describe("D27 the database is gone", () => {
   test("/livez stays, /readyz and everything that needs them is a 503 within 2 s; all is well when they are back", async () => {
-    const books = await doorOf(harness)
+    const database = await doorOf(harness)
     const { held, release } = gate()
     harness.provider.replyOnce(held)
     const arrived = harness.provider.requests.length + 1
     const running = harness.chat(account.key)
     await harness.provider.exchange(arrived)
 
-    await books.shut()
+    await database.shut()
     const unready = await until(
       () => harness.ask({ target: "/readyz" }),
       ({ status }) => status !== 200,
@@ -270,7 +270,7 @@ describe("D27 the books are gone", () => {
     release()
     expect((await running).status).toBe(200)
 
-    await books.open()
+    await database.open()
     await until(
       () => harness.ask({ target: "/readyz" }),
       ({ status }) => status === 200,
@@ -295,7 +295,7 @@ function gate() {
   return { held, release: resolve }
 }
 
-/** Lets a gateway to its books, or not: the connections it has are ended and new ones refused. */
+/** A proxy between a gateway and its database. When it is shut, open connections end and new ones are refused. */
 async function doorOf({ gateway: { address } }: Harness) {
   if (!("database" in address)) throw new Error("the cluster of the tests is reached by its socket")
   const { database } = address

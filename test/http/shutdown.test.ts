@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
-import { readBooks } from "../process/workplace.ts"
+import { readLedger } from "../process/workplace.ts"
 import { startGateway, type TestGateway, until } from "../support/gateway.ts"
 import {
   chatCompletion,
@@ -70,8 +70,8 @@ describe("D34", () => {
     late.send(request.slice(-10))
     expect(await late.receives('"overloaded"')).toStartWith("HTTP/1.1 503")
     expect(await gateway.exited).toBe(0)
-    const { calls, ...books } = await readBooks(gateway.address)
-    expect(books).toEqual({ open_reservations: 0, violations: [] })
+    const { calls, ...ledger } = await readLedger(gateway.address)
+    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
     expect(calls).toMatchObject([{ state: "released", ending: "gateway_stopped" }])
   })
 
@@ -82,8 +82,8 @@ describe("D34", () => {
     gateway.service.shutdown.signal()
     await json(200, chatCompletion("late", { usage: usage(10, 5) }))(exchange)
     expect(await gateway.exited).toBe(0)
-    const { calls, ...books } = await readBooks(gateway.address)
-    expect(books).toEqual({ open_reservations: 0, violations: [] })
+    const { calls, ...ledger } = await readLedger(gateway.address)
+    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
     expect(calls).toMatchObject([
       { state: "settled", basis: "usage", ending: "client_left", charge_nano: 30_000n },
     ])
@@ -97,8 +97,8 @@ describe("D34", () => {
     await exchange.closed
     expect(exchange.closed_by).toBe("gateway")
     expect(await gateway.exited).toBe(0)
-    const { calls, ...books } = await readBooks(gateway.address)
-    expect(books).toEqual({ open_reservations: 0, violations: [] })
+    const { calls, ...ledger } = await readLedger(gateway.address)
+    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
     expect(calls).toMatchObject([{ state: "released", ending: "client_left", failure: "client_left" }])
   })
 })

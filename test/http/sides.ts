@@ -64,7 +64,7 @@ export interface Running {
    * so late that it may have left before the settlement (D32).
    */
   sides(): Promise<Sides>
-  /** The same when the client left: as soon as the books say that the call is over. */
+  /** The same when the client left: as soon as the ledger says that the call is over. */
   sidesOnceClosed(): Promise<Sides>
 }
 
@@ -74,7 +74,7 @@ export interface Stage {
   readonly provider: Provider
   begin(trial: Trial): Promise<Running>
   run(trial: Trial): Promise<Sides>
-  /** Drains the gateway, and fails when its books are not exact or a script met no request. */
+  /** Drains the gateway, and fails when its ledger is not exact or a script met no request. */
   close(): Promise<void>
 }
 
@@ -127,8 +127,8 @@ export async function openStage(changesFor: (provider_url: string) => ConfigChan
   }
 }
 
-/** How a call stands in the books. */
-export interface Books {
+/** How a call stands in the ledger. */
+export interface LedgerCall {
   readonly state: string
   readonly basis: string
   readonly ending: string | null
@@ -150,8 +150,8 @@ interface Tokens {
 export function settled(
   charge: string,
   [prompt_tokens, cached_tokens, completion_tokens]: readonly [number, number, number],
-  rest: Partial<Books> = {},
-): Books {
+  rest: Partial<LedgerCall> = {},
+): LedgerCall {
   return {
     state: "settled",
     basis: "usage",
@@ -167,7 +167,7 @@ export function settled(
 }
 
 /** Settled for `completion` estimated tokens at 4,000 nano-USD, because of `failure`. */
-export function estimated(completion: number, failure: string, rest: Partial<Books> = {}): Books {
+export function estimated(completion: number, failure: string, rest: Partial<LedgerCall> = {}): LedgerCall {
   return settled(printUsd(BigInt(completion) * 4_000n), [0, 0, completion], {
     basis: "estimate",
     failure,
@@ -176,7 +176,7 @@ export function estimated(completion: number, failure: string, rest: Partial<Boo
 }
 
 /** Released at no charge. */
-export function released(failure: string, rest: Partial<Books> = {}): Books {
+export function released(failure: string, rest: Partial<LedgerCall> = {}): LedgerCall {
   return {
     state: "released",
     basis: "none",
@@ -191,12 +191,12 @@ export function released(failure: string, rest: Partial<Books> = {}): Books {
   }
 }
 
-/** The books say exactly this: the call, nothing held any more, and the balance moved by the charge and nothing else. */
-export function expectBooks({ call, credit, balance, held }: Sides, books: Books): void {
+/** The ledger says exactly this: the call, nothing held any more, and the balance moved by the charge and nothing else. */
+export function expectLedger({ call, credit, balance, held }: Sides, recorded: LedgerCall): void {
   const shown: Record<string, unknown> = {}
-  for (const word of Object.keys(books)) shown[word] = call[word]
-  expect(shown).toEqual({ ...books })
-  expect({ balance, held }).toEqual({ balance: printUsd(nano(credit) - nano(books.charge)), held: "0" })
+  for (const word of Object.keys(recorded)) shown[word] = call[word]
+  expect(shown).toEqual({ ...recorded })
+  expect({ balance, held }).toEqual({ balance: printUsd(nano(credit) - nano(recorded.charge)), held: "0" })
 }
 
 /** The provider saw one request: what the client asked for under the provider's own name of the model, and nothing else. */
@@ -286,11 +286,16 @@ export function errorEvent(code: string, type: string, message: string): string 
 }
 
 /** Runs one call and holds its three sides to what they must know of it. */
-export async function expectSides(stage: Stage, trial: Trial, sees: Sees, books: Books): Promise<void> {
+export async function expectSides(
+  stage: Stage,
+  trial: Trial,
+  sees: Sees,
+  recorded: LedgerCall,
+): Promise<void> {
   const sides = await stage.run(trial)
   sees(sides)
   expectSent(sides, trial.body ?? chatBody())
-  expectBooks(sides, books)
+  expectLedger(sides, recorded)
 }
 
 /** The gateway closed the connection of the last answer. */

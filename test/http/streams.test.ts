@@ -16,11 +16,11 @@ import {
 import { chatBody } from "../support/request.ts"
 import { send } from "./client.ts"
 import {
-  type Books,
   estimated,
-  expectBooks,
+  expectLedger,
   expectSent,
   expectSides,
+  type LedgerCall,
   model,
   NO_COMMENTS,
   openStage,
@@ -54,15 +54,15 @@ beforeAll(async () => {
 })
 afterAll(() => stage.close())
 
-type Row = readonly [name: string, script: Script, sees: Sees, books: Books]
+type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]
 
 function holds(rows: readonly Row[], body: object = STREAM): void {
-  test.each(rows)("%s", (_, script, sees, books) => expectSides(stage, { script, body }, sees, books))
+  test.each(rows)("%s", (_, script, sees, recorded) => expectSides(stage, { script, body }, sees, recorded))
 }
 
 /** A row whose events the client gets as they are. */
-function passed(name: string, events: readonly unknown[], books: Books): Row {
-  return [name, sse(events), seesStream(streamText(...events, DONE)), books]
+function passed(name: string, events: readonly unknown[], recorded: LedgerCall): Row {
+  return [name, sse(events), seesStream(streamText(...events, DONE)), recorded]
 }
 
 /** An answer in pieces, each of which the gateway has time to read on its own. */
@@ -269,10 +269,10 @@ describe("D6, D7 what counts as output of a stream, and for how much", () => {
       settled("0.000052", [8, 0, 11], { basis: "estimate", failure: "usage_missing" }),
     ],
     ["never above the hold", { max_tokens: 1 }, estimated(9, "usage_missing", { reserved: "0.000039" })],
-  ])("%s", async (_, fields, books) => {
+  ])("%s", async (_, fields, recorded) => {
     const words = chatWords(SENTENCE)
     const trial = { script: sse(words), body: chatBody({ stream: true, ...fields }) }
-    await expectSides(stage, trial, seesStream(streamText(...words, DONE)), books)
+    await expectSides(stage, trial, seesStream(streamText(...words, DONE)), recorded)
   })
 })
 
@@ -280,8 +280,8 @@ describe("D11 usage larger than the hold is charged in full", () => {
   test("and the balance goes negative", async () => {
     const words = chatWords("hi")
     const trial = { script: sse(words, { usage: usage(5_000, 1_000) }), body: STREAM, usd: "0.005" }
-    const books = settled("0.009", [5_000, 0, 1_000], { overage: "0.004965", notes: ["overage"] })
-    await expectSides(stage, trial, seesStream(streamText(...words, DONE)), books)
+    const recorded = settled("0.009", [5_000, 0, 1_000], { overage: "0.004965", notes: ["overage"] })
+    await expectSides(stage, trial, seesStream(streamText(...words, DONE)), recorded)
   })
 })
 
@@ -417,13 +417,19 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
   })
 
   const words = chatWords("hi")
-  const answers: readonly [name: string, stream: boolean, script: Script, status: number, books: Books][] = [
+  const answers: readonly [
+    name: string,
+    stream: boolean,
+    script: Script,
+    status: number,
+    recorded: LedgerCall,
+  ][] = [
     ["a stream, whose other bytes pass at once", true, sse(words, { usage: usage(10, 5) }), 200, CHARGED],
     ["a JSON answer", false, json(200, { usage: usage(10, 5) }), 200, CHARGED],
     ["rule 3", false, json(200, ""), 502, released("usage_missing")],
     ["a call that no provider took", false, json(500, ""), 502, released("upstream_error", { ending: null })],
   ]
-  test.each(answers)("at the latest after 250 ms: %s", async (_, stream, script, status, books) => {
+  test.each(answers)("at the latest after 250 ms: %s", async (_, stream, script, status, recorded) => {
     const sql = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
     const asked = Promise.withResolvers<void>()
     const locked = Promise.withResolvers<void>()
@@ -449,7 +455,7 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
       expect(await stage.gateway.calls(`?account=${running.account_id}`)).toMatchObject([{ state: "open" }])
     })
     await sql.end()
-    expectBooks(await running.sidesOnceClosed(), books)
+    expectLedger(await running.sidesOnceClosed(), recorded)
   })
 })
 
@@ -480,11 +486,11 @@ test("a call settles at the price it was admitted at: a reload changes the next 
   const sides = await running.sides()
   seesStream(streamText(...words, DONE))(sides)
   expectSent(sides, STREAM)
-  expectBooks(sides, settled("0.0000264", [10, 4, 5]))
+  expectLedger(sides, settled("0.0000264", [10, 4, 5]))
   expect(sides.call).toMatchObject({ prices: { input: "1", cached_input: "0.1", output: "4" } })
 
   const next = await moving.run({ script: sse(words, { usage: usage(10, 5, 4) }), body: STREAM })
-  expectBooks(next, settled("0.000051", [10, 4, 5], { reserved: "0.005105" }))
+  expectLedger(next, settled("0.000051", [10, 4, 5], { reserved: "0.005105" }))
   expect(next.call).toMatchObject({ prices: { input: "3", cached_input: "2", output: "5" } })
   await moving.close()
 })

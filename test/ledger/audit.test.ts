@@ -10,7 +10,16 @@ import { expireBatch } from "../../src/ledger/journal/expire.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { closeIds } from "../../src/ledger/journal/tombstone.ts"
 import { registerTerms } from "../../src/ledger/terms.ts"
-import { type Account, falsify, holdOf, nth, openBooks, released, settled, type TestBooks } from "./books.ts"
+import {
+  type Account,
+  falsify,
+  holdOf,
+  nth,
+  openTestDatabase,
+  released,
+  settled,
+  type TestDatabase,
+} from "./test-database.ts"
 
 /** D55: the audit recomputes everything from the entries, so that it finds whatever is not as they say. */
 
@@ -19,16 +28,16 @@ const COST = 4_525n
 const SEEN = { prompt_tokens: 4, cached_tokens: 0, completion_tokens: 0 }
 const SEEN_COST = 1_000n
 
-let books: TestBooks
+let db: TestDatabase
 let connection: Connection
 let gateway_id: string
 
 beforeAll(async () => {
-  books = await openBooks()
-  connection = books.connection()
-  gateway_id = await books.gateway()
+  db = await openTestDatabase()
+  connection = db.connection()
+  gateway_id = await db.gateway()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 async function held(account: Account, amount_nano = 5_000n) {
   const hold = holdOf(account, amount_nano)
@@ -56,14 +65,14 @@ async function corrected(account: Account) {
   return hold
 }
 
-const found = async () => (await audit(books.database.operators)).violations
+const found = async () => (await audit(db.database.operators)).violations
 
 test("D55 everything that can happen to calls is in order", async () => {
-  const account = await books.account(1_000_000n)
-  await changeKey(books.database.operators, account.key_id, {
+  const account = await db.account(1_000_000n)
+  await changeKey(db.database.operators, account.key_id, {
     spending: { limit_nano: 999_999n, period: "day" },
   })
-  const plain = await books.account(1_000_000n)
+  const plain = await db.account(1_000_000n)
   for (const payer of [account, plain]) {
     await ended(payer)
     await ended(payer, (id) => released(id))
@@ -75,16 +84,16 @@ test("D55 everything that can happen to calls is in order", async () => {
     await held(payer)
     await closeIds(connection, gateway_id, [holdOf(payer, 9n)], 300)
   }
-  const { violations, accounts, open_holds, checked_at } = await audit(books.database.operators)
+  const { violations, accounts, open_holds, checked_at } = await audit(db.database.operators)
   expect(violations).toEqual([])
   expect({ accounts, open_holds }).toEqual({ accounts: 2, open_holds: 2 })
   expect(checked_at).toBeInstanceOf(Date)
 })
 
 test("D44 a call is audited at its price of a call, and at sums beyond 2^53", async () => {
-  const account = await books.account(2n ** 62n)
+  const account = await db.account(2n ** 62n)
   const price = { input_pico: 10n ** 12n, cached_input_pico: 0n, output_pico: 1n, per_call_nano: 7n }
-  const [terms_id = 0] = await registerTerms(books.database.operators, [
+  const [terms_id = 0] = await registerTerms(db.database.operators, [
     { family: "chat", model: "dear", upstream: "first", price },
   ])
   const usage = { prompt_tokens: 100_000_000, cached_tokens: 1, completion_tokens: 1 }
@@ -236,29 +245,26 @@ describe("D55 the audit finds", () => {
   function limited(make: Falsification[1]): Falsification[1] {
     return async (account) => {
       const spending = { limit_nano: 90_000n, period: "month" } as const
-      await changeKey(books.database.operators, account.key_id, { spending })
+      await changeKey(db.database.operators, account.key_id, { spending })
       return make(account)
     }
   }
 
   test.each(falsifications)("%s", async (_, make, change, expected) => {
-    const account = await books.account(START)
+    const account = await db.account(START)
     const { id } = await make(account)
     expect(await found()).toEqual([])
-    await falsify(books.sql, (tx) => change(tx, id, account))
+    await falsify(db.sql, (tx) => change(tx, id, account))
     const { account_id } = account
     expect(await found()).toEqual(expected(id, account).map((one) => ({ ...one, account_id })))
     await forget(account)
   })
 
   test("entries of an account that does not exist, also where they sum up to nothing", async () => {
-    const account = await books.account(START)
+    const account = await db.account(START)
     await ended(account, (id) => released(id))
-    await books.sql`DELETE FROM tollgate.accounts WHERE id = ${account.account_id}`
-    await falsify(
-      books.sql,
-      (tx) => tx`DELETE FROM tollgate.credits WHERE account_id = ${account.account_id}`,
-    )
+    await db.sql`DELETE FROM tollgate.accounts WHERE id = ${account.account_id}`
+    await falsify(db.sql, (tx) => tx`DELETE FROM tollgate.credits WHERE account_id = ${account.account_id}`)
     const missing = { account_id: account.account_id, id: null, recorded_nano: null, expected_nano: 0n }
     expect(await found()).toEqual([
       { kind: "balance", ...missing },
@@ -268,8 +274,8 @@ describe("D55 the audit finds", () => {
   })
 
   test("at most 1,000 violations of each kind", async () => {
-    const account = await books.account(START)
-    await falsify(books.sql, async (tx) => {
+    const account = await db.account(START)
+    await falsify(db.sql, async (tx) => {
       await tx`INSERT INTO tollgate.ends (id, account_id, key_id, charge_nano, freed_nano, terms_id, outcome, basis)
         SELECT gen_random_uuid(), ${account.account_id}, ${account.key_id}, 0, 0, 1, 'released', 'none' FROM generate_series(1, 1_100)`
     })
@@ -280,7 +286,7 @@ describe("D55 the audit finds", () => {
 
   /** So that the next test finds nothing of it. */
   async function forget({ account_id }: Account): Promise<void> {
-    await falsify(books.sql, async (tx) => {
+    await falsify(db.sql, async (tx) => {
       for (const table of ["credits", "holds", "ends", "corrections", "keys"])
         await tx.unsafe(`DELETE FROM tollgate.${table} WHERE account_id = '${account_id}'`)
       await tx`DELETE FROM tollgate.accounts WHERE id = ${account_id}`
@@ -290,13 +296,13 @@ describe("D55 the audit finds", () => {
 })
 
 test("D55 all checks see one snapshot: calls at full speed disturb nothing", async () => {
-  const account = await books.account(100_000_000n)
-  await changeKey(books.database.operators, account.key_id, {
+  const account = await db.account(100_000_000n)
+  await changeKey(db.database.operators, account.key_id, {
     spending: { limit_nano: 99_999_999n, period: "day" },
   })
   let over = false
   const calling = [0, 1].map(async () => {
-    const own = books.connection()
+    const own = db.connection()
     while (!over) {
       const holds = [holdOf(account, 5_000n), holdOf(account, 5_000n)]
       await holdBatch(own, gateway_id, holds, 5_000)

@@ -11,23 +11,23 @@ import {
   type Account,
   holdOf,
   nth,
-  openBooks,
+  openTestDatabase,
   released,
   settled,
   standings,
-  type TestBooks,
-} from "./books.ts"
+  type TestDatabase,
+} from "./test-database.ts"
 
 /**
  * Random batches, one after the other over several connections: every answer and every entry is what the auditor says.
  */
 
-let books: TestBooks
+let db: TestDatabase
 
 beforeAll(async () => {
-  books = await openBooks()
+  db = await openTestDatabase()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 /** A step takes some calls, known or new, in any order and more than once. */
 const picks = fc.array(fc.tuple(fc.nat(60), fc.bigInt(0n, 30n), fc.boolean()), {
@@ -40,11 +40,11 @@ const step = fc.tuple(kinds, picks, fc.boolean())
 const history = fc.array(step, { minLength: 1, maxLength: 20 })
 
 test("D55 the ledger and the auditor agree after every step", async () => {
-  const connections = Array.from({ length: 3 }, () => books.connection())
-  const gateway_id = await books.gateway()
+  const connections = Array.from({ length: 3 }, () => db.connection())
+  const gateway_id = await db.gateway()
   await fc.assert(
     fc.asyncProperty(history, async (steps) => {
-      const accounts = [await books.account(100n), await books.account(40n)]
+      const accounts = [await db.account(100n), await db.account(40n)]
       const auditor = new Auditor()
       auditor.balances.set(nth(accounts, 0).account_id, 100n)
       auditor.balances.set(nth(accounts, 1).account_id, 40n)
@@ -91,7 +91,7 @@ test("D55 the ledger and the auditor agree after every step", async () => {
 }, 60_000)
 
 async function agree(auditor: Auditor, accounts: readonly Account[]): Promise<void> {
-  const said = new Map((await standings(books.sql)).map((at) => [at.account_id, at]))
+  const said = new Map((await standings(db.sql)).map((at) => [at.account_id, at]))
   for (const { account_id } of accounts) {
     expect(said.get(account_id)).toEqual({
       account_id,
@@ -101,11 +101,11 @@ async function agree(auditor: Auditor, accounts: readonly Account[]): Promise<vo
       journal_held_nano: auditor.held(account_id),
     })
   }
-  const rows = await books.sql`
+  const rows = await db.sql`
     SELECT h.id, h.account_id, h.amount_nano, e.outcome::text, e.charge_nano, e.freed_nano,
       c.charge_nano AS corrected_nano, c.difference_nano, c.notes
     FROM tollgate.holds h LEFT JOIN tollgate.ends e USING (id) LEFT JOIN tollgate.corrections c USING (id)
-    WHERE h.account_id IN ${books.sql(accounts.map(({ account_id }) => account_id))} ORDER BY h.id`
+    WHERE h.account_id IN ${db.sql(accounts.map(({ account_id }) => account_id))} ORDER BY h.id`
   const expected = [...auditor.calls].sort(([one], [other]) => (one < other ? -1 : 1))
   expect([...rows]).toEqual(
     expected.map(([id, { account_id, amount_nano, end, correction }]) => ({

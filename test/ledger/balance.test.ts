@@ -9,20 +9,27 @@ import { expireBatch } from "../../src/ledger/journal/expire.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { closeIds } from "../../src/ledger/journal/tombstone.ts"
 import { balanceAt, type PastBalance } from "../../src/ledger/reports/balance.ts"
-import { type Account, holdOf, openBooks, released, settled, type TestBooks } from "./books.ts"
+import {
+  type Account,
+  holdOf,
+  openTestDatabase,
+  released,
+  settled,
+  type TestDatabase,
+} from "./test-database.ts"
 
 /** D55: every entry has the ledger's time, so what an account had at any moment can be computed. */
 
-let books: TestBooks
+let db: TestDatabase
 let connection: Connection
 let gateway_id: string
 
 beforeAll(async () => {
-  books = await openBooks()
-  connection = books.connection()
-  gateway_id = await books.gateway()
+  db = await openTestDatabase()
+  connection = db.connection()
+  gateway_id = await db.gateway()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 const step = fc.record({
   act: fc.constantFrom("hold", "hold", "hold", "settle", "settle", "release", "expire", "close", "credit"),
@@ -36,18 +43,18 @@ interface Observation extends PastBalance {
 
 /** What stands on the account at a moment; what comes later is after it, to the millisecond that a `Date` can tell. */
 async function observe({ account_id }: Account): Promise<Observation> {
-  const [row] = await books.sql`SELECT balance_nano, held_nano,
+  const [row] = await db.sql`SELECT balance_nano, held_nano,
       date_trunc('milliseconds', clock_timestamp()) + interval '1 ms' AS at
     FROM tollgate.accounts WHERE id = ${account_id}`
-  await books.sql`SELECT pg_sleep_until(${row?.at} + interval '1 ms')`
+  await db.sql`SELECT pg_sleep_until(${row?.at} + interval '1 ms')`
   return { at: row?.at, balance_nano: BigInt(row?.balance_nano), held_nano: BigInt(row?.held_nano) }
 }
 
 test("D55 the balance and the held amount at any past moment are what was observed then", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 25 }), async (steps) => {
-      const account = await books.account(500n)
-      const neighbour = await books.account(500n)
+      const account = await db.account(500n)
+      const neighbour = await db.account(500n)
       const holds: Hold[] = []
       const observed = [await observe(account)]
       for (const { act, which, nano } of steps) {
@@ -59,7 +66,7 @@ test("D55 the balance and the held amount at any past moment are what was observ
         } else if (act === "credit") {
           const { account_id } = account
           const order = { id: crypto.randomUUID(), account_id, amount_nano: nano - 30n, reason: null }
-          await credit(books.database.operators, order)
+          await credit(db.database.operators, order)
         } else if (act === "close") {
           await closeIds(connection, gateway_id, [holdOf(account, nano)], 300)
         } else if (hold === undefined) {
@@ -78,7 +85,7 @@ test("D55 the balance and the held amount at any past moment are what was observ
       const computed = await Promise.all(
         observed.map(async ({ at }) => ({
           at,
-          ...(await balanceAt(books.database.receipts, account.account_id, at)),
+          ...(await balanceAt(db.database.receipts, account.account_id, at)),
         })),
       )
       expect(computed).toEqual(observed)
@@ -88,11 +95,10 @@ test("D55 the balance and the held amount at any past moment are what was observ
 }, 60_000)
 
 test("D55 before its first entry an account had nothing, in the future it has what it has, and nobody has nothing", async () => {
-  const [row] =
-    await books.sql`SELECT now() - interval '1 hour' AS before, now() + interval '1 hour' AS after`
-  const account = await books.account(77n)
+  const [row] = await db.sql`SELECT now() - interval '1 hour' AS before, now() + interval '1 hour' AS after`
+  const account = await db.account(77n)
   await holdBatch(connection, gateway_id, [holdOf(account, 7n)], 300)
-  const at = (moment: Date, id = account.account_id) => balanceAt(books.database.receipts, id, moment)
+  const at = (moment: Date, id = account.account_id) => balanceAt(db.database.receipts, id, moment)
   expect(await at(row?.before)).toEqual({ balance_nano: 0n, held_nano: 0n })
   expect(await at(row?.after)).toEqual({ balance_nano: 77n, held_nano: 7n })
   expect(await at(row?.after, crypto.randomUUID())).toBeNull()

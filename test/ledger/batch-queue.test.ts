@@ -7,18 +7,18 @@ import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { BatchQueue } from "../../src/ledger/queue/batch-queue.ts"
 import { Withdrawn } from "../../src/ledger/queue/queued.ts"
 import { takes } from "../support/fair-clock.ts"
-import { holdOf, lockAccount, openBooks, settled, type TestBooks } from "./books.ts"
+import { holdOf, lockAccount, openTestDatabase, settled, type TestDatabase } from "./test-database.ts"
 
 /** A queue by itself: what its owner sees of it. */
 
-let books: TestBooks
+let db: TestDatabase
 let connection: Connection
 
 beforeAll(async () => {
-  books = await openBooks()
-  connection = books.connection()
+  db = await openTestDatabase()
+  connection = db.connection()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 /** An item that says what it does to a statement. */
 interface Item {
@@ -36,7 +36,7 @@ function failed(code: "22P02" | "55P03" | "40001"): Error {
 
 describe("queues on one connection", () => {
   test("have one statement each at a time; a batch is what came while the one before ran", async () => {
-    const own = books.connection()
+    const own = db.connection()
     const batches: string[][] = []
     const gates = Array.from({ length: 4 }, () => Promise.withResolvers<void>())
     const queues = [1, 2].map(() => {
@@ -64,11 +64,11 @@ describe("queues on one connection", () => {
   })
 
   test("holds and ends of one account never wait for one another at the database", async () => {
-    const ledger = await books.ledger()
-    const account = await books.account(1_000n)
+    const ledger = await db.ledger()
+    const account = await db.account(1_000n)
     const holds = [holdOf(account, 1n), holdOf(account, 1n)]
     for (const hold of holds) await ledger.hold(hold)
-    const lock = await lockAccount(books.sql, account.account_id)
+    const lock = await lockAccount(db.sql, account.account_id)
     const more = [holdOf(account, 1n), holdOf(account, 1n)]
     const working = [
       ...more.map((hold) => ledger.hold(hold)),
@@ -77,7 +77,7 @@ describe("queues on one connection", () => {
     const seen = new Set<number>()
     const until_ms = performance.now() + 250
     while (performance.now() < until_ms) {
-      const waiting = await books.sql`SELECT FROM pg_stat_activity
+      const waiting = await db.sql`SELECT FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'`
       seen.add(waiting.length)
     }
@@ -101,7 +101,7 @@ describe("an item is withdrawn soon after its deadline", () => {
       await gate.promise
       return batch.map(({ name }) => name)
     }
-    const queue = new BatchQueue<Item, string>(books.connection(), { accountOf, run })
+    const queue = new BatchQueue<Item, string>(db.connection(), { accountOf, run })
     const until_ms = performance.now() + DEADLINE_MS
     const entries = items.map((one) => queue.add(one, until_ms))
     const outcomes = entries.map(({ outcome }) =>
@@ -136,7 +136,7 @@ describe("an item is withdrawn soon after its deadline", () => {
 })
 
 test("a queue that is stopped while its statement waits for a lock tries no more, and says so", async () => {
-  const gateway_id = await books.gateway()
+  const gateway_id = await db.gateway()
   const attempted = Promise.withResolvers<void>()
   const queue = new BatchQueue(connection, {
     accountOf: ({ account_id }: Hold) => account_id,
@@ -145,8 +145,8 @@ test("a queue that is stopped while its statement waits for a lock tries no more
       return holdBatch(runner, gateway_id, holds, lock_ms)
     },
   })
-  const account = await books.account(100n)
-  const lock = await lockAccount(books.sql, account.account_id)
+  const account = await db.account(100n)
+  const lock = await lockAccount(db.sql, account.account_id)
   const { outcome } = queue.add(holdOf(account, 1n))
   await attempted.promise
   queue.stop()
@@ -183,7 +183,7 @@ describe("whatever fails for some items", () => {
           done.push(...batch)
           return batch.map((at) => `done ${at}`)
         }
-        const queue = new BatchQueue<number, string>(books.connection(), {
+        const queue = new BatchQueue<number, string>(db.connection(), {
           accountOf: (at) => items[at]?.account ?? "",
           run,
         })

@@ -9,7 +9,7 @@ import { type CallFilter, type CallRecord, listCalls } from "../../src/ledger/re
 import { calls, ends, gateways, holds, keys } from "../../src/ledger/schema.ts"
 import { registerTerms } from "../../src/ledger/terms.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { falsify, nth } from "./books.ts"
+import { falsify, nth } from "./test-database.ts"
 
 let fresh: FreshDatabase
 /** Over one connection, which therefore knows what all statements have read. */

@@ -13,23 +13,23 @@ import {
   holdOf,
   LONG_LEASE,
   nth,
-  openBooks,
+  openTestDatabase,
   settled,
-  type TestBooks,
+  type TestDatabase,
   until,
   violations,
-} from "./books.ts"
+} from "./test-database.ts"
 
 /** D57: what expiry would charge a running call is in the database while it runs, and gone when it has ended. */
 
-let books: TestBooks
+let db: TestDatabase
 
 beforeAll(async () => {
-  books = await openBooks()
+  db = await openTestDatabase()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 afterEach(async () => {
-  expect(await violations(books.sql)).toEqual([])
+  expect(await violations(db.sql)).toEqual([])
 })
 
 function checkpoint(id: string, charge_nano: bigint, changes: Partial<Checkpoint> = {}): Checkpoint {
@@ -38,8 +38,7 @@ function checkpoint(id: string, charge_nano: bigint, changes: Partial<Checkpoint
 
 /** All checkpoints of a gateway, by the id of the call. */
 async function written(gateway_id: string): Promise<Record<string, bigint>> {
-  const rows =
-    await books.sql`SELECT id, charge_nano FROM tollgate.checkpoints WHERE gateway_id = ${gateway_id}`
+  const rows = await db.sql`SELECT id, charge_nano FROM tollgate.checkpoints WHERE gateway_id = ${gateway_id}`
   return Object.fromEntries(rows.map((row) => [String(row.id), BigInt(row.charge_nano)]))
 }
 
@@ -47,7 +46,7 @@ async function written(gateway_id: string): Promise<Record<string, bigint>> {
 function writer() {
   const gateway_id = nextId()
   const sizes: number[] = []
-  const connection = books.database.connection(({ size }) => void sizes.push(size))
+  const connection = db.database.connection(({ size }) => void sizes.push(size))
   const checkpoints = new Checkpoints(connection, () => gateway_id)
   const write = async (...running: readonly Checkpoint[]) => {
     sizes.length = 0
@@ -96,7 +95,7 @@ describe("D57 checkpoints", () => {
     const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
     const [a, b] = [nextId(), nextId()]
     await write(checkpoint(a, 9n, { basis: "partial", usage }), checkpoint(b, 1n))
-    const rows = await books.sql`SELECT basis::text, prompt_tokens, cached_tokens, completion_tokens
+    const rows = await db.sql`SELECT basis::text, prompt_tokens, cached_tokens, completion_tokens
       FROM tollgate.checkpoints WHERE id IN (${a}, ${b}) ORDER BY id`
     const none = { prompt_tokens: null, cached_tokens: null, completion_tokens: null }
     expect([...rows]).toEqual([
@@ -107,9 +106,9 @@ describe("D57 checkpoints", () => {
   })
 
   test("that could not be written are written the next time, and those of ended calls are removed then", async () => {
-    const proxy = await DatabaseProxy.start(books.address)
+    const proxy = await DatabaseProxy.start(db.address)
     const gateway_id = nextId()
-    const checkpoints = new Checkpoints(books.connection(proxy.address), () => gateway_id)
+    const checkpoints = new Checkpoints(db.connection(proxy.address), () => gateway_id)
     const [a, b] = [nextId(), nextId()]
     await checkpoints.write([checkpoint(a, 1n)])
     proxy.refuse()
@@ -125,8 +124,8 @@ describe("D57 the ledger of a process", () => {
   /** A ledger, and the checkpoints of its running calls, which it asks for. */
   async function running(lease = LONG_LEASE) {
     const current = new Map<string, Checkpoint>()
-    const ledger = await books.ledger({ lease, checkpoints: () => [...current.values()] })
-    const account = await books.account(1_000n)
+    const ledger = await db.ledger({ lease, checkpoints: () => [...current.values()] })
+    const account = await db.account(1_000n)
     const start = async () => {
       const hold = holdOf(account, 100n)
       await ledger.hold(hold)
@@ -136,7 +135,7 @@ describe("D57 the ledger of a process", () => {
     return { ledger, current, start, set }
   }
   const charged = async ({ id }: Hold) => {
-    const [row] = await books.sql`SELECT charge_nano FROM tollgate.checkpoints WHERE id = ${id}`
+    const [row] = await db.sql`SELECT charge_nano FROM tollgate.checkpoints WHERE id = ${id}`
     return row === undefined ? null : Number(row.charge_nano)
   }
 
@@ -167,11 +166,11 @@ describe("D57 the ledger of a process", () => {
     await until(async () => (await charged(hold)) === 5)
     current.clear()
     await ledger.end(settled(hold.id, 8n))
-    const { gateway_id } = (await call(books.sql, hold.id)) ?? {}
+    const { gateway_id } = (await call(db.sql, hold.id)) ?? {}
     await ledger.stop()
     expect(await written(gateway_id)).toEqual({})
     const [row] =
-      await books.sql`SELECT swept_at IS NOT NULL AS swept FROM tollgate.gateways WHERE id = ${gateway_id}`
+      await db.sql`SELECT swept_at IS NOT NULL AS swept FROM tollgate.gateways WHERE id = ${gateway_id}`
     expect(row?.swept).toBe(true)
   })
 
@@ -182,31 +181,31 @@ describe("D57 the ledger of a process", () => {
     await until(async () => (await charged(hold)) === 5)
     set(hold, 6n)
     await until(async () => (await charged(hold)) === 6)
-    const { gateway_id } = (await call(books.sql, hold.id)) ?? {}
+    const { gateway_id } = (await call(db.sql, hold.id)) ?? {}
     await ledger.stop()
     expect(await written(gateway_id)).toEqual({ [hold.id]: 6n })
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() - interval '1 minute' WHERE id = ${gateway_id}`
-    const lease = new Lease(books.connection(), LONG_LEASE)
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() - interval '1 minute' WHERE id = ${gateway_id}`
+    const lease = new Lease(db.connection(), LONG_LEASE)
     await lease.take(nextId())
-    const sweeper = new Sweeper(books.connection(), lease, () => {}, 0)
+    const sweeper = new Sweeper(db.connection(), lease, () => {}, 0)
     await sweeper.run()
-    expect(await call(books.sql, hold.id)).toMatchObject({ state: "expired", charge_nano: "6" })
-    expect(await call(books.sql, quiet.id)).toMatchObject({ state: "expired", charge_nano: "0" })
+    expect(await call(db.sql, hold.id)).toMatchObject({ state: "expired", charge_nano: "6" })
+    expect(await call(db.sql, quiet.id)).toMatchObject({ state: "expired", charge_nano: "0" })
     expect(await written(gateway_id)).toEqual({})
   })
 
   test("sweeps away nothing of a gateway that lives", async () => {
-    const living_id = await books.gateway()
-    const dead_id = await books.gateway()
-    const account = await books.account(1_000n)
-    const connection = books.connection()
+    const living_id = await db.gateway()
+    const dead_id = await db.gateway()
+    const account = await db.account(1_000n)
+    const connection = db.connection()
     const holds = [holdOf(account, 10n), holdOf(account, 10n)]
     for (const [at, gateway_id] of [living_id, dead_id].entries()) {
       await holdBatch(connection, gateway_id, [nth(holds, at)], 300)
       await new Checkpoints(connection, () => gateway_id).write([checkpoint(nth(holds, at).id, 3n)])
     }
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
-    const lease = new Lease(books.connection(), LONG_LEASE)
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
+    const lease = new Lease(db.connection(), LONG_LEASE)
     await lease.take(nextId())
     await new Sweeper(connection, lease, () => {}, 0).run()
     expect(await written(dead_id)).toEqual({})

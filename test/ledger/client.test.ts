@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { LedgerBusy } from "../../src/ledger/entries.ts"
 import { openClientReports } from "../../src/ledger/reports/client.ts"
-import { type Account, openBooks, type TestBooks } from "./books.ts"
+import { type Account, openTestDatabase, type TestDatabase } from "./test-database.ts"
 
-let books: TestBooks
+let db: TestDatabase
 let account: Account
 
 beforeAll(async () => {
-  books = await openBooks()
-  account = await books.account(1_000n)
+  db = await openTestDatabase()
+  account = await db.account(1_000n)
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 const range = () => ({
   account_id: account.account_id,
@@ -20,11 +20,11 @@ const range = () => ({
 })
 
 test("D47, D48 sums wait for one another, so many and no more; receipts and balances do not wait for them", async () => {
-  const { receipts, sums } = books.database
+  const { receipts, sums } = db.database
   const reports = openClientReports(receipts, sums)
   const locked = Promise.withResolvers<void>()
   const unlock = Promise.withResolvers<void>()
-  const holding = books.sql.begin(async (transaction) => {
+  const holding = db.sql.begin(async (transaction) => {
     await transaction`LOCK TABLE tollgate.ends IN ACCESS EXCLUSIVE MODE`
     locked.resolve()
     await unlock.promise

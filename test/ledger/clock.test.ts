@@ -6,26 +6,26 @@ import type { Connection } from "../../src/ledger/database/connection.ts"
 import { audit } from "../../src/ledger/journal/audit.ts"
 import { endBatch } from "../../src/ledger/journal/end.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
-import { sumUsage } from "../../src/ledger/reports/usage.ts"
-import { type Account, holdOf, openBooks, settled, type TestBooks } from "./books.ts"
+import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import { type Account, holdOf, openTestDatabase, settled, type TestDatabase } from "./test-database.ts"
 
 /** D58: the ledger's clock is the database's. Gateways with another one run as processes of their own. */
 
 const HOUR_MS = 3_600_000
 
-let books: TestBooks
+let db: TestDatabase
 let connection: Connection
 let gateway_id: string
 
 beforeAll(async () => {
-  books = await openBooks()
-  connection = books.connection()
-  gateway_id = await books.gateway()
+  db = await openTestDatabase()
+  connection = db.connection()
+  gateway_id = await db.gateway()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 async function databaseTime(): Promise<number> {
-  const [row] = await books.sql`SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS ms`
+  const [row] = await db.sql`SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS ms`
   return Number(row?.ms)
 }
 
@@ -39,12 +39,12 @@ describe("D58 ids follow the database's clock", () => {
     ["right, and then 4 h behind", 0, -4 * HOUR_MS],
     ["4 h ahead, and then right", 4 * HOUR_MS, -4 * HOUR_MS],
   ])("of a gateway whose own clock is %s", async (_, skew_ms, step_ms) => {
-    const account = await books.account(1_000n)
+    const account = await db.account(1_000n)
     const from_ms = await databaseTime()
     const child = Bun.spawn({
       cmd: [process.execPath, join(import.meta.dir, "skewed-gateway.ts")],
       stdin: new Blob([
-        JSON.stringify({ address: books.address, data_dir: await books.folder(), account, skew_ms, step_ms }),
+        JSON.stringify({ address: db.address, data_dir: await db.folder(), account, skew_ms, step_ms }),
       ]),
       stdout: "pipe",
       stderr: "inherit",
@@ -56,8 +56,7 @@ describe("D58 ids follow the database's clock", () => {
     for (const at_ms of [timeOf(before), timeOf(after), timeOf(next), time_ms])
       expect(at_ms).toBeWithin(from_ms - 1, to_ms + 1_000)
     expect([before, after, next].toSorted()).toEqual([before, after, next])
-    const rows =
-      await books.sql`SELECT id, extract(epoch FROM held_at)::float8 * 1000 AS ms FROM tollgate.holds
+    const rows = await db.sql`SELECT id, extract(epoch FROM held_at)::float8 * 1000 AS ms FROM tollgate.holds
       WHERE account_id = ${account.account_id} ORDER BY held_at`
     expect(rows.map(({ id }) => id)).toEqual([before, after])
     for (const { id, ms } of rows) expect(Math.abs(timeOf(id) - ms)).toBeLessThan(1_000)
@@ -66,7 +65,7 @@ describe("D58 ids follow the database's clock", () => {
 
 describe("D58 what must be exact goes by the times of entries: a call whose id is hours off", () => {
   async function today(): Promise<{ from: Date; to: Date }> {
-    const [row] = await books.sql`SELECT date_trunc('day', now(), 'UTC') AS from,
+    const [row] = await db.sql`SELECT date_trunc('day', now(), 'UTC') AS from,
       date_trunc('day', now(), 'UTC') + interval '1 day' AS to`
     return { from: row?.from, to: row?.to }
   }
@@ -82,20 +81,20 @@ describe("D58 what must be exact goes by the times of entries: a call whose id i
   const end = (hold: ReturnType<typeof holdOf>, charge_nano: bigint) =>
     endBatch(connection, [{ end: settled(hold.id, charge_nano), hold }], 300)
   const spent = async ({ key_id }: Account) =>
-    (await getKey(books.database.operators, key_id))?.spending?.spent_nano
+    (await getKey(db.database.operators, key_id))?.spending?.spent_nano
 
   test.each([
     ["23 h before today", -23 * HOUR_MS],
     ["4 h before today", -4 * HOUR_MS],
     ["tomorrow", 28 * HOUR_MS],
   ])("%s counts today, in the sums of the day and in the limit of its period", async (_, off_ms) => {
-    const account = await books.account(1_000n)
+    const account = await db.account(1_000n)
     const early = await held(account, off_ms, 30n)
     const { hold } = await held(account, off_ms, 20n)
     await end(hold, 11n)
     const { from, to } = await today()
     const sums = (range: { from: Date; to: Date }) =>
-      sumUsage(books.database.sums, { ...range, by: "day", account_id: account.account_id })
+      sumUsage(db.database.sums, { ...range, by: "day", account_id: account.account_id })
     expect((await sums({ from, to })).total).toMatchObject({ calls: 1, charge_nano: 11n })
     const others = [
       { from: new Date(from.getTime() - 48 * HOUR_MS), to: from },
@@ -105,14 +104,14 @@ describe("D58 what must be exact goes by the times of entries: a call whose id i
 
     // A limit that is set now counts it, and so does one that is there when it is held.
     const spending = { limit_nano: 100n, period: "day" } as const
-    await changeKey(books.database.operators, account.key_id, { spending })
+    await changeKey(db.database.operators, account.key_id, { spending })
     expect(await spent(account)).toBe(41n)
     await end(early.hold, 25n)
     expect(await spent(account)).toBe(36n)
     expect((await held(account, off_ms, 65n)).outcome).toBe("spending_limit_reached")
     expect((await held(account, off_ms, 64n)).outcome).toBe("held")
     expect(await spent(account)).toBe(100n)
-    const { violations } = await audit(books.database.operators)
+    const { violations } = await audit(db.database.operators)
     expect(violations.filter(({ kind }) => kind !== "charge")).toEqual([])
   })
 })

@@ -39,14 +39,14 @@ test("a migration that fails is reported, and holds nobody up", async () => {
   expect(await open(nowhere).catch((error: unknown) => error)).toBeInstanceOf(Error)
 })
 
-test("D27: the readers' pools are back as soon as the books are, however often they were asked meanwhile", async () => {
+test("D27: the readers' pools are back as soon as the database is, however often they were asked meanwhile", async () => {
   const { address, drop } = await freshDatabase()
   if ("url" in address) throw new Error("the test cluster is reached by its socket")
-  const books = await openDatabase(address)
+  const db = await openDatabase(address)
   const outside = connect({ ...address, database: "postgres" }, { max: 1, onnotice: () => {} })
   const letIn = (yes: boolean) =>
     outside.unsafe(`ALTER DATABASE ${address.database} WITH ALLOW_CONNECTIONS ${yes}`)
-  const pools = [books.operators, books.receipts, books.sums]
+  const pools = [db.operators, db.receipts, db.sums]
   const ask = async () => {
     const answers = await Promise.allSettled(pools.map((pool) => pool.execute("SELECT 1")))
     return answers.map(({ status }) => status)
@@ -64,7 +64,7 @@ test("D27: the readers' pools are back as soon as the books are, however often t
   const back = ask()
   expect(await within(2_000, back)).toBeTrue()
   expect(await back).toEqual(pools.map(() => "fulfilled"))
-  await books.close()
+  await db.close()
   await outside.end()
   await drop()
 })

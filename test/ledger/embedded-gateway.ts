@@ -1,6 +1,6 @@
 import { startEmbedded } from "../../src/embedded/embedded.ts"
 
-/** As much of a gateway as keeps books: prints what its start came to, holds them, and stops them on SIGTERM. */
+/** The embedded database of a gateway and nothing else: starts it, prints the result, and stops it on SIGTERM. */
 const [data_dir = ""] = process.argv.slice(2)
 try {
   const embedded = await startEmbedded({

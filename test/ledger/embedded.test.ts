@@ -125,7 +125,7 @@ function expectNothingLeft(data_dir: string, address: SocketAddress): void {
 }
 
 describe("a start", () => {
-  test("opens durable books behind a private socket, and its stop leaves nothing but the data", async () => {
+  test("opens a durable database behind a private socket, and its stop leaves nothing but the data", async () => {
     const embedded = await start(shared)
     const { address } = embedded
     expect({ ...address, adopted: embedded.adopted }).toMatchObject({
@@ -258,7 +258,7 @@ describe("after a kill -9", () => {
     expectNothingLeft(shared, embedded.address)
   })
 
-  test("Ctrl-C, a SIGINT to the gateway's whole group, does not stop the books", async () => {
+  test("Ctrl-C, a SIGINT to the gateway's whole group, does not stop the database", async () => {
     const gateway = spawnGateway(shared)
     await gateway.outcome
     process.kill(-gateway.pid, "SIGINT")

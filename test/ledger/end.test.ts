@@ -13,36 +13,36 @@ import {
   type Account,
   call,
   holdOf,
-  openBooks,
+  openTestDatabase,
   released,
   settled,
   standings,
-  type TestBooks,
+  type TestDatabase,
   violations,
-} from "./books.ts"
+} from "./test-database.ts"
 
 /** How holds end, on a real Postgres: exactly once, and the money with them (D13). */
 
-let books: TestBooks
+let db: TestDatabase
 let connection: Connection
 let gateway_id: string
 
 beforeAll(async () => {
-  books = await openBooks()
-  connection = books.connection()
-  gateway_id = await books.gateway()
+  db = await openTestDatabase()
+  connection = db.connection()
+  gateway_id = await db.gateway()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 /** Every hold that was made here, so that an end may go by the lean statement. */
 const made = new Map<string, Hold>()
 const itemOf = (end: End) => ({ end, hold: made.get(end.id) ?? null })
 const end = (...ends: End[]) => endBatch(connection, ends.map(itemOf), 300)
 const write = (checkpoint: Checkpoint) => new Checkpoints(connection, () => gateway_id).write([checkpoint])
-const exact = async () => expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+const exact = async () => expect(await violations(db.sql, { overdrawn: true })).toEqual([])
 
 async function held(amount_nano: bigint, account?: Account) {
-  const payer = account ?? (await books.account(1_000n))
+  const payer = account ?? (await db.account(1_000n))
   const hold = holdOf(payer, amount_nano)
   made.set(hold.id, hold)
   expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
@@ -50,7 +50,7 @@ async function held(amount_nano: bigint, account?: Account) {
 }
 
 async function balanceOf({ account_id }: Account) {
-  const at = (await standings(books.sql)).find((standing) => standing.account_id === account_id)
+  const at = (await standings(db.sql)).find((standing) => standing.account_id === account_id)
   return [at?.balance_nano, at?.held_nano]
 }
 
@@ -71,7 +71,7 @@ describe("an open hold", () => {
       "applied",
     ])
     expect(await balance()).toEqual([930n, 0n])
-    expect(await call(books.sql, id)).toMatchObject({
+    expect(await call(db.sql, id)).toMatchObject({
       state: "settled",
       charge_nano: "70",
       basis: "usage",
@@ -93,7 +93,7 @@ describe("an open hold", () => {
     const { id, balance } = await held(100n)
     expect(await end(released(id))).toEqual(["applied"])
     expect(await balance()).toEqual([1_000n, 0n])
-    expect(await call(books.sql, id)).toMatchObject({
+    expect(await call(db.sql, id)).toMatchObject({
       state: "released",
       charge_nano: "0",
       basis: "none",
@@ -116,12 +116,12 @@ describe("an open hold", () => {
   test("D2 a charge of 0 is a settlement", async () => {
     const { id } = await held(10n)
     expect(await end(settled(id, 0n))).toEqual(["applied"])
-    expect(await call(books.sql, id)).toMatchObject({ state: "settled", charge_nano: "0" })
+    expect(await call(db.sql, id)).toMatchObject({ state: "settled", charge_nano: "0" })
   })
 
   test("many of one account and of several, in one statement", async () => {
-    const one = await books.account(1_000n)
-    const other = await books.account(1_000n)
+    const one = await db.account(1_000n)
+    const other = await db.account(1_000n)
     const calls = [await held(10n, one), await held(20n, other), await held(30n, one), await held(40n, other)]
     const [first, second, third, fourth] = calls.map(({ id }) => id)
     expect(
@@ -143,7 +143,7 @@ describe("an open hold", () => {
       const basis = bases[at % bases.length] ?? "none"
       const ending = endings[at % endings.length] ?? null
       expect(await end(settled(id, 1n, { failure, basis, ending, notes: [...notes] }))).toEqual(["applied"])
-      expect(await call(books.sql, id)).toMatchObject({ failure, basis, ending, notes })
+      expect(await call(db.sql, id)).toMatchObject({ failure, basis, ending, notes })
     }
   })
 })
@@ -166,10 +166,10 @@ describe("D13 once: what is settled or released never changes again", () => {
   test.each(pairs)("D13 %s, then %s", async (_, _then, before, after) => {
     const { id, balance } = await held(10n)
     await end(before(id))
-    const row = await call(books.sql, id)
+    const row = await call(db.sql, id)
     const money = await balance()
     expect(await end(after(id))).toEqual(["closed"])
-    expect(await call(books.sql, id)).toEqual(row)
+    expect(await call(db.sql, id)).toEqual(row)
     expect(await balance()).toEqual(money)
   })
 
@@ -183,9 +183,9 @@ describe("D13 once: what is settled or released never changes again", () => {
   test.each(pairs)("D13 %s, then swept", async (_, _then, before) => {
     const { id, account_id } = await held(10n)
     await end(before(id))
-    const row = await call(books.sql, id)
+    const row = await call(db.sql, id)
     expect(await expireBatch(connection, [{ id, account_id }], 300)).toEqual([false])
-    expect(await call(books.sql, id)).toEqual(row)
+    expect(await call(db.sql, id)).toEqual(row)
   })
 
   test("an id that is not in the ledger is told apart from one that has ended", async () => {
@@ -199,7 +199,7 @@ describe("D13 expiry", () => {
   test("without a checkpoint it charges nothing", async () => {
     const { id, balance } = await expired(100n)
     expect(await balance()).toEqual([1_000n, 0n])
-    expect(await call(books.sql, id)).toMatchObject({
+    expect(await call(db.sql, id)).toMatchObject({
       state: "expired",
       charge_nano: "0",
       basis: "none",
@@ -213,7 +213,7 @@ describe("D13 expiry", () => {
   test("with a checkpoint it charges what that saw", async () => {
     const { id, balance } = await expired(100n, 40n)
     expect(await balance()).toEqual([960n, 0n])
-    expect(await call(books.sql, id)).toMatchObject({
+    expect(await call(db.sql, id)).toMatchObject({
       state: "expired",
       charge_nano: "40",
       basis: "partial",
@@ -228,7 +228,7 @@ describe("D13 expiry", () => {
   test("with a checkpoint above the hold it notes the overage (D11)", async () => {
     const { id, balance } = await expired(100n, 140n)
     expect(await balance()).toEqual([860n, 0n])
-    expect(await call(books.sql, id)).toMatchObject({ notes: ["overage"] })
+    expect(await call(db.sql, id)).toMatchObject({ notes: ["overage"] })
   })
 
   test("sweeping twice is one end", async () => {
@@ -238,7 +238,7 @@ describe("D13 expiry", () => {
   })
 
   test("a hold that is named twice in one batch expires once", async () => {
-    const account = await books.account(1_000n)
+    const account = await db.account(1_000n)
     const [one, other] = [await held(100n, account), await held(50n, account)]
     await held(500n, account)
     await write({ id: one.id, charge_nano: 40n, basis: "partial", usage: null })
@@ -253,7 +253,7 @@ describe("D13 expiry", () => {
       const { id, balance } = await expired(100n, checkpoint_nano)
       expect(await end(settled(id, 70n, { notes: ["overage"] }))).toEqual(["applied"])
       expect(await balance()).toEqual([930n, 0n])
-      const row = await call(books.sql, id)
+      const row = await call(db.sql, id)
       expect(row).toMatchObject({
         state: "settled",
         charge_nano: "70",
@@ -263,7 +263,7 @@ describe("D13 expiry", () => {
         notes: ["overage", "settled_late"],
       })
       expect(await end(settled(id, 71n))).toEqual(["closed"])
-      expect(await call(books.sql, id)).toEqual(row)
+      expect(await call(db.sql, id)).toEqual(row)
       await exact()
     },
   )
@@ -281,9 +281,9 @@ describe("D13 expiry", () => {
 
   test("a late release changes nothing", async () => {
     const { id, balance } = await expired(100n, 40n)
-    const row = await call(books.sql, id)
+    const row = await call(db.sql, id)
     expect(await end(released(id))).toEqual(["closed"])
-    expect(await call(books.sql, id)).toEqual(row)
+    expect(await call(db.sql, id)).toEqual(row)
     expect(await balance()).toEqual([960n, 0n])
   })
 
@@ -293,21 +293,21 @@ describe("D13 expiry", () => {
     await checkpoint(10n)
     await checkpoint(30n)
     await expireBatch(connection, [{ id, account_id }], 300)
-    const row = await call(books.sql, id)
+    const row = await call(db.sql, id)
     await checkpoint(50n)
-    expect(await call(books.sql, id)).toEqual(row)
+    expect(await call(db.sql, id)).toEqual(row)
     expect(await balance()).toEqual([970n, 0n])
   })
 })
 
 describe("D27 tombstones", () => {
   test("a late hold conflicts with one, and holds nothing", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const hold = holdOf(account, 60n)
     expect(await closeIds(connection, gateway_id, [hold], 300)).toEqual(["closed"])
     expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "closed" }])
     expect(await balanceOf(account)).toEqual([100n, 0n])
-    expect(await call(books.sql, hold.id)).toMatchObject({
+    expect(await call(db.sql, hold.id)).toMatchObject({
       state: "released",
       charge_nano: "0",
       failure: "internal_error",
@@ -315,7 +315,7 @@ describe("D27 tombstones", () => {
   })
 
   test("a hold that came first is told, and stands until it is released", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const hold = holdOf(account, 60n)
     await holdBatch(connection, gateway_id, [hold], 300)
     expect(await closeIds(connection, gateway_id, [hold], 300)).toEqual(["held"])
@@ -325,20 +325,20 @@ describe("D27 tombstones", () => {
   })
 
   test("closing an id twice is closing it once", async () => {
-    const hold = holdOf(await books.account(100n), 60n)
+    const hold = holdOf(await db.account(100n), 60n)
     await closeIds(connection, gateway_id, [hold], 300)
-    const row = await call(books.sql, hold.id)
+    const row = await call(db.sql, hold.id)
     expect(await closeIds(connection, gateway_id, [hold], 300)).toEqual(["held"])
     expect(await end(released(hold.id))).toEqual(["closed"])
-    expect(await call(books.sql, hold.id)).toEqual(row)
+    expect(await call(db.sql, hold.id)).toEqual(row)
   })
 })
 
 test("D13 settle, settle otherwise, release and sweep at once: exactly one end, the money as it says", async () => {
-  const connections = Array.from({ length: 4 }, () => books.connection())
+  const connections = Array.from({ length: 4 }, () => db.connection())
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat(3), { minLength: 6, maxLength: 16 }), async (moves) => {
-      const account = await books.account(1_000n)
+      const account = await db.account(1_000n)
       const { id, account_id } = await held(100n, account)
       const ends = await Promise.all(
         moves.map(async (move, at): Promise<string> => {
@@ -357,7 +357,7 @@ test("D13 settle, settle otherwise, release and sweep at once: exactly one end, 
         }),
       )
       const applied = ends.filter((end) => end !== "closed")
-      const row = await call(books.sql, id)
+      const row = await call(db.sql, id)
       expect(row?.state).toBe(applied.includes("settled") ? "settled" : (applied[0] ?? "open"))
       // At most an expiry and the settlement that came late.
       expect(applied.filter((end) => end !== "expired").length).toBeLessThanOrEqual(1)

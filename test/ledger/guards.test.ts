@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { Connection, Runner } from "../../src/ledger/database/connection.ts"
-import { codeOf, kindOf } from "../../src/ledger/database/errors.ts"
+import { errorCode, kindOf } from "../../src/ledger/database/database-errors.ts"
 import type { Statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import {
@@ -19,11 +19,11 @@ import {
   holdOf,
   lockAccount,
   lockWaiters,
-  openBooks,
+  openTestDatabase,
   settled,
-  type TestBooks,
+  type TestDatabase,
   violations,
-} from "./books.ts"
+} from "./test-database.ts"
 import { exact, lean, one } from "./unguarded.ts"
 
 /**
@@ -33,16 +33,16 @@ import { exact, lean, one } from "./unguarded.ts"
 const LOCK_MS = 5_000
 const WITHIN_MS = 15_000
 
-let books: TestBooks
+let db: TestDatabase
 let connections: [Connection, Connection]
 let gateway_id: string
 
 beforeAll(async () => {
-  books = await openBooks()
-  connections = [books.connection(), books.connection()]
-  gateway_id = await books.gateway()
+  db = await openTestDatabase()
+  connections = [db.connection(), db.connection()]
+  gateway_id = await db.gateway()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 /** Runs this statement in place of the real one. */
 function instead(real: Statement, variant: Statement, by: Runner): Runner {
@@ -99,11 +99,11 @@ async function isEnded(statement: Statement, end: End): Promise<boolean> {
 async function wrongAfter(load: () => Promise<unknown>): Promise<string[]> {
   const failed = await load().then(
     () => [],
-    (error: unknown) => [codeOf(error)],
+    (error: unknown) => [errorCode(error)],
   )
-  const wrong = await violations(books.sql)
+  const wrong = await violations(db.sql)
   await falsify(
-    books.sql,
+    db.sql,
     (tx) =>
       tx`TRUNCATE tollgate.holds, tollgate.ends, tollgate.corrections, tollgate.credits, tollgate.accounts`,
   )
@@ -191,10 +191,10 @@ describe.each(guards)("%s", (_, real, variant, load, fault) => {
 
 /** Two statements that wait at the same account, which has enough for one of them. */
 async function race(held: (by: Connection, hold: Hold) => Promise<unknown>): Promise<void> {
-  const account = await books.account(10n)
-  const lock = await lockAccount(books.sql, account.account_id)
+  const account = await db.account(10n)
+  const lock = await lockAccount(db.sql, account.account_id)
   const racing = connections.map((by) => held(by, holdOf(account, 10n)))
-  await lockWaiters(books.sql, 2)
+  await lockWaiters(db.sql, 2)
   await lock.unlock()
   await Promise.all(racing)
 }
@@ -217,11 +217,11 @@ async function cross(
   second: typeof first,
 ): Promise<void> {
   const accounts = await twoAccounts()
-  const lock = await lockAccount(books.sql, accounts[0].account_id)
+  const lock = await lockAccount(db.sql, accounts[0].account_id)
   const crossing = [first(accounts)]
-  await lockWaiters(books.sql, 1)
+  await lockWaiters(db.sql, 1)
   crossing.push(second(accounts))
-  await lockWaiters(books.sql, 2)
+  await lockWaiters(db.sql, 2)
   await lock.unlock()
   await allDone(crossing)
 }
@@ -247,16 +247,16 @@ async function endWhileHolding(ended: (holds: readonly Hold[]) => Promise<unknow
   const accounts = await twoAccounts()
   holds = accounts.map((account) => holdOf(account, 1n))
   await hold(holdExact, holds)
-  const lock = await lockAccount(books.sql, accounts[0].account_id)
+  const lock = await lockAccount(db.sql, accounts[0].account_id)
   const crossing: Promise<unknown>[] = [
     hold(
       holdExact,
       accounts.map((account) => holdOf(account, 1n)),
     ),
   ]
-  await lockWaiters(books.sql, 1)
+  await lockWaiters(db.sql, 1)
   crossing.push(ended(holds))
-  await lockWaiters(books.sql, 2)
+  await lockWaiters(db.sql, 2)
   await lock.unlock()
   await allDone(crossing)
 }
@@ -276,13 +276,13 @@ function endLeanWhileOthersHold(statement: Statement): Promise<void> {
 }
 
 async function holdTwiceOfOneAccount(statement: Statement): Promise<void> {
-  const account = await books.account(100n)
+  const account = await db.account(100n)
   await hold(statement, [holdOf(account, 3n), holdOf(account, 4n)])
 }
 
 /** An open hold of 5, alone in its account, and of 6 beside it, so that there is something to be freed a second time. */
 async function heldOne({ beside = false } = {}): Promise<Hold> {
-  const account = await books.account(100n)
+  const account = await db.account(100n)
   const made = holdOf(account, 5n)
   await hold(holdExact, beside ? [made, holdOf(account, 6n)] : [made])
   return made
@@ -293,7 +293,7 @@ async function settleTwice(statement: Statement): Promise<void> {
   const { id } = await heldOne()
   await end(statement, [settled(id, 4n)])
   await end(statement, [settled(id, 9n)])
-  const [row] = await books.sql`SELECT charge_nano FROM tollgate.calls WHERE id = ${id}`
+  const [row] = await db.sql`SELECT charge_nano FROM tollgate.calls WHERE id = ${id}`
   if (row?.charge_nano !== "4") throw fault(`charge ${row?.charge_nano}`)
 }
 
@@ -307,7 +307,7 @@ async function settleAfterExpiry(statement: Statement): Promise<void> {
 /** A call whose key or account does not allow it, as `spoil` makes it. */
 function oneFor(spoil: (account: Account) => Promise<unknown>): Load {
   return async (statement) => {
-    const account = await books.account(10n)
+    const account = await db.account(10n)
     await spoil(account)
     if (await isHeld(statement, holdOf(account, 5n))) throw fault("held")
   }
@@ -316,50 +316,50 @@ function oneFor(spoil: (account: Account) => Promise<unknown>): Load {
 /** The same beside a call that may be held. */
 function leanFor(spoil: (account: Account) => Promise<unknown>): Load {
   return async (statement) => {
-    const account = await books.account(10n)
+    const account = await db.account(10n)
     await spoil(account)
-    const holds = [holdOf(account, 5n), holdOf(await books.account(10n), 5n)]
+    const holds = [holdOf(account, 5n), holdOf(await db.account(10n), 5n)]
     if ((await holdTogether(statement, holds)) === 2) throw fault("held")
   }
 }
 
 function keyThat(change: string) {
   return ({ key_id }: Account) =>
-    books.sql.unsafe(`UPDATE tollgate.keys SET ${change} WHERE id = '${key_id}'`).execute()
+    db.sql.unsafe(`UPDATE tollgate.keys SET ${change} WHERE id = '${key_id}'`).execute()
 }
 
 function accountThat(change: string) {
   return ({ account_id }: Account) =>
-    books.sql.unsafe(`UPDATE tollgate.accounts SET ${change} WHERE id = '${account_id}'`).execute()
+    db.sql.unsafe(`UPDATE tollgate.accounts SET ${change} WHERE id = '${account_id}'`).execute()
 }
 
 async function deadGateway(): Promise<string> {
-  const id = await books.gateway()
-  await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${id}`
+  const id = await db.gateway()
+  await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${id}`
   return id
 }
 
 async function holdUnderTheDead(statement: Statement): Promise<void> {
   const under = await deadGateway()
-  if (await isHeld(statement, holdOf(await books.account(10n), 5n), { under })) throw fault("held")
+  if (await isHeld(statement, holdOf(await db.account(10n), 5n), { under })) throw fault("held")
 }
 
 async function leanUnderTheDead(statement: Statement): Promise<void> {
   const under = await deadGateway()
-  if ((await holdTogether(statement, [holdOf(await books.account(10n), 5n)], { under })) === 1)
+  if ((await holdTogether(statement, [holdOf(await db.account(10n), 5n)], { under })) === 1)
     throw fault("held")
 }
 
 async function holdExactlyOne(statement: Statement): Promise<void> {
-  await hold(statement, [holdOf(await books.account(10n), 5n)])
+  await hold(statement, [holdOf(await db.account(10n), 5n)])
 }
 
 async function holdLeanly(statement: Statement): Promise<void> {
-  await holdTogether(statement, [holdOf(await books.account(10n), 5n)])
+  await holdTogether(statement, [holdOf(await db.account(10n), 5n)])
 }
 
 async function holdAlone(statement: Statement): Promise<void> {
-  await isHeld(statement, holdOf(await books.account(10n), 5n))
+  await isHeld(statement, holdOf(await db.account(10n), 5n))
 }
 
 async function endLosing(statement: Statement): Promise<void> {
@@ -409,11 +409,11 @@ async function endLeanMischarged(statement: Statement): Promise<void> {
 /** Does this while such rows get lost. */
 function losing(what: string, table: string, work: Load): Load {
   return async (statement) => {
-    await books.sql.unsafe(`
+    await db.sql.unsafe(`
     CREATE OR REPLACE FUNCTION tollgate.lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
     CREATE TRIGGER losing BEFORE ${what} ON tollgate.${table} FOR EACH ROW EXECUTE FUNCTION tollgate.lose()`)
     await noticed(() => work(statement)).finally(() =>
-      books.sql.unsafe(`DROP TRIGGER losing ON tollgate.${table}`),
+      db.sql.unsafe(`DROP TRIGGER losing ON tollgate.${table}`),
     )
   }
 }
@@ -445,7 +445,7 @@ async function refused(work: () => Promise<unknown>): Promise<void> {
   try {
     await work()
   } catch (error) {
-    if (codeOf(error) !== "23505") throw error
+    if (errorCode(error) !== "23505") throw error
   }
 }
 
@@ -460,7 +460,7 @@ async function allDone(works: readonly Promise<unknown>[]): Promise<void> {
 }
 
 async function twoAccounts(): Promise<[Account, Account]> {
-  const one = await books.account(100n)
-  const other = await books.account(100n)
+  const one = await db.account(100n)
+  const other = await db.account(100n)
   return one.account_id < other.account_id ? [one, other] : [other, one]
 }

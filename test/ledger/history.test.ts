@@ -4,32 +4,32 @@ import fc from "fast-check"
 import { audit } from "../../src/ledger/journal/audit.ts"
 import { Lease } from "../../src/ledger/journal/lease.ts"
 import { Sweeper } from "../../src/ledger/journal/sweep.ts"
+import { linesOf, type Part, type Played, Player } from "./player.ts"
 import {
   type Account,
   call,
   LONG_LEASE,
   nth,
-  openBooks,
+  openTestDatabase,
   standings,
-  type TestBooks,
+  type TestDatabase,
   violations,
-} from "./books.ts"
-import { linesOf, type Part, type Played, Player } from "./player.ts"
+} from "./test-database.ts"
 
 /**
  * Random histories, all at once: the ledger is exact at every instant, and every call is in the end where it can be.
  */
 
-let books: TestBooks
+let db: TestDatabase
 /** Sweeps while others play. */
 let sweeper: Sweeper
 
 beforeAll(async () => {
-  books = await openBooks()
-  const lease = new Lease(books.connection(), LONG_LEASE)
-  sweeper = new Sweeper(books.connection(), lease, () => {})
+  db = await openTestDatabase()
+  const lease = new Lease(db.connection(), LONG_LEASE)
+  sweeper = new Sweeper(db.connection(), lease, () => {})
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 describe("all at once: two gateways here and one in another process, replays, sweeps and deaths", () => {
   const end = fc.oneof(
@@ -54,8 +54,8 @@ describe("all at once: two gateways here and one in another process, replays, sw
     "%s",
     async (_, deaths) => {
       const own = [
-        await Player.start(books.address, await books.folder()),
-        await Player.start(books.address, await books.folder()),
+        await Player.start(db.address, await db.folder()),
+        await Player.start(db.address, await db.folder()),
       ]
       const other = await otherProcess()
       const watch = observe(!deaths)
@@ -64,7 +64,7 @@ describe("all at once: two gateways here and one in another process, replays, sw
         await fc.assert(
           fc.asyncProperty(scripts, async (drawn) => {
             // On one connection, so that statements have several accounts.
-            const accounts = await Promise.all([900n, 300n, 60n].map((nano) => books.account(nano, 0)))
+            const accounts = await Promise.all([900n, 300n, 60n].map((nano) => db.account(nano, 0)))
             const [first, second, third] = drawn.map((script) => script.map((one) => partOf(one, accounts)))
             if (first === undefined || second === undefined || third === undefined)
               throw new Error("three play")
@@ -90,9 +90,9 @@ describe("all at once: two gateways here and one in another process, replays, sw
         expect(snapshots).toBeGreaterThan(10)
         await Promise.all([...own.map((player) => player.stop()), other.stop()])
       }
-      expect((await standings(books.sql)).every(({ held_nano }) => held_nano === 0n)).toBe(true)
+      expect((await standings(db.sql)).every(({ held_nano }) => held_nano === 0n)).toBe(true)
       // The players charge what their tokens do not cost.
-      const { violations: found } = await audit(books.database.operators)
+      const { violations: found } = await audit(db.database.operators)
       expect(found.filter(({ kind }) => kind !== "charge")).toEqual([])
     },
     60_000,
@@ -116,7 +116,7 @@ describe("all at once: two gateways here and one in another process, replays, sw
   /** Every call is where it can be, given what was said about it. */
   async function check(played: readonly Played[], parts: readonly Part[]): Promise<void> {
     for (const [at, { id, outcome }] of played.entries()) {
-      const row = await call(books.sql, id)
+      const row = await call(db.sql, id)
       if (outcome === "insufficient_balance") expect(row).toBeNull()
       else
         expect(allowed(outcome, nth(parts, at))).toContain(
@@ -135,14 +135,14 @@ describe("all at once: two gateways here and one in another process, replays, sw
     return [...settlements, ...releases, ...(settlements.length === 0 ? [...expiry, "settled 1"] : [])]
   }
 
-  /** Looks at the books as fast as it can, each time in one snapshot. */
+  /** Looks at the ledger as fast as it can, each time in one snapshot. */
   function observe(strict: boolean) {
     let over = false
     let snapshots = 0
     const wrong = new Set<string>()
     const watching = (async () => {
       while (!over) {
-        for (const line of await violations(books.sql, { overdrawn: !strict })) wrong.add(line)
+        for (const line of await violations(db.sql, { overdrawn: !strict })) wrong.add(line)
         snapshots += 1
       }
     })()
@@ -159,7 +159,7 @@ describe("all at once: two gateways here and one in another process, replays, sw
     const done = (async () => {
       while (!over) {
         if (deaths) {
-          await books.sql`UPDATE tollgate.gateways SET dead_at = now()
+          await db.sql`UPDATE tollgate.gateways SET dead_at = now()
             WHERE id = (SELECT id FROM tollgate.gateways WHERE dead_at IS NULL ORDER BY random() LIMIT 1)`
         }
         await sweeper.run()
@@ -173,10 +173,10 @@ describe("all at once: two gateways here and one in another process, replays, sw
 
   /** All rows of this test's gateways are declared dead; the players go on under new ones. */
   async function sweepAll(): Promise<void> {
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE dead_at IS NULL`
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE dead_at IS NULL`
     for (;;) {
       await sweeper.run()
-      const [row] = await books.sql`SELECT count(*)::int AS open FROM tollgate.calls WHERE state = 'open'`
+      const [row] = await db.sql`SELECT count(*)::int AS open FROM tollgate.calls WHERE state = 'open'`
       if (row?.open === 0) return
     }
   }
@@ -193,7 +193,7 @@ describe("all at once: two gateways here and one in another process, replays, sw
       child.stdin.flush()
       return JSON.parse((await lines.next()).value ?? "null")
     }
-    await ask({ start: { address: books.address, data_dir: await books.folder() } })
+    await ask({ start: { address: db.address, data_dir: await db.folder() } })
     return {
       play: (play: readonly Part[]): Promise<Played[]> => ask({ play }),
       replay: (replay: readonly string[]): Promise<void> => ask({ replay }),

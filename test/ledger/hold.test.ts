@@ -6,20 +6,29 @@ import type { Hold } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import type { Held } from "../../src/ledger/journal/hold-exact.ts"
 import { registerTerms } from "../../src/ledger/terms.ts"
-import { call, falsify, holdOf, keyOf, nth, openBooks, type TestBooks, violations } from "./books.ts"
+import {
+  call,
+  falsify,
+  holdOf,
+  keyOf,
+  nth,
+  openTestDatabase,
+  type TestDatabase,
+  violations,
+} from "./test-database.ts"
 
 /** The holding statements, on a real Postgres: what they admit, what they refuse, and why. */
 
-let books: TestBooks
+let db: TestDatabase
 let connection: Connection
 let gateway_id: string
 
 beforeAll(async () => {
-  books = await openBooks()
-  connection = books.connection()
-  gateway_id = await books.gateway()
+  db = await openTestDatabase()
+  connection = db.connection()
+  gateway_id = await db.gateway()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 const ask = (...holds: Hold[]) => holdBatch(connection, gateway_id, holds, 300)
 const outcomes = async (...holds: Hold[]) => (await ask(...holds)).map(({ outcome }) => outcome)
@@ -53,44 +62,41 @@ describe("what is refused, by the holding statement itself (D26), the first faul
     ["D26 a key of another account", "account_id = gen_random_uuid()", 100n, "invalid_api_key"],
   ]
   test.each(rows)("%s", async (_, change, balance_nano, outcome) => {
-    const account = await books.account(balance_nano)
-    await books.sql.unsafe(`UPDATE tollgate.keys SET ${change} WHERE id = '${account.key_id}'`)
+    const account = await db.account(balance_nano)
+    await db.sql.unsafe(`UPDATE tollgate.keys SET ${change} WHERE id = '${account.key_id}'`)
     const asked = holdOf(account, 100n)
     expect(await outcomes(asked)).toEqual([outcome])
-    expect((await call(books.sql, asked.id)) !== null).toBe(outcome === "held")
-    expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+    expect((await call(db.sql, asked.id)) !== null).toBe(outcome === "held")
+    expect(await violations(db.sql, { overdrawn: true })).toEqual([])
   })
 
   test("D42 a suspended account, alone and in a batch with another one", async () => {
-    const [suspended, other] = [await books.account(100n), await books.account(100n)]
-    await books.sql`UPDATE tollgate.accounts SET suspended_at = now() WHERE id = ${suspended.account_id}`
+    const [suspended, other] = [await db.account(100n), await db.account(100n)]
+    await db.sql`UPDATE tollgate.accounts SET suspended_at = now() WHERE id = ${suspended.account_id}`
     expect(await outcomes(holdOf(suspended, 1n))).toEqual(["account_suspended"])
     expect(await outcomes(holdOf(suspended, 101n), holdOf(other, 1n))).toEqual(["account_suspended", "held"])
-    await books.sql`UPDATE tollgate.accounts SET suspended_at = NULL WHERE id = ${suspended.account_id}`
+    await db.sql`UPDATE tollgate.accounts SET suspended_at = NULL WHERE id = ${suspended.account_id}`
     expect(await outcomes(holdOf(suspended, 1n))).toEqual(["held"])
   })
 
-  test("a key that is not in the books", async () => {
-    const { account_id } = await books.account(100n)
+  test("a key that is not in the ledger", async () => {
+    const { account_id } = await db.account(100n)
     expect(await outcomes(holdOf({ account_id, key_id: crypto.randomUUID() }, 1n))).toEqual([
       "invalid_api_key",
     ])
   })
 
-  test("an account that is not in the books, though its key is", async () => {
-    const account = await books.account(100n)
-    await books.sql`DELETE FROM tollgate.accounts WHERE id = ${account.account_id}`
+  test("an account that is not in the ledger, though its key is", async () => {
+    const account = await db.account(100n)
+    await db.sql`DELETE FROM tollgate.accounts WHERE id = ${account.account_id}`
     expect(await outcomes(holdOf(account, 1n))).toEqual(["invalid_api_key"])
-    await falsify(
-      books.sql,
-      (tx) => tx`DELETE FROM tollgate.credits WHERE account_id = ${account.account_id}`,
-    )
+    await falsify(db.sql, (tx) => tx`DELETE FROM tollgate.credits WHERE account_id = ${account.account_id}`)
   })
 
   test("the refused take no part in what the others may have", async () => {
-    const account = await books.account(10n)
-    const revoked = await keyOf(books.sql, account, "revoked_at = now()")
-    const limited = await keyOf(books.sql, account, "models = ARRAY['other']")
+    const account = await db.account(10n)
+    const revoked = await keyOf(db.sql, account, "revoked_at = now()")
+    const limited = await keyOf(db.sql, account, "models = ARRAY['other']")
     expect(await outcomes(holdOf(revoked, 1n), holdOf(limited, 2n), holdOf(account, 10n))).toEqual([
       "invalid_api_key",
       "model_not_allowed",
@@ -99,7 +105,7 @@ describe("what is refused, by the holding statement itself (D26), the first faul
   })
 
   test("D12 a refusal names what is left beside those that were admitted", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const [admitted, refused] = await ask(holdOf(account, 60n), holdOf(account, 61n))
     expect(admitted).toEqual({ outcome: "held" })
     expect(refused).toEqual({ outcome: "insufficient_balance", available_nano: 40n })
@@ -108,21 +114,21 @@ describe("what is refused, by the holding statement itself (D26), the first faul
 
 describe("what is held", () => {
   test("the row says everything the call was admitted at", async () => {
-    const account = await books.account(2n ** 62n)
+    const account = await db.account(2n ** 62n)
     const model = 'quote " backslash \\ snow ☃ {a,b}'
     const price = { input_pico: 1n, cached_input_pico: 0n, output_pico: 999_999_999_999n, per_call_nano: 7n }
     const wanted = [{ family: "chat", model, upstream: "first", price }]
-    const [terms_id = 0] = await registerTerms(books.database.operators, wanted)
+    const [terms_id = 0] = await registerTerms(db.database.operators, wanted)
     const one = holdOf(account, 2n ** 53n + 1n, { terms_id })
     const several = [holdOf(account, 1n, { terms_id, stream: false }), holdOf(account, 2n)]
     expect(await outcomes(one)).toEqual(["held"])
     expect(await outcomes(...several)).toEqual(["held", "held"])
-    const rows = await Promise.all(several.map(({ id }) => call(books.sql, id)))
+    const rows = await Promise.all(several.map(({ id }) => call(db.sql, id)))
     expect(rows).toMatchObject([
       { amount_nano: "1", stream: false, model },
       { amount_nano: "2", stream: true, model: "model" },
     ])
-    expect(await call(books.sql, one.id)).toMatchObject({
+    expect(await call(db.sql, one.id)).toMatchObject({
       account_id: account.account_id,
       key_id: account.key_id,
       gateway_id,
@@ -143,7 +149,7 @@ describe("what is held", () => {
   })
 
   test("the largest amount there is does not overflow: it is refused", async () => {
-    const account = await books.account(5n)
+    const account = await db.account(5n)
     const most = 2n ** 63n - 1n
     expect(await outcomes(holdOf(account, most), holdOf(account, most), holdOf(account, 5n))).toEqual([
       "insufficient_balance",
@@ -153,31 +159,31 @@ describe("what is held", () => {
   })
 
   test("D27 the same id again holds nothing more, and says that it is held", async () => {
-    const hold = holdOf(await books.account(100n), 60n)
+    const hold = holdOf(await db.account(100n), 60n)
     expect(await outcomes(hold)).toEqual(["held"])
     expect(await outcomes(hold)).toEqual(["held"])
-    expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+    expect(await violations(db.sql, { overdrawn: true })).toEqual([])
   })
 
   test("D27 the same id is closed to another amount, another account or another gateway", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const hold = holdOf(account, 60n)
     await ask(hold)
-    const elsewhere = { ...hold, ...(await books.account(100n)) }
+    const elsewhere = { ...hold, ...(await db.account(100n)) }
     expect(await outcomes({ ...hold, amount_nano: 1n })).toEqual(["closed"])
     expect(await outcomes(elsewhere)).toEqual(["closed"])
-    const [result] = await holdBatch(connection, await books.gateway(), [hold], 300)
+    const [result] = await holdBatch(connection, await db.gateway(), [hold], 300)
     expect(result).toEqual({ outcome: "closed" })
   })
 
   test("D35 nothing is held under the row of a gateway that was declared dead, or that does not exist", async () => {
-    const dead_id = await books.gateway()
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
+    const dead_id = await db.gateway()
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
     for (const gone_id of [dead_id, nextId()]) {
-      const hold = holdOf(await books.account(100n), 1n)
+      const hold = holdOf(await db.account(100n), 1n)
       const [result] = await holdBatch(connection, gone_id, [hold], 300)
       expect(result).toEqual({ outcome: "gateway_dead", gateway_id: gone_id })
-      expect(await call(books.sql, hold.id)).toBeNull()
+      expect(await call(db.sql, hold.id)).toBeNull()
     }
   })
 })
@@ -190,7 +196,7 @@ test("design, money: a batch comes out as single statements in ascending order o
   const balances = fc.tuple(fc.bigInt(-5n, 40n), fc.bigInt(0n, 40n), fc.bigInt(0n, 40n))
   await fc.assert(
     fc.asyncProperty(balances, amounts, async (available, asked) => {
-      const accounts = await Promise.all(available.map((nano) => books.account(nano)))
+      const accounts = await Promise.all(available.map((nano) => db.account(nano)))
       const holds = asked.map(([at, amount_nano]) => holdOf(nth(accounts, at), amount_nano))
       const expected = new Map<string, Held["outcome"]>()
       const left = new Map(accounts.map(({ account_id }, at) => [account_id, available[at] ?? 0n]))
@@ -210,13 +216,13 @@ test("design, money: a batch comes out as single statements in ascending order o
     }),
     { numRuns: 40 },
   )
-  expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+  expect(await violations(db.sql, { overdrawn: true })).toEqual([])
 })
 
 test("money race: N racers for k slots on several connections admit exactly k", async () => {
-  const connections = Array.from({ length: 6 }, () => books.connection())
+  const connections = Array.from({ length: 6 }, () => db.connection())
   for (const slots of [1n, 3n, 17n]) {
-    const account = await books.account(slots * 10n + 9n)
+    const account = await db.account(slots * 10n + 9n)
     const racers = connections.flatMap((own) =>
       Array.from({ length: 8 }, () =>
         holdBatch(own, gateway_id, [holdOf(account, 10n), holdOf(account, 10n)], 3_000),
@@ -228,7 +234,7 @@ test("money race: N racers for k slots on several connections admit exactly k", 
       96 - Number(slots),
     )
   }
-  expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+  expect(await violations(db.sql, { overdrawn: true })).toEqual([])
 })
 
 function byAmountAndId(one: Hold, other: Hold): number {

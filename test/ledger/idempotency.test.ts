@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { forgetIdempotency, KeptAnswers } from "../../src/ledger/accounts/idempotency.ts"
+import { forgetIdempotency, KeptAnswers } from "../../src/ledger/accounts/idempotency-claims.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
@@ -11,25 +11,25 @@ import {
   holdOf,
   lockWaiters,
   nth,
-  openBooks,
+  openTestDatabase,
   released,
   settled,
-  type TestBooks,
+  type TestDatabase,
   violations,
-} from "./books.ts"
+} from "./test-database.ts"
 
 /** D43: an `Idempotency-Key` is one hold, on a real Postgres, whoever asks and however many at once. */
 
-let books: TestBooks
+let db: TestDatabase
 let connections: Connection[]
 let gateway_id: string
 
 beforeAll(async () => {
-  books = await openBooks()
-  connections = [1, 2, 3, 4].map(() => books.connection())
-  gateway_id = await books.gateway()
+  db = await openTestDatabase()
+  connections = [1, 2, 3, 4].map(() => db.connection())
+  gateway_id = await db.gateway()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 const ask = (...holds: Hold[]) => holdBatch(nth(connections, 0), gateway_id, holds, 300)
 
@@ -41,57 +41,57 @@ const keyed = (key_hash: string) => ({ key_hash, body_hash: "body" })
 
 describe("D43 the same Idempotency-Key of an account", () => {
   test("holds once; the repeat is told which call it is, and whether the body was the same", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const hold = under("k", account)
     expect(await ask(hold)).toEqual([{ outcome: "held" }])
     expect(await ask(under("k", account))).toEqual([{ outcome: "idempotency_key_used", call_id: hold.id }])
     expect(await ask(under("k", account, "another"))).toEqual([
       { outcome: "idempotency_key_reused", call_id: hold.id },
     ])
-    expect(await violations(books.sql)).toEqual([])
+    expect(await violations(db.sql)).toEqual([])
   })
 
   test("is another one for another account, and beside calls without one", async () => {
-    const [one, two] = [await books.account(100n), await books.account(100n)]
+    const [one, two] = [await db.account(100n), await db.account(100n)]
     const holds = [under("k", one), under("k", two), under("l", one), holdOf(one, 10n), holdOf(one, 10n)]
     expect((await ask(...holds)).map(({ outcome }) => outcome)).toEqual(Array(5).fill("held"))
   })
 
   test("asked again with the same id is the same hold: an answer that was lost on the way", async () => {
-    const hold = under("k", await books.account(100n))
+    const hold = under("k", await db.account(100n))
     await ask(hold)
     expect(await ask(hold)).toEqual([{ outcome: "held" }])
   })
 
   test("takes no room from other calls when it is repeated", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     await ask(under("k", account, "body", 10n))
     const [repeat, other] = await ask(under("k", account, "body", 50n), holdOf(account, 60n))
     expect([repeat?.outcome, other?.outcome]).toEqual(["idempotency_key_used", "held"])
   })
 
   test("is not taken by a call that is refused", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     expect(await ask(under("k", account, "body", 101n))).toMatchObject([{ outcome: "insufficient_balance" }])
     expect(await ask(under("k", account, "smaller"))).toEqual([{ outcome: "held" }])
   })
 
   test("is told before the balance and the spending limit, and after the key and its models", async () => {
-    const account = await books.account(10n)
+    const account = await db.account(10n)
     const hold = under("k", account)
     await ask(hold)
     const used = { outcome: "idempotency_key_used" as const, call_id: hold.id }
     expect(await ask(under("k", account))).toEqual([used])
-    await changeKey(books.database.operators, account.key_id, { spending: { limit_nano: 0n, period: "day" } })
+    await changeKey(db.database.operators, account.key_id, { spending: { limit_nano: 0n, period: "day" } })
     expect(await ask(under("k", account))).toEqual([used])
-    await books.sql`UPDATE tollgate.keys SET models = '{other}' WHERE id = ${account.key_id}`
+    await db.sql`UPDATE tollgate.keys SET models = '{other}' WHERE id = ${account.key_id}`
     expect(await ask(under("k", account))).toEqual([{ outcome: "model_not_allowed" }])
-    await books.sql`UPDATE tollgate.keys SET suspended_at = now() WHERE id = ${account.key_id}`
+    await db.sql`UPDATE tollgate.keys SET suspended_at = now() WHERE id = ${account.key_id}`
     expect(await ask(under("k", account))).toEqual([{ outcome: "key_suspended" }])
   })
 
   test("of several in one batch one is asked for, and the others conflict with it", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const holds = [under("k", account), under("k", account), under("k", account, "another")]
     expect(await ask(...holds)).toEqual([
       { outcome: "held" },
@@ -101,7 +101,7 @@ describe("D43 the same Idempotency-Key of an account", () => {
   })
 
   test("asked for by many gateways at once is held once", async () => {
-    const account = await books.account(1_000n)
+    const account = await db.account(1_000n)
     const holds = Array.from({ length: 80 }, () => under("k", account))
     const results = await Promise.all(
       holds.map((hold, at) => {
@@ -116,14 +116,14 @@ describe("D43 the same Idempotency-Key of an account", () => {
         outcomes.includes("conflict") ? ["idempotency_key_used", "conflict"] : ["idempotency_key_used"],
       ),
     )
-    const rows = await books.sql`SELECT FROM tollgate.holds WHERE account_id = ${account.account_id}`
+    const rows = await db.sql`SELECT FROM tollgate.holds WHERE account_id = ${account.account_id}`
     expect(rows).toHaveLength(1)
-    expect(await violations(books.sql)).toEqual([])
+    expect(await violations(db.sql)).toEqual([])
   })
 
   test("through two ledgers of two gateways: one call is held, the other is told of it", async () => {
-    const account = await books.account(1_000n)
-    const ledgers = [await books.ledger(), await books.ledger()]
+    const account = await db.account(1_000n)
+    const ledgers = [await db.ledger(), await db.ledger()]
     const results = await Promise.all(
       Array.from({ length: 40 }, (_, at) => {
         const ledger = ledgers[at % 2]
@@ -136,11 +136,11 @@ describe("D43 the same Idempotency-Key of an account", () => {
   })
 
   test("stands for 24 hours; then it can be taken anew, once", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const old = under("k", account)
     await ask(old)
     const age = (by: string) =>
-      books.sql`UPDATE tollgate.idempotency SET claimed_at = now() - ${by}::interval WHERE call_id = ${old.id}`
+      db.sql`UPDATE tollgate.idempotency SET claimed_at = now() - ${by}::interval WHERE call_id = ${old.id}`
     await age("23 hours 59 minutes")
     expect(await ask(under("k", account))).toMatchObject([{ outcome: "idempotency_key_used" }])
     await age("24 hours 1 minute")
@@ -158,7 +158,7 @@ describe("D43 a hold beside one that loses its Idempotency-Key to another gatewa
     const hold = under(key, account)
     const written = Promise.withResolvers<void>()
     const committed = Promise.withResolvers<void>()
-    const claiming = books.sql.begin(async (tx) => {
+    const claiming = db.sql.begin(async (tx) => {
       await tx`UPDATE tollgate.accounts SET held_nano = held_nano + 10 WHERE id = ${account.account_id}`
       await tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
         VALUES (${hold.id}, ${hold.account_id}, ${hold.key_id}, ${gateway_id}, 10, 1, true)`
@@ -176,7 +176,7 @@ describe("D43 a hold beside one that loses its Idempotency-Key to another gatewa
   }
 
   test("is weighed again, and held where it fits: the statement itself does not refuse it", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const { hold, commit } = await claiming("k", account)
     // Beside the repeat, which is the smaller one, 60 do not fit any more.
     const asked = [
@@ -184,7 +184,7 @@ describe("D43 a hold beside one that loses its Idempotency-Key to another gatewa
       ...[60n, 95n].map((nano) => holdOf(account, nano, { idempotency: keyed(`l${nano}`) })),
     ]
     const holding = holdBatch(nth(connections, 0), gateway_id, asked, 5_000)
-    await lockWaiters(books.sql, 1)
+    await lockWaiters(db.sql, 1)
     await commit()
     expect((await holding).map(({ outcome }) => outcome)).toEqual(["conflict", "conflict", "conflict"])
     expect(await ask(...asked)).toEqual([
@@ -192,17 +192,17 @@ describe("D43 a hold beside one that loses its Idempotency-Key to another gatewa
       { outcome: "held" },
       { outcome: "insufficient_balance", available_nano: 30n },
     ])
-    expect(await violations(books.sql)).toEqual([])
+    expect(await violations(db.sql)).toEqual([])
   })
 
   test("is weighed again against the spending limit too", async () => {
-    const account = await books.account(1_000n)
+    const account = await db.account(1_000n)
     const spending = { limit_nano: 100n, period: "day" } as const
-    await changeKey(books.database.operators, account.key_id, { spending })
+    await changeKey(db.database.operators, account.key_id, { spending })
     const { hold, commit } = await claiming("k", account)
     const asked = [under("k", account, "body", 50n), holdOf(account, 60n, { idempotency: keyed("l") })]
     const holding = holdBatch(nth(connections, 0), gateway_id, asked, 5_000)
-    await lockWaiters(books.sql, 1)
+    await lockWaiters(db.sql, 1)
     await commit()
     expect((await holding).map(({ outcome }) => outcome)).toEqual(["conflict", "conflict"])
     expect(await ask(...asked)).toEqual([
@@ -212,25 +212,25 @@ describe("D43 a hold beside one that loses its Idempotency-Key to another gatewa
   })
 
   test("through a ledger is not refused for want of balance", async () => {
-    const account = await books.account(100n, 0)
-    const ledger = await books.ledger()
+    const account = await db.account(100n, 0)
+    const ledger = await db.ledger()
     const { hold, commit } = await claiming("k", account)
     const repeat = ledger.hold(under("k", account, "body", 50n))
     const neighbour = ledger.hold(holdOf(account, 60n, { idempotency: keyed("other") }))
-    await lockWaiters(books.sql, 1)
+    await lockWaiters(db.sql, 1)
     await commit()
     expect(await Promise.all([repeat, neighbour])).toEqual([
       { outcome: "idempotency_key_used", call_id: hold.id },
       { outcome: "held" },
     ])
-    expect(await violations(books.sql)).toEqual([])
+    expect(await violations(db.sql)).toEqual([])
   })
 })
 
 describe("D43 an Idempotency-Key is free again", () => {
   const KEY = "a".repeat(64)
   const claims = ({ account_id }: Account) =>
-    books.sql`SELECT call_id FROM tollgate.idempotency WHERE account_id = ${account_id}`
+    db.sql`SELECT call_id FROM tollgate.idempotency WHERE account_id = ${account_id}`
 
   test.each([
     ["a release that says so", true, (id: string) => released(id, { freed_key_hash: KEY })],
@@ -242,7 +242,7 @@ describe("D43 an Idempotency-Key is free again", () => {
       (id: string) => released(id, { freed_key_hash: "b".repeat(64) }),
     ],
   ] as const)("after %s: %p", async (_, is_free, end) => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const hold = under(KEY, account)
     await ask(hold)
     expect(await endBatch(nth(connections, 0), [{ end: end(hold.id), hold }], 300)).toEqual(["applied"])
@@ -254,31 +254,31 @@ describe("D43 an Idempotency-Key is free again", () => {
   })
 
   test("by the statement that releases, so that nobody sees the one without the other", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const hold = under(KEY, account)
     await ask(hold)
     const seen: unknown[] = []
-    await books.sql.unsafe(`CREATE FUNCTION tollgate.hold_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    await db.sql.unsafe(`CREATE FUNCTION tollgate.hold_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         PERFORM pg_advisory_xact_lock(4711); RETURN NULL; END $$;
       CREATE CONSTRAINT TRIGGER hold_up AFTER INSERT ON tollgate.ends DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW WHEN (NEW.id = '${hold.id}') EXECUTE FUNCTION tollgate.hold_up()`)
-    const releasing = await books.sql.begin(async (tx) => {
+    const releasing = await db.sql.begin(async (tx) => {
       await tx`SELECT pg_advisory_xact_lock(4711)`
       const end = released(hold.id, { freed_key_hash: KEY })
       const work = endBatch(nth(connections, 1), [{ end, hold }], 300)
-      await lockWaiters(books.sql, 1)
-      seen.push(await call(books.sql, hold.id), (await claims(account)).length)
+      await lockWaiters(db.sql, 1)
+      seen.push(await call(db.sql, hold.id), (await claims(account)).length)
       return [work]
     })
     expect(seen).toMatchObject([{ state: "open" }, 1])
     await Promise.all(releasing)
-    expect(await call(books.sql, hold.id)).toMatchObject({ state: "released" })
+    expect(await call(db.sql, hold.id)).toMatchObject({ state: "released" })
     expect(await claims(account)).toHaveLength(0)
-    await books.sql`DROP TRIGGER hold_up ON tollgate.ends`
+    await db.sql`DROP TRIGGER hold_up ON tollgate.ends`
   })
 
   test("not after a release that came too late: the call has ended before", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const hold = under(KEY, account)
     await ask(hold)
     await endBatch(nth(connections, 0), [{ end: settled(hold.id, 5n), hold }], 300)
@@ -288,10 +288,10 @@ describe("D43 an Idempotency-Key is free again", () => {
   })
 
   test("not when another call has taken it meanwhile", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const old = under(KEY, account)
     await ask(old)
-    await books.sql`UPDATE tollgate.idempotency SET claimed_at = now() - interval '25 hours' WHERE call_id = ${old.id}`
+    await db.sql`UPDATE tollgate.idempotency SET claimed_at = now() - interval '25 hours' WHERE call_id = ${old.id}`
     const young = under(KEY, account)
     expect(await ask(young)).toEqual([{ outcome: "held" }])
     await endBatch(nth(connections, 0), [{ end: released(old.id, { freed_key_hash: KEY }), hold: old }], 300)
@@ -301,7 +301,7 @@ describe("D43 an Idempotency-Key is free again", () => {
 
 describe("D43 what is kept", () => {
   test("an answer is found until its time is over, and only under its call", async () => {
-    const answers = new KeptAnswers(books.connection())
+    const answers = new KeptAnswers(db.connection())
     const [one, two] = [crypto.randomUUID(), crypto.randomUUID()]
     const body = '{"text":"\\u0000 snow ☃ \\ud83d"}'
     await Promise.all([
@@ -316,17 +316,17 @@ describe("D43 what is kept", () => {
   })
 
   test("what has had its time is removed, and nothing else", async () => {
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const [old, young] = [under("old", account), under("young", account)]
     await ask(old, young)
-    await books.sql`UPDATE tollgate.idempotency SET claimed_at = now() - interval '25 hours' WHERE call_id = ${old.id}`
-    await books.sql`INSERT INTO tollgate.answers VALUES (${old.id}, 'old', now()), (${young.id}, 'young', now() + interval '1 hour')`
-    await forgetIdempotency(books.connection())
+    await db.sql`UPDATE tollgate.idempotency SET claimed_at = now() - interval '25 hours' WHERE call_id = ${old.id}`
+    await db.sql`INSERT INTO tollgate.answers VALUES (${old.id}, 'old', now()), (${young.id}, 'young', now() + interval '1 hour')`
+    await forgetIdempotency(db.connection())
     const claims =
-      await books.sql`SELECT call_id FROM tollgate.idempotency WHERE account_id = ${account.account_id}`
+      await db.sql`SELECT call_id FROM tollgate.idempotency WHERE account_id = ${account.account_id}`
     expect(claims.map(({ call_id }) => call_id)).toEqual([young.id])
-    const kept = await books.sql`SELECT body FROM tollgate.answers WHERE call_id IN (${old.id}, ${young.id})`
+    const kept = await db.sql`SELECT body FROM tollgate.answers WHERE call_id IN (${old.id}, ${young.id})`
     expect(kept.map(({ body }) => body)).toEqual(["young"])
-    expect(await call(books.sql, old.id)).not.toBeNull()
+    expect(await call(db.sql, old.id)).not.toBeNull()
   })
 })

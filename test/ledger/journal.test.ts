@@ -4,23 +4,30 @@ import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
 import { endBatch } from "../../src/ledger/journal/end.ts"
 import { expireBatch } from "../../src/ledger/journal/expire.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
-import { type Grouping, sumUsage } from "../../src/ledger/reports/usage.ts"
-import { type Account, falsify, holdOf, openBooks, settled, type TestBooks } from "./books.ts"
+import { type Grouping, sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import {
+  type Account,
+  falsify,
+  holdOf,
+  openTestDatabase,
+  settled,
+  type TestDatabase,
+} from "./test-database.ts"
 
 /** The journal: entries are added and never changed, not even to correct them (D13, D55). */
 
 const DAY_MS = 86_400_000
 
-let books: TestBooks
+let db: TestDatabase
 let connection: Connection
 let gateway_id: string
 
 beforeAll(async () => {
-  books = await openBooks()
-  connection = books.connection()
-  gateway_id = await books.gateway()
+  db = await openTestDatabase()
+  connection = db.connection()
+  gateway_id = await db.gateway()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 /** A hold that has expired by its checkpoint of 40, and used 5, 4 and 3 tokens until then. */
 async function expired(account: Account) {
@@ -59,15 +66,15 @@ describe("D55 the database itself refuses to change entries", () => {
   const rows = entries.flatMap((table) => changes.map(([change, of]) => [table, change, of(table)] as const))
 
   beforeAll(async () => {
-    const { id } = await expired(await books.account(1_000n))
+    const { id } = await expired(await db.account(1_000n))
     await settleLate(id, 70n)
   })
 
   test.each(rows)("%s: %s", async (table, _, text) => {
-    const all = () => books.sql.unsafe(`SELECT *, xmin FROM tollgate.${table} ORDER BY id`)
+    const all = () => db.sql.unsafe(`SELECT *, xmin FROM tollgate.${table} ORDER BY id`)
     const before = await all()
     expect(before.length).toBeGreaterThan(0)
-    const refused = await books.sql.unsafe(text).catch((error: unknown) => error)
+    const refused = await db.sql.unsafe(text).catch((error: unknown) => error)
     expect(refused).toMatchObject({
       code: "23001",
       message: expect.stringMatching(/^entries of tollgate\.\w+ are added and never changed$/),
@@ -76,7 +83,7 @@ describe("D55 the database itself refuses to change entries", () => {
   })
 
   test("of every table that is made of entries, and of no other", async () => {
-    const guarded = await books.sql`SELECT DISTINCT event_object_table AS name FROM (
+    const guarded = await db.sql`SELECT DISTINCT event_object_table AS name FROM (
         SELECT c.relname AS event_object_table FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
         WHERE t.tgname = 'entries_stay' AND t.tgenabled = 'O') x ORDER BY 1`
     expect(guarded.map(({ name }) => name)).toEqual(entries.toSorted())
@@ -85,10 +92,10 @@ describe("D55 the database itself refuses to change entries", () => {
 
 describe("D13 a settlement that comes after expiry", () => {
   const rowOf = async (table: string, id: string) =>
-    (await books.sql.unsafe(`SELECT *, xmin, ctid FROM tollgate.${table} WHERE id = '${id}'`))[0]
+    (await db.sql.unsafe(`SELECT *, xmin, ctid FROM tollgate.${table} WHERE id = '${id}'`))[0]
 
   test("adds a correction, and changes neither the hold nor its end", async () => {
-    const account = await books.account(1_000n)
+    const account = await db.account(1_000n)
     const { id } = await expired(account)
     const before = [await rowOf("holds", id), await rowOf("ends", id)]
     expect(await settleLate(id, 70n)).toEqual(["applied"])
@@ -112,26 +119,26 @@ describe("D13 a settlement that comes after expiry", () => {
   })
 
   test("for less gives the difference back", async () => {
-    const account = await books.account(1_000n)
+    const account = await db.account(1_000n)
     const { id } = await expired(account)
     await settleLate(id, 15n)
     expect(await rowOf("corrections", id)).toMatchObject({ charge_nano: "15", difference_nano: "-25" })
-    const [row] = await books.sql`SELECT balance_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
+    const [row] = await db.sql`SELECT balance_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
     expect(row?.balance_nano).toBe("985")
   })
 
   test("D48 expiry and correction count each on its own day, and the day that is over does not change", async () => {
-    const account = await books.account(1_000n)
+    const account = await db.account(1_000n)
     const { account_id } = account
     const { id } = await expired(account)
     const today = await dayOf("now()")
     const yesterday = new Date(today.getTime() - DAY_MS)
-    await falsify(books.sql, async (tx) => {
+    await falsify(db.sql, async (tx) => {
       await tx`UPDATE tollgate.holds SET held_at = held_at - interval '1 day' WHERE id = ${id}`
       await tx`UPDATE tollgate.ends SET ended_at = ended_at - interval '1 day' WHERE id = ${id}`
     })
     const sums = (from: Date, to: Date, by: Grouping = "day") =>
-      sumUsage(books.database.sums, { from, to, by, account_id })
+      sumUsage(db.database.sums, { from, to, by, account_id })
     const over = [await sums(yesterday, today), await sums(yesterday, today, "model")] as const
     expect(over[0].total).toMatchObject({
       calls: 1,
@@ -158,7 +165,7 @@ describe("D13 a settlement that comes after expiry", () => {
   })
 
   test("D48 what a balance has lost in a day is the day's sum", async () => {
-    const account = await books.account(10_000n)
+    const account = await db.account(10_000n)
     const { account_id } = account
     for (const late of [null, 70n, 15n]) {
       const { id } = await expired(account)
@@ -166,32 +173,32 @@ describe("D13 a settlement that comes after expiry", () => {
     }
     const today = await dayOf("now()")
     const tomorrow = new Date(today.getTime() + DAY_MS)
-    const { total } = await sumUsage(books.database.sums, {
+    const { total } = await sumUsage(db.database.sums, {
       from: today,
       to: tomorrow,
       by: "key",
       account_id,
     })
-    const [row] = await books.sql`SELECT balance_nano FROM tollgate.accounts WHERE id = ${account_id}`
+    const [row] = await db.sql`SELECT balance_nano FROM tollgate.accounts WHERE id = ${account_id}`
     expect(total).toMatchObject({ calls: 3, charge_nano: 10_000n - BigInt(row?.balance_nano) })
   })
 
   async function dayOf(moment: string): Promise<Date> {
-    const [row] = await books.sql.unsafe(`SELECT date_trunc('day', ${moment}, 'UTC') AS day`)
+    const [row] = await db.sql.unsafe(`SELECT date_trunc('day', ${moment}, 'UTC') AS day`)
     if (!(row?.day instanceof Date)) throw new Error("no day")
     return row.day
   }
 })
 
 test("D13 a late settlement that two processes send at once is one correction", async () => {
-  const account = await books.account(1_000n)
+  const account = await db.account(1_000n)
   const { id } = await expired(account)
-  const others = [books.connection(), books.connection(), books.connection()]
+  const others = [db.connection(), db.connection(), db.connection()]
   const ended = await Promise.all(
     others.map((own, at) => endBatch(own, [{ end: settled(id, 70n + BigInt(at)), hold: null }], 3_000)),
   )
   expect(ended.flat().toSorted()).toEqual(["applied", "closed", "closed"])
-  const [row] = await books.sql`SELECT a.balance_nano + c.charge_nano AS sum FROM tollgate.corrections c
+  const [row] = await db.sql`SELECT a.balance_nano + c.charge_nano AS sum FROM tollgate.corrections c
     JOIN tollgate.accounts a ON a.id = c.account_id WHERE c.id = ${id}`
   expect(row?.sum).toBe("1000")
 })

@@ -3,16 +3,25 @@ import { changeKey, getKey } from "../../src/ledger/accounts/keys.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import type { Ledger, LedgerOptions } from "../../src/ledger/ledger.ts"
 import { registerTerms } from "../../src/ledger/terms.ts"
-import { call, failureOf, HASH, holdOf, openBooks, settled, type TestBooks, violations } from "./books.ts"
+import {
+  call,
+  failureOf,
+  HASH,
+  holdOf,
+  openTestDatabase,
+  settled,
+  type TestDatabase,
+  violations,
+} from "./test-database.ts"
 
 /** D27: a hold whose first attempt commits after it was given up for lost, and is asked again meanwhile. */
 
-let books: TestBooks
+let db: TestDatabase
 
 beforeAll(async () => {
-  books = await openBooks()
+  db = await openTestDatabase()
   // A hold of a model `late …` waits at its commit for whoever has the lock of its terms.
-  await books.sql.unsafe(`
+  await db.sql.unsafe(`
     CREATE FUNCTION tollgate.commit_late() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS $$ BEGIN
       IF (SELECT model FROM tollgate.terms WHERE id = NEW.terms_id) LIKE 'late %'
         AND NOT EXISTS (SELECT FROM tollgate.ends WHERE id = NEW.id)
@@ -22,9 +31,9 @@ beforeAll(async () => {
     CREATE CONSTRAINT TRIGGER late AFTER INSERT ON tollgate.holds DEFERRABLE INITIALLY DEFERRED
       FOR EACH ROW EXECUTE FUNCTION tollgate.commit_late()`)
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 afterEach(async () => {
-  expect(await violations(books.sql)).toEqual([])
+  expect(await violations(db.sql)).toEqual([])
 })
 
 let made = 0
@@ -33,10 +42,10 @@ let made = 0
 async function lateTerms() {
   const price = { input_pico: 1n, cached_input_pico: 1n, output_pico: 1n, per_call_nano: 0n }
   const wanted = { family: "chat", model: `late ${++made}`, upstream: "first", price }
-  const [terms_id = 0] = await registerTerms(books.database.operators, [wanted])
+  const [terms_id = 0] = await registerTerms(db.database.operators, [wanted])
   const locked = Promise.withResolvers<void>()
   const unlocked = Promise.withResolvers<void>()
-  const holding = books.sql.begin(async (tx) => {
+  const holding = db.sql.begin(async (tx) => {
     await tx`SELECT pg_advisory_xact_lock(${terms_id}::bigint)`
     locked.resolve()
     await unlocked.promise
@@ -52,7 +61,7 @@ async function lateTerms() {
 /** Waits until statements wait for this: `advisory` at a commit, `transactionid` for a row that another one has. */
 async function waiting(event: "advisory" | "transactionid", count = 1): Promise<void> {
   for (;;) {
-    const [row] = await books.sql`SELECT count(*)::int AS count FROM pg_stat_activity
+    const [row] = await db.sql`SELECT count(*)::int AS count FROM pg_stat_activity
       WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event = ${event}`
     if (row?.count === count) return
   }
@@ -60,9 +69,9 @@ async function waiting(event: "advisory" | "transactionid", count = 1): Promise<
 
 /** A ledger whose connections are made, so that a statement of theirs is given up after its own deadline. */
 async function warmLedger(options: Partial<LedgerOptions> = {}): Promise<Ledger> {
-  const ledger = await books.ledger(options)
+  const ledger = await db.ledger(options)
   for (const place of [0, 1]) {
-    const hold = holdOf(await books.account(1n, place), 1n)
+    const hold = holdOf(await db.account(1n, place), 1n)
     await ledger.hold(hold)
     await ledger.end(settled(hold.id, 0n))
   }
@@ -75,7 +84,7 @@ const outcome = async (holding: Promise<{ outcome: string }>) => {
 }
 
 async function gatewayOf({ id }: Hold) {
-  const [row] = await books.sql`SELECT g.id, g.swept_at IS NOT NULL AS swept FROM tollgate.gateways g
+  const [row] = await db.sql`SELECT g.id, g.swept_at IS NOT NULL AS swept FROM tollgate.gateways g
     JOIN tollgate.holds x ON x.gateway_id = g.id WHERE x.id = ${id}`
   return row ?? null
 }
@@ -85,7 +94,7 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   test.each([1, 2])("is held, although for its own hold nothing is left: %d at once", async (calls) => {
     const ledger = await warmLedger()
     const { terms_id, commit } = await lateTerms()
-    const accounts = await Promise.all(Array.from({ length: calls }, () => books.account(100n, 1)))
+    const accounts = await Promise.all(Array.from({ length: calls }, () => db.account(100n, 1)))
     const holds = accounts.map((account) => holdOf(account, 60n, { terms_id }))
     const holding = Promise.all(holds.map((hold) => ledger.hold(hold)))
     await waiting("transactionid")
@@ -93,29 +102,29 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
     expect(await holding).toEqual(holds.map(() => ({ outcome: "held" })))
     for (const { id } of holds) {
       await ledger.end(settled(id, 50n))
-      expect(await call(books.sql, id)).toMatchObject({ state: "settled", charge_nano: "50" })
+      expect(await call(db.sql, id)).toMatchObject({ state: "settled", charge_nano: "50" })
     }
   })
 
   test("D42, D46 is held, although for its own hold nothing is left of what its key may spend", async () => {
     const ledger = await warmLedger()
     const { terms_id, commit } = await lateTerms()
-    const account = await books.account(1_000n, 1)
+    const account = await db.account(1_000n, 1)
     const spending = { limit_nano: 100n, period: "month" } as const
-    await changeKey(books.database.operators, account.key_id, { spending })
+    await changeKey(db.database.operators, account.key_id, { spending })
     const hold = holdOf(account, 60n, { terms_id })
     const holding = ledger.hold(hold)
     await waiting("transactionid")
     await commit()
     expect(await holding).toEqual({ outcome: "held" })
     await ledger.end(settled(hold.id, 50n))
-    expect((await getKey(books.database.operators, account.key_id))?.spending?.spent_nano).toBe(50n)
+    expect((await getKey(db.database.operators, account.key_id))?.spending?.spent_nano).toBe(50n)
   })
 
   test("does not count twice against a neighbour of its account", async () => {
     const ledger = await warmLedger()
     const { terms_id, commit } = await lateTerms()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const hold = holdOf(account, 30n, { terms_id })
     const neighbour = holdOf(account, 60n)
     const holding = ledger.hold(hold)
@@ -130,36 +139,36 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   test("and is refused, for its key was revoked meanwhile: what comes late is released", async () => {
     const ledger = await warmLedger()
     const { terms_id, commit } = await lateTerms()
-    const hold = holdOf(await books.account(100n), 60n, { terms_id })
+    const hold = holdOf(await db.account(100n), 60n, { terms_id })
     const holding = ledger.hold(hold)
     await waiting("advisory")
-    await books.sql`UPDATE tollgate.keys SET revoked_at = now() WHERE id = ${hold.key_id}`
+    await db.sql`UPDATE tollgate.keys SET revoked_at = now() WHERE id = ${hold.key_id}`
     expect(await holding).toEqual({ outcome: "invalid_api_key" })
     await commit()
     await ledger.stop()
-    expect(await call(books.sql, hold.id)).toMatchObject({ state: "released", failure: "internal_error" })
+    expect(await call(db.sql, hold.id)).toMatchObject({ state: "released", failure: "internal_error" })
     expect(await gatewayOf(hold)).toMatchObject({ swept: true })
   })
 
   test("and is refused, for the money is gone: what has not come yet cannot come any more", async () => {
     const ledger = await warmLedger()
     const { terms_id, commit } = await lateTerms()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const hold = holdOf(account, 60n, { terms_id })
     const holding = ledger.hold(hold)
     await waiting("advisory")
-    const taking = books.sql.begin(async (tx) => {
+    const taking = db.sql.begin(async (tx) => {
       await tx`UPDATE tollgate.accounts SET balance_nano = 50 WHERE id = ${account.account_id}`
       await tx`INSERT INTO tollgate.credits (id, account_id, amount_nano)
         VALUES (${crypto.randomUUID()}, ${account.account_id}, -50)`
     })
     await waiting("transactionid")
-    await books.sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    await db.sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
       WHERE datname = current_database() AND wait_event = 'advisory'`
     await taking
     expect(await holding).toEqual({ outcome: "insufficient_balance", available_nano: 50n })
     await ledger.stop()
-    expect(await call(books.sql, hold.id)).toMatchObject({ state: "released", failure: "internal_error" })
+    expect(await call(db.sql, hold.id)).toMatchObject({ state: "released", failure: "internal_error" })
     await commit()
   })
 
@@ -176,11 +185,11 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
       },
     })
     const [first, second] = [await lateTerms(), await lateTerms()]
-    const account = await books.account(1_000n, 1)
+    const account = await db.account(1_000n, 1)
     const claiming = (key_hash: string) =>
       holdOf(account, 10n, { terms_id: first.terms_id, idempotency: { key_hash, body_hash: HASH } })
     const [hold, companion] = [claiming("a".repeat(64)), claiming("b".repeat(64))]
-    const neighbour = holdOf(await books.account(1_000n, 1), 10n, { terms_id: second.terms_id })
+    const neighbour = holdOf(await db.account(1_000n, 1), 10n, { terms_id: second.terms_id })
     attempts = 0
     const answers = [hold, companion].map((call) => outcome(ledger.hold(call)))
     await waiting("transactionid")
@@ -191,30 +200,30 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
     await ledger.end(settled(neighbour.id, 1n))
     await ledger.stop()
     for (const { id } of [hold, companion])
-      expect(await call(books.sql, id)).toMatchObject({ state: "released", failure: "internal_error" })
+      expect(await call(db.sql, id)).toMatchObject({ state: "released", failure: "internal_error" })
     expect(
-      await books.sql`SELECT FROM tollgate.idempotency WHERE account_id = ${account.account_id}`,
+      await db.sql`SELECT FROM tollgate.idempotency WHERE account_id = ${account.account_id}`,
     ).toHaveLength(0)
   })
 
   test("D35 under a new row, for its gateway was declared dead meanwhile: it is released", async () => {
     const ledger = await warmLedger()
     const { terms_id, commit } = await lateTerms()
-    const hold = holdOf(await books.account(100n), 60n, { terms_id })
+    const hold = holdOf(await db.account(100n), 60n, { terms_id })
     const answer = outcome(ledger.hold(hold))
     await waiting("advisory")
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE dead_at IS NULL`
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE dead_at IS NULL`
     await waiting("transactionid")
     await commit()
     expect(await answer).toBe("LedgerUnavailable")
     await ledger.stop()
-    expect(await call(books.sql, hold.id)).toMatchObject({ state: "released", failure: "internal_error" })
+    expect(await call(db.sql, hold.id)).toMatchObject({ state: "released", failure: "internal_error" })
   })
 
   test("D35 is no longer asked, for the ledger stops: its gateway's row is not given back", async () => {
     const ledger = await warmLedger()
     const { terms_id, commit } = await lateTerms()
-    const hold = holdOf(await books.account(100n), 60n, { terms_id })
+    const hold = holdOf(await db.account(100n), 60n, { terms_id })
     const answer = outcome(ledger.hold(hold))
     await waiting("transactionid")
     // A ledger that does not answer is not asked to take the row back.
@@ -222,7 +231,7 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
     await ledger.stop()
     await commit()
     expect(await answer).toBe("LedgerUnavailable")
-    while ((await call(books.sql, hold.id)) === null) {}
+    while ((await call(db.sql, hold.id)) === null) {}
     expect(await gatewayOf(hold)).toMatchObject({ swept: false })
   })
 })

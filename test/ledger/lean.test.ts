@@ -3,7 +3,7 @@ import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
-import { codeOf, kindOf, Overdue } from "../../src/ledger/database/errors.ts"
+import { errorCode, kindOf, Overdue } from "../../src/ledger/database/database-errors.ts"
 import { statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
@@ -25,30 +25,30 @@ import {
   lockWaiters,
   nth,
   OTHER_MODEL,
-  openBooks,
+  openTestDatabase,
   released,
   settled,
-  type TestBooks,
+  type TestDatabase,
   violations,
-} from "./books.ts"
+} from "./test-database.ts"
 
 /** Most calls go by lean statements, one call by a shorter one still: whatever happens, all come out as by the exact ones. */
 
 const LOCK_MS = 300
 
-let books: TestBooks
+let db: TestDatabase
 let connection: Connection
 let alive_id: string
 let dead_id: string
 
 beforeAll(async () => {
-  books = await openBooks()
-  connection = books.connection()
-  alive_id = await books.gateway()
-  dead_id = await books.gateway()
-  await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
+  db = await openTestDatabase()
+  connection = db.connection()
+  alive_id = await db.gateway()
+  dead_id = await db.gateway()
+  await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 /** A way to ask for one call, on a connection of its own. `hold` is what an end is believed to free. */
 interface Way {
@@ -140,17 +140,17 @@ class World {
   }
 
   static async open(way: Way, balances: readonly bigint[]): Promise<World> {
-    const accounts = await Promise.all(balances.map((balance) => books.account(balance)))
+    const accounts = await Promise.all(balances.map((balance) => db.account(balance)))
     const keys: string[] = []
     for (const [at, account] of accounts.entries()) {
       keys.push(account.key_id)
       for (const change of CHANGES) {
         const is_limit = change.startsWith("spend_limit")
-        const { key_id } = await keyOf(books.sql, account, is_limit && at < 2 ? "name = 'k'" : change)
+        const { key_id } = await keyOf(db.sql, account, is_limit && at < 2 ? "name = 'k'" : change)
         keys.push(key_id)
       }
     }
-    await books.sql`UPDATE tollgate.accounts SET is_limited = true WHERE id = ${nth(accounts, 2).account_id}`
+    await db.sql`UPDATE tollgate.accounts SET is_limited = true WHERE id = ${nth(accounts, 2).account_id}`
     return new World(way, accounts, keys)
   }
 
@@ -182,7 +182,7 @@ class World {
           { id, charge_nano: step.charge_nano, basis: "estimate", usage: null },
         ])
       case "suspend":
-        return books.sql`UPDATE tollgate.accounts
+        return db.sql`UPDATE tollgate.accounts
           SET suspended_at = CASE WHEN suspended_at IS NULL THEN now() END WHERE id = ${account_id}`.then(
           () => {},
         )
@@ -191,7 +191,7 @@ class World {
 
   /** All its rows, with places instead of ids, and without what the clock says. */
   async rows(): Promise<unknown> {
-    const { sql } = books
+    const { sql } = db
     const own = this.#accounts.map(({ account_id }) => account_id)
     const said = {
       accounts:
@@ -262,8 +262,8 @@ type Step = typeof step extends fc.Arbitrary<infer Value> ? Value : never
 
 test("D55 random histories: the same answers and the same entries, by lean statements and by exact ones", async () => {
   const said = new Set<string>()
-  const rich = await books.account(1_000_000n)
-  const connections = Array.from({ length: 4 }, () => books.connection())
+  const rich = await db.account(1_000_000n)
+  const connections = Array.from({ length: 4 }, () => db.connection())
   const ways = [
     alone(nth(connections, 0)),
     besideOne(nth(connections, 1), rich),
@@ -289,7 +289,7 @@ test("D55 random histories: the same answers and the same entries, by lean state
     ),
     { numRuns: 24, endOnFailure: true },
   )
-  expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+  expect(await violations(db.sql, { overdrawn: true })).toEqual([])
   const all = [
     ...["held", "closed", "invalid_api_key", "key_suspended", "model_not_allowed", "gateway_dead"],
     ...["account_suspended", "insufficient_balance", "spending_limit_reached"],
@@ -303,32 +303,32 @@ describe("what comes into the ledger while a statement waits", () => {
   function watched() {
     const codes: string[] = []
     const watch = ({ error }: { error: unknown }) => {
-      if (error !== null) codes.push(codeOf(error))
+      if (error !== null) codes.push(errorCode(error))
     }
-    return { codes, by: [0, 1].map(() => books.database.connection(watch)) }
+    return { codes, by: [0, 1].map(() => db.database.connection(watch)) }
   }
 
   test("D27 the same hold by another connection: both are held, once", async () => {
     const { codes, by } = watched()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const hold = holdOf(account, 30n)
-    const lock = await lockAccount(books.sql, account.account_id)
+    const lock = await lockAccount(db.sql, account.account_id)
     const racing = by.map((own) => holdBatch(own, alive_id, [hold], 5_000))
-    await lockWaiters(books.sql, 2)
+    await lockWaiters(db.sql, 2)
     await lock.unlock()
     expect((await Promise.all(racing)).flat()).toEqual([{ outcome: "held" }, { outcome: "held" }])
     expect(codes).toEqual(["23505"])
-    expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+    expect(await violations(db.sql, { overdrawn: true })).toEqual([])
     await Promise.all(by.map((own) => own.end()))
   })
 
   test("D27 the same hold, for whose like nothing is left: both are held, once", async () => {
     const { codes, by } = watched()
-    const account = await books.account(30n)
+    const account = await db.account(30n)
     const hold = holdOf(account, 30n)
-    const lock = await lockAccount(books.sql, account.account_id)
+    const lock = await lockAccount(db.sql, account.account_id)
     const racing = by.map((own) => holdBatch(own, alive_id, [hold], 5_000))
-    await lockWaiters(books.sql, 2)
+    await lockWaiters(db.sql, 2)
     await lock.unlock()
     expect((await Promise.all(racing)).flat()).toEqual([{ outcome: "held" }, { outcome: "held" }])
     expect(codes).toEqual([])
@@ -337,10 +337,10 @@ describe("what comes into the ledger while a statement waits", () => {
 
   test("D27 the tombstone of the hold: it is closed, and nothing is held", async () => {
     const { codes, by } = watched()
-    const hold = holdOf(await books.account(100n), 30n)
+    const hold = holdOf(await db.account(100n), 30n)
     const written = Promise.withResolvers<void>()
     const committed = Promise.withResolvers<void>()
-    const closing = books.sql.begin(async (tx) => {
+    const closing = db.sql.begin(async (tx) => {
       await tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
         VALUES (${hold.id}, ${hold.account_id}, ${hold.key_id}, ${alive_id}, 30, ${FIRST}, true)`
       await tx`INSERT INTO tollgate.ends (id, account_id, key_id, charge_nano, freed_nano, terms_id, outcome, basis)
@@ -350,12 +350,12 @@ describe("what comes into the ledger while a statement waits", () => {
     })
     await written.promise
     const holding = holdBatch(nth(by, 0), alive_id, [hold], 5_000)
-    await lockWaiters(books.sql, 1)
+    await lockWaiters(db.sql, 1)
     committed.resolve()
     await closing
     expect(await holding).toEqual([{ outcome: "closed" }])
     expect(codes).toEqual(["23505"])
-    expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+    expect(await violations(db.sql, { overdrawn: true })).toEqual([])
     await Promise.all(by.map((made) => made.end()))
   })
 
@@ -368,33 +368,33 @@ describe("what comes into the ledger while a statement waits", () => {
     ["an expiry", "applied", (own: Connection, hold: Hold) => expireBatch(own, [hold], 5_000)],
   ] as const)("D13 %s of the hold that is being settled: the settlement is %s", async (_, ended, first) => {
     const { codes, by } = watched()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const hold = holdOf(account, 30n)
     // Beside another one, so that there is something to be freed a second time.
     await holdBatch(connection, alive_id, [hold, holdOf(account, 40n)], LOCK_MS)
-    const lock = await lockAccount(books.sql, account.account_id)
+    const lock = await lockAccount(db.sql, account.account_id)
     const before = first(nth(by, 0), hold)
-    await lockWaiters(books.sql, 1)
+    await lockWaiters(db.sql, 1)
     const settling = endBatch(nth(by, 1), [{ end: settled(hold.id, 7n), hold }], 5_000)
-    await lockWaiters(books.sql, 2)
+    await lockWaiters(db.sql, 2)
     await lock.unlock()
     await before
     expect(await settling).toEqual([ended])
     expect(codes).toEqual(["23505"])
-    expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+    expect(await violations(db.sql, { overdrawn: true })).toEqual([])
     await Promise.all(by.map((own) => own.end()))
   })
 })
 
 test("an end has every field in its row, as by the exact statement: none of them is lost for null", async () => {
-  const account = await books.account(100n)
+  const account = await db.account(100n)
   const hold = holdOf(account, 30n, { stream: false })
   const way = alone(connection)
   await way.hold(alive_id, hold)
-  expect(await call(books.sql, hold.id)).toMatchObject({ stream: false, state: "open", upstream: "first" })
+  expect(await call(db.sql, hold.id)).toMatchObject({ stream: false, state: "open", upstream: "first" })
   const bare = { usage: null, terms_id: null, ttft_ms: null, ending: null, failure: null }
   expect(await way.end(settled(hold.id, 7n, bare), hold)).toBe("applied")
-  expect(await call(books.sql, hold.id)).toMatchObject({
+  expect(await call(db.sql, hold.id)).toMatchObject({
     state: "settled",
     charge_nano: "7",
     prompt_tokens: null,
@@ -409,10 +409,10 @@ test("an end has every field in its row, as by the exact statement: none of them
 })
 
 test.each([300, 100])("waits %d ms for a lock, and leaves no setting of the session", async (lock_ms) => {
-  const account = await books.account(100n)
+  const account = await db.account(100n)
   const [hold, other] = [holdOf(account, 5n), holdOf(account, 5n)]
   await holdBatch(connection, alive_id, [hold, other], LOCK_MS)
-  const lock = await lockAccount(books.sql, account.account_id)
+  const lock = await lockAccount(db.sql, account.account_id)
   const more = () => holdOf(account, 5n)
   const item = { end: settled(hold.id, 4n), hold }
   for (const work of [
@@ -430,17 +430,17 @@ test.each([300, 100])("waits %d ms for a lock, and leaves no setting of the sess
   await lock.unlock()
   const [row] = await connection.run(statement("sweep", sql`SHOW lock_timeout`), [], 1_000)
   expect(row).toEqual({ lock_timeout: "0" })
-  expect((await call(books.sql, hold.id))?.state).toBe("open")
+  expect((await call(db.sql, hold.id))?.state).toBe("open")
 })
 
 test("D27 the exact statement has the rest of the time of one statement", async () => {
-  const proxy = await DatabaseProxy.start(books.address)
-  const own = books.connection(proxy.address)
+  const proxy = await DatabaseProxy.start(db.address)
+  const own = db.connection(proxy.address)
   await own.run(statement("sweep", sql`SELECT 1`), [], 1_000)
   const first = proxy.meet(holdOne, "done")
   const second = proxy.meet(holdExact, "asked")
   const started_at = performance.now()
-  const refused = holdBatch(own, alive_id, [holdOf(await books.account(1n), 2n)], LOCK_MS)
+  const refused = holdBatch(own, alive_id, [holdOf(await db.account(1n), 2n)], LOCK_MS)
   const { pass } = await first
   setTimeout(pass, 400)
   await second

@@ -12,31 +12,31 @@ import {
   holdOf,
   LONG_LEASE,
   lockAccount,
-  openBooks,
+  openTestDatabase,
   released,
   settled,
-  type TestBooks,
+  type TestDatabase,
   violations,
-} from "./books.ts"
+} from "./test-database.ts"
 
 /** Who is alive, who may say that somebody is not, and what becomes of what the dead left open (D13, D35). */
 
 const EXPIRE_MS = 400
 
-let books: TestBooks
+let db: TestDatabase
 
 beforeAll(async () => {
-  books = await openBooks()
+  db = await openTestDatabase()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 afterEach(async () => {
-  expect(await violations(books.sql)).toEqual([])
+  expect(await violations(db.sql)).toEqual([])
   // What one test left lapsing must not be found by the next one.
-  await books.sql`UPDATE tollgate.gateways SET dead_at = now(), swept_at = now() WHERE swept_at IS NULL`
+  await db.sql`UPDATE tollgate.gateways SET dead_at = now(), swept_at = now() WHERE swept_at IS NULL`
 })
 
 async function lease(expire_ms = EXPIRE_MS): Promise<Lease> {
-  const made = new Lease(books.connection(), { renew_ms: expire_ms / 4, expire_ms })
+  const made = new Lease(db.connection(), { renew_ms: expire_ms / 4, expire_ms })
   await made.take(nextId())
   return made
 }
@@ -51,12 +51,12 @@ async function steady(): Promise<Lease> {
 /** Another gateway with a lease that ran out a moment ago. */
 async function lapsed(): Promise<string> {
   const { gateway_id } = await lease()
-  await books.sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 ms' WHERE id = ${gateway_id}`
+  await db.sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 ms' WHERE id = ${gateway_id}`
   return gateway_id
 }
 
 async function gateway(id: string) {
-  const [row] = await books.sql`SELECT dead_at IS NOT NULL AS dead, swept_at IS NOT NULL AS swept, floor_id
+  const [row] = await db.sql`SELECT dead_at IS NOT NULL AS dead, swept_at IS NOT NULL AS swept, floor_id
     FROM tollgate.gateways WHERE id = ${id}`
   return row ?? null
 }
@@ -66,42 +66,42 @@ function sweeper(by: Lease, late_ms = 0) {
   const onExpired = (count: number) => {
     expired.count += count
   }
-  const made = new Sweeper(books.connection(), by, onExpired, late_ms)
+  const made = new Sweeper(db.connection(), by, onExpired, late_ms)
   return { expired, run: () => made.run() }
 }
 
 async function heldBy(gateway_id: string, count: number, balance_nano = 1_000_000n): Promise<Hold[]> {
-  const account = await books.account(balance_nano)
+  const account = await db.account(balance_nano)
   const holds = Array.from({ length: count }, () => holdOf(account, 10n))
-  const results = await holdBatch(books.connection(), gateway_id, holds, 300)
+  const results = await holdBatch(db.connection(), gateway_id, holds, 300)
   expect(results.every(({ outcome }) => outcome === "held")).toBe(true)
   return holds
 }
 
 async function checkpointOf({ id }: Hold): Promise<string | undefined> {
-  const [row] = await books.sql`SELECT charge_nano FROM tollgate.checkpoints WHERE id = ${id}`
+  const [row] = await db.sql`SELECT charge_nano FROM tollgate.checkpoints WHERE id = ${id}`
   return row?.charge_nano
 }
 
 const states = (holds: readonly Hold[]) =>
-  Promise.all(holds.map(async ({ id }) => (await call(books.sql, id))?.state))
+  Promise.all(holds.map(async ({ id }) => (await call(db.sql, id))?.state))
 
 describe("D35 a lease", () => {
   test("that lapsed is renewed as long as nobody has declared the gateway dead", async () => {
     const mine = await lease()
     const { gateway_id } = mine
-    await books.sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 hour' WHERE id = ${gateway_id}`
+    await db.sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 hour' WHERE id = ${gateway_id}`
     await mine.renew(nextId())
     expect(mine.gateway_id).toBe(gateway_id)
     const [row] =
-      await books.sql`SELECT lease_until > now() AS held FROM tollgate.gateways WHERE id = ${gateway_id}`
+      await db.sql`SELECT lease_until > now() AS held FROM tollgate.gateways WHERE id = ${gateway_id}`
     expect(row?.held).toBe(true)
   })
 
   test("of a gateway that was declared dead goes on under a new row", async () => {
     const mine = await lease()
     const dead_id = mine.gateway_id
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
     await mine.renew(nextId())
     expect(mine.gateway_id > dead_id).toBe(true)
     expect(await gateway(dead_id)).toMatchObject({ dead: true })
@@ -111,13 +111,13 @@ describe("D35 a lease", () => {
   test("is succeeded once, however many ask, a renewal that comes to know of it among them", async () => {
     const mine = await lease()
     const dead_id = mine.gateway_id
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${dead_id}`
     const asking = Array.from({ length: 5 }, () => mine.succeed(dead_id, nextId()))
     await Promise.all([...asking, mine.renew(nextId())])
     const next_id = mine.gateway_id
     await mine.succeed(dead_id, nextId())
     expect(mine.gateway_id).toBe(next_id)
-    const [row] = await books.sql`SELECT count(*)::int AS rows FROM tollgate.gateways WHERE id > ${dead_id}`
+    const [row] = await db.sql`SELECT count(*)::int AS rows FROM tollgate.gateways WHERE id > ${dead_id}`
     expect(row?.rows).toBe(1)
   })
 
@@ -126,7 +126,7 @@ describe("D35 a lease", () => {
     const [hold] = await heldBy(mine.gateway_id, 1)
     await mine.giveBack()
     expect(await gateway(mine.gateway_id)).toMatchObject({ dead: false, swept: false })
-    await endBatch(books.connection(), [{ end: released(hold?.id ?? ""), hold: null }], 300)
+    await endBatch(db.connection(), [{ end: released(hold?.id ?? ""), hold: null }], 300)
     await mine.giveBack()
     expect(await gateway(mine.gateway_id)).toMatchObject({ dead: true, swept: true })
   })
@@ -137,7 +137,7 @@ describe("D35 a lease", () => {
       // Behind, not ahead: ids never go backwards, and those of the tests to come are made in this process.
       Date.now = () => now() - 3_600_000
       const mine = await lease()
-      const [row] = await books.sql`SELECT extract(epoch FROM lease_until - now()) * 1000 AS left_ms
+      const [row] = await db.sql`SELECT extract(epoch FROM lease_until - now()) * 1000 AS left_ms
         FROM tollgate.gateways WHERE id = ${mine.gateway_id}`
       expect(Number(row?.left_ms)).toBeWithin(0, EXPIRE_MS)
     } finally {
@@ -168,7 +168,7 @@ describe("D35 a sweeper acts only after it has itself renewed without a gap for 
 
   test("a gap in its own renewals makes it a newcomer", async () => {
     const mine = await steady()
-    await books.sql`SELECT pg_sleep(${EXPIRE_MS / 2 / 1000 + 0.02})`
+    await db.sql`SELECT pg_sleep(${EXPIRE_MS / 2 / 1000 + 0.02})`
     await mine.renew(nextId())
     expect(mine.steady).toBe(false)
   })
@@ -176,7 +176,7 @@ describe("D35 a sweeper acts only after it has itself renewed without a gap for 
   test("one that slept between its decision and its act declares nobody dead", async () => {
     const mine = await steady()
     const other_id = await lapsed()
-    await books.sql`UPDATE tollgate.gateways SET lease_until = lease_until - ${EXPIRE_MS / 2} * interval '1 ms'
+    await db.sql`UPDATE tollgate.gateways SET lease_until = lease_until - ${EXPIRE_MS / 2} * interval '1 ms'
       WHERE id = ${mine.gateway_id}`
     await sweeper(mine).run()
     expect(await gateway(other_id)).toMatchObject({ dead: false })
@@ -185,7 +185,7 @@ describe("D35 a sweeper acts only after it has itself renewed without a gap for 
   test("one that was declared dead itself declares nobody dead", async () => {
     const mine = await steady()
     const other_id = await lapsed()
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${mine.gateway_id}`
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${mine.gateway_id}`
     await sweeper(mine).run()
     expect(await gateway(other_id)).toMatchObject({ dead: false })
   })
@@ -193,7 +193,7 @@ describe("D35 a sweeper acts only after it has itself renewed without a gap for 
   test("a renewal that is under way wins", async () => {
     const mine = await steady()
     const other_id = await lapsed()
-    await books.sql.begin(async (renewing) => {
+    await db.sql.begin(async (renewing) => {
       await renewing`UPDATE tollgate.gateways SET lease_until = now() + interval '1 minute' WHERE id = ${other_id}`
       await sweeper(mine).run()
     })
@@ -205,7 +205,7 @@ describe("D13 what a dead gateway left open", () => {
   async function dead(count: number) {
     const { gateway_id } = await lease(LONG_LEASE.expire_ms)
     const holds = await heldBy(gateway_id, count)
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
     return { gateway_id, holds }
   }
 
@@ -223,15 +223,15 @@ describe("D13 what a dead gateway left open", () => {
   test("is charged by its last checkpoint", async () => {
     const { gateway_id, holds } = await dead(2)
     const [first, second] = holds
-    await new Checkpoints(books.connection(), () => gateway_id).write([
+    await new Checkpoints(db.connection(), () => gateway_id).write([
       { id: first?.id ?? "", charge_nano: 4n, basis: "estimate", usage: null },
     ])
     await sweeper(await lease()).run()
-    expect(await call(books.sql, first?.id ?? "")).toMatchObject({
+    expect(await call(db.sql, first?.id ?? "")).toMatchObject({
       charge_nano: "4",
       failure: "gateway_lost",
     })
-    expect(await call(books.sql, second?.id ?? "")).toMatchObject({ charge_nano: "0" })
+    expect(await call(db.sql, second?.id ?? "")).toMatchObject({ charge_nano: "0" })
   })
 
   test("is swept by two at once, each hold once", async () => {
@@ -245,11 +245,11 @@ describe("D13 what a dead gateway left open", () => {
   test("is searched from the gateway's floor up", async () => {
     const { gateway_id, holds } = await dead(3)
     const [below, ...above] = holds
-    await books.sql`UPDATE tollgate.gateways SET floor_id = ${above[0]?.id ?? ""} WHERE id = ${gateway_id}`
+    await db.sql`UPDATE tollgate.gateways SET floor_id = ${above[0]?.id ?? ""} WHERE id = ${gateway_id}`
     await sweeper(await lease()).run()
     expect(await states(above)).toEqual(["expired", "expired"])
     expect(await states([below ?? holdOf({ account_id: "", key_id: "" }, 0n)])).toEqual(["open"])
-    await books.sql`UPDATE tollgate.gateways SET floor_id = ${below?.id ?? ""}, swept_at = NULL WHERE id = ${gateway_id}`
+    await db.sql`UPDATE tollgate.gateways SET floor_id = ${below?.id ?? ""}, swept_at = NULL WHERE id = ${gateway_id}`
     await sweeper(await lease()).run()
   })
 
@@ -257,12 +257,12 @@ describe("D13 what a dead gateway left open", () => {
     const { gateway_id } = await lease(LONG_LEASE.expire_ms)
     const [stuck] = await heldBy(gateway_id, 1)
     const others = await heldBy(gateway_id, 5)
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
-    const lock = await lockAccount(books.sql, stuck?.account_id ?? "")
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
+    const lock = await lockAccount(db.sql, stuck?.account_id ?? "")
     const mine = sweeper(await lease())
     const sweeping = mine.run()
     while (new Set(await states(others)).has("open")) {}
-    expect(await call(books.sql, stuck?.id ?? "")).toMatchObject({ state: "open" })
+    expect(await call(db.sql, stuck?.id ?? "")).toMatchObject({ state: "open" })
     await lock.unlock()
     await sweeping
     expect(mine.expired.count).toBe(6)
@@ -274,9 +274,9 @@ describe("D13 what a dead gateway left open", () => {
     // A transaction that began before the death was declared: it may still insert a hold.
     const began = Promise.withResolvers<void>()
     const insert = Promise.withResolvers<void>()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const late = holdOf(account, 10n)
-    const inserting = books.sql.begin(async (tx) => {
+    const inserting = db.sql.begin(async (tx) => {
       await tx`SELECT 1`
       began.resolve()
       await insert.promise
@@ -285,7 +285,7 @@ describe("D13 what a dead gateway left open", () => {
       await tx`UPDATE tollgate.accounts SET held_nano = held_nano + 10 WHERE id = ${account.account_id}`
     })
     await began.promise
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
     await mine.run()
     expect(await gateway(gateway_id)).toMatchObject({ dead: true, swept: false })
     insert.resolve()
@@ -304,32 +304,32 @@ describe("D13 what a dead gateway left open", () => {
 
 describe("the ledger of one process", () => {
   test("D35 a gateway declared dead holds under a new row from the next call on", async () => {
-    const ledger = await books.ledger()
-    const account = await books.account(100n)
+    const ledger = await db.ledger()
+    const account = await db.account(100n)
     const before = holdOf(account, 1n)
     await ledger.hold(before)
-    const { gateway_id } = (await call(books.sql, before.id)) ?? {}
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
+    const { gateway_id } = (await call(db.sql, before.id)) ?? {}
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
     const after = Array.from({ length: 8 }, () => holdOf(account, 1n))
     const results = await Promise.all(after.map((hold) => ledger.hold(hold)))
     expect(results.every(({ outcome }) => outcome === "held")).toBe(true)
-    const rows = await Promise.all(after.map(async ({ id }) => (await call(books.sql, id))?.gateway_id))
+    const rows = await Promise.all(after.map(async ({ id }) => (await call(db.sql, id))?.gateway_id))
     expect(new Set(rows).size).toBe(1)
     expect(rows[0] > gateway_id).toBe(true)
 
     await sweeper(await lease()).run()
     await ledger.end(settled(before.id, 1n))
-    expect(await call(books.sql, before.id)).toMatchObject({ state: "settled", notes: ["settled_late"] })
+    expect(await call(db.sql, before.id)).toMatchObject({ state: "settled", notes: ["settled_late"] })
     await Promise.all(after.map(({ id }) => ledger.end(settled(id, 1n))))
   })
 
   test("sweeps by itself, and writes the checkpoints of its calls (D57)", async () => {
     const other_id = await lapsed()
     const [orphan] = await heldBy(other_id, 1)
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const running: Hold[] = []
     const expired = Promise.withResolvers<number>()
-    const ledger = await books.ledger({
+    const ledger = await db.ledger({
       lease: { renew_ms: EXPIRE_MS / 8, expire_ms: EXPIRE_MS },
       checkpoints: () => running.map(({ id }) => ({ id, charge_nano: 6n, basis: "estimate", usage: null })),
       events: { expired: expired.resolve },
@@ -338,33 +338,33 @@ describe("the ledger of one process", () => {
     await ledger.hold(own)
     running.push(own)
     expect(await expired.promise).toBe(1)
-    expect(await call(books.sql, orphan?.id ?? "")).toMatchObject({ state: "expired" })
+    expect(await call(db.sql, orphan?.id ?? "")).toMatchObject({ state: "expired" })
     while ((await checkpointOf(own)) !== "6") {}
     await ledger.end(settled(own.id, 7n))
   })
 
   test("a process that stops with nothing open gives its lease back; one with an open call lets it lapse", async () => {
     for (const open of [false, true]) {
-      const ledger = await books.ledger()
-      const hold = holdOf(await books.account(100n), 10n)
+      const ledger = await db.ledger()
+      const hold = holdOf(await db.account(100n), 10n)
       await ledger.hold(hold)
       if (!open) await ledger.end(settled(hold.id, 1n))
-      const { gateway_id } = (await call(books.sql, hold.id)) ?? {}
+      const { gateway_id } = (await call(db.sql, hold.id)) ?? {}
       await ledger.stop()
       expect(await gateway(gateway_id)).toMatchObject({ dead: !open, swept: !open })
-      if (open) await (await books.ledger()).end(settled(hold.id, 1n))
+      if (open) await (await db.ledger()).end(settled(hold.id, 1n))
     }
   })
 
   test("nothing is held any more under a row that is being given back", async () => {
-    const ledger = await books.ledger()
-    const account = await books.account(100n)
+    const ledger = await db.ledger()
+    const account = await db.account(100n)
     const before = holdOf(account, 10n)
     await ledger.hold(before)
     await ledger.end(settled(before.id, 1n))
-    const { gateway_id } = (await call(books.sql, before.id)) ?? {}
+    const { gateway_id } = (await call(db.sql, before.id)) ?? {}
     const late = holdOf(account, 10n)
-    const stopping = await books.sql.begin(async (tx) => {
+    const stopping = await db.sql.begin(async (tx) => {
       await tx`SELECT FROM tollgate.gateways WHERE id = ${gateway_id} FOR UPDATE`
       const stopped = ledger.stop()
       while (
@@ -375,7 +375,7 @@ describe("the ledger of one process", () => {
     })
     await Promise.all(stopping)
     expect(await gateway(gateway_id)).toMatchObject({ dead: true, swept: true })
-    expect(await call(books.sql, late.id)).toBeNull()
+    expect(await call(db.sql, late.id)).toBeNull()
   })
 })
 

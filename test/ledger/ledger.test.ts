@@ -11,28 +11,28 @@ import {
   failureOf,
   holdOf,
   lockAccount,
-  openBooks,
+  openTestDatabase,
   released,
   settled,
-  type TestBooks,
+  type TestDatabase,
   violations,
-} from "./books.ts"
+} from "./test-database.ts"
 
 /** The ledger as the calls see it. */
 
-let books: TestBooks
+let db: TestDatabase
 let proxy: DatabaseProxy
 
 beforeAll(async () => {
-  books = await openBooks()
-  proxy = await DatabaseProxy.start(books.address)
+  db = await openTestDatabase()
+  proxy = await DatabaseProxy.start(db.address)
 })
 afterAll(async () => {
-  await books.close()
+  await db.close()
   await proxy.stop()
 })
 afterEach(async () => {
-  expect(await violations(books.sql)).toEqual([])
+  expect(await violations(db.sql)).toEqual([])
 })
 
 /** Holds and ends of different accounts go by so many connections. */
@@ -43,14 +43,14 @@ async function counted(options: Partial<LedgerOptions> = {}) {
   const database = await openDatabase(proxy.address)
   const told: { kind: StatementKind; size: number }[] = []
   const statement = (kind: StatementKind, size: number) => void told.push({ kind, size })
-  const ledger = await books.ledger({ ...options, database, events: { ...options.events, statement } })
+  const ledger = await db.ledger({ ...options, database, events: { ...options.events, statement } })
   await database.close()
   // What is done at the start is not counted: a look for dead gateways, and for answers and claims that have had their time.
   const times = (kind: StatementKind) => told.filter((statement) => statement.kind === kind).length
   while (times("sweep") < 1 || times("answers") < 2) await Bun.sleep(1)
   // Nor what follows the first statement of a connection.
   for (let place = 0; place < CONNECTIONS; place++) {
-    const hold = holdOf(await books.account(1n, place), 1n)
+    const hold = holdOf(await db.account(1n, place), 1n)
     await ledger.hold(hold)
     await ledger.end(released(hold.id))
     await ledger.standing(nextId())
@@ -66,7 +66,7 @@ async function counted(options: Partial<LedgerOptions> = {}) {
 describe("micro-batches: what arrives while a statement is in flight forms the next one", () => {
   test("256 calls at once are a handful of statements, on the wire and by the events", async () => {
     const { ledger, during } = await counted()
-    const account = await books.account(1_000_000n)
+    const account = await db.account(1_000_000n)
     const holds = Array.from({ length: 256 }, () => holdOf(account, 10n))
     await ledger.hold(holdOf(account, 1n)).then(() => ledger.standing(account.key_id))
 
@@ -88,7 +88,7 @@ describe("micro-batches: what arrives while a statement is in flight forms the n
 
   test("one call alone is one statement each, and waits for nobody", async () => {
     const { ledger, during } = await counted()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const { executed, told } = await during(async () => {
       const hold = holdOf(account, 10n)
       await ledger.hold(hold)
@@ -103,7 +103,7 @@ describe("micro-batches: what arrives while a statement is in flight forms the n
 
   test("one call alone that is refused is two: the second one says why", async () => {
     const { ledger, during } = await counted()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const { executed, told } = await during(() => ledger.hold(holdOf(account, 101n)))
     expect(executed).toBe(2)
     expect(told).toEqual([
@@ -114,7 +114,7 @@ describe("micro-batches: what arrives while a statement is in flight forms the n
 
   test("calls of many accounts are one statement a connection and turn, not one an account", async () => {
     const { ledger, during } = await counted()
-    const accounts = await Promise.all(Array.from({ length: 60 }, () => books.account(100n)))
+    const accounts = await Promise.all(Array.from({ length: 60 }, () => db.account(100n)))
     const { executed } = await during(() =>
       Promise.all(accounts.map((account) => ledger.hold(holdOf(account, 10n)))),
     )
@@ -125,7 +125,7 @@ describe("micro-batches: what arrives while a statement is in flight forms the n
 describe("owner and standing", () => {
   test("D26 what a hash belongs to is asked once; an unknown hash is asked each time", async () => {
     const { ledger, during } = await counted()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     expect((await during(async () => ledger.owner(account.key_id))).executed).toBe(1)
     expect((await during(async () => ledger.owner(account.key_id))).executed).toBe(0)
     expect(await ledger.owner(account.key_id)).toEqual(account)
@@ -133,13 +133,13 @@ describe("owner and standing", () => {
     for (const _ of [1, 2]) {
       expect((await during(async () => expect(await ledger.owner(unknown)).toBeNull())).executed).toBe(1)
     }
-    await books.sql`UPDATE tollgate.keys SET hash = ${unknown} WHERE id = ${account.key_id}`
+    await db.sql`UPDATE tollgate.keys SET hash = ${unknown} WHERE id = ${account.key_id}`
     expect(await ledger.owner(unknown)).toEqual(account)
   })
 
   test("D22, D26 the standing is of this moment", async () => {
-    const ledger = await books.ledger()
-    const account = await books.account(100n)
+    const ledger = await db.ledger()
+    const account = await db.account(100n)
     const standing = () => ledger.standing(account.key_id)
     expect(await standing()).toEqual({
       ...account,
@@ -152,37 +152,37 @@ describe("owner and standing", () => {
     })
     await ledger.hold(holdOf(account, 30n))
     expect(await standing()).toMatchObject({ available_nano: 70n })
-    await books.sql`UPDATE tollgate.keys SET models = ARRAY['a "b"', 'c,d'], expires_at = now() + interval '1 hour'
+    await db.sql`UPDATE tollgate.keys SET models = ARRAY['a "b"', 'c,d'], expires_at = now() + interval '1 hour'
       WHERE id = ${account.key_id}`
     expect(await standing()).toMatchObject({ active: true, models: ['a "b"', "c,d"] })
-    await books.sql`UPDATE tollgate.keys SET expires_at = now() WHERE id = ${account.key_id}`
+    await db.sql`UPDATE tollgate.keys SET expires_at = now() WHERE id = ${account.key_id}`
     expect(await standing()).toMatchObject({ active: false })
-    await books.sql`UPDATE tollgate.keys SET expires_at = NULL, revoked_at = now() WHERE id = ${account.key_id}`
+    await db.sql`UPDATE tollgate.keys SET expires_at = NULL, revoked_at = now() WHERE id = ${account.key_id}`
     expect(await standing()).toMatchObject({ active: false })
     expect(await ledger.standing(crypto.randomUUID())).toBeNull()
   })
 
   test("D26 a key that was revoked holds nothing from the next call on, though its owner is remembered", async () => {
-    const ledger = await books.ledger()
-    const account = await books.account(100n)
+    const ledger = await db.ledger()
+    const account = await db.account(100n)
     await ledger.owner(account.key_id)
     expect(await ledger.hold(holdOf(account, 1n))).toEqual({ outcome: "held" })
-    await books.sql`UPDATE tollgate.keys SET revoked_at = now() WHERE id = ${account.key_id}`
+    await db.sql`UPDATE tollgate.keys SET revoked_at = now() WHERE id = ${account.key_id}`
     expect(await ledger.hold(holdOf(account, 1n))).toEqual({ outcome: "invalid_api_key" })
   })
 
   test("when a key was last used is written beside the renewals and at the end", async () => {
     const lastUsed = async (key_id: string) =>
-      (await books.sql`SELECT last_used_at FROM tollgate.keys WHERE id = ${key_id}`)[0]?.last_used_at
-    const renewing = await books.ledger({ lease: { renew_ms: 20, expire_ms: 60_000 } })
-    const [held, refused, read, last] = await Promise.all([1, 2, 3, 4].map(() => books.account(10n)))
+      (await db.sql`SELECT last_used_at FROM tollgate.keys WHERE id = ${key_id}`)[0]?.last_used_at
+    const renewing = await db.ledger({ lease: { renew_ms: 20, expire_ms: 60_000 } })
+    const [held, refused, read, last] = await Promise.all([1, 2, 3, 4].map(() => db.account(10n)))
     if (held === undefined || refused === undefined || read === undefined || last === undefined)
       throw new Error()
     await renewing.hold(holdOf(held, 1n))
     await renewing.hold(holdOf(refused, 11n))
     await renewing.standing(read.key_id)
     while ((await lastUsed(held.key_id)) === null || (await lastUsed(read.key_id)) === null) {}
-    const stopping = await books.ledger()
+    const stopping = await db.ledger()
     const hold = holdOf(last, 1n)
     await stopping.hold(hold)
     await stopping.end(released(hold.id))
@@ -194,9 +194,9 @@ describe("owner and standing", () => {
 
 describe("limits and states", () => {
   test("D33 a queue that is full refuses at once, and what it holds is served", async () => {
-    const ledger = await books.ledger()
-    const account = await books.account(10_000_000n)
-    const lock = await lockAccount(books.sql, account.account_id)
+    const ledger = await db.ledger()
+    const account = await db.account(10_000_000n)
+    const lock = await lockAccount(db.sql, account.account_id)
     const ends = Promise.allSettled(
       Array.from({ length: QUEUE_LIMIT + 5 }, () => ledger.hold(holdOf(account, 1n))),
     )
@@ -205,34 +205,34 @@ describe("limits and states", () => {
     await lock.unlock()
     const refused = (await ends).filter((end) => end.status === "rejected")
     expect(refused).toHaveLength(5)
-    const [row] = await books.sql`SELECT held_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
+    const [row] = await db.sql`SELECT held_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
     expect(row?.held_nano).toBe(String(QUEUE_LIMIT))
   })
 
   test("D35 a call whose id is older than the process may hold nothing: no sweeper would find it", async () => {
-    const hold = holdOf(await books.account(100n), 1n)
-    const ledger = await books.ledger()
+    const hold = holdOf(await db.account(100n), 1n)
+    const ledger = await db.ledger()
     expect(await failureOf(ledger.hold(hold))).toBe("LedgerUnavailable")
     expect(await ledger.hold({ ...hold, id: nextId() })).toEqual({ outcome: "held" })
   })
 
   test("D13 ends that change nothing are counted", async () => {
     const ignored = { count: 0 }
-    const ledger = await books.ledger({ events: { endIgnored: () => void ignored.count++ } })
-    const hold = holdOf(await books.account(100n), 1n)
+    const ledger = await db.ledger({ events: { endIgnored: () => void ignored.count++ } })
+    const hold = holdOf(await db.account(100n), 1n)
     await ledger.hold(hold)
     await Promise.all([1n, 2n, 3n].map((charge) => ledger.end(settled(hold.id, charge))))
     expect(ignored.count).toBe(2)
     await ledger.end(released(hold.id))
     expect(ignored.count).toBe(3)
-    expect(await call(books.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "1" })
+    expect(await call(db.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "1" })
   })
 
   test("a ledger that was stopped holds nothing more, keeps what is ended in its spool, and leaves no connection", async () => {
     const database = await openDatabase(proxy.address)
-    const ledger = await books.ledger({ database })
+    const ledger = await db.ledger({ database })
     await database.close()
-    const hold = holdOf(await books.account(100n), 1n)
+    const hold = holdOf(await db.account(100n), 1n)
     await ledger.hold(hold)
     expect(proxy.connections).toBeGreaterThan(0)
     await ledger.stop()
@@ -248,9 +248,9 @@ describe("limits and states", () => {
       cmd: [process.execPath, join(import.meta.dir, "stopping-gateway.ts")],
       stdin: new Blob([
         JSON.stringify({
-          address: books.address,
-          data_dir: await books.folder(),
-          account: await books.account(10n),
+          address: db.address,
+          data_dir: await db.folder(),
+          account: await db.account(10n),
         }),
       ]),
       stdout: "pipe",

@@ -11,8 +11,8 @@ import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { Lease } from "../../src/ledger/journal/lease.ts"
 import { Sweeper } from "../../src/ledger/journal/sweep.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
-import { call, holdOf, LONG_LEASE, nth } from "./books.ts"
 import { createOldLedger } from "./old-ledger.ts"
+import { call, holdOf, LONG_LEASE, nth } from "./test-database.ts"
 
 /** D55: the calls of version 0.1, one row each that changed, become entries: nothing is lost, and everything reads the same. */
 

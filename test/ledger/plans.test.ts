@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import { drizzle } from "drizzle-orm/postgres-js"
 import { nextId } from "../../src/id.ts"
-import { forgetIdempotency, KeptAnswers } from "../../src/ledger/accounts/idempotency.ts"
+import { forgetIdempotency, KeptAnswers } from "../../src/ledger/accounts/idempotency-claims.ts"
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import { LastUsed } from "../../src/ledger/accounts/last-used.ts"
 import { readStandings } from "../../src/ledger/accounts/standings.ts"
@@ -24,11 +24,11 @@ import {
   holdOf,
   LONG_LEASE,
   nth,
-  openBooks,
+  openTestDatabase,
   released,
   settled,
-  type TestBooks,
-} from "./books.ts"
+  type TestDatabase,
+} from "./test-database.ts"
 
 /**
  * A statement is planned when a connection has run it some times, maybe on a new database; the plan stays while the
@@ -42,7 +42,7 @@ const PLENTY = 100_000
 const MANY = 100
 const GROWING = ["holds", "ends", "corrections", "accounts", "keys", "idempotency"]
 
-let books: TestBooks
+let db: TestDatabase
 /** All statements go over this one, whose plans are kept. */
 let connection: Connection
 let gateway_id: string
@@ -54,15 +54,15 @@ let swept = 0
 const answers = () => new KeptAnswers(connection)
 
 beforeAll(async () => {
-  books = await openBooks()
+  db = await openTestDatabase()
   // What vacuum learns of a table makes plans anew, which would hide a bad one.
   for (const table of [...GROWING, "checkpoints", "gateways", "terms", "answers"])
-    await books.sql.unsafe(`ALTER TABLE tollgate.${table} SET (autovacuum_enabled = false)`)
-  connection = books.connection()
-  gateway_id = await books.gateway()
-  accounts = await Promise.all(Array.from({ length: 8 }, () => books.account(1_000_000_000n)))
-  limited = await books.account(1_000_000_000n)
-  await changeKey(books.database.operators, limited.key_id, { spending })
+    await db.sql.unsafe(`ALTER TABLE tollgate.${table} SET (autovacuum_enabled = false)`)
+  connection = db.connection()
+  gateway_id = await db.gateway()
+  accounts = await Promise.all(Array.from({ length: 8 }, () => db.account(1_000_000_000n)))
+  limited = await db.account(1_000_000_000n)
+  await changeKey(db.database.operators, limited.key_id, { spending })
 })
 
 /** A lease that has been renewed without a gap for as long as it lasts, so that others may be declared dead by it. */
@@ -70,10 +70,10 @@ async function steadyLease(): Promise<Lease> {
   const steady = new Lease(connection, { renew_ms: 10, expire_ms: 100 })
   await steady.take(nextId())
   while (!steady.steady) await steady.renew(nextId())
-  await books.sql`UPDATE tollgate.gateways SET lease_until = now() + interval '1 hour' WHERE id = ${steady.gateway_id}`
+  await db.sql`UPDATE tollgate.gateways SET lease_until = now() + interval '1 hour' WHERE id = ${steady.gateway_id}`
   return steady
 }
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 const spending = { limit_nano: 900_000_000n, period: "month" } as const
 
@@ -155,7 +155,7 @@ const work: Record<string, () => Promise<unknown>> = {
     const dead = new Lease(connection, LONG_LEASE)
     await dead.take(nextId())
     const holds = await held(several(), dead.gateway_id)
-    await books.sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 s' WHERE id = ${dead.gateway_id}`
+    await db.sql`UPDATE tollgate.gateways SET lease_until = now() - interval '1 s' WHERE id = ${dead.gateway_id}`
     const before = swept
     await sweeper.run()
     expect(swept - before).toBe(holds.length)
@@ -185,9 +185,9 @@ const flush = statement("sweep", sql`SELECT pg_stat_force_next_flush()`)
 /** Rows of the table that were read so far: from its beginning on, and by its indexes. */
 async function readOf(): Promise<Map<string, number>> {
   await connection.run(flush, [], 1_000)
-  const rows = await books.sql`SELECT t.relname,
+  const rows = await db.sql`SELECT t.relname,
       (t.seq_tup_read + coalesce((SELECT sum(i.idx_tup_read) FROM pg_stat_user_indexes i WHERE i.relid = t.relid), 0))::int AS read
-    FROM pg_stat_user_tables t WHERE t.schemaname = 'tollgate' AND t.relname IN ${books.sql(GROWING)}`
+    FROM pg_stat_user_tables t WHERE t.schemaname = 'tollgate' AND t.relname IN ${db.sql(GROWING)}`
   return new Map(rows.map(({ relname, read }) => [String(relname), Number(read)]))
 }
 
@@ -211,7 +211,7 @@ const onExpired = (count: number) => {
 
 /** Plans of its own for every statement, made now. */
 async function makePlans(): Promise<void> {
-  connection = books.connection()
+  connection = db.connection()
   sweeper = new Sweeper(connection, await steadyLease(), onExpired, 0)
   for (let times = 0; times < EXECUTIONS; times++) for (const run of Object.values(work)) await run()
 }
@@ -219,7 +219,7 @@ async function makePlans(): Promise<void> {
 async function fill(): Promise<void> {
   const uuid = (offset: number) =>
     `(lpad(to_hex(1700000000000 + n), 12, '0') || '7000' || '8000' || lpad(to_hex(n + ${offset}), 12, '0'))::uuid`
-  await books.sql.unsafe(`
+  await db.sql.unsafe(`
     INSERT INTO tollgate.accounts (id, name) SELECT ${uuid(1)}, 'a' FROM generate_series(1, ${PLENTY}) n;
     INSERT INTO tollgate.keys (id, account_id, hash, prefix)
       SELECT ${uuid(2)}, ${uuid(1)}, 'hash ' || n, 'tg' FROM generate_series(1, ${PLENTY}) n;
@@ -251,13 +251,13 @@ describe("no statement reads a growing table from its beginning to its end", () 
   }, 60_000)
 
   test("planned anew on full tables that are analysed", async () => {
-    await books.sql`ANALYZE`
+    await db.sql`ANALYZE`
     await makePlans()
     expect(await excessive()).toEqual([])
   }, 60_000)
 
   test("nor does one that sets a spending limit, under the account's lock", async () => {
-    const client = connect(books.address, { max: 1, onnotice: () => {} })
+    const client = connect(db.address, { max: 1, onnotice: () => {} })
     const read = async () => {
       await client`SELECT pg_stat_force_next_flush()`
       const all = await readOf()
@@ -266,7 +266,7 @@ describe("no statement reads a growing table from its beginning to its end", () 
     const before = await read()
     await changeKey(drizzle(client), limited.key_id, { spending })
     const [row] =
-      await books.sql`SELECT count(*)::int AS calls FROM tollgate.holds WHERE account_id = ${limited.account_id}`
+      await db.sql`SELECT count(*)::int AS calls FROM tollgate.holds WHERE account_id = ${limited.account_id}`
     expect(row?.calls).toBeGreaterThan(100)
     expect((await read()) - before).toBeLessThan(10 * row?.calls)
     await client.end()

@@ -1,7 +1,7 @@
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import type { Checkpoint } from "../../src/ledger/entries.ts"
 import { Ledger } from "../../src/ledger/ledger.ts"
-import { type Account, holdOf, released, settled, silent } from "./books.ts"
+import { type Account, holdOf, released, settled, silent } from "./test-database.ts"
 
 /**
  * A history is played by several processes; this file is one of them when it is run, and what all of them do when it is

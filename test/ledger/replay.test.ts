@@ -10,24 +10,24 @@ import {
   call,
   holdOf,
   lockAccount,
-  openBooks,
+  openTestDatabase,
   settled,
   silent,
-  type TestBooks,
+  type TestDatabase,
   until,
   violations,
-} from "./books.ts"
+} from "./test-database.ts"
 
 /** D27: what one process has spooled, another one writes into the ledger, once. */
 
-let books: TestBooks
+let db: TestDatabase
 
 beforeAll(async () => {
-  books = await openBooks()
+  db = await openTestDatabase()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 afterEach(async () => {
-  expect(await violations(books.sql)).toEqual([])
+  expect(await violations(db.sql)).toEqual([])
 })
 
 const RENEWING = { renew_ms: 20, expire_ms: 60_000 }
@@ -44,11 +44,11 @@ const filesIn = (data_dir: string) => readdir(join(data_dir, "spool")).catch(() 
 describe("what another process left", () => {
   /** A process that held, could not settle, and died. */
   async function left(data_dir: string, charges: readonly bigint[], account?: Account) {
-    const payer = account ?? (await books.account(1_000n))
-    const ledger = await books.ledger()
+    const payer = account ?? (await db.account(1_000n))
+    const ledger = await db.ledger()
     const holds = charges.map(() => holdOf(payer, 100n))
     for (const hold of holds) await ledger.hold(hold)
-    const { gateway_id } = (await call(books.sql, holds[0]?.id ?? "")) ?? {}
+    const { gateway_id } = (await call(db.sql, holds[0]?.id ?? "")) ?? {}
     await ledger.stop()
     const spool = new Spool(data_dir, gateway_id, silent)
     for (const [at, { id }] of holds.entries()) {
@@ -58,25 +58,25 @@ describe("what another process left", () => {
     return { gateway_id, account_id: payer.account_id, ids: holds.map(({ id }) => id) }
   }
   const declareDead = (gateway_id: string) =>
-    books.sql`UPDATE tollgate.gateways SET dead_at = now(), swept_at = now() WHERE id = ${gateway_id}`
+    db.sql`UPDATE tollgate.gateways SET dead_at = now(), swept_at = now() WHERE id = ${gateway_id}`
   /** Opens a ledger, does this, and comes back when it has replayed a few times more. */
   async function renewedOften(options: Partial<LedgerOptions>, work: () => PromiseLike<unknown>) {
     let renewals = 0
     const statement = (kind: string) => void (kind === "lease" && renewals++)
-    await books.ledger({ lease: RENEWING, events: { statement }, ...options })
+    await db.ledger({ lease: RENEWING, events: { statement }, ...options })
     await work()
     const enough = renewals + 8
     await until(() => renewals > enough)
   }
   const charges = async (ids: readonly string[]) =>
-    Promise.all(ids.map(async (id) => (await call(books.sql, id))?.charge_nano))
+    Promise.all(ids.map(async (id) => (await call(db.sql, id))?.charge_nano))
 
   test("D27 is in the ledger at the next start; its file goes once its gateway is dead, although its last line is torn", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     const { gateway_id, ids } = await left(data_dir, [7n, 8n])
     await appendFile(join(data_dir, "spool", `${gateway_id}.jsonl`), '{"account_id":')
     const { errors, log } = listening()
-    await books.ledger({ data_dir, log, lease: RENEWING })
+    await db.ledger({ data_dir, log, lease: RENEWING })
     await until(async () => (await charges(ids)).every((charge) => charge !== null))
     expect(await charges(ids)).toEqual(["7", "8"])
     expect(await filesIn(data_dir)).toHaveLength(1)
@@ -86,13 +86,13 @@ describe("what another process left", () => {
   })
 
   test("is in the ledger before its file goes, although an earlier file of that name and length was there before", async () => {
-    const data_dir = await books.folder()
-    const account = await books.account(1_000n)
+    const data_dir = await db.folder()
+    const account = await db.account(1_000n)
     const { gateway_id, ids } = await left(data_dir, [7n], account)
     const path = join(data_dir, "spool", `${gateway_id}.jsonl`)
-    await books.ledger({ data_dir, lease: RENEWING })
+    await db.ledger({ data_dir, lease: RENEWING })
     await until(async () => (await charges(ids))[0] === "7")
-    const ledger = await books.ledger()
+    const ledger = await db.ledger()
     const later = holdOf(account, 100n)
     await ledger.hold(later)
     await writeFile(join(data_dir, "later"), lineOf(spooled(settled(later.id, 8n), account.account_id)))
@@ -103,39 +103,39 @@ describe("what another process left", () => {
   })
 
   test("corrects what expiry charged, once, however often it is replayed", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     const { gateway_id, ids } = await left(data_dir, [7n])
-    await books.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
+    await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
     const ignored = { count: 0 }
     const events = { endIgnored: () => void ignored.count++ }
-    const sweeping = await books.ledger({ lease: RENEWING })
-    await until(async () => (await call(books.sql, ids[0] ?? ""))?.state === "expired")
+    const sweeping = await db.ledger({ lease: RENEWING })
+    await until(async () => (await call(db.sql, ids[0] ?? ""))?.state === "expired")
     await sweeping.stop()
-    await Promise.all([books.ledger({ data_dir, events }), books.ledger({ data_dir, events })])
+    await Promise.all([db.ledger({ data_dir, events }), db.ledger({ data_dir, events })])
     await until(async () => ignored.count === 1 && (await charges(ids))[0] === "7")
-    expect(await call(books.sql, ids[0] ?? "")).toMatchObject({ state: "settled", notes: ["settled_late"] })
+    expect(await call(db.sql, ids[0] ?? "")).toMatchObject({ state: "settled", notes: ["settled_late"] })
   })
 
   test("and could not be written before the ledger was stopped is no error, and there for the next one", async () => {
-    const data_dir = await books.folder()
-    const account = await books.account(1_000n)
+    const data_dir = await db.folder()
+    const account = await db.account(1_000n)
     const { ids } = await left(data_dir, [7n, 8n], account)
     const { errors, log } = listening()
-    const lock = await lockAccount(books.sql, account.account_id)
+    const lock = await lockAccount(db.sql, account.account_id)
     const ending = Promise.withResolvers<void>()
     const statement = (kind: string) => void (kind === "end" && ending.resolve())
-    const ledger = await books.ledger({ data_dir, log, events: { statement } })
+    const ledger = await db.ledger({ data_dir, log, events: { statement } })
     await ending.promise
     await ledger.stop()
     expect(errors).toEqual([])
     await lock.unlock()
-    await books.ledger({ data_dir })
+    await db.ledger({ data_dir })
     await until(async () => (await charges(ids)).every((charge) => charge !== null))
     expect(await charges(ids)).toEqual(["7", "8"])
   })
 
   test("D27 a file with a line of words that this version does not know is kept, and its other lines are applied", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     const { gateway_id, ids } = await left(data_dir, [7n, 8n])
     const path = join(data_dir, "spool", `${gateway_id}.jsonl`)
     const newer = lineOf(spooled(settled(nextId(), 9n))).replace('"completed"', '"paused"')
@@ -149,15 +149,15 @@ describe("what another process left", () => {
   })
 
   test("D27 lines that version 0.1 wrote are applied, at the terms of their holds", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     const { gateway_id, ids, account_id } = await left(data_dir, [7n])
     const { terms_id: _, freed_key_hash: _hash, charge_nano, ...common } = settled(ids[0] ?? "", 6n)
     const closing = { ...common, charge_nano: String(charge_nano), upstream: "second" }
     const path = join(data_dir, "spool", `${gateway_id}.jsonl`)
     await writeFile(path, `${JSON.stringify({ account_id, closing })}\n`)
-    await books.ledger({ data_dir, lease: RENEWING })
+    await db.ledger({ data_dir, lease: RENEWING })
     await until(async () => (await charges(ids))[0] === "6")
-    expect(await call(books.sql, ids[0] ?? "")).toMatchObject({
+    expect(await call(db.sql, ids[0] ?? "")).toMatchObject({
       state: "settled",
       basis: "usage",
       prompt_tokens: 3,
@@ -169,8 +169,8 @@ describe("what another process left", () => {
   })
 
   test("of another ledger is left alone, even if its gateway should be dead", async () => {
-    const data_dir = await books.folder()
-    const gateway_id = await books.gateway()
+    const data_dir = await db.folder()
+    const gateway_id = await db.gateway()
     await declareDead(gateway_id)
     await mkdir(join(data_dir, "spool"))
     await writeFile(join(data_dir, "spool", `${gateway_id}.jsonl`), lineOf(spooled(settled(nextId(), 1n))))
@@ -181,11 +181,11 @@ describe("what another process left", () => {
   })
 
   test("two gateways on one data directory spool and replay side by side", async () => {
-    const data_dir = await books.folder()
-    const account = await books.account(10_000n)
+    const data_dir = await db.folder()
+    const account = await db.account(10_000n)
     const ledgers = await Promise.all([
-      books.ledger({ data_dir, lease: RENEWING }),
-      books.ledger({ data_dir, lease: RENEWING }),
+      db.ledger({ data_dir, lease: RENEWING }),
+      db.ledger({ data_dir, lease: RENEWING }),
     ])
     const { ids } = await left(data_dir, [1n, 2n, 3n], account)
     const holds = await Promise.all(
@@ -202,9 +202,9 @@ describe("what another process left", () => {
 })
 
 test("D13 an end whose hold is not in the ledger is kept in the spool and logged, and so it is by the next process", async () => {
-  const data_dir = await books.folder()
+  const data_dir = await db.folder()
   const own = listening()
-  const first = await books.ledger({ data_dir, log: own.log, lease: RENEWING })
+  const first = await db.ledger({ data_dir, log: own.log, lease: RENEWING })
   const missing = settled(nextId(), 5n)
   await first.end(missing)
   expect(first.depths().spool).toBe(1)
@@ -217,7 +217,7 @@ test("D13 an end whose hold is not in the ledger is kept in the spool and logged
   expect(await readFile(path, "utf8")).toBe(lineOf(spooled(missing, "")))
 
   const { errors, log } = listening()
-  const second = await books.ledger({ data_dir, log, lease: RENEWING })
+  const second = await db.ledger({ data_dir, log, lease: RENEWING })
   await until(() => errors.length > 0)
   expect(second.unheld()).toMatchObject([unheld])
   await second.stop()
@@ -226,11 +226,11 @@ test("D13 an end whose hold is not in the ledger is kept in the spool and logged
 })
 
 test("a process that is killed with a settlement it could not write: the next one writes it", async () => {
-  const data_dir = await books.folder()
-  const account = await books.account(1_000n)
+  const data_dir = await db.folder()
+  const account = await db.account(1_000n)
   const child = Bun.spawn({
     cmd: [process.execPath, join(import.meta.dir, "spooling-gateway.ts")],
-    stdin: new Blob([JSON.stringify({ address: books.address, data_dir, account })]),
+    stdin: new Blob([JSON.stringify({ address: db.address, data_dir, account })]),
     stdout: "pipe",
     stderr: "inherit",
   })
@@ -243,8 +243,8 @@ test("a process that is killed with a settlement it could not write: the next on
   child.kill("SIGKILL")
   await child.exited
   const id = said.trim()
-  expect(await call(books.sql, id)).toMatchObject({ state: "open" })
-  await books.ledger({ data_dir })
-  await until(async () => (await call(books.sql, id))?.state === "settled")
-  expect(await call(books.sql, id)).toMatchObject({ charge_nano: "77", notes: [] })
+  expect(await call(db.sql, id)).toMatchObject({ state: "open" })
+  await db.ledger({ data_dir })
+  await until(async () => (await call(db.sql, id))?.state === "settled")
+  expect(await call(db.sql, id)).toMatchObject({ charge_nano: "77", notes: [] })
 })

@@ -1,7 +1,7 @@
 import { ledgerTime, nextId } from "../../src/id.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import { Ledger } from "../../src/ledger/ledger.ts"
-import { holdOf, settled, silent } from "./books.ts"
+import { holdOf, settled, silent } from "./test-database.ts"
 
 /**
  * A process whose clock is wrong by `skew_ms`, and by `step_ms` more once it runs: the ids of its calls before and

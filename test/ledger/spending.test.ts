@@ -15,28 +15,28 @@ import {
   lockAccount,
   lockWaiters,
   nth,
-  openBooks,
+  openTestDatabase,
   released,
   settled,
-  type TestBooks,
+  type TestDatabase,
   until,
   violations,
-} from "./books.ts"
+} from "./test-database.ts"
 
 /** D42: what a key may spend in a day or a month, on a real Postgres. */
 
-let books: TestBooks
+let db: TestDatabase
 let connections: Connection[]
 let gateway_id: string
 
 beforeAll(async () => {
-  books = await openBooks()
-  connections = [1, 2, 3, 4].map(() => books.connection())
-  gateway_id = await books.gateway()
+  db = await openTestDatabase()
+  connections = [1, 2, 3, 4].map(() => db.connection())
+  gateway_id = await db.gateway()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
-const first = () => connections[0] ?? books.connection()
+const first = () => connections[0] ?? db.connection()
 /** Every hold that was asked for here, so that an end may go by the lean statement. */
 const asked = new Map<string, Hold>()
 function ask(...holds: Hold[]) {
@@ -46,32 +46,32 @@ function ask(...holds: Hold[]) {
 const outcomes = async (...holds: Hold[]) => (await ask(...holds)).map(({ outcome }) => outcome)
 const itemOf = (end: End) => ({ end, hold: asked.get(end.id) ?? null })
 const end = (...ends: End[]) => endBatch(first(), ends.map(itemOf), 300)
-const exact = async () => expect(await violations(books.sql, { overdrawn: true })).toEqual([])
+const exact = async () => expect(await violations(db.sql, { overdrawn: true })).toEqual([])
 
 async function limited(limit_nano: bigint, period: "day" | "month" = "month"): Promise<Account> {
-  const account = await books.account(1_000_000n)
+  const account = await db.account(1_000_000n)
   await limit(account, limit_nano, period)
   return account
 }
 
 function limit({ key_id }: Account, limit_nano: bigint, period: "day" | "month" = "month") {
-  return changeKey(books.database.operators, key_id, { spending: { limit_nano, period } })
+  return changeKey(db.database.operators, key_id, { spending: { limit_nano, period } })
 }
 
 async function spentBy({ key_id }: Account): Promise<bigint | undefined> {
-  return (await getKey(books.database.operators, key_id))?.spending?.spent_nano
+  return (await getKey(db.database.operators, key_id))?.spending?.spent_nano
 }
 
 function heldEarlier({ id }: Hold, by: string): Promise<void> {
   return falsify(
-    books.sql,
+    db.sql,
     (tx) => tx`UPDATE tollgate.holds SET held_at = held_at - ${by}::interval WHERE id = ${id}`,
   )
 }
 
 /** What the journal says that counts: what open calls hold, and what the others cost. */
 async function countedFor({ key_id }: Account): Promise<bigint> {
-  const [row] = await books.sql<{ sum: string }[]>`
+  const [row] = await db.sql<{ sum: string }[]>`
     SELECT coalesce(sum(coalesce(charge_nano, amount_nano)), 0)::text AS sum
     FROM tollgate.calls WHERE key_id = ${key_id}`
   return BigInt(row?.sum ?? "0")
@@ -98,7 +98,7 @@ describe("D42 a spending limit", () => {
   test("of 0 refuses everything; without one everything fits; to the last nano it is exact", async () => {
     const account = await limited(0n)
     expect(await outcomes(holdOf(account, 1n))).toEqual(["spending_limit_reached"])
-    await changeKey(books.database.operators, account.key_id, { spending: null })
+    await changeKey(db.database.operators, account.key_id, { spending: null })
     expect(await outcomes(holdOf(account, 999_999n))).toEqual(["held"])
     expect(await spentBy(account)).toBeUndefined()
   })
@@ -128,7 +128,7 @@ describe("D42 a spending limit", () => {
   test("is the key's alone: another key of the account goes on, and what its limit refuses takes nothing from others", async () => {
     const account = await limited(10n)
     const other = { ...account, key_id: crypto.randomUUID() }
-    await books.sql`INSERT INTO tollgate.keys (id, account_id, hash, prefix)
+    await db.sql`INSERT INTO tollgate.keys (id, account_id, hash, prefix)
       VALUES (${other.key_id}, ${account.account_id}, ${other.key_id}, 'tg')`
     const holds = [holdOf(account, 11n), holdOf(other, 999_995n), holdOf(account, 5n)]
     expect(await outcomes(...holds)).toEqual(["spending_limit_reached", "held", "held"])
@@ -151,19 +151,19 @@ describe("D42 a spending limit", () => {
 
   test("is told before the balance, and after the model and the key", async () => {
     const account = await limited(10n)
-    await books.sql`UPDATE tollgate.accounts SET balance_nano = 0 WHERE id = ${account.account_id}`
+    await db.sql`UPDATE tollgate.accounts SET balance_nano = 0 WHERE id = ${account.account_id}`
     expect(await outcomes(holdOf(account, 11n))).toEqual(["spending_limit_reached"])
     expect(await outcomes(holdOf(account, 10n))).toEqual(["insufficient_balance"])
-    await books.sql`UPDATE tollgate.keys SET models = '{other}' WHERE id = ${account.key_id}`
+    await db.sql`UPDATE tollgate.keys SET models = '{other}' WHERE id = ${account.key_id}`
     expect(await outcomes(holdOf(account, 11n))).toEqual(["model_not_allowed"])
-    await books.sql`UPDATE tollgate.accounts SET balance_nano = 1000000 WHERE id = ${account.account_id}`
+    await db.sql`UPDATE tollgate.accounts SET balance_nano = 1000000 WHERE id = ${account.account_id}`
   })
 
   test("begins anew with the day, and what was held yesterday does not count today", async () => {
     const account = await limited(100n, "day")
     const yesterday = holdOf(account, 80n)
     await ask(yesterday)
-    await books.sql`UPDATE tollgate.keys SET spent_since = spent_since - interval '1 day' WHERE id = ${account.key_id}`
+    await db.sql`UPDATE tollgate.keys SET spent_since = spent_since - interval '1 day' WHERE id = ${account.key_id}`
     await heldEarlier(yesterday, "1 day")
     expect(await spentBy(account)).toBe(0n)
     expect(await outcomes(holdOf(account, 100n))).toEqual(["held"])
@@ -182,7 +182,7 @@ describe("D42 a spending limit", () => {
 
 describe("D42 a limit that is set counts what there was before", () => {
   test("ended calls at what they cost, open ones at what they hold until they end", async () => {
-    const account = await books.account(1_000n)
+    const account = await db.account(1_000n)
     const [done, running, older] = [holdOf(account, 50n), holdOf(account, 40n), holdOf(account, 30n)]
     await ask(done, running, older)
     await end(settled(done.id, 20n))
@@ -200,14 +200,14 @@ describe("D42 a limit that is set counts what there was before", () => {
       const [done, running] = [holdOf(account, 60n), holdOf(account, 30n)]
       await ask(done, running)
       await end(settled(done.id, 60n))
-      const { unlock } = await lockAccount(books.sql, account.account_id)
+      const { unlock } = await lockAccount(db.sql, account.account_id)
       const limiting = limit(account, 100n, period)
-      await lockWaiters(books.sql, 1)
+      await lockWaiters(db.sql, 1)
       const holds = [holdOf(account, 9n), holdOf(account, 1n), holdOf(account, 1n)]
       const holding = holdBatch(first(), gateway_id, holds, 5_000)
-      await lockWaiters(books.sql, 2)
+      await lockWaiters(db.sql, 2)
       const ending = endBatch(nth(connections, 1), [itemOf(settled(running.id, 2n))], 5_000)
-      await lockWaiters(books.sql, 3)
+      await lockWaiters(db.sql, 3)
       await unlock()
       await Promise.all([limiting, ending])
       // Of 100 at least 10 were left, whether the settlement came before the holds or after them.
@@ -218,7 +218,7 @@ describe("D42 a limit that is set counts what there was before", () => {
   )
 
   test("an expired one at its charge, and what its late settlement adds", async () => {
-    const account = await books.account(1_000n)
+    const account = await db.account(1_000n)
     const hold = holdOf(account, 50n)
     await ask(hold)
     await expireBatch(first(), [hold], 300)
@@ -237,14 +237,14 @@ describe("D42 a limit that is set counts what there was before", () => {
       await limit(account, 50n, period)
       expect(await spentBy(account)).toBe(24n)
     }
-    await changeKey(books.database.operators, account.key_id, { spending: null })
+    await changeKey(db.database.operators, account.key_id, { spending: null })
     await end(settled(two.id, 3n))
     await limit(account, 50n)
     expect(await spentBy(account)).toBe(7n)
   })
 
   test("while calls are held and settled at full speed: the count is the journal's at once", async () => {
-    const account = await books.account(1_000_000n)
+    const account = await db.account(1_000_000n)
     const holds = Array.from({ length: 400 }, () => holdOf(account, 10n))
     let ended = 0
     const calling = connections.map(async (connection, place) => {
@@ -269,7 +269,7 @@ describe("D42 a limit that is set counts what there was before", () => {
 describe("D42 under concurrency", () => {
   test("a limit is never sold twice by statements that began before the others had ended", async () => {
     const account = await limited(100n)
-    const { unlock } = await lockAccount(books.sql, account.account_id)
+    const { unlock } = await lockAccount(db.sql, account.account_id)
     const holding = connections.map((connection) =>
       holdBatch(
         connection,
@@ -278,7 +278,7 @@ describe("D42 under concurrency", () => {
         5_000,
       ),
     )
-    await lockWaiters(books.sql, connections.length)
+    await lockWaiters(db.sql, connections.length)
     await unlock()
     const results = (await Promise.all(holding)).flat()
     expect(results.filter(({ outcome }) => outcome === "held")).toHaveLength(2)
@@ -354,7 +354,7 @@ describe("D42 under concurrency", () => {
           }
           expect(await spentBy(account)).toBe(await countedFor(account))
         }
-        for (const { id } of held) expect(await call(books.sql, id)).not.toBeNull()
+        for (const { id } of held) expect(await call(db.sql, id)).not.toBeNull()
       }),
       { numRuns: 40 },
     )

@@ -6,16 +6,16 @@ import { nextId } from "../../src/id.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import { lineOf, parseLine, Spool } from "../../src/ledger/journal/spool.ts"
 import { bases, endings, failures, notes } from "../../src/wire/call.ts"
-import { openBooks, settled, silent, type TestBooks } from "./books.ts"
+import { openTestDatabase, settled, silent, type TestDatabase } from "./test-database.ts"
 
 /** D27: an end that the ledger does not take is on the disk, survives its process, and is read by others. */
 
-let books: TestBooks
+let db: TestDatabase
 
 beforeAll(async () => {
-  books = await openBooks()
+  db = await openTestDatabase()
 })
-afterAll(() => books.close())
+afterAll(() => db.close())
 
 /** What a log is told. */
 function listening() {
@@ -72,7 +72,7 @@ describe("a line", () => {
 
 describe("the file of a process", () => {
   test("holds what is kept, line by line, and is gone when nothing is", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     const own_id = nextId()
     const spool = new Spool(data_dir, own_id, silent)
     const ends = [settled(nextId(), 1n), settled(nextId(), 2n), settled(nextId(), 3n)]
@@ -90,7 +90,7 @@ describe("the file of a process", () => {
   })
 
   test("is made with all folders above it", async () => {
-    const data_dir = join(await books.folder(), "not", "there")
+    const data_dir = join(await db.folder(), "not", "there")
     const spool = new Spool(data_dir, nextId(), silent)
     spool.keep(spooled(settled(nextId(), 1n)))
     await spool.settled()
@@ -98,7 +98,7 @@ describe("the file of a process", () => {
   })
 
   test("is made anew for what is kept while it is removed", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     const spool = new Spool(data_dir, nextId(), silent)
     const [first, second] = [settled(nextId(), 1n), settled(nextId(), 2n)]
     spool.keep(spooled(first))
@@ -111,7 +111,7 @@ describe("the file of a process", () => {
   })
 
   test("is not read by itself, and nothing else in its folder is", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     const spool = new Spool(data_dir, nextId(), silent)
     spool.keep(spooled(settled(nextId(), 1n)))
     await spool.settled()
@@ -120,7 +120,7 @@ describe("the file of a process", () => {
   })
 
   test("D27 with a torn last line, whose caller was never told that it is durable, is read whole", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     const path = join(data_dir, "spool", `${nextId()}.jsonl`)
     await mkdir(join(data_dir, "spool"))
     const whole = settled(nextId(), 1n)
@@ -133,7 +133,7 @@ describe("the file of a process", () => {
     ["words that this version does not know", (line: string) => line.replace('"completed"', '"paused"')],
     ["a torn line in its middle", (line: string) => `${line.slice(0, 40)}\n`],
   ])("D27 with %s gives the other lines, and says that there is one", async (_, spoil) => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     await mkdir(join(data_dir, "spool"))
     const [first, last] = [settled(nextId(), 1n), settled(nextId(), 3n)]
     const lines = [
@@ -147,7 +147,7 @@ describe("the file of a process", () => {
   })
 
   test("is written again when somebody removed it in the middle of things", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     const own_id = nextId()
     const spool = new Spool(data_dir, own_id, silent)
     spool.keep(spooled(settled(nextId(), 1n)))
@@ -160,7 +160,7 @@ describe("the file of a process", () => {
   })
 
   test("that has grown since it was read is not removed", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     const path = join(data_dir, "spool", `${nextId()}.jsonl`)
     await mkdir(join(data_dir, "spool"))
     await writeFile(path, lineOf(spooled(settled(nextId(), 1n))))
@@ -173,7 +173,7 @@ describe("the file of a process", () => {
   })
 
   test("loses nothing to others who remove what they have read while it is written", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     const [spool, other] = [new Spool(data_dir, nextId(), silent), new Spool(data_dir, nextId(), silent)]
     const read = new Set<string>()
     const readAll = async () => {
@@ -199,7 +199,7 @@ describe("the file of a process", () => {
   })
 
   test("that cannot be written is an error once, and the ends stay in memory", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     await writeFile(join(data_dir, "spool"), "a file where the folder should be")
     const { errors, log } = listening()
     const own_id = nextId()
@@ -224,7 +224,7 @@ describe("the file of a process", () => {
   })
 
   test("that could not be written, for an end that reached the ledger all the same, is written the next time", async () => {
-    const data_dir = await books.folder()
+    const data_dir = await db.folder()
     await writeFile(join(data_dir, "spool"), "in the way")
     const spool = new Spool(data_dir, nextId(), silent)
     const [first, second] = [settled(nextId(), 1n), settled(nextId(), 2n)]

@@ -1,7 +1,7 @@
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import { Ledger } from "../../src/ledger/ledger.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
-import { holdOf, LONG_LEASE, settled, silent } from "./books.ts"
+import { holdOf, LONG_LEASE, settled, silent } from "./test-database.ts"
 
 /** A process that holds, loses the database, settles, and says the call's id once the settlement is on its disk. */
 

@@ -1,6 +1,6 @@
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import { Ledger } from "../../src/ledger/ledger.ts"
-import { holdOf, LONG_LEASE, settled, silent } from "./books.ts"
+import { holdOf, LONG_LEASE, settled, silent } from "./test-database.ts"
 
 /** A process that serves one call, stops its ledger, and has nothing left to wait for. */
 

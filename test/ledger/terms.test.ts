@@ -3,33 +3,42 @@ import fc from "fast-check"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
 import type { Terms } from "../../src/ledger/entries.ts"
 import { registerTerms } from "../../src/ledger/terms.ts"
-import { call, FIRST, holdOf, nth, openBooks, SECOND, settled, type TestBooks } from "./books.ts"
+import {
+  call,
+  FIRST,
+  holdOf,
+  nth,
+  openTestDatabase,
+  SECOND,
+  settled,
+  type TestDatabase,
+} from "./test-database.ts"
 
 /** D56: what calls are sold at is a row of its own, made once and named by a number. */
 
-let books: TestBooks
+let db: TestDatabase
 let others: Database[]
 
 beforeAll(async () => {
-  books = await openBooks()
-  others = await Promise.all([1, 2, 3].map(() => openDatabase(books.address)))
+  db = await openTestDatabase()
+  others = await Promise.all([1, 2, 3].map(() => openDatabase(db.address)))
 })
 afterAll(async () => {
   await Promise.all(others.map((other) => other.close()))
-  await books.close()
+  await db.close()
 })
 
 const price = { input_pico: 1n, cached_input_pico: 2n, output_pico: 3n, per_call_nano: 4n }
 const terms: Terms = { family: "chat", model: "m", upstream: "u", price }
 
-const register = (...wanted: readonly Terms[]) => registerTerms(books.database.operators, wanted)
+const register = (...wanted: readonly Terms[]) => registerTerms(db.database.operators, wanted)
 
 test("D56 the same terms get the same number, in whichever order and however often they are asked for", async () => {
   const other = { ...terms, model: "n" }
   const [one, two] = await register(terms, other)
   expect(one).not.toBe(two)
   expect(await register(other, terms, terms, other)).toEqual([two, one, one, two].map(Number))
-  expect(await (await books.ledger()).terms([terms])).toEqual([Number(one)])
+  expect(await (await db.ledger()).terms([terms])).toEqual([Number(one)])
 })
 
 const changes: [what: string, changed: Terms][] = [
@@ -81,16 +90,16 @@ test("D56 gateways that start together make each row once", async () => {
     { numRuns: 30 },
   )
   expect(new Set(numbers.values()).size).toBe(numbers.size)
-  const [row] = await books.sql`SELECT count(*)::int AS rows FROM tollgate.terms WHERE output_pico = 5`
+  const [row] = await db.sql`SELECT count(*)::int AS rows FROM tollgate.terms WHERE output_pico = 5`
   expect(row?.rows).toBe(numbers.size)
 })
 
 test("D56 a hold names the terms of the first upstream, its end those of the one that answered, and no later price changes them", async () => {
-  const ledger = await books.ledger()
-  const account = await books.account(1_000n)
+  const ledger = await db.ledger()
+  const account = await db.account(1_000n)
   const [one, other] = [holdOf(account, 10n), holdOf(account, 10n)]
   await Promise.all([one, other].map((hold) => ledger.hold(hold)))
-  expect(await call(books.sql, one.id)).toMatchObject({ upstream: "first", input_pico: "250000" })
+  expect(await call(db.sql, one.id)).toMatchObject({ upstream: "first", input_pico: "250000" })
   await ledger.end(settled(one.id, 5n, { terms_id: SECOND }))
   await ledger.end(settled(other.id, 5n, { terms_id: null }))
   const dearer = { ...price, input_pico: 777n }
@@ -98,10 +107,10 @@ test("D56 a hold names the terms of the first upstream, its end those of the one
     { family: "chat", model: "model", upstream: "second", price: dearer },
   ])
   expect(changed).not.toBe(SECOND)
-  expect(await call(books.sql, one.id)).toMatchObject({ upstream: "second", input_pico: "250000" })
-  expect(await call(books.sql, other.id)).toMatchObject({ upstream: "first", input_pico: "250000" })
-  const named = await books.sql`SELECT h.terms_id AS held, e.terms_id AS ended
-    FROM tollgate.holds h JOIN tollgate.ends e USING (id) WHERE id IN ${books.sql([one.id, other.id])} ORDER BY id`
+  expect(await call(db.sql, one.id)).toMatchObject({ upstream: "second", input_pico: "250000" })
+  expect(await call(db.sql, other.id)).toMatchObject({ upstream: "first", input_pico: "250000" })
+  const named = await db.sql`SELECT h.terms_id AS held, e.terms_id AS ended
+    FROM tollgate.holds h JOIN tollgate.ends e USING (id) WHERE id IN ${db.sql([one.id, other.id])} ORDER BY id`
   expect([...named]).toEqual([
     { held: FIRST, ended: SECOND },
     { held: FIRST, ended: FIRST },

@@ -3,7 +3,7 @@ import { sql } from "drizzle-orm"
 import postgres from "postgres"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
-import { kindOf } from "../../src/ledger/database/errors.ts"
+import { kindOf } from "../../src/ledger/database/database-errors.ts"
 import { type StatementKind, statement } from "../../src/ledger/database/statement.ts"
 import { endExact } from "../../src/ledger/journal/end-exact.ts"
 import { holdExact } from "../../src/ledger/journal/hold-exact.ts"
@@ -16,30 +16,30 @@ import {
   failureOf,
   holdOf,
   lockAccount,
-  openBooks,
+  openTestDatabase,
   released,
   settled,
   silent,
-  type TestBooks,
+  type TestDatabase,
   until,
   violations,
-} from "./books.ts"
+} from "./test-database.ts"
 
 /** What the ledger does when something is in the way: a lock, a row that cannot be written, the network, the server. */
 
-let books: TestBooks
+let db: TestDatabase
 let proxy: DatabaseProxy
 
 beforeAll(async () => {
-  books = await openBooks()
-  proxy = await DatabaseProxy.start(books.address)
+  db = await openTestDatabase()
+  proxy = await DatabaseProxy.start(db.address)
 })
 afterAll(async () => {
-  await books.close()
+  await db.close()
   await proxy.stop()
 })
 afterEach(async () => {
-  expect(await violations(books.sql)).toEqual([])
+  expect(await violations(db.sql)).toEqual([])
 })
 
 /** A ledger behind the proxy, and what it tells of its statements. */
@@ -47,7 +47,7 @@ async function behindProxy() {
   const database = await openDatabase(proxy.address)
   const statements: { kind: StatementKind; size: number }[] = []
   const spooled = { count: 0 }
-  const ledger = await books.ledger({
+  const ledger = await db.ledger({
     database,
     events: {
       statement: (kind, size) => void statements.push({ kind, size }),
@@ -66,8 +66,8 @@ async function warm(ledger: Ledger, account: Account): Promise<void> {
 
 describe("a batch that fails on a lock is retried account by account", () => {
   test("calls of a locked account wait aside, to be held and ended; its neighbours on the connection are served meanwhile", async () => {
-    const ledger = await books.ledger()
-    const [locked, ...others] = await Promise.all([1, 2, 3, 4, 5].map(() => books.account(1_000n, 0)))
+    const ledger = await db.ledger()
+    const [locked, ...others] = await Promise.all([1, 2, 3, 4, 5].map(() => db.account(1_000n, 0)))
     if (locked === undefined) throw new Error("no account")
     /** One call of each of the others, again and again for so long: how long it mostly took. */
     const medianRound = async (for_ms: number) => {
@@ -89,7 +89,7 @@ describe("a batch that fails on a lock is retried account by account", () => {
     const free_ms = await medianRound(200)
     const open = holdOf(locked, 5n)
     await ledger.hold(open)
-    const lock = await lockAccount(books.sql, locked.account_id)
+    const lock = await lockAccount(db.sql, locked.account_id)
     const ending = ledger.end(settled(open.id, 4n))
     const waiting = [holdOf(locked, 1n), holdOf(locked, 2n)].map((hold) => ledger.hold(hold))
     let done = 0
@@ -104,25 +104,25 @@ describe("a batch that fails on a lock is retried account by account", () => {
     await lock.unlock()
     await ending
     expect(await Promise.all(waiting)).toEqual([{ outcome: "held" }, { outcome: "held" }])
-    expect(await call(books.sql, open.id)).toMatchObject({ state: "settled", notes: [] })
+    expect(await call(db.sql, open.id)).toMatchObject({ state: "settled", notes: [] })
   })
 
   test("D27 a call whose account stays locked is refused within 2 s, and nothing is left of it", async () => {
-    const ledger = await books.ledger()
-    const account = await books.account(100n)
-    const lock = await lockAccount(books.sql, account.account_id)
+    const ledger = await db.ledger()
+    const account = await db.account(100n)
+    const lock = await lockAccount(db.sql, account.account_id)
     const hold = holdOf(account, 1n)
     expect(await takes(1_950, 2_400, failureOf(ledger.hold(hold)))).toBe("LedgerUnavailable")
     await lock.unlock()
     await ledger.stop()
-    expect((await call(books.sql, hold.id))?.state ?? "released").toBe("released")
+    expect((await call(db.sql, hold.id))?.state ?? "released").toBe("released")
   })
 })
 
 describe("a row that cannot be written does not fail its neighbours", () => {
   test("a hold of an amount that there is not", async () => {
-    const ledger = await books.ledger()
-    const account = await books.account(1_000n)
+    const ledger = await db.ledger()
+    const account = await db.account(1_000n)
     const holds = Array.from({ length: 40 }, (_, at) => holdOf(account, at === 17 ? -1n : 1n))
     const ends = await Promise.allSettled(holds.map((hold) => ledger.hold(hold)))
     expect(ends.filter((end) => end.status === "fulfilled")).toHaveLength(39)
@@ -131,7 +131,7 @@ describe("a row that cannot be written does not fail its neighbours", () => {
 
   test("a hold whose refusal is lost, and refused again, is not open: the gateway's row is given back", async () => {
     const { ledger } = await behindProxy()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const first = holdOf(account, 1n)
     await ledger.hold(first)
     await ledger.end(settled(first.id, 0n))
@@ -142,21 +142,21 @@ describe("a row that cannot be written does not fail its neighbours", () => {
       new Error("the ledger refuses this hold: 23514"),
     )
     await ledger.stop()
-    const { gateway_id } = (await call(books.sql, first.id)) ?? {}
+    const { gateway_id } = (await call(db.sql, first.id)) ?? {}
     const [row] =
-      await books.sql`SELECT swept_at IS NOT NULL AS swept FROM tollgate.gateways WHERE id = ${gateway_id}`
+      await db.sql`SELECT swept_at IS NOT NULL AS swept FROM tollgate.gateways WHERE id = ${gateway_id}`
     expect(row?.swept).toBe(true)
   })
 
   test("an end that breaks a constraint stays spooled, and its caller is not kept waiting", async () => {
     const errors: object[] = []
     const log = { info: () => {}, warn: () => {}, error: (fields: object) => void errors.push(fields) }
-    const ledger = await books.ledger({ log })
-    const account = await books.account(1_000n)
+    const ledger = await db.ledger({ log })
+    const account = await db.account(1_000n)
     const holds = Array.from({ length: 20 }, () => holdOf(account, 1n))
     await Promise.all(holds.map((hold) => ledger.hold(hold)))
     await Promise.all(holds.map(({ id }, at) => ledger.end(settled(id, at === 7 ? -5n : 1n))))
-    const states = await Promise.all(holds.map(async ({ id }) => (await call(books.sql, id))?.state))
+    const states = await Promise.all(holds.map(async ({ id }) => (await call(db.sql, id))?.state))
     expect(states.filter((state) => state === "settled")).toHaveLength(19)
     expect(states[7]).toBe("open")
     expect(ledger.depths().spool).toBe(1)
@@ -170,7 +170,7 @@ describe("a statement that loses a row on its way does nothing, is an error in t
   /** Makes so many updates of an account's row get lost; resolves to what ends that before. */
   async function losing({ account_id }: Account, times: number) {
     const name = `losing_${++made}`
-    await books.sql.unsafe(`
+    await db.sql.unsafe(`
       CREATE SEQUENCE tollgate.${name};
       CREATE FUNCTION tollgate.${name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF nextval('tollgate.${name}') > ${times} THEN RETURN NEW; END IF;
@@ -178,7 +178,7 @@ describe("a statement that loses a row on its way does nothing, is an error in t
       END $$;
       CREATE TRIGGER ${name} BEFORE UPDATE ON tollgate.accounts FOR EACH ROW
         WHEN (NEW.id = '${account_id}') EXECUTE FUNCTION tollgate.${name}()`)
-    return () => books.sql.unsafe(`DROP TRIGGER ${name} ON tollgate.accounts`)
+    return () => db.sql.unsafe(`DROP TRIGGER ${name} ON tollgate.accounts`)
   }
 
   function listening() {
@@ -188,22 +188,22 @@ describe("a statement that loses a row on its way does nothing, is an error in t
 
   test("to hold and to end", async () => {
     const { errors, log } = listening()
-    const ledger = await books.ledger({ log })
-    const account = await books.account(100n)
+    const ledger = await db.ledger({ log })
+    const account = await db.account(100n)
     const hold = holdOf(account, 60n)
     // The lean statement finds nothing to say when it loses the row, and the exact one is asked.
     await losing(account, 2)
     expect(await ledger.hold(hold)).toEqual({ outcome: "held" })
     await losing(account, 2)
     await ledger.end(settled(hold.id, 50n))
-    expect(await call(books.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "50" })
+    expect(await call(db.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "50" })
     expect(errors).toEqual(["hold", "end"].map((statement) => ({ statement, items: 1 })))
   })
 
   test("and the other accounts of its connection are served meanwhile", async () => {
     const { errors, log } = listening()
-    const ledger = await books.ledger({ log })
-    const accounts = await Promise.all([1, 2, 3].map(() => books.account(100n, 0)))
+    const ledger = await db.ledger({ log })
+    const accounts = await Promise.all([1, 2, 3].map(() => db.account(100n, 0)))
     const holds = accounts.map((account) => holdOf(account, 60n))
     await Promise.all(holds.map((hold) => ledger.hold(hold)))
     const [lost, ...others] = holds
@@ -211,11 +211,11 @@ describe("a statement that loses a row on its way does nothing, is an error in t
     const find = await losing(lost, Number.MAX_SAFE_INTEGER)
     const ending = ledger.end(settled(lost.id, 50n))
     await Promise.all(others.map(({ id }) => ledger.end(settled(id, 50n))))
-    expect(await call(books.sql, lost.id)).toMatchObject({ state: "open" })
+    expect(await call(db.sql, lost.id)).toMatchObject({ state: "open" })
     expect(ledger.depths().spool).toBeGreaterThan(0)
     await find()
     await ending
-    expect(await call(books.sql, lost.id)).toMatchObject({ state: "settled", charge_nano: "50" })
+    expect(await call(db.sql, lost.id)).toMatchObject({ state: "settled", charge_nano: "50" })
     expect(errors.length).toBeGreaterThan(1)
   })
 })
@@ -223,25 +223,25 @@ describe("a statement that loses a row on its way does nothing, is an error in t
 describe("the network and the server", () => {
   test("D27 a reply that is lost after the commit: the hold and the settlement are done once", async () => {
     const { ledger } = await behindProxy()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     await warm(ledger, account)
     const hold = holdOf(account, 60n)
     const lost = proxy.loseReply()
     const result = ledger.hold(hold)
     await lost
     expect(await result).toEqual({ outcome: "held" })
-    expect(await call(books.sql, hold.id)).toMatchObject({ state: "open" })
+    expect(await call(db.sql, hold.id)).toMatchObject({ state: "open" })
 
     const lostAgain = proxy.loseReply()
     const ended = ledger.end(settled(hold.id, 50n))
     await lostAgain
     await ended
-    expect(await call(books.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "50" })
+    expect(await call(db.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "50" })
   })
 
   test("D27 a batch of which the lean statement has done a part when the exact one gets lost: everything is done once", async () => {
     const { ledger } = await behindProxy()
-    const [rich, poor] = await Promise.all([100n, 10n].map((nano) => books.account(nano, 0)))
+    const [rich, poor] = await Promise.all([100n, 10n].map((nano) => db.account(nano, 0)))
     if (rich === undefined || poor === undefined) throw new Error("no account")
     await warm(ledger, rich)
     const holds = [holdOf(rich, 60n), holdOf(poor, 11n), holdOf(poor, 7n)]
@@ -261,13 +261,13 @@ describe("the network and the server", () => {
     const ended = Promise.all(ends.map((end) => ledger.end(end)))
     ;(await ending).lose()
     await ended
-    const states = await Promise.all(ends.map(async ({ id }) => (await call(books.sql, id))?.state))
+    const states = await Promise.all(ends.map(async ({ id }) => (await call(db.sql, id))?.state))
     expect(states).toEqual(["settled", "released"])
   })
 
   test("D27 the server ends every connection under load: nothing is lost, nothing twice", async () => {
-    const ledger = await books.ledger()
-    const account = await books.account(1_000_000n)
+    const ledger = await db.ledger()
+    const account = await db.account(1_000_000n)
     const holds = Array.from({ length: 300 }, () => holdOf(account, 10n))
     let ended = 0
     const work = holds.map(async (hold) => {
@@ -278,11 +278,11 @@ describe("the network and the server", () => {
     })
     for (const share of [0, 100, 200]) {
       await until(() => ended > share)
-      await books.sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      await db.sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND query LIKE ${"\nWITH %"}`
     }
     await Promise.all(work)
-    const [row] = await books.sql`SELECT count(*)::int AS calls, sum(charge_nano)::int AS charged
+    const [row] = await db.sql`SELECT count(*)::int AS calls, sum(charge_nano)::int AS charged
       FROM tollgate.calls WHERE account_id = ${account.account_id} AND state = 'settled'`
     expect(row).toEqual({ calls: 300, charged: 2_100 })
     expect(ledger.writable()).toBe(true)
@@ -290,7 +290,7 @@ describe("the network and the server", () => {
 
   test("D27 the database is down: refused within 2 s, no tombstone for what was never sent, and back within a second", async () => {
     const { ledger, spooled } = await behindProxy()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     const open = holdOf(account, 60n)
     await ledger.hold(open)
     proxy.refuse()
@@ -304,7 +304,7 @@ describe("the network and the server", () => {
 
     proxy.admit()
     await takes(0, 1_500, ending)
-    expect(await call(books.sql, open.id)).toMatchObject({ state: "settled", charge_nano: "50" })
+    expect(await call(db.sql, open.id)).toMatchObject({ state: "settled", charge_nano: "50" })
     expect(ledger.depths().spool).toBe(0)
     expect(await ledger.hold(holdOf(account, 1n))).toEqual({ outcome: "held" })
     expect(ledger.writable()).toBe(true)
@@ -312,15 +312,15 @@ describe("the network and the server", () => {
 
   test("D27 a cable that is pulled: the hold that was sent gets a tombstone, and its late arrival holds nothing", async () => {
     const { ledger } = await behindProxy()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     await warm(ledger, account)
     proxy.stall()
     const hold = holdOf(account, 60n)
     expect(await takes(1_950, 4_000, failureOf(ledger.hold(hold)))).toBe("LedgerUnavailable")
     proxy.heal()
-    await until(async () => (await call(books.sql, hold.id))?.state === "released")
-    expect(await call(books.sql, hold.id)).toMatchObject({ charge_nano: "0", failure: "internal_error" })
-    const late = await books.ledger()
+    await until(async () => (await call(db.sql, hold.id))?.state === "released")
+    expect(await call(db.sql, hold.id)).toMatchObject({ charge_nano: "0", failure: "internal_error" })
+    const late = await db.ledger()
     expect(await failureOf(late.hold(hold))).toBe("LedgerUnavailable")
     const again = holdOf(account, 60n)
     expect(await ledger.hold(again)).toEqual({ outcome: "held" })
@@ -329,7 +329,7 @@ describe("the network and the server", () => {
 
   test("D27 a hold that wins although its caller was refused is released by its id", async () => {
     const { ledger } = await behindProxy()
-    const account = await books.account(100n)
+    const account = await db.account(100n)
     await warm(ledger, account)
     // The first statement commits and its reply is lost; the second one finds no way to the server until the caller has gone.
     const lost = proxy.loseReply()
@@ -337,11 +337,11 @@ describe("the network and the server", () => {
     const refused = failureOf(ledger.hold(hold))
     await lost
     proxy.refuse()
-    expect(await call(books.sql, hold.id)).toMatchObject({ state: "open" })
+    expect(await call(db.sql, hold.id)).toMatchObject({ state: "open" })
     expect(await refused).toBe("LedgerUnavailable")
     proxy.admit()
-    await until(async () => (await call(books.sql, hold.id))?.state === "released")
-    expect(await call(books.sql, hold.id)).toMatchObject({ charge_nano: "0", failure: "internal_error" })
+    await until(async () => (await call(db.sql, hold.id))?.state === "released")
+    expect(await call(db.sql, hold.id)).toMatchObject({ charge_nano: "0", failure: "internal_error" })
   })
 })
 
@@ -380,7 +380,7 @@ describe("a connection", () => {
   const quick = statement("sweep", sql`SELECT 1 AS one`)
 
   test("D27 gives up on a statement that does not return, and goes on with the next one", async () => {
-    const connection: Connection = books.connection()
+    const connection: Connection = db.connection()
     await connection.run(quick, [], 1_000)
     const started_at = performance.now()
     const error: unknown = await connection.run(slow, [], 100).catch((thrown: unknown) => thrown)
@@ -390,7 +390,7 @@ describe("a connection", () => {
   })
 
   test("that was reset while a statement was on its way serves the next one", async () => {
-    const connection = books.connection(proxy.address)
+    const connection = db.connection(proxy.address)
     await connection.run(quick, [], 1_000)
     proxy.reset()
     const error: unknown = await connection.run(quick, [], 1_000).catch((thrown: unknown) => thrown)
@@ -399,7 +399,7 @@ describe("a connection", () => {
   })
 
   test("runs one statement at a time", async () => {
-    const connection = books.connection()
+    const connection = db.connection()
     const [slowly, quickly] = await Promise.all([
       connection.run(
         statement("sweep", sql`SELECT pg_sleep(0.05), clock_timestamp()::text AS at`),
@@ -413,8 +413,8 @@ describe("a connection", () => {
 
   test("behind an old pooler: prepare=false in the URL is obeyed", async () => {
     const { url } = proxy.address as { url: string }
-    const named = books.connection(proxy.address)
-    const unnamed = books.connection({ url: `${url}?prepare=false` })
+    const named = db.connection(proxy.address)
+    const unnamed = db.connection({ url: `${url}?prepare=false` })
     const count = statement(
       "sweep",
       sql`SELECT count(*)::int AS prepared FROM pg_prepared_statements WHERE name <> $1`,

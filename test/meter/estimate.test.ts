@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { estimateTokens } from "../../src/meter/estimate.ts"
+import { estimateTokens } from "../../src/meter/output.ts"
 
 describe("D6 tokens estimated from bytes of output", () => {
   const rows: [string, number, number, number][] = [

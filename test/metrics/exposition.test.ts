@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { createMetrics } from "../../src/metrics/metrics.ts"
-import { mergeMetrics } from "../../src/workers/scrape.ts"
+import { mergeMetrics } from "../../src/workers/supervisor.ts"
 import { everything } from "./everything.ts"
 import { type Family, lint, parseExposition } from "./exposition.ts"
 

@@ -61,7 +61,7 @@ async function flood(ask: () => Promise<unknown>, requests: number): Promise<voi
   await Promise.all(ones)
 }
 
-/** Every series there is, but those of the books' own chores, which come when it is time for them. */
+/** Every series there is, but those of the ledger's background tasks, which run when they are due. */
 async function series(): Promise<string[]> {
   const text = await (await fetch(`${harness.gateway.url}/metrics`)).text()
   const nameOf = ({ name, labels }: Sample) => `${name} ${JSON.stringify(labels)}`

@@ -192,7 +192,7 @@ test.each(STREAMED)("the latencies of tokens: %s", async (_, held, closed, expec
   expect(counts).toEqual(expected)
 })
 
-test("nothing is said of audits before the first: a 0 would say that the books agree", async () => {
+test("nothing is said of audits before the first: a 0 would say that the ledger agrees", async () => {
   expect((await samples(createMetrics())).filter((line) => line.includes("audit"))).toEqual([])
 })
 

@@ -81,7 +81,7 @@ describe("D53 what only this gateway knows, as a scrape of a gateway that runs s
     expect(await read("tollgate_upstream_breaker_open", { upstream: "first" })).toBe(0)
   })
 
-  test("what the books say and what the metrics say is the same money", async () => {
+  test("what the ledger says and what the metrics say is the same money", async () => {
     const { id, key } = await harness.account("1")
     const before = await read("tollgate_charged_nano_usd_total")
     harness.provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(1_000, 500) })))

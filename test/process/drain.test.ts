@@ -9,7 +9,7 @@ import { rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
 import { beginStream, finishStream, refuses } from "./stream.ts"
-import { databaseVariables, readBooks, Workplace } from "./workplace.ts"
+import { databaseVariables, readLedger, Workplace } from "./workplace.ts"
 
 let place: Workplace
 let provider: Provider
@@ -73,8 +73,8 @@ describe("D34 the first signal drains", () => {
     expect(gateway.complaint).toBe("")
     expect(lastLine(gateway)).toMatchObject({ msg: "drained", calls_finished: 2, calls_cut: 0 })
 
-    const { calls, ...books } = await readBooks(fresh.address)
-    expect(books).toEqual({ open_reservations: 0, violations: [] })
+    const { calls, ...ledger } = await readLedger(fresh.address)
+    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
     expect(calls).toHaveLength(2)
     for (const call of calls)
       expect(call).toMatchObject({ state: "settled", basis: "usage", ending: "completed" })
@@ -116,8 +116,8 @@ describe("D34 the first signal drains", () => {
     expect(lastLine(gateway)).toMatchObject(drained)
     expect(lastLine(gateway).duration_ms).toBeGreaterThanOrEqual(1_000)
 
-    const { calls, ...books } = await readBooks(fresh.address)
-    expect(books).toEqual({ open_reservations: 0, violations: [] })
+    const { calls, ...ledger } = await readLedger(fresh.address)
+    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
     expect(calls).toMatchObject([
       { state: "released", ending: "gateway_stopped", failure: "no_output" },
       {
@@ -142,12 +142,12 @@ describe("D34 the first signal drains", () => {
     const cut = { msg: "shutdown completed early after a second signal", calls_finished: 0, calls_cut: 1 }
     expect(lastLine(gateway)).toMatchObject(cut)
     await exchange.closed
-    const { calls, ...books } = await readBooks(fresh.address)
-    expect(books).toEqual({ open_reservations: 0, violations: [] })
+    const { calls, ...ledger } = await readLedger(fresh.address)
+    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
     expect(calls).toMatchObject([{ state: "settled", basis: "estimate", ending: "gateway_stopped" }])
   })
 
-  test("D27 a second signal while the books do not answer: spooled, exit 1 within 2 s, written by the next start", async () => {
+  test("D27 a second signal while the database does not answer: spooled, exit 1 within 2 s, written by the next start", async () => {
     const proxy = await DatabaseProxy.start(fresh.address)
     try {
       const variables = databaseVariables(proxy.address)
@@ -160,14 +160,14 @@ describe("D34 the first signal drains", () => {
       gateway.signal("SIGTERM")
       expect(await takes(0, 2_000, gateway.exited)).toBe(1)
       expect(place.files()).toContain("data/spool")
-      expect(await readBooks(fresh.address)).toMatchObject({ open_reservations: 1, violations: [] })
+      expect(await readLedger(fresh.address)).toMatchObject({ open_reservations: 1, violations: [] })
 
       proxy.heal()
       const again = await place.start(variables)
       const { balance, audit } = operatorOf(again.url)
       await until(audit, ({ open_reservations }) => open_reservations === 0)
       expect(await balance(id)).toMatchObject({ balance: "0.999996", held: "0" })
-      const { calls } = await readBooks(fresh.address)
+      const { calls } = await readLedger(fresh.address)
       expect(calls).toMatchObject([{ state: "settled", basis: "estimate", ending: "gateway_stopped" }])
     } finally {
       await proxy.stop()

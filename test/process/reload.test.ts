@@ -145,7 +145,7 @@ describe("SIGHUP reads the configuration again", () => {
     expect(await reload("the configuration was reloaded")).not.toContain("restart")
   })
 
-  test("the books are in order afterwards, and SIGTERM ends it", async () => {
+  test("the ledger is in order afterwards, and SIGTERM ends it", async () => {
     await until(operator.audit, ({ open_reservations }) => open_reservations === 0)
     expect((await operator.audit()).violations).toEqual([])
     gateway.signal("SIGTERM")
@@ -157,23 +157,23 @@ describe("D56 SIGHUP while the database is away", () => {
   let place: Workplace
   let provider: Provider
   let fresh: FreshDatabase
-  let books: DatabaseProxy
+  let database: DatabaseProxy
   beforeEach(async () => {
     place = new Workplace()
     provider = await startProvider()
     fresh = await freshDatabase()
-    books = await DatabaseProxy.start(fresh.address)
+    database = await DatabaseProxy.start(fresh.address)
   })
   afterEach(async () => {
     await place.clear()
-    await books.stop()
+    await database.stop()
     await provider.stop()
     await fresh.drop()
   })
 
-  const faults: readonly [string, (books: DatabaseProxy) => void, (books: DatabaseProxy) => void][] = [
-    ["refuses", (books) => books.refuse(), (books) => books.admit()],
-    ["is silent", (books) => books.stall(), (books) => books.heal()],
+  const faults: readonly [string, (database: DatabaseProxy) => void, (database: DatabaseProxy) => void][] = [
+    ["refuses", (database) => database.refuse(), (database) => database.admit()],
+    ["is silent", (database) => database.stall(), (database) => database.heal()],
   ]
   const rows = faults.flatMap(([what, begin, end]) =>
     [1, 2].map((workers) => [what, workers, begin, end] as const),
@@ -183,7 +183,7 @@ describe("D56 SIGHUP while the database is away", () => {
     async (_, workers, begin, end) => {
       const config = (changes: object) => configFor(provider.url, { workers, lease: LONG_LEASE, ...changes })
       place.configure(config({}))
-      const gateway = await place.start(databaseVariables(books.address))
+      const gateway = await place.start(databaseVariables(database.address))
       const operator = operatorOf(gateway.url)
       const { key } = await operator.account("1")
       const listed = async () => {
@@ -205,10 +205,10 @@ describe("D56 SIGHUP while the database is away", () => {
       }
       const [model] = config({}).models as object[]
       place.configure(config({ models: [{ ...model, name: "later" }] }))
-      begin(books)
+      begin(database)
       const said = await reload("the configuration was not reloaded: the previous one stays in use")
       expect(said).toContain("cannot use the database")
-      end(books)
+      end(database)
       expect(
         await until(
           () => listed().catch(() => new Set<string>()),

@@ -6,7 +6,7 @@ import { operatorOf } from "../support/operator.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
 import { beginStream } from "./stream.ts"
-import { databaseVariables, readBooks, Workplace } from "./workplace.ts"
+import { databaseVariables, readLedger, Workplace } from "./workplace.ts"
 
 describe("two gateways over one database", () => {
   let place: Workplace
@@ -61,8 +61,8 @@ describe("two gateways over one database", () => {
 
     for (const gateway of [one, other]) gateway.signal("SIGTERM")
     expect(await Promise.all([one.exited, other.exited])).toEqual([0, 0])
-    const { calls, ...books } = await readBooks(fresh.address)
-    expect(books).toEqual({ open_reservations: 0, violations: [] })
+    const { calls, ...ledger } = await readLedger(fresh.address)
+    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
     expect(calls).toHaveLength(5)
   })
 

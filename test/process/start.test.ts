@@ -30,7 +30,7 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
     readonly variables?: () => Variables
     readonly complaint: string | RegExp
   }
-  const unreachable = { DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/books" }
+  const unreachable = { DATABASE_URL: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" }
   const unset_key = {
     // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference of the file
     first: { family: "chat", base_url: "http://127.0.0.1:1/v1", api_key: "${PROVIDER_KEY}" },
@@ -90,7 +90,7 @@ describe("a start that cannot be is refused in one sentence, with exit code 1, a
     {
       name: "a database that lets one in and never answers",
       config: configFor("http://127.0.0.1:1"),
-      variables: () => ({ DATABASE_URL: `postgres://tollgate:s3cret@127.0.0.1:${mute.port}/books` }),
+      variables: () => ({ DATABASE_URL: `postgres://tollgate:s3cret@127.0.0.1:${mute.port}/ledger` }),
       complaint: "cannot use the database: it did not answer within 4 s",
     },
     {

@@ -58,7 +58,7 @@ describe("with a configuration", () => {
   })
   afterAll(() => provider.stop())
 
-  test("D34 a SIGTERM that all of the group hear is one, and the books are there until the last worker has drained", async () => {
+  test("D34 a SIGTERM that all of the group hear is one, and the database is there until the last worker has drained", async () => {
     const gateway = await place.start({}, { args, own_group: true })
     const { key } = await operatorOf(gateway.url).account("1")
     const streams = await streamsOnAll(gateway, provider, key, 2)

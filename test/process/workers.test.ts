@@ -9,7 +9,7 @@ import { DatabaseProxy } from "../support/proxy.ts"
 import type { GatewayProcess } from "./gateway-process.ts"
 import { beginStream, finishStream, refuses } from "./stream.ts"
 import { byWorker, ending, lives, streamsOnAll } from "./worker-streams.ts"
-import { databaseVariables, readBooks, type Spawning, Workplace } from "./workplace.ts"
+import { databaseVariables, readLedger, type Spawning, Workplace } from "./workplace.ts"
 
 let place: Workplace
 let provider: Provider
@@ -36,7 +36,7 @@ function start(changes: ConfigChanges = {}, spawning: Spawning = {}): Promise<Ga
   return place.start(databaseVariables(fresh.address), spawning)
 }
 
-/** Ends it like an operator would; nothing is left of it, and its books are in order. */
+/** Ends it like an operator would; nothing is left of it, and its ledger is in order. */
 async function endTidily(gateway: GatewayProcess) {
   const { workers } = gateway
   const from = gateway.printed.length
@@ -46,8 +46,8 @@ async function endTidily(gateway: GatewayProcess) {
   expect(gateway.printed.slice(from)).not.toContain("starting a new one")
   expect(workers.filter(lives)).toEqual([])
   expect(place.files()).toEqual(["tollgate.yaml"])
-  const { calls, ...books } = await readBooks(fresh.address)
-  expect(books).toEqual({ open_reservations: 0, violations: [] })
+  const { calls, ...ledger } = await readLedger(fresh.address)
+  expect(ledger).toEqual({ open_reservations: 0, violations: [] })
   return calls
 }
 
@@ -110,7 +110,7 @@ describe("two workers on one port", () => {
     )
     expect(again).not.toBe(victim)
 
-    const { calls } = await readBooks(fresh.address)
+    const { calls } = await readLedger(fresh.address)
     expect(calls).toHaveLength(streams.length)
     const lost = async () => (await operator.calls("?state=expired")).length
     const expired = await until(lost, (count) => count > 0)
@@ -137,7 +137,7 @@ describe("two workers on one port", () => {
     expect(told.filter((call) => call === "settled completed")).toHaveLength(streams.length - expired)
   })
 
-  test("D27 what both could not write while the books were away is in the books when they are back", async () => {
+  test("D27 what both could not write while the database was away is in the ledger once it is back", async () => {
     const proxy = await DatabaseProxy.start(fresh.address)
     try {
       place.configure(configFor(provider.url, { workers: 2, lease: LEASE }))
@@ -156,12 +156,12 @@ describe("two workers on one port", () => {
       proxy.admit()
       await until(
         () => operator.audit().catch(() => null),
-        (books) => books?.open_reservations === 0,
+        (ledger) => ledger?.open_reservations === 0,
       )
       gateway.signal("SIGTERM")
       expect(await gateway.exited).toBe(0)
-      const { calls, ...books } = await readBooks(fresh.address)
-      expect(books).toEqual({ open_reservations: 0, violations: [] })
+      const { calls, ...ledger } = await readLedger(fresh.address)
+      expect(ledger).toEqual({ open_reservations: 0, violations: [] })
       expect(calls).toHaveLength(streams.length)
       for (const call of calls) expect(call).toMatchObject({ state: "settled", charge_nano: 30_000n })
       expect(gateway.printed).not.toContain('"level":50')
@@ -186,8 +186,8 @@ describe("D34 a shutdown of all workers", () => {
       expect(await ending(client)).toBe("whole")
     }
     expect(await gateway.exited).toBe(0)
-    const { calls, ...books } = await readBooks(fresh.address)
-    expect(books).toEqual({ open_reservations: 0, violations: [] })
+    const { calls, ...ledger } = await readLedger(fresh.address)
+    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
     expect(calls.map(({ ending }) => ending)).toEqual(streams.map(() => "completed"))
     expect(place.files()).toEqual(["tollgate.yaml"])
   })
@@ -205,8 +205,8 @@ describe("D34 a shutdown of all workers", () => {
     gateway.signal("SIGTERM")
     expect(await takes(0, 2_000, gateway.exited)).toBe(1)
     expect(workers.filter(lives)).toEqual([])
-    const { calls, ...books } = await readBooks(fresh.address)
-    expect(books).toEqual({ open_reservations: left_open, violations: [] })
+    const { calls, ...ledger } = await readLedger(fresh.address)
+    expect(ledger).toEqual({ open_reservations: left_open, violations: [] })
     const settled = calls.filter(({ state }) => state === "settled")
     expect(settled.map(({ ending }) => ending)).toEqual(streams.slice(left_open).map(() => "gateway_stopped"))
   })
@@ -228,8 +228,8 @@ describe("D34 a shutdown of all workers", () => {
       () => workers.filter(lives),
       ({ length }) => length === 0,
     )
-    const { calls, ...books } = await readBooks(fresh.address)
-    expect(books).toEqual({ open_reservations: 0, violations: [] })
+    const { calls, ...ledger } = await readLedger(fresh.address)
+    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
     expect(calls.map(({ ending }) => ending)).toEqual(streams.map(() => "completed"))
   })
 })
@@ -325,7 +325,7 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
 
   test("a database that cannot be reached", async () => {
     place.configure(configFor(provider.url, { workers: 2 }))
-    const DATABASE_URL = "postgres://tollgate:s3cret@127.0.0.1:1/books"
+    const DATABASE_URL = "postgres://tollgate:s3cret@127.0.0.1:1/ledger"
     expect(await refusal(place.spawn({ DATABASE_URL }))).toBe(
       "cannot use the database: connect ECONNREFUSED 127.0.0.1:1",
     )
@@ -353,7 +353,7 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
     )
     process.kill(worker, "SIGKILL")
     expect(await refusal(gateway)).toMatch(/^worker [12] exited with SIGKILL during its start$/)
-    expect(await readBooks(fresh.address)).toMatchObject({ open_reservations: 0, violations: [] })
+    expect(await readLedger(fresh.address)).toMatchObject({ open_reservations: 0, violations: [] })
   })
 
   test("a worker that has no parent", async () => {

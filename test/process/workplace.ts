@@ -106,8 +106,8 @@ export function databaseVariables(address: Address): Variables {
   return { DATABASE_URL: `postgres:///${database}`, PGHOST: dirname(socket_path), PGUSER: user }
 }
 
-/** What the books say when no gateway runs: their audit, and the latest calls. */
-export async function readBooks(
+/** What the ledger says when no gateway runs: its audit, and the latest calls. */
+export async function readLedger(
   address: Address,
 ): Promise<{ open_reservations: number; violations: readonly unknown[]; calls: readonly CallRecord[] }> {
   const client = connect(address, { max: 1, onnotice: () => {} })

@@ -9,12 +9,12 @@ import { GatewayError } from "../../src/errors.ts"
 import { openLog } from "../../src/log.ts"
 import { createMetrics } from "../../src/metrics/metrics.ts"
 import { answerStream } from "../../src/routes/stream-answer.ts"
-import { Health } from "../../src/upstream/health.ts"
+import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
+import { ClientDeadline } from "../../src/upstream/client-deadline.ts"
 import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
-import { Patience } from "../../src/upstream/patience.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
-import { holdOf, openBooks } from "../ledger/books.ts"
+import { holdOf, openTestDatabase } from "../ledger/test-database.ts"
 import { CHAT, configFor } from "../support/gateway.ts"
 
 const unasked = () => {
@@ -22,9 +22,9 @@ const unasked = () => {
 }
 
 test("rule 6, D31 a stream whose total timeout is over when its headers are in ends clean and empty", async () => {
-  const books = await openBooks()
-  const ledger = await books.ledger()
-  const { account_id, key_id } = await books.account(1_000n)
+  const db = await openTestDatabase()
+  const ledger = await db.ledger()
+  const { account_id, key_id } = await db.account(1_000n)
   const config = loadConfig(JSON.stringify(configFor("http://127.0.0.1:1")), { env: {}, readFile: () => "" })
   const catalog = new Catalog(config.models, await ledger.terms(termsOf(config.models)))
   const in_flight = new InFlight()
@@ -33,7 +33,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     catalog,
     ledger,
     reports: { call: unasked, holder: unasked, usage: unasked },
-    health: new Health(),
+    breakers: new CircuitBreakers(),
     in_flight,
     key_loads: new KeyLoads(),
     metrics: createMetrics(),
@@ -70,7 +70,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
         body,
         began_ms: performance.now() - route.upstream.timeouts.total_ms,
       },
-      patience: new Patience(NEVER, NEVER, null),
+      client_deadline: new ClientDeadline(NEVER, NEVER, null),
       request: new Request("http://gateway/v1/chat/completions"),
     },
     { usage: false, cost: false },
@@ -78,9 +78,9 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
 
   expect(answer.status).toBe(200)
   expect(await answer.text()).toBe("")
-  const rows = await books.sql`SELECT state, ending, failure, charge_nano FROM tollgate.calls`
+  const rows = await db.sql`SELECT state, ending, failure, charge_nano FROM tollgate.calls`
   expect([...rows]).toEqual([
     { state: "released", ending: "deadline", failure: "upstream_timeout", charge_nano: "0" },
   ])
-  await books.close()
+  await db.close()
 })

@@ -1,7 +1,7 @@
 import { createServer, type Server, type Socket } from "node:net"
 
 /**
- * A provider made of raw sockets: a test says byte by byte what it answers, and it keeps its own books of what it was asked and
+ * A provider made of raw sockets: a test says byte by byte what it answers, and it keeps its own record of what it was asked and
  * what it generated. It takes nothing from the code under test, so it can be the oracle of the whole suite.
  */
 export interface Provider {

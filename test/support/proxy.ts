@@ -2,7 +2,7 @@ import type { Address, SocketAddress } from "../../src/ledger/database/address.t
 import type { Statement } from "../../src/ledger/database/statement.ts"
 import { Link, type Listener } from "./link.ts"
 
-/** Where a statement is met: on its way to the books, or done there, with its reply on the way back. */
+/** Where a statement is met: on its way to the database, or done there, with its reply on the way back. */
 export type Place = "asked" | "done"
 
 /** A statement, or its reply, that waits on the way; so does every other one like it until one of these is called. */
@@ -54,7 +54,7 @@ export class DatabaseProxy extends Link {
     this.#user = user
   }
 
-  /** Another server has the books now. */
+  /** Another server has the database now. */
   leadTo({ socket_path }: SocketAddress): void {
     this.turn({ path: socket_path })
   }

@@ -142,10 +142,10 @@ const nano = (usd: string | null | undefined) => BigInt(Math.round(Number(usd) *
 const lastRequest = () => provider.requests.at(-1)?.headers ?? {}
 
 describe("D54 the trace of a call", () => {
-  test("says what the books say: the call, its hold, its attempt and its settlement", async () => {
+  test("says what the ledger says: the call, its hold, its attempt and its settlement", async () => {
     const id = await answered(await call())
     const { server, children } = await traceOf(id)
-    const booked = await gateway.admin<CallBody>("GET", `/calls/${id}`)
+    const recorded = await gateway.admin<CallBody>("GET", `/calls/${id}`)
     expect(server).toMatchObject({
       name: "POST /v1/chat/completions",
       kind: 2,
@@ -167,21 +167,21 @@ describe("D54 the trace of a call", () => {
       "gen_ai.usage.cache_read.input_tokens": 4n,
       "tollgate.request_id": id,
       "tollgate.account_id": account.id,
-      "tollgate.key_id": booked.key_id,
-      "tollgate.reserved_nano_usd": nano(booked.reserved),
-      "tollgate.outcome": booked.state,
-      "tollgate.basis": booked.basis ?? "",
-      "tollgate.ending": booked.ending ?? "",
-      "tollgate.charge_nano_usd": nano(booked.charge),
+      "tollgate.key_id": recorded.key_id,
+      "tollgate.reserved_nano_usd": nano(recorded.reserved),
+      "tollgate.outcome": recorded.state,
+      "tollgate.basis": recorded.basis ?? "",
+      "tollgate.ending": recorded.ending ?? "",
+      "tollgate.charge_nano_usd": nano(recorded.charge),
     })
-    expect(nano(booked.charge)).toBe(26_400n)
+    expect(nano(recorded.charge)).toBe(26_400n)
     expect(children.map(({ name, kind, status }) => ({ name, kind, status }))).toEqual([
       { name: "reserve", kind: 1, status: 0 },
       { name: "chat upstream-model", kind: 3, status: 0 },
       { name: "settle", kind: 1, status: 0 },
     ])
     const [reserve, attempt, settle] = children
-    expect(reserve?.attributes).toEqual({ "tollgate.reserved_nano_usd": nano(booked.reserved) })
+    expect(reserve?.attributes).toEqual({ "tollgate.reserved_nano_usd": nano(recorded.reserved) })
     expect(attempt?.attributes).toEqual({
       "gen_ai.operation.name": "chat",
       "gen_ai.provider.name": "first",

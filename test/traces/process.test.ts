@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import type { GatewayProcess, Variables } from "../process/gateway-process.ts"
-import { databaseVariables, readBooks, type Spawning, Workplace } from "../process/workplace.ts"
+import { databaseVariables, readLedger, type Spawning, Workplace } from "../process/workplace.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { chat, configFor } from "../support/gateway.ts"
 import { operatorOf } from "../support/operator.ts"
@@ -49,8 +49,8 @@ async function calls(gateway: GatewayProcess, count: number): Promise<string[]> 
 async function end(gateway: GatewayProcess): Promise<void> {
   gateway.signal("SIGTERM")
   expect(await gateway.exited).toBe(0)
-  const { calls: _, ...books } = await readBooks(fresh.address)
-  expect(books).toEqual({ open_reservations: 0, violations: [] })
+  const { calls: _, ...ledger } = await readLedger(fresh.address)
+  expect(ledger).toEqual({ open_reservations: 0, violations: [] })
 }
 
 const traced = () =>

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import type { Outgoing } from "../../src/upstream/attempt.ts"
+import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { forward } from "../../src/upstream/forward.ts"
-import { Health } from "../../src/upstream/health.ts"
 import { finish } from "../../src/upstream/reply.ts"
 import { within } from "../support/fair-clock.ts"
 import {
@@ -22,7 +22,11 @@ beforeEach(async () => {
 afterEach(() => provider.stop())
 
 function call(overrides: Partial<Outgoing> = {}) {
-  return forward(routes(upstream(provider.url)), outgoing({ stream: true, ...overrides }), new Health())
+  return forward(
+    routes(upstream(provider.url)),
+    outgoing({ stream: true, ...overrides }),
+    new CircuitBreakers(),
+  )
 }
 
 /** What was sent over loopback is read in the next turn of the event loop. */
@@ -99,7 +103,7 @@ describe("a connection is used again", () => {
     const both = routes(upstream(provider.url), upstream(second.url, { name: "second" }))
     for (const n of [1, 2, 3]) {
       provider.replyOnce(slowly(503))
-      await textOf((await forward(both, outgoing(), new Health())).body)
+      await textOf((await forward(both, outgoing(), new CircuitBreakers())).body)
       await (await provider.exchange(n)).ended
       await arrival()
     }
@@ -178,7 +182,7 @@ describe("a refusal whose body does not end is cut", () => {
     provider.reply(endless(500))
     second.reply(answers)
     const both = routes(upstream(provider.url), upstream(second.url, { name: "second" }))
-    await textOf((await forward(both, outgoing(), new Health())).body)
+    await textOf((await forward(both, outgoing(), new CircuitBreakers())).body)
     const exchange = await provider.exchange(1)
     expect(await within(600, exchange.closed)).toBe(true)
     expect(exchange.closed_by).toBe("gateway")
@@ -223,7 +227,7 @@ describe("an abandoned call closes its connection within 250 ms and throws its s
     provider.reply(silent())
     const leaving = new AbortController()
     const both = routes(upstream(provider.url), upstream(second.url, { name: "second" }))
-    const outcome = forward(both, outgoing({ signal: leaving.signal }), new Health()).catch(
+    const outcome = forward(both, outgoing({ signal: leaving.signal }), new CircuitBreakers()).catch(
       (error: unknown) => error,
     )
     await provider.exchange(1)

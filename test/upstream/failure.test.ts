@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { createServer } from "node:net"
 import { errorBody } from "../../src/errors.ts"
+import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { type Attempts, forward } from "../../src/upstream/forward.ts"
-import { Health } from "../../src/upstream/health.ts"
 import { json, type Provider, type Script, silent, startProvider } from "../support/provider.ts"
 import { API_KEY, closes, failure, hasty, outgoing, raw, resets, routes, upstream } from "./calling.ts"
 
@@ -26,7 +26,7 @@ describe("D17 what a client is told", () => {
       type: "bad",
     }
     first.reply(json(400, { error: said, organization: "org-secret" }))
-    const error = await failure(forward(routes(upstream(first.url)), outgoing(), new Health()))
+    const error = await failure(forward(routes(upstream(first.url)), outgoing(), new CircuitBreakers()))
     expect(error.status).toBe(400)
     expect(errorBody(error, "id-1").error).toEqual({ ...said, message: "Too long. [redacted]" })
   })
@@ -46,7 +46,7 @@ describe("D17 what a client is told", () => {
   ]
   test.each(unread)("our own words where its body is %s", async (_name, script) => {
     first.reply(script)
-    const error = await failure(forward(routes(upstream(first.url)), outgoing(), new Health()))
+    const error = await failure(forward(routes(upstream(first.url)), outgoing(), new CircuitBreakers()))
     expect(error.status).toBe(400)
     expect(error.message).toBe("The provider rejected the request as invalid.")
   })
@@ -54,11 +54,13 @@ describe("D17 what a client is told", () => {
   test("a redirect is not followed, and its target learns nothing", async () => {
     for (const status of [301, 302, 303, 307, 308]) {
       first.replyOnce(json(status, {}, { location: `${second.url}/stolen` }))
-      const chat = failure(forward(routes(upstream(first.url)), outgoing(), new Health()))
+      const chat = failure(forward(routes(upstream(first.url)), outgoing(), new CircuitBreakers()))
       expect((await chat).code).toBe("upstream_error")
       first.replyOnce(json(status, {}, { location: `${second.url}/stolen` }))
       const messages = routes(upstream(first.url, { family: "messages" }))
-      expect((await failure(forward(messages, outgoing(), new Health()))).code).toBe("upstream_error")
+      expect((await failure(forward(messages, outgoing(), new CircuitBreakers()))).code).toBe(
+        "upstream_error",
+      )
     }
     expect(first.requests).toHaveLength(10)
     expect(second.connections.opened).toBe(0)
@@ -106,7 +108,7 @@ describe("D17 what a client is told", () => {
     first.reply(script)
     for (const stream of [true, false]) {
       const error = await failure(
-        forward(routes(upstream(first.url, hasty)), outgoing({ stream }), new Health()),
+        forward(routes(upstream(first.url, hasty)), outgoing({ stream }), new CircuitBreakers()),
       )
       expect(error.code).toBe(code as typeof error.code)
     }
@@ -120,7 +122,7 @@ describe("D17 what a client is told", () => {
     )
     await new Promise<void>((resolve) => plain.listen(first.port, "127.0.0.2", resolve))
     for (const url of [gone.url, "http://no-such-host.invalid", `https://127.0.0.2:${first.port}`]) {
-      const error = await failure(forward(routes(upstream(url)), outgoing(), new Health()))
+      const error = await failure(forward(routes(upstream(url)), outgoing(), new CircuitBreakers()))
       expect(error.code).toBe("upstream_unavailable")
     }
     plain.close()
@@ -148,7 +150,7 @@ describe("D17 what a client is told", () => {
       fetch: () => new Response("{}"),
     })
     const error = await failure(
-      forward(routes(upstream(`https://127.0.0.1:${server.port}`)), outgoing(), new Health()),
+      forward(routes(upstream(`https://127.0.0.1:${server.port}`)), outgoing(), new CircuitBreakers()),
     )
     expect(error.code).toBe("upstream_unavailable")
     await server.stop(true)
@@ -170,11 +172,11 @@ describe("D17 what a client is told", () => {
       const attempts: Attempts = {
         attempted: ({ name }, _outcome, _duration_ms, fault) => void seen.push([name, fault]),
       }
-      await failure(forward(routes(upstream(first.url)), outgoing(), new Health(), attempts))
+      await failure(forward(routes(upstream(first.url)), outgoing(), new CircuitBreakers(), attempts))
       expect(seen).toEqual([["first", expected]])
     }
     const unsendable = routes(upstream(first.url, { api_key: `${API_KEY}\nx` }))
-    const error = await failure(forward(unsendable, outgoing(), new Health()))
+    const error = await failure(forward(unsendable, outgoing(), new CircuitBreakers()))
     expect(`${error.stack} ${Bun.inspect(error)}`).not.toContain(API_KEY)
   })
 })

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import type { Outcome } from "../../src/upstream/attempt.ts"
+import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { forward } from "../../src/upstream/forward.ts"
-import { Health } from "../../src/upstream/health.ts"
 import { within } from "../support/fair-clock.ts"
 import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
 import {
@@ -36,7 +36,7 @@ const other = (overrides = {}) => upstream(second.url, { name: "second", api_key
 describe("what the provider sees (D25)", () => {
   test("a chat call: path, body with its own model name, and these headers only", async () => {
     first.reply(answers)
-    const reply = await forward(routes(upstream(`${first.url}/v1`)), outgoing(), new Health())
+    const reply = await forward(routes(upstream(`${first.url}/v1`)), outgoing(), new CircuitBreakers())
     expect(JSON.parse(await textOf(reply.body))).toMatchObject({ object: "chat.completion" })
     const [request] = first.requests
     expect(request).toMatchObject({ method: "POST", path: "/v1/chat/completions" })
@@ -57,7 +57,11 @@ describe("what the provider sees (D25)", () => {
     first.reply(json(200, { input_tokens: 7 }))
     const headers = { "anthropic-version": "2023-06-01", "anthropic-beta": "a,b" }
     const call = outgoing({ path: "/v1/messages/count_tokens", headers })
-    const reply = await forward(routes(upstream(first.url, { family: "messages" })), call, new Health())
+    const reply = await forward(
+      routes(upstream(first.url, { family: "messages" })),
+      call,
+      new CircuitBreakers(),
+    )
     await textOf(reply.body)
     expect(first.requests[0]?.headers).toMatchObject({ ...headers, "x-api-key": API_KEY })
     expect(first.requests[0]?.headers).not.toHaveProperty("authorization")
@@ -66,7 +70,7 @@ describe("what the provider sees (D25)", () => {
   test("a body that is not ASCII arrives whole", async () => {
     first.reply(answers)
     const call = outgoing({ body: (model) => JSON.stringify({ model, text: "é€😀\ud800" }) })
-    await textOf((await forward(routes(upstream(first.url)), call, new Health())).body)
+    await textOf((await forward(routes(upstream(first.url)), call, new CircuitBreakers())).body)
     expect(first.requests[0]?.json).toEqual({ model: "model-of-first", text: "é€😀\ud800" })
   })
 })
@@ -90,7 +94,11 @@ describe("a 2xx is a reply, whatever its body", () => {
   test.each(rows)("%s", async (_name, script, expected) => {
     first.reply(script)
     const before_ms = performance.now()
-    const reply = await forward(routes(upstream(first.url)), outgoing({ stream: true }), new Health())
+    const reply = await forward(
+      routes(upstream(first.url)),
+      outgoing({ stream: true }),
+      new CircuitBreakers(),
+    )
     expect(reply).toMatchObject({ route: { upstream: { name: "first" } }, ...expected })
     expect(reply.began_ms).toBeWithin(before_ms, performance.now())
     reply.body.cancel()
@@ -111,7 +119,11 @@ describe("D14 which answers are passed on to the next upstream", () => {
     first.reply(script)
     second.reply(answers)
     for (const stream of [true, false]) {
-      const reply = await forward(routes(upstream(first.url), other()), outgoing({ stream }), new Health())
+      const reply = await forward(
+        routes(upstream(first.url), other()),
+        outgoing({ stream }),
+        new CircuitBreakers(),
+      )
       await textOf(reply.body)
       expect(reply.route.upstream.name).toBe("second")
     }
@@ -124,7 +136,7 @@ describe("D14 which answers are passed on to the next upstream", () => {
     second.reply(answers)
     const gone = await startProvider()
     await gone.stop()
-    const reply = await forward(routes(upstream(gone.url), other()), outgoing(), new Health())
+    const reply = await forward(routes(upstream(gone.url), other()), outgoing(), new CircuitBreakers())
     expect(reply.route.upstream.name).toBe("second")
     reply.body.cancel()
   })
@@ -146,7 +158,9 @@ describe("D14 which answers are passed on to the next upstream", () => {
   test.each(kept)("%s: no", async (_name, script) => {
     first.reply(script)
     for (const stream of [true, false]) {
-      await failure(forward(routes(upstream(first.url), other()), outgoing({ stream }), new Health()))
+      await failure(
+        forward(routes(upstream(first.url), other()), outgoing({ stream }), new CircuitBreakers()),
+      )
     }
     expect(first.requests).toHaveLength(2)
     expect(second.requests).toHaveLength(0)
@@ -157,7 +171,11 @@ describe("D14 which answers are passed on to the next upstream", () => {
     second.reply(answers)
     const call = outgoing({ stream: true })
     const timeouts = { first_byte_ms: 60, idle_ms: 60_000, total_ms: 60_000 }
-    const reply = await forward(routes(upstream(first.url, { timeouts }), other()), call, new Health())
+    const reply = await forward(
+      routes(upstream(first.url, { timeouts }), other()),
+      call,
+      new CircuitBreakers(),
+    )
     expect(reply.route.upstream.name).toBe("second")
     reply.body.cancel()
     const [exchange] = first.exchanges
@@ -173,7 +191,11 @@ describe("D14 which answers are passed on to the next upstream", () => {
       await exchange.chunk("whole")
       await exchange.end()
     })
-    const reply = await forward(routes(upstream(first.url, hasty)), outgoing({ stream: true }), new Health())
+    const reply = await forward(
+      routes(upstream(first.url, hasty)),
+      outgoing({ stream: true }),
+      new CircuitBreakers(),
+    )
     expect(await textOf(reply.body)).toBe("half whole")
   })
 
@@ -183,9 +205,9 @@ describe("D14 which answers are passed on to the next upstream", () => {
       await answers(exchange)
     })
     const slow = routes(upstream(first.url, { timeouts: { ...hasty.timeouts, total_ms: 2_000 } }), other())
-    expect((await forward(slow, outgoing(), new Health())).status).toBe(200)
+    expect((await forward(slow, outgoing(), new CircuitBreakers())).status).toBe(200)
     first.reply(silent())
-    const late = forward(routes(upstream(first.url, hasty), other()), outgoing(), new Health())
+    const late = forward(routes(upstream(first.url, hasty), other()), outgoing(), new CircuitBreakers())
     expect((await failure(late)).code).toBe("upstream_timeout")
     expect(second.requests).toHaveLength(0)
   })
@@ -195,7 +217,7 @@ describe("D31, D46 the total timeout is over all attempts", () => {
   test("it runs from the first one", async () => {
     first.reply(json(503, {}))
     second.reply(answers)
-    const reply = await forward(routes(upstream(first.url), other()), outgoing(), new Health())
+    const reply = await forward(routes(upstream(first.url), other()), outgoing(), new CircuitBreakers())
     expect(reply.route.upstream.name).toBe("second")
     expect(reply.began_ms).toBeLessThanOrEqual((await first.exchange(1)).request.arrived_ms)
     reply.body.cancel()
@@ -207,7 +229,7 @@ describe("D31, D46 the total timeout is over all attempts", () => {
       await json(503, {})(exchange)
     })
     const both = routes(upstream(first.url), other(hasty))
-    const error = await failure(forward(both, outgoing({ stream }), new Health()))
+    const error = await failure(forward(both, outgoing({ stream }), new CircuitBreakers()))
     expect(error.code).toBe("upstream_unavailable")
     expect(second.requests).toHaveLength(0)
   })
@@ -220,7 +242,7 @@ describe("D31, D46 the total timeout is over all attempts", () => {
     second.reply(silent())
     const timeouts = { first_byte_ms: 5_000, idle_ms: 5_000, total_ms: 1_500 }
     const both = routes(upstream(first.url), other({ timeouts }))
-    const call = failure(forward(both, outgoing(), new Health()))
+    const call = failure(forward(both, outgoing(), new CircuitBreakers()))
     await second.exchange(1)
     expect(await within(1_250, call)).toBe(true)
     expect((await call).code).toBe("upstream_timeout")
@@ -240,16 +262,18 @@ describe("D14 when all failed, the answer is that of the last one tried", () => 
   test.each(rows)("%s", async (_name, one, two, status, code) => {
     first.reply(one)
     second.reply(two)
-    const error = await failure(forward(routes(upstream(first.url), other()), outgoing(), new Health()))
+    const error = await failure(
+      forward(routes(upstream(first.url), other()), outgoing(), new CircuitBreakers()),
+    )
     expect({ status: error.status, code: error.code }).toEqual({ status, code: code as typeof error.code })
     expect(second.requests).toHaveLength(1)
   })
 
   test("one that was skipped is not the last one tried, and what the first said is still read", async () => {
-    const health = new Health()
-    for (let n = 0; n < 5; n++) health.enter("second")?.("failed")
+    const breakers = new CircuitBreakers()
+    for (let n = 0; n < 5; n++) breakers.enter("second")?.("failed")
     first.replyOnce(json(429, {}, { "retry-after": "20" }))
-    const error = await failure(forward(routes(upstream(first.url), other()), outgoing(), health))
+    const error = await failure(forward(routes(upstream(first.url), other()), outgoing(), breakers))
     expect(error.code).toBe("rate_limited")
     expect(error.detail.headers).toEqual({ "retry-after": "20" })
     expect(second.requests).toHaveLength(0)
@@ -263,21 +287,21 @@ test("every attempt is counted with its outcome", async () => {
       seen.push([name, outcome, duration_ms >= 0 && duration_ms < 5_000])
     },
   }
-  const health = new Health()
+  const breakers = new CircuitBreakers()
   const both = () => routes(upstream(first.url, hasty), other())
   first.replyOnce(json(503, {}), resets, silent())
   second.reply(answers)
   for (let n = 0; n < 3; n++) {
-    ;(await forward(both(), outgoing({ stream: true }), health, attempts)).body.cancel()
+    ;(await forward(both(), outgoing({ stream: true }), breakers, attempts)).body.cancel()
   }
   const leaving = new AbortController()
   first.replyOnce(silent())
-  const call = thrown(forward(both(), outgoing({ signal: leaving.signal }), health, attempts))
+  const call = thrown(forward(both(), outgoing({ signal: leaving.signal }), breakers, attempts))
   await first.exchange(4)
   leaving.abort()
   await call
   const gone = routes(upstream("http://no-such-host.invalid"))
-  await failure(forward(gone, outgoing(), health, attempts))
+  await failure(forward(gone, outgoing(), breakers, attempts))
   expect(seen).toEqual([
     ["first", 503, true],
     ["second", 200, true],

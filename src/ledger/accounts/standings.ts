@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { Connection, Runner } from "../database/connection.ts"
-import { codeOf } from "../database/errors.ts"
+import { errorCode } from "../database/database-errors.ts"
 import { booleanOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
 import { LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
 import { BatchQueue, QUEUE_LIMIT } from "../queue/batch-queue.ts"
@@ -89,7 +89,7 @@ export class Standings {
     try {
       return await this.#queue.ask(key_hash, ANSWER_MS)
     } catch (error) {
-      throw error instanceof Withdrawn ? new LedgerUnavailable(codeOf(error.cause)) : error
+      throw error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
     }
   }
 }

@@ -1,6 +1,6 @@
 import postgres from "postgres"
 
-/** Where the books are: any server by its URL, or the embedded one. */
+/** The database's address: the URL of any server, or the socket of the embedded one. */
 export type Address = { readonly url: string } | SocketAddress
 
 /** A database behind the file of a unix socket. */

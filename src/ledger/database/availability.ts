@@ -1,6 +1,6 @@
 import type { LedgerEvents, Log } from "../events.ts"
 import type { Watch } from "./connection.ts"
-import { codeOf, isAnswer, kindOf } from "./errors.ts"
+import { errorCode, isAnswer, kindOf } from "./database-errors.ts"
 
 /** Whether the database answers, by the last statement that ended. Said in the log when it changes. */
 export class Availability {
@@ -28,7 +28,7 @@ export class Availability {
       this.#answering = true
     } else {
       if (this.#answering)
-        this.#log.warn({ code: codeOf(error), statement: kind }, "the database is unavailable")
+        this.#log.warn({ code: errorCode(error), statement: kind }, "the database is unavailable")
       this.#answering = false
     }
   }

@@ -1,6 +1,6 @@
 import type { Sql } from "postgres"
 import { type Address, connect } from "./address.ts"
-import { isAnswer, Overdue } from "./errors.ts"
+import { isAnswer, Overdue } from "./database-errors.ts"
 import type { Row, Statement, Values } from "./statement.ts"
 
 /** How long a connection may take to be made. */

@@ -5,11 +5,12 @@ import { migrate } from "drizzle-orm/postgres-js/migrator"
 import { alignIds } from "../../id.ts"
 import { type Address, connect } from "./address.ts"
 import { Connection, type Watch } from "./connection.ts"
+import { errorCode } from "./database-errors.ts"
 import { Pool, type PoolOptions } from "./pool.ts"
 
-/** Connections for operators' queries, apart from those of the calls. */
+/** Connections for operators' queries, separate from those of the calls. */
 const OPERATOR_CONNECTIONS = 4
-/** Connections for what clients read of their own books, apart from those of the operators; they are closed when nobody reads. */
+/** Connections for clients that read their own account, separate from those for operators. Closed when unused. */
 const RECEIPT_CONNECTIONS = 2
 const SUM_CONNECTIONS = 1
 const UNUSED_S = 60
@@ -17,7 +18,7 @@ const UNUSED_S = 60
 const MIGRATION_LOCK = 7_061_980
 /** The migrations that come with this code. */
 export const MIGRATIONS = fileURLToPath(new URL("../../../drizzle", import.meta.url))
-/** How long a start waits for a server that lets it in but does not speak. */
+/** How long a start waits for a server that accepts the connection but does not answer. */
 export const FIRST_ANSWER_S = 4
 
 /** The database of the ledger, migrated. */
@@ -26,7 +27,7 @@ export class Database {
   readonly #pools: Pool[] = []
   /** For the operators' queries. */
   readonly operators: PostgresJsDatabase
-  /** For what clients read of their own books: single lines of it, and sums. */
+  /** For clients that read their own account: receipts, and sums of usage. */
   readonly receipts: PostgresJsDatabase
   readonly sums: PostgresJsDatabase
 
@@ -37,7 +38,7 @@ export class Database {
     this.sums = this.#pool({ max: SUM_CONNECTIONS, idle_timeout: UNUSED_S })
   }
 
-  /** A connection of its own for one who sends one statement at a time. */
+  /** A connection for a caller that sends one statement at a time. */
   connection(watch?: Watch): Connection {
     return new Connection(this.#address, watch)
   }
@@ -59,7 +60,7 @@ export async function openDatabase(address: Address): Promise<Database> {
   return connectDatabase(address)
 }
 
-/** The database, whose tables are up to date. From then on ids follow its clock (D58): none is made before. */
+/** Connects to a database whose tables are up to date. Ids follow its clock from here on (D58), so none may be made before. */
 export async function connectDatabase(address: Address): Promise<Database> {
   const database = new Database(address)
   const asked_ms = Date.now()
@@ -71,8 +72,8 @@ export async function connectDatabase(address: Address): Promise<Database> {
 }
 
 /**
- * Applies what is missing of `drizzle/`. Gateways that start together wait for one another: the lock is a
- * transaction's, held on a second connection, so that it holds through a transaction pooler too.
+ * Applies the missing migrations of `drizzle/`. Gateways that start together take turns: a transaction on a second
+ * connection holds the lock, because only such a lock works through a transaction pooler.
  */
 async function migrateDatabase(address: Address): Promise<void> {
   const options = { max: 1, connect_timeout: FIRST_ANSWER_S, onnotice: () => {} }
@@ -86,4 +87,34 @@ async function migrateDatabase(address: Address): Promise<void> {
   } finally {
     await Promise.all([client.end({ timeout: 1 }), guard.end({ timeout: 1 })])
   }
+}
+
+/** `openDatabase` for a start: rejects with a sentence that has the driver's reason, without the statement. */
+export async function openLedgerDatabase(address: Address): Promise<Database> {
+  try {
+    return await openDatabase(address)
+  } catch (error) {
+    throw new Error(`cannot use the database: ${databaseReason(error)}`, { cause: error })
+  }
+}
+
+/** Awaits an answer of the database for a running gateway. Rejects with a sentence: its reason, or that it did not answer. */
+export async function databaseAnswer<Answer>(asked: Promise<Answer>): Promise<Answer> {
+  const silent = Promise.withResolvers<never>()
+  const wait = () => silent.reject(new Error(`it did not answer within ${FIRST_ANSWER_S} s`))
+  const timer = setTimeout(wait, FIRST_ANSWER_S * 1_000)
+  try {
+    return await Promise.race([asked, silent.promise])
+  } catch (error) {
+    throw new Error(`cannot use the database: ${databaseReason(error)}`, { cause: error })
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Why the database cannot be used, in the words of the driver. */
+export function databaseReason(error: unknown): string {
+  const reason = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  if (errorCode(reason) === "CONNECT_TIMEOUT") return `it did not answer within ${FIRST_ANSWER_S} s`
+  return reason instanceof Error ? reason.message : String(reason)
 }

@@ -5,16 +5,16 @@ import { type Address, connect } from "./address.ts"
 export interface PoolOptions {
   /** Connections, at most. */
   readonly max: number
-  /** After so many seconds without a statement a connection is closed; left out, never. */
+  /** Seconds without a statement after which a connection is closed; absent: never. */
   readonly idle_timeout?: number
 }
 
-/** What runs on the other connections of a pool that is given up has so long to end. */
+/** How long statements on the other connections of a replaced pool may still take. */
 const LAST_S = 2
 
 /**
- * Connections for whoever asks the books now and then. When one of them is lost, all are given up for new ones: the driver
- * would lose the next statement on what is left of a lost connection, and not say so, and from then on every further one.
+ * Connections for occasional queries. When one is lost, the pool replaces all of them: on the rest of a lost connection the
+ * driver silently loses the next statement, and every one after it.
  */
 export class Pool {
   readonly #address: Address
@@ -22,7 +22,7 @@ export class Pool {
   #client: Sql
   #current: PostgresJsDatabase
   #ended = false
-  /** Every statement goes to the connections that stand when it is made. */
+  /** Every statement goes to the connections of the moment. */
   readonly database: PostgresJsDatabase
 
   constructor(address: Address, options: PoolOptions) {
@@ -50,7 +50,7 @@ export class Pool {
     void client.end({ timeout: LAST_S })
   }
 
-  /** Connected to when something is asked. Nobody waits for an attempt, so there is no pause before it. */
+  /** Connects at the first statement. No backoff, because a statement waits for the connection. */
   #open(): Sql {
     const client: Sql = connect(this.#address, {
       ...this.#options,

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
-import { kindOf, Uncertain } from "../database/errors.ts"
+import { kindOf, Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, idsOf, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { End, Hold } from "../entries.ts"
 import { accounts, ends, holds } from "../schema.ts"

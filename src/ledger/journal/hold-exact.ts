@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import { claimLasts } from "../accounts/idempotency.ts"
+import { claimLasts } from "../accounts/idempotency-claims.ts"
 import { periodOf, periodStart, spentIn } from "../accounts/spending.ts"
 import type { Runner } from "../database/connection.ts"
 import {

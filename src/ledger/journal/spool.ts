@@ -4,7 +4,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { isId, nextId } from "../../id.ts"
 import { bases, endings, failures, notes } from "../../wire/call.ts"
-import { codeOf } from "../database/errors.ts"
+import { errorCode } from "../database/database-errors.ts"
 import { jsonOf } from "../database/statement.ts"
 import type { End } from "../entries.ts"
 import type { Log } from "../events.ts"
@@ -129,7 +129,7 @@ export class Spool {
     try {
       await rename(path, away)
     } catch (error) {
-      if (codeOf(error) === "ENOENT") return
+      if (errorCode(error) === "ENOENT") return
       throw error
     }
     const now = await read(away, gateway_id)

@@ -1,5 +1,5 @@
 import type { Connection, Runner } from "../database/connection.ts"
-import { kindOf } from "../database/errors.ts"
+import { kindOf } from "../database/database-errors.ts"
 import { LedgerBusy, LedgerUnavailable } from "../entries.ts"
 import { isLive, Queued, type Waiter, Withdrawn } from "./queued.ts"
 

@@ -1,5 +1,5 @@
 import type { Connection } from "../database/connection.ts"
-import { codeOf } from "../database/errors.ts"
+import { errorCode } from "../database/database-errors.ts"
 import type { End, Hold } from "../entries.ts"
 import type { LedgerEvents, Log } from "../events.ts"
 import { endBatch } from "../journal/end.ts"
@@ -153,7 +153,7 @@ export class EndQueue {
       return
     }
     this.#log.error(
-      { id: item.end.id, code: codeOf(error) },
+      { id: item.end.id, code: errorCode(error) },
       "the database rejected a settlement: it is kept in the spool",
     )
     this.#finish(item, "refused")

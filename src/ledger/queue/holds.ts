@@ -1,5 +1,5 @@
 import type { Connection } from "../database/connection.ts"
-import { codeOf } from "../database/errors.ts"
+import { errorCode } from "../database/database-errors.ts"
 import { type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
 import { holdBatch } from "../journal/hold.ts"
 import type { Held } from "../journal/hold-exact.ts"
@@ -189,6 +189,6 @@ export class HoldQueue {
 /** The server's own error stays inside: it may show the hold. */
 function failureOf(error: unknown): Error {
   if (error instanceof LedgerUnavailable || error instanceof LedgerBusy) return error
-  if (error instanceof Withdrawn) return new LedgerUnavailable(codeOf(error.cause))
-  return new Error(`the ledger refuses this hold: ${codeOf(error)}`)
+  if (error instanceof Withdrawn) return new LedgerUnavailable(errorCode(error.cause))
+  return new Error(`the ledger refuses this hold: ${errorCode(error)}`)
 }

@@ -25,8 +25,8 @@ export async function balanceAt(
   const since = (sum: ReturnType<typeof sql>, from: ReturnType<typeof sql>) =>
     sql`coalesce((SELECT sum(${sum}) FROM ${from} >= ${moment}), 0)`
   const own = sql`${account_id}::uuid`
-  const rows = await scan(database, (books) =>
-    books.execute<{ balance: string; held: string }>(sql`
+  const rows = await scan(database, (transaction) =>
+    transaction.execute<{ balance: string; held: string }>(sql`
     SELECT (${a.balance_nano}
         - ${since(sql`${credits.amount_nano}`, sql`${credits} WHERE ${credits.account_id} = ${own} AND ${credits.created_at}`)}
         + ${since(sql`${ends.charge_nano}`, sql`${ends} WHERE ${ends.account_id} = ${own} AND ${ends.ended_at}`)}

@@ -3,7 +3,7 @@ import { type Account, getAccount } from "../accounts/accounts.ts"
 import { getKey, type Key } from "../accounts/keys.ts"
 import { LedgerBusy } from "../entries.ts"
 import { type CallRecord, getCallOf } from "./calls.ts"
-import { sumUsage, type UsageRange, type UsageSummary } from "./usage.ts"
+import { sumUsage, type UsageRange, type UsageSummary } from "./usage-sums.ts"
 
 /** Usage reports that may wait for their turn. */
 const WAITING_REPORTS = 32

@@ -22,8 +22,8 @@ interface Row extends Record<string, unknown> {
 
 /** How long the calls of a span took, counted in one pass by values of three digits. */
 export async function latency(database: PostgresJsDatabase, span: Span): Promise<Latency> {
-  const rows = await scan(database, (books) =>
-    books.execute<Row>(sql`
+  const rows = await scan(database, (transaction) =>
+    transaction.execute<Row>(sql`
     SELECT CASE grouping(ttft) WHEN 0 THEN 'ttft' ELSE 'duration' END AS kind,
       CASE grouping(ttft) WHEN 0 THEN ttft ELSE duration END AS ms, count(*) AS calls
     FROM (

@@ -26,8 +26,8 @@ const c = alias(corrections, "c")
 
 /** The calls of a span by how they ended, the most frequent first; a corrected one as it was settled in the end. */
 export async function outcomes(database: PostgresJsDatabase, span: Span): Promise<readonly Outcome[]> {
-  const rows = await scan(database, (books) =>
-    books.execute<Row>(sql`
+  const rows = await scan(database, (transaction) =>
+    transaction.execute<Row>(sql`
     SELECT CASE WHEN ${c.id} IS NULL THEN ${e.outcome}::text ELSE 'settled' END AS state,
       coalesce(${c.basis}, ${e.basis})::text AS basis,
       (CASE WHEN ${c.id} IS NULL THEN ${e.failure} ELSE ${c.failure} END)::text AS failure, count(*) AS calls,

@@ -23,10 +23,10 @@ const e = alias(ends, "e")
 const c = alias(corrections, "c")
 const t = alias(terms, "t")
 
-/** Asks what may read much of the journal: on one core of the database at most, for the others are for the calls, and not for long. */
+/** Runs a query that may read much of the journal: on one core at most, so that calls keep the others, and not for long. */
 export function scan<Answer>(
   database: PostgresJsDatabase,
-  ask: (books: Pick<PostgresJsDatabase, "execute">) => Promise<Answer>,
+  ask: (transaction: Pick<PostgresJsDatabase, "execute">) => Promise<Answer>,
 ): Promise<Answer> {
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),

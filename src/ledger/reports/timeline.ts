@@ -72,7 +72,9 @@ export async function timeline(
   groups: number,
 ): Promise<Timeline> {
   const { step_s, starts_at } = stepsOf(span)
-  const rows = await scan(database, (books) => books.execute<Row>(sums(span, by, groups, starts_at)))
+  const rows = await scan(database, (transaction) =>
+    transaction.execute<Row>(sums(span, by, groups, starts_at)),
+  )
   const by_part = Map.groupBy(rows, ({ part }) => part)
   const names = await namesOf(
     database,

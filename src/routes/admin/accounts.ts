@@ -14,7 +14,6 @@ import { AccountBody, AccountChange, BalanceBody, listOf, NewAccount } from "../
 import { BalanceQuery, checkPast, PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
-import { accountBody } from "../account-body.ts"
 import {
   accountExample,
   BODY_ERRORS,
@@ -26,6 +25,7 @@ import {
 } from "../docs/examples.ts"
 import { ask, askLong } from "../ledger-deadline.ts"
 import { answer, operation, shown } from "../openapi.ts"
+import { accountBody } from "../record-bodies.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts`: who pays. */

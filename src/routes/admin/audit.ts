@@ -8,7 +8,7 @@ import { ask } from "../ledger-deadline.ts"
 import { answer, operation } from "../openapi.ts"
 import type { Operators } from "./operators.ts"
 
-/** `/admin/audit`: whether the books agree with their journal. */
+/** `/admin/audit`: whether the balances agree with the journal. */
 export function auditRoutes(operators: Operators) {
   return new Elysia({ name: "admin-audit" }).get(
     "/audit",

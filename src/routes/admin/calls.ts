@@ -5,10 +5,10 @@ import { CallBody, listOf } from "../../wire/admin.ts"
 import { CallsQuery, pageOf } from "../../wire/admin-query.ts"
 import { states } from "../../wire/call.ts"
 import { pathId } from "../../wire/parameter.ts"
-import { callBody } from "../call-body.ts"
 import { callExample, ERRORS, fieldFault, NO_CALL } from "../docs/examples.ts"
 import { ask, askLong } from "../ledger-deadline.ts"
 import { answer, operation } from "../openapi.ts"
+import { callBody } from "../record-bodies.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/calls`: what became of every call that held money. */

@@ -7,7 +7,6 @@ import { CreditBody, CreditedBody, listOf, NewCredit } from "../../wire/admin.ts
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
-import { accountBody } from "../account-body.ts"
 import {
   accountExample,
   BODY_ERRORS,
@@ -20,6 +19,7 @@ import {
 } from "../docs/examples.ts"
 import { ask } from "../ledger-deadline.ts"
 import { answer, operation, shown } from "../openapi.ts"
+import { accountBody } from "../record-bodies.ts"
 import { existingAccount, noAccount } from "./accounts.ts"
 import type { Operators } from "./operators.ts"
 

@@ -17,9 +17,9 @@ import {
   PAGE_FAULT,
   unknownOutcome,
 } from "../docs/examples.ts"
-import { createdKeyBody, keyBody } from "../key-body.ts"
 import { ask, askLong } from "../ledger-deadline.ts"
 import { answer, operation, shown } from "../openapi.ts"
+import { createdKeyBody, keyBody } from "../record-bodies.ts"
 import { existingAccount, noAccount } from "./accounts.ts"
 import type { Operators } from "./operators.ts"
 

@@ -9,7 +9,7 @@ export interface Operators {
   readonly admin_token: string | null
   readonly database: PostgresJsDatabase
   readonly limits: Config["limits"]
-  /** How long an operator waits for the books. */
+  /** How long an operator waits for the database. */
   readonly deadline_ms: number
   /** How long an operator waits for what reads many entries: sums, statistics, balances of the past, lists of calls, a new limit. */
   readonly sums_deadline_ms: number

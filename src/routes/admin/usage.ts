@@ -1,13 +1,13 @@
 import { Elysia } from "elysia"
 import { ledgerTime } from "../../id.ts"
-import { sumUsage } from "../../ledger/reports/usage.ts"
+import { sumUsage } from "../../ledger/reports/usage-sums.ts"
 import { OperatorUsageQuery, usageRange } from "../../wire/usage-query.ts"
 import { OperatorUsageReport } from "../../wire/usage-report.ts"
 import { accountExample, ERRORS, fieldFault } from "../docs/examples.ts"
-import { usageExample } from "../docs/usage.ts"
+import { usageExample } from "../docs/usage-example.ts"
 import { askLong } from "../ledger-deadline.ts"
 import { answer, operation } from "../openapi.ts"
-import { usageReport } from "../usage-report.ts"
+import { usageReport } from "../record-bodies.ts"
 import type { Operators } from "./operators.ts"
 
 /** `/admin/usage`: what all calls used and cost (D48). */

@@ -6,7 +6,7 @@ import { UsageQuery } from "../../wire/usage-query.ts"
 import { UsageReport } from "../../wire/usage-report.ts"
 import { answer, type Fault, operation, shown } from "../openapi.ts"
 import { accountExample, callExample, fieldFault, keyExample, NO_CALL } from "./examples.ts"
-import { usageExample } from "./usage.ts"
+import { usageExample } from "./usage-example.ts"
 
 const OFTEN: Fault = {
   code: "rate_limited",

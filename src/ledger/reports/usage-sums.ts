@@ -52,7 +52,7 @@ const PERIOD_MS = { day: 86_400_000, hour: 3_600_000 }
 export async function sumUsage(database: PostgresJsDatabase, range: UsageRange): Promise<UsageSummary> {
   const { from, to, by } = range
   const starts = by === "day" || by === "hour" ? periodsOf(from, to, PERIOD_MS[by]) : []
-  const rows = await scan(database, (books) => books.execute<Row>(sums(range, starts)))
+  const rows = await scan(database, (transaction) => transaction.execute<Row>(sums(range, starts)))
   const [whole, ...groups] = rows
   if (whole === undefined) throw new Error("a sum of usage has no total")
   return {

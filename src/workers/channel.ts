@@ -6,25 +6,25 @@ const Answered = Type.Object({ number: Type.Integer(), answer: Type.String() })
 const Failed = Type.Object({ number: Type.Integer(), failure: Type.String() })
 const Message = Type.Union([Asked, Answered, Failed])
 
-export interface LineOptions {
-  /** Hands a message to the other process; may throw when that is gone. */
+export interface ChannelOptions {
+  /** Sends a message to the other process. May throw when that has exited. */
   send(message: Static<typeof Message>): void
-  /** Answers what the other process asks; what it throws is told there. */
+  /** Answers a question of the other process. An error is sent back to it. */
   answer(asked: unknown): Promise<string>
 }
 
-/** One end of the channel between the parent and a worker: each may ask the other, and is answered with a text. */
-export class Line {
-  readonly #options: LineOptions
+/** One end of the channel between the parent and a worker. Each may ask the other, and gets a text as the answer. */
+export class Channel {
+  readonly #options: ChannelOptions
   readonly #waiting = new Map<number, PromiseWithResolvers<string>>()
   #asked = 0
   #lost: Error | null = null
 
-  constructor(options: LineOptions) {
+  constructor(options: ChannelOptions) {
     this.#options = options
   }
 
-  /** Rejects with what the other process failed with, when the line is lost, and after `within_ms`, if that is given. */
+  /** Rejects with the error of the other process, when the channel is lost, and after `within_ms` if that is given. */
   async ask(asked: object, within_ms?: number): Promise<string> {
     if (this.#lost !== null) throw this.#lost
     const number = ++this.#asked
@@ -43,7 +43,7 @@ export class Line {
     }
   }
 
-  /** Every message of the other process comes here. */
+  /** Handles a message of the other process. */
   take(message: unknown): void {
     const { number, ...said } = checked(Message, message)
     if ("asked" in said) void this.#reply(number, said.asked)
@@ -51,7 +51,7 @@ export class Line {
     else this.#waiting.get(number)?.reject(new Error(said.failure))
   }
 
-  /** The other process is gone: nothing more will be answered. */
+  /** The other process has exited: every question, open or to come, is rejected with `reason`. */
   lose(reason: Error): void {
     this.#lost = reason
     for (const waiting of this.#waiting.values()) waiting.reject(reason)
@@ -66,7 +66,7 @@ export class Line {
   }
 }
 
-/** What comes through the channel was written by this same code; anything else is a broken invariant. */
+/** Both ends run the same code, so a message of another form is a broken invariant. */
 export function checked<S extends TSchema>(schema: S, value: unknown): Static<S> {
   if (Value.Check(schema, value)) return value
   throw new Error("a message between the processes of the gateway has a form that none of them sends")

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { forward } from "../../src/upstream/forward.ts"
-import { Health } from "../../src/upstream/health.ts"
 import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
 import { answers, failure, hasty, outgoing, resets, routes, textOf, thrown, upstream } from "./calling.ts"
 
@@ -32,11 +32,11 @@ describe("D33 the breakers", () => {
   ]
   test.each(opens)("five times %s opens: %p", async (_name, script, opens) => {
     first.reply(script)
-    const health = new Health()
+    const breakers = new CircuitBreakers()
     const call = () =>
-      failure(forward(routes(upstream(first.url, hasty)), outgoing({ stream: true }), health))
+      failure(forward(routes(upstream(first.url, hasty)), outgoing({ stream: true }), breakers))
     await Promise.all(Array.from({ length: 5 }, call))
-    expect(health.admits("first")).toBe(!opens)
+    expect(breakers.admits("first")).toBe(!opens)
     const error = await call()
     expect(first.requests).toHaveLength(opens ? 5 : 6)
     if (opens) expect(error.code).toBe("upstream_unavailable")
@@ -44,9 +44,9 @@ describe("D33 the breakers", () => {
 
   test("a stream lost after its 2xx does not count", async () => {
     first.reply(sse(["data: {}\n\n"], { ending: "reset" }))
-    const health = new Health()
+    const breakers = new CircuitBreakers()
     for (let n = 0; n < 6; n++) {
-      const { body } = await forward(routes(upstream(first.url)), outgoing({ stream: true }), health)
+      const { body } = await forward(routes(upstream(first.url)), outgoing({ stream: true }), breakers)
       expect(await thrown(textOf(body))).toBeInstanceOf(Error)
     }
     expect(first.requests).toHaveLength(6)
@@ -54,22 +54,24 @@ describe("D33 the breakers", () => {
 
   test("an abandoned call does not count", async () => {
     first.reply(silent())
-    const health = new Health()
+    const breakers = new CircuitBreakers()
     for (let n = 1; n <= 6; n++) {
       const leaving = new AbortController()
-      const call = thrown(forward(routes(upstream(first.url)), outgoing({ signal: leaving.signal }), health))
+      const call = thrown(
+        forward(routes(upstream(first.url)), outgoing({ signal: leaving.signal }), breakers),
+      )
       await first.exchange(n)
       leaving.abort()
       await call
     }
-    expect(health.admits("first")).toBe(true)
+    expect(breakers.admits("first")).toBe(true)
   })
 
   test("an open one is skipped", async () => {
-    const health = new Health()
-    for (let n = 0; n < 5; n++) health.enter("first")?.("failed")
+    const breakers = new CircuitBreakers()
+    for (let n = 0; n < 5; n++) breakers.enter("first")?.("failed")
     second.reply(answers)
-    const reply = await forward(routes(upstream(first.url), other()), outgoing(), health)
+    const reply = await forward(routes(upstream(first.url), other()), outgoing(), breakers)
     expect(reply.route.upstream.name).toBe("second")
     reply.body.cancel()
     expect(first.connections.opened).toBe(0)
@@ -77,15 +79,15 @@ describe("D33 the breakers", () => {
 
   test("after 10 s exactly one of 50 concurrent calls reaches the upstream; its answer lets the others in again", async () => {
     let now_ms = 0
-    const health = new Health(() => now_ms)
-    for (let n = 0; n < 5; n++) health.enter("first")?.("failed")
+    const breakers = new CircuitBreakers(() => now_ms)
+    for (let n = 0; n < 5; n++) breakers.enter("first")?.("failed")
     now_ms = 10_000
     const answer = Promise.withResolvers<void>()
     first.reply(async (exchange) => {
       await answer.promise
       await answers(exchange)
     })
-    const call = () => forward(routes(upstream(first.url)), outgoing(), health)
+    const call = () => forward(routes(upstream(first.url)), outgoing(), breakers)
     const calls = Promise.allSettled(Array.from({ length: 50 }, call))
     await first.exchange(1)
     answer.resolve()
@@ -103,19 +105,19 @@ describe("D33 the breakers", () => {
 
 test("D33, D51: what a breaker shows: ready, open, trying, and ready again", () => {
   let now_ms = 0
-  const health = new Health(() => now_ms)
-  expect(health.standing("one")).toEqual({ state: "ready", failures: 0, tries_in_ms: null })
-  const fail = () => health.enter("one")?.("failed")
+  const breakers = new CircuitBreakers(() => now_ms)
+  expect(breakers.status("one")).toEqual({ state: "ready", failures: 0, tries_in_ms: null })
+  const fail = () => breakers.enter("one")?.("failed")
   for (let n = 0; n < 4; n++) fail()
-  expect(health.standing("one")).toEqual({ state: "ready", failures: 4, tries_in_ms: null })
+  expect(breakers.status("one")).toEqual({ state: "ready", failures: 4, tries_in_ms: null })
   fail()
-  expect(health.standing("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 10_000 })
+  expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 10_000 })
   now_ms = 10_500
-  expect(health.standing("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0 })
-  const report = health.enter("one")
-  expect(health.standing("one")).toEqual({ state: "trying", failures: 5, tries_in_ms: 10_000 })
+  expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0 })
+  const report = breakers.enter("one")
+  expect(breakers.status("one")).toEqual({ state: "trying", failures: 5, tries_in_ms: 10_000 })
   report?.("abandoned")
-  expect(health.standing("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0 })
-  health.enter("one")?.("answered")
-  expect(health.standing("one")).toEqual({ state: "ready", failures: 0, tries_in_ms: null })
+  expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0 })
+  breakers.enter("one")?.("answered")
+  expect(breakers.status("one")).toEqual({ state: "ready", failures: 0, tries_in_ms: null })
 })

@@ -1,16 +1,16 @@
 import { describe, expect, test } from "bun:test"
-import { Line } from "../../src/workers/line.ts"
+import { Channel } from "../../src/workers/channel.ts"
 
-/** Two ends that hand each other what the channel would. */
-function lines(answer: (asked: unknown) => Promise<string>): { here: Line; there: Line } {
-  const here: Line = new Line({ send: (message) => there.take(message), answer: async () => "here" })
-  const there: Line = new Line({ send: (message) => here.take(message), answer })
+/** Two ends that hand each other what the other sent. */
+function channels(answer: (asked: unknown) => Promise<string>): { here: Channel; there: Channel } {
+  const here: Channel = new Channel({ send: (message) => there.take(message), answer: async () => "here" })
+  const there: Channel = new Channel({ send: (message) => here.take(message), answer })
   return { here, there }
 }
 
-describe("a line between two processes", () => {
+describe("a channel between two processes", () => {
   test("each asks the other, and every answer finds its question", async () => {
-    const { here, there } = lines(async (asked) => {
+    const { here, there } = channels(async (asked) => {
       await Bun.sleep(asked !== null && typeof asked === "object" && "slow" in asked ? 5 : 0)
       return JSON.stringify(asked)
     })
@@ -19,12 +19,12 @@ describe("a line between two processes", () => {
   })
 
   test("what the other end throws is the failure of the question", async () => {
-    const { here } = lines(() => Promise.reject(new Error("no port")))
+    const { here } = channels(() => Promise.reject(new Error("no port")))
     await expect(here.ask({})).rejects.toThrow(new Error("no port"))
   })
 
   test("an answer that does not come in time, or not any more, is no answer", async () => {
-    const { here } = lines(() => new Promise(() => {}))
+    const { here } = channels(() => new Promise(() => {}))
     await expect(here.ask({}, 5)).rejects.toThrow("does not respond")
     const asked = here.ask({})
     here.lose(new Error("gone"))
@@ -33,7 +33,7 @@ describe("a line between two processes", () => {
   })
 
   test("a message that none of the processes sends is a broken invariant", () => {
-    const { here } = lines(async () => "")
+    const { here } = channels(async () => "")
     expect(() => here.take({ number: "1" })).toThrow("has a form that none of them sends")
   })
 })

@@ -1,39 +1,40 @@
-import type { Route } from "../config/config.ts"
+import type { Config, Route } from "../config/config.ts"
+import type { UpstreamBody } from "../wire/upstreams.ts"
 
 const FAILURES_TO_OPEN = 5
 const OPEN_MS = 10_000
 
-/** What a try of an upstream says about its health; a call that was given up says nothing. */
-export type Finding = "answered" | "failed" | "abandoned"
+/** The result of an attempt. `abandoned` says nothing about the upstream, and does not count. */
+export type AttemptResult = "answered" | "failed" | "abandoned"
 
-/** How an upstream does as far as this process knows. */
-export interface Standing {
-  /** `open`: calls are turned away. `trying`: one call finds out whether the upstream is back. */
+/** The circuit breaker of an upstream, as others see it. */
+export interface BreakerStatus {
+  /** `open`: calls are refused. `trying`: one call tests whether the upstream works again. */
   readonly state: "ready" | "open" | "trying"
   /** In a row. */
   readonly failures: number
-  /** When the next call may try one that is not ready; 0: the next call will. */
+  /** Time until a call may try the upstream again; 0: the next call will. Null when `ready`. */
   readonly tries_in_ms: number | null
 }
 
-/** Ends one try; only the first report counts. */
-export type Report = (finding: Finding) => void
+/** Reports the result of an attempt. Only the first report counts. */
+export type Report = (result: AttemptResult) => void
 
 interface Breaker {
   /** In a row. */
   failures: number
   /** Meaningful while the failures have opened the breaker. */
   open_until_ms: number
-  /** Calls that are finding out whether the upstream is back. */
+  /** Calls that are testing whether the upstream works again. */
   trials: number
 }
 
 /**
- * A breaker per upstream name (D33), kept across reloads of the configuration: five failures in a row open it for 10 s, then one
- * call tries. While that one is under way the others are turned away, for another 10 s at most, so that a slow answer does not
- * keep the upstream shut.
+ * A circuit breaker per upstream name (D33), kept across reloads. Five failures in a row open it for 10 s, then one call
+ * tries the upstream. Other calls are refused meanwhile, for at most another 10 s, so that one slow answer does not keep
+ * the breaker open.
  */
-export class Health {
+export class CircuitBreakers {
   readonly #breakers = new Map<string, Breaker>()
   readonly #now_ms: () => number
 
@@ -41,19 +42,19 @@ export class Health {
     this.#now_ms = now_ms
   }
 
-  /** Whether any of these routes would be tried now: false is a 503 before any hold. */
+  /** Whether a call would try any of these routes now. If not, it is refused with a 503 before anything is held. */
   ready(routes: readonly Route[]): boolean {
     return routes.some((route) => this.admits(route.upstream.name))
   }
 
-  /** Whether a call to this upstream would be tried now. */
+  /** Whether a call would try this upstream now. */
   admits(upstream: string): boolean {
     const breaker = this.#breakers.get(upstream)
     return breaker === undefined || !isOpen(breaker) || this.#now_ms() >= breaker.open_until_ms
   }
 
-  /** How this upstream does. */
-  standing(upstream: string): Standing {
+  /** The status of this upstream's breaker. */
+  status(upstream: string): BreakerStatus {
     const breaker = this.#breakers.get(upstream)
     if (breaker === undefined) return { state: "ready", failures: 0, tries_in_ms: null }
     const { failures, trials, open_until_ms } = breaker
@@ -62,7 +63,7 @@ export class Health {
     return { state: trials > 0 ? "trying" : "open", failures, tries_in_ms }
   }
 
-  /** Leave to try this upstream, or null while its breaker is open. Whoever gets leave must report what came of it. */
+  /** Permission to try this upstream, or null while its breaker is open. The caller must report the result. */
   enter(upstream: string): Report | null {
     if (!this.admits(upstream)) return null
     const breaker = this.#breakers.get(upstream) ?? { failures: 0, open_until_ms: 0, trials: 0 }
@@ -74,13 +75,13 @@ export class Health {
       breaker.trials += 1
     }
     let reported = false
-    return (finding) => {
+    return (result) => {
       if (reported) return
       reported = true
       if (tries) breaker.trials -= 1
-      if (finding === "answered") {
+      if (result === "answered") {
         breaker.failures = 0
-      } else if (finding === "failed") {
+      } else if (result === "failed") {
         breaker.failures += 1
         if (tries || breaker.failures === FAILURES_TO_OPEN) breaker.open_until_ms = this.#now_ms() + OPEN_MS
       } else if (tries && breaker.open_until_ms === mine_until_ms) {
@@ -92,4 +93,21 @@ export class Health {
 
 function isOpen(breaker: Breaker): boolean {
   return breaker.failures >= FAILURES_TO_OPEN
+}
+
+/** The statuses of the configured upstreams in this process, in the order of the file (D51). */
+export function upstreamStatuses(
+  { upstreams, models }: Pick<Config, "upstreams" | "models">,
+  breakers: CircuitBreakers,
+  worker: number | null,
+): readonly UpstreamBody[] {
+  return upstreams.map(({ name, family }) => ({
+    name,
+    family,
+    models: models
+      .filter(({ routes }) => routes.some(({ upstream }) => upstream.name === name))
+      .map((model) => model.name),
+    worker,
+    ...breakers.status(name),
+  }))
 }

@@ -16,7 +16,7 @@ export const HASH = "0".repeat(64)
 /** A lease that nothing in a test waits for. */
 export const LONG_LEASE = { renew_ms: 60_000, expire_ms: 240_000 }
 const PRICE = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
-/** What `openBooks` registers first on its fresh database, so that their numbers are 1, 2 and 3. */
+/** What `openTestDatabase` registers first on its fresh database, so that their numbers are 1, 2 and 3. */
 const TERMS: readonly Terms[] = [
   { family: "chat", model: "model", upstream: "first", price: PRICE },
   { family: "chat", model: "model", upstream: "second", price: PRICE },
@@ -31,17 +31,17 @@ export interface Account {
   readonly key_id: string
 }
 
-/** The books of one test file: a fresh database, and what a test wants of it. */
-export interface TestBooks {
+/** A fresh database for one test file, and helpers on it. */
+export interface TestDatabase {
   readonly address: Address
   readonly database: Database
   /** For looking at the tables, and for locking what a test wants locked. */
   readonly sql: Sql
-  /** A statement's own connection; ended with the books. */
+  /** A connection for one statement at a time; `close` ends it. */
   readonly connection: (address?: Address) => Connection
   /** A gateway's row under which holds can be made; its lease runs for `expire_ms`. */
   gateway(expire_ms?: number): Promise<string>
-  /** A ledger on these books, on a data directory of its own unless told otherwise; stopped with the books. */
+  /** A ledger on this database, with its own data directory unless the options name one; `close` stops it. */
   ledger(options?: Partial<LedgerOptions>): Promise<Ledger>
   /**
    * An account with that much on it, and a key that may do everything; on one connection with all others of the same
@@ -52,7 +52,7 @@ export interface TestBooks {
   close(): Promise<void>
 }
 
-export async function openBooks(): Promise<TestBooks> {
+export async function openTestDatabase(): Promise<TestDatabase> {
   const { address, drop } = await freshDatabase()
   const database = await openDatabase(address)
   await registerTerms(database.operators, TERMS)
@@ -67,7 +67,7 @@ export async function openBooks(): Promise<TestBooks> {
     return made
   }
   const folder = async () => {
-    const made = await mkdtemp(join(tmpdir(), "tollgate-books-"))
+    const made = await mkdtemp(join(tmpdir(), "tollgate-ledger-"))
     folders.push(made)
     return made
   }
@@ -195,7 +195,7 @@ export async function standings(sql: Sql): Promise<Standings[]> {
 }
 
 /**
- * What is wrong with the books at this instant; nothing, if they are exact. `overdrawn`: whether a balance may be below
+ * What is wrong with the ledger at this instant; empty if nothing is. `overdrawn`: whether a balance may be below
  * what is held.
  */
 export async function violations(sql: Sql, { overdrawn = false } = {}): Promise<string[]> {
@@ -234,7 +234,7 @@ export async function keyOf(sql: Sql, { account_id }: Account, change: string): 
   return { account_id, key_id }
 }
 
-/** Resolves when so many statements of these books wait for a lock. */
+/** Resolves when `count` statements on this database wait for a lock. */
 export async function lockWaiters(sql: Sql, count: number): Promise<void> {
   for (;;) {
     const [row] = await sql`SELECT count(*)::int AS waiting FROM pg_stat_activity

@@ -1,24 +1,24 @@
 import { beforeEach, describe, expect, test } from "bun:test"
-import { type Finding, Health } from "../../src/upstream/health.ts"
+import { type AttemptResult, CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { routes, upstream } from "./calling.ts"
 
 let now_ms = 0
-let health = new Health(() => now_ms)
+let breakers = new CircuitBreakers(() => now_ms)
 beforeEach(() => {
   now_ms = 1_000
-  health = new Health(() => now_ms)
+  breakers = new CircuitBreakers(() => now_ms)
 })
 
-function report(finding: Finding, times = 1, name = "first"): void {
+function report(result: AttemptResult, times = 1, name = "first"): void {
   for (let n = 0; n < times; n++) {
-    const leave = health.enter(name)
+    const leave = breakers.enter(name)
     if (leave === null) throw new Error(`try ${n + 1} was turned away`)
-    leave(finding)
+    leave(result)
   }
 }
 
 describe("D33 what opens a breaker", () => {
-  const rows: [name: string, findings: [Finding, number][], admits: boolean][] = [
+  const rows: [name: string, reports: [AttemptResult, number][], admits: boolean][] = [
     ["nothing yet", [], true],
     ["four failures", [["failed", 4]], true],
     ["five in a row", [["failed", 5]], false],
@@ -42,21 +42,21 @@ describe("D33 what opens a breaker", () => {
     ],
     ["only abandoned calls", [["abandoned", 50]], true],
   ]
-  test.each(rows)("%s", (_name, findings, admits) => {
-    for (const [finding, times] of findings) report(finding, times)
-    expect(health.admits("first")).toBe(admits)
-    expect(health.enter("first") !== null).toBe(admits)
+  test.each(rows)("%s", (_name, reports, admits) => {
+    for (const [result, times] of reports) report(result, times)
+    expect(breakers.admits("first")).toBe(admits)
+    expect(breakers.enter("first") !== null).toBe(admits)
   })
 
   test("one upstream's failures are its own", () => {
     report("failed", 5, "first")
-    expect(health.admits("second")).toBe(true)
+    expect(breakers.admits("second")).toBe(true)
   })
 
   test("a report counts once", () => {
-    const leave = health.enter("first")
+    const leave = breakers.enter("first")
     for (let n = 0; n < 5; n++) leave?.("failed")
-    expect(health.admits("first")).toBe(true)
+    expect(breakers.admits("first")).toBe(true)
   })
 })
 
@@ -65,71 +65,71 @@ describe("D33 an open breaker", () => {
 
   test("stays open for 10 s to the millisecond", () => {
     now_ms += 9_999
-    expect(health.enter("first")).toBeNull()
+    expect(breakers.enter("first")).toBeNull()
     now_ms += 1
-    expect(health.enter("first")).not.toBeNull()
+    expect(breakers.enter("first")).not.toBeNull()
   })
 
   test("then lets exactly one of 50 try, and asking whether it would does not use that up", () => {
     now_ms += 10_000
-    for (let n = 0; n < 50; n++) expect(health.admits("first")).toBe(true)
-    const let_in = Array.from({ length: 50 }, () => health.enter("first")).filter((leave) => leave !== null)
+    for (let n = 0; n < 50; n++) expect(breakers.admits("first")).toBe(true)
+    const let_in = Array.from({ length: 50 }, () => breakers.enter("first")).filter((leave) => leave !== null)
     expect(let_in).toHaveLength(1)
-    expect(health.admits("first")).toBe(false)
+    expect(breakers.admits("first")).toBe(false)
   })
 
   test("closes when that one is answered", () => {
     now_ms += 10_000
     report("answered")
     report("failed", 4)
-    expect(health.admits("first")).toBe(true)
+    expect(breakers.admits("first")).toBe(true)
   })
 
   test("opens for another 10 s from when that one fails", () => {
     now_ms += 10_000
-    const leave = health.enter("first")
+    const leave = breakers.enter("first")
     now_ms += 3_000
     leave?.("failed")
     now_ms += 9_999
-    expect(health.enter("first")).toBeNull()
+    expect(breakers.enter("first")).toBeNull()
     now_ms += 1
-    expect(health.enter("first")).not.toBeNull()
+    expect(breakers.enter("first")).not.toBeNull()
   })
 
   test("lets the next one try at once when that one was abandoned", () => {
     now_ms += 10_000
-    health.enter("first")?.("abandoned")
-    expect(health.enter("first")).not.toBeNull()
-    expect(health.enter("first")).toBeNull()
+    breakers.enter("first")?.("abandoned")
+    expect(breakers.enter("first")).not.toBeNull()
+    expect(breakers.enter("first")).toBeNull()
   })
 
   test("lets another one try after 10 s when that one is slow, and its being abandoned then frees nothing", () => {
     now_ms += 10_000
-    const slow = health.enter("first")
+    const slow = breakers.enter("first")
     now_ms += 9_999
-    expect(health.enter("first")).toBeNull()
+    expect(breakers.enter("first")).toBeNull()
     now_ms += 1
-    expect(health.enter("first")).not.toBeNull()
+    expect(breakers.enter("first")).not.toBeNull()
     slow?.("abandoned")
-    expect(health.enter("first")).toBeNull()
+    expect(breakers.enter("first")).toBeNull()
   })
 
   test("is not kept open by calls that began before it opened", () => {
-    health = new Health(() => now_ms)
-    const early = Array.from({ length: 10 }, () => health.enter("first"))
+    breakers = new CircuitBreakers(() => now_ms)
+    const early = Array.from({ length: 10 }, () => breakers.enter("first"))
     for (const leave of early.slice(0, 5)) leave?.("failed")
     now_ms += 9_000
     for (const leave of early.slice(5)) leave?.("failed")
     now_ms += 1_000
-    expect(health.enter("first")).not.toBeNull()
+    expect(breakers.enter("first")).not.toBeNull()
   })
 
   test("closes when a call that began before is answered", () => {
-    health = new Health(() => now_ms)
-    const early = health.enter("first")
+    breakers = new CircuitBreakers(() => now_ms)
+    const early = breakers.enter("first")
     report("failed", 5)
     early?.("answered")
-    expect(health.admits("first")).toBe(true)
+    expect(breakers.admits("first")).toBe(true)
   })
 })
 
@@ -138,18 +138,18 @@ describe("D33 ready", () => {
   const second = upstream("http://y", { name: "second" })
 
   test("as long as one route's breaker is not open", () => {
-    expect(health.ready(routes(first, second))).toBe(true)
+    expect(breakers.ready(routes(first, second))).toBe(true)
     report("failed", 5, "first")
-    expect(health.ready(routes(first))).toBe(false)
-    expect(health.ready(routes(first, second))).toBe(true)
+    expect(breakers.ready(routes(first))).toBe(false)
+    expect(breakers.ready(routes(first, second))).toBe(true)
     report("failed", 5, "second")
-    expect(health.ready(routes(first, second))).toBe(false)
+    expect(breakers.ready(routes(first, second))).toBe(false)
     now_ms += 10_000
-    expect(health.ready(routes(first, second))).toBe(true)
+    expect(breakers.ready(routes(first, second))).toBe(true)
   })
 
   test("by name: a reload's new object of the same upstream inherits the state", () => {
     report("failed", 5, "first")
-    expect(health.ready(routes(upstream("http://elsewhere")))).toBe(false)
+    expect(breakers.ready(routes(upstream("http://elsewhere")))).toBe(false)
   })
 })

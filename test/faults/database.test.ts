@@ -16,7 +16,7 @@ import { chatCompletion, json, type Provider, usage } from "../support/provider.
 import { Disk } from "./disk.ts"
 import { Scene, type Victim } from "./scene.ts"
 
-/** D27: what happens to calls while the books cannot be written, in whatever way they cannot. */
+/** D27: what happens to calls while the database cannot be written, for any reason. */
 
 let scene: Scene
 let victim: Victim
@@ -30,7 +30,7 @@ const LONG = { lease: { renew: "1s", expire: "60s" } }
 const answers = json(200, chatCompletion("hello", { usage: usage(10, 5) }))
 const CHARGE_NANO = 30_000n
 const SETTLED = { state: "settled", basis: "usage", ending: "completed", charge: "0.00003", failure: null }
-/** A call waits 2 s for the books; the rest is for a busy machine. */
+/** A call waits 2 s for the database; the rest is for a busy machine. */
 const REFUSED_WITHIN_MS = 2_600
 
 beforeAll(async () => {
@@ -43,10 +43,10 @@ beforeAll(async () => {
   expect((await ask()).status).toBe(200)
 })
 afterEach(() => {
-  for (const { books } of scene.victims) {
-    books.admit()
-    if (books.stalled) books.heal()
-    books.weather = FAIR
+  for (const { database } of scene.victims) {
+    database.admit()
+    if (database.stalled) database.heal()
+    database.weather = FAIR
   }
 })
 afterAll(async () => {
@@ -58,7 +58,7 @@ function ask(key = account.key, gateway = victim): Promise<Response> {
   return chat(gateway, key)
 }
 
-/** New calls are told that the books are away: soon, and never that something is wrong with their key or balance. */
+/** New calls are told that the database is away: soon, and never that something is wrong with their key or balance. */
 async function expectRefusals(count: number, key = account.key): Promise<void> {
   const refusals = Promise.all(Array.from({ length: count }, () => ask(key)))
   for (const refusal of await takes(0, REFUSED_WITHIN_MS, refusals)) {
@@ -107,15 +107,15 @@ const spooled = ({ place }: Victim) => {
   return existsSync(folder) ? readdirSync(folder) : []
 }
 
-describe("D27 the books are gone while streams end", () => {
+describe("D27 the database is gone while streams end", () => {
   test("100 of them: each has its end, new calls are refused, and every settlement arrives once they are back", async () => {
     const { finish, settled } = await streams(100)
-    victim.books.refuse()
+    victim.database.refuse()
     const ended = finish()
     await expectRefusals(20)
     await ended
     expect(spooled(victim)).toHaveLength(1)
-    victim.books.admit()
+    victim.database.admit()
     await settled()
     await expectServed()
     await until(
@@ -127,27 +127,27 @@ describe("D27 the books are gone while streams end", () => {
   test("and SIGKILL comes: the next start settles what is in the spool", async () => {
     const other = await scene.victim(() => LONG)
     const { finish, settled } = await streams(20, other)
-    other.books.refuse()
+    other.database.refuse()
     await finish()
     await until(
       async () => (await spoolLines(other)).length,
       (lines) => lines === 20,
     )
     await other.kill()
-    other.books.admit()
+    other.database.admit()
     await other.start()
     await settled()
     await other.stop()
   })
 
-  test("and SIGTERM comes: it ends without the books, and the next start settles what is in the spool", async () => {
+  test("and SIGTERM comes: it ends without the database, and the next start settles what is in the spool", async () => {
     const other = await scene.victim(() => LONG)
     const { finish, settled } = await streams(20, other)
-    other.books.refuse()
+    other.database.refuse()
     await finish()
     expect(await other.stop()).toBe(0)
     expect(await spoolLines(other)).toHaveLength(20)
-    other.books.admit()
+    other.database.admit()
     await other.start()
     await settled()
     await other.stop()
@@ -159,22 +159,22 @@ describe("D27 the books are gone while streams end", () => {
     mkdirSync(other.place.data_dir, { recursive: true })
     writeFileSync(folder, "in the way")
     const { finish, settled } = await streams(5, other)
-    other.books.refuse()
+    other.database.refuse()
     await finish()
     await other.gateway.prints("the spool cannot be written")
-    other.books.admit()
+    other.database.admit()
     await settled()
 
     rmSync(folder)
     const later = await streams(5, other)
-    other.books.refuse()
+    other.database.refuse()
     await later.finish()
     await until(
       async () => (await spoolLines(other)).length,
       (lines) => lines === 5,
     )
     await other.kill()
-    other.books.admit()
+    other.database.admit()
     await other.start()
     await later.settled()
     await other.stop()
@@ -186,18 +186,18 @@ describe("D27 the books are gone while streams end", () => {
   }
 })
 
-describe("D27 the books do not answer", () => {
+describe("D27 the database does not answer", () => {
   test("D32 and SIGKILL comes as soon as a client has its last byte: it is charged in full", async () => {
     const ROUNDS = 3
     const other = await scene.victim(() => LONG)
     const { id, key } = await scene.steady.account("1")
     for (let round = 0; round < ROUNDS; round++) {
       const { client, exchange } = await beginStream(other, provider, key)
-      other.books.stall()
+      other.database.stall()
       await finishStream(exchange)
       await client.receives("data: [DONE]\n\n")
       await other.kill()
-      other.books.heal()
+      other.database.heal()
       await other.start()
     }
     await until(
@@ -212,32 +212,32 @@ describe("D27 the books do not answer", () => {
 
   test("nothing passes, as on a cable that was pulled", async () => {
     const { finish, settled } = await streams(20)
-    victim.books.stall()
+    victim.database.stall()
     const ended = finish()
     await expectRefusals(10)
     await ended
-    victim.books.heal()
+    victim.database.heal()
     await settled()
     await expectServed()
   })
 
   test("they are slow by 200 ms: calls are slower, and served", async () => {
-    victim.books.weather = { ...FAIR, delay_ms: 100 }
+    victim.database.weather = { ...FAIR, delay_ms: 100 }
     const { finish, settled } = await streams(5)
     await finish()
     await settled()
     const asked = Promise.all(Array.from({ length: 20 }, async () => (await ask()).status))
     const statuses = await takes(400, 2_000, asked)
     expect(statuses).toEqual(statuses.map(() => 200))
-    victim.books.weather = FAIR
+    victim.database.weather = FAIR
   })
 
   test("their replies are lost after the commit: each call is held once and charged once", async () => {
     const { id, key } = await scene.steady.account("1")
     const LOST = 5
     const lost = Array.from({ length: LOST }, () => [
-      victim.books.loseReply(holdOne),
-      victim.books.loseReply(endOne),
+      victim.database.loseReply(holdOne),
+      victim.database.loseReply(endOne),
     ])
     for (let done = 0; done < LOST * 4; done++) expect((await ask(key)).status).toBe(200)
     await Promise.all(lost.flat())
@@ -254,7 +254,7 @@ describe("D27 the books do not answer", () => {
   })
 })
 
-describe("D43 a call with an Idempotency-Key that is refused because the books are away", () => {
+describe("D43 a call with an Idempotency-Key that is refused because the database is away", () => {
   /** Asks under one key of an account's own, which has been served once. */
   async function repeating() {
     const { id, key } = await scene.steady.account("1")
@@ -289,8 +289,8 @@ describe("D43 a call with an Idempotency-Key that is refused because the books a
   const REFUSED = { status: 503, code: "ledger_unavailable" }
 
   test.each<[string, () => void, () => void]>([
-    ["they are gone", () => victim.books.refuse(), () => victim.books.admit()],
-    ["they do not answer", () => victim.books.stall(), () => victim.books.heal()],
+    ["it is gone", () => victim.database.refuse(), () => victim.database.admit()],
+    ["it does not answer", () => victim.database.stall(), () => victim.database.heal()],
   ])("%s: the same key makes the call as soon as they are back", async (_, begin, end) => {
     const { ask, served } = await repeating()
     begin()
@@ -307,8 +307,8 @@ describe("D43 a call with an Idempotency-Key that is refused because the books a
 
   test("they held it, and did not say so: while that is being released a repeat is a 503 too, never a 400", async () => {
     const { ask, served } = await repeating()
-    const held = victim.books.meet(holdExact, "done")
-    const releasing = victim.books.meet(tombstone, "asked")
+    const held = victim.database.meet(holdExact, "done")
+    const releasing = victim.database.meet(tombstone, "asked")
     const refused = takes(0, REFUSED_WITHIN_MS, ask())
     const { lose } = await held
     expect(await refused).toMatchObject(REFUSED)
@@ -322,7 +322,7 @@ describe("D43 a call with an Idempotency-Key that is refused because the books a
   })
 })
 
-describe("D27 the books refuse", () => {
+describe("D27 the database refuses", () => {
   test("connections: there are too many", async () => {
     const clerk = `clerk_${crypto.randomUUID().slice(0, 8)}`
     const [{ name } = { name: "" }] = await sql<{ name: string }[]>`SELECT current_database() AS name`

@@ -2,9 +2,9 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Snapshot } from "../config/snapshot.ts"
 import { Tracing } from "../config/tracing.ts"
 
-/** Everything a worker is to be: it reads no file and no variable of its own. */
+/** Everything that a worker needs to start. Workers read no files and no variables, so all have the same values. */
 export const Assignment = Type.Object({
-  /** From 1 on; a worker that replaces another gets its number. */
+  /** From 1 on. A replacement gets the number of the worker it replaces. */
   number: Type.Integer(),
   host: Type.String(),
   port: Type.Integer(),
@@ -21,23 +21,23 @@ export const Assignment = Type.Object({
 })
 export type Assignment = Static<typeof Assignment>
 
-/** What a worker tells of itself, and what it asks the parent to ask all workers. */
+/** The parent asks it of a worker; a worker asks the parent to ask it of all workers. */
 export const Question = Type.Union([
   /** Answered in Prometheus' text format. */
   Type.Object({ what: Type.Literal("metrics") }),
-  /** Answered with how the upstreams do, in JSON. */
+  /** Answered with the upstreams' statuses, in JSON. */
   Type.Object({ what: Type.Literal("upstreams") }),
 ])
 export type Question = Static<typeof Question>
 
-/** What the parent asks of a worker. */
-export const Order = Type.Union([
-  /** Answered when it listens, or with the sentence that tells why it cannot. */
+/** What the parent sends to a worker. */
+export const Command = Type.Union([
+  /** Answered when the worker listens, or with the sentence that says why it cannot. */
   Type.Object({ what: Type.Literal("begin"), assignment: Assignment }),
   Type.Object({ what: Type.Literal("reload"), snapshot: Snapshot }),
   Question,
-  /** As at a first and at a second signal (D34). */
+  /** Like a first and a second signal (D34). */
   Type.Object({ what: Type.Literal("drain") }),
   Type.Object({ what: Type.Literal("hurry") }),
 ])
-export type Order = Static<typeof Order>
+export type Command = Static<typeof Command>

@@ -1,20 +1,20 @@
 import type { Upstream } from "../config/config.ts"
 import { Cutoff, type Signal } from "../cutoff.ts"
 
-/** Why nobody waits for a provider's answer any more. */
-export type Impatience = "client_left" | "gateway_stopped"
+/** Why the gateway stops waiting for a provider's answer. */
+export type AbandonReason = "client_left" | "gateway_stopped"
 
 /**
- * How long a provider's answer is wanted: until the client leaves, and for `drain_ms` longer when the upstream's
- * policy is to drain (D9), or until a shutdown's deadline cuts the call (D34).
+ * How long the gateway waits for a provider's answer: until the client leaves, plus `drain_ms` where the upstream's policy
+ * is to drain (D9), or until a shutdown stops the call (D34).
  */
-export class Patience {
+export class ClientDeadline {
   readonly #over = new Cutoff()
   readonly #client: Signal
   readonly #stopped: Signal
   readonly #drain_ms: number | null
   #drain: Timer | undefined
-  #reason: Impatience | null = null
+  #reason: AbandonReason | null = null
   /** When the client left. */
   #left_ms: number | null = null
 
@@ -28,27 +28,27 @@ export class Patience {
     if (stopped.aborted) this.#stop()
   }
 
-  /** Aborted when the answer is not wanted any more. */
+  /** Aborted when the wait is over. */
   get signal(): Signal {
     return this.#over
   }
 
-  /** What happened to the other side, also while an answer is still drained; null while the client waits. */
-  get reason(): Impatience | null {
+  /** Why the client does not wait any more, even while its answer is still drained; null while it waits. */
+  get reason(): AbandonReason | null {
     return this.#reason
   }
 
-  /** A provider is about to be asked: for a client that is gone none is, whatever the policy (D9). */
+  /** Called right before a provider is asked. No provider is asked for a client that has left, whatever the policy (D9). */
   asking(): void {
     if (this.#reason !== null) this.#over.abort()
   }
 
-  /** How much of a time to drain is left (D9): all of it while the client waits. */
+  /** What is left of `drain_ms` (D9): all of it while the client waits. In milliseconds. */
   remaining(drain_ms: number): number {
     return this.#left_ms === null ? drain_ms : drain_ms - (performance.now() - this.#left_ms)
   }
 
-  /** Stops watching: the answer is there. */
+  /** Stops watching the client: the answer is complete. */
   end(): void {
     clearTimeout(this.#drain)
     this.#client.removeEventListener("abort", this.#leave)
@@ -68,7 +68,7 @@ export class Patience {
   }
 }
 
-/** For how long an upstream's answer is read on once the client has left; null when it is cut at once (D9). */
+/** How long an upstream's answer is drained after the client has left, in milliseconds; null: it is cut at once (D9). */
 export function drainFor({ on_disconnect }: Upstream, stream: boolean): number | null {
   const policy = stream ? on_disconnect.stream : on_disconnect.json
   return policy === "drain" ? on_disconnect.drain_for_ms : null

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { createMetrics } from "../../src/metrics/metrics.ts"
-import { mergeMetrics } from "../../src/workers/scrape.ts"
+import { mergeMetrics } from "../../src/workers/supervisor.ts"
 
 test("the series of one metric stand together, beneath one head", () => {
   const one =

@@ -48,7 +48,7 @@ export function kindOf(error: unknown): ErrorKind {
     if (code === ASSERTION) return "incomplete"
     return /^(22|23)/.test(code) ? "refused" : "undone"
   }
-  return UNSENT.has(codeOf(error)) ? "undone" : "unknown"
+  return UNSENT.has(errorCode(error)) ? "undone" : "unknown"
 }
 
 /** A refusal is an answer too, if it came from a server that goes on serving. */
@@ -57,8 +57,8 @@ export function isAnswer(error: unknown): boolean {
 }
 
 /** The SQLSTATE or the system's code of an error, for logs that must not show statements or values. */
-export function codeOf(error: unknown): string {
+export function errorCode(error: unknown): string {
   if (error instanceof Overdue) return "OVERDUE"
-  if (error instanceof Uncertain) return codeOf(error.cause)
+  if (error instanceof Uncertain) return errorCode(error.cause)
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "?"
 }

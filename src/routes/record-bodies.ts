@@ -1,0 +1,133 @@
+import type { Account } from "../ledger/accounts/accounts.ts"
+import type { Key } from "../ledger/accounts/keys.ts"
+import type { CallRecord } from "../ledger/reports/calls.ts"
+import type { UsageSums as Summed, UsageSummary } from "../ledger/reports/usage-sums.ts"
+import { printPrice, printUsd } from "../money.ts"
+import type { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
+import { printTime } from "../wire/time.ts"
+import type { Usage } from "../wire/usage.ts"
+import type { UsageRange } from "../wire/usage-query.ts"
+import type { UsageReport, UsageSums } from "../wire/usage-report.ts"
+
+/** Records of the ledger as answers show them to operators and clients. */
+
+/** An account as its operator is shown it, and its keys. */
+export function accountBody(account: Account): AccountBody {
+  const { id, name, balance_nano, held_nano, suspended_at, created_at } = account
+  return {
+    id,
+    name,
+    balance: printUsd(balance_nano),
+    held: printUsd(held_nano),
+    available: printUsd(balance_nano - held_nano),
+    suspended: suspended_at !== null,
+    created_at: printTime(created_at),
+  }
+}
+
+/** The one answer that shows the key itself. */
+export function createdKeyBody(made: Key, key: string): CreatedKeyBody {
+  return { ...commonOf(made), key }
+}
+
+/** A key as its operator is shown it, and its holder. */
+export function keyBody(key: Key): KeyBody {
+  return {
+    ...commonOf(key),
+    spent: key.spending && printUsd(key.spending.spent_nano),
+    revoked_at: key.revoked_at && printTime(key.revoked_at),
+    last_used_at: key.last_used_at && printTime(key.last_used_at),
+  }
+}
+
+function commonOf({ id, name, prefix, models, expires_at, suspended_at, spending, created_at }: Key) {
+  return {
+    id,
+    name,
+    prefix,
+    models: models && [...models],
+    expires_at: expires_at && printTime(expires_at),
+    suspended: suspended_at !== null,
+    spending_limit: spending && { amount: printUsd(spending.limit_nano), per: spending.period },
+    created_at: printTime(created_at),
+  }
+}
+
+/** A call as operators are shown it. */
+export function callBody(call: CallRecord): CallBody {
+  return {
+    id: call.id,
+    account_id: call.account_id,
+    key_id: call.key_id,
+    model: call.model,
+    family: call.family,
+    upstream: call.upstream,
+    stream: call.stream,
+    state: call.state,
+    notes: call.notes,
+    reserved: printUsd(call.amount_nano),
+    ...outcomeOf(call),
+    prices: {
+      input: printPrice(call.input_pico),
+      cached_input: printPrice(call.cached_input_pico),
+      output: printPrice(call.output_pico),
+      per_call: printUsd(call.per_call_nano),
+    },
+    started_at: printTime(call.held_at),
+    settled_at: call.ended_at && printTime(call.ended_at),
+    ttft_ms: call.ttft_ms,
+    duration_ms: call.duration_ms,
+  }
+}
+
+/** A checkpoint may have written to an open call: nothing of a charge is shown before there is one. */
+function outcomeOf(
+  call: CallRecord,
+): Pick<CallBody, "basis" | "ending" | "failure" | "charge" | "overage" | "usage"> {
+  const { amount_nano, charge_nano, basis, ending, failure } = call
+  if (charge_nano === null) {
+    return { basis: "none", ending: null, failure: null, charge: null, overage: null, usage: null }
+  }
+  return {
+    basis: basis ?? "none",
+    ending,
+    failure,
+    charge: printUsd(charge_nano),
+    overage: printUsd(charge_nano > amount_nano ? charge_nano - amount_nano : 0n),
+    usage: usageOf(call),
+  }
+}
+
+function usageOf({ prompt_tokens, cached_tokens, completion_tokens }: CallRecord): Usage | null {
+  if (prompt_tokens === null || cached_tokens === null || completion_tokens === null) return null
+  return { prompt_tokens, cached_tokens, completion_tokens }
+}
+
+/** Sums of usage as clients and operators are shown them (D48). */
+export function usageReport(
+  { from, to, by }: UsageRange,
+  { groups, left_out, total }: UsageSummary,
+): UsageReport {
+  return {
+    from: printTime(from),
+    to: printTime(to),
+    by,
+    data: groups.map(({ group, name, ...sums }) => ({
+      group: typeof group === "string" ? group : printPeriod(group, by),
+      name,
+      ...sumsBody(sums),
+    })),
+    left_out,
+    total: sumsBody(total),
+  }
+}
+
+/** A day by its date, an hour by its first moment. */
+function printPeriod(start: Date, by: UsageRange["by"]): string {
+  const time = printTime(start)
+  return by === "day" ? time.slice(0, "2026-11-21".length) : time
+}
+
+function sumsBody({ charge_nano, overage_nano, ...counts }: Summed): UsageSums {
+  return { ...counts, charge: printUsd(charge_nano), overage: printUsd(overage_nano) }
+}
