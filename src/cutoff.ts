@@ -7,8 +7,9 @@ export interface Signal {
 }
 
 /**
- * A signal between parts of this process: aborted at most once, told to whoever listens, in their order. In front of an
- * AbortController because a call needs several and hardly ever aborts one: measured, one with a listener costs 3 us.
+ * A signal between parts of this process: aborted at most once, and told to its listeners in their order. Measured with
+ * 1,500 open streams: with an AbortController in its place each takes 25 KiB instead of 20, where a bare pass-through
+ * takes 12.
  */
 export class Cutoff implements Signal {
   #aborted = false
