@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { expectError } from "../http/errors.ts"
 import { type Harness, openHarness } from "../http/harness.ts"
+import { chatCompletion, json, usage } from "../support/provider.ts"
 
 /** Requests that would make a provider do more than they are held and charged for. */
 
@@ -42,4 +43,13 @@ describe("D18 D19 what would be billed differently than it is read is refused", 
     expect((await harness.chat(account.key, fields)).status).toBe(200)
     expect(harness.provider.requests.at(-1)?.json).toMatchObject(fields)
   })
+})
+
+test("D1 D12 a document at an address is charged by the usage it causes", async () => {
+  const rich = await harness.account("1")
+  harness.provider.replyOnce(json(200, chatCompletion("a summary", { usage: usage(400_000, 2) })))
+  const content = [{ type: "document_url", document_url: "https://files.example/a.pdf" }]
+  const answer = await harness.chat(rich.key, { messages: [{ role: "user", content }] })
+  expect(answer.status).toBe(200)
+  expect((await harness.gateway.balance(rich.id)).balance).toBe("0.599992")
 })
