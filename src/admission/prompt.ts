@@ -3,7 +3,7 @@ import type { FieldTexts } from "../wire/field-texts.ts"
 
 /** How large the prompt of a chat request can be (D12). */
 export interface Prompt {
-  /** UTF-8 bytes of the JSON text of the prompt fields, without media parts. */
+  /** UTF-8 bytes of the JSON text of the prompt fields, without media parts but with text in them. */
   readonly bytes: number
   readonly media: readonly Media[]
   /** Whether the provider adds what nobody here can measure: files that are only named, searches, tools of its own. */
@@ -15,6 +15,8 @@ export interface Media {
   readonly kind: MediaKind
   /** Decoded; null when the part only names what it stands for. */
   readonly bytes: number | null
+  /** UTF-8 bytes of text in it, which a provider may read, beyond those of a label. */
+  readonly text_bytes: number
 }
 
 export type MediaKind = "image" | "audio" | "file"
@@ -70,7 +72,10 @@ const MEDIA: ReadonlyMap<unknown, MediaKind> = new Map([
   ["video", "file"],
   ["video_url", "file"],
   ["input_video", "file"],
+  ["image_file", "image"],
 ])
+/** Parts of other types that only say where something is: `document_url`. */
+const NAMING = /_(?:file|id|url)$/
 const NO_MEDIA: readonly Media[] = []
 
 /** Measures the prompt of a request by the texts of its fields; messages with media are written anew, without it. */
@@ -83,21 +88,27 @@ export function measurePrompt(request: ChatRequest, texts: FieldTexts): Prompt {
   const has_media = messages.some(({ content }) => Array.isArray(content) && content.some(isMedia))
   const text = has_media ? JSON.stringify(messages.map(withoutMedia)) : texts.of("messages")
   const media = has_media ? messages.flatMap(({ content }) => mediaIn(content)) : NO_MEDIA
+  bytes += Buffer.byteLength(text ?? "") + media.reduce((sum, part) => sum + part.text_bytes, 0)
   const is_open =
     texts.names.some((name) => OPEN.has(name)) ||
     hasOwnTools(request) ||
     media.some((part) => part.kind !== "image" && part.bytes === null)
-  return { bytes: bytes + Buffer.byteLength(text ?? ""), media, is_open }
+  return { bytes, media, is_open }
 }
 
 /** Fields by which a provider adds to the prompt. */
 const OPEN: ReadonlySet<string> = new Set([
   "conversation",
   "data_sources",
+  "enable_search",
+  "extra_body",
+  "file_ids",
   "plugins",
   "previous_response_id",
   "prompt",
   "search_parameters",
+  "tool_resources",
+  "web_search",
   "web_search_options",
 ])
 
@@ -106,9 +117,11 @@ function hasOwnTools(request: object): boolean {
   return "tools" in request && Array.isArray(request.tools) && request.tools.some(isRunByProvider)
 }
 
+/** A tool without a type is a function if it says so, or has a name: `{"google_search": {}}` is none. */
 function isRunByProvider(tool: unknown): boolean {
-  const type = typeof tool === "object" && tool !== null && "type" in tool ? tool.type : "function"
-  return type !== "function" && type !== "custom"
+  if (typeof tool !== "object" || tool === null) return false
+  if ("type" in tool) return tool.type !== "function" && tool.type !== "custom"
+  return Object.keys(tool).length > 0 && !("function" in tool) && !("name" in tool)
 }
 
 function withoutMedia(message: ChatRequest["messages"][number]) {
@@ -118,19 +131,34 @@ function withoutMedia(message: ChatRequest["messages"][number]) {
 
 function mediaIn(content: unknown): readonly Media[] {
   if (!Array.isArray(content)) return NO_MEDIA
-  return content.filter(isMedia).map((part) => {
-    const kind = MEDIA.get(part.type) ?? "file"
-    return { kind, bytes: kind === "image" ? null : inlineBytes(part) }
+  return content.flatMap((part: unknown) => {
+    const kind = kindOf(part)
+    if (kind === null || typeof part !== "object" || part === null) return []
+    const text_bytes = Math.max(0, textBytes(part) - LABEL_BYTES)
+    return [{ kind, bytes: kind === "image" ? null : inlineBytes(part), text_bytes }]
   })
 }
 
-function isMedia(part: unknown): part is { readonly type: unknown } {
-  return typeof part === "object" && part !== null && "type" in part && MEDIA.has(part.type)
+function isMedia(part: unknown): boolean {
+  return kindOf(part) !== null
+}
+
+/** Which media a part is; null for none. Without a type it is what its fields are named after, as some providers read it. */
+function kindOf(part: unknown): MediaKind | null {
+  if (typeof part !== "object" || part === null) return null
+  if (!("type" in part)) return MEDIA.get(Object.keys(part).find((name) => MEDIA.has(name))) ?? null
+  const known = MEDIA.get(part.type)
+  if (known !== undefined) return known
+  return typeof part.type === "string" && NAMING.test(part.type) ? "file" : null
 }
 
 /** Names under which data stands in a part itself, and those that only say where it is. */
 const INLINE: ReadonlySet<string> = new Set(["data", "file_data", "b64_json"])
 const ELSEWHERE = /(?:^|_)(?:id|url|uri)$/
+/** Names under which data stands without a prefix in images and sound. */
+const BARE: ReadonlySet<string> = new Set(["image", "audio", "video"])
+/** The name of a file, its format and the like: within what is held for any part. */
+const LABEL_BYTES = 256
 const BASE64 = ";base64,"
 
 /** What the data of a part is at most once it is decoded. A part that also names data elsewhere may stand for that. */
@@ -157,4 +185,15 @@ function stringBytes(name: string, text: string): number {
   }
   if (INLINE.has(name)) return Buffer.byteLength(text)
   return text !== "" && ELSEWHERE.test(name) ? Number.POSITIVE_INFINITY : 0
+}
+
+/** UTF-8 bytes of the strings in a part that are neither data nor an address. */
+function textBytes(part: object): number {
+  let bytes = 0
+  for (const [name, value] of Object.entries(part)) {
+    if (typeof value === "object" && value !== null) bytes += textBytes(value)
+    else if (typeof value !== "string" || value.startsWith("data:")) continue
+    else if (!INLINE.has(name) && !BARE.has(name) && !ELSEWHERE.test(name)) bytes += Buffer.byteLength(value)
+  }
+  return bytes
 }

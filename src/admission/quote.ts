@@ -11,7 +11,7 @@ import { type Media, measurePrompt, type Prompt } from "./prompt.ts"
 export interface Quote {
   /** At least 1. */
   readonly amount_nano: bigint
-  /** UTF-8 bytes of the JSON text of the prompt fields, without media parts. */
+  /** UTF-8 bytes of the JSON text of the prompt fields, without media parts but with text in them. */
   readonly prompt_bytes: number
   /** For an estimate of the prompt: its text, its files, and `part_tokens` for every other media part (D6). */
   readonly estimate_bytes: number

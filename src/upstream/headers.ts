@@ -57,8 +57,9 @@ export function retryAfter(fields: Named): string | null {
   return value !== null && /^\d{1,4}$/.test(value) && Number(value) <= MAX_RETRY_AFTER_S ? value : null
 }
 
-/** How long the body says that it is; null when it does not say so in digits. */
+/** How long the body says that it is; null when it does not say so in digits, or is sent in chunks (RFC 9112 section 6.3). */
 export function contentLength(fields: Named): number | null {
+  if (fields.get("transfer-encoding") !== null) return null
   const value = fields.get("content-length")
   return value !== null && /^\d{1,15}$/.test(value) ? Number(value) : null
 }

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
-import { EXPECTED, invalidBody } from "./fault.ts"
+import { EXPECTED, invalidBody, invalidField } from "./fault.ts"
 
 /** Messages a request may have (D18). */
 export const MAX_MESSAGES = 4096
@@ -42,6 +42,9 @@ export const Messages = Type.Array(Message, {
   description: "The conversation so far.",
   [EXPECTED]: `an array of 1 to ${MAX_MESSAGES} messages`,
 })
+
+/** Service tiers at the normal price, or below it: a model has no price for any other (D18). */
+const TIERS = ["auto", "default", "standard", "standard_only", "on_demand", "flex"]
 
 /** The body of a chat completion (spec 2): what the gateway reads of it; every other field passes upstream (D18). */
 export const ChatRequest = Type.Object(
@@ -107,6 +110,15 @@ export const ChatRequest = Type.Object(
         [EXPECTED]: "an integer from 1 to 128, or null",
       }),
     ),
+    service_tier: Type.Optional(
+      Type.Union([...TIERS.map((tier) => Type.Literal(tier)), Type.Null()], {
+        description: "The provider's service tier. Tiers that cost more than the model's price are refused.",
+        examples: ["default"],
+        [EXPECTED]: `one of ${TIERS.join(", ")}, or null`,
+      }),
+    ),
+    models: Type.Optional(oneModel()),
+    fallbacks: Type.Optional(oneModel()),
     max_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice (older name).")),
     max_completion_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice.")),
   },
@@ -122,7 +134,25 @@ export type ChatRequest = Static<typeof ChatRequest>
 /** A parsed body as a chat request; throws `invalid_request` with the path at fault (D12, D15, D18). */
 export function parseChat(body: unknown): ChatRequest {
   if (!chat.Check(body)) throw invalidBody(ChatRequest, body)
+  refuseSpellings(body, REQUEST_NAMES, "")
+  if (body.stream_options) refuseSpellings(body.stream_options, STREAM_NAMES, "stream_options.")
+  for (const [place, message] of body.messages.entries())
+    refuseSpellings(message, MESSAGE_NAMES, `messages[${place}].`)
   return body
+}
+
+const REQUEST_NAMES: ReadonlySet<string> = new Set(Object.keys(ChatRequest.properties))
+const STREAM_NAMES: ReadonlySet<string> = new Set(["include_usage"])
+const MESSAGE_NAMES: ReadonlySet<string> = new Set(Object.keys(Message.properties))
+const LOWER_CASE = /^[a-z_]*$/
+
+/** Some providers read names in any case: `Model` would be their `model`, and nobody here would have read it (D18). */
+function refuseSpellings(object: object, names: ReadonlySet<string>, path: string): void {
+  for (const name in object) {
+    if (LOWER_CASE.test(name)) continue
+    const meant = name.normalize("NFKC").toLowerCase()
+    if (names.has(meant)) throw invalidField(`${path}${meant}`, "this name in exactly this spelling")
+  }
 }
 
 /** Whether the client itself asked for the usage chunk at the end of its stream, which is where the cost is told too. */
@@ -150,5 +180,13 @@ function tokenLimit(description: string) {
     description,
     examples: [1024],
     [EXPECTED]: "an integer of at least 1, or null",
+  })
+}
+
+/** A list of further models, for which some providers answer at those models' prices (D19). */
+function oneModel() {
+  return Type.Null({
+    description: "Not supported: a call uses the model in `model` only.",
+    [EXPECTED]: "null, because a call uses the model in `model` only",
   })
 }

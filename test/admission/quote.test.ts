@@ -85,7 +85,16 @@ describe("D12 a media part counts its tokens instead of its bytes", () => {
     ["a small file", [{ type: "file", file: { file_data: "data:text/plain;base64,AAAA" } }], AROUND + 2, 1],
     ["a file that is only named", [{ type: "file", file: { file_id: "f" } }], AROUND + 2, 1],
     ["a part of unknown type counts its bytes", [{ type: "movie", movie: "x" }], AROUND + 30, 0],
-    ["a part without a type counts its bytes", [{ image_url: "x" }], AROUND + 19, 0],
+    ["a part without a type is what its field is named", [{ image_url: "x" }], AROUND + 2, 1],
+    ["a part without a type or a known name counts its bytes", [{ movie: "x" }], AROUND + 15, 0],
+    ["text in an image", [{ ...image, text: "x".repeat(5_247) }], AROUND + 2 + 5_000, 1],
+    [
+      "text within a file",
+      [{ type: "document", source: { content: [{ type: "text", text: "x".repeat(5_252) }] } }],
+      AROUND + 2 + 5_008,
+      1,
+    ],
+    ["an image without a prefix", [{ type: "image", image: "A".repeat(9_000) }], AROUND + 2, 1],
     ["a type that is no string counts its bytes", [{ type: ["file"] }], AROUND + 19, 0],
     ["parts that are no objects count their bytes", ["file", null, 1], AROUND + 15, 0],
     ["a part that is not in a list counts its bytes", image, AROUND + 69, 0],
@@ -115,6 +124,8 @@ describe("D12 a media part counts its tokens instead of its bytes", () => {
     ["a file that is named beside some data", file({ file_id: "f", file_data: "AAAA" }), 200_000],
     ["a file at an address", { type: "input_file", file_url: "https://files.example/a" }, 200_000],
     ["a video at an address", { type: "video_url", video_url: { url: "https://files.example/a" } }, 200_000],
+    ["a document at an address", { type: "document_url", document_url: "https://files.example/a" }, 200_000],
+    ["a video without a type", { video_url: { url: "https://files.example/a" } }, 200_000],
     ["a file larger than the context", file({ file_data: "A".repeat(300_000) }), 200_000],
   ]
   test.each(sized)("%s", (_, part, tokens) => {
@@ -155,6 +166,15 @@ describe("D1 what a request can have caused", () => {
     ["a small bound of the output", { max_tokens: 1 }, BYTES + 131_072, 8 * 4_096],
     ["a search", { web_search_options: null }, 100_000_000, 8 * 4_096],
     ["a tool of the provider's", { tools: [{ type: "web_search" }] }, 100_000_000, 8 * 4_096],
+    ["a tool of the provider's without a type", { tools: [{ google_search: {} }] }, 100_000_000, 8 * 4_096],
+    ["a search by a flag", { enable_search: true }, 100_000_000, 8 * 4_096],
+    [
+      "a document at an address",
+      says([{ type: "document_url", document_url: "https://files.example/a" }]),
+      100_000_000,
+      8 * 4_096,
+    ],
+    ["a function without a type", { tools: [{ name: "f" }] }, BYTES + 14 + 131_072, 8 * 4_096],
     ["a function", { tools: [{ type: "function" }, {}] }, BYTES + 24 + 131_072, 8 * 4_096],
     ["choices", { max_tokens: 1, n: 3 }, BYTES + 131_072, 3 * 8 * 4_096],
   ]

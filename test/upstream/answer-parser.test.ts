@@ -85,6 +85,25 @@ describe("D59 the same is read wherever the bytes are cut", () => {
   })
 })
 
+test("D31 a body in small chunks keeps no more than a few times its bytes", () => {
+  let body_bytes = 0
+  let kept_bytes = 0
+  const parser = new AnswerParser({
+    head() {},
+    body(bytes) {
+      body_bytes += bytes.byteLength
+      kept_bytes += bytes.buffer.byteLength
+    },
+    end() {},
+  })
+  const chunk = `1;${"x".repeat(4_000)}${CRLF}x${CRLF}`
+  parser.expect()
+  parser.feed(Uint8Array.from(Buffer.from(CHUNKED, "latin1")))
+  for (let n = 0; n < 10; n++) parser.feed(Uint8Array.from(Buffer.from(chunk.repeat(16), "latin1")))
+  expect(body_bytes).toBe(160)
+  expect(kept_bytes).toBeLessThanOrEqual(4 * body_bytes)
+})
+
 describe("the end of a connection", () => {
   const rows: [name: string, text: string, expected: string[]][] = [
     ["ends a body without a length", `${OK}${CRLF}all of it`, ["200", "all of it", "end, closed", "whole"]],
