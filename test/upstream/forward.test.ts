@@ -187,12 +187,12 @@ describe("D14 which answers are passed on to the next upstream", () => {
     first.reply(async (exchange) => {
       await exchange.head(200, { "content-type": "text/event-stream" })
       await exchange.chunk("half ")
-      await Bun.sleep(100)
+      await Bun.sleep(450)
       await exchange.chunk("whole")
       await exchange.end()
     })
     const reply = await forward(
-      routes(upstream(first.url, hasty)),
+      routes(upstream(first.url, { timeouts: { first_byte_ms: 400, idle_ms: 5_000, total_ms: 5_000 } })),
       outgoing({ stream: true }),
       new CircuitBreakers(),
     )
