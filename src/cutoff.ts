@@ -7,9 +7,8 @@ export interface Signal {
 }
 
 /**
- * A signal between parts of this process: aborted at most once, and told to its listeners in their order. Measured with
- * 1,500 open streams: with an AbortController in its place each takes 25 KiB instead of 20, where a bare pass-through
- * takes 12.
+ * A signal between parts of this process. It is aborted at most once, and calls its listeners in order. Measured with 1,500
+ * open streams: with an AbortController instead, each stream takes 25 KiB instead of 20. A bare pass-through takes 12.
  */
 export class Cutoff implements Signal {
   #aborted = false

@@ -6,16 +6,16 @@ let counter = 0
 let ahead_ms = 0
 
 /**
- * Ids follow the ledger's clock from now on (D58): it said `ledger_ms` in answer to what was asked at `asked_ms` of this
- * machine. So the time of ids may be ahead of it by the time of one answer, and is not behind it.
+ * Aligns ids with the ledger's clock from now on (D58): it was `ledger_ms` in answer to a question of `asked_ms` on
+ * this machine. So ids are ahead of that clock by the time of one answer at most, and never behind it.
  */
 export function alignIds(ledger_ms: number, asked_ms: number): void {
   ahead_ms = Math.ceil(ledger_ms - asked_ms)
 }
 
 /**
- * A UUIDv7 that never goes backwards within this process, even when the clock does: a call's request id,
- * idempotency key and receipt number in one. D35 relies on the order.
+ * A UUIDv7 that never goes backwards within this process, even if the clock does. One id serves as a call's request id,
+ * idempotency key and receipt number. D35 relies on the order.
  */
 export function nextId(now_ms = Date.now() + ahead_ms): string {
   if (now_ms > last_ms) {

@@ -37,7 +37,7 @@ try {
   process.exit(1)
 }
 
-/** What a start that fails has opened is closed again: no Postgres, no lock and no lease outlive it. */
+/** A failed start closes what it has opened: no Postgres, no lock and no lease is left. */
 async function start(): Promise<void> {
   const workers = readWorkers(process.argv.slice(2))
   const environment = readEnvironment(sources)
@@ -120,7 +120,9 @@ async function open(
   }
 }
 
-/** Takes the data directory for this process, as the embedded database does where there is one; the function gives it up. */
+/**
+ * Locks the data directory for this process, as the embedded database would do. Returns the function that unlocks it.
+ */
 function takeFolder(data_dir: string): () => void {
   mkdirSync(data_dir, { recursive: true })
   return lockFolder(realpathSync(data_dir)).release

@@ -7,10 +7,10 @@ import { requestId } from "./routes/request-id.ts"
  * its own, however they drip.
  */
 const IDLE_S = 60
-/** How often requests are looked for that may be silent for long: two looks are well below `IDLE_S`. */
+/** How often the server looks for requests that may be silent for long. Two intervals are well below `IDLE_S`. */
 const LOOK_MS = 15_000
 const KEPT_OPEN = Number.NEGATIVE_INFINITY
-/** Bun's own limit answers a bare 413, also to a length that is only announced; `limits.body` is counted by the route. */
+/** Bun's own limit would answer with a bare 413, even to an announced length. The route enforces `limits.body`. */
 const MAX_BODY_BYTES = Number.MAX_SAFE_INTEGER
 
 export interface Handler {
@@ -80,7 +80,7 @@ export class Server {
     },
   }
 
-  /** From now on every answer says `connection: close`, so that no client meets a closed keep-alive connection. */
+  /** Every answer says `connection: close` from now on, so that no client meets a closed keep-alive connection. */
   announceClose(): void {
     this.#closing = true
   }
@@ -101,7 +101,10 @@ export class Server {
     await this.#server.stop(true)
   }
 
-  /** Takes the idle timeout off requests that have lasted a while: to do so for each of them would cost 6 us a call. */
+  /**
+   * Disables the idle timeout of requests that have lasted a while. Doing so for every request would cost 6 us per
+   * call.
+   */
   #keepOpen(): void {
     const before_ms = performance.now() - LOOK_MS
     for (const [request, since_ms] of this.#long) {

@@ -10,7 +10,7 @@ export interface Signalled {
 }
 
 /**
- * From now on the signals are heard. One that comes during the start is kept for what is given later; a second SIGTERM or
+ * Listens for signals. One that comes during the start is kept for the gateway that is given later; a second SIGTERM or
  * SIGINT during the start ends the process.
  */
 export function hearSignals(): (gateway: Signalled) => void {

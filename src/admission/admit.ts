@@ -20,7 +20,7 @@ export interface Admitting {
   readonly breakers: { ready(routes: Model["routes"]): boolean }
 }
 
-/** Turns a chat call away that would find no place, before a byte of its body is looked at (D33, D38). */
+/** Refuses a chat call for which there is no room, before a byte of its body is read (D33, D38). */
 export function refuseEarly({ in_flight, key_loads, config }: Admitting, key_hash: string): void {
   const { limits } = config
   in_flight.check(limits.in_flight)
@@ -28,8 +28,8 @@ export function refuseEarly({ in_flight, key_loads, config }: Admitting, key_has
 }
 
 /**
- * May this chat call run, and what must be held? Holds it and returns the call that owns the hold.
- * Faults in the order of D30: key, model, balance; `overloaded`, `rate_limited` and `upstream_unavailable` come before any
+ * Decides whether a chat call may run, and what it must hold. Holds it and returns the call that owns the hold. Checks
+ * in the order of D30: key, model, balance. `overloaded`, `rate_limited` and `upstream_unavailable` come before any
  * hold (D33, D38).
  */
 export async function admit(
@@ -102,7 +102,10 @@ function refusalOf(result: Refused, quoted: Quote, model: Model): GatewayError {
   }
 }
 
-/** Why a call that no upstream would take is refused: first what a hold would have told of its key and its balance (D30). */
+/**
+ * The error of a call that no upstream would take. What a hold would have said about its key and balance comes first
+ * (D30).
+ */
 async function refusalWithoutUpstream(
   gateway: Admitting,
   key_hash: string,
@@ -116,7 +119,10 @@ async function refusalWithoutUpstream(
   return refused === null ? new GatewayError("upstream_unavailable") : refusalOf(refused, quoted, model)
 }
 
-/** What would become of a hold by what a standing tells, in the order of the holding statement; null: it would be held. */
+/**
+ * The result of a hold according to this standing, checked in the order of the holding statement; null: it would be
+ * held.
+ */
 export function foreseen(standing: Standing, model: string, amount_nano: bigint): Refused | null {
   const { models, available_nano, spending } = standing
   if (standing.key_suspended) return { outcome: "key_suspended" }
@@ -127,7 +133,7 @@ export function foreseen(standing: Standing, model: string, amount_nano: bigint)
   return available_nano < amount_nano ? { outcome: "insufficient_balance", available_nano } : null
 }
 
-/** Throws what a call that holds nothing is refused with, if its key may not make it: suspended, or limited to other models (D15, D42). */
+/** Throws if the key of a call that holds nothing may not make it: suspended, or limited to other models (D15, D42). */
 export function checkAllowed(standing: Standing, { name }: Model): void {
   const refused = foreseen({ ...standing, spending: null }, name, 0n)
   if (refused?.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
@@ -135,8 +141,8 @@ export function checkAllowed(standing: Standing, { name }: Model): void {
 }
 
 /**
- * The standing of a key that is neither unknown, revoked nor expired, read from the ledger (D26), for a request that holds
- * nothing; throws `rate_limited` when the key makes too many of them (D38).
+ * The standing of a valid key, read from the ledger (D26), for a request that holds nothing. Throws `invalid_api_key`
+ * for an unknown, revoked or expired key, and `rate_limited` when the key makes too many requests (D38).
  */
 export async function activeKey(
   { ledger, key_loads, config }: Pick<Admitting, "ledger" | "key_loads" | "config">,

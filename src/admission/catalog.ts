@@ -2,7 +2,7 @@ import type { Family, Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Terms } from "../ledger/entries.ts"
 
-/** What a client is told that asks for a model of this family at the other's entry. */
+/** The message for a client that asks for a model of this family on the other family's path. */
 const OTHER_ENTRY: Readonly<Record<Family, string>> = {
   chat: "This is a chat model. Call it with POST /v1/chat/completions.",
   messages: "This is a messages model. It supports token counting only: POST /v1/messages/count_tokens.",
@@ -13,7 +13,7 @@ export class Catalog {
   readonly #models: Readonly<Record<Family, ReadonlyMap<string, Model>>>
   readonly #terms_ids = new Map<Model, readonly number[]>()
 
-  /** `terms_ids` are the ledger's numbers of `termsOf(models)`, in that order. */
+  /** `terms_ids` are the ledger's ids of `termsOf(models)`, in that order. */
   constructor(models: readonly Model[], terms_ids: readonly number[]) {
     let at = 0
     for (const model of models) {
@@ -25,7 +25,7 @@ export class Catalog {
     this.#models = { chat: of("chat"), messages: of("messages") }
   }
 
-  /** The model of this name at the entry of `family`, or why there is none: it may be open for the other entry only (D15). */
+  /** The model of this name on the paths of `family`; the error if there is none, or if it is of the other family (D15). */
   find(name: string, family: Family): Model | GatewayError {
     const model = this.#models[family].get(name)
     if (model !== undefined) return model
@@ -35,7 +35,7 @@ export class Catalog {
       : new GatewayError("model_not_found", { param: "model" })
   }
 
-  /** The ledger's numbers of a model's terms, one for each of its routes (D56). */
+  /** The ids of a model's terms, one for each of its routes (D56). */
   termsIds(model: Model): readonly [number, ...number[]] {
     const [first, ...others] = this.#terms_ids.get(model) ?? []
     if (first === undefined) throw new Error("a model has no terms")
@@ -48,7 +48,7 @@ export class Catalog {
   }
 }
 
-/** What the models are sold at: one row of the ledger for each way to each of them (D56). */
+/** The terms at which the models are sold: one row of the ledger for each route of each model (D56). */
 export function termsOf(models: readonly Model[]): Terms[] {
   return models.flatMap(({ family, name, price, routes }) =>
     routes.map(({ upstream }) => ({ family, model: name, upstream: upstream.name, price })),

@@ -2,12 +2,11 @@ import { GatewayError } from "../errors.ts"
 import { checksumHolds } from "./key.ts"
 
 /**
- * Which key a request carries (D20), judged by its form alone. Throws `invalid_api_key` when there is none, or one that
- * no key looks like. A header sent twice reaches us as one value joined by a comma, which is no key. Query strings
- * are never read.
+ * The key of a request (D20), checked by its form alone. Throws `invalid_api_key` if there is none, or none in the form
+ * of a key. A header that is sent twice arrives joined by a comma, which no key contains. Query strings are never read.
  */
 
-/** The scheme in any case (RFC 9110 section 11.1), the key as it stands. */
+/** The scheme is case-insensitive (RFC 9110 section 11.1); the key is not. */
 const BEARER = /^[Bb][Ee][Aa][Rr][Ee][Rr] +([^ ]+)$/
 
 /** Chat: `Authorization: Bearer`; `x-api-key` is ignored. */

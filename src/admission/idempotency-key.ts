@@ -3,12 +3,12 @@ import type { Idempotency } from "../ledger/entries.ts"
 import { hashOf } from "./key.ts"
 
 const HEADER = "idempotency-key"
-/** Printable ASCII; a header that is sent twice arrives as one value with a comma, and stands for itself. */
+/** Printable ASCII. A header that is sent twice arrives as one value with a comma, and counts as that value. */
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/
 
 /**
- * What a chat call's `Idempotency-Key` and its body, as it was sent, are known by (D43); null without one. Throws
- * `invalid_request` for a key that is none.
+ * The hashes of a chat call's `Idempotency-Key` and of its body as sent (D43); null without the header. Throws
+ * `invalid_request` for a malformed key.
  */
 export function idempotencyOf(headers: Headers, body: Uint8Array): Idempotency | null {
   const key = headers.get(HEADER)

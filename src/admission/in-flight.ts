@@ -2,8 +2,8 @@ import type { Call, Places } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 
 /**
- * The chat calls of this process. A call has a place from admission until its settlement is durable (D33), and
- * runs until its closing is on the way there (D34 waits for that).
+ * The chat calls of this process. A call takes up a place from admission until its settlement is durable (D33). It
+ * counts as running until its settlement has begun; a shutdown waits for that (D34).
  */
 export class InFlight implements Places {
   readonly #calls = new Set<Call>()
@@ -19,7 +19,7 @@ export class InFlight implements Places {
     return this.#places
   }
 
-  /** Throws `overloaded` when `limit` calls have a place; takes none, so that it can be asked before all else. */
+  /** Throws `overloaded` when `limit` calls have a place. Takes none, so it can be the first check of all. */
   check(limit: number): void {
     if (this.#cut || this.#places >= limit) throw new GatewayError("overloaded")
   }
@@ -42,7 +42,7 @@ export class InFlight implements Places {
     if (this.#cut) call.stop()
   }
 
-  /** Stops every call that runs, and those whose hold is on its way; no other is admitted any more (D34). */
+  /** Stops every running call, and every call whose hold is being made. No other call is admitted from now on (D34). */
   cut(): void {
     this.#cut = true
     for (const call of [...this.#calls]) call.stop()

@@ -2,19 +2,19 @@ import type { Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { Rate } from "./rate.ts"
 
-/** What one key may take of a process; null for as much as there is (D38). */
+/** The limits of one key in a process; null: no limit (D38). */
 export type KeyLimits = Config["limits"]["per_key"]
 
 /** Which of them a key met. */
 export type KeyLimit = "in_flight" | "requests_per_minute"
 
-/** How soon a place may be free again, in seconds: nobody knows, so a client asks soon and cheaply. */
+/** `retry-after` in seconds. Nobody knows when a place becomes free, and asking again is cheap, so it is short. */
 const PLACE_RETRY_S = 1
 
 /**
- * What each key takes of this process: places for calls and token counts that run, and requests a minute (D38). Keys are
- * known by their hashes. Only what runs, and what was let in within the last two minutes, is remembered; an unknown key leaves
- * nothing behind.
+ * What each key uses of this process: running calls and token counts, and requests per minute (D38). Keys are known by
+ * their hashes. Only what runs, and what came within the last two minutes, is remembered. Unknown keys leave nothing
+ * behind.
  */
 export class KeyLoads {
   readonly #running = new Map<string, number>()
@@ -31,7 +31,7 @@ export class KeyLoads {
     return this.#running.size + this.#rate.size
   }
 
-  /** Throws `rate_limited` when a key may run nothing more now; takes nothing, so that it can be asked before all else. */
+  /** Throws `rate_limited` when a key has no free place. Takes none, so it can be the first check of all. */
   check(key_hash: string, limits: KeyLimits): void {
     const { in_flight } = limits
     if (in_flight !== null && (this.#running.get(key_hash) ?? 0) >= in_flight) {
@@ -56,14 +56,17 @@ export class KeyLoads {
     )
   }
 
-  /** A place for what runs; throws `rate_limited` when there is none. What is returned gives it back, and is called once. */
+  /**
+   * Takes a place for a running call or count. Throws `rate_limited` when there is none. Call the returned function
+   * once, to give it back.
+   */
   enter(key_hash: string, limits: KeyLimits): () => void {
     this.check(key_hash, limits)
     this.#running.set(key_hash, (this.#running.get(key_hash) ?? 0) + 1)
     return () => this.#leave(key_hash)
   }
 
-  /** Counts a request of a key that there is; throws `rate_limited` when others of it have come first. */
+  /** Counts a request of a known key. Throws `rate_limited` when other requests have used up the limit. */
   count(key_hash: string, limits: KeyLimits): void {
     if (limits.requests_per_minute === null) return
     this.checkRate(key_hash, limits)

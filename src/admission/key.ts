@@ -28,7 +28,10 @@ export function prefixOf(key: string): string {
   return key.slice(0, SHOWN_CHARS)
 }
 
-/** CRC-32 in base62: 62^6 > 2^32, so every checksum has its own text, and one changed character always changes it. */
+/**
+ * CRC-32 in base62. 62^6 > 2^32, so different checksums have different texts, and one changed character always changes
+ * it.
+ */
 function checksum(body: string): string {
   let rest = Bun.hash.crc32(body)
   let text = ""
@@ -39,7 +42,7 @@ function checksum(body: string): string {
   return text
 }
 
-/** Bytes of 248 and above are thrown away: 248 is the largest multiple of 62, so no character is likelier than another. */
+/** Skips bytes of 248 and above: 248 is the largest multiple of 62, so every character is equally likely. */
 function randomBase62(length: number): string {
   let text = ""
   while (text.length < length) {

@@ -6,7 +6,9 @@ export interface Prompt {
   /** UTF-8 bytes of the JSON text of the prompt fields, without media parts but with text in them. */
   readonly bytes: number
   readonly media: readonly Media[]
-  /** Whether the provider adds what nobody here can measure: files that are only named, searches, tools of its own. */
+  /**
+   * Whether the provider adds tokens that the gateway cannot measure: files by reference, searches, tools of its own.
+   */
   readonly is_open: boolean
 }
 
@@ -22,8 +24,8 @@ export interface Media {
 export type MediaKind = "image" | "audio" | "file"
 
 /**
- * Fields that never become prompt tokens. Every other one is measured, also those nobody here has heard of: they pass
- * upstream (D18), where they may be prompt, and holding a few bytes too many costs the client nothing.
+ * Fields that never become prompt tokens. Every other field is measured, even unknown ones: they are passed on (D18)
+ * and may become prompt. Holding a few bytes too many costs the client nothing.
  */
 const NOT_PROMPT: ReadonlySet<string> = new Set([
   "model",
@@ -78,7 +80,10 @@ const MEDIA: ReadonlyMap<unknown, MediaKind> = new Map([
 const NAMING = /_(?:file|id|url)$/
 const NO_MEDIA: readonly Media[] = []
 
-/** Measures the prompt of a request by the texts of its fields; messages with media are written anew, without it. */
+/**
+ * Measures the prompt of a request by the JSON texts of its fields. Messages with media are serialised again without
+ * it.
+ */
 export function measurePrompt(request: ChatRequest, texts: FieldTexts): Prompt {
   const { messages } = request
   let bytes = 0
@@ -152,7 +157,7 @@ function kindOf(part: unknown): MediaKind | null {
   return typeof part.type === "string" && NAMING.test(part.type) ? "file" : null
 }
 
-/** Names under which data stands in a part itself, and those that only say where it is. */
+/** Field names for data inside a part, and field names that refer to data elsewhere. */
 const INLINE: ReadonlySet<string> = new Set(["data", "file_data", "b64_json"])
 const ELSEWHERE = /(?:^|_)(?:id|url|uri)$/
 /** Names under which data stands without a prefix in images and sound. */
@@ -161,13 +166,13 @@ const BARE: ReadonlySet<string> = new Set(["image", "audio", "video"])
 const LABEL_BYTES = 256
 const BASE64 = ";base64,"
 
-/** What the data of a part is at most once it is decoded. A part that also names data elsewhere may stand for that. */
+/** The most bytes that the data of a part can decode to. A part that also refers to data elsewhere may be any size. */
 function inlineBytes(part: object): number | null {
   const bytes = dataBytes(part)
   return bytes === 0 || bytes === Number.POSITIVE_INFINITY ? null : bytes
 }
 
-/** Infinite for what is elsewhere. A request is at most 64 deep (D18). */
+/** Infinite for data that is elsewhere. A request is at most 64 levels deep (D18). */
 function dataBytes(part: object): number {
   let bytes = 0
   for (const [name, value] of Object.entries(part)) {

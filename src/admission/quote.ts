@@ -25,12 +25,13 @@ export interface Quote {
   readonly limits: UsageLimits
 }
 
-/** The most that a bigint column holds: no balance comes near it, so such a hold is refused, not failed. */
+/** The most that a bigint column holds. No balance comes near it, so such a hold is refused instead of failing. */
 const MAX_AMOUNT_NANO = 2n ** 63n - 1n
 
 /**
- * What must be held for `request`: the prompt bound at the highest input price, plus the output bound of every choice
- * at the output price and the price of a call, rounded up once. No usage within the bounds costs more (D12). `texts` are those of the request.
+ * The amount to hold for `request`: the prompt bound at the highest input price, plus the output bound of every choice
+ * at the output price, plus the price per call, rounded up once. No usage within the bounds costs more (D12). `texts`
+ * are the JSON texts of the request.
  */
 export function quote(request: ChatRequest, model: Model, texts = new FieldTexts(request)): Quote {
   const prompt = measurePrompt(request, texts)
@@ -53,7 +54,7 @@ export function quote(request: ChatRequest, model: Model, texts = new FieldTexts
   }
 }
 
-/** The lowest rate at which a provider makes tokens of sound: 32 a second, of 6 kbit/s. */
+/** The lowest rate of audio tokens: 32 per second, of 6 kbit/s. */
 const AUDIO_BYTES_PER_TOKEN = 16
 
 /** No prompt has more tokens than this (D12). */
@@ -74,7 +75,10 @@ function estimateBytes({ bytes, media }: Prompt, { part_tokens }: Model): number
   return media.reduce((sum, part) => sum + bytesOf(part), bytes)
 }
 
-/** Beyond the bound of a prompt: what a provider may add unseen, and what it may count for a media part at most (D1). */
+/**
+ * Allowed beyond the prompt bound: tokens that a provider may add unseen, and the most it may count for a media part
+ * (D1).
+ */
 const UNSEEN_PROMPT_TOKENS = 131_072
 const PLAUSIBLE_PART_TOKENS = 65_536
 
@@ -87,10 +91,10 @@ function plausiblePrompt({ bytes, media, is_open }: Prompt, model: Model): numbe
   return bytes + parts + UNSEEN_PROMPT_TOKENS
 }
 
-/** How many times as much output as was asked for is believed, and how much in any case (D1). */
+/** How many times the requested output is still believed, and how much is believed in any case (D1). */
 const PLAUSIBLE_OUTPUT = { factor: 8, tokens: 32_768 }
 
-/** Of a choice. A provider that ignores `max_tokens` says at most what the model can. */
+/** Per choice. A provider that ignores `max_tokens` still generates at most what the model can. */
 function plausibleOutput(request: ChatRequest, { max_output_tokens }: Model): number {
   const asked = Math.min(askedOutput(request) || max_output_tokens, max_output_tokens)
   return Math.max(PLAUSIBLE_OUTPUT.factor * asked, max_output_tokens, PLAUSIBLE_OUTPUT.tokens)
@@ -109,7 +113,7 @@ export function largestMaxTokens(
   return tokens < BigInt(max_output_tokens) ? Number(tokens) : max_output_tokens
 }
 
-/** The 402 of a hold that the balance does not cover: what is needed, what there is, and what would fit (D12). */
+/** The 402 of a hold that the balance does not cover: what is needed, what is available, and what would fit (D12). */
 export function balanceRefusal(quoted: Quote, model: Model, available_nano: bigint): GatewayError {
   const needed = printUsd(quoted.amount_nano)
   const available = printUsd(available_nano)
@@ -135,7 +139,9 @@ export function spendingRefusal(
   )
 }
 
-/** Message and fields of a 402: why, the cure, and the largest `max_tokens` for which `room_nano` is enough, if any is. */
+/**
+ * Message and fields of a 402: the reason, what to do, and the largest `max_tokens` that `room_nano` covers, if any.
+ */
 function whatWouldFit(
   why: string,
   cure: string,

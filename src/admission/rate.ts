@@ -8,9 +8,9 @@ interface Use {
 }
 
 /**
- * How many requests each key made of late: a bucket a key, which a minute's requests fill and which runs empty within a
- * minute (D38). Every step costs the same however many keys there are; no timer runs. What two minutes did not touch is
- * forgotten as a whole, and was empty by then.
+ * The request rate of each key: a leaky bucket that a minute's requests fill and that empties within a minute (D38).
+ * Every step costs the same for any number of keys, and no timer runs. Buckets that were not used for two minutes are
+ * empty, and are dropped together.
  */
 export class Rate {
   #recent = new Map<string, Use>()
@@ -22,7 +22,7 @@ export class Rate {
     return this.#recent.size + this.#older.size
   }
 
-  /** How long `key` has to wait for its next request, in milliseconds; 0 when it may come now. */
+  /** How long `key` has to wait for its next request, in milliseconds; 0 if it may come now. */
   wait(key: string, per_minute: number, now_ms: number): number {
     const excess = this.#level(key, per_minute, now_ms) + 1 - per_minute
     return excess <= 0 ? 0 : (excess * WINDOW_MS) / per_minute

@@ -1,6 +1,6 @@
 import { GatewayError } from "../errors.ts"
 
-/** A request of the messages-style family: whose dialect, of which date (D21). */
+/** A request of the messages-style family: the vendor, and the date of its API version (D21). */
 export interface VendorVersion {
   readonly vendor: string
   /** A calendar date, `2023-06-01`. */
@@ -19,9 +19,9 @@ export function hasVersionHeader(headers: Headers, vendors: readonly string[]): 
 }
 
 /**
- * The version a request asks for: on a vendor's path that vendor's header, on the plain path (`pathVendor` null) that of
- * exactly one configured vendor. Throws `invalid_request`, its `param` the header's name, when it is missing, doubled,
- * or no calendar date. What is returned is safe to send on as a header.
+ * The version that a request asks for. On a vendor's path it is that vendor's header; on the plain path (`pathVendor`
+ * null), the header of exactly one configured vendor. Throws `invalid_request`, with the header's name as `param`, if
+ * it is missing, doubled, or not a calendar date. The result is safe to send on as a header.
  */
 export function vendorVersion(
   headers: Headers,

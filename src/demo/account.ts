@@ -19,9 +19,9 @@ interface Identity {
 }
 
 /**
- * The demo's key (D37): of an account that was given 10 USD. Both stay the same as long as the data directory does. The
- * ids are on disk before the database is written, and making the same thing again changes nothing: so a start that is killed
- * midway is completed by the next one.
+ * The demo's key (D37), of an account that was credited with 10 USD. Both stay the same for a data directory. The ids
+ * are written to disk before the database, and creating the same thing again changes nothing, so the next start
+ * completes one that was killed.
  */
 export async function demoAccount(database: PostgresJsDatabase, data_dir: string): Promise<string> {
   const { account_id, credit_id, key } = await identity(data_dir)

@@ -1,4 +1,4 @@
-/** Tokens per block: a prompt is known block by block, as with real providers, only that theirs are larger. */
+/** Tokens per block. A prompt is cached block by block, as at real providers, whose blocks are larger. */
 const BLOCK_TOKENS = 8
 const MAX_BLOCKS = 10_000
 /** Blocks of one prompt that are looked at; no conversation may push all others out. */
@@ -8,7 +8,7 @@ const MAX_PROMPT_BLOCKS = 1_000
 export class PrefixCache {
   readonly #seen = new Set<bigint>()
 
-  /** How many tokens at the beginning of this prompt are known; from now on all of its whole blocks are. */
+  /** How many tokens at the beginning of this prompt are cached. Afterwards all of its whole blocks are. */
   cachedTokens(prompt: readonly string[]): number {
     let hash = 0n
     let cached_blocks = 0

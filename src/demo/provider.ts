@@ -3,7 +3,7 @@ import { PrefixCache } from "./prefix-cache.ts"
 import { Refusal } from "./refusal.ts"
 import { promptTokens } from "./tokens.ts"
 
-/** What the demo's provider asks of whoever calls it: the gateway's own credential, which no client ever sends. */
+/** The credential that the demo's provider requires: the gateway's own, which no client sends. */
 export const PROVIDER_KEY = "demo-provider"
 
 /** The model of the messages-style family. */
@@ -96,7 +96,7 @@ async function jsonOf(request: Request): Promise<unknown> {
   }
 }
 
-/** The first burst at once, the others at the pace of the demo. Stops when nobody listens any more. */
+/** The first burst at once, the others at the demo's pace. Stops when the client has left. */
 function paced(bursts: readonly string[]): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   let sent = 0

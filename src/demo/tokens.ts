@@ -1,6 +1,6 @@
 /**
- * The demo's tokens: up to four characters that are no white space, with one white space before them at most. Not what any real
- * model counts, but deterministic, linear in the text, and near enough to be believable.
+ * The demo's tokens: at most four characters other than white space, with at most one white space before them. No real
+ * model counts like this, but it is deterministic, linear in the text, and close enough to be believable.
  */
 const TOKEN = /\s?\S{1,4}|\s/gu
 
@@ -8,7 +8,7 @@ export function tokensOf(text: string): string[] {
   return text.match(TOKEN) ?? []
 }
 
-/** What a conversation costs beyond its texts: a frame around every message, and one for the answer. */
+/** Tokens of a conversation besides its texts: a frame around every message, and one for the answer. */
 const FRAME_TOKENS = 3
 
 /** The tokens of a prompt, message by message; the same beginning of a conversation gives the same beginning here. */

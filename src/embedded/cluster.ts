@@ -10,8 +10,8 @@ import { giveTo } from "./runner.ts"
 export interface Cluster {
   readonly folder: string
   /**
-   * Stands in the title of each of its processes. The title is all that every user may read of a process in every
-   * container: a root without CAP_SYS_PTRACE does not see the folder in which another user's process works.
+   * Part of the title of each of the cluster's processes. The title is the only thing about a process that every user
+   * may read in every container: a root without CAP_SYS_PTRACE cannot see another user's working folder.
    */
   readonly name: string
 }
@@ -21,7 +21,10 @@ export const USER = "tollgate"
 
 const UNFINISHED = "cluster-unfinished-"
 
-/** The cluster of `place`, set up if there is none. Under its name it is always whole, whenever a start was killed. */
+/**
+ * The cluster of `place`, created if there is none. A cluster under its final name is always complete, whenever a start
+ * was killed.
+ */
 export async function openCluster(place: Place, durable: boolean): Promise<Cluster> {
   const folder = folderOf(place.folder)
   if (!existsSync(folder)) await setUp(place, folder, durable)

@@ -36,9 +36,9 @@ export interface EmbeddedOptions {
 const DATABASE = "tollgate"
 
 /**
- * Starts Postgres on `data_dir`, or adopts the one that a killed gateway left there; should it die, it is started anew.
- * Throws a sentence for the operator when another gateway uses `data_dir`, when this machine has no embedded Postgres,
- * and when Postgres does not start.
+ * Starts Postgres on `data_dir`, or adopts the one that a killed gateway left there. It is restarted if it dies. Throws
+ * a sentence for the operator if another gateway uses `data_dir`, if there is no embedded Postgres for this machine, or
+ * if Postgres does not start.
  */
 export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedOptions): Promise<Embedded> {
   requirePrograms()
@@ -48,7 +48,7 @@ export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedO
   try {
     closing.defer(lockFolder(folder).release)
     const place = findPlace(folder)
-    // A copied data directory names the original's place, and the original's gateway may be at work there.
+    // A copied data directory points to the original's place, where the original's gateway may be running.
     closing.defer(lockFolder(place.folder).release)
     const cluster = await openCluster(place, durable)
     const found = await findServer(cluster)
@@ -81,8 +81,8 @@ export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedO
 }
 
 /**
- * The address of the Postgres that works on `data_dir`, run by its gateway or left by one that was killed; null when none
- * does. Nothing is started or made.
+ * The address of the Postgres that runs on `data_dir`, with or without its gateway; null if none does. Starts and
+ * creates nothing.
  */
 export async function findEmbedded(data_dir: string): Promise<SocketAddress | null> {
   if (!existsSync(data_dir)) return null

@@ -18,9 +18,9 @@ export interface Lock {
 }
 
 /**
- * Takes `folder` for this process, or throws a sentence that names the process which has it. The kernel holds the lock
- * (flock), so it ends with the process however that ends, and neither a reused pid nor a container, where every
- * gateway is pid 1, can be mistaken for its holder; the pid in the file is only for the sentence.
+ * Locks `folder` for this process, or throws a sentence that names the process which has the lock. The kernel holds it
+ * (flock), so it ends with the process. A reused pid, or a container where every gateway is pid 1, cannot be mistaken
+ * for the holder; the pid in the file is only for the sentence.
  */
 export function lockFolder(folder: string): Lock {
   const path = join(folder, "gateway.lock")
@@ -33,7 +33,7 @@ export function lockFolder(folder: string): Lock {
         `another gateway${holder === "" ? "" : ` (pid ${holder})`} already uses ${folder}: stop it, or use another data directory`,
       )
     }
-    // Its last holder may have removed the file between the opening and the locking: then it is nobody's.
+    // The last holder may have removed the file between opening and locking. Such a lock protects nothing.
     if (fstatSync(file).ino === statSync(path, { throwIfNoEntry: false })?.ino) {
       ftruncateSync(file)
       writeSync(file, String(process.pid))

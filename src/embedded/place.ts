@@ -23,8 +23,8 @@ export interface Place {
 const CLOSED_PLACES = "/var/lib/tollgate"
 
 /**
- * The place of `data_dir`'s cluster, made if there is none: below `data_dir`, or, when the gateway is root and its
- * runner cannot enter that, a folder of its own which a file in `data_dir` names from then on.
+ * The place of `data_dir`'s cluster, created if there is none. It is below `data_dir`. If the gateway is root and its
+ * runner cannot enter that, it is a separate folder, and a file in `data_dir` names it.
  */
 export function findPlace(data_dir: string): Place {
   const inside = insideOf(data_dir)
@@ -67,7 +67,7 @@ function open(folder: string): string {
   return folder
 }
 
-/** The owner of what an earlier start left; root only when that start was stopped before it gave the folder away. */
+/** The owner of the folder of an earlier start. Root only if that start was killed before it changed the owner. */
 function ownerOf(folder: string): Runner {
   const { uid, gid } = statSync(folder)
   if (uid !== 0) return { uid, gid }

@@ -38,7 +38,7 @@ export function findPrograms(place: Place): Programs {
   return { initdb: join(bin, "initdb"), postgres: join(bin, "postgres"), env }
 }
 
-/** A program that is there and yet not found lacks its loader: it was built for another C library than this machine's. */
+/** A program that exists and is still not found lacks its loader: it was built for a different C library. */
 export function spawnFailure(error: NodeJS.ErrnoException): Error {
   return error.code === "ENOENT" ? noEmbedded() : error
 }
@@ -78,8 +78,8 @@ function copyOnce(package_folder: string, place: Place): string {
 }
 
 /**
- * The names under which the programs look for their libraries. The package makes them when it is installed, but Bun
- * runs no install scripts; made beside the cluster they need no write access to node_modules.
+ * The names under which the programs look for their libraries. The package creates them on installation, but Bun runs
+ * no install scripts. Created beside the cluster they need no write access to node_modules.
  */
 function linkLibraries(native: string, place: Place): string {
   const folder = join(place.folder, "lib")

@@ -8,7 +8,9 @@ export interface Runner {
   readonly gid: number
 }
 
-/** Whom a gateway that is root lets Postgres run as: a user of its own if the machine has one, else nobody. */
+/**
+ * The user that Postgres runs as when the gateway is root: `tollgate` if the machine has that user, otherwise `nobody`.
+ */
 export function defaultRunner(): Runner {
   const users = readFileSync("/etc/passwd", "utf8").split("\n")
   for (const wanted of ["tollgate", "nobody"]) {
@@ -20,7 +22,9 @@ export function defaultRunner(): Runner {
   )
 }
 
-/** Whether `runner` may enter the folder or run the program `path`; asked of the kernel, so every kind of right counts. */
+/**
+ * Whether `runner` may enter the folder or run the program `path`. Asks the kernel, so every kind of permission counts.
+ */
 export function reaches(runner: Runner | undefined, path: string): boolean {
   if (runner === undefined) return true
   return spawnSync("/bin/sh", ["-c", 'test -x "$0"', path], { ...runner, cwd: "/" }).status === 0

@@ -25,7 +25,7 @@ export interface Server {
 
 /** Time for crash recovery of a full write-ahead log on a slow disk. */
 const READY_MS = 120_000
-/** After this a fast shutdown is cut short: what was committed is safe, and the next start recovers. */
+/** After this a fast shutdown is aborted. Committed data is safe, and the next start recovers. */
 const STOP_MS = 30_000
 const POLL_MS = 10
 /** What Linux takes for the path of a unix socket. */
@@ -36,7 +36,7 @@ export function socketPath(server: Server): string {
   return join(server.socket_folder, SOCKET_NAME)
 }
 
-/** Below the place when the socket's path fits there, else a short folder that only the runner may enter. */
+/** Below the place if the socket's path fits there, otherwise a short folder that only the runner may enter. */
 export function makeSocketFolder(place: Place): string {
   const inside = join(place.folder, "socket")
   if (Buffer.byteLength(join(inside, SOCKET_NAME)) > SOCKET_PATH_BYTES) {
@@ -46,10 +46,7 @@ export function makeSocketFolder(place: Place): string {
   return giveTo(place.runner, inside)
 }
 
-/**
- * The server that already runs on `cluster`; undefined when none does. One that is starting, stopping or losing its
- * last processes is waited for.
- */
+/** The server that already runs on `cluster`; undefined if none does. Waits for one that is starting or stopping. */
 export async function findServer(cluster: Cluster): Promise<Server | undefined> {
   const until = Date.now() + READY_MS
   for (;;) {
@@ -109,8 +106,8 @@ export async function startServer(
 }
 
 /**
- * Removes what a killed server left. Postgres would take any process that now has its pid, even its own corpse, for
- * that server; we know that none runs.
+ * Removes the files of a killed server. Postgres would take any process that now has its pid for that server, even its
+ * own zombie; this code knows that none runs.
  */
 function forgetKilledServer(cluster: Cluster, socket_folder: string): void {
   const killed = readStatus(cluster)?.server
@@ -207,11 +204,11 @@ export function settings(cluster: Cluster, socket_folder: string, durable: boole
     fsync: durable ? "on" : "off",
     full_page_writes: durable ? "on" : "off",
     synchronous_commit: "on",
-    // A process takes some twenty, more while some are given up for new ones; up to 16 workers share a server.
+    // A process uses about twenty, and more while some are being replaced. Up to 16 workers share a server.
     max_connections: 500,
     shared_buffers: "128MB",
     max_wal_size: "1GB",
-    // Each checkpoint makes the log hold the few hot pages whole once more; a recovery reads max_wal_size at most.
+    // After each checkpoint the log gets full copies of the few hot pages again. A recovery reads max_wal_size at most.
     checkpoint_timeout: "15min",
     // A ledger's pages are in memory: the reading processes of Postgres 18 would only take room.
     io_method: "sync",
@@ -220,7 +217,7 @@ export function settings(cluster: Cluster, socket_folder: string, durable: boole
     jit: "off",
     timezone: "UTC",
     log_timezone: "UTC",
-    // A statement's failure is the gateway's to report; here its text and its rows would be written down.
+    // The gateway reports failed statements. Here their text and rows would be logged.
     log_min_messages: "log",
     log_min_error_statement: "panic",
     log_error_verbosity: "terse",

@@ -36,7 +36,7 @@ export interface Collected {
   readonly large: LargeAnswer | null
 }
 
-/** Reads a provider's JSON body to its end, its limit, its deadline, or until it is unwanted. Never rejects. */
+/** Reads a provider's JSON body until its end, a limit, its deadline, or until nobody waits for it. Never rejects. */
 export async function collect(options: CollectOptions): Promise<Collected> {
   const { source, length, limit_bytes } = options
   let ending: Collected["ending"] | null = null

@@ -13,13 +13,16 @@ export function bodyWithCost(body: Uint8Array, charge_nano: bigint): Uint8Array 
 }
 
 /**
- * The final usage of a stream: it waits until the stream is over, for only then is it known what was charged. It leaves in a chunk
- * of its own, whatever it came with.
+ * The final usage of a stream. It waits for the end of the stream, because only then the charge is known, and leaves in
+ * a chunk of its own, whatever came with it.
  */
 export class FinalUsage {
   #chunk: string | null = null
 
-  /** Takes the usage out of a chunk that carries one; of several the last is kept. What else was in the chunk may go on: null when nothing. */
+  /**
+   * Takes the usage out of a chunk that carries one; of several the last is kept. Returns what else was in the chunk,
+   * to be forwarded; null if nothing.
+   */
   take(data: string, usage_only: boolean): Uint8Array | null {
     this.#chunk = usage_only ? data : withMember(data, "choices", "[]")
     return usage_only ? null : eventOf(withMember(data, "usage", "null"))

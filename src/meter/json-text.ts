@@ -1,17 +1,19 @@
 /**
- * JSON text of an object, looked at and changed without parsing it whole: what is not named stays byte for byte, also numbers that
- * a double cannot hold. The text must be one that `JSON.parse` takes.
+ * JSON text of an object, read and changed without parsing it whole: other members stay byte for byte, even numbers
+ * that a double cannot hold. The text must be valid for `JSON.parse`.
  */
 
 const SPACE = /[\t\n\r ]/
 
-/** The text of a member's value, of the last one as in `JSON.parse`; null when there is none of this name. */
+/** The text of a member's value, the last one as in `JSON.parse`; null if there is no member of this name. */
 export function memberText(object: string, name: string): string | null {
   const found = lastMember(object, name)
   return found === null ? null : object.slice(found.start, found.end)
 }
 
-/** The object with `value` in place of the member's last value, or behind all others when there is none of this name. */
+/**
+ * The object with `value` instead of the member's last value, or added at the end if there is no member of this name.
+ */
 export function withMember(object: string, name: string, value: string): string {
   const found = lastMember(object, name)
   if (found !== null) return object.slice(0, found.start) + value + object.slice(found.end)

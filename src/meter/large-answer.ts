@@ -23,8 +23,8 @@ const MAX_DEPTH = 64
 const FIELD_DEPTH = 4
 
 /**
- * A JSON answer too large to be kept (D5): read once, byte by byte, for its usage and its output. Of its grammar only the
- * brackets are checked. What it keeps is bounded, however large the answer.
+ * A JSON answer that is too large to keep (D5). It is read once, byte by byte, for its usage and its output. Of the
+ * grammar only the brackets are checked. The memory is bounded, however large the answer is.
  */
 export class LargeAnswer {
   #at_start = true

@@ -1,6 +1,6 @@
 import { Parts } from "./sse.ts"
 
-/** The client's side of a stream: what is held back, what leaves in a row, and how the stream ends there. */
+/** The client's side of a stream: holds events back, sends them, and ends the stream. */
 export class Outlet {
   readonly body: ReadableStream<Uint8Array>
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null
@@ -87,7 +87,10 @@ export class Outlet {
     }
   }
 
-  /** Sends what the events of one chunk left in a row, or holds it back: in the common case one view of the whole chunk. */
+  /**
+   * Sends the events of one chunk that are contiguous, or holds them back. In the common case they are one view of the
+   * whole chunk.
+   */
   flush(): boolean {
     if (this.#run === null) return false
     const { whole } = this.#run

@@ -43,9 +43,9 @@ const BOM = [0xef, 0xbb, 0xbf]
 const BOM_BYTES = BOM.length
 
 /**
- * Cuts a provider's byte stream into events. Lines end with LF, CRLF or CR, mixed; chunks may be cut anywhere, and the
- * same bytes give the same events however they are cut, but for the `tail` events. An event is out as soon as its blank
- * line is known: a CR counts at once, and an LF that follows in the next chunk comes as a `tail`.
+ * Cuts a provider's byte stream into events. Lines end with LF, CRLF or CR, mixed. Chunks may be cut anywhere: the same
+ * bytes give the same events, except for `tail` events. An event is complete as soon as its blank line is known: a CR
+ * counts at once, and an LF that follows in the next chunk comes as a `tail`.
  */
 export class Framer {
   readonly #limit_bytes: number
@@ -70,8 +70,8 @@ export class Framer {
   }
 
   /**
-   * The events that `chunk` completes, in order, each made when it is asked for: together they may take a hundred times
-   * the chunk. Whoever feeds another chunk has taken them all. Throws EventTooLarge.
+   * The events that `chunk` completes, in order. Each is made when it is asked for, because together they may take a
+   * hundred times the memory of the chunk. Take all of them before the next chunk. Throws EventTooLarge.
    */
   *feed(chunk: Uint8Array): Generator<SseEvent, void, void> {
     if (chunk.byteLength === 0) return
@@ -232,12 +232,17 @@ class LineEnds {
   }
 }
 
-/** From this many parts on, and below this size, a part is copied: a view costs some 200 bytes, whatever it shows. */
+/**
+ * With this many parts or more, and below this size, a part is copied: a view costs about 200 bytes, whatever its size.
+ */
 const MANY_PARTS = 16
 const SMALL_BYTES = 512
 const BLOCK_BYTES = 1024
 
-/** Bytes that wait for the rest of their event, or for evidence: views, until small ones get many. Takes at most a few times their size. */
+/**
+ * Bytes that wait for the rest of their event, or for evidence. They are views until there are many small ones. Uses at
+ * most a few times their size.
+ */
 export class Parts {
   bytes = 0
   #parts: Uint8Array[] = []

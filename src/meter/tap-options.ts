@@ -11,7 +11,10 @@ export interface TapOptions {
   readonly limits: UsageLimits
   /** Whether the client asked for the usage-only chunk; otherwise it is stripped (D24). */
   readonly wants_usage: boolean
-  /** Whether the client asked what the call costs: then the final usage waits for the charge, and tells it (D49). */
+  /**
+   * Whether the client asked for the cost of the call. Then the final usage waits for the charge, and includes it
+   * (D49).
+   */
   readonly wants_cost: boolean
   /** The most bytes one event may take (D31), and all that are held back (D36). */
   readonly event_bytes: number
@@ -28,7 +31,10 @@ export interface TapOptions {
   readonly drain_ms: number | null
   /** How long to read on for it, in any case, when every choice has finished (D9). */
   readonly finish_wait_ms: number
-  /** Records what was delivered; called once. Resolves with the charge when the last byte may leave (D32). Never rejects. */
+  /**
+   * Settles what was delivered. Called once. Resolves with the charge when the last byte may be sent (D32: settle
+   * before the last byte). Never rejects.
+   */
   settle(evidence: StreamEvidence): Promise<bigint>
   /** What the client is shown when a stream breaks after output (D10): a whole `data:` event. */
   errorEvent(ending: Ending, data: string | null): Uint8Array

@@ -12,14 +12,15 @@ const KEEPALIVE = encoder.encode(": keepalive\n\n")
 const DONE = encoder.encode("data: [DONE]\n\n")
 
 /**
- * The one stream between a provider and a client (D36): pulled by the client, so that a slow one slows the provider;
- * whole events pass as views of the provider's bytes; what has no evidence waits until the first output or usage
- * (rule 6); it ends once, with one of the endings of D8, and what was delivered is settled before the last byte (D32).
+ * The one stream between a provider and a client (D36: forward whole events). The client pulls it, so a slow client
+ * slows the provider. Whole events pass as views of the provider's bytes. Events without evidence wait until the first
+ * output or usage (rule 6). The stream ends once, with one of the endings of D8, and is settled before its last byte
+ * (D32).
  */
 export class Tap {
   readonly #options: TapOptions
   #framer: Framer
-  /** The body, where it is an object (D29); undefined while that is not known, null for an event stream. */
+  /** The body, if it is a JSON object (D29); undefined while that is unknown, null for an event stream. */
   #whole: WholeAnswer | null | undefined
   readonly #reading: StreamReading
   /** Null when the client did not ask for the cost. */
@@ -52,7 +53,9 @@ export class Tap {
     this.#final_usage = options.wants_cost ? new FinalUsage() : null
   }
 
-  /** Starts the clock. A stream whose total timeout is over already ends here: call it once all is wired. */
+  /**
+   * Starts the timer. A stream whose total timeout has passed already ends here, so call this once everything is wired.
+   */
   start(): void {
     this.#tick()
   }
@@ -72,7 +75,7 @@ export class Tap {
     this.#finish("gateway_stopped")
   }
 
-  /** The client is gone (D9): after the final usage that is just the end, else the stream is cut or drained. */
+  /** The client has left (D9). After the final usage the stream just ends; before it, the stream is cut or drained. */
   clientLeft(): void {
     if (this.#outlet.gone) return
     this.#outlet.leave()
@@ -82,7 +85,7 @@ export class Tap {
     else this.#drain("client_left")
   }
 
-  /** The client takes nothing: it is cut, and the provider too unless only the final usage is missing (D9). */
+  /** The client does not read. It is cut, and so is the provider, unless only the final usage is missing (D9). */
   #clientStalled(): void {
     const waits = this.#reading.paused && !this.#reading.usage_final && this.#options.finish_wait_ms > 0
     if (!waits) {
@@ -126,7 +129,7 @@ export class Tap {
     this.#satisfied_ms = performance.now()
   }
 
-  /** Relays one chunk of the provider, or its end; whether anything was sent to the client. Never throws. */
+  /** Relays one chunk of the provider, or its end. Returns whether anything was sent to the client. Never throws. */
   #relay(chunk: Uint8Array | null): boolean {
     this.#read_ms = null
     try {
@@ -189,7 +192,7 @@ export class Tap {
     this.#finish("upstream_lost")
   }
 
-  /** At any end but a clean one the unterminated event is read for the settlement, and never forwarded (D36). */
+  /** At any end other than a clean one, the unterminated event is read for the settlement but never forwarded (D36). */
   #readUnterminated(): void {
     const last = this.#framer.end()
     if (last !== null) this.#note(this.#reading.take(last))
@@ -233,8 +236,8 @@ export class Tap {
   }
 
   /**
-   * Ends the stream, once. Nothing with evidence seen: rule 6, a clean and empty end. Otherwise `[DONE]` after a
-   * completed stream, and an error event, never a clean end, after any other.
+   * Ends the stream, once. Without evidence: rule 6, a clean and empty end. Otherwise `[DONE]` after a completed
+   * stream, and an error event, never a clean end, after any other.
    */
   #finish(ending: Ending, error_data: string | null = null): void {
     if (this.#over) return
@@ -271,8 +274,8 @@ export class Tap {
   }
 
   /**
-   * The stream's one timer: header commit, keepalive, stall, idle, total and drain. It looks at the clock at the
-   * latest after the shortest of its periods, so that passing a chunk costs no timer.
+   * The stream's one timer, for header commit, keepalive, stall, idle, total and drain. It checks the clock at least
+   * once per shortest period, so that relaying a chunk costs no timer.
    */
   #tick(): void {
     clearTimeout(this.#timer)

@@ -22,7 +22,7 @@ export const TOO_LARGE = JSON.stringify({
   error: { message: catalogue.response_too_large.message, code: "response_too_large" },
 })
 
-/** A JSON object in answer to a stream request: collected, and told as one chunk event and `[DONE]` (D29). */
+/** A JSON object in answer to a stream request: collected, and sent as one chunk event and `[DONE]` (D29). */
 export class WholeAnswer {
   readonly #limits: WholeLimits
   #chunks: Uint8Array[] = []

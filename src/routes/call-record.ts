@@ -6,7 +6,7 @@ import type { Attempts } from "../upstream/forward.ts"
 import { readTraceContext } from "../wire/trace-context.ts"
 import { requestId } from "./request-id.ts"
 
-/** Follows a request: for the traces that are kept here, else to pass on what its client said of a trace; null for neither (D54). */
+/** The trace of a request: recorded here, or only passed on from the client's headers; null for neither (D54). */
 export function traceOf({ tracer }: Gateway, request: Request): Trace | null {
   const context = readTraceContext(request.headers)
   if (tracer !== null) return tracer.begin(request, requestId(request), context)
@@ -64,7 +64,7 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
   }
 }
 
-/** The last byte has waited for the settlement (D32), which began at `settled_ms`: what the gateway adds after an answer. */
+/** Records how long the last byte waited for the settlement (D32), which began at `settled_ms`. */
 export function noteDurable({ metrics }: Gateway, call: Call, settled_ms: number): void {
   metrics.added("after", performance.now() - settled_ms)
   call.trace?.durable()

@@ -80,7 +80,9 @@ function clientDeadlineOf(call: Call, chat: ChatRequest, request: Request): Clie
   )
 }
 
-/** What is sent is what was billed: the parsed request, re-serialised, with the upstream's model and usage asked for. */
+/**
+ * The request as it is sent: what was billed, re-serialised, with the upstream's model name, and with usage requested.
+ */
 function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, client_deadline: ClientDeadline) {
   const stream = chat.stream === true
   const asked = stream ? { stream_options: { ...chat.stream_options, include_usage: true } } : {}
@@ -96,8 +98,8 @@ function outgoing(call: Call, chat: ChatRequest, texts: FieldTexts, client_deadl
 }
 
 /**
- * The exit of a call that got no 2xx: released, with the most specific cause (D28). Resolves with what to answer once
- * that is durable (D32), so that a client that tries again at once does not meet its own hold.
+ * Ends a call that got no 2xx: releases it with the most specific cause (D28). Resolves with the error for the client
+ * once the release is durable (D32), so that an immediate retry does not meet the call's own hold.
  */
 async function abandon(
   gateway: Gateway,

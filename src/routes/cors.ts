@@ -9,7 +9,7 @@ const HEADER_NAMES = /^[\w!#$%&'*+.^`|~, \t-]{1,1024}$/
 
 const OPERATORS = ["/metrics", "/admin", "/console"]
 
-/** Whether pages may be allowed to call a path at all: what is for operators is never theirs (D40). */
+/** Whether web pages may be allowed to call a path at all. Paths for operators never are (D40). */
 export function isForPages(path: string): boolean {
   return !OPERATORS.some((place) => path === place || path.startsWith(`${place}/`))
 }

@@ -32,7 +32,7 @@ export function countTokens(gateway: Gateway) {
     )
 }
 
-/** The first segment as it stands there: escaped, it is another one, as everywhere in a path (D21). */
+/** The first segment without unescaping it: escaped, it is a different one, as everywhere in a path (D21). */
 function vendorOf(path: string): string {
   return path.slice(1, -PATH.length)
 }
@@ -101,7 +101,10 @@ function checkLoad({ key_loads, config }: Gateway, key_hash: string): void {
   key_loads.check(key_hash, config.limits.per_key)
 }
 
-/** The messages-style model a key may count with (D22): 404 when there is none, 403 when it is not open for the key or the entry. */
+/**
+ * The messages-style model that a key may count with (D22). 404 if there is none, 403 if the key or the path does not
+ * allow it.
+ */
 function openModel({ catalog }: Gateway, name: string, standing: Standing): Model {
   const found = catalog.find(name, "messages")
   if (found instanceof GatewayError) throw found

@@ -4,8 +4,8 @@ import { LedgerBusy, LedgerUnavailable } from "../ledger/entries.ts"
 import { bodyFault, queryFault } from "../wire/fault.ts"
 
 /**
- * What went wrong, as an entry of the catalogue. The ledger has its own words, because it knows nothing of HTTP; Elysia
- * says what a request does not fit, and wraps what the parser of a body throws.
+ * Any error as an entry of the catalogue. The ledger has its own errors, because it does not know HTTP. Elysia reports
+ * what does not fit a schema, and wraps the errors of body parsers.
  */
 export function faultOf(error: unknown): GatewayError {
   if (error instanceof ValidationError) return misfit(error)
@@ -15,7 +15,10 @@ export function faultOf(error: unknown): GatewayError {
   return error instanceof LedgerBusy ? new GatewayError("overloaded") : toGatewayError(error)
 }
 
-/** A request that its schema refuses. An answer that its schema refuses is a broken invariant, and its content stays out of the log. */
+/**
+ * A request that does not fit its schema. An answer that does not is a broken invariant, and its content stays out of
+ * the log.
+ */
 function misfit({ type, valueError, all }: ValidationError): GatewayError {
   if (type === "params") {
     if (valueError?.path !== "/id") return new GatewayError("not_found")

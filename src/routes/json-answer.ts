@@ -22,8 +22,8 @@ export interface Answering {
 }
 
 /**
- * Rules 1-3: the provider's bytes unchanged, once their settlement is durable (D32), or what was wrong with them. For a
- * client that asked, valid usage tells what was charged (D49).
+ * Rules 1-3: the provider's bytes unchanged, once their settlement is durable (D32), or the error. If the client asked,
+ * valid usage includes the charge (D49).
  */
 export async function answerJson(
   { gateway, call, reply, client_deadline, request }: Answering,

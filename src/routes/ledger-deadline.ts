@@ -38,7 +38,7 @@ export function askLong<Answer>(
   return ask({ deadline_ms: sums_deadline_ms }, question)
 }
 
-/** The driver's errors have a code, of the server or of the system; ours are the ones that carry it for clients. */
+/** The driver's errors have a code, of the server or the system. Only our own carry an error code for clients. */
 function isFromDriver(error: unknown): boolean {
   return !(error instanceof GatewayError) && error instanceof Error && "code" in error
 }

@@ -80,7 +80,7 @@ export function callBody(call: CallRecord): CallBody {
   }
 }
 
-/** A checkpoint may have written to an open call: nothing of a charge is shown before there is one. */
+/** An open call may have a checkpoint, so nothing is shown as charged before the call has ended. */
 function outcomeOf(
   call: CallRecord,
 ): Pick<CallBody, "basis" | "ending" | "failure" | "charge" | "overage" | "usage"> {

@@ -4,14 +4,14 @@ import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 
 /**
- * The body of a request that must be plain UTF-8 JSON: 415 for anything else it says of itself, 413 over
- * `limits.body`, 408 when it does not arrive within `limits.body_timeout` (D15, D18, D31).
+ * The body of a request that must be plain UTF-8 JSON. 415 for any other media type, 413 over `limits.body`, 408 if it
+ * does not arrive within `limits.body_timeout` (D15, D18, D31).
  */
 export async function readBody(request: Request, limits: Config["limits"]): Promise<Uint8Array> {
   checkMediaType(request.headers)
   const length = request.headers.get("content-length")
   if (length !== null && Number(length) > limits.body_bytes) throw new GatewayError("request_too_large")
-  // Asking for `request.body` makes a stream, which costs more than the read: only without a length is it needed.
+  // `request.body` makes a stream, which costs more than reading the bytes. It is needed only without a length.
   const body = length === null ? readCounted(request.body, limits.body_bytes) : request.bytes()
   return arrived(body, limits.body_timeout_ms)
 }
@@ -74,8 +74,8 @@ export interface KeyedBody {
 }
 
 /**
- * What calls, quotes and token counts do alike, in the order of D30: the credential's form, then what `refuse` knows
- * against the key before a body is looked at (D38), then the body's media type and size.
+ * The first steps of calls, quotes and token counts, in the order of D30: the form of the credential, then what
+ * `refuse` checks for the key before a body is read (D38), then the media type and size of the body.
  */
 export async function readKeyedBody(
   gateway: Gateway,

@@ -2,7 +2,10 @@ import { nextId } from "../id.ts"
 
 declare global {
   interface Request {
-    /** Set by `requestId`. On the request itself, because the collector visits a WeakMap's entries one by one. */
+    /**
+     * Set by `requestId`. A property and not a WeakMap, because the garbage collector visits a WeakMap's entries one by
+     * one.
+     */
     tollgate_id?: string
   }
 }

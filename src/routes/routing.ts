@@ -1,4 +1,4 @@
-/** How the applications route: what a schema does not know is refused, and not left out in silence. */
+/** How the applications route: unknown members are refused, and not dropped silently. */
 export const ROUTING = {
   strictPath: true,
   normalize: false,
@@ -6,9 +6,9 @@ export const ROUTING = {
 } as const
 
 /**
- * A hook before validation: the parameters of the query string. One that is given twice is a list, which no schema takes;
- * Elysia itself would take the last. It does not name `query` in its arguments, or Elysia would parse that for every
- * route, calls too.
+ * A hook before validation that parses the query string. A parameter that is given twice is a list, which no schema
+ * accepts; Elysia would take the last one. The function does not name `query` in its arguments, because Elysia would
+ * then parse it for every route, calls too.
  */
 export function readQuery({ request }: { request: Request }): { query: unknown } {
   const given = new URL(request.url).searchParams
@@ -20,7 +20,7 @@ export function readQuery({ request }: { request: Request }): { query: unknown }
   return { query: Object.fromEntries(query) }
 }
 
-/** A hook after the handler: what an account or an operator is told is theirs alone, and no cache keeps it. */
+/** A hook after the handler: answers for an account or an operator must not be cached. */
 export function forbidStoring({ set }: { set: { headers: object } }): void {
   Object.assign(set.headers, { "cache-control": "no-store" })
 }

@@ -40,7 +40,7 @@ export function pagePolicy(...more: readonly string[]): string {
   ].join("; ")
 }
 
-/** A browser may keep the file, but asks each time whether it is still the one: so an upgraded gateway never meets an old page. */
+/** A browser may keep the file, but must revalidate it, so an upgraded gateway never gets an old page. */
 export async function serveFile(
   request: Request,
   file: ServedFile | Promise<ServedFile>,

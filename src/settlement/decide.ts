@@ -4,7 +4,7 @@ import { type Evidence, isZero, type JsonEvidence, type StreamEvidence } from ".
 import type { Failure, Note } from "../wire/call.ts"
 import type { Usage, UsageReading } from "../wire/usage.ts"
 
-/** What a call is settled on: what the provider reported, what the gateway estimated on top, and why (D28). */
+/** The basis of a settlement: what the provider reported, what the gateway estimated on top, and why (D28). */
 export type Verdict =
   | {
       readonly outcome: "settled"
@@ -20,13 +20,13 @@ export type Verdict =
 export interface Terms {
   /** UTF-8 bytes of output per estimated token. */
   readonly bytes_per_token: number
-  /** What an estimate charges for the prompt, where it charges it. */
+  /** The prompt tokens of an estimate, where it charges any. */
   readonly prompt_tokens_estimate: number
   /** When it does. */
   readonly estimate_prompt: EstimatePrompt
 }
 
-/** Settlement rules 1-6: what was delivered in, what is owed out. Every word beside the rules is a ruling. */
+/** Settlement rules 1-6: from what was delivered to what is owed. Everything beside the rules is a ruling. */
 export function decide(evidence: Evidence, terms: Terms): Verdict {
   const { usage, notes } = trusted(evidence)
   const estimate = (bytes: number) => estimateTokens(bytes, terms.bytes_per_token)
@@ -63,7 +63,10 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
   return { outcome: "released", failure: streamFailure(evidence), notes } // rule 6
 }
 
-/** Whether an estimate charges the prompt (D6): nobody leaves it unpaid by cutting a stream, or by what is not believed (D1). */
+/**
+ * Whether an estimate charges the prompt (D6). If not, a client could avoid paying for it by cutting the stream, and a
+ * provider's implausible usage would make it free (D1).
+ */
 function chargesPrompt({ shape, ending, usage }: Evidence, { estimate_prompt }: Terms): boolean {
   const is_cut_by_client = shape === "stream" && (ending === "client_left" || ending === "client_stalled")
   const is_clients = is_cut_by_client || usage.state === "implausible"
@@ -75,7 +78,10 @@ function isTooLarge(evidence: Evidence): boolean {
   return evidence.shape === "json" && evidence.too_large
 }
 
-/** The usage as the settlement takes it: what is implausible is not believed (D1), and beside output 0/0 is a placeholder (D2). */
+/**
+ * The usage that the settlement uses. Implausible usage is not believed (D1), and 0/0 next to output is a placeholder
+ * (D2).
+ */
 function trusted(evidence: Evidence): { usage: UsageReading; notes: readonly Note[] } {
   const { usage, output_bytes } = evidence
   const is_implausible =
@@ -88,7 +94,7 @@ function trusted(evidence: Evidence): { usage: UsageReading; notes: readonly Not
   return { usage, notes: [...notes, ...usage.notes] }
 }
 
-/** Why a JSON answer was none (D5, D10, D28): who ended it, else what was wrong with it. */
+/** Why a JSON answer is not usable (D5, D10, D28): who ended it, otherwise what was wrong with it. */
 function jsonFailure({ ending, body }: JsonEvidence): Failure {
   if (body === "error") return "upstream_error"
   switch (ending) {

@@ -8,7 +8,7 @@ import { priceVerdict } from "./price.ts"
 /** How long the last byte of an answer waits for its settlement to be durable (D32). */
 export const SETTLE_WAIT_MS = 250
 
-/** What became of a call, for the answer, the log and the metrics. */
+/** The result of a call, for the answer, the log and the metrics. */
 export interface Settlement {
   readonly end: End
   /** Resolves when the settlement is durable, at the latest after 250 ms (D32). */
@@ -18,7 +18,7 @@ export interface Settlement {
 /** Told of every call that ended. */
 export type OnSettled = (call: Call, end: End) => void
 
-/** Settles a call by what was delivered (rules 1-6). A call ends once: a second exit is a broken invariant. */
+/** Settles a call by what was delivered (rules 1-6). A call ends once: a second settlement is a broken invariant. */
 export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSettled: OnSettled): Settlement {
   const verdict = decide(evidence, termsOf(call))
   const { charge_nano, usage, notes } = priceVerdict(verdict, call.model.price, call.hold.amount_nano)
@@ -34,7 +34,10 @@ export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSet
   })
 }
 
-/** Releases a call that no upstream answered with a 2xx: charge 0, the failure recorded (D28), its `Idempotency-Key` free (D43). */
+/**
+ * Releases a call that no upstream answered with a 2xx: charges 0, records the failure (D28), and frees its
+ * `Idempotency-Key` (D43).
+ */
 export function release(
   ledger: CallLedger,
   call: Call,
@@ -54,7 +57,7 @@ export function release(
   })
 }
 
-/** What a running call would be charged if its gateway died now (D13); null when that is nothing yet. */
+/** What a running call would be charged if its gateway died now (D13); null if nothing yet. */
 export function checkpoint(call: Call): Checkpoint | null {
   const evidence = call.observe?.("gateway_lost")
   if (evidence === undefined) return null

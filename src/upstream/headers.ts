@@ -1,11 +1,15 @@
 import type { Upstream } from "../config/config.ts"
 import { idHeaders } from "../errors.ts"
 
-/** The headers that cross the gateway, both ways. Each set is built from nothing: what is not named here does not pass. */
+/**
+ * The headers that cross the gateway, both ways. Each set is built from scratch: a header that is not named here does
+ * not pass.
+ */
 
 /**
- * What a provider is sent (D25): content type, accept, identity encoding, its own credential, and the request id.
- * `further` are the version headers of a messages-style call and those of a trace (D54); they replace none of ours.
+ * The request headers for a provider (D25): content type, accept, identity encoding, its credential, and the request
+ * id. `further` are the version headers of a messages-style call and the trace headers (D54); they replace none of
+ * ours.
  */
 export function requestHeaders(
   upstream: Upstream,

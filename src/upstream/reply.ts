@@ -33,10 +33,10 @@ export function remainingMs({ route, began_ms }: Reply): number {
   return leftMs(route.upstream, began_ms)
 }
 
-/** What is left of a body after its `[DONE]` is a few bytes of framing; more than this, or later, is not waited for. */
+/** After `[DONE]` a body has a few bytes of framing left. The gateway does not wait for more than this, or longer. */
 const REST = { bytes: 16_384, ms: 250 }
 
-/** Lets a body that is past its `[DONE]` end by itself, so that the connection is used again; else cuts it. Never rejects. */
+/** Reads the rest of a body after its `[DONE]`, so that the connection can be used again, or cuts it. Never rejects. */
 export async function finish(body: Body): Promise<void> {
   await readOn(body, REST, () => {})
 }
@@ -56,7 +56,7 @@ interface Bounds {
   readonly ms: number
 }
 
-/** Reads to the end of a body within bounds; whether it was reached. Otherwise the body is cancelled. */
+/** Reads a body to its end, within bounds. Returns whether it reached the end; otherwise the body is cancelled. */
 async function readOn(body: Body, bounds: Bounds, take: (chunk: Uint8Array) => void): Promise<boolean> {
   let given_up = false
   const giveUp = () => {

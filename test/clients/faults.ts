@@ -248,7 +248,7 @@ const RETRY_AFTER_S = 3
 /** A timer may come so much too early. */
 const TIMER_MS = 5
 
-/** A provider that asks for patience once: the client has it, and then its answer. */
+/** A provider that asks the client to wait once: the client waits, and then gets its answer. */
 export async function obeyRetryAfter(client: Client, cell: Cell): Promise<string> {
   const answer = client.family === "chat" ? chatCompletion("at last") : { input_tokens: 7 }
   cell.answers(json(429, {}, { "retry-after": String(RETRY_AFTER_S) }), json(200, answer))

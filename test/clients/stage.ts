@@ -44,7 +44,7 @@ export async function openStage(cells: number) {
     if (answer === undefined) throw new Error(`nobody plays in ${exchange.request.path}`)
     return answer(exchange)
   })
-  const gateway = await startGateway(provider, houseOf(provider.url, cells))
+  const gateway = await startGateway(provider, configurationOf(provider.url, cells))
   const doors: Door[] = []
 
   async function cell(usd = "1"): Promise<Cell> {
@@ -115,7 +115,7 @@ async function closedCalls(gateway: TestGateway, account_id: string): Promise<re
 }
 
 /** A corner has upstreams of its own, so that no breaker opens for others. */
-function houseOf(provider_url: string, cells: number) {
+function configurationOf(provider_url: string, cells: number) {
   const numbers = Array.from({ length: cells }, (_, number) => number)
   const upstream = (number: number, family: "chat" | "messages") => ({
     family,

@@ -15,9 +15,9 @@ import { accounts, corrections, credits, ends, holds, keys, terms } from "../sch
 export interface Violation {
   readonly kind: "balance" | "held" | "spent" | "charge" | "entry" | "unheld"
   readonly account_id: string
-  /** The key of `spent`, the call of `charge`, `entry` and `unheld`; null for an account. */
+  /** The key for `spent`; the call for `charge`, `entry` and `unheld`; null for an account. */
   readonly id: string | null
-  /** Null when there are entries of an account that does not exist. */
+  /** Null for entries of an account that does not exist. */
   readonly recorded_nano: bigint | null
   readonly expected_nano: bigint | null
 }
@@ -42,8 +42,8 @@ const c = alias(corrections, "c")
 const t = alias(terms, "t")
 
 /**
- * Recomputes from the entries what the ledger says of every account, key and call. All checks see one snapshot, so calls
- * that are held and settled meanwhile disturb nothing.
+ * Recomputes every account, key and call from the entries. All checks read one snapshot, so calls that are held or
+ * settled meanwhile do not disturb it.
  */
 export async function audit(database: PostgresJsDatabase): Promise<Audit> {
   return database.transaction(

@@ -28,7 +28,7 @@ const said = [
 
 const p = alias(checkpoints, "p")
 
-/** Writes what is new of running calls, and removes what is left of calls that have ended. */
+/** Writes the changed checkpoints of running calls, and deletes those of calls that have ended. */
 const write = statement(
   "checkpoint",
   sql`
@@ -40,20 +40,20 @@ SELECT ${allOf("x", checkpoints.id, ...said)}, $1::uuid FROM ${batch.relation}
 ON CONFLICT (id) DO UPDATE SET (${names(...said)}) = (${allOf("excluded", ...said)})`,
 )
 
-/** Removes what a gateway has left behind whose calls have all ended. */
+/** Deletes the checkpoints of a gateway whose calls have all ended. */
 export const forgetCheckpoints = statement(
   "checkpoint",
   sql`DELETE FROM ${checkpoints} ${p} WHERE ${p.gateway_id} = $1::uuid`,
 )
 
 /**
- * What running calls would be charged if their gateway died now (D57): written when something has changed, and removed
- * once the call has ended.
+ * The checkpoints: what running calls would be charged if their gateway died now (D57). Written when something has
+ * changed, deleted when the call has ended.
  */
 export class Checkpoints {
   readonly #connection: Connection
   readonly #gatewayId: () => string
-  /** The charge that was written last for each call that has a row. */
+  /** The charge that was last written, for each call that has a row. */
   #written = new Map<string, bigint>()
 
   constructor(connection: Connection, gatewayId: () => string) {
@@ -61,7 +61,7 @@ export class Checkpoints {
     this.#gatewayId = gatewayId
   }
 
-  /** `running`: what every running call would be charged that has something to charge. */
+  /** `running`: the checkpoints of the running calls that have something to charge. */
   async write(running: readonly Checkpoint[]): Promise<void> {
     const next = new Map(running.map(({ id, charge_nano }) => [id, charge_nano]))
     const changed = running.filter(({ id, charge_nano }) => this.#written.get(id) !== charge_nano)

@@ -17,8 +17,8 @@ import type { End } from "../entries.ts"
 import { accounts, corrections, ends, holds, idempotency } from "../schema.ts"
 
 /**
- * What became of an end: `applied`; nothing, because the hold was `closed` before, or because there is `none`; or
- * `conflict`, because another statement ended the hold while this one waited: ask again.
+ * The result of an end. `applied`. `closed`: the hold had ended before. `none`: there is no hold. `conflict`: another
+ * statement ended the hold while this one waited, so ask again.
  */
 export type Ended = "applied" | "closed" | "none" | "conflict"
 
@@ -80,10 +80,11 @@ export const moveSums = sql`moved AS (
 ), ${countSpending}`
 
 /**
- * Settles and releases, each hold once (D13): a hold that has ended changes no more, but a settlement after expiry is
- * added as a correction, and frees nothing, because nothing is held any more. Of several ends of one hold in a batch the
- * first that is due counts. The accounts are locked first; whoever ends one of their calls needs that lock too, so an
- * end that this statement's snapshot does not know is found by the primary key: the call is asked again.
+ * Settles and releases, each hold once (D13). An end of a hold that has ended changes nothing, except that a settlement
+ * after expiry is added as a correction; it frees nothing, because nothing is held any more. Of several ends of one
+ * hold in a batch, the first that is due counts. The statement locks the accounts first. Every statement that ends one
+ * of their calls needs that lock, so an end that this snapshot does not contain violates the primary key, and the call
+ * is asked again.
  */
 export const endExact = statement(
   "end",
@@ -132,7 +133,10 @@ SELECT
 FROM asked q ORDER BY q.place`,
 )
 
-/** Runs the exact statement; results in the order of the ends. */
+/**
+ * Runs the exact statement, with results in the order of the holds. Of several holds with the same `Idempotency-Key`,
+ * all but one are `conflict`.
+ */
 export async function endExactly(
   connection: Runner,
   asked: readonly End[],

@@ -10,7 +10,7 @@ import { type Ended, endExactly, endFields } from "./end-exact.ts"
 /** How long one ending statement may take before it is tried again with the same ids. */
 const STATEMENT_MS = 5_000
 
-/** An end, and what it frees where that is known: without it only the exact statement can write the end. */
+/** An end, and the amount that it frees, if known. Without the amount only the exact statement can write the end. */
 export interface EndOfHold {
   readonly end: End
   readonly hold: Pick<Hold, "account_id" | "amount_nano"> | null
@@ -42,10 +42,10 @@ const freed = sql.raw(`($3::bigint[])[array_position($2::uuid[], a."id")]`)
 const charged = sql.raw(`($4::bigint[])[array_position($2::uuid[], a."id")]`)
 
 /**
- * Ends all holds of an account, or none of them; the gateway has summed up what they free and are charged. An account
- * with spending limits is left to the exact statement. What is freed comes from the hold itself, so a hold that is
- * missing makes the sums differ, and one that has ended breaks the primary key: either undoes everything. Accounts are
- * locked as in `holdLean`, before anything is written about their calls.
+ * Ends all holds of an account, or none. The gateway has summed up what they free and are charged. Accounts with
+ * spending limits are left to the exact statement. The amount freed comes from the hold itself, so a missing hold makes
+ * the sums differ, and an ended hold violates the primary key: either rolls everything back. Accounts are locked as in
+ * `holdLean`, before anything is written about their calls.
  */
 export const endLean = statement(
   "end",
@@ -98,8 +98,8 @@ SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
 )
 
 /**
- * Ends a batch; results in its order. Waits at most `lock_ms` for each lock. What the lean statement leaves out is asked
- * by the exact one, and so are ends whose hold is not known here or that free an `Idempotency-Key`.
+ * Ends a batch, with results in its order. Waits at most `lock_ms` for each lock. The exact statement takes what the
+ * lean one leaves out, ends whose hold is not known here, and ends that free an `Idempotency-Key`.
  */
 export async function endBatch(
   connection: Runner,
@@ -153,7 +153,7 @@ async function endedAccounts(
     if (row.accounts === 0) return NONE
     return row.only === null ? ALL : new Set(idsOf(row, "only"))
   } catch (error) {
-    // Undone for the sake of some item: the exact statement tells of which.
+    // Rolled back because of some item. The exact statement finds out which.
     const kind = kindOf(error)
     if (kind === "refused" || kind === "incomplete") return NONE
     throw error

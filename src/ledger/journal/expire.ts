@@ -22,8 +22,8 @@ const batch = new Batch<Orphan>(2, [[holds.id, (orphan) => orphan.id]])
 const usage = [ends.prompt_tokens, ends.cached_tokens, ends.completion_tokens] as const
 
 /**
- * Frees what orphans hold and charges what their last checkpoint saw (D13), each once however often it is named. What has
- * ended meanwhile is left alone. Locks as in `endExact`.
+ * Frees the holds of orphaned calls and charges their last checkpoints (D13), each once, however often it is named.
+ * Calls that have ended meanwhile are left alone. Locks as in `endExact`.
  */
 export const expire = statement(
   "expire",

@@ -22,7 +22,7 @@ export type Held =
   | HoldResult
   /** The gateway was declared dead: nothing can be held under its row (D35). */
   | { readonly outcome: "gateway_dead"; readonly gateway_id: string }
-  /** The same id or `Idempotency-Key` is being written by another statement now, or was while this one waited: ask again. */
+  /** Another statement is writing the same id or `Idempotency-Key`, or did while this one waited: ask again. */
   | { readonly outcome: "conflict" }
   /** The id is in the journal already, and not as this open hold. */
   | { readonly outcome: "closed" }
@@ -174,8 +174,8 @@ LEFT JOIN limits b ON b.id = r.key_id LEFT JOIN counted n ON n.id = r.key_id`,
 )
 
 /**
- * Runs the exact statement; results in the order of the holds, all of them `conflict` but one for holds with the same
- * `Idempotency-Key`.
+ * Runs the exact statement, with results in the order of the holds. Of several holds with the same `Idempotency-Key`,
+ * all but one are `conflict`.
  */
 export async function holdExactly(
   connection: Runner,

@@ -5,7 +5,7 @@ import type { Connection } from "../database/connection.ts"
 import { names, type Statement, statement } from "../database/statement.ts"
 import { ends, gateways, holds } from "../schema.ts"
 
-/** How long a statement about leases may take; a renewal that is overdue is tried again at once. */
+/** How long a statement about leases may take. An overdue renewal is retried at once. */
 const STATEMENT_MS = 2_000
 
 export interface LeaseTimes {
@@ -49,7 +49,10 @@ export function openHolds(gateway_id: SQL, floor_id: SQL): SQL {
 /** Whether the gateway of the row `g` has no open hold. */
 export const nothingOpen = sql`NOT EXISTS (SELECT FROM ${openHolds(sql`${g.id}`, sql`${g.floor_id}`)})`
 
-/** Nothing of this gateway is open, so no sweeper needs to look; what the ledger knows better lapses. */
+/**
+ * Marks a gateway that has nothing open, so that no sweeper needs to look at it. If the ledger disagrees, the lease
+ * lapses instead.
+ */
 const giveBack = statement(
   "lease",
   sql`
@@ -60,13 +63,13 @@ RETURNING ${g.id}`,
 
 /**
  * The row of this process in `gateways`. A lapsed lease may be renewed until a sweeper has declared the gateway dead;
- * then the process goes on under a new row (D35). All times are the database's.
+ * then the process continues under a new row (D35). All times are the database's.
  */
 export class Lease {
   readonly #connection: Connection
   readonly #times: LeaseTimes
   #id = nextId()
-  /** The database's time of the last renewal, and of the first one since which there was no gap. */
+  /** The database's time of the last renewal, and of the first renewal since the last gap. */
   #renewed_at = Number.NEGATIVE_INFINITY
   #unbroken_since = Number.NEGATIVE_INFINITY
   #succession: Promise<void> | null = null
@@ -82,8 +85,8 @@ export class Lease {
   }
 
   /**
-   * Whether this process has renewed without a gap for as long as a lease lasts: only then may it declare others dead.
-   * A gap is a pause in which others could have lost their leases to the same outage.
+   * Whether this process has renewed without a gap for as long as a lease lasts. Only then may it declare others dead:
+   * an outage that caused the gap may have cost them their leases too.
    */
   get steady(): boolean {
     return this.#renewed_at - this.#unbroken_since >= this.#times.expire_ms
@@ -100,7 +103,7 @@ export class Lease {
     this.#note(now_ms)
   }
 
-  /** Renews, or goes on under a new row when this gateway was declared dead. */
+  /** Renews the lease. If this gateway was declared dead, continues under a new row. */
   async renew(floor_id: string): Promise<void> {
     const id = this.#id
     const now_ms = await this.#run(renew, id, floor_id)
@@ -108,7 +111,7 @@ export class Lease {
     else this.#note(now_ms)
   }
 
-  /** Goes on under a new row, if `dead_id` is still the row of this process; several who ask get one row. */
+  /** Continues under a new row, if `dead_id` is still the row of this process. Concurrent callers get the same row. */
   async succeed(dead_id: string, floor_id: string): Promise<void> {
     if (dead_id !== this.#id) return
     this.#succession ??= this.#succeed(floor_id).finally(() => {
@@ -117,7 +120,7 @@ export class Lease {
     await this.#succession
   }
 
-  /** Ends the lease of a process that has nothing open and nothing on its way there. */
+  /** Ends the lease of a process that has no open holds, and none on the way. */
   async giveBack(): Promise<void> {
     await this.#connection.run(giveBack, [this.#id], STATEMENT_MS)
   }
@@ -130,7 +133,7 @@ export class Lease {
     this.#note(now_ms)
   }
 
-  /** The ledger's time, to which ids are aligned; null when no row was taken or renewed. */
+  /** The ledger's time, to which ids are aligned; null if no row was taken or renewed. */
   async #run(statement: Statement, id: string, floor_id: string): Promise<number | null> {
     const values = [id, floor_id, String(this.#times.expire_ms)]
     const asked_ms = Date.now()

@@ -17,15 +17,15 @@ const isDead = statement(
 )
 
 /**
- * Writes into the ledger what other processes of this data directory could not (D27), and removes their files once they
- * are dead. A file with a line that was not applied stays: it is money that somebody is owed.
+ * Writes into the ledger the spooled ends of other processes of this data directory (D27), and deletes their files once
+ * the processes are dead. A file with a line that was not applied stays, because somebody is owed that money.
  */
 export class Replay {
   readonly #spool: Spool
   readonly #ends: EndQueue
   readonly #connection: Connection
   readonly #log: Log
-  /** What each file held when it was replayed, and whether all of it is in the ledger. */
+  /** The content of each file when it was replayed, and whether all of it is in the ledger. */
   readonly #replayed = new Map<string, { readonly digest: string; readonly whole: boolean }>()
 
   constructor(spool: Spool, ends: EndQueue, connection: Connection, log: Log) {

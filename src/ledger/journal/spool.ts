@@ -20,7 +20,7 @@ export interface SpoolFile {
   readonly path: string
   /** The row its process began under. */
   readonly gateway_id: string
-  /** Of its bytes: a name may be used again, also for as many bytes. */
+  /** A hash of its bytes, because a file name may be reused, even with the same size. */
   readonly digest: string
   /** Lines that this version cannot read. The file is kept for them. */
   readonly unreadable: number
@@ -53,13 +53,13 @@ const Line = Type.Object({
     freed_key_hash: Type.Union([Type.String({ pattern: "^[0-9a-f]{64}$" }), Type.Null()]),
   }),
 })
-/** As version 0.1 wrote it: the terms of the upstream that answered were not known then, so those of the hold stand. */
+/** As version 0.1 wrote it, without the terms of the upstream that answered. The terms of the hold apply. */
 const OlderLine = Type.Object({ account_id: Type.String(), closing: Type.Object(common) })
 const line = TypeCompiler.Compile(Line)
 const olderLine = TypeCompiler.Compile(OlderLine)
 
 /**
- * Ends that the ledger has not taken yet, one JSON object a line, each synced to the disk (D27). A file belongs to
+ * Ends that the database has not taken yet, one JSON object per line, each synced to the disk (D27). A file belongs to
  * one process, but any other may write its ends into the ledger: they are idempotent.
  */
 export class Spool {
@@ -100,7 +100,10 @@ export class Spool {
     if (this.#kept.size === 0 && this.#written) this.#writing ??= this.#write()
   }
 
-  /** Resolves when everything kept is on the disk, or the disk refused it; the file is gone when nothing is kept. */
+  /**
+   * Resolves when everything spooled is on the disk, or the disk refused it. Without anything spooled the file is
+   * deleted.
+   */
   async settled(): Promise<void> {
     if (this.#unwritten.size > 0) this.#writing ??= this.#write()
     while (this.#writing !== null) await this.#writing
@@ -120,9 +123,9 @@ export class Spool {
   }
 
   /**
-   * Removes a file all of whose lines are in the ledger, unless it has changed since it was read. It is taken away
-   * first and looked at then; its process writes first and looks then whether its file is still there. So a line that
-   * comes meanwhile is in what was taken away, which stays, or is written again.
+   * Removes a file whose lines are all in the ledger, unless it has changed since it was read. The file is renamed
+   * first and checked then; its process writes first, and checks then whether the file still exists. So a line that
+   * comes meanwhile is in the renamed file, which stays, or is written again.
    */
   async remove({ path, gateway_id, digest }: SpoolFile): Promise<void> {
     const away = join(this.#folder, `${gateway_id}.${nextId()}${SUFFIX}`)
@@ -140,10 +143,12 @@ export class Spool {
     return join(this.#folder, this.#gateway_id + SUFFIX)
   }
 
-  /** One write at a time; what comes meanwhile is the next one. Begun only when there is something to do. */
+  /**
+   * One write at a time; lines that come meanwhile are the next write. Starts only when there is something to write.
+   */
   async #write(): Promise<void> {
     try {
-      // What is kept while the file is being removed is written before this ends.
+      // Lines that come while the file is being removed are written before this ends.
       while (this.#unwritten.size > 0 || (this.#kept.size === 0 && this.#written)) {
         if (this.#unwritten.size > 0) await this.#append()
         else {
@@ -170,7 +175,7 @@ export class Spool {
     try {
       await makeFolder(this.#folder)
       const lines = [...unwritten].flatMap((id) => this.#kept.get(id) ?? []).map(lineOf)
-      // A blank line first: the last write may have been cut in the middle of one.
+      // Starts with a line break, because the last write may have been cut in the middle of a line.
       const text = `${this.#failing ? "\n" : ""}${lines.join("")}`
       while (!(await this.#appendText(text))) {}
       this.#written = true
@@ -180,7 +185,7 @@ export class Spool {
     }
   }
 
-  /** Writes to the disk, unless another process has removed the file meanwhile; whether it did. */
+  /** Writes to the disk. Returns false if another process has removed the file meanwhile. */
   async #appendText(text: string): Promise<boolean> {
     const file = await open(this.#path, "a", 0o600)
     try {
@@ -202,7 +207,7 @@ async function read(path: string, gateway_id: string): Promise<SpoolFile | null>
   const bytes = await readFile(path).catch(() => null)
   if (bytes === null) return null
   const lines = bytes.toString().split("\n")
-  // Without a line end the last one is what a process had written of it when it died: its caller was never told that it is durable.
+  // A last line without a line end was cut when its process died. Its caller was never told that it is durable.
   const torn = lines.pop() ?? ""
   const read = [...lines.filter((text) => text !== "").map(parseLine), ...ifNotNull(parseLine(torn))]
   const ends = read.filter((spooled) => spooled !== null)
@@ -214,7 +219,7 @@ function ifNotNull<T>(value: T | null): T[] {
   return value === null ? [] : [value]
 }
 
-/** One line of the spool, its end included; amounts are decimal strings. */
+/** One line of the spool, including the line end. Amounts are decimal strings. */
 export function lineOf(spooled: SpooledEnd): string {
   return `${jsonOf([spooled]).slice(1, -1)}\n`
 }
@@ -248,7 +253,7 @@ async function makeFolder(folder: string): Promise<void> {
   for (let made = folder; made.length >= first.length; made = dirname(made)) await syncFolder(dirname(made))
 }
 
-/** The name of a new file or folder is durable once the folder that it is in is. */
+/** A new file or folder is durable only once its parent folder is synced. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, "r")
   await handle.sync().finally(() => handle.close())

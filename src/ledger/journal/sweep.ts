@@ -11,18 +11,18 @@ import { type Lease, nothingOpen, openHolds } from "./lease.ts"
 const STATEMENT_MS = 10_000
 /** How many orphans are read at a time. */
 const PAGE = 1_000
-/** How long one page waits for accounts that are locked; what it leaves is found again. */
+/** How long one page waits for locked accounts. What it leaves is found again. */
 const PAGE_MS = 5_000
-/** How long after a gateway's death its late reserves are looked for at least. */
+/** How long after a gateway's death its late holds are looked for, at least. */
 const LATE_MS = 60_000
 
 const g = alias(gateways, "g")
 const h = alias(holds, "h")
 
 /**
- * Declares one gateway dead whose lease has run out, in one locked row: a renewal that comes first wins, one that comes
- * later finds the death. The sweeper's own row must have been renewed within `$2` milliseconds, in case it has slept
- * since it decided to act (D35).
+ * Declares one gateway dead whose lease has expired, in one locked row: a renewal that comes first wins, one that comes
+ * later finds the gateway dead. The sweeper's own lease must have been renewed within `$2` milliseconds, in case its
+ * process was suspended since it decided to act (D35).
  */
 const declareDead = statement(
   "sweep",
@@ -49,8 +49,8 @@ const findOrphans = statement(
 )
 
 /**
- * A gateway is swept once nothing of it is open, nor can come to be: a holding statement that began before the death
- * was declared may still insert a hold, so the death must be old and every transaction that is older must have ended.
+ * A gateway is swept once it has no open hold and cannot get one. A holding statement that began before the gateway was
+ * declared dead may still insert a hold, so that moment must be long ago, and every older transaction must have ended.
  */
 const markSwept = statement(
   "sweep",
@@ -63,7 +63,7 @@ WHERE ${g.id} = $1::uuid AND ${g.swept_at} IS NULL AND ${g.dead_at} < now() - $2
 RETURNING ${g.id}`,
 )
 
-/** Expires what dead gateways left open (D13, D35). Any number of processes may sweep at once. */
+/** Expires the open holds of dead gateways (D13, D35). Any number of processes may sweep at once. */
 export class Sweeper {
   readonly #connection: Connection
   readonly #lease: Lease

@@ -6,7 +6,7 @@ import { ends, holds } from "../schema.ts"
 
 const STATEMENT_MS = 5_000
 
-/** Whether the id was free and is closed now, or the hold was first and is to be released. */
+/** Whether the id was free and is closed now, or the hold came first and must be released. */
 export type Closed = "closed" | "held"
 
 const columns = [
@@ -28,8 +28,8 @@ const batch = new Batch<Hold>(3, [
 ])
 
 /**
- * Closes the ids of holds whose outcome is unknown (D27), by a hold and its release that move no money: a hold that is
- * still on its way conflicts with them, and one that is being written now is waited for.
+ * Closes the ids of holds whose outcome is unknown (D27), with a hold and a release that move no money. A hold that is
+ * still on its way conflicts with them; one that is being written now is waited for.
  */
 export const tombstone = statement(
   "tombstone",
@@ -69,7 +69,7 @@ export async function closeIds(
   return asked.map(({ id }) => (closed.has(id) ? "closed" : "held"))
 }
 
-/** How a hold is released that was made for a caller who was refused: its `Idempotency-Key` may be used again. */
+/** The release of a hold whose caller was refused. Its `Idempotency-Key` may be used again. */
 export function releaseOf({ id, idempotency }: Hold): End {
   return {
     id,

@@ -9,18 +9,18 @@ export interface Work<Item, Result> {
   accountOf(item: Item): string
   /** Runs all items, waiting at most `lock_ms` for a lock; results in their order. */
   run(connection: Runner, items: readonly Item[], lock_ms: number): Promise<readonly Result[]>
-  /** Told when an item was not done at its first attempt; the queue goes on trying. */
+  /** Called when an item failed at its first attempt. The queue keeps trying. */
   onSetback?(item: Item): void
 }
 
 /** How many items one statement takes. */
 const BATCH_CAP = 128
-/** How long a batch waits for a lock, and a batch of one account, so that others wait behind it even less. */
+/** How long a batch waits for a lock; a batch of one account waits less, because others wait behind it. */
 const LOCK_MS = 300
 const LOCK_ALONE_MS = 100
 /**
- * How long the first in the queue may have waited for its first attempt. What comes then is refused at once: a queue as
- * long as its callers' deadline would spend every statement on calls that give up while it runs.
+ * How long the first item may have waited for its first attempt before new items are refused. A queue as long as its
+ * callers' deadline would spend every statement on calls that give up while it runs.
  */
 const BEHIND_MS = 500
 /** How many items may wait in a queue that can refuse them. */
@@ -28,10 +28,10 @@ export const QUEUE_LIMIT = 4_096
 /** Backoff between attempts, doubled up to the second number: for an account that is locked, and for a database that does not answer. */
 const ASIDE_BACKOFF_MS = [100, 1_000] as const
 const BACKOFF_MS = [10, 1_000] as const
-/** How often deadlines are looked at. One timer for all: two a call would cost 1 us. */
+/** How often deadlines are checked. One timer for all, because two per call would cost 1 us. */
 const TICK_MS = 20
 
-/** Items of an account that is locked, or whose row gets lost: they wait without holding up the others. */
+/** Items of an account that is locked or whose row was lost. They wait without holding up the others. */
 interface Aside<Item, Result> {
   entries: Queued<Item, Result>[]
   backoff_ms: number
@@ -39,17 +39,17 @@ interface Aside<Item, Result> {
 }
 
 /**
- * Batches items into statements, one at a time: what arrives while one runs forms the next batch. There is no timer that
- * gathers, so an idle queue adds no wait. Several queues may share a connection: the server runs their statements one
- * after another, and begins the next without waiting for this process. Every item is tried until it is done or withdrawn;
- * what fails for one item never fails for its neighbours.
+ * Batches items into statements, one at a time: items that arrive while one runs form the next batch. No timer gathers
+ * items, so an idle queue adds no wait. Several queues may share a connection: the server runs their statements one
+ * after another, and starts the next without waiting for this process. Every item is tried until it is done or
+ * withdrawn. A failure for one item never affects the others.
  */
 export class BatchQueue<Item, Result> {
   readonly #connection: Runner
   readonly #work: Work<Item, Result>
   readonly #limit: number
   #waiting: Queued<Item, Result>[] = []
-  /** The batch that was taken last, until every item of it is done or waits again. */
+  /** The current batch, until every item of it is done or waits again. */
   #working: readonly Queued<Item, Result>[] = []
   readonly #asides = new Map<string, Aside<Item, Result>>()
   #running = false
@@ -73,9 +73,9 @@ export class BatchQueue<Item, Result> {
   }
 
   /**
-   * Adds an item, `doubtful` if it may have been done by an earlier entry, and withdraws it at `until_ms`; `waiter` is told
-   * what becomes of it. Where a limit is set, throws `LedgerBusy` when as many wait as may, and `LedgerUnavailable` when the database falls behind. Throws
-   * `Withdrawn` when the queue is stopped.
+   * Adds an item, and withdraws it at `until_ms`. `doubtful`: an earlier entry may have done it already. `waiter` is
+   * told the result. With a limit, throws `LedgerBusy` when that many items wait, and `LedgerUnavailable` when the
+   * database falls behind. Throws `Withdrawn` when the queue is stopped.
    */
   add(
     item: Item,
@@ -97,7 +97,7 @@ export class BatchQueue<Item, Result> {
     return entry
   }
 
-  /** Adds an item that is withdrawn after `within_ms`; what becomes of it. */
+  /** Adds an item that is withdrawn after `within_ms`. Resolves with its result. */
   async ask(item: Item, within_ms: number): Promise<Result> {
     return this.add(item, performance.now() + within_ms).outcome
   }
@@ -169,8 +169,8 @@ export class BatchQueue<Item, Result> {
   }
 
   /**
-   * The next batch, removed from `from`. What may be done already goes without what is new: its snapshot may be too old to
-   * know a hold that is in the balance, which then counts a second time against its neighbours.
+   * The next batch, removed from `from`. Items that may be done already do not share a batch with new ones: the
+   * snapshot may lack a hold that is in the balance already, which would count twice against its neighbours.
    */
   #take(from: Queued<Item, Result>[]): readonly Queued<Item, Result>[] {
     let end = 0
@@ -219,7 +219,7 @@ export class BatchQueue<Item, Result> {
     await this.#attempt(batch.slice(half), LOCK_MS)
   }
 
-  /** Account by account: the one that is in the way is set aside, the others are done. */
+  /** Runs the batch account by account. The account that blocks is set aside, the others are done. */
   async #separate(batch: readonly Queued<Item, Result>[]): Promise<void> {
     const accounts = Map.groupBy(batch, (entry) => entry.account)
     for (const [account, entries] of accounts) {
@@ -247,7 +247,7 @@ export class BatchQueue<Item, Result> {
     return null
   }
 
-  /** One batch of an account that was set aside; once that went well, the rest of them wait like all others. */
+  /** One batch of an account that was set aside. When it succeeds, the rest of its items return to the queue. */
   async #tryAside(account: string): Promise<void> {
     const aside = this.#asides.get(account)
     if (aside === undefined) return
@@ -259,7 +259,7 @@ export class BatchQueue<Item, Result> {
     this.#waiting = [...aside.entries, ...this.#waiting]
   }
 
-  /** The database does not answer, or not this time: everything waits, in its order. */
+  /** The database did not answer: all items wait, in their order. */
   #postpone(batch: readonly Queued<Item, Result>[]): void {
     this.#backoff_ms = Math.min(Math.max(this.#backoff_ms * 2, BACKOFF_MS[0]), BACKOFF_MS[1])
     this.#not_before_ms = performance.now() + this.#backoff_ms
@@ -272,7 +272,7 @@ export class BatchQueue<Item, Result> {
   }
 }
 
-/** Queues of one kind, each on a connection of its own; the items of one account are always in the same one. */
+/** Queues of one kind, each on its own connection. The items of one account are always in the same queue. */
 export class BatchQueues<Item, Result> {
   readonly #queues: readonly BatchQueue<Item, Result>[]
 

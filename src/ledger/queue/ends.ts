@@ -10,8 +10,8 @@ import type { Outstanding } from "./outstanding.ts"
 import { Withdrawn } from "./queued.ts"
 
 /**
- * An end that takes longer goes to the spool: so early that it is on the disk when the last byte of its answer
- * leaves without it, after 250 ms (D32).
+ * An end that takes longer goes to the spool, early enough to be on the disk when the last byte of its answer is sent
+ * without waiting for it, after 250 ms (D32).
  */
 const SPOOL_AFTER_MS = 150
 /** How often it is looked for ends that take longer. */
@@ -19,7 +19,7 @@ const TICK_MS = 25
 
 /** An end on its way, and who is told what became of it. */
 interface Item extends SpooledEnd {
-  /** Null where it is not known here: of calls of other processes. */
+  /** Null if not known here: for calls of other processes. */
   readonly hold: Hold | null
   /** Whether it comes from a file of the spool. */
   readonly on_disk: boolean
@@ -27,17 +27,17 @@ interface Item extends SpooledEnd {
   tell(written: Written): void
 }
 
-/** What became of an end: written, `refused` for its data, or `unwritten` when the queue was stopped. */
+/** The result of an end: written, `refused` for its data, or `unwritten` when the queue was stopped. */
 export type Written = Exclude<Ended, "conflict"> | "refused" | "unwritten"
 
-/** Where holds are ended: tried until the end is in the ledger, and spooled while it is not (D27). */
+/** Ends holds: tries each end until it is in the ledger, and spools it until then (D27). */
 export class EndQueue {
   readonly #queues: BatchQueues<Item, Ended>
   readonly #outstanding: Outstanding
   readonly #spool: Spool
   readonly #on: LedgerEvents
   readonly #log: Log
-  /** What is not in the ledger yet, in the order in which it came. */
+  /** Ends that are not in the ledger yet, in the order in which they came. */
   readonly #writing = new Set<Item>()
   /** Those whose hold is missing, by the id of the call: this process cannot write them (D13). */
   readonly #unheld = new Map<string, SpooledEnd>()
@@ -79,7 +79,7 @@ export class EndQueue {
     })
   }
 
-  /** Resolves once the end is in the ledger, or when that can no longer be hoped for: then it is in the spool. */
+  /** Resolves once the end is in the ledger, or is in the spool and cannot be written by this process. */
   end(end: End): Promise<void> {
     const { id } = end
     const hold = this.#outstanding.find(id) ?? null

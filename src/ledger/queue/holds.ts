@@ -13,13 +13,13 @@ import { Withdrawn } from "./queued.ts"
 /** How long a call waits for the ledger (D27). */
 export const ANSWER_MS = 2_000
 
-/** A hold over all times that it is asked for, and who waits for it. */
+/** A hold across all its attempts, and who waits for it. */
 interface Asking {
   readonly hold: Hold
   readonly until_ms: number
   resolve(result: HoldResult): void
   reject(error: Error): void
-  /** Whether a statement that did not answer for it may have done it, or may still do it. */
+  /** Whether a statement that did not answer may have made it, or may still make it. */
   uncertain: boolean
   /** Whether it was asked for once more after it did not fit. */
   is_again: boolean
@@ -65,14 +65,14 @@ export class HoldQueue {
     return this.#queues.depth
   }
 
-  /** Resolves when no id is being closed behind a refusal any more. */
+  /** Resolves when no id of a refused call is being closed any more. */
   async closed(): Promise<void> {
     await Promise.all(this.#closing.values())
   }
 
   /**
-   * Holds or says why not, within 2 s. A hold that may have been made although its caller is refused is closed
-   * behind it (D27); until then the call counts as open.
+   * Holds or says why not, within 2 s. If a hold may have been made although its caller was refused, its id is closed
+   * afterwards (D27); until then the call counts as open.
    */
   hold(hold: Hold): Promise<HoldResult> {
     return new Promise((resolve, reject) => {
@@ -110,9 +110,9 @@ export class HoldQueue {
   }
 
   /**
-   * An attempt that commits while the next one waits for its account is not in the snapshot of that one, but its hold
-   * is in the balance, or counts under the key's limit: a newer snapshot tells a hold that met itself from one
-   * that has too little (D46), and one that met the call which has just taken its `Idempotency-Key` (D43).
+   * An attempt that commits while the next one waits for its account is not in the next one's snapshot, but its hold is
+   * in the balance, or counts against the key's limit. A newer snapshot tells a hold that met itself from one that
+   * lacks money (D46), and from one whose `Idempotency-Key` another call has just taken (D43).
    */
   #answered(asking: Asking, result: Held): void {
     switch (result.outcome) {
@@ -136,7 +136,7 @@ export class HoldQueue {
         return
       case "idempotency_key_used":
       case "idempotency_key_reused":
-        // A call that was held for a caller who was told otherwise: its key is free again once that is released.
+        // The hold of a caller who was refused. Its key is free again once the hold is released.
         if (!this.#closing.has(result.call_id)) break
         this.#fail(asking, new LedgerUnavailable("the call before is being closed"))
         return
@@ -150,7 +150,10 @@ export class HoldQueue {
     asking.reject(failureOf(error))
   }
 
-  /** Nothing is held under the row of a gateway that was declared dead: once there is a new row, it is asked again (D35). */
+  /**
+   * Nothing can be held under the row of a gateway that was declared dead. Once there is a new row, the hold is tried
+   * again (D35).
+   */
   async #succeed(dead_id: string, until_ms: number): Promise<void> {
     const overdue = Promise.withResolvers<void>()
     const timer = setTimeout(overdue.resolve, until_ms - performance.now())

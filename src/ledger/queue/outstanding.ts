@@ -1,7 +1,7 @@
 import { nextId } from "../../id.ts"
 import type { Hold } from "../entries.ts"
 
-/** How old a call's id may be when the call comes to be held: far more than a slow body takes. */
+/** How old a call's id may be when the call is held: far more than a slow body takes. */
 const ID_AGE_MS = 600_000
 
 interface Mark {
@@ -15,7 +15,7 @@ export class Outstanding {
   #marks: Mark[] = []
   #floor = nextId()
 
-  /** At or below every id that is or can still come to be open: a sweeper starts there. */
+  /** At or below every id that is open or can still become open. A sweeper starts there. */
   get floor(): string {
     return this.#floor
   }
@@ -38,8 +38,8 @@ export class Outstanding {
 
   /**
    * Raises the floor, so that a sweeper need not read the whole life of this process. Ids of one process never go
-   * backwards, so an id made now lies below all that come later; by the time it is old enough, nothing below it is on
-   * its way any more.
+   * backwards, so an id made now is below all later ones. By the time it is old enough, nothing below it is on its way
+   * any more.
    */
   raise(now_ms = performance.now()): string {
     this.#marks.push({ id: nextId(), made_at: now_ms })

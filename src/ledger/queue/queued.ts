@@ -1,4 +1,4 @@
-/** The item is no longer tried; the cause is why its last attempt failed. */
+/** The item is no longer tried. The cause is the error of its last attempt. */
 export class Withdrawn extends Error {
   override readonly name = "Withdrawn"
 
@@ -7,10 +7,10 @@ export class Withdrawn extends Error {
   }
 }
 
-/** Who waits for an item, and is told once. A call is held and ended by two of them, which costs less than promises. */
+/** Waits for an item, and is called once. A call needs two of them, which cost less than promises. */
 export interface Waiter<Result> {
   resolve(result: Result): void
-  /** With `Withdrawn`, or with the server's error for an item whose data it does not take. */
+  /** Called with `Withdrawn`, or with the server's error for an item whose data it refuses. */
   reject(error: unknown): void
 }
 

@@ -57,8 +57,8 @@ const SEMICOLON = 59
 type State = "head" | "fixed" | "until_close" | "size" | "chunk" | "chunk_end" | "trailer"
 
 /**
- * Reads the answers of one connection (RFC 9112), wherever their bytes are cut. Throws `NotHttp`; after that the connection
- * is of no use.
+ * Parses the answers of one connection (RFC 9112), wherever their bytes are cut. Throws `NotHttp`; the connection is
+ * unusable afterwards.
  */
 export class AnswerParser {
   readonly #sink: AnswerSink

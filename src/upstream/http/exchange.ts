@@ -23,8 +23,8 @@ export class Cancelled extends Error {
 }
 
 /**
- * One request and its answer. The head is awaited first, then the body is read, either part by part or all at once; one reader
- * at a time. What ends the exchange before the body does is told to whoever waits, and to whoever comes later.
+ * One request and its answer. Await the head first, then read the body, either part by part or all at once, with one
+ * reader at a time. An early end of the exchange rejects every current and later read.
  */
 export class Exchange {
   readonly head: Promise<AnswerHead>
