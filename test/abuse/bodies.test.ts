@@ -50,12 +50,6 @@ describe("the billed model is the sent model, and the billed bound is the sent b
       ["a model whose name is escaped", `{"model":"\\u0063hat-model",${MESSAGES}}`, cheap],
       ["a model within __proto__", `{"model":"${CHAT}",${MESSAGES},"__proto__":{"model":"${DEAR}"}}`, cheap],
       [
-        "a model with another case",
-        `{"model":"${CHAT}",${MESSAGES},"Model":"${DEAR}","MODEL":"${DEAR}"}`,
-        cheap,
-      ],
-      ["a model with a dot below i", `{"model":"${CHAT}",${MESSAGES},"mode\u{2113}":"${DEAR}"}`, cheap],
-      [
         "a model within a message",
         `{"model":"${CHAT}",${MESSAGES.replace("{", `{"model":"${DEAR}",`)}}`,
         cheap,
@@ -68,6 +62,11 @@ describe("the billed model is the sent model, and the billed bound is the sent b
     expect(sent?.json).toMatchObject({ model: `upstream-${billed.model}` })
     expect(sent?.body.split(`"model":"upstream-`)).toHaveLength(2)
     expect(await harness.gateway.call(expectIds(answer))).toMatchObject(billed)
+  })
+
+  test.each(["Model", "MODEL", "mode\u{2113}"])("D18 a second model as %s is refused", async (name) => {
+    const answer = await sendText(`{"model":"${CHAT}",${MESSAGES},"${name}":"${DEAR}"}`)
+    expect(answer.status).toBe(400)
   })
 
   test("D18 a second bound of the output: the held one is the sent one", async () => {
