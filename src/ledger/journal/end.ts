@@ -99,7 +99,7 @@ SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
 
 /**
  * Ends a batch; results in its order. Waits at most `lock_ms` for each lock. What the lean statement leaves out is asked
- * by the exact one, and so are ends whose hold is not known here or that free an `Idempotency-Key`.
+ * by the exact one, and so are ends whose hold is not known here, that free an `Idempotency-Key`, or that count buckets.
  */
 export async function endBatch(
   connection: Runner,
@@ -130,7 +130,7 @@ export async function endBatch(
 type LeanEnd = EndOfHold & { readonly hold: NonNullable<EndOfHold["hold"]> }
 
 function isLean(one: EndOfHold): one is LeanEnd {
-  return one.hold !== null && one.end.freed_key_hash === null
+  return one.hold !== null && one.end.freed_key_hash === null && one.end.usage?.buckets === undefined
 }
 
 const NONE: Pick<ReadonlySet<string>, "has"> = { has: () => false }
