@@ -1,3 +1,6 @@
+import type { Model } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
+import { isFree } from "../money.ts"
 import type { ChatRequest } from "../wire/chat.ts"
 
 /** Which fields of a chat request ask for what is billed apart from its tokens of text (D60); null where none does. */
@@ -5,6 +8,38 @@ export interface AskedFor {
   readonly audio_input: string | null
   readonly audio_output: string | null
   readonly web_search: string | null
+}
+
+/** Service tiers that are billed at the plain prices. */
+const PLAIN_TIERS: ReadonlySet<unknown> = new Set([undefined, null, "auto", "default"])
+
+/** Why a request is refused that asks for something its model has no price for (D61); null when all of it has one. */
+export function unpriced(request: ChatRequest, { name, price }: Model): GatewayError | null {
+  if (isFree(price)) return null
+  if (!PLAIN_TIERS.has(fieldOf(request, "service_tier"))) return lacking("service_tier", "service_tier", name)
+  const asked = askedFor(request)
+  for (const bucket of APART) {
+    const field = asked[bucket]
+    if (field !== null && price.buckets?.[bucket] === undefined) return lacking(field, bucket, name)
+  }
+  return null
+}
+
+const APART = ["audio_input", "audio_output", "web_search"] as const
+
+const WHAT = {
+  service_tier: "this service tier",
+  audio_input: "audio in a message",
+  audio_output: "audio output",
+  web_search: "web searches",
+} as const
+
+function lacking(param: string, missing: keyof typeof WHAT, model: string): GatewayError {
+  return new GatewayError("invalid_request", {
+    param,
+    message: `${param}: the model ${model} has no price for ${WHAT[missing]}. Leave it out, or ask the operator to set a price.`,
+    fields: { missing },
+  })
 }
 
 /** Names of parts of a message that bring sound. */

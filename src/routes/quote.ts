@@ -1,5 +1,6 @@
 import { Elysia } from "elysia"
-import { activeKey, foreseen } from "../admission/admit.ts"
+import { activeKey, checkAllowed, foreseen } from "../admission/admit.ts"
+import { unpriced } from "../admission/asked.ts"
 import { chatCredential } from "../admission/credential.ts"
 import { largestMaxTokens, quote } from "../admission/quote.ts"
 import type { Model } from "../config/config.ts"
@@ -31,6 +32,11 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   const standing = await activeKey({ ledger, key_loads, config }, key_hash)
   const model = catalog.find(chat.model, "chat")
   if (model instanceof GatewayError) throw model
+  const refused = unpriced(chat, model)
+  if (refused !== null) {
+    checkAllowed(standing, model)
+    throw refused
+  }
   return quoteBody(chat, model, standing)
 }
 

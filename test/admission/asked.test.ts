@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { askedFor } from "../../src/admission/asked.ts"
+import { askedFor, unpriced } from "../../src/admission/asked.ts"
 import { quote } from "../../src/admission/quote.ts"
 import type { Price } from "../../src/money.ts"
 import { parseChat } from "../../src/wire/chat.ts"
@@ -76,5 +76,32 @@ describe("D60 the hold is at the dearest price that each token can have", () => 
     const price = priced({ web_search: 10_000_000_000n })
     expect(held(price)).toBe(BYTES + 40n)
     expect(held(price, { enable_search: true })).toBe(10n * 10_000_000n + BYTES + 4n + 40n)
+  })
+})
+
+describe("D61 what has no price is refused, by its field and the price that is missing", () => {
+  const plain = { input_pico: 1_000n, cached_input_pico: 100n, output_pico: 4_000n, per_call_nano: 0n }
+  const priced = { ...plain, buckets: { audio_input: 1n, audio_output: 1n, web_search: 0n } }
+  const faultOf = (fields: object, price: Price) => {
+    const refused = unpriced(chat(fields), aModel({ price }))
+    return refused === null ? null : [refused.code, refused.detail.param, refused.detail.fields?.missing]
+  }
+  test.each([
+    ["audio", says({ type: "input_audio" }), "messages", "audio_input"],
+    ["spoken output", { modalities: ["audio"] }, "modalities", "audio_output"],
+    ["a voice", { audio: {} }, "audio", "audio_output"],
+    ["a search", { web_search_options: {} }, "web_search_options", "web_search"],
+    ["a tool that searches", { tools: [{ type: "web_search" }] }, "tools", "web_search"],
+  ])("%s", (_, fields, param, missing) => {
+    expect(faultOf(fields, plain)).toEqual(["invalid_request", param, missing])
+    expect(faultOf(fields, priced)).toBeNull()
+    expect(faultOf(fields, { ...plain, input_pico: 0n, cached_input_pico: 0n, output_pico: 0n })).toBeNull()
+  })
+
+  test.each(["flex", "priority", "", 5, true, { type: "flex" }])("the service tier %j", (service_tier) => {
+    expect(faultOf({ service_tier }, priced)).toEqual(["invalid_request", "service_tier", "service_tier"])
+  })
+  test.each([null, "auto", "default"])("not the service tier %j", (service_tier) => {
+    expect(faultOf({ service_tier }, plain)).toBeNull()
   })
 })

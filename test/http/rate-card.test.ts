@@ -133,3 +133,37 @@ test("D60 a quote shows the prices, and holds searches only for a call that asks
   expect(plain).toMatchObject({ amount: "0.00011", prices: { cache_write_1h: "2", web_search: "0.01" } })
   expect((await quote({ web_search_options: {} })).amount).toBe("0.100114")
 })
+
+describe("D61 what has no price", () => {
+  test.each([
+    ["service_tier", { service_tier: "flex" }],
+    ["messages", { messages: [{ role: "user", content: [{ type: "input_audio", input_audio: {} }] }] }],
+    ["modalities", { modalities: ["text", "audio"], audio: { voice: "x" } }],
+    ["web_search_options", { web_search_options: {} }],
+    ["tools", { tools: [{ type: "web_search_preview" }] }],
+  ])("is refused before anything is held or sent: %s", async (param, fields) => {
+    const { key, id } = await gateway.account("1")
+    const sent = provider.requests.length
+    const answer = await chat(gateway, key, fields)
+    expect([answer.status, await answer.json()]).toMatchObject([
+      400,
+      { error: { code: "invalid_request", param, missing: expect.any(String) } },
+    ])
+    const quoted = await fetch(`${gateway.url}/v1/quote`, {
+      method: "POST",
+      headers: authorized(key),
+      body: JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], ...fields }),
+    })
+    expect([quoted.status, await quoted.json()]).toMatchObject([400, { error: { param } }])
+    expect(provider.requests.length).toBe(sent)
+    expect(await gateway.balance(id)).toMatchObject({ balance: "1", held: "0" })
+  })
+
+  test("D30 comes after the faults of the key and the model", async () => {
+    const fields = { service_tier: "flex" }
+    expect((await chat(gateway, "tg_unknown", fields)).status).toBe(401)
+    const { key } = await gateway.account("1")
+    expect((await chat(gateway, key, { ...fields, model: "unknown" })).status).toBe(404)
+    expect((await chat(gateway, key, fields)).status).toBe(400)
+  })
+})
