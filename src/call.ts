@@ -14,6 +14,8 @@ export interface Asked {
   readonly n: number
   /** What the request can have caused (D1). */
   readonly limits: UsageLimits
+  /** Searches that are charged if the provider counts none (D60). */
+  readonly searches: number
 }
 
 /** Where a call has its place while it runs and until it is settled. */

@@ -9,12 +9,49 @@ export interface Price {
   readonly cached_input_pico: bigint
   readonly output_pico: bigint
   readonly per_call_nano: bigint
+  /** What has a price of its own besides; absent when nothing has (D60). */
+  readonly buckets?: BucketPrices
+}
+
+/**
+ * What a price may name besides input, cached input and output (D60). The ledger keeps counts of them in this order: a new
+ * one goes to the end.
+ */
+export const buckets = [
+  "cache_write",
+  "cache_write_1h",
+  "reasoning",
+  "audio_input",
+  "audio_output",
+  "image_input",
+  "web_search",
+] as const
+export type Bucket = (typeof buckets)[number]
+
+/** Whether nothing costs anything. */
+export function isFree({ buckets: named, ...plain }: Price): boolean {
+  return [...Object.values(plain), ...Object.values(named ?? {})].every((part) => part === 0n)
+}
+
+/** In pico-USD a token, or a search. What is not named costs what its parent costs. */
+export type BucketPrices = Readonly<Partial<Record<Bucket, bigint>>>
+
+/** What the tokens of a bucket are a part of; a search is a part of nothing. */
+export const parentOf: Readonly<Record<Bucket, "input" | "output" | null>> = {
+  cache_write: "input",
+  cache_write_1h: "input",
+  reasoning: "output",
+  audio_input: "input",
+  audio_output: "output",
+  image_input: "input",
+  web_search: null,
 }
 
 const NANO_PER_USD = 1_000_000_000n
 export const PICO_PER_NANO = 1_000n
 const AMOUNT = /^-?\d{1,9}(?:\.\d{1,9})?$/
 const PRICE = /^\d{1,6}(?:\.\d{1,6})?$/
+const FEE = /^\d{1,6}(?:\.\d{1,9})?$/
 
 /** USD as a decimal string with at most nine decimals and nine whole digits, in nano-USD; null when it is not one. */
 export function parseUsd(text: string): bigint | null {
@@ -34,6 +71,18 @@ export function printUsd(amount_nano: bigint): string {
 /** USD per 1M tokens as a decimal string with at most six decimals, in pico-USD per token; null when it is not one. */
 export function parsePrice(text: string): bigint | null {
   return PRICE.test(text) ? scaled(text, 6) : null
+}
+
+/** USD each, as a decimal string with at most nine decimals and six whole digits, in pico-USD; null when it is not one. */
+export function parseFee(text: string): bigint | null {
+  return FEE.test(text) ? scaled(text, 12) : null
+}
+
+/** Pico-USD as a decimal string in USD without trailing zeros: `0.000000000025`. */
+export function printPico(amount_pico: bigint): string {
+  const digits = amount_pico.toString().padStart(13, "0")
+  const fraction = digits.slice(-12).replace(/0+$/, "")
+  return `${digits.slice(0, -12)}${fraction === "" ? "" : `.${fraction}`}`
 }
 
 /** Pico-USD per token as a decimal string of USD per 1M tokens, the form `parsePrice` reads. */

@@ -4,6 +4,7 @@ import { catalogue, GatewayError } from "../errors.ts"
 import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../ledger/entries.ts"
 import type { ChatRequest } from "../wire/chat.ts"
 import type { FieldTexts } from "../wire/field-texts.ts"
+import { unpriced } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
 import type { InFlight } from "./in-flight.ts"
 import type { KeyLoads } from "./key-loads.ts"
@@ -46,6 +47,11 @@ export async function admit(
   if (found instanceof GatewayError) {
     await activeKey(gateway, key_hash)
     throw found
+  }
+  const refused = unpriced(chat, found)
+  if (refused !== null) {
+    checkAllowed(await activeKey(gateway, key_hash), found)
+    throw refused
   }
   in_flight.check(limits.in_flight)
   const leaveKey = key_loads.enter(key_hash, limits.per_key)

@@ -1,11 +1,13 @@
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import { ceilToNano, PICO_PER_NANO, type Price, printUsd } from "../money.ts"
+import { ceilToNano, PICO_PER_NANO, printUsd } from "../money.ts"
 import type { Period } from "../wire/call.ts"
 import type { ChatRequest } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { MAX_TOKENS, type UsageLimits } from "../wire/usage.ts"
-import { type Media, measurePrompt, type Prompt } from "./prompt.ts"
+import { askedFor } from "./asked.ts"
+import { estimateBytes, type MostCost, mostCost, partBound, promptBound } from "./bounds.ts"
+import { measurePrompt, type Prompt } from "./prompt.ts"
 
 /** What a chat call must hold, and the bounds it follows from (D12). */
 export interface Quote {
@@ -23,6 +25,10 @@ export interface Quote {
   readonly n: number
   /** What the call can have caused; more is not believed (D1). */
   readonly limits: UsageLimits
+  /** Searches that are charged if the provider counts none (D60). */
+  readonly searches: number
+  /** What `amount_nano` consists of. */
+  readonly cost: MostCost
 }
 
 /** The most that a bigint column holds. No balance comes near it, so such a hold is refused instead of failing. */
@@ -35,44 +41,26 @@ const MAX_AMOUNT_NANO = 2n ** 63n - 1n
  */
 export function quote(request: ChatRequest, model: Model, texts = new FieldTexts(request)): Quote {
   const prompt = measurePrompt(request, texts)
-  const prompt_tokens_bound = promptBound(prompt, model)
   const output_tokens_bound = outputBound(request, model)
   const n = request.n ?? 1
-  const output_pico = BigInt(output_tokens_bound) * BigInt(n) * model.price.output_pico
-  const amount_nano = ceilToNano(costBeforeOutput(prompt_tokens_bound, model.price) + output_pico)
+  const asked = askedFor(request)
+  const cost = mostCost(prompt, asked, model, model.price)
   return {
-    amount_nano: holdable(amount_nano),
+    amount_nano: holdable(
+      ceilToNano(cost.before_output_pico + BigInt(output_tokens_bound) * BigInt(n) * cost.output_pico),
+    ),
     prompt_bytes: prompt.bytes,
     estimate_bytes: estimateBytes(prompt, model),
-    prompt_tokens_bound,
+    prompt_tokens_bound: promptBound(prompt, model),
     output_tokens_bound,
     n,
     limits: {
       prompt_tokens: plausiblePrompt(prompt, model),
       completion_tokens: plausibleOutput(request, model) * n,
     },
+    searches: asked.web_search === null ? 0 : 1,
+    cost,
   }
-}
-
-/** The lowest rate of audio tokens: 32 per second, of 6 kbit/s. */
-const AUDIO_BYTES_PER_TOKEN = 16
-
-/** No prompt has more tokens than this (D12). */
-function promptBound({ bytes, media }: Prompt, model: Model): number {
-  const context_tokens = model.context_tokens ?? Number.POSITIVE_INFINITY
-  const parts = media.reduce((tokens, part) => tokens + partBound(part, model), 0)
-  return Math.min(bytes + parts, context_tokens)
-}
-
-function partBound({ kind, bytes }: Media, { part_tokens, context_tokens }: Model): number {
-  if (kind === "image") return part_tokens
-  if (bytes === null) return context_tokens ?? part_tokens
-  return Math.max(part_tokens, kind === "audio" ? Math.ceil(bytes / AUDIO_BYTES_PER_TOKEN) : bytes)
-}
-
-function estimateBytes({ bytes, media }: Prompt, { part_tokens }: Model): number {
-  const bytesOf = (part: Media) => (part.kind === "file" && part.bytes !== null ? part.bytes : part_tokens)
-  return media.reduce((sum, part) => sum + bytesOf(part), bytes)
 }
 
 /**
@@ -102,12 +90,12 @@ function plausibleOutput(request: ChatRequest, { max_output_tokens }: Model): nu
 
 /** The largest `max_tokens` whose hold `available_nano` covers; null when not even 1 would fit. */
 export function largestMaxTokens(
-  quoted: Quote,
-  { price, max_output_tokens }: Model,
+  { n, cost }: Quote,
+  { max_output_tokens }: Model,
   available_nano: bigint,
 ): number | null {
-  const token_pico = price.output_pico * BigInt(quoted.n)
-  const left_pico = available_nano * PICO_PER_NANO - costBeforeOutput(quoted.prompt_tokens_bound, price)
+  const token_pico = cost.output_pico * BigInt(n)
+  const left_pico = available_nano * PICO_PER_NANO - cost.before_output_pico
   if (token_pico === 0n || left_pico < token_pico) return null
   const tokens = left_pico / token_pico
   return tokens < BigInt(max_output_tokens) ? Number(tokens) : max_output_tokens
@@ -167,13 +155,6 @@ function outputBound(request: ChatRequest, model: Model): number {
 /** 0 when the client says nothing. */
 function askedOutput({ max_tokens, max_completion_tokens }: ChatRequest): number {
   return Math.max(max_tokens ?? 0, max_completion_tokens ?? 0)
-}
-
-/** In pico-USD, at the highest input price: which of the tokens were cached is not known before the call. */
-function costBeforeOutput(tokens: number, price: Price): bigint {
-  const cached_is_dearer = price.cached_input_pico > price.input_pico
-  const prompt_pico = BigInt(tokens) * (cached_is_dearer ? price.cached_input_pico : price.input_pico)
-  return prompt_pico + price.per_call_nano * PICO_PER_NANO
 }
 
 function holdable(amount_nano: bigint): bigint {

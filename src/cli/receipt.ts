@@ -1,9 +1,8 @@
 import { parseId } from "../id.ts"
-import { parsePrice } from "../money.ts"
 import type { Paint } from "../paint.ts"
 import { CallBody } from "../wire/admin.ts"
 import { adminCommand } from "./admin-command.ts"
-import { costOf, count, usd } from "./amount.ts"
+import { count, usd } from "./amount.ts"
 import { outcomeOf } from "./calls.ts"
 import { UsageError } from "./cli-error.ts"
 import { moment, span } from "./moment.ts"
@@ -81,17 +80,27 @@ function moneyTable(call: CallBody, paint: Paint): string {
   return table(COLUMNS, rows, null, paint)
 }
 
-/** The exact cost per kind of token. The charge is their sum, rounded up once. */
-function usageRows({ usage, prices }: CallBody): string[][] {
-  if (usage === null) return []
-  const line = (what: string, tokens: number, price: string) => {
-    const price_pico = parsePrice(price)
-    return price_pico === null ? [] : [[what, count(tokens), usd(price), costOf(tokens, price_pico)]]
-  }
-  return [
-    ...line("prompt", usage.prompt_tokens - usage.cached_tokens, prices.input),
-    ...(usage.cached_tokens > 0 ? line("cached prompt", usage.cached_tokens, prices.cached_input) : []),
-    ...line("output", usage.completion_tokens, prices.output),
-    ...(prices.per_call === "0" ? [] : [["call", "", "", usd(prices.per_call)]]),
-  ]
+/** The exact cost of each kind. The charge is their sum, rounded up once. */
+function usageRows({ lines }: CallBody): string[][] {
+  return lines.map(({ kind, count: of, price, cost }) => [
+    KINDS[kind] ?? kind,
+    kind === "per_call" ? "" : count(of),
+    usd(price),
+    usd(cost),
+  ])
+}
+
+/** The kinds of what was charged, in words. A search and the call have a price each. */
+const KINDS: Readonly<Record<string, string>> = {
+  input: "prompt",
+  cached_input: "cached prompt",
+  output: "output",
+  cache_write: "written to the cache",
+  cache_write_1h: "written to the cache for 1 h",
+  reasoning: "reasoning",
+  audio_input: "audio of the prompt",
+  audio_output: "audio of the output",
+  image_input: "images of the prompt",
+  web_search: "web searches, each",
+  per_call: "call",
 }

@@ -46,6 +46,8 @@ export interface Model {
   readonly part_tokens: number
   /** The most tokens a prompt can have; null when it is not known (D12). */
   readonly context_tokens: number | null
+  /** Searches held for a call that asks for them, if the price names them (D60). */
+  readonly hold_searches: number
   /** Bytes of output per estimated token (D6). */
   readonly bytes_per_token: number
   /** When an estimate also charges the gateway's own prompt estimate (D6). */

@@ -53,6 +53,13 @@ const Model = section({
         cached_input: Type.Optional(price()),
         output: price(),
         per_call: Type.Optional(amount()),
+        cache_write: Type.Optional(price()),
+        cache_write_1h: Type.Optional(price()),
+        reasoning: Type.Optional(price()),
+        audio_input: Type.Optional(price()),
+        audio_output: Type.Optional(price()),
+        image_input: Type.Optional(price()),
+        web_search: Type.Optional(fee()),
       },
       { additionalProperties: false, [EXPECTED]: "a mapping of prices" },
     ),
@@ -63,6 +70,7 @@ const Model = section({
   hold_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   part_tokens: count({ maximum: 10_000_000, default: 4096 }),
   context_tokens: Type.Optional(count({ maximum: 100_000_000 })),
+  hold_searches: count({ maximum: 1_000, default: 10 }),
   bytes_per_token: Type.Number({
     minimum: 0.5,
     maximum: 100,
@@ -186,6 +194,15 @@ function price() {
     pattern: "^\\d{1,6}(?:\\.\\d{1,6})?$",
     [EXPECTED]:
       'USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)',
+  })
+}
+
+/** Matches what `parseFee` accepts. */
+function fee() {
+  return text({
+    pattern: "^\\d{1,6}(?:\\.\\d{1,9})?$",
+    [EXPECTED]:
+      'USD for each search as a quoted decimal with at most nine decimals, such as "0.01" (an unquoted number is not exact)',
   })
 }
 

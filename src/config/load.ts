@@ -1,5 +1,5 @@
 import { Value } from "@sinclair/typebox/value"
-import { type Price, parsePrice, parseUsd } from "../money.ts"
+import { type Bucket, buckets, isFree, type Price, parseFee, parsePrice, parseUsd } from "../money.ts"
 import { type Fault, faults } from "../wire/fault.ts"
 import type { Config, Model, Route, Upstream } from "./config.ts"
 import { complete } from "./defaults.ts"
@@ -143,6 +143,7 @@ function modelOf(
     hold_output_tokens,
     part_tokens,
     context_tokens: model.context_tokens ?? null,
+    hold_searches: model.hold_searches,
     bytes_per_token,
     estimate,
   }
@@ -165,10 +166,20 @@ function priceOf({ price, free }: ConfigFile["models"][number], path: string, re
     cached_input_pico: pico(price.cached_input ?? price.input),
     output_pico: pico(price.output),
     per_call_nano: price.per_call === undefined ? 0n : read(parseUsd(price.per_call)),
+    ...bucketPrices(price),
   }
-  if (Object.values(parsed).every((part) => part === 0n))
-    report(`${path}.price`, "at least one price above zero, or `free: true` instead")
+  if (isFree(parsed)) report(`${path}.price`, "at least one price above zero, or `free: true` instead")
   return parsed
+}
+
+/** What is named besides the plain prices (D60). */
+function bucketPrices(price: NonNullable<ConfigFile["models"][number]["price"]>): Pick<Price, "buckets"> {
+  const named: Partial<Record<Bucket, bigint>> = {}
+  for (const bucket of buckets) {
+    const text = price[bucket]
+    if (text !== undefined) named[bucket] = bucket === "web_search" ? read(parseFee(text)) : pico(text)
+  }
+  return Object.keys(named).length === 0 ? {} : { buckets: named }
 }
 
 function routesOf(

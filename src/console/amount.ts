@@ -1,4 +1,4 @@
-import { groupDigits, PICO_PER_NANO, parsePrice, parseUsd, printUsd } from "../money.ts"
+import { groupDigits, parseUsd, printUsd } from "../money.ts"
 
 /** Formats amounts for people. Money stays a decimal string or a bigint; only plots use numbers. */
 
@@ -21,15 +21,6 @@ export function lessUsd(left: string, right: string): string {
 
 export function isNegative(text: string): boolean {
   return text.startsWith("-")
-}
-
-/** The exact cost of `tokens` at a price in USD per 1M tokens: up to twelve decimals. */
-export function costOf(tokens: number, price: string): string {
-  const cost_pico = BigInt(tokens) * (parsePrice(price) ?? 0n)
-  const [whole = "0", fraction = ""] = printUsd(cost_pico / PICO_PER_NANO).split(".")
-  const pico = (cost_pico % PICO_PER_NANO).toString().padStart(3, "0")
-  const decimals = `${fraction.padEnd(9, "0")}${pico}`.replace(/0+$/, "")
-  return decimals === "" ? whole : `${whole}.${decimals}`
 }
 
 /** As a number, for a plot. */

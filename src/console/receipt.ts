@@ -1,5 +1,5 @@
 import type { CallBody } from "../wire/admin.ts"
-import { costOf, lessUsd } from "./amount.ts"
+import { lessUsd } from "./amount.ts"
 
 /** One step in the timeline of a call. */
 export interface ReceiptStep {
@@ -12,13 +12,14 @@ export interface ReceiptStep {
   readonly missing: string | null
 }
 
-/** The cost of a call's tokens by kind, at the prices of its admission. */
+/** What one kind costs of a call, at the prices of its admission. */
 export interface CostLine {
   readonly kind: string
-  /** Null for the price per call. */
-  readonly tokens: number | null
-  /** USD per 1M tokens, or per call. */
+  /** Tokens or searches; null for the price per call. */
+  readonly count: number | null
+  /** USD per `unit`. */
   readonly price: string
+  readonly unit: "1M" | "search" | "call"
   readonly amount: string
 }
 
@@ -63,21 +64,27 @@ export function givenBack({ reserved, charge, overage }: CallBody): string | nul
 }
 
 /** The lines whose sum, rounded up once to a billionth of a USD, is the charge; empty without usage. */
-export function costLines({ usage, prices, charge }: CallBody): readonly CostLine[] {
-  if (usage === null || charge === null) return []
-  const { prompt_tokens, cached_tokens, completion_tokens } = usage
-  const line = (kind: string, tokens: number, price: string): CostLine => ({
-    kind,
-    tokens,
+export function costLines({ lines }: CallBody): readonly CostLine[] {
+  return lines.map(({ kind, count, price, cost }) => ({
+    kind: KINDS[kind] ?? kind,
+    count: kind === "per_call" ? null : count,
     price,
-    amount: costOf(tokens, price),
-  })
-  return [
-    line("prompt", prompt_tokens - cached_tokens, prices.input),
-    ...(cached_tokens > 0 ? [line("cached prompt", cached_tokens, prices.cached_input)] : []),
-    line("completion", completion_tokens, prices.output),
-    ...(prices.per_call === "0"
-      ? []
-      : [{ kind: "the call", tokens: null, price: prices.per_call, amount: prices.per_call }]),
-  ]
+    unit: kind === "per_call" ? "call" : kind === "web_search" ? "search" : "1M",
+    amount: cost,
+  }))
+}
+
+/** The kinds of what was charged, in words. */
+const KINDS: Readonly<Record<string, string>> = {
+  input: "prompt",
+  cached_input: "cached prompt",
+  output: "completion",
+  cache_write: "written to the cache",
+  cache_write_1h: "written to the cache for 1 h",
+  reasoning: "reasoning",
+  audio_input: "audio of the prompt",
+  audio_output: "audio of the completion",
+  image_input: "images of the prompt",
+  web_search: "web searches",
+  per_call: "the call",
 }

@@ -49,6 +49,12 @@ const NOTES: Words = {
   cached_clamped:
     "The provider reported more cached tokens than prompt tokens. The number was reduced to the prompt tokens.",
   cached_malformed: "The provider reported an invalid number of cached tokens. It was counted as 0.",
+  details_clamped:
+    "The provider reported more tokens of one kind than there were tokens, or more than 1,000 searches. The number was reduced.",
+  details_malformed: "The provider reported an invalid number of tokens of one kind. It was counted as 0.",
+  searches_estimated: "The provider reported no number of searches. One was charged.",
+  unpriced:
+    "The provider reported audio, images or searches without a price. They were charged as plain tokens.",
   usage_placeholder: "The provider reported usage of 0 although there was output. The report was ignored.",
   usage_implausible: "The provider reported more tokens than the request can cause. The report was ignored.",
   response_too_large: "The response exceeded `limits.response`. It was charged and not delivered.",

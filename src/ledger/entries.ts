@@ -58,6 +58,8 @@ export interface Checkpoint {
   readonly charge_nano: bigint
   readonly basis: Basis
   readonly usage: Usage | null
+  /** As that of an end. */
+  readonly terms_id: number | null
 }
 
 /** What calls are sold at: one row of the ledger, which never changes (D56). */

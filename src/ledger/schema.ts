@@ -143,6 +143,14 @@ export const terms = ledger.table("terms", {
   output_pico: pico("output_pico").notNull(),
   per_call_nano: nano("per_call_nano").notNull(),
   created_at: moment("created_at").notNull().defaultNow(),
+  /** Null for what has no price of its own (D60). */
+  cache_write_pico: pico("cache_write_pico"),
+  cache_write_1h_pico: pico("cache_write_1h_pico"),
+  reasoning_pico: pico("reasoning_pico"),
+  audio_input_pico: pico("audio_input_pico"),
+  audio_output_pico: pico("audio_output_pico"),
+  image_input_pico: pico("image_input_pico"),
+  web_search_pico: pico("web_search_pico"),
 })
 
 /** Money held for a call. The id is the call's, a UUIDv7 of the gateway; `held_at` is the ledger's time. */
@@ -189,6 +197,8 @@ export const ends = ledger.table(
     ending: ending("ending"),
     failure: failure("failure"),
     notes: text("notes").array(),
+    /** How many were charged of each bucket (D60), in the order of `buckets`; null where there was none. */
+    buckets: integer("buckets").array(),
   },
   (end) => [
     index("ends_by_time").using("brin", end.ended_at),
@@ -217,6 +227,8 @@ export const corrections = ledger.table(
     ending: ending("ending"),
     failure: failure("failure"),
     notes: text("notes").array(),
+    /** How many were charged of each bucket (D60), in the order of `buckets`; null where there was none. */
+    buckets: integer("buckets").array(),
   },
   (correction) => [
     index("corrections_by_time").on(correction.corrected_at),
@@ -233,6 +245,9 @@ export const checkpoints = ledger.table("checkpoints", {
   prompt_tokens: integer("prompt_tokens"),
   cached_tokens: integer("cached_tokens"),
   completion_tokens: integer("completion_tokens"),
+  buckets: integer("buckets").array(),
+  /** Of the upstream that answers; null before version 0.3 and where none does yet: then those of the hold stand. */
+  terms_id: integer("terms_id"),
 })
 
 /** One row for a call: its hold, its end and its correction together, as receipts and lists show it. */
@@ -264,6 +279,14 @@ export const calls = ledger
     ending: text("ending"),
     failure: text("failure"),
     notes: text("notes").array().notNull(),
+    buckets: integer("buckets").array(),
+    cache_write_pico: pico("cache_write_pico"),
+    cache_write_1h_pico: pico("cache_write_1h_pico"),
+    reasoning_pico: pico("reasoning_pico"),
+    audio_input_pico: pico("audio_input_pico"),
+    audio_output_pico: pico("audio_output_pico"),
+    image_input_pico: pico("image_input_pico"),
+    web_search_pico: pico("web_search_pico"),
   })
   .as(sql`
     SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,
@@ -277,7 +300,9 @@ export const calls = ledger
       coalesce(c.basis, e.basis)::text AS basis,
       (CASE WHEN c.id IS NULL THEN e.ending ELSE c.ending END)::text AS ending,
       (CASE WHEN c.id IS NULL THEN e.failure ELSE c.failure END)::text AS failure,
-      coalesce(c.notes, e.notes, '{}') AS notes
+      coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
+      t.cache_write_pico, t.cache_write_1h_pico, t.reasoning_pico, t.audio_input_pico, t.audio_output_pico, t.image_input_pico,
+      t.web_search_pico
     FROM tollgate.holds h
     LEFT JOIN tollgate.ends e ON e.id = h.id
     LEFT JOIN tollgate.corrections c ON c.id = h.id

@@ -20,8 +20,8 @@ export async function registerTerms(
       (await transaction.select().from(terms)).map(({ id, created_at: _, ...row }) => [nameOf(row), id]),
     )
     const numbers: number[] = []
-    for (const { price, ...rest } of wanted) {
-      const row = { ...rest, ...price }
+    for (const one of wanted) {
+      const row = rowOf(one)
       const name = nameOf(row)
       let id = known.get(name)
       if (id === undefined) {
@@ -34,6 +34,21 @@ export async function registerTerms(
     }
     return numbers
   })
+}
+
+function rowOf({ price, ...rest }: Terms) {
+  const { buckets = {}, ...plain } = price
+  return {
+    ...rest,
+    ...plain,
+    cache_write_pico: buckets.cache_write ?? null,
+    cache_write_1h_pico: buckets.cache_write_1h ?? null,
+    reasoning_pico: buckets.reasoning ?? null,
+    audio_input_pico: buckets.audio_input ?? null,
+    audio_output_pico: buckets.audio_output ?? null,
+    image_input_pico: buckets.image_input ?? null,
+    web_search_pico: buckets.web_search ?? null,
+  }
 }
 
 /** A text that is the same for the same terms only. */

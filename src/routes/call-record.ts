@@ -40,6 +40,12 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
         "a provider reported more tokens than the request can have caused; it was not believed",
       )
     }
+    if (end.notes.includes("unpriced")) {
+      log.warn(
+        { request_id: hold.id, upstream, model: model.name },
+        "a provider reported audio, images or searches that the model has no price for; they were charged as plain tokens",
+      )
+    }
     metrics.ended({ model: model.name, upstream, stream: hold.stream, amount_nano: hold.amount_nano }, end)
     trace?.ended(end, call.upstream)
     log.call({

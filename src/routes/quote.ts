@@ -1,17 +1,19 @@
 import { Elysia } from "elysia"
-import { activeKey, foreseen } from "../admission/admit.ts"
+import { activeKey, checkAllowed, foreseen } from "../admission/admit.ts"
+import { unpriced } from "../admission/asked.ts"
 import { chatCredential } from "../admission/credential.ts"
 import { largestMaxTokens, quote } from "../admission/quote.ts"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Standing } from "../ledger/entries.ts"
-import { printPrice, printUsd } from "../money.ts"
+import { printUsd } from "../money.ts"
 import { type ChatRequest, parseChat, withoutOurs } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { type QuoteBody, quotedRefusals } from "../wire/quote.ts"
 import { getQuote } from "./docs/receipts.ts"
+import { pricesBody } from "./prices.ts"
 import { readKeyedBody } from "./request-body.ts"
 import { forbidStoring } from "./routing.ts"
 
@@ -30,6 +32,11 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   const standing = await activeKey({ ledger, key_loads, config }, key_hash)
   const model = catalog.find(chat.model, "chat")
   if (model instanceof GatewayError) throw model
+  const refused = unpriced(chat, model)
+  if (refused !== null) {
+    checkAllowed(standing, model)
+    throw refused
+  }
   return quoteBody(chat, model, standing)
 }
 
@@ -45,7 +52,7 @@ function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBo
   const refusal = refusalOf(standing, model, amount_nano)
   const room_nano =
     spending !== null && spending.remaining_nano < available_nano ? spending.remaining_nano : available_nano
-  const free_output = price.output_pico === 0n
+  const free_output = bounds.cost.output_pico === 0n
   const whole = free_output && amount_nano <= room_nano ? model.max_output_tokens : null
   return {
     model: model.name,
@@ -58,12 +65,7 @@ function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBo
     max_tokens: bounds.output_tokens_bound,
     n: bounds.n,
     largest_max_tokens: free_output ? whole : largestMaxTokens(bounds, model, room_nano),
-    prices: {
-      input: printPrice(price.input_pico),
-      cached_input: printPrice(price.cached_input_pico),
-      output: printPrice(price.output_pico),
-      per_call: printUsd(price.per_call_nano),
-    },
+    prices: pricesBody(price),
   }
 }
 

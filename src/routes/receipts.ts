@@ -87,6 +87,7 @@ function receipt(record: CallRecord): Receipt {
     overage: call.overage,
     usage: call.usage,
     prices: call.prices,
+    lines: call.lines,
     held_at: call.started_at,
     ttft_ms: call.ttft_ms,
     duration_ms: call.duration_ms,

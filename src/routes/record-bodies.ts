@@ -2,12 +2,14 @@ import type { Account } from "../ledger/accounts/accounts.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { UsageSums as Summed, UsageSummary } from "../ledger/reports/usage-sums.ts"
-import { printPrice, printUsd } from "../money.ts"
+import { buckets, type Price, printUsd } from "../money.ts"
+import { linesOf } from "../settlement/lines.ts"
 import type { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
 import { printTime } from "../wire/time.ts"
 import type { Usage } from "../wire/usage.ts"
 import type { UsageRange } from "../wire/usage-query.ts"
 import type { UsageReport, UsageSums } from "../wire/usage-report.ts"
+import { lineBody, pricesBody } from "./prices.ts"
 
 /** Records of the ledger as answers show them to operators and clients. */
 
@@ -55,6 +57,7 @@ function commonOf({ id, name, prefix, models, expires_at, suspended_at, spending
 
 /** A call as operators are shown it. */
 export function callBody(call: CallRecord): CallBody {
+  const price = priceOf(call)
   return {
     id: call.id,
     account_id: call.account_id,
@@ -66,13 +69,8 @@ export function callBody(call: CallRecord): CallBody {
     state: call.state,
     notes: call.notes,
     reserved: printUsd(call.amount_nano),
-    ...outcomeOf(call),
-    prices: {
-      input: printPrice(call.input_pico),
-      cached_input: printPrice(call.cached_input_pico),
-      output: printPrice(call.output_pico),
-      per_call: printUsd(call.per_call_nano),
-    },
+    ...outcomeOf(call, price),
+    prices: pricesBody(price),
     started_at: printTime(call.held_at),
     settled_at: call.ended_at && printTime(call.ended_at),
     ttft_ms: call.ttft_ms,
@@ -80,27 +78,50 @@ export function callBody(call: CallRecord): CallBody {
   }
 }
 
-/** An open call may have a checkpoint, so nothing is shown as charged before the call has ended. */
+/** Nothing of a charge is shown before there is one. */
 function outcomeOf(
   call: CallRecord,
-): Pick<CallBody, "basis" | "ending" | "failure" | "charge" | "overage" | "usage"> {
+  price: Price,
+): Pick<CallBody, "basis" | "ending" | "failure" | "charge" | "overage" | "usage" | "lines"> {
   const { amount_nano, charge_nano, basis, ending, failure } = call
   if (charge_nano === null) {
-    return { basis: "none", ending: null, failure: null, charge: null, overage: null, usage: null }
+    return { basis: "none", ending: null, failure: null, charge: null, overage: null, usage: null, lines: [] }
   }
+  const usage = usageOf(call)
   return {
     basis: basis ?? "none",
     ending,
     failure,
     charge: printUsd(charge_nano),
     overage: printUsd(charge_nano > amount_nano ? charge_nano - amount_nano : 0n),
-    usage: usageOf(call),
+    usage: usage && countsOf(usage),
+    lines: usage === null ? [] : linesOf(usage, price).map(lineBody),
   }
 }
 
-function usageOf({ prompt_tokens, cached_tokens, completion_tokens }: CallRecord): Usage | null {
+function usageOf({
+  prompt_tokens,
+  cached_tokens,
+  completion_tokens,
+  buckets: kept,
+}: CallRecord): Usage | null {
   if (prompt_tokens === null || cached_tokens === null || completion_tokens === null) return null
+  const counts = { prompt_tokens, cached_tokens, completion_tokens }
+  if (kept === null) return counts
+  return { ...counts, buckets: Object.fromEntries(buckets.map((bucket, at) => [bucket, kept[at] ?? 0])) }
+}
+
+function countsOf({ prompt_tokens, cached_tokens, completion_tokens }: Usage) {
   return { prompt_tokens, cached_tokens, completion_tokens }
+}
+
+function priceOf(call: CallRecord): Price {
+  const { input_pico, cached_input_pico, output_pico, per_call_nano } = call
+  const named = buckets.flatMap((bucket) => {
+    const price_pico = call[`${bucket}_pico`]
+    return price_pico === null ? [] : [[bucket, price_pico]]
+  })
+  return { input_pico, cached_input_pico, output_pico, per_call_nano, buckets: Object.fromEntries(named) }
 }
 
 /** Sums of usage as clients and operators are shown them (D48). */

@@ -21,7 +21,12 @@ export type OnSettled = (call: Call, end: End) => void
 /** Settles a call by what was delivered (rules 1-6). A call ends once: a second settlement is a broken invariant. */
 export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSettled: OnSettled): Settlement {
   const verdict = decide(evidence, termsOf(call))
-  const { charge_nano, usage, notes } = priceVerdict(verdict, call.model.price, call.hold.amount_nano)
+  const { charge_nano, usage, notes } = priceVerdict(
+    verdict,
+    call.model.price,
+    call.hold.amount_nano,
+    call.asked.searches,
+  )
   return close(ledger, call, onSettled, {
     outcome: verdict.outcome,
     charge_nano,
@@ -63,8 +68,13 @@ export function checkpoint(call: Call): Checkpoint | null {
   if (evidence === undefined) return null
   const verdict = decide(evidence, termsOf(call))
   if (verdict.outcome === "released") return null
-  const { charge_nano, usage } = priceVerdict(verdict, call.model.price, call.hold.amount_nano)
-  return { id: call.hold.id, charge_nano, basis: verdict.basis, usage }
+  const { charge_nano, usage } = priceVerdict(
+    verdict,
+    call.model.price,
+    call.hold.amount_nano,
+    call.asked.searches,
+  )
+  return { id: call.hold.id, charge_nano, basis: verdict.basis, usage, terms_id: call.terms_id }
 }
 
 function termsOf({ model, asked }: Call): Terms {

@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
-import { parseUsd, printUsd } from "../money.ts"
+import { buckets, parseUsd, printUsd } from "../money.ts"
 import { bases, endings, failures, notes, type Period, periods, states } from "./call.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { parseTime, printTime } from "./time.ts"
@@ -22,6 +22,39 @@ const Money = Type.String({
 })
 const Price = Type.String({ pattern: "^\\d+(?:\\.\\d{1,6})?$", description: "USD per 1M tokens." })
 const Count = Type.Integer({ minimum: 0 })
+
+/** What a model costs; what is not named has no price of its own (D60). */
+export const Prices = Type.Object({
+  input: Price,
+  cached_input: Price,
+  output: Price,
+  per_call: Type.String({ ...Money, description: "USD per call that is charged." }),
+  cache_write: Type.Optional(Price),
+  cache_write_1h: Type.Optional(Price),
+  reasoning: Type.Optional(Price),
+  audio_input: Type.Optional(Price),
+  audio_output: Type.Optional(Price),
+  image_input: Type.Optional(Price),
+  web_search: Type.Optional(Type.String({ ...Money, description: "USD per search." })),
+})
+export type Prices = Static<typeof Prices>
+
+/** A line of a receipt. */
+const Line = Type.Object({
+  kind: Type.String({
+    enum: ["input", "cached_input", "output", ...buckets, "per_call"],
+    description: "What was charged. No token is in two lines.",
+  }),
+  count: Type.Integer({ minimum: 1, description: "Tokens; searches of `web_search`, and 1 of `per_call`." }),
+  price: Type.String({
+    pattern: "^\\d+(?:\\.\\d{1,9})?$",
+    description: "USD per 1M tokens, per search or per call.",
+  }),
+  cost: Type.String({
+    pattern: "^\\d+(?:\\.\\d{1,12})?$",
+    description: "The product in USD, exact: not rounded.",
+  }),
+})
 
 const line = (maxLength: number, description: string) =>
   Type.String({
@@ -250,7 +283,11 @@ export const CallBody = Type.Object({
   charge: nullable(Money),
   overage: nullable(Money),
   usage: nullable(Type.Object({ prompt_tokens: Count, cached_tokens: Count, completion_tokens: Count })),
-  prices: Type.Object({ input: Price, cached_input: Price, output: Price, per_call: Money }),
+  prices: Prices,
+  lines: Type.Array(Line, {
+    description:
+      "What the charge consists of: the sum of the costs, rounded up once to a billionth of a USD.",
+  }),
   started_at: Time,
   settled_at: nullable(Time),
   ttft_ms: nullable(Count),

@@ -47,6 +47,10 @@ export type Failure = (typeof failures)[number]
 export const notes = [
   "cached_clamped",
   "cached_malformed",
+  "details_clamped",
+  "details_malformed",
+  "searches_estimated",
+  "unpriced",
   "usage_placeholder",
   "usage_implausible",
   "response_too_large",

@@ -1,3 +1,4 @@
+import type { Bucket } from "../money.ts"
 import type { Note } from "./call.ts"
 
 /** Tokens as charged. Cached tokens are part of the prompt tokens, never on top (D3). */
@@ -5,7 +6,12 @@ export interface Usage {
   readonly prompt_tokens: number
   readonly cached_tokens: number
   readonly completion_tokens: number
+  /** What of them was of a kind that may have a price of its own, and searches; absent where there was none (D60). */
+  readonly buckets?: Buckets
 }
+
+/** Tokens, or searches. As a provider says them they may be more than there are; as charged no token is in two of them. */
+export type Buckets = Readonly<Partial<Record<Bucket, number>>>
 
 /** What a `usage` field says (D1). */
 export type UsageReading =
@@ -33,7 +39,10 @@ export function readUsage(value: unknown, limits: UsageLimits = NO_LIMITS): Usag
   if (prompt_tokens > limits.prompt_tokens || completion_tokens > limits.completion_tokens)
     return { state: "implausible" }
   const { tokens, notes } = readCached(prompt_tokens_details, prompt_tokens)
-  return { state: "valid", usage: { prompt_tokens, cached_tokens: tokens, completion_tokens }, notes }
+  const usage = { prompt_tokens, cached_tokens: tokens, completion_tokens }
+  const read = readBuckets(value)
+  if (read === null) return { state: "valid", usage, notes }
+  return { state: "valid", usage: { ...usage, buckets: read.buckets }, notes: [...notes, ...read.notes] }
 }
 
 /** How many of the prompt's tokens were cached: never a reason to doubt the rest of the usage (D3). */
@@ -44,6 +53,69 @@ function readCached(details: unknown, prompt_tokens: number): { tokens: number; 
   if (cached === undefined || cached === null) return { tokens: 0, notes: [] }
   if (!isWhole(cached)) return { tokens: 0, notes: ["cached_malformed"] }
   return { tokens: Math.min(cached, prompt_tokens), notes: cached > prompt_tokens ? ["cached_clamped"] : [] }
+}
+
+const NOTHING: JsonObject = {}
+
+interface BucketReading {
+  readonly buckets: Buckets
+  readonly notes: readonly Note[]
+}
+
+/**
+ * What a provider's `usage` says of kinds of tokens and of searches (D60), under the names that providers of this convention
+ * use; null where it says nothing. Like cached tokens it is never a reason to doubt the rest of the usage.
+ */
+function readBuckets(value: JsonObject): BucketReading | null {
+  const prompt = objectOf(value.prompt_tokens_details)
+  const completion = objectOf(value.completion_tokens_details)
+  const split = objectOf(value.cache_creation ?? prompt.cache_creation ?? prompt.cache_creation_token_details)
+  const written =
+    value.cache_creation_input_tokens ?? prompt.cache_write_tokens ?? prompt.cache_creation_tokens
+  const { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long } = split
+  const { reasoning_tokens, audio_tokens: audio_output } = completion
+  const { audio_tokens: audio_input, image_tokens } = prompt
+  const searches =
+    objectOf(value.server_tool_use).web_search_requests ?? value.num_search_queries ?? value.num_sources_used
+  const said = [written, short, long, reasoning_tokens, audio_input, audio_output, image_tokens]
+  if (said.every(isNothing) && isMissing(searches)) return null
+  const counts: Record<Bucket, number> = {
+    // Writes that the split leaves out are the cheaper ones.
+    cache_write: Math.max(countOf(written) - countOf(long), countOf(short)),
+    cache_write_1h: countOf(long),
+    reasoning: countOf(reasoning_tokens),
+    audio_input: countOf(audio_input),
+    audio_output: countOf(audio_output),
+    image_input: countOf(image_tokens),
+    web_search: countOf(searches),
+  }
+  const is_counted = isWhole(searches)
+  const found = Object.entries(counts).filter(
+    ([bucket, count]) => count > 0 || (bucket === "web_search" && is_counted),
+  )
+  return {
+    buckets: Object.fromEntries(found),
+    notes: [...said, searches].every((count) => isMissing(count) || isWhole(count))
+      ? []
+      : ["details_malformed"],
+  }
+}
+
+/** 0 for what is missing or malformed. */
+function countOf(value: unknown): number {
+  return isWhole(value) ? value : 0
+}
+
+function objectOf(value: unknown): JsonObject {
+  return isObject(value) ? value : NOTHING
+}
+
+function isMissing(value: unknown): boolean {
+  return value === undefined || value === null
+}
+
+function isNothing(value: unknown): boolean {
+  return isMissing(value) || value === 0
 }
 
 function isWhole(value: unknown): value is number {

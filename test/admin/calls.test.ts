@@ -33,6 +33,7 @@ const open = {
   overage: null,
   usage: null,
   prices: { input: "0.25", cached_input: "0.025", output: "2", per_call: "0" },
+  lines: [] as object[],
   started_at: "2026-11-21T10:00:00.000Z",
   settled_at: null,
   ttft_ms: null,
@@ -40,6 +41,11 @@ const open = {
 }
 const closed = { ...open, charge: "0", overage: "0", settled_at: "2026-11-21T10:00:02.500Z" }
 const tokens = { prompt_tokens: 40, cached_tokens: 8, completion_tokens: 150 }
+const lines = [
+  { kind: "input", count: 32, price: "0.25", cost: "0.000008" },
+  { kind: "cached_input", count: 8, price: "0.025", cost: "0.0000002" },
+  { kind: "output", count: 150, price: "2", cost: "0.0003" },
+]
 
 test.each([
   ["open", {}, open],
@@ -68,6 +74,7 @@ test.each([
       basis: "usage",
       ending: "completed",
       usage: tokens,
+      lines,
       stream: true,
       ttft_ms: 300,
       duration_ms: 2_500,
@@ -150,6 +157,7 @@ test.each([
       ending: "gateway_lost",
       failure: "gateway_lost",
       usage: tokens,
+      lines,
     },
   ],
   [

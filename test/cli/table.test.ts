@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { costOf, count, usd } from "../../src/cli/amount.ts"
+import { count, usd } from "../../src/cli/amount.ts"
 import { briefMoment, moment, parseMoment, span } from "../../src/cli/moment.ts"
 import { visible } from "../../src/cli/screen.ts"
 import { type Column, card, table } from "../../src/cli/table.ts"
@@ -84,15 +84,6 @@ describe("amounts are texts from end to end", () => {
     ["123456789.123456789", "123456789.123456789"],
   ])("%s USD is shown as %s", (amount, shown) => {
     expect(usd(amount)).toBe(shown)
-  })
-
-  test.each([
-    [12, 250_000n, "0.000003"],
-    [1, 1n, "0.000000000001"],
-    [9_007_199_254_740_991, 999_999_999_999n, "9007199254731983.800745259009"],
-    [0, 5n, "0.00"],
-  ])("%i tokens at %i pico-USD cost %s, exactly", (tokens, price_pico, shown) => {
-    expect(costOf(tokens, price_pico)).toBe(shown)
   })
 
   test.each([

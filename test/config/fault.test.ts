@@ -88,8 +88,8 @@ describe("a wrong file stops the start with the path of the key and what was exp
     ],
     [
       "an unknown key in a price",
-      model({ price: { input: "1", output: "1", reasoning: "1" } }),
-      "models[0].price.reasoning: expected a known key: input, cached_input, output, per_call",
+      model({ price: { input: "1", output: "1", thinking: "1" } }),
+      "models[0].price.thinking: expected a known key: input, cached_input, output, per_call, cache_write, cache_write_1h, reasoning, audio_input, audio_output, image_input, web_search",
     ],
     ["a section that is a list", and({ stream: [] }), "stream: expected a mapping"],
     ["a section that is a text", and({ limits: "20MiB" }), "limits: expected a mapping"],

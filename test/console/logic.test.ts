@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { addressOf, idIn, parseAddress, shortId } from "../../src/console/address.ts"
 import {
-  costOf,
   lessUsd,
   showAxisCounts,
   showAxisUsd,
@@ -53,16 +52,6 @@ describe("amounts", () => {
       }),
     )
     expect(sumUsd(["9007199254740993.000000001", "0.000000001"])).toBe("9007199254740993.000000002")
-  })
-
-  test.each([
-    [1, "0.25", "0.00000025"],
-    [1, "0.000001", "0.000000000001"],
-    [1_000_000, "2.00", "2"],
-    [0, "2.00", "0"],
-    [3, "0.0005", "0.0000000015"],
-  ])("%d tokens at %s USD per 1M cost %s", (tokens, price, cost) => {
-    expect(costOf(tokens, price)).toBe(cost)
   })
 
   test("beside an axis all have the decimals that one of them needs", () => {
@@ -196,6 +185,7 @@ describe("a receipt", () => {
       charge: null,
       overage: null,
       usage: null,
+      lines: [],
       ttft_ms: null,
       duration_ms: null,
     }
@@ -219,13 +209,20 @@ describe("a receipt", () => {
   })
 
   test("D44: its lines are the charge before the one rounding, the price of the call among them", () => {
-    const usage = { prompt_tokens: 41, cached_tokens: 1, completion_tokens: 150 }
-    const lines = costLines({ ...callExample, usage, prices: { ...callExample.prices, per_call: "0.01" } })
-    expect(lines.map(({ kind, tokens, amount }) => [kind, tokens, amount])).toEqual([
-      ["prompt", 40, "0.00001"],
-      ["cached prompt", 1, "0.000000025"],
-      ["completion", 150, "0.0003"],
-      ["the call", null, "0.01"],
+    const lines = [
+      { kind: "input", count: 40, price: "0.25", cost: "0.00001" },
+      { kind: "cached_input", count: 1, price: "0.025", cost: "0.000000025" },
+      { kind: "web_search", count: 2, price: "0.01", cost: "0.02" },
+      { kind: "per_call", count: 1, price: "0.01", cost: "0.01" },
+      { kind: "newer", count: 3, price: "1", cost: "0.000003" },
+    ]
+    const shown = costLines({ ...callExample, lines })
+    expect(shown.map(({ kind, count, unit, amount }) => [kind, count, unit, amount])).toEqual([
+      ["prompt", 40, "1M", "0.00001"],
+      ["cached prompt", 1, "1M", "0.000000025"],
+      ["web searches", 2, "search", "0.02"],
+      ["the call", null, "call", "0.01"],
+      ["newer", 3, "1M", "0.000003"],
     ])
     expect(costLines(callExample).map(({ kind }) => kind)).toEqual(["prompt", "completion"])
   })

@@ -4,9 +4,10 @@ import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { readJson } from "../../src/meter/json-reading.ts"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
-import { ceilToNano, parseUsd, printUsd } from "../../src/money.ts"
+import { ceilToNano, PICO_PER_NANO, parseUsd, printUsd } from "../../src/money.ts"
 import { decide } from "../../src/settlement/decide.ts"
-import { costPico, priceVerdict } from "../../src/settlement/price.ts"
+import { linesOf } from "../../src/settlement/lines.ts"
+import { costPico, type Priced, priceVerdict } from "../../src/settlement/price.ts"
 import { parseChat } from "../../src/wire/chat.ts"
 import { blocksOf, textOf } from "./blocks.ts"
 
@@ -54,12 +55,16 @@ const cost = (prompt_tokens: number, cached_tokens: number, completion_tokens: n
   ceilToNano(costPico({ prompt_tokens, cached_tokens, completion_tokens }, mini.price))
 
 /** What a JSON answer is charged when `hold_nano` was held and `prompt_tokens_estimate` tokens may be added for the prompt. */
-function charged(
+function charged(...told: Parameters<typeof pricedOf>): bigint {
+  return pricedOf(...told).charge_nano
+}
+
+function pricedOf(
   body: object | string,
   of = mini,
   prompt_tokens_estimate = 0,
   hold_nano = 1_000_000_000n,
-): bigint {
+): Priced {
   const text = typeof body === "string" ? body : JSON.stringify(body)
   const evidence = readJson(new TextEncoder().encode(text), "completed", false)
   const terms = {
@@ -68,7 +73,7 @@ function charged(
     estimate_prompt: "always",
   } as const
   const verdict = decide(evidence, terms)
-  return priceVerdict(verdict, of.price, hold_nano).charge_nano
+  return priceVerdict(verdict, of.price, hold_nano)
 }
 
 function chargedStream(ending: StreamEvidence["ending"], output_bytes: number): bigint {
@@ -101,6 +106,16 @@ const left = chargedStream("client_left", 300)
 const lost = chargedStream("upstream_lost", 300)
 const overheld = held({ max_tokens: 10 })
 const overcharge = charged({ ...said(1), usage: usage(12, 0, 50) }, mini, 0, overheld)
+const omni = model("gpt-5-omni")
+const kinds = {
+  prompt_tokens: 1000,
+  completion_tokens: 300,
+  prompt_tokens_details: { cached_tokens: 100, cache_write_tokens: 200, audio_tokens: 50 },
+  completion_tokens_details: { reasoning_tokens: 120 },
+  server_tool_use: { web_search_requests: 1 },
+}
+const omniUsage = pricedOf({ ...said(1), usage: kinds }, omni).usage
+const omniLines = omniUsage === null ? [] : linesOf(omniUsage, omni.price)
 const AVAILABLE_NANO = parseUsd("0.0021") ?? 0n
 
 /** By the text that is just before the amount, or in its row. */
@@ -131,6 +146,11 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ['The first call above with `"max_tokens": 200` then holds', held({ max_tokens: 200 }, search)],
   ["Its calls hold", held({}, llama)],
   ["and are charged", charged(rule1, llama)],
+  ...omniLines.map(({ kind, count, cost_pico }): [string, bigint] => [
+    `| \`${kind}\` | ${count} |`,
+    cost_pico / PICO_PER_NANO,
+  ]),
+  ["0.01 USD | | **charge** |", charged({ ...said(1), usage: kinds }, omni)],
   ['With `"max_tokens": 10` the first call holds', overheld],
   ["the charge is", overcharge],
   ["and the overage is", overcharge - overheld],

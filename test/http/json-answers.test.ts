@@ -161,7 +161,7 @@ describe("D3 cached tokens are part of the prompt's, clamped to them, and never 
       settled("0.000021", [10, 10, 5], { notes: ["cached_clamped"] }),
     ),
     passed("null", cached({ cached_tokens: null }), uncached),
-    passed("absent", cached({ audio_tokens: 3 }), uncached),
+    passed("absent", cached({ text_tokens: 3 }), uncached),
     passed("no details", cached(null), uncached),
     ...[-1, 4.5, "4", true, [4], {}].map((value) =>
       passed(`malformed: ${JSON.stringify(value)}`, cached({ cached_tokens: value }), malformed),

@@ -65,6 +65,11 @@ describe("D47 a receipt", () => {
       overage: "0",
       usage: { prompt_tokens: 10, cached_tokens: 4, completion_tokens: 5 },
       prices: { input: "1", cached_input: "0.1", output: "4", per_call: "0" },
+      lines: [
+        { kind: "input", count: 6, price: "1", cost: "0.000006" },
+        { kind: "cached_input", count: 4, price: "0.1", cost: "0.0000004" },
+        { kind: "output", count: 5, price: "4", cost: "0.00002" },
+      ],
       held_at: expect.any(String),
       ttft_ms: expect.any(Number),
       duration_ms: expect.any(Number),

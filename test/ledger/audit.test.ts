@@ -53,7 +53,13 @@ async function ended(account: Account, end: (id: string) => End = (id) => settle
 
 async function expired(account: Account) {
   const hold = await held(account)
-  const checkpoint = { id: hold.id, charge_nano: SEEN_COST, basis: "partial" as const, usage: SEEN }
+  const checkpoint = {
+    id: hold.id,
+    charge_nano: SEEN_COST,
+    basis: "partial" as const,
+    usage: SEEN,
+    terms_id: null,
+  }
   await new Checkpoints(connection, () => gateway_id).write([checkpoint])
   await expireBatch(connection, [hold], 300)
   return hold

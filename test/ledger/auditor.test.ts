@@ -77,6 +77,7 @@ test("D55 the ledger and the auditor agree after every step", async () => {
             charge_nano: BigInt(place),
             basis: "estimate" as const,
             usage: null,
+            terms_id: null,
           }))
           await new Checkpoints(connection, () => gateway_id).write(charges)
           auditor.checkpoint(charges)

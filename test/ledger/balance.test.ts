@@ -72,7 +72,13 @@ test("D55 the balance and the held amount at any past moment are what was observ
         } else if (hold === undefined) {
           continue
         } else if (act === "expire") {
-          const checkpoint = { id: hold.id, charge_nano: nano, basis: "estimate" as const, usage: null }
+          const checkpoint = {
+            id: hold.id,
+            charge_nano: nano,
+            basis: "estimate" as const,
+            usage: null,
+            terms_id: null,
+          }
           await new Checkpoints(connection, () => gateway_id).write([checkpoint])
           await expireBatch(connection, [hold], 300)
         } else {

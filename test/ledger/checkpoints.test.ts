@@ -33,7 +33,7 @@ afterEach(async () => {
 })
 
 function checkpoint(id: string, charge_nano: bigint, changes: Partial<Checkpoint> = {}): Checkpoint {
-  return { id, charge_nano, basis: "estimate", usage: null, ...changes }
+  return { id, charge_nano, basis: "estimate", usage: null, terms_id: null, ...changes }
 }
 
 /** All checkpoints of a gateway, by the id of the call. */

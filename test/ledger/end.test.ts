@@ -58,7 +58,7 @@ async function expired(amount_nano: bigint, checkpoint_nano = 0n) {
   const call = await held(amount_nano)
   if (checkpoint_nano > 0n) {
     const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
-    await write({ id: call.id, charge_nano: checkpoint_nano, basis: "partial", usage })
+    await write({ id: call.id, charge_nano: checkpoint_nano, basis: "partial", usage, terms_id: null })
   }
   expect(await expireBatch(connection, [call], 300)).toEqual([true])
   return call
@@ -241,7 +241,7 @@ describe("D13 expiry", () => {
     const account = await db.account(1_000n)
     const [one, other] = [await held(100n, account), await held(50n, account)]
     await held(500n, account)
-    await write({ id: one.id, charge_nano: 40n, basis: "partial", usage: null })
+    await write({ id: one.id, charge_nano: 40n, basis: "partial", usage: null, terms_id: null })
     await expireBatch(connection, [one, other, one], 300)
     expect(await balanceOf(account)).toEqual([960n, 500n])
     await exact()
@@ -289,7 +289,8 @@ describe("D13 expiry", () => {
 
   test("a checkpoint is taken of an open hold only, and its last one counts", async () => {
     const { id, account_id, balance } = await held(100n)
-    const checkpoint = (charge_nano: bigint) => write({ id, charge_nano, basis: "estimate", usage: null })
+    const checkpoint = (charge_nano: bigint) =>
+      write({ id, charge_nano, basis: "estimate", usage: null, terms_id: null })
     await checkpoint(10n)
     await checkpoint(30n)
     await expireBatch(connection, [{ id, account_id }], 300)

@@ -35,7 +35,7 @@ async function expired(account: Account) {
   await holdBatch(connection, gateway_id, [hold], 300)
   const usage = { prompt_tokens: 5, cached_tokens: 4, completion_tokens: 3 }
   await new Checkpoints(connection, () => gateway_id).write([
-    { id: hold.id, charge_nano: 40n, basis: "partial", usage },
+    { id: hold.id, charge_nano: 40n, basis: "partial", usage, terms_id: null },
   ])
   await expireBatch(connection, [hold], 300)
   return hold

@@ -179,7 +179,7 @@ class World {
         return closeIds(connection, alive_id, [this.#hold(step)], LOCK_MS)
       case "checkpoint":
         return new Checkpoints(connection, () => alive_id).write([
-          { id, charge_nano: step.charge_nano, basis: "estimate", usage: null },
+          { id, charge_nano: step.charge_nano, basis: "estimate", usage: null, terms_id: null },
         ])
       case "suspend":
         return db.sql`UPDATE tollgate.accounts

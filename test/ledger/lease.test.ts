@@ -224,7 +224,7 @@ describe("D13 what a dead gateway left open", () => {
     const { gateway_id, holds } = await dead(2)
     const [first, second] = holds
     await new Checkpoints(db.connection(), () => gateway_id).write([
-      { id: first?.id ?? "", charge_nano: 4n, basis: "estimate", usage: null },
+      { id: first?.id ?? "", charge_nano: 4n, basis: "estimate", usage: null, terms_id: null },
     ])
     await sweeper(await lease()).run()
     expect(await call(db.sql, first?.id ?? "")).toMatchObject({
@@ -331,7 +331,8 @@ describe("the ledger of one process", () => {
     const expired = Promise.withResolvers<number>()
     const ledger = await db.ledger({
       lease: { renew_ms: EXPIRE_MS / 8, expire_ms: EXPIRE_MS },
-      checkpoints: () => running.map(({ id }) => ({ id, charge_nano: 6n, basis: "estimate", usage: null })),
+      checkpoints: () =>
+        running.map(({ id }) => ({ id, charge_nano: 6n, basis: "estimate", usage: null, terms_id: null })),
       events: { expired: expired.resolve },
     })
     const own = holdOf(account, 10n)

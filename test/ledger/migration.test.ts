@@ -10,6 +10,7 @@ import { audit } from "../../src/ledger/journal/audit.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { Lease } from "../../src/ledger/journal/lease.ts"
 import { Sweeper } from "../../src/ledger/journal/sweep.ts"
+import { buckets } from "../../src/money.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { createOldLedger } from "./old-ledger.ts"
 import { call, holdOf, LONG_LEASE, nth } from "./test-database.ts"
@@ -256,6 +257,9 @@ describe("D55 the ledger of version 0.1, migrated", () => {
         ended_at: closed_at,
         // What a call without a basis rested on; and what has only been seen of an open one stands in its checkpoint.
         ...(row.state === "open" ? { basis: null, ...NO_USAGE } : { basis: row.basis ?? "none" }),
+        // Nothing had a price of its own then (D60).
+        buckets: null,
+        ...Object.fromEntries(buckets.map((bucket) => [`${bucket}_pico`, null])),
       }),
     )
     expect(rows.map(sorted)).toEqual(expected.map(sorted))

@@ -141,6 +141,7 @@ const work: Record<string, () => Promise<unknown>> = {
       charge_nano: 1n,
       basis: "estimate" as const,
       usage: null,
+      terms_id: null,
     }))
     await checkpoints.write(running)
     await checkpoints.write([])

@@ -78,7 +78,13 @@ export class Player {
     )
     const { id } = hold
     if (outcome !== "held") return { id, outcome }
-    this.#running.set(id, { id, charge_nano: BigInt(checkpoint_nano), basis: "estimate", usage: null })
+    this.#running.set(id, {
+      id,
+      charge_nano: BigInt(checkpoint_nano),
+      basis: "estimate",
+      usage: null,
+      terms_id: null,
+    })
     await Promise.all(
       ends.map((end) => this.#ledger.end(end === null ? released(id) : settled(id, BigInt(end.charge_nano)))),
     )

@@ -24,8 +24,13 @@ describe("D1 valid usage", () => {
       [9, 2],
     ],
     [
-      "D3 details of the completion",
-      '{"prompt_tokens":9,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":99}}',
+      "D3 details that nothing is charged by",
+      '{"prompt_tokens":9,"completion_tokens":2,"completion_tokens_details":{"accepted_prediction_tokens":99}}',
+      [9, 2],
+    ],
+    [
+      "D60 details of nothing",
+      '{"prompt_tokens":9,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":null}}',
       [9, 2],
     ],
     ["a key named __proto__", '{"__proto__":{},"prompt_tokens":9,"completion_tokens":2}', [9, 2]],
@@ -110,7 +115,7 @@ describe("D3 cached tokens of a prompt of 10", () => {
     ["null details", "null", 0, []],
     ["empty details", "{}", 0, []],
     ["null", '{"cached_tokens":null}', 0, []],
-    ["other details", '{"audio_tokens":3}', 0, []],
+    ["other details", '{"text_tokens":3}', 0, []],
     ["more than the prompt", '{"cached_tokens":11}', 10, ["cached_clamped"]],
     ["far more than the prompt", '{"cached_tokens":9007199254740991}', 10, ["cached_clamped"]],
     ["no safe integer", '{"cached_tokens":9007199254740992}', 0, ["cached_malformed"]],
@@ -154,5 +159,67 @@ test("property: any JSON value is read, and what is valid can be priced", () => 
       expect(cached_tokens).toBeLessThanOrEqual(prompt_tokens)
     }),
     { numRuns: 500 },
+  )
+})
+
+describe("D60 buckets, under the names of several providers", () => {
+  const rows: [string, object, object][] = [
+    ["reasoning", { completion_tokens_details: { reasoning_tokens: 3 } }, { reasoning: 3 }],
+    [
+      "audio and images",
+      {
+        prompt_tokens_details: { audio_tokens: 4, image_tokens: 5 },
+        completion_tokens_details: { audio_tokens: 6 },
+      },
+      { audio_input: 4, audio_output: 6, image_input: 5 },
+    ],
+    ["cache writes in the details", { prompt_tokens_details: { cache_write_tokens: 7 } }, { cache_write: 7 }],
+    [
+      "cache writes by another name",
+      { prompt_tokens_details: { cache_creation_tokens: 7 } },
+      { cache_write: 7 },
+    ],
+    ["cache writes beside the prompt", { cache_creation_input_tokens: 7 }, { cache_write: 7 }],
+    [
+      "those of an hour, which the sum includes",
+      { cache_creation_input_tokens: 9, cache_creation: { ephemeral_1h_input_tokens: 4 } },
+      { cache_write: 5, cache_write_1h: 4 },
+    ],
+    [
+      "a split without a sum",
+      { cache_creation: { ephemeral_5m_input_tokens: 2, ephemeral_1h_input_tokens: 4 } },
+      { cache_write: 2, cache_write_1h: 4 },
+    ],
+    [
+      "a sum above its split: the rest is the cheaper kind",
+      {
+        cache_creation_input_tokens: 10,
+        cache_creation: { ephemeral_5m_input_tokens: 2, ephemeral_1h_input_tokens: 4 },
+      },
+      { cache_write: 6, cache_write_1h: 4 },
+    ],
+    ["searches", { server_tool_use: { web_search_requests: 2 } }, { web_search: 2 }],
+    ["searches by another name", { num_search_queries: 2 }, { web_search: 2 }],
+    ["sources", { num_sources_used: 2 }, { web_search: 2 }],
+    ["no searches, counted", { num_search_queries: 0 }, { web_search: 0 }],
+  ]
+  test.each(rows)("%s", (_, fields, buckets) => {
+    const usage = { prompt_tokens: 9, cached_tokens: 0, completion_tokens: 9, buckets }
+    const said = { prompt_tokens: 9, completion_tokens: 9, ...fields }
+    expect(readUsage(said)).toEqual({ state: "valid", usage, notes: [] })
+  })
+
+  test.each(['"3"', "-3", "1.5", "{}", "1e400"])(
+    "%s is no count, is noted, and voids nothing else",
+    (text) => {
+      const said = parsed(
+        `{"prompt_tokens":9,"completion_tokens":9,"completion_tokens_details":{"reasoning_tokens":${text},"audio_tokens":2}}`,
+      )
+      expect(readUsage(said)).toEqual({
+        state: "valid",
+        usage: { prompt_tokens: 9, cached_tokens: 0, completion_tokens: 9, buckets: { audio_output: 2 } },
+        notes: ["details_malformed"],
+      })
+    },
   )
 })

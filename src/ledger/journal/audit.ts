@@ -1,6 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { buckets, parentOf } from "../../money.ts"
 import { spentSince } from "../accounts/spending.ts"
 import { accounts, corrections, credits, ends, holds, keys, terms } from "../schema.ts"
 
@@ -142,7 +143,18 @@ function costOf(entry: Priced): SQL {
   return sql`CASE WHEN coalesce(${entry.prompt_tokens} + ${entry.completion_tokens}, 0) = 0 THEN 0 ELSE
     div(${t.input_pico}::numeric * (${entry.prompt_tokens} - ${entry.cached_tokens})
       + ${t.cached_input_pico}::numeric * ${entry.cached_tokens}
-      + ${t.output_pico}::numeric * ${entry.completion_tokens} + 999, 1000) + ${t.per_call_nano} END`
+      + ${t.output_pico}::numeric * ${entry.completion_tokens} + ${bucketsPico(entry)} + 999, 1000) + ${t.per_call_nano} END`
+}
+
+/** What buckets cost beyond what their tokens cost as a part of the prompt or the completion (D60). */
+function bucketsPico(entry: Priced): SQL {
+  const differences = buckets.map((bucket, at) => {
+    const parent = parentOf[bucket]
+    const parent_pico = parent === null ? sql`0` : parent === "input" ? t.input_pico : t.output_pico
+    const price_pico = t[`${bucket}_pico`]
+    return sql`(${entry.buckets})[${sql.raw(String(at + 1))}] * (coalesce(${price_pico}, ${parent_pico}) - ${parent_pico})::numeric`
+  })
+  return sql`coalesce(${sql.join(differences, sql.raw(" + "))}, 0)`
 }
 
 const charges = sql`

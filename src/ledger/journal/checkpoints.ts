@@ -1,9 +1,10 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { Connection } from "../database/connection.ts"
-import { allOf, Batch, names, statement } from "../database/statement.ts"
+import { allOf, Batch, names, of, statement } from "../database/statement.ts"
 import type { Checkpoint } from "../entries.ts"
 import { checkpoints } from "../schema.ts"
+import { bucketsOf } from "./end-exact.ts"
 
 const STATEMENT_MS = 2_000
 /** Rows of one statement: some milliseconds of the server. */
@@ -16,6 +17,8 @@ const batch = new Batch<Checkpoint>(3, [
   [checkpoints.prompt_tokens, ({ usage }) => usage?.prompt_tokens ?? null],
   [checkpoints.cached_tokens, ({ usage }) => usage?.cached_tokens ?? null],
   [checkpoints.completion_tokens, ({ usage }) => usage?.completion_tokens ?? null],
+  [checkpoints.terms_id, ({ terms_id }) => terms_id],
+  [checkpoints.buckets, ({ usage }) => bucketsOf(usage), "text"],
 ])
 
 const said = [
@@ -24,6 +27,7 @@ const said = [
   checkpoints.prompt_tokens,
   checkpoints.cached_tokens,
   checkpoints.completion_tokens,
+  checkpoints.terms_id,
 ] as const
 
 const p = alias(checkpoints, "p")
@@ -35,9 +39,9 @@ const write = statement(
 WITH removed AS (
   DELETE FROM ${checkpoints} ${p} WHERE ${p.id} = ANY ($2::uuid[])
 )
-INSERT INTO ${checkpoints} (${names(checkpoints.id, ...said, checkpoints.gateway_id)})
-SELECT ${allOf("x", checkpoints.id, ...said)}, $1::uuid FROM ${batch.relation}
-ON CONFLICT (id) DO UPDATE SET (${names(...said)}) = (${allOf("excluded", ...said)})`,
+INSERT INTO ${checkpoints} (${names(checkpoints.id, ...said, checkpoints.buckets, checkpoints.gateway_id)})
+SELECT ${allOf("x", checkpoints.id, ...said)}, ${of("x", checkpoints.buckets)}::int[], $1::uuid FROM ${batch.relation}
+ON CONFLICT (id) DO UPDATE SET (${names(...said, checkpoints.buckets)}) = (${allOf("excluded", ...said, checkpoints.buckets)})`,
 )
 
 /** Deletes the checkpoints of a gateway whose calls have all ended. */

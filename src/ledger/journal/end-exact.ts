@@ -1,5 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
+import { buckets } from "../../money.ts"
+import type { Usage } from "../../wire/usage.ts"
 import { countSpending } from "../accounts/spending.ts"
 import type { Runner } from "../database/connection.ts"
 import {
@@ -22,7 +24,7 @@ import { accounts, corrections, ends, holds, idempotency } from "../schema.ts"
  */
 export type Ended = "applied" | "closed" | "none" | "conflict"
 
-/** All columns that an end says itself; `notes` are read as text, and cast where they are written. */
+/** All columns that every end says itself; `notes` are read as text, and cast where they are written. */
 export const endFields: readonly Field<End>[] = [
   [ends.id, (end) => end.id],
   [ends.charge_nano, (end) => end.charge_nano],
@@ -44,7 +46,17 @@ const h = alias(holds, "h")
 const e = alias(ends, "e")
 const c = alias(idempotency, "c")
 
-const batch = new Batch<End>(2, [...endFields, [idempotency.key_hash, (end) => end.freed_key_hash]])
+/** Counts of buckets as one array of an array of texts; null for none. */
+export const bucketsOf = (usage: Usage | null): string | null =>
+  usage?.buckets === undefined
+    ? null
+    : `"{${buckets.map((bucket) => usage.buckets?.[bucket] ?? 0).join(",")}}"`
+
+const batch = new Batch<End>(2, [
+  ...endFields,
+  [ends.buckets, (end) => bucketsOf(end.usage), "text"],
+  [idempotency.key_hash, (end) => end.freed_key_hash],
+])
 
 /** What an end and a correction have in common, and what the end says itself. */
 const said = [
@@ -102,13 +114,14 @@ WITH asked AS MATERIALIZED (
   WHERE q.past_outcome IS NULL OR (q.past_outcome = 'expired' AND q.outcome = 'settled')
   ORDER BY q.id, q.place
 ), ended AS (
-  INSERT INTO ${ends} (${names(...said, ends.outcome, ends.freed_nano, ends.terms_id, ends.notes)})
-  SELECT ${allOf("d", ...said, ends.outcome)}, d.amount_nano, d.sold_at, d.notes::text[]
+  INSERT INTO ${ends} (${names(...said, ends.outcome, ends.freed_nano, ends.terms_id, ends.notes, ends.buckets)})
+  SELECT ${allOf("d", ...said, ends.outcome)}, d.amount_nano, d.sold_at, d.notes::text[], d.buckets::int[]
   FROM due d WHERE d.past_outcome IS NULL ORDER BY d.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}
 ), corrected AS (
-  INSERT INTO ${corrections} (${names(...said, corrections.difference_nano, corrections.terms_id, corrections.notes)})
-  SELECT ${allOf("d", ...said)}, d.charge_nano - d.past_nano, d.sold_at, coalesce(d.notes::text[], '{}') || 'settled_late'::text
+  INSERT INTO ${corrections} (${names(...said, corrections.difference_nano, corrections.terms_id, corrections.notes, corrections.buckets)})
+  SELECT ${allOf("d", ...said)}, d.charge_nano - d.past_nano, d.sold_at, coalesce(d.notes::text[], '{}') || 'settled_late'::text,
+    d.buckets::int[]
   FROM due d WHERE d.past_outcome IS NOT NULL ORDER BY d.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(corrections.id)}
 ), changed AS MATERIALIZED (

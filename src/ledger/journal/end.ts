@@ -99,7 +99,8 @@ SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
 
 /**
  * Ends a batch, with results in its order. Waits at most `lock_ms` for each lock. The exact statement takes what the
- * lean one leaves out, ends whose hold is not known here, and ends that free an `Idempotency-Key`.
+ * lean one leaves out, ends whose hold is not known here, ends that free an `Idempotency-Key`, and ends
+ * that count buckets (D60).
  */
 export async function endBatch(
   connection: Runner,
@@ -130,7 +131,7 @@ export async function endBatch(
 type LeanEnd = EndOfHold & { readonly hold: NonNullable<EndOfHold["hold"]> }
 
 function isLean(one: EndOfHold): one is LeanEnd {
-  return one.hold !== null && one.end.freed_key_hash === null
+  return one.hold !== null && one.end.freed_key_hash === null && one.end.usage?.buckets === undefined
 }
 
 const NONE: Pick<ReadonlySet<string>, "has"> = { has: () => false }

@@ -19,7 +19,7 @@ const p = alias(checkpoints, "p")
 
 const batch = new Batch<Orphan>(2, [[holds.id, (orphan) => orphan.id]])
 
-const usage = [ends.prompt_tokens, ends.cached_tokens, ends.completion_tokens] as const
+const usage = [ends.prompt_tokens, ends.cached_tokens, ends.completion_tokens, ends.buckets] as const
 
 /**
  * Frees the holds of orphaned calls and charges their last checkpoints (D13), each once, however often it is named.
@@ -29,12 +29,12 @@ export const expire = statement(
   "expire",
   sql`
 WITH asked AS MATERIALIZED (
-  SELECT hold.*, coalesce(seen.charge_nano, 0) AS charge_nano, coalesce(seen.basis, 'none') AS basis, ${allOf("seen", ...usage)}
+  SELECT hold.*, coalesce(seen.terms_id, hold.held_terms_id) AS terms_id, coalesce(seen.charge_nano, 0) AS charge_nano, coalesce(seen.basis, 'none') AS basis, ${allOf("seen", ...usage)}
   FROM (SELECT DISTINCT ${names(holds.id)} FROM ${batch.relation}) x CROSS JOIN LATERAL (
-    SELECT ${h.id}, ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.held_at}, ${h.terms_id} FROM ${holds} ${h}
+    SELECT ${h.id}, ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.held_at}, ${h.terms_id} AS held_terms_id FROM ${holds} ${h}
     WHERE ${h.id} = ${of("x", holds.id)} AND (SELECT ${e.id} FROM ${ends} ${e} WHERE ${e.id} = ${h.id}) IS NULL OFFSET 0) hold
   LEFT JOIN LATERAL (
-    SELECT ${p.charge_nano}, ${p.basis}, ${p.prompt_tokens}, ${p.cached_tokens}, ${p.completion_tokens}
+    SELECT ${p.charge_nano}, ${p.basis}, ${p.prompt_tokens}, ${p.cached_tokens}, ${p.completion_tokens}, ${p.buckets}, ${p.terms_id}
     FROM ${checkpoints} ${p} WHERE ${p.id} = hold.id OFFSET 0) seen ON true
 ), ${lockPayers}, ended AS (
   INSERT INTO ${ends} (${names(

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path"
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { isId, nextId } from "../../id.ts"
+import { buckets } from "../../money.ts"
 import { bases, endings, failures, notes } from "../../wire/call.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { jsonOf } from "../database/statement.ts"
@@ -30,6 +31,10 @@ export interface SpoolFile {
 const SUFFIX = ".jsonl"
 
 const Count = Type.Integer({ minimum: 0 })
+/** No other names: a bucket that this version does not know would not be charged. */
+const Buckets = Type.Partial(Type.Record(Type.Union(buckets.map((word) => Type.Literal(word))), Count), {
+  additionalProperties: false,
+})
 const common = {
   id: Type.String(),
   outcome: Type.Union([Type.Literal("settled"), Type.Literal("released")]),
@@ -39,7 +44,12 @@ const common = {
   failure: Type.Union([...failures.map((word) => Type.Literal(word)), Type.Null()]),
   notes: Type.Array(Type.Union(notes.map((word) => Type.Literal(word)))),
   usage: Type.Union([
-    Type.Object({ prompt_tokens: Count, cached_tokens: Count, completion_tokens: Count }),
+    Type.Object({
+      prompt_tokens: Count,
+      cached_tokens: Count,
+      completion_tokens: Count,
+      buckets: Type.Optional(Buckets),
+    }),
     Type.Null(),
   ]),
   ttft_ms: Type.Union([Count, Type.Null()]),

@@ -89,6 +89,10 @@ export const callExample: CallBody = {
   overage: "0",
   usage: { prompt_tokens: 40, cached_tokens: 0, completion_tokens: 150 },
   prices: { input: "0.25", cached_input: "0.025", output: "2", per_call: "0" },
+  lines: [
+    { kind: "input", count: 40, price: "0.25", cost: "0.00001" },
+    { kind: "output", count: 150, price: "2", cost: "0.0003" },
+  ],
   started_at: "2026-11-21T09:33:00.000Z",
   settled_at: "2026-11-21T09:33:02.417Z",
   ttft_ms: 380,

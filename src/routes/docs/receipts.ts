@@ -38,6 +38,7 @@ const settled = {
   overage: "0",
   usage: callExample.usage,
   prices: callExample.prices,
+  lines: callExample.lines,
   held_at: callExample.started_at,
   ttft_ms: 380,
   duration_ms: 2417,
@@ -53,6 +54,7 @@ const open = {
   released: null,
   overage: null,
   usage: null,
+  lines: [],
   ttft_ms: null,
   duration_ms: null,
   settled_at: null,
@@ -63,9 +65,13 @@ const left = {
   basis: "estimate",
   ending: "client_left",
   failure: "client_left",
-  charge: "0.00015",
-  released: "0.016255",
-  usage: { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 75 },
+  charge: "0.0001525",
+  released: "0.0162525",
+  usage: { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 75 },
+  lines: [
+    { kind: "input", count: 10, price: "0.25", cost: "0.0000025" },
+    { kind: "output", count: 75, price: "2", cost: "0.00015" },
+  ],
 } satisfies Receipt
 
 export const getReceipt = {

@@ -176,11 +176,11 @@ function costs(call: CallBody): HTMLElement | null {
     key: ({ kind }) => kind,
     columns: [
       { title: "For", cell: ({ kind }) => kind },
-      { title: "Tokens", right: true, cell: ({ tokens }) => (tokens === null ? none() : showCount(tokens)) },
+      { title: "Count", right: true, cell: ({ count }) => (count === null ? none() : showCount(count)) },
       {
         title: "Price",
         right: true,
-        cell: ({ tokens, price }) => `${showUsd(price)} per ${tokens === null ? "call" : "1M"}`,
+        cell: ({ price, unit }) => `${showUsd(price)} per ${unit}`,
       },
       { title: "Cost", right: true, cell: ({ amount }) => usd(amount) },
     ],

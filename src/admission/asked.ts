@@ -1,0 +1,98 @@
+import type { Model } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
+import { isFree } from "../money.ts"
+import type { ChatRequest } from "../wire/chat.ts"
+
+/** Which fields of a chat request ask for what is billed apart from its tokens of text (D60); null where none does. */
+export interface AskedFor {
+  readonly audio_input: string | null
+  readonly audio_output: string | null
+  readonly web_search: string | null
+}
+
+/** Service tiers that are billed at the plain prices. */
+const PLAIN_TIERS: ReadonlySet<unknown> = new Set([undefined, null, "auto", "default"])
+
+/** Why a request is refused that asks for something its model has no price for (D61); null when all of it has one. */
+export function unpriced(request: ChatRequest, { name, price }: Model): GatewayError | null {
+  if (isFree(price)) return null
+  if (!PLAIN_TIERS.has(fieldOf(request, "service_tier"))) return lacking("service_tier", "service_tier", name)
+  const asked = askedFor(request)
+  for (const bucket of APART) {
+    const field = asked[bucket]
+    if (field !== null && price.buckets?.[bucket] === undefined) return lacking(field, bucket, name)
+  }
+  return null
+}
+
+const APART = ["audio_input", "audio_output", "web_search"] as const
+
+const WHAT = {
+  service_tier: "this service tier",
+  audio_input: "audio in a message",
+  audio_output: "audio output",
+  web_search: "web searches",
+} as const
+
+function lacking(param: string, missing: keyof typeof WHAT, model: string): GatewayError {
+  return new GatewayError("invalid_request", {
+    param,
+    message: `${param}: the model ${model} has no price for ${WHAT[missing]}. Leave it out, or ask the operator to set a price.`,
+    fields: { missing },
+  })
+}
+
+/** Names of parts of a message that bring sound. */
+const AUDIO: ReadonlySet<unknown> = new Set(["input_audio", "audio_url", "audio"])
+
+export function askedFor(request: ChatRequest): AskedFor {
+  return {
+    audio_input: request.messages.some(({ content }) => hasAudio(content)) ? "messages" : null,
+    audio_output: audioOutput(request),
+    web_search: webSearch(request),
+  }
+}
+
+function hasAudio(content: unknown): boolean {
+  return Array.isArray(content) && content.some((part) => AUDIO.has(fieldOf(part, "type")))
+}
+
+function audioOutput(request: ChatRequest): string | null {
+  const modalities = fieldOf(request, "modalities")
+  if (Array.isArray(modalities) && modalities.includes("audio")) return "modalities"
+  return isSaid(fieldOf(request, "audio")) ? "audio" : null
+}
+
+/** Fields that ask for a search by being there. */
+const SEARCHES = ["web_search_options", "enable_search", "web_search"] as const
+
+function webSearch(request: ChatRequest): string | null {
+  const field = SEARCHES.find((name) => isSaid(fieldOf(request, name)))
+  if (field !== undefined) return field
+  const parameters = fieldOf(request, "search_parameters")
+  if (isSaid(parameters) && fieldOf(parameters, "mode") !== "off") return "search_parameters"
+  const plugins = fieldOf(request, "plugins")
+  if (Array.isArray(plugins) && plugins.some((plugin) => fieldOf(plugin, "id") === "web")) return "plugins"
+  const tools = fieldOf(request, "tools")
+  return Array.isArray(tools) && tools.some(isSearch) ? "tools" : null
+}
+
+const SEARCH = /search/i
+
+/** A search that the provider runs: by the type of the tool, or by its only name (`google_search`). */
+function isSearch(tool: unknown): boolean {
+  if (typeof tool !== "object" || tool === null) return false
+  const type = fieldOf(tool, "type")
+  if (type === "function" || type === "custom") return false
+  return typeof type === "string" ? SEARCH.test(type) : Object.keys(tool).some((name) => SEARCH.test(name))
+}
+
+function isSaid(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== false
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null && Object.hasOwn(value, name)
+    ? Reflect.get(value, name)
+    : undefined
+}

@@ -1,0 +1,88 @@
+import type { Model } from "../config/config.ts"
+import { type Bucket, PICO_PER_NANO, type Price } from "../money.ts"
+import type { AskedFor } from "./asked.ts"
+import type { Media, MediaKind, Prompt } from "./prompt.ts"
+
+/** The lowest rate at which a provider makes tokens of sound: 32 a second, of 6 kbit/s. */
+const AUDIO_BYTES_PER_TOKEN = 16
+
+/** No prompt has more tokens than this (D12). */
+export function promptBound({ bytes, media }: Prompt, model: Model): number {
+  const context_tokens = model.context_tokens ?? Number.POSITIVE_INFINITY
+  const parts = media.reduce((tokens, part) => tokens + partBound(part, model), 0)
+  return Math.min(bytes + parts, context_tokens)
+}
+
+/** No media part is more tokens than this (D12). */
+export function partBound({ kind, bytes }: Media, { part_tokens, context_tokens }: Model): number {
+  if (kind === "image") return part_tokens
+  if (bytes === null) return context_tokens ?? part_tokens
+  return Math.max(part_tokens, kind === "audio" ? Math.ceil(bytes / AUDIO_BYTES_PER_TOKEN) : bytes)
+}
+
+/** What an estimate of the prompt rests on (D6). */
+export function estimateBytes({ bytes, media }: Prompt, { part_tokens }: Model): number {
+  const bytesOf = (part: Media) => (part.kind === "file" && part.bytes !== null ? part.bytes : part_tokens)
+  return media.reduce((sum, part) => sum + bytesOf(part), bytes)
+}
+
+/** The most that a call can cost (D12): its prompt, its searches and the call itself; and each token of a choice. */
+export interface MostCost {
+  readonly before_output_pico: bigint
+  readonly output_pico: bigint
+}
+
+/** Which of the tokens are cached, written to a cache or reasoning is not known before the call: the dearest of them counts. */
+export function mostCost(prompt: Prompt, asked: AskedFor, model: Model, price: Price): MostCost {
+  const call_pico = price.per_call_nano * PICO_PER_NANO
+  const text_pico = max(price.input_pico, price.cached_input_pico)
+  if (price.buckets === undefined) {
+    const prompt_pico = BigInt(promptBound(prompt, model)) * text_pico
+    return { before_output_pico: prompt_pico + call_pico, output_pico: price.output_pico }
+  }
+  const { reasoning = 0n, audio_output = 0n, web_search = 0n } = price.buckets
+  const searches = asked.web_search === null ? 0 : model.hold_searches
+  return {
+    before_output_pico: promptPico(prompt, model, price) + BigInt(searches) * web_search + call_pico,
+    output_pico: max(price.output_pico, reasoning, asked.audio_output === null ? 0n : audio_output),
+  }
+}
+
+/** What a token of a kind of media can be charged as. */
+const MEDIA_BUCKETS: Readonly<Record<MediaKind, readonly Bucket[]>> = {
+  image: ["image_input"],
+  audio: ["audio_input"],
+  /** A document of pictures, a video with its sound. */
+  file: ["image_input", "audio_input"],
+}
+
+/** The dearest prompt of these parts; what does not fit into the context is the cheapest of it. */
+function promptPico(prompt: Prompt, model: Model, price: Price): bigint {
+  const named = (buckets: readonly Bucket[]) => buckets.map((bucket) => price.buckets?.[bucket] ?? 0n)
+  const text_pico = max(
+    price.input_pico,
+    price.cached_input_pico,
+    ...named(["cache_write", "cache_write_1h"]),
+  )
+  const shares = [
+    { tokens: prompt.bytes, token_pico: text_pico },
+    ...prompt.media.map((part) => ({
+      tokens: partBound(part, model),
+      token_pico: max(text_pico, ...named(MEDIA_BUCKETS[part.kind])),
+    })),
+  ].sort((one, other) => Number(other.token_pico - one.token_pico))
+  let room = model.context_tokens ?? Number.POSITIVE_INFINITY
+  let sum_pico = 0n
+  for (const { tokens, token_pico } of shares) {
+    const counted = Math.min(tokens, room)
+    room -= counted
+    sum_pico += BigInt(counted) * token_pico
+  }
+  return sum_pico
+}
+
+function max(first: bigint, ...others: readonly bigint[]): bigint {
+  let most = first
+  for (const one of others) if (one > most) most = one
+  return most
+}

@@ -1,0 +1,107 @@
+import { describe, expect, test } from "bun:test"
+import { askedFor, unpriced } from "../../src/admission/asked.ts"
+import { quote } from "../../src/admission/quote.ts"
+import type { Price } from "../../src/money.ts"
+import { parseChat } from "../../src/wire/chat.ts"
+import { aModel } from "./model.ts"
+
+const chat = (fields: object = {}) =>
+  parseChat({ model: "m", messages: [{ role: "user", content: "hello" }], ...fields })
+const says = (...content: readonly object[]) => ({ messages: [{ role: "user", content }] })
+
+describe("D60 what a request asks for besides text", () => {
+  const nothing = { audio_input: null, audio_output: null, web_search: null }
+  const rows: [string, object, object][] = [
+    ["text", {}, {}],
+    ["a part of audio", says({ type: "input_audio" }), { audio_input: "messages" }],
+    ["audio by its address", says({ type: "audio_url" }), { audio_input: "messages" }],
+    ["an image", says({ type: "image_url" }), {}],
+    ["spoken output", { modalities: ["text", "audio"] }, { audio_output: "modalities" }],
+    ["text output", { modalities: ["text"] }, {}],
+    ["a voice", { audio: { voice: "x" } }, { audio_output: "audio" }],
+    ["no voice", { audio: null }, {}],
+    ["search options", { web_search_options: {} }, { web_search: "web_search_options" }],
+    ["no search options", { web_search_options: null }, {}],
+    ["search parameters", { search_parameters: { mode: "auto" } }, { web_search: "search_parameters" }],
+    ["search parameters that are off", { search_parameters: { mode: "off" } }, {}],
+    ["a switch", { enable_search: true }, { web_search: "enable_search" }],
+    ["a switch that is off", { enable_search: false }, {}],
+    ["a plugin", { plugins: [{ id: "web" }] }, { web_search: "plugins" }],
+    ["another plugin", { plugins: [{ id: "file-parser" }] }, {}],
+    ["a tool", { tools: [{ type: "web_search_20250305" }] }, { web_search: "tools" }],
+    ["a tool without a type", { tools: [{ google_search: {} }] }, { web_search: "tools" }],
+    ["a tool in its own spelling", { tools: [{ googleSearch: {} }] }, { web_search: "tools" }],
+    ["a function of the client", { tools: [{ type: "function", function: { name: "web_search" } }] }, {}],
+    ["tools that are none", { tools: "web_search" }, {}],
+  ]
+  test.each(rows)("%s", (_, fields, asked) => {
+    expect(askedFor(chat(fields))).toEqual({ ...nothing, ...asked })
+  })
+})
+
+describe("D60 the hold is at the dearest price that each token can have", () => {
+  const plain = { input_pico: 1_000n, cached_input_pico: 100n, output_pico: 4_000n, per_call_nano: 0n }
+  const held = (price: Price, fields: object = {}, context_tokens: number | null = null) =>
+    quote(chat({ max_tokens: 10, ...fields }), aModel({ price, context_tokens, part_tokens: 100 }))
+      .amount_nano
+  /** Of `[{"role":"user","content":"hello"}]`, and with an empty list of parts. */
+  const [BYTES, AROUND] = [35n, 30n]
+  const priced = (buckets: Price["buckets"] & object): Price => ({ ...plain, buckets })
+
+  test("text: input, cached or written to a cache", () => {
+    expect(held(plain)).toBe(BYTES + 40n)
+    expect(held(priced({ cache_write: 1_250n, cache_write_1h: 2_000n }))).toBe(2n * BYTES + 40n)
+    expect(held(priced({ cache_write: 500n, audio_input: 9_000n, image_input: 9_000n }))).toBe(BYTES + 40n)
+  })
+  test("output: reasoning always, audio if it is asked for", () => {
+    expect(held(priced({ reasoning: 5_000n, audio_output: 9_000n }))).toBe(BYTES + 50n)
+    expect(held(priced({ audio_output: 9_000n }), { modalities: ["audio"] })).toBe(BYTES + 90n)
+  })
+  test("media: as what they are", () => {
+    const price = priced({ image_input: 3_000n, audio_input: 7_000n })
+    const part = (type: string) => held(price, says({ type }))
+    expect([part("image_url"), part("input_audio"), part("file")]).toEqual([
+      AROUND + 300n + 40n,
+      AROUND + 700n + 40n,
+      AROUND + 700n + 40n,
+    ])
+  })
+  test("a context that is full of the dearest", () => {
+    const price = priced({ audio_input: 7_000n })
+    expect(held(price, says({ type: "input_audio", input_audio: { data: "AAAA" } }), 110)).toBe(
+      700n + 10n + 40n,
+    )
+  })
+  test("searches, if any are asked for", () => {
+    const price = priced({ web_search: 10_000_000_000n })
+    expect(held(price)).toBe(BYTES + 40n)
+    expect(held(price, { enable_search: true })).toBe(10n * 10_000_000n + BYTES + 4n + 40n)
+  })
+})
+
+describe("D61 what has no price is refused, by its field and the price that is missing", () => {
+  const plain = { input_pico: 1_000n, cached_input_pico: 100n, output_pico: 4_000n, per_call_nano: 0n }
+  const priced = { ...plain, buckets: { audio_input: 1n, audio_output: 1n, web_search: 0n } }
+  const faultOf = (fields: object, price: Price) => {
+    const refused = unpriced(chat(fields), aModel({ price }))
+    return refused === null ? null : [refused.code, refused.detail.param, refused.detail.fields?.missing]
+  }
+  test.each([
+    ["audio", says({ type: "input_audio" }), "messages", "audio_input"],
+    ["spoken output", { modalities: ["audio"] }, "modalities", "audio_output"],
+    ["a voice", { audio: {} }, "audio", "audio_output"],
+    ["a search", { web_search_options: {} }, "web_search_options", "web_search"],
+    ["a tool that searches", { tools: [{ type: "web_search" }] }, "tools", "web_search"],
+  ])("%s", (_, fields, param, missing) => {
+    expect(faultOf(fields, plain)).toEqual(["invalid_request", param, missing])
+    expect(faultOf(fields, priced)).toBeNull()
+    expect(faultOf(fields, { ...plain, input_pico: 0n, cached_input_pico: 0n, output_pico: 0n })).toBeNull()
+  })
+
+  test.each(["flex", "priority", "", 5, true, { type: "flex" }])("the service tier %j", (service_tier) => {
+    expect(faultOf({ service_tier }, priced)).toEqual(["invalid_request", "service_tier", "service_tier"])
+  })
+  test.each([null, "auto", "default"])("not the service tier %j", (service_tier) => {
+    expect(faultOf({ service_tier }, plain)).toBeNull()
+  })
+})

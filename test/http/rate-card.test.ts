@@ -1,0 +1,169 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { QuoteBody } from "../../src/wire/quote.ts"
+import type { Receipt } from "../../src/wire/receipt.ts"
+import { CHAT, chat, PRICE, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { chatCompletion, chatWords, json, type Provider, sse, startProvider } from "../support/provider.ts"
+
+/** D60: every kind of token at its own price, from the provider's bytes to the receipt. */
+
+let provider: Provider
+let gateway: TestGateway
+
+const CARD = "card-model"
+const model = (name: string, price: object) => ({
+  name,
+  family: "chat",
+  upstreams: [{ use: "first", model: "upstream-model" }],
+  price,
+  max_output_tokens: 1000,
+})
+
+beforeAll(async () => {
+  provider = await startProvider()
+  gateway = await startGateway(provider, {
+    models: [
+      model(CHAT, PRICE),
+      model(CARD, {
+        ...PRICE,
+        cache_write: "1.25",
+        cache_write_1h: "2.00",
+        reasoning: "3.00",
+        audio_input: "16.00",
+        audio_output: "64.00",
+        image_input: "2.50",
+        web_search: "0.01",
+      }),
+    ],
+  })
+})
+afterAll(async () => {
+  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  await gateway.stop()
+  await provider.stop()
+})
+
+const USAGE = {
+  prompt_tokens: 100,
+  completion_tokens: 50,
+  total_tokens: 150,
+  prompt_tokens_details: { cached_tokens: 10, cache_write_tokens: 40, audio_tokens: 5 },
+  completion_tokens_details: { reasoning_tokens: 20, audio_tokens: 1 },
+  server_tool_use: { web_search_requests: 2 },
+}
+const LINES = [
+  { kind: "input", count: 45, price: "1", cost: "0.000045" },
+  { kind: "cached_input", count: 10, price: "0.1", cost: "0.000001" },
+  { kind: "output", count: 29, price: "4", cost: "0.000116" },
+  { kind: "cache_write", count: 40, price: "1.25", cost: "0.00005" },
+  { kind: "reasoning", count: 20, price: "3", cost: "0.00006" },
+  { kind: "audio_input", count: 5, price: "16", cost: "0.00008" },
+  { kind: "audio_output", count: 1, price: "64", cost: "0.000064" },
+  { kind: "web_search", count: 2, price: "0.01", cost: "0.02" },
+]
+const CHARGE = "0.020416"
+
+const authorized = (key: string) => ({ authorization: `Bearer ${key}`, "content-type": "application/json" })
+
+async function receipt(key: string, id: string): Promise<Receipt> {
+  const answer = await fetch(`${gateway.url}/v1/calls/${id}`, { headers: authorized(key) })
+  return JSON.parse(await answer.text())
+}
+
+const idOf = (answer: Response) => answer.headers.get("x-request-id") ?? ""
+
+describe("D60 a call with every kind of token", () => {
+  test("as a JSON answer: the receipt, the cost in the answer and the balance are one sum", async () => {
+    const { key, id: account_id } = await gateway.account("1")
+    provider.replyOnce(json(200, chatCompletion("hello", { usage: USAGE })))
+    const answer = await chat(gateway, key, { model: CARD, usage: { include: true }, web_search_options: {} })
+    const body = await answer.text()
+    expect(JSON.parse(body)).toMatchObject({ usage: { cost: Number(CHARGE) } })
+    const shown = await receipt(key, idOf(answer))
+    expect(shown).toMatchObject({
+      basis: "usage",
+      failure: null,
+      notes: [],
+      charge: CHARGE,
+      usage: { prompt_tokens: 100, cached_tokens: 10, completion_tokens: 50 },
+      prices: { input: "1", reasoning: "3", image_input: "2.5", web_search: "0.01" },
+    })
+    expect(shown.lines).toEqual(LINES)
+    expect(await gateway.call(idOf(answer))).toMatchObject({ lines: LINES })
+    expect(await gateway.balance(account_id)).toMatchObject({ balance: "0.979584" })
+  })
+
+  test("as a stream", async () => {
+    const { key } = await gateway.account("1")
+    provider.replyOnce(sse(chatWords("hello", " you"), { usage: USAGE }))
+    const answer = await chat(gateway, key, { model: CARD, stream: true })
+    await answer.text()
+    const id = idOf(answer)
+    const ended = await until(
+      () => receipt(key, id),
+      ({ state }) => state !== "open",
+    )
+    expect(ended).toMatchObject({ basis: "usage", charge: CHARGE, lines: LINES })
+  })
+})
+
+test("D60 what has no price is charged as plain tokens, noted, and logged as a warning", async () => {
+  const { key } = await gateway.account("1")
+  provider.replyOnce(json(200, chatCompletion("hello", { usage: USAGE })))
+  const answer = await chat(gateway, key)
+  const id = idOf(answer)
+  expect(await receipt(key, id)).toMatchObject({
+    // 90 + 1 + 200
+    charge: "0.000291",
+    notes: ["unpriced"],
+    prices: { input: "1", cached_input: "0.1", output: "4", per_call: "0" },
+  })
+  const warned = gateway.lines.filter((line) => line.includes(id) && line.includes("no price for"))
+  expect(warned.map((line) => JSON.parse(line))).toMatchObject([{ model: CHAT, upstream: "first" }])
+})
+
+test("D60 a quote shows the prices, and holds searches only for a call that asks for one", async () => {
+  const { key } = await gateway.account("1")
+  const quote = async (fields: object): Promise<QuoteBody> => {
+    const body = { model: CARD, messages: [{ role: "user", content: "hello" }], max_tokens: 10, ...fields }
+    const init = { method: "POST", headers: authorized(key), body: JSON.stringify(body) }
+    return JSON.parse(await (await fetch(`${gateway.url}/v1/quote`, init)).text())
+  }
+  const plain = await quote({})
+  // 35 bytes at the price of a write for an hour, 10 tokens at the price of output.
+  expect(plain).toMatchObject({ amount: "0.00011", prices: { cache_write_1h: "2", web_search: "0.01" } })
+  expect((await quote({ web_search_options: {} })).amount).toBe("0.100114")
+})
+
+describe("D61 what has no price", () => {
+  test.each([
+    ["service_tier", { service_tier: "flex" }],
+    ["messages", { messages: [{ role: "user", content: [{ type: "input_audio", input_audio: {} }] }] }],
+    ["modalities", { modalities: ["text", "audio"], audio: { voice: "x" } }],
+    ["web_search_options", { web_search_options: {} }],
+    ["tools", { tools: [{ type: "web_search_preview" }] }],
+  ])("is refused before anything is held or sent: %s", async (param, fields) => {
+    const { key, id } = await gateway.account("1")
+    const sent = provider.requests.length
+    const answer = await chat(gateway, key, fields)
+    expect([answer.status, await answer.json()]).toMatchObject([
+      400,
+      { error: { code: "invalid_request", param, missing: expect.any(String) } },
+    ])
+    const quoted = await fetch(`${gateway.url}/v1/quote`, {
+      method: "POST",
+      headers: authorized(key),
+      body: JSON.stringify({ model: CHAT, messages: [{ role: "user", content: "hello" }], ...fields }),
+    })
+    expect([quoted.status, await quoted.json()]).toMatchObject([400, { error: { param } }])
+    expect(provider.requests.length).toBe(sent)
+    expect(await gateway.balance(id)).toMatchObject({ balance: "1", held: "0" })
+  })
+
+  test("D30 comes after the faults of the key and the model", async () => {
+    const fields = { service_tier: "flex" }
+    expect((await chat(gateway, "tg_unknown", fields)).status).toBe(401)
+    const { key } = await gateway.account("1")
+    expect((await chat(gateway, key, { ...fields, model: "unknown" })).status).toBe(404)
+    expect((await chat(gateway, key, fields)).status).toBe(400)
+  })
+})

@@ -1,0 +1,140 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { nextId } from "../../src/id.ts"
+import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { End } from "../../src/ledger/entries.ts"
+import { audit } from "../../src/ledger/journal/audit.ts"
+import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
+import { endBatch } from "../../src/ledger/journal/end.ts"
+import { expireBatch } from "../../src/ledger/journal/expire.ts"
+import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import { lineOf, parseLine } from "../../src/ledger/journal/spool.ts"
+import { registerTerms } from "../../src/ledger/terms.ts"
+import {
+  type Account,
+  call,
+  falsify,
+  holdOf,
+  openTestDatabase,
+  settled,
+  type TestDatabase,
+} from "./test-database.ts"
+
+/** D60: ends count their buckets, and the audit computes the charge from them. */
+
+const PRICE = {
+  input_pico: 1_000n,
+  cached_input_pico: 100n,
+  output_pico: 4_000n,
+  per_call_nano: 0n,
+  buckets: {
+    cache_write: 1_250n,
+    cache_write_1h: 2_000n,
+    reasoning: 3_000n,
+    audio_input: 16_000n,
+    audio_output: 64_000n,
+    image_input: 2_500n,
+    web_search: 10_000_000n,
+  },
+}
+const USAGE = {
+  prompt_tokens: 100,
+  cached_tokens: 10,
+  completion_tokens: 50,
+  buckets: {
+    cache_write: 8,
+    cache_write_1h: 5,
+    reasoning: 20,
+    audio_input: 4,
+    audio_output: 6,
+    image_input: 2,
+    web_search: 3,
+  },
+}
+/** 71 + 1 + 10 + 10 + 64 + 5 of the prompt, 96 + 60 + 384 of the output, and three searches of 10,000. */
+const COST = 30_701n
+const COUNTS = [8, 5, 20, 4, 6, 2, 3]
+
+let db: TestDatabase
+let connection: Connection
+let gateway_id: string
+let terms_id: number
+
+beforeAll(async () => {
+  db = await openTestDatabase()
+  connection = db.connection()
+  gateway_id = await db.gateway()
+  const [registered = 0] = await registerTerms(db.database.operators, [
+    { family: "chat", model: "card", upstream: "first", price: PRICE },
+  ])
+  terms_id = registered
+})
+afterAll(() => db.close())
+
+async function held(account: Account) {
+  const hold = holdOf(account, 50_000n)
+  expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
+  return hold
+}
+
+const counted = (id: string, changes: Partial<End> = {}) =>
+  settled(id, COST, { terms_id, usage: USAGE, ...changes })
+/** What tokens of `settled` cost at the first terms. */
+const PLAIN = 4_525n
+const found = async () => (await audit(db.database.operators)).violations
+
+test("D60 an end with buckets, alone or beside others, is what the audit computes", async () => {
+  const account = await db.account(1_000_000n)
+  const [alone, plain, beside] = [await held(account), await held(account), await held(account)]
+  expect(await endBatch(connection, [{ end: counted(alone.id), hold: alone }], 300)).toEqual(["applied"])
+  const both = [
+    { end: settled(plain.id, PLAIN), hold: plain },
+    { end: counted(beside.id), hold: beside },
+  ]
+  expect(await endBatch(connection, both, 300)).toEqual(["applied", "applied"])
+  expect(await call(db.sql, alone.id)).toMatchObject({ buckets: COUNTS, reasoning_pico: "3000" })
+  expect(await call(db.sql, beside.id)).toMatchObject({ buckets: COUNTS, charge_nano: `${COST}` })
+  expect(await call(db.sql, plain.id)).toMatchObject({ buckets: null, reasoning_pico: null })
+  expect(await found()).toEqual([])
+})
+
+test("D60 expiry charges the buckets of the checkpoint, at the terms of the upstream that answered", async () => {
+  const account = await db.account(1_000_000n)
+  const [hold, late] = [await held(account), await held(account)]
+  const seen = { charge_nano: COST, basis: "partial", usage: USAGE, terms_id } as const
+  const checkpoints = new Checkpoints(connection, () => gateway_id)
+  await checkpoints.write([hold, late].map(({ id }) => ({ id, ...seen })))
+  expect(await expireBatch(connection, [hold, late], 300)).toEqual([true, true])
+  expect(await call(db.sql, hold.id)).toMatchObject({ model: "card", buckets: COUNTS, state: "expired" })
+  expect(await found()).toEqual([])
+  const usage = { ...USAGE, buckets: { ...USAGE.buckets, web_search: 4 } }
+  await endBatch(
+    connection,
+    [{ end: counted(late.id, { charge_nano: COST + 10_000n, usage }), hold: null }],
+    300,
+  )
+  expect(await call(db.sql, late.id)).toMatchObject({ buckets: [8, 5, 20, 4, 6, 2, 4], state: "settled" })
+  expect(await found()).toEqual([])
+})
+
+describe("D60 the audit finds", () => {
+  test.each(COUNTS.map((_, at) => at + 1))("a count that is not what was charged: %d", async (at) => {
+    const account = await db.account(1_000_000n)
+    const hold = await held(account)
+    await endBatch(connection, [{ end: counted(hold.id), hold }], 300)
+    const setTo = (count: number) =>
+      falsify(db.sql, (tx) =>
+        tx.unsafe(`UPDATE tollgate.ends SET buckets[${at}] = ${count} WHERE id = '${hold.id}'`),
+      )
+    await setTo(0)
+    expect(await found()).toMatchObject([{ kind: "charge", id: hold.id, recorded_nano: COST }])
+    await setTo(COUNTS[at - 1] ?? 0)
+    expect(await found()).toEqual([])
+  })
+})
+
+test("D60 the spool keeps buckets, and does not read those that it does not know", () => {
+  const spooled = { account_id: nextId(), end: counted(nextId()) }
+  const line = lineOf(spooled).trimEnd()
+  expect(parseLine(line)).toEqual(spooled)
+  expect(parseLine(line.replace('"reasoning"', '"thinking"'))).toBeNull()
+})
