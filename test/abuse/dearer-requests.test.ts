@@ -38,7 +38,7 @@ describe("D18 D19 what would be billed differently than it is read is refused", 
   test.each([
     ["a field of that name within another", { metadata: { Model: "x", models: [] } }],
     ["an unknown field in capitals", { Custom: true, Kontext: "x" }],
-    ["tiers that cost no more", { service_tier: "flex", models: null }],
+    ["the tiers that have the model's price", { service_tier: "auto", models: null }],
   ])("%s passes", async (_, fields) => {
     expect((await harness.chat(account.key, fields)).status).toBe(200)
     expect(harness.provider.requests.at(-1)?.json).toMatchObject(fields)
