@@ -2,6 +2,7 @@ import type { Model, Route } from "./config/config.ts"
 import { Cutoff, type Signal } from "./cutoff.ts"
 import type { Hold } from "./ledger/entries.ts"
 import type { Evidence } from "./meter/reading.ts"
+import type { Price } from "./money.ts"
 import type { Trace } from "./trace.ts"
 import type { Ending } from "./wire/call.ts"
 import type { UsageLimits } from "./wire/usage.ts"
@@ -34,9 +35,8 @@ export class Call {
   readonly model: Model
   readonly asked: Asked
   readonly admitted_ms = performance.now()
-  /** The upstream that answers, once one does, and the terms of the model there. */
+  /** The upstream that answers, once one does. */
   upstream: string | null = null
-  terms_id: number | null = null
   /** From admission to the first output; null while there is none. */
   ttft_ms: number | null = null
   /** Who follows it, if anybody does (D54). */
@@ -47,10 +47,12 @@ export class Call {
   readonly #terms_ids: readonly number[]
   readonly #places: Places
   readonly #leaveKey: () => void
+  /** The first of the terms at the upstream that answers. */
+  #first_terms: number | null = null
   #closed = false
 
   /**
-   * `terms_ids` are those of the model's routes, in their order; `leaveKey` gives back the place that the call has among
+   * `terms_ids` are those of the model's routes, in their order, and of the tiers of each; `leaveKey` gives back the place that the call has among
    * those of its key (D38).
    */
   constructor(
@@ -82,7 +84,19 @@ export class Call {
   /** A provider answers with a 2xx. */
   answeredBy(route: Route): void {
     this.upstream = route.upstream.name
-    this.terms_id = this.#terms_ids[this.model.routes.indexOf(route)] ?? null
+    this.#first_terms = this.model.routes.indexOf(route) * (1 + this.model.tiers.length)
+  }
+
+  /** The terms at the upstream that answers, for a prompt of so many tokens (D62); null while none does. */
+  termsId(prompt_tokens: number): number | null {
+    if (this.#first_terms === null) return null
+    return this.#terms_ids[this.#first_terms + tiersReached(this.model, prompt_tokens)] ?? null
+  }
+
+  /** What a prompt of so many tokens is sold at (D62). */
+  priceOf(prompt_tokens: number): Price {
+    const { price, tiers } = this.model
+    return tiers[tiersReached(this.model, prompt_tokens) - 1]?.price ?? price
   }
 
   noteOutput(): void {
@@ -107,4 +121,11 @@ export class Call {
     this.#places.leave()
     this.#leaveKey()
   }
+}
+
+/** How many of the model's tiers a prompt is above. */
+function tiersReached({ tiers }: Model, prompt_tokens: number): number {
+  let reached = 0
+  while (prompt_tokens > (tiers[reached]?.above_tokens ?? Number.POSITIVE_INFINITY)) reached += 1
+  return reached
 }

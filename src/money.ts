@@ -47,6 +47,12 @@ export const parentOf: Readonly<Record<Bucket, "input" | "output" | null>> = {
   web_search: null,
 }
 
+/** The price of a whole call whose prompt, cached tokens included, has more than `above_tokens` (D62). */
+export interface Tier {
+  readonly above_tokens: number
+  readonly price: Price
+}
+
 const NANO_PER_USD = 1_000_000_000n
 export const PICO_PER_NANO = 1_000n
 const AMOUNT = /^-?\d{1,9}(?:\.\d{1,9})?$/

@@ -8,9 +8,8 @@ const AUDIO_BYTES_PER_TOKEN = 16
 
 /** No prompt has more tokens than this (D12). */
 export function promptBound({ bytes, media }: Prompt, model: Model): number {
-  const context_tokens = model.context_tokens ?? Number.POSITIVE_INFINITY
   const parts = media.reduce((tokens, part) => tokens + partBound(part, model), 0)
-  return Math.min(bytes + parts, context_tokens)
+  return Math.min(bytes + parts, model.context_tokens ?? Number.POSITIVE_INFINITY)
 }
 
 /** No media part is more tokens than this (D12). */
@@ -32,18 +31,33 @@ export interface MostCost {
   readonly output_pico: bigint
 }
 
-/** Which of the tokens are cached, written to a cache or reasoning is not known before the call: the dearest of them counts. */
-export function mostCost(prompt: Prompt, asked: AskedFor, model: Model, price: Price): MostCost {
+/** The most at each price that a prompt of at most this size can reach (D62): at the model's own, and at those of its tiers. */
+export function mostCosts(prompt: Prompt, asked: AskedFor, model: Model): readonly MostCost[] {
+  const bound = promptBound(prompt, model)
+  const { price, tiers } = model
+  if (tiers.length === 0) return [mostCost(prompt, asked, model, price, bound)]
+  const reached = [{ above_tokens: 0, price }, ...tiers].filter(
+    ({ above_tokens }, at) => at === 0 || bound > above_tokens,
+  )
+  return reached.map((tier, at) =>
+    mostCost(prompt, asked, model, tier.price, reached[at + 1]?.above_tokens ?? bound),
+  )
+}
+
+/**
+ * For a prompt of at most `room` tokens. Which of them are cached, written to a cache or reasoning is not known before the
+ * call: the dearest counts (D60).
+ */
+function mostCost(prompt: Prompt, asked: AskedFor, model: Model, price: Price, room: number): MostCost {
   const call_pico = price.per_call_nano * PICO_PER_NANO
-  const text_pico = max(price.input_pico, price.cached_input_pico)
   if (price.buckets === undefined) {
-    const prompt_pico = BigInt(promptBound(prompt, model)) * text_pico
+    const prompt_pico = BigInt(room) * max(price.input_pico, price.cached_input_pico)
     return { before_output_pico: prompt_pico + call_pico, output_pico: price.output_pico }
   }
   const { reasoning = 0n, audio_output = 0n, web_search = 0n } = price.buckets
   const searches = asked.web_search === null ? 0 : model.hold_searches
   return {
-    before_output_pico: promptPico(prompt, model, price) + BigInt(searches) * web_search + call_pico,
+    before_output_pico: promptPico(prompt, model, price, room) + BigInt(searches) * web_search + call_pico,
     output_pico: max(price.output_pico, reasoning, asked.audio_output === null ? 0n : audio_output),
   }
 }
@@ -56,8 +70,8 @@ const MEDIA_BUCKETS: Readonly<Record<MediaKind, readonly Bucket[]>> = {
   file: ["image_input", "audio_input"],
 }
 
-/** The dearest prompt of these parts; what does not fit into the context is the cheapest of it. */
-function promptPico(prompt: Prompt, model: Model, price: Price): bigint {
+/** The dearest prompt of these parts; what does not fit into `room` tokens is the cheapest of it. */
+function promptPico(prompt: Prompt, model: Model, price: Price, room: number): bigint {
   const named = (buckets: readonly Bucket[]) => buckets.map((bucket) => price.buckets?.[bucket] ?? 0n)
   const text_pico = max(
     price.input_pico,
@@ -71,11 +85,11 @@ function promptPico(prompt: Prompt, model: Model, price: Price): bigint {
       token_pico: max(text_pico, ...named(MEDIA_BUCKETS[part.kind])),
     })),
   ].sort((one, other) => Number(other.token_pico - one.token_pico))
-  let room = model.context_tokens ?? Number.POSITIVE_INFINITY
+  let left = room
   let sum_pico = 0n
   for (const { tokens, token_pico } of shares) {
-    const counted = Math.min(tokens, room)
-    room -= counted
+    const counted = Math.min(tokens, left)
+    left -= counted
     sum_pico += BigInt(counted) * token_pico
   }
   return sum_pico

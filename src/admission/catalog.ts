@@ -17,8 +17,9 @@ export class Catalog {
   constructor(models: readonly Model[], terms_ids: readonly number[]) {
     let at = 0
     for (const model of models) {
-      this.#terms_ids.set(model, terms_ids.slice(at, at + model.routes.length))
-      at += model.routes.length
+      const count = model.routes.length * (1 + model.tiers.length)
+      this.#terms_ids.set(model, terms_ids.slice(at, at + count))
+      at += count
     }
     const of = (family: Family) =>
       new Map(models.filter((model) => model.family === family).map((model) => [model.name, model]))
@@ -35,7 +36,7 @@ export class Catalog {
       : new GatewayError("model_not_found", { param: "model" })
   }
 
-  /** The ids of a model's terms, one for each of its routes (D56). */
+  /** The ids of a model's terms: for each of its routes its price and those of its tiers (D56, D62). */
   termsIds(model: Model): readonly [number, ...number[]] {
     const [first, ...others] = this.#terms_ids.get(model) ?? []
     if (first === undefined) throw new Error("a model has no terms")
@@ -48,9 +49,12 @@ export class Catalog {
   }
 }
 
-/** The terms at which the models are sold: one row of the ledger for each route of each model (D56). */
+/** The terms at which the models are sold: one row of the ledger for each route of each model, and for each tier (D56, D62). */
 export function termsOf(models: readonly Model[]): Terms[] {
-  return models.flatMap(({ family, name, price, routes }) =>
-    routes.map(({ upstream }) => ({ family, model: name, upstream: upstream.name, price })),
+  return models.flatMap(({ family, name, price, tiers, routes }) =>
+    routes.flatMap(({ upstream }) => {
+      const terms = { family, model: name, upstream: upstream.name }
+      return [{ ...terms, price }, ...tiers.map((tier) => ({ ...terms, ...tier }))]
+    }),
   )
 }

@@ -6,7 +6,7 @@ import type { ChatRequest } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { MAX_TOKENS, type UsageLimits } from "../wire/usage.ts"
 import { askedFor } from "./asked.ts"
-import { estimateBytes, type MostCost, mostCost, partBound, promptBound } from "./bounds.ts"
+import { estimateBytes, type MostCost, mostCosts, partBound, promptBound } from "./bounds.ts"
 import { measurePrompt, type Prompt } from "./prompt.ts"
 
 /** What a chat call must hold, and the bounds it follows from (D12). */
@@ -27,8 +27,8 @@ export interface Quote {
   readonly limits: UsageLimits
   /** Searches that are charged if the provider counts none (D60). */
   readonly searches: number
-  /** What `amount_nano` consists of. */
-  readonly cost: MostCost
+  /** What `amount_nano` is the largest of: one for each price that the prompt can reach (D62). */
+  readonly costs: readonly MostCost[]
 }
 
 /** The most that a bigint column holds. No balance comes near it, so such a hold is refused instead of failing. */
@@ -44,11 +44,9 @@ export function quote(request: ChatRequest, model: Model, texts = new FieldTexts
   const output_tokens_bound = outputBound(request, model)
   const n = request.n ?? 1
   const asked = askedFor(request)
-  const cost = mostCost(prompt, asked, model, model.price)
+  const costs = mostCosts(prompt, asked, model)
   return {
-    amount_nano: holdable(
-      ceilToNano(cost.before_output_pico + BigInt(output_tokens_bound) * BigInt(n) * cost.output_pico),
-    ),
+    amount_nano: holdable(ceilToNano(mostOf(costs, BigInt(output_tokens_bound) * BigInt(n)))),
     prompt_bytes: prompt.bytes,
     estimate_bytes: estimateBytes(prompt, model),
     prompt_tokens_bound: promptBound(prompt, model),
@@ -59,8 +57,17 @@ export function quote(request: ChatRequest, model: Model, texts = new FieldTexts
       completion_tokens: plausibleOutput(request, model) * n,
     },
     searches: asked.web_search === null ? 0 : 1,
-    cost,
+    costs,
   }
+}
+
+function mostOf(costs: readonly MostCost[], output_tokens: bigint): bigint {
+  let most_pico = 0n
+  for (const { before_output_pico, output_pico } of costs) {
+    const cost_pico = before_output_pico + output_tokens * output_pico
+    if (cost_pico > most_pico) most_pico = cost_pico
+  }
+  return most_pico
 }
 
 /**
@@ -90,15 +97,18 @@ function plausibleOutput(request: ChatRequest, { max_output_tokens }: Model): nu
 
 /** The largest `max_tokens` whose hold `available_nano` covers; null when not even 1 would fit. */
 export function largestMaxTokens(
-  { n, cost }: Quote,
+  { n, costs }: Quote,
   { max_output_tokens }: Model,
   available_nano: bigint,
 ): number | null {
-  const token_pico = cost.output_pico * BigInt(n)
-  const left_pico = available_nano * PICO_PER_NANO - cost.before_output_pico
-  if (token_pico === 0n || left_pico < token_pico) return null
-  const tokens = left_pico / token_pico
-  return tokens < BigInt(max_output_tokens) ? Number(tokens) : max_output_tokens
+  let largest = Number.POSITIVE_INFINITY
+  for (const { before_output_pico, output_pico } of costs) {
+    const token_pico = output_pico * BigInt(n)
+    const left_pico = available_nano * PICO_PER_NANO - before_output_pico
+    if (left_pico < token_pico) return null
+    if (token_pico > 0n) largest = Math.min(largest, Number(left_pico / token_pico))
+  }
+  return Number.isFinite(largest) ? Math.min(largest, max_output_tokens) : null
 }
 
 /** The 402 of a hold that the balance does not cover: what is needed, what is available, and what would fit (D12). */

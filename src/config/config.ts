@@ -1,4 +1,4 @@
-import type { Price } from "../money.ts"
+import type { Price, Tier } from "../money.ts"
 
 /** The parsed configuration: units in the names, prices parsed, upstreams resolved. */
 
@@ -39,6 +39,8 @@ export interface Model {
   /** Tried in this order (D14); never empty. */
   readonly routes: readonly [Route, ...Route[]]
   readonly price: Price
+  /** Prices of larger prompts, from the smallest size on; mostly none (D62). */
+  readonly tiers: readonly Tier[]
   readonly max_output_tokens: number
   /** Output tokens held if the request sets no limit (D12). */
   readonly hold_output_tokens: number

@@ -53,13 +53,20 @@ const Model = section({
         cached_input: Type.Optional(price()),
         output: price(),
         per_call: Type.Optional(amount()),
-        cache_write: Type.Optional(price()),
-        cache_write_1h: Type.Optional(price()),
-        reasoning: Type.Optional(price()),
-        audio_input: Type.Optional(price()),
-        audio_output: Type.Optional(price()),
-        image_input: Type.Optional(price()),
+        ...kinds(),
         web_search: Type.Optional(fee()),
+        tiers: Type.Optional(
+          Type.Array(
+            section({
+              above: count({ maximum: 100_000_000 }),
+              input: price(),
+              cached_input: Type.Optional(price()),
+              output: price(),
+              ...kinds(),
+            }),
+            { [EXPECTED]: 'a list such as [{ above: 272000, input: "5.00", output: "15.00" }]' },
+          ),
+        ),
       },
       { additionalProperties: false, [EXPECTED]: "a mapping of prices" },
     ),
@@ -195,6 +202,18 @@ function price() {
     [EXPECTED]:
       'USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)',
   })
+}
+
+/** Kinds of tokens that may have a price of their own (D60). */
+function kinds() {
+  return {
+    cache_write: Type.Optional(price()),
+    cache_write_1h: Type.Optional(price()),
+    reasoning: Type.Optional(price()),
+    audio_input: Type.Optional(price()),
+    audio_output: Type.Optional(price()),
+    image_input: Type.Optional(price()),
+  }
 }
 
 /** Matches what `parseFee` accepts. */

@@ -1,10 +1,10 @@
 import { Value } from "@sinclair/typebox/value"
-import { type Bucket, buckets, isFree, type Price, parseFee, parsePrice, parseUsd } from "../money.ts"
 import { type Fault, faults } from "../wire/fault.ts"
 import type { Config, Model, Route, Upstream } from "./config.ts"
 import { complete } from "./defaults.ts"
 import { ConfigError } from "./error.ts"
 import { ConfigFile } from "./file.ts"
+import { priceOf, tiersOf } from "./price.ts"
 import { resolve, type Sources } from "./reference.ts"
 import { parseDuration, parseSize, withoutSlashes } from "./values.ts"
 import { parseYaml } from "./yaml.ts"
@@ -139,6 +139,7 @@ function modelOf(
     family,
     routes: [first, ...others],
     price: priceOf(model, path, report),
+    tiers: tiersOf(model, path, report),
     max_output_tokens,
     hold_output_tokens,
     part_tokens,
@@ -147,39 +148,6 @@ function modelOf(
     bytes_per_token,
     estimate,
   }
-}
-
-const FREE: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n }
-
-/** D44: a model has a price or says `free: true`, so that nothing is free by accident. */
-function priceOf({ price, free }: ConfigFile["models"][number], path: string, report: Report): Price {
-  if (free !== undefined) {
-    if (price !== undefined) report(`${path}.free`, "either `price` or `free`, not both")
-    return FREE
-  }
-  if (price === undefined) {
-    report(`${path}.price`, "the prices of input and output, or `free: true` instead")
-    return FREE
-  }
-  const parsed: Price = {
-    input_pico: pico(price.input),
-    cached_input_pico: pico(price.cached_input ?? price.input),
-    output_pico: pico(price.output),
-    per_call_nano: price.per_call === undefined ? 0n : read(parseUsd(price.per_call)),
-    ...bucketPrices(price),
-  }
-  if (isFree(parsed)) report(`${path}.price`, "at least one price above zero, or `free: true` instead")
-  return parsed
-}
-
-/** What is named besides the plain prices (D60). */
-function bucketPrices(price: NonNullable<ConfigFile["models"][number]["price"]>): Pick<Price, "buckets"> {
-  const named: Partial<Record<Bucket, bigint>> = {}
-  for (const bucket of buckets) {
-    const text = price[bucket]
-    if (text !== undefined) named[bucket] = bucket === "web_search" ? read(parseFee(text)) : pico(text)
-  }
-  return Object.keys(named).length === 0 ? {} : { buckets: named }
 }
 
 function routesOf(
@@ -210,10 +178,6 @@ function ms(text: string): number {
 
 function bytes(text: string): number {
   return read(parseSize(text))
-}
-
-function pico(text: string): bigint {
-  return read(parsePrice(text))
 }
 
 function read<T>(value: T | null): T {

@@ -68,6 +68,8 @@ export interface Terms {
   readonly model: string
   readonly upstream: string
   readonly price: Price
+  /** For prompts with more tokens than this (D62); absent for 0. */
+  readonly above_tokens?: number
 }
 
 /** Whose key it is and what it may do now, read from the ledger in one snapshot (D22, D26, D30). */

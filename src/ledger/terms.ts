@@ -36,7 +36,7 @@ export async function registerTerms(
   })
 }
 
-function rowOf({ price, ...rest }: Terms) {
+function rowOf({ price, above_tokens = 0, ...rest }: Terms) {
   const { buckets = {}, ...plain } = price
   return {
     ...rest,
@@ -48,6 +48,7 @@ function rowOf({ price, ...rest }: Terms) {
     audio_output_pico: buckets.audio_output ?? null,
     image_input_pico: buckets.image_input ?? null,
     web_search_pico: buckets.web_search ?? null,
+    above_tokens,
   }
 }
 

@@ -235,6 +235,10 @@ export const components: Components = {
               type: "string",
               description: "The amount in USD that the account can hold (`insufficient_balance`).",
             },
+            missing: {
+              type: "string",
+              description: "The price that the model would need for the request (`invalid_request`).",
+            },
             max_tokens: {
               type: "integer",
               minimum: 1,

@@ -45,14 +45,14 @@ function checkRate({ key_loads, config }: Gateway, key_hash: string): void {
 }
 
 function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBody {
-  const { price } = model
+  const { price, tiers } = model
   const { available_nano, spending } = standing
   const bounds = quote(chat, model, new FieldTexts(withoutOurs(chat)))
   const { amount_nano } = bounds
   const refusal = refusalOf(standing, model, amount_nano)
   const room_nano =
     spending !== null && spending.remaining_nano < available_nano ? spending.remaining_nano : available_nano
-  const free_output = bounds.cost.output_pico === 0n
+  const free_output = bounds.costs.every(({ output_pico }) => output_pico === 0n)
   const whole = free_output && amount_nano <= room_nano ? model.max_output_tokens : null
   return {
     model: model.name,
@@ -66,6 +66,7 @@ function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBo
     n: bounds.n,
     largest_max_tokens: free_output ? whole : largestMaxTokens(bounds, model, room_nano),
     prices: pricesBody(price),
+    tiers: tiers.map((tier) => pricesBody(tier.price, tier.above_tokens)),
   }
 }
 

@@ -70,7 +70,7 @@ export function callBody(call: CallRecord): CallBody {
     notes: call.notes,
     reserved: printUsd(call.amount_nano),
     ...outcomeOf(call, price),
-    prices: pricesBody(price),
+    prices: pricesBody(price, call.above_tokens),
     started_at: printTime(call.held_at),
     settled_at: call.ended_at && printTime(call.ended_at),
     ttft_ms: call.ttft_ms,

@@ -2,8 +2,8 @@ import type { Call } from "../call.ts"
 import type { CallLedger, Checkpoint, End } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
 import type { Ending, Failure } from "../wire/call.ts"
-import { decide, type Terms } from "./decide.ts"
-import { priceVerdict } from "./price.ts"
+import { decide, type Terms, type Verdict } from "./decide.ts"
+import { type Priced, priceVerdict } from "./price.ts"
 
 /** How long the last byte of an answer waits for its settlement to be durable (D32). */
 export const SETTLE_WAIT_MS = 250
@@ -21,12 +21,7 @@ export type OnSettled = (call: Call, end: End) => void
 /** Settles a call by what was delivered (rules 1-6). A call ends once: a second settlement is a broken invariant. */
 export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSettled: OnSettled): Settlement {
   const verdict = decide(evidence, termsOf(call))
-  const { charge_nano, usage, notes } = priceVerdict(
-    verdict,
-    call.model.price,
-    call.hold.amount_nano,
-    call.asked.searches,
-  )
+  const { charge_nano, usage, notes, terms_id } = priced(call, verdict)
   return close(ledger, call, onSettled, {
     outcome: verdict.outcome,
     charge_nano,
@@ -35,6 +30,7 @@ export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSet
     failure: verdict.failure,
     notes,
     usage,
+    terms_id,
     freed_key_hash: null,
   })
 }
@@ -58,6 +54,7 @@ export function release(
     failure,
     notes: [],
     usage: null,
+    terms_id: call.termsId(0),
     freed_key_hash: call.hold.idempotency?.key_hash ?? null,
   })
 }
@@ -68,13 +65,23 @@ export function checkpoint(call: Call): Checkpoint | null {
   if (evidence === undefined) return null
   const verdict = decide(evidence, termsOf(call))
   if (verdict.outcome === "released") return null
-  const { charge_nano, usage } = priceVerdict(
-    verdict,
-    call.model.price,
-    call.hold.amount_nano,
-    call.asked.searches,
-  )
-  return { id: call.hold.id, charge_nano, basis: verdict.basis, usage, terms_id: call.terms_id }
+  const { charge_nano, usage, terms_id } = priced(call, verdict)
+  return { id: call.hold.id, charge_nano, basis: verdict.basis, usage, terms_id }
+}
+
+/** What a verdict costs at the price of its prompt's size, and the terms that say so (D62). */
+function priced(call: Call, verdict: Verdict): Priced & Pick<End, "terms_id"> {
+  const prompt_tokens = promptOf(verdict)
+  const { hold, asked } = call
+  return {
+    ...priceVerdict(verdict, call.priceOf(prompt_tokens), hold.amount_nano, asked.searches),
+    terms_id: call.termsId(prompt_tokens),
+  }
+}
+
+function promptOf(verdict: Verdict): number {
+  if (verdict.outcome === "released") return 0
+  return verdict.reported?.prompt_tokens ?? verdict.estimated.prompt_tokens
 }
 
 function termsOf({ model, asked }: Call): Terms {
@@ -92,12 +99,11 @@ function close(
   ledger: CallLedger,
   call: Call,
   onSettled: OnSettled,
-  said: Omit<End, "id" | "terms_id" | "ttft_ms" | "duration_ms">,
+  said: Omit<End, "id" | "ttft_ms" | "duration_ms">,
 ): Settlement {
   if (!call.close()) throw new Error(`call ${call.hold.id} was closed twice`)
   const end: End = {
     id: call.hold.id,
-    terms_id: call.terms_id,
     ttft_ms: call.ttft_ms === null ? null : Math.round(call.ttft_ms),
     duration_ms: Math.round(performance.now() - call.admitted_ms),
     ...said,

@@ -36,6 +36,12 @@ export const Prices = Type.Object({
   audio_output: Type.Optional(Price),
   image_input: Type.Optional(Price),
   web_search: Type.Optional(Type.String({ ...Money, description: "USD per search." })),
+  above_tokens: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      description: "The prices are those of prompts with more tokens than this, cached tokens included.",
+    }),
+  ),
 })
 export type Prices = Static<typeof Prices>
 

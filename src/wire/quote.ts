@@ -40,5 +40,8 @@ export const QuoteBody = Type.Object({
       "The largest `max_tokens` that the available amount covers; null if it does not cover even 1.",
   }),
   prices: CallBody.properties.prices,
+  tiers: Type.Array(CallBody.properties.prices, {
+    description: "The prices of larger prompts, each for prompts with more tokens than its `above_tokens`.",
+  }),
 })
 export type QuoteBody = Static<typeof QuoteBody>

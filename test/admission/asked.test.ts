@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { askedFor, unpriced } from "../../src/admission/asked.ts"
-import { quote } from "../../src/admission/quote.ts"
+import { largestMaxTokens, quote } from "../../src/admission/quote.ts"
 import type { Price } from "../../src/money.ts"
 import { parseChat } from "../../src/wire/chat.ts"
 import { aModel } from "./model.ts"
@@ -71,6 +71,21 @@ describe("D60 the hold is at the dearest price that each token can have", () => 
     expect(held(price, says({ type: "input_audio", input_audio: { data: "AAAA" } }), 110)).toBe(
       700n + 10n + 40n,
     )
+  })
+  test("D62 prices of larger prompts, as far as the prompt can reach them", () => {
+    const tiers = [
+      { above_tokens: 34, price: { ...plain, input_pico: 500n, output_pico: 9_000n } },
+      { above_tokens: 35, price: { ...plain, input_pico: 100_000n } },
+    ]
+    const quoted = (fields: object) =>
+      quote(chat({ max_tokens: 10, ...fields }), aModel({ price: plain, tiers }))
+    // 34 bytes at the model's own price are less than 35 at half of it, whose output is dearer.
+    expect(quoted({}).amount_nano).toBe(18n + 90n)
+    expect(quoted({ max_tokens: 1 }).amount_nano).toBe(34n + 4n)
+    expect(quoted({ messages: [{ role: "user", content: "hello!" }] }).amount_nano).toBe(3_600n + 40n)
+    expect(largestMaxTokens(quoted({}), aModel({ price: plain, tiers }), 108n)).toBe(10)
+    expect(largestMaxTokens(quoted({}), aModel({ price: plain, tiers }), 107n)).toBe(9)
+    expect(largestMaxTokens(quoted({}), aModel({ price: plain, tiers }), 37n)).toBeNull()
   })
   test("searches, if any are asked for", () => {
     const price = priced({ web_search: 10_000_000_000n })

@@ -51,6 +51,31 @@ test("D56 a model has the numbers of its terms, one for each way to it, in their
   expect(models.map((model) => numbered.termsIds(model) as readonly number[])).toEqual([[4], [9, 2], [7]])
 })
 
+test("D62 each way to a model has terms for each of its tiers, in their order", () => {
+  const [route] = chat.routes
+  const tier = (above_tokens: number) => ({ above_tokens, price: chat.price })
+  const tiered = aModel({
+    name: "tiered",
+    routes: [route, { ...route, model: "b" }],
+    tiers: [tier(5), tier(9)],
+  })
+  const models = [tiered, chat]
+  expect(termsOf(models).map(({ model, above_tokens }) => [model, above_tokens])).toEqual([
+    ["tiered", undefined],
+    ["tiered", 5],
+    ["tiered", 9],
+    ["tiered", undefined],
+    ["tiered", 5],
+    ["tiered", 9],
+    ["gpt", undefined],
+  ])
+  const numbered = new Catalog(models, [4, 9, 2, 7, 1, 3, 8])
+  expect(models.map((model) => numbered.termsIds(model) as readonly number[])).toEqual([
+    [4, 9, 2, 7, 1, 3],
+    [8],
+  ])
+})
+
 describe("D19 names match byte for byte", () => {
   test.each([
     "GPT",

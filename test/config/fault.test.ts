@@ -16,6 +16,9 @@ describe("a wrong file stops the start with the path of the key and what was exp
   const VENDOR =
     "expected a name of up to 32 characters (a-z, 0-9, -) that starts with a letter and is not reserved (admin, chat, console, docs, livez, metrics, models, readyz, v1)"
 
+  const tiered = (tiers: readonly object[], price: object = {}) =>
+    model({ price: { input: "1", output: "1", ...price, tiers } })
+
   const rows: [string, string, string][] = [
     ["a list instead of the file", "[]", "the file: expected a mapping"],
     ["a text instead of the file", "tollgate", "the file: expected a mapping"],
@@ -89,7 +92,25 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an unknown key in a price",
       model({ price: { input: "1", output: "1", thinking: "1" } }),
-      "models[0].price.thinking: expected a known key: input, cached_input, output, per_call, cache_write, cache_write_1h, reasoning, audio_input, audio_output, image_input, web_search",
+      "models[0].price.thinking: expected a known key: input, cached_input, output, per_call, cache_write, cache_write_1h, reasoning, audio_input, audio_output, image_input, web_search, tiers",
+    ],
+    [
+      "a tier without a price that the model has",
+      tiered([{ above: 5, input: "1", output: "1" }], { reasoning: "1" }),
+      "models[0].price.tiers[0].reasoning: expected a price, because the model has one",
+    ],
+    [
+      "a tier with a price that the model does not have",
+      tiered([{ above: 5, input: "1", output: "1", cached_input: "1" }]),
+      "models[0].price.tiers[0].cached_input: expected no such key, because the model itself has no such price",
+    ],
+    [
+      "tiers that do not ascend",
+      tiered([
+        { above: 5, input: "1", output: "1" },
+        { above: 5, input: "2", output: "2" },
+      ]),
+      "models[0].price.tiers[1].above: expected more than 5",
     ],
     ["a section that is a list", and({ stream: [] }), "stream: expected a mapping"],
     ["a section that is a text", and({ limits: "20MiB" }), "limits: expected a mapping"],

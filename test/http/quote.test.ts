@@ -67,6 +67,7 @@ describe("D47 a quote", () => {
       n: 2,
       largest_max_tokens: 1000,
       prices: { input: "1", cached_input: "0.1", output: "4", per_call: "0" },
+      tiers: [],
     })
     expect(provider.requests).toHaveLength(sent)
     expect(await gateway.balance(id)).toMatchObject({ balance: "1", held: "0" })

@@ -10,6 +10,7 @@ let provider: Provider
 let gateway: TestGateway
 
 const CARD = "card-model"
+const TIERED = "tiered-model"
 const model = (name: string, price: object) => ({
   name,
   family: "chat",
@@ -23,6 +24,11 @@ beforeAll(async () => {
   gateway = await startGateway(provider, {
     models: [
       model(CHAT, PRICE),
+      model(TIERED, {
+        ...PRICE,
+        per_call: "0.001",
+        tiers: [{ above: 100, input: "2.00", cached_input: "0.20", output: "6.00" }],
+      }),
       model(CARD, {
         ...PRICE,
         cache_write: "1.25",
@@ -165,5 +171,50 @@ describe("D61 what has no price", () => {
     const { key } = await gateway.account("1")
     expect((await chat(gateway, key, { ...fields, model: "unknown" })).status).toBe(404)
     expect((await chat(gateway, key, fields)).status).toBe(400)
+  })
+})
+
+describe("D62 a model with another price above 100 prompt tokens", () => {
+  const own = { input: "1", cached_input: "0.1", output: "4", per_call: "0.001" }
+  const larger = { input: "2", cached_input: "0.2", output: "6", per_call: "0.001", above_tokens: 100 }
+  const used = (prompt_tokens: number) => ({
+    prompt_tokens,
+    completion_tokens: 50,
+    prompt_tokens_details: { cached_tokens: 10 },
+  })
+
+  test.each([
+    // 90 x 1 + 10 x 0.1 + 50 x 4 + 1,000 and 91 x 2 + 10 x 0.2 + 50 x 6 + 1,000
+    [100, "0.001291", own],
+    [101, "0.001484", larger],
+  ])("charges %d tokens as a whole, as a JSON answer and as a stream", async (tokens, charge, prices) => {
+    const { key } = await gateway.account("1")
+    provider.replyOnce(json(200, chatCompletion("hello", { usage: used(tokens) })))
+    const answer = await chat(gateway, key, { model: TIERED })
+    expect(await receipt(key, idOf(answer))).toMatchObject({ charge, prices })
+    provider.replyOnce(sse(chatWords("hello"), { usage: used(tokens) }))
+    const streamed = await chat(gateway, key, { model: TIERED, stream: true })
+    await streamed.text()
+    const ended = await until(
+      () => receipt(key, idOf(streamed)),
+      ({ state }) => state !== "open",
+    )
+    expect(ended).toMatchObject({ charge, prices })
+  })
+
+  test("holds the most that the prompt can reach", async () => {
+    const { key } = await gateway.account("1")
+    const quote = async (content: string): Promise<QuoteBody> => {
+      const body = { model: TIERED, messages: [{ role: "user", content }], max_tokens: 10 }
+      const init = { method: "POST", headers: authorized(key), body: JSON.stringify(body) }
+      return JSON.parse(await (await fetch(`${gateway.url}/v1/quote`, init)).text())
+    }
+    // 30 bytes are around the text.
+    expect(await quote("x".repeat(70))).toMatchObject({
+      prompt_tokens: 100,
+      amount: "0.00114",
+      tiers: [larger],
+    })
+    expect(await quote("x".repeat(71))).toMatchObject({ prompt_tokens: 101, amount: "0.001262" })
   })
 })

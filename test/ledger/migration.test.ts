@@ -259,6 +259,7 @@ describe("D55 the ledger of version 0.1, migrated", () => {
         ...(row.state === "open" ? { basis: null, ...NO_USAGE } : { basis: row.basis ?? "none" }),
         // Nothing had a price of its own then (D60).
         buckets: null,
+        above_tokens: 0,
         ...Object.fromEntries(buckets.map((bucket) => [`${bucket}_pico`, null])),
       }),
     )

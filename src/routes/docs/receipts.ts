@@ -176,6 +176,7 @@ const fits = {
   n: 1,
   largest_max_tokens: 128_000,
   prices: callExample.prices,
+  tiers: [],
 } satisfies QuoteBody
 
 export const getQuote = {

@@ -1,0 +1,92 @@
+import {
+  type Bucket,
+  buckets,
+  isFree,
+  type Price,
+  parseFee,
+  parsePrice,
+  parseUsd,
+  type Tier,
+} from "../money.ts"
+import type { ConfigFile } from "./file.ts"
+
+type FileModel = ConfigFile["models"][number]
+type Report = (path: string, expected: string) => void
+
+const FREE: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n }
+
+/** D44: a model has a price or says `free: true`, so that nothing is free by accident. */
+export function priceOf({ price, free }: FileModel, path: string, report: Report): Price {
+  if (free !== undefined) {
+    if (price !== undefined) report(`${path}.free`, "either `price` or `free`, not both")
+    return FREE
+  }
+  if (price === undefined) {
+    report(`${path}.price`, "the prices of input and output, or `free: true` instead")
+    return FREE
+  }
+  const plain = parsed(price)
+  if (isFree(plain)) report(`${path}.price`, "at least one price above zero, or `free: true` instead")
+  return plain
+}
+
+type Texts = Partial<Record<Bucket | "cached_input" | "per_call", string>> &
+  Readonly<Record<"input" | "output", string>>
+
+function parsed(price: Texts): Price {
+  return {
+    input_pico: pico(price.input),
+    cached_input_pico: pico(price.cached_input ?? price.input),
+    output_pico: pico(price.output),
+    per_call_nano: price.per_call === undefined ? 0n : read(parseUsd(price.per_call)),
+    ...bucketPrices(price),
+  }
+}
+
+/** What is named besides the plain prices (D60). */
+function bucketPrices(price: Partial<Record<Bucket, string>>): Pick<Price, "buckets"> {
+  const named: Partial<Record<Bucket, bigint>> = {}
+  for (const bucket of buckets) {
+    const text = price[bucket]
+    if (text !== undefined) named[bucket] = bucket === "web_search" ? read(parseFee(text)) : pico(text)
+  }
+  return Object.keys(named).length === 0 ? {} : { buckets: named }
+}
+
+/** Prices of larger prompts (D62): each names the kinds of tokens that the model's own price names, and no others. */
+export function tiersOf({ price }: FileModel, path: string, report: Report): Tier[] {
+  if (price?.tiers === undefined) return []
+  const kinds = TOKEN_KINDS.filter((kind) => price[kind] !== undefined)
+  let below = 0
+  return price.tiers.map((tier, at) => {
+    const place = `${path}.price.tiers[${at}]`
+    if (tier.above <= below) report(`${place}.above`, `more than ${below}`)
+    below = tier.above
+    for (const kind of TOKEN_KINDS) {
+      if (kinds.includes(kind) && tier[kind] === undefined)
+        report(`${place}.${kind}`, "a price, because the model has one")
+      if (!kinds.includes(kind) && tier[kind] !== undefined)
+        report(`${place}.${kind}`, "no such key, because the model itself has no such price")
+    }
+    const { per_call, web_search } = price
+    const rest = {
+      ...(per_call !== undefined && { per_call }),
+      ...(web_search !== undefined && { web_search }),
+    }
+    return { above_tokens: tier.above, price: parsed({ ...tier, ...rest }) }
+  })
+}
+
+const TOKEN_KINDS = [
+  "cached_input",
+  ...buckets.filter((bucket): bucket is Exclude<Bucket, "web_search"> => bucket !== "web_search"),
+] as const
+
+function pico(text: string): bigint {
+  return read(parsePrice(text))
+}
+
+function read(value: bigint | null): bigint {
+  if (value === null) throw new Error("the schema of the file passed what its reader does not")
+  return value
+}

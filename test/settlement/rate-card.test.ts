@@ -1,0 +1,253 @@
+import { describe, expect, test } from "bun:test"
+import { InFlight } from "../../src/admission/in-flight.ts"
+import { Call } from "../../src/call.ts"
+import type { Model } from "../../src/config/config.ts"
+import { loadConfig } from "../../src/config/load.ts"
+import { linesOf } from "../../src/settlement/lines.ts"
+import { priceVerdict } from "../../src/settlement/price.ts"
+import { NO_LIMITS, readUsage } from "../../src/wire/usage.ts"
+
+/**
+ * D60, D62: random cards and usages cost what an independent model of the rulings says, to the nano-USD. The model works on
+ * the configuration's texts and the provider's JSON, and shares no code with the gateway.
+ */
+
+/** A million takes about a minute: `RATE_CARD_CASES=1000000`. */
+const CASES = Number(process.env.RATE_CARD_CASES ?? 50_000)
+const USAGES_OF_A_CARD = 100
+
+type Prices = Readonly<Record<string, string>>
+interface Card {
+  readonly own: Prices
+  readonly tiers: readonly { readonly above: number; readonly prices: Prices }[]
+}
+interface Counts {
+  readonly [kind: string]: number
+  readonly prompt: number
+  readonly completion: number
+  readonly cached: number
+}
+
+const IN_PROMPT = ["cache_write", "cache_write_1h", "audio_input", "image_input"]
+const IN_OUTPUT = ["reasoning", "audio_output"]
+const OPTIONAL = ["cached_input", ...IN_PROMPT, ...IN_OUTPUT]
+
+/** Mulberry32: the same numbers in every run. */
+function randomOf(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+const random = randomOf(60)
+const upTo = (most: number) => Math.floor(random() * (most + 1))
+const oneOf = <T>(list: readonly T[]): T => list[upTo(list.length - 1)] as T
+
+function priceText(): string {
+  return `${upTo(oneOf([0, 3, 99]))}.${String(upTo(999_999)).padStart(6, "0")}`
+}
+
+function randomCard(): Card {
+  const named = OPTIONAL.filter(() => random() < 0.5)
+  const prices = () => Object.fromEntries(["input", "output", ...named].map((kind) => [kind, priceText()]))
+  const fees = {
+    ...(random() < 0.5 && { per_call: `0.${String(upTo(999_999_999)).padStart(9, "0")}` }),
+    ...(random() < 0.5 && { web_search: `0.${String(upTo(999_999_999)).padStart(9, "0")}` }),
+  }
+  let above = 0
+  const tiers = Array.from({ length: upTo(2) }, () => {
+    above += 1 + upTo(1_000)
+    return { above, prices: { ...prices(), ...fees } }
+  })
+  return { own: { ...prices(), input: `1.${priceText().slice(-6)}`, ...fees }, tiers }
+}
+
+function modelOf({ own, tiers }: Card): Model {
+  const tier = ({ above, prices }: Card["tiers"][number]) => {
+    const { per_call: _call, web_search: _search, ...kinds } = prices
+    return { above, ...kinds }
+  }
+  const file = {
+    upstreams: { u: { family: "chat", base_url: "http://127.0.0.1:1" } },
+    models: [
+      {
+        name: "m",
+        family: "chat",
+        upstreams: [{ use: "u" }],
+        price: { ...own, tiers: tiers.map(tier) },
+        max_output_tokens: 1,
+      },
+    ],
+  }
+  const [model] = loadConfig(JSON.stringify(file), { env: {}, readFile: () => "" }).models
+  if (model === undefined) throw new Error("the card of a test is no configuration")
+  return model
+}
+
+function randomCounts({ tiers }: Card): Counts {
+  const edge = tiers.length === 0 ? 0 : oneOf(tiers).above
+  const prompt = random() < 0.3 ? edge + upTo(1) : upTo(oneOf([0, 9, 2_500]))
+  const completion = upTo(oneOf([0, 9, 2_500]))
+  const part = (whole: number) => (random() < 0.5 ? 0 : upTo(Math.ceil(whole * 0.7)))
+  return {
+    prompt,
+    completion,
+    cached: part(prompt),
+    cache_write: part(prompt),
+    cache_write_1h: part(prompt),
+    audio_input: part(prompt),
+    image_input: part(prompt),
+    reasoning: part(completion),
+    audio_output: part(completion),
+    web_search: random() < 0.7 ? 0 : upTo(3),
+  }
+}
+
+/** As a provider says it. */
+const usageOf = (counts: Counts) => ({
+  prompt_tokens: counts.prompt,
+  completion_tokens: counts.completion,
+  prompt_tokens_details: {
+    cached_tokens: counts.cached,
+    audio_tokens: counts.audio_input,
+    image_tokens: counts.image_input,
+    cache_creation: {
+      ephemeral_5m_input_tokens: counts.cache_write,
+      ephemeral_1h_input_tokens: counts.cache_write_1h,
+    },
+  },
+  completion_tokens_details: { reasoning_tokens: counts.reasoning, audio_tokens: counts.audio_output },
+  num_search_queries: counts.web_search,
+})
+
+/** USD with `decimals` decimals, as a whole number of their last place. */
+function wholeOf(text: string, decimals: number): bigint {
+  const [whole = "", fraction = ""] = text.split(".")
+  return BigInt(whole + fraction.padEnd(decimals, "0"))
+}
+
+/** In nano-USD, by the text of the rulings. */
+function expected({ own, tiers }: Card, counts: Counts): bigint {
+  if (counts.prompt + counts.completion === 0) return 0n
+  const prices = tiers.findLast(({ above }) => counts.prompt > above)?.prices ?? own
+  const token = (kind: string, otherwise: string) => wholeOf(prices[kind] ?? prices[otherwise] ?? "", 6)
+  let pico = BigInt(counts.cached) * token("cached_input", "input")
+  const charge = (kinds: readonly string[], parent: string, tokens: number) => {
+    let left = tokens
+    for (const kind of kinds) {
+      const stands_for = kind === "cache_write_1h" && prices[kind] === undefined ? "cache_write" : kind
+      if (prices[stands_for] === undefined) continue
+      const taken = Math.min(left, counts[kind] ?? 0)
+      left -= taken
+      pico += BigInt(taken) * token(stands_for, parent)
+    }
+    pico += BigInt(left) * token(parent, parent)
+  }
+  charge(IN_PROMPT, "input", counts.prompt - counts.cached)
+  charge(IN_OUTPUT, "output", counts.completion)
+  const fee = (kind: string, count: number) => BigInt(count) * wholeOf(prices[kind] ?? "0", 9) * 1_000n
+  pico += fee("web_search", counts.web_search ?? 0) + fee("per_call", 1)
+  return pico % 1_000n === 0n ? pico / 1_000n : pico / 1_000n + 1n
+}
+
+function callOf(model: Model, terms_ids = [1, ...model.tiers.map((_, at) => at + 2)]): Call {
+  const hold = {
+    id: "",
+    account_id: "",
+    key_id: "",
+    amount_nano: 1n,
+    terms_id: 1,
+    stream: false,
+    idempotency: null,
+  }
+  const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0 }
+  const call = new Call(hold, model, terms_ids, asked, new InFlight(), () => {})
+  call.answeredBy(model.routes[0])
+  return call
+}
+
+/** What the gateway charges, and what its lines add up to. */
+function charged(call: Call, counts: Counts): readonly [charge_nano: bigint, lines_nano: bigint] {
+  const reading = readUsage(JSON.parse(JSON.stringify(usageOf(counts))))
+  if (reading.state !== "valid") throw new Error("the usage of a test is not valid")
+  const price = call.priceOf(counts.prompt)
+  const { charge_nano, usage } = priceVerdict(
+    {
+      outcome: "settled",
+      basis: "usage",
+      reported: reading.usage,
+      estimated: { prompt_tokens: 0, completion_tokens: 0 },
+      failure: null,
+      notes: [],
+    },
+    price,
+    1n,
+  )
+  if (usage === null) throw new Error("nothing was charged")
+  const lines_pico = linesOf(usage, price).reduce((sum, { cost_pico }) => sum + cost_pico, 0n)
+  return [charge_nano, (lines_pico + 999n) / 1_000n]
+}
+
+test(`D60 D62 property: ${CASES} random usages cost what the rulings say`, () => {
+  const differences: unknown[] = []
+  for (let made = 0; made < CASES && differences.length < 5; ) {
+    const card = randomCard()
+    const call = callOf(modelOf(card))
+    for (let of = 0; of < USAGES_OF_A_CARD && made < CASES; of += 1) {
+      made += 1
+      const counts = randomCounts(card)
+      const [charge_nano, lines_nano] = charged(call, counts)
+      const right = expected(card, counts)
+      if (charge_nano !== right || lines_nano !== right)
+        differences.push({ card, counts, charge_nano, lines_nano, right })
+    }
+  }
+  expect(differences).toEqual([])
+}, 600_000)
+
+describe("D62 the whole call is at the price of its prompt's size", () => {
+  const card: Card = {
+    own: { input: "1.25", cached_input: "0.125", output: "10.00", reasoning: "8.00" },
+    tiers: [128_000, 200_000, 272_000].map((above, at) => ({
+      above,
+      prices: { input: `${at + 2}`, cached_input: "0.25", output: `${at + 15}`, reasoning: "9.00" },
+    })),
+  }
+  const call = callOf(modelOf(card))
+  const nothing = {
+    cache_write: 0,
+    cache_write_1h: 0,
+    audio_input: 0,
+    image_input: 0,
+    audio_output: 0,
+    web_search: 0,
+  }
+  const cost = (prompt: number, cached = 0) =>
+    charged(call, { ...nothing, prompt, cached, completion: 1_000, reasoning: 100 })[0]
+
+  test("272,000 tokens and 272,001", () => {
+    // 900 x 16 + 100 x 9, and 900 x 17 + 100 x 9.
+    expect(cost(272_000)).toBe(272_000n * 3_000n + 15_300_000n)
+    expect(cost(272_001)).toBe(272_001n * 4_000n + 16_200_000n)
+    expect([call.termsId(272_000), call.termsId(272_001)]).toEqual([3, 4])
+  })
+  test("cached tokens count for the size", () => {
+    expect(cost(272_001, 272_000)).toBe(4_000n + 272_000n * 250n + 16_200_000n)
+  })
+  test("at the upstream that answered", () => {
+    const [first] = call.model.routes
+    const other = { ...first, model: "other" }
+    const two: Model = { ...call.model, routes: [first, other] }
+    const answered = callOf(two, [1, 2, 3, 4, 5, 6, 7, 8])
+    expect(answered.termsId(272_001)).toBe(4)
+    answered.answeredBy(other)
+    expect([answered.termsId(1), answered.termsId(272_001)]).toEqual([5, 8])
+  })
+  test.each(card.tiers.map(({ above }, at) => [above, at] as const))("above %d", (above, at) => {
+    expect([call.termsId(above), call.termsId(above + 1)]).toEqual([at + 1, at + 2])
+  })
+})
