@@ -53,7 +53,6 @@ export interface Tier {
   readonly price: Price
 }
 
-const NANO_PER_USD = 1_000_000_000n
 export const PICO_PER_NANO = 1_000n
 const AMOUNT = /^-?\d{1,9}(?:\.\d{1,9})?$/
 const PRICE = /^\d{1,6}(?:\.\d{1,6})?$/
@@ -68,10 +67,7 @@ export function parseUsd(text: string): bigint | null {
 
 /** Nano-USD as a decimal string in USD without trailing zeros: `-0.00000025`, `10`. */
 export function printUsd(amount_nano: bigint): string {
-  const magnitude = amount_nano < 0n ? -amount_nano : amount_nano
-  const fraction = (magnitude % NANO_PER_USD).toString().padStart(9, "0").replace(/0+$/, "")
-  const sign = amount_nano < 0n ? "-" : ""
-  return `${sign}${magnitude / NANO_PER_USD}${fraction === "" ? "" : `.${fraction}`}`
+  return amount_nano < 0n ? `-${printed(-amount_nano, 9)}` : printed(amount_nano, 9)
 }
 
 /** USD per 1M tokens as a decimal string with at most six decimals, in pico-USD per token; null when it is not one. */
@@ -86,9 +82,7 @@ export function parseFee(text: string): bigint | null {
 
 /** Pico-USD as a decimal string in USD without trailing zeros: `0.000000000025`. */
 export function printPico(amount_pico: bigint): string {
-  const digits = amount_pico.toString().padStart(13, "0")
-  const fraction = digits.slice(-12).replace(/0+$/, "")
-  return `${digits.slice(0, -12)}${fraction === "" ? "" : `.${fraction}`}`
+  return printed(amount_pico, 12)
 }
 
 /** Pico-USD per token as a decimal string of USD per 1M tokens, the form `parsePrice` reads. */
@@ -107,6 +101,13 @@ export function groupDigits(digits: string): string {
   const groups = [digits.slice(0, first)]
   for (let at = first; at < digits.length; at += 3) groups.push(digits.slice(at, at + 3))
   return groups.join(",")
+}
+
+/** `magnitude`, which counts units of so many decimals, without trailing zeros. */
+function printed(magnitude: bigint, decimals: number): string {
+  const digits = magnitude.toString().padStart(decimals + 1, "0")
+  const fraction = digits.slice(-decimals).replace(/0+$/, "")
+  return `${digits.slice(0, -decimals)}${fraction === "" ? "" : `.${fraction}`}`
 }
 
 function scaled(text: string, decimals: number): bigint {

@@ -4,7 +4,7 @@ import { catalogue, GatewayError } from "../errors.ts"
 import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../ledger/entries.ts"
 import type { ChatRequest } from "../wire/chat.ts"
 import type { FieldTexts } from "../wire/field-texts.ts"
-import { unpriced } from "./asked.ts"
+import { askedFor, unpriced } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
 import type { InFlight } from "./in-flight.ts"
 import type { KeyLoads } from "./key-loads.ts"
@@ -48,7 +48,8 @@ export async function admit(
     await activeKey(gateway, key_hash)
     throw found
   }
-  const refused = unpriced(chat, found)
+  const asked = askedFor(chat)
+  const refused = unpriced(chat, found, asked)
   if (refused !== null) {
     checkAllowed(await activeKey(gateway, key_hash), found)
     throw refused
@@ -58,13 +59,13 @@ export async function admit(
   in_flight.enter(limits.in_flight)
   try {
     // A key that was seen before needs no wait.
-    const asked = ledger.owner(key_hash)
-    const owner = asked instanceof Promise ? await asked : asked
+    const known = ledger.owner(key_hash)
+    const owner = known instanceof Promise ? await known : known
     if (owner === null) throw new GatewayError("invalid_api_key")
     if (!breakers.ready(found.routes))
       throw await refusalWithoutUpstream(gateway, key_hash, found, chat, texts)
     key_loads.count(key_hash, limits.per_key)
-    const quoted = quote(chat, found, texts)
+    const quoted = quote(chat, found, texts, asked)
     const terms_ids = catalog.termsIds(found)
     const hold: Hold = {
       id,

@@ -1,7 +1,8 @@
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import { isFree } from "../money.ts"
+import { isFree, type Price } from "../money.ts"
 import type { ChatRequest } from "../wire/chat.ts"
+import { isObject } from "../wire/usage.ts"
 
 /** Which fields of a chat request ask for what is billed apart from its tokens of text (D60); null where none does. */
 export interface AskedFor {
@@ -14,13 +15,25 @@ export interface AskedFor {
 const PLAIN_TIERS: ReadonlySet<unknown> = new Set([undefined, null, "auto", "default"])
 
 /** Why a request is refused that asks for something its model has no price for (D61); null when all of it has one. */
-export function unpriced(request: ChatRequest, { name, price }: Model): GatewayError | null {
-  if (isFree(price)) return null
-  if (!PLAIN_TIERS.has(fieldOf(request, "service_tier"))) return lacking("service_tier", "service_tier", name)
-  const asked = askedFor(request)
+export function unpriced(
+  request: ChatRequest,
+  { name, price }: Model,
+  asked = askedFor(request),
+): GatewayError | null {
+  const first = firstUnpriced(request, asked, price)
+  return first === null || isFree(price) ? null : lacking(...first, name)
+}
+
+/** The first field that asks for something without a price, and what that is. */
+function firstUnpriced(
+  request: ChatRequest,
+  asked: AskedFor,
+  { buckets }: Price,
+): readonly [field: string, missing: keyof typeof WHAT] | null {
+  if (!PLAIN_TIERS.has(fieldOf(request, "service_tier"))) return ["service_tier", "service_tier"]
   for (const bucket of APART) {
     const field = asked[bucket]
-    if (field !== null && price.buckets?.[bucket] === undefined) return lacking(field, bucket, name)
+    if (field !== null && buckets?.[bucket] === undefined) return [field, bucket]
   }
   return null
 }
@@ -92,7 +105,5 @@ function isSaid(value: unknown): boolean {
 }
 
 function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null && Object.hasOwn(value, name)
-    ? Reflect.get(value, name)
-    : undefined
+  return isObject(value) ? value[name] : undefined
 }

@@ -31,9 +31,11 @@ export interface MostCost {
   readonly output_pico: bigint
 }
 
-/** The most at each price that a prompt of at most this size can reach (D62): at the model's own, and at those of its tiers. */
-export function mostCosts(prompt: Prompt, asked: AskedFor, model: Model): readonly MostCost[] {
-  const bound = promptBound(prompt, model)
+/**
+ * The most at each price that a prompt of at most `bound` tokens can reach (D62): at the model's own, and at those of its
+ * tiers.
+ */
+export function mostCosts(prompt: Prompt, bound: number, asked: AskedFor, model: Model): readonly MostCost[] {
   const { price, tiers } = model
   if (tiers.length === 0) return [mostCost(prompt, asked, model, price, bound)]
   const reached = [{ above_tokens: 0, price }, ...tiers].filter(

@@ -39,17 +39,22 @@ const MAX_AMOUNT_NANO = 2n ** 63n - 1n
  * at the output price, plus the price per call, rounded up once. No usage within the bounds costs more (D12). `texts`
  * are the JSON texts of the request.
  */
-export function quote(request: ChatRequest, model: Model, texts = new FieldTexts(request)): Quote {
+export function quote(
+  request: ChatRequest,
+  model: Model,
+  texts = new FieldTexts(request),
+  asked = askedFor(request),
+): Quote {
   const prompt = measurePrompt(request, texts)
+  const prompt_tokens_bound = promptBound(prompt, model)
   const output_tokens_bound = outputBound(request, model)
   const n = request.n ?? 1
-  const asked = askedFor(request)
-  const costs = mostCosts(prompt, asked, model)
+  const costs = mostCosts(prompt, prompt_tokens_bound, asked, model)
   return {
     amount_nano: holdable(ceilToNano(mostOf(costs, BigInt(output_tokens_bound) * BigInt(n)))),
     prompt_bytes: prompt.bytes,
     estimate_bytes: estimateBytes(prompt, model),
-    prompt_tokens_bound: promptBound(prompt, model),
+    prompt_tokens_bound,
     output_tokens_bound,
     n,
     limits: {

@@ -55,7 +55,8 @@ function withoutObject(body: "blank" | "malformed" | "error", ending: Ending): J
   return { shape: "json", ending, body, usage: { state: "missing" }, output_bytes: 0, too_large: false }
 }
 
-function decode(bytes: Uint8Array): string | null {
+/** The text of an answer; null when it is not UTF-8. */
+export function decode(bytes: Uint8Array): string | null {
   try {
     return decoder.decode(bytes)
   } catch {

@@ -1,5 +1,6 @@
 import { catalogue } from "../errors.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
+import { decode } from "./json-reading.ts"
 import { LargeAnswer } from "./large-answer.ts"
 import { parsePayload } from "./output.ts"
 
@@ -7,8 +8,6 @@ const OPEN_OBJECT = 0x7b
 /** White space, and the bytes of a byte order mark. */
 const BLANK: ReadonlySet<number | undefined> = new Set([0x09, 0x0a, 0x0d, 0x20, 0xef, 0xbb, 0xbf])
 
-/** Broken UTF-8 throws, as in any JSON answer (D5). */
-const decoder = new TextDecoder("utf-8", { fatal: true })
 const encoder = new TextEncoder()
 
 /** An answer over the first limit is not kept, but read on to the second (D5). */
@@ -63,18 +62,10 @@ export class WholeAnswer {
 
   /** The events that it becomes; none when it is malformed. */
   events(): Uint8Array {
-    const payload = parsePayload(decoded(Buffer.concat(this.#chunks)))
+    const payload = parsePayload(decode(Buffer.concat(this.#chunks)) ?? "")
     return encoder.encode(
       payload === null ? "" : `data: ${JSON.stringify(chunkOf(payload))}\n\ndata: [DONE]\n\n`,
     )
-  }
-}
-
-function decoded(bytes: Uint8Array): string {
-  try {
-    return decoder.decode(bytes)
-  } catch {
-    return ""
   }
 }
 

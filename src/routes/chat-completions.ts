@@ -14,7 +14,7 @@ import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { attemptsIn, noteDurable, recordIn, traceOf } from "./call-record.ts"
 import * as reference from "./docs/chat-completions.ts"
-import { answerJson } from "./json-answer.ts"
+import { answerJson, stoppedError } from "./json-answer.ts"
 import { replayAnswer } from "./kept-answer.ts"
 import { readKeyedBody } from "./request-body.ts"
 import { requestId } from "./request-id.ts"
@@ -114,11 +114,7 @@ async function abandon(
   const settled_ms = performance.now()
   await durable
   noteDurable(gateway, call, settled_ms)
-  if (reason === null) return error
-  return new GatewayError("overloaded", {
-    message:
-      "The gateway stopped this call before it was complete. The call was not charged. Retry the request.",
-  })
+  return reason === null ? error : stoppedError()
 }
 
 function failureOf(error: unknown): Failure {

@@ -67,9 +67,14 @@ function refused({ failure }: End): GatewayError {
     case "upstream_timeout":
       return new GatewayError(failure)
     default:
-      return new GatewayError("overloaded", {
-        message:
-          "The gateway stopped this call before it was complete. The call was not charged. Retry the request.",
-      })
+      return stoppedError()
   }
+}
+
+/** The error of a call that the gateway stopped before it had anything to charge. */
+export function stoppedError(): GatewayError {
+  return new GatewayError("overloaded", {
+    message:
+      "The gateway stopped this call before it was complete. The call was not charged. Retry the request.",
+  })
 }

@@ -23,7 +23,7 @@ export function* faults(schema: TSchema, value: unknown): Generator<Fault> {
   }
 }
 
-/** A path may end in a key that the client made up: no more of it is shown than tells a slip of the pen. */
+/** A path may end in a key that the client made up. As much of it is shown as finds a typo. */
 const SHOWN_CHARACTERS = 100
 
 /** `invalid_request` for the first fault of a body: 400, with the path as its `param` (D15, D30). */

@@ -150,26 +150,26 @@ export class AnswerParser {
     const coding = fields.get("transfer-encoding")
     const connection = (fields.get("connection") ?? "").toLowerCase()
     this.#reusable = line.startsWith("HTTP/1.1") ? !connection.includes("close") : connection === "keep-alive"
-    if (status === 204 || status === 304) this.#left = 0
+    if (status === 204 || status === 304) this.#startFixed(0)
     else if (coding !== null) {
       if (coding.toLowerCase() !== "chunked") throw new NotHttp("an unknown transfer encoding")
       // Both say how long the body is: the connection cannot be trusted with another request.
       if (length !== null) this.#reusable = false
       this.#startLine("size")
-      this.#sink.head({ status, fields, fault: null })
-      return
     } else if (length === null) {
       this.#reusable = false
       this.#state = "until_close"
-      this.#sink.head({ status, fields, fault: null })
-      return
     } else {
       if (!/^\d{1,15}$/.test(length)) throw new NotHttp("a length that is no number")
-      this.#left = Number(length)
+      this.#startFixed(Number(length))
     }
-    this.#state = "fixed"
     this.#sink.head({ status, fields, fault: null })
-    if (this.#left === 0) this.#end()
+    if (this.#state === "fixed" && this.#left === 0) this.#end()
+  }
+
+  #startFixed(bytes: number): void {
+    this.#state = "fixed"
+    this.#left = bytes
   }
 
   #fixed(bytes: Uint8Array, at: number): number {

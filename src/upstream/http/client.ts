@@ -12,18 +12,17 @@ interface Target {
 const targets = new Map<string, Target>()
 const pools = new Map<string, Pool>()
 
-/** The connections to one origin that wait for a request; the one used last is used next. */
+/**
+ * The connections to one origin that wait for a request. The one used last is used next. One that is lost is forgotten at
+ * once, so all of them are open.
+ */
 class Pool implements ConnectionPool {
   readonly #idle: Connection[] = []
 
   take(): Connection | null {
-    for (;;) {
-      const connection = this.#idle.pop()
-      if (connection === undefined) return null
-      if (!connection.usable) continue
-      connection.setIdle(false)
-      return connection
-    }
+    const connection = this.#idle.pop() ?? null
+    connection?.setIdle(false)
+    return connection
   }
 
   free(connection: Connection): void {
@@ -38,9 +37,9 @@ class Pool implements ConnectionPool {
 }
 
 /**
- * D59, the HTTP/1.1 client for providers (RFC 9112): measured, a JSON call costs 25 us less CPU of 70 than with `fetch`, which
- * passes each answer through a second thread and a stream. Posts `body` to `url` with these header fields, on a connection that is open already where there is one. Redirects are not
- * followed, and nothing is sent twice. The exchange fails where a field's value may not stand in a header.
+ * Posts `body` to `url` with these header fields, on an open connection where there is one (D59, RFC 9112). Redirects are
+ * not followed, and nothing is sent twice. The exchange fails if HTTP does not allow the value of a field. Measured: a JSON
+ * call costs 25 us less CPU of 70 than with `fetch`, which passes each answer through a second thread and a stream.
  */
 export function post(url: string, fields: Readonly<Record<string, string>>, body: string): Exchange {
   const exchange = new Exchange()

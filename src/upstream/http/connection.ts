@@ -80,11 +80,6 @@ export class Connection implements Line {
     this.#unsent = (typeof text === "string" ? Buffer.from(text) : text).subarray(written)
   }
 
-  /** Whether it can be given another request. */
-  get usable(): boolean {
-    return !this.#closed
-  }
-
   pause(): void {
     this.#socket.pause()
   }
@@ -100,7 +95,7 @@ export class Connection implements Line {
     this.#socket.terminate()
   }
 
-  /** Nobody needs it for now, or somebody does again. */
+  /** Starts the idle timeout between two exchanges, or stops it. */
   setIdle(idle: boolean): void {
     this.#socket.timeout(idle ? IDLE_S : 0)
   }
