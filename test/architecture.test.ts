@@ -52,7 +52,7 @@ const COMMON = [
 /**
  * Which files each room may import besides itself; a path that ends in a slash is a whole room. The way of a call goes
  * routes, admission, upstream, meter, settlement, ledger, and never back. The one look back is at the `Call`, which
- * owns the hold that a settlement ends.
+ * owns the hold that a settlement ends. An `Operation` is a value that every stage reads its part of (D63).
  */
 const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/money.ts": [],
@@ -74,8 +74,32 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/trace.ts",
     "package.json",
   ],
-  "src/call.ts": [...COMMON, "src/ledger/entries.ts", "src/meter/reading.ts", "src/trace.ts"],
-  "src/admission/": [...COMMON, "src/call.ts", "src/ledger/entries.ts"],
+  "src/operation.ts": [
+    ...COMMON,
+    "src/admission/asked.ts",
+    "src/admission/prompt.ts",
+    "src/meter/json-reading.ts",
+    "src/meter/tap-options.ts",
+    "src/upstream/refusal.ts",
+  ],
+  "src/operations/": [
+    ...COMMON,
+    "src/operation.ts",
+    "src/admission/asked.ts",
+    "src/admission/credential.ts",
+    "src/admission/prompt.ts",
+    "src/admission/version.ts",
+    "src/meter/",
+    "src/upstream/refusal.ts",
+  ],
+  "src/call.ts": [
+    ...COMMON,
+    "src/operation.ts",
+    "src/ledger/entries.ts",
+    "src/meter/reading.ts",
+    "src/trace.ts",
+  ],
+  "src/admission/": [...COMMON, "src/operation.ts", "src/call.ts", "src/ledger/entries.ts"],
   "src/settlement/": [
     ...COMMON,
     "src/ledger/entries.ts",
@@ -96,6 +120,8 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   "src/routes/": [
     ...COMMON,
+    "src/operation.ts",
+    "src/operations/",
     "src/call.ts",
     "src/admission/",
     "src/upstream/",
@@ -274,7 +300,8 @@ function isWithin(path: string, place: string): boolean {
 const PURE = [
   "src/money.ts",
   "src/wire/*.ts",
-  "src/meter/{sse,output,reading,json-reading,large-answer,whole-answer,json-text,cost}.ts",
+  "src/meter/{sse,output,reading,chat-*,json-reading,large-answer,whole-answer,json-text,cost}.ts",
+  "src/operations/*.ts",
   "src/settlement/{decide,price}.ts",
   "src/metrics/buckets.ts",
   "src/trace.ts",

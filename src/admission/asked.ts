@@ -4,33 +4,27 @@ import { isFree, type Price } from "../money.ts"
 import type { ChatRequest } from "../wire/chat.ts"
 import { isObject } from "../wire/usage.ts"
 
-/** Which fields of a chat request ask for what is billed apart from its tokens of text (D60); null where none does. */
-export interface AskedFor {
-  readonly audio_input: string | null
-  readonly audio_output: string | null
-  readonly web_search: string | null
-}
+/**
+ * Which fields of a request ask for what is billed apart from its tokens of text (D60), or at other prices (D61); null where
+ * none does.
+ */
+export type AskedFor = Readonly<Record<keyof typeof WHAT, string | null>>
 
 /** Service tiers that are billed at the plain prices. */
 const PLAIN_TIERS: ReadonlySet<unknown> = new Set([undefined, null, "auto", "default"])
 
 /** Why a request is refused that asks for something its model has no price for (D61); null when all of it has one. */
-export function unpriced(
-  request: ChatRequest,
-  { name, price }: Model,
-  asked = askedFor(request),
-): GatewayError | null {
-  const first = firstUnpriced(request, asked, price)
+export function unpriced(asked: AskedFor, { name, price }: Model): GatewayError | null {
+  const first = firstUnpriced(asked, price)
   return first === null || isFree(price) ? null : lacking(...first, name)
 }
 
 /** The first field that asks for something without a price, and what that is. */
 function firstUnpriced(
-  request: ChatRequest,
   asked: AskedFor,
   { buckets }: Price,
 ): readonly [field: string, missing: keyof typeof WHAT] | null {
-  if (!PLAIN_TIERS.has(fieldOf(request, "service_tier"))) return ["service_tier", "service_tier"]
+  if (asked.service_tier !== null) return [asked.service_tier, "service_tier"]
   for (const bucket of APART) {
     const field = asked[bucket]
     if (field !== null && buckets?.[bucket] === undefined) return [field, bucket]
@@ -58,8 +52,10 @@ function lacking(param: string, missing: keyof typeof WHAT, model: string): Gate
 /** Names of parts of a message that bring sound. */
 const AUDIO: ReadonlySet<unknown> = new Set(["input_audio", "audio_url", "audio"])
 
+/** What a chat request asks for. */
 export function askedFor(request: ChatRequest): AskedFor {
   return {
+    service_tier: PLAIN_TIERS.has(fieldOf(request, "service_tier")) ? null : "service_tier",
     audio_input: request.messages.some(({ content }) => hasAudio(content)) ? "messages" : null,
     audio_output: audioOutput(request),
     web_search: webSearch(request),

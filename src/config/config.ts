@@ -1,9 +1,16 @@
 import type { Price, Tier } from "../money.ts"
+import type { OperationName } from "../wire/call.ts"
 
 /** The parsed configuration: units in the names, prices parsed, upstreams resolved. */
 
 /** The API family of an upstream or a model: chat completions or messages. */
 export type Family = "chat" | "messages"
+
+/** The operations that the models of a family can offer (D63). */
+export const operationsOf: Readonly<Record<Family, readonly [OperationName, ...OperationName[]]>> = {
+  chat: ["chat", "embeddings"],
+  messages: ["messages"],
+}
 
 /** What happens to the upstream request when the client disconnects (D9). */
 export type OnDisconnect = "abort" | "drain"
@@ -36,11 +43,14 @@ export interface Model {
   /** The name that clients send; matched byte for byte (D19). */
   readonly name: string
   readonly family: Family
+  /** What clients can call it for (D63); never empty. */
+  readonly operations: readonly OperationName[]
   /** Tried in this order (D14); never empty. */
   readonly routes: readonly [Route, ...Route[]]
   readonly price: Price
   /** Prices of larger prompts, from the smallest size on; mostly none (D62). */
   readonly tiers: readonly Tier[]
+  /** 0 for a model that only makes embeddings. */
   readonly max_output_tokens: number
   /** Output tokens held if the request sets no limit (D12). */
   readonly hold_output_tokens: number

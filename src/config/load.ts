@@ -1,6 +1,7 @@
 import { Value } from "@sinclair/typebox/value"
+import type { OperationName } from "../wire/call.ts"
 import { type Fault, faults } from "../wire/fault.ts"
-import type { Config, Model, Route, Upstream } from "./config.ts"
+import { type Config, type Model, operationsOf, type Route, type Upstream } from "./config.ts"
 import { complete } from "./defaults.ts"
 import { ConfigError } from "./error.ts"
 import { ConfigFile } from "./file.ts"
@@ -127,18 +128,18 @@ function modelOf(
   upstreams: Upstreams,
   report: Report,
 ): Model | null {
-  const { name, family, max_output_tokens, part_tokens, bytes_per_token, estimate } = model
-  const hold_output_tokens = model.hold_output_tokens ?? max_output_tokens
-  if (hold_output_tokens > max_output_tokens) {
-    report(`${path}.hold_output_tokens`, `at most max_output_tokens (${max_output_tokens})`)
-  }
+  const { name, family, part_tokens, bytes_per_token, estimate } = model
+  const operations = operationsIn(model, path, report)
+  const generates = operations.some((operation) => operation !== "embeddings")
+  const { max_output_tokens, hold_output_tokens } = outputOf(model, generates, path, report)
   const [first, ...others] = routesOf(model, path, upstreams, report)
   if (first === undefined) return null
   return {
     name,
     family,
+    operations,
     routes: [first, ...others],
-    price: priceOf(model, path, report),
+    price: priceOf(model, generates, path, report),
     tiers: tiersOf(model, path, report),
     max_output_tokens,
     hold_output_tokens,
@@ -148,6 +149,45 @@ function modelOf(
     bytes_per_token,
     estimate,
   }
+}
+
+/** What clients can call it for: without a word about it, all that its family can (D63). */
+function operationsIn(
+  { family, operations }: ConfigFile["models"][number],
+  path: string,
+  report: Report,
+): readonly OperationName[] {
+  const known = operationsOf[family]
+  if (operations === undefined) return known
+  operations.forEach((operation, at) => {
+    if (!known.includes(operation))
+      report(`${path}.operations[${at}]`, `an operation of the family ${family}: ${known.join(", ")}`)
+  })
+  return operations
+}
+
+/** The limits of a model's output; a model that only makes embeddings has none (D67). */
+function outputOf(
+  model: ConfigFile["models"][number],
+  generates: boolean,
+  path: string,
+  report: Report,
+): Pick<Model, "max_output_tokens" | "hold_output_tokens"> {
+  if (!generates) {
+    for (const key of ["max_output_tokens", "hold_output_tokens"] as const) {
+      if (model[key] !== undefined)
+        report(`${path}.${key}`, "no such key, because embeddings have no output tokens")
+    }
+    return { max_output_tokens: 0, hold_output_tokens: 0 }
+  }
+  if (model.max_output_tokens === undefined)
+    report(`${path}.max_output_tokens`, "an integer from 1 to 10000000")
+  const max_output_tokens = model.max_output_tokens ?? 1
+  const hold_output_tokens = model.hold_output_tokens ?? max_output_tokens
+  if (hold_output_tokens > max_output_tokens) {
+    report(`${path}.hold_output_tokens`, `at most max_output_tokens (${max_output_tokens})`)
+  }
+  return { max_output_tokens, hold_output_tokens }
 }
 
 function routesOf(

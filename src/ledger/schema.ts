@@ -153,6 +153,8 @@ export const terms = ledger.table("terms", {
   web_search_pico: pico("web_search_pico"),
   /** The prices of prompts with more tokens than this (D62). */
   above_tokens: integer("above_tokens").notNull().default(0),
+  /** What the call asks the model for (D63). */
+  operation: text("operation").notNull().default("chat"),
 })
 
 /** Money held for a call. The id is the call's, a UUIDv7 of the gateway; `held_at` is the ledger's time. */
@@ -290,6 +292,7 @@ export const calls = ledger
     image_input_pico: pico("image_input_pico"),
     web_search_pico: pico("web_search_pico"),
     above_tokens: integer("above_tokens").notNull(),
+    operation: text("operation").notNull(),
   })
   .as(sql`
     SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,
@@ -305,7 +308,7 @@ export const calls = ledger
       (CASE WHEN c.id IS NULL THEN e.failure ELSE c.failure END)::text AS failure,
       coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
       t.cache_write_pico, t.cache_write_1h_pico, t.reasoning_pico, t.audio_input_pico, t.audio_output_pico, t.image_input_pico,
-      t.web_search_pico, t.above_tokens
+      t.web_search_pico, t.above_tokens, t.operation
     FROM tollgate.holds h
     LEFT JOIN tollgate.ends e ON e.id = h.id
     LEFT JOIN tollgate.corrections c ON c.id = h.id

@@ -63,6 +63,7 @@ export function callBody(call: CallRecord): CallBody {
     account_id: call.account_id,
     key_id: call.key_id,
     model: call.model,
+    operation: call.operation,
     family: call.family,
     upstream: call.upstream,
     stream: call.stream,

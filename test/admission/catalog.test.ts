@@ -15,7 +15,7 @@ const catalogOf = (models: readonly Model[]) =>
   )
 const catalog = catalogOf([messages, chat, bothMessages, bothChat])
 
-test("the entry decides which of two models of one name is meant", () => {
+test("D63 the operation decides which of two models of one name is meant", () => {
   expect(catalog.find("both", "chat")).toBe(bothChat)
   expect(catalog.find("both", "messages")).toBe(bothMessages)
 })
@@ -23,11 +23,11 @@ test("the entry decides which of two models of one name is meant", () => {
 test("D15 a model of the other entry exists, but may not be used here: the answer says where", () => {
   expect(catalog.find("claude", "chat")).toMatchObject({
     code: "model_not_allowed",
-    message: expect.stringMatching(/messages model.*POST \/v1\/messages\/count_tokens/),
+    message: expect.stringMatching(/does not support chat.*POST \/v1\/messages\/count_tokens/),
   })
   expect(catalog.find("gpt", "messages")).toMatchObject({
     code: "model_not_allowed",
-    message: expect.stringMatching(/chat model.*POST \/v1\/chat\/completions/),
+    message: expect.stringMatching(/does not support messages.*POST \/v1\/chat\/completions/),
   })
 })
 
@@ -48,7 +48,11 @@ test("D56 a model has the numbers of its terms, one for each way to it, in their
     ["chat", "gpt", "upstream"],
   ])
   const numbered = new Catalog(models, [4, 9, 2, 7])
-  expect(models.map((model) => numbered.termsIds(model) as readonly number[])).toEqual([[4], [9, 2], [7]])
+  expect(models.map((model) => numbered.termsIds(model, model.family) as readonly number[])).toEqual([
+    [4],
+    [9, 2],
+    [7],
+  ])
 })
 
 test("D62 each way to a model has terms for each of its tiers, in their order", () => {
@@ -70,7 +74,7 @@ test("D62 each way to a model has terms for each of its tiers, in their order", 
     ["gpt", undefined],
   ])
   const numbered = new Catalog(models, [4, 9, 2, 7, 1, 3, 8])
-  expect(models.map((model) => numbered.termsIds(model) as readonly number[])).toEqual([
+  expect(models.map((model) => numbered.termsIds(model, model.family) as readonly number[])).toEqual([
     [4, 9, 2, 7, 1, 3],
     [8],
   ])

@@ -3,6 +3,7 @@ import { InFlight } from "../../src/admission/in-flight.ts"
 import { Call } from "../../src/call.ts"
 import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
+import { chat } from "../../src/operations/chat.ts"
 import { linesOf } from "../../src/settlement/lines.ts"
 import { priceVerdict } from "../../src/settlement/price.ts"
 import { NO_LIMITS, readUsage } from "../../src/wire/usage.ts"
@@ -165,7 +166,7 @@ function callOf(model: Model, terms_ids = [1, ...model.tiers.map((_, at) => at +
     idempotency: null,
   }
   const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0 }
-  const call = new Call(hold, model, terms_ids, asked, new InFlight(), () => {})
+  const call = new Call(chat, hold, model, terms_ids, asked, new InFlight(), () => {})
   call.answeredBy(model.routes[0])
   return call
 }
