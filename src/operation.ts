@@ -23,7 +23,8 @@ export interface Operation {
   /** The field of a request that limits its output tokens, for the message of a 402 (D12). */
   readonly limit_field: string
   readonly json: JsonForm
-  readonly stream: EventForm
+  /** Null for an operation that is only answered with JSON. */
+  readonly stream: EventForm | null
   readonly refusals: RefusalForm
 }
 

@@ -22,7 +22,9 @@ export interface StreamForm {
 /** How one stream is relayed. Times in milliseconds. */
 export interface TapOptions {
   readonly source: Source
-  readonly operation: { readonly stream: StreamForm; readonly json: JsonForm }
+  readonly form: StreamForm
+  /** Reads a JSON object in place of events (D29). */
+  readonly json: Pick<JsonForm, "openLarge">
   /** How many choices the request asks for (D12). */
   readonly requested: number
   /** What the request can have caused (D1). */

@@ -45,7 +45,7 @@ export class Tap {
       () => this.#pull(),
       () => this.clientLeft(),
     )
-    this.#reading = options.operation.stream.open(options.requested, options.limits)
+    this.#reading = options.form.open(options.requested, options.limits)
     this.#framer = new Framer(options.event_bytes, this.#reading.recurring)
     this.#final_usage = options.wants_cost ? new FinalUsage() : null
   }
@@ -205,7 +205,7 @@ export class Tap {
     switch (read.kind) {
       case "done":
         this.#note(read)
-        if (this.#options.operation.stream.end === null) this.#last = event.parts
+        if (this.#options.form.end === null) this.#last = event.parts
         this.#finish(read.failed ? "upstream_lost" : "completed")
         return
       case "error":
@@ -259,15 +259,14 @@ export class Tap {
     }
     void settled.then((charge_nano) => {
       if (!outlet.silent && ending === "completed") this.#sendUsage(charge_nano)
-      if (!outlet.silent) this.#sendLast(ending)
+      if (!outlet.silent) for (const part of this.#lastOf(ending)) outlet.send(part)
       outlet.close()
     })
   }
 
-  #sendLast(ending: Ending): void {
-    const { end } = this.#options.operation.stream
-    if (this.#last !== null) for (const part of this.#last) this.#outlet.send(part)
-    else if (ending === "completed" && end !== null) this.#outlet.send(end)
+  #lastOf(ending: Ending): readonly Uint8Array[] {
+    const { end } = this.#options.form
+    return this.#last ?? (ending === "completed" && end !== null ? [end] : [])
   }
 
   /** The usage that waited for the charge. A broken stream sends no charge: it is not recorded yet. */
@@ -313,10 +312,10 @@ export class Tap {
   /** The comments of D36: one that brings the headers out, and keepalives after silence. */
   #comment(): void {
     if (!this.#outlet.sent) {
-      this.#outlet.send(this.#options.operation.stream.commit)
+      this.#outlet.send(this.#options.form.commit)
       return
     }
-    this.#outlet.send(this.#options.operation.stream.keepalive)
+    this.#outlet.send(this.#options.form.keepalive)
     this.#options.onKeepalive()
   }
 

@@ -1,8 +1,8 @@
 import { catalogue } from "../errors.ts"
-import type { JsonObject } from "../wire/usage.ts"
 import { decode, type JsonForm } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { parsePayload } from "./output.ts"
+import type { StreamForm } from "./tap-options.ts"
 
 const OPEN_OBJECT = 0x7b
 /** White space, and the bytes of a byte order mark. */
@@ -14,10 +14,8 @@ const encoder = new TextEncoder()
 interface WholeOptions {
   readonly response_bytes: number
   readonly response_read_bytes: number
-  readonly operation: {
-    readonly json: Pick<JsonForm, "openLarge">
-    readonly stream: { eventsOf(payload: JsonObject): string }
-  }
+  readonly form: Pick<StreamForm, "eventsOf">
+  readonly json: Pick<JsonForm, "openLarge">
 }
 
 /** What the client is shown in place of an answer over the limit, as a provider would say it. */
@@ -57,7 +55,7 @@ export class WholeAnswer {
     this.#size += chunk.byteLength
     if (this.#large !== null) this.#large.take(chunk)
     else if (this.#chunks.push(chunk) > 0 && this.#size > this.#options.response_bytes) {
-      this.#large = this.#options.operation.json.openLarge()
+      this.#large = this.#options.json.openLarge()
       for (const kept of this.#chunks) this.#large.take(kept)
       this.#chunks = []
     }
@@ -67,6 +65,6 @@ export class WholeAnswer {
   /** The events that it becomes; none when it is malformed. */
   events(): Uint8Array {
     const payload = parsePayload(decode(Buffer.concat(this.#chunks)) ?? "")
-    return encoder.encode(payload === null ? "" : this.#options.operation.stream.eventsOf(payload))
+    return encoder.encode(payload === null ? "" : this.#options.form.eventsOf(payload))
   }
 }

@@ -27,7 +27,7 @@ const json: JsonForm = {
   openLarge: () => new LargeAnswer(new ChatLargeOutput(), usageOf),
 }
 
-const stream: EventForm = {
+export const chatEvents: EventForm = {
   open: (choices, limits) => new ChatReading(choices, limits),
   commit: encoder.encode(": ok\n\n"),
   keepalive: encoder.encode(": keepalive\n\n"),
@@ -47,7 +47,7 @@ export const chat: OperationOn<ChatRequest> = {
   generates: true,
   limit_field: "max_tokens",
   json,
-  stream,
+  stream: chatEvents,
   refusals: { isRead: isSpoken, errorOf: refusalError },
   credential: chatCredential,
   passed: () => null,

@@ -56,8 +56,12 @@ export async function modelCall<Body extends Named>(
     )
     call.answeredBy(reply.route)
     const answering = { gateway, call, reply, client_deadline, request }
-    if (!call.hold.stream) return await answerJson(answering, operation.wantsCost(body))
-    return answerStream(answering, { usage: operation.wantsUsage(body), cost: operation.wantsCost(body) })
+    const form = call.hold.stream ? operation.stream : null
+    if (form === null) return await answerJson(answering, operation.wantsCost(body))
+    return answerStream(answering, form, {
+      usage: operation.wantsUsage(body),
+      cost: operation.wantsCost(body),
+    })
   } catch (error) {
     gateway.sockets.restore(request)
     throw await abandon(gateway, call, client_deadline, error)

@@ -1,6 +1,7 @@
 import type { Upstream } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { Tap } from "../meter/tap.ts"
+import type { EventForm } from "../operation.ts"
 import { settle } from "../settlement/settle.ts"
 import { drainFor } from "../upstream/client-deadline.ts"
 import { streamHeaders } from "../upstream/headers.ts"
@@ -13,6 +14,7 @@ import type { Answering } from "./json-answer.ts"
 /** Rules 4-6: headers first, then whole events as they come (D36). */
 export function answerStream(
   { gateway, call, reply, client_deadline, request }: Answering,
+  form: EventForm,
   wants: { readonly usage: boolean; readonly cost: boolean },
 ): Response {
   const { stream, limits } = gateway.config
@@ -20,7 +22,8 @@ export function answerStream(
   const drain_ms = drainFor(upstream, true)
   const tap = new Tap({
     source: reply.body,
-    operation: call.operation,
+    form,
+    json: call.operation.json,
     requested: call.asked.n,
     limits: call.asked.limits,
     wants_usage: wants.usage,
@@ -45,8 +48,7 @@ export function answerStream(
         return end.charge_nano
       })
     },
-    errorEvent: (ending, data) =>
-      call.operation.stream.errorEvent(errorOf(ending, data, upstream), call.hold.id),
+    errorEvent: (ending, data) => form.errorEvent(errorOf(ending, data, upstream), call.hold.id),
     finishSource: () => void finish(reply.body),
     cutClient: () => gateway.sockets.cut(request),
     onOutput: () => call.noteOutput(),

@@ -417,7 +417,6 @@ describe("a wrong file stops the start with the path of the key and what was exp
       "models[0].name",
       "models[0].family",
       "models[0].upstreams",
-      "models[0].max_output_tokens",
     ])
     expect(places("upstreams: { openai: }")).toEqual(["upstreams.openai.family", "upstreams.openai.base_url"])
   })
@@ -432,7 +431,6 @@ describe("a wrong file stops the start with the path of the key and what was exp
       "upstreams.openai.api_key",
       "models[0].price.input",
       "models[1].max_tokens",
-      "models[1].max_output_tokens",
       "stream.keepalive",
     ])
   })
