@@ -11,6 +11,7 @@ import { completionOf } from "./completion.ts"
 import { credit } from "./credit.ts"
 import { helpOf } from "./help.ts"
 import { keys } from "./keys.ts"
+import { prices } from "./prices.ts"
 import { receipt } from "./receipt.ts"
 import type { Runtime } from "./screen.ts"
 import { serve } from "./serve.ts"
@@ -25,6 +26,7 @@ export const root: Group = group("Tollgate, an LLM gateway with exact billing by
   keys,
   calls,
   receipt,
+  prices,
   usage,
   audit,
   bench,
