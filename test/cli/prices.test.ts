@@ -155,10 +155,13 @@ describe("prices that differ", () => {
       { kind: "output", above: 272_000, configured: "15.00", listed: "22.50" },
     ])
     const tiered = await diff(write({ "gpt-large": PLAIN }), [
-      model("gpt-large", { input: "1", output: "2", tiers: [{ above: 9, input: "1", output: "3" }] }),
+      model("gpt-large", { input: "9", output: "2", tiers: [{ above: 9, input: "9", output: "3" }] }),
     ])
     expect(tiered.models[0]).toMatchObject({
-      differences: [{ kind: "output", above: 9, configured: "3.00", listed: "2.00" }],
+      differences: [
+        { kind: "input", above: 0, configured: "9.00", listed: "1.00" },
+        { kind: "output", above: 9, configured: "3.00", listed: "2.00" },
+      ],
       needed: { price: { input: "1.00", output: "2.00" } },
     })
   })
@@ -297,10 +300,12 @@ describe("how an entry is found", () => {
     const found = await diff(LITELLM, [
       model("a", plain, "openrouter", "lab/open-weights"),
       model("b", plain, "elsewhere", "talker"),
+      model("c", plain, "openrouter", "open-weights"),
     ])
     expect(found.models.map(({ entry }: { entry: string }) => entry)).toEqual([
       "openrouter/lab/open-weights",
       "gemini/talker",
+      "openrouter/lab/open-weights",
     ])
   })
 
