@@ -285,7 +285,7 @@ const PURE = [
   "src/routes/{openapi-schema,openapi-document}.ts",
   "src/demo/{answer,tokens}.ts",
   "src/{banner,paint}.ts",
-  "src/cli/{arguments,help,completion,suggestion,place,amount,moment,spending-limit,complaint,given,price-list}.ts",
+  "src/cli/{arguments,help,completion,moment,price-list}.ts",
   "src/workers/commands.ts",
   "src/console/*.ts",
   "bench/{answer-parser,event-scanner,schedule,statistics,answer-spec,prompt,audit,table,load-cost}.ts",

@@ -1,13 +1,11 @@
 import type { ArgsDef } from "citty"
 import { CallBody } from "../wire/admin.ts"
 import { failures, states } from "../wire/call.ts"
-import { accountId } from "./account.ts"
-import { type AdminContext, adminCommand } from "./admin-command.ts"
-import { count, usd } from "./amount.ts"
+import { accountId } from "./accounts.ts"
+import { type AdminContext, adminCommand, extentOf, LIST_ARGS, listAll, remarkNext } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
-import { extentOf, LIST_ARGS, listAll, remarkNext } from "./list.ts"
 import { briefMoment, parseMoment, span } from "./moment.ts"
-import { table } from "./table.ts"
+import { count, table, usd } from "./table.ts"
 
 /** The filter flags: account, key, model and time range. */
 export const CALL_ARGS = {

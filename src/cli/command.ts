@@ -1,6 +1,4 @@
 import { type ArgsDef, defineCommand, runCommand } from "citty"
-import type { Given } from "./given.ts"
-import { given } from "./given.ts"
 import type { Runtime } from "./screen.ts"
 
 /** A command line that works as it is, and what it does. */
@@ -31,7 +29,7 @@ export interface Group {
 
 export type Command = Leaf | Group
 
-export interface LeafDefinition<Args extends ArgsDef> {
+interface LeafDefinition<Args extends ArgsDef> {
   readonly summary: string
   readonly details?: string
   readonly args: Args
@@ -66,4 +64,30 @@ export function group(
   standard: string | null = null,
 ): Group {
   return { kind: "group", summary, commands, standard }
+}
+
+/** The arguments of a command, by name. */
+export interface Given<Name extends string> {
+  /** Null if the argument was not given. */
+  text(name: Name): string | null
+  /** The value of a required argument. */
+  word(name: Name): string
+  has(name: Name): boolean
+}
+
+/** Wraps the values that citty parsed, whose types claim that a missing argument is a string. */
+export function given<Name extends string>(values: Readonly<Record<string, unknown>>): Given<Name> {
+  const text = (name: Name) => {
+    const value = values[name]
+    return typeof value === "string" ? value : null
+  }
+  return {
+    text,
+    word(name) {
+      const found = text(name)
+      if (found === null) throw new Error(`the command was run without its ${name}`)
+      return found
+    },
+    has: (name) => values[name] === true,
+  }
 }

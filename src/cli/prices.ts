@@ -5,14 +5,13 @@ import { readEnvironment } from "../config/environment.ts"
 import { ConfigError } from "../config/error.ts"
 import type { Sources } from "../config/reference.ts"
 import { configPath, readConfig, sourcesWith } from "../setup.ts"
-import { usd } from "./amount.ts"
 import { CliError, UsageError } from "./cli-error.ts"
 import { group, leaf } from "./command.ts"
 import { type Comparison, comparePrices, type Difference } from "./price-comparison.ts"
 import { readPriceList } from "./price-list.ts"
 import { type Screen, visible } from "./screen.ts"
-import { START_ARGS } from "./start-flags.ts"
-import { table } from "./table.ts"
+import { START_ARGS } from "./serve.ts"
+import { table, usd } from "./table.ts"
 
 /** `tollgate prices`: the prices of the configuration beside those that others publish. */
 

@@ -1,20 +1,18 @@
 import manifest from "../../package.json" with { type: "json" }
-import { accounts } from "./accounts.ts"
+import { accounts, credit } from "./accounts.ts"
 import { parseCommandLine } from "./arguments.ts"
 import { audit } from "./audit.ts"
-import { bench } from "./bench.ts"
 import { calls } from "./calls.ts"
 import { check } from "./check.ts"
 import { CliError } from "./cli-error.ts"
 import { type Group, group } from "./command.ts"
 import { completionOf } from "./completion.ts"
-import { credit } from "./credit.ts"
 import { helpOf } from "./help.ts"
 import { keys } from "./keys.ts"
 import { prices } from "./prices.ts"
 import { receipt } from "./receipt.ts"
 import type { Runtime } from "./screen.ts"
-import { serve } from "./serve.ts"
+import { bench, serve } from "./serve.ts"
 import { usage } from "./usage.ts"
 
 /** All commands. */
