@@ -11,11 +11,10 @@ import { card, table, usd } from "./table.ts"
 /** The argument that names an account. */
 export const ACCOUNT = {
   type: "positional",
-  required: true,
   description: "the id of the account, or its name if the name is unique",
 } as const
 
-const NAME = { type: "positional", required: true, description: "the name of the account" } as const
+const NAME = { type: "positional", description: "the name of the account" } as const
 const SELF = [
   "tollgate accounts show Acme",
   "its balance, what open calls hold, and what is available",
@@ -245,7 +244,6 @@ export const credit = adminCommand({
     account: ACCOUNT,
     amount: {
       type: "positional",
-      required: true,
       description: "USD with at most nine decimals; a negative amount is a correction",
     },
     reason: { type: "string", valueHint: "TEXT", description: "the reason, recorded in the journal" },

@@ -1,11 +1,10 @@
 import type { TSchema } from "@sinclair/typebox"
-import type { ArgsDef } from "citty"
 import { sourcesWith } from "../setup.ts"
 import { listOf } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
 import { type AdminClient, openAdminClient } from "./admin-client.ts"
 import { UsageError } from "./cli-error.ts"
-import { type Example, type Given, type Leaf, leaf } from "./command.ts"
+import { type Arguments, type Example, type Given, type Leaf, leaf } from "./command.ts"
 import type { Screen } from "./screen.ts"
 import { DEFAULT_URL, findTarget } from "./target.ts"
 
@@ -36,9 +35,9 @@ const ADMIN_ARGS = {
     valueHint: "DIR",
     description: "the data directory (default: TOLLGATE_DATA_DIR, then .tollgate)",
   },
-} as const satisfies ArgsDef
+} as const satisfies Arguments
 
-interface AdminCommandDefinition<Args extends ArgsDef> {
+interface AdminCommandDefinition<Args extends Arguments> {
   readonly summary: string
   readonly details?: string
   readonly args: Args
@@ -47,7 +46,7 @@ interface AdminCommandDefinition<Args extends ArgsDef> {
 }
 
 /** A command that opens an admin client and closes it at its end. */
-export function adminCommand<const Args extends ArgsDef>(definition: AdminCommandDefinition<Args>): Leaf {
+export function adminCommand<const Args extends Arguments>(definition: AdminCommandDefinition<Args>): Leaf {
   return leaf({
     ...definition,
     args: { ...definition.args, ...ADMIN_ARGS },
@@ -86,7 +85,7 @@ export const LIST_ARGS = {
     valueHint: "ID",
     description: "continue after this entry (the `next` of an earlier list)",
   },
-} as const satisfies ArgsDef
+} as const satisfies Arguments
 
 const DEFAULT_LIMIT = 20
 

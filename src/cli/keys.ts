@@ -11,7 +11,6 @@ import { card, table, usd } from "./table.ts"
 
 const KEY = {
   type: "positional",
-  required: true,
   description: 'the id of the key, as shown by "tollgate keys list"',
 } as const
 const EXAMPLE_KEY = "019f8b1c-2222-7000-9d4e-1a6b8c0f7e32"
@@ -83,7 +82,7 @@ const limit = adminCommand({
   summary: "Set the spending limit of a key per day or month",
   args: {
     key: KEY,
-    limit: { type: "positional", required: true, description: LIMIT_FORM },
+    limit: { type: "positional", description: LIMIT_FORM },
   },
   examples: [
     [

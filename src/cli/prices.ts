@@ -20,7 +20,7 @@ const diff = leaf({
   details:
     "FILE is LiteLLM's model_prices_and_context_window.json or the data.json of genai-prices; nothing is downloaded. Compares exactly, names what Tollgate cannot charge, and prints the configuration that would agree with the list. An entry is found by the upstream's model name, with or without a provider in front. The exit code is 1 if a price differs, or if a model has no entry.",
   args: {
-    file: { type: "positional", required: true, description: "the price list" },
+    file: { type: "positional", description: "the price list" },
     map: {
       type: "string",
       valueHint: "MODEL=ENTRY,…",

@@ -5,7 +5,7 @@ import { audit } from "./audit.ts"
 import { calls } from "./calls.ts"
 import { check } from "./check.ts"
 import { CliError } from "./cli-error.ts"
-import { type Group, group } from "./command.ts"
+import { type Group, given, group } from "./command.ts"
 import { completionOf } from "./completion.ts"
 import { helpOf } from "./help.ts"
 import { keys } from "./keys.ts"
@@ -43,7 +43,7 @@ export async function runProgram(words: readonly string[], runtime: Runtime): Pr
   try {
     const asked = parseCommandLine(root, words)
     if (asked.what === "help") runtime.print(helpOf(asked.path, asked.command, runtime.paint, runtime.width))
-    else await asked.leaf.run(asked.words, runtime)
+    else await asked.leaf.run(given(asked.values), runtime, asked.words)
     return 0
   } catch (error) {
     if (!(error instanceof CliError)) throw error

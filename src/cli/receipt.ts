@@ -14,7 +14,6 @@ export const receipt = adminCommand({
   args: {
     id: {
       type: "positional",
-      required: true,
       description: "the id of the call: the x-request-id of its response",
     },
   },

@@ -1,7 +1,6 @@
 import { fileURLToPath } from "node:url"
-import type { ArgsDef } from "citty"
 import { CliError } from "./cli-error.ts"
-import { type Given, leaf } from "./command.ts"
+import { type Arguments, type Given, leaf } from "./command.ts"
 import type { Runtime } from "./screen.ts"
 
 /** The flags that override environment variables of the gateway. */
@@ -27,7 +26,7 @@ export const START_ARGS = {
     description:
       "directory of the embedded database and the spool (default: TOLLGATE_DATA_DIR, then .tollgate)",
   },
-} as const satisfies ArgsDef
+} as const satisfies Arguments
 
 /** `tollgate serve`: the gateway. */
 export const serve = leaf({

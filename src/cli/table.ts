@@ -15,7 +15,7 @@ export interface Column {
 
 const GAP = "  "
 
-/** Rows below a header, as wide as the content but at most as wide as the terminal. */
+/** Rows below a header, without a box, so that they can be read by `awk`, too: as wide as the content but at most as wide as the terminal. */
 export function table(
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
