@@ -136,7 +136,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/workers/": [
     ...COMMON,
     "src/log.ts",
-    "src/config/snapshot.ts",
+    "src/config/load.ts",
     "src/config/tracing.ts",
     "src/ledger/database/address.ts",
     "src/ledger/database/database.ts",
@@ -281,7 +281,7 @@ const PURE = [
   "src/traces/{span,protobuf,otlp,attributes,sampler}.ts",
   "src/admission/{quote,prompt,credential,version,catalog,rate}.ts",
   "src/upstream/{headers,refusal}.ts",
-  "src/config/{config,defaults,values,file,reference,environment,load,snapshot,tracing,variable,exposure}.ts",
+  "src/config/{config,values,file,reference,environment,load,tracing}.ts",
   "src/routes/{openapi-schema,openapi-document}.ts",
   "src/demo/{answer,tokens}.ts",
   "src/{banner,paint}.ts",
