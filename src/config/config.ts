@@ -1,5 +1,6 @@
 import type { Price, Tier } from "../money.ts"
 import type { OperationName } from "../wire/call.ts"
+import type { Fault } from "../wire/fault.ts"
 
 /** The parsed configuration: units in the names, prices parsed, upstreams resolved. */
 
@@ -99,4 +100,22 @@ export interface Config {
   readonly shutdown: { readonly ready_delay_ms: number; readonly drain_ms: number }
   /** How many processes share the port; 1 means no worker processes. */
   readonly workers: number
+}
+
+/** An invalid configuration: one line per error, `path.of.key: expected …`. The gateway does not start. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError"
+  readonly faults: readonly Fault[]
+
+  constructor(faults: readonly Fault[]) {
+    super(faults.map(({ path, expected }) => `${path || "the file"}: expected ${expected}`).join("\n"))
+    this.faults = faults
+  }
+
+  /** The same errors, prefixed with the path of the file. */
+  in(path: string): ConfigError {
+    return new ConfigError(
+      this.faults.map((fault) => ({ ...fault, path: fault.path === "" ? path : `${path}: ${fault.path}` })),
+    )
+  }
 }

@@ -1,13 +1,12 @@
+import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import type { OperationName } from "../wire/call.ts"
 import { type Fault, faults } from "../wire/fault.ts"
-import { type Config, type Model, operationsOf, type Route, type Upstream } from "./config.ts"
-import { complete } from "./defaults.ts"
-import { ConfigError } from "./error.ts"
+import { type Config, ConfigError, type Model, operationsOf, type Route, type Upstream } from "./config.ts"
 import { ConfigFile } from "./file.ts"
 import { priceOf, tiersOf } from "./price.ts"
-import { resolve, type Sources } from "./reference.ts"
-import { parseDuration, parseSize, withoutSlashes } from "./values.ts"
+import { type Environ, resolve, type Sources } from "./reference.ts"
+import { complete, parseDuration, parseSize, withoutSlashes } from "./values.ts"
 import { parseYaml } from "./yaml.ts"
 
 /**
@@ -25,7 +24,7 @@ export function loadConfig(text: string, sources: Sources): Config {
     ])
   }
   const found: Fault[] = []
-  const config = configOf(file, (path, expected) => found.push({ path, expected }))
+  const config = configFrom(file, (path, expected) => found.push({ path, expected }))
   if (found.length > 0) throw new ConfigError(found)
   return config
 }
@@ -34,7 +33,7 @@ const DAY_MS = 86_400_000
 
 type Report = (path: string, expected: string) => void
 
-function configOf(file: ConfigFile, report: Report): Config {
+function configFrom(file: ConfigFile, report: Report): Config {
   const { vendors, stream, limits, lease, shutdown } = file
   const { keep_answers } = file.idempotency
   const upstreams = new Map(
@@ -223,4 +222,43 @@ function bytes(text: string): number {
 function read<T>(value: T | null): T {
   if (value === null) throw new Error("the schema of the file passed what its reader does not")
   return value
+}
+
+/** The raw configuration: the text of the file, and of all files that it references, by path. */
+export const Snapshot = Type.Object({
+  text: Type.String(),
+  files: Type.Record(Type.String(), Type.String()),
+})
+export type Snapshot = Static<typeof Snapshot>
+
+/** A raw configuration and its parsed form. */
+export interface Loaded {
+  readonly config: Config
+  readonly snapshot: Snapshot
+}
+
+/** Loads `text` like `loadConfig`, and keeps the content of all files that it read. */
+export function takeSnapshot(text: string, { env, readFile }: Sources): Loaded {
+  const files = new Map<string, string>()
+  const config = loadConfig(text, {
+    env,
+    readFile(path) {
+      const found = readFile(path)
+      files.set(path, found)
+      return found
+    },
+  })
+  return { config, snapshot: { text, files: Object.fromEntries(files) } }
+}
+
+/** Loads the same configuration in another process, even if its files have changed since. */
+export function configOf({ text, files }: Snapshot, env: Environ): Config {
+  return loadConfig(text, {
+    env,
+    readFile(path) {
+      const found = Object.hasOwn(files, path) ? files[path] : undefined
+      if (found === undefined) throw new Error("the snapshot lacks a file")
+      return found
+    },
+  })
 }

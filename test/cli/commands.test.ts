@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { knowFormats } from "../../src/cli/formats.ts"
+import { knowFormats } from "../../src/cli/admin-client.ts"
 import { errorResponse, GatewayError } from "../../src/errors.ts"
 import { nextId } from "../../src/id.ts"
 import {

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the configuration writes its references like this
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { ConfigError } from "../../src/config/error.ts"
+import { ConfigError } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { parsePrice } from "../../src/money.ts"
 import { and, contract, load, model, refusal, small, sources, upstream } from "./small.ts"
