@@ -20,7 +20,13 @@ import { holdExactly } from "../../src/ledger/journal/hold-exact.ts"
 import { Lease } from "../../src/ledger/journal/lease.ts"
 import { Sweeper } from "../../src/ledger/journal/sweep.ts"
 import { closeIds } from "../../src/ledger/journal/tombstone.ts"
+import { balanceAt } from "../../src/ledger/reports/balance.ts"
 import { getCallOf, listCalls } from "../../src/ledger/reports/calls.ts"
+import { latency } from "../../src/ledger/reports/latency.ts"
+import { outcomes } from "../../src/ledger/reports/outcomes.ts"
+import { DAY_MS, HOUR_MS } from "../../src/ledger/reports/span.ts"
+import { timeline } from "../../src/ledger/reports/timeline.ts"
+import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { registerTerms } from "../../src/ledger/terms.ts"
 import {
   type Account,
@@ -265,6 +271,10 @@ describe("no statement reads a growing table from its beginning to its end", () 
     const database = drizzle(client)
     const [hold] = await held([holdOf(account(1), 10n)])
     if (hold === undefined) throw new Error("nothing is held")
+    // Everything is closed: what is not is read from the entries, of which this test has no others.
+    const next_hour = new Date(Math.ceil(Date.now() / HOUR_MS) * HOUR_MS)
+    await db.sql`UPDATE tollgate.summed SET hours_until = ${next_hour}, days_until = ${next_hour}`
+    const quarter = { from: new Date(next_hour.getTime() - 92 * DAY_MS), to: next_hour }
     const asked: Record<string, () => Promise<unknown>> = {
       receipt: () => getCallOf(database, hold.account_id, hold.id),
       "calls of everybody": () => listCalls(database, {}, { limit: 100, after: null }),
@@ -280,6 +290,12 @@ describe("no statement reads a growing table from its beginning to its end", () 
       "open calls": () => listCalls(database, { state: "open" }, { limit: 100, after: null }),
       "calls of a model": () => listCalls(database, { model: "other" }, { limit: 100, after: null }, 1_000),
       terms: () => registerTerms(database, []),
+      usage: () => sumUsage(database, { ...quarter, by: "account" }),
+      "usage of a key": () => sumUsage(database, { ...quarter, by: "day", key_id: hold.key_id }),
+      timeline: () => timeline(database, quarter, "model", 5),
+      latency: () => latency(database, quarter),
+      outcomes: () => outcomes(database, quarter),
+      "past balance": () => balanceAt(database, hold.account_id, quarter.from),
       start: async () => (await connectDatabase(db.address)).close(),
     }
     const scans = async () => {
