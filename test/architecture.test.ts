@@ -467,10 +467,10 @@ describe("every rule of the specification and every ruling is named by a test", 
   const sections = decisions.split(/^## (?=D)/m).slice(1)
   const rulings = sections.map((section) => /^D\d+/.exec(section)?.[0] ?? section)
 
-  test("there are six rules, and the rulings stand in the order of their numbers, from D1 on without a gap", () => {
+  test("there are six rules, and the rulings stand in the order of their numbers, each once", () => {
     const numbers = rulings.map((ruling) => Number(ruling.slice(1)))
     expect(rules).toHaveLength(6)
-    expect(numbers).toEqual(Array.from({ length: rulings.length }, (_, at) => at + 1))
+    expect(numbers).toEqual([...new Set(numbers)].sort((one, other) => one - other))
   })
 
   test("every ruling has a title, its reason, and what a reader may rely on", () => {

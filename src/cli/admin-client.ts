@@ -9,8 +9,8 @@ import { CliError, UnknownOutcomeError } from "./cli-error.ts"
 import { visible } from "./screen.ts"
 import type { Target } from "./target.ts"
 
-/** Longer than the gateway's own deadline for database queries. */
-const DEADLINE_MS = 20_000
+/** Longer than the gateway's own deadlines for database queries, of which an audit's is the longest. */
+const DEADLINE_MS = 60_000
 
 /** Error codes of Bun's fetch and of the system that mean: no connection was made, so nothing was sent. */
 const UNSENT = ["ConnectionRefused", "FailedToOpenSocket", "ECONNREFUSED", "ENOTFOUND"]

@@ -13,6 +13,7 @@ import { prices } from "./prices.ts"
 import { receipt } from "./receipt.ts"
 import type { Runtime } from "./screen.ts"
 import { bench, serve } from "./serve.ts"
+import { sums } from "./sums.ts"
 import { usage } from "./usage.ts"
 
 /** All commands. */
@@ -27,6 +28,7 @@ export const root: Group = group("Tollgate, an LLM gateway with exact billing by
   prices,
   usage,
   audit,
+  sums,
   bench,
   completion: completionOf(() => root),
 })

@@ -21,9 +21,9 @@ import { bases, endings, endOutcomes, failures, periods } from "../wire/call.ts"
  */
 export const ledger = pgSchema("tollgate")
 
-const nano = (name: string) => bigint(name, { mode: "bigint" })
+export const nano = (name: string) => bigint(name, { mode: "bigint" })
 const pico = nano
-const moment = (name: string) => timestamp(name, { withTimezone: true, mode: "date" })
+export const moment = (name: string) => timestamp(name, { withTimezone: true, mode: "date" })
 const words = (list: readonly string[]) => sql.raw(list.map((word) => `'${word}'`).join(", "))
 
 export const endOutcome = ledger.enum("end_outcome", endOutcomes)

@@ -13,6 +13,7 @@ const OPERATOR_CONNECTIONS = 4
 /** Connections for clients that read their own account, separate from those for operators. Closed when unused. */
 const RECEIPT_CONNECTIONS = 2
 const SUM_CONNECTIONS = 1
+const UPKEEP_CONNECTIONS = 1
 const UNUSED_S = 60
 /** Any number will do, as long as every gateway takes the same. */
 const MIGRATION_LOCK = 7_061_980
@@ -30,12 +31,15 @@ export class Database {
   /** For clients that read their own account: receipts, and sums of usage. */
   readonly receipts: PostgresJsDatabase
   readonly sums: PostgresJsDatabase
+  /** For background work that takes long. */
+  readonly upkeep: PostgresJsDatabase
 
   constructor(address: Address) {
     this.#address = address
     this.operators = this.#pool({ max: OPERATOR_CONNECTIONS })
     this.receipts = this.#pool({ max: RECEIPT_CONNECTIONS, idle_timeout: UNUSED_S })
     this.sums = this.#pool({ max: SUM_CONNECTIONS, idle_timeout: UNUSED_S })
+    this.upkeep = this.#pool({ max: UPKEEP_CONNECTIONS, idle_timeout: UNUSED_S })
   }
 
   /** A connection for a caller that sends one statement at a time. */

@@ -2,7 +2,8 @@ import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type Row, textOf } from "../database/statement.ts"
 import { accounts, keys, terms } from "../schema.ts"
-import { chargesWithin, periodAt, scan } from "./span.ts"
+import { changesOf } from "./changes.ts"
+import { DAY_MS, HOUR_MS, periodAt, piecesOf, type SummedUntil, scan } from "./span.ts"
 
 /** What calls are summed by: `day` and `hour` are those in which they were charged, in UTC (D48). */
 export type Grouping = "model" | "key" | "account" | "day" | "hour"
@@ -46,13 +47,15 @@ export interface UsageSummary {
 /** The most groups of one answer. */
 export const MAX_GROUPS = 1_000
 
-const PERIOD_MS = { day: 86_400_000, hour: 3_600_000 }
+const PERIOD_MS = { day: DAY_MS, hour: HOUR_MS }
 
 /** The charges of a range, summed by group and as a whole in one snapshot. */
 export async function sumUsage(database: PostgresJsDatabase, range: UsageRange): Promise<UsageSummary> {
   const { from, to, by } = range
   const starts = by === "day" || by === "hour" ? periodsOf(from, to, PERIOD_MS[by]) : []
-  const rows = await scan(database, (transaction) => transaction.execute<Row>(sums(range, starts)))
+  const rows = await scan(database, (transaction, until) =>
+    transaction.execute<Row>(sums(range, starts, until)),
+  )
   const [whole, ...groups] = rows
   if (whole === undefined) throw new Error("a sum of usage has no total")
   return {
@@ -63,12 +66,21 @@ export async function sumUsage(database: PostgresJsDatabase, range: UsageRange):
 }
 
 /** The total first, then the groups: periods in their order, all else by the charge. */
-function sums(range: UsageRange, starts: readonly Date[]): SQL {
+function sums(range: UsageRange, starts: readonly Date[], until: SummedUntil): SQL {
   const { by, account_id } = range
-  const span = { ...range, account_ids: account_id === undefined ? undefined : [account_id] }
+  const wanted = {
+    ...range,
+    account_ids: account_id === undefined ? undefined : [account_id],
+    is_total: by !== "key" && by !== "account",
+  }
+  const changes = changesOf(
+    piecesOf(range, until, by === "hour" ? HOUR_MS : DAY_MS),
+    { with_holds: false },
+    wanted,
+  )
   return sql`
 WITH charges AS (
-  SELECT ${groupingOf(by, starts)} AS "group", x.* FROM ${chargesWithin(span)} x ${by === "model" ? joinTerms : sql``}
+  SELECT ${groupingOf(by, starts)} AS "group", x.* FROM ${changes} x ${by === "model" ? joinTerms : sql``}
 ), sums AS (
   SELECT GROUPING(c."group") AS is_whole, c."group", coalesce(sum(c.calls), 0) AS calls,
     coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens,
