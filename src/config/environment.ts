@@ -1,3 +1,4 @@
+import { databaseUrlFault } from "../database-url.ts"
 import type { Fault } from "../wire/fault.ts"
 import { type Config, ConfigError } from "./config.ts"
 import { readVariable, type Sources } from "./reference.ts"
@@ -49,9 +50,8 @@ export function readEnvironment(sources: Sources): Environment {
   const host = plain("HOST") ?? "127.0.0.1"
   if (!/^[A-Za-z0-9.:_-]+$/.test(host)) refuse("HOST", "a host name or an IP address")
   const database_url = secret("DATABASE_URL")
-  if (database_url !== null && !isPostgresUrl(database_url)) {
-    refuse("DATABASE_URL", "a URL such as postgres://user:password@host:5432/database")
-  }
+  const url_fault = database_url === null ? null : databaseUrlFault(database_url)
+  if (url_fault !== null) refuse("DATABASE_URL", url_fault)
   const admin_token = secret("TOLLGATE_ADMIN_TOKEN")
   if (admin_token !== null && !/^[\x21-\x7e]{16,}$/.test(admin_token)) {
     refuse("TOLLGATE_ADMIN_TOKEN", "at least 16 printable ASCII characters without spaces")
@@ -68,10 +68,6 @@ export function readEnvironment(sources: Sources): Environment {
     log_level,
     tracing: readTracing(sources),
   }
-}
-
-function isPostgresUrl(text: string): boolean {
-  return /^postgres(?:ql)?:\/\/\S+$/.test(text) && URL.canParse(text)
 }
 
 /** Where a gateway listens, and the token that guards `/admin` there. */
