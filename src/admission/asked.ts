@@ -55,11 +55,16 @@ const AUDIO: ReadonlySet<unknown> = new Set(["input_audio", "audio_url", "audio"
 /** What a chat request asks for. */
 export function askedFor(request: ChatRequest): AskedFor {
   return {
-    service_tier: PLAIN_TIERS.has(fieldOf(request, "service_tier")) ? null : "service_tier",
+    service_tier: serviceTierOf(request),
     audio_input: request.messages.some(({ content }) => hasAudio(content)) ? "messages" : null,
     audio_output: audioOutput(request),
     web_search: webSearch(request),
   }
+}
+
+/** The field that asks for a service tier that is not billed at the plain prices; null where none does. */
+export function serviceTierOf(request: object): string | null {
+  return PLAIN_TIERS.has(fieldOf(request, "service_tier")) ? null : "service_tier"
 }
 
 function hasAudio(content: unknown): boolean {

@@ -1,10 +1,12 @@
 import type { ChatRequest } from "../wire/chat.ts"
 import type { FieldTexts } from "../wire/field-texts.ts"
 
-/** How large the prompt of a chat request can be (D12). */
+/** How large the prompt of a request can be (D12). */
 export interface Prompt {
   /** UTF-8 bytes of the JSON text of the prompt fields, without media parts but with text in them. */
   readonly bytes: number
+  /** Of an input that is given in tokens: how many (D67). */
+  readonly tokens: number
   readonly media: readonly Media[]
   /**
    * Whether the provider adds tokens that the gateway cannot measure: files by reference, searches, tools of its own.
@@ -98,7 +100,7 @@ export function measurePrompt(request: ChatRequest, texts: FieldTexts): Prompt {
     texts.names.some((name) => OPEN.has(name)) ||
     hasOwnTools(request) ||
     media.some((part) => part.kind !== "image" && part.bytes === null)
-  return { bytes, media, is_open }
+  return { bytes, tokens: 0, media, is_open }
 }
 
 /** Fields by which a provider adds to the prompt. */

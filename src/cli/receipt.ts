@@ -34,7 +34,7 @@ export function receiptText(call: CallBody, { paint }: Screen): string {
       ["call", call.id],
       ["account", call.account_id],
       ["key", call.key_id],
-      ["model", `${call.model} by ${call.upstream}${call.stream ? ", streamed" : ""}`],
+      ["model", `${call.model} by ${call.upstream}, ${call.operation}${call.stream ? ", streamed" : ""}`],
       ["outcome", outcomeLine(call)],
       ["started", moment(call.started_at)],
       ...timeLines(call),

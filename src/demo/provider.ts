@@ -1,4 +1,5 @@
 import { completeChat } from "./chat.ts"
+import { embed } from "./embeddings.ts"
 import { PrefixCache } from "./prefix-cache.ts"
 import { Refusal } from "./refusal.ts"
 import { promptTokens } from "./tokens.ts"
@@ -16,7 +17,7 @@ const MAX_BODY_BYTES = 1_048_576
 const PACE_MS = { least: 20, spread: 21 }
 
 export interface DemoProvider {
-  /** Without a trailing slash. Chat completions are below `/v1`. */
+  /** Without a trailing slash. Chat completions and embeddings are below `/v1`. */
   readonly url: string
   stop(): Promise<void>
 }
@@ -31,6 +32,7 @@ export async function startDemoProvider(): Promise<DemoProvider> {
     maxRequestBodySize: 64 * MAX_BODY_BYTES,
     routes: {
       "/v1/chat/completions": { POST: (request) => chat(request, cache) },
+      "/v1/embeddings": { POST: embeddings },
       "/v1/messages/count_tokens": { POST: countTokens },
     },
     fetch: () => openAiError(new Refusal(404, "invalid_request_error", "Unknown request URL.")),
@@ -38,13 +40,27 @@ export async function startDemoProvider(): Promise<DemoProvider> {
   return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) }
 }
 
+async function embeddings(request: Request): Promise<Response> {
+  try {
+    checkBearer(request)
+    return Response.json(embed(await jsonOf(request)))
+  } catch (error) {
+    if (error instanceof Refusal) return openAiError(error)
+    throw error
+  }
+}
+
+function checkBearer(request: Request): void {
+  if (request.headers.get("authorization") !== `Bearer ${PROVIDER_KEY}`) {
+    throw new Refusal(401, "invalid_request_error", "Incorrect API key provided.", {
+      code: "invalid_api_key",
+    })
+  }
+}
+
 async function chat(request: Request, cache: PrefixCache): Promise<Response> {
   try {
-    if (request.headers.get("authorization") !== `Bearer ${PROVIDER_KEY}`) {
-      throw new Refusal(401, "invalid_request_error", "Incorrect API key provided.", {
-        code: "invalid_api_key",
-      })
-    }
+    checkBearer(request)
     const answer = completeChat(await jsonOf(request), cache)
     if ("json" in answer) return Response.json(answer.json)
     return new Response(paced(answer.bursts), {

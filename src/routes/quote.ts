@@ -10,6 +10,7 @@ import type { Standing } from "../ledger/entries.ts"
 import { printUsd } from "../money.ts"
 import type { Named, OperationOn } from "../operation.ts"
 import { chat } from "../operations/chat.ts"
+import { embeddings } from "../operations/embeddings.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { parseQuoted, type QuoteBody, type QuotedOperation, quotedRefusals } from "../wire/quote.ts"
 import { getQuote } from "./docs/receipts.ts"
@@ -62,6 +63,7 @@ function measuring<Body extends Named>(operation: OperationOn<Body>): (body: obj
 
 const MEASURED: Readonly<Record<QuotedOperation, (body: object) => Measured>> = {
   chat: measuring(chat),
+  embeddings: measuring(embeddings),
 }
 
 function checkRate({ key_loads, config }: Gateway, key_hash: string): void {
@@ -75,8 +77,6 @@ function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, stan
   const refusal = refusalOf(standing, model, amount_nano)
   const room_nano =
     spending !== null && spending.remaining_nano < available_nano ? spending.remaining_nano : available_nano
-  const free_output = bounds.costs.every(({ output_pico }) => output_pico === 0n)
-  const whole = free_output && amount_nano <= room_nano ? model.max_output_tokens : null
   return {
     model: model.name,
     operation,
@@ -88,10 +88,18 @@ function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, stan
     prompt_tokens: bounds.prompt_tokens_bound,
     max_tokens: bounds.output_tokens_bound,
     n: bounds.n,
-    largest_max_tokens: free_output ? whole : largestMaxTokens(bounds, model, room_nano),
+    largest_max_tokens: largestFor(bounds, model, room_nano),
     prices: pricesBody(price),
     tiers: tiers.map((tier) => pricesBody(tier.price, tier.above_tokens)),
   }
+}
+
+/** The largest `max_tokens` that fits: where output is free, all that the model can. */
+function largestFor(bounds: Quote, model: Model, room_nano: bigint): number | null {
+  const { limit_field, costs, amount_nano } = bounds
+  const free_output = limit_field !== null && costs.every(({ output_pico }) => output_pico === 0n)
+  if (!free_output) return largestMaxTokens(bounds, model, room_nano)
+  return amount_nano <= room_nano ? model.max_output_tokens : null
 }
 
 /** Why the ledger would not hold the amount. Throws if the key is limited to other models, like its calls. */

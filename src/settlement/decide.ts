@@ -55,7 +55,7 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
       basis: "estimate",
       reported: null,
       estimated: {
-        prompt_tokens: chargesPrompt(evidence, terms) ? terms.prompt_tokens_estimate : 0,
+        prompt_tokens: chargesPrompt(evidence, terms) ? promptEstimate(terms) : 0,
         completion_tokens: terms.estimate_output ? estimate(evidence.output_bytes) : 0,
       },
       failure: broken ?? (usage.state === "missing" ? "usage_missing" : "usage_invalid"),
@@ -76,6 +76,11 @@ function chargesPrompt(
   const is_cut_by_client = shape === "stream" && (ending === "client_left" || ending === "client_stalled")
   const is_clients = is_cut_by_client || usage.state === "implausible"
   return !estimate_output || estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_clients)
+}
+
+/** At least one token where nothing else is charged: a success is not free (rule 2, D67). */
+function promptEstimate({ prompt_tokens_estimate, estimate_output }: Terms): number {
+  return estimate_output ? prompt_tokens_estimate : Math.max(1, prompt_tokens_estimate)
 }
 
 /** An answer that is charged and not delivered (D5). */

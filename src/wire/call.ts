@@ -4,6 +4,11 @@
 export const operationNames = ["chat", "embeddings", "messages"] as const
 export type OperationName = (typeof operationNames)[number]
 
+/** The operation's name in the OpenTelemetry GenAI conventions (D53, D54). */
+export function genAiOperation(operation: OperationName): "chat" | "embeddings" {
+  return operation === "embeddings" ? "embeddings" : "chat"
+}
+
 /** How a hold ends (D13). */
 export const endOutcomes = ["settled", "released", "expired"] as const
 

@@ -30,7 +30,7 @@ export type UsageSums = Static<typeof UsageSums>
 export const UsageGroup = Type.Object({
   group: Type.String({
     description:
-      "The name of the model, the id of the key or account, the day (`2026-11-21`), or the start of the hour, in UTC.",
+      "The name of the model or operation, the id of the key or account, the day (`2026-11-21`), or the start of the hour, in UTC.",
   }),
   name: nullable(Type.String({ description: "The name of the key or account." })),
   ...sums,

@@ -20,6 +20,7 @@ const open = {
   account_id,
   key_id,
   model: "gpt-5-mini",
+  operation: "chat",
   family: "chat",
   upstream: "openai",
   stream: false,

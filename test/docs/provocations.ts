@@ -41,8 +41,10 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   },
   spending_limit_reached: {
     async *attempts(stage, entry) {
-      const world = await limited(stage, { spending_limit: { amount: "0.0021", per: "day" } })
-      yield await stage.ask(entry, world, plain(entry))
+      for (const amount of ["0.0021", "0.0000001"]) {
+        const world = await limited(stage, { spending_limit: { amount, per: "day" } })
+        yield await stage.ask(entry, world, plain(entry))
+      }
     },
   },
   account_suspended: {

@@ -1,4 +1,5 @@
 import { completeChat } from "../../src/demo/chat.ts"
+import { embed, embeddingsModel } from "../../src/demo/embeddings.ts"
 import { PrefixCache } from "../../src/demo/prefix-cache.ts"
 import { promptTokens } from "../../src/demo/tokens.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
@@ -42,10 +43,10 @@ export interface Asking {
 
 export type Stage = Awaited<ReturnType<typeof openStage>>
 
-/** Of a key for both families. */
+/** Of a key for every model. */
 const LIMITS = {
   name: "production",
-  models: ["gpt-5-mini", "claude-sonnet"],
+  models: ["gpt-5-mini", "text-embedding-3-small", "claude-sonnet"],
   spending_limit: { amount: "25", per: "day" },
 }
 
@@ -143,6 +144,8 @@ async function answer(exchange: Exchange, cache: PrefixCache): Promise<void> {
   if (exchange.request.path.endsWith("/count_tokens")) {
     return await json(200, { input_tokens: promptTokens(body).length })(exchange)
   }
+  if (exchange.request.path.endsWith("/embeddings"))
+    return await json(200, embed({ ...body, model: embeddingsModel }))(exchange)
   const completion = completeChat({ ...body, model: "demo-small" }, cache)
   if ("json" in completion) return await json(200, completion.json)(exchange)
   await exchange.head(200, { "content-type": "text/event-stream" })

@@ -84,7 +84,7 @@ describe("D33 an unknown route is a 404 that says what exists", () => {
     },
   )
 
-  const later = ["/v1/messages", "/v1/responses", "/v1/embeddings"]
+  const later = ["/v1/messages", "/v1/responses"]
   test.each(later.map((path) => [path]))("%s is not offered yet", async (target) => {
     for (const method of ["GET", "POST"]) {
       expectError(await harness.ask({ method, target, body: "{}" }), "not_found", {

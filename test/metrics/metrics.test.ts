@@ -19,7 +19,7 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     "a settled call",
     (metrics) => metrics.ended(call, settled),
     [
-      'tollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 1',
+      'tollgate_calls_settled_total{model="gpt-5-mini",operation="chat",basis="usage"} 1',
       'tollgate_calls_ended_total{stream="true",ending="completed"} 1',
       'tollgate_charged_nano_usd_total{model="gpt-5-mini"} 4321',
       'tollgate_tokens_total{model="gpt-5-mini",kind="prompt"} 40',
@@ -50,7 +50,7 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     "D28 a released call, by its failure",
     (metrics) => metrics.ended(call, released),
     [
-      'tollgate_calls_released_total{model="gpt-5-mini",failure="upstream_unavailable"} 1',
+      'tollgate_calls_released_total{model="gpt-5-mini",operation="chat",failure="upstream_unavailable"} 1',
       'tollgate_calls_ended_total{stream="true",ending="none"} 1',
       'tollgate_charged_nano_usd_total{model="gpt-5-mini"} 0',
       `gen_ai_client_operation_duration_seconds_count{${GEN_AI},error_type="upstream_unavailable"} 1`,

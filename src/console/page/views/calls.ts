@@ -1,5 +1,5 @@
 import type { CallBody } from "../../../wire/admin.ts"
-import { failures, states } from "../../../wire/call.ts"
+import { failures, operationNames, states } from "../../../wire/call.ts"
 import { addressOf } from "../../address.ts"
 import { showCount } from "../../amount.ts"
 import { showBrief, showDuration } from "../../moment.ts"
@@ -14,13 +14,14 @@ import { type Column, table } from "../table.ts"
 import { part, type Visit } from "../visit.ts"
 
 const PAGE = 50
-const FILTERS = ["account", "key", "model", "state", "failure", "from", "to"] as const
+const FILTERS = ["account", "key", "model", "operation", "state", "failure", "from", "to"] as const
 
 export const callColumns: readonly Column<CallBody>[] = [
   { title: "Call", cell: ({ id }) => callLink(id) },
   { title: "Started", cell: ({ started_at }) => moment(started_at, showBrief) },
   { title: "Account", cell: ({ account_id }) => accountLink(account_id) },
   { title: "Model", cell: ({ model }) => named(model) },
+  { title: "Operation", minor: true, cell: ({ operation }) => operation },
   { title: "State", cell: stateOf },
   { title: "Held", right: true, minor: true, cell: ({ reserved }) => usd(reserved) },
   { title: "Charged", right: true, cell: ({ charge }) => usd(charge) },
@@ -92,6 +93,11 @@ function filters(filter: Readonly<Record<string, string>>): HTMLElement {
     text("account", "Account id"),
     text("key", "Key id"),
     text("model", "Model"),
+    {
+      name: "operation",
+      label: "Operation",
+      input: select([["", "any"], ...operationNames.map((one) => [one, one] as const)], filter.operation),
+    },
     {
       name: "state",
       label: "State",

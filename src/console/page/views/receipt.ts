@@ -134,13 +134,13 @@ function money(call: CallBody): HTMLElement {
 }
 
 function facts(call: CallBody): HTMLElement {
-  const { account_id, key_id, model, upstream, family, stream, ending, failure, notes } = call
+  const { account_id, key_id, model, upstream, operation, stream, ending, failure, notes } = call
   return list([
     ["Account", accountLink(account_id)],
     ["Key", keyLink(account_id, key_id)],
     ["Model", named(model)],
     ["Upstream", named(upstream)],
-    ["Kind", `${family}, ${stream ? "stream" : "JSON"}`],
+    ["Operation", `${operation}, ${stream ? "stream" : "JSON"}`],
     ["Ending", ending === null ? none() : endingWords(ending)],
     ["Failure", failure === null ? "none" : `${failureWords(failure)} (${failure}).`],
     ...notes.map((note) => ["Note", noteWords(note)] as const),
