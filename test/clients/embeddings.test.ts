@@ -72,8 +72,10 @@ describe.each([
     const input = [[791, 3691], [574]]
     const list = await client?.embeddings.create({ model: cell.model, input, encoding_format: "float" })
     expect(list?.data.map(({ embedding }) => embedding)).toEqual(VECTORS)
-    const refused = client?.embeddings.create({ model: cell.counter, input })
-    await expect(refused).rejects.toMatchObject({ status: 403, code: "model_not_allowed", param: "model" })
+    const refused: unknown = await client?.embeddings
+      .create({ model: cell.counter, input })
+      .catch((error) => error)
+    expect(refused).toMatchObject({ status: 403, code: "model_not_allowed", param: "model" })
     await charges(cell)
   })
 })
