@@ -53,7 +53,7 @@ function outcomeLine(call: CallBody): string {
 const BASES: Readonly<Record<string, string>> = {
   usage: "charged by the usage that the provider reported",
   partial: "charged by the last reported usage, plus an estimate of the output after it",
-  estimate: "charged by an estimate of the output",
+  estimate: "charged by an estimate of the output, or of the input of embeddings",
   none: "not charged",
 }
 

@@ -13,7 +13,7 @@ const STATES: Words = {
 const BASES: Words = {
   usage: "the usage that the provider reported",
   partial: "the last usage that the provider reported, plus an estimate of the output after it",
-  estimate: "an estimate of the output",
+  estimate: "an estimate of the output, or of the input of embeddings",
   none: "nothing",
 }
 

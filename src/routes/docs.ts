@@ -85,13 +85,16 @@ function openApi(models: () => readonly Model[]) {
     .use(swagger({ path: "/docs", specPath: DOCUMENT, documentation, excludeStaticFile: false }))
 }
 
-/** The text of the document, with the first configured model that offers an operation wherever an example names one for it. */
+/** A model that is there for the operation, or one that offers it too. */
+function modelFor(operation: OperationName, models: readonly Model[]): Model | undefined {
+  const own = models.find(({ operations }) => operations[0] === operation)
+  return own ?? models.find(({ operations }) => operations.includes(operation))
+}
+
+/** The text of the document, with a configured model for an operation wherever an example names one for it. */
 function naming(models: readonly Model[], document: JsonObject): string {
   const names = new Map(
-    EXAMPLES.map(([operation, name]) => [
-      name,
-      models.find(({ operations }) => operations.includes(operation))?.name ?? name,
-    ]),
+    EXAMPLES.map(([operation, name]) => [name, modelFor(operation, models)?.name ?? name]),
   )
   return JSON.stringify(document, (_, value: unknown) =>
     typeof value === "string" ? (names.get(value) ?? value) : value,

@@ -55,6 +55,12 @@ const SECTIONS: readonly Example[] = [
     prints: ["data: {", "data: [DONE]", '"choices":[', '"id":"demo-small"', '"input_tokens":'],
     calls: 2,
   },
+  ...(["current", "previous"] as const).map((installed) => ({
+    title: "Embeddings",
+    installed,
+    prints: ["2 vectors of 64 numbers, ", " tokens"],
+    calls: 1,
+  })),
 ]
 
 let demo: DemoProvider

@@ -220,7 +220,8 @@ async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
     try {
       yield await stage.configured(ONE_AT_A_TIME, () => stage.ask(entry, world, plain(entry)))
     } finally {
-      exchange.reset()
+      // An answer, so that the breaker of the upstream stays closed.
+      await json(200, {})(exchange)
       await first
     }
   }

@@ -73,13 +73,18 @@ const creating = (operationId: string, summary: string) => ({
       dimensions: 256,
       encoding_format: "base64",
     },
+    "With cost": { model, input: "The food was delicious.", usage: { include: true } },
     Tokens: { model, input: [791, 3691, 574, 18406] },
   }),
   response: {
     200: answer(
       "The provider's response, unchanged, except for the cost if the request asked for it.",
       Embeddings,
-      { Embeddings: list, "With cost": { ...list, usage: { ...list.usage, cost: 0.0000001 } } },
+      {
+        Embeddings: list,
+        Base64: { ...list, data: [{ object: "embedding", index: 0, embedding: "AAAAPwAAgL4=" }] },
+        "With cost": { ...list, usage: { ...list.usage, cost: 0.0000001 } },
+      },
     ),
   },
   detail: operation({
