@@ -7,7 +7,7 @@ import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Standing } from "../ledger/entries.ts"
-import { printUsd } from "../money.ts"
+import { PAR_BP, printMargin, printUsd, withMargin } from "../money.ts"
 import { type ChatRequest, parseChat, withoutOurs } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
@@ -46,10 +46,10 @@ function checkRate({ key_loads, config }: Gateway, key_hash: string): void {
 
 function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBody {
   const { price, tiers } = model
-  const { available_nano, spending } = standing
+  const { available_nano, spending, margin_bp } = standing
   const bounds = quote(chat, model, new FieldTexts(withoutOurs(chat)))
-  const { amount_nano } = bounds
-  const refusal = refusalOf(standing, model, amount_nano)
+  const amount_nano = withMargin(bounds.amount_nano, margin_bp)
+  const refusal = refusalOf(standing, model, bounds.amount_nano)
   const room_nano =
     spending !== null && spending.remaining_nano < available_nano ? spending.remaining_nano : available_nano
   const free_output = bounds.costs.every(({ output_pico }) => output_pico === 0n)
@@ -64,15 +64,16 @@ function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBo
     prompt_tokens: bounds.prompt_tokens_bound,
     max_tokens: bounds.output_tokens_bound,
     n: bounds.n,
-    largest_max_tokens: free_output ? whole : largestMaxTokens(bounds, model, room_nano),
+    largest_max_tokens: free_output ? whole : largestMaxTokens(bounds, model, room_nano, margin_bp),
+    margin: printMargin(margin_bp ?? PAR_BP),
     prices: pricesBody(price),
     tiers: tiers.map((tier) => pricesBody(tier.price, tier.above_tokens)),
   }
 }
 
-/** Why the ledger would not hold the amount. Throws if the key is limited to other models, like its calls. */
-function refusalOf(standing: Standing, model: Model, amount_nano: bigint): QuoteBody["refusal"] {
-  const refused = foreseen(standing, model.name, amount_nano)
+/** Why the ledger would not hold for this cost. Throws if the key is limited to other models, like its calls. */
+function refusalOf(standing: Standing, model: Model, cost_nano: bigint): QuoteBody["refusal"] {
+  const refused = foreseen(standing, model.name, cost_nano)
   if (refused === null) return null
   if (refused.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
   const refusal = quotedRefusals.find((code) => code === refused.outcome)

@@ -74,7 +74,7 @@ function priced(call: Call, verdict: Verdict): Priced & Pick<End, "terms_id"> {
   const prompt_tokens = promptOf(verdict)
   const { hold, asked } = call
   return {
-    ...priceVerdict(verdict, call.priceOf(prompt_tokens), hold.amount_nano, asked.searches),
+    ...priceVerdict(verdict, call.priceOf(prompt_tokens), hold.amount_nano, asked.searches, hold.margin_bp),
     terms_id: call.termsId(prompt_tokens),
   }
 }

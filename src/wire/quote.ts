@@ -39,6 +39,7 @@ export const QuoteBody = Type.Object({
     description:
       "The largest `max_tokens` that the available amount covers; null if it does not cover even 1.",
   }),
+  margin: CallBody.properties.margin,
   prices: CallBody.properties.prices,
   tiers: Type.Array(CallBody.properties.prices, {
     description: "The prices of larger prompts, each for prompts with more tokens than its `above_tokens`.",

@@ -3,12 +3,13 @@ import { InFlight } from "../../src/admission/in-flight.ts"
 import { Call } from "../../src/call.ts"
 import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
+import { PAR_BP, parseMargin } from "../../src/money.ts"
 import { linesOf } from "../../src/settlement/lines.ts"
 import { priceVerdict } from "../../src/settlement/price.ts"
 import { NO_LIMITS, readUsage } from "../../src/wire/usage.ts"
 
 /**
- * D60, D62: random cards and usages cost what an independent model of the rulings says, to the nano-USD. The model works on
+ * D60, D62, D69: random cards, usages and margins cost what an independent model of the rulings says, to the nano-USD. The model works on
  * the configuration's texts and the provider's JSON, and shares no code with the gateway.
  */
 
@@ -130,8 +131,14 @@ function wholeOf(text: string, decimals: number): bigint {
   return BigInt(whole + fraction.padEnd(decimals, "0"))
 }
 
+/** As an operator says it. */
+function randomMargin(): string {
+  if (random() < 0.3) return "1"
+  return oneOf([`0.${String(1 + upTo(9_998)).padStart(4, "0")}`, `1.${upTo(9_999)}`, `${1 + upTo(999)}`])
+}
+
 /** In nano-USD, by the text of the rulings. */
-function expected({ own, tiers }: Card, counts: Counts): bigint {
+function expected({ own, tiers }: Card, counts: Counts, margin = "1"): bigint {
   if (counts.prompt + counts.completion === 0) return 0n
   const prices = tiers.findLast(({ above }) => counts.prompt > above)?.prices ?? own
   const token = (kind: string, otherwise: string) => wholeOf(prices[kind] ?? prices[otherwise] ?? "", 6)
@@ -151,7 +158,9 @@ function expected({ own, tiers }: Card, counts: Counts): bigint {
   charge(IN_OUTPUT, "output", counts.completion)
   const fee = (kind: string, count: number) => BigInt(count) * wholeOf(prices[kind] ?? "0", 9) * 1_000n
   pico += fee("web_search", counts.web_search ?? 0) + fee("per_call", 1)
-  return pico % 1_000n === 0n ? pico / 1_000n : pico / 1_000n + 1n
+  const sold = pico * wholeOf(margin, 4)
+  const nano = 10_000_000n
+  return sold % nano === 0n ? sold / nano : sold / nano + 1n
 }
 
 function callOf(model: Model, terms_ids = [1, ...model.tiers.map((_, at) => at + 2)]): Call {
@@ -171,7 +180,11 @@ function callOf(model: Model, terms_ids = [1, ...model.tiers.map((_, at) => at +
 }
 
 /** What the gateway charges, and what its lines add up to. */
-function charged(call: Call, counts: Counts): readonly [charge_nano: bigint, lines_nano: bigint] {
+function charged(
+  call: Call,
+  counts: Counts,
+  margin = "1",
+): readonly [charge_nano: bigint, lines_nano: bigint] {
   const reading = readUsage(JSON.parse(JSON.stringify(usageOf(counts))))
   if (reading.state !== "valid") throw new Error("the usage of a test is not valid")
   const price = call.priceOf(counts.prompt)
@@ -186,24 +199,34 @@ function charged(call: Call, counts: Counts): readonly [charge_nano: bigint, lin
     },
     price,
     1n,
+    0,
+    marginOf(margin),
   )
   if (usage === null) throw new Error("nothing was charged")
   const lines_pico = linesOf(usage, price).reduce((sum, { cost_pico }) => sum + cost_pico, 0n)
-  return [charge_nano, (lines_pico + 999n) / 1_000n]
+  return [charge_nano, (lines_pico * wholeOf(margin, 4) + 9_999_999n) / 10_000_000n]
 }
 
-test(`D60 D62 property: ${CASES} random usages cost what the rulings say`, () => {
+/** As the route of an account reads it and a hold has it. */
+function marginOf(text: string): number | undefined {
+  const margin_bp = parseMargin(text)
+  if (margin_bp === null) throw new Error("the margin of a test is not one")
+  return margin_bp === PAR_BP ? undefined : margin_bp
+}
+
+test(`D60 D62 D69 property: ${CASES} random usages cost what the rulings say`, () => {
   const differences: unknown[] = []
   for (let made = 0; made < CASES && differences.length < 5; ) {
     const card = randomCard()
     const call = callOf(modelOf(card))
+    const margin = randomMargin()
     for (let of = 0; of < USAGES_OF_A_CARD && made < CASES; of += 1) {
       made += 1
       const counts = randomCounts(card)
-      const [charge_nano, lines_nano] = charged(call, counts)
-      const right = expected(card, counts)
+      const [charge_nano, lines_nano] = charged(call, counts, margin)
+      const right = expected(card, counts, margin)
       if (charge_nano !== right || lines_nano !== right)
-        differences.push({ card, counts, charge_nano, lines_nano, right })
+        differences.push({ card, margin, counts, charge_nano, lines_nano, right })
     }
   }
   expect(differences).toEqual([])

@@ -1,7 +1,9 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { buckets } from "../../money.ts"
 import { of } from "../database/statement.ts"
+import { costOf } from "../journal/charge.ts"
 import { corrections, ends, terms } from "../schema.ts"
 
 /**
@@ -42,7 +44,7 @@ export function endedWithin(span: Span): SQL {
 
 /**
  * What the entries of a span charge: a relation with `at`, `account_id`, `key_id`, `terms_id`, `calls`, `charge_nano`,
- * `overage_nano` and the tokens. A correction is no call; it adds the difference to what was charged and used before,
+ * `cost_nano` (the charge without its margin), `overage_nano`, the tokens and what was counted of each bucket. A correction is no call; it adds the difference to what was charged and used before,
  * which may be negative.
  */
 export function chargesWithin(span: Span): SQL {
@@ -50,17 +52,36 @@ export function chargesWithin(span: Span): SQL {
     sql`coalesce(${c[column]}, 0) - coalesce(${e[column]}, 0)`
   return sql`(
     SELECT ${e.ended_at} AS at, ${e.account_id}, ${e.key_id}, ${e.terms_id}, 1 AS calls, ${e.charge_nano},
+      ${costNano(e)} AS cost_nano,
       greatest(${e.charge_nano} - ${e.freed_nano}, 0) AS overage_nano,
       coalesce(${e.prompt_tokens}, 0) AS prompt_tokens, coalesce(${e.cached_tokens}, 0) AS cached_tokens,
-      coalesce(${e.completion_tokens}, 0) AS completion_tokens
+      coalesce(${e.completion_tokens}, 0) AS completion_tokens, ${bucketsNow}
     FROM ${ends} ${e} WHERE ${endedWithin(span)}
     UNION ALL
     SELECT ${c.corrected_at}, ${c.account_id}, ${c.key_id}, ${c.terms_id}, 0, ${c.difference_nano},
+      ${costNano(c)} - ${costNano(e)},
       greatest(${c.charge_nano} - ${e.freed_nano}, 0) - greatest(${e.charge_nano} - ${e.freed_nano}, 0),
-      ${difference("prompt_tokens")}, ${difference("cached_tokens")}, ${difference("completion_tokens")}
+      ${difference("prompt_tokens")}, ${difference("cached_tokens")}, ${difference("completion_tokens")}, ${bucketsMore}
     FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id}
     WHERE ${within(span, "c", corrections, sql`${c.corrected_at}`)}
   )`
+}
+
+const countAt = (entry: typeof e | typeof c, at: number) =>
+  sql`(${entry.buckets})[${sql.raw(String(at + 1))}]`
+const bucketsNow = sql.join(
+  buckets.map((bucket, at) => sql`${countAt(e, at)} AS ${sql.raw(bucket)}`),
+  sql`, `,
+)
+const bucketsMore = sql.join(
+  buckets.map((_, at) => sql`coalesce(${countAt(c, at)}, 0) - coalesce(${countAt(e, at)}, 0)`),
+  sql`, `,
+)
+
+/** Without a margin, what was charged is what it cost. */
+function costNano(entry: typeof e | typeof c): SQL {
+  return sql`CASE WHEN ${entry.margin_bp} IS NULL THEN ${entry.charge_nano} ELSE
+    (SELECT ${costOf(entry, t)} FROM ${terms} ${t} WHERE ${t.id} = ${entry.terms_id}) END`
 }
 
 /** In which of the periods that begin at `starts` the moment `at` lies: 0 for the first one and what is before it. */
