@@ -53,6 +53,17 @@ export interface Tier {
   readonly price: Price
 }
 
+/** A price, and those of larger prompts, from the smallest size on; mostly none. */
+export interface Rate {
+  readonly price: Price
+  readonly tiers: readonly Tier[]
+}
+
+/** What a model costs at a service tier of its provider (D70). */
+export interface ServiceTier extends Rate {
+  readonly name: string
+}
+
 export const PICO_PER_NANO = 1_000n
 /** A margin of 1 (D69). Margins are whole basis points: 12,500 is 1.25. */
 export const PAR_BP = 10_000

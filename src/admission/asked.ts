@@ -1,36 +1,39 @@
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import { isFree, type Price } from "../money.ts"
+import { isFree } from "../money.ts"
 import type { ChatRequest } from "../wire/chat.ts"
 import { isObject } from "../wire/usage.ts"
+
+/** The service tier of a model's own price. */
+export const OWN_TIER = "default"
 
 /** Which fields of a chat request ask for what is billed apart from its tokens of text (D60); null where none does. */
 export interface AskedFor {
   readonly audio_input: string | null
   readonly audio_output: string | null
   readonly web_search: string | null
+  /** The service tier that the request names; null where it names none, or `auto` (D70). */
+  readonly service_tier: string | null
 }
 
-/** Service tiers that are billed at the plain prices. */
-const PLAIN_TIERS: ReadonlySet<unknown> = new Set([undefined, null, "auto", "default"])
-
 /** Why a request is refused that asks for something its model has no price for (D61); null when all of it has one. */
-export function unpriced(
-  request: ChatRequest,
-  { name, price }: Model,
-  asked = askedFor(request),
-): GatewayError | null {
-  const first = firstUnpriced(request, asked, price)
-  return first === null || isFree(price) ? null : lacking(...first, name)
+export function unpriced(request: ChatRequest, model: Model, asked = askedFor(request)): GatewayError | null {
+  const first = firstUnpriced(asked, model)
+  return first === null || isFree(model.price) ? null : lacking(...first, model.name)
 }
 
 /** The first field that asks for something without a price, and what that is. */
 function firstUnpriced(
-  request: ChatRequest,
   asked: AskedFor,
-  { buckets }: Price,
+  { price: { buckets }, service_tiers }: Model,
 ): readonly [field: string, missing: keyof typeof WHAT] | null {
-  if (!PLAIN_TIERS.has(fieldOf(request, "service_tier"))) return ["service_tier", "service_tier"]
+  const { service_tier } = asked
+  if (
+    service_tier !== null &&
+    service_tier !== OWN_TIER &&
+    !service_tiers.some(({ name }) => name === service_tier)
+  )
+    return ["service_tier", "service_tier"]
   for (const bucket of APART) {
     const field = asked[bucket]
     if (field !== null && buckets?.[bucket] === undefined) return [field, bucket]
@@ -63,7 +66,14 @@ export function askedFor(request: ChatRequest): AskedFor {
     audio_input: request.messages.some(({ content }) => hasAudio(content)) ? "messages" : null,
     audio_output: audioOutput(request),
     web_search: webSearch(request),
+    service_tier: serviceTier(fieldOf(request, "service_tier")),
   }
+}
+
+/** A tier that is no text has no price either. */
+function serviceTier(value: unknown): string | null {
+  if (value === undefined || value === null || value === "auto") return null
+  return typeof value === "string" ? value : ""
 }
 
 function hasAudio(content: unknown): boolean {

@@ -1,6 +1,7 @@
 import type { Family, Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Terms } from "../ledger/entries.ts"
+import type { Rate } from "../money.ts"
 
 /** The message for a client that asks for a model of this family on the other family's path. */
 const OTHER_ENTRY: Readonly<Record<Family, string>> = {
@@ -17,7 +18,7 @@ export class Catalog {
   constructor(models: readonly Model[], terms_ids: readonly number[]) {
     let at = 0
     for (const model of models) {
-      const count = model.routes.length * (1 + model.tiers.length)
+      const count = termsOf([model]).length
       this.#terms_ids.set(model, terms_ids.slice(at, at + count))
       at += count
     }
@@ -36,7 +37,7 @@ export class Catalog {
       : new GatewayError("model_not_found", { param: "model" })
   }
 
-  /** The ids of a model's terms: for each of its routes its price and those of its tiers (D56, D62). */
+  /** The ids of a model's terms: for each of its routes its price and those of its tiers, then those of each service tier (D56, D62, D70). */
   termsIds(model: Model): readonly [number, ...number[]] {
     const [first, ...others] = this.#terms_ids.get(model) ?? []
     if (first === undefined) throw new Error("a model has no terms")
@@ -49,12 +50,19 @@ export class Catalog {
   }
 }
 
-/** The terms at which the models are sold: one row of the ledger for each route of each model, and for each tier (D56, D62). */
+/** The terms at which the models are sold: a row of the ledger for each price of a model on each of its routes (D56, D62, D70). */
 export function termsOf(models: readonly Model[]): Terms[] {
-  return models.flatMap(({ family, name, price, tiers, routes }) =>
+  return models.flatMap(({ family, name, price, tiers, service_tiers, routes }) =>
     routes.flatMap(({ upstream }) => {
       const terms = { family, model: name, upstream: upstream.name }
-      return [{ ...terms, price }, ...tiers.map((tier) => ({ ...terms, ...tier }))]
+      const at = (rate: Rate, tier: Pick<Terms, "service_tier"> = {}): Terms[] => [
+        { ...terms, ...tier, price: rate.price },
+        ...rate.tiers.map((larger) => ({ ...terms, ...tier, ...larger })),
+      ]
+      return [
+        ...at({ price, tiers }),
+        ...service_tiers.flatMap((tier) => at(tier, { service_tier: tier.name })),
+      ]
     }),
   )
 }

@@ -28,7 +28,9 @@ export interface Quote {
   readonly limits: UsageLimits
   /** Searches that are charged if the provider counts none (D60). */
   readonly searches: number
-  /** What `amount_nano` is the largest of: one for each price that the prompt can reach (D62). */
+  /** The service tier that is asked for; null where the provider chooses (D70). */
+  readonly service_tier: string | null
+  /** What `amount_nano` is the largest of: one for each price that the call can reach (D62, D70). */
   readonly costs: readonly MostCost[]
 }
 
@@ -63,6 +65,7 @@ export function quote(
       completion_tokens: plausibleOutput(request, model) * n,
     },
     searches: asked.web_search === null ? 0 : 1,
+    service_tier: asked.service_tier,
     costs,
   }
 }

@@ -1,4 +1,4 @@
-import type { Price, Tier } from "../money.ts"
+import type { Rate, ServiceTier } from "../money.ts"
 
 /** The parsed configuration: units in the names, prices parsed, upstreams resolved. */
 
@@ -32,15 +32,14 @@ export interface Route {
   readonly model: string
 }
 
-export interface Model {
+export interface Model extends Rate {
   /** The name that clients send; matched byte for byte (D19). */
   readonly name: string
   readonly family: Family
   /** Tried in this order (D14); never empty. */
   readonly routes: readonly [Route, ...Route[]]
-  readonly price: Price
-  /** Prices of larger prompts, from the smallest size on; mostly none (D62). */
-  readonly tiers: readonly Tier[]
+  /** Service tiers that have a price of their own; mostly none (D70). */
+  readonly service_tiers: readonly ServiceTier[]
   readonly max_output_tokens: number
   /** Output tokens held if the request sets no limit (D12). */
   readonly hold_output_tokens: number

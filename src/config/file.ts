@@ -49,22 +49,19 @@ const Model = section({
   price: Type.Optional(
     Type.Object(
       {
-        input: price(),
-        cached_input: Type.Optional(price()),
-        output: price(),
+        ...tokenPrices(),
         per_call: Type.Optional(amount()),
-        ...kinds(),
         web_search: Type.Optional(fee()),
-        tiers: Type.Optional(
-          Type.Array(
-            section({
-              above: count({ maximum: 100_000_000 }),
-              input: price(),
-              cached_input: Type.Optional(price()),
-              output: price(),
-              ...kinds(),
-            }),
-            { [EXPECTED]: 'a list such as [{ above: 272000, input: "5.00", output: "15.00" }]' },
+        tiers: tiers(),
+        service_tiers: Type.Optional(
+          Type.Record(
+            Type.String({ pattern: "^(?!(?:auto|default)$)[a-z][a-z0-9_-]{0,31}$" }),
+            section({ ...tokenPrices(), tiers: tiers() }),
+            {
+              additionalProperties: false,
+              [EXPECTED]:
+                'a mapping from service tiers other than auto and default, such as { flex: { input: "0.60", output: "5.00" } }',
+            },
           ),
         ),
       },
@@ -202,6 +199,20 @@ function price() {
     [EXPECTED]:
       'USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)',
   })
+}
+
+/** Prices of tokens alone: of larger prompts, or of a service tier. */
+function tokenPrices() {
+  return { input: price(), cached_input: Type.Optional(price()), output: price(), ...kinds() }
+}
+
+/** Prices of larger prompts (D62). */
+function tiers() {
+  return Type.Optional(
+    Type.Array(section({ above: count({ maximum: 100_000_000 }), ...tokenPrices() }), {
+      [EXPECTED]: 'a list such as [{ above: 272000, input: "5.00", output: "15.00" }]',
+    }),
+  )
 }
 
 /** Kinds of tokens that may have a price of their own (D60). */

@@ -4,7 +4,7 @@ import type { Config, Model, Route, Upstream } from "./config.ts"
 import { complete } from "./defaults.ts"
 import { ConfigError } from "./error.ts"
 import { ConfigFile } from "./file.ts"
-import { priceOf, tiersOf } from "./price.ts"
+import { priceOf, serviceTiersOf, tiersOf } from "./price.ts"
 import { resolve, type Sources } from "./reference.ts"
 import { parseDuration, parseSize, withoutSlashes } from "./values.ts"
 import { parseYaml } from "./yaml.ts"
@@ -140,6 +140,7 @@ function modelOf(
     routes: [first, ...others],
     price: priceOf(model, path, report),
     tiers: tiersOf(model, path, report),
+    service_tiers: serviceTiersOf(model, path, report),
     max_output_tokens,
     hold_output_tokens,
     part_tokens,

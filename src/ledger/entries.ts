@@ -82,6 +82,8 @@ export interface Terms {
   readonly price: Price
   /** For prompts with more tokens than this (D62); absent for 0. */
   readonly above_tokens?: number
+  /** Of the provider (D70); absent for the model's own price. */
+  readonly service_tier?: string
 }
 
 /** Whose key it is and what it may do now, read from the ledger in one snapshot (D22, D26, D30). */

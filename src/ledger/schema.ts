@@ -158,6 +158,8 @@ export const terms = ledger.table("terms", {
   web_search_pico: pico("web_search_pico"),
   /** The prices of prompts with more tokens than this (D62). */
   above_tokens: integer("above_tokens").notNull().default(0),
+  /** The service tier that the prices are for (D70); null for the model's own. */
+  service_tier: text("service_tier"),
 })
 
 /** Money held for a call. The id is the call's, a UUIDv7 of the gateway; `held_at` is the ledger's time. */
@@ -302,6 +304,7 @@ export const calls = ledger
     web_search_pico: pico("web_search_pico"),
     above_tokens: integer("above_tokens").notNull(),
     margin_bp: integer("margin_bp"),
+    service_tier: text("service_tier"),
   })
   .as(sql`
     SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,
@@ -317,7 +320,7 @@ export const calls = ledger
       (CASE WHEN c.id IS NULL THEN e.failure ELSE c.failure END)::text AS failure,
       coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
       t.cache_write_pico, t.cache_write_1h_pico, t.reasoning_pico, t.audio_input_pico, t.audio_output_pico, t.image_input_pico,
-      t.web_search_pico, t.above_tokens, h.margin_bp
+      t.web_search_pico, t.above_tokens, h.margin_bp, t.service_tier
     FROM tollgate.holds h
     LEFT JOIN tollgate.ends e ON e.id = h.id
     LEFT JOIN tollgate.corrections c ON c.id = h.id

@@ -1,5 +1,5 @@
 import type { Ending } from "../wire/call.ts"
-import { NO_LIMITS, readUsage, type UsageLimits } from "../wire/usage.ts"
+import { NO_LIMITS, readServiceTier, readUsage, type UsageLimits } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { choicesOf, outputBytes, parsePayload } from "./output.ts"
 import { type JsonEvidence, reportsError } from "./reading.ts"
@@ -30,6 +30,7 @@ export function readJson(
     usage,
     output_bytes: outputBytes(payload),
     too_large: false,
+    ...tierOf(readServiceTier(payload)),
   }
 }
 
@@ -48,7 +49,12 @@ export function readLarge(
     usage: large.usage(limits),
     output_bytes: large.output_bytes,
     too_large: true,
+    ...tierOf(large.service_tier),
   }
+}
+
+function tierOf(service_tier: string | undefined): Pick<JsonEvidence, "service_tier"> {
+  return service_tier === undefined ? {} : { service_tier }
 }
 
 function withoutObject(body: "blank" | "malformed" | "error", ending: Ending): JsonEvidence {

@@ -3,6 +3,7 @@ import {
   isObject,
   type JsonObject,
   NO_LIMITS,
+  readServiceTier,
   readUsage,
   type Usage,
   type UsageLimits,
@@ -26,6 +27,8 @@ export interface JsonEvidence {
   readonly output_bytes: number
   /** An object over the limit: charged, and not delivered (D5). */
   readonly too_large: boolean
+  /** The service tier that the provider says it served (D70); absent where it says none. */
+  readonly service_tier?: string
 }
 
 export interface StreamEvidence {
@@ -42,6 +45,8 @@ export interface StreamEvidence {
   readonly implausible: boolean
   /** Whether the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
   readonly error: boolean
+  /** The service tier that the provider says it served (D70): the first it says. Absent where it says none. */
+  readonly service_tier?: string
 }
 
 /** What one event of a stream is to its relay. */
@@ -106,6 +111,8 @@ export class StreamReading {
   #any_implausible = false
   #done = false
   #error = false
+  /** The first, so that events that recur need not be read for it. */
+  #service_tier: string | undefined
 
   /** `requested` is how many choices the request asks for (D12), `limits` what it can have caused (D1). */
   constructor(requested = 1, limits: UsageLimits = NO_LIMITS) {
@@ -155,6 +162,7 @@ export class StreamReading {
     if (!large.object) return false
     large.stop()
     this.#output_bytes += large.output_bytes
+    this.#service_tier ??= large.service_tier
     const usage = this.#noted(large.usage(this.#limits))
     if (usage.state === "valid") this.#keep(usage, true)
     return usage.state === "valid" || this.#output_bytes > 0
@@ -197,6 +205,7 @@ export class StreamReading {
       output_bytes: this.#output_bytes,
       output_bytes_after_usage: counting === null ? 0 : this.#output_bytes - counting.output_bytes,
       error: this.#error,
+      ...(this.#service_tier !== undefined && { service_tier: this.#service_tier }),
     }
   }
 
@@ -218,6 +227,7 @@ export class StreamReading {
   }
 
   #readUsage(payload: JsonObject): UsageReading {
+    this.#service_tier ??= readServiceTier(payload)
     return this.#noted(readUsage(payload.usage, this.#limits))
   }
 

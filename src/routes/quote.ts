@@ -7,7 +7,7 @@ import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Standing } from "../ledger/entries.ts"
-import { PAR_BP, printMargin, printUsd, withMargin } from "../money.ts"
+import { PAR_BP, printMargin, printUsd, type Rate, withMargin } from "../money.ts"
 import { type ChatRequest, parseChat, withoutOurs } from "../wire/chat.ts"
 import { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
@@ -45,7 +45,7 @@ function checkRate({ key_loads, config }: Gateway, key_hash: string): void {
 }
 
 function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBody {
-  const { price, tiers } = model
+  const { price } = model
   const { available_nano, spending, margin_bp } = standing
   const bounds = quote(chat, model, new FieldTexts(withoutOurs(chat)))
   const amount_nano = withMargin(bounds.amount_nano, margin_bp)
@@ -67,8 +67,16 @@ function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBo
     largest_max_tokens: free_output ? whole : largestMaxTokens(bounds, model, room_nano, margin_bp),
     margin: printMargin(margin_bp ?? PAR_BP),
     prices: pricesBody(price),
-    tiers: tiers.map((tier) => pricesBody(tier.price, tier.above_tokens)),
+    tiers: tiersBody(model),
+    service_tiers: model.service_tiers.flatMap((tier) => [
+      pricesBody(tier.price, 0, tier.name),
+      ...tiersBody(tier, tier.name),
+    ]),
   }
+}
+
+function tiersBody({ tiers }: Rate, name: string | null = null): QuoteBody["tiers"] {
+  return tiers.map((tier) => pricesBody(tier.price, tier.above_tokens, name))
 }
 
 /** Why the ledger would not hold for this cost. Throws if the key is limited to other models, like its calls. */

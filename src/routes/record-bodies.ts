@@ -72,7 +72,7 @@ export function callBody(call: CallRecord): CallBody {
     reserved: printUsd(call.amount_nano),
     ...outcomeOf(call, price),
     margin: printMargin(call.margin_bp ?? PAR_BP),
-    prices: pricesBody(price, call.above_tokens),
+    prices: pricesBody(price, call.above_tokens, call.service_tier),
     started_at: printTime(call.held_at),
     settled_at: call.ended_at && printTime(call.ended_at),
     ttft_ms: call.ttft_ms,

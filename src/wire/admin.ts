@@ -37,6 +37,9 @@ export const Prices = Type.Object({
   audio_output: Type.Optional(Price),
   image_input: Type.Optional(Price),
   web_search: Type.Optional(Type.String({ ...Money, description: "USD per search." })),
+  service_tier: Type.Optional(
+    Type.String({ description: "The prices are those of this service tier of the provider." }),
+  ),
   above_tokens: Type.Optional(
     Type.Integer({
       minimum: 1,

@@ -44,5 +44,8 @@ export const QuoteBody = Type.Object({
   tiers: Type.Array(CallBody.properties.prices, {
     description: "The prices of larger prompts, each for prompts with more tokens than its `above_tokens`.",
   }),
+  service_tiers: Type.Array(CallBody.properties.prices, {
+    description: "The prices of service tiers, each followed by those of its larger prompts.",
+  }),
 })
 export type QuoteBody = Static<typeof QuoteBody>

@@ -69,6 +69,7 @@ describe("D47 a quote", () => {
       margin: "1",
       prices: { input: "1", cached_input: "0.1", output: "4", per_call: "0" },
       tiers: [],
+      service_tiers: [],
     })
     expect(provider.requests).toHaveLength(sent)
     expect(await gateway.balance(id)).toMatchObject({ balance: "1", held: "0" })

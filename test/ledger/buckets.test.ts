@@ -165,6 +165,31 @@ describe("D60 the audit finds", () => {
   })
 })
 
+test("D62 D70 the audit finds terms of larger prompts that a reported prompt does not reach", async () => {
+  const [large = 0] = await registerTerms(db.database.operators, [
+    {
+      family: "chat",
+      model: "card",
+      upstream: "first",
+      price: PRICE,
+      above_tokens: USAGE.prompt_tokens,
+      service_tier: "flex",
+    },
+  ])
+  const account = await db.account(1_000_000n)
+  const end = async (changes: Partial<End>) => {
+    const hold = await held(account)
+    await endBatch(connection, [{ end: counted(hold.id, { terms_id: large, ...changes }), hold }], 300)
+    return hold.id
+  }
+  const id = await end({})
+  // An estimate may be cut down to what was held.
+  await end({ basis: "estimate" })
+  expect(await found()).toMatchObject([{ kind: "charge", id, recorded_nano: COST, expected_nano: null }])
+  await falsify(db.sql, (tx) => tx`UPDATE tollgate.ends SET terms_id = ${terms_id} WHERE id = ${id}`)
+  expect(await found()).toEqual([])
+})
+
 test("D60 the spool keeps buckets, and does not read those that it does not know", () => {
   const spooled = { account_id: nextId(), end: counted(nextId()) }
   const line = lineOf(spooled).trimEnd()

@@ -261,6 +261,7 @@ describe("D55 the ledger of version 0.1, migrated", () => {
         buckets: null,
         above_tokens: 0,
         margin_bp: null,
+        service_tier: null,
         ...Object.fromEntries(buckets.map((bucket) => [`${bucket}_pico`, null])),
       }),
     )

@@ -6,10 +6,11 @@ import { loadConfig } from "../../src/config/load.ts"
 import { PAR_BP, parseMargin } from "../../src/money.ts"
 import { linesOf } from "../../src/settlement/lines.ts"
 import { priceVerdict } from "../../src/settlement/price.ts"
+import { servedTier } from "../../src/settlement/service-tier.ts"
 import { NO_LIMITS, readUsage } from "../../src/wire/usage.ts"
 
 /**
- * D60, D62, D69: random cards, usages and margins cost what an independent model of the rulings says, to the nano-USD. The model works on
+ * D60, D62, D69, D70: random cards, usages and margins cost what an independent model of the rulings says, to the nano-USD. The model works on
  * the configuration's texts and the provider's JSON, and shares no code with the gateway.
  */
 
@@ -18,9 +19,14 @@ const CASES = Number(process.env.RATE_CARD_CASES ?? 50_000)
 const USAGES_OF_A_CARD = 100
 
 type Prices = Readonly<Record<string, string>>
+interface Tier {
+  readonly above: number
+  readonly prices: Prices
+}
 interface Card {
   readonly own: Prices
-  readonly tiers: readonly { readonly above: number; readonly prices: Prices }[]
+  readonly tiers: readonly Tier[]
+  readonly served: Readonly<Record<string, { readonly own: Prices; readonly tiers: readonly Tier[] }>>
 }
 interface Counts {
   readonly [kind: string]: number
@@ -59,19 +65,31 @@ function randomCard(): Card {
     ...(random() < 0.5 && { per_call: `0.${String(upTo(999_999_999)).padStart(9, "0")}` }),
     ...(random() < 0.5 && { web_search: `0.${String(upTo(999_999_999)).padStart(9, "0")}` }),
   }
-  let above = 0
-  const tiers = Array.from({ length: upTo(2) }, () => {
-    above += 1 + upTo(1_000)
-    return { above, prices: { ...prices(), ...fees } }
-  })
-  return { own: { ...prices(), input: `1.${priceText().slice(-6)}`, ...fees }, tiers }
+  const tiers = () => {
+    let above = 0
+    return Array.from({ length: upTo(2) }, () => {
+      above += 1 + upTo(1_000)
+      return { above, prices: { ...prices(), ...fees } }
+    })
+  }
+  const names = SERVICE_TIERS.filter(() => random() < 0.4)
+  return {
+    own: { ...prices(), input: `1.${priceText().slice(-6)}`, ...fees },
+    tiers: tiers(),
+    served: Object.fromEntries(
+      names.map((name) => [name, { own: { ...prices(), ...fees }, tiers: tiers() }]),
+    ),
+  }
 }
 
-function modelOf({ own, tiers }: Card): Model {
-  const tier = ({ above, prices }: Card["tiers"][number]) => {
-    const { per_call: _call, web_search: _search, ...kinds } = prices
-    return { above, ...kinds }
-  }
+const SERVICE_TIERS = ["flex", "priority", "batch"]
+
+function modelOf({ own, tiers, served }: Card): Model {
+  const kindsOf = ({ per_call: _call, web_search: _search, ...kinds }: Prices) => kinds
+  const tier = ({ above, prices }: Tier) => ({ above, ...kindsOf(prices) })
+  const service_tiers = Object.fromEntries(
+    Object.entries(served).map(([name, at]) => [name, { ...kindsOf(at.own), tiers: at.tiers.map(tier) }]),
+  )
   const file = {
     upstreams: { u: { family: "chat", base_url: "http://127.0.0.1:1" } },
     models: [
@@ -79,7 +97,7 @@ function modelOf({ own, tiers }: Card): Model {
         name: "m",
         family: "chat",
         upstreams: [{ use: "u" }],
-        price: { ...own, tiers: tiers.map(tier) },
+        price: { ...own, tiers: tiers.map(tier), service_tiers },
         max_output_tokens: 1,
       },
     ],
@@ -89,7 +107,8 @@ function modelOf({ own, tiers }: Card): Model {
   return model
 }
 
-function randomCounts({ tiers }: Card): Counts {
+function randomCounts({ tiers: own, served }: Card): Counts {
+  const tiers = [...own, ...Object.values(served).flatMap((at) => at.tiers)]
   const edge = tiers.length === 0 ? 0 : oneOf(tiers).above
   const prompt = random() < 0.3 ? edge + upTo(1) : upTo(oneOf([0, 9, 2_500]))
   const completion = upTo(oneOf([0, 9, 2_500]))
@@ -138,7 +157,9 @@ function randomMargin(): string {
 }
 
 /** In nano-USD, by the text of the rulings. */
-function expected({ own, tiers }: Card, counts: Counts, margin = "1"): bigint {
+function expected(card: Card, counts: Counts, margin = "1", asked?: string, said?: string): bigint {
+  const { own, tiers } =
+    card.served[said ?? ""] ?? (said === "default" ? card : (card.served[asked ?? ""] ?? card))
   if (counts.prompt + counts.completion === 0) return 0n
   const prices = tiers.findLast(({ above }) => counts.prompt > above)?.prices ?? own
   const token = (kind: string, otherwise: string) => wholeOf(prices[kind] ?? prices[otherwise] ?? "", 6)
@@ -163,7 +184,11 @@ function expected({ own, tiers }: Card, counts: Counts, margin = "1"): bigint {
   return sold % nano === 0n ? sold / nano : sold / nano + 1n
 }
 
-function callOf(model: Model, terms_ids = [1, ...model.tiers.map((_, at) => at + 2)]): Call {
+function callOf(
+  model: Model,
+  terms_ids = [1, ...model.tiers.map((_, at) => at + 2)],
+  service_tier: string | null = null,
+): Call {
   const hold = {
     id: "",
     account_id: "",
@@ -173,7 +198,7 @@ function callOf(model: Model, terms_ids = [1, ...model.tiers.map((_, at) => at +
     stream: false,
     idempotency: null,
   }
-  const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0 }
+  const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier }
   const call = new Call(hold, model, terms_ids, asked, new InFlight(), () => {})
   call.answeredBy(model.routes[0])
   return call
@@ -184,10 +209,12 @@ function charged(
   call: Call,
   counts: Counts,
   margin = "1",
+  said?: string,
 ): readonly [charge_nano: bigint, lines_nano: bigint] {
   const reading = readUsage(JSON.parse(JSON.stringify(usageOf(counts))))
   if (reading.state !== "valid") throw new Error("the usage of a test is not valid")
-  const price = call.priceOf(counts.prompt)
+  const { tier } = servedTier(call.model, call.asked.service_tier, said ?? null)
+  const price = call.priceOf(counts.prompt, tier)
   const { charge_nano, usage } = priceVerdict(
     {
       outcome: "settled",
@@ -214,19 +241,22 @@ function marginOf(text: string): number | undefined {
   return margin_bp === PAR_BP ? undefined : margin_bp
 }
 
-test(`D60 D62 D69 property: ${CASES} random usages cost what the rulings say`, () => {
+test(`D60 D62 D69 D70 property: ${CASES} random usages cost what the rulings say`, () => {
   const differences: unknown[] = []
   for (let made = 0; made < CASES && differences.length < 5; ) {
     const card = randomCard()
-    const call = callOf(modelOf(card))
+    const model = modelOf(card)
     const margin = randomMargin()
     for (let of = 0; of < USAGES_OF_A_CARD && made < CASES; of += 1) {
       made += 1
       const counts = randomCounts(card)
-      const [charge_nano, lines_nano] = charged(call, counts, margin)
-      const right = expected(card, counts, margin)
+      const asked = random() < 0.5 ? undefined : oneOf(["default", ...Object.keys(card.served)])
+      const said = random() < 0.5 ? undefined : oneOf(["default", "scale", ...SERVICE_TIERS])
+      const call = callOf(model, [], asked)
+      const [charge_nano, lines_nano] = charged(call, counts, margin, said)
+      const right = expected(card, counts, margin, asked, said)
       if (charge_nano !== right || lines_nano !== right)
-        differences.push({ card, margin, counts, charge_nano, lines_nano, right })
+        differences.push({ card, margin, asked, said, counts, charge_nano, lines_nano, right })
     }
   }
   expect(differences).toEqual([])
@@ -234,6 +264,7 @@ test(`D60 D62 D69 property: ${CASES} random usages cost what the rulings say`, (
 
 describe("D62 the whole call is at the price of its prompt's size", () => {
   const card: Card = {
+    served: {},
     own: { input: "1.25", cached_input: "0.125", output: "10.00", reasoning: "8.00" },
     tiers: [128_000, 200_000, 272_000].map((above, at) => ({
       above,

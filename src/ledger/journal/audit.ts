@@ -1,4 +1,4 @@
-import { sql } from "drizzle-orm"
+import { type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { spentSince } from "../accounts/spending.ts"
@@ -134,11 +134,22 @@ const entriesWithoutHold = sql`
   WHERE (${e.account_id}, ${e.key_id}, ${e.margin_bp}, ${c.charge_nano} - ${e.charge_nano})
     IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.margin_bp}, ${c.difference_nano})`
 
+type Charged = typeof e | typeof c
+
+/**
+ * What an entry must charge (D55). Nothing can be right where reported usage has a prompt that is too small for the terms
+ * (D62).
+ */
+function expectedOf(entry: Charged): SQL {
+  return sql`CASE WHEN ${entry.basis} IN ('usage', 'partial') AND ${t.above_tokens} > 0
+    AND coalesce(${entry.prompt_tokens}, 0) <= ${t.above_tokens} THEN NULL ELSE ${chargeOf(entry, t)} END`
+}
+
 const charges = sql`
   SELECT 'charge' AS kind, x.account_id, x.id, x.recorded::text, x.expected::text FROM (
-    SELECT ${e.account_id}, ${e.id}, ${e.charge_nano} AS recorded, ${chargeOf(e, t)} AS expected
+    SELECT ${e.account_id}, ${e.id}, ${e.charge_nano} AS recorded, ${expectedOf(e)} AS expected
     FROM ${ends} ${e} LEFT JOIN ${terms} ${t} ON ${t.id} = ${e.terms_id}
     UNION ALL
-    SELECT ${c.account_id}, ${c.id}, ${c.charge_nano}, ${chargeOf(c, t)}
+    SELECT ${c.account_id}, ${c.id}, ${c.charge_nano}, ${expectedOf(c)}
     FROM ${corrections} ${c} LEFT JOIN ${terms} ${t} ON ${t.id} = ${c.terms_id}) x
   WHERE x.recorded IS DISTINCT FROM x.expected`

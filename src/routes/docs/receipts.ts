@@ -179,6 +179,7 @@ const fits = {
   margin: callExample.margin,
   prices: callExample.prices,
   tiers: [],
+  service_tiers: [],
 } satisfies QuoteBody
 
 export const getQuote = {
