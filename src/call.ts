@@ -3,6 +3,7 @@ import { Cutoff, type Signal } from "./cutoff.ts"
 import type { Hold } from "./ledger/entries.ts"
 import type { Evidence } from "./meter/reading.ts"
 import type { Price, Rate, ServiceTier } from "./money.ts"
+import type { Operation } from "./operation.ts"
 import type { Trace } from "./trace.ts"
 import type { Ending } from "./wire/call.ts"
 import type { UsageLimits } from "./wire/usage.ts"
@@ -33,6 +34,7 @@ export interface Places {
  * What it was admitted at is pinned; what happens to it is noted here until it is settled.
  */
 export class Call {
+  readonly operation: Operation
   readonly hold: Hold
   readonly model: Model
   readonly asked: Asked
@@ -58,6 +60,7 @@ export class Call {
    * those of its key (D38).
    */
   constructor(
+    operation: Operation,
     hold: Hold,
     model: Model,
     terms_ids: readonly number[],
@@ -65,6 +68,7 @@ export class Call {
     places: Places,
     leaveKey: () => void,
   ) {
+    this.operation = operation
     this.hold = hold
     this.model = model
     this.#terms_ids = terms_ids

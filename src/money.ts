@@ -150,6 +150,21 @@ function ceilDiv(dividend: bigint, divisor: bigint): bigint {
   return (dividend + divisor - 1n) / divisor
 }
 
+/**
+ * A JSON number from its text, such as `2.5e-06`, as a whole number of units of 10^-`decimals`; null when it is negative,
+ * is not whole in these units, or has an exponent beyond 50.
+ */
+export function parseJsonNumber(text: string, decimals: number): bigint | null {
+  const [, whole = "", fraction = "", exponent = "0"] =
+    /^(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?$/.exec(text) ?? []
+  const shift = Number(exponent) - fraction.length + decimals
+  if (whole === "" || Math.abs(Number(exponent)) > 50) return null
+  if (shift >= 0) return BigInt(whole + fraction) * 10n ** BigInt(shift)
+  const divisor = 10n ** BigInt(-shift)
+  const units = BigInt(whole + fraction)
+  return units % divisor === 0n ? units / divisor : null
+}
+
 /** Digits in groups of three: `1234567` as `1,234,567`. */
 export function groupDigits(digits: string): string {
   const first = digits.length % 3 || 3

@@ -1,11 +1,10 @@
 import { existsSync, readFileSync } from "node:fs"
 import { parseArgs } from "node:util"
-import type { Config } from "./config/config.ts"
+import { type Config, ConfigError } from "./config/config.ts"
 import type { Environment } from "./config/environment.ts"
-import { ConfigError } from "./config/error.ts"
 import { MAX_WORKERS } from "./config/file.ts"
+import { type Loaded, takeSnapshot } from "./config/load.ts"
 import type { Sources } from "./config/reference.ts"
-import { type Loaded, takeSnapshot } from "./config/snapshot.ts"
 
 /** Where a start finds its configuration, for the gateway and for `tollgate check`. */
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { ceilToNano, parsePrice, parseUsd, printPrice, printUsd } from "../src/money.ts"
+import { ceilToNano, parseJsonNumber, parsePrice, parseUsd, printPrice, printUsd } from "../src/money.ts"
 
 describe("USD is read exactly, to the nano", () => {
   const rows: [string, bigint][] = [
@@ -119,4 +119,27 @@ describe("properties", () => {
       }),
     )
   })
+})
+
+test("a JSON number is read from its text: whatever way it is written, the same units, or null if they are not whole", () => {
+  const digits = fc.bigInt({ min: 0n, max: 10n ** 30n })
+  fc.assert(
+    fc.property(
+      digits,
+      fc.integer({ min: -40, max: 40 }),
+      fc.integer({ min: 0, max: 12 }),
+      (units, power, decimals) => {
+        const shift = power + decimals
+        const whole = shift >= 0 ? units * 10n ** BigInt(shift) : units / 10n ** BigInt(-shift)
+        const is_whole = shift >= 0 || whole * 10n ** BigInt(-shift) === units
+        const text = units.toString()
+        const written = [`${text}e${power}`, `${text}0E${power - 1}`]
+        if (text.length > 1) written.push(`${text.slice(0, 1)}.${text.slice(1)}e${power + text.length - 1}`)
+        for (const way of written.filter((way) => Math.abs(Number(way.split(/e/i)[1])) <= 50)) {
+          expect(parseJsonNumber(way, decimals)).toBe(is_whole ? whole : null)
+        }
+      },
+    ),
+  )
+  for (const text of ["-1", "1e51", "", "1e", "0x1", "NaN"]) expect(parseJsonNumber(text, 12)).toBeNull()
 })

@@ -3,9 +3,9 @@ import type { Config, Model } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
 import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../ledger/entries.ts"
 import { atMargin, withMargin } from "../money.ts"
-import type { ChatRequest } from "../wire/chat.ts"
+import type { Named, OperationOn } from "../operation.ts"
 import type { FieldTexts } from "../wire/field-texts.ts"
-import { askedFor, unpriced } from "./asked.ts"
+import { unpriced } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
 import type { InFlight } from "./in-flight.ts"
 import type { KeyLoads } from "./key-loads.ts"
@@ -22,7 +22,7 @@ export interface Admitting {
   readonly breakers: { ready(routes: Model["routes"]): boolean }
 }
 
-/** Refuses a chat call for which there is no room, before a byte of its body is read (D33, D38). */
+/** Refuses a call for which there is no room, before a byte of its body is read (D33, D38). */
 export function refuseEarly({ in_flight, key_loads, config }: Admitting, key_hash: string): void {
   const { limits } = config
   in_flight.check(limits.in_flight)
@@ -30,27 +30,28 @@ export function refuseEarly({ in_flight, key_loads, config }: Admitting, key_has
 }
 
 /**
- * Decides whether a chat call may run, and what it must hold. Holds it and returns the call that owns the hold. Checks
+ * Decides whether a call may run, and what it must hold. Holds it and returns the call that owns the hold. Checks
  * in the order of D30: key, model, balance. `overloaded`, `rate_limited` and `upstream_unavailable` come before any
  * hold (D33, D38).
  */
-export async function admit(
+export async function admit<Request extends Named>(
   gateway: Admitting,
+  operation: OperationOn<Request>,
   id: string,
   key_hash: string,
-  chat: ChatRequest,
+  request: Request,
   texts: FieldTexts,
   idempotency: Idempotency | null,
 ): Promise<Call> {
   const { ledger, catalog, in_flight, key_loads, config, breakers } = gateway
   const { limits } = config
-  const found = catalog.find(chat.model, "chat")
+  const found = catalog.find(request.model, operation.name)
   if (found instanceof GatewayError) {
     await activeKey(gateway, key_hash)
     throw found
   }
-  const asked = askedFor(chat)
-  const refused = unpriced(chat, found, asked)
+  const asked = operation.askedFor(request)
+  const refused = unpriced(asked, found)
   if (refused !== null) {
     checkAllowed(await activeKey(gateway, key_hash), found)
     throw refused
@@ -64,22 +65,35 @@ export async function admit(
     const owner = known instanceof Promise ? await known : known
     if (owner === null) throw new GatewayError("invalid_api_key")
     if (!breakers.ready(found.routes))
-      throw await refusalWithoutUpstream(gateway, key_hash, found, chat, texts)
+      throw await refusalWithoutUpstream(
+        gateway,
+        key_hash,
+        found,
+        quote(operation, request, found, texts, asked),
+      )
     key_loads.count(key_hash, limits.per_key)
-    const quoted = quote(chat, found, texts, asked)
-    const terms_ids = catalog.termsIds(found)
+    const quoted = quote(operation, request, found, texts, asked)
+    const terms_ids = catalog.termsIds(found, operation.name)
     const hold: Hold = {
       id,
       account_id: owner.account_id,
       key_id: owner.key_id,
       amount_nano: quoted.amount_nano,
       terms_id: terms_ids[0],
-      stream: chat.stream === true,
+      stream: operation.streams(request),
       idempotency,
     }
     const result = await ledger.hold(hold)
     if (result.outcome !== "held") throw refusalOf(result, quoted, found)
-    return new Call(atMargin(hold, result.margin_bp), found, terms_ids, quoted, in_flight, leaveKey)
+    return new Call(
+      operation,
+      atMargin(hold, result.margin_bp),
+      found,
+      terms_ids,
+      quoted,
+      in_flight,
+      leaveKey,
+    )
   } catch (error) {
     in_flight.refuse()
     leaveKey()
@@ -118,11 +132,9 @@ async function refusalWithoutUpstream(
   gateway: Admitting,
   key_hash: string,
   model: Model,
-  chat: ChatRequest,
-  texts: FieldTexts,
+  quoted: Quote,
 ): Promise<GatewayError> {
   const standing = await activeKey(gateway, key_hash)
-  const quoted = quote(chat, model, texts)
   const refused = foreseen(standing, model.name, quoted.amount_nano)
   return refused === null ? new GatewayError("upstream_unavailable") : refusalOf(refused, quoted, model)
 }

@@ -7,17 +7,14 @@ import { isObject } from "../wire/usage.ts"
 /** The service tier of a model's own price. */
 export const OWN_TIER = "default"
 
-/** Which fields of a chat request ask for what is billed apart from its tokens of text (D60); null where none does. */
-export interface AskedFor {
-  readonly audio_input: string | null
-  readonly audio_output: string | null
-  readonly web_search: string | null
-  /** The service tier that the request names; null where it names none, or `auto` (D70). */
-  readonly service_tier: string | null
-}
+/**
+ * Which fields of a request ask for what is billed apart from its tokens of text (D60), null where none does; and the service
+ * tier that it names, null where it names none, or `auto` (D70).
+ */
+export type AskedFor = Readonly<Record<keyof typeof WHAT, string | null>>
 
 /** Why a request is refused that asks for something its model has no price for (D61); null when all of it has one. */
-export function unpriced(request: ChatRequest, model: Model, asked = askedFor(request)): GatewayError | null {
+export function unpriced(asked: AskedFor, model: Model): GatewayError | null {
   const first = firstUnpriced(asked, model)
   return first === null || isFree(model.price) ? null : lacking(...first, model.name)
 }
@@ -61,6 +58,7 @@ function lacking(param: string, missing: keyof typeof WHAT, model: string): Gate
 /** Names of parts of a message that bring sound. */
 const AUDIO: ReadonlySet<unknown> = new Set(["input_audio", "audio_url", "audio"])
 
+/** What a chat request asks for. */
 export function askedFor(request: ChatRequest): AskedFor {
   return {
     audio_input: request.messages.some(({ content }) => hasAudio(content)) ? "messages" : null,

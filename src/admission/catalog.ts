@@ -2,67 +2,92 @@ import type { Family, Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Terms } from "../ledger/entries.ts"
 import type { Rate } from "../money.ts"
+import { type OperationName, operationNames } from "../wire/call.ts"
 
-/** The message for a client that asks for a model of this family on the other family's path. */
-const OTHER_ENTRY: Readonly<Record<Family, string>> = {
-  chat: "This is a chat model. Call it with POST /v1/chat/completions.",
-  messages: "This is a messages model. It supports token counting only: POST /v1/messages/count_tokens.",
+/** How a model of this operation is called. */
+const ENTRY: Readonly<Record<OperationName, string>> = {
+  chat: "POST /v1/chat/completions",
+  embeddings: "POST /v1/embeddings",
+  messages: "POST /v1/messages/count_tokens",
 }
 
-/** The configured models by name: exact, byte for byte, in Maps, so that no name is special (D19). */
+/** The configured models by operation and name: exact, byte for byte, in Maps, so that no name is special (D19). */
 export class Catalog {
-  readonly #models: Readonly<Record<Family, ReadonlyMap<string, Model>>>
-  readonly #terms_ids = new Map<Model, readonly number[]>()
+  readonly #models: readonly Model[]
+  readonly #offers: Readonly<Record<OperationName, ReadonlyMap<string, Offer>>>
 
   /** `terms_ids` are the ledger's ids of `termsOf(models)`, in that order. */
   constructor(models: readonly Model[], terms_ids: readonly number[]) {
+    this.#models = models
+    const offers: Record<OperationName, Map<string, Offer>> = {
+      chat: new Map(),
+      embeddings: new Map(),
+      messages: new Map(),
+    }
     let at = 0
     for (const model of models) {
-      const count = termsOf([model]).length
-      this.#terms_ids.set(model, terms_ids.slice(at, at + count))
-      at += count
+      const count = termsOf([model]).length / model.operations.length
+      for (const operation of model.operations) {
+        offers[operation].set(model.name, { model, terms_ids: terms_ids.slice(at, at + count) })
+        at += count
+      }
     }
-    const of = (family: Family) =>
-      new Map(models.filter((model) => model.family === family).map((model) => [model.name, model]))
-    this.#models = { chat: of("chat"), messages: of("messages") }
+    this.#offers = offers
   }
 
-  /** The model of this name on the paths of `family`; the error if there is none, or if it is of the other family (D15). */
-  find(name: string, family: Family): Model | GatewayError {
-    const model = this.#models[family].get(name)
-    if (model !== undefined) return model
-    const other = family === "chat" ? "messages" : "chat"
-    return this.#models[other].has(name)
-      ? new GatewayError("model_not_allowed", { param: "model", message: OTHER_ENTRY[other] })
-      : new GatewayError("model_not_found", { param: "model" })
+  /** The model of this name that offers the operation; the error if there is none, or if it offers only others (D15, D63). */
+  find(name: string, operation: OperationName): Model | GatewayError {
+    const offer = this.#offers[operation].get(name)
+    if (offer !== undefined) return offer.model
+    const others = operationNames.filter((other) => this.#offers[other].has(name))
+    if (others.length === 0) return new GatewayError("model_not_found", { param: "model" })
+    const entries = others.map((other) => ENTRY[other])
+    return new GatewayError("model_not_allowed", {
+      param: "model",
+      message: `This model does not support ${operation}. Call it with ${entries.join(" or ")}.`,
+    })
   }
 
-  /** The ids of a model's terms: for each of its routes its price and those of its tiers, then those of each service tier (D56, D62, D70). */
-  termsIds(model: Model): readonly [number, ...number[]] {
-    const [first, ...others] = this.#terms_ids.get(model) ?? []
+  /**
+   * The ids of a model's terms for an operation: for each of its routes its price and those of its tiers, then those of each
+   * service tier (D56, D62, D70).
+   */
+  termsIds({ name }: Model, operation: OperationName): readonly [number, ...number[]] {
+    const [first, ...others] = this.#offers[operation].get(name)?.terms_ids ?? []
     if (first === undefined) throw new Error("a model has no terms")
     return [first, ...others]
   }
 
-  /** The models of an entry, in the configuration's order. */
+  /** The models of a family, in the configuration's order. */
   list(family: Family): readonly Model[] {
-    return [...this.#models[family].values()]
+    return this.#models.filter((model) => model.family === family)
   }
 }
 
-/** The terms at which the models are sold: a row of the ledger for each price of a model on each of its routes (D56, D62, D70). */
+interface Offer {
+  readonly model: Model
+  readonly terms_ids: readonly number[]
+}
+
+/**
+ * The terms at which the models are sold: one row of the ledger for each operation and route of each model, and for each of
+ * its prices (D56, D62, D63, D70).
+ */
 export function termsOf(models: readonly Model[]): Terms[] {
-  return models.flatMap(({ family, name, price, tiers, service_tiers, routes }) =>
-    routes.flatMap(({ upstream }) => {
-      const terms = { family, model: name, upstream: upstream.name }
-      const at = (rate: Rate, tier: Pick<Terms, "service_tier"> = {}): Terms[] => [
-        { ...terms, ...tier, price: rate.price },
-        ...rate.tiers.map((larger) => ({ ...terms, ...tier, ...larger })),
-      ]
-      return [
-        ...at({ price, tiers }),
-        ...service_tiers.flatMap((tier) => at(tier, { service_tier: tier.name })),
-      ]
-    }),
-  )
+  return models.flatMap((model) => {
+    const { family, operations, name, routes, service_tiers } = model
+    return operations.flatMap((operation) =>
+      routes.flatMap(({ upstream }) => {
+        const terms = { family, operation, model: name, upstream: upstream.name }
+        return [
+          ...termsAt(model, terms),
+          ...service_tiers.flatMap((tier) => termsAt(tier, { ...terms, service_tier: tier.name })),
+        ]
+      }),
+    )
+  })
+}
+
+function termsAt({ price, tiers }: Rate, terms: Omit<Terms, "price">): Terms[] {
+  return [{ ...terms, price }, ...tiers.map((tier) => ({ ...terms, ...tier }))]
 }

@@ -2,15 +2,13 @@ import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Margined } from "../ledger/entries.ts"
 import { ceilToNano, costWithin, PICO_PER_NANO, printUsd, withMargin } from "../money.ts"
+import type { Named, OperationOn } from "../operation.ts"
 import type { Period } from "../wire/call.ts"
-import type { ChatRequest } from "../wire/chat.ts"
-import { FieldTexts } from "../wire/field-texts.ts"
 import { MAX_TOKENS, type UsageLimits } from "../wire/usage.ts"
-import { askedFor } from "./asked.ts"
 import { estimateBytes, type MostCost, mostCosts, partBound, promptBound } from "./bounds.ts"
-import { measurePrompt, type Prompt } from "./prompt.ts"
+import type { Prompt } from "./prompt.ts"
 
-/** What a chat call must hold, and the bounds it follows from (D12). */
+/** What a call must hold, and the bounds it follows from (D12). */
 export interface Quote {
   /** The most that the call can cost, at least 1: what is held at a margin of 1 (D69). */
   readonly amount_nano: bigint
@@ -24,6 +22,8 @@ export interface Quote {
   readonly output_tokens_bound: number
   /** Choices. */
   readonly n: number
+  /** The field of the request that limits its output tokens. */
+  readonly limit_field: string
   /** What the call can have caused; more is not believed (D1). */
   readonly limits: UsageLimits
   /** Searches that are charged if the provider counts none (D60). */
@@ -42,16 +42,18 @@ const MAX_AMOUNT_NANO = 2n ** 63n - 1n
  * at the output price, plus the price per call, rounded up once. No usage within the bounds costs more (D12). `texts`
  * are the JSON texts of the request.
  */
-export function quote(
-  request: ChatRequest,
+export function quote<Request extends Named>(
+  operation: OperationOn<Request>,
+  request: Request,
   model: Model,
-  texts = new FieldTexts(request),
-  asked = askedFor(request),
+  texts = operation.texts(request),
+  asked = operation.askedFor(request),
 ): Quote {
-  const prompt = measurePrompt(request, texts)
+  const prompt = operation.measure(request, texts)
   const prompt_tokens_bound = promptBound(prompt, model)
-  const output_tokens_bound = outputBound(request, model)
-  const n = request.n ?? 1
+  const max_tokens = operation.maxTokens(request)
+  const output_tokens_bound = operation.generates ? outputBound(max_tokens, model) : 0
+  const n = operation.choices(request)
   const costs = mostCosts(prompt, prompt_tokens_bound, asked, model)
   return {
     amount_nano: holdable(ceilToNano(mostOf(costs, BigInt(output_tokens_bound) * BigInt(n)))),
@@ -60,9 +62,10 @@ export function quote(
     prompt_tokens_bound,
     output_tokens_bound,
     n,
+    limit_field: operation.limit_field,
     limits: {
       prompt_tokens: plausiblePrompt(prompt, model),
-      completion_tokens: plausibleOutput(request, model) * n,
+      completion_tokens: operation.generates ? plausibleOutput(max_tokens, model) * n : 0,
     },
     searches: asked.web_search === null ? 0 : 1,
     service_tier: asked.service_tier,
@@ -99,8 +102,8 @@ function plausiblePrompt({ bytes, media, is_open }: Prompt, model: Model): numbe
 const PLAUSIBLE_OUTPUT = { factor: 8, tokens: 32_768 }
 
 /** Per choice. A provider that ignores `max_tokens` still generates at most what the model can. */
-function plausibleOutput(request: ChatRequest, { max_output_tokens }: Model): number {
-  const asked = Math.min(askedOutput(request) || max_output_tokens, max_output_tokens)
+function plausibleOutput(max_tokens: number, { max_output_tokens }: Model): number {
+  const asked = Math.min(max_tokens || max_output_tokens, max_output_tokens)
   return Math.max(PLAUSIBLE_OUTPUT.factor * asked, max_output_tokens, PLAUSIBLE_OUTPUT.tokens)
 }
 
@@ -134,7 +137,7 @@ export function balanceRefusal(
   const why = `This call needs a hold of ${needed} USD, but only ${available} USD is available`
   return new GatewayError(
     "insufficient_balance",
-    whatWouldFit(why, "Add credit", largestMaxTokens(quoted, model, available_nano, margin_bp), {
+    whatWouldFit(why, "Add credit", quoted, largestMaxTokens(quoted, model, available_nano, margin_bp), {
       needed,
       available,
     }),
@@ -159,6 +162,7 @@ export function spendingRefusal(
     whatWouldFit(
       why,
       `Wait for the next ${period}`,
+      quoted,
       largestMaxTokens(quoted, model, remaining_nano, margin_bp),
       { needed, remaining },
     ),
@@ -168,23 +172,23 @@ export function spendingRefusal(
 /**
  * Message and fields of a 402: the reason, what to do, and the largest `max_tokens` that fits, if any.
  */
-function whatWouldFit(why: string, cure: string, max_tokens: number | null, fields: Record<string, string>) {
+function whatWouldFit(
+  why: string,
+  cure: string,
+  { limit_field }: Quote,
+  max_tokens: number | null,
+  fields: Record<string, string>,
+) {
   if (max_tokens === null) return { message: `${why}. ${cure}.`, fields }
   return {
-    message: `${why}. ${cure}, or set max_tokens to at most ${max_tokens}.`,
+    message: `${why}. ${cure}, or set ${limit_field} to at most ${max_tokens}.`,
     fields: { ...fields, max_tokens },
   }
 }
 
-/** The larger of the client's limits, at most the model's; without a limit, what the model holds by default. */
-function outputBound(request: ChatRequest, model: Model): number {
-  const asked = askedOutput(request)
-  return asked === 0 ? model.hold_output_tokens : Math.min(asked, model.max_output_tokens)
-}
-
-/** 0 when the client says nothing. */
-function askedOutput({ max_tokens, max_completion_tokens }: ChatRequest): number {
-  return Math.max(max_tokens ?? 0, max_completion_tokens ?? 0)
+/** The client's limit, at most the model's; without a limit (0), what the model holds by default. */
+function outputBound(max_tokens: number, model: Model): number {
+  return max_tokens === 0 ? model.hold_output_tokens : Math.min(max_tokens, model.max_output_tokens)
 }
 
 function holdable(amount_nano: bigint): bigint {

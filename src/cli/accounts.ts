@@ -1,18 +1,20 @@
-import { nextId } from "../id.ts"
-import { AccountBody, BalanceBody, CreditBody } from "../wire/admin.ts"
-import { ACCOUNT, accountId } from "./account.ts"
-import { type AdminContext, adminCommand } from "./admin-command.ts"
-import { usd } from "./amount.ts"
-import { UsageError } from "./cli-error.ts"
+import { nextId, parseId } from "../id.ts"
+import { AccountBody, BalanceBody, CreditBody, CreditedBody } from "../wire/admin.ts"
+import { type AdminContext, adminCommand, extentOf, LIST_ARGS, listAll, remarkNext } from "./admin-command.ts"
+import { CliError, UsageError, withRetryHint } from "./cli-error.ts"
 import { group } from "./command.ts"
-import { extentOf, LIST_ARGS, listAll, remarkNext } from "./list.ts"
 import { briefMoment, moment, parseMoment } from "./moment.ts"
-import { withRetryHint } from "./retry-hint.ts"
-import { card, table } from "./table.ts"
+import { card, table, usd } from "./table.ts"
 
 /** `tollgate accounts`: the accounts that pay for calls. */
 
-const NAME = { type: "positional", required: true, description: "the name of the account" } as const
+/** The argument that names an account. */
+export const ACCOUNT = {
+  type: "positional",
+  description: "the id of the account, or its name if the name is unique",
+} as const
+
+const NAME = { type: "positional", description: "the name of the account" } as const
 const SELF = [
   "tollgate accounts show Acme",
   "its balance, what open calls hold, and what is available",
@@ -157,7 +159,7 @@ function showAccount(context: AdminContext, account: AccountBody): void {
   context.show(account, () => accountCard(account, context))
 }
 
-export function accountCard(account: AccountBody, { screen }: AdminContext): string {
+function accountCard(account: AccountBody, { screen }: AdminContext): string {
   const { id, name, balance, held, available, margin, suspended, created_at } = account
   return card(
     [
@@ -239,3 +241,63 @@ function creditsTable(data: readonly CreditBody[], { screen }: AdminContext, now
 function stateOf(suspended: boolean): string {
   return suspended ? "suspended" : "active"
 }
+
+/** The id of the account that `word` names. Names need not be unique, so an ambiguous name is an error: a guess could credit the wrong account. */
+export async function accountId(context: AdminContext, word: string): Promise<string> {
+  const id = parseId(word)
+  if (id !== null) return id
+  const { data } = await listAll(context, "/accounts", {}, AccountBody, {
+    limit: Number.POSITIVE_INFINITY,
+    after: null,
+  })
+  const [found, ...others] = data.filter(({ name }) => name === word)
+  if (found === undefined)
+    throw new CliError(`no account is named "${word}": "tollgate accounts" lists all accounts`)
+  if (others.length === 0) return found.id
+  const ids = [found, ...others].map((account) => account.id).join(", ")
+  throw new CliError(`${others.length + 1} accounts are named "${word}": use the id of one of them: ${ids}`)
+}
+
+/** `tollgate credit`: credits and corrections. */
+export const credit = adminCommand({
+  summary: "Credit an account, or correct its balance",
+  args: {
+    account: ACCOUNT,
+    amount: {
+      type: "positional",
+      description: "USD with at most nine decimals; a negative amount is a correction",
+    },
+    reason: { type: "string", valueHint: "TEXT", description: "the reason, recorded in the journal" },
+    id: {
+      type: "string",
+      valueHint: "UUID",
+      description: "your own id for the credit: a repeat with the same id moves no money",
+    },
+  },
+  examples: [
+    ["tollgate credit Acme 25 --reason 'Invoice 118'", "adds 25 USD"],
+    ["tollgate credit Acme -2.50 --reason 'Credited twice'", "a correction"],
+  ],
+  async run(given, context) {
+    const account_id = await accountId(context, given.word("account"))
+    const id = given.text("id") ?? nextId()
+    const reason = given.text("reason")
+    const body = { id, amount: given.word("amount"), ...(reason === null ? {} : { reason }) }
+    const credited = await withRetryHint(id, () =>
+      context.client.post(`/accounts/${account_id}/credits`, body, CreditedBody),
+    )
+    const { account } = credited
+    context.show(credited, () =>
+      card(
+        [
+          ["credit", credited.id],
+          ["account", `${account.name} (${account.id})`],
+          ["amount", `${usd(credited.amount)} USD`],
+          ["balance", `${usd(account.balance)} USD`],
+          ["available", `${usd(account.available)} USD`],
+        ],
+        context.screen.paint,
+      ),
+    )
+  },
+})

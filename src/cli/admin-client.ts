@@ -1,15 +1,16 @@
-import type { Static, TSchema } from "@sinclair/typebox"
+import { FormatRegistry, type Static, type TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { withoutSlashes } from "../config/values.ts"
 import { catalogue } from "../errors.ts"
+import { parseId } from "../id.ts"
+import { parseTime } from "../wire/time.ts"
 import { isObject } from "../wire/usage.ts"
 import { CliError, UnknownOutcomeError } from "./cli-error.ts"
-import { knowFormats } from "./formats.ts"
 import { visible } from "./screen.ts"
 import type { Target } from "./target.ts"
 
-/** Longer than the gateway's own deadline for database queries. */
-const DEADLINE_MS = 20_000
+/** Longer than the gateway's own deadlines for database queries, of which an audit's is the longest. */
+const DEADLINE_MS = 60_000
 
 /** Error codes of Bun's fetch and of the system that mean: no connection was made, so nothing was sent. */
 const UNSENT = ["ConnectionRefused", "FailedToOpenSocket", "ECONNREFUSED", "ENOTFOUND"]
@@ -141,4 +142,10 @@ export async function openAdminClient(target: Target): Promise<AdminClient> {
   // Loaded on demand: a command that uses HTTP starts faster without the database driver and the routes.
   const { openDirectDatabase } = await import("./direct-database.ts")
   return new AdminClient({ target, ...(await openDirectDatabase(target)) })
+}
+
+/** Registers the string formats of the API. TypeBox knows none by itself and rejects values with an unknown format. */
+export function knowFormats(): void {
+  FormatRegistry.Set("uuid", (text) => parseId(text) !== null)
+  FormatRegistry.Set("date-time", (text) => parseTime(text) !== null)
 }

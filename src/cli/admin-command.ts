@@ -1,8 +1,10 @@
-import type { ArgsDef } from "citty"
+import type { TSchema } from "@sinclair/typebox"
 import { sourcesWith } from "../setup.ts"
+import { listOf } from "../wire/admin.ts"
+import { MAX_PAGE } from "../wire/admin-query.ts"
 import { type AdminClient, openAdminClient } from "./admin-client.ts"
-import { type Example, type Leaf, leaf } from "./command.ts"
-import type { Given } from "./given.ts"
+import { UsageError } from "./cli-error.ts"
+import { type Arguments, type Example, type Given, type Leaf, leaf } from "./command.ts"
 import type { Screen } from "./screen.ts"
 import { DEFAULT_URL, findTarget } from "./target.ts"
 
@@ -17,7 +19,7 @@ export interface AdminContext {
 }
 
 /** The flags of every admin command. */
-export const ADMIN_ARGS = {
+const ADMIN_ARGS = {
   json: { type: "boolean", description: "print the API response as JSON" },
   url: {
     type: "string",
@@ -33,9 +35,9 @@ export const ADMIN_ARGS = {
     valueHint: "DIR",
     description: "the data directory (default: TOLLGATE_DATA_DIR, then .tollgate)",
   },
-} as const satisfies ArgsDef
+} as const satisfies Arguments
 
-export interface AdminCommandDefinition<Args extends ArgsDef> {
+interface AdminCommandDefinition<Args extends Arguments> {
   readonly summary: string
   readonly details?: string
   readonly args: Args
@@ -44,7 +46,7 @@ export interface AdminCommandDefinition<Args extends ArgsDef> {
 }
 
 /** A command that opens an admin client and closes it at its end. */
-export function adminCommand<const Args extends ArgsDef>(definition: AdminCommandDefinition<Args>): Leaf {
+export function adminCommand<const Args extends Arguments>(definition: AdminCommandDefinition<Args>): Leaf {
   return leaf({
     ...definition,
     args: { ...definition.args, ...ADMIN_ARGS },
@@ -67,4 +69,78 @@ export function adminCommand<const Args extends ArgsDef>(definition: AdminComman
       }
     },
   })
+}
+
+/** Reads paginated lists of the API. */
+
+export const LIST_ARGS = {
+  limit: {
+    type: "string",
+    valueHint: "N",
+    description: "the maximum number of entries to show (default: 20)",
+  },
+  all: { type: "boolean", description: "show all entries" },
+  after: {
+    type: "string",
+    valueHint: "ID",
+    description: "continue after this entry (the `next` of an earlier list)",
+  },
+} as const satisfies Arguments
+
+const DEFAULT_LIMIT = 20
+
+export interface Listed<Entry> {
+  readonly data: readonly Entry[]
+  /** Where the next page starts; null at the end. */
+  readonly next: string | null
+}
+
+/** How many entries to read, and from where. */
+interface Extent {
+  /** Infinity for all. */
+  readonly limit: number
+  readonly after: string | null
+}
+
+export function extentOf(given: Given<keyof typeof LIST_ARGS>): Extent {
+  const text = given.text("limit")
+  const after = given.text("after")
+  if (given.has("all")) {
+    if (text !== null) throw new UsageError("--all and --limit cannot be combined")
+    return { limit: Number.POSITIVE_INFINITY, after }
+  }
+  if (text === null) return { limit: DEFAULT_LIMIT, after }
+  if (!/^[1-9]\d{0,6}$/.test(text)) throw new UsageError("--limit: expected a whole number from 1 to 9999999")
+  return { limit: Number(text), after }
+}
+
+/** Reads pages until `limit` entries are there or the list ends. */
+export async function listAll<S extends TSchema>(
+  { client }: Pick<AdminContext, "client">,
+  path: string,
+  query: Readonly<Record<string, string>>,
+  entry: S,
+  { limit, after }: Extent,
+) {
+  const schema = listOf(entry)
+  const list = await client.get(pageAt(path, query, limit, after), schema)
+  const data = [...list.data]
+  let next = list.next
+  while (next !== null && data.length < limit) {
+    const page = await client.get(pageAt(path, query, limit - data.length, next), schema)
+    data.push(...page.data)
+    next = page.next
+  }
+  return { data, next }
+}
+
+function pageAt(path: string, query: Readonly<Record<string, string>>, limit: number, after: string | null) {
+  const parameters = new URLSearchParams({ ...query, limit: String(Math.min(limit, MAX_PAGE)) })
+  if (after !== null) parameters.set("after", after)
+  return `${path}?${parameters}`
+}
+
+/** Says below an incomplete list that there is more. */
+export function remarkNext(context: AdminContext, { next }: Listed<unknown>): void {
+  if (next !== null) context.remark("There are more entries: use --all or --limit N to see them.")
 }

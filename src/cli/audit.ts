@@ -1,9 +1,8 @@
 import { AuditBody } from "../wire/audit.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
-import { count, usd } from "./amount.ts"
 import { CliError } from "./cli-error.ts"
 import { moment } from "./moment.ts"
-import { table } from "./table.ts"
+import { count, table, usd } from "./table.ts"
 
 /** `tollgate audit`: checks the ledger against its journal. */
 export const audit = adminCommand({

@@ -1,13 +1,11 @@
-import type { ArgsDef } from "citty"
 import { CallBody } from "../wire/admin.ts"
 import { failures, states } from "../wire/call.ts"
-import { accountId } from "./account.ts"
-import { type AdminContext, adminCommand } from "./admin-command.ts"
-import { count, usd } from "./amount.ts"
+import { accountId } from "./accounts.ts"
+import { type AdminContext, adminCommand, extentOf, LIST_ARGS, listAll, remarkNext } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
-import { extentOf, LIST_ARGS, listAll, remarkNext } from "./list.ts"
+import type { Arguments } from "./command.ts"
 import { briefMoment, parseMoment, span } from "./moment.ts"
-import { table } from "./table.ts"
+import { count, table, usd } from "./table.ts"
 
 /** The filter flags: account, key, model and time range. */
 export const CALL_ARGS = {
@@ -20,7 +18,7 @@ export const CALL_ARGS = {
     description: "start of the range: 2026-11-21, an RFC 3339 time, or 24h (ago)",
   },
   to: { type: "string", valueHint: "TIME", description: "end of the range, exclusive" },
-} as const satisfies ArgsDef
+} as const satisfies Arguments
 
 /** `tollgate calls`: the calls that held money, and their outcomes. */
 export const calls = adminCommand({

@@ -3,7 +3,7 @@ import { CliError } from "./cli-error.ts"
 import { leaf } from "./command.ts"
 import type { Finding } from "./inspection.ts"
 import { type Screen, visible } from "./screen.ts"
-import { START_ARGS, variablesOf } from "./start-flags.ts"
+import { START_ARGS, variablesOf } from "./serve.ts"
 
 /** `tollgate check`: whether the gateway would start, and what to correct if not. */
 export const check = leaf({

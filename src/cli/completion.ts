@@ -1,6 +1,5 @@
-import type { ArgDef } from "citty"
 import { UsageError } from "./cli-error.ts"
-import type { Command, Group } from "./command.ts"
+import type { Argument, Command, Group } from "./command.ts"
 import { leaf } from "./command.ts"
 
 /** The supported shells: the completion script of each, and how to install it. */
@@ -21,14 +20,16 @@ const SHELLS: Readonly<
   },
 }
 
-/** `tollgate completion`: completes commands, flags and their values. `root` is a function because it contains this command. */
+/**
+ * `tollgate completion`: static scripts, because those of libraries run the program at every Tab. Completes commands, flags and their values. `root` is a
+ * function because it contains this command.
+ */
 export function completionOf(root: () => Group) {
   return leaf({
     summary: "Print a completion script for a shell",
     args: {
       shell: {
         type: "positional",
-        required: true,
         valueHint: Object.keys(SHELLS).join("|"),
         description: "bash, zsh or fish",
       },
@@ -81,7 +82,7 @@ export function spotsOf(command: Command, path: readonly string[] = []): Spot[] 
       path: here,
       words: [
         ...places.map((word) => [word, ""] as const),
-        ...flags.map(([name, { description = "" }]) => [`--${name}`, description] as const),
+        ...flags.map(([name, { description }]) => [`--${name}`, description] as const),
         HELP,
       ],
       choices: flags.flatMap(([name, argument]) =>
@@ -95,7 +96,7 @@ export function spotsOf(command: Command, path: readonly string[] = []): Spot[] 
   ]
 }
 
-function isFile({ valueHint }: ArgDef): boolean {
+function isFile({ valueHint }: Argument): boolean {
   return valueHint === "FILE" || valueHint === "DIR"
 }
 

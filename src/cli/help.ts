@@ -1,11 +1,10 @@
-import type { ArgDef } from "citty"
 import type { Paint } from "../paint.ts"
-import type { Command, Group, Leaf } from "./command.ts"
+import type { Argument, Command, Group, Leaf } from "./command.ts"
 
 /** The maximum width of help, also used if the width of the terminal is unknown. */
 const WIDEST = 100
 
-/** The `--help` text of a command; `path` is how it is called. */
+/** The `--help` text of a command; `path` is how it is called. Written here for the examples and the width of the terminal, which libraries leave out. */
 export function helpOf(
   path: readonly string[],
   command: Command,
@@ -90,11 +89,11 @@ function section(title: string, lines: readonly string[], { paint }: Page): stri
   return [paint("bold", title), ...lines.map((line) => `${INDENT}${line}`)].join("\n")
 }
 
-function flagTitle(name: string, argument: ArgDef): string {
+function flagTitle(name: string, argument: Argument): string {
   return argument.type === "boolean" ? `--${name}` : `--${name} ${argument.valueHint ?? "WORD"}`
 }
 
-function descriptionOf(argument: ArgDef): string {
-  const { description = "" } = argument
+function descriptionOf(argument: Argument): string {
+  const { description } = argument
   return argument.type === "enum" ? `${description}: ${argument.options?.join(", ")}` : description
 }

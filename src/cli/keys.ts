@@ -1,21 +1,16 @@
 import { parseId } from "../id.ts"
 import { CreatedKeyBody, KeyBody } from "../wire/admin.ts"
-import { ACCOUNT, accountId } from "./account.ts"
-import { type AdminContext, adminCommand } from "./admin-command.ts"
-import { usd } from "./amount.ts"
+import { ACCOUNT, accountId } from "./accounts.ts"
+import { type AdminContext, adminCommand, extentOf, LIST_ARGS, listAll, remarkNext } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
-import { group } from "./command.ts"
-import type { Given } from "./given.ts"
-import { extentOf, LIST_ARGS, listAll, remarkNext } from "./list.ts"
+import { type Given, group } from "./command.ts"
 import { briefMoment, moment, parseMoment } from "./moment.ts"
-import { LIMIT_FORM, parseSpendingLimit } from "./spending-limit.ts"
-import { card, table } from "./table.ts"
+import { card, table, usd } from "./table.ts"
 
 /** `tollgate keys`: the API keys of an account (D26, D42). */
 
 const KEY = {
   type: "positional",
-  required: true,
   description: 'the id of the key, as shown by "tollgate keys list"',
 } as const
 const EXAMPLE_KEY = "019f8b1c-2222-7000-9d4e-1a6b8c0f7e32"
@@ -31,6 +26,8 @@ const list = adminCommand({
     remarkNext(context, keys)
   },
 })
+
+const LIMIT_FORM = "AMOUNT/day, AMOUNT/month or none"
 
 const LIMITS = {
   name: { type: "string", valueHint: "NAME", description: "the name of the key" },
@@ -85,7 +82,7 @@ const limit = adminCommand({
   summary: "Set the spending limit of a key per day or month",
   args: {
     key: KEY,
-    limit: { type: "positional", required: true, description: LIMIT_FORM },
+    limit: { type: "positional", description: LIMIT_FORM },
   },
   examples: [
     [
@@ -222,4 +219,20 @@ function keysTable(data: readonly KeyBody[], { screen }: AdminContext, now_ms: n
     screen.width,
     screen.paint,
   )
+}
+
+/** A spending limit in the form of the API. */
+export interface SpendingLimit {
+  readonly amount: string
+  readonly per: "day" | "month"
+}
+
+/** Reads `25/month`, `5.50/day` or `none`. */
+function parseSpendingLimit(text: string): SpendingLimit | null {
+  if (text === "none") return null
+  const [, amount, per] = /^(\d+(?:\.\d+)?)\/(day|month)$/.exec(text) ?? []
+  if (amount === undefined || (per !== "day" && per !== "month")) {
+    throw new UsageError(`spending limit: expected ${LIMIT_FORM}, such as 25/month`)
+  }
+  return { amount, per }
 }

@@ -1,19 +1,19 @@
 import manifest from "../../package.json" with { type: "json" }
-import { accounts } from "./accounts.ts"
+import { accounts, credit } from "./accounts.ts"
 import { parseCommandLine } from "./arguments.ts"
 import { audit } from "./audit.ts"
-import { bench } from "./bench.ts"
 import { calls } from "./calls.ts"
 import { check } from "./check.ts"
 import { CliError } from "./cli-error.ts"
-import { type Group, group } from "./command.ts"
+import { type Group, given, group } from "./command.ts"
 import { completionOf } from "./completion.ts"
-import { credit } from "./credit.ts"
 import { helpOf } from "./help.ts"
 import { keys } from "./keys.ts"
+import { prices } from "./prices.ts"
 import { receipt } from "./receipt.ts"
 import type { Runtime } from "./screen.ts"
-import { serve } from "./serve.ts"
+import { bench, serve } from "./serve.ts"
+import { sums } from "./sums.ts"
 import { usage } from "./usage.ts"
 
 /** All commands. */
@@ -25,8 +25,10 @@ export const root: Group = group("Tollgate, an LLM gateway with exact billing by
   keys,
   calls,
   receipt,
+  prices,
   usage,
   audit,
+  sums,
   bench,
   completion: completionOf(() => root),
 })
@@ -43,7 +45,7 @@ export async function runProgram(words: readonly string[], runtime: Runtime): Pr
   try {
     const asked = parseCommandLine(root, words)
     if (asked.what === "help") runtime.print(helpOf(asked.path, asked.command, runtime.paint, runtime.width))
-    else await asked.leaf.run(asked.words, runtime)
+    else await asked.leaf.run(given(asked.values), runtime, asked.words)
     return 0
   } catch (error) {
     if (!(error instanceof CliError)) throw error

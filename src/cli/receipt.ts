@@ -2,12 +2,11 @@ import { parseId } from "../id.ts"
 import type { Paint } from "../paint.ts"
 import { CallBody } from "../wire/admin.ts"
 import { adminCommand } from "./admin-command.ts"
-import { count, usd } from "./amount.ts"
 import { outcomeOf } from "./calls.ts"
 import { UsageError } from "./cli-error.ts"
 import { moment, span } from "./moment.ts"
 import type { Screen } from "./screen.ts"
-import { card, table } from "./table.ts"
+import { card, count, table, usd } from "./table.ts"
 
 /** `tollgate receipt`: what one call held, used and cost, and at which prices. */
 export const receipt = adminCommand({
@@ -15,7 +14,6 @@ export const receipt = adminCommand({
   args: {
     id: {
       type: "positional",
-      required: true,
       description: "the id of the call: the x-request-id of its response",
     },
   },

@@ -1,3 +1,4 @@
+import { groupDigits } from "../money.ts"
 import type { Paint } from "../paint.ts"
 import { visible } from "./screen.ts"
 
@@ -14,7 +15,7 @@ export interface Column {
 
 const GAP = "  "
 
-/** Rows below a header, as wide as the content but at most as wide as the terminal. */
+/** Rows below a header, without a box, so that they can be read by `awk`, too: as wide as the content but at most as wide as the terminal. */
 export function table(
   columns: readonly Column[],
   rows: readonly (readonly string[])[],
@@ -103,4 +104,17 @@ function cut(text: string, width: number): string {
 
 function widthOf(text: string): number {
   return Bun.stringWidth(text)
+}
+
+/** Formats amounts for people. Amounts stay decimal strings throughout and never become numbers. */
+
+/** With at least two decimals: `10.00`, `-9.9871`. */
+export function usd(amount: string): string {
+  const [whole = "", fraction = ""] = amount.split(".")
+  return `${whole}.${fraction.padEnd(2, "0")}`
+}
+
+/** Whole numbers in groups of three digits: `2,417`. */
+export function count(number: number): string {
+  return groupDigits(number.toString())
 }

@@ -1,5 +1,4 @@
-import type { Sources } from "../config/reference.ts"
-import { readVariable } from "../config/variable.ts"
+import { readVariable, type Sources } from "../config/reference.ts"
 import { type Pass, parsePass, passPath } from "../pass.ts"
 import { CliError, UsageError } from "./cli-error.ts"
 

@@ -2,10 +2,9 @@ import { type Bucket, buckets } from "../money.ts"
 import { operatorGroupings } from "../wire/usage-query.ts"
 import { OperatorUsageReport } from "../wire/usage-report.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
-import { count, usd } from "./amount.ts"
 import { CALL_ARGS, callQuery } from "./calls.ts"
 import { moment } from "./moment.ts"
-import { table } from "./table.ts"
+import { count, table, usd } from "./table.ts"
 
 /** `tollgate usage`: what the calls of a time range used and cost (D48). */
 export const usage = adminCommand({

@@ -1,9 +1,17 @@
 import type { Rate, ServiceTier } from "../money.ts"
+import type { OperationName } from "../wire/call.ts"
+import type { Fault } from "../wire/fault.ts"
 
 /** The parsed configuration: units in the names, prices parsed, upstreams resolved. */
 
 /** The API family of an upstream or a model: chat completions or messages. */
 export type Family = "chat" | "messages"
+
+/** The operations that the models of a family can offer (D63). */
+export const operationsOf: Readonly<Record<Family, readonly [OperationName, ...OperationName[]]>> = {
+  chat: ["chat", "embeddings"],
+  messages: ["messages"],
+}
 
 /** What happens to the upstream request when the client disconnects (D9). */
 export type OnDisconnect = "abort" | "drain"
@@ -36,10 +44,13 @@ export interface Model extends Rate {
   /** The name that clients send; matched byte for byte (D19). */
   readonly name: string
   readonly family: Family
+  /** What clients can call it for (D63); never empty. */
+  readonly operations: readonly OperationName[]
   /** Tried in this order (D14); never empty. */
   readonly routes: readonly [Route, ...Route[]]
   /** Service tiers that have a price of their own; mostly none (D70). */
   readonly service_tiers: readonly ServiceTier[]
+  /** 0 for a model that only makes embeddings. */
   readonly max_output_tokens: number
   /** Output tokens held if the request sets no limit (D12). */
   readonly hold_output_tokens: number
@@ -88,4 +99,22 @@ export interface Config {
   readonly shutdown: { readonly ready_delay_ms: number; readonly drain_ms: number }
   /** How many processes share the port; 1 means no worker processes. */
   readonly workers: number
+}
+
+/** An invalid configuration: one line per error, `path.of.key: expected …`. The gateway does not start. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError"
+  readonly faults: readonly Fault[]
+
+  constructor(faults: readonly Fault[]) {
+    super(faults.map(({ path, expected }) => `${path || "the file"}: expected ${expected}`).join("\n"))
+    this.faults = faults
+  }
+
+  /** The same errors, prefixed with the path of the file. */
+  in(path: string): ConfigError {
+    return new ConfigError(
+      this.faults.map((fault) => ({ ...fault, path: fault.path === "" ? path : `${path}: ${fault.path}` })),
+    )
+  }
 }

@@ -1,11 +1,11 @@
+import { databaseUrlFault } from "../database-url.ts"
 import type { Fault } from "../wire/fault.ts"
-import { ConfigError } from "./error.ts"
-import type { Sources } from "./reference.ts"
+import { type Config, ConfigError } from "./config.ts"
+import { readVariable, type Sources } from "./reference.ts"
 import { readTracing, type Tracing } from "./tracing.ts"
-import { readVariable } from "./variable.ts"
 
-export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const
-export type LogLevel = (typeof logLevels)[number]
+const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const
+type LogLevel = (typeof logLevels)[number]
 
 /** The settings from environment variables. */
 export interface Environment {
@@ -50,9 +50,8 @@ export function readEnvironment(sources: Sources): Environment {
   const host = plain("HOST") ?? "127.0.0.1"
   if (!/^[A-Za-z0-9.:_-]+$/.test(host)) refuse("HOST", "a host name or an IP address")
   const database_url = secret("DATABASE_URL")
-  if (database_url !== null && !isPostgresUrl(database_url)) {
-    refuse("DATABASE_URL", "a URL such as postgres://user:password@host:5432/database")
-  }
+  const url_fault = database_url === null ? null : databaseUrlFault(database_url)
+  if (url_fault !== null) refuse("DATABASE_URL", url_fault)
   const admin_token = secret("TOLLGATE_ADMIN_TOKEN")
   if (admin_token !== null && !/^[\x21-\x7e]{16,}$/.test(admin_token)) {
     refuse("TOLLGATE_ADMIN_TOKEN", "at least 16 printable ASCII characters without spaces")
@@ -71,6 +70,31 @@ export function readEnvironment(sources: Sources): Environment {
   }
 }
 
-function isPostgresUrl(text: string): boolean {
-  return /^postgres(?:ql)?:\/\/\S+$/.test(text) && URL.canParse(text)
+/** Where a gateway listens, and the token that guards `/admin` there. */
+export interface Exposure {
+  readonly host: string
+  readonly port: number
+  readonly admin: Config["admin"]
+  readonly admin_token: string | null
+}
+
+/** Loopback addresses. */
+const LOOPBACK = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/
+
+/**
+ * Throws a `ConfigError` if other machines could reach the gateway and no token is set, or if the admin listener has the same
+ * port as the public one (D39).
+ */
+export function checkExposure({ host, port, admin, admin_token }: Exposure): void {
+  if (admin_token === null && !LOOPBACK.test(host)) throw refusal("HOST", WITHOUT_TOKEN)
+  if (admin === null) return
+  if (admin_token === null && !LOOPBACK.test(admin.host)) throw refusal("admin.host", WITHOUT_TOKEN)
+  if (admin.port === port && port !== 0) throw refusal("admin.port", "a port other than PORT")
+}
+
+const WITHOUT_TOKEN =
+  "a loopback address such as 127.0.0.1, unless TOLLGATE_ADMIN_TOKEN is set to at least 16 characters"
+
+function refusal(path: string, expected: string): ConfigError {
+  return new ConfigError([{ path, expected }])
 }

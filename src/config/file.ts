@@ -1,4 +1,5 @@
 import { type Static, type StringOptions, type TProperties, Type } from "@sinclair/typebox"
+import { type OperationName, operationNames } from "../wire/call.ts"
 import { EXPECTED } from "../wire/fault.ts"
 import { DURATION, SIZE } from "./values.ts"
 
@@ -12,9 +13,19 @@ export const MAX_WORKERS = 16
 /** First path segments of the gateway's own routes, which cannot be vendor names. */
 const ROUTES = ["admin", "chat", "console", "docs", "livez", "metrics", "models", "readyz", "v1"]
 
+export const PRICE_EXPECTED =
+  'USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)'
+
 const Family = Type.Union([Type.Literal("chat"), Type.Literal("messages")], {
   [EXPECTED]: "chat or messages",
 })
+
+const Operation = Type.Unsafe<OperationName>(
+  Type.Union(
+    operationNames.map((name) => Type.Literal(name)),
+    { [EXPECTED]: operationNames.join(", ") },
+  ),
+)
 
 const OnDisconnect = (fallback: "abort" | "drain") =>
   Type.Union([Type.Literal("abort"), Type.Literal("drain")], {
@@ -42,6 +53,13 @@ const Upstream = section({
 const Model = section({
   name: modelName(),
   family: Family,
+  operations: Type.Optional(
+    Type.Array(Operation, {
+      minItems: 1,
+      uniqueItems: true,
+      [EXPECTED]: "a list of at least one operation, such as [embeddings]",
+    }),
+  ),
   upstreams: Type.Array(section({ use: text(), model: Type.Optional(modelName()) }), {
     minItems: 1,
     [EXPECTED]: "a list of at least one upstream, such as [{ use: openai }]",
@@ -70,7 +88,7 @@ const Model = section({
   ),
   /** States explicitly that the model is free (D44). */
   free: Type.Optional(Type.Literal(true, { [EXPECTED]: "true, or no such key" })),
-  max_output_tokens: count({ maximum: 10_000_000 }),
+  max_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   hold_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   part_tokens: count({ maximum: 10_000_000, default: 4096 }),
   context_tokens: Type.Optional(count({ maximum: 100_000_000 })),
@@ -194,16 +212,12 @@ function size(fallback: string) {
 
 /** Matches what `parsePrice` accepts. */
 function price() {
-  return text({
-    pattern: "^\\d{1,6}(?:\\.\\d{1,6})?$",
-    [EXPECTED]:
-      'USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)',
-  })
+  return text({ pattern: "^\\d{1,6}(?:\\.\\d{1,6})?$", [EXPECTED]: PRICE_EXPECTED })
 }
 
 /** Prices of tokens alone: of larger prompts, or of a service tier. */
 function tokenPrices() {
-  return { input: price(), cached_input: Type.Optional(price()), output: price(), ...kinds() }
+  return { input: price(), cached_input: Type.Optional(price()), output: Type.Optional(price()), ...kinds() }
 }
 
 /** Prices of larger prompts (D62). */

@@ -1,12 +1,12 @@
+import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
+import type { OperationName } from "../wire/call.ts"
 import { type Fault, faults } from "../wire/fault.ts"
-import type { Config, Model, Route, Upstream } from "./config.ts"
-import { complete } from "./defaults.ts"
-import { ConfigError } from "./error.ts"
+import { type Config, ConfigError, type Model, operationsOf, type Route, type Upstream } from "./config.ts"
 import { ConfigFile } from "./file.ts"
 import { priceOf, serviceTiersOf, tiersOf } from "./price.ts"
-import { resolve, type Sources } from "./reference.ts"
-import { parseDuration, parseSize, withoutSlashes } from "./values.ts"
+import { type Environ, resolve, type Sources } from "./reference.ts"
+import { complete, parseDuration, parseSize, withoutSlashes } from "./values.ts"
 import { parseYaml } from "./yaml.ts"
 
 /**
@@ -24,7 +24,7 @@ export function loadConfig(text: string, sources: Sources): Config {
     ])
   }
   const found: Fault[] = []
-  const config = configOf(file, (path, expected) => found.push({ path, expected }))
+  const config = configFrom(file, (path, expected) => found.push({ path, expected }))
   if (found.length > 0) throw new ConfigError(found)
   return config
 }
@@ -33,7 +33,7 @@ const DAY_MS = 86_400_000
 
 type Report = (path: string, expected: string) => void
 
-function configOf(file: ConfigFile, report: Report): Config {
+function configFrom(file: ConfigFile, report: Report): Config {
   const { vendors, stream, limits, lease, shutdown } = file
   const { keep_answers } = file.idempotency
   const upstreams = new Map(
@@ -127,18 +127,18 @@ function modelOf(
   upstreams: Upstreams,
   report: Report,
 ): Model | null {
-  const { name, family, max_output_tokens, part_tokens, bytes_per_token, estimate } = model
-  const hold_output_tokens = model.hold_output_tokens ?? max_output_tokens
-  if (hold_output_tokens > max_output_tokens) {
-    report(`${path}.hold_output_tokens`, `at most max_output_tokens (${max_output_tokens})`)
-  }
+  const { name, family, part_tokens, bytes_per_token, estimate } = model
+  const operations = operationsIn(model, path, report)
+  const generates = operations.some((operation) => operation !== "embeddings")
+  const { max_output_tokens, hold_output_tokens } = outputOf(model, generates, path, report)
   const [first, ...others] = routesOf(model, path, upstreams, report)
   if (first === undefined) return null
   return {
     name,
     family,
+    operations,
     routes: [first, ...others],
-    price: priceOf(model, path, report),
+    price: priceOf(model, generates, path, report),
     tiers: tiersOf(model, path, report),
     service_tiers: serviceTiersOf(model, path, report),
     max_output_tokens,
@@ -149,6 +149,45 @@ function modelOf(
     bytes_per_token,
     estimate,
   }
+}
+
+/** What clients can call it for: without a word about it, all that its family can (D63). */
+function operationsIn(
+  { family, operations }: ConfigFile["models"][number],
+  path: string,
+  report: Report,
+): readonly OperationName[] {
+  const known = operationsOf[family]
+  if (operations === undefined) return known
+  operations.forEach((operation, at) => {
+    if (!known.includes(operation))
+      report(`${path}.operations[${at}]`, `an operation of the family ${family}: ${known.join(", ")}`)
+  })
+  return operations
+}
+
+/** The limits of a model's output; a model that only makes embeddings has none (D67). */
+function outputOf(
+  model: ConfigFile["models"][number],
+  generates: boolean,
+  path: string,
+  report: Report,
+): Pick<Model, "max_output_tokens" | "hold_output_tokens"> {
+  if (!generates) {
+    for (const key of ["max_output_tokens", "hold_output_tokens"] as const) {
+      if (model[key] !== undefined)
+        report(`${path}.${key}`, "no such key, because embeddings have no output tokens")
+    }
+    return { max_output_tokens: 0, hold_output_tokens: 0 }
+  }
+  if (model.max_output_tokens === undefined)
+    report(`${path}.max_output_tokens`, "an integer from 1 to 10000000")
+  const max_output_tokens = model.max_output_tokens ?? 1
+  const hold_output_tokens = model.hold_output_tokens ?? max_output_tokens
+  if (hold_output_tokens > max_output_tokens) {
+    report(`${path}.hold_output_tokens`, `at most max_output_tokens (${max_output_tokens})`)
+  }
+  return { max_output_tokens, hold_output_tokens }
 }
 
 function routesOf(
@@ -184,4 +223,43 @@ function bytes(text: string): number {
 function read<T>(value: T | null): T {
   if (value === null) throw new Error("the schema of the file passed what its reader does not")
   return value
+}
+
+/** The raw configuration: the text of the file, and of all files that it references, by path. */
+export const Snapshot = Type.Object({
+  text: Type.String(),
+  files: Type.Record(Type.String(), Type.String()),
+})
+export type Snapshot = Static<typeof Snapshot>
+
+/** A raw configuration and its parsed form. */
+export interface Loaded {
+  readonly config: Config
+  readonly snapshot: Snapshot
+}
+
+/** Loads `text` like `loadConfig`, and keeps the content of all files that it read. */
+export function takeSnapshot(text: string, { env, readFile }: Sources): Loaded {
+  const files = new Map<string, string>()
+  const config = loadConfig(text, {
+    env,
+    readFile(path) {
+      const found = readFile(path)
+      files.set(path, found)
+      return found
+    },
+  })
+  return { config, snapshot: { text, files: Object.fromEntries(files) } }
+}
+
+/** Loads the same configuration in another process, even if its files have changed since. */
+export function configOf({ text, files }: Snapshot, env: Environ): Config {
+  return loadConfig(text, {
+    env,
+    readFile(path) {
+      const found = Object.hasOwn(files, path) ? files[path] : undefined
+      if (found === undefined) throw new Error("the snapshot lacks a file")
+      return found
+    },
+  })
 }

@@ -3,13 +3,14 @@ import {
   buckets,
   isFree,
   type Price,
+  parentOf,
   parseFee,
   parsePrice,
   parseUsd,
   type ServiceTier,
   type Tier,
 } from "../money.ts"
-import type { ConfigFile } from "./file.ts"
+import { type ConfigFile, PRICE_EXPECTED } from "./file.ts"
 
 type FileModel = ConfigFile["models"][number]
 type FilePrice = NonNullable<FileModel["price"]>
@@ -18,7 +19,7 @@ type Report = (path: string, expected: string) => void
 const FREE: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n }
 
 /** D44: a model has a price or says `free: true`, so that nothing is free by accident. */
-export function priceOf({ price, free }: FileModel, path: string, report: Report): Price {
+export function priceOf({ price, free }: FileModel, generates: boolean, path: string, report: Report): Price {
   if (free !== undefined) {
     if (price !== undefined) report(`${path}.free`, "either `price` or `free`, not both")
     return FREE
@@ -27,19 +28,31 @@ export function priceOf({ price, free }: FileModel, path: string, report: Report
     report(`${path}.price`, "the prices of input and output, or `free: true` instead")
     return FREE
   }
+  if (generates && price.output === undefined) report(`${path}.price.output`, PRICE_EXPECTED)
+  if (!generates) reportOutput(price, `${path}.price`, report)
   const plain = parsed(price)
   if (isFree(plain)) report(`${path}.price`, "at least one price above zero, or `free: true` instead")
   return plain
 }
 
-type Texts = Partial<Record<Bucket | "cached_input" | "per_call", string>> &
-  Readonly<Record<"input" | "output", string>>
+/** Embeddings have no output to charge (D67). */
+function reportOutput(price: Texts, path: string, report: Report): void {
+  for (const kind of OUTPUT_KINDS) {
+    if (price[kind] !== undefined)
+      report(`${path}.${kind}`, "no such key, because embeddings have no output tokens")
+  }
+}
+
+const OUTPUT_KINDS = ["output", ...buckets.filter((bucket) => parentOf[bucket] === "output")] as const
+
+type Texts = Partial<Record<Bucket | "cached_input" | "output" | "per_call", string>> &
+  Readonly<Record<"input", string>>
 
 function parsed(price: Texts): Price {
   return {
     input_pico: pico(price.input),
     cached_input_pico: pico(price.cached_input ?? price.input),
-    output_pico: pico(price.output),
+    output_pico: price.output === undefined ? 0n : pico(price.output),
     per_call_nano: price.per_call === undefined ? 0n : read(parseUsd(price.per_call)),
     ...bucketPrices(price),
   }
@@ -101,6 +114,7 @@ function beside(own: FilePrice, tokens: Texts, place: string, report: Report): P
 
 const TOKEN_KINDS = [
   "cached_input",
+  "output",
   ...buckets.filter((bucket): bucket is Exclude<Bucket, "web_search"> => bucket !== "web_search"),
 ] as const
 

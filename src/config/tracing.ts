@@ -1,9 +1,8 @@
 import { type Static, Type } from "@sinclair/typebox"
 import type { Fault } from "../wire/fault.ts"
-import { ConfigError } from "./error.ts"
-import type { Sources } from "./reference.ts"
+import { ConfigError } from "./config.ts"
+import { readVariable, type Sources } from "./reference.ts"
 import { withoutSlashes } from "./values.ts"
-import { readVariable } from "./variable.ts"
 
 /** The trace settings (D54), from the OpenTelemetry environment variables. */
 export const Tracing = Type.Object({

@@ -1,6 +1,6 @@
 import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml"
 import type { Fault } from "../wire/fault.ts"
-import { ConfigError } from "./error.ts"
+import { ConfigError } from "./config.ts"
 
 /**
  * Parses one YAML document. Throws a `ConfigError` with line numbers and no content, except the names of duplicate keys.

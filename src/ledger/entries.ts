@@ -77,6 +77,8 @@ export interface Checkpoint {
 /** What calls are sold at: one row of the ledger, which never changes (D56). */
 export interface Terms {
   readonly family: string
+  /** What clients call the model for (D63); absent for chat. */
+  readonly operation?: string
   readonly model: string
   readonly upstream: string
   readonly price: Price

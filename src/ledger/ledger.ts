@@ -27,6 +27,7 @@ import { Sweeper } from "./journal/sweep.ts"
 import { EndQueue } from "./queue/ends.ts"
 import { HoldQueue } from "./queue/holds.ts"
 import { Outstanding } from "./queue/outstanding.ts"
+import { sumHours } from "./reports/sum-hours.ts"
 import { registerTerms } from "./terms.ts"
 
 /**
@@ -36,6 +37,8 @@ import { registerTerms } from "./terms.ts"
 const ACCOUNT_CONNECTIONS = 2
 /** A call's first output is in a checkpoint within a second (D57). */
 const CHECKPOINT_MS = 900
+/** How often hours that are over are looked for. */
+const UPKEEP_MS = 60_000
 /** How long `stop` waits for what is being written; the rest is in the spool. */
 const STOP_MS = 1_000
 
@@ -69,6 +72,7 @@ export class Ledger implements CallLedger {
   readonly #sweeper: Sweeper
   readonly #background_connection: Connection
   readonly #background: Background
+  #stopping = false
 
   private constructor(options: LedgerOptions) {
     const { data_dir, lease, log, events = {} } = options
@@ -166,6 +170,7 @@ export class Ledger implements CallLedger {
    * lapses, and a sweeper comes.
    */
   async stop(): Promise<void> {
+    this.#stopping = true
     const tasks = this.#background.stop()
     await atMost(STOP_MS, [tasks, this.#ends.written(), this.#holds.closed()])
     this.#holds.stop()
@@ -196,7 +201,12 @@ export class Ledger implements CallLedger {
       { name: "sweep", run: () => this.#sweeper.run() },
       { name: "replay", run: () => replay.run() },
       { name: "forget", run: () => forgetIdempotency(this.#background_connection) },
+      { name: "sums", every_ms: UPKEEP_MS, run: () => this.#sumHours() },
     ]
+  }
+
+  async #sumHours(): Promise<void> {
+    await sumHours(this.#options.database.upkeep, () => this.#stopping)
   }
 
   #connect(): Connection {

@@ -21,9 +21,9 @@ import { bases, endings, endOutcomes, failures, periods } from "../wire/call.ts"
  */
 export const ledger = pgSchema("tollgate")
 
-const nano = (name: string) => bigint(name, { mode: "bigint" })
+export const nano = (name: string) => bigint(name, { mode: "bigint" })
 const pico = nano
-const moment = (name: string) => timestamp(name, { withTimezone: true, mode: "date" })
+export const moment = (name: string) => timestamp(name, { withTimezone: true, mode: "date" })
 const words = (list: readonly string[]) => sql.raw(list.map((word) => `'${word}'`).join(", "))
 
 export const endOutcome = ledger.enum("end_outcome", endOutcomes)
@@ -158,6 +158,8 @@ export const terms = ledger.table("terms", {
   web_search_pico: pico("web_search_pico"),
   /** The prices of prompts with more tokens than this (D62). */
   above_tokens: integer("above_tokens").notNull().default(0),
+  /** What the call asks the model for (D63). */
+  operation: text("operation").notNull().default("chat"),
   /** The service tier that the prices are for (D70); null for the model's own. */
   service_tier: text("service_tier"),
 })
@@ -303,6 +305,7 @@ export const calls = ledger
     image_input_pico: pico("image_input_pico"),
     web_search_pico: pico("web_search_pico"),
     above_tokens: integer("above_tokens").notNull(),
+    operation: text("operation").notNull(),
     margin_bp: integer("margin_bp"),
     service_tier: text("service_tier"),
   })
@@ -320,7 +323,7 @@ export const calls = ledger
       (CASE WHEN c.id IS NULL THEN e.failure ELSE c.failure END)::text AS failure,
       coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
       t.cache_write_pico, t.cache_write_1h_pico, t.reasoning_pico, t.audio_input_pico, t.audio_output_pico, t.image_input_pico,
-      t.web_search_pico, t.above_tokens, h.margin_bp, t.service_tier
+      t.web_search_pico, t.above_tokens, t.operation, h.margin_bp, t.service_tier
     FROM tollgate.holds h
     LEFT JOIN tollgate.ends e ON e.id = h.id
     LEFT JOIN tollgate.corrections c ON c.id = h.id

@@ -36,7 +36,7 @@ export async function registerTerms(
   })
 }
 
-function rowOf({ price, above_tokens = 0, service_tier, ...rest }: Terms) {
+function rowOf({ price, above_tokens = 0, operation = "chat", service_tier, ...rest }: Terms) {
   const { buckets = {}, ...plain } = price
   return {
     ...rest,
@@ -49,6 +49,7 @@ function rowOf({ price, above_tokens = 0, service_tier, ...rest }: Terms) {
     image_input_pico: buckets.image_input ?? null,
     web_search_pico: buckets.web_search ?? null,
     above_tokens,
+    operation,
     service_tier: service_tier ?? null,
   }
 }

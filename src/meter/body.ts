@@ -1,6 +1,7 @@
 import type { Signal } from "../cutoff.ts"
 import type { Ending } from "../wire/call.ts"
-import { LargeAnswer } from "./large-answer.ts"
+import type { JsonForm } from "./json-reading.ts"
+import type { LargeAnswer } from "./large-answer.ts"
 
 /** A provider's body, of which either way to read it is taken once. */
 export interface BodySource {
@@ -19,6 +20,8 @@ export interface CollectOptions {
   readonly limit_bytes: number
   /** So much of a body over the limit is read for its usage (D5). */
   readonly read_bytes: number
+  /** How it is read. */
+  readonly form: Pick<JsonForm, "openLarge">
   /** What is left of the total timeout, in milliseconds (D31). */
   readonly total_ms: number
   /** Aborted when nobody wants the answer any more. */
@@ -56,8 +59,8 @@ export async function collect(options: CollectOptions): Promise<Collected> {
     if (is_short) bytes = await source.bytes()
     else {
       const read = await readTo(options, () => ending !== null)
-      if (read instanceof LargeAnswer) large = read
-      else bytes = read
+      if (read instanceof Uint8Array) bytes = read
+      else large = read
     }
     // A body that is cut at the second limit is whole as far as it was wanted.
     ending ??= "completed"
@@ -75,7 +78,7 @@ const NOTHING = new Uint8Array()
 
 /** Reads a body whose length is not known, or is over the limit: that one without keeping it, to the second limit. */
 async function readTo(
-  { source, limit_bytes, read_bytes }: CollectOptions,
+  { source, limit_bytes, read_bytes, form }: CollectOptions,
   ended: () => boolean,
 ): Promise<Uint8Array | LargeAnswer> {
   let parts: Uint8Array[] = []
@@ -87,7 +90,7 @@ async function readTo(
     size += part.byteLength
     if (large !== null) large.take(part)
     else if (parts.push(part) > 0 && size > limit_bytes) {
-      large = await largeOf(parts)
+      large = await readInto(form.openLarge(), parts)
       parts = []
     }
   }
@@ -100,8 +103,7 @@ async function readTo(
 /** After so many bytes the event loop has its turn. */
 const SLICE_BYTES = 1 << 20
 
-async function largeOf(chunks: readonly Uint8Array[]): Promise<LargeAnswer> {
-  const large = new LargeAnswer()
+async function readInto(large: LargeAnswer, chunks: readonly Uint8Array[]): Promise<LargeAnswer> {
   let bytes = 0
   for (const chunk of chunks) {
     large.take(chunk)

@@ -1,14 +1,32 @@
 import type { Ending } from "../wire/call.ts"
-import { NO_LIMITS, readServiceTier, readUsage, type UsageLimits } from "../wire/usage.ts"
+import {
+  type JsonObject,
+  NO_LIMITS,
+  readServiceTier,
+  type UsageLimits,
+  type UsageReading,
+} from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
-import { choicesOf, outputBytes, parsePayload } from "./output.ts"
-import { type JsonEvidence, reportsError } from "./reading.ts"
+import { parsePayload } from "./output.ts"
+import type { JsonEvidence } from "./reading.ts"
+
+/** Where the JSON answers of an operation say what counts. */
+export interface JsonForm {
+  usageOf(payload: JsonObject, limits: UsageLimits): UsageReading
+  /** UTF-8 bytes of extractable output (D7). */
+  outputBytes(payload: JsonObject): number
+  /** Whether it only reports a failure (D10). */
+  isError(payload: JsonObject): boolean
+  /** Reads an answer over the limit (D5). */
+  openLarge(): LargeAnswer
+}
 
 /** A BOM is stripped, broken UTF-8 throws (D5). */
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
 /** Reads a JSON answer (D5, D10). `cut`: it did not arrive whole; then it is malformed. */
 export function readJson(
+  form: JsonForm,
   body: Uint8Array,
   ending: Ending,
   cut: boolean,
@@ -20,15 +38,14 @@ export function readJson(
   if (text.trim() === "") return without("blank")
   const payload = parsePayload(text)
   if (payload === null) return without("malformed")
-  const usage = readUsage(payload.usage, limits)
-  const is_error = reportsError(payload) && choicesOf(payload).length === 0
-  if (is_error && usage.state !== "valid") return without("error")
+  const usage = form.usageOf(payload, limits)
+  if (usage.state !== "valid" && form.isError(payload)) return without("error")
   return {
     shape: "json",
     ending,
     body: "object",
     usage,
-    output_bytes: outputBytes(payload),
+    output_bytes: form.outputBytes(payload),
     too_large: false,
     ...tierOf(readServiceTier(payload)),
   }

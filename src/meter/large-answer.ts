@@ -1,5 +1,5 @@
-import { isObject, readServiceTier, readUsage, type UsageLimits, type UsageReading } from "../wire/usage.ts"
-import { countedBytes, parsePayload, REASONING } from "./output.ts"
+import { type JsonObject, readServiceTier, type UsageLimits, type UsageReading } from "../wire/usage.ts"
+import { parsePayload } from "./output.ts"
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -23,21 +23,40 @@ const TOO_LONG = "0"
 /** Nothing deeper counts as output. */
 const MAX_DEPTH = 64
 
-/** `choices`, the place in the list, `message`, the field: how deep a field of a message lies. */
-const FIELD_DEPTH = 4
+/** Where a key or a string lies in an answer: in how many open values, the key of each, and whether it is a list. */
+export interface Place {
+  readonly depth: number
+  /** Only those are known whose key is read; otherwise `""`. */
+  readonly keys: readonly string[]
+  readonly lists: readonly boolean[]
+  /** The key under which a value lies: in a list, that of the list. */
+  readonly name: string
+}
+
+/** Counts the output (D7) of a large answer. One for each operation (D63). */
+export interface LargeOutput {
+  /** Whether the keys at this place are needed; those of the answer itself always are. */
+  readsKeys(place: Place): boolean
+  /** A string value of so many bytes lies here. */
+  take(place: Place, bytes: number): void
+  /** UTF-8 bytes of extractable output so far. */
+  readonly bytes: number
+}
 
 /**
  * A JSON answer that is too large to keep (D5). It is read once, byte by byte, for its usage and its output. Of the
  * grammar only the brackets are checked. The memory is bounded, however large the answer is.
  */
-export class LargeAnswer {
+export class LargeAnswer implements Place {
+  readonly #output: LargeOutput
+  readonly #usageOf: (payload: JsonObject, limits: UsageLimits) => UsageReading
   #at_start = true
-  #depth = 0
+  depth = 0
   /** Whether something other than one object came. */
   #stray = false
   /** Of each open value: the key of the member that is being read, and whether it is a list. */
-  readonly #keys: string[] = []
-  readonly #lists: boolean[] = []
+  readonly keys: string[] = []
+  readonly lists: boolean[] = []
   #expects_key = false
   #in_string = false
   #is_key = false
@@ -49,13 +68,15 @@ export class LargeAnswer {
   #capturing: Uint8Array[] | null = null
   #captured_bytes = 0
   readonly #kept = new Map<string, string>()
-  #output_bytes = 0
-  /** Bytes of reasoning by its name: of several names the first counts. */
-  readonly #reasoning = new Map<string, number>()
+
+  constructor(output: LargeOutput, usageOf: (payload: JsonObject, limits: UsageLimits) => UsageReading) {
+    this.#output = output
+    this.#usageOf = usageOf
+  }
 
   /** Whether one whole object came, and nothing else. */
   get whole(): boolean {
-    return !this.#at_start && this.#depth === 0 && !this.#stray
+    return !this.#at_start && this.depth === 0 && !this.#stray
   }
 
   /** Whether it began as an object. */
@@ -68,7 +89,7 @@ export class LargeAnswer {
     const text = this.#kept.get("usage")
     if (text === undefined) return { state: "missing" }
     const payload = parsePayload(`{"usage":${text}}`)
-    return isObject(payload) ? readUsage(payload.usage, limits) : { state: "invalid" }
+    return payload === null ? { state: "invalid" } : this.#usageOf(payload, limits)
   }
 
   /** Its last top-level service tier (D70). */
@@ -79,13 +100,12 @@ export class LargeAnswer {
 
   /** UTF-8 bytes of extractable output (D7). */
   get output_bytes(): number {
-    const reasoning = REASONING.map((name) => this.#reasoning.get(name) ?? 0)
-    return this.#output_bytes + (reasoning.find((bytes) => bytes > 0) ?? 0)
+    return this.#output.bytes
   }
 
   /** No more is read: a string that has not ended counts as far as it came. */
   stop(): void {
-    if (this.#in_string && !this.#is_key) this.#count()
+    if (this.#in_string && !this.#is_key) this.#take()
     this.#in_string = false
   }
 
@@ -108,23 +128,23 @@ export class LargeAnswer {
           break
         case CLOSE_OBJECT:
         case CLOSE_LIST:
-          if (this.#depth === 1) this.#capture(chunk, capture_start, at, true)
+          if (this.depth === 1) this.#capture(chunk, capture_start, at, true)
           this.#close()
           break
         case COLON:
           this.#expects_key = false
-          if (this.#depth === 1 && KEPT.has(this.#keys[0] ?? "")) {
+          if (this.depth === 1 && KEPT.has(this.keys[0] ?? "")) {
             this.#capturing = []
             this.#captured_bytes = 0
             capture_start = at + 1
           }
           break
         case COMMA:
-          if (this.#depth === 1) this.#capture(chunk, capture_start, at, true)
-          this.#expects_key = this.#depth > 0 && this.#lists[this.#depth - 1] === false
+          if (this.depth === 1) this.#capture(chunk, capture_start, at, true)
+          this.#expects_key = this.depth > 0 && this.lists[this.depth - 1] === false
           break
         default:
-          if (this.#depth === 0) this.#readOutside(byte)
+          if (this.depth === 0) this.#readOutside(byte)
       }
       at += 1
     }
@@ -137,24 +157,24 @@ export class LargeAnswer {
   }
 
   #open(is_list: boolean): void {
-    if (this.#depth === 0 && (!this.#at_start || is_list)) this.#stray = true
+    if (this.depth === 0 && (!this.#at_start || is_list)) this.#stray = true
     this.#at_start = false
-    if (this.#depth < MAX_DEPTH) {
-      this.#keys[this.#depth] = ""
-      this.#lists[this.#depth] = is_list
+    if (this.depth < MAX_DEPTH) {
+      this.keys[this.depth] = ""
+      this.lists[this.depth] = is_list
     }
-    this.#depth += 1
+    this.depth += 1
     this.#expects_key = !is_list
   }
 
   #close(): void {
-    if (this.#depth === 0) this.#stray = true
-    else this.#depth -= 1
+    if (this.depth === 0) this.#stray = true
+    else this.depth -= 1
     this.#expects_key = false
   }
 
   #beginString(): void {
-    if (this.#depth === 0) this.#stray = true
+    if (this.depth === 0) this.#stray = true
     this.#in_string = true
     this.#is_key = this.#expects_key
     this.#string_bytes = 0
@@ -172,7 +192,11 @@ export class LargeAnswer {
     }
     const end = stringPieceEnd(chunk, at)
     this.#string_bytes += end - at
-    if (this.#is_key && this.#key.length < MAX_KEY_BYTES && this.#isKeyRead()) {
+    if (
+      this.#is_key &&
+      this.#key.length < MAX_KEY_BYTES &&
+      (this.depth === 1 || this.#output.readsKeys(this))
+    ) {
       this.#key += Buffer.from(
         chunk.buffer,
         chunk.byteOffset + at,
@@ -185,37 +209,21 @@ export class LargeAnswer {
     return end + 1
   }
 
-  /** Whether the key that is being read may matter: of the answer, of a choice, or within its message. */
-  #isKeyRead(): boolean {
-    if (this.#depth === 1) return true
-    if (this.#depth < FIELD_DEPTH - 1 || this.#keys[0] !== "choices") return false
-    return this.#depth === FIELD_DEPTH - 1 || this.#keys[2] === "message" || this.#keys[2] === "delta"
-  }
-
   #endString(): void {
     this.#in_string = false
-    if (this.#is_key) {
-      if (this.#depth <= MAX_DEPTH) this.#keys[this.#depth - 1] = this.#key
-    } else this.#count()
+    if (!this.#is_key) this.#take()
+    else if (this.depth <= MAX_DEPTH) this.keys[this.depth - 1] = this.#key
   }
 
-  /** Counts a string value if it is output (D7): `choices[…].message` and below, or `choices[…].text`. */
-  #count(): void {
-    const keys = this.#keys
-    if (keys[0] !== "choices" || this.#depth > MAX_DEPTH || this.#lists[1] !== true) return
-    if (this.#depth === FIELD_DEPTH - 1 && keys[2] === "text") this.#output_bytes += this.#string_bytes
-    if (this.#depth < FIELD_DEPTH || (keys[2] !== "message" && keys[2] !== "delta")) return
-    const bytes = countedBytes(this.#name, this.#string_bytes)
-    const field = keys[FIELD_DEPTH - 1] ?? ""
-    if (REASONING.includes(field)) this.#reasoning.set(field, (this.#reasoning.get(field) ?? 0) + bytes)
-    else this.#output_bytes += bytes
+  /** Nothing deeper counts. */
+  #take(): void {
+    if (this.depth <= MAX_DEPTH) this.#output.take(this, this.#string_bytes)
   }
 
-  /** The key under which the value lies that is being read: in a list, that of the list. */
-  get #name(): string {
-    let at = this.#depth - 1
-    while (at > 0 && this.#lists[at] === true) at -= 1
-    return this.#keys[at] ?? ""
+  get name(): string {
+    let at = this.depth - 1
+    while (at > 0 && this.lists[at] === true) at -= 1
+    return this.keys[at] ?? ""
   }
 
   /** Keeps a piece of the member; it ends with that. */
@@ -225,7 +233,7 @@ export class LargeAnswer {
     if (this.#captured_bytes <= MAX_USAGE_BYTES) this.#capturing.push(chunk.slice(start, end))
     if (!is_over) return
     const is_small = this.#captured_bytes <= MAX_USAGE_BYTES
-    this.#kept.set(this.#keys[0] ?? "", is_small ? Buffer.concat(this.#capturing).toString() : TOO_LONG)
+    this.#kept.set(this.keys[0] ?? "", is_small ? Buffer.concat(this.#capturing).toString() : TOO_LONG)
     this.#capturing = null
   }
 }

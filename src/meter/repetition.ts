@@ -1,5 +1,5 @@
-import { isObject, type JsonObject } from "../wire/usage.ts"
-import { choicesOf, outputBytes, parsePayload } from "./output.ts"
+import type { JsonObject } from "../wire/usage.ts"
+import { parsePayload } from "./output.ts"
 import { type Recurrence, type Recurring, readData, type SseEvent } from "./sse.ts"
 
 const LF = 0x0a
@@ -25,6 +25,8 @@ const MAX_EVENT_BYTES = 16_384
  * any other byte is parsed.
  */
 export class Repetition implements Recurring {
+  readonly #textOf: (payload: JsonObject) => string | null
+  readonly #outputBytes: (payload: JsonObject) => number
   /** An event's bytes before and behind its text, and those between two texts. */
   #head = NOTHING
   #foot = NOTHING
@@ -34,19 +36,26 @@ export class Repetition implements Recurring {
   #idle = NOTHING
   #idle_lessons = 0
 
+  /** `textOf`: the one text of a payload, null where it has none or several. `outputBytes`: of all its output (D7). */
+  constructor(textOf: (payload: JsonObject) => string | null, outputBytes: (payload: JsonObject) => number) {
+    this.#textOf = textOf
+    this.#outputBytes = outputBytes
+  }
+
   /** Learns from an event that was read in full, and carried output and no valid usage. */
   learn({ parts, data }: SseEvent): void {
     const [bytes] = parts
     if (this.#lessons === MAX_LESSONS || bytes === undefined || parts.length > 1) return
     if (bytes.byteLength > MAX_EVENT_BYTES || bytes.at(-1) !== LF) return
-    const text = Buffer.from(textOf(parsePayload(data ?? "")) ?? "")
+    const payload = parsePayload(data ?? "")
+    const text = Buffer.from((payload === null ? null : this.#textOf(payload)) ?? "")
     if (text.byteLength === 0 || !isPlain(text, 0, text.byteLength)) return
     this.#lessons += 1
     const event = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     const at = event.indexOf(`"${text}"`) + 1
     const head = event.subarray(0, at)
     const foot = event.subarray(at + text.byteLength)
-    if (at === 0 || !isTextBetween(head, foot)) return
+    if (at === 0 || !this.#isTextBetween(head, foot)) return
     this.#head = Buffer.from(head)
     this.#foot = Buffer.from(foot)
     this.#between = Buffer.concat([foot, head])
@@ -62,6 +71,15 @@ export class Repetition implements Recurring {
     if (bytes.byteLength > MAX_EVENT_BYTES || bytes.at(-1) !== LF || bytes[0] === BOM) return
     this.#idle_lessons += 1
     this.#idle = Buffer.from(bytes)
+  }
+
+  /** Whether between these two parts of an event stands its text, all of it and nothing else, whatever the text is. */
+  #isTextBetween(head: Uint8Array, foot: Uint8Array): boolean {
+    const bytesWith = (text: Uint8Array) => {
+      const payload = parsePayload(readData(Buffer.concat([head, text, foot]), false) ?? "")
+      return payload === null ? null : this.#outputBytes(payload)
+    }
+    return bytesWith(NOTHING) === 0 && bytesWith(STAND_IN) === STAND_IN.byteLength
   }
 
   /** The events from `start` on that are known: all idle ones, or all with text. */
@@ -95,25 +113,6 @@ export class Repetition implements Recurring {
     const end = from - this.#head.byteLength
     return end === start ? null : { end, output_bytes }
   }
-}
-
-/** The text of a chunk with one choice that says something; null for any other. */
-function textOf(payload: JsonObject | null): string | null {
-  if (payload === null) return null
-  const [choice, ...others] = choicesOf(payload)
-  if (choice === undefined || others.length > 0 || !isObject(choice.delta)) return null
-  const { content, reasoning_content, reasoning } = choice.delta
-  const text = [content, reasoning_content, reasoning].find((said) => typeof said === "string" && said !== "")
-  return typeof text === "string" ? text : null
-}
-
-/** Whether between these two parts of an event stands its text, all of it and nothing else, whatever the text is. */
-function isTextBetween(head: Uint8Array, foot: Uint8Array): boolean {
-  const bytesWith = (text: Uint8Array) => {
-    const payload = parsePayload(readData(Buffer.concat([head, text, foot]), false) ?? "")
-    return payload === null ? null : outputBytes(payload)
-  }
-  return bytesWith(NOTHING) === 0 && bytesWith(STAND_IN) === STAND_IN.byteLength
 }
 
 /** Whether the bytes, none of them a quote, are characters that stand for themselves in JSON, one byte each. */

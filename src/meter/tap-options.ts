@@ -1,10 +1,30 @@
 import type { Ending } from "../wire/call.ts"
-import type { UsageLimits } from "../wire/usage.ts"
-import type { StreamEvidence } from "./reading.ts"
+import type { JsonObject, UsageLimits } from "../wire/usage.ts"
+import type { JsonForm } from "./json-reading.ts"
+import type { StreamEvidence, StreamReading } from "./reading.ts"
+
+/** How streams are read and framed (D36). One for each operation that streams (D63). */
+export interface StreamForm {
+  /** Reads one stream: `choices` were requested, and `limits` is what the request can have caused (D1). */
+  open(choices: number, limits: UsageLimits): StreamReading
+  /** Brings the headers out before the first event of the provider. */
+  readonly commit: Uint8Array
+  readonly keepalive: Uint8Array
+  /**
+   * The last event of a completed stream, sent once the charge is durable (D32). Null where the provider's own last event
+   * (`done`) is held back until then instead.
+   */
+  readonly end: Uint8Array | null
+  /** The text of the events that say what a JSON answer says, the last one included (D29). */
+  eventsOf(payload: JsonObject): string
+}
 
 /** How one stream is relayed. Times in milliseconds. */
 export interface TapOptions {
   readonly source: Source
+  readonly form: StreamForm
+  /** Reads a JSON object in place of events (D29). */
+  readonly json: Pick<JsonForm, "openLarge">
   /** How many choices the request asks for (D12). */
   readonly requested: number
   /** What the request can have caused (D1). */
@@ -36,9 +56,9 @@ export interface TapOptions {
    * before the last byte). Never rejects.
    */
   settle(evidence: StreamEvidence): Promise<bigint>
-  /** What the client is shown when a stream breaks after output (D10): a whole `data:` event. */
+  /** What the client is shown when a stream breaks after output (D10): a whole event. */
   errorEvent(ending: Ending, data: string | null): Uint8Array
-  /** Lets a source that is past its `[DONE]` end by itself, so that its connection is used again. */
+  /** Lets a source that is past its last event end by itself, so that its connection is used again. */
   finishSource(): void
   /** Ends the client's connection: an errored stream alone leaves its socket open. */
   cutClient(): void

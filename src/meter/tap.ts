@@ -1,15 +1,10 @@
 import type { Ending } from "../wire/call.ts"
 import { FinalUsage } from "./cost.ts"
 import { Outlet } from "./outlet.ts"
-import { type EventKind, type StreamEvidence, StreamReading } from "./reading.ts"
+import type { EventKind, StreamEvidence, StreamReading } from "./reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
 import type { TapOptions } from "./tap-options.ts"
 import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
-
-const encoder = new TextEncoder()
-const COMMIT = encoder.encode(": ok\n\n")
-const KEEPALIVE = encoder.encode(": keepalive\n\n")
-const DONE = encoder.encode("data: [DONE]\n\n")
 
 /**
  * The one stream between a provider and a client (D36: forward whole events). The client pulls it, so a slow client
@@ -40,6 +35,8 @@ export class Tap {
   #output_seen = false
   /** The fate of the latest event, shared by the LF of a CRLF that was cut in two. */
   #stripped = false
+  /** The provider's own last event, where it ends the stream: it is held back until the charge is durable (D32). */
+  #last: readonly Uint8Array[] | null = null
 
   constructor(options: TapOptions) {
     this.#options = options
@@ -48,7 +45,7 @@ export class Tap {
       () => this.#pull(),
       () => this.clientLeft(),
     )
-    this.#reading = new StreamReading(options.requested, options.limits)
+    this.#reading = options.form.open(options.requested, options.limits)
     this.#framer = new Framer(options.event_bytes, this.#reading.recurring)
     this.#final_usage = options.wants_cost ? new FinalUsage() : null
   }
@@ -160,7 +157,7 @@ export class Tap {
     }
   }
 
-  /** A clean end of the provider's body (D8): the unterminated event counts, a missing `[DONE]` is added. */
+  /** A clean end of the provider's body (D8): the unterminated event counts, a missing last event is added where the gateway sends it. */
   #ended(): void {
     if (this.#whole) {
       this.#wholeEnded(this.#whole)
@@ -207,7 +204,9 @@ export class Tap {
     this.#stripped = false
     switch (read.kind) {
       case "done":
-        this.#finish("completed")
+        this.#note(read)
+        if (this.#options.form.end === null) this.#last = event.parts
+        this.#finish(read.failed ? "upstream_lost" : "completed")
         return
       case "error":
         if (read.trusted_usage) this.#outlet.open()
@@ -228,7 +227,7 @@ export class Tap {
 
   /** The first evidence lets out what was held back (rule 6); the first output is told. */
   #note(read: EventKind): void {
-    if (read.kind !== "chunk") return
+    if (read.kind !== "chunk" && read.kind !== "done") return
     if (read.output || read.trusted_usage) this.#outlet.open()
     if (!read.output || this.#output_seen) return
     this.#output_seen = true
@@ -236,8 +235,8 @@ export class Tap {
   }
 
   /**
-   * Ends the stream, once. Without evidence: rule 6, a clean and empty end. Otherwise `[DONE]` after a completed
-   * stream, and an error event, never a clean end, after any other.
+   * Ends the stream, once. Without evidence: rule 6, a clean and empty end. Otherwise its last event after a completed
+   * stream, and after any other the provider's own last event or an error event, never a clean end.
    */
   #finish(ending: Ending, error_data: string | null = null): void {
     if (this.#over) return
@@ -254,17 +253,20 @@ export class Tap {
       return
     }
     outlet.flush()
-    if (!outlet.silent && ending !== "completed") {
+    if (!outlet.silent && ending !== "completed" && this.#last === null) {
       this.#sendUsage(null)
       outlet.send(this.#options.errorEvent(ending, error_data))
     }
     void settled.then((charge_nano) => {
-      if (!outlet.silent && ending === "completed") {
-        this.#sendUsage(charge_nano)
-        outlet.send(DONE)
-      }
+      if (!outlet.silent && ending === "completed") this.#sendUsage(charge_nano)
+      if (!outlet.silent) for (const part of this.#lastOf(ending)) outlet.send(part)
       outlet.close()
     })
+  }
+
+  #lastOf(ending: Ending): readonly Uint8Array[] {
+    const { end } = this.#options.form
+    return this.#last ?? (ending === "completed" && end !== null ? [end] : [])
   }
 
   /** The usage that waited for the charge. A broken stream sends no charge: it is not recorded yet. */
@@ -310,10 +312,10 @@ export class Tap {
   /** The comments of D36: one that brings the headers out, and keepalives after silence. */
   #comment(): void {
     if (!this.#outlet.sent) {
-      this.#outlet.send(COMMIT)
+      this.#outlet.send(this.#options.form.commit)
       return
     }
-    this.#outlet.send(KEEPALIVE)
+    this.#outlet.send(this.#options.form.keepalive)
     this.#options.onKeepalive()
   }
 

@@ -8,6 +8,7 @@ import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Standing } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
+import { chat } from "../operations/chat.ts"
 import { ClientDeadline } from "../upstream/client-deadline.ts"
 import { forward } from "../upstream/forward.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
@@ -63,6 +64,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       {
         request_id: id,
         path: PATH,
+        refusals: chat.refusals,
         stream: false,
         body: (name) => JSON.stringify(forCounting(asked, name)),
         headers: versionHeaders(version),
@@ -76,6 +78,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       length: reply.length,
       limit_bytes: limits.response_bytes,
       read_bytes: limits.response_bytes,
+      form: chat.json,
       total_ms: remainingMs(reply),
       unwanted: client_deadline.signal,
     })

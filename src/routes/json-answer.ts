@@ -35,13 +35,14 @@ export async function answerJson(
     length: reply.length,
     limit_bytes: limits.response_bytes,
     read_bytes: limits.response_read_bytes,
+    form: call.operation.json,
     total_ms: remainingMs(reply),
     unwanted: client_deadline.signal,
   })
   const ending = client_deadline.reason ?? body.ending
   const evidence =
     body.large === null
-      ? readJson(body.bytes, ending, body.cut, call.asked.limits)
+      ? readJson(call.operation.json, body.bytes, ending, body.cut, call.asked.limits)
       : readLarge(body.large, ending, body.cut, call.asked.limits)
   if (evidence.output_bytes > 0) call.noteOutput()
   const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))

@@ -1,23 +1,23 @@
 import { Elysia } from "elysia"
 import { activeKey, checkAllowed, foreseen } from "../admission/admit.ts"
-import { unpriced } from "../admission/asked.ts"
+import { type AskedFor, unpriced } from "../admission/asked.ts"
 import { chatCredential } from "../admission/credential.ts"
-import { largestMaxTokens, quote } from "../admission/quote.ts"
+import { largestMaxTokens, type Quote, quote } from "../admission/quote.ts"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Standing } from "../ledger/entries.ts"
 import { PAR_BP, printMargin, printUsd, type Rate, withMargin } from "../money.ts"
-import { type ChatRequest, parseChat, withoutOurs } from "../wire/chat.ts"
-import { FieldTexts } from "../wire/field-texts.ts"
+import type { Named, OperationOn } from "../operation.ts"
+import { chat } from "../operations/chat.ts"
 import { readJsonBody } from "../wire/json.ts"
-import { type QuoteBody, quotedRefusals } from "../wire/quote.ts"
+import { parseQuoted, type QuoteBody, type QuotedOperation, quotedRefusals } from "../wire/quote.ts"
 import { getQuote } from "./docs/receipts.ts"
 import { pricesBody } from "./prices.ts"
 import { readKeyedBody } from "./request-body.ts"
 import { forbidStoring } from "./routing.ts"
 
-/** `POST /v1/quote`: what a chat call would hold, and whether it would be admitted; nothing is held and nothing is sent (D47). */
+/** `POST /v1/quote`: what a call would hold, and whether it would be admitted; nothing is held and nothing is sent (D47). */
 export function quotes(gateway: Gateway) {
   return new Elysia({ name: "quotes" })
     .onAfterHandle(forbidStoring)
@@ -28,26 +28,49 @@ export function quotes(gateway: Gateway) {
 async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   const { ledger, catalog, key_loads, config } = gateway
   const { key_hash, bytes } = await readKeyedBody(gateway, request, chatCredential, checkRate)
-  const chat = parseChat(readJsonBody(bytes))
+  const { operation: name = "chat", ...body } = parseQuoted(readJsonBody(bytes))
+  const measured = MEASURED[name](body)
   const standing = await activeKey({ ledger, key_loads, config }, key_hash)
-  const model = catalog.find(chat.model, "chat")
+  const model = catalog.find(measured.model, name)
   if (model instanceof GatewayError) throw model
-  const refused = unpriced(chat, model)
+  const refused = unpriced(measured.asked, model)
   if (refused !== null) {
     checkAllowed(standing, model)
     throw refused
   }
-  return quoteBody(chat, model, standing)
+  return quoteBody(name, measured.quoteFor(model), model, standing)
+}
+
+/** A request as far as a quote needs it, whatever its operation. */
+interface Measured {
+  readonly model: string
+  readonly asked: AskedFor
+  quoteFor(model: Model): Quote
+}
+
+function measuring<Body extends Named>(operation: OperationOn<Body>): (body: object) => Measured {
+  return (body) => {
+    const request = operation.parse(body)
+    const asked = operation.askedFor(request)
+    return {
+      model: request.model,
+      asked,
+      quoteFor: (model) => quote(operation, request, model, operation.texts(request), asked),
+    }
+  }
+}
+
+const MEASURED: Readonly<Record<QuotedOperation, (body: object) => Measured>> = {
+  chat: measuring(chat),
 }
 
 function checkRate({ key_loads, config }: Gateway, key_hash: string): void {
   key_loads.checkRate(key_hash, config.limits.per_key)
 }
 
-function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBody {
+function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, standing: Standing): QuoteBody {
   const { price } = model
   const { available_nano, spending, margin_bp } = standing
-  const bounds = quote(chat, model, new FieldTexts(withoutOurs(chat)))
   const amount_nano = withMargin(bounds.amount_nano, margin_bp)
   const refusal = refusalOf(standing, model, bounds.amount_nano)
   const room_nano =
@@ -56,6 +79,7 @@ function quoteBody(chat: ChatRequest, model: Model, standing: Standing): QuoteBo
   const whole = free_output && amount_nano <= room_nano ? model.max_output_tokens : null
   return {
     model: model.name,
+    operation,
     amount: printUsd(amount_nano),
     admitted: refusal === null,
     refusal,

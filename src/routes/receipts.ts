@@ -75,6 +75,7 @@ function receipt(record: CallRecord): Receipt {
     id: call.id,
     key_id: call.key_id,
     model: call.model,
+    operation: call.operation,
     stream: call.stream,
     state: call.state,
     basis: call.basis,

@@ -64,6 +64,7 @@ export function callBody(call: CallRecord): CallBody {
     account_id: call.account_id,
     key_id: call.key_id,
     model: call.model,
+    operation: call.operation,
     family: call.family,
     upstream: call.upstream,
     stream: call.stream,
@@ -186,6 +187,6 @@ function sumsBody(sums: Summed): UsageSums {
 }
 
 function operatorSumsBody(sums: Summed): OperatorUsageSums {
-  const { charge_nano, cost_nano } = sums
-  return { ...sumsBody(sums), cost: printUsd(cost_nano), profit: printUsd(charge_nano - cost_nano) }
+  const { charge_nano, profit_nano } = sums
+  return { ...sumsBody(sums), cost: printUsd(charge_nano - profit_nano), profit: printUsd(profit_nano) }
 }

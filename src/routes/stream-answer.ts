@@ -1,6 +1,7 @@
 import type { Upstream } from "../config/config.ts"
-import { errorBody, GatewayError } from "../errors.ts"
+import { GatewayError } from "../errors.ts"
 import { Tap } from "../meter/tap.ts"
+import type { EventForm } from "../operation.ts"
 import { settle } from "../settlement/settle.ts"
 import { drainFor } from "../upstream/client-deadline.ts"
 import { streamHeaders } from "../upstream/headers.ts"
@@ -13,6 +14,7 @@ import type { Answering } from "./json-answer.ts"
 /** Rules 4-6: headers first, then whole events as they come (D36). */
 export function answerStream(
   { gateway, call, reply, client_deadline, request }: Answering,
+  form: EventForm,
   wants: { readonly usage: boolean; readonly cost: boolean },
 ): Response {
   const { stream, limits } = gateway.config
@@ -20,6 +22,8 @@ export function answerStream(
   const drain_ms = drainFor(upstream, true)
   const tap = new Tap({
     source: reply.body,
+    form,
+    json: call.operation.json,
     requested: call.asked.n,
     limits: call.asked.limits,
     wants_usage: wants.usage,
@@ -44,7 +48,7 @@ export function answerStream(
         return end.charge_nano
       })
     },
-    errorEvent: (ending, data) => errorEvent(errorOf(ending, data, upstream), call.hold.id),
+    errorEvent: (ending, data) => form.errorEvent(errorOf(ending, data, upstream), call.hold.id),
     finishSource: () => void finish(reply.body),
     cutClient: () => gateway.sockets.cut(request),
     onOutput: () => call.noteOutput(),
@@ -62,8 +66,6 @@ export function answerStream(
   return new Response(tap.body, { headers: streamHeaders(call.hold.id) })
 }
 
-const encoder = new TextEncoder()
-
 /** Why a stream broke after output: in the provider's own words when it had some (D10). */
 function errorOf(ending: Ending, data: string | null, { api_key }: Upstream): GatewayError {
   if (data !== null) return eventError(data, api_key)
@@ -73,9 +75,4 @@ function errorOf(ending: Ending, data: string | null, { api_key }: Upstream): Ga
     })
   }
   return new GatewayError(ending === "upstream_lost" ? "upstream_error" : "upstream_timeout")
-}
-
-/** An error as an event that both SDK families read (D10). */
-function errorEvent(error: GatewayError, request_id: string): Uint8Array {
-  return encoder.encode(`data: ${JSON.stringify({ error: errorBody(error, request_id).error })}\n\n`)
 }

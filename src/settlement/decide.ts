@@ -24,6 +24,8 @@ export interface Terms {
   readonly prompt_tokens_estimate: number
   /** When it does. */
   readonly estimate_prompt: EstimatePrompt
+  /** Whether it charges output; if not, it charges the prompt of every answer (D67). */
+  readonly estimate_output: boolean
 }
 
 /** Settlement rules 1-6: from what was delivered to what is owed. Everything beside the rules is a ruling. */
@@ -54,7 +56,7 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
       reported: null,
       estimated: {
         prompt_tokens: chargesPrompt(evidence, terms) ? terms.prompt_tokens_estimate : 0,
-        completion_tokens: estimate(evidence.output_bytes),
+        completion_tokens: terms.estimate_output ? estimate(evidence.output_bytes) : 0,
       },
       failure: broken ?? (usage.state === "missing" ? "usage_missing" : "usage_invalid"),
       notes,
@@ -67,10 +69,13 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
  * Whether an estimate charges the prompt (D6). If not, a client could avoid paying for it by cutting the stream, and a
  * provider's implausible usage would make it free (D1).
  */
-function chargesPrompt({ shape, ending, usage }: Evidence, { estimate_prompt }: Terms): boolean {
+function chargesPrompt(
+  { shape, ending, usage }: Evidence,
+  { estimate_prompt, estimate_output }: Terms,
+): boolean {
   const is_cut_by_client = shape === "stream" && (ending === "client_left" || ending === "client_stalled")
   const is_clients = is_cut_by_client || usage.state === "implausible"
-  return estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_clients)
+  return !estimate_output || estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_clients)
 }
 
 /** An answer that is charged and not delivered (D5). */

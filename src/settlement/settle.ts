@@ -93,7 +93,7 @@ function promptOf(verdict: Verdict): number {
   return verdict.reported?.prompt_tokens ?? verdict.estimated.prompt_tokens
 }
 
-function termsOf({ model, asked }: Call): Terms {
+function termsOf({ model, asked, operation }: Call): Terms {
   return {
     bytes_per_token: model.bytes_per_token,
     prompt_tokens_estimate: Math.min(
@@ -101,6 +101,7 @@ function termsOf({ model, asked }: Call): Terms {
       model.context_tokens ?? Number.POSITIVE_INFINITY,
     ),
     estimate_prompt: model.estimate.prompt,
+    estimate_output: operation.generates,
   }
 }
 

@@ -6,19 +6,21 @@ import { codingFault, contentLength, requestHeaders, retryAfter } from "./header
 import type { AnswerHead } from "./http/answer-parser.ts"
 import { post } from "./http/client.ts"
 import type { Exchange } from "./http/exchange.ts"
-import { isSpoken, refusalError } from "./refusal.ts"
+import type { RefusalForm } from "./refusal.ts"
 import { finish, leftMs, type Reply, refusalText } from "./reply.ts"
 
 /** A call on its way to a provider, whichever one it will be. */
 export interface Outgoing {
   readonly request_id: string
-  /** Below the upstream's `base_url`: `/chat/completions`. */
+  /** Below the upstream's `base_url`, with its query: `/chat/completions`. */
   readonly path: string
   readonly stream: boolean
   /** The JSON text to send, with the upstream's own name of the model. */
   body(model: string): string
   /** The version headers of a messages-style call, else null. */
   readonly headers: Readonly<Record<string, string>> | null
+  /** What the client is told when the provider refuses (D17). */
+  readonly refusals: RefusalForm
   /** Called right before a provider is asked: the last moment to abort the call of a client that has left (D9). */
   asking?(): void
   /** Aborted when nobody waits for the answer any more. Closes the connection, before and during the answer. */
@@ -79,7 +81,7 @@ export async function attempt(
   try {
     const head = await exchange.head
     signal.throwIfAborted()
-    return judge(route, head, exchange, began_ms)
+    return judge(route, head, exchange, began_ms, outgoing.refusals)
   } catch (error) {
     signal.throwIfAborted()
     return unanswered(late ? "timeout" : noAnswerOf(error), stream, systemCodeOf(error))
@@ -89,7 +91,13 @@ export async function attempt(
 }
 
 /** Whether an answer is a 2xx whose body may be read (D14, D25). */
-function judge(route: Route, head: AnswerHead, exchange: Exchange, began_ms: number): Reply | FailedAttempt {
+function judge(
+  route: Route,
+  head: AnswerHead,
+  exchange: Exchange,
+  began_ms: number,
+  refusals: RefusalForm,
+): Reply | FailedAttempt {
   const { status, fields } = head
   const fault = head.fault ?? codingFault(fields)
   if (fault !== null) exchange.cancel()
@@ -103,7 +111,7 @@ function judge(route: Route, head: AnswerHead, exchange: Exchange, began_ms: num
       began_ms,
     }
   }
-  return refused(route.upstream, head, fault, exchange)
+  return refused(route.upstream, head, fault, exchange, refusals)
 }
 
 /**
@@ -115,6 +123,7 @@ function refused(
   { status, fields }: AnswerHead,
   fault: string | null,
   exchange: Exchange,
+  refusals: RefusalForm,
 ): FailedAttempt {
   const discard = () => {
     if (fault === null) void finish(exchange)
@@ -122,14 +131,14 @@ function refused(
   return {
     kind: "failure",
     outcome: status,
-    fault: fault ?? (isSpoken(status) ? null : `status ${status}`),
+    fault: fault ?? (refusals.isRead(status) ? null : `status ${status}`),
     passes_on: PASSES_ON.has(status),
     discard,
     async error() {
       let text = ""
-      if (fault === null && isSpoken(status)) text = await refusalText(exchange)
+      if (fault === null && refusals.isRead(status)) text = await refusalText(exchange)
       else discard()
-      return refusalError({
+      return refusals.errorOf({
         status,
         retry_after: retryAfter(fields),
         body: text,

@@ -13,6 +13,13 @@ export interface Refusal {
 }
 
 /** What the client is told of a provider's refusal (D17). */
+export interface RefusalForm {
+  /** Whether the body of an answer with this status is read. */
+  isRead(status: number): boolean
+  errorOf(refusal: Refusal): GatewayError
+}
+
+/** What a client of the chat family is told. */
 export function refusalError(refusal: Refusal): GatewayError {
   const code = codeForStatus(refusal.status)
   switch (code) {

@@ -1,6 +1,6 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { buckets, parseMargin, parseUsd, printMargin, printUsd } from "../money.ts"
-import { bases, endings, failures, notes, type Period, periods, states } from "./call.ts"
+import { bases, endings, failures, notes, operationNames, type Period, periods, states } from "./call.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { parseTime, printTime } from "./time.ts"
 
@@ -311,6 +311,10 @@ export const CallBody = Type.Object({
   account_id: Id,
   key_id: Id,
   model: Type.String(),
+  operation: Type.String({
+    enum: [...operationNames],
+    description: "What the call asks the model for: `chat` is a chat completion.",
+  }),
   family: word(["chat", "messages"]),
   upstream: Type.String({ description: "The upstream that answered, or the first one tried if none did." }),
   stream: Type.Boolean(),

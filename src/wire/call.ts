@@ -1,5 +1,9 @@
 /** The words a call is recorded with. One list, read by the meter, the settlement, the ledger's schema and the API reference. */
 
+/** What a client can call a model for (D63). */
+export const operationNames = ["chat", "embeddings", "messages"] as const
+export type OperationName = (typeof operationNames)[number]
+
 /** How a hold ends (D13). */
 export const endOutcomes = ["settled", "released", "expired"] as const
 

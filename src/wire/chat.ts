@@ -43,6 +43,32 @@ export const Messages = Type.Array(Message, {
   [EXPECTED]: `an array of 1 to ${MAX_MESSAGES} messages`,
 })
 
+/** How a client asks for the cost of its call (D49). */
+export const UsageOption = Type.Optional(
+  Type.Union(
+    [
+      Type.Object(
+        {
+          include: Type.Optional(
+            Type.Union([Type.Boolean(), Type.Null()], {
+              description: "Whether the usage in the response has a `cost`: what the call was charged.",
+              [EXPECTED]: "true, false or null",
+            }),
+          ),
+        },
+        { additionalProperties: true },
+      ),
+      Type.Null(),
+    ],
+    {
+      description:
+        "Options for the usage in the response. With `include`, a stream ends with a usage chunk. `include` is an option of the gateway and is not sent to the provider.",
+      examples: [{ include: true }],
+      [EXPECTED]: "an object whose include is true, false or null",
+    },
+  ),
+)
+
 /** The body of a chat completion (spec 2): what the gateway reads of it; every other field passes upstream (D18). */
 export const ChatRequest = Type.Object(
   {
@@ -76,30 +102,7 @@ export const ChatRequest = Type.Object(
         },
       ),
     ),
-    usage: Type.Optional(
-      Type.Union(
-        [
-          Type.Object(
-            {
-              include: Type.Optional(
-                Type.Union([Type.Boolean(), Type.Null()], {
-                  description: "Whether the usage in the response has a `cost`: what the call was charged.",
-                  [EXPECTED]: "true, false or null",
-                }),
-              ),
-            },
-            { additionalProperties: true },
-          ),
-          Type.Null(),
-        ],
-        {
-          description:
-            "Options for the usage in the response. With `include`, a stream ends with a usage chunk. `include` is an option of the gateway and is not sent to the provider.",
-          examples: [{ include: true }],
-          [EXPECTED]: "an object whose include is true, false or null",
-        },
-      ),
-    ),
+    usage: UsageOption,
     n: Type.Optional(
       Type.Union([Type.Integer({ minimum: 1, maximum: 128 }), Type.Null()], {
         description: "The number of choices to generate. Output is held for each of them.",
@@ -144,7 +147,7 @@ const MESSAGE_NAMES: ReadonlySet<string> = new Set(Object.keys(Message.propertie
 const LOWER_CASE = /^[a-z_]*$/
 
 /** Some providers read names in any case: `Model` would be their `model`, and nobody here would have read it (D18). */
-function refuseSpellings(object: object, names: ReadonlySet<string>, path: string): void {
+export function refuseSpellings(object: object, names: ReadonlySet<string>, path: string): void {
   for (const name in object) {
     if (LOWER_CASE.test(name)) continue
     const meant = name.normalize("NFKC").toLowerCase()
@@ -157,13 +160,18 @@ export function wantsUsage(request: ChatRequest): boolean {
   return request.stream_options?.include_usage === true || wantsCost(request)
 }
 
+/** A request that can ask for its cost. */
+interface Costed {
+  readonly usage?: { readonly include?: boolean | null } | null
+}
+
 /** Whether the client asked what the call costs (D49). */
-export function wantsCost(request: ChatRequest): boolean {
+export function wantsCost(request: Costed): boolean {
   return request.usage?.include === true
 }
 
 /** The request without what is ours, which is neither held for nor sent: `usage.include`, and `usage` when nothing else is in it (D49). */
-export function withoutOurs(request: ChatRequest): object {
+export function withoutOurs(request: Costed): object {
   if (!request.usage || !Object.hasOwn(request.usage, "include")) return request
   const { usage, ...others } = request
   const { include, ...theirs } = usage
@@ -181,7 +189,7 @@ function tokenLimit(description: string) {
 }
 
 /** A list of further models, for which some providers answer at those models' prices (D19). */
-function oneModel() {
+export function oneModel() {
   return Type.Null({
     description: "Not supported: a call uses the model in `model` only.",
     [EXPECTED]: "null, because a call uses the model in `model` only",

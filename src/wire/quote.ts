@@ -1,5 +1,19 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { CallBody } from "./admin.ts"
+import { invalidField } from "./fault.ts"
+
+/** What can be quoted: every operation that the gateway sells. */
+export const quotedOperations = ["chat"] as const
+export type QuotedOperation = (typeof quotedOperations)[number]
+
+/** A request to quote: the body of a call, and which operation it is a call of. Chat where it does not say. */
+export function parseQuoted(body: object): { readonly operation?: QuotedOperation } {
+  if (!("operation" in body)) return body
+  const { operation } = body
+  const known = quotedOperations.find((name) => name === operation)
+  if (known === undefined) throw invalidField("operation", `one of ${quotedOperations.join(", ")}`)
+  return { ...body, operation: known }
+}
 
 /** Why the ledger would refuse a hold, as the error code that a call would get. */
 export const quotedRefusals = [
@@ -15,6 +29,7 @@ const Tokens = (description: string) => Type.Integer({ minimum: 0, description }
 /** What `POST /v1/quote` answers (D47). */
 export const QuoteBody = Type.Object({
   model: Type.String(),
+  operation: CallBody.properties.operation,
   amount: Type.String({
     ...Money,
     description: "What the call would hold, in USD. No usage within the limits of the request costs more.",

@@ -12,6 +12,7 @@ export const Receipt = Type.Object({
   id: call.id,
   key_id: call.key_id,
   model: call.model,
+  operation: call.operation,
   stream: call.stream,
   state: call.state,
   basis: call.basis,

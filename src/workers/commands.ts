@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { Snapshot } from "../config/snapshot.ts"
+import { Snapshot } from "../config/load.ts"
 import { Tracing } from "../config/tracing.ts"
 
 /** Everything that a worker needs to start. Workers read no files and no variables, so all have the same values. */

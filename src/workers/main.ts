@@ -1,5 +1,5 @@
 import { Type } from "@sinclair/typebox"
-import { configOf } from "../config/snapshot.ts"
+import { configOf } from "../config/load.ts"
 import { openLedgerDatabase } from "../ledger/database/database.ts"
 import { openLog } from "../log.ts"
 import { Service } from "../service.ts"

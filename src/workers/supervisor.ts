@@ -1,5 +1,5 @@
 import type { Logger } from "pino"
-import type { Loaded, Snapshot } from "../config/snapshot.ts"
+import type { Loaded, Snapshot } from "../config/load.ts"
 import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "../server.ts"
 import { checked } from "./channel.ts"
 import { type Assignment, Question } from "./commands.ts"

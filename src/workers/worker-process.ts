@@ -1,6 +1,6 @@
 import { join } from "node:path"
 import type { Subprocess } from "bun"
-import type { Snapshot } from "../config/snapshot.ts"
+import type { Snapshot } from "../config/load.ts"
 import { Channel } from "./channel.ts"
 import type { Assignment, Command, Question } from "./commands.ts"
 

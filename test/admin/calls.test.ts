@@ -21,6 +21,7 @@ const open = {
   key_id,
   model: "gpt-5-mini",
   family: "chat",
+  operation: "chat",
   upstream: "openai",
   stream: false,
   state: "open",

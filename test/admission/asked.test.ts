@@ -1,18 +1,22 @@
 import { describe, expect, test } from "bun:test"
 import { askedFor, unpriced } from "../../src/admission/asked.ts"
-import { largestMaxTokens, quote } from "../../src/admission/quote.ts"
+import { largestMaxTokens, quote as quoteFor } from "../../src/admission/quote.ts"
+import type { Model } from "../../src/config/config.ts"
 import type { Price } from "../../src/money.ts"
-import { parseChat } from "../../src/wire/chat.ts"
+import { chat as operation } from "../../src/operations/chat.ts"
+import { type ChatRequest, parseChat } from "../../src/wire/chat.ts"
 import { aModel } from "./model.ts"
 
 const chat = (fields: object = {}) =>
   parseChat({ model: "m", messages: [{ role: "user", content: "hello" }], ...fields })
+const quote = (request: ChatRequest, model: Model) => quoteFor(operation, request, model)
 const says = (...content: readonly object[]) => ({ messages: [{ role: "user", content }] })
 
 describe("D60 what a request asks for besides text", () => {
   const nothing = { audio_input: null, audio_output: null, web_search: null, service_tier: null }
   const rows: [string, object, object][] = [
     ["text", {}, {}],
+    ["a plain service tier", { service_tier: "auto" }, {}],
     ["a part of audio", says({ type: "input_audio" }), { audio_input: "messages" }],
     ["audio by its address", says({ type: "audio_url" }), { audio_input: "messages" }],
     ["an image", says({ type: "image_url" }), {}],
@@ -123,7 +127,7 @@ describe("D61 what has no price is refused, by its field and the price that is m
   const plain = { input_pico: 1_000n, cached_input_pico: 100n, output_pico: 4_000n, per_call_nano: 0n }
   const priced = { ...plain, buckets: { audio_input: 1n, audio_output: 1n, web_search: 0n } }
   const faultOf = (fields: object, price: Price) => {
-    const refused = unpriced(chat(fields), aModel({ price }))
+    const refused = unpriced(askedFor(chat(fields)), aModel({ price }))
     return refused === null ? null : [refused.code, refused.detail.param, refused.detail.fields?.missing]
   }
   test.each([
@@ -144,8 +148,8 @@ describe("D61 what has no price is refused, by its field and the price that is m
   test("not a service tier that has one", () => {
     const service_tiers = [{ name: "flex", price: plain, tiers: [] }]
     const model = aModel({ price: plain, service_tiers })
-    expect(unpriced(chat({ service_tier: "flex" }), model)).toBeNull()
-    expect(unpriced(chat({ service_tier: "priority" }), model)?.detail.param).toBe("service_tier")
+    expect(unpriced(askedFor(chat({ service_tier: "flex" })), model)).toBeNull()
+    expect(unpriced(askedFor(chat({ service_tier: "priority" })), model)?.detail.param).toBe("service_tier")
   })
   test.each([null, "auto", "default"])("not the service tier %j", (service_tier) => {
     expect(faultOf({ service_tier }, plain)).toBeNull()

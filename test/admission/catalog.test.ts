@@ -4,6 +4,7 @@ import { Catalog, termsOf } from "../../src/admission/catalog.ts"
 import { InFlight } from "../../src/admission/in-flight.ts"
 import { Call } from "../../src/call.ts"
 import type { Model } from "../../src/config/config.ts"
+import { chat as chat_operation } from "../../src/operations/chat.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
 import { aModel } from "./model.ts"
 
@@ -18,7 +19,7 @@ const catalogOf = (models: readonly Model[]) =>
   )
 const catalog = catalogOf([messages, chat, bothMessages, bothChat])
 
-test("the entry decides which of two models of one name is meant", () => {
+test("D63 the operation decides which of two models of one name is meant", () => {
   expect(catalog.find("both", "chat")).toBe(bothChat)
   expect(catalog.find("both", "messages")).toBe(bothMessages)
 })
@@ -26,11 +27,11 @@ test("the entry decides which of two models of one name is meant", () => {
 test("D15 a model of the other entry exists, but may not be used here: the answer says where", () => {
   expect(catalog.find("claude", "chat")).toMatchObject({
     code: "model_not_allowed",
-    message: expect.stringMatching(/messages model.*POST \/v1\/messages\/count_tokens/),
+    message: expect.stringMatching(/does not support chat.*POST \/v1\/messages\/count_tokens/),
   })
   expect(catalog.find("gpt", "messages")).toMatchObject({
     code: "model_not_allowed",
-    message: expect.stringMatching(/chat model.*POST \/v1\/chat\/completions/),
+    message: expect.stringMatching(/does not support messages.*POST \/v1\/chat\/completions/),
   })
 })
 
@@ -51,7 +52,11 @@ test("D56 a model has the numbers of its terms, one for each way to it, in their
     ["chat", "gpt", "upstream"],
   ])
   const numbered = new Catalog(models, [4, 9, 2, 7])
-  expect(models.map((model) => numbered.termsIds(model) as readonly number[])).toEqual([[4], [9, 2], [7]])
+  expect(models.map((model) => numbered.termsIds(model, model.family) as readonly number[])).toEqual([
+    [4],
+    [9, 2],
+    [7],
+  ])
 })
 
 test("D62 each way to a model has terms for each of its tiers, in their order", () => {
@@ -73,7 +78,7 @@ test("D62 each way to a model has terms for each of its tiers, in their order", 
     ["gpt", undefined],
   ])
   const numbered = new Catalog(models, [4, 9, 2, 7, 1, 3, 8])
-  expect(models.map((model) => numbered.termsIds(model) as readonly number[])).toEqual([
+  expect(models.map((model) => numbered.termsIds(model, model.family) as readonly number[])).toEqual([
     [4, 9, 2, 7, 1, 3],
     [8],
   ])
@@ -108,8 +113,8 @@ test("D70 and for each of its service tiers, which a call finds by the tier and 
     idempotency: null,
   }
   const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier: null }
-  const ids = new Catalog([model], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).termsIds(model)
-  const call = new Call(hold, model, ids, asked, new InFlight(), () => {})
+  const ids = new Catalog([model], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).termsIds(model, "chat")
+  const call = new Call(chat_operation, hold, model, ids, asked, new InFlight(), () => {})
   const found = () => [null, flex, priority].map((at) => [call.termsId(5, at), call.termsId(8, at)])
   call.answeredBy(route)
   expect(found()).toEqual([

@@ -5,6 +5,7 @@ export function aModel(parts: Partial<Model>): Model {
   return {
     name: "m",
     family: "chat",
+    operations: [parts.family ?? "chat"],
     routes: [
       {
         upstream: {

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { balanceRefusal, largestMaxTokens, quote } from "../../src/admission/quote.ts"
+import { balanceRefusal, largestMaxTokens, quote as quoteFor } from "../../src/admission/quote.ts"
+import type { Model } from "../../src/config/config.ts"
 import { ceilToNano, type Price } from "../../src/money.ts"
-import { parseChat } from "../../src/wire/chat.ts"
+import { chat as operation } from "../../src/operations/chat.ts"
+import { type ChatRequest, parseChat } from "../../src/wire/chat.ts"
 import { aModel } from "./model.ts"
 
 const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
@@ -10,6 +12,7 @@ const model = aModel({ price, max_output_tokens: 1_000, hold_output_tokens: 300,
 
 const chat = (fields: object = {}) =>
   parseChat({ model: "m", messages: [{ role: "user", content: "hello" }], ...fields })
+const quote = (request: ChatRequest, model: Model) => quoteFor(operation, request, model)
 /** `[{"role":"user","content":"hello"}]` */
 const BYTES = 35
 

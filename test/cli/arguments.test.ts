@@ -43,21 +43,22 @@ describe("D52 what cannot be understood is one sentence, with the word that was 
 })
 
 describe("what is understood", () => {
-  const rows: readonly [line: string, path: string, words: string[]][] = [
-    ["accounts", "", ["--"]],
-    ["accounts --json", "", ["--json", "--"]],
-    ["accounts list --limit 5", "list", ["--limit=5", "--"]],
-    ["accounts list --limit=5", "list", ["--limit=5", "--"]],
-    ["credit Acme -2.50 --reason x", "", ["--reason=x", "--", "Acme", "-2.50"]],
-    ["credit --reason -1 Acme 5", "", ["--reason=-1", "--", "Acme", "5"]],
-    ["accounts create -- --json", "create", ["--", "--json"]],
-    ["bench --quick --only x", "", ["--quick", "--only", "x"]],
-    ["bench -- --help", "", ["--", "--help"]],
+  const rows: readonly [line: string, path: string, values: Record<string, string | true>][] = [
+    ["accounts", "", {}],
+    ["accounts --json", "", { json: true }],
+    ["accounts list --limit 5", "list", { limit: "5" }],
+    ["accounts list --limit=5", "list", { limit: "5" }],
+    ["credit Acme -2.50 --reason x", "", { account: "Acme", amount: "-2.50", reason: "x" }],
+    ["credit --reason -1 Acme 5", "", { account: "Acme", amount: "5", reason: "-1" }],
+    ["accounts create -- --json", "create", { name: "--json" }],
+    ["bench --quick --only x", "", {}],
   ]
-  test.each(rows)("%s", (line, below, words) => {
+  test.each(rows)("%s", (line, below, values) => {
     const asked = parseCommandLine(root, line.split(" "))
-    const [first = ""] = line.split(" ")
-    expect(asked).toMatchObject({ what: "run", path: below === "" ? [first] : [first, below], words })
+    const [first = "", ...words] = line.split(" ")
+    const path = below === "" ? [first] : [first, below]
+    expect(asked).toMatchObject({ what: "run", path, values: new Map(Object.entries(values)) })
+    expect(asked).toMatchObject({ words: below === "" ? words : words.slice(1) })
   })
 
   test.each([[[]], [["--help"]], [["help"]], [["-h"]]])("%j shows every command", (words) => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import type { TSchema } from "@sinclair/typebox"
+import { type TSchema, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { knowFormats } from "../../src/cli/formats.ts"
+import { knowFormats } from "../../src/cli/admin-client.ts"
 import { errorResponse, GatewayError } from "../../src/errors.ts"
 import { nextId } from "../../src/id.ts"
 import {
@@ -255,6 +255,7 @@ describe("what scripts read is the API's own answer, from a gateway as from the 
       },
     ],
     ["audit", { line: () => "audit", schema: AuditBody, path: null }],
+    ["sums", { line: () => "sums", schema: Type.Object({ differed: Type.Literal(0) }), path: null }],
   ]
   test.each(rows)("%s --json", async (_name, { line, schema, path }) => {
     const said = await Promise.all([

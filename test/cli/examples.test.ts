@@ -3,7 +3,15 @@ import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { Command, Leaf } from "../../src/cli/command.ts"
 import { root } from "../../src/cli/program.ts"
-import { ADMIN_TOKEN, chat, configFor, startGateway, type TestGateway } from "../support/gateway.ts"
+import {
+  ADMIN_TOKEN,
+  CHAT,
+  chat,
+  configFor,
+  PRICE,
+  startGateway,
+  type TestGateway,
+} from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
 import { Shell, type, wordsOf } from "./command.ts"
@@ -22,6 +30,8 @@ beforeAll(async () => {
   way = await DatabaseProxy.start(gateway.address)
   shell = new Shell({ TOLLGATE_URL: gateway.url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN })
   writeFileSync(join(shell.folder, "tollgate.yaml"), JSON.stringify(configFor(provider.url)))
+  writeFileSync(join(shell.folder, "litellm.json"), JSON.stringify(liteLlm()))
+  writeFileSync(join(shell.folder, "genai.json"), JSON.stringify(genaiPrices()))
   const account = await gateway.account("10")
   key = account.key
   call = (await chat(gateway, key)).headers.get("x-request-id") ?? ""
@@ -33,6 +43,28 @@ afterAll(async () => {
   await provider.stop()
   shell.remove()
 })
+
+/** The prices of the configuration, as LiteLLM lists them. */
+function liteLlm() {
+  const { input, cached_input, output } = PRICE
+  const entry = {
+    input_cost_per_token: Number(`${input}e-6`),
+    cache_read_input_token_cost: Number(`${cached_input}e-6`),
+    output_cost_per_token: Number(`${output}e-6`),
+  }
+  return { "upstream-model": entry, "upstream-counter": entry }
+}
+
+/** The same, as genai-prices lists them. */
+function genaiPrices() {
+  const { input, cached_input, output } = PRICE
+  const prices = {
+    input_mtok: Number(input),
+    cache_read_mtok: Number(cached_input),
+    output_mtok: Number(output),
+  }
+  return [{ id: "openai", models: ["gpt-5-mini", "upstream-counter"].map((id) => ({ id, prices })) }]
+}
 
 /** Every command that does something. */
 function leaves(command: Command): Leaf[] {
@@ -54,6 +86,8 @@ async function prepared(line: string): Promise<string> {
     .replaceAll(/\bAcme\b(?! Ltd|-)/g, name)
     .replaceAll(/019f8b1c-2222\S+/g, key_id)
     .replaceAll(/019f8b1c-3333\S+/g, call)
+    .replace("model_prices_and_context_window.json", join(shell.folder, "litellm.json"))
+    .replace("data.json --map fast=", `${join(shell.folder, "genai.json")} --map ${CHAT}=`)
     .replace("--config tollgate.yaml", `--config ${join(shell.folder, "tollgate.yaml")}`)
 }
 

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import { count, usd } from "../../src/cli/amount.ts"
 import { briefMoment, moment, parseMoment, span } from "../../src/cli/moment.ts"
 import { visible } from "../../src/cli/screen.ts"
-import { type Column, card, table } from "../../src/cli/table.ts"
+import { type Column, card, count, table, usd } from "../../src/cli/table.ts"
 import { painter } from "../../src/paint.ts"
 
 const plain = painter(false, {})

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
+import { ConfigError } from "../../src/config/config.ts"
 import { readEnvironment } from "../../src/config/environment.ts"
-import { ConfigError } from "../../src/config/error.ts"
 import type { Environ } from "../../src/config/reference.ts"
 
 const files: Readonly<Record<string, string>> = {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { checkExposure, type Exposure } from "../../src/config/exposure.ts"
+import { checkExposure, type Exposure } from "../../src/config/environment.ts"
 
 const TOKEN = "0123456789abcdef"
 const SAFE: Exposure = { host: "127.0.0.1", port: 8080, admin: null, admin_token: null }

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the configuration writes its references like this
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { ConfigError } from "../../src/config/error.ts"
+import { ConfigError } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { parsePrice } from "../../src/money.ts"
 import { and, contract, load, model, refusal, small, sources, upstream } from "./small.ts"
@@ -449,7 +449,6 @@ describe("a wrong file stops the start with the path of the key and what was exp
       "models[0].name",
       "models[0].family",
       "models[0].upstreams",
-      "models[0].max_output_tokens",
     ])
     expect(places("upstreams: { openai: }")).toEqual(["upstreams.openai.family", "upstreams.openai.base_url"])
   })
@@ -464,7 +463,6 @@ describe("a wrong file stops the start with the path of the key and what was exp
       "upstreams.openai.api_key",
       "models[0].price.input",
       "models[1].max_tokens",
-      "models[1].max_output_tokens",
       "stream.keepalive",
     ])
   })

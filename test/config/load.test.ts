@@ -30,6 +30,7 @@ describe("the example of docs/configuration.md", () => {
         {
           name: "gpt-5-mini",
           family: "chat",
+          operations: ["chat", "embeddings"],
           routes: [{ upstream: openai, model: "gpt-5-mini-2025-08-07" }],
           price: {
             input_pico: 250_000n,
@@ -50,6 +51,7 @@ describe("the example of docs/configuration.md", () => {
         {
           name: "claude-sonnet",
           family: "messages",
+          operations: ["messages"],
           routes: [{ upstream: anthropic, model: "claude-sonnet-4-5" }],
           price: {
             input_pico: 3_000_000n,

@@ -1,6 +1,6 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the configuration writes its references like this
 import { describe, expect, test } from "bun:test"
-import { ConfigError } from "../../src/config/error.ts"
+import { ConfigError } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { load, refusal, sources, upstream } from "./small.ts"
 

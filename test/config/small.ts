@@ -1,5 +1,4 @@
-import type { Config } from "../../src/config/config.ts"
-import { ConfigError } from "../../src/config/error.ts"
+import { type Config, ConfigError } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import type { Sources } from "../../src/config/reference.ts"
 

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
-import { ConfigError } from "../../src/config/error.ts"
-import { configOf, takeSnapshot } from "../../src/config/snapshot.ts"
+import { ConfigError } from "../../src/config/config.ts"
+import { configOf, takeSnapshot } from "../../src/config/load.ts"
 import { small } from "./small.ts"
 
 const [name, upstream] = Object.entries(small.upstreams)[0] ?? []

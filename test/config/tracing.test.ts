@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { ConfigError } from "../../src/config/error.ts"
+import { ConfigError } from "../../src/config/config.ts"
 import type { Environ } from "../../src/config/reference.ts"
 import { readTracing } from "../../src/config/tracing.ts"
 

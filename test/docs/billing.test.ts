@@ -5,6 +5,7 @@ import { loadConfig } from "../../src/config/load.ts"
 import { readJson } from "../../src/meter/json-reading.ts"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { ceilToNano, PICO_PER_NANO, parseUsd, printUsd, withMargin } from "../../src/money.ts"
+import { chat } from "../../src/operations/chat.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { linesOf } from "../../src/settlement/lines.ts"
 import { costPico, type Priced, priceVerdict } from "../../src/settlement/price.ts"
@@ -44,7 +45,7 @@ const picture = {
   ],
 }
 
-const quoted = (fields: object, of = mini) => quote(parseChat({ ...example, ...fields }), of)
+const quoted = (fields: object, of = mini) => quote(chat, parseChat({ ...example, ...fields }), of)
 const held = (fields: object, of = mini) => quoted(fields, of).amount_nano
 const usage = (prompt_tokens: number, cached_tokens: number, completion_tokens: number) => ({
   prompt_tokens,
@@ -66,11 +67,12 @@ function pricedOf(
   hold_nano = 1_000_000_000n,
 ): Priced {
   const text = typeof body === "string" ? body : JSON.stringify(body)
-  const evidence = readJson(new TextEncoder().encode(text), "completed", false)
+  const evidence = readJson(chat.json, new TextEncoder().encode(text), "completed", false)
   const terms = {
     bytes_per_token: of.bytes_per_token,
     prompt_tokens_estimate,
     estimate_prompt: "always",
+    estimate_output: true,
   } as const
   const verdict = decide(evidence, terms)
   return priceVerdict(verdict, of.price, hold_nano)
@@ -92,6 +94,7 @@ function chargedStream(ending: StreamEvidence["ending"], output_bytes: number): 
     bytes_per_token,
     prompt_tokens_estimate: 40 / bytes_per_token,
     estimate_prompt: estimate.prompt,
+    estimate_output: true,
   }
   return priceVerdict(decide(evidence, terms), mini.price, 1_000_000_000n).charge_nano
 }

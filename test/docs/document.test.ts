@@ -46,6 +46,7 @@ const PROMISED = [
   "GET /admin/calls/{id}",
   "GET /admin/usage",
   "GET /admin/audit",
+  "POST /admin/sums/check",
   "GET /admin/timeline",
   "GET /admin/latency",
   "GET /admin/outcomes",

@@ -64,6 +64,8 @@ const receipts: Scene = async (stage, entry) => {
   return [open, await receiptOf(left)]
 }
 
+const NIL = "00000000-0000-0000-0000-000000000000"
+
 /** By `operationId status`. */
 export const scenes: Readonly<Record<string, Scene>> = {
   "listModels 200": noModel,
@@ -92,6 +94,18 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await shift(1)
     const answer = await stage.ask(entry, world)
     await shift(-1)
+    await client.end()
+    return [answer]
+  },
+  "checkSums 200": async (stage, entry) => {
+    const world = await stage.world()
+    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    await client`UPDATE tollgate.summed SET hours_until = '2026-11-21Z', days_until = '2026-11-21Z'`
+    await client`INSERT INTO tollgate.days (from_at, account_id, key_id, terms_id, calls, charge_nano, overage_nano, held_nano,
+      prompt_tokens, cached_tokens, completion_tokens)
+      SELECT '2026-11-20Z', ${NIL}, ${NIL}, 1, 1, 1, 0, 0, 1, 0, 1`
+    const answer = await stage.ask(entry, world, { body: {} })
+    await client`UPDATE tollgate.summed SET hours_until = NULL, days_until = NULL`
     await client.end()
     return [answer]
   },

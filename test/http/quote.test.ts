@@ -57,6 +57,7 @@ describe("D47 a quote", () => {
     const sent = provider.requests.length
     expect(await quoted(key, { ...ASK, max_tokens: 200, n: 2 })).toEqual({
       model: CHAT,
+      operation: "chat",
       amount: "0.001635",
       admitted: true,
       refusal: null,

@@ -53,6 +53,7 @@ describe("D47 a receipt", () => {
       id,
       key_id,
       model: CHAT,
+      operation: "chat",
       stream: false,
       state: "settled",
       basis: "usage",

@@ -5,7 +5,8 @@ import { nextId } from "../../src/id.ts"
 import { getKey } from "../../src/ledger/accounts/keys.ts"
 import { connect } from "../../src/ledger/database/address.ts"
 import { Connection } from "../../src/ledger/database/connection.ts"
-import { type Database, MIGRATIONS, openDatabase } from "../../src/ledger/database/database.ts"
+import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
+import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
 import { audit } from "../../src/ledger/journal/audit.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { Lease } from "../../src/ledger/journal/lease.ts"
@@ -262,6 +263,7 @@ describe("D55 the ledger of version 0.1, migrated", () => {
         above_tokens: 0,
         margin_bp: null,
         service_tier: null,
+        operation: "chat",
         ...Object.fromEntries(buckets.map((bucket) => [`${bucket}_pico`, null])),
       }),
     )

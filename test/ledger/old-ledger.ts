@@ -1,6 +1,6 @@
 import { readMigrationFiles } from "drizzle-orm/migrator"
 import type { Sql } from "postgres"
-import { MIGRATIONS } from "../../src/ledger/database/database.ts"
+import { MIGRATIONS } from "../../src/ledger/database/migration.ts"
 
 /** The migrations that version 0.1 had. */
 const BEFORE = 4

@@ -1,4 +1,5 @@
-import { type EventKind, type StreamEvidence, StreamReading } from "../../src/meter/reading.ts"
+import { ChatReading } from "../../src/meter/chat-reading.ts"
+import type { EventKind, StreamEvidence } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
 import type { Ending } from "../../src/wire/call.ts"
 
@@ -7,7 +8,7 @@ import type { Ending } from "../../src/wire/call.ts"
  * what ends it there; without one it is a clean end of the body (D8). `n` choices were requested.
  */
 export function follow(chunks: readonly Uint8Array[], ending?: Ending, n = 1): StreamEvidence {
-  const reading = new StreamReading(n)
+  const reading = new ChatReading(n)
   const framer = new Framer(1_000_000, reading.recurring)
   for (const chunk of chunks) {
     for (const event of framer.feed(chunk)) {

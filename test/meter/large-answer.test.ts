@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { LargeAnswer } from "../../src/meter/large-answer.ts"
 import { outputBytes, parsePayload } from "../../src/meter/output.ts"
+import { chat } from "../../src/operations/chat.ts"
 import { NO_LIMITS, readServiceTier, readUsage } from "../../src/wire/usage.ts"
 import { bytesOf, everyCut } from "./cuts.ts"
 
 function read(chunks: readonly Uint8Array[]) {
-  const answer = new LargeAnswer()
+  const answer = chat.json.openLarge()
   for (const chunk of chunks) answer.take(chunk)
   answer.stop()
   const { whole, object, output_bytes, service_tier } = answer
@@ -96,7 +96,7 @@ describe("D5 a JSON answer that is not kept says the same as one that is", () =>
   test("a usage without end is none, and brackets without end take no memory", () => {
     const long = `{"usage":{"x":"${"x".repeat(100_000)}","prompt_tokens":9,"completion_tokens":2}}`
     expect(read([bytesOf(long)]).usage).toEqual({ state: "invalid" })
-    const answer = new LargeAnswer()
+    const answer = chat.json.openLarge()
     for (let n = 0; n < 100; n++) answer.take(bytesOf(n === 0 ? '{"a":' : "[".repeat(100_000)))
     expect(answer.whole).toBe(false)
   })

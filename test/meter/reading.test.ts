@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
+import { ChatReading } from "../../src/meter/chat-reading.ts"
 import { readJson } from "../../src/meter/json-reading.ts"
-import { type EventKind, type JsonEvidence, StreamReading } from "../../src/meter/reading.ts"
+import type { EventKind, JsonEvidence } from "../../src/meter/reading.ts"
+import { chat } from "../../src/operations/chat.ts"
 import { bytesOf } from "./cuts.ts"
 
 const NONE: EventKind = { kind: "nothing" }
@@ -25,16 +27,18 @@ const textUsing = (content: string, prompt: number, completion: number) =>
 const usageOnly = (prompt: number, completion: number) =>
   `{"choices":[],"usage":{"prompt_tokens":${prompt},"completion_tokens":${completion}}}`
 
-function readAll(payloads: readonly (string | null)[], n = 1): StreamReading {
-  const reading = new StreamReading(n)
+function readAll(payloads: readonly (string | null)[], n = 1): ChatReading {
+  const reading = new ChatReading(n)
   for (const payload of payloads) reading.read(payload)
   return reading
 }
 
+const DONE: EventKind = { kind: "done", output: false, trusted_usage: false, failed: false }
+
 describe("what one event is", () => {
   const rows: [string, string | null, EventKind][] = [
-    ["D4 [DONE]", "[DONE]", { kind: "done" }],
-    ["D4 [DONE] in white space", " [DONE] ", { kind: "done" }],
+    ["D4 [DONE]", "[DONE]", DONE],
+    ["D4 [DONE] in white space", " [DONE] ", DONE],
     ["D7 output", text("hi"), chunk(true, false)],
     ["D7 output of white space", text(" "), chunk(true, false)],
     ["D1 usage beside output", `{"choices":[{"delta":{"content":"hi"}}],${usage}}`, chunk(true, true)],
@@ -88,7 +92,7 @@ describe("what one event is", () => {
     ["D10 an error of a choice is none", '{"choices":[{"error":{"code":1}}]}', chunk(false, false)],
     ["D10 an error under __proto__ is none", '{"__proto__":{"error":{}}}', chunk(false, false)],
   ]
-  test.each(rows)("%s", (_, data, kind) => expect(new StreamReading().read(data)).toEqual(kind))
+  test.each(rows)("%s", (_, data, kind) => expect(new ChatReading().read(data)).toEqual(kind))
 })
 
 describe("D4, D8 what makes usage final and a stream complete", () => {
@@ -219,7 +223,7 @@ describe("which usage of a stream counts, and what came after it", () => {
 })
 
 test("D1, D4 what the request cannot have caused erases nothing, and is told", () => {
-  const reading = new StreamReading(1, { prompt_tokens: 9, completion_tokens: 2 })
+  const reading = new ChatReading(1, { prompt_tokens: 9, completion_tokens: 2 })
   reading.read(usageOnly(9, 3))
   expect(reading.evidence("completed")).toMatchObject({ usage: { state: "implausible" }, implausible: true })
   reading.read(usageOnly(9, 2))
@@ -330,7 +334,7 @@ describe("D5 a JSON answer", () => {
   const bodyOf = (body: string | number[]) =>
     typeof body === "string" ? bytesOf(body) : new Uint8Array(body)
   test.each(rows)("%s", (_, body, expected) => {
-    expect(readJson(bodyOf(body), "completed", false)).toMatchObject({
+    expect(readJson(chat.json, bodyOf(body), "completed", false)).toMatchObject({
       shape: "json",
       ending: "completed",
       ...expected,
@@ -338,7 +342,7 @@ describe("D5 a JSON answer", () => {
   })
 
   test.each(rows)("cut by the network it is malformed, whatever arrived: %s", (_, body) => {
-    const evidence = readJson(bodyOf(body), "upstream_lost", true)
+    const evidence = readJson(chat.json, bodyOf(body), "upstream_lost", true)
     expect(evidence).toMatchObject({ ending: "upstream_lost", ...only("malformed") })
   })
 })
@@ -391,7 +395,7 @@ describe("properties", () => {
   test("arbitrary bytes are a JSON answer of some kind", () => {
     fc.assert(
       fc.property(fc.oneof(fc.uint8Array(), fc.json().map(bytesOf)), fc.boolean(), (body, cut) => {
-        const { output_bytes } = readJson(body, "completed", cut)
+        const { output_bytes } = readJson(chat.json, body, "completed", cut)
         expect(Number.isInteger(output_bytes) && output_bytes >= 0).toBe(true)
       }),
     )

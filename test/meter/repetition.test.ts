@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { StreamReading } from "../../src/meter/reading.ts"
+import { ChatReading } from "../../src/meter/chat-reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
 import { bytesOf, cutAt } from "./cuts.ts"
 
@@ -8,7 +8,7 @@ const LIMIT_BYTES = 100_000
 
 /** What a stream is read as, and the bytes that come out; `knowing` what recurs, or every event in full. */
 function read(chunks: readonly Uint8Array[], knowing: boolean) {
-  const reading = new StreamReading()
+  const reading = new ChatReading()
   const framer = new Framer(LIMIT_BYTES, knowing ? reading.recurring : null)
   const forwarded: Uint8Array[] = []
   let recurred = 0
@@ -139,7 +139,7 @@ describe("D7 events that differ from one before in nothing but their text", () =
   })
 
   test("an event over the limit is refused, also one that recurs", () => {
-    const reading = new StreamReading()
+    const reading = new ChatReading()
     const framer = new Framer(200, reading.recurring)
     for (const event of framer.feed(bytesOf(said({ content: "a" })))) reading.take(event)
     expect(() => [...framer.feed(bytesOf(said({ content: "b".repeat(300) })))]).toThrow(

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Tap } from "../../src/meter/tap.ts"
 import type { TapOptions } from "../../src/meter/tap-options.ts"
+import { chat, chatEvents } from "../../src/operations/chat.ts"
 import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 import type { Ending } from "../../src/wire/call.ts"
@@ -51,6 +52,8 @@ function relay(changes: Partial<TapOptions> = {}) {
   const seen = { settlements: 0, cancelled: 0, finished: 0, cut: 0, outputs: 0, keepalives: 0, faults: 0 }
   const tap = new Tap({
     source: { read: () => provider.body.read(), cancel: () => void seen.cancelled++ },
+    form: chatEvents,
+    json: chat.json,
     requested: 1,
     limits: NO_LIMITS,
     wants_usage: false,

@@ -8,6 +8,7 @@ import { NEVER } from "../../src/cutoff.ts"
 import { GatewayError } from "../../src/errors.ts"
 import { openLog } from "../../src/log.ts"
 import { createMetrics } from "../../src/metrics/metrics.ts"
+import { chat, chatEvents } from "../../src/operations/chat.ts"
 import { answerStream } from "../../src/routes/stream-answer.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { ClientDeadline } from "../../src/upstream/client-deadline.ts"
@@ -55,9 +56,10 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     {
       gateway,
       call: new Call(
+        chat,
         hold,
         model,
-        catalog.termsIds(model),
+        catalog.termsIds(model, "chat"),
         { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier: null },
         in_flight,
         () => {},
@@ -73,6 +75,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
       client_deadline: new ClientDeadline(NEVER, NEVER, null),
       request: new Request("http://gateway/v1/chat/completions"),
     },
+    chatEvents,
     { usage: false, cost: false },
   )
 

@@ -4,7 +4,12 @@ import { decide, type Terms, type Verdict } from "../../src/settlement/decide.ts
 import { type Ending, endings, type Failure, type Note } from "../../src/wire/call.ts"
 import type { UsageReading } from "../../src/wire/usage.ts"
 
-const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0, estimate_prompt: "client_cut" } as const
+const terms = {
+  bytes_per_token: 4,
+  prompt_tokens_estimate: 0,
+  estimate_prompt: "client_cut",
+  estimate_output: true,
+} as const
 
 const missing: UsageReading = { state: "missing" }
 const invalid: UsageReading = { state: "invalid" }
@@ -246,7 +251,12 @@ test("every ending but `completed` has its cause above", () => {
 })
 
 describe("D6 what an estimate rests on", () => {
-  const withPrompt = { bytes_per_token: 3, prompt_tokens_estimate: 50, estimate_prompt: "always" } as const
+  const withPrompt = {
+    bytes_per_token: 3,
+    prompt_tokens_estimate: 50,
+    estimate_prompt: "always",
+    estimate_output: true,
+  } as const
   const rows: [string, JsonEvidence | StreamEvidence, number, number][] = [
     ["rule 2 output and prompt", json({ ...some }), 50, 4],
     ["rule 2 an empty object and its prompt", json({}), 50, 1],

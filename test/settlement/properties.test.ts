@@ -3,6 +3,7 @@ import fc from "fast-check"
 import { readJson } from "../../src/meter/json-reading.ts"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
+import { chat } from "../../src/operations/chat.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { type Priced, priceVerdict } from "../../src/settlement/price.ts"
 import { endings } from "../../src/wire/call.ts"
@@ -14,7 +15,12 @@ import { follow } from "../meter/follow.ts"
 
 /** What holds from a provider's bytes to the charge, whatever the bytes. */
 
-const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0, estimate_prompt: "client_cut" } as const
+const terms = {
+  bytes_per_token: 4,
+  prompt_tokens_estimate: 0,
+  estimate_prompt: "client_cut",
+  estimate_output: true,
+} as const
 const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
 const AMOUNT_NANO = 1_000_000n
 
@@ -79,7 +85,7 @@ describe("whatever a provider sends is settled soundly", () => {
     )
     fc.assert(
       fc.property(json, ending, fc.boolean(), (bytes, ending, cut) => {
-        expectSound(settle(readJson(bytes, ending, cut)))
+        expectSound(settle(readJson(chat.json, bytes, ending, cut)))
       }),
       { numRuns: 500 },
     )

@@ -4,6 +4,7 @@ import { Call } from "../../src/call.ts"
 import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { PAR_BP, parseMargin } from "../../src/money.ts"
+import { chat } from "../../src/operations/chat.ts"
 import { linesOf } from "../../src/settlement/lines.ts"
 import { priceVerdict } from "../../src/settlement/price.ts"
 import { servedTier } from "../../src/settlement/service-tier.ts"
@@ -199,7 +200,7 @@ function callOf(
     idempotency: null,
   }
   const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier }
-  const call = new Call(hold, model, terms_ids, asked, new InFlight(), () => {})
+  const call = new Call(chat, hold, model, terms_ids, asked, new InFlight(), () => {})
   call.answeredBy(model.routes[0])
   return call
 }

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test"
+import { ChatReading } from "../../src/meter/chat-reading.ts"
 import { readJson } from "../../src/meter/json-reading.ts"
-import { StreamReading } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
+import { chat } from "../../src/operations/chat.ts"
 import { servedTier } from "../../src/settlement/service-tier.ts"
 import { aModel } from "../admission/model.ts"
 
@@ -42,7 +43,7 @@ describe("D70 what the answer says of its tier", () => {
     ["x".repeat(65), undefined],
   ])("%p in a JSON answer", (service_tier, said) => {
     const body = new TextEncoder().encode(JSON.stringify(completion({ service_tier })))
-    expect(readJson(body, "completed", false).service_tier).toBe(said)
+    expect(readJson(chat.json, body, "completed", false).service_tier).toBe(said)
   })
 
   const chunk = (content: string, service_tier: unknown) =>
@@ -57,7 +58,7 @@ describe("D70 what the answer says of its tier", () => {
       chunk("f", "flex"),
       "data: [DONE]\n\n",
     ].join("")
-    const reading = new StreamReading()
+    const reading = new ChatReading()
     const framer = new Framer(1_000_000, reading.recurring)
     for (const event of framer.feed(new TextEncoder().encode(text))) reading.take(event)
     expect(reading.evidence("completed").service_tier).toBe("flex")

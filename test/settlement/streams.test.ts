@@ -8,7 +8,12 @@ import { brokenStreams, silentStreams, unreportedStreams } from "../fixtures/unr
 import { everyCut } from "../meter/cuts.ts"
 import { follow } from "../meter/follow.ts"
 
-const terms = { bytes_per_token: 4, prompt_tokens_estimate: 0, estimate_prompt: "client_cut" } as const
+const terms = {
+  bytes_per_token: 4,
+  prompt_tokens_estimate: 0,
+  estimate_prompt: "client_cut",
+  estimate_output: true,
+} as const
 const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }
 const AMOUNT_NANO = 10_000_000n
 

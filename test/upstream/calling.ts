@@ -1,5 +1,6 @@
 import type { Route, Upstream } from "../../src/config/config.ts"
 import { GatewayError } from "../../src/errors.ts"
+import { chat } from "../../src/operations/chat.ts"
 import type { Outgoing } from "../../src/upstream/attempt.ts"
 import type { Body } from "../../src/upstream/reply.ts"
 import { chatCompletion, json, type Script } from "../support/provider.ts"
@@ -32,6 +33,7 @@ export function outgoing(overrides: Partial<Outgoing> = {}): Outgoing {
     stream: false,
     body: (model) => JSON.stringify({ model, messages: [] }),
     headers: {},
+    refusals: chat.refusals,
     signal: new AbortController().signal,
     ...overrides,
   }

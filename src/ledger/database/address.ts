@@ -1,7 +1,12 @@
 import postgres from "postgres"
+import { asksForPrimary } from "../../database-url.ts"
+import { Hosts } from "./hosts.ts"
 
-/** The database's address: the URL of any server, or the socket of the embedded one. */
-export type Address = { readonly url: string } | SocketAddress
+/** The database's address: the URL of any server, or of several, or the socket of the embedded one. */
+export type Address = ({ readonly url: string } | SocketAddress) & {
+  /** Settings of each session, sent when the connection is made. A pooler may refuse them. */
+  readonly settings?: Readonly<Record<string, string>>
+}
 
 /** A database behind the file of a unix socket. */
 export interface SocketAddress {
@@ -10,13 +15,33 @@ export interface SocketAddress {
   readonly database: string
 }
 
-/** A pool of postgres.js connections to `address`. Nothing is opened before the first query. */
+/**
+ * A pool of postgres.js connections to `address`. Nothing is opened before the first query. Where the address has several
+ * hosts, each connection goes to the one that takes writes, and rejects with `NoPrimary` when there is none: the driver
+ * would try them again and again without a pause.
+ */
 export function connect<Types extends Record<string, postgres.PostgresType> = Record<never, never>>(
   address: Address,
-  options: postgres.Options<Types> = {},
+  given: postgres.Options<Types> = {},
 ) {
-  if ("url" in address) return postgres(address.url, options)
+  const options = { ...given, connection: { ...address.settings } }
+  if ("url" in address) {
+    if (!asksForPrimary(address.url)) return postgres(address.url, options)
+    const hosts = Hosts.of(address.url)
+    const dialing = { ...options, socket: () => dial(hosts, options) }
+    return postgres(hosts.url, dialing)
+  }
   const { socket_path, user, database } = address
   // Said in full, because what is left out postgres.js takes from PG* variables.
   return postgres({ ...options, path: socket_path, user, database, password: "", ssl: false })
+}
+
+/** The driver does not call `onclose` for a socket that it never got. */
+async function dial(hosts: Hosts, { onclose }: { readonly onclose?: (id: number) => void }) {
+  try {
+    return await hosts.dial()
+  } catch (error) {
+    if (onclose !== undefined) queueMicrotask(() => onclose(0))
+    throw error
+  }
 }

@@ -29,9 +29,11 @@ export class Uncertain extends Error {
 }
 
 /** No connection was made, so nothing was sent. */
-const UNSENT = new Set(["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "CONNECT_TIMEOUT"])
+const UNSENT = new Set(["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "CONNECT_TIMEOUT", "NO_PRIMARY"])
 /** A division by zero: only the statements' assertions divide. */
 const ASSERTION = "22012"
+/** A statement that writes, sent to a standby or to an old primary. */
+const READ_ONLY = "25006"
 /** The server refused the connection: starting or stopping, too many, wrong credentials, no such database. */
 const NOT_LET_IN = /^(57P03|53300|28|3D)/
 
@@ -51,9 +53,9 @@ export function kindOf(error: unknown): ErrorKind {
   return UNSENT.has(errorCode(error)) ? "undone" : "unknown"
 }
 
-/** A refusal is an answer too, if it came from a server that goes on serving. */
+/** A refusal is an answer too, if it came from a server that goes on serving: one that turned read-only does not. */
 export function isAnswer(error: unknown): boolean {
-  return error instanceof postgres.PostgresError && error.severity === "ERROR"
+  return error instanceof postgres.PostgresError && error.severity === "ERROR" && error.code !== READ_ONLY
 }
 
 /** The SQLSTATE or the system's code of an error, for logs that must not show statements or values. */

@@ -1,11 +1,10 @@
-import { fileURLToPath } from "node:url"
 import { sql } from "drizzle-orm"
-import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { migrate } from "drizzle-orm/postgres-js/migrator"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { alignIds } from "../../id.ts"
-import { type Address, connect } from "./address.ts"
+import type { Address } from "./address.ts"
 import { Connection, type Watch } from "./connection.ts"
 import { errorCode } from "./database-errors.ts"
+import { FIRST_ANSWER_S, migrate } from "./migration.ts"
 import { Pool, type PoolOptions } from "./pool.ts"
 
 /** Connections for operators' queries, separate from those of the calls. */
@@ -13,13 +12,10 @@ const OPERATOR_CONNECTIONS = 4
 /** Connections for clients that read their own account, separate from those for operators. Closed when unused. */
 const RECEIPT_CONNECTIONS = 2
 const SUM_CONNECTIONS = 1
+const UPKEEP_CONNECTIONS = 1
 const UNUSED_S = 60
-/** Any number will do, as long as every gateway takes the same. */
-const MIGRATION_LOCK = 7_061_980
-/** The migrations that come with this code. */
-export const MIGRATIONS = fileURLToPath(new URL("../../../drizzle", import.meta.url))
-/** How long a start waits for a server that accepts the connection but does not answer. */
-export const FIRST_ANSWER_S = 4
+/** How a pooler refuses a setting that it does not know. */
+const SETTING_REFUSED = "08P01"
 
 /** The database of the ledger, migrated. */
 export class Database {
@@ -30,12 +26,15 @@ export class Database {
   /** For clients that read their own account: receipts, and sums of usage. */
   readonly receipts: PostgresJsDatabase
   readonly sums: PostgresJsDatabase
+  /** For background work that takes long. */
+  readonly upkeep: PostgresJsDatabase
 
   constructor(address: Address) {
     this.#address = address
     this.operators = this.#pool({ max: OPERATOR_CONNECTIONS })
     this.receipts = this.#pool({ max: RECEIPT_CONNECTIONS, idle_timeout: UNUSED_S })
     this.sums = this.#pool({ max: SUM_CONNECTIONS, idle_timeout: UNUSED_S })
+    this.upkeep = this.#pool({ max: UPKEEP_CONNECTIONS, idle_timeout: UNUSED_S })
   }
 
   /** A connection for a caller that sends one statement at a time. */
@@ -56,36 +55,37 @@ export class Database {
 
 /** Opens the database and brings its tables up to date; rejects with the driver's error when it cannot be reached. */
 export async function openDatabase(address: Address): Promise<Database> {
-  await migrateDatabase(address)
+  await migrate(address)
   return connectDatabase(address)
 }
 
-/** Connects to a database whose tables are up to date. Ids follow its clock from here on (D58), so none may be made before. */
+/**
+ * Connects to a database whose tables are up to date. Ids follow its clock from here on (D58), so none may be made before.
+ * Sessions have `jit` off, because compiling one of these statements takes longer than running it; unless a pooler refuses
+ * the setting: then it is the role's (docs/deploying.md).
+ */
 export async function connectDatabase(address: Address): Promise<Database> {
-  const database = new Database(address)
-  const asked_ms = Date.now()
-  const [row] = await database.operators.execute<{ now_ms: number }>(
-    sql`SELECT extract(epoch FROM now())::float8 * 1000 AS now_ms`,
-  )
-  if (row !== undefined) alignIds(row.now_ms, asked_ms)
-  return database
+  try {
+    return await alignedDatabase({ ...address, settings: { jit: "off" } })
+  } catch (error) {
+    const cause = error instanceof Error ? error.cause : null
+    if (errorCode(cause) !== SETTING_REFUSED) throw error
+    return alignedDatabase(address)
+  }
 }
 
-/**
- * Applies the missing migrations of `drizzle/`. Gateways that start together take turns: a transaction on a second
- * connection holds the lock, because only such a lock works through a transaction pooler.
- */
-async function migrateDatabase(address: Address): Promise<void> {
-  const options = { max: 1, connect_timeout: FIRST_ANSWER_S, onnotice: () => {} }
-  const client = connect(address, options)
-  const guard = connect(address, options)
+async function alignedDatabase(address: Address): Promise<Database> {
+  const database = new Database(address)
   try {
-    await guard.begin(async (transaction) => {
-      await transaction`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`
-      await migrate(drizzle(client), { migrationsFolder: MIGRATIONS })
-    })
-  } finally {
-    await Promise.all([client.end({ timeout: 1 }), guard.end({ timeout: 1 })])
+    const asked_ms = Date.now()
+    const [row] = await database.operators.execute<{ now_ms: number }>(
+      sql`SELECT extract(epoch FROM now())::float8 * 1000 AS now_ms`,
+    )
+    if (row !== undefined) alignIds(row.now_ms, asked_ms)
+    return database
+  } catch (error) {
+    await database.close()
+    throw error
   }
 }
 

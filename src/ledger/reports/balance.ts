@@ -1,8 +1,9 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { accounts, corrections, credits, ends, holds } from "../schema.ts"
-import { scan } from "./span.ts"
+import { accounts, credits } from "../schema.ts"
+import { changesOf } from "./changes.ts"
+import { piecesOf, scan } from "./span.ts"
 
 /** What an account had at a moment. */
 export interface PastBalance {
@@ -21,24 +22,18 @@ export async function balanceAt(
   account_id: string,
   at: Date,
 ): Promise<PastBalance | null> {
-  const moment = sql`${at.toISOString()}::timestamptz`
-  const since = (sum: ReturnType<typeof sql>, from: ReturnType<typeof sql>) =>
-    sql`coalesce((SELECT sum(${sum}) FROM ${from} >= ${moment}), 0)`
   const own = sql`${account_id}::uuid`
-  const rows = await scan(database, (transaction) =>
-    transaction.execute<{ balance: string; held: string }>(sql`
-    SELECT (${a.balance_nano}
-        - ${since(sql`${credits.amount_nano}`, sql`${credits} WHERE ${credits.account_id} = ${own} AND ${credits.created_at}`)}
-        + ${since(sql`${ends.charge_nano}`, sql`${ends} WHERE ${ends.account_id} = ${own} AND ${ends.ended_at}`)}
-        + ${since(
-          sql`${corrections.difference_nano}`,
-          sql`${corrections} WHERE ${corrections.account_id} = ${own} AND ${corrections.corrected_at}`,
-        )})::text AS balance,
-      (${a.held_nano}
-        - ${since(sql`${holds.amount_nano}`, sql`${holds} WHERE ${holds.account_id} = ${own} AND ${holds.held_at}`)}
-        + ${since(sql`${ends.freed_nano}`, sql`${ends} WHERE ${ends.account_id} = ${own} AND ${ends.ended_at}`)})::text AS held
-    FROM ${accounts} ${a} WHERE ${a.id} = ${own}`),
-  )
-  const [row] = rows
+  const [row] = await scan(database, (transaction, until) => {
+    const pieces = piecesOf({ from: at, to: null }, until)
+    const changes = changesOf(pieces, { with_holds: true }, { account_ids: [account_id], is_total: false })
+    return transaction.execute<{ balance: string; held: string }>(sql`
+    SELECT (${a.balance_nano} + since.charge_nano - coalesce((
+        SELECT sum(${credits.amount_nano}) FROM ${credits}
+        WHERE ${credits.account_id} = ${own} AND ${credits.created_at} >= ${at.toISOString()}::timestamptz), 0))::text AS balance,
+      (${a.held_nano} - since.held_nano)::text AS held
+    FROM ${accounts} ${a} CROSS JOIN (
+      SELECT coalesce(sum(x.charge_nano), 0) AS charge_nano, coalesce(sum(x.held_nano), 0) AS held_nano FROM ${changes} x) since
+    WHERE ${a.id} = ${own}`)
+  })
   return row === undefined ? null : { balance_nano: BigInt(row.balance), held_nano: BigInt(row.held) }
 }

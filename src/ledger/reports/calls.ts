@@ -3,8 +3,8 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../../id.ts"
 import type { Failure, State } from "../../wire/call.ts"
 import { calls, gateways, holds, keys } from "../schema.ts"
+import { termsOf } from "./changes.ts"
 import { type Listed, type Page, paged } from "./page.ts"
-import { termsOf } from "./span.ts"
 
 /** How many calls one page looks at: that takes the database some tenths of a second, however rare what is looked for is. */
 const LOOK = 100_000

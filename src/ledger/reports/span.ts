@@ -1,10 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
-import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { buckets } from "../../money.ts"
-import { of } from "../database/statement.ts"
-import { costOf } from "../journal/charge.ts"
-import { corrections, ends, terms } from "../schema.ts"
+import { summed } from "../schema-sums.ts"
 
 /**
  * Which entries a report reads: those made from `from` on and before `to`, by the ledger's clock (D48). So spans that meet
@@ -21,89 +17,78 @@ export interface Span {
 /** How long one report may keep the database busy. */
 const STATEMENT_MS = 8_000
 
-const e = alias(ends, "e")
-const c = alias(corrections, "c")
-const t = alias(terms, "t")
-
-/** Runs a query that may read much of the journal: on one core at most, so that calls keep the others, and not for long. */
-export function scan<Answer>(
-  database: PostgresJsDatabase,
-  ask: (transaction: Pick<PostgresJsDatabase, "execute">) => Promise<Answer>,
-): Promise<Answer> {
-  return database.transaction(async (transaction) => {
-    await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
-      set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
-    return await ask(transaction)
-  })
+/** Up to where there are sums of hours and of days (D72); null where there are none. */
+export interface SummedUntil {
+  readonly hours: Date | null
+  readonly days: Date | null
 }
 
-/** The ends of a span, as `e`: a condition. */
-export function endedWithin(span: Span): SQL {
-  return within(span, "e", ends, sql`${e.ended_at}`)
+/** Where a report reads a part of its time from. */
+export type Source = "entries" | "hours" | "days"
+
+/** A part of a time; `to` is null where it has no end. */
+export interface Piece {
+  readonly source: Source
+  readonly from: Date
+  readonly to: Date | null
+}
+
+export const HOUR_MS = 3_600_000
+export const DAY_MS = 24 * HOUR_MS
+
+/**
+ * Runs a query that may read many entries: on one core at most, so that calls keep the others, and not for long. All that
+ * is asked is one snapshot, so that sums and entries fit together.
+ */
+export function scan<Answer>(
+  database: PostgresJsDatabase,
+  ask: (transaction: Pick<PostgresJsDatabase, "execute">, until: SummedUntil) => Promise<Answer>,
+): Promise<Answer> {
+  return database.transaction(
+    async (transaction) => {
+      await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
+        set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
+      const [until] = await transaction
+        .select({ hours: summed.hours_until, days: summed.days_until })
+        .from(summed)
+      return await ask(transaction, until ?? { hours: null, days: null })
+    },
+    { isolationLevel: "repeatable read", accessMode: "read only" },
+  )
 }
 
 /**
- * What the entries of a span charge: a relation with `at`, `account_id`, `key_id`, `terms_id`, `calls`, `charge_nano`,
- * `cost_nano` (the charge without its margin), `overage_nano`, the tokens and what was counted of each bucket. A correction is no call; it adds the difference to what was charged and used before,
- * which may be negative.
+ * A time in pieces, by what is there of it: whole days, where whole days will do, whole hours, and for the rest the entries.
+ * `step_ms` is the shortest time that the report tells apart, if it tells any.
  */
-export function chargesWithin(span: Span): SQL {
-  const difference = (column: "prompt_tokens" | "cached_tokens" | "completion_tokens") =>
-    sql`coalesce(${c[column]}, 0) - coalesce(${e[column]}, 0)`
-  return sql`(
-    SELECT ${e.ended_at} AS at, ${e.account_id}, ${e.key_id}, ${e.terms_id}, 1 AS calls, ${e.charge_nano},
-      ${costNano(e)} AS cost_nano,
-      greatest(${e.charge_nano} - ${e.freed_nano}, 0) AS overage_nano,
-      coalesce(${e.prompt_tokens}, 0) AS prompt_tokens, coalesce(${e.cached_tokens}, 0) AS cached_tokens,
-      coalesce(${e.completion_tokens}, 0) AS completion_tokens, ${bucketsNow}
-    FROM ${ends} ${e} WHERE ${endedWithin(span)}
-    UNION ALL
-    SELECT ${c.corrected_at}, ${c.account_id}, ${c.key_id}, ${c.terms_id}, 0, ${c.difference_nano},
-      ${costNano(c)} - ${costNano(e)},
-      greatest(${c.charge_nano} - ${e.freed_nano}, 0) - greatest(${e.charge_nano} - ${e.freed_nano}, 0),
-      ${difference("prompt_tokens")}, ${difference("cached_tokens")}, ${difference("completion_tokens")}, ${bucketsMore}
-    FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id}
-    WHERE ${within(span, "c", corrections, sql`${c.corrected_at}`)}
-  )`
-}
-
-const countAt = (entry: typeof e | typeof c, at: number) =>
-  sql`(${entry.buckets})[${sql.raw(String(at + 1))}]`
-const bucketsNow = sql.join(
-  buckets.map((bucket, at) => sql`${countAt(e, at)} AS ${sql.raw(bucket)}`),
-  sql`, `,
-)
-const bucketsMore = sql.join(
-  buckets.map((_, at) => sql`coalesce(${countAt(c, at)}, 0) - coalesce(${countAt(e, at)}, 0)`),
-  sql`, `,
-)
-
-/** Without a margin, what was charged is what it cost. */
-function costNano(entry: typeof e | typeof c): SQL {
-  return sql`CASE WHEN ${entry.margin_bp} IS NULL THEN ${entry.charge_nano} ELSE
-    (SELECT ${costOf(entry, t)} FROM ${terms} ${t} WHERE ${t.id} = ${entry.terms_id}) END`
+export function piecesOf(
+  { from, to }: { readonly from: Date; readonly to: Date | null },
+  until: SummedUntil,
+  step_ms = DAY_MS,
+): readonly Piece[] {
+  const [begin, end] = [from.getTime(), to === null ? Number.POSITIVE_INFINITY : to.getTime()]
+  const between = (source: Source, start: number, stop: number): Piece[] =>
+    start < stop
+      ? [{ source, from: new Date(start), to: stop === Number.POSITIVE_INFINITY ? null : new Date(stop) }]
+      : []
+  const first = Math.ceil(begin / HOUR_MS) * HOUR_MS
+  const last = Math.min(Math.floor(end / HOUR_MS) * HOUR_MS, until.hours?.getTime() ?? 0)
+  if (step_ms < HOUR_MS || first >= last) return [{ source: "entries", from, to }]
+  const first_day = Math.ceil(first / DAY_MS) * DAY_MS
+  const last_day = Math.min(Math.floor(last / DAY_MS) * DAY_MS, until.days?.getTime() ?? 0)
+  const whole =
+    step_ms < DAY_MS || first_day >= last_day
+      ? between("hours", first, last)
+      : [
+          ...between("hours", first, first_day),
+          ...between("days", first_day, last_day),
+          ...between("hours", last_day, last),
+        ]
+  return [...between("entries", begin, first), ...whole, ...between("entries", last, end)]
 }
 
 /** In which of the periods that begin at `starts` the moment `at` lies: 0 for the first one and what is before it. */
 export function periodAt(starts: readonly Date[]): SQL {
   const later = starts.slice(1).map((start) => start.toISOString())
   return sql`width_bucket(at, ${`{${later.join(",")}}`}::timestamptz[])`
-}
-
-/** The terms of a model. */
-export function termsOf(model: string): SQL {
-  return sql`(SELECT ${t.id} FROM ${terms} ${t} WHERE ${t.model} = ${model}::text)`
-}
-
-type Entries = Readonly<Record<"account_id" | "key_id" | "terms_id", PgColumn>>
-
-function within(span: Span, name: string, { account_id, key_id, terms_id }: Entries, at: SQL): SQL {
-  const conditions = [
-    sql`${at} >= ${span.from.toISOString()}::timestamptz AND ${at} < ${span.to.toISOString()}::timestamptz`,
-  ]
-  if (span.account_ids !== undefined)
-    conditions.push(sql`${of(name, account_id)} = ANY (${`{${span.account_ids.join(",")}}`}::uuid[])`)
-  if (span.key_id !== undefined) conditions.push(sql`${of(name, key_id)} = ${span.key_id}::uuid`)
-  if (span.model !== undefined) conditions.push(sql`${of(name, terms_id)} IN ${termsOf(span.model)}`)
-  return sql.join(conditions, sql` AND `)
 }

@@ -2,7 +2,8 @@ import { eq, inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Split } from "../../wire/statistics-query.ts"
 import { accounts, keys, terms } from "../schema.ts"
-import { chargesWithin, periodAt, type Span, scan } from "./span.ts"
+import { changesOf } from "./changes.ts"
+import { periodAt, piecesOf, type Span, type SummedUntil, scan } from "./span.ts"
 
 /** What calls cost and used in one step of time. */
 export interface Step {
@@ -36,7 +37,6 @@ const STEPS_S = [
   MINUTE_S,
   5 * MINUTE_S,
   15 * MINUTE_S,
-  30 * MINUTE_S,
   HOUR_S,
   3 * HOUR_S,
   6 * HOUR_S,
@@ -72,8 +72,8 @@ export async function timeline(
   groups: number,
 ): Promise<Timeline> {
   const { step_s, starts_at } = stepsOf(span)
-  const rows = await scan(database, (transaction) =>
-    transaction.execute<Row>(sums(span, by, groups, starts_at)),
+  const rows = await scan(database, (transaction, until) =>
+    transaction.execute<Row>(sums(span, by, groups, { step_s, starts_at }, until)),
   )
   const by_part = Map.groupBy(rows, ({ part }) => part)
   const names = await namesOf(
@@ -93,12 +93,20 @@ export async function timeline(
   }
 }
 
-function sums(span: Span, by: Split, groups: number, starts_at: readonly Date[]): SQL {
+function sums(
+  span: Span,
+  by: Split,
+  groups: number,
+  { step_s, starts_at }: Pick<Timeline, "step_s" | "starts_at">,
+  until: SummedUntil,
+): SQL {
+  const pieces = piecesOf(span, until, step_s * 1_000)
+  const changes = changesOf(pieces, { with_holds: false }, { ...span, is_total: by === "model" })
   return sql`
     WITH sums AS MATERIALIZED (
       SELECT ${parts[by]} AS part, ${periodAt(starts_at)} AS step, sum(x.calls) AS calls, sum(x.charge_nano) AS charge,
         sum(x.prompt_tokens) AS prompt_tokens, sum(x.cached_tokens) AS cached_tokens, sum(x.completion_tokens) AS completion_tokens
-      FROM ${chargesWithin(span)} x JOIN ${terms} t ON t.id = x.terms_id GROUP BY 1, 2
+      FROM ${changes} x JOIN ${terms} t ON t.id = x.terms_id GROUP BY 1, 2
     ), part AS MATERIALIZED (
       SELECT part, row_number() OVER (ORDER BY sum(charge) DESC, sum(calls) DESC, part) AS rank,
         count(*) OVER () AS parts

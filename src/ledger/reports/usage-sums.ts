@@ -3,7 +3,8 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type Bucket, buckets } from "../../money.ts"
 import { type Row, textOf } from "../database/statement.ts"
 import { accounts, keys, terms } from "../schema.ts"
-import { chargesWithin, periodAt, scan } from "./span.ts"
+import { changesOf } from "./changes.ts"
+import { DAY_MS, HOUR_MS, periodAt, piecesOf, type SummedUntil, scan } from "./span.ts"
 
 /** What calls are summed by: `day` and `hour` are those in which they were charged, in UTC (D48). */
 export type Grouping = "model" | "key" | "account" | "day" | "hour"
@@ -25,8 +26,8 @@ export interface UsageSums {
   readonly cached_tokens: number
   readonly completion_tokens: number
   readonly charge_nano: bigint
-  /** The charge without the margins of the accounts (D69). */
-  readonly cost_nano: bigint
+  /** What the margins of the accounts add to it (D69). */
+  readonly profit_nano: bigint
   /** What was charged above the holds (D11). */
   readonly overage_nano: bigint
   /** What was charged of each bucket (D60). */
@@ -51,13 +52,15 @@ export interface UsageSummary {
 /** The most groups of one answer. */
 export const MAX_GROUPS = 1_000
 
-const PERIOD_MS = { day: 86_400_000, hour: 3_600_000 }
+const PERIOD_MS = { day: DAY_MS, hour: HOUR_MS }
 
 /** The charges of a range, summed by group and as a whole in one snapshot. */
 export async function sumUsage(database: PostgresJsDatabase, range: UsageRange): Promise<UsageSummary> {
   const { from, to, by } = range
   const starts = by === "day" || by === "hour" ? periodsOf(from, to, PERIOD_MS[by]) : []
-  const rows = await scan(database, (transaction) => transaction.execute<Row>(sums(range, starts)))
+  const rows = await scan(database, (transaction, until) =>
+    transaction.execute<Row>(sums(range, starts, until)),
+  )
   const [whole, ...groups] = rows
   if (whole === undefined) throw new Error("a sum of usage has no total")
   return {
@@ -68,22 +71,33 @@ export async function sumUsage(database: PostgresJsDatabase, range: UsageRange):
 }
 
 /** The total first, then the groups: periods in their order, all else by the charge. */
-function sums(range: UsageRange, starts: readonly Date[]): SQL {
+function sums(range: UsageRange, starts: readonly Date[], until: SummedUntil): SQL {
   const { by, account_id } = range
-  const span = { ...range, account_ids: account_id === undefined ? undefined : [account_id] }
+  const wanted = {
+    ...range,
+    account_ids: account_id === undefined ? undefined : [account_id],
+    is_total: by !== "key" && by !== "account",
+  }
+  const changes = changesOf(
+    piecesOf(range, until, by === "hour" ? HOUR_MS : DAY_MS),
+    { with_holds: false },
+    wanted,
+  )
   return sql`
 WITH charges AS (
-  SELECT ${groupingOf(by, starts)} AS "group", x.* FROM ${chargesWithin(span)} x ${by === "model" ? joinTerms : sql``}
+  SELECT ${groupingOf(by, starts)} AS "group", x.* FROM ${changes} x ${by === "model" ? joinTerms : sql``}
 ), sums AS (
   SELECT GROUPING(c."group") AS is_whole, c."group", coalesce(sum(c.calls), 0) AS calls,
     coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens,
     coalesce(sum(c.cached_tokens), 0) AS cached_tokens, coalesce(sum(c.completion_tokens), 0) AS completion_tokens,
-    coalesce(sum(c.charge_nano), 0) AS charge_nano, coalesce(sum(c.cost_nano), 0) AS cost_nano, coalesce(sum(c.overage_nano), 0) AS overage_nano,
+    coalesce(sum(c.charge_nano), 0) AS charge_nano,
+    coalesce(sum(c.profit_nano), 0) AS profit_nano, coalesce(sum(c.overage_nano), 0) AS overage_nano,
     ${bucketSums}
   FROM charges c GROUP BY GROUPING SETS ((c."group"), ())
 )
 SELECT s."group"::text, ${nameBy(by)} AS name, s.calls::text, s.prompt_tokens::text, s.cached_tokens::text,
-  s.completion_tokens::text, s.charge_nano::text, s.cost_nano::text, s.overage_nano::text, ${bucketTexts}, (count(*) OVER () - 1)::text AS groups
+  s.completion_tokens::text, s.charge_nano::text, s.profit_nano::text, s.overage_nano::text, ${bucketTexts},
+  (count(*) OVER () - 1)::text AS groups
 FROM sums s
 ORDER BY s.is_whole DESC, ${starts.length > 0 ? sql`` : sql`s.charge_nano DESC, s.calls DESC,`} s."group"
 LIMIT ${sql.raw(String(MAX_GROUPS + 1))}`
@@ -141,7 +155,7 @@ function sumsOf(row: Row): UsageSums {
     cached_tokens: countOf(row, "cached_tokens"),
     completion_tokens: countOf(row, "completion_tokens"),
     charge_nano: BigInt(textOf(row, "charge_nano")),
-    cost_nano: BigInt(textOf(row, "cost_nano")),
+    profit_nano: BigInt(textOf(row, "profit_nano")),
     overage_nano: BigInt(textOf(row, "overage_nano")),
     buckets: {
       cache_write: countOf(row, "cache_write"),

@@ -12,6 +12,7 @@ import { creditRoutes } from "./credits.ts"
 import { keyRoutes } from "./keys.ts"
 import type { Operators } from "./operators.ts"
 import { statisticsRoutes } from "./statistics.ts"
+import { sumsRoutes } from "./sums.ts"
 import { upstreamRoutes } from "./upstreams.ts"
 import { usageRoutes } from "./usage.ts"
 
@@ -42,6 +43,7 @@ export function adminRoutes(operators: Operators) {
     .use(statisticsRoutes(operators))
     .use(upstreamRoutes(operators))
     .use(auditRoutes(operators))
+    .use(sumsRoutes(operators))
 }
 
 /**

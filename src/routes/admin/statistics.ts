@@ -188,7 +188,7 @@ const showingOutcomes = {
     tag: "Ledger",
     summary: "Get call outcomes",
     description:
-      "Counts calls by outcome: their state, the basis of the charge, and the failure, if there was one.",
+      "Counts calls by how they ended: their state, the basis of the charge, and the failure, if there was one. A correction is no call; its difference is added to the charge of `settled`, at the time of the correction.",
     credentials: ["adminToken"],
     errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
   }),

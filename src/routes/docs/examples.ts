@@ -77,6 +77,7 @@ export const callExample: CallBody = {
   account_id: accountExample.id,
   key_id: keyExample.id,
   model: "gpt-5-mini",
+  operation: "chat",
   family: "chat",
   upstream: "openai",
   stream: true,

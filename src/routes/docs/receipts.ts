@@ -26,6 +26,7 @@ const settled = {
   id: callExample.id,
   key_id: callExample.key_id,
   model: callExample.model,
+  operation: callExample.operation,
   stream: callExample.stream,
   state: "settled",
   basis: "usage",
@@ -167,6 +168,7 @@ ${whose}`,
 
 const fits = {
   model: "gpt-5-mini",
+  operation: "chat",
   amount: "0.000447",
   admitted: true,
   refusal: null,

@@ -1,10 +1,6 @@
--- The margin of an account (D69). Columns of entries may be null and the default is constant, so no row is written: this takes no time.
+-- What a call asks the model for (D63). The default is constant, so no row is written: this takes no time.
 SET LOCAL lock_timeout = '5s';--> statement-breakpoint
-ALTER TABLE "tollgate"."accounts" ADD COLUMN "margin_bp" integer DEFAULT 10000 NOT NULL;--> statement-breakpoint
-ALTER TABLE "tollgate"."corrections" ADD COLUMN "margin_bp" integer;--> statement-breakpoint
-ALTER TABLE "tollgate"."ends" ADD COLUMN "margin_bp" integer;--> statement-breakpoint
-ALTER TABLE "tollgate"."holds" ADD COLUMN "margin_bp" integer;--> statement-breakpoint
-ALTER TABLE "tollgate"."accounts" ADD CONSTRAINT "margin_positive" CHECK ("tollgate"."accounts"."margin_bp" > 0);--> statement-breakpoint
+ALTER TABLE "tollgate"."terms" ADD COLUMN "operation" text DEFAULT 'chat' NOT NULL;--> statement-breakpoint
 CREATE OR REPLACE VIEW "tollgate"."calls" AS (
     SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,
       h.held_at, coalesce(c.corrected_at, e.ended_at) AS ended_at,
@@ -19,7 +15,7 @@ CREATE OR REPLACE VIEW "tollgate"."calls" AS (
       (CASE WHEN c.id IS NULL THEN e.failure ELSE c.failure END)::text AS failure,
       coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
       t.cache_write_pico, t.cache_write_1h_pico, t.reasoning_pico, t.audio_input_pico, t.audio_output_pico, t.image_input_pico,
-      t.web_search_pico, t.above_tokens, h.margin_bp
+      t.web_search_pico, t.above_tokens, t.operation
     FROM tollgate.holds h
     LEFT JOIN tollgate.ends e ON e.id = h.id
     LEFT JOIN tollgate.corrections c ON c.id = h.id

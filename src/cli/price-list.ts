@@ -1,0 +1,317 @@
+import type { Route } from "../config/config.ts"
+import {
+  type Bucket,
+  PICO_PER_NANO,
+  parseFee,
+  parseJsonNumber,
+  parsePrice,
+  printPico,
+  printPrice,
+} from "../money.ts"
+import { isObject } from "../wire/usage.ts"
+
+/** Price lists of others: LiteLLM's `model_prices_and_context_window.json`, and the `data.json` of genai-prices. */
+
+/** What a price of the configuration can name. */
+export type Kind = "input" | "cached_input" | "output" | "per_call" | Bucket
+
+/** A price in pico-USD, by the size that the prompt must exceed; 0 for prompts of every size (D62). */
+export type Sizes = ReadonlyMap<number, bigint>
+
+/** One model of a list. */
+export interface Entry {
+  readonly name: string
+  readonly prices: ReadonlyMap<Kind, Sizes>
+  /** What Tollgate cannot charge, as the list names it, and why. */
+  readonly not_chargeable: readonly { readonly key: string; readonly reason: string }[]
+  /** Chargeable keys whose value is no price that Tollgate can hold exactly. */
+  readonly not_exact: readonly { readonly key: string; readonly value: string }[]
+}
+
+export interface PriceList {
+  readonly format: "LiteLLM" | "genai-prices"
+  /** The entries that the route's model name can mean: none, the one, or several when the list does not tell. */
+  find(route: Route): readonly Entry[]
+  /** The entry with exactly this name; null if there is none. */
+  named(name: string): Entry | null
+}
+
+/** Reads the text of a list; null if it is neither format. Prices that depend on the date are those of `now`. */
+export function readPriceList(text: string, now: Date): PriceList | null {
+  const list = parsed(text)
+  if (isMapping(list)) return Object.values(list).every(isMapping) ? liteLlm(list) : null
+  return isProviders(list) ? genaiPrices(list, now) : null
+}
+
+/** A number as it stands in the text: most prices have no exact double. */
+class NumberText {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return isObject(value) && !(value instanceof NumberText)
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text, (_key, value, { source }) =>
+      typeof value === "number" ? new NumberText(source ?? "") : value,
+    )
+  } catch {
+    return null
+  }
+}
+
+/** What a key prices: a kind, and the power of ten that its value counts in USD. */
+interface Meaning {
+  readonly kind: Kind
+  /** 0 for USD, 3 for USD per 1,000, 6 for USD per 1M. */
+  readonly per: 0 | 3 | 6
+}
+
+class EntryReader {
+  readonly #name: string
+  readonly #prices = new Map<Kind, Map<number, bigint>>()
+  readonly #not_chargeable: { key: string; reason: string }[] = []
+  readonly #not_exact: { key: string; value: string }[] = []
+
+  constructor(name: string) {
+    this.#name = name
+  }
+
+  price(key: string, { kind, per }: Meaning, above_tokens: number, value: unknown): void {
+    if (value === null) return
+    const text = value instanceof NumberText ? value.text : null
+    const amount_pico = text === null ? null : priceIn(kind, text, per)
+    if (amount_pico === null) {
+      this.#not_exact.push({ key, value: text ?? JSON.stringify(value) })
+      return
+    }
+    const sizes = this.#prices.get(kind) ?? new Map<number, bigint>()
+    const other = sizes.get(above_tokens)
+    if (other !== undefined && other !== amount_pico) this.refuse(key, `contradicts another price of ${kind}`)
+    else this.#prices.set(kind, sizes.set(above_tokens, amount_pico))
+  }
+
+  refuse(key: string, reason: string): void {
+    this.#not_chargeable.push({ key, reason })
+  }
+
+  entry(): Entry {
+    for (const [kind, sizes] of this.#prices) {
+      if (sizes.has(0)) continue
+      for (const above of sizes.keys())
+        this.refuse(`${kind} above ${above} tokens`, "there is no price of it for smaller prompts")
+      this.#prices.delete(kind)
+    }
+    return {
+      name: this.#name,
+      prices: this.#prices,
+      not_chargeable: this.#not_chargeable,
+      not_exact: this.#not_exact,
+    }
+  }
+}
+
+/** The price in pico-USD; null if the configuration cannot name it: fees are whole nano-USD, and each has a largest value. */
+function priceIn(kind: Kind, text: string, per: number): bigint | null {
+  if (kind === "web_search" || kind === "per_call") {
+    const nano = parseJsonNumber(text, 9 - per)
+    return nano === null ? null : parseFee(printPico(nano * PICO_PER_NANO))
+  }
+  const pico = parseJsonNumber(text, 12 - per)
+  return pico === null ? null : parsePrice(printPrice(pico))
+}
+
+const LITELLM_KEYS: Readonly<Record<string, Kind>> = {
+  input_cost_per_token: "input",
+  output_cost_per_token: "output",
+  cache_read_input_token_cost: "cached_input",
+  input_cost_per_token_cache_hit: "cached_input",
+  cache_creation_input_token_cost: "cache_write",
+  cache_creation_input_token_cost_above_1hr: "cache_write_1h",
+  output_cost_per_reasoning_token: "reasoning",
+  input_cost_per_audio_token: "audio_input",
+  output_cost_per_audio_token: "audio_output",
+  input_cost_per_image_token: "image_input",
+  input_cost_per_request: "per_call",
+}
+
+/** Keys of LiteLLM that hold numbers and no price. What is neither here nor above is named, so a new price cannot be missed. */
+const LITELLM_FACTS =
+  /^(?:supports_|supported_|max_|litellm_provider$|mode$|source$|_?comment|metadata$|deprecation_date$|[rt]pm$|output_vector_size$|tool_use_system_prompt_tokens$|prompt_cache_min_tokens$)/
+
+function liteLlm(list: Readonly<Record<string, unknown>>): PriceList {
+  const named = (name: string) => {
+    const entry = Object.hasOwn(list, name) ? list[name] : undefined
+    return isMapping(entry) ? liteLlmEntry(name, entry) : null
+  }
+  return {
+    format: "LiteLLM",
+    named,
+    find({ upstream, model }) {
+      const exact = named(`${upstream.name}/${model}`) ?? named(model)
+      if (exact !== null) return [exact]
+      const names = Object.keys(list).filter((name) => name.endsWith(`/${model}`))
+      const own = names.filter((name) => name.startsWith(`${upstream.name}/`))
+      return (own.length > 0 ? own : names).flatMap((name) => named(name) ?? [])
+    },
+  }
+}
+
+function liteLlmEntry(name: string, entry: Readonly<Record<string, unknown>>): Entry {
+  const reader = new EntryReader(name)
+  for (const [key, value] of Object.entries(entry)) {
+    const [, base = key, thousands = "0"] = /^(.+)_above_(\d{1,6})k_tokens$/.exec(key) ?? []
+    const kind = Object.hasOwn(LITELLM_KEYS, base) ? LITELLM_KEYS[base] : undefined
+    if (kind !== undefined) reader.price(key, { kind, per: 0 }, Number(thousands) * 1_000, value)
+    else if (key === "search_context_cost_per_query") searchPrice(reader, key, value)
+    else if (!LITELLM_FACTS.test(key) && isPrice(key, value)) reader.refuse(key, reasonFor(key))
+  }
+  return reader.entry()
+}
+
+/** LiteLLM prices a search by the size of its context; the configuration has one price, so only equal ones can be charged. */
+function searchPrice(reader: EntryReader, key: string, value: unknown): void {
+  const [first, ...others] = isObject(value) ? Object.values(value) : []
+  const text = first instanceof NumberText ? first.text : null
+  const same = others.every((other) => other instanceof NumberText && other.text === text)
+  if (text !== null && same) reader.price(key, { kind: "web_search", per: 0 }, 0, first)
+  else reader.refuse(key, "a search has one price, whatever the size of its context")
+}
+
+/** Whether a value could be a price: it holds a number, or says how something is billed. */
+function isPrice(key: string, value: unknown): boolean {
+  if (key === "web_search_billing_unit") return value !== "per_query"
+  if (value instanceof NumberText) return true
+  return typeof value === "object" && value !== null && Object.values(value).some((part) => isPrice("", part))
+}
+
+const UNKNOWN_KIND = "Tollgate has no price of this kind"
+
+/** Why a key cannot be charged: by its name, the first that fits. */
+const REASONS: readonly (readonly [key: RegExp, reason: string])[] = [
+  [/_(?:flex|priority)$/, "a service tier has no price of its own"],
+  [/_batches$/, "Tollgate forwards no batches"],
+  [/multiplier|uplift|provider_specific_entry/, "a factor of the other prices"],
+  [/^web_search_billing_unit$/, "searches are charged one by one"],
+]
+
+function reasonFor(key: string): string {
+  return REASONS.find(([pattern]) => pattern.test(key))?.[1] ?? UNKNOWN_KIND
+}
+
+const GENAI_KEYS: Readonly<Record<string, Meaning>> = {
+  input_mtok: { kind: "input", per: 6 },
+  output_mtok: { kind: "output", per: 6 },
+  cache_read_mtok: { kind: "cached_input", per: 6 },
+  cache_write_mtok: { kind: "cache_write", per: 6 },
+  cache_write_5m_mtok: { kind: "cache_write", per: 6 },
+  cache_write_1h_mtok: { kind: "cache_write_1h", per: 6 },
+  output_reasoning_mtok: { kind: "reasoning", per: 6 },
+  input_audio_mtok: { kind: "audio_input", per: 6 },
+  output_audio_mtok: { kind: "audio_output", per: 6 },
+  input_image_mtok: { kind: "image_input", per: 6 },
+  web_searches_kcount: { kind: "web_search", per: 3 },
+  requests_kcount: { kind: "per_call", per: 3 },
+}
+
+interface GenaiProvider extends Readonly<Record<string, unknown>> {
+  readonly id: string
+  readonly models: readonly GenaiModel[]
+}
+
+interface GenaiModel extends Readonly<Record<string, unknown>> {
+  readonly id: string
+}
+
+function isProviders(list: unknown): list is readonly GenaiProvider[] {
+  const is_named = (value: unknown) => isObject(value) && typeof value.id === "string"
+  return (
+    Array.isArray(list) &&
+    list.every(
+      (provider) => is_named(provider) && Array.isArray(provider.models) && provider.models.every(is_named),
+    )
+  )
+}
+
+function genaiPrices(providers: readonly GenaiProvider[], now: Date): PriceList {
+  const entryOf = (provider: GenaiProvider, model: GenaiModel) =>
+    genaiEntry(`${provider.id}/${model.id}`, model.prices, now)
+  return {
+    format: "genai-prices",
+    named(name) {
+      for (const provider of providers) {
+        const model = provider.models.find(({ id }) => `${provider.id}/${id}` === name)
+        if (model !== undefined) return entryOf(provider, model)
+      }
+      return null
+    },
+    find({ upstream, model: name }) {
+      const own = providers.filter(
+        ({ id, api_pattern }) => id === upstream.name || isMatch({ regex: api_pattern }, upstream.base_url),
+      )
+      return (own.length > 0 ? own : providers).flatMap((provider) => {
+        const { models } = provider
+        const model = models.find(({ id }) => id === name) ?? models.find(({ match }) => isMatch(match, name))
+        return model === undefined ? [] : [entryOf(provider, model)]
+      })
+    },
+  }
+}
+
+/** Whether a text satisfies a condition of genai-prices. */
+function isMatch(condition: unknown, text: string): boolean {
+  if (!isObject(condition)) return false
+  const { equals, starts_with, ends_with, contains, regex, or, and } = condition
+  if (typeof equals === "string") return text === equals
+  if (typeof starts_with === "string") return text.startsWith(starts_with)
+  if (typeof ends_with === "string") return text.endsWith(ends_with)
+  if (typeof contains === "string") return text.includes(contains)
+  if (typeof regex === "string") return new RegExp(regex).test(text)
+  if (Array.isArray(or)) return or.some((part) => isMatch(part, text))
+  return Array.isArray(and) && and.every((part) => isMatch(part, text))
+}
+
+function genaiEntry(name: string, prices: unknown, now: Date): Entry {
+  const reader = new EntryReader(name)
+  for (const [key, value] of Object.entries(currentPrices(reader, prices, now))) {
+    const meaning = Object.hasOwn(GENAI_KEYS, key) ? GENAI_KEYS[key] : undefined
+    if (meaning === undefined) {
+      reader.refuse(key, UNKNOWN_KIND)
+    } else if (!isMapping(value)) {
+      reader.price(key, meaning, 0, value)
+    } else {
+      reader.price(key, meaning, 0, value.base)
+      for (const tier of Array.isArray(value.tiers) ? value.tiers : []) tierPrice(reader, key, meaning, tier)
+    }
+  }
+  return reader.entry()
+}
+
+function tierPrice(reader: EntryReader, key: string, meaning: Meaning, tier: unknown): void {
+  const start =
+    isObject(tier) && tier.start instanceof NumberText ? parseJsonNumber(tier.start.text, 0) : null
+  if (!isObject(tier) || start === null || meaning.kind === "web_search" || meaning.kind === "per_call")
+    reader.refuse(key, "only the prices of tokens depend on the size of the prompt")
+  else reader.price(`${key} above ${start} tokens`, meaning, Number(start), tier.price)
+}
+
+/** Of several price lists the last that has begun. Prices of hours of the day cannot be charged, and are named. */
+function currentPrices(reader: EntryReader, prices: unknown, now: Date): Readonly<Record<string, unknown>> {
+  if (!Array.isArray(prices)) return isObject(prices) ? prices : {}
+  let current: Readonly<Record<string, unknown>> = {}
+  for (const dated of prices) {
+    if (!isObject(dated) || !isObject(dated.prices)) continue
+    const { start_date, start_time, end_time } = isObject(dated.constraint) ? dated.constraint : {}
+    if (typeof start_time === "string")
+      reader.refuse(`prices from ${start_time} to ${end_time}`, "a price has no hours")
+    else if (typeof start_date !== "string" || new Date(start_date) <= now) current = dated.prices
+    else reader.refuse(`prices from ${start_date}`, "they have not begun")
+  }
+  return current
+}

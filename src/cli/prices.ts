@@ -1,0 +1,170 @@
+import { readFileSync } from "node:fs"
+import { stringify } from "yaml"
+import { type Config, ConfigError } from "../config/config.ts"
+import { readEnvironment } from "../config/environment.ts"
+import type { Sources } from "../config/reference.ts"
+import { configPath, readConfig, sourcesWith } from "../setup.ts"
+import { CliError, UsageError } from "./cli-error.ts"
+import { group, leaf } from "./command.ts"
+import { type Comparison, comparePrices, type Difference } from "./price-comparison.ts"
+import { readPriceList } from "./price-list.ts"
+import { type Screen, visible } from "./screen.ts"
+import { START_ARGS } from "./serve.ts"
+import { table, usd } from "./table.ts"
+
+/** `tollgate prices`: the prices of the configuration beside those that others publish. */
+
+const diff = leaf({
+  summary: "Compare the configured prices with a price list",
+  details:
+    "FILE is LiteLLM's model_prices_and_context_window.json or the data.json of genai-prices; nothing is downloaded. Compares exactly, names what Tollgate cannot charge, and prints the configuration that would agree with the list. An entry is found by the upstream's model name, with or without a provider in front. The exit code is 1 if a price differs, or if a model has no entry.",
+  args: {
+    file: { type: "positional", description: "the price list" },
+    map: {
+      type: "string",
+      valueHint: "MODEL=ENTRY,…",
+      description: "the entries of models that are not found by their name",
+    },
+    config: START_ARGS.config,
+    json: { type: "boolean", description: "print the result as JSON" },
+  },
+  examples: [
+    ["tollgate prices diff model_prices_and_context_window.json", "every model of the configuration"],
+    [
+      "tollgate prices diff data.json --map fast=openai/gpt-5-mini --json",
+      "the entry of the model fast is named; as JSON, for scripts",
+    ],
+  ],
+  run(given, screen) {
+    const path = given.word("file")
+    const env = { ...screen.env, ...overridden(given.text("config")) }
+    const config = configOf(sourcesWith(env))
+    const mapped = entriesOf(given.text("map"), config)
+    const list = readPriceList(textOf(path), new Date())
+    if (list === null) {
+      throw new CliError(
+        `${path} is neither model_prices_and_context_window.json of LiteLLM nor data.json of genai-prices`,
+      )
+    }
+    for (const [model, name] of mapped) {
+      if (list.named(name) === null)
+        throw new UsageError(`--map ${model}=${name}: ${path} has no entry ${name}`)
+    }
+    const models = comparePrices(config, list, mapped)
+    const differing = models.filter(({ same }) => !same)
+    if (given.has("json")) {
+      screen.print(JSON.stringify({ same: differing.length === 0, format: list.format, models }, null, 2))
+    } else {
+      screen.print(
+        [...models.map((model) => comparisonText(model, screen)), ...neededText(differing)].join("\n\n"),
+      )
+    }
+    if (differing.length > 0)
+      throw new CliError(`${differing.length} of ${models.length} models differ from the list`)
+  },
+})
+
+export const prices = group("Compare the configured prices with those that others publish", { diff })
+
+function overridden(config: string | null): Record<string, string> {
+  return config === null ? {} : { TOLLGATE_CONFIG: config }
+}
+
+function configOf(sources: Sources): Config {
+  try {
+    const path = configPath(readEnvironment(sources))
+    if (path !== null) return readConfig(path, sources).config
+  } catch (error) {
+    if (!(error instanceof ConfigError))
+      throw new CliError(error instanceof Error ? error.message : String(error))
+    throw new CliError(`the configuration is invalid: ${error.message.replaceAll("\n", "; ")}`)
+  }
+  throw new CliError("there is no configuration: use --config, set TOLLGATE_CONFIG, or create tollgate.yaml")
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8")
+  } catch (error) {
+    throw new CliError(`cannot read ${path}: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+/** The `--map` flag: entries by the name of the model. */
+function entriesOf(text: string | null, { models }: Config): Map<string, string> {
+  const pairs = text === null ? [] : text.split(",").map((pair) => pair.split(/=(.*)/s, 2))
+  return new Map(
+    pairs.map(([model = "", entry = ""]) => {
+      if (entry === "") throw new UsageError("--map: expected MODEL=ENTRY, such as fast=openai/gpt-5-mini")
+      if (!models.some(({ name }) => name === model))
+        throw new UsageError(`--map: the configuration has no model ${model}`)
+      return [model, entry] as const
+    }),
+  )
+}
+
+/** One model: a line that says whether it agrees, the prices that do not, and all that could not be compared. */
+function comparisonText(comparison: Comparison, screen: Screen): string {
+  const { model, upstream, entry, differences, only_configured, not_chargeable, not_exact } = comparison
+  const mark = comparison.same ? screen.paint("green", "✓") : screen.paint("red", "✗")
+  const title = `${mark} ${screen.paint("bold", visible(model))} at ${upstream}`
+  if (entry === null) return `${title}: ${unmatchedWords(comparison)}`
+  return [
+    `${title}, listed as ${visible(entry)}: ${verdict(comparison)}`,
+    ...(differences.length === 0 ? [] : [differencesTable(differences, screen)]),
+    ...not_exact.map(
+      ({ key, value }) => `  ${visible(`${key} is ${value}`)}, which cannot be charged exactly`,
+    ),
+    ...reasonsIn(not_chargeable).map(([reason, keys]) => `  not chargeable: ${visible(keys)} (${reason})`),
+    ...(only_configured.length === 0 ? [] : [`  only in the configuration: ${only_configured.join(", ")}`]),
+  ].join("\n")
+}
+
+/** Each reason with its keys. */
+function reasonsIn(not_chargeable: Comparison["not_chargeable"]): [reason: string, keys: string][] {
+  return [...Map.groupBy(not_chargeable, ({ reason }) => reason)].map(([reason, refused]) => [
+    reason,
+    refused.map(({ key }) => key).join(", "),
+  ])
+}
+
+function unmatchedWords({ model, candidates }: Comparison): string {
+  const map = `name the entry with --map '${visible(model)}=ENTRY'`
+  if (candidates.length === 0) return `not in the list under this name; ${map}`
+  return `${candidates.length} entries could be meant (${visible(candidates.join(", "))}); ${map}`
+}
+
+function verdict({ same, differences, needed }: Comparison): string {
+  if (same) return "the same"
+  if (needed === null) return "the entry has no price for the input or for the output"
+  if (differences.length === 0) return "not comparable"
+  return differences.length === 1 ? "1 price differs" : `${differences.length} prices differ`
+}
+
+function differencesTable(differences: readonly Difference[], { width, paint }: Screen): string {
+  return table(
+    [
+      { title: "  KIND" },
+      { title: "PROMPT ABOVE", align: "right" },
+      { title: "CONFIGURED", align: "point" },
+      { title: "LISTED", align: "point" },
+    ],
+    differences.map(({ kind, above, configured, listed }) => [
+      `  ${kind}`,
+      above === 0 ? "" : String(above),
+      configured === null ? "none" : usd(configured),
+      usd(listed),
+    ]),
+    width,
+    paint,
+  )
+}
+
+/** The keys of the configuration file that would agree with the list. */
+function neededText(differing: readonly Comparison[]): string[] {
+  const models = differing.flatMap(({ model, needed }) =>
+    needed === null ? [] : [{ name: model, ...needed }],
+  )
+  if (models.length === 0) return []
+  return [`The configuration would need:\n\n${stringify({ models }, { lineWidth: 0 }).trimEnd()}`]
+}

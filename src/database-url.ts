@@ -1,0 +1,34 @@
+/** `scheme://user:password@`, the hosts, the rest. */
+const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/
+const ATTRIBUTES = "target_session_attrs"
+
+/** What is expected of a database's URL and this one is not; null when nothing is wrong with it. */
+export function databaseUrlFault(url: string): string | null {
+  const urls = hostUrls(url)
+  if (urls.length === 0 || /\s/.test(url) || !urls.every((text) => URL.canParse(text))) {
+    return "a URL such as postgres://user:password@host:5432/database"
+  }
+  const wanted = urls.map((text) => new URL(text).searchParams.get(ATTRIBUTES))
+  const is_known = wanted.every((word) => word === null || word === "primary" || word === "read-write")
+  return is_known ? null : `a URL whose ${ATTRIBUTES} is primary or read-write`
+}
+
+/** Whether the URL asks for the primary among its hosts: it names several, or says `target_session_attrs`. */
+export function asksForPrimary(url: string): boolean {
+  const [first, ...others] = hostUrls(url)
+  return others.length > 0 || (first !== undefined && new URL(first).searchParams.has(ATTRIBUTES))
+}
+
+/** The URL of each host alone, in their order, without `target_session_attrs`. */
+export function singleHosts(url: string): URL[] {
+  return hostUrls(url).map((text) => {
+    const alone = new URL(text)
+    alone.searchParams.delete(ATTRIBUTES)
+    return alone
+  })
+}
+
+function hostUrls(url: string): string[] {
+  const [, before = "", hosts, after = ""] = PARTS.exec(url) ?? []
+  return hosts === undefined ? [] : hosts.split(",").map((host) => before + host + after)
+}

@@ -1,0 +1,119 @@
+import { Socket } from "node:net"
+import postgres from "postgres"
+import { singleHosts } from "../../database-url.ts"
+import { errorCode } from "./database-errors.ts"
+
+/** How long a host may take to say whether it is the primary. */
+const ASK_MS = 2_000
+/** How long the other hosts may still take once one has said so. */
+const OTHERS_MS = 500
+const USUAL_PORT = 5432
+
+/** One host of a URL that names several. */
+interface Host {
+  readonly host: string
+  readonly port: number
+  /** The URL with this host alone. */
+  readonly url: string
+}
+
+/** No host of the URL takes writes now. Nothing was sent. */
+export class NoPrimary extends Error {
+  override readonly name = "NoPrimary"
+  readonly code = "NO_PRIMARY"
+}
+
+/** The hosts of one URL. A process has one object for each URL, so that connections that open together ask once. */
+export class Hosts {
+  static readonly #known = new Map<string, Hosts>()
+  readonly #hosts: readonly Host[]
+  #asking: Promise<Host> | null = null
+
+  private constructor(url: string) {
+    this.#hosts = singleHosts(url).map((alone) => {
+      const host = alone.hostname.replace(/^\[(.*)\]$/, "$1")
+      return { host, port: Number(alone.port || USUAL_PORT), url: alone.href }
+    })
+  }
+
+  static of(url: string): Hosts {
+    const known = Hosts.#known.get(url)
+    if (known !== undefined) return known
+    const hosts = new Hosts(url)
+    Hosts.#known.set(url, hosts)
+    return hosts
+  }
+
+  /** The URL of the first host, for the settings that all of them share. */
+  get url(): string {
+    return this.#hosts[0]?.url ?? ""
+  }
+
+  /** A connected socket to the primary. Rejects with `NoPrimary`, which says why each host was not taken. */
+  async dial(): Promise<Socket> {
+    this.#asking ??= this.#findPrimary().finally(() => {
+      this.#asking = null
+    })
+    const { host, port } = await this.#asking
+    const socket = new Socket()
+    const connected = Promise.withResolvers<void>()
+    socket.once("connect", connected.resolve)
+    socket.once("error", connected.reject)
+    socket.connect(port, host)
+    await connected.promise
+    socket.removeAllListeners()
+    // The driver takes the name for TLS from here.
+    return Object.assign(socket, { host })
+  }
+
+  /**
+   * Of several hosts that take writes, the one with the latest timeline: an old primary that came back after a failover
+   * has an earlier one.
+   */
+  async #findPrimary(): Promise<Host> {
+    const primaries: { host: Host; timeline: number }[] = []
+    const reasons = new Map<Host, string>()
+    const found = Promise.withResolvers<void>()
+    const asked = this.#hosts.map(async (host) => {
+      try {
+        primaries.push({ host, timeline: await askTimeline(host) })
+        found.resolve()
+      } catch (error) {
+        reasons.set(host, error instanceof Error ? error.message : String(error))
+      }
+    })
+    const all = Promise.all(asked)
+    await Promise.race([all, found.promise.then(() => Promise.race([all, Bun.sleep(OTHERS_MS)]))])
+    const [latest] = primaries.sort((one, other) => other.timeline - one.timeline)
+    if (latest !== undefined) return latest.host
+    const told = this.#hosts.map((host) => `${host.host}:${host.port} (${reasons.get(host) ?? "no answer"})`)
+    throw new NoPrimary(`none of its hosts takes writes: ${told.join(", ")}`)
+  }
+}
+
+/** The timeline that a host writes. Rejects with the reason why it does not take writes. */
+async function askTimeline({ url }: Host): Promise<number> {
+  const client = postgres(url, {
+    max: 1,
+    prepare: false,
+    fetch_types: false,
+    connect_timeout: ASK_MS / 1_000,
+    onnotice: () => {},
+  })
+  const silent = Promise.withResolvers<never>()
+  const timer = setTimeout(() => silent.reject(new Error("no answer")), ASK_MS)
+  try {
+    const [row] = await Promise.race([client.unsafe(TIMELINE), silent.promise])
+    if (row?.is_standby !== false) throw new Error("a standby")
+    if (row.is_read_only !== false) throw new Error("read-only")
+    return Number(row.timeline)
+  } catch (error) {
+    throw errorCode(error) === "ECONNREFUSED" ? new Error("connection refused", { cause: error }) : error
+  } finally {
+    clearTimeout(timer)
+    void client.end({ timeout: 0 })
+  }
+}
+
+const TIMELINE = `SELECT pg_is_in_recovery() AS is_standby, current_setting('transaction_read_only')::bool AS is_read_only,
+  CASE WHEN NOT pg_is_in_recovery() THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int END AS timeline`

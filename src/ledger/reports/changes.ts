@@ -1,0 +1,180 @@
+import { type SQL, sql } from "drizzle-orm"
+import { alias, type PgColumn } from "drizzle-orm/pg-core"
+import { buckets } from "../../money.ts"
+import { of } from "../database/statement.ts"
+import { costOf } from "../journal/charge.ts"
+import { corrections, ends, holds, keys, terms } from "../schema.ts"
+import { day_latencies, days, hour_latencies, hours } from "../schema-sums.ts"
+import type { Piece, Span } from "./span.ts"
+
+/** The account and the key that the sums of everybody stand under. */
+export const EVERYBODY = "00000000-0000-0000-0000-000000000000"
+
+const h = alias(holds, "h")
+const e = alias(ends, "e")
+const c = alias(corrections, "c")
+const t = alias(terms, "t")
+const s = alias(hours, "s")
+const l = alias(hour_latencies, "l")
+
+/** Which of the entries, or sums, are read. `is_total`: only sums over all accounts and keys are asked for. */
+export interface Wanted extends Omit<Span, "from" | "to"> {
+  readonly is_total: boolean
+}
+
+/** Only the calls and their charges; `with_holds`: also what was held, as rows without an outcome. */
+export interface Columns {
+  readonly with_holds: boolean
+}
+
+type Bounds = Readonly<Record<"from" | "to", SQL>>
+
+/**
+ * What the entries of a time changed, one row for each: `at`, `account_id`, `key_id`, `terms_id`, `outcome`, `basis`,
+ * `failure`, `calls`, `charge_nano`, `overage_nano`, `held_nano`, the tokens, `profit_nano`, and what was charged of each
+ * bucket. A correction is no call; it adds the difference to what was charged and used before, which may be negative.
+ */
+export function changesOfEntries({ from, to }: Bounds, { with_holds }: Columns, wanted?: Wanted): SQL {
+  const within = (name: string, own: Entries, at: SQL) =>
+    sql.join([sql`${at} >= ${from} AND ${at} < ${to}`, ...narrowed(name, own, wanted)], sql` AND `)
+  const difference = (column: "prompt_tokens" | "cached_tokens" | "completion_tokens") =>
+    sql`coalesce(${c[column]}, 0) - coalesce(${e[column]}, 0)`
+  const held = sql`
+    UNION ALL
+    SELECT ${h.held_at}, ${h.account_id}, ${h.key_id}, ${h.terms_id}, NULL, NULL, NULL, 0, 0, 0, ${h.amount_nano}, 0, 0, 0,
+      NULL, ${sql.raw(buckets.map(() => "NULL").join(", "))}
+    FROM ${holds} ${h} WHERE ${within("h", holds, sql`${h.held_at}`)}`
+  return sql`
+    SELECT ${e.ended_at} AS at, ${e.account_id}, ${e.key_id}, ${e.terms_id}, ${e.outcome}, ${e.basis}, ${e.failure}, 1 AS calls,
+      ${e.charge_nano}, greatest(${e.charge_nano} - ${e.freed_nano}, 0) AS overage_nano, -${e.freed_nano} AS held_nano,
+      coalesce(${e.prompt_tokens}, 0) AS prompt_tokens, coalesce(${e.cached_tokens}, 0) AS cached_tokens,
+      coalesce(${e.completion_tokens}, 0) AS completion_tokens, ${profitNano(e, sql`${e.charge_nano}`)} AS profit_nano,
+      ${bucketsOfEnd}
+    FROM ${ends} ${e} WHERE ${within("e", ends, sql`${e.ended_at}`)}
+    UNION ALL
+    SELECT ${c.corrected_at}, ${c.account_id}, ${c.key_id}, ${c.terms_id}, 'settled', ${c.basis}, ${c.failure}, 0,
+      ${c.difference_nano}, greatest(${c.charge_nano} - ${e.freed_nano}, 0) - greatest(${e.charge_nano} - ${e.freed_nano}, 0), 0,
+      ${difference("prompt_tokens")}, ${difference("cached_tokens")}, ${difference("completion_tokens")},
+      ${profitNano(c, sql`${c.charge_nano}`)} - ${profitNano(e, sql`${e.charge_nano}`)}, ${bucketsOfCorrection}
+    FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id}
+    WHERE ${within("c", corrections, sql`${c.corrected_at}`)}${with_holds ? held : sql``}`
+}
+
+/** What changes add up. */
+export const counts = [
+  "calls",
+  "charge_nano",
+  "overage_nano",
+  "held_nano",
+  "prompt_tokens",
+  "cached_tokens",
+  "completion_tokens",
+  "profit_nano",
+  ...buckets,
+]
+
+/** Which columns `changesOfEntries` has, besides `at`. */
+const changed = sql.raw(
+  ["account_id", "key_id", "terms_id", "outcome", "basis", "failure", ...counts]
+    .map((name) => `s.${name}`)
+    .join(", "),
+)
+
+/** What a margin adds to the cost of an entry; null where there is none, so that most rows of sums stay short. */
+function profitNano(entry: typeof e | typeof c, charge_nano: SQL): SQL {
+  return sql`CASE WHEN ${entry.margin_bp} IS NOT NULL THEN ${charge_nano} -
+    (SELECT ${costOf(entry, t)} FROM ${terms} ${t} WHERE ${t.id} = ${entry.terms_id}) END`
+}
+
+const countAt = (entry: typeof e | typeof c, at: number) =>
+  sql`(${entry.buckets})[${sql.raw(String(at + 1))}]`
+const bucketsOfEnd = sql.join(
+  buckets.map((bucket, at) => sql`${countAt(e, at)} AS ${sql.raw(bucket)}`),
+  sql`, `,
+)
+const bucketsOfCorrection = sql.join(
+  buckets.map((_, at) => sql`coalesce(${countAt(c, at)}, 0) - coalesce(${countAt(e, at)}, 0)`),
+  sql`, `,
+)
+
+/** The same from entries where there are no sums, and from the sums of hours and days where there are. */
+export function changesOf(pieces: readonly Piece[], columns: Columns, wanted: Wanted): SQL {
+  const parts = pieces.map(({ source, ...times }) => {
+    const bounds = boundsOf(times)
+    if (source === "entries") return sql`(${changesOfEntries(bounds, columns, wanted)})`
+    return sql`SELECT s.from_at AS at, ${changed} FROM ${source === "hours" ? hours : days} ${s}
+      WHERE s.from_at >= ${bounds.from} AND s.from_at < ${bounds.to} AND ${summedFor("s", hours, wanted)}
+        ${columns.with_holds ? sql`` : sql`AND s.outcome IS NOT NULL`}`
+  })
+  return sql`(${sql.join(parts, sql` UNION ALL `)})`
+}
+
+/** How long calls took that ended in a time, one row for each time taken: `is_ttft`, `ms` and `calls`. */
+export function latenciesOf(pieces: readonly Piece[], wanted: Wanted): SQL {
+  const parts = pieces.map(({ source, ...times }) => {
+    const bounds = boundsOf(times)
+    if (source === "entries") {
+      return sql`SELECT v.is_ttft, v.ms, 1 AS calls FROM (${latenciesOfEntries(bounds, wanted)}) v`
+    }
+    return sql`SELECT l.is_ttft, u.ms, u.calls FROM ${source === "hours" ? hour_latencies : day_latencies} ${l}
+      CROSS JOIN LATERAL unnest(l.ms, l.calls) AS u (ms, calls)
+      WHERE l.from_at >= ${bounds.from} AND l.from_at < ${bounds.to} AND ${summedFor("l", hour_latencies, wanted)}`
+  })
+  return sql`(${sql.join(parts, sql` UNION ALL `)})`
+}
+
+/** One row for each time that a call took: `at`, `account_id`, `key_id`, `terms_id`, `is_ttft` and `ms`. */
+export function latenciesOfEntries({ from, to }: Bounds, wanted?: Wanted): SQL {
+  const conditions = [
+    sql`${e.ended_at} >= ${from} AND ${e.ended_at} < ${to} AND v.ms IS NOT NULL`,
+    ...narrowed("e", ends, wanted),
+  ]
+  return sql`SELECT ${e.ended_at} AS at, ${e.account_id}, ${e.key_id}, ${e.terms_id}, v.is_ttft, v.ms
+    FROM ${ends} ${e} CROSS JOIN LATERAL (
+      VALUES (true, ${rounded(sql`${e.ttft_ms}`)}), (false, ${rounded(sql`${e.duration_ms}`)})) AS v (is_ttft, ms)
+    WHERE ${sql.join(conditions, sql` AND `)}`
+}
+
+/** Rounded down to three digits: some thousand values at most, whatever the calls. */
+function rounded(ms: SQL): SQL {
+  return sql`CASE WHEN ${ms} < 1000 THEN ${ms} WHEN ${ms} < 10000 THEN ${ms} / 10 * 10
+    WHEN ${ms} < 100000 THEN ${ms} / 100 * 100 ELSE ${ms} / 1000 * 1000 END`
+}
+
+/** The terms of a model. */
+export function termsOf(model: string): SQL {
+  return sql`(SELECT ${t.id} FROM ${terms} ${t} WHERE ${t.model} = ${model}::text)`
+}
+
+type Entries = Readonly<Record<"account_id" | "key_id" | "terms_id", PgColumn>>
+
+function narrowed(name: string, { account_id, key_id, terms_id }: Entries, wanted?: Wanted): SQL[] {
+  const { account_ids, key_id: key, model } = wanted ?? {}
+  return [
+    ...(account_ids === undefined ? [] : [sql`${of(name, account_id)} = ANY (${list(account_ids)}::uuid[])`]),
+    ...(key === undefined ? [] : [sql`${of(name, key_id)} = ${key}::uuid`]),
+    ...(model === undefined ? [] : [sql`${of(name, terms_id)} IN ${termsOf(model)}`]),
+  ]
+}
+
+/** Which rows of sums: of everybody, or of each key. Those of a key are its account's, by which an index finds them. */
+function summedFor(name: string, columns: Entries, wanted: Wanted): SQL {
+  const { account_ids, key_id, is_total } = wanted
+  const account = of(name, columns.account_id)
+  const whose =
+    account_ids === undefined && key_id === undefined
+      ? sql`${account} ${is_total ? sql`=` : sql`<>`} ${EVERYBODY}::uuid`
+      : key_id === undefined
+        ? sql`true`
+        : sql`${account} = (SELECT ${keys.account_id} FROM ${keys} WHERE ${keys.id} = ${key_id}::uuid)`
+  return sql.join([whose, ...narrowed(name, columns, wanted)], sql` AND `)
+}
+
+function boundsOf({ from, to }: { readonly from: Date; readonly to: Date | null }): Bounds {
+  return {
+    from: sql`${from.toISOString()}::timestamptz`,
+    to: to === null ? sql`'infinity'::timestamptz` : sql`${to.toISOString()}::timestamptz`,
+  }
+}
+
+const list = (ids: readonly string[]) => `{${ids.join(",")}}`

@@ -1,0 +1,187 @@
+import { type SQL, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { holds } from "../schema.ts"
+import { day_latencies, days, hour_latencies, hours, summed } from "../schema-sums.ts"
+import { changesOfEntries, counts, EVERYBODY, latenciesOfEntries } from "./changes.ts"
+import { DAY_MS, HOUR_MS } from "./span.ts"
+
+/** How long after its end an hour is closed at the earliest: the clock of a standby may be behind. */
+const CLOSE_MS = 60_000
+/** How long the sums of one hour may take. */
+const STATEMENT_MS = 300_000
+
+type Transaction = Parameters<Parameters<PostgresJsDatabase["transaction"]>[0]>[0]
+
+/**
+ * Sums up the hours that are over (D72), in their order, until none is due or `stopped`. An entry has the time at which its
+ * transaction began, so an hour can be closed once every transaction that began in it has ended. Any number of processes may
+ * do this at once: each takes the row of `summed`, or leaves. Resolves with how many hours were closed.
+ */
+export async function sumHours(
+  database: PostgresJsDatabase,
+  stopped: () => boolean,
+  close_ms = CLOSE_MS,
+): Promise<number> {
+  for (let closed = 0; ; closed++) {
+    if (stopped() || !(await database.transaction((transaction) => closeHour(transaction, close_ms))))
+      return closed
+  }
+}
+
+async function closeHour(transaction: Transaction, close_ms: number): Promise<boolean> {
+  await limitTime(transaction)
+  const [row] = await transaction
+    .select({ hours: summed.hours_until, days: summed.days_until })
+    .from(summed)
+    .for("update", { skipLocked: true })
+  if (row === undefined) return false
+  const from = row.hours ?? (await firstHour(transaction))
+  if (from === null) return false
+  const until = new Date(from.getTime() + HOUR_MS)
+  // A statement of its own, so that the sums see whatever these transactions have committed.
+  const [quiet] = await transaction.execute(sql`
+    SELECT FROM (VALUES (${until.toISOString()}::timestamptz)) AS hour (ends_at)
+    WHERE hour.ends_at < clock_timestamp() - ${close_ms}::float8 * interval '1 millisecond'
+      AND NOT EXISTS (SELECT FROM pg_stat_activity s WHERE s.datname = current_database() AND s.pid <> pg_backend_pid()
+        AND s.backend_type = 'client backend' AND s.xact_start < hour.ends_at)`)
+  if (quiet === undefined) return false
+  await writeHours(transaction, from, until)
+  let days_until = row.days ?? new Date(Math.ceil(from.getTime() / DAY_MS) * DAY_MS)
+  if (until.getTime() === days_until.getTime() + DAY_MS) {
+    await writeDays(transaction, days_until, until)
+    days_until = until
+  }
+  await transaction.update(summed).set({ hours_until: until, days_until })
+  return true
+}
+
+/** The hour before which there is no entry: ids follow the ledger's clock (D58), a day is more than any difference. Null without calls. */
+async function firstHour(transaction: Transaction): Promise<Date | null> {
+  const [first] = await transaction.select({ id: holds.id }).from(holds).orderBy(holds.id).limit(1)
+  if (first === undefined) return null
+  const made_ms = Number.parseInt(first.id.replaceAll("-", "").slice(0, 12), 16)
+  return new Date(Math.floor(made_ms / HOUR_MS) * HOUR_MS - DAY_MS)
+}
+
+/** What the sums of one day were when they were compared with its entries. */
+export interface CheckedDay {
+  readonly day: Date
+  /** Sums of the day, and of its hours. */
+  readonly sums: number
+  /** How many of them were missing, wrong or too many; they are right now. */
+  readonly differed: number
+  /** The following day, if it has sums. */
+  readonly next: Date | null
+}
+
+/**
+ * Sums up a day of UTC again, by default the first that has sums, and replaces what differs (D72). Null when the day has no
+ * sums.
+ */
+export async function checkDay(database: PostgresJsDatabase, asked: Date | null): Promise<CheckedDay | null> {
+  return database.transaction(async (transaction) => {
+    await limitTime(transaction)
+    const [row] = await transaction.select({ days: summed.days_until }).from(summed).for("update")
+    const [first] = await transaction.execute<{ from_at: string | null }>(
+      sql`SELECT min(from_at) AS from_at FROM ${days} WHERE account_id = ${EVERYBODY}::uuid`,
+    )
+    const day = asked ?? (first?.from_at == null ? null : new Date(first.from_at))
+    if (day === null) return null
+    const until = new Date(day.getTime() + DAY_MS)
+    if (row?.days == null || row.days < until) return null
+    const found = await replaceDay(transaction, day, until)
+    return { day, ...found, next: until < row.days ? until : null }
+  })
+}
+
+async function replaceDay(transaction: Transaction, day: Date, until: Date) {
+  const tables = [hours, hour_latencies, days, day_latencies]
+  const within = sql`from_at >= ${time(day)} AND from_at < ${time(until)}`
+  for (const [at, table] of tables.entries()) {
+    await transaction.execute(
+      sql`CREATE TEMPORARY TABLE ${before(at)} ON COMMIT DROP AS SELECT * FROM ${table} WHERE ${within}`,
+    )
+    await transaction.execute(sql`DELETE FROM ${table} WHERE ${within}`)
+  }
+  await writeHours(transaction, day, until)
+  await writeDays(transaction, day, until)
+  let [sums, differed] = [0, 0]
+  for (const [at, table] of tables.entries()) {
+    const after = sql`(SELECT * FROM ${table} WHERE ${within})`
+    const [found] = await transaction.execute<{ sums: number; missing: number; wrong: number }>(sql`
+      SELECT (SELECT count(*)::int FROM ${after} a) AS sums,
+        (SELECT count(*)::int FROM (SELECT * FROM ${after} a EXCEPT ALL SELECT * FROM ${before(at)}) d) AS missing,
+        (SELECT count(*)::int FROM (SELECT * FROM ${before(at)} EXCEPT ALL SELECT * FROM ${after} a) d) AS wrong`)
+    if (found === undefined) throw new Error("the comparison of sums returned nothing")
+    sums += found.sums
+    differed += Math.max(found.missing, found.wrong)
+  }
+  return { sums, differed }
+}
+
+/** What a table had of the day before it was summed up again. */
+const before = (at: number) => sql.raw(`before_${at}`)
+
+async function limitTime(transaction: Transaction): Promise<void> {
+  await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
+    set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
+}
+
+const time = (date: Date) => sql`${date.toISOString()}::timestamptz`
+
+const of_key = sql.raw("x.account_id, x.key_id, x.terms_id")
+const ended_so = sql.raw("x.outcome, x.basis, x.failure")
+/** Each group is there once for its key, and once for everybody. */
+const whose = sql.raw(
+  ["account_id", "key_id"].map((name) => `coalesce(x.${name}, '${EVERYBODY}') AS ${name}`).join(", "),
+)
+const summed_up = sql.raw(counts.map((name) => `sum(x.${name})::bigint`).join(", "))
+
+/** The sums of every hour in a time of whole hours, from its entries. */
+async function writeHours(transaction: Transaction, from: Date, to: Date): Promise<void> {
+  const bounds = { from: time(from), to: time(to) }
+  await transaction.execute(sql`
+    INSERT INTO ${hours}
+    SELECT x.from_at, ${whose}, x.terms_id, ${ended_so}, ${summed_up}
+    FROM (SELECT date_trunc('hour', e.at, 'UTC') AS from_at, e.* FROM (${changesOfEntries(bounds, { with_holds: true })}) e) x
+    GROUP BY GROUPING SETS ((x.from_at, ${of_key}, ${ended_so}), (x.from_at, x.terms_id, ${ended_so}))
+    ORDER BY x.from_at`)
+  await writeLatencies(
+    transaction,
+    hour_latencies,
+    sql`SELECT date_trunc('hour', e.at, 'UTC') AS from_at, e.*, 1 AS calls FROM (${latenciesOfEntries(bounds)}) e`,
+    sql`GROUPING SETS ((x.from_at, ${of_key}, x.is_ttft, x.ms), (x.from_at, x.terms_id, x.is_ttft, x.ms))`,
+  )
+}
+
+/** The sums of every day in a time of whole days, from those of its hours. */
+async function writeDays(transaction: Transaction, from: Date, to: Date): Promise<void> {
+  const within = sql`s.from_at >= ${time(from)} AND s.from_at < ${time(to)}`
+  const day = sql`date_trunc('day', s.from_at, 'UTC')`
+  await transaction.execute(sql`
+    INSERT INTO ${days}
+    SELECT x.day, ${of_key}, ${ended_so}, ${summed_up} FROM (SELECT ${day} AS day, s.* FROM ${hours} s WHERE ${within}) x
+    GROUP BY x.day, ${of_key}, ${ended_so} ORDER BY x.day`)
+  await writeLatencies(
+    transaction,
+    day_latencies,
+    sql`SELECT ${day} AS from_at, s.account_id, s.key_id, s.terms_id, s.is_ttft, u.ms, u.calls
+      FROM ${hour_latencies} s CROSS JOIN LATERAL unnest(s.ms, s.calls) AS u (ms, calls) WHERE ${within}`,
+    sql`x.from_at, ${of_key}, x.is_ttft, x.ms`,
+  )
+}
+
+async function writeLatencies(
+  transaction: Transaction,
+  into: typeof hour_latencies | typeof day_latencies,
+  times: SQL,
+  groups: SQL,
+): Promise<void> {
+  await transaction.execute(sql`
+    INSERT INTO ${into}
+    SELECT x.from_at, ${of_key}, x.is_ttft, array_agg(x.ms ORDER BY x.ms), array_agg(x.calls ORDER BY x.ms)
+    FROM (
+      SELECT x.from_at, ${whose}, x.terms_id, x.is_ttft, x.ms, sum(x.calls)::int AS calls
+      FROM (${times}) x GROUP BY ${groups}) x
+    GROUP BY x.from_at, ${of_key}, x.is_ttft ORDER BY x.from_at`)
+}

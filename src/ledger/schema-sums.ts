@@ -1,0 +1,78 @@
+import { bigint, boolean, index, integer, uuid } from "drizzle-orm/pg-core"
+import { basis, endOutcome, failure, ledger, moment, nano } from "./schema.ts"
+
+/** Sums over the entries of the journal (D72), from which they can be computed again. */
+
+const count = (name: string) => bigint(name, { mode: "bigint" })
+
+/** What entries changed in one hour or one day of UTC, from `from_at` on (D72). */
+const sums = (name: string) =>
+  ledger.table(
+    name,
+    {
+      from_at: moment("from_at").notNull(),
+      /** The nil UUID for both: the sums of everybody. */
+      account_id: uuid("account_id").notNull(),
+      key_id: uuid("key_id").notNull(),
+      terms_id: integer("terms_id").notNull(),
+      /** How the calls ended; null for what was held. A correction is `settled`, and no call. */
+      outcome: endOutcome("outcome"),
+      basis: basis("basis"),
+      failure: failure("failure"),
+      calls: bigint("calls", { mode: "bigint" }).notNull(),
+      charge_nano: nano("charge_nano").notNull(),
+      overage_nano: nano("overage_nano").notNull(),
+      /** By how much more was held afterwards; what was freed is negative. */
+      held_nano: nano("held_nano").notNull(),
+      prompt_tokens: bigint("prompt_tokens", { mode: "bigint" }).notNull(),
+      cached_tokens: bigint("cached_tokens", { mode: "bigint" }).notNull(),
+      completion_tokens: bigint("completion_tokens", { mode: "bigint" }).notNull(),
+      /** The charge less what it would be without the margins (D69); null where there were none. */
+      profit_nano: nano("profit_nano"),
+      /** What was charged of each bucket (D60); null where there was none. */
+      cache_write: count("cache_write"),
+      cache_write_1h: count("cache_write_1h"),
+      reasoning: count("reasoning"),
+      audio_input: count("audio_input"),
+      audio_output: count("audio_output"),
+      image_input: count("image_input"),
+      web_search: count("web_search"),
+    },
+    (sum) => [
+      index(`${name}_of_account`).on(sum.account_id, sum.from_at),
+      index(`${name}_by_time`).using("brin", sum.from_at),
+    ],
+  )
+
+/** How often which times were taken by the calls of one hour or day, as `sums` has their charges. */
+const latencies = (name: string) =>
+  ledger.table(
+    name,
+    {
+      from_at: moment("from_at").notNull(),
+      account_id: uuid("account_id").notNull(),
+      key_id: uuid("key_id").notNull(),
+      terms_id: integer("terms_id").notNull(),
+      /** Of the first output; otherwise of the whole call. */
+      is_ttft: boolean("is_ttft").notNull(),
+      /** Ascending, and how many calls took each. */
+      ms: integer("ms").array().notNull(),
+      calls: integer("calls").array().notNull(),
+    },
+    (latency) => [
+      index(`${name}_of_account`).on(latency.account_id, latency.from_at),
+      index(`${name}_by_time`).using("brin", latency.from_at),
+    ],
+  )
+
+export const hours = sums("hours")
+export const days = sums("days")
+export const hour_latencies = latencies("hour_latencies")
+export const day_latencies = latencies("day_latencies")
+
+/** Up to where the sums of hours and days are complete; one row. Null: there are none yet, so reports read entries. */
+export const summed = ledger.table("summed", {
+  id: boolean("id").primaryKey().default(true),
+  hours_until: moment("hours_until"),
+  days_until: moment("days_until"),
+})

@@ -1,0 +1,258 @@
+import type { Ending } from "../wire/call.ts"
+import {
+  isObject,
+  type JsonObject,
+  NO_LIMITS,
+  readServiceTier,
+  readUsage,
+  type UsageLimits,
+  type UsageReading,
+} from "../wire/usage.ts"
+import type { LargeAnswer } from "./large-answer.ts"
+import { choicesOf, outputBytes, parsePayload } from "./output.ts"
+import { type EventKind, isZero, reportsError, type StreamEvidence, type StreamReading } from "./reading.ts"
+import { Repetition } from "./repetition.ts"
+import type { Recurring, SseEvent } from "./sse.ts"
+
+const DONE: EventKind = { kind: "done", output: false, trusted_usage: false, failed: false }
+const NOTHING: EventKind = { kind: "nothing" }
+const OUTPUT: EventKind = {
+  kind: "chunk",
+  output: true,
+  trusted_usage: false,
+  usage_only: false,
+  final_usage: false,
+}
+const EMPTY: EventKind = { ...OUTPUT, output: false }
+
+/** A valid usage of a stream, and what is known about its place there. */
+interface SeenUsage {
+  readonly reading: ValidUsage
+  /** Whether it stands where final usage stands (D4). */
+  readonly closing: boolean
+  /** All output up to and with its event. */
+  readonly output_bytes: number
+}
+
+type ValidUsage = Extract<UsageReading, { state: "valid" }>
+
+/** Reads a stream of chat chunks, which `[DONE]` ends. */
+export class ChatReading implements StreamReading {
+  readonly #choices: Choices
+  readonly #limits: UsageLimits
+  readonly #repetition = new Repetition(textOf, outputBytes)
+  #output_bytes = 0
+  /** All output up to the last usage that stands where final usage stands. */
+  #closed_bytes = -1
+  /** The last valid usage that says more than 0/0. */
+  #usage: SeenUsage | null = null
+  /** The last 0/0, if it came after that. */
+  #zero: SeenUsage | null = null
+  #any_invalid = false
+  #any_implausible = false
+  #done = false
+  #error = false
+  /** The first, so that events that recur need not be read for it. */
+  #service_tier: string | undefined
+
+  /** `requested` is how many choices the request asks for (D12), `limits` what it can have caused (D1). */
+  constructor(requested = 1, limits: UsageLimits = NO_LIMITS) {
+    this.#choices = new Choices(requested)
+    this.#limits = limits
+  }
+
+  /** What this stream has said before, for its framer: such events need not be read. */
+  get recurring(): Recurring {
+    return this.#repetition
+  }
+
+  /** Folds an event, or several that recur: with output, and nothing else that would count. */
+  take(event: SseEvent): EventKind {
+    // Before its data is asked for: what will not be read need not be decoded.
+    if (this.#done || this.#error) return NOTHING
+    if (event.recurring_bytes !== null) {
+      this.#output_bytes += event.recurring_bytes
+      return event.recurring_bytes > 0 ? OUTPUT : EMPTY
+    }
+    const read = this.read(event.data)
+    if (read.kind === "chunk" && read.output && !read.trusted_usage) this.#repetition.learn(event)
+    if (provesNothing(read)) this.#repetition.learnIdle(event)
+    return read
+  }
+
+  /** Folds one event's payload, and says what it was. After `[DONE]` or an error everything is `nothing` (D4, D8). */
+  read(data: string | null): EventKind {
+    if (data === null || this.#done || this.#error) return NOTHING
+    if (data.trim() === "[DONE]") {
+      this.#done = true
+      return DONE
+    }
+    const payload = parsePayload(data)
+    if (payload === null) return NOTHING
+    if (reportsError(payload)) {
+      this.#error = true
+      const usage = this.#readUsage(payload)
+      if (usage.state === "valid") this.#keep(usage, true)
+      return { kind: "error", trusted_usage: usage.state === "valid" }
+    }
+    return this.#readChunk(payload)
+  }
+
+  /** Folds an object over the limit, as far as it was read (D5, D29); whether it is evidence of anything. */
+  takeLarge(large: LargeAnswer): boolean {
+    if (!large.object) return false
+    large.stop()
+    this.#output_bytes += large.output_bytes
+    this.#service_tier ??= large.service_tier
+    const usage = this.#noted(large.usage(this.#limits))
+    if (usage.state === "valid") this.#keep(usage, true)
+    return usage.state === "valid" || this.#output_bytes > 0
+  }
+
+  /** Whether every requested choice has its finish_reason: a clean end of the body now is a `completed` stream (D8). */
+  get answered(): boolean {
+    return this.#choices.finished
+  }
+
+  /** Whether every choice that began has its finish_reason: the whole answer may be there, but for its usage (D9). */
+  get paused(): boolean {
+    return this.#choices.paused
+  }
+
+  /** The provider failed in another way than by an error event; nothing after it is read either. */
+  fail(): void {
+    this.#error = true
+  }
+
+  /** Whether `[DONE]` was read. */
+  get done(): boolean {
+    return this.#done
+  }
+
+  /** Whether the usage that counts is final (D4). */
+  get usage_final(): boolean {
+    return this.#isFinal(this.#counting())
+  }
+
+  /** What was delivered, if the stream ends now with `ending`. */
+  evidence(ending: Ending): StreamEvidence {
+    const counting = this.#counting()
+    return {
+      shape: "stream",
+      ending,
+      usage: counting?.reading ?? { state: this.#unusable },
+      implausible: this.#any_implausible,
+      usage_final: this.#isFinal(counting),
+      output_bytes: this.#output_bytes,
+      output_bytes_after_usage: counting === null ? 0 : this.#output_bytes - counting.output_bytes,
+      error: this.#error,
+      ...(this.#service_tier !== undefined && { service_tier: this.#service_tier }),
+    }
+  }
+
+  #readChunk(payload: JsonObject): EventKind {
+    const choices = choicesOf(payload)
+    for (const [place, choice] of choices.entries()) this.#choices.note(choice, place)
+    const output_bytes = outputBytes(payload)
+    this.#output_bytes += output_bytes
+    const usage = this.#readUsage(payload)
+    const closing = choices.length === 0 || this.answered || this.#closed_bytes === this.#output_bytes
+    if (usage.state === "valid") this.#keep(usage, closing)
+    return {
+      kind: "chunk",
+      output: output_bytes > 0,
+      trusted_usage: usage.state === "valid",
+      usage_only: choices.length === 0 && isObject(payload.usage),
+      final_usage: usage.state === "valid" && closing,
+    }
+  }
+
+  #readUsage(payload: JsonObject): UsageReading {
+    this.#service_tier ??= readServiceTier(payload)
+    return this.#noted(readUsage(payload.usage, this.#limits))
+  }
+
+  #noted(usage: UsageReading): UsageReading {
+    if (usage.state === "invalid") this.#any_invalid = true
+    if (usage.state === "implausible") this.#any_implausible = true
+    return usage
+  }
+
+  #keep(reading: ValidUsage, closing: boolean): void {
+    const seen: SeenUsage = { reading, closing, output_bytes: this.#output_bytes }
+    if (closing) this.#closed_bytes = this.#output_bytes
+    this.#zero = isZero(reading.usage) ? seen : null
+    if (this.#zero === null) this.#usage = seen
+  }
+
+  /**
+   * The usage that counts: the last valid one. Beside output a 0/0 is a placeholder, which erases nothing and is never
+   * final (D2, D4).
+   */
+  #counting(): SeenUsage | null {
+    if (this.#zero === null) return this.#usage
+    if (this.#output_bytes === 0) return this.#zero
+    return this.#usage ?? { ...this.#zero, closing: false }
+  }
+
+  /** What a stream without valid usage has. */
+  get #unusable(): "implausible" | "invalid" | "missing" {
+    if (this.#any_implausible) return "implausible"
+    return this.#any_invalid ? "invalid" : "missing"
+  }
+
+  #isFinal(usage: SeenUsage | null): boolean {
+    return usage?.closing === true && usage.output_bytes === this.#output_bytes
+  }
+}
+
+/** A request may ask for 128 choices (D12). */
+const MAX_UNFINISHED = 128
+
+/** Which choices of a stream have finished. */
+class Choices {
+  readonly #requested: number
+  readonly #finished = new Set<number>()
+  readonly #unfinished = new Set<number>()
+
+  constructor(requested: number) {
+    this.#requested = requested
+  }
+
+  /** Whether as many as were requested have their finish_reason. */
+  get finished(): boolean {
+    return this.#finished.size === this.#requested
+  }
+
+  /** Whether all that began have it, of those that are told apart, or as many as were requested. */
+  get paused(): boolean {
+    return this.finished || (this.#finished.size > 0 && this.#unfinished.size === 0)
+  }
+
+  /** `place` in the event's list stands in for an index that is missing or is none. */
+  note({ index, finish_reason }: JsonObject, place: number): void {
+    if (this.finished) return
+    const key = typeof index === "number" && Number.isSafeInteger(index) && index >= 0 ? index : place
+    if (typeof finish_reason === "string" && finish_reason !== "") {
+      this.#unfinished.delete(key)
+      this.#finished.add(key)
+    } else if (!this.#finished.has(key) && this.#unfinished.size < MAX_UNFINISHED) this.#unfinished.add(key)
+  }
+}
+
+/** Whether an event changes nothing when it comes again: what it says of choices and of invalid usage is known already. */
+function provesNothing(read: EventKind): boolean {
+  return (
+    read.kind === "nothing" ||
+    (read.kind === "chunk" && !read.output && !read.trusted_usage && !read.usage_only)
+  )
+}
+
+/** The text of a chunk with one choice that says something; null for any other. */
+function textOf(payload: JsonObject): string | null {
+  const [choice, ...others] = choicesOf(payload)
+  if (choice === undefined || others.length > 0 || !isObject(choice.delta)) return null
+  const { content, reasoning_content, reasoning } = choice.delta
+  const text = [content, reasoning_content, reasoning].find((said) => typeof said === "string" && said !== "")
+  return typeof text === "string" ? text : null
+}

@@ -1,0 +1,78 @@
+import type { AskedFor } from "./admission/asked.ts"
+import type { Prompt } from "./admission/prompt.ts"
+import type { Family } from "./config/config.ts"
+import type { GatewayError } from "./errors.ts"
+import type { JsonForm } from "./meter/json-reading.ts"
+import type { StreamForm } from "./meter/tap-options.ts"
+import type { RefusalForm } from "./upstream/refusal.ts"
+import type { OperationName } from "./wire/call.ts"
+import type { FieldTexts } from "./wire/field-texts.ts"
+
+/**
+ * An operation that the gateway sells (D63): all that distinguishes one kind of call from another. The values are in
+ * `operations/`. Everything else is shared: hold, relay, failover, settlement and receipt.
+ */
+export interface Operation {
+  readonly name: OperationName
+  /** Its models and upstreams are of this family. */
+  readonly family: Family
+  /** Below the `base_url` of an upstream: `/chat/completions`. */
+  readonly path: string
+  /** Whether its answers have output tokens, which are held, limited and estimated. */
+  readonly generates: boolean
+  /** The field of a request that limits its output tokens, for the message of a 402 (D12). */
+  readonly limit_field: string
+  readonly json: JsonForm
+  /** Null for an operation that is only answered with JSON. */
+  readonly stream: EventForm | null
+  readonly refusals: RefusalForm
+}
+
+/** An operation and how its requests are read. `Request` is a parsed body. */
+export interface OperationOn<Request extends Named> extends Operation {
+  /** The API key of a request (D20). Throws `invalid_api_key`. */
+  credential(headers: Headers): string
+  /**
+   * What else of a request is sent upstream; null for nothing. `vendor` is the one in the request's path, or null (D21).
+   * Throws `invalid_request`, or `not_found` for an unknown vendor.
+   */
+  passed(request: globalThis.Request, vendors: readonly string[], vendor: string | null): Passed | null
+  /** A JSON object as a request; throws `invalid_request` with the path at fault. */
+  parse(body: object): Request
+  /** The fields that are measured and sent: the request without those that are for the gateway. */
+  texts(request: Request): FieldTexts
+  /** The fields that are sent with another value, besides the model's name. */
+  changes(request: Request): Readonly<Record<string, unknown>>
+  /** Whether the client wants events. */
+  streams(request: Request): boolean
+  /** Whether the client wants the usage of a stream (D24). */
+  wantsUsage(request: Request): boolean
+  /** Whether the client wants the charge in the usage of the answer (D49). */
+  wantsCost(request: Request): boolean
+  /** What the request asks for that is billed apart (D60, D61). */
+  askedFor(request: Request): AskedFor
+  /** How large the prompt can be (D12). */
+  measure(request: Request, texts: FieldTexts): Prompt
+  /** The limit that the request sets for its output tokens, of each choice (D12); 0 for none. */
+  maxTokens(request: Request): number
+  /** How many choices it asks for (D12). */
+  choices(request: Request): number
+}
+
+/** Every request names its model. */
+export interface Named {
+  readonly model: string
+}
+
+/** What of a client's request is sent upstream besides its body. */
+export interface Passed {
+  readonly headers: Readonly<Record<string, string>>
+  /** With its question mark; `""` for none. */
+  readonly query: string
+}
+
+/** How streams are read and framed, and how one ends that broke. */
+export interface EventForm extends StreamForm {
+  /** The end of a stream that broke after output (D10). */
+  errorEvent(error: GatewayError, request_id: string): Uint8Array
+}

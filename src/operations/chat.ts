@@ -1,0 +1,89 @@
+import { askedFor } from "../admission/asked.ts"
+import { chatCredential } from "../admission/credential.ts"
+import { measurePrompt } from "../admission/prompt.ts"
+import { errorBody } from "../errors.ts"
+import { ChatLargeOutput } from "../meter/chat-large-output.ts"
+import { ChatReading } from "../meter/chat-reading.ts"
+import type { JsonForm } from "../meter/json-reading.ts"
+import { LargeAnswer } from "../meter/large-answer.ts"
+import { choicesOf, outputBytes } from "../meter/output.ts"
+import { reportsError } from "../meter/reading.ts"
+import type { EventForm, OperationOn } from "../operation.ts"
+import { isSpoken, refusalError } from "../upstream/refusal.ts"
+import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat.ts"
+import { FieldTexts } from "../wire/field-texts.ts"
+import { isObject, type JsonObject, readUsage, type UsageLimits, type UsageReading } from "../wire/usage.ts"
+
+const encoder = new TextEncoder()
+
+function usageOf({ usage }: JsonObject, limits: UsageLimits): UsageReading {
+  return readUsage(usage, limits)
+}
+
+const json: JsonForm = {
+  usageOf,
+  outputBytes,
+  isError: (payload) => reportsError(payload) && choicesOf(payload).length === 0,
+  openLarge: () => new LargeAnswer(new ChatLargeOutput(), usageOf),
+}
+
+export const chatEvents: EventForm = {
+  open: (choices, limits) => new ChatReading(choices, limits),
+  commit: encoder.encode(": ok\n\n"),
+  keepalive: encoder.encode(": keepalive\n\n"),
+  end: encoder.encode("data: [DONE]\n\n"),
+  errorEvent: (error, request_id) =>
+    encoder.encode(`data: ${JSON.stringify({ error: errorBody(error, request_id).error })}\n\n`),
+  eventsOf: (payload) => `data: ${JSON.stringify(chunkOf(payload))}\n\ndata: [DONE]\n\n`,
+}
+
+const NO_CHANGES = {}
+
+/** Chat completions (spec 4.1). */
+export const chat: OperationOn<ChatRequest> = {
+  name: "chat",
+  family: "chat",
+  path: "/chat/completions",
+  generates: true,
+  limit_field: "max_tokens",
+  json,
+  stream: chatEvents,
+  refusals: { isRead: isSpoken, errorOf: refusalError },
+  credential: chatCredential,
+  passed: () => null,
+  parse: parseChat,
+  texts: (request) => new FieldTexts(withoutOurs(request)),
+  changes: ({ stream, stream_options }) =>
+    stream === true ? { stream_options: { ...stream_options, include_usage: true } } : NO_CHANGES,
+  streams: ({ stream }) => stream === true,
+  wantsUsage,
+  wantsCost,
+  askedFor,
+  measure: measurePrompt,
+  maxTokens: ({ max_tokens, max_completion_tokens }) => Math.max(max_tokens ?? 0, max_completion_tokens ?? 0),
+  choices: ({ n }) => n ?? 1,
+}
+
+/** A chat completion as a chunk of a stream that says all of it. */
+function chunkOf(completion: JsonObject): JsonObject {
+  const { object, choices } = completion
+  return {
+    ...completion,
+    ...(object === "chat.completion" && { object: "chat.completion.chunk" }),
+    ...(Array.isArray(choices) && { choices: choices.map(choiceOf) }),
+  }
+}
+
+function choiceOf(choice: unknown): unknown {
+  if (!isObject(choice) || !isObject(choice.message)) return choice
+  const { message, ...rest } = choice
+  return { ...rest, delta: deltaOf(message) }
+}
+
+/** Calls of tools have their place in the list, by which clients put them together. */
+function deltaOf(message: JsonObject): JsonObject {
+  const { tool_calls } = message
+  if (!Array.isArray(tool_calls)) return message
+  const calls = tool_calls.map((call: unknown, index) => (isObject(call) ? { index, ...call } : call))
+  return { ...message, tool_calls: calls }
+}

@@ -1,0 +1,233 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { sql } from "drizzle-orm"
+import fc from "fast-check"
+import { balanceAt } from "../../src/ledger/reports/balance.ts"
+import { latency } from "../../src/ledger/reports/latency.ts"
+import { outcomes } from "../../src/ledger/reports/outcomes.ts"
+import { piecesOf } from "../../src/ledger/reports/span.ts"
+import { checkDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
+import { timeline } from "../../src/ledger/reports/timeline.ts"
+import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import { plantCalls } from "../admin/admin-harness.ts"
+import { falsify, openTestDatabase, type TestDatabase } from "./test-database.ts"
+
+const HOUR_MS = 3_600_000
+const FIRST_MS = Date.parse("2026-03-03T00:00:00Z")
+const moment = (ms: number) => new Date(FIRST_MS + ms)
+const SPAN_MS = 60 * HOUR_MS
+const never = () => false
+
+let db: TestDatabase
+let owners: readonly { readonly account_id: string; readonly key_id: string }[]
+
+beforeAll(async () => {
+  db = await openTestDatabase()
+  owners = [await db.account(10n ** 12n), await db.account(10n ** 12n)]
+  const random = fc.sample(
+    fc.record({
+      owner: fc.nat(1),
+      model: fc.constantFrom("model", "other"),
+      held_ms: fc.nat(SPAN_MS),
+      took_ms: fc.oneof(fc.nat(90_000), fc.nat(5 * HOUR_MS)),
+      late_ms: fc.option(fc.nat(30 * HOUR_MS), { nil: null, freq: 2 }),
+      state: fc.constantFrom("settled" as const, "released" as const, "expired" as const, "open" as const),
+      charge: fc.nat(5_000),
+      tokens: fc.nat(100),
+      ttft_ms: fc.option(fc.nat(20_000), { nil: null }),
+    }),
+    { numRuns: 600, seed: 7 },
+  )
+  await plantCalls(
+    db.database.operators,
+    random.map(({ owner, model, held_ms, took_ms, late_ms, state, charge, tokens, ttft_ms }, at) => {
+      const held_at = moment(held_ms)
+      const usage = { prompt_tokens: tokens, cached_tokens: 0, completion_tokens: tokens % 7 }
+      const corrected = {
+        charge_nano: BigInt(charge + tokens),
+        corrected_at: moment(held_ms + took_ms + (late_ms ?? 0)),
+        ...usage,
+      }
+      return {
+        id: idAt(held_at, at),
+        ...ownerOf(owner),
+        model,
+        held_at,
+        state,
+        amount_nano: 2_500n,
+        ...(state !== "open" && { ended_at: moment(held_ms + took_ms), charge_nano: BigInt(charge) }),
+        basis: state === "settled" ? "usage" : "none",
+        failure: state === "released" ? "no_output" : null,
+        ...usage,
+        ttft_ms,
+        duration_ms: took_ms,
+        ...(state === "expired" && late_ms !== null && { corrected }),
+      }
+    }),
+  )
+})
+afterAll(() => db.close())
+
+function ownerOf(at: number) {
+  const owner = owners[at]
+  if (owner === undefined) throw new Error("there is no such owner")
+  return { account_id: owner.account_id, key_id: owner.key_id }
+}
+
+function idAt(at: Date, number: number): string {
+  const time = at.getTime().toString(16).padStart(12, "0")
+  return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${number.toString(16).padStart(12, "0")}`
+}
+
+async function until(hours: number | null): Promise<void> {
+  for (const table of ["hours", "days", "hour_latencies", "day_latencies"])
+    await db.sql.unsafe(`TRUNCATE tollgate.${table}`)
+  await db.sql`UPDATE tollgate.summed SET hours_until = NULL, days_until = NULL`
+  if (hours === null) return
+  // The hours that end after that are not over yet.
+  const close_ms = Date.now() - (FIRST_MS + hours * HOUR_MS) - HOUR_MS / 2
+  await sumHours(db.database.upkeep, never, close_ms)
+}
+
+/** Every report on a span, as text: of everybody, of an account, of a key and of a model. */
+async function reports(from_ms: number, to_ms: number): Promise<string> {
+  const [from, to] = [moment(from_ms), moment(to_ms)]
+  const { operators } = db.database
+  const [{ account_id, key_id }] = [ownerOf(0)]
+  const found: unknown[] = [await balanceAt(operators, account_id, from)]
+  for (const filter of [{}, { key_id }, { model: "other" }]) {
+    for (const by of ["model", "key", "account", "day", "hour"] as const)
+      found.push(await sumUsage(operators, { from, to, by, ...filter }))
+    for (const by of ["model", "key", "account"] as const)
+      found.push(await timeline(operators, { from, to, ...filter }, by, 5))
+  }
+  const account_ids = [account_id]
+  found.push(await sumUsage(operators, { from, to, by: "key", account_id }))
+  for (const filter of [{}, { key_id }, { account_ids }, { model: "model" }]) {
+    found.push(await latency(operators, { from, to, ...filter }))
+    found.push(await outcomes(operators, { from, to, ...filter }))
+  }
+  return JSON.stringify(found, (_, value) => (typeof value === "bigint" ? `${value}` : value), 1)
+}
+
+const spans = [
+  [0, SPAN_MS],
+  [-HOUR_MS, 100 * HOUR_MS],
+  [1_234_567, 50 * HOUR_MS + 77_777],
+  [3 * HOUR_MS, 4 * HOUR_MS],
+  [5 * HOUR_MS + 1, 6 * HOUR_MS - 1],
+  [30 * HOUR_MS, 30 * HOUR_MS],
+] as const
+
+describe("D72: what reports say does not depend on what is summed up already", () => {
+  const from_entries: string[] = []
+
+  test.each([null, 1, 24, 25, 48, 49, 200])(
+    "the sums end after %p hours",
+    async (hours) => {
+      await until(hours)
+      const [row] = await db.sql`SELECT hours_until FROM tollgate.summed`
+      expect(row?.hours_until ?? null).toEqual(hours === null ? null : moment(hours * HOUR_MS))
+      for (const [at, [from_ms, to_ms]] of spans.entries()) {
+        const found = await reports(from_ms, to_ms)
+        from_entries[at] ??= found
+        expect(found).toBe(from_entries[at])
+      }
+    },
+    60_000,
+  )
+
+  test("a span over whole days reads days, hours and entries only where it must", () => {
+    const summed_until = { hours: moment(49 * HOUR_MS), days: moment(48 * HOUR_MS) }
+    const pieces = (step_ms?: number) =>
+      piecesOf({ from: moment(-HOUR_MS - 5), to: moment(60 * HOUR_MS) }, summed_until, step_ms).map(
+        ({ source, from, to }) => [source, from.getTime() - FIRST_MS, (to?.getTime() ?? 0) - FIRST_MS],
+      )
+    expect(pieces()).toEqual([
+      ["entries", -HOUR_MS - 5, -HOUR_MS],
+      ["hours", -HOUR_MS, 0],
+      ["days", 0, 48 * HOUR_MS],
+      ["hours", 48 * HOUR_MS, 49 * HOUR_MS],
+      ["entries", 49 * HOUR_MS, 60 * HOUR_MS],
+    ])
+    expect(pieces(HOUR_MS).map(([source]) => source)).toEqual(["entries", "hours", "entries"])
+    expect(pieces(60_000).map(([source]) => source)).toEqual(["entries"])
+  })
+})
+
+describe("D72: sums are proved by their entries", () => {
+  test("a day that nobody touched does not differ; a wrong, a missing and an invented sum do, and are right afterwards", async () => {
+    await until(72)
+    const { upkeep } = db.database
+    const right = await reports(0, SPAN_MS)
+    const next = moment(24 * HOUR_MS)
+    expect(await checkDay(upkeep, null)).toMatchObject({ day: moment(0), differed: 0, next })
+    expect(await checkDay(upkeep, moment(48 * HOUR_MS))).toMatchObject({ differed: 0, next: null })
+    await db.sql`UPDATE tollgate.hours SET charge_nano = charge_nano + 1 WHERE ctid = (
+      SELECT ctid FROM tollgate.hours WHERE from_at >= ${moment(0)} AND from_at < ${moment(24 * HOUR_MS)} AND calls > 0 LIMIT 1)`
+    await db.sql`DELETE FROM tollgate.day_latencies WHERE from_at = ${moment(0)}`
+    await db.sql`INSERT INTO tollgate.days SELECT * FROM tollgate.days WHERE from_at = ${moment(0)} LIMIT 1`
+    expect(await reports(0, SPAN_MS)).not.toBe(right)
+    const checked = await checkDay(upkeep, moment(0))
+    expect(checked?.differed).toBeGreaterThanOrEqual(3)
+    expect(checked?.sums).toBeGreaterThan(50)
+    expect(await reports(0, SPAN_MS)).toBe(right)
+    expect(await checkDay(upkeep, moment(0))).toMatchObject({ differed: 0 })
+    expect(await checkDay(upkeep, moment(72 * HOUR_MS))).toBeNull()
+  })
+
+  test("an entry that somebody added by hand to a closed hour is found", async () => {
+    await until(72)
+    await falsify(
+      db.sql,
+      (tx) => tx`UPDATE tollgate.ends SET charge_nano = charge_nano + 1 WHERE id = (
+        SELECT id FROM tollgate.ends WHERE ended_at >= ${moment(0)} AND ended_at < ${moment(24 * HOUR_MS)} LIMIT 1)`,
+    )
+    expect((await checkDay(db.database.upkeep, moment(0)))?.differed).toBeGreaterThan(0)
+  })
+
+  test("two processes close each hour once", async () => {
+    await until(null)
+    const close_ms = Date.now() - FIRST_MS - 48 * HOUR_MS
+    const other = await openAgain()
+    await Promise.all([
+      sumHours(db.database.upkeep, never, close_ms),
+      sumHours(other.upkeep, never, close_ms),
+    ])
+    await sumHours(db.database.upkeep, never, close_ms)
+    const rows =
+      await db.sql`SELECT FROM tollgate.hours GROUP BY from_at, account_id, key_id, terms_id, outcome, basis, failure
+      HAVING count(*) > 1`
+    expect(rows).toHaveLength(0)
+    expect(await checkDay(db.database.upkeep, moment(0))).toMatchObject({ differed: 0 })
+    await other.close()
+  })
+})
+
+test("D72: an hour stays open while a transaction that began in it may still write", async () => {
+  const { upkeep } = db.database
+  await until(72)
+  const [{ now_ms } = { now_ms: 0 }] = await upkeep.execute<{ now_ms: number }>(
+    sql`SELECT extract(epoch FROM now())::float8 * 1000 AS now_ms`,
+  )
+  // The current hour, seen from behind its end.
+  const hour_ms = Math.floor(now_ms / HOUR_MS) * HOUR_MS
+  await db.sql`UPDATE tollgate.summed SET hours_until = ${new Date(hour_ms)}, days_until = ${new Date(hour_ms)}`
+  const after_ms = -2 * HOUR_MS
+  const release = Promise.withResolvers<void>()
+  const began = Promise.withResolvers<void>()
+  const writing = db.sql.begin(async (tx) => {
+    await tx`SELECT now()`
+    began.resolve()
+    await release.promise
+  })
+  await began.promise
+  expect(await sumHours(upkeep, never, after_ms)).toBe(0)
+  release.resolve()
+  await writing
+  expect(await sumHours(upkeep, never, after_ms)).toBeGreaterThan(0)
+})
+
+async function openAgain() {
+  const { connectDatabase } = await import("../../src/ledger/database/database.ts")
+  return connectDatabase(db.address)
+}
