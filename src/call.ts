@@ -2,7 +2,7 @@ import type { Model, Route } from "./config/config.ts"
 import { Cutoff, type Signal } from "./cutoff.ts"
 import type { Hold } from "./ledger/entries.ts"
 import type { Evidence } from "./meter/reading.ts"
-import type { Price } from "./money.ts"
+import type { Price, Rate, ServiceTier } from "./money.ts"
 import type { Operation } from "./operation.ts"
 import type { Trace } from "./trace.ts"
 import type { Ending } from "./wire/call.ts"
@@ -18,6 +18,8 @@ export interface Asked {
   readonly limits: UsageLimits
   /** Searches that are charged if the provider counts none (D60). */
   readonly searches: number
+  /** The service tier, as the request names it; null where it names none, or `auto` (D70). */
+  readonly service_tier: string | null
 }
 
 /** Where a call has its place while it runs and until it is settled. */
@@ -54,7 +56,7 @@ export class Call {
   #closed = false
 
   /**
-   * `terms_ids` are those of the model's routes, in their order, and of the tiers of each; `leaveKey` gives back the place that the call has among
+   * `terms_ids` are those of the model's routes, in their order, as `termsOf` lists those of each; `leaveKey` gives back the place that the call has among
    * those of its key (D38).
    */
   constructor(
@@ -85,22 +87,23 @@ export class Call {
     this.#stop.abort()
   }
 
-  /** A provider answers with a 2xx. */
+  /** A provider answers with a 2xx. The terms of a route are as many as those of any other (D56). */
   answeredBy(route: Route): void {
     this.upstream = route.upstream.name
-    this.#first_terms = this.model.routes.indexOf(route) * (1 + this.model.tiers.length)
+    this.#first_terms = this.model.routes.indexOf(route) * (this.#terms_ids.length / this.model.routes.length)
   }
 
-  /** The terms at the upstream that answers, for a prompt of so many tokens (D62); null while none does. */
-  termsId(prompt_tokens: number): number | null {
+  /** The terms at the upstream that answers, for a prompt of so many tokens at a service tier (D62, D70); null while none does. */
+  termsId(prompt_tokens: number, tier: ServiceTier | null = null): number | null {
     if (this.#first_terms === null) return null
-    return this.#terms_ids[this.#first_terms + tiersReached(this.model, prompt_tokens)] ?? null
+    const at = tiersReached(tier ?? this.model, prompt_tokens)
+    return this.#terms_ids[this.#first_terms + termsBefore(this.model, tier) + at] ?? null
   }
 
-  /** What a prompt of so many tokens is sold at (D62). */
-  priceOf(prompt_tokens: number): Price {
-    const { price, tiers } = this.model
-    return tiers[tiersReached(this.model, prompt_tokens) - 1]?.price ?? price
+  /** What a prompt of so many tokens is sold at, at a service tier (D62, D70). */
+  priceOf(prompt_tokens: number, tier: ServiceTier | null = null): Price {
+    const rate = tier ?? this.model
+    return rate.tiers[tiersReached(rate, prompt_tokens) - 1]?.price ?? rate.price
   }
 
   noteOutput(): void {
@@ -127,8 +130,15 @@ export class Call {
   }
 }
 
-/** How many of the model's tiers a prompt is above. */
-function tiersReached({ tiers }: Model, prompt_tokens: number): number {
+/** How many terms of a route stand before those of a service tier; 0 for the model's own. */
+function termsBefore({ tiers, service_tiers }: Model, tier: ServiceTier | null): number {
+  if (tier === null) return 0
+  const before = service_tiers.slice(0, service_tiers.indexOf(tier))
+  return before.reduce((count, other) => count + 1 + other.tiers.length, 1 + tiers.length)
+}
+
+/** How many of the tiers a prompt is above. */
+function tiersReached({ tiers }: Rate, prompt_tokens: number): number {
   let reached = 0
   while (prompt_tokens > (tiers[reached]?.above_tokens ?? Number.POSITIVE_INFINITY)) reached += 1
   return reached

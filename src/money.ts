@@ -53,9 +53,24 @@ export interface Tier {
   readonly price: Price
 }
 
+/** A price, and those of larger prompts, from the smallest size on; mostly none. */
+export interface Rate {
+  readonly price: Price
+  readonly tiers: readonly Tier[]
+}
+
+/** What a model costs at a service tier of its provider (D70). */
+export interface ServiceTier extends Rate {
+  readonly name: string
+}
+
 export const PICO_PER_NANO = 1_000n
+/** A margin of 1 (D69). Margins are whole basis points: 12,500 is 1.25. */
+export const PAR_BP = 10_000
+const MAX_MARGIN_BP = 1_000 * PAR_BP
 const AMOUNT = /^-?\d{1,9}(?:\.\d{1,9})?$/
 const PRICE = /^\d{1,6}(?:\.\d{1,6})?$/
+const MARGIN = /^\d{1,4}(?:\.\d{1,4})?$/
 const FEE = /^\d{1,6}(?:\.\d{1,9})?$/
 
 /** USD as a decimal string with at most nine decimals and nine whole digits, in nano-USD; null when it is not one. */
@@ -90,9 +105,49 @@ export function printPrice(price_pico: bigint): string {
   return printUsd(price_pico * PICO_PER_NANO)
 }
 
-/** A cost in pico-USD, never negative, rounded up to whole nano-USD: the one rounding of a call. */
-export function ceilToNano(amount_pico: bigint): bigint {
-  return (amount_pico + PICO_PER_NANO - 1n) / PICO_PER_NANO
+/** A multiplier as a decimal string with at most four decimals, above 0 and at most 1,000, in basis points; null when it is not one. */
+export function parseMargin(text: string): number | null {
+  if (!MARGIN.test(text)) return null
+  const margin_bp = Number(scaled(text, 4))
+  return margin_bp > 0 && margin_bp <= MAX_MARGIN_BP ? margin_bp : null
+}
+
+/** Basis points as a decimal string, the form `parseMargin` reads. */
+export function printMargin(margin_bp: number): string {
+  return printed(BigInt(margin_bp), 4)
+}
+
+/**
+ * A cost in pico-USD, never negative, times the margin of whom it is sold to, rounded up to whole nano-USD: the one
+ * rounding of a call.
+ */
+export function ceilToNano(amount_pico: bigint, margin_bp: number = PAR_BP): bigint {
+  if (margin_bp === PAR_BP) return (amount_pico + PICO_PER_NANO - 1n) / PICO_PER_NANO
+  return ceilDiv(amount_pico * BigInt(margin_bp), PICO_PER_NANO * BigInt(PAR_BP))
+}
+
+/** What an account with this margin holds for a cost, rounded up. */
+export function withMargin(cost_nano: bigint, margin_bp: number = PAR_BP): bigint {
+  return margin_bp === PAR_BP ? cost_nano : ceilDiv(cost_nano * BigInt(margin_bp), BigInt(PAR_BP))
+}
+
+/** A hold as it is made at a margin; absent for 1. */
+export function atMargin<Hold extends { readonly amount_nano: bigint; readonly margin_bp?: number }>(
+  hold: Hold,
+  margin_bp: number | undefined,
+): Hold {
+  if (margin_bp === undefined) return hold
+  return { ...hold, amount_nano: withMargin(hold.amount_nano, margin_bp), margin_bp }
+}
+
+/** The largest cost in pico-USD that is sold for at most `amount_nano`. */
+export function costWithin(amount_nano: bigint, margin_bp: number = PAR_BP): bigint {
+  const amount_pico = amount_nano * PICO_PER_NANO
+  return margin_bp === PAR_BP ? amount_pico : (amount_pico * BigInt(PAR_BP)) / BigInt(margin_bp)
+}
+
+function ceilDiv(dividend: bigint, divisor: bigint): bigint {
+  return (dividend + divisor - 1n) / divisor
 }
 
 /**

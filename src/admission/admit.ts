@@ -2,6 +2,7 @@ import { Call } from "../call.ts"
 import type { Config, Model } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
 import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../ledger/entries.ts"
+import { atMargin, withMargin } from "../money.ts"
 import type { Named, OperationOn } from "../operation.ts"
 import type { FieldTexts } from "../wire/field-texts.ts"
 import { unpriced } from "./asked.ts"
@@ -84,7 +85,15 @@ export async function admit<Request extends Named>(
     }
     const result = await ledger.hold(hold)
     if (result.outcome !== "held") throw refusalOf(result, quoted, found)
-    return new Call(operation, hold, found, terms_ids, quoted, in_flight, leaveKey)
+    return new Call(
+      operation,
+      atMargin(hold, result.margin_bp),
+      found,
+      terms_ids,
+      quoted,
+      in_flight,
+      leaveKey,
+    )
   } catch (error) {
     in_flight.refuse()
     leaveKey()
@@ -99,7 +108,7 @@ export type Refused = Exclude<HoldResult, { readonly outcome: "held" }>
 function refusalOf(result: Refused, quoted: Quote, model: Model): GatewayError {
   switch (result.outcome) {
     case "insufficient_balance":
-      return balanceRefusal(quoted, model, result.available_nano)
+      return balanceRefusal(quoted, model, result)
     case "spending_limit_reached":
       return spendingRefusal(quoted, model, result)
     case "idempotency_key_used":
@@ -131,17 +140,19 @@ async function refusalWithoutUpstream(
 }
 
 /**
- * The result of a hold according to this standing, checked in the order of the holding statement; null: it would be
- * held.
+ * The result of a hold for this cost according to this standing, checked in the order of the holding statement; null: it
+ * would be held.
  */
-export function foreseen(standing: Standing, model: string, amount_nano: bigint): Refused | null {
-  const { models, available_nano, spending } = standing
+export function foreseen(standing: Standing, model: string, cost_nano: bigint): Refused | null {
+  const { models, available_nano, spending, margin_bp } = standing
+  const margin = margin_bp === undefined ? {} : { margin_bp }
   if (standing.key_suspended) return { outcome: "key_suspended" }
   if (models !== null && !models.includes(model)) return { outcome: "model_not_allowed" }
   if (standing.account_suspended) return { outcome: "account_suspended" }
+  const amount_nano = withMargin(cost_nano, margin_bp)
   if (spending !== null && spending.remaining_nano < amount_nano)
-    return { outcome: "spending_limit_reached", ...spending }
-  return available_nano < amount_nano ? { outcome: "insufficient_balance", available_nano } : null
+    return { outcome: "spending_limit_reached", ...spending, ...margin }
+  return available_nano < amount_nano ? { outcome: "insufficient_balance", available_nano, ...margin } : null
 }
 
 /** Throws if the key of a call that holds nothing may not make it: suspended, or limited to other models (D15, D42). */

@@ -1,30 +1,36 @@
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import { isFree, type Price } from "../money.ts"
+import { isFree } from "../money.ts"
 import type { ChatRequest } from "../wire/chat.ts"
 import { isObject } from "../wire/usage.ts"
 
+/** The service tier of a model's own price. */
+export const OWN_TIER = "default"
+
 /**
- * Which fields of a request ask for what is billed apart from its tokens of text (D60), or at other prices (D61); null where
- * none does.
+ * Which fields of a request ask for what is billed apart from its tokens of text (D60), null where none does; and the service
+ * tier that it names, null where it names none, or `auto` (D70).
  */
 export type AskedFor = Readonly<Record<keyof typeof WHAT, string | null>>
 
-/** Service tiers that are billed at the plain prices. */
-const PLAIN_TIERS: ReadonlySet<unknown> = new Set([undefined, null, "auto", "default"])
-
 /** Why a request is refused that asks for something its model has no price for (D61); null when all of it has one. */
-export function unpriced(asked: AskedFor, { name, price }: Model): GatewayError | null {
-  const first = firstUnpriced(asked, price)
-  return first === null || isFree(price) ? null : lacking(...first, name)
+export function unpriced(asked: AskedFor, model: Model): GatewayError | null {
+  const first = firstUnpriced(asked, model)
+  return first === null || isFree(model.price) ? null : lacking(...first, model.name)
 }
 
 /** The first field that asks for something without a price, and what that is. */
 function firstUnpriced(
   asked: AskedFor,
-  { buckets }: Price,
+  { price: { buckets }, service_tiers }: Model,
 ): readonly [field: string, missing: keyof typeof WHAT] | null {
-  if (asked.service_tier !== null) return [asked.service_tier, "service_tier"]
+  const { service_tier } = asked
+  if (
+    service_tier !== null &&
+    service_tier !== OWN_TIER &&
+    !service_tiers.some(({ name }) => name === service_tier)
+  )
+    return ["service_tier", "service_tier"]
   for (const bucket of APART) {
     const field = asked[bucket]
     if (field !== null && buckets?.[bucket] === undefined) return [field, bucket]
@@ -62,9 +68,11 @@ export function askedFor(request: ChatRequest): AskedFor {
   }
 }
 
-/** The field that asks for a service tier that is not billed at the plain prices; null where none does. */
+/** The service tier that a request names; null for none, or `auto`. A tier that is no text has no price either (D70). */
 export function serviceTierOf(request: object): string | null {
-  return PLAIN_TIERS.has(fieldOf(request, "service_tier")) ? null : "service_tier"
+  const value = fieldOf(request, "service_tier")
+  if (value === undefined || value === null || value === "auto") return null
+  return typeof value === "string" ? value : ""
 }
 
 function hasAudio(content: unknown): boolean {

@@ -1,6 +1,6 @@
 import type { Model } from "../config/config.ts"
-import { type Bucket, PICO_PER_NANO, type Price } from "../money.ts"
-import type { AskedFor } from "./asked.ts"
+import { type Bucket, PICO_PER_NANO, type Price, type Rate } from "../money.ts"
+import { type AskedFor, OWN_TIER } from "./asked.ts"
 import type { Media, MediaKind, Prompt } from "./prompt.ts"
 
 /** The lowest rate at which a provider makes tokens of sound: 32 a second, of 6 kbit/s. */
@@ -35,11 +35,24 @@ export interface MostCost {
 }
 
 /**
- * The most at each price that a prompt of at most `bound` tokens can reach (D62): at the model's own, and at those of its
- * tiers.
+ * The most at each price that a prompt of at most `bound` tokens can reach (D62): at the model's own and at those of its
+ * tiers, and at those of the service tiers that may serve it (D70).
  */
 export function mostCosts(prompt: Prompt, bound: number, asked: AskedFor, model: Model): readonly MostCost[] {
-  const { price, tiers } = model
+  const own = mostAt(model, prompt, bound, asked, model)
+  if (model.service_tiers.length === 0 || asked.service_tier === OWN_TIER) return own
+  const { service_tier } = asked
+  const reached = model.service_tiers.filter(({ name }) => service_tier === null || service_tier === name)
+  return [...own, ...reached.flatMap((tier) => mostAt(tier, prompt, bound, asked, model))]
+}
+
+function mostAt(
+  { price, tiers }: Rate,
+  prompt: Prompt,
+  bound: number,
+  asked: AskedFor,
+  model: Model,
+): readonly MostCost[] {
   if (tiers.length === 0) return [mostCost(prompt, asked, model, price, bound)]
   const reached = [{ above_tokens: 0, price }, ...tiers].filter(
     ({ above_tokens }, at) => at === 0 || bound > above_tokens,

@@ -1,6 +1,7 @@
 import type { Family, Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Terms } from "../ledger/entries.ts"
+import type { Rate } from "../money.ts"
 import { type OperationName, operationNames } from "../wire/call.ts"
 
 /** How a model of this operation is called. */
@@ -25,7 +26,7 @@ export class Catalog {
     }
     let at = 0
     for (const model of models) {
-      const count = model.routes.length * (1 + model.tiers.length)
+      const count = termsOf([model]).length / model.operations.length
       for (const operation of model.operations) {
         offers[operation].set(model.name, { model, terms_ids: terms_ids.slice(at, at + count) })
         at += count
@@ -47,7 +48,10 @@ export class Catalog {
     })
   }
 
-  /** The ids of a model's terms for an operation: for each of its routes its price and those of its tiers (D56, D62). */
+  /**
+   * The ids of a model's terms for an operation: for each of its routes its price and those of its tiers, then those of each
+   * service tier (D56, D62, D70).
+   */
   termsIds({ name }: Model, operation: OperationName): readonly [number, ...number[]] {
     const [first, ...others] = this.#offers[operation].get(name)?.terms_ids ?? []
     if (first === undefined) throw new Error("a model has no terms")
@@ -66,16 +70,24 @@ interface Offer {
 }
 
 /**
- * The terms at which the models are sold: one row of the ledger for each operation and route of each model, and for each
- * tier (D56, D62, D63).
+ * The terms at which the models are sold: one row of the ledger for each operation and route of each model, and for each of
+ * its prices (D56, D62, D63, D70).
  */
 export function termsOf(models: readonly Model[]): Terms[] {
-  return models.flatMap(({ family, operations, name, price, tiers, routes }) =>
-    operations.flatMap((operation) =>
+  return models.flatMap((model) => {
+    const { family, operations, name, routes, service_tiers } = model
+    return operations.flatMap((operation) =>
       routes.flatMap(({ upstream }) => {
         const terms = { family, operation, model: name, upstream: upstream.name }
-        return [{ ...terms, price }, ...tiers.map((tier) => ({ ...terms, ...tier }))]
+        return [
+          ...termsAt(model, terms),
+          ...service_tiers.flatMap((tier) => termsAt(tier, { ...terms, service_tier: tier.name })),
+        ]
       }),
-    ),
-  )
+    )
+  })
+}
+
+function termsAt({ price, tiers }: Rate, terms: Omit<Terms, "price">): Terms[] {
+  return [{ ...terms, price }, ...tiers.map((tier) => ({ ...terms, ...tier }))]
 }

@@ -1,6 +1,7 @@
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import { ceilToNano, PICO_PER_NANO, printUsd } from "../money.ts"
+import type { Margined } from "../ledger/entries.ts"
+import { ceilToNano, costWithin, PICO_PER_NANO, printUsd, withMargin } from "../money.ts"
 import type { Named, OperationOn } from "../operation.ts"
 import type { Period } from "../wire/call.ts"
 import { MAX_TOKENS, type UsageLimits } from "../wire/usage.ts"
@@ -9,7 +10,7 @@ import type { Prompt } from "./prompt.ts"
 
 /** What a call must hold, and the bounds it follows from (D12). */
 export interface Quote {
-  /** At least 1. */
+  /** The most that the call can cost, at least 1: what is held at a margin of 1 (D69). */
   readonly amount_nano: bigint
   /** UTF-8 bytes of the JSON text of the prompt fields, without media parts but with text in them. */
   readonly prompt_bytes: number
@@ -27,7 +28,9 @@ export interface Quote {
   readonly limits: UsageLimits
   /** Searches that are charged if the provider counts none (D60). */
   readonly searches: number
-  /** What `amount_nano` is the largest of: one for each price that the prompt can reach (D62). */
+  /** The service tier that is asked for; null where the provider chooses (D70). */
+  readonly service_tier: string | null
+  /** What `amount_nano` is the largest of: one for each price that the call can reach (D62, D70). */
   readonly costs: readonly MostCost[]
 }
 
@@ -65,6 +68,7 @@ export function quote<Request extends Named>(
       completion_tokens: operation.generates ? plausibleOutput(max_tokens, model) * n : 0,
     },
     searches: asked.web_search === null ? 0 : 1,
+    service_tier: asked.service_tier,
     costs,
   }
 }
@@ -100,17 +104,23 @@ function plausibleOutput(max_tokens: number, { max_output_tokens }: Model): numb
   return Math.max(PLAUSIBLE_OUTPUT.factor * asked, max_output_tokens, PLAUSIBLE_OUTPUT.tokens)
 }
 
-/** The largest `max_tokens` whose hold `available_nano` covers; null when not even 1 would fit, or when there is no output. */
+/**
+ * The largest `max_tokens` whose hold `available_nano` covers at this margin; null when not even 1 would fit, or when there is
+ * no output.
+ */
 export function largestMaxTokens(
   { n, costs, limit_field }: Quote,
   { max_output_tokens }: Model,
   available_nano: bigint,
+  margin_bp?: number,
 ): number | null {
   if (limit_field === null) return null
+  // Whole nano-USD of cost: that is what the margin is multiplied with.
+  const most_pico = (costWithin(available_nano, margin_bp) / PICO_PER_NANO) * PICO_PER_NANO
   let largest = Number.POSITIVE_INFINITY
   for (const { before_output_pico, output_pico } of costs) {
     const token_pico = output_pico * BigInt(n)
-    const left_pico = available_nano * PICO_PER_NANO - before_output_pico
+    const left_pico = most_pico - before_output_pico
     if (left_pico < token_pico) return null
     if (token_pico > 0n) largest = Math.min(largest, Number(left_pico / token_pico))
   }
@@ -118,13 +128,20 @@ export function largestMaxTokens(
 }
 
 /** The 402 of a hold that the balance does not cover: what is needed, what is available, and what would fit (D12). */
-export function balanceRefusal(quoted: Quote, model: Model, available_nano: bigint): GatewayError {
-  const needed = printUsd(quoted.amount_nano)
+export function balanceRefusal(
+  quoted: Quote,
+  model: Model,
+  { available_nano, margin_bp }: Margined & { readonly available_nano: bigint },
+): GatewayError {
+  const needed = printUsd(withMargin(quoted.amount_nano, margin_bp))
   const available = printUsd(available_nano)
   const why = `This call needs a hold of ${needed} USD, but only ${available} USD is available`
   return new GatewayError(
     "insufficient_balance",
-    whatWouldFit(why, "Add credit", quoted, model, available_nano, { needed, available }),
+    whatWouldFit(why, "Add credit", quoted, largestMaxTokens(quoted, model, available_nano, margin_bp), {
+      needed,
+      available,
+    }),
   )
 }
 
@@ -132,32 +149,40 @@ export function balanceRefusal(quoted: Quote, model: Model, available_nano: bigi
 export function spendingRefusal(
   quoted: Quote,
   model: Model,
-  { remaining_nano, period }: { readonly remaining_nano: bigint; readonly period: Period },
+  {
+    remaining_nano,
+    period,
+    margin_bp,
+  }: Margined & { readonly remaining_nano: bigint; readonly period: Period },
 ): GatewayError {
-  const needed = printUsd(quoted.amount_nano)
+  const needed = printUsd(withMargin(quoted.amount_nano, margin_bp))
   const remaining = printUsd(remaining_nano)
   const why = `This call needs a hold of ${needed} USD, but the key can spend only ${remaining} USD more this ${period}`
   return new GatewayError(
     "spending_limit_reached",
-    whatWouldFit(why, `Wait for the next ${period}`, quoted, model, remaining_nano, { needed, remaining }),
+    whatWouldFit(
+      why,
+      `Wait for the next ${period}`,
+      quoted,
+      largestMaxTokens(quoted, model, remaining_nano, margin_bp),
+      { needed, remaining },
+    ),
   )
 }
 
 /**
- * Message and fields of a 402: the reason, what to do, and the largest `max_tokens` that `room_nano` covers, if any.
+ * Message and fields of a 402: the reason, what to do, and the largest `max_tokens` that fits, if any.
  */
 function whatWouldFit(
   why: string,
   cure: string,
-  quoted: Quote,
-  model: Model,
-  room_nano: bigint,
+  { limit_field }: Quote,
+  max_tokens: number | null,
   fields: Record<string, string>,
 ) {
-  const max_tokens = largestMaxTokens(quoted, model, room_nano)
   if (max_tokens === null) return { message: `${why}. ${cure}.`, fields }
   return {
-    message: `${why}. ${cure}, or set ${quoted.limit_field} to at most ${max_tokens}.`,
+    message: `${why}. ${cure}, or set ${limit_field} to at most ${max_tokens}.`,
     fields: { ...fields, max_tokens },
   }
 }

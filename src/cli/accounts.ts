@@ -80,11 +80,20 @@ const create = adminCommand({
       valueHint: "UUID",
       description: "your own id for the account: a repeat with the same id creates nothing",
     },
+    margin: {
+      type: "string",
+      valueHint: "NUMBER",
+      description: "what the prices are multiplied by (default: 1)",
+    },
   },
-  examples: [["tollgate accounts create Acme", "then add money: tollgate credit Acme 25"]],
+  examples: [
+    ["tollgate accounts create Acme", "then add money: tollgate credit Acme 25"],
+    ["tollgate accounts create Acme --margin 1.25", "its calls are charged 25 % more than they cost"],
+  ],
   async run(given, context) {
     const id = given.text("id") ?? nextId()
-    const body = { id, name: given.word("name") }
+    const margin = given.text("margin")
+    const body = { id, name: given.word("name"), ...(margin !== null && { margin }) }
     showAccount(context, await withRetryHint(id, () => context.client.post("/accounts", body, AccountBody)))
   },
 })
@@ -124,9 +133,20 @@ const resume = adminCommand({
   run: (given, context) => change(context, given.word("account"), { suspended: false }),
 })
 
+const margin = adminCommand({
+  summary: "Set the margin of an account: what the prices are multiplied by",
+  details: "Applies to calls that are held from now on.",
+  args: {
+    account: ACCOUNT,
+    margin: { type: "positional", required: true, description: "a number such as 1.25; 1 for no margin" },
+  },
+  examples: [["tollgate accounts margin Acme 1.25", "its calls are charged 25 % more than they cost"]],
+  run: (given, context) => change(context, given.word("account"), { margin: given.word("margin") }),
+})
+
 export const accounts = group(
-  "List, create, rename, suspend and resume accounts",
-  { list, show, balance, create, credits, rename, suspend, resume },
+  "List, create, rename, suspend and resume accounts, and set margins",
+  { list, show, balance, create, credits, rename, margin, suspend, resume },
   "list",
 )
 
@@ -140,7 +160,7 @@ function showAccount(context: AdminContext, account: AccountBody): void {
 }
 
 function accountCard(account: AccountBody, { screen }: AdminContext): string {
-  const { id, name, balance, held, available, suspended, created_at } = account
+  const { id, name, balance, held, available, margin, suspended, created_at } = account
   return card(
     [
       ["account", id],
@@ -149,6 +169,7 @@ function accountCard(account: AccountBody, { screen }: AdminContext): string {
       ["balance", `${usd(balance)} USD`],
       ["held", `${usd(held)} USD`],
       ["available", `${usd(available)} USD`],
+      ["margin", margin],
       ["created", moment(created_at)],
     ],
     screen.paint,

@@ -72,13 +72,15 @@ const COLUMNS = [
 
 function moneyTable(call: CallBody, paint: Paint): string {
   const rows = [...usageRows(call), ["held", "", "", usd(call.reserved)]]
+  if (call.cost !== null && call.margin !== "1")
+    rows.push([`cost, times ${call.margin}`, "", "", usd(call.cost)])
   if (call.charge !== null) rows.push(["charged", "", "", usd(call.charge)])
   if (call.overage !== null && call.overage !== "0")
     rows.push(["above what was held", "", "", usd(call.overage)])
   return table(COLUMNS, rows, null, paint)
 }
 
-/** The exact cost of each kind. The charge is their sum, rounded up once. */
+/** The exact cost of each kind. The charge is their sum, times the margin, rounded up once. */
 function usageRows({ lines }: CallBody): string[][] {
   return lines.map(({ kind, count: of, price, cost }) => [
     KINDS[kind] ?? kind,

@@ -1,5 +1,6 @@
+import { type Bucket, buckets } from "../money.ts"
 import { operatorGroupings } from "../wire/usage-query.ts"
-import { OperatorUsageReport, type UsageReport } from "../wire/usage-report.ts"
+import { OperatorUsageReport } from "../wire/usage-report.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { CALL_ARGS, callQuery } from "./calls.ts"
 import { moment } from "./moment.ts"
@@ -31,8 +32,20 @@ export const usage = adminCommand({
   },
 })
 
-function usageTable({ by, data, total }: UsageReport, { screen }: AdminContext): string {
+/** Columns that are shown if anything of the kind was charged. */
+const TITLES: Readonly<Record<Bucket, string>> = {
+  cache_write: "CACHE WRITE",
+  cache_write_1h: "CACHE WRITE 1H",
+  reasoning: "REASONING",
+  audio_input: "AUDIO IN",
+  audio_output: "AUDIO OUT",
+  image_input: "IMAGE IN",
+  web_search: "SEARCHES",
+}
+
+function usageTable({ by, data, total }: OperatorUsageReport, { screen }: AdminContext): string {
   const is_named = by === "key" || by === "account"
+  const used = buckets.filter((bucket) => [total, ...data].some((sums) => sums.buckets[bucket] !== 0))
   const name = is_named ? [{ title: "NAME", least: 8 }] : []
   return table(
     [
@@ -42,7 +55,9 @@ function usageTable({ by, data, total }: UsageReport, { screen }: AdminContext):
       { title: "PROMPT", align: "right" },
       { title: "CACHED", align: "right", spare: 2 },
       { title: "OUTPUT", align: "right" },
+      ...used.map((bucket) => ({ title: TITLES[bucket], align: "right" as const, spare: 4 })),
       { title: "OVERAGE", align: "point", spare: 1 },
+      { title: "COST", align: "point", spare: 3 },
       { title: "CHARGE", align: "point" },
     ],
     [...data, { group: "total", name: "", ...total }].map((sums) => [
@@ -52,7 +67,9 @@ function usageTable({ by, data, total }: UsageReport, { screen }: AdminContext):
       count(sums.prompt_tokens),
       count(sums.cached_tokens),
       count(sums.completion_tokens),
+      ...used.map((bucket) => count(sums.buckets[bucket])),
       usd(sums.overage),
+      usd(sums.cost),
       usd(sums.charge),
     ]),
     screen.width,

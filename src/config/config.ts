@@ -1,4 +1,4 @@
-import type { Price, Tier } from "../money.ts"
+import type { Rate, ServiceTier } from "../money.ts"
 import type { OperationName } from "../wire/call.ts"
 import type { Fault } from "../wire/fault.ts"
 
@@ -40,7 +40,7 @@ export interface Route {
   readonly model: string
 }
 
-export interface Model {
+export interface Model extends Rate {
   /** The name that clients send; matched byte for byte (D19). */
   readonly name: string
   readonly family: Family
@@ -48,9 +48,8 @@ export interface Model {
   readonly operations: readonly OperationName[]
   /** Tried in this order (D14); never empty. */
   readonly routes: readonly [Route, ...Route[]]
-  readonly price: Price
-  /** Prices of larger prompts, from the smallest size on; mostly none (D62). */
-  readonly tiers: readonly Tier[]
+  /** Service tiers that have a price of their own; mostly none (D70). */
+  readonly service_tiers: readonly ServiceTier[]
   /** 0 for a model that only makes embeddings. */
   readonly max_output_tokens: number
   /** Output tokens held if the request sets no limit (D12). */

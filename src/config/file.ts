@@ -78,22 +78,19 @@ const Model = section({
   price: Type.Optional(
     Type.Object(
       {
-        input: price(),
-        cached_input: Type.Optional(price()),
-        output: Type.Optional(price()),
+        ...tokenPrices(),
         per_call: Type.Optional(amount()),
-        ...kinds(),
         web_search: Type.Optional(fee()),
-        tiers: Type.Optional(
-          Type.Array(
-            section({
-              above: count({ maximum: 100_000_000 }),
-              input: price(),
-              cached_input: Type.Optional(price()),
-              output: Type.Optional(price()),
-              ...kinds(),
-            }),
-            { [EXPECTED]: 'a list such as [{ above: 272000, input: "5.00", output: "15.00" }]' },
+        tiers: tiers(),
+        service_tiers: Type.Optional(
+          Type.Record(
+            Type.String({ pattern: "^(?!(?:auto|default)$)[a-z][a-z0-9_-]{0,31}$" }),
+            section({ ...tokenPrices(), tiers: tiers() }),
+            {
+              additionalProperties: false,
+              [EXPECTED]:
+                'a mapping from service tiers other than auto and default, such as { flex: { input: "0.60", output: "5.00" } }',
+            },
           ),
         ),
       },
@@ -227,6 +224,20 @@ function size(fallback: string) {
 /** Matches what `parsePrice` accepts. */
 function price() {
   return text({ pattern: "^\\d{1,6}(?:\\.\\d{1,6})?$", [EXPECTED]: PRICE_EXPECTED })
+}
+
+/** Prices of tokens alone: of larger prompts, or of a service tier. */
+function tokenPrices() {
+  return { input: price(), cached_input: Type.Optional(price()), output: Type.Optional(price()), ...kinds() }
+}
+
+/** Prices of larger prompts (D62). */
+function tiers() {
+  return Type.Optional(
+    Type.Array(section({ above: count({ maximum: 100_000_000 }), ...tokenPrices() }), {
+      [EXPECTED]: 'a list such as [{ above: 272000, input: "5.00", output: "15.00" }]',
+    }),
+  )
 }
 
 /** Kinds of tokens that may have a price of their own (D60). */

@@ -4,7 +4,7 @@ import type { OperationName } from "../wire/call.ts"
 import { type Fault, faults } from "../wire/fault.ts"
 import { type Config, ConfigError, type Model, operationsOf, type Route, type Upstream } from "./config.ts"
 import { ConfigFile } from "./file.ts"
-import { priceOf, tiersOf } from "./price.ts"
+import { priceOf, serviceTiersOf, tiersOf } from "./price.ts"
 import { type Environ, resolve, type Sources } from "./reference.ts"
 import { complete, parseDuration, parseSize, withoutSlashes } from "./values.ts"
 import { parseYaml } from "./yaml.ts"
@@ -140,6 +140,7 @@ function modelOf(
     routes: [first, ...others],
     price: priceOf(model, generates, path, report),
     tiers: tiersOf(model, path, report),
+    service_tiers: serviceTiersOf(model, path, report),
     max_output_tokens,
     hold_output_tokens,
     part_tokens,

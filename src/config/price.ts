@@ -7,11 +7,13 @@ import {
   parseFee,
   parsePrice,
   parseUsd,
+  type ServiceTier,
   type Tier,
 } from "../money.ts"
 import { type ConfigFile, PRICE_EXPECTED } from "./file.ts"
 
 type FileModel = ConfigFile["models"][number]
+type FilePrice = NonNullable<FileModel["price"]>
 type Report = (path: string, expected: string) => void
 
 const FREE: Price = { input_pico: 0n, cached_input_pico: 0n, output_pico: 0n, per_call_nano: 0n }
@@ -66,28 +68,48 @@ function bucketPrices(price: Partial<Record<Bucket, string>>): Pick<Price, "buck
   return Object.keys(named).length === 0 ? {} : { buckets: named }
 }
 
-/** Prices of larger prompts (D62): each names the kinds of tokens that the model's own price names, and no others. */
+/** Prices of larger prompts (D62). */
 export function tiersOf({ price }: FileModel, path: string, report: Report): Tier[] {
-  if (price?.tiers === undefined) return []
-  const kinds = TOKEN_KINDS.filter((kind) => price[kind] !== undefined)
+  return price === undefined ? [] : tiersIn(price, price.tiers, `${path}.price`, report)
+}
+
+/** Prices of service tiers (D70). */
+export function serviceTiersOf({ price }: FileModel, path: string, report: Report): ServiceTier[] {
+  if (price === undefined) return []
+  return Object.entries(price.service_tiers ?? {}).map(([name, tier]) => {
+    const place = `${path}.price.service_tiers.${name}`
+    return {
+      name,
+      price: beside(price, tier, place, report),
+      tiers: tiersIn(price, tier.tiers, place, report),
+    }
+  })
+}
+
+function tiersIn(own: FilePrice, tiers: FilePrice["tiers"], path: string, report: Report): Tier[] {
   let below = 0
-  return price.tiers.map((tier, at) => {
-    const place = `${path}.price.tiers[${at}]`
+  return (tiers ?? []).map((tier, at) => {
+    const place = `${path}.tiers[${at}]`
     if (tier.above <= below) report(`${place}.above`, `more than ${below}`)
     below = tier.above
-    for (const kind of TOKEN_KINDS) {
-      if (kinds.includes(kind) && tier[kind] === undefined)
-        report(`${place}.${kind}`, "a price, because the model has one")
-      if (!kinds.includes(kind) && tier[kind] !== undefined)
-        report(`${place}.${kind}`, "no such key, because the model itself has no such price")
-    }
-    const { per_call, web_search } = price
-    const rest = {
-      ...(per_call !== undefined && { per_call }),
-      ...(web_search !== undefined && { web_search }),
-    }
-    return { above_tokens: tier.above, price: parsed({ ...tier, ...rest }) }
+    return { above_tokens: tier.above, price: beside(own, tier, place, report) }
   })
+}
+
+/** A price beside the model's own names the kinds of tokens that this one names, and no others. Fees are the model's. */
+function beside(own: FilePrice, tokens: Texts, place: string, report: Report): Price {
+  for (const kind of TOKEN_KINDS) {
+    if (own[kind] !== undefined && tokens[kind] === undefined)
+      report(`${place}.${kind}`, "a price, because the model has one")
+    if (own[kind] === undefined && tokens[kind] !== undefined)
+      report(`${place}.${kind}`, "no such key, because the model itself has no such price")
+  }
+  const { per_call, web_search } = own
+  const fees = {
+    ...(per_call !== undefined && { per_call }),
+    ...(web_search !== undefined && { web_search }),
+  }
+  return parsed({ ...tokens, ...fees })
 }
 
 const TOKEN_KINDS = [

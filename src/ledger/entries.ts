@@ -7,7 +7,10 @@ export interface Hold {
   readonly id: string
   readonly account_id: string
   readonly key_id: string
+  /** The most that the call can cost. Of a hold that was made: what is held, which is that times its margin (D69). */
   readonly amount_nano: bigint
+  /** The account's margin, in `amount_nano` already; absent for 1, and before the hold is made. */
+  readonly margin_bp?: number
   /** What the call is sold at: the terms of its model at the first upstream that will be tried (D56). */
   readonly terms_id: number
   readonly stream: boolean
@@ -21,15 +24,24 @@ export interface Idempotency {
   readonly body_hash: string
 }
 
-/** What became of a hold. The holding statement itself reads the key, its models and the balance (D26). */
+/** What an account's calls are sold at: its margin as the holding statement read it, absent for 1 (D69). */
+export interface Margined {
+  readonly margin_bp?: number
+}
+
+/** What became of a hold. The holding statement itself reads the key, its models, the balance and the margin (D26, D69). */
 export type HoldResult =
-  | { readonly outcome: "held" }
-  | { readonly outcome: "insufficient_balance"; readonly available_nano: bigint }
+  | (Margined & { readonly outcome: "held" })
+  | (Margined & { readonly outcome: "insufficient_balance"; readonly available_nano: bigint })
   | { readonly outcome: "invalid_api_key" }
   | { readonly outcome: "model_not_allowed" }
   | { readonly outcome: "account_suspended" }
   | { readonly outcome: "key_suspended" }
-  | { readonly outcome: "spending_limit_reached"; readonly remaining_nano: bigint; readonly period: Period }
+  | (Margined & {
+      readonly outcome: "spending_limit_reached"
+      readonly remaining_nano: bigint
+      readonly period: Period
+    })
   /** Another call of the account has this `Idempotency-Key`, with the same body or another one (D43). */
   | { readonly outcome: "idempotency_key_used" | "idempotency_key_reused"; readonly call_id: string }
 
@@ -72,10 +84,12 @@ export interface Terms {
   readonly price: Price
   /** For prompts with more tokens than this (D62); absent for 0. */
   readonly above_tokens?: number
+  /** Of the provider (D70); absent for the model's own price. */
+  readonly service_tier?: string
 }
 
 /** Whose key it is and what it may do now, read from the ledger in one snapshot (D22, D26, D30). */
-export interface Standing {
+export interface Standing extends Margined {
   readonly account_id: string
   readonly key_id: string
   /** Neither revoked nor expired. */

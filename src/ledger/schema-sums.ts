@@ -3,6 +3,8 @@ import { basis, endOutcome, failure, ledger, moment, nano } from "./schema.ts"
 
 /** Sums over the entries of the journal (D72), from which they can be computed again. */
 
+const count = (name: string) => bigint(name, { mode: "bigint" })
+
 /** What entries changed in one hour or one day of UTC, from `from_at` on (D72). */
 const sums = (name: string) =>
   ledger.table(
@@ -25,6 +27,16 @@ const sums = (name: string) =>
       prompt_tokens: bigint("prompt_tokens", { mode: "bigint" }).notNull(),
       cached_tokens: bigint("cached_tokens", { mode: "bigint" }).notNull(),
       completion_tokens: bigint("completion_tokens", { mode: "bigint" }).notNull(),
+      /** The charge less what it would be without the margins (D69); null where there were none. */
+      profit_nano: nano("profit_nano"),
+      /** What was charged of each bucket (D60); null where there was none. */
+      cache_write: count("cache_write"),
+      cache_write_1h: count("cache_write_1h"),
+      reasoning: count("reasoning"),
+      audio_input: count("audio_input"),
+      audio_output: count("audio_output"),
+      image_input: count("image_input"),
+      web_search: count("web_search"),
     },
     (sum) => [
       index(`${name}_of_account`).on(sum.account_id, sum.from_at),

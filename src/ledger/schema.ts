@@ -43,8 +43,13 @@ export const accounts = ledger.table(
     suspended_at: moment("suspended_at"),
     /** Whether a key of the account has a spending limit: only the exact statements count those (D42). */
     is_limited: boolean("is_limited").notNull().default(false),
+    /** What the account's calls are sold at, in basis points of what they cost (D69). */
+    margin_bp: integer("margin_bp").notNull().default(10_000),
   },
-  (account) => [check("held_not_negative", sql`${account.held_nano} >= 0`)],
+  (account) => [
+    check("held_not_negative", sql`${account.held_nano} >= 0`),
+    check("margin_positive", sql`${account.margin_bp} > 0`),
+  ],
 )
 
 /** Money put on an account, or taken off it by a negative amount. The id is the caller's. */
@@ -155,6 +160,8 @@ export const terms = ledger.table("terms", {
   above_tokens: integer("above_tokens").notNull().default(0),
   /** What the call asks the model for (D63). */
   operation: text("operation").notNull().default("chat"),
+  /** The service tier that the prices are for (D70); null for the model's own. */
+  service_tier: text("service_tier"),
 })
 
 /** Money held for a call. The id is the call's, a UUIDv7 of the gateway; `held_at` is the ledger's time. */
@@ -170,6 +177,8 @@ export const holds = ledger.table(
     /** Of the first upstream that is tried. */
     terms_id: integer("terms_id").notNull(),
     stream: boolean("stream").notNull(),
+    /** The account's margin, which is in the amount (D69); null for 1. */
+    margin_bp: integer("margin_bp"),
   },
   (hold) => [
     index("holds_of_account").on(hold.account_id, hold.id),
@@ -203,6 +212,8 @@ export const ends = ledger.table(
     notes: text("notes").array(),
     /** How many were charged of each bucket (D60), in the order of `buckets`; null where there was none. */
     buckets: integer("buckets").array(),
+    /** That of the hold, which is in the charge (D69); null for 1. */
+    margin_bp: integer("margin_bp"),
   },
   (end) => [
     index("ends_by_time").using("brin", end.ended_at),
@@ -233,6 +244,8 @@ export const corrections = ledger.table(
     notes: text("notes").array(),
     /** How many were charged of each bucket (D60), in the order of `buckets`; null where there was none. */
     buckets: integer("buckets").array(),
+    /** That of the hold, which is in the charge (D69); null for 1. */
+    margin_bp: integer("margin_bp"),
   },
   (correction) => [
     index("corrections_by_time").on(correction.corrected_at),
@@ -293,6 +306,8 @@ export const calls = ledger
     web_search_pico: pico("web_search_pico"),
     above_tokens: integer("above_tokens").notNull(),
     operation: text("operation").notNull(),
+    margin_bp: integer("margin_bp"),
+    service_tier: text("service_tier"),
   })
   .as(sql`
     SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,
@@ -308,7 +323,7 @@ export const calls = ledger
       (CASE WHEN c.id IS NULL THEN e.failure ELSE c.failure END)::text AS failure,
       coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
       t.cache_write_pico, t.cache_write_1h_pico, t.reasoning_pico, t.audio_input_pico, t.audio_output_pico, t.image_input_pico,
-      t.web_search_pico, t.above_tokens, t.operation
+      t.web_search_pico, t.above_tokens, t.operation, h.margin_bp, t.service_tier
     FROM tollgate.holds h
     LEFT JOIN tollgate.ends e ON e.id = h.id
     LEFT JOIN tollgate.corrections c ON c.id = h.id

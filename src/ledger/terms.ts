@@ -36,7 +36,7 @@ export async function registerTerms(
   })
 }
 
-function rowOf({ price, above_tokens = 0, operation = "chat", ...rest }: Terms) {
+function rowOf({ price, above_tokens = 0, operation = "chat", service_tier, ...rest }: Terms) {
   const { buckets = {}, ...plain } = price
   return {
     ...rest,
@@ -50,6 +50,7 @@ function rowOf({ price, above_tokens = 0, operation = "chat", ...rest }: Terms) 
     web_search_pico: buckets.web_search ?? null,
     above_tokens,
     operation,
+    service_tier: service_tier ?? null,
   }
 }
 

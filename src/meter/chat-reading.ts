@@ -3,6 +3,7 @@ import {
   isObject,
   type JsonObject,
   NO_LIMITS,
+  readServiceTier,
   readUsage,
   type UsageLimits,
   type UsageReading,
@@ -51,6 +52,8 @@ export class ChatReading implements StreamReading {
   #any_implausible = false
   #done = false
   #error = false
+  /** The first, so that events that recur need not be read for it. */
+  #service_tier: string | undefined
 
   /** `requested` is how many choices the request asks for (D12), `limits` what it can have caused (D1). */
   constructor(requested = 1, limits: UsageLimits = NO_LIMITS) {
@@ -100,6 +103,7 @@ export class ChatReading implements StreamReading {
     if (!large.object) return false
     large.stop()
     this.#output_bytes += large.output_bytes
+    this.#service_tier ??= large.service_tier
     const usage = this.#noted(large.usage(this.#limits))
     if (usage.state === "valid") this.#keep(usage, true)
     return usage.state === "valid" || this.#output_bytes > 0
@@ -142,6 +146,7 @@ export class ChatReading implements StreamReading {
       output_bytes: this.#output_bytes,
       output_bytes_after_usage: counting === null ? 0 : this.#output_bytes - counting.output_bytes,
       error: this.#error,
+      ...(this.#service_tier !== undefined && { service_tier: this.#service_tier }),
     }
   }
 
@@ -163,6 +168,7 @@ export class ChatReading implements StreamReading {
   }
 
   #readUsage(payload: JsonObject): UsageReading {
+    this.#service_tier ??= readServiceTier(payload)
     return this.#noted(readUsage(payload.usage, this.#limits))
   }
 

@@ -1,5 +1,11 @@
 import type { Ending } from "../wire/call.ts"
-import { type JsonObject, NO_LIMITS, type UsageLimits, type UsageReading } from "../wire/usage.ts"
+import {
+  type JsonObject,
+  NO_LIMITS,
+  readServiceTier,
+  type UsageLimits,
+  type UsageReading,
+} from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { parsePayload } from "./output.ts"
 import type { JsonEvidence } from "./reading.ts"
@@ -41,6 +47,7 @@ export function readJson(
     usage,
     output_bytes: form.outputBytes(payload),
     too_large: false,
+    ...tierOf(readServiceTier(payload)),
   }
 }
 
@@ -59,7 +66,12 @@ export function readLarge(
     usage: large.usage(limits),
     output_bytes: large.output_bytes,
     too_large: true,
+    ...tierOf(large.service_tier),
   }
+}
+
+function tierOf(service_tier: string | undefined): Pick<JsonEvidence, "service_tier"> {
+  return service_tier === undefined ? {} : { service_tier }
 }
 
 function withoutObject(body: "blank" | "malformed" | "error", ending: Ending): JsonEvidence {

@@ -1,4 +1,4 @@
-import type { JsonObject, UsageLimits, UsageReading } from "../wire/usage.ts"
+import { type JsonObject, readServiceTier, type UsageLimits, type UsageReading } from "../wire/usage.ts"
 import { parsePayload } from "./output.ts"
 
 const QUOTE = 0x22
@@ -16,6 +16,10 @@ const BOM: readonly number[] = [0xef, 0xbb, 0xbf]
 /** A key that counts for anything is shorter, and a usage too. */
 const MAX_KEY_BYTES = 64
 const MAX_USAGE_BYTES = 65_536
+/** Members of the answer that are kept. */
+const KEPT: ReadonlySet<string> = new Set(["usage", "service_tier"])
+/** In place of a member that is too long: neither a usage nor a service tier. */
+const TOO_LONG = "0"
 /** Nothing deeper counts as output. */
 const MAX_DEPTH = 64
 
@@ -60,10 +64,10 @@ export class LargeAnswer implements Place {
   /** Of the string that is being read, as far as it is decoded. */
   #string_bytes = 0
   #key = ""
-  /** Pieces of the last top-level usage; null while none is being read. */
+  /** Pieces of a top-level member that is kept; null while none is being read. */
   #capturing: Uint8Array[] | null = null
   #captured_bytes = 0
-  #usage_text: string | null = null
+  readonly #kept = new Map<string, string>()
 
   constructor(output: LargeOutput, usageOf: (payload: JsonObject, limits: UsageLimits) => UsageReading) {
     this.#output = output
@@ -82,9 +86,16 @@ export class LargeAnswer implements Place {
 
   /** Its last top-level usage. */
   usage(limits: UsageLimits): UsageReading {
-    if (this.#usage_text === null) return { state: "missing" }
-    const payload = parsePayload(`{"usage":${this.#usage_text}}`)
+    const text = this.#kept.get("usage")
+    if (text === undefined) return { state: "missing" }
+    const payload = parsePayload(`{"usage":${text}}`)
     return payload === null ? { state: "invalid" } : this.#usageOf(payload, limits)
+  }
+
+  /** Its last top-level service tier (D70). */
+  get service_tier(): string | undefined {
+    const payload = parsePayload(`{"service_tier":${this.#kept.get("service_tier") ?? null}}`)
+    return payload === null ? undefined : readServiceTier(payload)
   }
 
   /** UTF-8 bytes of extractable output (D7). */
@@ -122,7 +133,7 @@ export class LargeAnswer implements Place {
           break
         case COLON:
           this.#expects_key = false
-          if (this.depth === 1 && this.keys[0] === "usage") {
+          if (this.depth === 1 && KEPT.has(this.keys[0] ?? "")) {
             this.#capturing = []
             this.#captured_bytes = 0
             capture_start = at + 1
@@ -215,14 +226,14 @@ export class LargeAnswer implements Place {
     return this.keys[at] ?? ""
   }
 
-  /** Keeps a piece of the usage; it ends with the member. */
+  /** Keeps a piece of the member; it ends with that. */
   #capture(chunk: Uint8Array, start: number, end: number, is_over: boolean): void {
     if (this.#capturing === null) return
     this.#captured_bytes += end - start
     if (this.#captured_bytes <= MAX_USAGE_BYTES) this.#capturing.push(chunk.slice(start, end))
     if (!is_over) return
     const is_small = this.#captured_bytes <= MAX_USAGE_BYTES
-    this.#usage_text = is_small ? Buffer.concat(this.#capturing).toString() : '"too long"'
+    this.#kept.set(this.keys[0] ?? "", is_small ? Buffer.concat(this.#capturing).toString() : TOO_LONG)
     this.#capturing = null
   }
 }

@@ -16,6 +16,8 @@ export interface JsonEvidence {
   readonly output_bytes: number
   /** An object over the limit: charged, and not delivered (D5). */
   readonly too_large: boolean
+  /** The service tier that the provider says it served (D70); absent where it says none. */
+  readonly service_tier?: string
 }
 
 export interface StreamEvidence {
@@ -32,6 +34,8 @@ export interface StreamEvidence {
   readonly implausible: boolean
   /** Whether the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
   readonly error: boolean
+  /** The service tier that the provider says it served (D70): the first it says. Absent where it says none. */
+  readonly service_tier?: string
 }
 
 /** What one event of a stream is to its relay. */

@@ -2,8 +2,8 @@ import { buckets, type Price, printPico, printPrice, printUsd } from "../money.t
 import type { Kind, Line } from "../settlement/lines.ts"
 import type { CallBody, Prices } from "../wire/admin.ts"
 
-/** The prices of a model as they are shown: those that it names, and the size of prompts that they are for (D60, D62). */
-export function pricesBody(price: Price, above_tokens = 0): Prices {
+/** The prices of a model as they are shown: those that it names, and the service tier and size of prompts that they are for (D60, D62, D70). */
+export function pricesBody(price: Price, above_tokens = 0, service_tier: string | null = null): Prices {
   const named = buckets.flatMap((bucket) => {
     const price_pico = price.buckets?.[bucket]
     return price_pico === undefined ? [] : [[bucket, printPriceOf(bucket, price_pico)]]
@@ -14,6 +14,7 @@ export function pricesBody(price: Price, above_tokens = 0): Prices {
     output: printPrice(price.output_pico),
     per_call: printUsd(price.per_call_nano),
     ...Object.fromEntries(named),
+    ...(service_tier !== null && { service_tier }),
     ...(above_tokens > 0 && { above_tokens }),
   }
 }

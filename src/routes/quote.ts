@@ -7,7 +7,7 @@ import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Standing } from "../ledger/entries.ts"
-import { printUsd } from "../money.ts"
+import { PAR_BP, printMargin, printUsd, type Rate, withMargin } from "../money.ts"
 import type { Named, OperationOn } from "../operation.ts"
 import { chat } from "../operations/chat.ts"
 import { embeddings } from "../operations/embeddings.ts"
@@ -71,10 +71,10 @@ function checkRate({ key_loads, config }: Gateway, key_hash: string): void {
 }
 
 function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, standing: Standing): QuoteBody {
-  const { price, tiers } = model
-  const { available_nano, spending } = standing
-  const { amount_nano } = bounds
-  const refusal = refusalOf(standing, model, amount_nano)
+  const { price } = model
+  const { available_nano, spending, margin_bp } = standing
+  const amount_nano = withMargin(bounds.amount_nano, margin_bp)
+  const refusal = refusalOf(standing, model, bounds.amount_nano)
   const room_nano =
     spending !== null && spending.remaining_nano < available_nano ? spending.remaining_nano : available_nano
   return {
@@ -88,23 +88,32 @@ function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, stan
     prompt_tokens: bounds.prompt_tokens_bound,
     max_tokens: bounds.output_tokens_bound,
     n: bounds.n,
-    largest_max_tokens: largestFor(bounds, model, room_nano),
+    largest_max_tokens: largestFor(bounds, model, room_nano, standing),
+    margin: printMargin(margin_bp ?? PAR_BP),
     prices: pricesBody(price),
-    tiers: tiers.map((tier) => pricesBody(tier.price, tier.above_tokens)),
+    tiers: tiersBody(model),
+    service_tiers: model.service_tiers.flatMap((tier) => [
+      pricesBody(tier.price, 0, tier.name),
+      ...tiersBody(tier, tier.name),
+    ]),
   }
 }
 
 /** The largest `max_tokens` that fits: where output is free, all that the model can. */
-function largestFor(bounds: Quote, model: Model, room_nano: bigint): number | null {
+function largestFor(bounds: Quote, model: Model, room_nano: bigint, { margin_bp }: Standing): number | null {
   const { limit_field, costs, amount_nano } = bounds
   const free_output = limit_field !== null && costs.every(({ output_pico }) => output_pico === 0n)
-  if (!free_output) return largestMaxTokens(bounds, model, room_nano)
-  return amount_nano <= room_nano ? model.max_output_tokens : null
+  if (!free_output) return largestMaxTokens(bounds, model, room_nano, margin_bp)
+  return withMargin(amount_nano, margin_bp) <= room_nano ? model.max_output_tokens : null
 }
 
-/** Why the ledger would not hold the amount. Throws if the key is limited to other models, like its calls. */
-function refusalOf(standing: Standing, model: Model, amount_nano: bigint): QuoteBody["refusal"] {
-  const refused = foreseen(standing, model.name, amount_nano)
+function tiersBody({ tiers }: Rate, name: string | null = null): QuoteBody["tiers"] {
+  return tiers.map((tier) => pricesBody(tier.price, tier.above_tokens, name))
+}
+
+/** Why the ledger would not hold for this cost. Throws if the key is limited to other models, like its calls. */
+function refusalOf(standing: Standing, model: Model, cost_nano: bigint): QuoteBody["refusal"] {
+  const refused = foreseen(standing, model.name, cost_nano)
   if (refused === null) return null
   if (refused.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
   const refusal = quotedRefusals.find((code) => code === refused.outcome)

@@ -87,6 +87,7 @@ function receipt(record: CallRecord): Receipt {
     released: charge_nano === null ? null : printUsd(released_nano),
     overage: call.overage,
     usage: call.usage,
+    margin: call.margin,
     prices: call.prices,
     lines: call.lines,
     held_at: call.started_at,

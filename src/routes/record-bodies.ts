@@ -2,26 +2,27 @@ import type { Account } from "../ledger/accounts/accounts.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { UsageSums as Summed, UsageSummary } from "../ledger/reports/usage-sums.ts"
-import { buckets, type Price, printUsd } from "../money.ts"
+import { buckets, ceilToNano, PAR_BP, type Price, printMargin, printUsd } from "../money.ts"
 import { linesOf } from "../settlement/lines.ts"
 import type { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
 import { printTime } from "../wire/time.ts"
 import type { Usage } from "../wire/usage.ts"
 import type { UsageRange } from "../wire/usage-query.ts"
-import type { UsageReport, UsageSums } from "../wire/usage-report.ts"
+import type { OperatorUsageReport, OperatorUsageSums, UsageReport, UsageSums } from "../wire/usage-report.ts"
 import { lineBody, pricesBody } from "./prices.ts"
 
 /** Records of the ledger as answers show them to operators and clients. */
 
 /** An account as its operator is shown it, and its keys. */
 export function accountBody(account: Account): AccountBody {
-  const { id, name, balance_nano, held_nano, suspended_at, created_at } = account
+  const { id, name, balance_nano, held_nano, margin_bp, suspended_at, created_at } = account
   return {
     id,
     name,
     balance: printUsd(balance_nano),
     held: printUsd(held_nano),
     available: printUsd(balance_nano - held_nano),
+    margin: printMargin(margin_bp),
     suspended: suspended_at !== null,
     created_at: printTime(created_at),
   }
@@ -71,7 +72,8 @@ export function callBody(call: CallRecord): CallBody {
     notes: call.notes,
     reserved: printUsd(call.amount_nano),
     ...outcomeOf(call, price),
-    prices: pricesBody(price, call.above_tokens),
+    margin: printMargin(call.margin_bp ?? PAR_BP),
+    prices: pricesBody(price, call.above_tokens, call.service_tier),
     started_at: printTime(call.held_at),
     settled_at: call.ended_at && printTime(call.ended_at),
     ttft_ms: call.ttft_ms,
@@ -83,20 +85,31 @@ export function callBody(call: CallRecord): CallBody {
 function outcomeOf(
   call: CallRecord,
   price: Price,
-): Pick<CallBody, "basis" | "ending" | "failure" | "charge" | "overage" | "usage" | "lines"> {
+): Pick<CallBody, "basis" | "ending" | "failure" | "charge" | "overage" | "cost" | "usage" | "lines"> {
   const { amount_nano, charge_nano, basis, ending, failure } = call
   if (charge_nano === null) {
-    return { basis: "none", ending: null, failure: null, charge: null, overage: null, usage: null, lines: [] }
+    return {
+      basis: "none",
+      ending: null,
+      failure: null,
+      charge: null,
+      overage: null,
+      cost: null,
+      usage: null,
+      lines: [],
+    }
   }
   const usage = usageOf(call)
+  const lines = usage === null ? [] : linesOf(usage, price)
   return {
     basis: basis ?? "none",
     ending,
     failure,
     charge: printUsd(charge_nano),
     overage: printUsd(charge_nano > amount_nano ? charge_nano - amount_nano : 0n),
+    cost: printUsd(ceilToNano(lines.reduce((sum_pico, { cost_pico }) => sum_pico + cost_pico, 0n))),
     usage: usage && countsOf(usage),
-    lines: usage === null ? [] : linesOf(usage, price).map(lineBody),
+    lines: lines.map(lineBody),
   }
 }
 
@@ -125,22 +138,32 @@ function priceOf(call: CallRecord): Price {
   return { input_pico, cached_input_pico, output_pico, per_call_nano, buckets: Object.fromEntries(named) }
 }
 
-/** Sums of usage as clients and operators are shown them (D48). */
-export function usageReport(
+/** Sums of usage as clients are shown them (D48). */
+export function usageReport(range: UsageRange, summary: UsageSummary): UsageReport {
+  return reportOf(range, summary, sumsBody)
+}
+
+/** The same as operators are shown them, with what it costs (D69). */
+export function operatorUsageReport(range: UsageRange, summary: UsageSummary): OperatorUsageReport {
+  return reportOf(range, summary, operatorSumsBody)
+}
+
+function reportOf<Sums>(
   { from, to, by }: UsageRange,
   { groups, left_out, total }: UsageSummary,
-): UsageReport {
+  bodyOf: (sums: Summed) => Sums,
+) {
   return {
     from: printTime(from),
     to: printTime(to),
     by,
-    data: groups.map(({ group, name, ...sums }) => ({
-      group: typeof group === "string" ? group : printPeriod(group, by),
-      name,
-      ...sumsBody(sums),
+    data: groups.map((sums) => ({
+      group: typeof sums.group === "string" ? sums.group : printPeriod(sums.group, by),
+      name: sums.name,
+      ...bodyOf(sums),
     })),
     left_out,
-    total: sumsBody(total),
+    total: bodyOf(total),
   }
 }
 
@@ -150,6 +173,20 @@ function printPeriod(start: Date, by: UsageRange["by"]): string {
   return by === "day" ? time.slice(0, "2026-11-21".length) : time
 }
 
-function sumsBody({ charge_nano, overage_nano, ...counts }: Summed): UsageSums {
-  return { ...counts, charge: printUsd(charge_nano), overage: printUsd(overage_nano) }
+function sumsBody(sums: Summed): UsageSums {
+  const { calls, prompt_tokens, cached_tokens, completion_tokens, charge_nano, overage_nano } = sums
+  return {
+    calls,
+    prompt_tokens,
+    cached_tokens,
+    completion_tokens,
+    charge: printUsd(charge_nano),
+    overage: printUsd(overage_nano),
+    buckets: sums.buckets,
+  }
+}
+
+function operatorSumsBody(sums: Summed): OperatorUsageSums {
+  const { charge_nano, profit_nano } = sums
+  return { ...sumsBody(sums), cost: printUsd(charge_nano - profit_nano), profit: printUsd(profit_nano) }
 }

@@ -1,4 +1,12 @@
-import { type Bucket, buckets, ceilToNano, PICO_PER_NANO, type Price, parentOf } from "../money.ts"
+import {
+  type Bucket,
+  buckets,
+  ceilToNano,
+  costWithin,
+  PICO_PER_NANO,
+  type Price,
+  parentOf,
+} from "../money.ts"
 import type { Note } from "../wire/call.ts"
 import type { Buckets, Usage } from "../wire/usage.ts"
 import { bucketed } from "./buckets.ts"
@@ -15,15 +23,21 @@ export interface Priced {
 type Settled = Extract<Verdict, { outcome: "settled" }>
 
 /**
- * Prices a verdict: one sum, one ceil. What the provider reported is charged in full, above the reservation too,
+ * Prices a verdict: one sum, times the margin of the account (D69), one ceil. What the provider reported is charged in full, above the reservation too,
  * which is noted (D11); what the gateway estimated only as far as it fits under `amount_nano` (D6), so that the tokens
  * recorded are the tokens charged. `searches` is how many there were where the provider does not count them (D60).
  */
-export function priceVerdict(verdict: Verdict, price: Price, amount_nano: bigint, searches = 0): Priced {
+export function priceVerdict(
+  verdict: Verdict,
+  price: Price,
+  amount_nano: bigint,
+  searches = 0,
+  margin_bp?: number,
+): Priced {
   if (verdict.outcome === "released") return { charge_nano: 0n, usage: null, notes: verdict.notes }
   const reported = bucketed(verdict.reported ?? NOTHING, price, searches)
-  const usage = withEstimate(reported.usage, verdict.estimated, price, amount_nano * PICO_PER_NANO)
-  const charge_nano = isNothing(usage) ? 0n : ceilToNano(costPico(usage, price))
+  const usage = withEstimate(reported.usage, verdict.estimated, price, costWithin(amount_nano, margin_bp))
+  const charge_nano = isNothing(usage) ? 0n : ceilToNano(costPico(usage, price), margin_bp)
   const notes = [...verdict.notes, ...reported.notes]
   return { charge_nano, usage, notes: charge_nano > amount_nano ? [...notes, "overage"] : notes }
 }

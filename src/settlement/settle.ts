@@ -1,9 +1,10 @@
 import type { Call } from "../call.ts"
 import type { CallLedger, Checkpoint, End } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
-import type { Ending, Failure } from "../wire/call.ts"
+import type { Ending, Failure, Note } from "../wire/call.ts"
 import { decide, type Terms, type Verdict } from "./decide.ts"
 import { type Priced, priceVerdict } from "./price.ts"
+import { servedTier } from "./service-tier.ts"
 
 /** How long the last byte of an answer waits for its settlement to be durable (D32). */
 export const SETTLE_WAIT_MS = 250
@@ -21,7 +22,7 @@ export type OnSettled = (call: Call, end: End) => void
 /** Settles a call by what was delivered (rules 1-6). A call ends once: a second settlement is a broken invariant. */
 export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSettled: OnSettled): Settlement {
   const verdict = decide(evidence, termsOf(call))
-  const { charge_nano, usage, notes, terms_id } = priced(call, verdict)
+  const { charge_nano, usage, notes, terms_id } = priced(call, verdict, evidence)
   return close(ledger, call, onSettled, {
     outcome: verdict.outcome,
     charge_nano,
@@ -65,18 +66,26 @@ export function checkpoint(call: Call): Checkpoint | null {
   if (evidence === undefined) return null
   const verdict = decide(evidence, termsOf(call))
   if (verdict.outcome === "released") return null
-  const { charge_nano, usage, terms_id } = priced(call, verdict)
+  const { charge_nano, usage, terms_id } = priced(call, verdict, evidence)
   return { id: call.hold.id, charge_nano, basis: verdict.basis, usage, terms_id }
 }
 
-/** What a verdict costs at the price of its prompt's size, and the terms that say so (D62). */
-function priced(call: Call, verdict: Verdict): Priced & Pick<End, "terms_id"> {
+/** What a verdict costs at the price of its prompt's size and of the service tier, and the terms that say so (D62, D70). */
+function priced(call: Call, verdict: Verdict, { service_tier }: Evidence): Priced & Pick<End, "terms_id"> {
   const prompt_tokens = promptOf(verdict)
-  const { hold, asked } = call
+  const { hold, asked, model } = call
+  const { tier, is_unpriced } = servedTier(model, asked.service_tier, service_tier ?? null)
+  const price = call.priceOf(prompt_tokens, tier)
+  const cost = priceVerdict(verdict, price, hold.amount_nano, asked.searches, hold.margin_bp)
   return {
-    ...priceVerdict(verdict, call.priceOf(prompt_tokens), hold.amount_nano, asked.searches),
-    terms_id: call.termsId(prompt_tokens),
+    ...cost,
+    notes: is_unpriced && verdict.outcome === "settled" ? withNote(cost.notes, "unpriced") : cost.notes,
+    terms_id: call.termsId(prompt_tokens, tier),
   }
+}
+
+function withNote(notes: readonly Note[], note: Note): readonly Note[] {
+  return notes.includes(note) ? notes : [...notes, note]
 }
 
 function promptOf(verdict: Verdict): number {

@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
-import { buckets, parseUsd, printUsd } from "../money.ts"
+import { buckets, parseMargin, parseUsd, printMargin, printUsd } from "../money.ts"
 import { bases, endings, failures, notes, operationNames, type Period, periods, states } from "./call.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { parseTime, printTime } from "./time.ts"
@@ -12,6 +12,7 @@ const LINE = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
 
 const LIMIT = "USD as a decimal string, 0 or more, with at most 9 digits before and 9 after the point"
 const AMOUNT = "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point"
+const MARGIN = "a decimal string above 0 and at most 1000, with at most 4 digits after the point"
 const EXPIRY = "an RFC 3339 time in the future"
 
 const Id = Type.String({ format: "uuid" })
@@ -36,6 +37,9 @@ export const Prices = Type.Object({
   audio_output: Type.Optional(Price),
   image_input: Type.Optional(Price),
   web_search: Type.Optional(Type.String({ ...Money, description: "USD per search." })),
+  service_tier: Type.Optional(
+    Type.String({ description: "The prices are those of this service tier of the provider." }),
+  ),
   above_tokens: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -86,10 +90,16 @@ export const listOf = <S extends TSchema>(schema: S) =>
 
 const amounts = { balance: Money, held: Money, available: Money }
 
+const Margin = Type.String({
+  pattern: "^\\d+(?:\\.\\d{1,4})?$",
+  description: "What the prices are multiplied by for this account.",
+})
+
 export const AccountBody = Type.Object({
   id: Id,
   name: Type.String(),
   ...amounts,
+  margin: Margin,
   suspended: Type.Boolean({ description: "Whether calls of the account are rejected." }),
   created_at: Time,
 })
@@ -111,15 +121,39 @@ const Suspended = Type.Boolean({
   [EXPECTED]: "true or false",
 })
 
+const OwnMargin = Type.Unsafe<number>(
+  Type.Transform(
+    Type.String({
+      pattern: "^\\d{1,4}(?:\\.\\d{1,4})?$",
+      description:
+        "What the prices are multiplied by for this account: a decimal string above 0 and at most 1000. Calls that are held from now on have it.",
+      [EXPECTED]: MARGIN,
+    }),
+  )
+    .Decode(marginOf)
+    .Encode(printMargin),
+)
+
+function marginOf(text: string): number {
+  const margin_bp = parseMargin(text)
+  if (margin_bp === null) throw invalidField("margin", MARGIN)
+  return margin_bp
+}
+
 export const NewAccount = Type.Object(
   {
     id: ownId("Makes the request safe to retry: the same id never creates two accounts."),
     name: line(200, "A name for the account."),
+    margin: Type.Optional(OwnMargin),
   },
   closed,
 )
 export const AccountChange = Type.Object(
-  { name: Type.Optional(line(200, "A name for the account.")), suspended: Type.Optional(Suspended) },
+  {
+    name: Type.Optional(line(200, "A name for the account.")),
+    suspended: Type.Optional(Suspended),
+    margin: Type.Optional(OwnMargin),
+  },
   closed,
 )
 
@@ -292,11 +326,18 @@ export const CallBody = Type.Object({
   reserved: Money,
   charge: nullable(Money),
   overage: nullable(Money),
+  cost: nullable(
+    Type.String({
+      ...Money,
+      description: "What the usage costs at the prices, rounded up once: the charge without the margin.",
+    }),
+  ),
+  margin: Type.String({ ...Margin, description: "The margin of the account when the call was held." }),
   usage: nullable(Type.Object({ prompt_tokens: Count, cached_tokens: Count, completion_tokens: Count })),
   prices: Prices,
   lines: Type.Array(Line, {
     description:
-      "What the charge consists of: the sum of the costs, rounded up once to a billionth of a USD.",
+      "What the charge consists of: the sum of the costs, times `margin`, rounded up once to a billionth of a USD.",
   }),
   started_at: Time,
   settled_at: nullable(Time),
@@ -304,30 +345,3 @@ export const CallBody = Type.Object({
   duration_ms: nullable(Count),
 })
 export type CallBody = Static<typeof CallBody>
-
-/** What an audit finds wrong (D55). */
-export const AuditBody = Type.Object({
-  checked_at: Time,
-  accounts: Count,
-  open_reservations: Count,
-  violations: Type.Array(
-    Type.Object({
-      kind: Type.String({
-        enum: ["balance", "held", "spent", "charge", "entry", "unheld"],
-        description:
-          "What does not match. `balance` and `held`: an account and the sum of its entries. `spent`: what a spending limit has counted and the calls of its key. `charge`: the charge of a call and its tokens at its prices. `entry`: an end and its hold, or a correction and the expiry that it corrects. `unheld`: a settlement without a hold. It waits in the spool of this gateway.",
-      }),
-      account_id: Id,
-      id: nullable(
-        Type.String({ description: "The id of the key (`spent`) or call (`charge`, `entry`, `unheld`)." }),
-      ),
-      recorded: nullable(Money),
-      expected: nullable(Money),
-    }),
-    {
-      description:
-        "`recorded` is null if the account of the entries does not exist, `expected` if the entry that it follows from is missing.",
-    },
-  ),
-})
-export type AuditBody = Static<typeof AuditBody>

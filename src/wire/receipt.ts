@@ -26,6 +26,7 @@ export const Receipt = Type.Object({
   }),
   overage: call.overage,
   usage: call.usage,
+  margin: call.margin,
   prices: call.prices,
   lines: call.lines,
   held_at: call.started_at,

@@ -126,6 +126,15 @@ function isCount(value: unknown): value is number {
   return isWhole(value) && value <= MAX_TOKENS
 }
 
+/** A longer name is none that a provider uses. */
+const MAX_TIER_LENGTH = 64
+
+/** The service tier that an answer or a chunk says it was served at (D70); undefined where it says none. */
+export function readServiceTier({ service_tier }: JsonObject): string | undefined {
+  const is_said = typeof service_tier === "string" && service_tier !== "" && service_tier !== "auto"
+  return is_said && service_tier.length <= MAX_TIER_LENGTH ? service_tier : undefined
+}
+
 /** A JSON object as it was parsed. */
 export type JsonObject = Record<string, unknown>
 

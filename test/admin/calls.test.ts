@@ -32,6 +32,8 @@ const open = {
   reserved: "0.000005",
   charge: null,
   overage: null,
+  cost: null as string | null,
+  margin: "1",
   usage: null,
   prices: { input: "0.25", cached_input: "0.025", output: "2", per_call: "0" },
   lines: [] as object[],
@@ -40,7 +42,7 @@ const open = {
   ttft_ms: null,
   duration_ms: null,
 }
-const closed = { ...open, charge: "0", overage: "0", settled_at: "2026-11-21T10:00:02.500Z" }
+const closed = { ...open, charge: "0", overage: "0", cost: "0", settled_at: "2026-11-21T10:00:02.500Z" }
 const tokens = { prompt_tokens: 40, cached_tokens: 8, completion_tokens: 150 }
 const lines = [
   { kind: "input", count: 32, price: "0.25", cost: "0.000008" },
@@ -75,6 +77,7 @@ test.each([
       basis: "usage",
       ending: "completed",
       usage: tokens,
+      cost: "0.0003082",
       lines,
       stream: true,
       ttft_ms: 300,
@@ -158,6 +161,7 @@ test.each([
       ending: "gateway_lost",
       failure: "gateway_lost",
       usage: tokens,
+      cost: "0.0003082",
       lines,
     },
   ],

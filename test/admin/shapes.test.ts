@@ -4,7 +4,6 @@ import { Value } from "@sinclair/typebox/value"
 import { isId, nextId } from "../../src/id.ts"
 import {
   AccountBody,
-  AuditBody,
   BalanceBody,
   CallBody,
   CreatedKeyBody,
@@ -13,6 +12,7 @@ import {
   KeyBody,
   listOf,
 } from "../../src/wire/admin.ts"
+import { AuditBody } from "../../src/wire/audit.ts"
 import { parseTime } from "../../src/wire/time.ts"
 import { type AdminHarness, openAdminHarness, plantCall } from "./admin-harness.ts"
 

@@ -5,7 +5,7 @@ import { nextId } from "../../src/id.ts"
 import { MAX_GROUPS } from "../../src/ledger/reports/usage-sums.ts"
 import { corrections, ends, holds } from "../../src/ledger/schema.ts"
 import { printUsd } from "../../src/money.ts"
-import type { UsageReport, UsageSums } from "../../src/wire/usage-report.ts"
+import type { OperatorUsageReport, OperatorUsageSums } from "../../src/wire/usage-report.ts"
 import {
   type AdminHarness,
   falsify,
@@ -22,19 +22,31 @@ beforeAll(async () => {
 })
 afterAll(() => adminApi.close())
 
-async function usage(query: string): Promise<UsageReport> {
+async function usage(query: string): Promise<OperatorUsageReport> {
   const { status, text } = await adminApi.ask("GET", `/admin/usage?${query}`)
   if (status !== 200) throw new Error(text)
   return JSON.parse(text)
 }
 
+const NO_BUCKETS = {
+  cache_write: 0,
+  cache_write_1h: 0,
+  reasoning: 0,
+  audio_input: 0,
+  audio_output: 0,
+  image_input: 0,
+  web_search: 0,
+}
 const zero = {
   calls: 0,
   prompt_tokens: 0,
   cached_tokens: 0,
   completion_tokens: 0,
   charge: "0",
+  cost: "0",
+  profit: "0",
   overage: "0",
+  buckets: NO_BUCKETS,
 }
 const tokens = { prompt_tokens: 10, cached_tokens: 4, completion_tokens: 20 }
 const settled = { state: "settled", basis: "usage", ...tokens }
@@ -66,7 +78,10 @@ describe("D48 what is summed", () => {
       cached_tokens: 12,
       completion_tokens: 60,
       charge: "0.000011001",
+      cost: "0.000011001",
+      profit: "0",
       overage: "0.000002",
+      buckets: NO_BUCKETS,
     }
     expect(await usage(`account=${account_id}&from=2026-03-01&to=2026-03-02`)).toEqual({
       from: "2026-03-01T00:00:00.000Z",
@@ -143,7 +158,10 @@ describe("D48 what is summed", () => {
       cached_tokens: 8,
       completion_tokens: 40,
       charge: "0.000000014",
+      cost: "0.000000014",
+      profit: "0",
       overage: "0",
+      buckets: NO_BUCKETS,
     })
     const april = await usage(`account=${account_id}&from=2026-04-01&to=2026-05-01`)
     expect(april.total).toEqual({
@@ -152,7 +170,10 @@ describe("D48 what is summed", () => {
       cached_tokens: 0 - 4,
       completion_tokens: 5 - 20,
       charge: "-0.000000002",
+      cost: "-0.000000002",
+      profit: "0",
       overage: "0.000000002",
+      buckets: NO_BUCKETS,
     })
     const both = await usage(`account=${account_id}&from=2026-03-01&to=2026-05-01`)
     expect([both.total.calls, both.total.charge]).toEqual([2, "0.000000012"])
@@ -304,7 +325,7 @@ interface Closed {
   readonly completion_tokens: number
 }
 
-function summed(calls: readonly Closed[]): UsageSums {
+function summed(calls: readonly Closed[]): OperatorUsageSums {
   const sum = (of: (call: Closed) => number) => calls.reduce((total, call) => total + of(call), 0)
   const money = (of: (call: Closed) => bigint) =>
     printUsd(calls.reduce((total, call) => total + of(call), 0n))
@@ -314,6 +335,9 @@ function summed(calls: readonly Closed[]): UsageSums {
     cached_tokens: sum(({ prompt_tokens }) => prompt_tokens >> 1),
     completion_tokens: sum(({ completion_tokens }) => completion_tokens),
     charge: money(({ charge_nano }) => charge_nano),
+    cost: money(({ charge_nano }) => charge_nano),
+    profit: "0",
+    buckets: NO_BUCKETS,
     overage: money(({ amount_nano, charge_nano }) =>
       charge_nano > amount_nano ? charge_nano - amount_nano : 0n,
     ),
@@ -321,9 +345,10 @@ function summed(calls: readonly Closed[]): UsageSums {
 }
 
 /** The sum of sums, the money as it was printed. */
-function added(groups: readonly UsageSums[]): UsageSums {
-  const sum = (of: (group: UsageSums) => number) => groups.reduce((total, group) => total + of(group), 0)
-  const money = (of: (group: UsageSums) => string) =>
+function added(groups: readonly OperatorUsageSums[]): OperatorUsageSums {
+  const sum = (of: (group: OperatorUsageSums) => number) =>
+    groups.reduce((total, group) => total + of(group), 0)
+  const money = (of: (group: OperatorUsageSums) => string) =>
     printUsd(groups.reduce((total, group) => total + nanoOf(of(group)), 0n))
   return {
     calls: sum(({ calls }) => calls),
@@ -331,6 +356,9 @@ function added(groups: readonly UsageSums[]): UsageSums {
     cached_tokens: sum(({ cached_tokens }) => cached_tokens),
     completion_tokens: sum(({ completion_tokens }) => completion_tokens),
     charge: money(({ charge }) => charge),
+    cost: money(({ cost }) => cost),
+    profit: money(({ profit }) => profit),
+    buckets: NO_BUCKETS,
     overage: money(({ overage }) => overage),
   }
 }

@@ -13,11 +13,10 @@ const quote = (request: ChatRequest, model: Model) => quoteFor(operation, reques
 const says = (...content: readonly object[]) => ({ messages: [{ role: "user", content }] })
 
 describe("D60 what a request asks for besides text", () => {
-  const nothing = { service_tier: null, audio_input: null, audio_output: null, web_search: null }
+  const nothing = { audio_input: null, audio_output: null, web_search: null, service_tier: null }
   const rows: [string, object, object][] = [
     ["text", {}, {}],
     ["a plain service tier", { service_tier: "auto" }, {}],
-    ["another service tier", { service_tier: "priority" }, { service_tier: "service_tier" }],
     ["a part of audio", says({ type: "input_audio" }), { audio_input: "messages" }],
     ["audio by its address", says({ type: "audio_url" }), { audio_input: "messages" }],
     ["an image", says({ type: "image_url" }), {}],
@@ -38,6 +37,10 @@ describe("D60 what a request asks for besides text", () => {
     ["a tool in its own spelling", { tools: [{ googleSearch: {} }] }, { web_search: "tools" }],
     ["a function of the client", { tools: [{ type: "function", function: { name: "web_search" } }] }, {}],
     ["tools that are none", { tools: "web_search" }, {}],
+    ["a service tier", { service_tier: "flex" }, { service_tier: "flex" }],
+    ["the model's own", { service_tier: "default" }, { service_tier: "default" }],
+    ["any service tier", { service_tier: "auto" }, {}],
+    ["a service tier that is none", { service_tier: 5 }, { service_tier: "" }],
   ]
   test.each(rows)("%s", (_, fields, asked) => {
     expect(askedFor(chat(fields))).toEqual({ ...nothing, ...asked })
@@ -92,6 +95,27 @@ describe("D60 the hold is at the dearest price that each token can have", () => 
     expect(largestMaxTokens(quoted({}), aModel({ price: plain, tiers }), 107n)).toBe(9)
     expect(largestMaxTokens(quoted({}), aModel({ price: plain, tiers }), 37n)).toBeNull()
   })
+  test("D70 service tiers, as far as the call can reach them", () => {
+    const service_tiers = [
+      { name: "flex", price: { ...plain, input_pico: 500n, output_pico: 2_000n }, tiers: [] },
+      {
+        name: "priority",
+        price: { ...plain, input_pico: 2_000n, output_pico: 8_000n },
+        tiers: [{ above_tokens: 34, price: { ...plain, input_pico: 3_000n, output_pico: 9_000n } }],
+      },
+    ]
+    const model = aModel({ price: plain, service_tiers })
+    const amount = (fields: object) => quote(chat({ max_tokens: 10, ...fields }), model).amount_nano
+    const [own, dearest] = [BYTES + 40n, 3n * BYTES + 90n]
+    expect(amount({})).toBe(dearest)
+    expect(amount({ service_tier: "auto" })).toBe(dearest)
+    expect(amount({ service_tier: "priority" })).toBe(dearest)
+    // The provider may serve a call at the model's own price instead.
+    expect(amount({ service_tier: "flex" })).toBe(own)
+    expect(amount({ service_tier: "default" })).toBe(own)
+    expect(largestMaxTokens(quote(chat(), model), model, dearest)).toBe(10)
+    expect(largestMaxTokens(quote(chat(), model), model, dearest - 1n)).toBe(9)
+  })
   test("searches, if any are asked for", () => {
     const price = priced({ web_search: 10_000_000_000n })
     expect(held(price)).toBe(BYTES + 40n)
@@ -120,6 +144,12 @@ describe("D61 what has no price is refused, by its field and the price that is m
 
   test.each(["flex", "priority", "", 5, true, { type: "flex" }])("the service tier %j", (service_tier) => {
     expect(faultOf({ service_tier }, priced)).toEqual(["invalid_request", "service_tier", "service_tier"])
+  })
+  test("not a service tier that has one", () => {
+    const service_tiers = [{ name: "flex", price: plain, tiers: [] }]
+    const model = aModel({ price: plain, service_tiers })
+    expect(unpriced(askedFor(chat({ service_tier: "flex" })), model)).toBeNull()
+    expect(unpriced(askedFor(chat({ service_tier: "priority" })), model)?.detail.param).toBe("service_tier")
   })
   test.each([null, "auto", "default"])("not the service tier %j", (service_tier) => {
     expect(faultOf({ service_tier }, plain)).toBeNull()

@@ -1,7 +1,11 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { Catalog, termsOf } from "../../src/admission/catalog.ts"
+import { InFlight } from "../../src/admission/in-flight.ts"
+import { Call } from "../../src/call.ts"
 import type { Model } from "../../src/config/config.ts"
+import { chat as chat_operation } from "../../src/operations/chat.ts"
+import { NO_LIMITS } from "../../src/wire/usage.ts"
 import { aModel } from "./model.ts"
 
 const chat = aModel({ name: "gpt", family: "chat" })
@@ -77,6 +81,52 @@ test("D62 each way to a model has terms for each of its tiers, in their order", 
   expect(models.map((model) => numbered.termsIds(model, model.family) as readonly number[])).toEqual([
     [4, 9, 2, 7, 1, 3],
     [8],
+  ])
+})
+
+test("D70 and for each of its service tiers, which a call finds by the tier and the size of its prompt", () => {
+  const [route] = chat.routes
+  const other = { ...route, model: "b" }
+  const tier = (above_tokens: number) => ({ above_tokens, price: chat.price })
+  const flex = { name: "flex", price: chat.price, tiers: [tier(7)] }
+  const priority = { name: "priority", price: chat.price, tiers: [] }
+  const model = aModel({ routes: [route, other], tiers: [tier(5)], service_tiers: [flex, priority] })
+  const [terms] = [termsOf([model])]
+  const one = [
+    [undefined, undefined],
+    [undefined, 5],
+    ["flex", undefined],
+    ["flex", 7],
+    ["priority", undefined],
+  ]
+  expect(terms.map(({ service_tier, above_tokens }) => [service_tier, above_tokens])).toEqual([
+    ...one,
+    ...one,
+  ])
+  const hold = {
+    id: "",
+    account_id: "",
+    key_id: "",
+    amount_nano: 1n,
+    terms_id: 0,
+    stream: false,
+    idempotency: null,
+  }
+  const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier: null }
+  const ids = new Catalog([model], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).termsIds(model, "chat")
+  const call = new Call(chat_operation, hold, model, ids, asked, new InFlight(), () => {})
+  const found = () => [null, flex, priority].map((at) => [call.termsId(5, at), call.termsId(8, at)])
+  call.answeredBy(route)
+  expect(found()).toEqual([
+    [0, 1],
+    [2, 3],
+    [4, 4],
+  ])
+  call.answeredBy(other)
+  expect(found()).toEqual([
+    [5, 6],
+    [7, 8],
+    [9, 9],
   ])
 })
 

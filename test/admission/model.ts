@@ -21,6 +21,7 @@ export function aModel(parts: Partial<Model>): Model {
     ],
     price: { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n },
     tiers: [],
+    service_tiers: [],
     max_output_tokens: 1_000,
     hold_output_tokens: 1_000,
     part_tokens: 4_096,

@@ -394,7 +394,7 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
     ["the balance is negative", -1_500_000_000n, { needed, available: "-1.5" }, "."],
   ]
   test.each(rows)("%s", (_, available_nano, fields, end) => {
-    const error = balanceRefusal(quoted, model, available_nano)
+    const error = balanceRefusal(quoted, model, { available_nano })
     expect(error).toMatchObject({ code: "insufficient_balance", status: 402 })
     expect(error.detail.fields).toEqual({ ...fields })
     expect(error.message).toStartWith(`This call needs a hold of ${needed} USD, but only `)
@@ -410,7 +410,7 @@ describe("D12 the 402 says what is needed, what there is, and what would fit", (
     ],
   ])("%s: no max_tokens would help", (_, price, available_nano) => {
     const free = aModel({ price })
-    expect(balanceRefusal(quote(chat(), free), free, available_nano).detail.fields).not.toHaveProperty(
+    expect(balanceRefusal(quote(chat(), free), free, { available_nano }).detail.fields).not.toHaveProperty(
       "max_tokens",
     )
   })

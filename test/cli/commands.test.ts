@@ -6,7 +6,6 @@ import { errorResponse, GatewayError } from "../../src/errors.ts"
 import { nextId } from "../../src/id.ts"
 import {
   AccountBody,
-  AuditBody,
   BalanceBody,
   CallBody,
   CreatedKeyBody,
@@ -15,6 +14,7 @@ import {
   KeyBody,
   listOf,
 } from "../../src/wire/admin.ts"
+import { AuditBody } from "../../src/wire/audit.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
 import { freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"

@@ -19,6 +19,9 @@ describe("a wrong file stops the start with the path of the key and what was exp
   const tiered = (tiers: readonly object[], price: object = {}) =>
     model({ price: { input: "1", output: "1", ...price, tiers } })
 
+  const served = (service_tiers: object, price: object = {}) =>
+    model({ price: { input: "1", output: "1", ...price, service_tiers } })
+
   const rows: [string, string, string][] = [
     ["a list instead of the file", "[]", "the file: expected a mapping"],
     ["a text instead of the file", "tollgate", "the file: expected a mapping"],
@@ -92,7 +95,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an unknown key in a price",
       model({ price: { input: "1", output: "1", thinking: "1" } }),
-      "models[0].price.thinking: expected a known key: input, cached_input, output, per_call, cache_write, cache_write_1h, reasoning, audio_input, audio_output, image_input, web_search, tiers",
+      "models[0].price.thinking: expected a known key: input, cached_input, output, cache_write, cache_write_1h, reasoning, audio_input, audio_output, image_input, per_call, web_search, tiers, service_tiers",
     ],
     [
       "a tier without a price that the model has",
@@ -111,6 +114,35 @@ describe("a wrong file stops the start with the path of the key and what was exp
         { above: 5, input: "2", output: "2" },
       ]),
       "models[0].price.tiers[1].above: expected more than 5",
+    ],
+    [
+      "a service tier without a price that the model has",
+      served({ flex: { input: "1", output: "1" } }, { reasoning: "1" }),
+      "models[0].price.service_tiers.flex.reasoning: expected a price, because the model has one",
+    ],
+    [
+      "a service tier with a price per call",
+      served({ flex: { input: "1", output: "1", per_call: "1" } }),
+      "models[0].price.service_tiers.flex.per_call: expected a known key: input, cached_input, output, cache_write, cache_write_1h, reasoning, audio_input, audio_output, image_input, tiers",
+    ],
+    [
+      "tiers of a service tier that do not ascend",
+      served({
+        flex: {
+          input: "1",
+          output: "1",
+          tiers: [
+            { above: 5, input: "1", output: "1" },
+            { above: 4, input: "1", output: "1" },
+          ],
+        },
+      }),
+      "models[0].price.service_tiers.flex.tiers[1].above: expected more than 5",
+    ],
+    [
+      "a price of the service tier that is the model's own",
+      served({ default: { input: "1", output: "1" } }),
+      "models[0].price.service_tiers.default: expected a name that matches ^(?!(?:auto|default)$)[a-z][a-z0-9_-]{0,31}$",
     ],
     ["a section that is a list", and({ stream: [] }), "stream: expected a mapping"],
     ["a section that is a text", and({ limits: "20MiB" }), "limits: expected a mapping"],

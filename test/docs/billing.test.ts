@@ -4,7 +4,7 @@ import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { readJson } from "../../src/meter/json-reading.ts"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
-import { ceilToNano, PICO_PER_NANO, parseUsd, printUsd } from "../../src/money.ts"
+import { ceilToNano, PICO_PER_NANO, parseUsd, printUsd, withMargin } from "../../src/money.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
 import { decide } from "../../src/settlement/decide.ts"
@@ -110,6 +110,7 @@ const FOOD = "The food was delicious."
 const search = model("gpt-5-search")
 const llama = model("local-llama")
 const rule1 = { ...said(1), usage: usage(1000, 400, 200) }
+const rule1Usage = { prompt_tokens: 1000, cached_tokens: 400, completion_tokens: 200 }
 const left = chargedStream("client_left", 300)
 const lost = chargedStream("upstream_lost", 300)
 const overheld = held({ max_tokens: 10 })
@@ -165,6 +166,9 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
     cost_pico / PICO_PER_NANO,
   ]),
   ["0.01 USD | | **charge** |", charged({ ...said(1), usage: kinds }, omni)],
+  ["At 1.25 the first call above holds", withMargin(held({}), 12_500)],
+  ["with 200 completion tokens cost", ceilToNano(costPico(rule1Usage, mini.price), 12_500)],
+  ["0.0007 USD instead of", charged(rule1)],
   ['With `"max_tokens": 10` the first call holds', overheld],
   ["the charge is", overcharge],
   ["and the overage is", overcharge - overheld],

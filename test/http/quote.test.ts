@@ -67,8 +67,10 @@ describe("D47 a quote", () => {
       max_tokens: 200,
       n: 2,
       largest_max_tokens: 1000,
+      margin: "1",
       prices: { input: "1", cached_input: "0.1", output: "4", per_call: "0" },
       tiers: [],
+      service_tiers: [],
     })
     expect(provider.requests).toHaveLength(sent)
     expect(await gateway.balance(id)).toMatchObject({ balance: "1", held: "0" })

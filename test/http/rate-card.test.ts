@@ -11,6 +11,7 @@ let gateway: TestGateway
 
 const CARD = "card-model"
 const TIERED = "tiered-model"
+const SERVED = "served-model"
 const model = (name: string, price: object) => ({
   name,
   family: "chat",
@@ -28,6 +29,18 @@ beforeAll(async () => {
         ...PRICE,
         per_call: "0.001",
         tiers: [{ above: 100, input: "2.00", cached_input: "0.20", output: "6.00" }],
+      }),
+      model(SERVED, {
+        ...PRICE,
+        service_tiers: {
+          flex: { input: "0.50", cached_input: "0.05", output: "2.00" },
+          priority: {
+            input: "2.00",
+            cached_input: "0.20",
+            output: "8.00",
+            tiers: [{ above: 100, input: "3.00", cached_input: "0.30", output: "9.00" }],
+          },
+        },
       }),
       model(CARD, {
         ...PRICE,
@@ -216,5 +229,93 @@ describe("D62 a model with another price above 100 prompt tokens", () => {
       tiers: [larger],
     })
     expect(await quote("x".repeat(71))).toMatchObject({ prompt_tokens: 101, amount: "0.001262" })
+  })
+})
+
+describe("D70 a model with prices for service tiers", () => {
+  const used = (prompt_tokens: number) => ({ prompt_tokens, completion_tokens: 50 })
+  const flex = { input: "0.5", output: "2", service_tier: "flex" }
+  const priority = { input: "2", output: "8", service_tier: "priority" }
+
+  test.each([
+    ["flex", "flex", 100, "0.00015", flex],
+    ["priority", "priority", 100, "0.0006", priority],
+    ["priority", "priority", 101, "0.000753", { ...priority, input: "3", output: "9", above_tokens: 100 }],
+    ["priority", "default", 101, "0.000301", { input: "1", output: "4" }],
+    ["auto", "priority", 100, "0.0006", priority],
+    [undefined, "flex", 100, "0.00015", flex],
+    ["flex", undefined, 100, "0.00015", flex],
+    [undefined, undefined, 100, "0.0003", { input: "1", output: "4" }],
+  ] as const)("asked for %p and served %p", async (asked, served, tokens, charge, prices) => {
+    const { key } = await gateway.account("1")
+    const fields = { model: SERVED, ...(asked && { service_tier: asked }) }
+    const said = served && { service_tier: served }
+    provider.replyOnce(json(200, { ...chatCompletion("hello", { usage: used(tokens) }), ...said }))
+    const answer = await chat(gateway, key, fields)
+    const shown = await receipt(key, idOf(answer))
+    expect(shown).toMatchObject({ charge, prices, notes: [], overage: "0" })
+    expect(shown.prices.service_tier).toBe("service_tier" in prices ? prices.service_tier : undefined)
+    expect(provider.requests.at(-1)?.json).toMatchObject(asked ? { service_tier: asked } : {})
+    provider.replyOnce(
+      sse(
+        chatWords("hello").map((event) => ({ ...event, ...said })),
+        { usage: used(tokens) },
+      ),
+    )
+    const streamed = await chat(gateway, key, { ...fields, stream: true })
+    await streamed.text()
+    const ended = await until(
+      () => receipt(key, idOf(streamed)),
+      ({ state }) => state !== "open",
+    )
+    expect(ended).toMatchObject({ charge, prices, notes: [] })
+  })
+
+  test.each([
+    [SERVED, "priority", "turbo", "0.0006"],
+    [SERVED, undefined, "turbo", "0.0003"],
+    [CHAT, undefined, "priority", "0.0003"],
+  ])("a tier of %s without a price is noted and warned about", async (model, asked, served, charge) => {
+    const { key } = await gateway.account("1")
+    const completion = chatCompletion("hello", { usage: used(100) })
+    provider.replyOnce(json(200, { ...completion, service_tier: served }))
+    const answer = await chat(gateway, key, { model, ...(asked && { service_tier: asked }) })
+    expect(await receipt(key, idOf(answer))).toMatchObject({ charge, notes: ["unpriced"] })
+    expect(
+      gateway.lines.filter((line) => line.includes(idOf(answer)) && line.includes("no price for")),
+    ).toHaveLength(1)
+  })
+
+  test("one that is asked for without a price is refused", async () => {
+    const { key } = await gateway.account("1")
+    const answer = await chat(gateway, key, { model: SERVED, service_tier: "scale" })
+    expect([answer.status, await answer.json()]).toMatchObject([
+      400,
+      { error: { param: "service_tier", missing: "service_tier" } },
+    ])
+  })
+
+  test("a quote shows them, and holds the dearest that the call can reach", async () => {
+    const { key } = await gateway.account("1")
+    const quote = async (fields: object): Promise<QuoteBody> => {
+      const body = {
+        model: SERVED,
+        messages: [{ role: "user", content: "hello" }],
+        max_tokens: 10,
+        ...fields,
+      }
+      const init = { method: "POST", headers: authorized(key), body: JSON.stringify(body) }
+      return JSON.parse(await (await fetch(`${gateway.url}/v1/quote`, init)).text())
+    }
+    const { amount, service_tiers } = await quote({ service_tier: "auto" })
+    expect(amount).toBe("0.00015")
+    expect(service_tiers).toMatchObject([
+      flex,
+      priority,
+      { ...priority, input: "3", output: "9", above_tokens: 100 },
+    ])
+    expect((await quote({})).amount).toBe("0.00015")
+    expect((await quote({ service_tier: "flex" })).amount).toBe("0.000075")
+    expect((await quote({ service_tier: "default" })).amount).toBe("0.000075")
   })
 })

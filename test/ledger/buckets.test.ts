@@ -8,7 +8,9 @@ import { endBatch } from "../../src/ledger/journal/end.ts"
 import { expireBatch } from "../../src/ledger/journal/expire.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { lineOf, parseLine } from "../../src/ledger/journal/spool.ts"
+import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { registerTerms } from "../../src/ledger/terms.ts"
+import { buckets } from "../../src/money.ts"
 import {
   type Account,
   call,
@@ -116,6 +118,37 @@ test("D60 expiry charges the buckets of the checkpoint, at the terms of the upst
   expect(await found()).toEqual([])
 })
 
+test("D48 sums of usage show what was counted of each bucket, corrections with their difference", async () => {
+  const account = await db.account(1_000_000n)
+  const [ended, plain, late] = [await held(account), await held(account), await held(account)]
+  const seen = { id: late.id, charge_nano: COST, basis: "partial", usage: USAGE, terms_id } as const
+  await new Checkpoints(connection, () => gateway_id).write([seen])
+  await expireBatch(connection, [late], 300)
+  const usage = { ...USAGE, buckets: { ...USAGE.buckets, web_search: 4 } }
+  const ends = [
+    { end: counted(ended.id), hold: null },
+    { end: settled(plain.id, PLAIN), hold: null },
+    { end: counted(late.id, { charge_nano: COST + 10_000n, usage }), hold: null },
+  ]
+  expect(await endBatch(connection, ends, 300)).toEqual(["applied", "applied", "applied"])
+  const range = {
+    from: new Date(Date.now() - 60_000),
+    to: new Date(Date.now() + 60_000),
+    by: "model",
+  } as const
+  const { total, groups } = await sumUsage(db.database.operators, {
+    ...range,
+    account_id: account.account_id,
+  })
+  const twice = Object.fromEntries(buckets.map((bucket, at) => [bucket, 2 * (COUNTS[at] ?? 0)]))
+  const searches = (COUNTS[6] ?? 0) + 4
+  expect(total.buckets).toEqual({ ...total.buckets, ...twice, web_search: searches })
+  expect(groups.map((group) => [group.group, group.buckets.reasoning])).toEqual([
+    ["card", 2 * (COUNTS[2] ?? 0)],
+    ["model", 0],
+  ])
+})
+
 describe("D60 the audit finds", () => {
   test.each(COUNTS.map((_, at) => at + 1))("a count that is not what was charged: %d", async (at) => {
     const account = await db.account(1_000_000n)
@@ -130,6 +163,31 @@ describe("D60 the audit finds", () => {
     await setTo(COUNTS[at - 1] ?? 0)
     expect(await found()).toEqual([])
   })
+})
+
+test("D62 D70 the audit finds terms of larger prompts that a reported prompt does not reach", async () => {
+  const [large = 0] = await registerTerms(db.database.operators, [
+    {
+      family: "chat",
+      model: "card",
+      upstream: "first",
+      price: PRICE,
+      above_tokens: USAGE.prompt_tokens,
+      service_tier: "flex",
+    },
+  ])
+  const account = await db.account(1_000_000n)
+  const end = async (changes: Partial<End>) => {
+    const hold = await held(account)
+    await endBatch(connection, [{ end: counted(hold.id, { terms_id: large, ...changes }), hold }], 300)
+    return hold.id
+  }
+  const id = await end({})
+  // An estimate may be cut down to what was held.
+  await end({ basis: "estimate" })
+  expect(await found()).toMatchObject([{ kind: "charge", id, recorded_nano: COST, expected_nano: null }])
+  await falsify(db.sql, (tx) => tx`UPDATE tollgate.ends SET terms_id = ${terms_id} WHERE id = ${id}`)
+  expect(await found()).toEqual([])
 })
 
 test("D60 the spool keeps buckets, and does not read those that it does not know", () => {

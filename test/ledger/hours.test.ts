@@ -64,6 +64,14 @@ beforeAll(async () => {
       }
     }),
   )
+  // Some have a margin (D69), and some count buckets (D60).
+  const counted = "CASE WHEN x.charge_nano % 2 = 0 THEN ARRAY[(x.charge_nano % 5)::int, 0, 2, 0, 1, 0, 3] END"
+  await falsify(db.sql, async (tx) => {
+    await tx.unsafe(`UPDATE tollgate.ends x
+      SET margin_bp = CASE WHEN x.charge_nano % 3 = 0 THEN 12500 END, buckets = ${counted}`)
+    await tx.unsafe(`UPDATE tollgate.corrections x SET margin_bp = e.margin_bp, buckets = ${counted}
+      FROM tollgate.ends e WHERE e.id = x.id`)
+  })
 })
 afterAll(() => db.close())
 
@@ -127,6 +135,9 @@ describe("D72: what reports say does not depend on what is summed up already", (
       await until(hours)
       const [row] = await db.sql`SELECT hours_until FROM tollgate.summed`
       expect(row?.hours_until ?? null).toEqual(hours === null ? null : moment(hours * HOUR_MS))
+      const all = await sumUsage(db.database.operators, { from: moment(0), to: moment(SPAN_MS), by: "model" })
+      expect(all.total.profit_nano).toBeGreaterThan(0n)
+      expect([all.total.buckets.reasoning > 0, all.total.buckets.audio_input]).toEqual([true, 0])
       for (const [at, [from_ms, to_ms]] of spans.entries()) {
         const found = await reports(from_ms, to_ms)
         from_entries[at] ??= found

@@ -2,15 +2,15 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { outputBytes, parsePayload } from "../../src/meter/output.ts"
 import { chat } from "../../src/operations/chat.ts"
-import { NO_LIMITS, readUsage } from "../../src/wire/usage.ts"
+import { NO_LIMITS, readServiceTier, readUsage } from "../../src/wire/usage.ts"
 import { bytesOf, everyCut } from "./cuts.ts"
 
 function read(chunks: readonly Uint8Array[]) {
   const answer = chat.json.openLarge()
   for (const chunk of chunks) answer.take(chunk)
   answer.stop()
-  const { whole, object, output_bytes } = answer
-  return { whole, object, output_bytes, usage: answer.usage(NO_LIMITS) }
+  const { whole, object, output_bytes, service_tier } = answer
+  return { whole, object, output_bytes, service_tier, usage: answer.usage(NO_LIMITS) }
 }
 
 const usage = '"usage":{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}'
@@ -26,6 +26,8 @@ describe("D5 a JSON answer that is not kept says the same as one that is", () =>
     ["usage that is a text", '{"usage":"9, 2"}'],
     ["usage that is invalid", '{"usage":{"prompt_tokens":-1,"completion_tokens":2}}'],
     ["usage of a choice is none", `{"choices":[{${usage}}]}`],
+    ["a service tier", '{"service_tier":"flex","choices":[{"service_tier":"x"}]}'],
+    ["a service tier that is none", '{"service_tier":{"a":"flex"}}'],
     ["an escaped key", '{"us\\u0061ge":1}'],
     ["escapes", said({ content: 'a"b\\c\n\té' })],
     ["escapes of four digits", '{"choices":[{"message":{"content":"\\u00e9x\\ud83d\\ude00"}}]}'],
@@ -54,6 +56,7 @@ describe("D5 a JSON answer that is not kept says the same as one that is", () =>
       object: true,
       output_bytes: outputBytes(payload),
       usage: _ === "an escaped key" ? { state: "missing" as const } : readUsage(payload.usage),
+      service_tier: readServiceTier(payload),
     }
     for (const chunks of everyCut(bytesOf(text))) expect(read(chunks)).toEqual(expected)
   })
@@ -82,6 +85,7 @@ describe("D5 a JSON answer that is not kept says the same as one that is", () =>
       object: true,
       output_bytes: 7,
       usage: { state: "missing" },
+      service_tier: undefined,
     })
     expect(read([bytesOf(`${part}world"}}],${usage},"x":"`)])).toMatchObject({
       output_bytes: 12,

@@ -47,7 +47,7 @@ describe("D67 the bound of an input", () => {
   })
 
   test("D12 the 402 names no max_tokens", () => {
-    const { message, detail } = balanceRefusal(quoted({}), model, 0n)
+    const { message, detail } = balanceRefusal(quoted({}), model, { available_nano: 0n })
     expect(message).toEndWith("Add credit.")
     expect(detail.fields).toEqual({ needed: "0.00000014", available: "0" })
   })

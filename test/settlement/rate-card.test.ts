@@ -3,13 +3,15 @@ import { InFlight } from "../../src/admission/in-flight.ts"
 import { Call } from "../../src/call.ts"
 import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
+import { PAR_BP, parseMargin } from "../../src/money.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { linesOf } from "../../src/settlement/lines.ts"
 import { priceVerdict } from "../../src/settlement/price.ts"
+import { servedTier } from "../../src/settlement/service-tier.ts"
 import { NO_LIMITS, readUsage } from "../../src/wire/usage.ts"
 
 /**
- * D60, D62: random cards and usages cost what an independent model of the rulings says, to the nano-USD. The model works on
+ * D60, D62, D69, D70: random cards, usages and margins cost what an independent model of the rulings says, to the nano-USD. The model works on
  * the configuration's texts and the provider's JSON, and shares no code with the gateway.
  */
 
@@ -18,9 +20,14 @@ const CASES = Number(process.env.RATE_CARD_CASES ?? 50_000)
 const USAGES_OF_A_CARD = 100
 
 type Prices = Readonly<Record<string, string>>
+interface Tier {
+  readonly above: number
+  readonly prices: Prices
+}
 interface Card {
   readonly own: Prices
-  readonly tiers: readonly { readonly above: number; readonly prices: Prices }[]
+  readonly tiers: readonly Tier[]
+  readonly served: Readonly<Record<string, { readonly own: Prices; readonly tiers: readonly Tier[] }>>
 }
 interface Counts {
   readonly [kind: string]: number
@@ -59,19 +66,31 @@ function randomCard(): Card {
     ...(random() < 0.5 && { per_call: `0.${String(upTo(999_999_999)).padStart(9, "0")}` }),
     ...(random() < 0.5 && { web_search: `0.${String(upTo(999_999_999)).padStart(9, "0")}` }),
   }
-  let above = 0
-  const tiers = Array.from({ length: upTo(2) }, () => {
-    above += 1 + upTo(1_000)
-    return { above, prices: { ...prices(), ...fees } }
-  })
-  return { own: { ...prices(), input: `1.${priceText().slice(-6)}`, ...fees }, tiers }
+  const tiers = () => {
+    let above = 0
+    return Array.from({ length: upTo(2) }, () => {
+      above += 1 + upTo(1_000)
+      return { above, prices: { ...prices(), ...fees } }
+    })
+  }
+  const names = SERVICE_TIERS.filter(() => random() < 0.4)
+  return {
+    own: { ...prices(), input: `1.${priceText().slice(-6)}`, ...fees },
+    tiers: tiers(),
+    served: Object.fromEntries(
+      names.map((name) => [name, { own: { ...prices(), ...fees }, tiers: tiers() }]),
+    ),
+  }
 }
 
-function modelOf({ own, tiers }: Card): Model {
-  const tier = ({ above, prices }: Card["tiers"][number]) => {
-    const { per_call: _call, web_search: _search, ...kinds } = prices
-    return { above, ...kinds }
-  }
+const SERVICE_TIERS = ["flex", "priority", "batch"]
+
+function modelOf({ own, tiers, served }: Card): Model {
+  const kindsOf = ({ per_call: _call, web_search: _search, ...kinds }: Prices) => kinds
+  const tier = ({ above, prices }: Tier) => ({ above, ...kindsOf(prices) })
+  const service_tiers = Object.fromEntries(
+    Object.entries(served).map(([name, at]) => [name, { ...kindsOf(at.own), tiers: at.tiers.map(tier) }]),
+  )
   const file = {
     upstreams: { u: { family: "chat", base_url: "http://127.0.0.1:1" } },
     models: [
@@ -79,7 +98,7 @@ function modelOf({ own, tiers }: Card): Model {
         name: "m",
         family: "chat",
         upstreams: [{ use: "u" }],
-        price: { ...own, tiers: tiers.map(tier) },
+        price: { ...own, tiers: tiers.map(tier), service_tiers },
         max_output_tokens: 1,
       },
     ],
@@ -89,7 +108,8 @@ function modelOf({ own, tiers }: Card): Model {
   return model
 }
 
-function randomCounts({ tiers }: Card): Counts {
+function randomCounts({ tiers: own, served }: Card): Counts {
+  const tiers = [...own, ...Object.values(served).flatMap((at) => at.tiers)]
   const edge = tiers.length === 0 ? 0 : oneOf(tiers).above
   const prompt = random() < 0.3 ? edge + upTo(1) : upTo(oneOf([0, 9, 2_500]))
   const completion = upTo(oneOf([0, 9, 2_500]))
@@ -131,8 +151,16 @@ function wholeOf(text: string, decimals: number): bigint {
   return BigInt(whole + fraction.padEnd(decimals, "0"))
 }
 
+/** As an operator says it. */
+function randomMargin(): string {
+  if (random() < 0.3) return "1"
+  return oneOf([`0.${String(1 + upTo(9_998)).padStart(4, "0")}`, `1.${upTo(9_999)}`, `${1 + upTo(999)}`])
+}
+
 /** In nano-USD, by the text of the rulings. */
-function expected({ own, tiers }: Card, counts: Counts): bigint {
+function expected(card: Card, counts: Counts, margin = "1", asked?: string, said?: string): bigint {
+  const { own, tiers } =
+    card.served[said ?? ""] ?? (said === "default" ? card : (card.served[asked ?? ""] ?? card))
   if (counts.prompt + counts.completion === 0) return 0n
   const prices = tiers.findLast(({ above }) => counts.prompt > above)?.prices ?? own
   const token = (kind: string, otherwise: string) => wholeOf(prices[kind] ?? prices[otherwise] ?? "", 6)
@@ -152,10 +180,16 @@ function expected({ own, tiers }: Card, counts: Counts): bigint {
   charge(IN_OUTPUT, "output", counts.completion)
   const fee = (kind: string, count: number) => BigInt(count) * wholeOf(prices[kind] ?? "0", 9) * 1_000n
   pico += fee("web_search", counts.web_search ?? 0) + fee("per_call", 1)
-  return pico % 1_000n === 0n ? pico / 1_000n : pico / 1_000n + 1n
+  const sold = pico * wholeOf(margin, 4)
+  const nano = 10_000_000n
+  return sold % nano === 0n ? sold / nano : sold / nano + 1n
 }
 
-function callOf(model: Model, terms_ids = [1, ...model.tiers.map((_, at) => at + 2)]): Call {
+function callOf(
+  model: Model,
+  terms_ids = [1, ...model.tiers.map((_, at) => at + 2)],
+  service_tier: string | null = null,
+): Call {
   const hold = {
     id: "",
     account_id: "",
@@ -165,17 +199,23 @@ function callOf(model: Model, terms_ids = [1, ...model.tiers.map((_, at) => at +
     stream: false,
     idempotency: null,
   }
-  const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0 }
+  const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier }
   const call = new Call(chat, hold, model, terms_ids, asked, new InFlight(), () => {})
   call.answeredBy(model.routes[0])
   return call
 }
 
 /** What the gateway charges, and what its lines add up to. */
-function charged(call: Call, counts: Counts): readonly [charge_nano: bigint, lines_nano: bigint] {
+function charged(
+  call: Call,
+  counts: Counts,
+  margin = "1",
+  said?: string,
+): readonly [charge_nano: bigint, lines_nano: bigint] {
   const reading = readUsage(JSON.parse(JSON.stringify(usageOf(counts))))
   if (reading.state !== "valid") throw new Error("the usage of a test is not valid")
-  const price = call.priceOf(counts.prompt)
+  const { tier } = servedTier(call.model, call.asked.service_tier, said ?? null)
+  const price = call.priceOf(counts.prompt, tier)
   const { charge_nano, usage } = priceVerdict(
     {
       outcome: "settled",
@@ -187,24 +227,37 @@ function charged(call: Call, counts: Counts): readonly [charge_nano: bigint, lin
     },
     price,
     1n,
+    0,
+    marginOf(margin),
   )
   if (usage === null) throw new Error("nothing was charged")
   const lines_pico = linesOf(usage, price).reduce((sum, { cost_pico }) => sum + cost_pico, 0n)
-  return [charge_nano, (lines_pico + 999n) / 1_000n]
+  return [charge_nano, (lines_pico * wholeOf(margin, 4) + 9_999_999n) / 10_000_000n]
 }
 
-test(`D60 D62 property: ${CASES} random usages cost what the rulings say`, () => {
+/** As the route of an account reads it and a hold has it. */
+function marginOf(text: string): number | undefined {
+  const margin_bp = parseMargin(text)
+  if (margin_bp === null) throw new Error("the margin of a test is not one")
+  return margin_bp === PAR_BP ? undefined : margin_bp
+}
+
+test(`D60 D62 D69 D70 property: ${CASES} random usages cost what the rulings say`, () => {
   const differences: unknown[] = []
   for (let made = 0; made < CASES && differences.length < 5; ) {
     const card = randomCard()
-    const call = callOf(modelOf(card))
+    const model = modelOf(card)
+    const margin = randomMargin()
     for (let of = 0; of < USAGES_OF_A_CARD && made < CASES; of += 1) {
       made += 1
       const counts = randomCounts(card)
-      const [charge_nano, lines_nano] = charged(call, counts)
-      const right = expected(card, counts)
+      const asked = random() < 0.5 ? undefined : oneOf(["default", ...Object.keys(card.served)])
+      const said = random() < 0.5 ? undefined : oneOf(["default", "scale", ...SERVICE_TIERS])
+      const call = callOf(model, [], asked)
+      const [charge_nano, lines_nano] = charged(call, counts, margin, said)
+      const right = expected(card, counts, margin, asked, said)
       if (charge_nano !== right || lines_nano !== right)
-        differences.push({ card, counts, charge_nano, lines_nano, right })
+        differences.push({ card, margin, asked, said, counts, charge_nano, lines_nano, right })
     }
   }
   expect(differences).toEqual([])
@@ -212,6 +265,7 @@ test(`D60 D62 property: ${CASES} random usages cost what the rulings say`, () =>
 
 describe("D62 the whole call is at the price of its prompt's size", () => {
   const card: Card = {
+    served: {},
     own: { input: "1.25", cached_input: "0.125", output: "10.00", reasoning: "8.00" },
     tiers: [128_000, 200_000, 272_000].map((above, at) => ({
       above,

@@ -13,30 +13,32 @@ export interface AccountResult {
 /** Opens an account with a balance of 0. The same `id` again changes nothing and returns what stands there. */
 export async function createAccount(
   database: PostgresJsDatabase,
-  { id, name }: { readonly id: string; readonly name: string },
+  account: { readonly id: string; readonly name: string; readonly margin_bp?: number | undefined },
 ): Promise<AccountResult> {
-  const [created] = await database.insert(accounts).values({ id, name }).onConflictDoNothing().returning()
+  const [created] = await database.insert(accounts).values(account).onConflictDoNothing().returning()
   if (created !== undefined) return { outcome: "created", account: created }
-  const account = await getAccount(database, id)
-  if (account === null) throw new Error("an account was neither created nor there")
-  return { outcome: "known", account }
+  const known = await getAccount(database, account.id)
+  if (known === null) throw new Error("an account was neither created nor there")
+  return { outcome: "known", account: known }
 }
 
 /** What of an account is to change; what is left out stays. */
 export interface AccountChange {
-  readonly name?: string
-  readonly suspended?: boolean
+  readonly name?: string | undefined
+  readonly suspended?: boolean | undefined
+  /** Of calls that are held from now on (D69). */
+  readonly margin_bp?: number | undefined
 }
 
 /** Changes an account for every request that arrives from now on (D42); null when there is no such account. */
 export async function changeAccount(
   database: PostgresJsDatabase,
   id: string,
-  { name, suspended }: AccountChange,
+  { name, suspended, margin_bp }: AccountChange,
 ): Promise<Account | null> {
   const [changed] = await database
     .update(accounts)
-    .set({ id, name, suspended_at: suspendedAt(accounts.suspended_at, suspended) })
+    .set({ id, name, margin_bp, suspended_at: suspendedAt(accounts.suspended_at, suspended) })
     .where(eq(accounts.id, id))
     .returning()
   return changed ?? null

@@ -9,6 +9,7 @@ import { ANSWER_MS } from "../queue/holds.ts"
 import { Withdrawn } from "../queue/queued.ts"
 import { accounts, keys } from "../schema.ts"
 import type { LastUsed } from "./last-used.ts"
+import { marginOf } from "./margin.ts"
 import { periodOf, remainingOf } from "./spending.ts"
 
 const STATEMENT_MS = 1_000
@@ -24,7 +25,7 @@ export const standing = statement(
   sql`
 SELECT ${k.hash}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text AS models,
   ${k.revoked_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now()) AS active,
-  (${a.balance_nano} - ${a.held_nano})::text AS available_nano,
+  (${a.balance_nano} - ${a.held_nano})::text AS available_nano, ${a.margin_bp},
   ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
   ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano
 FROM ${keys} ${k} JOIN ${accounts} ${a} ON ${a.id} = ${k.account_id}
@@ -101,6 +102,7 @@ function standingOf(row: Row): Standing {
     active: booleanOf(row, "active"),
     models: row.models === null ? null : modelsOf(JSON.parse(textOf(row, "models"))),
     available_nano: nanoOf(row, "available_nano"),
+    ...marginOf(row),
     key_suspended: booleanOf(row, "key_suspended"),
     account_suspended: booleanOf(row, "account_suspended"),
     spending:

@@ -1,15 +1,15 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { buckets, parentOf } from "../../money.ts"
 import { spentSince } from "../accounts/spending.ts"
 import { accounts, corrections, credits, ends, holds, keys, terms } from "../schema.ts"
+import { chargeOf } from "./charge.ts"
 
 /**
  * What is wrong, and what was expected instead.
  * - `balance`, `held`: what an account's row says, and what its entries sum up to.
  * - `spent`: what a spending limit has counted, and what the calls of its period hold and cost.
- * - `charge`: what a call was charged, and its tokens at its terms.
+ * - `charge`: what a call was charged, and its tokens at its terms and margin.
  * - `entry`: an end or a correction that does not fit its hold.
  * - `unheld`: a settlement without a hold, and its charge. It is in the spool; the journal knows nothing of it (D13).
  */
@@ -122,46 +122,34 @@ const spentByKeys = sql`
     FROM ${keys} ${k} WHERE ${k.spend_limit_nano} IS NOT NULL) k
   WHERE k.recorded <> k.expected ORDER BY k.id`
 
-/** An end frees what its hold held, once; a correction follows an expiry and is the difference to it. */
+/** An end frees what its hold held, once, at its margin; a correction follows an expiry and is the difference to it. */
 const entriesWithoutHold = sql`
   SELECT 'entry' AS kind, ${e.account_id}, ${e.id}, ${e.freed_nano}::text AS recorded, ${h.amount_nano}::text AS expected
   FROM ${ends} ${e} LEFT JOIN ${holds} ${h} ON ${h.id} = ${e.id}
-  WHERE (${h.account_id}, ${h.key_id}, ${h.amount_nano}) IS DISTINCT FROM (${e.account_id}, ${e.key_id}, ${e.freed_nano})
+  WHERE (${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.margin_bp})
+    IS DISTINCT FROM (${e.account_id}, ${e.key_id}, ${e.freed_nano}, ${e.margin_bp})
   UNION ALL
   SELECT 'entry', ${c.account_id}, ${c.id}, ${c.difference_nano}::text, (${c.charge_nano} - ${e.charge_nano})::text
   FROM ${corrections} ${c} LEFT JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${e.outcome} = 'expired'
-  WHERE (${e.account_id}, ${e.key_id}, ${c.charge_nano} - ${e.charge_nano})
-    IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.difference_nano})`
+  WHERE (${e.account_id}, ${e.key_id}, ${e.margin_bp}, ${c.charge_nano} - ${e.charge_nano})
+    IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.margin_bp}, ${c.difference_nano})`
 
-type Priced = typeof e | typeof c
+type Charged = typeof e | typeof c
 
 /**
- * Tokens at their terms, rounded up once; usage of 0, and a call without usage, cost nothing (D2, D44). A quotient of
- * numerics would be rounded to some 16 digits; `div` is exact.
+ * What an entry must charge (D55). Nothing can be right where reported usage has a prompt that is too small for the terms
+ * (D62).
  */
-function costOf(entry: Priced): SQL {
-  return sql`CASE WHEN coalesce(${entry.prompt_tokens} + ${entry.completion_tokens}, 0) = 0 THEN 0 ELSE
-    div(${t.input_pico}::numeric * (${entry.prompt_tokens} - ${entry.cached_tokens})
-      + ${t.cached_input_pico}::numeric * ${entry.cached_tokens}
-      + ${t.output_pico}::numeric * ${entry.completion_tokens} + ${bucketsPico(entry)} + 999, 1000) + ${t.per_call_nano} END`
-}
-
-/** What buckets cost beyond what their tokens cost as a part of the prompt or the completion (D60). */
-function bucketsPico(entry: Priced): SQL {
-  const differences = buckets.map((bucket, at) => {
-    const parent = parentOf[bucket]
-    const parent_pico = parent === null ? sql`0` : parent === "input" ? t.input_pico : t.output_pico
-    const price_pico = t[`${bucket}_pico`]
-    return sql`(${entry.buckets})[${sql.raw(String(at + 1))}] * (coalesce(${price_pico}, ${parent_pico}) - ${parent_pico})::numeric`
-  })
-  return sql`coalesce(${sql.join(differences, sql.raw(" + "))}, 0)`
+function expectedOf(entry: Charged): SQL {
+  return sql`CASE WHEN ${entry.basis} IN ('usage', 'partial') AND ${t.above_tokens} > 0
+    AND coalesce(${entry.prompt_tokens}, 0) <= ${t.above_tokens} THEN NULL ELSE ${chargeOf(entry, t)} END`
 }
 
 const charges = sql`
   SELECT 'charge' AS kind, x.account_id, x.id, x.recorded::text, x.expected::text FROM (
-    SELECT ${e.account_id}, ${e.id}, ${e.charge_nano} AS recorded, ${costOf(e)} AS expected
+    SELECT ${e.account_id}, ${e.id}, ${e.charge_nano} AS recorded, ${expectedOf(e)} AS expected
     FROM ${ends} ${e} LEFT JOIN ${terms} ${t} ON ${t.id} = ${e.terms_id}
     UNION ALL
-    SELECT ${c.account_id}, ${c.id}, ${c.charge_nano}, ${costOf(c)}
+    SELECT ${c.account_id}, ${c.id}, ${c.charge_nano}, ${expectedOf(c)}
     FROM ${corrections} ${c} LEFT JOIN ${terms} ${t} ON ${t.id} = ${c.terms_id}) x
   WHERE x.recorded IS DISTINCT FROM x.expected`

@@ -72,6 +72,7 @@ const said = [
   ends.failure,
   ends.account_id,
   ends.key_id,
+  ends.margin_bp,
 ] as const
 
 /** `payers`: the accounts of `asked`, locked in the order of their ids, before anything is written about their calls. */
@@ -102,10 +103,10 @@ export const endExact = statement(
   "end",
   sql`
 WITH asked AS MATERIALIZED (
-  SELECT x.*, hold.account_id, hold.key_id, hold.amount_nano, hold.held_at,
+  SELECT x.*, hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp, hold.held_at,
     coalesce(${of("x", ends.terms_id)}, hold.terms_id) AS sold_at, past.outcome AS past_outcome, past.charge_nano AS past_nano
   FROM ${batch.ordered} LEFT JOIN LATERAL (
-    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.held_at}, ${h.terms_id} FROM ${holds} ${h}
+    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.margin_bp}, ${h.held_at}, ${h.terms_id} FROM ${holds} ${h}
     WHERE ${h.id} = ${of("x", ends.id)} OFFSET 0) hold ON true
   LEFT JOIN LATERAL (
     SELECT ${e.outcome}, ${e.charge_nano} FROM ${ends} ${e} WHERE ${e.id} = ${of("x", ends.id)} OFFSET 0) past ON true

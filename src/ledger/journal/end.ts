@@ -34,7 +34,14 @@ const said = [
   ends.failure,
 ] as const
 /** What comes from the hold, or through it. */
-const known = [ends.notes, ends.terms_id, ends.account_id, ends.key_id, ends.freed_nano] as const
+const known = [
+  ends.notes,
+  ends.terms_id,
+  ends.account_id,
+  ends.key_id,
+  ends.freed_nano,
+  ends.margin_bp,
+] as const
 
 const batch = new Batch<End>(5, endFields)
 
@@ -61,9 +68,9 @@ WITH locked AS MATERIALIZED (
 ), ended AS (
   INSERT INTO ${ends} (${names(...said, ...known)})
   SELECT ${allOf("x", ...said)}, ${of("x", ends.notes)}::text[], coalesce(${of("x", ends.terms_id)}, hold.terms_id),
-    hold.account_id, hold.key_id, hold.amount_nano
+    hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp
   FROM ${batch.relation} CROSS JOIN LATERAL (
-    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id} FROM ${holds} ${h}
+    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp} FROM ${holds} ${h}
     WHERE ${h.id} = ${of("x", ends.id)} OFFSET 0) hold
   WHERE (hold.account_id IN (SELECT id FROM moved)) IS TRUE
   RETURNING ${names(ends.freed_nano, ends.charge_nano)}
@@ -84,12 +91,12 @@ WITH moved AS (
     = (${a.balance_nano} - $3::bigint, ${a.held_nano} - ${h.amount_nano})
   FROM ${holds} ${h}
   WHERE ${h.id} = $2::uuid AND ${a.id} = ${h.account_id} AND NOT ${a.is_limited} AND ${lockTimeout}
-  RETURNING ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}
+  RETURNING ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp}
 ), inserted AS (
   INSERT INTO ${ends} (${names(...said, ...known)})
   SELECT $2::uuid, $3::bigint, $5::int, $6::int, $7::int, $8::int, $9::int, $10::tollgate.end_outcome, $11::tollgate.basis,
     $12::tollgate.ending, $13::tollgate.failure, $14::text[], coalesce($4::int, moved.terms_id), moved.account_id,
-    moved.key_id, moved.amount_nano
+    moved.key_id, moved.amount_nano, moved.margin_bp
   FROM moved
   RETURNING ${names(ends.id)}
 )

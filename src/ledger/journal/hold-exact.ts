@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import { claimLasts } from "../accounts/idempotency-claims.ts"
+import { marginOf, par, withMargin } from "../accounts/margin.ts"
 import { periodOf, periodStart, spentIn } from "../accounts/spending.ts"
 import type { Runner } from "../database/connection.ts"
 import {
@@ -46,17 +47,12 @@ const batch = new Batch<Hold>(3, [
   [idempotency.body_hash, (hold) => hold.idempotency?.body_hash ?? null],
 ])
 
-const columns = [
-  holds.id,
-  holds.account_id,
-  holds.key_id,
-  holds.terms_id,
-  holds.amount_nano,
-  holds.stream,
-] as const
+/** What is copied as it was asked. */
+const asked = [holds.id, holds.account_id, holds.key_id, holds.terms_id, holds.stream] as const
+const columns = [...asked, holds.amount_nano] as const
 
 /**
- * Holds what fits, each on its own merit, and says why the rest does not. `available` is read from the locked, newest
+ * Holds what fits, each on its own merit, and says why the rest does not. `available` and the margin are read from the locked, newest
  * version of the account, and nobody changes it until the commit. Amounts are admitted in ascending order: once one does
  * not fit, no later one would, so nothing is refused that would have fitted. What is refused for its key or its model
  * takes no part in the sum.
@@ -70,11 +66,7 @@ export const holdExact = statement(
   "hold",
   sql`
 WITH asked AS MATERIALIZED (
-  SELECT x.*,
-    (SELECT CASE WHEN ${h.gateway_id} = $2::uuid AND ${h.account_id} = ${of("x", holds.account_id)}
-        AND ${h.amount_nano} = ${of("x", holds.amount_nano)}
-        AND (SELECT ${e.id} FROM ${ends} ${e} WHERE ${e.id} = ${h.id}) IS NULL THEN 'held' ELSE 'closed' END
-      FROM ${holds} ${h} WHERE ${h.id} = ${of("x", holds.id)}) AS known,
+  SELECT x.*, before.known, before.margin_bp,
     CASE
       WHEN key.id IS NULL OR key.revoked_at IS NOT NULL OR key.expires_at <= now() THEN 'invalid_api_key'
       WHEN key.suspended_at IS NOT NULL THEN 'key_suspended'
@@ -90,15 +82,26 @@ WITH asked AS MATERIALIZED (
   FROM ${batch.relation} LEFT JOIN LATERAL (
     SELECT ${k.id}, ${k.revoked_at}, ${k.expires_at}, ${k.suspended_at}, ${k.models} FROM ${keys} ${k}
     WHERE ${k.id} = ${of("x", holds.key_id)} AND ${k.account_id} = ${of("x", holds.account_id)} OFFSET 0) key ON true
+  LEFT JOIN LATERAL (
+    SELECT CASE WHEN ${h.gateway_id} = $2::uuid AND ${h.account_id} = ${of("x", holds.account_id)}
+        AND ${h.amount_nano} = ${withMargin(of("x", holds.amount_nano), sql`coalesce(${h.margin_bp}, ${par})`)}
+        AND (SELECT ${e.id} FROM ${ends} ${e} WHERE ${e.id} = ${h.id}) IS NULL THEN 'held' ELSE 'closed' END AS known,
+      coalesce(${h.margin_bp}, ${par}) AS margin_bp
+    FROM ${holds} ${h} WHERE ${h.id} = ${of("x", holds.id)} OFFSET 0) before ON true
 ), alive AS MATERIALIZED (
   SELECT EXISTS (SELECT FROM ${gateways} ${g} WHERE ${g.id} = $2::uuid AND ${g.dead_at} IS NULL) AS yes
 ), due AS MATERIALIZED (
   SELECT r.* FROM asked r, alive
   WHERE r.known IS NULL AND r.refusal IS NULL AND r.claim IS NULL AND alive.yes
 ), locked AS MATERIALIZED (
-  SELECT ${a.id}, ${a.balance_nano} - ${a.held_nano} AS available_nano, ${a.suspended_at} IS NULL AS active, ${a.is_limited}
+  SELECT ${a.id}, ${a.balance_nano} - ${a.held_nano} AS available_nano, ${a.suspended_at} IS NULL AS active, ${a.is_limited},
+    ${a.margin_bp}
   FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM due)) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
+), sold AS MATERIALIZED (
+  SELECT ${allOf("d", ...asked, idempotency.key_hash, idempotency.body_hash)}, l.active, l.available_nano, l.margin_bp,
+    ${withMargin(sql`d.amount_nano`, sql`l.margin_bp`)} AS amount_nano
+  FROM due d JOIN locked l ON l.id = d.account_id
 ), limits AS MATERIALIZED (
   SELECT ${k.id}, ${k.spend_period} AS period, ${periodStart(k)} AS since,
     ${k.spend_limit_nano} - ${spentIn(k)} AS remaining_nano
@@ -109,12 +112,12 @@ WITH asked AS MATERIALIZED (
   SELECT b.id FROM (
     SELECT d.id, m.remaining_nano, sum(d.amount_nano) OVER (
       PARTITION BY d.key_id ORDER BY d.amount_nano, d.id ROWS UNBOUNDED PRECEDING) AS running_nano
-    FROM due d JOIN limits m ON m.id = d.key_id WHERE m.remaining_nano IS NOT NULL) b
+    FROM sold d JOIN limits m ON m.id = d.key_id WHERE m.remaining_nano IS NOT NULL) b
   WHERE b.running_nano > b.remaining_nano
 ), weighed AS MATERIALIZED (
-  SELECT d.*, l.active AND sum(d.amount_nano) OVER (
-    PARTITION BY d.account_id ORDER BY d.amount_nano, d.id ROWS UNBOUNDED PRECEDING) <= l.available_nano AS fits
-  FROM due d JOIN locked l ON l.id = d.account_id WHERE d.id NOT IN (SELECT id FROM beyond)
+  SELECT d.*, d.active AND sum(d.amount_nano) OVER (
+    PARTITION BY d.account_id ORDER BY d.amount_nano, d.id ROWS UNBOUNDED PRECEDING) <= d.available_nano AS fits
+  FROM sold d WHERE d.id NOT IN (SELECT id FROM beyond)
 ), claimed AS (
   INSERT INTO ${idempotency} (${names(idempotency.account_id, idempotency.key_hash, idempotency.body_hash, idempotency.call_id)})
   SELECT w.account_id, w.key_hash, w.body_hash, w.id FROM weighed w WHERE w.key_hash IS NOT NULL AND w.fits
@@ -125,8 +128,8 @@ WITH asked AS MATERIALIZED (
   WHERE ${of("idempotency", idempotency.claimed_at)} <= now() - ${claimLasts}
   RETURNING ${names(idempotency.call_id)}
 ), inserted AS (
-  INSERT INTO ${holds} (${names(...columns, holds.gateway_id, holds.held_at)})
-  SELECT ${allOf("w", ...columns)}, $2::uuid, greatest(now(), m.since)
+  INSERT INTO ${holds} (${names(...columns, holds.margin_bp, holds.gateway_id, holds.held_at)})
+  SELECT ${allOf("w", ...columns)}, nullif(w.margin_bp, ${par}), $2::uuid, greatest(now(), m.since)
   FROM weighed w LEFT JOIN limits m ON m.id = w.key_id AND m.remaining_nano IS NOT NULL
   WHERE w.fits AND (w.key_hash IS NULL OR w.id IN (SELECT call_id FROM claimed))
   ORDER BY w.id
@@ -161,6 +164,7 @@ SELECT r.id,
   END AS outcome,
   coalesce(m.available_nano, l.available_nano)::text AS available_nano,
   coalesce(n.remaining_nano, b.remaining_nano)::text AS remaining_nano, b.period,
+  nullif(CASE WHEN r.known IS NULL THEN l.margin_bp ELSE r.margin_bp END, ${par}) AS margin_bp,
   CASE WHEN r.claim IS NOT NULL THEN (SELECT ${c.call_id} FROM ${idempotency} ${c}
     WHERE ${c.account_id} = r.account_id AND ${c.key_hash} = r.key_hash)::text END AS call_id,
   1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM inserted))::int AS whole,
@@ -208,6 +212,7 @@ function heldOf(row: Row, gateway_id: string): Held {
   const outcome = textOf(row, "outcome")
   switch (outcome) {
     case "held":
+      return { outcome, ...marginOf(row) }
     case "invalid_api_key":
     case "model_not_allowed":
     case "key_suspended":
@@ -218,9 +223,14 @@ function heldOf(row: Row, gateway_id: string): Held {
     case "gateway_dead":
       return { outcome, gateway_id }
     case "insufficient_balance":
-      return { outcome, available_nano: nanoOf(row, "available_nano") }
+      return { outcome, available_nano: nanoOf(row, "available_nano"), ...marginOf(row) }
     case "spending_limit_reached":
-      return { outcome, remaining_nano: nanoOf(row, "remaining_nano"), period: periodOf(row, "period") }
+      return {
+        outcome,
+        remaining_nano: nanoOf(row, "remaining_nano"),
+        period: periodOf(row, "period"),
+        ...marginOf(row),
+      }
     case "idempotency_key_used":
     case "idempotency_key_reused":
       return { outcome, call_id: textOf(row, "call_id") }

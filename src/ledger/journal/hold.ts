@@ -1,5 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
+import { atMargin, PAR_BP } from "../../money.ts"
+import { par } from "../accounts/margin.ts"
 import type { Runner } from "../database/connection.ts"
 import { kindOf, Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, idsOf, lockTimeout, names, of, statement } from "../database/statement.ts"
@@ -25,11 +27,12 @@ function mayHold(key_id: SQL, account_id: SQL, terms_id: SQL): SQL {
 }
 
 /**
- * The condition on the account `a`. The UPDATE checks it again on the newest version of the row when another statement
- * has changed it. Spending limits are left to the exact statement.
+ * The condition on the account `a`, for an amount that contains this margin (D69). The UPDATE checks it again on the
+ * newest version of the row when another statement has changed it. Spending limits are left to the exact statement.
  */
-function canHold(amount: SQL): SQL {
-  return sql`${a.balance_nano} - ${a.held_nano} >= ${amount} AND ${a.suspended_at} IS NULL AND NOT ${a.is_limited}
+function canHold(amount: SQL, margin_bp: SQL): SQL {
+  return sql`${a.balance_nano} - ${a.held_nano} >= ${amount} AND ${a.margin_bp} = ${margin_bp}
+    AND ${a.suspended_at} IS NULL AND NOT ${a.is_limited}
     AND EXISTS (SELECT FROM ${gateways} ${g} WHERE ${g.id} = $2::uuid AND ${g.dead_at} IS NULL)`
 }
 
@@ -41,24 +44,27 @@ const columns = [
   holds.terms_id,
   holds.amount_nano,
   holds.stream,
+  holds.margin_bp,
 ] as const
 
-const batch = new Batch<Hold>(8, [
+const batch = new Batch<Hold>(9, [
   [holds.id, (hold) => hold.id],
   [holds.account_id, (hold) => hold.account_id],
   [holds.key_id, (hold) => hold.key_id],
   [holds.terms_id, (hold) => hold.terms_id],
   [holds.amount_nano, (hold) => hold.amount_nano],
   [holds.stream, (hold) => hold.stream],
+  [holds.margin_bp, (hold) => hold.margin_bp ?? null],
 ])
 
-/** The sum of the holds of an account, as the gateway computed it. */
+/** The sum of the holds of an account, as the gateway computed it, and the margin that it contains. */
 const total = sql.raw(`($4::bigint[])[array_position($3::uuid[], a."id")]`)
+const margin = sql.raw(`($8::int[])[array_position($3::uuid[], a."id")]`)
 
 /**
  * Makes all holds of an account, or none: if they do not fit together, the exact statement decides. An account is left
- * out for a key that may not hold, too little money, a suspension or a spending limit; all accounts are, for a dead
- * gateway. An id or a claim that exists already violates a primary key and rolls everything back. Accounts are locked
+ * out for a key that may not hold, too little money, another margin, a suspension or a spending limit; all accounts are, for
+ * a dead gateway. An id or a claim that exists already violates a primary key and rolls everything back. Accounts are locked
  * in the order of their ids, so that statements cannot deadlock. The division fails when a row was lost on the way:
  * better no statement than lost money.
  */
@@ -74,7 +80,7 @@ WITH refused AS MATERIALIZED (
 ), moved AS (
   UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + ${total}
   WHERE ${a.id} = ANY ($3::uuid[]) AND (SELECT count(*) FROM locked) > 0
-    AND (${a.id} IN (SELECT account_id FROM refused)) IS NOT TRUE AND ${canHold(total)}
+    AND (${a.id} IN (SELECT account_id FROM refused)) IS NOT TRUE AND ${canHold(total, margin)}
   RETURNING ${a.id}, ${total} AS total_nano
 ), inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
@@ -99,11 +105,11 @@ export const holdOne = statement(
 WITH moved AS (
   UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + $7::bigint
   WHERE ${a.id} = $4::uuid AND ${lockTimeout}
-    AND ${mayHold(sql`$5::uuid`, sql`$4::uuid`, sql`$6::int`)} AND ${canHold(sql`$7::bigint`)}
+    AND ${mayHold(sql`$5::uuid`, sql`$4::uuid`, sql`$6::int`)} AND ${canHold(sql`$7::bigint`, sql`$9::int`)}
   RETURNING ${a.id}
 ), inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
-  SELECT $3::uuid, moved.id, $5::uuid, $6::int, $7::bigint, $8::text::boolean, $2::uuid FROM moved
+  SELECT $3::uuid, moved.id, $5::uuid, $6::int, $7::bigint, $8::text::boolean, nullif($9::int, ${par}), $2::uuid FROM moved
   RETURNING ${names(holds.id)}
 )
 SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
@@ -114,31 +120,57 @@ SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
  * Holds a batch under the gateway's row, with results in the order of the holds. Waits at most `lock_ms` for each lock.
  * The exact statement takes what the lean one leaves out, and every hold with an `Idempotency-Key`. Both answer within
  * `STATEMENT_MS`, unless a connection has to be made first: half of it is always left for the second.
+ *
+ * `margins` are those of accounts as they were last read. The lean statement holds only if they still are (D69); the exact
+ * one reads them, and what it read is kept there.
  */
 export async function holdBatch(
   connection: Runner,
   gateway_id: string,
   batch: readonly Hold[],
   lock_ms: number,
+  margins: Margins = new Map(),
 ): Promise<readonly Held[]> {
   const until = performance.now() + STATEMENT_MS
-  const lean = batch.filter((hold) => hold.idempotency === null)
+  const sold = margins.size === 0 ? batch : batch.map((hold) => atMargin(hold, margins.get(hold.account_id)))
+  const lean = sold.filter((hold) => hold.idempotency === null)
   const held = lean.length === 0 ? NONE : await heldAccounts(connection, gateway_id, lean, lock_ms)
   const isHeld = (hold: Hold) => hold.idempotency === null && held.has(hold.account_id)
   const rest = batch.filter((hold) => !isHeld(hold))
-  if (rest.length === 0) return batch.map(() => HELD)
+  if (rest.length === 0) return sold.map(heldAs)
   try {
     const within_ms = Math.max(until - performance.now(), STATEMENT_MS / 2)
     const results = await holdExactly(connection, gateway_id, rest, lock_ms, within_ms)
     const exact = new Map(rest.map((hold, at) => [hold, results[at] ?? CONFLICT]))
-    return batch.map((hold) => exact.get(hold) ?? HELD)
+    for (const [hold, result] of exact) keepMargin(margins, hold.account_id, result)
+    return batch.map((hold, at) => exact.get(hold) ?? heldAs(sold[at] ?? hold))
   } catch (error) {
     // Holds of the lean statement are committed, so the batch must not count as rolled back.
     throw rest.length < batch.length ? new Uncertain(error) : error
   }
 }
 
+/** The margins of accounts, without those of 1. */
+export type Margins = Map<string, number>
+
+/** How many are kept; the oldest make room. */
+const MARGINS_LIMIT = 50_000
+
+/** Only a hold that was made says what the margin is for sure. */
+function keepMargin(margins: Margins, account_id: string, held: Held | undefined): void {
+  if (held?.outcome !== "held") return
+  margins.delete(account_id)
+  if (held.margin_bp === undefined) return
+  for (const oldest of margins.keys()) {
+    if (margins.size < MARGINS_LIMIT) break
+    margins.delete(oldest)
+  }
+  margins.set(account_id, held.margin_bp)
+}
+
 const HELD: Held = { outcome: "held" }
+const heldAs = ({ margin_bp }: Hold): Held =>
+  margin_bp === undefined ? HELD : { outcome: "held", margin_bp }
 const CONFLICT: Held = { outcome: "conflict" }
 const NONE: Pick<ReadonlySet<string>, "has"> = { has: () => false }
 const ALL: Pick<ReadonlySet<string>, "has"> = { has: () => true }
@@ -184,15 +216,18 @@ export function oneValues(hold: Hold, gateway_id: string, lock_ms: number): stri
     String(hold.terms_id),
     String(hold.amount_nano),
     String(hold.stream),
+    String(hold.margin_bp ?? PAR_BP),
   ]
 }
 
 /** What goes into `holdLean`. */
 export function leanValues(lean: readonly Hold[], gateway_id: string, lock_ms: number): string[] {
   const totals = new Map<string, bigint>()
+  const margins = new Map<string, number>()
   const uses = new Map<string, Hold>()
   for (const hold of lean) {
     totals.set(hold.account_id, (totals.get(hold.account_id) ?? 0n) + hold.amount_nano)
+    margins.set(hold.account_id, hold.margin_bp ?? PAR_BP)
     uses.set(`${hold.key_id}${hold.terms_id}`, hold)
   }
   const owners = [...totals.keys()]
@@ -205,6 +240,7 @@ export function leanValues(lean: readonly Hold[], gateway_id: string, lock_ms: n
     arrayOf(keys, (hold) => hold.account_id),
     arrayOf(keys, (hold) => hold.key_id),
     arrayOf(keys, (hold) => hold.terms_id),
+    arrayOf([...margins.values()], (margin_bp) => margin_bp),
     ...batch.values(lean),
   ]
 }

@@ -1,7 +1,8 @@
+import { atMargin } from "../../money.ts"
 import type { Connection } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
-import { holdBatch } from "../journal/hold.ts"
+import { holdBatch, type Margins } from "../journal/hold.ts"
 import type { Held } from "../journal/hold-exact.ts"
 import type { Lease } from "../journal/lease.ts"
 import { type Closed, closeIds, releaseOf } from "../journal/tombstone.ts"
@@ -32,6 +33,8 @@ export class HoldQueue {
   readonly #lease: Lease
   readonly #outstanding: Outstanding
   readonly #ends: EndQueue
+  /** The margins of accounts as they were last read. */
+  readonly #margins: Margins = new Map()
   /** Ids that are being closed behind a refusal. */
   readonly #closing = new Map<string, Promise<void>>()
 
@@ -51,7 +54,8 @@ export class HoldQueue {
       connections,
       {
         accountOf,
-        run: (connection, holds, lock_ms) => holdBatch(connection, lease.gateway_id, holds, lock_ms),
+        run: (connection, holds, lock_ms) =>
+          holdBatch(connection, lease.gateway_id, holds, lock_ms, this.#margins),
       },
       QUEUE_LIMIT,
     )
@@ -117,6 +121,8 @@ export class HoldQueue {
   #answered(asking: Asking, result: Held): void {
     switch (result.outcome) {
       case "held":
+        // What its end will free.
+        if (result.margin_bp !== undefined) this.#outstanding.add(atMargin(asking.hold, result.margin_bp))
         asking.resolve(result)
         return
       case "conflict":

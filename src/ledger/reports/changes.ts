@@ -1,6 +1,8 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
+import { buckets } from "../../money.ts"
 import { of } from "../database/statement.ts"
+import { costOf } from "../journal/charge.ts"
 import { corrections, ends, holds, keys, terms } from "../schema.ts"
 import { day_latencies, days, hour_latencies, hours } from "../schema-sums.ts"
 import type { Piece, Span } from "./span.ts"
@@ -29,8 +31,8 @@ type Bounds = Readonly<Record<"from" | "to", SQL>>
 
 /**
  * What the entries of a time changed, one row for each: `at`, `account_id`, `key_id`, `terms_id`, `outcome`, `basis`,
- * `failure`, `calls`, `charge_nano`, `overage_nano`, `held_nano` and the tokens. A correction is no call; it adds the
- * difference to what was charged and used before, which may be negative.
+ * `failure`, `calls`, `charge_nano`, `overage_nano`, `held_nano`, the tokens, `profit_nano`, and what was charged of each
+ * bucket. A correction is no call; it adds the difference to what was charged and used before, which may be negative.
  */
 export function changesOfEntries({ from, to }: Bounds, { with_holds }: Columns, wanted?: Wanted): SQL {
   const within = (name: string, own: Entries, at: SQL) =>
@@ -39,25 +41,60 @@ export function changesOfEntries({ from, to }: Bounds, { with_holds }: Columns, 
     sql`coalesce(${c[column]}, 0) - coalesce(${e[column]}, 0)`
   const held = sql`
     UNION ALL
-    SELECT ${h.held_at}, ${h.account_id}, ${h.key_id}, ${h.terms_id}, NULL, NULL, NULL, 0, 0, 0, ${h.amount_nano}, 0, 0, 0
+    SELECT ${h.held_at}, ${h.account_id}, ${h.key_id}, ${h.terms_id}, NULL, NULL, NULL, 0, 0, 0, ${h.amount_nano}, 0, 0, 0,
+      NULL, ${sql.raw(buckets.map(() => "NULL").join(", "))}
     FROM ${holds} ${h} WHERE ${within("h", holds, sql`${h.held_at}`)}`
   return sql`
     SELECT ${e.ended_at} AS at, ${e.account_id}, ${e.key_id}, ${e.terms_id}, ${e.outcome}, ${e.basis}, ${e.failure}, 1 AS calls,
       ${e.charge_nano}, greatest(${e.charge_nano} - ${e.freed_nano}, 0) AS overage_nano, -${e.freed_nano} AS held_nano,
       coalesce(${e.prompt_tokens}, 0) AS prompt_tokens, coalesce(${e.cached_tokens}, 0) AS cached_tokens,
-      coalesce(${e.completion_tokens}, 0) AS completion_tokens
+      coalesce(${e.completion_tokens}, 0) AS completion_tokens, ${profitNano(e, sql`${e.charge_nano}`)} AS profit_nano,
+      ${bucketsOfEnd}
     FROM ${ends} ${e} WHERE ${within("e", ends, sql`${e.ended_at}`)}
     UNION ALL
     SELECT ${c.corrected_at}, ${c.account_id}, ${c.key_id}, ${c.terms_id}, 'settled', ${c.basis}, ${c.failure}, 0,
       ${c.difference_nano}, greatest(${c.charge_nano} - ${e.freed_nano}, 0) - greatest(${e.charge_nano} - ${e.freed_nano}, 0), 0,
-      ${difference("prompt_tokens")}, ${difference("cached_tokens")}, ${difference("completion_tokens")}
+      ${difference("prompt_tokens")}, ${difference("cached_tokens")}, ${difference("completion_tokens")},
+      ${profitNano(c, sql`${c.charge_nano}`)} - ${profitNano(e, sql`${e.charge_nano}`)}, ${bucketsOfCorrection}
     FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id}
     WHERE ${within("c", corrections, sql`${c.corrected_at}`)}${with_holds ? held : sql``}`
 }
 
+/** What changes add up. */
+export const counts = [
+  "calls",
+  "charge_nano",
+  "overage_nano",
+  "held_nano",
+  "prompt_tokens",
+  "cached_tokens",
+  "completion_tokens",
+  "profit_nano",
+  ...buckets,
+]
+
 /** Which columns `changesOfEntries` has, besides `at`. */
 const changed = sql.raw(
-  "s.account_id, s.key_id, s.terms_id, s.outcome, s.basis, s.failure, s.calls, s.charge_nano, s.overage_nano, s.held_nano, s.prompt_tokens, s.cached_tokens, s.completion_tokens",
+  ["account_id", "key_id", "terms_id", "outcome", "basis", "failure", ...counts]
+    .map((name) => `s.${name}`)
+    .join(", "),
+)
+
+/** What a margin adds to the cost of an entry; null where there is none, so that most rows of sums stay short. */
+function profitNano(entry: typeof e | typeof c, charge_nano: SQL): SQL {
+  return sql`CASE WHEN ${entry.margin_bp} IS NOT NULL THEN ${charge_nano} -
+    (SELECT ${costOf(entry, t)} FROM ${terms} ${t} WHERE ${t.id} = ${entry.terms_id}) END`
+}
+
+const countAt = (entry: typeof e | typeof c, at: number) =>
+  sql`(${entry.buckets})[${sql.raw(String(at + 1))}]`
+const bucketsOfEnd = sql.join(
+  buckets.map((bucket, at) => sql`${countAt(e, at)} AS ${sql.raw(bucket)}`),
+  sql`, `,
+)
+const bucketsOfCorrection = sql.join(
+  buckets.map((_, at) => sql`coalesce(${countAt(c, at)}, 0) - coalesce(${countAt(e, at)}, 0)`),
+  sql`, `,
 )
 
 /** The same from entries where there are no sums, and from the sums of hours and days where there are. */

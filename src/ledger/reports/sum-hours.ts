@@ -2,7 +2,7 @@ import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { holds } from "../schema.ts"
 import { day_latencies, days, hour_latencies, hours, summed } from "../schema-sums.ts"
-import { changesOfEntries, EVERYBODY, latenciesOfEntries } from "./changes.ts"
+import { changesOfEntries, counts, EVERYBODY, latenciesOfEntries } from "./changes.ts"
 import { DAY_MS, HOUR_MS } from "./span.ts"
 
 /** How long after its end an hour is closed at the earliest: the clock of a standby may be behind. */
@@ -135,15 +135,6 @@ const ended_so = sql.raw("x.outcome, x.basis, x.failure")
 const whose = sql.raw(
   ["account_id", "key_id"].map((name) => `coalesce(x.${name}, '${EVERYBODY}') AS ${name}`).join(", "),
 )
-const counts = [
-  "calls",
-  "charge_nano",
-  "overage_nano",
-  "held_nano",
-  "prompt_tokens",
-  "cached_tokens",
-  "completion_tokens",
-]
 const summed_up = sql.raw(counts.map((name) => `sum(x.${name})::bigint`).join(", "))
 
 /** The sums of every hour in a time of whole hours, from its entries. */

@@ -1,5 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { type Bucket, buckets } from "../../money.ts"
 import { type Row, textOf } from "../database/statement.ts"
 import { accounts, keys, terms } from "../schema.ts"
 import { changesOf } from "./changes.ts"
@@ -25,8 +26,12 @@ export interface UsageSums {
   readonly cached_tokens: number
   readonly completion_tokens: number
   readonly charge_nano: bigint
+  /** What the margins of the accounts add to it (D69). */
+  readonly profit_nano: bigint
   /** What was charged above the holds (D11). */
   readonly overage_nano: bigint
+  /** What was charged of each bucket (D60). */
+  readonly buckets: Readonly<Record<Bucket, number>>
 }
 
 export interface UsageGroup extends UsageSums {
@@ -85,15 +90,22 @@ WITH charges AS (
   SELECT GROUPING(c."group") AS is_whole, c."group", coalesce(sum(c.calls), 0) AS calls,
     coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens,
     coalesce(sum(c.cached_tokens), 0) AS cached_tokens, coalesce(sum(c.completion_tokens), 0) AS completion_tokens,
-    coalesce(sum(c.charge_nano), 0) AS charge_nano, coalesce(sum(c.overage_nano), 0) AS overage_nano
+    coalesce(sum(c.charge_nano), 0) AS charge_nano,
+    coalesce(sum(c.profit_nano), 0) AS profit_nano, coalesce(sum(c.overage_nano), 0) AS overage_nano,
+    ${bucketSums}
   FROM charges c GROUP BY GROUPING SETS ((c."group"), ())
 )
 SELECT s."group"::text, ${nameBy(by)} AS name, s.calls::text, s.prompt_tokens::text, s.cached_tokens::text,
-  s.completion_tokens::text, s.charge_nano::text, s.overage_nano::text, (count(*) OVER () - 1)::text AS groups
+  s.completion_tokens::text, s.charge_nano::text, s.profit_nano::text, s.overage_nano::text, ${bucketTexts},
+  (count(*) OVER () - 1)::text AS groups
 FROM sums s
 ORDER BY s.is_whole DESC, ${starts.length > 0 ? sql`` : sql`s.charge_nano DESC, s.calls DESC,`} s."group"
 LIMIT ${sql.raw(String(MAX_GROUPS + 1))}`
 }
+
+const each = (of: (column: string) => string) => sql.raw(buckets.map(of).join(", "))
+const bucketSums = each((bucket) => `coalesce(sum(c.${bucket}), 0) AS ${bucket}`)
+const bucketTexts = each((bucket) => `s.${bucket}::text`)
 
 const joinTerms = sql`JOIN ${terms} t ON t.id = x.terms_id`
 
@@ -145,7 +157,17 @@ function sumsOf(row: Row): UsageSums {
     cached_tokens: countOf(row, "cached_tokens"),
     completion_tokens: countOf(row, "completion_tokens"),
     charge_nano: BigInt(textOf(row, "charge_nano")),
+    profit_nano: BigInt(textOf(row, "profit_nano")),
     overage_nano: BigInt(textOf(row, "overage_nano")),
+    buckets: {
+      cache_write: countOf(row, "cache_write"),
+      cache_write_1h: countOf(row, "cache_write_1h"),
+      reasoning: countOf(row, "reasoning"),
+      audio_input: countOf(row, "audio_input"),
+      audio_output: countOf(row, "audio_output"),
+      image_input: countOf(row, "image_input"),
+      web_search: countOf(row, "web_search"),
+    },
   }
 }
 

@@ -34,8 +34,9 @@ export function accountRoutes(operators: Operators) {
   return new Elysia({ name: "admin-accounts" })
     .post(
       "/accounts",
-      async ({ body: { id = nextId(), name }, status }) => {
-        const { outcome, account } = await ask(operators, createAccount(database, { id, name }), { id })
+      async ({ body: { id = nextId(), name, margin }, status }) => {
+        const created = createAccount(database, { id, name, margin_bp: margin })
+        const { outcome, account } = await ask(operators, created, { id })
         return status(outcome === "created" ? 201 : 200, accountBody(account))
       },
       creating,
@@ -65,8 +66,8 @@ export function accountRoutes(operators: Operators) {
     )
     .patch(
       "/accounts/:id",
-      async ({ params: { id }, body }) => {
-        const account = await ask(operators, changeAccount(database, id, body))
+      async ({ params: { id }, body: { margin, ...change } }) => {
+        const account = await ask(operators, changeAccount(database, id, { ...change, margin_bp: margin }))
         if (account === null) throw noAccount()
         return accountBody(account)
       },

@@ -1,7 +1,7 @@
 import { Elysia } from "elysia"
 import { type Audit, audit } from "../../ledger/journal/audit.ts"
 import { printUsd } from "../../money.ts"
-import { AuditBody } from "../../wire/admin.ts"
+import { AuditBody } from "../../wire/audit.ts"
 import { printTime } from "../../wire/time.ts"
 import { accountExample, ERRORS } from "../docs/examples.ts"
 import { ask } from "../ledger-deadline.ts"

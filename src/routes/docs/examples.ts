@@ -49,6 +49,7 @@ export const accountExample: AccountBody = {
   balance: "9.9871",
   held: "0.0164",
   available: "9.9707",
+  margin: "1",
   suspended: false,
   created_at: "2026-11-21T09:30:00.000Z",
 }
@@ -88,6 +89,8 @@ export const callExample: CallBody = {
   reserved: "0.016405",
   charge: "0.00031",
   overage: "0",
+  cost: "0.00031",
+  margin: "1",
   usage: { prompt_tokens: 40, cached_tokens: 0, completion_tokens: 150 },
   prices: { input: "0.25", cached_input: "0.025", output: "2", per_call: "0" },
   lines: [

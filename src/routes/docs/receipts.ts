@@ -37,6 +37,7 @@ const settled = {
   released: "0.016095",
   overage: "0",
   usage: callExample.usage,
+  margin: callExample.margin,
   prices: callExample.prices,
   lines: callExample.lines,
   held_at: callExample.started_at,
@@ -176,8 +177,10 @@ const fits = {
   max_tokens: 200,
   n: 1,
   largest_max_tokens: 128_000,
+  margin: callExample.margin,
   prices: callExample.prices,
   tiers: [],
+  service_tiers: [],
 } satisfies QuoteBody
 
 export const getQuote = {

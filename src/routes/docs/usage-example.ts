@@ -1,4 +1,14 @@
-import type { UsageReport } from "../../wire/usage-report.ts"
+import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
+
+const NONE = {
+  cache_write: 0,
+  cache_write_1h: 0,
+  reasoning: 0,
+  audio_input: 0,
+  audio_output: 0,
+  image_input: 0,
+  web_search: 0,
+}
 
 const day = {
   calls: 412,
@@ -7,6 +17,7 @@ const day = {
   completion_tokens: 90_640,
   charge: "0.194426",
   overage: "0",
+  buckets: { ...NONE, reasoning: 41_210 },
 }
 
 export const usageExample = {
@@ -25,5 +36,15 @@ export const usageExample = {
     completion_tokens: 181_280,
     charge: "0.388852",
     overage: "0",
+    buckets: { ...NONE, reasoning: 82_420 },
   },
 } satisfies UsageReport
+
+/** Of an account without a margin. */
+const operatorDay = { ...day, cost: day.charge, profit: "0" }
+
+export const operatorUsageExample = {
+  ...usageExample,
+  data: usageExample.data.map((sums) => ({ ...sums, ...operatorDay })),
+  total: { ...usageExample.total, cost: usageExample.total.charge, profit: "0" },
+} satisfies OperatorUsageReport

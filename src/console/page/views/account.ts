@@ -49,7 +49,7 @@ function focusTitle(): void {
 
 function headOf(account: AccountBody, reload: () => void): HTMLElement {
   noteName(account)
-  const { id, name, balance, held, available, suspended, created_at } = account
+  const { id, name, balance, held, available, margin, suspended, created_at } = account
   document.title = `${name} · Tollgate console`
   return el(
     "div",
@@ -64,6 +64,7 @@ function headOf(account: AccountBody, reload: () => void): HTMLElement {
         { class: "actions" },
         el("button", { type: "button", class: "primary", click: () => topUp(account, reload) }, "Add credit"),
         el("button", { type: "button", click: () => rename(account, reload) }, "Rename"),
+        el("button", { type: "button", click: () => setMargin(account, reload) }, "Set margin"),
         el(
           "button",
           { type: "button", click: () => suspend(account, reload) },
@@ -77,6 +78,7 @@ function headOf(account: AccountBody, reload: () => void): HTMLElement {
       tile("Available", usd(available), "available to new calls"),
       tile("Balance", usd(balance), "credits minus charges"),
       tile("Held", usd(held), "by open calls"),
+      tile("Margin", `× ${margin}`, "on the prices"),
       tile("Opened", moment(created_at), id),
     ),
   )
@@ -124,6 +126,33 @@ function rename({ id, name }: AccountBody, reload: () => void): void {
     submit: "Rename",
     async act(values) {
       await tell<AccountBody>("PATCH", `/accounts/${id}`, { name: values.name })
+      reload()
+      return null
+    },
+  })
+}
+
+function setMargin({ id, name, margin }: AccountBody, reload: () => void): void {
+  openDialog({
+    title: "Set margin",
+    text: el(
+      "p",
+      {},
+      "Calls of ",
+      named(name),
+      " that are held from now on are charged their cost times this.",
+    ),
+    fields: [
+      {
+        name: "margin",
+        label: "Margin",
+        hint: "For example 1.25. 1 charges what calls cost.",
+        input: el("input", { inputmode: "decimal", autocomplete: "off", value: margin }),
+      },
+    ],
+    submit: "Set margin",
+    async act(values) {
+      await tell<AccountBody>("PATCH", `/accounts/${id}`, { margin: values.margin })
       reload()
       return null
     },

@@ -1,4 +1,4 @@
-import type { AuditBody } from "../../../wire/admin.ts"
+import type { AuditBody } from "../../../wire/audit.ts"
 import { lessUsd, showCount } from "../../amount.ts"
 import { counted } from "../../words.ts"
 import { accountLink } from "../account-name.ts"

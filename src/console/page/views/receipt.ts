@@ -122,10 +122,11 @@ function amountOf(name: ReceiptStep["name"], call: CallBody): Child {
 }
 
 function money(call: CallBody): HTMLElement {
-  const { reserved, charge, overage } = call
+  const { reserved, charge, overage, cost, margin } = call
   const back = givenBack(call)
   return list([
     ["Held", usd(reserved)],
+    ...(margin === "1" ? [] : [["Cost", usd(cost)] as const, ["Margin", `× ${margin}`] as const]),
     ["Charged", usd(charge)],
     ["Released", back === null ? none() : usd(back)],
     ...(overage === null || overage === "0" ? [] : [["Overage", usd(overage)] as const]),

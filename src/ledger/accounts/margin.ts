@@ -1,0 +1,19 @@
+import { type SQL, sql } from "drizzle-orm"
+import { PAR_BP } from "../../money.ts"
+import type { Row } from "../database/statement.ts"
+import type { Margined } from "../entries.ts"
+
+/** A margin of 1 (D69). Entries have null instead. */
+export const par = sql.raw(String(PAR_BP))
+
+/** What is held for a cost at a margin, rounded up. No balance comes near the most that a column holds. */
+export function withMargin(cost_nano: SQL, margin_bp: SQL): SQL {
+  return sql`least(div(${cost_nano}::numeric * ${margin_bp} + ${par} - 1, ${par}), 9223372036854775807)::bigint`
+}
+
+/** The column `margin_bp`: null, or not there, for a margin of 1. */
+export function marginOf({ margin_bp }: Row): Margined {
+  if (margin_bp === null || margin_bp === undefined || margin_bp === PAR_BP) return {}
+  if (typeof margin_bp !== "number") throw new Error("margin_bp is not an int4")
+  return { margin_bp }
+}

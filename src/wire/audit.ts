@@ -1,0 +1,33 @@
+import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { CallBody } from "./admin.ts"
+
+const { id: Id, reserved: Money, started_at: Time } = CallBody.properties
+const Count = Type.Integer({ minimum: 0 })
+const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
+
+/** What an audit finds wrong (D55). */
+export const AuditBody = Type.Object({
+  checked_at: Time,
+  accounts: Count,
+  open_reservations: Count,
+  violations: Type.Array(
+    Type.Object({
+      kind: Type.String({
+        enum: ["balance", "held", "spent", "charge", "entry", "unheld"],
+        description:
+          "What does not match. `balance` and `held`: an account and the sum of its entries. `spent`: what a spending limit has counted and the calls of its key. `charge`: the charge of a call and its tokens at its prices and margin. `entry`: an end and its hold, or a correction and the expiry that it corrects. `unheld`: a settlement without a hold. It waits in the spool of this gateway.",
+      }),
+      account_id: Id,
+      id: nullable(
+        Type.String({ description: "The id of the key (`spent`) or call (`charge`, `entry`, `unheld`)." }),
+      ),
+      recorded: nullable(Money),
+      expected: nullable(Money),
+    }),
+    {
+      description:
+        "`recorded` is null if the account of the entries does not exist, `expected` if the entry that it follows from is missing.",
+    },
+  ),
+})
+export type AuditBody = Static<typeof AuditBody>

@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { AccountBody } from "../../src/wire/admin.ts"
+import type { QuoteBody } from "../../src/wire/quote.ts"
+import type { Receipt } from "../../src/wire/receipt.ts"
+import type { OperatorUsageReport, UsageReport } from "../../src/wire/usage-report.ts"
+import { CHAT, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import {
+  chatCompletion,
+  chatWords,
+  json,
+  type Provider,
+  sse,
+  startProvider,
+  usage,
+} from "../support/provider.ts"
+
+/** D69: what an account with a margin holds, is charged and is shown. */
+
+let provider: Provider
+let gateway: TestGateway
+
+beforeAll(async () => {
+  provider = await startProvider()
+  gateway = await startGateway(provider)
+})
+afterAll(async () => {
+  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  await gateway.stop()
+  await provider.stop()
+})
+
+async function accountAt(margin: string, balance = "1") {
+  const made = await gateway.account(balance)
+  const changed = await gateway.admin<AccountBody>("PATCH", `/accounts/${made.id}`, { margin })
+  expect(changed).toMatchObject({ margin })
+  return made
+}
+
+async function read<T>(path: string, key: string): Promise<T> {
+  const answer = await fetch(`${gateway.url}${path}`, { headers: { authorization: `Bearer ${key}` } })
+  return JSON.parse(await answer.text())
+}
+
+const idOf = (answer: Response) => answer.headers.get("x-request-id") ?? ""
+
+describe("D69 an account with a margin of 1.2345", () => {
+  /** 6 x 1 + 4 x 0.1 + 5 x 4 USD per 1M tokens are 26,400 nano-USD, and 32,590.8 with the margin. */
+  const charge = "0.000032591"
+
+  test("holds, is charged and is shown its cost times that, in one sum", async () => {
+    const { id: account_id, key } = await accountAt("1.2345")
+    provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5, 4) })))
+    const answer = await chat(gateway, key, { usage: { include: true } })
+    expect(await answer.json()).toMatchObject({ usage: { cost: Number(charge) } })
+    const receipt = await read<Receipt>(`/v1/calls/${idOf(answer)}`, key)
+    // 4,035,000 nano-USD at a margin of 1.
+    expect(receipt).toMatchObject({
+      held: "0.004981208",
+      charge,
+      released: "0.004948617",
+      margin: "1.2345",
+      prices: { input: "1", output: "4" },
+    })
+    expect(receipt.lines.map(({ cost }) => cost)).toEqual(["0.000006", "0.0000004", "0.00002"])
+    expect(await gateway.call(idOf(answer))).toMatchObject({ charge, cost: "0.0000264", margin: "1.2345" })
+    expect(await gateway.balance(account_id)).toMatchObject({ balance: "0.999967409", held: "0" })
+  })
+
+  test("as a stream, whose estimate stays within what was held", async () => {
+    const { key } = await accountAt("1.2345")
+    provider.replyOnce(sse(chatWords("x".repeat(40_000)), { usage: null }))
+    const answer = await chat(gateway, key, { stream: true, max_tokens: 10 })
+    await answer.text()
+    const receipt = await until(
+      () => read<Receipt>(`/v1/calls/${idOf(answer)}`, key),
+      ({ state }) => state !== "open",
+    )
+    expect(receipt).toMatchObject({ basis: "estimate", overage: "0", margin: "1.2345" })
+    // The next token would not fit: 4,000 nano-USD times the margin.
+    expect(Number(receipt.held) - Number(receipt.charge)).toBeLessThan(0.000004938)
+  })
+
+  test("is quoted and refused with it, and what would fit is held", async () => {
+    const { key } = await accountAt("1.2345", "0.001")
+    const ask = { model: CHAT, messages: [{ role: "user", content: "hello" }] }
+    const answer = await fetch(`${gateway.url}/v1/quote`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify(ask),
+    })
+    const quote: QuoteBody = JSON.parse(await answer.text())
+    expect(quote).toMatchObject({ amount: "0.004981208", margin: "1.2345", refusal: "insufficient_balance" })
+    const max_tokens = quote.largest_max_tokens ?? 0
+    const refused = await chat(gateway, key, { max_tokens: max_tokens + 1 })
+    expect(await refused.json()).toMatchObject({ error: { code: "insufficient_balance", max_tokens } })
+    provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    expect((await chat(gateway, key, { max_tokens })).status).toBe(200)
+  })
+
+  test("a change applies to calls that are held after it", async () => {
+    const { id: account_id, key } = await accountAt("1.2345")
+    provider.replyOnce(async (exchange) => {
+      await gateway.admin("PATCH", `/accounts/${account_id}`, { margin: "2" })
+      await json(200, chatCompletion("hello", { usage: usage(10, 5, 4) }))(exchange)
+    })
+    const before = await chat(gateway, key)
+    provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5, 4) })))
+    const after = await chat(gateway, key)
+    expect(await gateway.callOf(before)).toMatchObject({ charge, margin: "1.2345" })
+    expect(await gateway.callOf(after)).toMatchObject({ charge: "0.0000528", margin: "2" })
+  })
+
+  test("its sums show the charge to the client, and also cost and profit to the operator", async () => {
+    const { id: account_id, key } = await accountAt("1.2345")
+    provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5, 4) })))
+    await chat(gateway, key)
+    const own = await read<UsageReport>("/v1/usage", key)
+    expect(own.total).toMatchObject({ calls: 1, charge })
+    expect(Object.keys(own.total)).not.toContain("cost")
+    const all = await gateway.admin<OperatorUsageReport>("GET", `/usage?account=${account_id}`)
+    expect(all.total).toMatchObject({ calls: 1, charge, cost: "0.0000264", profit: "0.000006191" })
+    expect(all.data[0]).toMatchObject({ charge, cost: "0.0000264", profit: "0.000006191" })
+  })
+})
+
+describe("D69 a margin", () => {
+  test.each(["0", "0.00001", "-1", "1000.0001", "1e2", "", "1,5", 1.25, null])(
+    "%p is a 400",
+    async (margin) => {
+      const { id } = await gateway.account("1")
+      const changing = gateway.admin("PATCH", `/accounts/${id}`, { margin })
+      expect(changing).rejects.toThrow(/400 .*"param":"margin"/)
+      await changing.catch(() => {})
+    },
+  )
+  test.each([
+    ["1.2500", "1.25"],
+    ["0.0001", "0.0001"],
+    ["1000", "1000"],
+  ])("%s is %s", async (margin, shown) => {
+    expect(await gateway.admin<AccountBody>("POST", "/accounts", { name: "a", margin })).toMatchObject({
+      margin: shown,
+    })
+  })
+})

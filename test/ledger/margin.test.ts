@@ -1,0 +1,253 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { nextId } from "../../src/id.ts"
+import { changeAccount } from "../../src/ledger/accounts/accounts.ts"
+import { changeKey } from "../../src/ledger/accounts/keys.ts"
+import type { Connection } from "../../src/ledger/database/connection.ts"
+import type { Hold } from "../../src/ledger/entries.ts"
+import { audit } from "../../src/ledger/journal/audit.ts"
+import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
+import { endBatch } from "../../src/ledger/journal/end.ts"
+import { expireBatch } from "../../src/ledger/journal/expire.ts"
+import { holdBatch, type Margins } from "../../src/ledger/journal/hold.ts"
+import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
+import { ceilToNano, withMargin } from "../../src/money.ts"
+import {
+  type Account,
+  falsify,
+  holdOf,
+  openTestDatabase,
+  settled,
+  type TestDatabase,
+} from "./test-database.ts"
+
+/** D69: the statement that holds reads the margin, the hold keeps it, and whatever ends the hold charges by it. */
+
+/** What the tokens of `settled` cost at the first terms: 2 x 250 + 1 x 25 + 2 x 2,000 nano-USD. */
+const COST = 4_525n
+
+let db: TestDatabase
+let connection: Connection
+let gateway_id: string
+
+beforeAll(async () => {
+  db = await openTestDatabase()
+  connection = db.connection()
+  gateway_id = await db.gateway()
+})
+afterAll(() => db.close())
+
+const setMargin = ({ account_id }: Account, margin_bp: number) =>
+  changeAccount(db.database.operators, account_id, { margin_bp })
+
+async function account(margin_bp: number, balance_nano = 1_000_000n): Promise<Account> {
+  const made = await db.account(balance_nano)
+  await setMargin(made, margin_bp)
+  return made
+}
+
+const ask = (holds: readonly Hold[], margins: Margins = new Map()) =>
+  holdBatch(connection, gateway_id, holds, 300, margins)
+
+async function heldNano({ account_id }: Account): Promise<bigint> {
+  const [row] = await db.sql`SELECT held_nano FROM tollgate.accounts WHERE id = ${account_id}`
+  return BigInt(row?.held_nano)
+}
+
+async function entry(id: string) {
+  const [row] = await db.sql`
+    SELECT h.amount_nano::int AS amount, h.margin_bp AS held_at, e.margin_bp AS ended_at, e.charge_nano::int AS charge,
+      c.margin_bp AS corrected_at, c.difference_nano::int AS difference
+    FROM tollgate.holds h LEFT JOIN tollgate.ends e ON e.id = h.id LEFT JOIN tollgate.corrections c ON c.id = h.id
+    WHERE h.id = ${id}`
+  return { ...row }
+}
+
+describe("D69 a hold", () => {
+  test.each([
+    ["alone, nothing known", 1, []],
+    ["alone, the margin known", 1, [12_345]],
+    ["alone, another margin known", 1, [20_000]],
+    ["in a batch, nothing known", 3, []],
+    ["in a batch, the margin known", 3, [12_345]],
+    ["in a batch, another margin known", 3, [10_001]],
+  ] as const)("%s: the margin of the account is in it, rounded up", async (_, count, known) => {
+    const payer = await account(12_345)
+    const neighbour = await db.account(1_000n)
+    const margins: Margins = new Map(known.map((margin_bp) => [payer.account_id, margin_bp]))
+    const holds = Array.from({ length: count }, (_, at) => holdOf(payer, BigInt(at + 1)))
+    const beside = count === 1 ? [] : [holdOf(neighbour, 7n)]
+    const results = await ask([...holds, ...beside], margins)
+    expect(results).toEqual([
+      ...holds.map(() => ({ outcome: "held", margin_bp: 12_345 }) as const),
+      ...beside.map(() => ({ outcome: "held" }) as const),
+    ])
+    const amounts = [2, 3, 4].slice(0, count)
+    expect(await Promise.all(holds.map(({ id }) => entry(id)))).toMatchObject(
+      amounts.map((amount) => ({ amount, held_at: 12_345 })),
+    )
+    expect(await heldNano(payer)).toBe(BigInt(amounts.reduce((sum, amount) => sum + amount)))
+    expect(await heldNano(neighbour)).toBe(count === 1 ? 0n : 7n)
+    expect([...margins]).toEqual([[payer.account_id, 12_345]])
+  })
+
+  test("at a margin of 1 stores none, and forgets the one before", async () => {
+    const payer = await account(10_000)
+    const margins: Margins = new Map([[payer.account_id, 15_000]])
+    const hold = holdOf(payer, 100n)
+    expect(await ask([hold], margins)).toEqual([{ outcome: "held" }])
+    expect(await entry(hold.id)).toMatchObject({ amount: 100, held_at: null })
+    expect(margins.size).toBe(0)
+  })
+
+  test("the balance must cover it, and the refusal says the margin", async () => {
+    const payer = await account(15_000, 149n)
+    expect(await ask([holdOf(payer, 100n)])).toEqual([
+      { outcome: "insufficient_balance", available_nano: 149n, margin_bp: 15_000 },
+    ])
+    expect(await ask([holdOf(payer, 99n)])).toEqual([{ outcome: "held", margin_bp: 15_000 }])
+  })
+
+  test("so must a spending limit", async () => {
+    const payer = await account(15_000)
+    await changeKey(db.database.operators, payer.key_id, { spending: { limit_nano: 149n, period: "day" } })
+    expect(await ask([holdOf(payer, 100n)])).toEqual([
+      { outcome: "spending_limit_reached", remaining_nano: 149n, period: "day", margin_bp: 15_000 },
+    ])
+    const hold = holdOf(payer, 99n)
+    await ask([hold])
+    expect(await entry(hold.id)).toMatchObject({ amount: 149, held_at: 15_000 })
+  })
+
+  test("asked for again after the margin changed, it is the hold that was made", async () => {
+    const payer = await account(15_000)
+    const hold = holdOf(payer, 100n)
+    await ask([hold])
+    await setMargin(payer, 20_000)
+    expect(await ask([hold])).toEqual([{ outcome: "held", margin_bp: 15_000 }])
+    expect(await heldNano(payer)).toBe(150n)
+  })
+
+  test("with an Idempotency-Key", async () => {
+    const payer = await account(15_000)
+    const key_hash = "a".repeat(64)
+    const hold = holdOf(payer, 101n, { idempotency: { key_hash, body_hash: key_hash } })
+    expect(await ask([hold])).toEqual([{ outcome: "held", margin_bp: 15_000 }])
+    expect(await entry(hold.id)).toMatchObject({ amount: 152 })
+  })
+
+  test("a cost that no balance covers is refused, whatever the margin", async () => {
+    const payer = await account(10_000_000)
+    expect(await ask([holdOf(payer, 2n ** 63n - 1n)])).toMatchObject([{ outcome: "insufficient_balance" }])
+  })
+})
+
+describe("D69 an end has the margin of its hold", () => {
+  const charge_nano = ceilToNano(COST * 1_000n, 15_001)
+  async function held(payer: Account) {
+    const hold = holdOf(payer, 10_000n)
+    await ask([hold])
+    await setMargin(payer, 30_000)
+    return { ...hold, amount_nano: withMargin(10_000n, 15_001) }
+  }
+
+  test.each([
+    ["one, by the lean statement", 1, true],
+    ["several, by the lean statement", 2, true],
+    ["by the exact statement, as of another process", 2, false],
+  ])("%s", async (_, count, is_known) => {
+    const payer = await account(15_001)
+    const holds = []
+    for (let at = 0; at < count; at += 1) {
+      await setMargin(payer, 15_001)
+      holds.push(await held(payer))
+    }
+    const ends = holds.map((hold) => ({ end: settled(hold.id, charge_nano), hold: is_known ? hold : null }))
+    expect(await endBatch(connection, ends, 300)).toEqual(holds.map(() => "applied"))
+    for (const { id } of holds)
+      expect(await entry(id)).toMatchObject({
+        ended_at: 15_001,
+        held_at: 15_001,
+        charge: Number(charge_nano),
+      })
+    expect(await heldNano(payer)).toBe(0n)
+  })
+
+  test("an expiry charges the checkpoint, and a late settlement corrects it", async () => {
+    const payer = await account(15_001)
+    const hold = await held(payer)
+    const seen = {
+      id: hold.id,
+      charge_nano: ceilToNano(1_000_000n, 15_001),
+      basis: "partial" as const,
+      usage: { prompt_tokens: 4, cached_tokens: 0, completion_tokens: 0 },
+      terms_id: null,
+    }
+    await new Checkpoints(connection, () => gateway_id).write([seen])
+    await expireBatch(connection, [hold], 300)
+    await endBatch(connection, [{ end: settled(hold.id, charge_nano), hold }], 300)
+    expect(await entry(hold.id)).toMatchObject({
+      ended_at: 15_001,
+      corrected_at: 15_001,
+      difference: Number(charge_nano - seen.charge_nano),
+    })
+  })
+
+  test("through the ledger's queues, while the margin changes", async () => {
+    const ledger = await db.ledger()
+    const payer = await account(11_111, 100_000_000n)
+    const calls = Array.from({ length: 60 }, async (_, at) => {
+      if (at % 7 === 0) await setMargin(payer, 10_000 + at * 111)
+      const hold = holdOf(payer, 10_000n, { id: nextId() })
+      const result = await ledger.hold(hold)
+      if (result.outcome !== "held") throw new Error(result.outcome)
+      const { margin_bp = 10_000 } = result
+      expect(await entry(hold.id)).toMatchObject({ amount: Number(withMargin(10_000n, margin_bp)) })
+      await ledger.end(settled(hold.id, ceilToNano(COST * 1_000n, margin_bp)))
+    })
+    await Promise.all(calls)
+    expect(await heldNano(payer)).toBe(0n)
+  })
+
+  test("the audit agrees with all of it, and finds a charge or a margin that was changed", async () => {
+    const found = async () => (await audit(db.database.operators)).violations
+    expect(await found()).toEqual([])
+    const payer = await account(15_001)
+    const hold = await held(payer)
+    await endBatch(connection, [{ end: settled(hold.id, charge_nano), hold }], 300)
+    await falsify(db.sql, (sql) => sql`UPDATE tollgate.ends SET margin_bp = 20000 WHERE id = ${hold.id}`)
+    expect(await found()).toMatchObject([
+      { kind: "entry", id: hold.id },
+      {
+        kind: "charge",
+        id: hold.id,
+        recorded_nano: charge_nano,
+        expected_nano: 2n * COST,
+      },
+    ])
+    await falsify(db.sql, (sql) => sql`UPDATE tollgate.ends SET margin_bp = 15001 WHERE id = ${hold.id}`)
+    expect(await found()).toEqual([])
+  })
+})
+
+test("D69 sums show what was charged, and what it cost without the margins", async () => {
+  const [sold, at_cost] = [await account(15_001), await account(10_000)]
+  for (const payer of [sold, at_cost]) {
+    const hold = holdOf(payer, 10_000n)
+    const [result] = await ask([hold])
+    const margin_bp = result?.outcome === "held" ? result.margin_bp : 0
+    await endBatch(
+      connection,
+      [{ end: settled(hold.id, ceilToNano(COST * 1_000n, margin_bp)), hold: null }],
+      300,
+    )
+  }
+  const range = {
+    from: new Date(Date.now() - 3_600_000),
+    to: new Date(Date.now() + 60_000),
+    by: "account",
+  } as const
+  const of = async ({ account_id }: Account) =>
+    (await sumUsage(db.database.operators, { ...range, account_id })).total
+  expect(await of(at_cost)).toMatchObject({ charge_nano: COST, profit_nano: 0n })
+  expect(await of(sold)).toMatchObject({ charge_nano: 6_788n, profit_nano: 6_788n - COST })
+})
