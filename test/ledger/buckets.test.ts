@@ -133,7 +133,7 @@ describe("D60 the audit finds", () => {
 })
 
 test("D60 the spool keeps buckets, and does not read those that it does not know", () => {
-  const spooled = { account_id: nextId(), end: counted(nextId()) }
+  const spooled = { account_id: nextId(), end: counted(nextId()), hold: null }
   const line = lineOf(spooled).trimEnd()
   expect(parseLine(line)).toEqual(spooled)
   expect(parseLine(line.replace('"reasoning"', '"thinking"'))).toBeNull()
