@@ -122,7 +122,7 @@ WITH asked AS MATERIALIZED (
   ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE
   SET (${names(idempotency.body_hash, idempotency.call_id, idempotency.claimed_at)})
     = (${allOf("excluded", idempotency.body_hash, idempotency.call_id, idempotency.claimed_at)})
-  WHERE ${of("idempotency", idempotency.claimed_at)} <= now() - ${claimLasts}
+  WHERE ${of("excluded", idempotency.claimed_at)} - ${of("idempotency", idempotency.claimed_at)} >= ${claimLasts}
   RETURNING ${names(idempotency.call_id)}
 ), inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.gateway_id, holds.held_at)})

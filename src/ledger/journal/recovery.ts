@@ -11,7 +11,7 @@ const STATEMENT_MS = 2_000
 
 /** The first digits of a WAL file's name are the timeline. Every promotion begins a new one. */
 const readTimeline = statement(
-  "lease",
+  "restore",
   sql`SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS timeline`,
 )
 
