@@ -306,7 +306,7 @@ const PURE = [
   "src/settlement/{decide,price}.ts",
   "src/metrics/buckets.ts",
   "src/trace.ts",
-  "src/traces/{span,protobuf,otlp,attributes,sampler}.ts",
+  "src/traces/{otlp,attributes}.ts",
   "src/admission/{quote,prompt,credential,version,catalog,rate}.ts",
   "src/upstream/{headers,refusal}.ts",
   "src/config/{config,values,file,reference,environment,load,tracing}.ts",
