@@ -5,7 +5,7 @@ import type { Tracing } from "../config/tracing.ts"
 import { exportRequest, type Origin, rejectedSpans, type Span } from "./otlp.ts"
 
 /** Why spans were dropped: the queue was full, the collector rejected them, or it did not accept them in time. */
-export type Drop = "queue_full" | "refused" | "unreachable"
+type Drop = "queue_full" | "refused" | "unreachable"
 
 export interface ExporterOptions {
   readonly tracing: Tracing

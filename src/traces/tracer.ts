@@ -7,7 +7,7 @@ import { Exporter, type ExporterOptions } from "./exporter.ts"
 import type { Attributes } from "./otlp.ts"
 import { newSpanId, newTraceId, RecordedTrace } from "./recorded.ts"
 
-export interface TracerOptions extends Omit<ExporterOptions, "origin"> {
+interface TracerOptions extends Omit<ExporterOptions, "origin"> {
   /** Null without worker processes. */
   readonly worker: number | null
 }
