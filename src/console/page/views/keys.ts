@@ -1,5 +1,5 @@
 import type { CreatedKeyBody, KeyBody } from "../../../wire/admin.ts"
-import type { UpstreamBody } from "../../../wire/upstreams.ts"
+import type { UpstreamBody } from "../../../wire/statistics.ts"
 import { addressOf } from "../../address.ts"
 import { showUsd } from "../../amount.ts"
 import { keyState } from "../../words.ts"

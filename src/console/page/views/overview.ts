@@ -1,5 +1,4 @@
-import type { LatencyBody, OutcomesBody, TimelineBody } from "../../../wire/statistics.ts"
-import type { UpstreamBody } from "../../../wire/upstreams.ts"
+import type { LatencyBody, OutcomesBody, TimelineBody, UpstreamBody } from "../../../wire/statistics.ts"
 import { addressOf } from "../../address.ts"
 import { showCount, showShare, showUsd } from "../../amount.ts"
 import { type Metric, metrics, seriesOf, type Totals, totalsOf } from "../../chart.ts"
