@@ -8,14 +8,12 @@ import { isForPages, preflightAnswer, showTo } from "./routes/cors.ts"
 import { countTokens } from "./routes/count-tokens.ts"
 import { docs } from "./routes/docs.ts"
 import { embeddingsRoutes } from "./routes/embeddings.ts"
-import { faultOf } from "./routes/fault.ts"
-import { health } from "./routes/health.ts"
-import { metrics } from "./routes/metrics.ts"
+import { health, metrics } from "./routes/health.ts"
 import { models } from "./routes/models.ts"
 import { quotes } from "./routes/quote.ts"
 import { receipts } from "./routes/receipts.ts"
 import { requestId } from "./routes/request-id.ts"
-import { ROUTING } from "./routes/routing.ts"
+import { faultOf, ROUTING } from "./routes/routing.ts"
 
 export type { Operators }
 

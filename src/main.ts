@@ -14,7 +14,7 @@ import { painter } from "./paint.ts"
 import { leavePass, takePassAway } from "./pass.ts"
 import { Service } from "./service.ts"
 import { configPath, needRestart, readConfig, readWorkers, sourcesWith } from "./setup.ts"
-import { hearSignals } from "./signals.ts"
+import { hearSignals } from "./shutdown.ts"
 import { Supervisor } from "./workers/supervisor.ts"
 
 const PROXY_VARIABLES = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"]

@@ -16,7 +16,7 @@ import { checkpoint } from "./settlement/settle.ts"
 import { Shutdown } from "./shutdown.ts"
 import type { Tracer } from "./trace.ts"
 import { CircuitBreakers, upstreamStatuses } from "./upstream/circuit-breakers.ts"
-import type { UpstreamBody } from "./wire/upstreams.ts"
+import type { UpstreamBody } from "./wire/statistics.ts"
 
 /** How long an operator waits for the database: as long as a call does (D27). */
 const OPERATOR_DEADLINE_MS = 2_000

@@ -5,7 +5,7 @@ import { type AdminContext, adminCommand, extentOf, LIST_ARGS, listAll, remarkNe
 import { UsageError } from "./cli-error.ts"
 import type { Arguments } from "./command.ts"
 import { briefMoment, parseMoment, span } from "./moment.ts"
-import { count, table, usd } from "./table.ts"
+import { count, table, usd } from "./screen.ts"
 
 /** The filter flags: account, key, model and time range. */
 export const CALL_ARGS = {

@@ -5,8 +5,7 @@ import { adminCommand } from "./admin-command.ts"
 import { outcomeOf } from "./calls.ts"
 import { UsageError } from "./cli-error.ts"
 import { moment, span } from "./moment.ts"
-import type { Screen } from "./screen.ts"
-import { card, count, table, usd } from "./table.ts"
+import { card, count, type Screen, table, usd } from "./screen.ts"
 
 /** `tollgate receipt`: what one call held, used and cost, and at which prices. */
 export const receipt = adminCommand({

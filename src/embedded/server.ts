@@ -13,9 +13,8 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import type { Cluster } from "./cluster.ts"
-import type { Place } from "./place.ts"
+import { giveTo, type Place } from "./place.ts"
 import { findPrograms, spawnFailure } from "./programs.ts"
-import { giveTo } from "./runner.ts"
 
 /** A running Postgres server. */
 export interface Server {

@@ -2,8 +2,16 @@ import { Gauge, type Registry } from "prom-client"
 import type { End } from "../ledger/entries.ts"
 import { genAiOperation, type OperationName } from "../wire/call.ts"
 import type { Usage } from "../wire/usage.ts"
-import { FIRST_TOKEN_S, OPERATION_S, PER_TOKEN_S, TOKENS } from "./buckets.ts"
-import { CellCounter, CellHistogram, type CounterCell, type HistogramCell } from "./cells.ts"
+import {
+  CellCounter,
+  CellHistogram,
+  type CounterCell,
+  FIRST_TOKEN_S,
+  type HistogramCell,
+  OPERATION_S,
+  PER_TOKEN_S,
+  TOKENS,
+} from "./cells.ts"
 
 /** The labels of a call: names from the configuration. */
 export interface MeteredCall {
@@ -16,7 +24,7 @@ export interface MeteredCall {
 }
 
 /** The open calls. */
-export interface OpenCalls {
+interface OpenCalls {
   readonly count: number
   readonly held_nano: bigint
 }

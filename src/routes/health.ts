@@ -1,7 +1,9 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
+import type { Metrics } from "../metrics/metrics.ts"
 import * as reference from "./docs/service.ts"
+import { getMetrics } from "./docs/service.ts"
 
 /**
  * `GET /livez`: the process answers. `GET /readyz`: it takes calls. `GET /`: what this is (D33). `OPTIONS` is what load
@@ -35,3 +37,12 @@ function probe(answer: () => Response) {
 }
 
 const HIDDEN = { detail: { hide: true } }
+
+/** `GET /metrics`: what this process, or each of the workers, has counted, for Prometheus. */
+export function metrics({ content_type, print }: Metrics) {
+  return new Elysia({ name: "metrics" }).get(
+    "/metrics",
+    async () => new Response(await print(), { headers: { "content-type": content_type } }),
+    getMetrics,
+  )
+}

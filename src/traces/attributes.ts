@@ -1,7 +1,7 @@
 import type { Route, Upstream } from "../config/config.ts"
 import type { End, Hold } from "../ledger/entries.ts"
 import { type Failure, genAiOperation, type OperationName } from "../wire/call.ts"
-import type { Attributes } from "./span.ts"
+import type { Attributes } from "./otlp.ts"
 
 /** Span attributes: the names of the OpenTelemetry HTTP and GenAI conventions, otherwise `tollgate.…` (D54). */
 

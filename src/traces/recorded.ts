@@ -4,8 +4,29 @@ import type { Answered, Trace } from "../trace.ts"
 import type { OperationName } from "../wire/call.ts"
 import { type TraceContext, type TraceHeaders, traceHeaders } from "../wire/trace-context.ts"
 import { attemptAt, callOf, isFault, settlementOf, tokensOf } from "./attributes.ts"
-import { newSpanId } from "./ids.ts"
-import type { Attributes, Event, Span } from "./span.ts"
+import type { Attributes, Event, Span } from "./otlp.ts"
+
+const POOL_BYTES = 4_096
+let pool = Buffer.alloc(0)
+let at = 0
+
+/** `bytes` random bytes as hex digits. */
+function hex(bytes: number): string {
+  if (at + bytes > pool.length) {
+    pool = crypto.getRandomValues(Buffer.alloc(POOL_BYTES))
+    at = 0
+  }
+  at += bytes
+  return pool.toString("hex", at - bytes, at)
+}
+
+export function newTraceId(): string {
+  return hex(16)
+}
+
+export function newSpanId(): string {
+  return hex(8)
+}
 
 /** A span that has not ended. */
 interface OpenSpan {

@@ -11,18 +11,20 @@ import {
   sumUsd,
 } from "../../src/console/amount.ts"
 import { coarser, seriesOf, sparkPoints, stacked, totalsOf } from "../../src/console/chart.ts"
-import { keyState } from "../../src/console/key-state.ts"
 import {
+  pauseAfter,
+  rangeOf,
   showAgo,
   showAxisTimes,
   showBrief,
   showDuration,
   showMoment,
   showUtc,
+  spanOf,
 } from "../../src/console/moment.ts"
-import { pauseAfter, rangeOf, spanOf } from "../../src/console/range.ts"
 import { costLines, givenBack, receiptSteps } from "../../src/console/receipt.ts"
 import * as words from "../../src/console/words.ts"
+import { keyState } from "../../src/console/words.ts"
 import { printUsd } from "../../src/money.ts"
 import { callExample } from "../../src/routes/docs/examples.ts"
 import { bases, endings, failures, notes, states } from "../../src/wire/call.ts"

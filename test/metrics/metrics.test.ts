@@ -3,7 +3,7 @@ import { Elysia } from "elysia"
 import type { End } from "../../src/ledger/entries.ts"
 import type { MeteredCall } from "../../src/metrics/calls.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
-import { metrics as metricsRoute } from "../../src/routes/metrics.ts"
+import { metrics as metricsRoute } from "../../src/routes/health.ts"
 import { call, released, settled, upstream, usage } from "./everything.ts"
 
 /** The samples, without comments and what the process itself tells. */

@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { defaultRunner, giveTo } from "../../src/embedded/runner.ts"
+import { defaultRunner, giveTo } from "../../src/embedded/place.ts"
 import type { SocketAddress } from "../../src/ledger/database/address.ts"
 import { freePort } from "./free-port.ts"
 

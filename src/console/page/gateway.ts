@@ -1,8 +1,33 @@
-import { closeSession, tokenOf } from "./session.ts"
+/** The admin token, kept only in the session storage of this tab (D50). */
+
+const PLACE = "tollgate-admin-token"
+
+let onClose: (reason: string) => void = () => {}
+
+/** Null if signed out. */
+export function tokenOf(): string | null {
+  return sessionStorage.getItem(PLACE)
+}
+
+export function openSession(token: string): void {
+  sessionStorage.setItem(PLACE, token)
+}
+
+/** Forgets the token; the sign-in form shows `reason`. */
+export function closeSession(reason: string): void {
+  if (tokenOf() === null) return
+  sessionStorage.removeItem(PLACE)
+  onClose(reason)
+}
+
+/** Sets the callback for the end of the session. */
+export function whenClosed(listener: (reason: string) => void): void {
+  onClose = listener
+}
 
 /** An error response of the gateway. */
-export class Refusal extends Error {
-  override readonly name = "Refusal"
+export class AdminError extends Error {
+  override readonly name = "AdminError"
   /** 0 if there was no response. */
   readonly status: number
   readonly code: string
@@ -22,19 +47,19 @@ export interface Listed<Body> {
   readonly next: string | null
 }
 
-/** Reads from `/admin`. A rejected token ends the session. Throws `Refusal`, or the reason of `signal`. */
+/** Reads from `/admin`. A rejected token ends the session. Throws `AdminError`, or the reason of `signal`. */
 export async function ask<Body>(path: string, signal?: AbortSignal): Promise<Body> {
   try {
     return await send<Body>("GET", path, undefined, signal)
   } catch (error) {
-    if (!(error instanceof Refusal) || error.code !== "ledger_unavailable") throw error
+    if (!(error instanceof AdminError) || error.code !== "ledger_unavailable") throw error
     const words =
       "The database did not respond. It is unavailable, or the query is too large: try a shorter time range."
-    throw new Refusal(error.status, error.code, words, null)
+    throw new AdminError(error.status, error.code, words, null)
   }
 }
 
-/** Changes something in `/admin`. Throws `Refusal`. */
+/** Changes something in `/admin`. Throws `AdminError`. */
 export async function tell<Body>(
   method: "POST" | "PATCH" | "DELETE",
   path: string,
@@ -43,7 +68,7 @@ export async function tell<Body>(
   return await send<Body>(method, path, body)
 }
 
-/** Whether the gateway accepts this token. Throws `Refusal` on any other failure. */
+/** Whether the gateway accepts this token. Throws `AdminError` on any other failure. */
 export async function isToken(token: string): Promise<boolean> {
   const answer = await request("GET", "/accounts?limit=1", token)
   if (answer.status === 401) return false
@@ -68,7 +93,8 @@ async function request(
 ): Promise<Response> {
   const { href, pathname } = new URL(`/admin${path}`, location.origin)
   // An id from the address bar could contain `..`: the token must not be sent to other paths.
-  if (!pathname.startsWith("/admin/")) throw new Refusal(404, "not_found", "This page does not exist.", null)
+  if (!pathname.startsWith("/admin/"))
+    throw new AdminError(404, "not_found", "This page does not exist.", null)
   try {
     return await fetch(href, {
       method,
@@ -83,7 +109,7 @@ async function request(
     })
   } catch (error) {
     if (signal?.aborted) throw error
-    throw new Refusal(0, "unreachable", "The gateway cannot be reached. Check that it is running.", null)
+    throw new AdminError(0, "unreachable", "The gateway cannot be reached. Check that it is running.", null)
   }
 }
 
@@ -91,12 +117,23 @@ interface ErrorBody {
   readonly error: { readonly code: string; readonly message: string; readonly param: string | null }
 }
 
-async function refusalOf(answer: Response): Promise<Refusal> {
+async function refusalOf(answer: Response): Promise<AdminError> {
   const text = await answer.text()
   try {
     const { error }: ErrorBody = JSON.parse(text)
-    return new Refusal(answer.status, error.code, error.message, error.param)
+    return new AdminError(answer.status, error.code, error.message, error.param)
   } catch {
-    return new Refusal(answer.status, "unknown", `The gateway returned status ${answer.status}.`, null)
+    return new AdminError(answer.status, "unknown", `The gateway returned status ${answer.status}.`, null)
   }
+}
+
+/**
+ * A UUIDv7 for a new entity, so that a retry does not create it twice. `crypto.randomUUID` is not available on pages without
+ * HTTPS.
+ */
+export function ownId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(10))
+  const random = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")
+  const time = Date.now().toString(16).padStart(12, "0")
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(0, 3)}-8${random.slice(3, 6)}-${random.slice(6, 18)}`
 }

@@ -4,11 +4,9 @@ import { showCount, showUsd } from "../../amount.ts"
 import { showDuration } from "../../moment.ts"
 import { type CostLine, costLines, givenBack, type ReceiptStep, receiptSteps } from "../../receipt.ts"
 import { basisWords, endingWords, failureWords, noteWords, stateWords } from "../../words.ts"
-import { accountLink } from "../account-name.ts"
-import { copyable } from "../copy.ts"
 import { type Child, el, named, setText } from "../element.ts"
-import { chip, failureChip, moment, none, usd } from "../figures.ts"
-import { ask, type Listed, Refusal } from "../gateway.ts"
+import { accountLink, chip, copyable, failureChip, moment, none, usd } from "../figures.ts"
+import { AdminError, ask, type Listed } from "../gateway.ts"
 import { table } from "../table.ts"
 import { part, poll, type Visit } from "../visit.ts"
 
@@ -50,7 +48,7 @@ async function find(id: string, signal: AbortSignal): Promise<CallBody | null> {
   try {
     return await ask<CallBody>(`/calls/${encodeURIComponent(id)}`, signal)
   } catch (error) {
-    if (error instanceof Refusal && error.status === 404) return null
+    if (error instanceof AdminError && error.status === 404) return null
     throw error
   }
 }

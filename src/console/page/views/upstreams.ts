@@ -1,4 +1,4 @@
-import type { UpstreamBody } from "../../../wire/upstreams.ts"
+import type { UpstreamBody } from "../../../wire/statistics.ts"
 import { addressOf } from "../../address.ts"
 import { showDuration } from "../../moment.ts"
 import { type Child, el, named } from "../element.ts"
