@@ -13,6 +13,7 @@ import { models } from "./routes/models.ts"
 import { quotes } from "./routes/quote.ts"
 import { receipts } from "./routes/receipts.ts"
 import { requestId } from "./routes/request-id.ts"
+import { modelResponses } from "./routes/responses.ts"
 import { faultOf, ROUTING } from "./routes/routing.ts"
 
 export type { Operators }
@@ -58,6 +59,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     app
       .use(chatCompletions(gateway))
       .use(embeddingsRoutes(gateway))
+      .use(modelResponses(gateway))
       .use(models(gateway))
       .use(countTokens(gateway))
       .use(quotes(gateway))
@@ -101,7 +103,7 @@ function logFault(log: Gateway["log"], { code, status, detail }: GatewayError, r
   else if (status >= 500 && typeof cause === "string") log.warn({ code, cause, request_id }, "request failed")
 }
 
-const NOT_OFFERED = ["/v1/messages", "/v1/responses"]
+const NOT_OFFERED = ["/v1/messages"]
 
 /** A 404 that says what there is (D33). */
 function unknownRoute(path: string, audience: Audience): GatewayError {

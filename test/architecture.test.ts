@@ -89,6 +89,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/admission/asked.ts",
     "src/admission/credential.ts",
     "src/admission/prompt.ts",
+    "src/admission/responses.ts",
     "src/admission/version.ts",
     "src/meter/",
     "src/upstream/refusal.ts",
@@ -298,7 +299,7 @@ function isWithin(path: string, place: string): boolean {
 const PURE = [
   "src/money.ts",
   "src/wire/*.ts",
-  "src/meter/{sse,output,reading,chat-*,json-reading,large-answer,whole-answer,json-text,cost}.ts",
+  "src/meter/{sse,output,reading,chat-*,responses-*,json-reading,large-answer,whole-answer,json-text,cost}.ts",
   "src/operations/*.ts",
   "src/settlement/{decide,price}.ts",
   "src/trace.ts",

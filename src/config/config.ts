@@ -9,7 +9,7 @@ export type Family = "chat" | "messages"
 
 /** The operations that the models of a family can offer (D63). */
 export const operationsOf: Readonly<Record<Family, readonly [OperationName, ...OperationName[]]>> = {
-  chat: ["chat", "embeddings"],
+  chat: ["chat", "embeddings", "responses"],
   messages: ["messages"],
 }
 

@@ -1,6 +1,6 @@
-import { chatModels } from "./chat.ts"
 import { embeddingsModel } from "./embeddings.ts"
 import { messagesModel, PROVIDER_KEY } from "./provider.ts"
+import { chatModels } from "./styles.ts"
 
 /** The demo's configuration, in the format of a configuration file: it goes through the same loader. */
 export function demoConfig(provider_url: string): string {

@@ -2,6 +2,7 @@ import { completeChat } from "./chat.ts"
 import { embed } from "./embeddings.ts"
 import { PrefixCache } from "./prefix-cache.ts"
 import { Refusal } from "./refusal.ts"
+import { respond } from "./responses.ts"
 import { promptTokens } from "./tokens.ts"
 
 /** The credential that the demo's provider requires: the gateway's own, which no client sends. */
@@ -31,7 +32,8 @@ export async function startDemoProvider(): Promise<DemoProvider> {
     idleTimeout: 0,
     maxRequestBodySize: 64 * MAX_BODY_BYTES,
     routes: {
-      "/v1/chat/completions": { POST: (request) => chat(request, cache) },
+      "/v1/chat/completions": { POST: (request) => answer(request, cache, completeChat) },
+      "/v1/responses": { POST: (request) => answer(request, cache, respond) },
       "/v1/embeddings": { POST: embeddings },
       "/v1/messages/count_tokens": { POST: countTokens },
     },
@@ -58,12 +60,17 @@ function checkBearer(request: Request): void {
   }
 }
 
-async function chat(request: Request, cache: PrefixCache): Promise<Response> {
+/** Both operations of this family have the same credential, errors and pace. */
+async function answer(
+  request: Request,
+  cache: PrefixCache,
+  complete: typeof completeChat,
+): Promise<Response> {
   try {
     checkBearer(request)
-    const answer = completeChat(await jsonOf(request), cache)
-    if ("json" in answer) return Response.json(answer.json)
-    return new Response(paced(answer.bursts), {
+    const completed = complete(await jsonOf(request), cache)
+    if ("json" in completed) return Response.json(completed.json)
+    return new Response(paced(completed.bursts), {
       headers: { "content-type": "text/event-stream; charset=utf-8" },
     })
   } catch (error) {

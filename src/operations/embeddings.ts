@@ -1,4 +1,4 @@
-import { serviceTierOf } from "../admission/asked.ts"
+import { NOTHING_ASKED, serviceTierOf } from "../admission/asked.ts"
 import { chatCredential } from "../admission/credential.ts"
 import type { Prompt } from "../admission/prompt.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
@@ -71,12 +71,7 @@ export const embeddings: OperationOn<EmbeddingsRequest> = {
   streams: () => false,
   wantsUsage: () => false,
   wantsCost,
-  askedFor: (request) => ({
-    service_tier: serviceTierOf(request),
-    audio_input: null,
-    audio_output: null,
-    web_search: null,
-  }),
+  askedFor: (request) => ({ ...NOTHING_ASKED, service_tier: serviceTierOf(request) }),
   measure,
   maxTokens: () => 0,
   choices: () => 1,

@@ -11,6 +11,7 @@ import { PAR_BP, printMargin, printUsd, type Rate, withMargin } from "../money.t
 import type { Named, OperationOn } from "../operation.ts"
 import { chat } from "../operations/chat.ts"
 import { embeddings } from "../operations/embeddings.ts"
+import { responses } from "../operations/responses.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { parseQuoted, type QuoteBody, type QuotedOperation, quotedRefusals } from "../wire/quote.ts"
 import { getQuote } from "./docs/receipts.ts"
@@ -64,6 +65,7 @@ function measuring<Body extends Named>(operation: OperationOn<Body>): (body: obj
 const MEASURED: Readonly<Record<QuotedOperation, (body: object) => Measured>> = {
   chat: measuring(chat),
   embeddings: measuring(embeddings),
+  responses: measuring(responses),
 }
 
 function checkRate({ key_loads, config }: Gateway, key_hash: string): void {

@@ -180,7 +180,7 @@ export function withoutOurs(request: Costed): object {
 
 const chat = TypeCompiler.Compile(ChatRequest)
 
-function tokenLimit(description: string) {
+export function tokenLimit(description: string) {
   return Type.Union([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
     description,
     examples: [1024],

@@ -223,6 +223,8 @@ async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
       // An answer, so that the breaker of the upstream stays closed.
       await json(200, {})(exchange)
       await first
+      // Keeps the breaker closed.
+      await stage.call(world.key)
     }
   }
   const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })

@@ -75,6 +75,7 @@ function relay(changes: Partial<TapOptions> = {}) {
       return 310_000n
     },
     errorEvent: () => encoder.encode(errorEvent),
+    withoutSecret: (parts) => parts,
     finishSource: () => void seen.finished++,
     cutClient: () => void seen.cut++,
     onOutput: () => void seen.outputs++,
