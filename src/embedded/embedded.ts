@@ -4,7 +4,6 @@ import type { Log } from "../ledger/events.ts"
 import { existingCluster, openCluster, USER } from "./cluster.ts"
 import { lockFolder } from "./lock.ts"
 import { existingPlace, findPlace } from "./place.ts"
-import { requirePrograms } from "./programs.ts"
 import {
   findServer,
   isRunning,
@@ -13,7 +12,8 @@ import {
   socketPath,
   startServer,
   stopServer,
-} from "./server.ts"
+} from "./postgres.ts"
+import { requirePrograms } from "./programs.ts"
 
 /** The Postgres that the gateway brings along and runs itself. */
 export interface Embedded {

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { addressOf, idIn, parseAddress, shortId } from "../../src/console/address.ts"
 import {
   lessUsd,
   showAxisCounts,
@@ -11,6 +10,8 @@ import {
   sumUsd,
 } from "../../src/console/amount.ts"
 import { coarser, seriesOf, sparkPoints, stacked, totalsOf } from "../../src/console/chart.ts"
+import { addressOf, idIn, parseAddress, shortId } from "../../src/console/fragment.ts"
+import { costLines, givenBack, receiptSteps } from "../../src/console/receipt-lines.ts"
 import {
   pauseAfter,
   rangeOf,
@@ -21,8 +22,7 @@ import {
   showMoment,
   showUtc,
   spanOf,
-} from "../../src/console/moment.ts"
-import { costLines, givenBack, receiptSteps } from "../../src/console/receipt.ts"
+} from "../../src/console/times.ts"
 import * as words from "../../src/console/words.ts"
 import { keyState } from "../../src/console/words.ts"
 import { printUsd } from "../../src/money.ts"

@@ -11,7 +11,7 @@ import {
   socketPath,
   startServer,
   stopServer,
-} from "../../src/embedded/server.ts"
+} from "../../src/embedded/postgres.ts"
 import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
 
 const DATABASE = "postgres"

@@ -1,5 +1,5 @@
+import { AdminError } from "./admin-api.ts"
 import { type Child, el, setText } from "./element.ts"
-import { AdminError } from "./gateway.ts"
 import { faultWords } from "./visit.ts"
 
 export interface Field {

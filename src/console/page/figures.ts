@@ -1,10 +1,10 @@
 import type { AccountBody } from "../../wire/admin.ts"
-import { addressOf, shortId } from "../address.ts"
 import { isNegative, showUsd } from "../amount.ts"
-import { showAgo, showMoment, showUtc } from "../moment.ts"
+import { addressOf, shortId } from "../fragment.ts"
+import { showAgo, showMoment, showUtc } from "../times.ts"
 import { failureWords, stateWords } from "../words.ts"
+import { ask } from "./admin-api.ts"
 import { el, named, setText } from "./element.ts"
-import { ask } from "./gateway.ts"
 
 /** Small elements that all views share. */
 

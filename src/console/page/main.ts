@@ -1,6 +1,6 @@
-import { parseAddress } from "../address.ts"
+import { parseAddress } from "../fragment.ts"
+import { tokenOf, whenClosed } from "./admin-api.ts"
 import { el } from "./element.ts"
-import { tokenOf, whenClosed } from "./gateway.ts"
 import { type Shell, shell, signIn } from "./shell.ts"
 import { account } from "./views/account.ts"
 import { accounts } from "./views/accounts.ts"

@@ -2,7 +2,7 @@ import uPlot from "uplot"
 import type { DistributionBody } from "../../wire/statistics.ts"
 import { showAxisCounts, showAxisUsd, showCount, showShare } from "../amount.ts"
 import { type Metric, type Series, sparkPoints, stacked } from "../chart.ts"
-import { showAxisTimes, showDuration, showMoment } from "../moment.ts"
+import { showAxisTimes, showDuration, showMoment } from "../times.ts"
 import { counted } from "../words.ts"
 import { el, named, svg } from "./element.ts"
 

@@ -1,7 +1,7 @@
-import { addressOf, idIn } from "../address.ts"
+import { addressOf, idIn } from "../fragment.ts"
+import { closeSession, isToken, openSession } from "./admin-api.ts"
 import { fieldRow } from "./dialog.ts"
 import { el, setText } from "./element.ts"
-import { closeSession, isToken, openSession } from "./gateway.ts"
 import { faultWords } from "./visit.ts"
 
 const PLACES = [

@@ -1,7 +1,7 @@
-import { type Address, addressOf } from "../address.ts"
-import { pauseAfter } from "../moment.ts"
+import { type Address, addressOf } from "../fragment.ts"
+import { pauseAfter } from "../times.ts"
+import { AdminError } from "./admin-api.ts"
 import { el, replaceElement, setText } from "./element.ts"
-import { AdminError } from "./gateway.ts"
 
 /** One visit to an address. It ends when the user navigates away, which aborts its requests. */
 export interface Visit {
