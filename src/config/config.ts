@@ -66,6 +66,11 @@ export interface Model extends Rate {
   readonly estimate: { readonly prompt: EstimatePrompt }
 }
 
+/** Whether any of these operations has output tokens: all but embeddings have (D67). */
+export function haveOutput(operations: readonly OperationName[]): boolean {
+  return operations.some((operation) => operation !== "embeddings")
+}
+
 export interface Config {
   /** The separate listener for operators (D39); null if they share the public one. Read at the start only. */
   readonly admin: { readonly host: string; readonly port: number } | null

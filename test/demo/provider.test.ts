@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
 import { type DemoProvider, messagesModel, PROVIDER_KEY, startDemoProvider } from "../../src/demo/provider.ts"
+import { embeddings } from "../../src/operations/embeddings.ts"
 import { NO_LIMITS, readResponseUsage, readUsage } from "../../src/wire/usage.ts"
 
 let provider: DemoProvider
@@ -184,6 +185,39 @@ describe("the demo's responses", () => {
     const response = await post({ model: "demo-small", input, ...change }, undefined, "/v1/responses")
     expect(response.status).toBe(status)
     expect(await response.json()).toMatchObject({ error: { code, param } })
+
+describe("the demo's embeddings", () => {
+  const model = "demo-embedding"
+
+  test("D67 are the same for the same text, of length 1, in both forms, with valid usage", async () => {
+    const input = ["What is a reservation?", "What is a hold?", "What is a reservation?"]
+    const { data, usage } = await openai.embeddings.create({ model, input })
+    const [first = [], second = [], third = []] = data.map(({ embedding }) => embedding)
+    expect([...first]).toEqual([...third])
+    expect([...first]).not.toEqual([...second])
+    expect(Math.hypot(...first)).toBeCloseTo(1, 5)
+    const plain = await openai.embeddings.create({ model, input, encoding_format: "float" })
+    expect(plain.data.map(({ embedding }) => embedding)).toEqual(data.map(({ embedding }) => [...embedding]))
+    expect(embeddings.json.usageOf({ usage }, NO_LIMITS)).toMatchObject({ state: "valid" })
+  })
+
+  test("D67 take tokens, each as one, and the length that is asked for", async () => {
+    const input = [[1, 2], [3]]
+    const { data, usage } = await openai.embeddings.create({ model, input, dimensions: 5 })
+    expect(data.map(({ embedding }) => embedding.length)).toEqual([5, 5])
+    expect(usage).toEqual({ prompt_tokens: 3, total_tokens: 3 })
+  })
+
+  test.each([
+    ["a model that talks", { model: "demo-small", input: "x" }, 404, "model"],
+    ["no input", { model, input: [] }, 400, "input"],
+  ])("refuse %s", async (_, body, status, param) => {
+    const answer = await fetch(`${provider.url}/v1/embeddings`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${PROVIDER_KEY}` },
+      body: JSON.stringify(body),
+    })
+    expect([answer.status, await answer.json()]).toMatchObject([status, { error: { param } }])
   })
 })
 
