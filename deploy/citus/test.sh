@@ -5,4 +5,4 @@ set -euo pipefail
 [[ $# == 1 ]] || { echo "usage: deploy/citus/test.sh URL (its ledger is deleted)" >&2; exit 2; }
 cd "$(dirname "$0")/../.."
 export TOLLGATE_TEST_URL="$1" TOLLGATE_TEST_SETUP="$PWD/deploy/citus/distribute.sql"
-exec bun test --timeout=120000 test/ledger/{hold,end,terms,spending,idempotency,checkpoints,audit}.test.ts
+exec bun test --timeout=120000 test/ledger/{hold,end,terms,spending,idempotency,checkpoints}.test.ts
