@@ -1,6 +1,3 @@
--- Run once on the coordinator, after the first start of a gateway has made the tables. The triggers, which refuse to change
--- entries, are the only ones, and they work on each worker by themselves.
-SELECT citus_set_coordinator_host('coordinator', 5432);
-SELECT citus_add_node('worker', 5432);
-SET citus.enable_unsafe_triggers = on;
-SELECT citus_schema_distribute('tollgate')
+-- Puts the tables of the ledger on one worker. Run it on the coordinator, once a gateway has made them, while none runs. The
+-- triggers refuse to change entries; they read nothing, so each worker can run them by itself.
+SELECT set_config('citus.enable_unsafe_triggers', 'on', false), citus_schema_distribute('tollgate');

@@ -43,8 +43,7 @@ async function emptied(address: Address): Promise<FreshDatabase> {
 export async function setUp(address: Address): Promise<void> {
   const path = process.env[SETUP_VARIABLE]
   if (path === undefined) return
-  for (const text of (await Bun.file(path).text()).split(";").filter((part) => part.trim() !== ""))
-    await tell(address, text)
+  await tell(address, await Bun.file(path).text())
 }
 
 async function tell(address: Address, text: string): Promise<void> {
