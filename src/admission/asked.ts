@@ -38,13 +38,14 @@ function firstUnpriced(
   return null
 }
 
-const APART = ["audio_input", "audio_output", "web_search"] as const
+const APART = ["audio_input", "audio_output", "web_search", "cache_write_1h"] as const
 
 const WHAT = {
   service_tier: "this service tier",
   audio_input: "audio in a message",
   audio_output: "audio output",
   web_search: "web searches",
+  cache_write_1h: "writing to a cache for one hour",
 } as const
 
 function lacking(param: string, missing: keyof typeof WHAT, model: string): GatewayError {
@@ -64,6 +65,7 @@ export function askedFor(request: ChatRequest): AskedFor {
     audio_input: request.messages.some(({ content }) => hasAudio(content)) ? "messages" : null,
     audio_output: audioOutput(request),
     web_search: webSearch(request),
+    cache_write_1h: longCache(request),
     service_tier: serviceTier(fieldOf(request, "service_tier")),
   }
 }
@@ -82,6 +84,24 @@ function audioOutput(request: ChatRequest): string | null {
   const modalities = fieldOf(request, "modalities")
   if (Array.isArray(modalities) && modalities.includes("audio")) return "modalities"
   return isSaid(fieldOf(request, "audio")) ? "audio" : null
+}
+
+/** Where a request asks for a cache of one hour (D61): at its top, in a message or a part of one, or in a tool. */
+function longCache(request: ChatRequest): string | null {
+  if (asksForHour(request)) return "cache_control"
+  const in_messages = request.messages.some(
+    (message) =>
+      asksForHour(message) || (Array.isArray(message.content) && message.content.some(asksForHour)),
+  )
+  if (in_messages) return "messages"
+  const tools = fieldOf(request, "tools")
+  const in_tools =
+    Array.isArray(tools) && tools.some((tool) => asksForHour(tool) || asksForHour(fieldOf(tool, "function")))
+  return in_tools ? "tools" : null
+}
+
+function asksForHour(value: unknown): boolean {
+  return fieldOf(fieldOf(value, "cache_control"), "ttl") === "1h"
 }
 
 /** Fields that ask for a search by being there. */

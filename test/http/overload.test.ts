@@ -22,7 +22,7 @@ beforeAll(async () => {
   harness = await openHarness(configuration)
   account = await harness.account()
   for (let call = 0; call < FAILURES; call++) {
-    harness.provider.replyOnce(json(500, {}))
+    harness.provider.replyOnce(json(503, {}))
     expectError(await ask("fragile"), "upstream_error")
   }
   opened_ms = performance.now()
