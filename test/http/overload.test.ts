@@ -23,7 +23,7 @@ beforeAll(async () => {
   account = await harness.account()
   for (let call = 0; call < FAILURES; call++) {
     harness.provider.replyOnce(json(503, {}))
-    expectError(await ask("fragile"), "upstream_error")
+    expectError(await ask("fragile"), "upstream_unavailable")
   }
   opened_ms = performance.now()
 })
