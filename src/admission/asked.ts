@@ -23,6 +23,7 @@ export const NOTHING_ASKED: AskedFor = {
   audio_input: null,
   audio_output: null,
   web_search: null,
+  cache_write_1h: null,
   stored_prompt: null,
 }
 
@@ -59,7 +60,7 @@ function firstUnpriced(
 }
 
 const NEVER_PRICED = ["speed", "inference_geo", "hosted_tool"] as const
-const APART = ["audio_input", "audio_output", "web_search"] as const
+const APART = ["audio_input", "audio_output", "web_search", "cache_write_1h"] as const
 
 const WHAT = {
   service_tier: "this service tier",
@@ -69,6 +70,7 @@ const WHAT = {
   audio_input: "audio in a message",
   audio_output: "audio output",
   web_search: "web searches",
+  cache_write_1h: "writing to a cache for one hour",
 } as const
 
 function lacking(param: string, missing: keyof typeof WHAT, model: string): GatewayError {
@@ -99,6 +101,7 @@ export function askedFor(request: ChatRequest): AskedFor {
     audio_input: request.messages.some(({ content }) => hasAudio(content)) ? "messages" : null,
     audio_output: audioOutput(request),
     web_search: webSearch(request),
+    cache_write_1h: longCache(request),
   }
 }
 
@@ -117,6 +120,24 @@ export function audioOutput(request: object): string | null {
   const modalities = fieldOf(request, "modalities")
   if (Array.isArray(modalities) && modalities.includes("audio")) return "modalities"
   return isSaid(fieldOf(request, "audio")) ? "audio" : null
+}
+
+/** Where a request asks for a cache of one hour (D61): at its top, in a message or a part of one, or in a tool. */
+function longCache(request: ChatRequest): string | null {
+  if (asksForHour(request)) return "cache_control"
+  const in_messages = request.messages.some(
+    (message) =>
+      asksForHour(message) || (Array.isArray(message.content) && message.content.some(asksForHour)),
+  )
+  if (in_messages) return "messages"
+  const tools = fieldOf(request, "tools")
+  const in_tools =
+    Array.isArray(tools) && tools.some((tool) => asksForHour(tool) || asksForHour(fieldOf(tool, "function")))
+  return in_tools ? "tools" : null
+}
+
+function asksForHour(value: unknown): boolean {
+  return fieldOf(fieldOf(value, "cache_control"), "ttl") === "1h"
 }
 
 /** Fields that ask for a search by being there. */

@@ -13,7 +13,8 @@ import { visible } from "./screen.ts"
 /** What an admin command talks to: a running gateway, or the database directly (D52). */
 export type Target =
   | { readonly kind: "gateway"; readonly url: string; readonly token: string; readonly from: TokenSource }
-  | { readonly kind: "database"; readonly url: string }
+  /** `data_dir` is where its gateways on this machine have their spool. */
+  | { readonly kind: "database"; readonly url: string; readonly data_dir: string }
   /** The embedded database of the gateway that runs on this data directory. */
   | { readonly kind: "embedded"; readonly data_dir: string }
 
@@ -40,7 +41,7 @@ export function findTarget(wanted: Wanted, sources: Sources): Target {
     if (wanted.url !== null) throw new UsageError("--url and --database cannot be combined")
     const url = secret("DATABASE_URL", sources)
     const embedded = wanted.data_dir !== null || url === null
-    return embedded ? { kind: "embedded", data_dir } : { kind: "database", url }
+    return embedded ? { kind: "embedded", data_dir } : { kind: "database", url, data_dir }
   }
   const named = wanted.url ?? (env.TOLLGATE_URL || null)
   if (named !== null && !isAddress(named)) {

@@ -1,3 +1,4 @@
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { Elysia } from "elysia"
 import { loadConfig } from "../config/load.ts"
 import { findEmbedded } from "../embedded/embedded.ts"
@@ -6,6 +7,8 @@ import { nextId } from "../id.ts"
 import type { Address } from "../ledger/database/address.ts"
 import { connectDatabase, databaseReason } from "../ledger/database/database.ts"
 import { readVersion } from "../ledger/database/migration.ts"
+import { findUnheld } from "../ledger/journal/audit.ts"
+import { Spool } from "../ledger/journal/spool.ts"
 import { adminRoutes } from "../routes/admin/admin.ts"
 import { faultOf, ROUTING } from "../routes/routing.ts"
 import type { Send, Target } from "./admin-client.ts"
@@ -38,11 +41,23 @@ export async function openDirectDatabase(target: Exclude<Target, { kind: "gatewa
         sums_deadline_ms: DEADLINE_MS,
         audit_deadline_ms: DEADLINE_MS,
         upstreams: async () => [],
+        unheld: () => unheldIn(target.data_dir, database.operators),
       }),
     )
   const send: Send = async (request) => app.handle(request)
   return { base: "http://database", token, send, close: () => database.close() }
 }
+
+/** What the spool of a data directory has for calls that the ledger does not know. */
+async function unheldIn(data_dir: string, database: PostgresJsDatabase) {
+  const files = await new Spool(data_dir, nextId(), SILENT).others()
+  return findUnheld(
+    database,
+    files.flatMap(({ ends }) => ends),
+  )
+}
+
+const SILENT = { info: () => {}, warn: () => {}, error: () => {} }
 
 async function addressOf(target: Exclude<Target, { kind: "gateway" }>): Promise<Address> {
   if (target.kind === "database") return { url: target.url }

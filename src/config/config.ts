@@ -63,7 +63,11 @@ export interface Model extends Rate {
   /** Bytes of output per estimated token (D6). */
   readonly bytes_per_token: number
   /** When an estimate also charges the gateway's own prompt estimate (D6). */
-  readonly estimate: { readonly prompt: EstimatePrompt }
+  readonly estimate: {
+    readonly prompt: EstimatePrompt
+    /** Tokens that an estimate adds for unseen reasoning where a client cut its stream after output. */
+    readonly hidden_output?: number | undefined
+  }
 }
 
 /** Whether any of these operations has output tokens: all but embeddings have (D67). */

@@ -115,6 +115,7 @@ const Model = section({
       default: "client_cut",
       [EXPECTED]: "never, client_cut or always",
     }),
+    hidden_output: Type.Optional(count({ maximum: 10_000_000 })),
   }),
 })
 

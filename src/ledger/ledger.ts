@@ -18,7 +18,7 @@ import {
   type Terms,
 } from "./entries.ts"
 import type { LedgerEvents, Log } from "./events.ts"
-import type { Violation } from "./journal/audit.ts"
+import { unheldViolation, type Violation } from "./journal/audit.ts"
 import { Checkpoints, forgetCheckpoints } from "./journal/checkpoints.ts"
 import { Lease, type LeaseTimes } from "./journal/lease.ts"
 import { Recovery } from "./journal/recovery.ts"
@@ -42,9 +42,6 @@ const CHECKPOINT_MS = 900
 const UPKEEP_MS = 60_000
 /** How long `stop` waits for what is being written; the rest is in the spool. */
 const STOP_MS = 1_000
-
-/** Of a settlement whose hold this process has never seen. */
-const UNKNOWN_ACCOUNT = "00000000-0000-0000-0000-000000000000"
 
 export interface LedgerOptions {
   readonly database: Database
@@ -155,13 +152,7 @@ export class Ledger implements CallLedger {
 
   /** Settlements that this process knows of and that have no hold: what the audit finds beside the journal (D13). */
   unheld(): readonly Violation[] {
-    return this.#ends.unheld.map(({ account_id, end }) => ({
-      kind: "unheld",
-      account_id: account_id === "" ? UNKNOWN_ACCOUNT : account_id,
-      id: end.id,
-      recorded_nano: end.charge_nano,
-      expected_nano: null,
-    }))
+    return this.#ends.unheld.map(unheldViolation)
   }
 
   /** Open holds that nobody can end any more, as an audit found them: the next sweep expires them (D73). */

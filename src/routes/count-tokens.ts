@@ -63,6 +63,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       model.routes,
       {
         request_id: id,
+        key_id: standing.key_id,
         path: PATH,
         refusals: chat.refusals,
         stream: false,

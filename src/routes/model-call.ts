@@ -89,6 +89,7 @@ function outgoing(
 ): Outgoing {
   return {
     request_id: hold.id,
+    key_id: hold.key_id,
     path: passed === null ? operation.path : `${operation.path}${passed.query}`,
     stream: hold.stream,
     body: (model) => texts.with({ ...changes, model }),

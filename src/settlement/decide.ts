@@ -24,6 +24,8 @@ export interface Terms {
   readonly prompt_tokens_estimate: number
   /** When it does. */
   readonly estimate_prompt: EstimatePrompt
+  /** Tokens of unseen reasoning that are added where a client cut its stream; absent for none. */
+  readonly hidden_output_tokens?: number | undefined
   /** Whether it charges output; if not, it charges the prompt of every answer (D67). */
   readonly estimate_output: boolean
 }
@@ -40,11 +42,12 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
   if (usage.state === "valid") {
     const later = evidence.shape === "stream" ? evidence.output_bytes_after_usage : 0
     const is_last = evidence.shape === "json" || broken === null || evidence.usage_final
+    const unseen = usage.usage.completion_tokens === 0 && !is_last ? hiddenOutput(evidence, terms) : 0
     return {
       outcome: "settled", // rule 1, and rules 4 and 5 for partial usage
       basis: is_last && later === 0 ? "usage" : "partial",
       reported: usage.usage,
-      estimated: { prompt_tokens: 0, completion_tokens: later > 0 ? estimate(later) : 0 },
+      estimated: { prompt_tokens: 0, completion_tokens: (later > 0 ? estimate(later) : 0) + unseen },
       failure: broken ?? (later > 0 ? "usage_missing" : isTooLarge(evidence) ? "upstream_error" : null),
       notes,
     }
@@ -56,7 +59,9 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
       reported: null,
       estimated: {
         prompt_tokens: chargesPrompt(evidence, terms) ? promptEstimate(terms) : 0,
-        completion_tokens: terms.estimate_output ? estimate(evidence.output_bytes) : 0,
+        completion_tokens: terms.estimate_output
+          ? estimate(evidence.output_bytes) + hiddenOutput(evidence, terms)
+          : 0,
       },
       failure: broken ?? (usage.state === "missing" ? "usage_missing" : "usage_invalid"),
       notes,
@@ -73,14 +78,22 @@ function chargesPrompt(
   { shape, ending, usage }: Evidence,
   { estimate_prompt, estimate_output }: Terms,
 ): boolean {
-  const is_cut_by_client = shape === "stream" && (ending === "client_left" || ending === "client_stalled")
-  const is_clients = is_cut_by_client || usage.state === "implausible"
+  const is_clients = isCutByClient({ shape, ending }) || usage.state === "implausible"
   return !estimate_output || estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_clients)
 }
 
 /** At least one token where nothing else is charged: a success is not free (rule 2, D67). */
 function promptEstimate({ prompt_tokens_estimate, estimate_output }: Terms): number {
   return estimate_output ? prompt_tokens_estimate : Math.max(1, prompt_tokens_estimate)
+}
+
+/** Reasoning that a provider does not show: a client that leaves before the end would not pay for it (D6). */
+function hiddenOutput(evidence: Evidence, { hidden_output_tokens = 0 }: Terms): number {
+  return isCutByClient(evidence) ? hidden_output_tokens : 0
+}
+
+function isCutByClient({ shape, ending }: Pick<Evidence, "shape" | "ending">): boolean {
+  return shape === "stream" && (ending === "client_left" || ending === "client_stalled")
 }
 
 /** An answer that is charged and not delivered (D5). */

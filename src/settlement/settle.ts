@@ -101,6 +101,7 @@ function termsOf({ model, asked, operation }: Call): Terms {
       model.context_tokens ?? Number.POSITIVE_INFINITY,
     ),
     estimate_prompt: model.estimate.prompt,
+    hidden_output_tokens: model.estimate.hidden_output,
     estimate_output: operation.generates,
   }
 }

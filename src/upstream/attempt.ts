@@ -12,6 +12,8 @@ import { finish, leftMs, type Reply, refusalText } from "./reply.ts"
 /** A call on its way to a provider, whichever one it will be. */
 export interface Outgoing {
   readonly request_id: string
+  /** Whose request it is, for the circuit breaker (D33). */
+  readonly key_id: string
   /** Below the upstream's `base_url`, with its query: `/chat/completions`. */
   readonly path: string
   readonly stream: boolean

@@ -4,8 +4,11 @@ import type { UpstreamBody } from "../wire/statistics.ts"
 const FAILURES_TO_OPEN = 5
 const OPEN_MS = 10_000
 
-/** The result of an attempt. `abandoned` says nothing about the upstream, and does not count. */
-export type AttemptResult = "answered" | "failed" | "abandoned"
+/**
+ * The result of an attempt. `failed`: no connection, no answer in time, or a 503, 504 or 529. `refused`: another 5xx, which
+ * may be the request's own fault. `abandoned` says nothing about the upstream, and does not count.
+ */
+export type AttemptResult = "answered" | "failed" | "refused" | "abandoned"
 
 /** The circuit breaker of an upstream, as others see it. */
 export interface BreakerStatus {
@@ -23,6 +26,10 @@ export type Report = (result: AttemptResult) => void
 interface Breaker {
   /** In a row. */
   failures: number
+  /** The first key whose request was refused among them. */
+  refused_key: string | null
+  /** Whether they are more than the refusals of one key. */
+  is_shared: boolean
   /** Meaningful while the failures have opened the breaker. */
   open_until_ms: number
   /** Calls that are testing whether the upstream works again. */
@@ -30,8 +37,8 @@ interface Breaker {
 }
 
 /**
- * A circuit breaker per upstream name (D33), kept across reloads. Five failures in a row open it for 10 s, then one call
- * tries the upstream. Other calls are refused meanwhile, for at most another 10 s, so that one slow answer does not keep
+ * A circuit breaker per upstream name (D33), kept across reloads. Five failures in a row open it for 10 s, unless all are
+ * refusals of one key's requests. Then one call tries the upstream. Other calls are refused meanwhile, for at most another 10 s, so that one slow answer does not keep
  * the breaker open.
  */
 export class CircuitBreakers {
@@ -63,10 +70,10 @@ export class CircuitBreakers {
     return { state: trials > 0 ? "trying" : "open", failures, tries_in_ms }
   }
 
-  /** Permission to try this upstream, or null while its breaker is open. The caller must report the result. */
-  enter(upstream: string): Report | null {
+  /** Permission for a key to try this upstream, or null while its breaker is open. The caller must report the result. */
+  enter(upstream: string, key_id: string): Report | null {
     if (!this.admits(upstream)) return null
-    const breaker = this.#breakers.get(upstream) ?? { failures: 0, open_until_ms: 0, trials: 0 }
+    const breaker = this.#breakers.get(upstream) ?? CLOSED()
     this.#breakers.set(upstream, breaker)
     const tries = isOpen(breaker)
     const mine_until_ms = this.#now_ms() + OPEN_MS
@@ -80,10 +87,11 @@ export class CircuitBreakers {
       reported = true
       if (tries) breaker.trials -= 1
       if (result === "answered") {
-        breaker.failures = 0
-      } else if (result === "failed") {
-        breaker.failures += 1
-        if (tries || breaker.failures === FAILURES_TO_OPEN) breaker.open_until_ms = this.#now_ms() + OPEN_MS
+        Object.assign(breaker, NO_FAILURES)
+      } else if (result !== "abandoned") {
+        const was_open = isOpen(breaker)
+        noteFailure(breaker, result, key_id)
+        if (tries || (!was_open && isOpen(breaker))) breaker.open_until_ms = this.#now_ms() + OPEN_MS
       } else if (tries && breaker.open_until_ms === mine_until_ms) {
         breaker.open_until_ms = this.#now_ms()
       }
@@ -91,8 +99,18 @@ export class CircuitBreakers {
   }
 }
 
-function isOpen(breaker: Breaker): boolean {
-  return breaker.failures >= FAILURES_TO_OPEN
+const NO_FAILURES = { failures: 0, refused_key: null, is_shared: false }
+const CLOSED = (): Breaker => ({ ...NO_FAILURES, open_until_ms: 0, trials: 0 })
+
+/** D33: the refusals of one key alone do not keep the others out. */
+function noteFailure(breaker: Breaker, result: "failed" | "refused", key_id: string): void {
+  breaker.failures += 1
+  if (result === "refused") breaker.refused_key ??= key_id
+  if (result === "failed" || breaker.refused_key !== key_id) breaker.is_shared = true
+}
+
+function isOpen({ failures, is_shared }: Breaker): boolean {
+  return failures >= FAILURES_TO_OPEN && is_shared
 }
 
 /** The statuses of the configured upstreams in this process, in the order of the file (D51). */

@@ -68,8 +68,12 @@ export class ClientDeadline {
   }
 }
 
-/** How long an upstream's answer is drained after the client has left, in milliseconds; null: it is cut at once (D9). */
-export function drainFor({ on_disconnect }: Upstream, stream: boolean): number | null {
+/**
+ * How long an upstream's answer is drained after the client has left, in milliseconds; null: it is cut at once (D9). A JSON
+ * answer says nothing before its end, so it is read to the end, or until `total` is over.
+ */
+export function drainFor({ on_disconnect, timeouts }: Upstream, stream: boolean): number | null {
   const policy = stream ? on_disconnect.stream : on_disconnect.json
-  return policy === "drain" ? on_disconnect.drain_for_ms : null
+  if (policy === "abort") return null
+  return stream ? on_disconnect.drain_for_ms : timeouts.total_ms
 }

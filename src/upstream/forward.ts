@@ -31,7 +31,7 @@ export async function forward(
   let last: FailedAttempt | null = null
   for (const route of routes) {
     if (leftMs(route.upstream, began_ms) <= 0) continue
-    const report = breakers.enter(route.upstream.name)
+    const report = breakers.enter(route.upstream.name, outgoing.key_id)
     if (report === null) continue
     last?.discard()
     const trace_headers = attempts?.attempting?.(route) ?? null
@@ -61,8 +61,12 @@ export async function forward(
   throw error
 }
 
-/** How an outcome counts for the circuit breaker: no connection, no answer in time and 5xx are failures (D33). */
+/** With these a provider speaks of itself, and not of the request. */
+const DOWN: ReadonlySet<number> = new Set([503, 504, 529])
+
+/** How an outcome counts for the circuit breaker (D33). */
 function attemptResultOf(outcome: Outcome): AttemptResult {
   if (outcome === "abandoned") return "abandoned"
-  return typeof outcome === "number" && outcome < 500 ? "answered" : "failed"
+  if (typeof outcome !== "number" || DOWN.has(outcome)) return "failed"
+  return outcome < 500 ? "answered" : "refused"
 }

@@ -113,12 +113,15 @@ export const ChatRequest = Type.Object(
     service_tier: Type.Optional(
       Type.Unknown({
         description:
-          "The provider's service tier. One without a price is refused: only `auto`, `default` and null pass.",
+          "The provider's service tier. `auto`, `default`, null and those that the model has prices for pass. All others are refused.",
         examples: ["default"],
       }),
     ),
     models: Type.Optional(oneModel()),
     fallbacks: Type.Optional(oneModel()),
+    provider: Type.Optional(withoutPrice()),
+    speed: Type.Optional(withoutPrice()),
+    inference_geo: Type.Optional(withoutPrice()),
     max_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice (older name).")),
     max_completion_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice.")),
   },
@@ -189,6 +192,14 @@ export function tokenLimit(description: string) {
 }
 
 /** A list of further models, for which some providers answer at those models' prices (D19). */
+/** By these fields some providers take a request to another price, which no model can name (D61). */
+function withoutPrice() {
+  return Type.Null({
+    description: "Not supported: it can change what the provider charges.",
+    [EXPECTED]: "null, because it can change what the provider charges",
+  })
+}
+
 export function oneModel() {
   return Type.Null({
     description: "Not supported: a call uses the model in `model` only.",

@@ -28,6 +28,9 @@ describe("D18 D19 what would be billed differently than it is read is refused", 
     ["service_tier", { Service_Tier: "priority" }],
     ["models", { models: ["dearer"] }],
     ["fallbacks", { fallbacks: [{ model: "dearer" }] }],
+    ["provider", { provider: { order: ["dearer"] } }],
+    ["speed", { speed: "fast" }],
+    ["inference_geo", { inference_geo: "us" }],
   ])("%s: %j", async (param, fields) => {
     await harness.untouched(account.id, async () => {
       expectError(await harness.chat(account.key, fields), "invalid_request", { param })
@@ -37,7 +40,7 @@ describe("D18 D19 what would be billed differently than it is read is refused", 
   test.each([
     ["a field of that name within another", { metadata: { Model: "x", models: [] } }],
     ["an unknown field in capitals", { Custom: true, Kontext: "x" }],
-    ["the tiers that have the model's price", { service_tier: "auto", models: null }],
+    ["the tiers that have the model's price", { service_tier: "auto", models: null, provider: null }],
   ])("%s passes", async (_, fields) => {
     expect((await harness.chat(account.key, fields)).status).toBe(200)
     expect(harness.provider.requests.at(-1)?.json).toMatchObject(fields)

@@ -37,6 +37,19 @@ describe("D60 what a request asks for besides text", () => {
     ["a tool in its own spelling", { tools: [{ googleSearch: {} }] }, { web_search: "tools" }],
     ["a function of the client", { tools: [{ type: "function", function: { name: "web_search" } }] }, {}],
     ["tools that are none", { tools: "web_search" }, {}],
+    ["a cache of an hour", { cache_control: { ttl: "1h" } }, { cache_write_1h: "cache_control" }],
+    ["of a part", says({ type: "text", cache_control: { ttl: "1h" } }), { cache_write_1h: "messages" }],
+    [
+      "of a tool",
+      { tools: [{ type: "function", cache_control: { ttl: "1h" } }] },
+      { cache_write_1h: "tools" },
+    ],
+    [
+      "of its function",
+      { tools: [{ function: { cache_control: { ttl: "1h" } } }] },
+      { cache_write_1h: "tools" },
+    ],
+    ["a cache of five minutes", says({ type: "text", cache_control: { type: "ephemeral" } }), {}],
     ["a service tier", { service_tier: "flex" }, { service_tier: "flex" }],
     ["the model's own", { service_tier: "default" }, { service_tier: "default" }],
     ["any service tier", { service_tier: "auto" }, {}],
@@ -125,7 +138,10 @@ describe("D60 the hold is at the dearest price that each token can have", () => 
 
 describe("D61 what has no price is refused, by its field and the price that is missing", () => {
   const plain = { input_pico: 1_000n, cached_input_pico: 100n, output_pico: 4_000n, per_call_nano: 0n }
-  const priced = { ...plain, buckets: { audio_input: 1n, audio_output: 1n, web_search: 0n } }
+  const priced = {
+    ...plain,
+    buckets: { audio_input: 1n, audio_output: 1n, web_search: 0n, cache_write_1h: 1n },
+  }
   const faultOf = (fields: object, price: Price) => {
     const refused = unpriced(askedFor(chat(fields)), aModel({ price }))
     return refused === null ? null : [refused.code, refused.detail.param, refused.detail.fields?.missing]
@@ -136,6 +152,7 @@ describe("D61 what has no price is refused, by its field and the price that is m
     ["a voice", { audio: {} }, "audio", "audio_output"],
     ["a search", { web_search_options: {} }, "web_search_options", "web_search"],
     ["a tool that searches", { tools: [{ type: "web_search" }] }, "tools", "web_search"],
+    ["a cache of an hour", { cache_control: { ttl: "1h" } }, "cache_control", "cache_write_1h"],
   ])("%s", (_, fields, param, missing) => {
     expect(faultOf(fields, plain)).toEqual(["invalid_request", param, missing])
     expect(faultOf(fields, priced)).toBeNull()

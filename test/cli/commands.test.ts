@@ -1,9 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { type TSchema, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import { knowFormats } from "../../src/cli/admin-client.ts"
 import { errorResponse, GatewayError } from "../../src/errors.ts"
 import { nextId } from "../../src/id.ts"
+import { lineOf } from "../../src/ledger/journal/spool.ts"
 import {
   AccountBody,
   BalanceBody,
@@ -16,6 +20,7 @@ import {
 } from "../../src/wire/admin.ts"
 import { AuditBody } from "../../src/wire/audit.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
+import { settled } from "../ledger/test-database.ts"
 import { freshDatabase } from "../support/database.ts"
 import { ADMIN_TOKEN, CHAT, chat, startGateway, type TestGateway } from "../support/gateway.ts"
 import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
@@ -518,6 +523,26 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     expect(out).toMatch(new RegExp(`^${known.id} +balance +9\\.9871 +9\\.987$`, "m"))
     expect(out).toMatch(new RegExp(`^${known.id} +charge +${call_id} +0\\.50 +0\\.25$`, "m"))
     expect(out).toMatch(new RegExp(`^${known.id} +entry +${call_id} +0\\.75 +no entry$`, "m"))
+  })
+
+  test("D13 --database reads the spool of the data directory: what has no hold is unheld", async () => {
+    const data_dir = await mkdtemp(join(tmpdir(), "tollgate-spool-"))
+    await mkdir(join(data_dir, "spool"))
+    const lost = nextId()
+    const lines = [known.call, lost].map((id) =>
+      lineOf({ account_id: known.id, hold: null, end: settled(id, 5n) }),
+    )
+    await writeFile(join(data_dir, "spool", `${nextId()}.jsonl`), lines.join(""))
+    const { code, out } = await run("tollgate audit --json --database", {
+      DATABASE_URL: way.address.url,
+      TOLLGATE_DATA_DIR: data_dir,
+      TOLLGATE_ADMIN_TOKEN: "",
+    })
+    expect([code, JSON.parse(out).violations]).toEqual([
+      1,
+      [{ account_id: known.id, kind: "unheld", id: lost, recorded: "0.000000005", expected: null }],
+    ])
+    await rm(data_dir, { recursive: true })
   })
 
   test("in a process of its own: the exit code, the sentence, and nothing else", async () => {

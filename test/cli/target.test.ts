@@ -67,14 +67,14 @@ describe("D52 where a command finds the database", () => {
       { database: true },
       { DATABASE_URL: "postgres://x/y" },
       {},
-      { kind: "database", url: "postgres://x/y" },
+      { kind: "database", url: "postgres://x/y", data_dir: ".tollgate" },
     ],
     [
       "the database from a file",
       { database: true },
       { DATABASE_URL_FILE: "url" },
       { url: "postgres://x/y\n" },
-      { kind: "database", url: "postgres://x/y" },
+      { kind: "database", url: "postgres://x/y", data_dir: ".tollgate" },
     ],
     ["the embedded one", { database: true }, {}, {}, { kind: "embedded", data_dir: ".tollgate" }],
     [

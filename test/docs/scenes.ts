@@ -114,7 +114,7 @@ export const scenes: Readonly<Record<string, Scene>> = {
     const failing = await startGateway(provider, { models, upstreams })
     const { key } = await failing.account()
     for (let failures = 0; failures < 5; failures += 1) {
-      provider.replyOnce(json(500, ""))
+      provider.replyOnce(json(503, ""))
       await chat(failing, key, { model: "gpt-5-mini" })
     }
     const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }

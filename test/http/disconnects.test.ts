@@ -149,13 +149,20 @@ describe("D9 the client leaves before the provider's headers", () => {
         expect(await closed(begun)).toMatchObject({ ...RELEASED, ...LEFT })
       })
     }
-
-    test(`drain_for: ${kind} without headers is cut after it and released`, async () => {
-      const begun = await begin("hasty", body)
-      await expectDrained(begun, begun.client.leave())
-      expect(await closed(begun)).toMatchObject({ ...RELEASED, ...LEFT })
-    })
   }
+
+  test("drain_for: a stream without headers is cut after it and released", async () => {
+    const begun = await begin("hasty", { stream: true })
+    await expectDrained(begun, begun.client.leave())
+    expect(await closed(begun)).toMatchObject({ ...RELEASED, ...LEFT })
+  })
+  test("drain_for does not bound a JSON call: `total` does", async () => {
+    const begun = await begin("hasty")
+    begun.client.leave()
+    await Bun.sleep(DRAIN_FOR_MS + CLOSED_MS)
+    await json(200, chatCompletion("one two", { usage: usage(10, 5) }))(begun.exchange)
+    expect(await closed(begun)).toMatchObject({ state: "settled", charge: USAGE_CHARGE, ...LEFT })
+  })
 
   test("drain: a stream is settled from the usage that arrives", async () => {
     const begun = await begin("draining", { stream: true })
@@ -235,10 +242,13 @@ describe("D9 the client leaves a JSON call whose body is on its way", () => {
     expect(await closed(begun)).toMatchObject({ state: "settled", charge: USAGE_CHARGE, ...LEFT })
   })
 
-  test("drain_for: cut and released", async () => {
+  test("drain: beyond drain_for too", async () => {
     const begun = await beginBody("hasty")
-    await expectDrained(begun, begun.client.leave())
-    expect(await closed(begun)).toMatchObject({ ...RELEASED, ...LEFT })
+    begun.client.leave()
+    await Bun.sleep(DRAIN_FOR_MS + CLOSED_MS)
+    await begun.exchange.chunk(half.slice(100))
+    await begun.exchange.end()
+    expect(await closed(begun)).toMatchObject({ state: "settled", charge: USAGE_CHARGE, ...LEFT })
   })
 })
 

@@ -22,8 +22,8 @@ beforeAll(async () => {
   harness = await openHarness(configuration)
   account = await harness.account()
   for (let call = 0; call < FAILURES; call++) {
-    harness.provider.replyOnce(json(500, {}))
-    expectError(await ask("fragile"), "upstream_error")
+    harness.provider.replyOnce(json(503, {}))
+    expectError(await ask("fragile"), "upstream_unavailable")
   }
   opened_ms = performance.now()
 })

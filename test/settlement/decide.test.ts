@@ -297,3 +297,24 @@ describe("D6 what an estimate rests on", () => {
     expect([tokens("never"), tokens("client_cut"), tokens("always")]).toEqual([0, charged ? 50 : 0, 50])
   })
 })
+
+describe("D6 unseen reasoning", () => {
+  const told = { ...terms, hidden_output_tokens: 500 }
+  const completion = (evidence: StreamEvidence | JsonEvidence) => {
+    const verdict = decide(evidence, told)
+    return verdict.outcome === "settled" ? verdict.estimated.completion_tokens : null
+  }
+  test.each(endings.map((ending) => [ending]))("a stream that ended as %s", (ending) => {
+    const is_cut_by_client = ending === "client_left" || ending === "client_stalled"
+    expect(completion(stream(ending, some))).toBe(is_cut_by_client ? 503 : 3)
+  })
+  test("beside usage of the prompt alone, as a messages stream begins (D64)", () => {
+    expect(completion(stream("client_left", { usage: valid(9, 0) }))).toBe(500)
+    expect(completion(stream("upstream_lost", { usage: valid(9, 0) }))).toBe(0)
+  })
+  test("rule 6: none where there was no output, and none beside usage", () => {
+    expect(completion(stream("client_left"))).toBeNull()
+    expect(completion(stream("client_left", partial))).toBe(0)
+    expect(completion(json({ ending: "client_left", ...some }))).toBe(3)
+  })
+})

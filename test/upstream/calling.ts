@@ -29,6 +29,7 @@ export function routes(first: Upstream, ...others: Upstream[]): [Route, ...Route
 export function outgoing(overrides: Partial<Outgoing> = {}): Outgoing {
   return {
     request_id: "0199-request",
+    key_id: "0199-key",
     path: "/chat/completions",
     stream: false,
     body: (model) => JSON.stringify({ model, messages: [] }),

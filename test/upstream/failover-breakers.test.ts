@@ -20,7 +20,7 @@ const other = (overrides = {}) => upstream(second.url, { name: "second", api_key
 
 describe("D33 the breakers", () => {
   const opens: [name: string, script: Script, opens: boolean][] = [
-    ["500", json(500, {}), true],
+    ["500, for one key", json(500, {}), false],
     ["503", json(503, {}), true],
     ["529", json(529, {}), true],
     ["reset", resets, true],
@@ -40,6 +40,16 @@ describe("D33 the breakers", () => {
     const error = await call()
     expect(first.requests).toHaveLength(opens ? 5 : 6)
     if (opens) expect(error.code).toBe("upstream_unavailable")
+  })
+
+  test("five times 500 for two keys opens", async () => {
+    first.reply(json(500, {}))
+    const breakers = new CircuitBreakers()
+    for (let n = 0; n < 5; n++) {
+      expect(breakers.admits("first")).toBe(true)
+      await failure(forward(routes(upstream(first.url)), outgoing({ key_id: `key-${n % 2}` }), breakers))
+    }
+    expect(breakers.admits("first")).toBe(false)
   })
 
   test("a stream lost after its 2xx does not count", async () => {
@@ -69,7 +79,7 @@ describe("D33 the breakers", () => {
 
   test("an open one is skipped", async () => {
     const breakers = new CircuitBreakers()
-    for (let n = 0; n < 5; n++) breakers.enter("first")?.("failed")
+    for (let n = 0; n < 5; n++) breakers.enter("first", "key")?.("failed")
     second.reply(answers)
     const reply = await forward(routes(upstream(first.url), other()), outgoing(), breakers)
     expect(reply.route.upstream.name).toBe("second")
@@ -80,7 +90,7 @@ describe("D33 the breakers", () => {
   test("after 10 s exactly one of 50 concurrent calls reaches the upstream; its answer lets the others in again", async () => {
     let now_ms = 0
     const breakers = new CircuitBreakers(() => now_ms)
-    for (let n = 0; n < 5; n++) breakers.enter("first")?.("failed")
+    for (let n = 0; n < 5; n++) breakers.enter("first", "key")?.("failed")
     now_ms = 10_000
     const answer = Promise.withResolvers<void>()
     first.reply(async (exchange) => {
@@ -107,17 +117,17 @@ test("D33, D51: what a breaker shows: ready, open, trying, and ready again", () 
   let now_ms = 0
   const breakers = new CircuitBreakers(() => now_ms)
   expect(breakers.status("one")).toEqual({ state: "ready", failures: 0, tries_in_ms: null })
-  const fail = () => breakers.enter("one")?.("failed")
+  const fail = () => breakers.enter("one", "key")?.("failed")
   for (let n = 0; n < 4; n++) fail()
   expect(breakers.status("one")).toEqual({ state: "ready", failures: 4, tries_in_ms: null })
   fail()
   expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 10_000 })
   now_ms = 10_500
   expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0 })
-  const report = breakers.enter("one")
+  const report = breakers.enter("one", "key")
   expect(breakers.status("one")).toEqual({ state: "trying", failures: 5, tries_in_ms: 10_000 })
   report?.("abandoned")
   expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0 })
-  breakers.enter("one")?.("answered")
+  breakers.enter("one", "key")?.("answered")
   expect(breakers.status("one")).toEqual({ state: "ready", failures: 0, tries_in_ms: null })
 })

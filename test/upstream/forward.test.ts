@@ -271,7 +271,7 @@ describe("D14 when all failed, the answer is that of the last one tried", () => 
 
   test("one that was skipped is not the last one tried, and what the first said is still read", async () => {
     const breakers = new CircuitBreakers()
-    for (let n = 0; n < 5; n++) breakers.enter("second")?.("failed")
+    for (let n = 0; n < 5; n++) breakers.enter("second", "key")?.("failed")
     first.replyOnce(json(429, {}, { "retry-after": "20" }))
     const error = await failure(forward(routes(upstream(first.url), other()), outgoing(), breakers))
     expect(error.code).toBe("rate_limited")

@@ -1,9 +1,10 @@
-import { type SQL, sql } from "drizzle-orm"
+import { inArray, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { spentSince } from "../accounts/spending.ts"
 import { accounts, corrections, credits, ends, gateways, holds, keys, terms } from "../schema.ts"
 import { chargeOf } from "./charge.ts"
+import type { SpooledEnd } from "./spool.ts"
 
 /**
  * What is wrong, and what was expected instead.
@@ -69,6 +70,31 @@ export async function audit(database: PostgresJsDatabase): Promise<Audit> {
     },
     { isolationLevel: "repeatable read", accessMode: "read only" },
   )
+}
+
+/** Of a settlement whose hold nobody has seen. */
+const UNKNOWN_ACCOUNT = "00000000-0000-0000-0000-000000000000"
+
+/** A settlement without a hold, as the audit shows it. */
+export function unheldViolation({ account_id, end }: SpooledEnd): Violation {
+  return {
+    kind: "unheld",
+    account_id: account_id === "" ? UNKNOWN_ACCOUNT : account_id,
+    id: end.id,
+    recorded_nano: end.charge_nano,
+    expected_nano: null,
+  }
+}
+
+/** Which of these settlements have no hold. */
+export async function findUnheld(
+  database: PostgresJsDatabase,
+  spooled: readonly SpooledEnd[],
+): Promise<readonly Violation[]> {
+  const ids = spooled.map(({ end }) => end.id)
+  const rows = await database.select({ id: holds.id }).from(holds).where(inArray(holds.id, ids))
+  const held = new Set(rows.map(({ id }) => id))
+  return spooled.filter(({ end }) => !held.has(end.id)).map(unheldViolation)
 }
 
 interface Summary extends Record<string, unknown> {

@@ -14,7 +14,7 @@ export function auditRoutes(operators: Operators) {
     "/audit",
     async () => {
       const found = await ask({ deadline_ms: operators.audit_deadline_ms }, audit(operators.database))
-      const unheld = operators.unheld?.() ?? []
+      const unheld = (await operators.unheld?.()) ?? []
       const audited = { ...found, violations: [...found.violations, ...unheld] }
       operators.onAudit?.(audited)
       return auditBody(audited)

@@ -17,8 +17,8 @@ export interface Operators {
   readonly audit_deadline_ms: number
   /** How the upstreams do, as each process of this gateway finds it. */
   upstreams(): Promise<readonly UpstreamBody[]>
-  /** What this gateway knows beside the journal, for the audit (D13). */
-  unheld?(): Audit["violations"]
+  /** What is known beside the journal, for the audit (D13): settlements in the spool that have no hold. */
+  unheld?(): Audit["violations"] | Promise<Audit["violations"]>
   /** Told of what each audit found. */
   onAudit?(audit: Audit): void
 }
