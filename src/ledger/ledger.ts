@@ -21,6 +21,7 @@ import type { LedgerEvents, Log } from "./events.ts"
 import { unheldViolation, type Violation } from "./journal/audit.ts"
 import { Checkpoints, forgetCheckpoints } from "./journal/checkpoints.ts"
 import { Lease, type LeaseTimes } from "./journal/lease.ts"
+import { addMonths } from "./journal/months.ts"
 import { Recovery } from "./journal/recovery.ts"
 import { Replay } from "./journal/replay.ts"
 import { Spool } from "./journal/spool.ts"
@@ -101,6 +102,7 @@ export class Ledger implements CallLedger {
   static async open(options: LedgerOptions): Promise<Ledger> {
     const ledger = new Ledger(options)
     try {
+      await addMonths(options.database.upkeep)
       await ledger.#lease.take(ledger.#outstanding.floor)
     } catch (error) {
       await ledger.#disconnect()
@@ -222,6 +224,7 @@ export class Ledger implements CallLedger {
       { name: "sweep", run: () => this.#sweeper.run() },
       { name: "replay", run: () => replay.run() },
       { name: "forget", run: () => forgetIdempotency(this.#background_connection) },
+      { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(this.#options.database.upkeep) },
       { name: "sums", every_ms: UPKEEP_MS, run: () => this.#sumHours() },
     ]
   }

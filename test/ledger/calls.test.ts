@@ -206,6 +206,6 @@ async function scanned(): Promise<number> {
   await database.execute(sql`SELECT pg_stat_force_next_flush()`)
   const [row] = await database.execute<{ rows: string }>(sql`
     SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::text AS rows FROM pg_stat_user_tables
-    WHERE schemaname = 'tollgate' AND relname IN ('holds', 'ends', 'corrections')`)
+    WHERE schemaname = 'tollgate' AND relname ~ '^(holds|ends|corrections)_'`)
   return Number(row?.rows)
 }

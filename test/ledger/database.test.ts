@@ -5,6 +5,7 @@ import type { Sql } from "postgres"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import * as schema from "../../src/ledger/schema.ts"
+import * as sums from "../../src/ledger/schema-sums.ts"
 import { type FreshDatabase, freshDatabase } from "../support/database.ts"
 import { within } from "../support/fair-clock.ts"
 
@@ -69,11 +70,11 @@ test("D27: the readers' pools are back as soon as the database is, however often
   await drop()
 })
 
-const tables = Object.values(schema).filter((made) => is(made, PgTable))
+const tables = [...Object.values(schema), ...Object.values(sums)].filter((made) => is(made, PgTable))
 
 test("there are as many tables as the schema names", async () => {
-  const rows = await sql`SELECT table_name FROM information_schema.tables
-    WHERE table_schema = 'tollgate' AND table_type = 'BASE TABLE' ORDER BY table_name`
+  const rows = await sql`SELECT relname AS table_name FROM pg_class
+    WHERE relnamespace = 'tollgate'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition ORDER BY relname`
   expect(rows.map(({ table_name }) => table_name)).toEqual(
     tables.map((table) => getTableConfig(table).name).sort(),
   )

@@ -52,8 +52,8 @@ async function fill(): Promise<void> {
 }
 
 async function bytesOf(...tables: string[]): Promise<number> {
-  const [row] = await sql`SELECT sum(pg_total_relation_size(('tollgate.' || name)::regclass))::float8 AS bytes
-    FROM unnest(${tables}::text[]) name`
+  const [row] = await sql`SELECT sum(pg_total_relation_size(coalesce(p.relid, c)))::float8 AS bytes
+    FROM unnest(${tables.map((name) => `tollgate.${name}`)}::regclass[]) c LEFT JOIN LATERAL pg_partition_tree(c) p ON true`
   return Number(row?.bytes)
 }
 

@@ -82,7 +82,11 @@ FROM moved`,
   true,
 )
 
-/** The same for one call, as `holdOne`. Measured, server's CPU of a call alone: 0.20 ms here, 0.31 ms as a batch of one. */
+/**
+ * The same for one call, as `holdOne`. Measured, server's CPU of a call alone: 0.20 ms here, 0.31 ms as a batch of one. The
+ * id is a subquery so that the server keeps the plan: with the value in sight, a plan of its own for each call, which leaves
+ * the other months out, seems cheaper to it and takes 0.24 ms to make.
+ */
 export const endOne = statement(
   "end",
   sql`
@@ -90,7 +94,7 @@ WITH moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
     = (${a.balance_nano} - $3::bigint, ${a.held_nano} - ${h.amount_nano})
   FROM ${holds} ${h}
-  WHERE ${h.id} = $2::uuid AND ${a.id} = ${h.account_id} AND NOT ${a.is_limited} AND ${lockTimeout}
+  WHERE ${h.id} = (SELECT $2::uuid) AND ${a.id} = ${h.account_id} AND NOT ${a.is_limited} AND ${lockTimeout}
   RETURNING ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp}
 ), inserted AS (
   INSERT INTO ${ends} (${names(...said, ...known)})

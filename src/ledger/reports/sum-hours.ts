@@ -37,14 +37,14 @@ async function closeHour(transaction: Transaction, close_ms: number): Promise<bo
   if (row === undefined) return false
   const from = row.hours ?? (await firstHour(transaction))
   if (from === null) return false
-  const until = new Date(from.getTime() + HOUR_MS)
-  // A statement of its own, so that the sums see whatever these transactions have committed.
-  const [quiet] = await transaction.execute(sql`
-    SELECT FROM (VALUES (${until.toISOString()}::timestamptz)) AS hour (ends_at)
-    WHERE hour.ends_at < clock_timestamp() - ${close_ms}::float8 * interval '1 millisecond'
-      AND NOT EXISTS (SELECT FROM pg_stat_activity s WHERE s.datname = current_database() AND s.pid <> pg_backend_pid()
-        AND s.backend_type = 'client backend' AND s.xact_start < hour.ends_at)`)
-  if (quiet === undefined) return false
+  // A whole day at once where one is over already: after an upgrade, or after a pause.
+  const steps = from.getTime() % DAY_MS === 0 ? [DAY_MS, HOUR_MS] : [HOUR_MS]
+  const until = await lastClosed(
+    transaction,
+    steps.map((step_ms) => new Date(from.getTime() + step_ms)),
+    close_ms,
+  )
+  if (until === null) return false
   await writeHours(transaction, from, until)
   let days_until = row.days ?? new Date(Math.ceil(from.getTime() / DAY_MS) * DAY_MS)
   if (until.getTime() === days_until.getTime() + DAY_MS) {
@@ -53,6 +53,21 @@ async function closeHour(transaction: Transaction, close_ms: number): Promise<bo
   }
   await transaction.update(summed).set({ hours_until: until, days_until })
   return true
+}
+
+/** The latest of these moments before which nothing can be written any more. A statement of its own, so that what follows sees all of it. */
+async function lastClosed(
+  transaction: Transaction,
+  ends_at: readonly Date[],
+  close_ms: number,
+): Promise<Date | null> {
+  const moments = `{${ends_at.map((moment) => moment.toISOString()).join(",")}}`
+  const [row] = await transaction.execute<{ ends_at: string | null }>(sql`
+    SELECT max(ends_at) AS ends_at FROM unnest(${moments}::timestamptz[]) AS ends_at
+    WHERE ends_at < clock_timestamp() - ${close_ms}::float8 * interval '1 millisecond'
+      AND NOT EXISTS (SELECT FROM pg_stat_activity s WHERE s.datname = current_database() AND s.pid <> pg_backend_pid()
+        AND s.backend_type = 'client backend' AND s.xact_start < ends_at)`)
+  return row?.ends_at == null ? null : new Date(row.ends_at)
 }
 
 /** The hour before which there is no entry: ids follow the ledger's clock (D58), a day is more than any difference. Null without calls. */

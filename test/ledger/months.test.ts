@@ -1,0 +1,150 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { floorId } from "../../src/id.ts"
+import type { Connection } from "../../src/ledger/database/connection.ts"
+import { endBatch } from "../../src/ledger/journal/end.ts"
+import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import { addMonths } from "../../src/ledger/journal/months.ts"
+import {
+  type Account,
+  call,
+  failureOf,
+  holdOf,
+  openTestDatabase,
+  settled,
+  type TestDatabase,
+} from "./test-database.ts"
+
+/** D71: the journal by months. */
+
+let db: TestDatabase
+let connection: Connection
+let gateway_id: string
+let account: Account
+
+beforeAll(async () => {
+  db = await openTestDatabase()
+  connection = db.connection()
+  gateway_id = await db.gateway()
+  account = await db.account(1_000_000n)
+  await addMonths(db.database.upkeep)
+})
+afterAll(() => db.close())
+
+/** The month that is `ahead` of the present one, as its first day. */
+function monthAt(ahead: number): Date {
+  const now = new Date()
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + ahead, 1))
+}
+const suffixOf = (month: Date) => month.toISOString().slice(0, 7).replace("-", "_")
+
+async function partitionsOf(table: string): Promise<string[]> {
+  const rows =
+    await db.sql`SELECT 'tollgate.' || (SELECT relname FROM pg_class WHERE oid = relid) AS name FROM pg_partition_tree(${`tollgate.${table}`}::regclass)
+    WHERE isleaf ORDER BY 1`
+  return rows.map(({ name }) => String(name))
+}
+
+describe("D71: partitions of months", () => {
+  test("are there for this month and the next two, however many make them", async () => {
+    await Promise.all([addMonths(db.database.upkeep), addMonths(db.database.operators)])
+    for (const table of ["holds", "ends", "corrections"])
+      expect(await partitionsOf(table)).toEqual(
+        [0, 1, 2].map((at) => `tollgate.${table}_${suffixOf(monthAt(at))}`),
+      )
+    const rows = await db.sql`SELECT month::text, from_id, to_id FROM tollgate.months ORDER BY month`
+    expect([...rows]).toEqual(
+      [0, 1, 2].map((at) => ({
+        month: monthAt(at).toISOString().slice(0, 10),
+        from_id: at === 0 ? null : floorId(monthAt(at)),
+        to_id: floorId(monthAt(at + 1)),
+      })),
+    )
+  })
+
+  test("get a call by its id, and its end with it: to the last millisecond of a month and from the first of the next", async () => {
+    const next_ms = monthAt(1).getTime()
+    for (const [at_ms, month] of [
+      [next_ms - 1, monthAt(0)],
+      [next_ms, monthAt(1)],
+    ] as const) {
+      const hold = holdOf(account, 100n, {
+        id: `${floorId(new Date(at_ms)).slice(0, 14)}7fff-8000-000000000001`,
+      })
+      expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
+      expect(await endBatch(connection, [{ end: settled(hold.id, 40n), hold }], 300)).toEqual(["applied"])
+      for (const table of ["holds", "ends"]) {
+        const [row] =
+          await db.sql`SELECT 'tollgate.' || (SELECT relname FROM pg_class c WHERE c.oid = x.tableoid) AS name FROM ${db.sql(`tollgate.${table}`)} x WHERE id = ${hold.id}`
+        expect(row?.name).toBe(`tollgate.${table}_${suffixOf(month)}`)
+      }
+      expect(await call(db.sql, hold.id)).toMatchObject({ state: "settled", charge_nano: "40" })
+    }
+  })
+
+  test("end each hold once, as one table does", async () => {
+    const hold = holdOf(account, 100n)
+    await holdBatch(connection, gateway_id, [hold], 300)
+    const end = { end: settled(hold.id, 40n), hold }
+    expect(await endBatch(connection, [end], 300)).toEqual(["applied"])
+    expect(await endBatch(connection, [end], 300)).toEqual(["closed"])
+    expect(
+      await failureOf(db.sql`INSERT INTO tollgate.holds SELECT * FROM tollgate.holds WHERE id = ${hold.id}`),
+    ).toBe("PostgresError")
+  })
+
+  test.each(["holds", "ends", "corrections"])(
+    "refuse changes of %s that name the partition",
+    async (table) => {
+      for (const partition of await partitionsOf(table)) {
+        for (const change of [
+          `DELETE FROM ${partition}`,
+          `TRUNCATE ${partition}`,
+          `UPDATE ${partition} SET id = id`,
+        ])
+          await expect(db.sql.unsafe(change).execute()).rejects.toThrow("added and never changed")
+      }
+    },
+  )
+
+  test("an id beyond all months is refused, and no money moves", async () => {
+    const before =
+      await db.sql`SELECT balance_nano, held_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
+    const hold = holdOf(account, 100n, { id: floorId(monthAt(40)) })
+    expect(await failureOf(holdBatch(connection, gateway_id, [hold], 300))).toBe("PostgresError")
+    const after =
+      await db.sql`SELECT balance_nano, held_nano FROM tollgate.accounts WHERE id = ${account.account_id}`
+    expect([...after]).toEqual([...before])
+  })
+
+  test("are added while a call is being written, which does not wait either", async () => {
+    const written = Promise.withResolvers<void>()
+    const release = Promise.withResolvers<void>()
+    const writing = db.sql.begin(async (tx) => {
+      const id = holdOf(account, 1n).id
+      await tx`INSERT INTO tollgate.holds (id, account_id, key_id, gateway_id, amount_nano, terms_id, stream)
+        VALUES (${id}, ${account.account_id}, ${account.key_id}, ${gateway_id}, 0, 1, false)`
+      written.resolve()
+      await release.promise
+    })
+    await written.promise
+    await addMonths(db.database.upkeep, 3)
+    expect(await partitionsOf("holds")).toHaveLength(4)
+    release.resolve()
+    await writing
+  })
+})
+
+test("D71: the tables of a ledger without months become its first one, entries, indexes and all", async () => {
+  const [row] = await db.sql`SELECT pg_get_expr(relpartbound, oid) AS bound FROM pg_class
+    WHERE oid = ${`tollgate.holds_${suffixOf(monthAt(0))}`}::regclass`
+  expect(row?.bound).toBe(`FOR VALUES FROM (MINVALUE) TO ('${floorId(monthAt(1))}')`)
+  const names = async (table: string) => {
+    const rows =
+      await db.sql`SELECT pg_get_indexdef(indexrelid) AS made FROM pg_index WHERE indrelid = ${`tollgate.${table}`}::regclass`
+    return rows.map(({ made }) => String(made).replace(/.* USING /, "")).sort()
+  }
+  for (const table of ["holds", "ends", "corrections"]) {
+    const whole = await names(table)
+    for (const at of [0, 1, 2]) expect(await names(`${table}_${suffixOf(monthAt(at))}`)).toEqual(whole)
+  }
+})
