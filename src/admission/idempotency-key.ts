@@ -7,7 +7,7 @@ const HEADER = "idempotency-key"
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/
 
 /**
- * The hashes of a chat call's `Idempotency-Key` and of its body as sent (D43); null without the header. Throws
+ * The hashes of a call's `Idempotency-Key` and of its body as sent (D43); null without the header. Throws
  * `invalid_request` for a malformed key.
  */
 export function idempotencyOf(headers: Headers, body: Uint8Array): Idempotency | null {

@@ -2,7 +2,7 @@ import type { Call, Places } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 
 /**
- * The chat calls of this process. A call takes up a place from admission until its settlement is durable (D33). It
+ * The calls of this process. A call takes up a place from admission until its settlement is durable (D33). It
  * counts as running until its settlement has begun; a shutdown waits for that (D34).
  */
 export class InFlight implements Places {
