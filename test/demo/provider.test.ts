@@ -185,6 +185,8 @@ describe("the demo's responses", () => {
     const response = await post({ model: "demo-small", input, ...change }, undefined, "/v1/responses")
     expect(response.status).toBe(status)
     expect(await response.json()).toMatchObject({ error: { code, param } })
+  })
+})
 
 describe("the demo's embeddings", () => {
   const model = "demo-embedding"

@@ -165,7 +165,7 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ["completion tokens cost", charged({ ...said(1), usage: usage(1000, 0, 200) })],
   ['The first call above with `"max_tokens": 200` then holds', held({ max_tokens: 200 }, search)],
   ["of which 400 are cached, and 200 output tokens cost", responded],
-  ['"input": "Say hello." } ``` holds', quote(responses, sayHello, mini).amount_nano],
+  ['"input":"Say hello."}` holds', quote(responses, sayHello, mini).amount_nano],
   ["bytes with its quotes and holds", embedded(FOOD).amount_nano],
   ["is 4 tokens and holds", embedded([791, 3691, 574, 18406]).amount_nano],
   [
