@@ -115,6 +115,6 @@ function unknownRoute(path: string, audience: Audience): GatewayError {
   if (!NOT_OFFERED.includes(path)) return new GatewayError("not_found")
   return new GatewayError("not_found", {
     message:
-      "This operation is not supported. Supported: chat completions, embeddings, the model list and token counting. Full reference: /docs.",
+      "This operation is not supported. Supported: chat completions, responses, embeddings, the model list and token counting. Full reference: /docs.",
   })
 }

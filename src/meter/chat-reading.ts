@@ -14,7 +14,7 @@ import { type EventKind, isZero, reportsError, type StreamEvidence, type StreamR
 import { Repetition } from "./repetition.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
 
-const DONE: EventKind = { kind: "done", output: false, trusted_usage: false, failed: false }
+const DONE: EventKind = { kind: "done", output: false, trusted_usage: false, failed: false, shown: false }
 const NOTHING: EventKind = { kind: "nothing" }
 const OUTPUT: EventKind = {
   kind: "chunk",

@@ -48,6 +48,8 @@ export type EventKind =
       readonly trusted_usage: boolean
       /** Whether it says that the provider failed. */
       readonly failed: boolean
+      /** Whether the client gets it even where nothing was said before (D66). */
+      readonly shown: boolean
     }
   /** The provider reports a failure (D10): nothing after it is read. */
   | {

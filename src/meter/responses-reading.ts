@@ -100,7 +100,7 @@ export class ResponsesReading implements StreamReading {
     const response = isObject(payload.response) ? payload.response : {}
     this.#usage = readResponseUsage(response, this.#limits, this.#output.searches)
     this.#service_tier = readServiceTier(response) ?? this.#service_tier
-    return { kind: "done", output, trusted_usage: this.#usage.state === "valid", failed }
+    return { kind: "done", output, trusted_usage: this.#usage.state === "valid", failed, shown: true }
   }
 
   takeLarge(large: LargeAnswer): boolean {

@@ -205,10 +205,9 @@ export class Tap {
     switch (read.kind) {
       case "done":
         this.#note(read)
-        if (this.#options.form.keeps_last) {
+        if (read.shown) this.#outlet.open()
+        if (this.#options.form.keeps_last)
           this.#last = read.failed ? this.#options.withoutSecret(event.parts) : event.parts
-          this.#outlet.open()
-        }
         this.#finish(read.failed ? "upstream_lost" : "completed")
         return
       case "error":
@@ -264,7 +263,8 @@ export class Tap {
       const { end } = this.#options.form
       const is_whole = !outlet.silent && ending === "completed"
       if (is_whole) this.#sendUsage(charge_nano)
-      for (const part of this.#last ?? (is_whole && end !== null ? [end] : [])) outlet.send(part)
+      if (!outlet.silent)
+        for (const part of this.#last ?? (is_whole && end !== null ? [end] : [])) outlet.send(part)
       outlet.close()
     })
   }

@@ -7,11 +7,13 @@ import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { ceilToNano, PICO_PER_NANO, parseUsd, printUsd, withMargin } from "../../src/money.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
+import { responses } from "../../src/operations/responses.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { linesOf } from "../../src/settlement/lines.ts"
 import { costPico, type Priced, priceVerdict } from "../../src/settlement/price.ts"
 import { parseChat } from "../../src/wire/chat.ts"
 import { parseEmbeddings } from "../../src/wire/embeddings.ts"
+import { parseResponses } from "../../src/wire/responses.ts"
 import { blocksOf, textOf } from "./blocks.ts"
 
 /** Every amount of docs/billing.md is computed here by the gateway's own code, and no amount stands there that is not. */
@@ -67,9 +69,10 @@ function pricedOf(
   of = mini,
   prompt_tokens_estimate = 0,
   hold_nano = 1_000_000_000n,
+  form = chat.json,
 ): Priced {
   const text = typeof body === "string" ? body : JSON.stringify(body)
-  const evidence = readJson(chat.json, new TextEncoder().encode(text), "completed", false)
+  const evidence = readJson(form, new TextEncoder().encode(text), "completed", false)
   const terms = {
     bytes_per_token: of.bytes_per_token,
     prompt_tokens_estimate,
@@ -107,6 +110,14 @@ const said = (bytes: number) => ({
 const small = model("text-embedding-3-small")
 const embedded = (input: unknown) => quote(embeddings, parseEmbeddings({ model: small.name, input }), small)
 const FOOD = "The food was delicious."
+const sayHello = parseResponses({ model: mini.name, input: "Say hello." })
+const responded = pricedOf(
+  { usage: { input_tokens: 1000, input_tokens_details: { cached_tokens: 400 }, output_tokens: 200 } },
+  mini,
+  0,
+  undefined,
+  responses.json,
+).charge_nano
 const search = model("gpt-5-search")
 const llama = model("local-llama")
 const rule1 = { ...said(1), usage: usage(1000, 400, 200) }
@@ -153,6 +164,8 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ["without a price per call, and", charged({ ...said(1), usage: usage(1000, 0, 200) }, search)],
   ["completion tokens cost", charged({ ...said(1), usage: usage(1000, 0, 200) })],
   ['The first call above with `"max_tokens": 200` then holds', held({ max_tokens: 200 }, search)],
+  ["of which 400 are cached, and 200 output tokens cost", responded],
+  ['"input":"Say hello."}` holds', quote(responses, sayHello, mini).amount_nano],
   ["bytes with its quotes and holds", embedded(FOOD).amount_nano],
   ["is 4 tokens and holds", embedded([791, 3691, 574, 18406]).amount_nano],
   [

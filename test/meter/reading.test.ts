@@ -33,7 +33,7 @@ function readAll(payloads: readonly (string | null)[], n = 1): ChatReading {
   return reading
 }
 
-const DONE: EventKind = { kind: "done", output: false, trusted_usage: false, failed: false }
+const DONE: EventKind = { kind: "done", output: false, trusted_usage: false, failed: false, shown: false }
 
 describe("what one event is", () => {
   const rows: [string, string | null, EventKind][] = [

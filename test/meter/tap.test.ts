@@ -573,13 +573,14 @@ describe("D63 D32 a stream that the provider's own last event ends", () => {
   const stopping: StreamForm = {
     ...chatEvents,
     end: null,
+    keeps_last: true,
     open(choices, limits) {
       const reading = new ChatReading(choices, limits)
       const take = reading.take.bind(reading)
       reading.take = (event) => {
         const failed = event.data === '{"type":"failed"}'
         if (event.data !== '{"type":"stop"}' && !failed) return take(event)
-        return { kind: "done", output: false, trusted_usage: false, failed }
+        return { kind: "done", output: false, trusted_usage: false, failed, shown: false }
       }
       return reading
     },

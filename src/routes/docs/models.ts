@@ -20,7 +20,7 @@ const entry = {
   type: "model",
   display_name: "gpt-5-mini",
   created_at: "1970-01-01T00:00:00Z",
-  operations: ["chat", "embeddings"],
+  operations: ["chat", "embeddings", "responses"],
 }
 
 const embedding = {
