@@ -1,10 +1,21 @@
 import { type Config, haveOutput, type Model, type Route } from "../config/config.ts"
-import { type Bucket, buckets, PICO_PER_NANO, type Price, parentOf, printPico, printPrice } from "../money.ts"
-import type { Entry, Kind, PriceList } from "./price-list.ts"
+import {
+  type Bucket,
+  buckets,
+  PICO_PER_NANO,
+  type Price,
+  parentOf,
+  printPico,
+  printPrice,
+  type Rate,
+} from "../money.ts"
+import type { Entry, Kind, ListedPrices, PriceList } from "./price-list.ts"
 
 /** A configured price of a model beside the one of a list. Amounts are decimal strings, as the configuration writes them. */
 export interface Difference {
   readonly kind: Kind
+  /** The service tier whose price it is; null for the model's own (D70). */
+  readonly service_tier: string | null
   /** The prompt size from which on they differ (D62). */
   readonly above: number
   /** Null if the configuration has no such price. */
@@ -21,8 +32,10 @@ export interface Comparison {
   /** The names of the entries that could be meant. */
   readonly candidates: readonly string[]
   readonly differences: readonly Difference[]
-  /** Prices that the list lacks; they are neither compared nor dropped. */
-  readonly only_configured: readonly Kind[]
+  /** Kinds and service tiers that the list lacks; they are neither compared nor dropped. */
+  readonly only_configured: readonly string[]
+  /** Service tiers that only the list has. Calls that ask for one are refused (D61), so this is no difference. */
+  readonly not_configured: readonly string[]
   readonly not_chargeable: Entry["not_chargeable"]
   readonly not_exact: Entry["not_exact"]
   /** The keys of the model that would agree with the list; null if the list does not tell enough. */
@@ -35,6 +48,7 @@ export interface Comparison {
 export type Needed = { readonly free: true } | { readonly price: Readonly<Record<string, unknown>> }
 
 const KINDS = ["input", "cached_input", "output", ...buckets, "per_call"] as const
+const FEES: readonly Kind[] = ["web_search", "per_call"]
 
 /** What can be charged for: a model that only makes embeddings has no output (D67). */
 function kindsOf({ operations }: Model): readonly Kind[] {
@@ -75,6 +89,7 @@ function unmatched({ name: model }: Model, { upstream }: Route, candidates: read
     candidates,
     differences: [],
     only_configured: [],
+    not_configured: [],
     not_chargeable: [],
     not_exact: [],
     needed: null,
@@ -83,10 +98,15 @@ function unmatched({ name: model }: Model, { upstream }: Route, candidates: read
 }
 
 function compared(model: Model, { upstream }: Route, entry: Entry): Comparison {
-  const sizes = sizesOf(model, entry)
-  const differences = sizes.flatMap((above) =>
-    kindsOf(model).flatMap((kind) => differenceAt(model, entry, kind, above, sizes) ?? []),
-  )
+  const kinds = kindsOf(model)
+  const differences = [
+    ...differencesIn(kinds, model, entry.prices, null),
+    ...model.service_tiers.flatMap((tier) => {
+      const listed = entry.service_tiers.has(tier.name) ? servicePrices(entry, tier.name) : NONE
+      return differencesIn(kinds, tier, listed, tier.name)
+    }),
+  ]
+  const configured = model.service_tiers.map(({ name }) => name)
   const needed = neededBy(model, entry)
   const { name, not_chargeable, not_exact } = entry
   return {
@@ -95,7 +115,11 @@ function compared(model: Model, { upstream }: Route, entry: Entry): Comparison {
     entry: name,
     candidates: [name],
     differences,
-    only_configured: KINDS.filter((kind) => !entry.prices.has(kind) && isNamed(kind, model.price)),
+    only_configured: [
+      ...kinds.filter((kind) => !entry.prices.has(kind) && isNamed(kind, model.price)),
+      ...configured.filter((name) => !entry.service_tiers.has(name)),
+    ],
+    not_configured: [...entry.service_tiers.keys()].filter((name) => !configured.includes(name)),
     not_chargeable,
     not_exact,
     needed,
@@ -103,48 +127,66 @@ function compared(model: Model, { upstream }: Route, entry: Entry): Comparison {
   }
 }
 
-/** Every prompt size at which a price of the configuration or of the list begins. */
-function sizesOf(model: Model, entry: Entry): number[] {
-  const configured = model.tiers.map(({ above_tokens }) => above_tokens)
-  return [...new Set([0, ...configured, ...startsOf(entry)])].sort((one, other) => one - other)
+const NONE: ListedPrices = new Map()
+
+/** The prices of tokens at a service tier of the list, those that it leaves out too. */
+function servicePrices({ prices, service_tiers }: Entry, name: string): ListedPrices {
+  const own = service_tiers.get(name) ?? NONE
+  const tokens = [...prices].filter(([kind]) => !FEES.includes(kind))
+  return new Map(tokens.map(([kind, sizes]) => [kind, own.get(kind) ?? sizes]))
 }
 
-/** The sizes of the list's tiers. */
-function startsOf({ prices }: Entry): number[] {
-  const starts = [...prices.values()].flatMap((sizes) => [...sizes.keys()])
-  return [...new Set(starts)].filter((above) => above > 0).sort((one, other) => one - other)
+function differencesIn(
+  kinds: readonly Kind[],
+  configured: Rate,
+  listed: ListedPrices,
+  service_tier: string | null,
+): Difference[] {
+  const sizes = sizesOf(configured, listed)
+  return sizes.flatMap((above, at) =>
+    kinds.flatMap((kind) => {
+      const found = pairAt(kind, configured, listed, above)
+      const before = sizes[at - 1]
+      if (found.listed === null || found.configured === found.listed) return []
+      if (before !== undefined && Bun.deepEquals(pairAt(kind, configured, listed, before), found)) return []
+      return [
+        {
+          kind,
+          service_tier,
+          above,
+          configured: found.configured === null ? null : printed(kind, found.configured),
+          listed: printed(kind, found.listed),
+        },
+      ]
+    }),
+  )
 }
 
-/** Null where both agree, where the list has no such price, and where a smaller size says the same. */
-function differenceAt(
-  model: Model,
-  entry: Entry,
-  kind: Kind,
-  above: number,
-  sizes: readonly number[],
-): Difference | null {
-  const at = (size: number) => ({
-    configured: effective(kind, configuredAt(model, size)),
-    listed: listedAt(entry, kind, size),
-  })
-  const { configured, listed } = at(above)
-  if (listed === null || configured === listed) return null
-  const before = sizes[sizes.indexOf(above) - 1]
-  if (before !== undefined && Bun.deepEquals(at(before), { configured, listed })) return null
+function pairAt(kind: Kind, configured: Rate, listed: ListedPrices, size: number) {
   return {
-    kind,
-    above,
-    configured: configured === null ? null : printed(kind, configured),
-    listed: printed(kind, listed),
+    configured: effective(kind, configuredAt(configured, size)),
+    listed: listedAt(listed, kind, size),
   }
 }
 
-function configuredAt({ price, tiers }: Model, size: number): Price {
+/** Every prompt size at which a price of the configuration or of the list begins. */
+function sizesOf({ tiers }: Rate, listed: ListedPrices): number[] {
+  const configured = tiers.map(({ above_tokens }) => above_tokens)
+  return [...new Set([0, ...configured, ...startsOf(listed)])].sort((one, other) => one - other)
+}
+
+/** The sizes of the list's tiers. */
+function startsOf(listed: ListedPrices): number[] {
+  const starts = [...listed.values()].flatMap((sizes) => [...sizes.keys()])
+  return [...new Set(starts)].filter((above) => above > 0).sort((one, other) => one - other)
+}
+
+function configuredAt({ price, tiers }: Rate, size: number): Price {
   return tiers.findLast(({ above_tokens }) => above_tokens <= size)?.price ?? price
 }
 
-function listedAt({ prices }: Entry, kind: Kind, size: number): bigint | null {
-  const starts = [...(prices.get(kind) ?? [])].filter(([above]) => above <= size)
+function listedAt(listed: ListedPrices, kind: Kind, size: number): bigint | null {
+  const starts = [...(listed.get(kind) ?? [])].filter(([above]) => above <= size)
   const [last] = starts.sort(([one], [other]) => other - one)
   return last?.[1] ?? null
 }
@@ -187,23 +229,54 @@ function isNamed(kind: Kind, price: Price): boolean {
 
 /** The prices of the list, and what only the configuration names; null if the list lacks the price of the input or of the output. */
 function neededBy(model: Model, entry: Entry): Needed | null {
-  const all = kindsOf(model)
-  if (!entry.prices.has("input") || (all.includes("output") && !entry.prices.has("output"))) return null
-  const at = (above: number, kinds: readonly Kind[]) =>
-    Object.fromEntries(
-      kinds.flatMap((kind) => {
-        const price = configuredAt(model, above)
-        const kept = isNamed(kind, model.price) ? effective(kind, price) : null
-        const amount_pico = listedAt(entry, kind, above) ?? kept
-        return amount_pico === null ? [] : [[kind, printed(kind, amount_pico)] as const]
-      }),
-    )
-  const plain = at(0, all)
-  const tokens = all.filter((kind) => kind !== "per_call" && kind !== "web_search")
-  const tiers = startsOf(entry).map((above) => ({ above, ...at(above, tokens) }))
-  const is_free = tiers.length === 0 && Object.values(plain).every((amount) => /^[0.]+$/.test(amount))
+  const kinds = kindsOf(model)
+  const is_whole = (["input", "output"] as const).every(
+    (kind) => entry.prices.has(kind) || !kinds.includes(kind),
+  )
+  if (!is_whole) return null
+  const named = kinds.filter((kind) => entry.prices.has(kind) || isNamed(kind, model.price))
+  const price = pricesAt(named, model, entry.prices, 0)
+  const tiers = tiersFor(named, model, entry.prices, startsOf(entry.prices))
+  const is_free = tiers === undefined && Object.values(price).every((amount) => /^[0.]+$/.test(amount))
   if (is_free) return { free: true }
-  return { price: { ...plain, ...(tiers.length === 0 ? {} : { tiers }) } }
+  const service_tiers = model.service_tiers.map((tier) => {
+    const listed = entry.service_tiers.has(tier.name) ? servicePrices(entry, tier.name) : NONE
+    const starts = listed === NONE ? tier.tiers.map(({ above_tokens }) => above_tokens) : startsOf(listed)
+    const tokens = named.filter((kind) => !FEES.includes(kind))
+    const tiers = tiersFor(tokens, tier, listed, starts)
+    return [
+      tier.name,
+      { ...pricesAt(tokens, tier, listed, 0), ...(tiers !== undefined && { tiers }) },
+    ] as const
+  })
+  return {
+    price: {
+      ...price,
+      ...(tiers !== undefined && { tiers }),
+      ...(service_tiers.length > 0 && { service_tiers: Object.fromEntries(service_tiers) }),
+    },
+  }
+}
+
+function tiersFor(named: readonly Kind[], configured: Rate, listed: ListedPrices, starts: readonly number[]) {
+  const tokens = named.filter((kind) => !FEES.includes(kind))
+  if (starts.length === 0) return undefined
+  return starts.map((above) => ({ above, ...pricesAt(tokens, configured, listed, above) }))
+}
+
+/** The list's price of each kind, else the configured one. */
+function pricesAt(
+  named: readonly Kind[],
+  configured: Rate,
+  listed: ListedPrices,
+  above: number,
+): Record<string, string> {
+  return Object.fromEntries(
+    named.flatMap((kind) => {
+      const amount_pico = listedAt(listed, kind, above) ?? effective(kind, configuredAt(configured, above))
+      return amount_pico === null ? [] : [[kind, printed(kind, amount_pico)] as const]
+    }),
+  )
 }
 
 /** As the configuration writes it: USD per 1M tokens, or USD for each call or search. */

@@ -18,10 +18,14 @@ export type Kind = "input" | "cached_input" | "output" | "per_call" | Bucket
 /** A price in pico-USD, by the size that the prompt must exceed; 0 for prompts of every size (D62). */
 export type Sizes = ReadonlyMap<number, bigint>
 
+export type ListedPrices = ReadonlyMap<Kind, Sizes>
+
 /** One model of a list. */
 export interface Entry {
   readonly name: string
-  readonly prices: ReadonlyMap<Kind, Sizes>
+  readonly prices: ListedPrices
+  /** The prices of service tiers, by their names (D70). What one does not name costs what it costs without it. */
+  readonly service_tiers: ReadonlyMap<string, ListedPrices>
   /** What Tollgate cannot charge, as the list names it, and why. */
   readonly not_chargeable: readonly { readonly key: string; readonly reason: string }[]
   /** Chargeable keys whose value is no price that Tollgate can hold exactly. */
@@ -76,6 +80,7 @@ interface Meaning {
 class EntryReader {
   readonly #name: string
   readonly #prices = new Map<Kind, Map<number, bigint>>()
+  readonly #service_tiers = new Map<string, Map<Kind, Map<number, bigint>>>()
   readonly #not_chargeable: { key: string; reason: string }[] = []
   readonly #not_exact: { key: string; value: string }[] = []
 
@@ -83,7 +88,7 @@ class EntryReader {
     this.#name = name
   }
 
-  price(key: string, { kind, per }: Meaning, above_tokens: number, value: unknown): void {
+  price(key: string, { kind, per }: Meaning, value: unknown, above_tokens = 0, service_tier?: string): void {
     if (value === null) return
     const text = value instanceof NumberText ? value.text : null
     const amount_pico = text === null ? null : priceIn(kind, text, per)
@@ -91,10 +96,17 @@ class EntryReader {
       this.#not_exact.push({ key, value: text ?? JSON.stringify(value) })
       return
     }
-    const sizes = this.#prices.get(kind) ?? new Map<number, bigint>()
+    const prices = service_tier === undefined ? this.#prices : this.#pricesOf(service_tier)
+    const sizes = prices.get(kind) ?? new Map<number, bigint>()
     const other = sizes.get(above_tokens)
     if (other !== undefined && other !== amount_pico) this.refuse(key, `contradicts another price of ${kind}`)
-    else this.#prices.set(kind, sizes.set(above_tokens, amount_pico))
+    else prices.set(kind, sizes.set(above_tokens, amount_pico))
+  }
+
+  #pricesOf(service_tier: string): Map<Kind, Map<number, bigint>> {
+    const prices = this.#service_tiers.get(service_tier) ?? new Map<Kind, Map<number, bigint>>()
+    this.#service_tiers.set(service_tier, prices)
+    return prices
   }
 
   refuse(key: string, reason: string): void {
@@ -108,9 +120,17 @@ class EntryReader {
         this.refuse(`${kind} above ${above} tokens`, "there is no price of it for smaller prompts")
       this.#prices.delete(kind)
     }
+    for (const [service_tier, prices] of this.#service_tiers) {
+      for (const [kind, sizes] of prices) {
+        const plain = this.#prices.get(kind)?.get(0)
+        if (plain !== undefined) prices.set(kind, new Map([[0, plain], ...sizes]))
+        else this.refuse(`${kind} of ${service_tier}`, "there is no price of it without the service tier")
+      }
+    }
     return {
       name: this.#name,
       prices: this.#prices,
+      service_tiers: this.#service_tiers,
       not_chargeable: this.#not_chargeable,
       not_exact: this.#not_exact,
     }
@@ -141,6 +161,9 @@ const LITELLM_KEYS: Readonly<Record<string, Kind>> = {
   input_cost_per_request: "per_call",
 }
 
+/** What a key of LiteLLM may end with: the size of the prompt, then the service tier. */
+const SUFFIXES = /^(.+?)(?:_above_(\d{1,6})k_tokens)?(?:_(flex|priority))?$/
+
 /** Keys of LiteLLM that hold numbers and no price. What is neither here nor above is named, so a new price cannot be missed. */
 const LITELLM_FACTS =
   /^(?:supports_|supported_|max_|litellm_provider$|mode$|source$|_?comment|metadata$|deprecation_date$|[rt]pm$|output_vector_size$|tool_use_system_prompt_tokens$|prompt_cache_min_tokens$)/
@@ -166,9 +189,11 @@ function liteLlm(list: Readonly<Record<string, unknown>>): PriceList {
 function liteLlmEntry(name: string, entry: Readonly<Record<string, unknown>>): Entry {
   const reader = new EntryReader(name)
   for (const [key, value] of Object.entries(entry)) {
-    const [, base = key, thousands = "0"] = /^(.+)_above_(\d{1,6})k_tokens$/.exec(key) ?? []
+    const [, base = key, thousands = "0", service_tier] = SUFFIXES.exec(key) ?? []
     const kind = Object.hasOwn(LITELLM_KEYS, base) ? LITELLM_KEYS[base] : undefined
-    if (kind !== undefined) reader.price(key, { kind, per: 0 }, Number(thousands) * 1_000, value)
+    const above_tokens = Number(thousands) * 1_000
+    if (kind !== undefined && (kind !== "per_call" || service_tier === undefined))
+      reader.price(key, { kind, per: 0 }, value, above_tokens, service_tier)
     else if (key === "search_context_cost_per_query") searchPrice(reader, key, value)
     else if (!LITELLM_FACTS.test(key) && isPrice(key, value)) reader.refuse(key, reasonFor(key))
   }
@@ -180,7 +205,7 @@ function searchPrice(reader: EntryReader, key: string, value: unknown): void {
   const [first, ...others] = isObject(value) ? Object.values(value) : []
   const text = first instanceof NumberText ? first.text : null
   const same = others.every((other) => other instanceof NumberText && other.text === text)
-  if (text !== null && same) reader.price(key, { kind: "web_search", per: 0 }, 0, first)
+  if (text !== null && same) reader.price(key, { kind: "web_search", per: 0 }, first)
   else reader.refuse(key, "a search has one price, whatever the size of its context")
 }
 
@@ -195,7 +220,7 @@ const UNKNOWN_KIND = "Tollgate has no price of this kind"
 
 /** Why a key cannot be charged: by its name, the first that fits. */
 const REASONS: readonly (readonly [key: RegExp, reason: string])[] = [
-  [/_(?:flex|priority)$/, "a service tier has no price of its own"],
+  [/_(?:flex|priority)$/, "a service tier has no such price"],
   [/_batches$/, "Tollgate forwards no batches"],
   [/multiplier|uplift|provider_specific_entry/, "a factor of the other prices"],
   [/^web_search_billing_unit$/, "searches are charged one by one"],
@@ -284,9 +309,9 @@ function genaiEntry(name: string, prices: unknown, now: Date): Entry {
     if (meaning === undefined) {
       reader.refuse(key, UNKNOWN_KIND)
     } else if (!isMapping(value)) {
-      reader.price(key, meaning, 0, value)
+      reader.price(key, meaning, value)
     } else {
-      reader.price(key, meaning, 0, value.base)
+      reader.price(key, meaning, value.base)
       for (const tier of Array.isArray(value.tiers) ? value.tiers : []) tierPrice(reader, key, meaning, tier)
     }
   }
@@ -298,7 +323,7 @@ function tierPrice(reader: EntryReader, key: string, meaning: Meaning, tier: unk
     isObject(tier) && tier.start instanceof NumberText ? parseJsonNumber(tier.start.text, 0) : null
   if (!isObject(tier) || start === null || meaning.kind === "web_search" || meaning.kind === "per_call")
     reader.refuse(key, "only the prices of tokens depend on the size of the prompt")
-  else reader.price(`${key} above ${start} tokens`, meaning, Number(start), tier.price)
+  else reader.price(`${key} above ${start} tokens`, meaning, tier.price, Number(start))
 }
 
 /** Of several price lists the last that has begun. Prices of hours of the day cannot be charged, and are named. */

@@ -104,7 +104,8 @@ function entriesOf(text: string | null, { models }: Config): Map<string, string>
 
 /** One model: a line that says whether it agrees, the prices that do not, and all that could not be compared. */
 function comparisonText(comparison: Comparison, screen: Screen): string {
-  const { model, upstream, entry, differences, only_configured, not_chargeable, not_exact } = comparison
+  const { model, upstream, entry, differences, only_configured, not_configured, not_chargeable, not_exact } =
+    comparison
   const mark = comparison.same ? screen.paint("green", "✓") : screen.paint("red", "✗")
   const title = `${mark} ${screen.paint("bold", visible(model))} at ${upstream}`
   if (entry === null) return `${title}: ${unmatchedWords(comparison)}`
@@ -115,6 +116,9 @@ function comparisonText(comparison: Comparison, screen: Screen): string {
       ({ key, value }) => `  ${visible(`${key} is ${value}`)}, which cannot be charged exactly`,
     ),
     ...reasonsIn(not_chargeable).map(([reason, keys]) => `  not chargeable: ${visible(keys)} (${reason})`),
+    ...(not_configured.length === 0
+      ? []
+      : [`  service tiers without a configured price, which are refused: ${not_configured.join(", ")}`]),
     ...(only_configured.length === 0 ? [] : [`  only in the configuration: ${only_configured.join(", ")}`]),
   ].join("\n")
 }
@@ -148,8 +152,8 @@ function differencesTable(differences: readonly Difference[], { width, paint }: 
       { title: "CONFIGURED", align: "point" },
       { title: "LISTED", align: "point" },
     ],
-    differences.map(({ kind, above, configured, listed }) => [
-      `  ${kind}`,
+    differences.map(({ kind, service_tier, above, configured, listed }) => [
+      service_tier === null ? `  ${kind}` : `  ${kind} (${service_tier})`,
       above === 0 ? "" : String(above),
       configured === null ? "none" : usd(configured),
       usd(listed),

@@ -64,26 +64,17 @@ const NOTES: Words = {
   settled_late: "The call had already expired when its gateway settled it.",
 }
 
-export function stateWords(state: string): string {
-  return STATES[state] ?? state
-}
+const wordsIn =
+  (words: Words) =>
+  (word: string): string =>
+    words[word] ?? word
 
+export const stateWords = wordsIn(STATES)
 /** The basis of a charge, to follow "charged by". */
-export function basisWords(basis: string): string {
-  return BASES[basis] ?? basis
-}
-
-export function endingWords(ending: string): string {
-  return ENDINGS[ending] ?? ending
-}
-
-export function failureWords(failure: string): string {
-  return FAILURES[failure] ?? failure
-}
-
-export function noteWords(note: string): string {
-  return NOTES[note] ?? note
-}
+export const basisWords = wordsIn(BASES)
+export const endingWords = wordsIn(ENDINGS)
+export const failureWords = wordsIn(FAILURES)
+export const noteWords = wordsIn(NOTES)
 
 /** `1 call`, `2 calls`. */
 export function counted(count: number, noun: string, shown = String(count)): string {

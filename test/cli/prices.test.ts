@@ -127,12 +127,12 @@ describe("prices that differ", () => {
     expect(found.code).toBe(1)
     expect(found.err).toBe("tollgate: 2 of 2 models differ from the list\n")
     expect(found.models[0].differences).toEqual([
-      { kind: "input", above: 0, configured: "2.75", listed: "2.50" },
+      { kind: "input", service_tier: null, above: 0, configured: "2.75", listed: "2.50" },
     ])
     expect(found.models[1].differences).toEqual([
-      { kind: "cached_input", above: 0, configured: "3.00", listed: "0.30" },
-      { kind: "cache_write", above: 0, configured: "3.00", listed: "3.75" },
-      { kind: "cache_write_1h", above: 0, configured: "3.00", listed: "6.00" },
+      { kind: "cached_input", service_tier: null, above: 0, configured: "3.00", listed: "0.30" },
+      { kind: "cache_write", service_tier: null, above: 0, configured: "3.00", listed: "3.75" },
+      { kind: "cache_write_1h", service_tier: null, above: 0, configured: "3.00", listed: "6.00" },
     ])
     const [, yaml = ""] = found.text.split("The configuration would need:\n\n")
     const needed: { models: { name: string; price?: Price }[] } = parse(yaml)
@@ -152,17 +152,17 @@ describe("prices that differ", () => {
     const { tiers: _, ...flat } = GPT
     const found = await diff(LITELLM, [model("gpt-large", flat)])
     expect(found.models[0].differences).toEqual([
-      { kind: "input", above: 272_000, configured: "2.50", listed: "5.00" },
-      { kind: "cached_input", above: 272_000, configured: "0.25", listed: "0.50" },
-      { kind: "output", above: 272_000, configured: "15.00", listed: "22.50" },
+      { kind: "input", service_tier: null, above: 272_000, configured: "2.50", listed: "5.00" },
+      { kind: "cached_input", service_tier: null, above: 272_000, configured: "0.25", listed: "0.50" },
+      { kind: "output", service_tier: null, above: 272_000, configured: "15.00", listed: "22.50" },
     ])
     const tiered = await diff(write({ "gpt-large": PLAIN }), [
       model("gpt-large", { input: "9", output: "2", tiers: [{ above: 9, input: "9", output: "3" }] }),
     ])
     expect(tiered.models[0]).toMatchObject({
       differences: [
-        { kind: "input", above: 0, configured: "9.00", listed: "1.00" },
-        { kind: "output", above: 9, configured: "3.00", listed: "2.00" },
+        { kind: "input", service_tier: null, above: 0, configured: "9.00", listed: "1.00" },
+        { kind: "output", service_tier: null, above: 9, configured: "3.00", listed: "2.00" },
       ],
       needed: { price: { input: "1.00", output: "2.00" } },
     })
@@ -172,7 +172,75 @@ describe("prices that differ", () => {
     const list = write({ m: { ...PLAIN, input_cost_per_audio_token: 1e-6 } })
     const found = await diff(list, [model("m", { input: "1", output: "2" })])
     expect(found.models[0].differences).toEqual([
-      { kind: "audio_input", above: 0, configured: null, listed: "1.00" },
+      { kind: "audio_input", service_tier: null, above: 0, configured: null, listed: "1.00" },
+    ])
+  })
+})
+
+describe("service tiers (D70)", () => {
+  const FLEX = { input: "1.25", cached_input: "0.125", output: "15.00" }
+  const list = () =>
+    write({
+      m: {
+        ...PLAIN,
+        input_cost_per_token_flex: 5e-7,
+        input_cost_per_token_above_200k_tokens: 2e-6,
+        input_cost_per_token_above_200k_tokens_priority: 4e-6,
+        output_cost_per_reasoning_token_flex: 1e-6,
+        input_cost_per_request_priority: 1,
+      },
+    })
+
+  test("that are configured are compared; the others are named, and are no difference", async () => {
+    const own = { ...GPT, web_search: "0.02", service_tiers: { flex: { ...FLEX, tiers: GPT.tiers } } }
+    const found = await diff(LITELLM, [
+      model("gpt-large", own),
+      model("gpt-large-2", GPT, "openai", "gpt-large"),
+    ])
+    expect(found.models).toMatchObject([
+      {
+        same: false,
+        not_configured: ["priority"],
+        differences: [
+          { kind: "web_search", service_tier: null, above: 0, configured: "0.02", listed: "0.01" },
+          { kind: "input", service_tier: "flex", above: 272_000, configured: "5.00", listed: "1.25" },
+          { kind: "cached_input", service_tier: "flex", above: 272_000, configured: "0.50", listed: "0.125" },
+        ],
+      },
+      { same: true, not_configured: ["flex", "priority"] },
+    ])
+    expect(found.text).toContain("input (flex)")
+    expect(found.text).toContain("service tiers without a configured price, which are refused: priority")
+  })
+
+  test("the YAML that agrees then has no difference, and can be loaded", async () => {
+    const service_tiers = {
+      flex: { input: "9", output: "9" },
+      priority: { input: "9", output: "9" },
+      scale: { input: "7", output: "8", tiers: [{ above: 5, input: "6", output: "5" }] },
+    }
+    const found = await diff(list(), [model("m", { input: "1", output: "2", service_tiers })])
+    const { price } = found.models[0].needed
+    expect(price).toEqual({
+      input: "1.00",
+      output: "2.00",
+      tiers: [{ above: 200_000, input: "2.00", output: "2.00" }],
+      service_tiers: {
+        flex: { input: "0.50", output: "2.00" },
+        priority: {
+          input: "1.00",
+          output: "2.00",
+          tiers: [{ above: 200_000, input: "4.00", output: "2.00" }],
+        },
+        scale: { input: "7.00", output: "8.00", tiers: [{ above: 5, input: "6.00", output: "5.00" }] },
+      },
+    })
+    const again = await diff(list(), [model("m", price)])
+    expect(again).toMatchObject({ code: 0, models: [{ only_configured: ["scale"], not_configured: [] }] })
+    expect(() => loadConfig(configText([model("m", price)]), { env: {}, readFile: () => "" })).not.toThrow()
+    expect(again.models[0].not_chargeable.map(({ key }: { key: string }) => key)).toEqual([
+      "input_cost_per_request_priority",
+      "reasoning of flex",
     ])
   })
 })
@@ -188,13 +256,7 @@ describe("every key of a list is compared or named", () => {
       not_chargeable.map(({ key }) => key),
     )
     expect(named).toEqual([
-      [
-        "cache_read_input_token_cost_flex",
-        "input_cost_per_token_batches",
-        "input_cost_per_token_flex",
-        "input_cost_per_token_priority",
-        "regional_processing_uplift_multiplier_eu",
-      ],
+      ["input_cost_per_token_batches", "regional_processing_uplift_multiplier_eu"],
       ["provider_specific_entry"],
       ["output_cost_per_image", "search_context_cost_per_query", "web_search_billing_unit"],
     ])
