@@ -41,6 +41,8 @@ const defaults = {
   tracing: null,
 } as const
 
+const HOSTS = "postgres://u:p@10.0.0.1:5432,[::1]:5433/d?target_session_attrs=primary"
+
 describe("contract: the variables and their defaults", () => {
   test("nothing is set", () => {
     expect(read({})).toEqual(defaults)
@@ -104,6 +106,7 @@ describe("contract: the variables and their defaults", () => {
     ["LOG_LEVEL", { LOG_LEVEL: "debug" }, { log_level: "debug" }],
     ["LOG_LEVEL silent", { LOG_LEVEL: "silent" }, { log_level: "silent" }],
     ["what nobody knows", { TOLLGATE_TYPO: "x" }, {}],
+    ["D73 several hosts with ports", { DATABASE_URL: HOSTS }, { database_url: HOSTS }],
   ]
   test.each(rows)("%s", (_, env, expected) => {
     expect(read(env)).toEqual({ ...defaults, ...expected })
@@ -131,6 +134,16 @@ describe("a wrong variable stops the start with its name, never its value", () =
     ["LOG_LEVEL unknown", { LOG_LEVEL: "verbose" }, LEVEL],
     ["LOG_LEVEL in upper case", { LOG_LEVEL: "INFO" }, LEVEL],
     ["LOG_LEVEL that every object has", { LOG_LEVEL: "constructor" }, LEVEL],
+    [
+      "D73 DATABASE_URL that wants a standby",
+      { DATABASE_URL: "postgres://u@a,b/d?target_session_attrs=standby" },
+      "DATABASE_URL: expected a URL whose target_session_attrs is primary or read-write",
+    ],
+    [
+      "D73 DATABASE_URL with a host that is none",
+      { DATABASE_URL: "postgres://u:SECRET@a:5432,b:x/d" },
+      DATABASE,
+    ],
     ["DATABASE_URL of another database", { DATABASE_URL: "mysql://u:SECRET@h/d" }, DATABASE],
     ["DATABASE_URL without a scheme", { DATABASE_URL: "h:5432/SECRET" }, DATABASE],
     ["DATABASE_URL with a space", { DATABASE_URL: "postgres://h/d SECRET" }, DATABASE],
