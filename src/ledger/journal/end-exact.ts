@@ -46,15 +46,22 @@ const h = alias(holds, "h")
 const e = alias(ends, "e")
 const c = alias(idempotency, "c")
 
-/** Counts of buckets as one array of an array of texts; null for none. */
-export const bucketsOf = (usage: Usage | null): string | null =>
-  usage?.buckets === undefined
-    ? null
-    : `"{${buckets.map((bucket) => usage.buckets?.[bucket] ?? 0).join(",")}}"`
+/** Counts of buckets as an array; null for none. */
+export const bucketArray = (usage: Usage | null): string | null =>
+  usage?.buckets === undefined ? null : `{${buckets.map((bucket) => usage.buckets?.[bucket] ?? 0).join(",")}}`
+
+/** The same as one array of an array of texts. */
+export function bucketsOf(usage: Usage | null): string | null {
+  const counts = bucketArray(usage)
+  return counts === null ? null : `"${counts}"`
+}
+
+/** Read as text, like `notes`. */
+export const bucketField: Field<End> = [ends.buckets, (end) => bucketsOf(end.usage), "text"]
 
 const batch = new Batch<End>(2, [
   ...endFields,
-  [ends.buckets, (end) => bucketsOf(end.usage), "text"],
+  bucketField,
   [idempotency.key_hash, (end) => end.freed_key_hash],
 ])
 

@@ -5,7 +5,7 @@ import { isForExact, Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, idsOf, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { End, Hold } from "../entries.ts"
 import { accounts, ends, holds } from "../schema.ts"
-import { type Ended, endExactly, endFields } from "./end-exact.ts"
+import { bucketArray, bucketField, type Ended, endExactly, endFields } from "./end-exact.ts"
 
 /** How long one ending statement may take before it is tried again with the same ids. */
 const STATEMENT_MS = 5_000
@@ -36,6 +36,7 @@ const said = [
 /** What comes from the hold, or through it. */
 const known = [
   ends.notes,
+  ends.buckets,
   ends.terms_id,
   ends.account_id,
   ends.key_id,
@@ -43,7 +44,7 @@ const known = [
   ends.margin_bp,
 ] as const
 
-const batch = new Batch<End>(5, endFields)
+const batch = new Batch<End>(5, [...endFields, bucketField])
 
 const freed = sql.raw(`($3::bigint[])[array_position($2::uuid[], a."id")]`)
 const charged = sql.raw(`($4::bigint[])[array_position($2::uuid[], a."id")]`)
@@ -67,7 +68,8 @@ WITH locked AS MATERIALIZED (
   RETURNING ${a.id}, ${freed} AS freed_nano, ${charged} AS charge_nano
 ), ended AS (
   INSERT INTO ${ends} (${names(...said, ...known)})
-  SELECT ${allOf("x", ...said)}, ${of("x", ends.notes)}::text[], coalesce(${of("x", ends.terms_id)}, hold.terms_id),
+  SELECT ${allOf("x", ...said)}, ${of("x", ends.notes)}::text[], ${of("x", ends.buckets)}::int[],
+    coalesce(${of("x", ends.terms_id)}, hold.terms_id),
     hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp
   FROM ${batch.relation} CROSS JOIN LATERAL (
     SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp} FROM ${holds} ${h}
@@ -99,7 +101,7 @@ WITH moved AS (
 ), inserted AS (
   INSERT INTO ${ends} (${names(...said, ...known)})
   SELECT $2::uuid, $3::bigint, $5::int, $6::int, $7::int, $8::int, $9::int, $10::tollgate.end_outcome, $11::tollgate.basis,
-    $12::tollgate.ending, $13::tollgate.failure, $14::text[], coalesce($4::int, moved.terms_id), moved.account_id,
+    $12::tollgate.ending, $13::tollgate.failure, $14::text[], $15::int[], coalesce($4::int, moved.terms_id), moved.account_id,
     moved.key_id, moved.amount_nano, moved.margin_bp
   FROM moved
   RETURNING ${names(ends.id)}
@@ -110,8 +112,7 @@ SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
 
 /**
  * Ends a batch, with results in its order. Waits at most `lock_ms` for each lock. The exact statement takes what the
- * lean one leaves out, ends whose hold is not known here, ends that free an `Idempotency-Key`, and ends
- * that count buckets (D60).
+ * lean one leaves out, ends whose hold is not known here, and ends that free an `Idempotency-Key`.
  */
 export async function endBatch(
   connection: Runner,
@@ -142,7 +143,7 @@ export async function endBatch(
 type LeanEnd = EndOfHold & { readonly hold: NonNullable<EndOfHold["hold"]> }
 
 function isLean(one: EndOfHold): one is LeanEnd {
-  return one.hold !== null && one.end.freed_key_hash === null && one.end.usage?.buckets === undefined
+  return one.hold !== null && one.end.freed_key_hash === null
 }
 
 const NONE: Pick<ReadonlySet<string>, "has"> = { has: () => false }
@@ -175,7 +176,8 @@ async function endedAccounts(
 export function oneValues(end: End, lock_ms: number): (string | null)[] {
   const [id, charge, terms, ...rest] = endFields.map(([, read]) => read(end))
   const notes = end.notes.length === 0 ? null : `{${end.notes.join(",")}}`
-  return [String(lock_ms), ...[id, charge, terms, ...rest.slice(0, -1)].map(textOrNull), notes]
+  const plain = [id, charge, terms, ...rest.slice(0, -1)].map(textOrNull)
+  return [String(lock_ms), ...plain, notes, bucketArray(end.usage)]
 }
 
 function textOrNull(value: string | number | bigint | boolean | null | undefined): string | null {
