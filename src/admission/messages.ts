@@ -1,7 +1,7 @@
 import type { FieldTexts } from "../wire/field-texts.ts"
 import type { MessagesRequest } from "../wire/messages.ts"
 import { isObject } from "../wire/usage.ts"
-import { type AskedFor, fieldOf } from "./asked.ts"
+import { type AskedFor, fieldOf, NOTHING_ASKED, serviceTierOf } from "./asked.ts"
 import { fieldBytes, isMedia, type Media, mediaIn, type Prompt } from "./prompt.ts"
 
 /** What a messages request asks for that is billed apart, and what of its prompt only the provider has (D61, D64). */
@@ -9,11 +9,10 @@ export function askedOfMessages(request: MessagesRequest): AskedFor {
   const tools = toolsOf(request)
   const first = (kind: ToolKind) => tools.find((tool) => tool.kind === kind)?.path ?? null
   return {
-    service_tier: PLAIN.service_tier.has(request.service_tier) ? null : "service_tier",
+    ...NOTHING_ASKED,
+    service_tier: request.service_tier === "standard_only" ? null : serviceTierOf(request),
     speed: PLAIN.speed.has(request.speed) ? null : "speed",
     inference_geo: PLAIN.inference_geo.has(request.inference_geo) ? null : "inference_geo",
-    audio_input: null,
-    audio_output: null,
     web_search: first("search"),
     hosted_tool: first("hosted"),
     stored_prompt: continuesThread(request) ? "thread" : null,
@@ -21,8 +20,7 @@ export function askedOfMessages(request: MessagesRequest): AskedFor {
 }
 
 /** Values that cost nothing more. */
-const PLAIN: Readonly<Record<"service_tier" | "speed" | "inference_geo", ReadonlySet<unknown>>> = {
-  service_tier: new Set([undefined, null, "auto", "standard_only"]),
+const PLAIN: Readonly<Record<"speed" | "inference_geo", ReadonlySet<unknown>>> = {
   speed: new Set([undefined, null, "standard"]),
   inference_geo: new Set([undefined, null, "global"]),
 }
@@ -93,6 +91,7 @@ export function measureMessages(request: MessagesRequest, texts: FieldTexts): Pr
       Buffer.byteLength(text ?? "") +
       media.reduce((sum, part) => sum + part.text_bytes, 0),
     media,
+    tokens: 0,
     is_open:
       media.some((part) => part.kind !== "image" && part.bytes === null) ||
       toolsOf(request).some(({ kind }) => kind !== "client") ||
@@ -126,7 +125,9 @@ function withoutMedia(content: unknown): unknown {
   if (!hasMedia(content) || !Array.isArray(content)) return content
   return content
     .filter((part) => !isMedia(part))
-    .map((part) => (isObject(part) && hasMedia(part.content) ? { ...part, content: withoutMedia(part.content) } : part))
+    .map((part) =>
+      isObject(part) && hasMedia(part.content) ? { ...part, content: withoutMedia(part.content) } : part,
+    )
 }
 
 function contentOf(part: unknown): unknown {

@@ -88,6 +88,6 @@ function inputOf(call: MessagesCall, cache: PrefixCache) {
   }
 }
 
-function event(data: { readonly type: string }): string {
+function event(data: { readonly type: string; readonly [field: string]: unknown }): string {
   return `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
 }

@@ -22,7 +22,13 @@ export function eventBytes({ type, delta, content_block, message }: JsonObject):
 }
 
 /** What a `message_delta` says of the end of its message is nobody's output. */
-function withoutEnd({ stop_reason, stop_sequence, stop_details, container, ...said }: JsonObject): JsonObject {
+function withoutEnd({
+  stop_reason,
+  stop_sequence,
+  stop_details,
+  container,
+  ...said
+}: JsonObject): JsonObject {
   return said
 }
 

@@ -115,7 +115,7 @@ export class MessagesReading implements StreamReading {
     if (payload === null) return NOTHING
     if (reportsError(payload)) {
       this.#error = true
-      return { kind: "error", trusted_usage: this.#fold(payload.usage, true) }
+      return { kind: "error", trusted_usage: this.#fold(payload.usage, true), shown: false }
     }
     const { type, delta, message, usage } = payload
     if (type === "message_stop") {

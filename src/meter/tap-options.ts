@@ -15,8 +15,10 @@ export interface StreamForm {
    * where that is missing; null where the gateway makes none.
    */
   readonly end: Uint8Array | null
-  /** Whether the provider's own last event (`done`) is held back until then and sent, even where nothing else was said (D66). */
+  /** Whether the provider's own last event (`done`) is held back until then and sent, where there is one. */
   readonly keeps_last: boolean
+  /** Whether it is sent even where nothing else was said (D66). */
+  readonly shows_last: boolean
   /** The text of the events that say what a JSON answer says, the last one included (D29). */
   eventsOf(payload: JsonObject): string
 }

@@ -207,7 +207,7 @@ export class Tap {
         this.#note(read)
         if (this.#options.form.keeps_last) {
           this.#last = read.failed ? this.#options.withoutSecret(event.parts) : event.parts
-          this.#outlet.open()
+          if (this.#options.form.shows_last) this.#outlet.open()
         }
         this.#finish(read.failed ? "upstream_lost" : "completed")
         return

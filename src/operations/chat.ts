@@ -33,6 +33,7 @@ export const chatEvents: EventForm = {
   keepalive: encoder.encode(": keepalive\n\n"),
   end: encoder.encode("data: [DONE]\n\n"),
   keeps_last: false,
+  shows_last: false,
   errorEvent: (error, request_id) =>
     encoder.encode(`data: ${JSON.stringify({ error: errorBody(error, request_id).error })}\n\n`),
   eventsOf: (payload) => `data: ${JSON.stringify(chunkOf(payload))}\n\ndata: [DONE]\n\n`,

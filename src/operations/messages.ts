@@ -32,6 +32,8 @@ const stream: EventForm = {
   commit: encoder.encode(": ok\n\n"),
   keepalive: encoder.encode(event({ type: "ping" })),
   end: encoder.encode(event({ type: "message_stop" })),
+  keeps_last: true,
+  shows_last: false,
   errorEvent: (error, request_id) => encoder.encode(event(errorBody(error, request_id))),
   eventsOf: (payload) => eventsOf(payload).map(event).join(""),
 }

@@ -33,6 +33,7 @@ const stream: EventForm = {
   keepalive: encoder.encode(": keepalive\n\n"),
   end: null,
   keeps_last: true,
+  shows_last: true,
   errorEvent(error, request_id) {
     const body = errorBody(error, request_id).error
     const { code, message, param } = body

@@ -12,6 +12,7 @@ import type { Named, OperationOn } from "../operation.ts"
 import { chat } from "../operations/chat.ts"
 import { embeddings } from "../operations/embeddings.ts"
 import { responses } from "../operations/responses.ts"
+import { messages } from "../operations/messages.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { parseQuoted, type QuoteBody, type QuotedOperation, quotedRefusals } from "../wire/quote.ts"
 import { getQuote } from "./docs/receipts.ts"
@@ -66,6 +67,7 @@ const MEASURED: Readonly<Record<QuotedOperation, (body: object) => Measured>> = 
   chat: measuring(chat),
   embeddings: measuring(embeddings),
   responses: measuring(responses),
+  messages: measuring(messages),
 }
 
 function checkRate({ key_loads, config }: Gateway, key_hash: string): void {

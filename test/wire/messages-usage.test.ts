@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { mergeUsage, readMessagesUsage } from "../../src/wire/messages-usage.ts"
-import { type JsonObject, MAX_TOKENS } from "../../src/wire/usage.ts"
+import { type JsonObject, MAX_TOKENS, type UsageReading } from "../../src/wire/usage.ts"
 
 const plain = { input_tokens: 10, output_tokens: 5 }
 
@@ -149,7 +149,7 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
 })
 
 describe("D1 nothing is coerced", () => {
-  const rows: [what: string, usage: unknown, state: string][] = [
+  const rows: [what: string, usage: unknown, state: UsageReading["state"]][] = [
     ["absent", undefined, "missing"],
     ["null", null, "missing"],
     ["a list", [], "invalid"],
