@@ -1,4 +1,5 @@
 import { GatewayError } from "../errors.ts"
+import type { Session } from "../wire/call.ts"
 
 /** A request of the messages-style family: the vendor, and the date of its API version (D21). */
 export interface VendorVersion {
@@ -62,6 +63,20 @@ export function passedHeaders(headers: Headers, { vendor, version }: VendorVersi
 export function passedQuery(url: string): string {
   const start = url.indexOf("?")
   return start === -1 ? "" : forwardable(url.slice(start), "query", "The query string")
+}
+
+/** An id that a client made; the ledger takes it as it is. */
+const CLIENT_ID = /^(?!null$)[\w.:-]{1,128}$/i
+
+/** What a request says that it belongs to (D65); null where it names nothing, or nothing that can be recorded. */
+export function sessionOf(headers: Headers): Session | null {
+  const session_id = clientId(headers.get("x-claude-code-session-id"))
+  const agent_id = clientId(headers.get("x-claude-code-agent-id"))
+  return session_id === null && agent_id === null ? null : { session_id, agent_id }
+}
+
+function clientId(value: string | null): string | null {
+  return value !== null && CLIENT_ID.test(value) ? value : null
 }
 
 function forwardable(value: string, param: string, what: string): string {

@@ -1,6 +1,6 @@
 import { messagesCredential } from "../admission/credential.ts"
 import { askedOfMessages, measureMessages } from "../admission/messages.ts"
-import { passedHeaders, passedQuery, vendorVersion } from "../admission/version.ts"
+import { passedHeaders, passedQuery, sessionOf, vendorVersion } from "../admission/version.ts"
 import { errorBody } from "../errors.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer } from "../meter/large-answer.ts"
@@ -54,6 +54,7 @@ export const messages: OperationOn<MessagesRequest> = {
   passed: (request, vendors, vendor) => ({
     headers: passedHeaders(request.headers, vendorVersion(request.headers, vendors, vendor)),
     query: passedQuery(request.url),
+    session: sessionOf(request.headers),
   }),
   parse: parseMessages,
   texts: (request) => new FieldTexts(request),

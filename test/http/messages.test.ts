@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
+import { ADMIN_TOKEN, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   aMessage,
   blockDelta,
@@ -515,6 +515,15 @@ describe("D64 a provider's errors pass as they are", () => {
     }
   })
 
+  test("to token counts too", async () => {
+    const { key } = await stage.gateway.account("1")
+    const said = JSON.stringify(refusal("invalid_request_error"))
+    stage.provider.replyOnce(json(400, said))
+    const path = "/v1/messages/count_tokens"
+    const { status, body: answered } = await send(stage.gateway.url, key, body(), { ...sending, path }).ended
+    expect([status, answered]).toEqual([400, said])
+  })
+
   test("without the gateway's credential", async () => {
     const script = json(400, refusal("invalid_request_error", `the key ${PROVIDER_KEY} is x`))
     const { answer } = await run({ script })
@@ -593,5 +602,98 @@ describe("D61 what has no price is refused before a provider is asked", () => {
     const { answer, requests } = await run({ script: json(200, aMessage("hi")), body: body(fields) })
     expect(answer.status).toBe(200)
     expect(requests[0]?.json).toMatchObject(fields)
+  })
+})
+
+describe("D65 the session and the agent of a call", () => {
+  const named = (session: string, agent?: string) => ({
+    ...VERSION,
+    "x-claude-code-session-id": session,
+    ...(agent !== undefined && { "x-claude-code-agent-id": agent }),
+  })
+  const call = (headers: Record<string, string>, usd?: string) =>
+    run({
+      script: json(200, aMessage("hi")),
+      sending: { ...sending, headers },
+      ...(usd !== undefined && { usd }),
+    })
+
+  test("are on its receipt, and do not reach the provider", async () => {
+    const sides = await call(named("7a3c-41.x:y_z", "agent-1"))
+    expectLedger(sides, CHARGED)
+    expect(sides.call).toMatchObject({ session_id: "7a3c-41.x:y_z", agent_id: "agent-1" })
+    expect(JSON.stringify(sides.requests)).not.toContain("7a3c-41")
+  })
+
+  test.each([
+    ["too long", "x".repeat(129)],
+    ["a space", "a b"],
+    ["a quote", 'a"b'],
+    ["a comma", "a,b"],
+    ["no word for the ledger", "NULL"],
+    ["empty", ""],
+  ])("are left out where they cannot be recorded: %s", async (_, session) => {
+    const sides = await call(named(session))
+    expectLedger(sides, CHARGED)
+    expect(sides.call).toMatchObject({ session_id: null, agent_id: null })
+  })
+
+  test("are what calls are listed and summed by", async () => {
+    const { id: account_id, key } = await stage.gateway.account("1")
+    const sent = async (headers: Record<string, string>) => {
+      stage.provider.replyOnce(json(200, aMessage("hi")))
+      return (await send(stage.gateway.url, key, body(), { ...sending, headers }).ended).headers[
+        "x-request-id"
+      ]
+    }
+    const first = [await sent(named("one")), await sent(named("one", "a"))]
+    await sent(named("two"))
+    await sent(VERSION)
+    const listed = await stage.gateway.calls(`?account=${account_id}&session=one`)
+    expect(listed.map(({ id }) => id)).toEqual(first.toReversed())
+    const sums = { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 5, overage: "0" }
+    const expected = {
+      by: "session",
+      data: [
+        {
+          group: "one",
+          name: null,
+          calls: 2,
+          charge: "0.00006",
+          ...sums,
+          prompt_tokens: 20,
+          completion_tokens: 10,
+        },
+        { group: "", name: null, calls: 1, charge: "0.00003", ...sums },
+        { group: "two", name: null, calls: 1, charge: "0.00003", ...sums },
+      ],
+      total: { calls: 4, charge: "0.00012" },
+    }
+    const own = await fetch(`${stage.gateway.url}/v1/usage?by=session`, {
+      headers: { authorization: `Bearer ${key}` },
+    })
+    expect(await own.json()).toMatchObject(expected)
+    expect(await stage.gateway.admin("GET", `/usage?by=session&account=${account_id}`)).toMatchObject(
+      expected,
+    )
+  })
+
+  test("a call that does not fit is refused like any other", async () => {
+    const { key } = await stage.gateway.account("0.001")
+    const { status, json: said } = await send(stage.gateway.url, key, body(), {
+      ...sending,
+      headers: named("poor"),
+    }).ended
+    expect([status, said]).toMatchObject([402, { error: { type: "billing_error", max_tokens: 241 } }])
+  })
+
+  test("are no label of a metric", async () => {
+    await call(named("in-no-metric"))
+    const metrics = await fetch(`${stage.gateway.url}/metrics`, {
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+    })
+    const text = await metrics.text()
+    expect(text).toContain(MODEL)
+    expect(text).not.toContain("in-no-metric")
   })
 })
