@@ -105,7 +105,6 @@ function logFault(log: Gateway["log"], { code, status, detail }: GatewayError, r
   else if (status >= 500 && typeof cause === "string") log.warn({ code, cause, request_id }, "request failed")
 }
 
-
 /** A 404 that says what there is (D33). */
 function unknownRoute(audience: Audience): GatewayError {
   if (audience === "operators") {

@@ -94,15 +94,6 @@ describe("D33 an unknown route is a 404 that says what exists", () => {
       }
     },
   )
-
-  const later = ["/v1/responses"]
-  test.each(later.map((path) => [path]))("%s is not offered yet", async (target) => {
-    for (const method of ["GET", "POST"]) {
-      expectError(await harness.ask({ method, target, body: "{}" }), "not_found", {
-        message: /not supported/,
-      })
-    }
-  })
 })
 
 describe("D33 HEAD works where GET does, without a body", () => {
