@@ -9,6 +9,7 @@ import { countTokens } from "./routes/count-tokens.ts"
 import { docs } from "./routes/docs.ts"
 import { embeddingsRoutes } from "./routes/embeddings.ts"
 import { health, metrics } from "./routes/health.ts"
+import { messages } from "./routes/messages.ts"
 import { models } from "./routes/models.ts"
 import { quotes } from "./routes/quote.ts"
 import { receipts } from "./routes/receipts.ts"
@@ -33,7 +34,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
   }
   const app = new Elysia({ name: "tollgate", ...ROUTING })
     .onError(({ error, code, request, path, route }) => {
-      const fault = code === "NOT_FOUND" ? unknownRoute(path, audience) : faultOf(error)
+      const fault = code === "NOT_FOUND" ? unknownRoute(audience) : faultOf(error)
       logFault(gateway.log, fault, requestId(request))
       const origins = originsAt(path)
       const answer =
@@ -60,6 +61,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
       .use(chatCompletions(gateway))
       .use(embeddingsRoutes(gateway))
       .use(modelResponses(gateway))
+      .use(messages(gateway))
       .use(models(gateway))
       .use(countTokens(gateway))
       .use(quotes(gateway))
@@ -103,18 +105,12 @@ function logFault(log: Gateway["log"], { code, status, detail }: GatewayError, r
   else if (status >= 500 && typeof cause === "string") log.warn({ code, cause, request_id }, "request failed")
 }
 
-const NOT_OFFERED = ["/v1/messages"]
-
 /** A 404 that says what there is (D33). */
-function unknownRoute(path: string, audience: Audience): GatewayError {
+function unknownRoute(audience: Audience): GatewayError {
   if (audience === "operators") {
     return new GatewayError("not_found", {
       message: "This path does not exist. Available: /admin and /metrics. Full reference: /docs.",
     })
   }
-  if (!NOT_OFFERED.includes(path)) return new GatewayError("not_found")
-  return new GatewayError("not_found", {
-    message:
-      "This operation is not supported. Supported: chat completions, responses, embeddings, the model list and token counting. Full reference: /docs.",
-  })
+  return new GatewayError("not_found")
 }

@@ -66,7 +66,7 @@ export const catalogue = {
     status: 404,
     type: "not_found_error",
     message:
-      "This path does not exist. Available: POST /v1/chat/completions, POST /v1/responses, POST /v1/embeddings, GET /v1/models and POST /v1/messages/count_tokens. Full reference: /docs.",
+      "This path does not exist. Available: POST /v1/chat/completions, POST /v1/responses, POST /v1/embeddings, POST /v1/messages, POST /v1/messages/count_tokens and GET /v1/models. Full reference: /docs.",
   },
   model_not_found: {
     status: 404,
@@ -169,6 +169,8 @@ export interface Detail {
   headers?: Record<string, string>
   /** The provider's own identifiers, printed instead of ours (D17). */
   shown?: { code?: string; type?: string }
+  /** The provider's own answer, sent in place of ours (D64). */
+  provider?: { status: number; body: string }
   /** The internal cause, for the log only. */
   cause?: unknown
 }
@@ -186,7 +188,7 @@ export class GatewayError extends Error {
   }
 
   get status(): number {
-    return catalogue[this.code].status
+    return this.detail.provider?.status ?? catalogue[this.code].status
   }
 }
 
@@ -213,7 +215,8 @@ export function errorResponse(error: GatewayError, request_id: string): Response
   if (entry.retry_after_s !== undefined) headers.set("retry-after", String(entry.retry_after_s))
   if (entry.should_retry !== undefined) headers.set("x-should-retry", String(entry.should_retry))
   for (const [name, value] of Object.entries(error.detail.headers ?? {})) headers.set(name, value)
-  return new Response(JSON.stringify(errorBody(error, request_id)), { status: entry.status, headers })
+  const body = error.detail.provider?.body ?? JSON.stringify(errorBody(error, request_id))
+  return new Response(body, { status: error.status, headers })
 }
 
 /** The request id under the header names of both SDK families (D16). */

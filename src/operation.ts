@@ -5,7 +5,7 @@ import type { GatewayError } from "./errors.ts"
 import type { JsonForm } from "./meter/json-reading.ts"
 import type { StreamForm } from "./meter/tap-options.ts"
 import type { RefusalForm } from "./upstream/refusal.ts"
-import type { OperationName } from "./wire/call.ts"
+import type { OperationName, Session } from "./wire/call.ts"
 import type { FieldTexts } from "./wire/field-texts.ts"
 
 /**
@@ -69,6 +69,8 @@ export interface Passed {
   readonly headers: Readonly<Record<string, string>>
   /** With its question mark; `""` for none. */
   readonly query: string
+  /** Recorded with the hold and not sent (D65); null for none. */
+  readonly session: Session | null
 }
 
 /** How streams are read and framed, and how one ends that broke. */

@@ -89,6 +89,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/operation.ts",
     "src/admission/asked.ts",
     "src/admission/credential.ts",
+    "src/admission/messages.ts",
     "src/admission/prompt.ts",
     "src/admission/responses.ts",
     "src/admission/version.ts",

@@ -4,6 +4,7 @@ import { catalogue, GatewayError } from "../errors.ts"
 import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../ledger/entries.ts"
 import { atMargin, withMargin } from "../money.ts"
 import type { Named, OperationOn } from "../operation.ts"
+import type { Session } from "../wire/call.ts"
 import type { FieldTexts } from "../wire/field-texts.ts"
 import { unpriced } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
@@ -42,6 +43,7 @@ export async function admit<Request extends Named>(
   request: Request,
   texts: FieldTexts,
   idempotency: Idempotency | null,
+  session: Session | null = null,
 ): Promise<Call> {
   const { ledger, catalog, in_flight, key_loads, config, breakers } = gateway
   const { limits } = config
@@ -82,6 +84,7 @@ export async function admit<Request extends Named>(
       terms_id: terms_ids[0],
       stream: operation.streams(request),
       idempotency,
+      ...(session !== null && { session }),
     }
     const result = await ledger.hold(hold)
     if (result.outcome !== "held") throw refusalOf(result, quoted, found)

@@ -6,10 +6,14 @@ import type { Media, MediaKind, Prompt } from "./prompt.ts"
 /** The lowest rate at which a provider makes tokens of sound: 32 a second, of 6 kbit/s. */
 const AUDIO_BYTES_PER_TOKEN = 16
 
-/** No prompt has more tokens than this (D12). */
+/** Bytes of text that a likely hold counts as one token (D68). */
+const LIKELY_BYTES_PER_TOKEN = 2
+
+/** No prompt has more tokens than this (D12), or with a likely hold, hardly any (D68). */
 export function promptBound({ bytes, tokens, media }: Prompt, model: Model): number {
   const parts = media.reduce((sum, part) => sum + partBound(part, model), 0)
-  return Math.min(bytes + tokens + parts, model.context_tokens ?? Number.POSITIVE_INFINITY)
+  const text = model.hold === "likely" ? Math.ceil(bytes / LIKELY_BYTES_PER_TOKEN) : bytes
+  return Math.min(text + tokens + parts, model.context_tokens ?? Number.POSITIVE_INFINITY)
 }
 
 /** No media part is more tokens than this (D12). */

@@ -8,7 +8,7 @@ import { type OperationName, operationNames } from "../wire/call.ts"
 const ENTRY: Readonly<Record<OperationName, string>> = {
   chat: "POST /v1/chat/completions",
   embeddings: "POST /v1/embeddings",
-  messages: "POST /v1/messages/count_tokens",
+  messages: "POST /v1/messages",
   responses: "POST /v1/responses",
 }
 

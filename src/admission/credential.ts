@@ -14,17 +14,21 @@ export function chatCredential(headers: Headers): string {
   return wellFormed(bearer(headers.get("authorization")))
 }
 
-/** Count tokens: `x-api-key`, or `Authorization: Bearer` when that is absent; both only when they say the same. */
+/**
+ * Messages and token counts: `x-api-key` or `Authorization: Bearer`. A client that sends both with different keys is served
+ * by the one that has the form of a key of ours; if both have it, or neither, it is refused.
+ */
 export function messagesCredential(headers: Headers): string {
   const named = headers.get("x-api-key")
-  const authorization = headers.get("authorization")
-  if (named === null) return wellFormed(bearer(authorization))
-  if (authorization !== null && bearer(authorization) !== named) {
+  const borne = bearer(headers.get("authorization"))
+  const is_ours = named !== null && checksumHolds(named)
+  if (!is_ours) return wellFormed(borne)
+  if (borne !== null && borne !== named && checksumHolds(borne)) {
     throw new GatewayError("invalid_api_key", {
       message: "The x-api-key and Authorization headers contain different keys. Send one key.",
     })
   }
-  return wellFormed(named)
+  return named
 }
 
 /** Model list: as for chat, or with a version header as for count tokens. */

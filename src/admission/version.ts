@@ -1,17 +1,20 @@
 import { GatewayError } from "../errors.ts"
+import type { Session } from "../wire/call.ts"
 
 /** A request of the messages-style family: the vendor, and the date of its API version (D21). */
 export interface VendorVersion {
   readonly vendor: string
   /** A calendar date, `2023-06-01`. */
   readonly version: string
-  /** The value of `<vendor>-beta` as the client sent it; null when there is none. */
-  readonly beta: string | null
 }
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/
-const MAX_BETA_CHARS = 2048
+/** Bounds of what a client's headers and query may bring to a provider (D65). */
+const MAX_HEADERS = 32
+const MAX_CHARS = 2048
 const PRINTABLE = /^[\x20-\x7e]*$/
+/** A key of this gateway must not reach a provider. */
+const OWN_KEY = /tg_live_/i
 
 /** Whether any configured vendor's version header is there. */
 export function hasVersionHeader(headers: Headers, vendors: readonly string[]): boolean {
@@ -35,13 +38,52 @@ export function vendorVersion(
     throw invalid(name, `The ${name} header is required. Set it to a date such as 2023-06-01.`)
   if (!isCalendarDate(version))
     throw invalid(name, `The ${name} header must be one date, such as 2023-06-01.`)
-  return { vendor, version, beta: betaOf(headers, vendor) }
+  return { vendor, version }
 }
 
-/** What is forwarded of it: the version, and the betas if any (D22). */
-export function versionHeaders({ vendor, version, beta }: VendorVersion): Record<string, string> {
-  const sent = { [versionHeader(vendor)]: version }
-  return beta === null ? sent : { ...sent, [`${vendor}-beta`]: beta }
+/**
+ * The headers of a request that are forwarded (D65): its version, and every other header of its vendor, such as
+ * `<vendor>-beta`. Throws `invalid_request` for more than 32 of them, a value of more than 2,048 printable ASCII characters,
+ * and one with a key of this gateway in it.
+ */
+export function passedHeaders(headers: Headers, { vendor, version }: VendorVersion): Record<string, string> {
+  const passed: Record<string, string> = { [versionHeader(vendor)]: version }
+  const prefix = `${vendor}-`
+  let count = 0
+  headers.forEach((value, name) => {
+    if (!name.startsWith(prefix) || value === "" || name in passed) return
+    count += 1
+    if (count > MAX_HEADERS) throw invalid(name, `At most ${MAX_HEADERS} ${prefix}* headers can be sent.`)
+    passed[name] = forwardable(value, name, `The ${name} header`)
+  })
+  return passed
+}
+
+/** The query of an address with its question mark, within the same bounds; empty where there is none. */
+export function passedQuery(url: string): string {
+  const start = url.indexOf("?")
+  return start === -1 ? "" : forwardable(url.slice(start), "query", "The query string")
+}
+
+/** An id that a client made; the ledger takes it as it is. */
+const CLIENT_ID = /^(?!null$)[\w.:-]{1,128}$/i
+
+/** What a request says that it belongs to (D65); null where it names nothing, or nothing that can be recorded. */
+export function sessionOf(headers: Headers): Session | null {
+  const session_id = clientId(headers.get("x-claude-code-session-id"))
+  const agent_id = clientId(headers.get("x-claude-code-agent-id"))
+  return session_id === null && agent_id === null ? null : { session_id, agent_id }
+}
+
+function clientId(value: string | null): string | null {
+  return value !== null && CLIENT_ID.test(value) ? value : null
+}
+
+function forwardable(value: string, param: string, what: string): string {
+  if (value.length > MAX_CHARS || !PRINTABLE.test(value))
+    throw invalid(param, `${what} must be at most ${MAX_CHARS} printable ASCII characters.`)
+  if (OWN_KEY.test(value)) throw invalid(param, `${what} must not contain an API key.`)
+  return value
 }
 
 function theOneVendor(headers: Headers, vendors: readonly string[]): string {
@@ -61,16 +103,6 @@ function theOneVendor(headers: Headers, vendors: readonly string[]): string {
     )
   }
   return vendor
-}
-
-function betaOf(headers: Headers, vendor: string): string | null {
-  const name = `${vendor}-beta`
-  const beta = headers.get(name)
-  if (beta === null || beta === "") return null
-  if (beta.length > MAX_BETA_CHARS || !PRINTABLE.test(beta)) {
-    throw invalid(name, `The ${name} header must be at most ${MAX_BETA_CHARS} printable ASCII characters.`)
-  }
-  return beta
 }
 
 /** A day that exists: 2024-02-29 does, 2023-02-29 does not. */

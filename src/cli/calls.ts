@@ -26,6 +26,7 @@ export const calls = adminCommand({
   args: {
     ...CALL_ARGS,
     operation: { type: "enum", options: [...operationNames], description: "only calls of this operation" },
+    session: { type: "string", valueHint: "ID", description: "only calls of this session of an agent" },
     state: { type: "enum", options: [...states], description: "only calls in this state" },
     failure: { type: "enum", options: [...failures], description: "only calls with this failure" },
     ...LIST_ARGS,
@@ -39,7 +40,7 @@ export const calls = adminCommand({
     ["tollgate calls --model demo-small --from 2026-11-01 --all --json", "one model since a day, as JSON"],
   ],
   async run(given, context) {
-    const query = await callQuery(context, given, ["operation", "state", "failure"])
+    const query = await callQuery(context, given, ["operation", "session", "state", "failure"])
     const list = await listAll(context, "/calls", query, CallBody, extentOf(given))
     context.show(list, () => callsTable(list.data, context, Date.now()))
     remarkNext(context, list)

@@ -34,6 +34,7 @@ export function receiptText(call: CallBody, { paint }: Screen): string {
       ["account", call.account_id],
       ["key", call.key_id],
       ["model", `${call.model} by ${call.upstream}, ${call.operation}${call.stream ? ", streamed" : ""}`],
+      ...sessionLines(call),
       ["outcome", outcomeLine(call)],
       ["started", moment(call.started_at)],
       ...timeLines(call),
@@ -41,6 +42,11 @@ export function receiptText(call: CallBody, { paint }: Screen): string {
     paint,
   )
   return `${head}\n\n${moneyTable(call, paint)}`
+}
+
+function sessionLines({ session_id, agent_id }: CallBody): [string, string][] {
+  if (session_id === null) return agent_id === null ? [] : [["agent", agent_id]]
+  return [["session", agent_id === null ? session_id : `${session_id}, agent ${agent_id}`]]
 }
 
 function outcomeLine(call: CallBody): string {

@@ -58,6 +58,8 @@ export interface Model extends Rate {
   readonly part_tokens: number
   /** The most tokens a prompt can have; null when it is not known (D12). */
   readonly context_tokens: number | null
+  /** How careful a hold is: a token for each byte of the prompt's text, or for two (D68). */
+  readonly hold: "worst" | "likely"
   /** Searches held for a call that asks for them, if the price names them (D60). */
   readonly hold_searches: number
   /** Bytes of output per estimated token (D6). */

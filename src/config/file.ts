@@ -103,6 +103,10 @@ const Model = section({
   hold_output_tokens: Type.Optional(count({ maximum: 10_000_000 })),
   part_tokens: count({ maximum: 10_000_000, default: 4096 }),
   context_tokens: Type.Optional(count({ maximum: 100_000_000 })),
+  hold: Type.Union([Type.Literal("worst"), Type.Literal("likely")], {
+    default: "worst",
+    [EXPECTED]: "worst or likely",
+  }),
   hold_searches: count({ maximum: 1_000, default: 10 }),
   bytes_per_token: Type.Number({
     minimum: 0.5,

@@ -153,6 +153,7 @@ function modelOf(
     hold_output_tokens,
     part_tokens,
     context_tokens: model.context_tokens ?? null,
+    hold: model.hold,
     hold_searches: model.hold_searches,
     bytes_per_token,
     estimate,

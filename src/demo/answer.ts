@@ -47,7 +47,7 @@ const TOPICS: readonly [Topic, ...Topic[]] = [
   {
     words: /\b(sdks?|openai|anthropic|clients?|curl|apis?|python|javascript|typescript)\b/i,
     short:
-      "Any OpenAI SDK works with this address plus /v1 as its base URL. The Anthropic SDK works with the address alone and can count tokens.",
+      "Any OpenAI SDK works with this address plus /v1 as its base URL. The Anthropic SDK and Claude Code work with the address alone.",
     long: "Errors and the model list have a shape that both SDK families can read. The API reference is at /docs.",
   },
 ]

@@ -1,5 +1,6 @@
 import { embeddingsModel } from "./embeddings.ts"
-import { messagesModel, PROVIDER_KEY } from "./provider.ts"
+import { messagesModel } from "./messages.ts"
+import { PROVIDER_KEY } from "./provider.ts"
 import { chatModels } from "./styles.ts"
 
 /** The demo's configuration, in the format of a configuration file: it goes through the same loader. */
@@ -37,7 +38,7 @@ models:
   - name: ${messagesModel}
     family: messages
     upstreams: [{ use: demo-messages }]
-    price: { input: "3.00", output: "15.00" }
+    price: { input: "3.00", cached_input: "0.30", cache_write: "3.75", output: "15.00" }
     max_output_tokens: 64000
 `
 }

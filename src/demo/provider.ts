@@ -1,5 +1,6 @@
 import { completeChat } from "./chat.ts"
 import { embed } from "./embeddings.ts"
+import { completeMessage, messagesModel } from "./messages.ts"
 import { PrefixCache } from "./prefix-cache.ts"
 import { Refusal } from "./refusal.ts"
 import { respond } from "./responses.ts"
@@ -7,9 +8,6 @@ import { promptTokens } from "./tokens.ts"
 
 /** The credential that the demo's provider requires: the gateway's own, which no client sends. */
 export const PROVIDER_KEY = "demo-provider"
-
-/** The model of the messages-style family. */
-export const messagesModel = "demo-messages"
 
 /** More than this is refused, as a real model refuses what does not fit its context. */
 const MAX_BODY_BYTES = 1_048_576
@@ -35,6 +33,7 @@ export async function startDemoProvider(): Promise<DemoProvider> {
       "/v1/chat/completions": { POST: (request) => answer(request, cache, completeChat) },
       "/v1/responses": { POST: (request) => answer(request, cache, respond) },
       "/v1/embeddings": { POST: embeddings },
+      "/v1/messages": { POST: (request) => message(request, cache) },
       "/v1/messages/count_tokens": { POST: countTokens },
     },
     fetch: () => openAiError(new Refusal(404, "invalid_request_error", "Unknown request URL.")),
@@ -68,25 +67,42 @@ async function answer(
 ): Promise<Response> {
   try {
     checkBearer(request)
-    const completed = complete(await jsonOf(request), cache)
-    if ("json" in completed) return Response.json(completed.json)
-    return new Response(paced(completed.bursts), {
-      headers: { "content-type": "text/event-stream; charset=utf-8" },
-    })
+    return answerWith(complete(await jsonOf(request), cache))
   } catch (error) {
     if (error instanceof Refusal) return openAiError(error)
     throw error
   }
 }
 
+async function message(request: Request, cache: PrefixCache): Promise<Response> {
+  try {
+    checkMessages(request)
+    return answerWith(completeMessage(await jsonOf(request), cache))
+  } catch (error) {
+    if (error instanceof Refusal) return anthropicError(error)
+    throw error
+  }
+}
+
+function checkMessages({ headers }: Request): void {
+  if (headers.get("x-api-key") !== PROVIDER_KEY) {
+    throw new Refusal(401, "authentication_error", "invalid x-api-key")
+  }
+  if (headers.get("anthropic-version") === null) {
+    throw new Refusal(400, "invalid_request_error", "anthropic-version: header is required")
+  }
+}
+
+function answerWith(answer: ReturnType<typeof completeChat>): Response {
+  if ("json" in answer) return Response.json(answer.json)
+  return new Response(paced(answer.bursts), {
+    headers: { "content-type": "text/event-stream; charset=utf-8" },
+  })
+}
+
 async function countTokens(request: Request): Promise<Response> {
   try {
-    if (request.headers.get("x-api-key") !== PROVIDER_KEY) {
-      throw new Refusal(401, "authentication_error", "invalid x-api-key")
-    }
-    if (request.headers.get("anthropic-version") === null) {
-      throw new Refusal(400, "invalid_request_error", "anthropic-version: header is required")
-    }
+    checkMessages(request)
     const body = await jsonOf(request)
     if (typeof body !== "object" || body === null || !("model" in body) || !("messages" in body)) {
       throw new Refusal(400, "invalid_request_error", "model and messages: Field required")

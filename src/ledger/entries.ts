@@ -1,5 +1,5 @@
 import type { Price } from "../money.ts"
-import type { Basis, Ending, Failure, Note, Period } from "../wire/call.ts"
+import type { Basis, Ending, Failure, Note, Period, Session } from "../wire/call.ts"
 import type { Usage } from "../wire/usage.ts"
 
 /** What a call asks the ledger to hold. `id` is its UUIDv7: the same id again never holds twice. */
@@ -16,6 +16,8 @@ export interface Hold {
   readonly stream: boolean
   /** Null when the client sent no `Idempotency-Key` (D43). */
   readonly idempotency: Idempotency | null
+  /** Absent where the client names none. */
+  readonly session?: Session
 }
 
 /** What a client's `Idempotency-Key` and the body that came with it are known by: SHA-256, in hex (D43). */

@@ -191,8 +191,12 @@ export const holds = ledger.table(
     stream: boolean("stream").notNull(),
     /** The account's margin, which is in the amount (D69); null for 1. */
     margin_bp: integer("margin_bp"),
+    /** What the client says it belongs to (D65); null for most calls. */
+    session_id: text("session_id"),
+    agent_id: text("agent_id"),
   },
   (hold) => [
+    index("holds_of_session").on(hold.session_id, hold.id).where(sql`${hold.session_id} IS NOT NULL`),
     index("holds_of_account").on(hold.account_id, hold.id),
     index("holds_by_time").using("brin", hold.held_at),
     check("amount_not_negative", sql`${hold.amount_nano} >= 0`),
@@ -320,6 +324,8 @@ export const calls = ledger
     operation: text("operation").notNull(),
     margin_bp: integer("margin_bp"),
     service_tier: text("service_tier"),
+    session_id: text("session_id"),
+    agent_id: text("agent_id"),
   })
   .as(sql`
     SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,
@@ -335,7 +341,7 @@ export const calls = ledger
       (CASE WHEN c.id IS NULL THEN e.failure ELSE c.failure END)::text AS failure,
       coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
       t.cache_write_pico, t.cache_write_1h_pico, t.reasoning_pico, t.audio_input_pico, t.audio_output_pico, t.image_input_pico,
-      t.web_search_pico, t.above_tokens, t.operation, h.margin_bp, t.service_tier
+      t.web_search_pico, t.above_tokens, t.operation, h.margin_bp, t.service_tier, h.session_id, h.agent_id
     FROM tollgate.holds h
     LEFT JOIN tollgate.ends e ON e.id = h.id
     LEFT JOIN tollgate.corrections c ON c.id = h.id

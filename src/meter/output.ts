@@ -54,12 +54,12 @@ function reasoningBytes(message: JsonObject): number {
 }
 
 const NOT_SAID: ReadonlySet<string> = new Set(["id", "type", "object", "format", "role", "obfuscation"])
-const DATA: ReadonlySet<string> = new Set(["url", "data", "b64_json", "signature"])
+const DATA: ReadonlySet<string> = new Set(["url", "data", "b64_json", "signature", "encrypted_content"])
 /** Bytes of data that count as one byte of text. */
 export const DATA_BYTES = 64
 
 /** The strings in a value, without recursion: a provider may nest as deep as it likes. */
-function valueBytes(name: string, value: unknown): number {
+export function valueBytes(name: string, value: unknown): number {
   if (typeof value === "string") return stringBytes(name, value)
   if (typeof value !== "object" || value === null) return 0
   let bytes = 0
@@ -71,11 +71,16 @@ function valueBytes(name: string, value: unknown): number {
       const item_name = is_list ? name : key
       if (typeof item === "string") bytes += stringBytes(item_name, item)
       else if (typeof item !== "object" || item === null) continue
-      else if (key === "arguments") bytes += jsonBytes(item)
+      else if (key === "arguments" || key === "input") bytes += argumentBytes(item)
       else open.push([item_name, item])
     }
   }
   return bytes
+}
+
+/** Where arguments stream, their block begins with an empty object. */
+function argumentBytes(value: object): number {
+  return Object.keys(value).length === 0 ? 0 : jsonBytes(value)
 }
 
 /** A lone surrogate counts the three bytes of the U+FFFD it is sent as. */

@@ -1,14 +1,14 @@
 import { Elysia } from "elysia"
 import { activeKey, checkAllowed } from "../admission/admit.ts"
 import { messagesCredential } from "../admission/credential.ts"
-import { vendorVersion, versionHeaders } from "../admission/version.ts"
+import { passedHeaders, vendorVersion } from "../admission/version.ts"
 import type { Model } from "../config/config.ts"
 import { NEVER } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Standing } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
-import { chat } from "../operations/chat.ts"
+import { messages } from "../operations/messages.ts"
 import { ClientDeadline } from "../upstream/client-deadline.ts"
 import { forward } from "../upstream/forward.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
@@ -44,7 +44,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   if (vendor !== null && !config.vendors.includes(vendor)) throw new GatewayError("not_found")
   const trace = traceOf(gateway, request)
   const { key_hash, bytes } = await readKeyedBody(gateway, request, messagesCredential, checkLoad)
-  const version = vendorVersion(request.headers, config.vendors, vendor)
+  const passed = passedHeaders(request.headers, vendorVersion(request.headers, config.vendors, vendor))
   const asked = parseCountTokens(readJsonBody(bytes))
   const standing = await activeKey({ ledger, key_loads, config }, key_hash)
   const model = openModel(gateway, asked.model, standing)
@@ -65,10 +65,10 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         request_id: id,
         key_id: standing.key_id,
         path: PATH,
-        refusals: chat.refusals,
+        refusals: messages.refusals,
         stream: false,
         body: (name) => JSON.stringify(forCounting(asked, name)),
-        headers: versionHeaders(version),
+        headers: passed,
         signal: client_deadline.signal,
       },
       breakers,
@@ -79,7 +79,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       length: reply.length,
       limit_bytes: limits.response_bytes,
       read_bytes: limits.response_bytes,
-      form: chat.json,
+      form: messages.json,
       total_ms: remainingMs(reply),
       unwanted: client_deadline.signal,
     })

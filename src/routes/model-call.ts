@@ -38,7 +38,7 @@ export async function modelCall<Body extends Named>(
   trace?.reserving()
   let call: Call
   try {
-    call = await admit(gateway, operation, id, key_hash, body, texts, idempotency)
+    call = await admit(gateway, operation, id, key_hash, body, texts, idempotency, passed?.session)
   } catch (error) {
     return await replayAnswer(gateway, error)
   }

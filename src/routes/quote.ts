@@ -11,6 +11,7 @@ import { PAR_BP, printMargin, printUsd, type Rate, withMargin } from "../money.t
 import type { Named, OperationOn } from "../operation.ts"
 import { chat } from "../operations/chat.ts"
 import { embeddings } from "../operations/embeddings.ts"
+import { messages } from "../operations/messages.ts"
 import { responses } from "../operations/responses.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { parseQuoted, type QuoteBody, type QuotedOperation, quotedRefusals } from "../wire/quote.ts"
@@ -66,6 +67,7 @@ const MEASURED: Readonly<Record<QuotedOperation, (body: object) => Measured>> = 
   chat: measuring(chat),
   embeddings: measuring(embeddings),
   responses: measuring(responses),
+  messages: measuring(messages),
 }
 
 function checkRate({ key_loads, config }: Gateway, key_hash: string): void {

@@ -77,6 +77,8 @@ function receipt(record: CallRecord): Receipt {
     model: call.model,
     operation: call.operation,
     stream: call.stream,
+    session_id: call.session_id,
+    agent_id: call.agent_id,
     state: call.state,
     basis: call.basis,
     ending: call.ending,

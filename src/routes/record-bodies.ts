@@ -68,6 +68,8 @@ export function callBody(call: CallRecord): CallBody {
     family: call.family,
     upstream: call.upstream,
     stream: call.stream,
+    session_id: call.session_id,
+    agent_id: call.agent_id,
     state: call.state,
     notes: call.notes,
     reserved: printUsd(call.amount_nano),

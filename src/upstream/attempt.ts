@@ -6,7 +6,7 @@ import { codingFault, contentLength, requestHeaders, retryAfter } from "./header
 import type { AnswerHead } from "./http/answer-parser.ts"
 import { post } from "./http/client.ts"
 import type { Exchange } from "./http/exchange.ts"
-import type { RefusalForm } from "./refusal.ts"
+import { isSpoken, type RefusalForm } from "./refusal.ts"
 import { finish, leftMs, type Reply, refusalText } from "./reply.ts"
 
 /** A call on its way to a provider, whichever one it will be. */
@@ -133,7 +133,7 @@ function refused(
   return {
     kind: "failure",
     outcome: status,
-    fault: fault ?? (refusals.isRead(status) ? null : `status ${status}`),
+    fault: fault ?? (isSpoken(status) ? null : `status ${status}`),
     passes_on: PASSES_ON.has(status),
     discard,
     async error() {

@@ -38,6 +38,27 @@ export function refusalError(refusal: Refusal): GatewayError {
   }
 }
 
+/**
+ * What a client of the messages family is told (D64): the provider's status and its body as it was, without its credential,
+ * because clients act on the wording. What is no JSON error, or is about the credential, is told like any other (D17).
+ */
+export function shownRefusal(refusal: Refusal): GatewayError {
+  const { status, retry_after, body, api_key } = refusal
+  const error = refusalError(refusal)
+  const parsed = parseJson(body)
+  if (!isShown(status) || !isObject(parsed) || !isObject(parsed.error)) return error
+  return new GatewayError(error.code, {
+    ...error.detail,
+    ...(retry_after !== null && { headers: { "retry-after": retry_after } }),
+    provider: { status, body: holds(body, api_key) ? body.replaceAll(api_key, "[redacted]") : body },
+  })
+}
+
+/** Whether it is about the request, or the provider's state, and not about the gateway's credential. */
+export function isShown(status: number): boolean {
+  return status >= 400 && status !== 401 && status !== 402 && status !== 403
+}
+
 /** What the client is told of an error event in a provider's stream (D10): its words within the bounds of D17. */
 export function eventError(body: string, api_key: string | null): GatewayError {
   return new GatewayError("upstream_error", spoken({ body, api_key }))

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { failures, operationNames, states } from "./call.ts"
 import { invalidField } from "./fault.ts"
-import { id, model, moment, query, wholeNumber, word } from "./parameter.ts"
+import { id, model, moment, query, session, wholeNumber, word } from "./parameter.ts"
 
 /** The query strings of the lists under `/admin`. */
 
@@ -22,6 +22,9 @@ export const CallsQuery = query({
   key: Type.Optional(id("Only calls made with this key.")),
   model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
   operation: Type.Optional(word(operationNames, "Only calls of this operation.")),
+  session: Type.Optional(
+    session("Only calls of this session: the `x-claude-code-session-id` that the client sent."),
+  ),
   state: Type.Optional(word(states, "Only calls in this state.")),
   failure: Type.Optional(word(failures, "Only calls with this failure.")),
   from: Type.Optional(

@@ -71,3 +71,9 @@ export type Note = (typeof notes)[number]
 /** What a key's spending limit is counted over (D42), in UTC. */
 export const periods = ["day", "month"] as const
 export type Period = (typeof periods)[number]
+
+/** What a client says that its call belongs to (D65): letters, digits and `_ . : -`. */
+export interface Session {
+  readonly session_id: string | null
+  readonly agent_id: string | null
+}

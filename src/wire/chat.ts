@@ -146,7 +146,7 @@ export function parseChat(body: unknown): ChatRequest {
 
 const REQUEST_NAMES: ReadonlySet<string> = new Set(Object.keys(ChatRequest.properties))
 const STREAM_NAMES: ReadonlySet<string> = new Set(["include_usage"])
-const MESSAGE_NAMES: ReadonlySet<string> = new Set(Object.keys(Message.properties))
+export const MESSAGE_NAMES: ReadonlySet<string> = new Set(Object.keys(Message.properties))
 const LOWER_CASE = /^[a-z_]*$/
 
 /** Some providers read names in any case: `Model` would be their `model`, and nobody here would have read it (D18). */

@@ -11,6 +11,7 @@ import { parseTime } from "./time.ts"
 
 const MAX_TEXT = 256
 const DAY = /^\d{4}-\d{2}-\d{2}$/
+const SESSION = /^[\w.:-]{1,128}$/
 const WHOLE = /^[1-9]\d{0,8}$/
 
 /** The keyword under which a `Text` has its parser, which gives null for a text that does not fit. */
@@ -66,6 +67,12 @@ export function model(description: string) {
   const read = (given: string) =>
     given !== "" && given.length <= MAX_TEXT && !given.includes("\0") ? given : null
   return text(read, `1 to ${MAX_TEXT} characters`, { description })
+}
+
+/** The id of a session, as a client made it (D65). */
+export function session(description: string) {
+  const read = (given: string) => (SESSION.test(given) ? given : null)
+  return text(read, "1 to 128 letters, digits, _ . : -", { description })
 }
 
 /** A time, or a day, which stands for its first moment in UTC. */

@@ -4,7 +4,7 @@ import { ModelName } from "./chat.ts"
 import { invalidField } from "./fault.ts"
 
 /** What can be quoted: every operation that the gateway sells. */
-export const quotedOperations = ["chat", "embeddings", "responses"] as const
+export const quotedOperations = ["chat", "messages", "embeddings", "responses"] as const
 export type QuotedOperation = (typeof quotedOperations)[number]
 
 /** The body of a quote: that of a call, and which operation it is a call of. */

@@ -129,15 +129,17 @@ function readBuckets(value: JsonObject): BucketReading | null {
 }
 
 /** 0 for what is missing or malformed. */
-function countOf(value: unknown): number {
+export function countOf(value: unknown): number {
   return isWhole(value) ? value : 0
 }
 
-function objectOf(value: unknown): JsonObject {
+/** An empty object for what is none. */
+export function objectOf(value: unknown): JsonObject {
   return isObject(value) ? value : NOTHING
 }
 
-function isMissing(value: unknown): boolean {
+/** Absent or null. */
+export function isMissing(value: unknown): boolean {
   return value === undefined || value === null
 }
 
@@ -145,11 +147,13 @@ function isNothing(value: unknown): boolean {
   return isMissing(value) || value === 0
 }
 
-function isWhole(value: unknown): value is number {
+/** A safe integer of at least 0. */
+export function isWhole(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0
 }
 
-function isCount(value: unknown): value is number {
+/** Tokens that a provider is believed to have used (D1). */
+export function isCount(value: unknown): value is number {
   return isWhole(value) && value <= MAX_TOKENS
 }
 

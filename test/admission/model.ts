@@ -26,6 +26,7 @@ export function aModel(parts: Partial<Model>): Model {
     hold_output_tokens: 1_000,
     part_tokens: 4_096,
     context_tokens: null,
+    hold: "worst",
     hold_searches: 10,
     bytes_per_token: 4,
     estimate: { prompt: "client_cut" },

@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test"
 import {
   hasVersionHeader,
+  passedHeaders,
+  passedQuery,
   type VendorVersion,
   vendorVersion,
-  versionHeaders,
 } from "../../src/admission/version.ts"
 import { GatewayError } from "../../src/errors.ts"
 
@@ -24,67 +25,49 @@ const accepted: [string, Record<string, string>, string | null, VendorVersion][]
     "D21 the plain path: the one vendor's",
     { "anthropic-version": "2023-06-01" },
     null,
-    { vendor: "anthropic", version: "2023-06-01", beta: null },
+    { vendor: "anthropic", version: "2023-06-01" },
   ],
   [
     "D21 the plain path: another configured vendor's",
     { "acme-version": "2026-10-21" },
     null,
-    { vendor: "acme", version: "2026-10-21", beta: null },
+    { vendor: "acme", version: "2026-10-21" },
   ],
   [
     "D21 a vendor's path: that vendor's",
     { "acme-version": "2026-10-21" },
     "acme",
-    { vendor: "acme", version: "2026-10-21", beta: null },
+    { vendor: "acme", version: "2026-10-21" },
   ],
   [
     "D21 a vendor's path: that vendor's among several",
     { "acme-version": "2026-10-21", "anthropic-version": "2023-06-01" },
     "anthropic",
-    { vendor: "anthropic", version: "2023-06-01", beta: null },
+    { vendor: "anthropic", version: "2023-06-01" },
   ],
   [
     "D21 a vendor nobody configured counts for nothing",
     { "anthropic-version": "2023-06-01", "evil-version": "x" },
     null,
-    { vendor: "anthropic", version: "2023-06-01", beta: null },
+    { vendor: "anthropic", version: "2023-06-01" },
   ],
   [
     "D21 a leap day",
     { "anthropic-version": "2024-02-29" },
     null,
-    { vendor: "anthropic", version: "2024-02-29", beta: null },
+    { vendor: "anthropic", version: "2024-02-29" },
   ],
   [
     "D21 a day long ago",
     { "anthropic-version": "0001-01-01" },
     null,
-    { vendor: "anthropic", version: "0001-01-01", beta: null },
+    { vendor: "anthropic", version: "0001-01-01" },
   ],
   [
     "D21 a day far ahead",
     { "anthropic-version": "9999-12-31" },
     null,
-    { vendor: "anthropic", version: "9999-12-31", beta: null },
-  ],
-  [
-    "D22 betas",
-    { "anthropic-version": "2023-06-01", "anthropic-beta": "a-2024-11-01,b" },
-    null,
-    { vendor: "anthropic", version: "2023-06-01", beta: "a-2024-11-01,b" },
-  ],
-  [
-    "D22 an empty beta is none",
-    { "anthropic-version": "2023-06-01", "anthropic-beta": "" },
-    null,
-    { vendor: "anthropic", version: "2023-06-01", beta: null },
-  ],
-  [
-    "D22 another vendor's beta is not taken",
-    { "anthropic-version": "2023-06-01", "acme-beta": "x" },
-    null,
-    { vendor: "anthropic", version: "2023-06-01", beta: null },
+    { vendor: "anthropic", version: "9999-12-31" },
   ],
 ]
 test.each(accepted)("%s", (_, headers, pathVendor, expected) => {
@@ -178,7 +161,7 @@ describe("D21 what is no calendar date is a 400", () => {
   })
 })
 
-describe("D22 a beta that is no plain header is a 400", () => {
+describe("D65 a beta that is no plain header is a 400", () => {
   test.each([
     ["beyond ASCII", "caf\xe9"],
     ["a tab", "tab\there"],
@@ -186,20 +169,59 @@ describe("D22 a beta that is no plain header is a 400", () => {
     ["2,049 characters", "x".repeat(2049)],
   ])("%s", (_, beta) => {
     const headers = { "anthropic-version": "2023-06-01", "anthropic-beta": beta }
-    expect(refusal(headers, null)).toMatchObject({
-      code: "invalid_request",
-      detail: { param: "anthropic-beta" },
-    })
+    const read = () => passedHeaders(new Headers(headers), { vendor: "anthropic", version: "2023-06-01" })
+    expect(read).toThrow("The anthropic-beta header must be at most 2048 printable ASCII characters.")
   })
 })
 
-test("D22 what is forwarded: the version, and the betas if any", () => {
-  expect(versionHeaders({ vendor: "acme", version: "2023-06-01", beta: null })).toEqual({
-    "acme-version": "2023-06-01",
+describe("D65 what is forwarded: the version, and every other header of the vendor", () => {
+  const passed = (headers: Record<string, string>) =>
+    passedHeaders(new Headers(headers), { vendor: "acme", version: "2023-06-01" })
+  const version = { "acme-version": "2023-06-01" }
+
+  test("by their names, in any case, and nothing else", () => {
+    const headers = {
+      ...version,
+      "acme-beta": "a-2024-11-01,b",
+      "Acme-Dangerous-Direct-Browser-Access": "true",
+      "anthropic-beta": "x",
+      acme: "x",
+      authorization: "Bearer x",
+      "x-acme-beta": "x",
+    }
+    expect(passed(headers)).toEqual({
+      ...version,
+      "acme-beta": "a-2024-11-01,b",
+      "acme-dangerous-direct-browser-access": "true",
+    })
   })
-  expect(versionHeaders({ vendor: "acme", version: "2023-06-01", beta: "x,y" })).toEqual({
-    "acme-version": "2023-06-01",
-    "acme-beta": "x,y",
+
+  test("an empty one is none", () => expect(passed({ ...version, "acme-beta": "" })).toEqual(version))
+
+  test("at most 32 of them", () => {
+    const many = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, at) => [`acme-${at}`, "x"]))
+    expect(Object.keys(passed({ ...version, ...many(32) }))).toHaveLength(33)
+    expect(() => passed({ ...version, ...many(33) })).toThrow("At most 32 acme-* headers")
+  })
+
+  test.each([
+    ["a query", "http://x/v1/messages?beta=true&x=%20", "?beta=true&x=%20"],
+    ["none", "http://x/v1/messages", ""],
+  ])("%s", (_, url, query) => expect(passedQuery(url)).toBe(query))
+
+  test.each([
+    ["a query that is too long", () => passedQuery(`http://x/?${"x".repeat(2048)}`), "query"],
+    ["a query with a key of ours", () => passedQuery("http://x/?key=tg_live_x"), "query"],
+    ["a header with a key of ours", () => passed({ "acme-auth": "Bearer tg_live_x" }), "acme-auth"],
+  ])("refused: %s", (_, read, param) => {
+    let thrown: unknown
+    try {
+      read()
+    } catch (error) {
+      thrown = error
+    }
+    expect(thrown).toMatchObject({ code: "invalid_request", detail: { param } })
   })
 })
 

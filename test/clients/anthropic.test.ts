@@ -56,12 +56,6 @@ describe.each([
     expect(beta).toContain("token-counting")
   })
 
-  test("D33 what is not offered yet says so", async () => {
-    const { client, ask } = await open()
-    const error = await failureOf(client.messages.create({ ...ask, max_tokens: 10 }))
-    expect(error).toMatchObject({ status: 404, message: expect.stringContaining("not supported") })
-  })
-
   test("with /v1 too much in its base URL, it is told what there is", async () => {
     const { client, ask } = await open((url) => `${url}/v1`)
     const error = await failureOf(client.messages.countTokens(ask))

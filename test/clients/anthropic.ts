@@ -1,7 +1,7 @@
 import Anthropic from "@anthropic-ai/sdk"
 import { type Client, MUTE, PROMPT, type Session, versionOf } from "./client.ts"
 
-const NOT_OFFERED = "`/v1/messages` is not offered; its 404 says so"
+const MESSAGES = "its calls are messages, which the tables below show"
 
 type Kind = typeof Anthropic
 
@@ -37,7 +37,7 @@ function anthropic(name: string, kind: Kind): Client {
     repeats: { times: 2, by_default: "2 times (`maxRetries`)" },
     obeys_should_retry: true,
     repeats_bare_429: true,
-    lacks: { chat: NOT_OFFERED, stream: NOT_OFFERED, useTool: NOT_OFFERED },
+    lacks: { chat: MESSAGES, stream: MESSAGES, useTool: MESSAGES },
   }
 }
 

@@ -40,7 +40,14 @@ export const FAULTS: readonly Fault[] = [
     type: "invalid_request_error",
     says: /That value is not supported\./,
     repeatable: "no",
-    script: json(400, { error: { message: "That value is not supported.", code: "unsupported_value" } }),
+    script: json(400, {
+      type: "error",
+      error: {
+        message: "That value is not supported.",
+        code: "unsupported_value",
+        type: "invalid_request_error",
+      },
+    }),
   },
   {
     name: "the key is wrong",

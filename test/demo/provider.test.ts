@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import Anthropic from "@anthropic-ai/sdk"
 import OpenAI from "openai"
-import { type DemoProvider, messagesModel, PROVIDER_KEY, startDemoProvider } from "../../src/demo/provider.ts"
+import { messagesModel } from "../../src/demo/messages.ts"
+import { type DemoProvider, PROVIDER_KEY, startDemoProvider } from "../../src/demo/provider.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
+import { readMessagesUsage } from "../../src/wire/messages-usage.ts"
 import { NO_LIMITS, readResponseUsage, readUsage } from "../../src/wire/usage.ts"
 
 let provider: DemoProvider
@@ -220,6 +223,56 @@ describe("the demo's embeddings", () => {
       body: JSON.stringify(body),
     })
     expect([answer.status, await answer.json()]).toMatchObject([status, { error: { param } }])
+  })
+})
+
+describe("the demo's messages", () => {
+  const defaultHeaders = { "x-api-key": PROVIDER_KEY }
+  const anthropic = () =>
+    new Anthropic({ baseURL: provider.url, apiKey: PROVIDER_KEY, maxRetries: 0, defaultHeaders })
+  const question = { model: messagesModel, max_tokens: 1000, messages }
+
+  test("say the same in JSON and as a stream, with valid usage (D64)", async () => {
+    const whole = await anthropic().messages.create(question)
+    const streamed = await anthropic().messages.stream(question).finalMessage()
+    expect(whole.content).toMatchObject([{ type: "text", text: expect.stringContaining("money set aside") }])
+    expect(streamed.content).toMatchObject(whole.content)
+    expect(whole.stop_reason).toBe("end_turn")
+    expect(streamed.stop_reason).toBe("end_turn")
+    expect(readMessagesUsage(whole.usage).state).toBe("valid")
+    expect(streamed.usage.output_tokens).toBe(whole.usage.output_tokens)
+    const prompts = [whole, streamed].map(
+      ({ usage }) => usage.input_tokens + (usage.cache_read_input_tokens ?? 0),
+    )
+    expect(prompts[1]).toBe(prompts[0])
+  })
+
+  test("answer what an agent asks last, and end at max_tokens", async () => {
+    const content = [
+      { type: "text" as const, text: "<system-reminder>money</system-reminder>" },
+      { type: "text" as const, text: "What is a stream?" },
+    ]
+    const { content: said, ...rest } = await anthropic().messages.create({
+      ...question,
+      max_tokens: 9,
+      messages: [{ role: "user", content }],
+    })
+    expect(said).toMatchObject([{ text: expect.stringContaining("“What is a stream?”") }])
+    expect(rest).toMatchObject({ stop_reason: "max_tokens", usage: { output_tokens: 9 } })
+  })
+
+  test.each([
+    ["an unknown model", 404, "not_found_error", { model: "claude" }],
+    ["no limit", 400, "invalid_request_error", { max_tokens: undefined }],
+  ] as const)("refuse %s with %d in Anthropic's shape", async (_name, status, type, change) => {
+    const body = { ...question, ...change }
+    const error = await anthropic()
+      .post("/v1/messages", { body })
+      .then(
+        () => null,
+        (thrown: unknown) => thrown,
+      )
+    expect(error).toMatchObject({ status, error: { type: "error", error: { type } } })
   })
 })
 

@@ -1,5 +1,6 @@
 import { completeChat } from "../../src/demo/chat.ts"
 import { embed, embeddingsModel } from "../../src/demo/embeddings.ts"
+import { completeMessage, messagesModel } from "../../src/demo/messages.ts"
 import { PrefixCache } from "../../src/demo/prefix-cache.ts"
 import { respond } from "../../src/demo/responses.ts"
 import { promptTokens } from "../../src/demo/tokens.ts"
@@ -139,6 +140,12 @@ export async function openStage() {
   }
 }
 
+function completed(path: string, body: object, cache: PrefixCache) {
+  if (path.endsWith("/v1/messages")) return completeMessage({ ...body, model: messagesModel }, cache)
+  const complete = path.endsWith("/responses") ? respond : completeChat
+  return complete({ ...body, model: "demo-small" }, cache)
+}
+
 /** As the demo's provider answers, without its pace. */
 async function answer(exchange: Exchange, cache: PrefixCache): Promise<void> {
   const body = isObject(exchange.request.json) ? exchange.request.json : {}
@@ -147,8 +154,7 @@ async function answer(exchange: Exchange, cache: PrefixCache): Promise<void> {
   }
   if (exchange.request.path.endsWith("/embeddings"))
     return await json(200, embed({ ...body, model: embeddingsModel }))(exchange)
-  const complete = exchange.request.path.endsWith("/responses") ? respond : completeChat
-  const completion = complete({ ...body, model: "demo-small" }, cache)
+  const completion = completed(exchange.request.path, body, cache)
   if ("json" in completion) return await json(200, completion.json)(exchange)
   await exchange.head(200, { "content-type": "text/event-stream" })
   for (const burst of completion.bursts) await exchange.chunk(burst)

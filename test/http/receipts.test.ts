@@ -55,6 +55,8 @@ describe("D47 a receipt", () => {
       model: CHAT,
       operation: "chat",
       stream: false,
+      session_id: null,
+      agent_id: null,
       state: "settled",
       basis: "usage",
       ending: "completed",

@@ -264,6 +264,8 @@ describe("D55 the ledger of version 0.1, migrated", () => {
         margin_bp: null,
         service_tier: null,
         operation: "chat",
+        session_id: null,
+        agent_id: null,
         ...Object.fromEntries(buckets.map((bucket) => [`${bucket}_pico`, null])),
       }),
     )

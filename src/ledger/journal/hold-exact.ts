@@ -43,12 +43,22 @@ const batch = new Batch<Hold>(3, [
   [holds.terms_id, (hold) => hold.terms_id],
   [holds.amount_nano, (hold) => hold.amount_nano],
   [holds.stream, (hold) => hold.stream],
+  [holds.session_id, (hold) => hold.session?.session_id ?? null],
+  [holds.agent_id, (hold) => hold.session?.agent_id ?? null],
   [idempotency.key_hash, (hold) => hold.idempotency?.key_hash ?? null],
   [idempotency.body_hash, (hold) => hold.idempotency?.body_hash ?? null],
 ])
 
 /** What is copied as it was asked. */
-const asked = [holds.id, holds.account_id, holds.key_id, holds.terms_id, holds.stream] as const
+const asked = [
+  holds.id,
+  holds.account_id,
+  holds.key_id,
+  holds.terms_id,
+  holds.stream,
+  holds.session_id,
+  holds.agent_id,
+] as const
 const columns = [...asked, holds.amount_nano] as const
 
 /**

@@ -118,7 +118,7 @@ SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
 
 /**
  * Holds a batch under the gateway's row, with results in the order of the holds. Waits at most `lock_ms` for each lock.
- * The exact statement takes what the lean one leaves out, and every hold with an `Idempotency-Key`. Both answer within
+ * The exact statement takes what the lean one leaves out, and every hold with an `Idempotency-Key` or a session. Both answer within
  * `STATEMENT_MS`, unless a connection has to be made first: half of it is always left for the second.
  *
  * `margins` are those of accounts as they were last read. The lean statement holds only if they still are (D69); the exact
@@ -133,9 +133,9 @@ export async function holdBatch(
 ): Promise<readonly Held[]> {
   const until = performance.now() + STATEMENT_MS
   const sold = margins.size === 0 ? batch : batch.map((hold) => atMargin(hold, margins.get(hold.account_id)))
-  const lean = sold.filter((hold) => hold.idempotency === null)
+  const lean = sold.filter(isLean)
   const held = lean.length === 0 ? NONE : await heldAccounts(connection, gateway_id, lean, lock_ms)
-  const isHeld = (hold: Hold) => hold.idempotency === null && held.has(hold.account_id)
+  const isHeld = (hold: Hold) => isLean(hold) && held.has(hold.account_id)
   const rest = batch.filter((hold) => !isHeld(hold))
   if (rest.length === 0) return sold.map(heldAs)
   try {
@@ -148,6 +148,11 @@ export async function holdBatch(
     // Holds of the lean statement are committed, so the batch must not count as rolled back.
     throw rest.length < batch.length ? new Uncertain(error) : error
   }
+}
+
+/** Columns that few holds have cost the others nothing. */
+function isLean({ idempotency, session }: Hold): boolean {
+  return idempotency === null && session === undefined
 }
 
 /** The margins of accounts, without those of 1. */

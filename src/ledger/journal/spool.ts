@@ -57,6 +57,7 @@ const common = {
   ttft_ms: Type.Union([Count, Type.Null()]),
   duration_ms: Count,
 }
+const NamedOrNull = Type.Union([Type.String(), Type.Null()])
 const Held = Type.Object({
   id: Type.String(),
   account_id: Type.String(),
@@ -65,6 +66,7 @@ const Held = Type.Object({
   margin_bp: Type.Optional(Type.Integer()),
   terms_id: Type.Integer(),
   stream: Type.Boolean(),
+  session: Type.Optional(Type.Object({ session_id: NamedOrNull, agent_id: NamedOrNull })),
   idempotency: Type.Union([Type.Object({ key_hash: Type.String(), body_hash: Type.String() }), Type.Null()]),
 })
 const Line = Type.Object({

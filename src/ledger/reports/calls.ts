@@ -19,6 +19,7 @@ export interface CallFilter {
   readonly key_id?: string | undefined
   readonly model?: string | undefined
   readonly operation?: OperationName | undefined
+  readonly session?: string | undefined
   readonly state?: State | undefined
   readonly failure?: Failure | undefined
   readonly from?: Date | undefined
@@ -52,7 +53,12 @@ export async function listCalls(
   page: Page,
   look = LOOK,
 ): Promise<Listed<CallRecord>> {
-  const range = and(ownerOf(database, filter), ...rangeOf(database, filter, page))
+  const { key_id, model, operation, session, state, failure } = filter
+  const range = and(
+    ownerOf(database, filter),
+    session === undefined ? undefined : eq(holds.session_id, session),
+    ...rangeOf(database, filter, page),
+  )
   const seen = database
     .select({ id: holds.id, key_id: holds.key_id, terms_id: holds.terms_id })
     .from(holds)
@@ -62,7 +68,6 @@ export async function listCalls(
     .as("seen")
   // Without a limit the planner would join all ends and corrections there are.
   const call = database.select().from(calls).where(eq(calls.id, seen.id)).limit(1).as("call")
-  const { key_id, model, operation, state, failure } = filter
   const rows = await database
     .select({ call: call._.selectedFields })
     .from(seen)

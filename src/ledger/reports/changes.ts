@@ -22,9 +22,13 @@ export interface Wanted extends Omit<Span, "from" | "to"> {
   readonly is_total: boolean
 }
 
-/** Only the calls and their charges; `with_holds`: also what was held, as rows without an outcome. */
+/**
+ * Only the calls and their charges; `with_holds`: also what was held, as rows without an outcome. `with_sessions`: also the
+ * `session_id` of each call (D65), which only the entries have.
+ */
 export interface Columns {
   readonly with_holds: boolean
+  readonly with_sessions?: true
 }
 
 type Bounds = Readonly<Record<"from" | "to", SQL>>
@@ -34,7 +38,15 @@ type Bounds = Readonly<Record<"from" | "to", SQL>>
  * `failure`, `calls`, `charge_nano`, `overage_nano`, `held_nano`, the tokens, `profit_nano`, and what was charged of each
  * bucket. A correction is no call; it adds the difference to what was charged and used before, which may be negative.
  */
-export function changesOfEntries({ from, to }: Bounds, { with_holds }: Columns, wanted?: Wanted): SQL {
+export function changesOfEntries(
+  { from, to }: Bounds,
+  { with_holds, with_sessions }: Columns,
+  wanted?: Wanted,
+): SQL {
+  const sessionOf = (id: PgColumn | SQL) =>
+    with_sessions === true
+      ? sql`, (SELECT ${h.session_id} FROM ${holds} ${h} WHERE ${h.id} = ${id}) AS session_id`
+      : sql``
   const within = (name: string, own: Entries, at: SQL) =>
     sql.join([sql`${at} >= ${from} AND ${at} < ${to}`, ...narrowed(name, own, wanted)], sql` AND `)
   const difference = (column: "prompt_tokens" | "cached_tokens" | "completion_tokens") =>
@@ -49,13 +61,13 @@ export function changesOfEntries({ from, to }: Bounds, { with_holds }: Columns, 
       ${e.charge_nano}, greatest(${e.charge_nano} - ${e.freed_nano}, 0) AS overage_nano, -${e.freed_nano} AS held_nano,
       coalesce(${e.prompt_tokens}, 0) AS prompt_tokens, coalesce(${e.cached_tokens}, 0) AS cached_tokens,
       coalesce(${e.completion_tokens}, 0) AS completion_tokens, ${profitNano(e, sql`${e.charge_nano}`)} AS profit_nano,
-      ${bucketsOfEnd}
+      ${bucketsOfEnd}${sessionOf(e.id)}
     FROM ${ends} ${e} WHERE ${within("e", ends, sql`${e.ended_at}`)}
     UNION ALL
     SELECT ${c.corrected_at}, ${c.account_id}, ${c.key_id}, ${c.terms_id}, 'settled', ${c.basis}, ${c.failure}, 0,
       ${c.difference_nano}, greatest(${c.charge_nano} - ${e.freed_nano}, 0) - greatest(${e.charge_nano} - ${e.freed_nano}, 0), 0,
       ${difference("prompt_tokens")}, ${difference("cached_tokens")}, ${difference("completion_tokens")},
-      ${profitNano(c, sql`${c.charge_nano}`)} - ${profitNano(e, sql`${e.charge_nano}`)}, ${bucketsOfCorrection}
+      ${profitNano(c, sql`${c.charge_nano}`)} - ${profitNano(e, sql`${e.charge_nano}`)}, ${bucketsOfCorrection}${sessionOf(c.id)}
     FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id}
     WHERE ${within("c", corrections, sql`${c.corrected_at}`)}${with_holds ? held : sql``}`
 }

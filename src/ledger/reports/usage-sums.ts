@@ -7,7 +7,7 @@ import { changesOf } from "./changes.ts"
 import { DAY_MS, HOUR_MS, periodAt, piecesOf, type SummedUntil, scan } from "./span.ts"
 
 /** What calls are summed by: `day` and `hour` are those in which they were charged, in UTC (D48). */
-export type Grouping = "model" | "operation" | "key" | "account" | "day" | "hour"
+export type Grouping = "model" | "operation" | "key" | "account" | "session" | "day" | "hour"
 
 /** Which calls are summed: those that were charged from `from` on and before `to`; a filter that is left out leaves nothing out. */
 export interface UsageRange {
@@ -35,7 +35,7 @@ export interface UsageSums {
 }
 
 export interface UsageGroup extends UsageSums {
-  /** The name of a model or operation, the id of a key or account, or the first moment of a day or hour. */
+  /** The name of a model or operation, the id of a key, account or session (empty for none), or the first moment of a day or hour. */
   readonly group: string | Date
   /** What people call the key or account. */
   readonly name: string | null
@@ -79,8 +79,8 @@ function sums(range: UsageRange, starts: readonly Date[], until: SummedUntil): S
     is_total: by !== "key" && by !== "account",
   }
   const changes = changesOf(
-    piecesOf(range, until, by === "hour" ? HOUR_MS : DAY_MS),
-    { with_holds: false },
+    piecesOf(range, until, by === "session" ? 0 : by === "hour" ? HOUR_MS : DAY_MS),
+    { with_holds: false, ...(by === "session" && { with_sessions: true }) },
     wanted,
   )
   return sql`
@@ -115,6 +115,8 @@ function groupingOf(by: Grouping, starts: readonly Date[]): SQL {
       return sql`t.model`
     case "operation":
       return sql`t.operation`
+    case "session":
+      return sql`coalesce(x.session_id, '')`
     case "key":
       return sql`x.key_id`
     case "account":

@@ -1,21 +1,9 @@
 import { Type } from "@sinclair/typebox"
 import { CountTokensRequest, generationFields, TokenCount } from "../../wire/count-tokens.ts"
 import { answer, type Fault, operation, shown } from "../openapi.ts"
+import { vendorHeaders, vendorParams } from "./vendor.ts"
 
-const headers = Type.Object({
-  "anthropic-version": Type.String({
-    format: "date",
-    description:
-      "The version of the messages API, a calendar date. The header is named after the vendor, `<vendor>-version`. On the path without a vendor, send the header of exactly one configured vendor.",
-    examples: ["2023-06-01"],
-  }),
-  "anthropic-beta": Type.Optional(
-    Type.String({
-      maxLength: 2048,
-      description: "Passed on unchanged. Named after the vendor, like the version header.",
-    }),
-  ),
-})
+const headers = Type.Object(vendorHeaders)
 
 const errors: readonly Fault[] = [
   {
@@ -51,7 +39,7 @@ const errors: readonly Fault[] = [
 const description = `Asks a provider of the model how many tokens the input has. Nothing is held or charged, but the gateway checks the key, the
 balance (it must be above zero), the model and the provider as for a call.
 
-Send the key as \`x-api-key\`, or as a bearer token if that header is absent. The gateway removes fields that only generation uses
+Send the key as \`x-api-key\` or as a bearer token. The gateway removes fields that only generation uses
 before it passes the request on: ${generationFields.map((field) => `\`${field}\``).join(", ")}.`
 
 const counting = (operationId: string, summary: string) => ({
@@ -80,10 +68,5 @@ export const countTokens = counting("countTokens", "Count input tokens")
 
 export const countTokensOfVendor = {
   ...counting("countTokensOfVendor", "Count input tokens (vendor path)"),
-  params: Type.Object({
-    vendor: Type.String({
-      description: "The name of a configured vendor of a messages API.",
-      examples: ["anthropic"],
-    }),
-  }),
+  params: vendorParams,
 }

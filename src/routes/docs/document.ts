@@ -21,7 +21,7 @@ function introduction(): string {
   return `An LLM gateway with exact billing by the token. Clients keep their SDKs:
 
 - **OpenAI SDKs**: set \`base_url\` to this address followed by \`/v1\`, and use an API key of this gateway.
-- **Anthropic SDKs**: set \`base_url\` to this address, and use the same API key. They can count tokens here.
+- **Anthropic SDKs**: set \`base_url\` to this address, and use the same API key.
 
 Every response carries a request id in the headers \`x-request-id\` and \`request-id\`. For a billed call it is also the id of the call in the ledger.`
 }

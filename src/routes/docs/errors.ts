@@ -24,7 +24,7 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
   invalid_api_key: {
     cause:
       "The credential is missing, malformed, unknown, revoked or expired. Or a client key was sent where the admin token is required, or the reverse.",
-    cure: "Send the key as `Authorization: Bearer …` (for token counts, `x-api-key` works too). If the key was revoked or has expired, ask the operator for a new one.",
+    cure: "Send the key as `Authorization: Bearer …` (for messages and token counts, `x-api-key` works too). If the key was revoked or has expired, ask the operator for a new one.",
   },
   insufficient_balance: {
     cause:

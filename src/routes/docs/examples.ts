@@ -81,6 +81,8 @@ export const callExample: CallBody = {
   family: "chat",
   upstream: "openai",
   stream: true,
+  session_id: null,
+  agent_id: null,
   state: "settled",
   basis: "usage",
   ending: "completed",

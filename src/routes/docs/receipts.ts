@@ -27,6 +27,8 @@ const settled = {
   model: callExample.model,
   operation: callExample.operation,
   stream: callExample.stream,
+  session_id: callExample.session_id,
+  agent_id: callExample.agent_id,
   state: "settled",
   basis: "usage",
   ending: "completed",

@@ -91,6 +91,7 @@ function filters(filter: Readonly<Record<string, string>>): HTMLElement {
     text("account", "Account id"),
     text("key", "Key id"),
     text("model", "Model"),
+    text("session", "Session id"),
     {
       name: "operation",
       label: "Operation",

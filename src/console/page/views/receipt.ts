@@ -133,17 +133,25 @@ function money(call: CallBody): HTMLElement {
 }
 
 function facts(call: CallBody): HTMLElement {
-  const { account_id, key_id, model, upstream, operation, stream, ending, failure, notes } = call
+  const { account_id, key_id, model, upstream, operation, stream, session_id, agent_id, ending } = call
+  const { failure, notes } = call
   return list([
     ["Account", accountLink(account_id)],
     ["Key", keyLink(account_id, key_id)],
     ["Model", named(model)],
     ["Upstream", named(upstream)],
     ["Operation", `${operation}, ${stream ? "stream" : "JSON"}`],
+    ...(session_id === null ? [] : [["Session", sessionLink(session_id)] as const]),
+    ...(agent_id === null ? [] : [["Agent", named(agent_id)] as const]),
     ["Ending", ending === null ? none() : endingWords(ending)],
     ["Failure", failure === null ? "none" : `${failureWords(failure)} (${failure}).`],
     ...notes.map((note) => ["Note", noteWords(note)] as const),
   ])
+}
+
+function sessionLink(session: string): HTMLElement {
+  const href = addressOf("calls", null, { session })
+  return el("a", { href, title: "Show the calls of this session" }, named(session))
 }
 
 /** A link to a key: its id, then its name when it has loaded. */

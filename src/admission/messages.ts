@@ -1,0 +1,135 @@
+import type { FieldTexts } from "../wire/field-texts.ts"
+import type { MessagesRequest } from "../wire/messages.ts"
+import { isObject } from "../wire/usage.ts"
+import { type AskedFor, fieldOf, NOTHING_ASKED, serviceTierOf } from "./asked.ts"
+import { fieldBytes, isMedia, type Media, mediaIn, type Prompt } from "./prompt.ts"
+
+/** What a messages request asks for that is billed apart, and what of its prompt only the provider has (D61, D64). */
+export function askedOfMessages(request: MessagesRequest): AskedFor {
+  const tools = toolsOf(request)
+  const first = (kind: ToolKind) => tools.find((tool) => tool.kind === kind)?.path ?? null
+  return {
+    ...NOTHING_ASKED,
+    service_tier: request.service_tier === "standard_only" ? null : serviceTierOf(request),
+    speed: PLAIN.speed.has(request.speed) ? null : "speed",
+    inference_geo: PLAIN.inference_geo.has(request.inference_geo) ? null : "inference_geo",
+    web_search: first("search"),
+    hosted_tool: first("hosted"),
+    stored_prompt: continuesThread(request) ? "thread" : null,
+  }
+}
+
+/** Values that cost nothing more. */
+const PLAIN: Readonly<Record<"speed" | "inference_geo", ReadonlySet<unknown>>> = {
+  speed: new Set([undefined, null, "standard"]),
+  inference_geo: new Set([undefined, null, "global"]),
+}
+
+/**
+ * Who runs a tool, and what it costs besides tokens: the client runs it; the provider does, for the tokens alone; the
+ * provider searches, for a fee (D60); or the provider runs it and no price covers it, or it is not known (D61).
+ */
+type ToolKind = "client" | "unmetered" | "search" | "hosted"
+
+interface FoundTool {
+  readonly kind: ToolKind
+  /** `tools[2]`. */
+  readonly path: string
+}
+
+/** With the date of its version at its end. */
+const CLIENT = /^(?:custom|(?:bash|text_editor|computer|computer_toolset|browser_toolset|memory)_\d{8})$/
+/** The provider asks another server, or looks through the tools of the request. */
+const UNMETERED = /^(?:mcp_toolset|tool_search_tool_\w+)$/
+const SEARCH = /^web_search_\d{8}$/
+
+/** The tools of a request, and those that its messages add. */
+function toolsOf({ tools, messages }: MessagesRequest): readonly FoundTool[] {
+  const found = (tools ?? []).map((tool, place) => ({ kind: kindOf(tool), path: `tools[${place}]` }))
+  for (const [place, { content }] of messages.entries()) {
+    if (!Array.isArray(content)) continue
+    for (const part of content) {
+      if (!isObject(part) || part.type !== "tool_addition" || !isObject(part.tool)) continue
+      if (part.tool.definition !== undefined)
+        found.push({ kind: kindOf(part.tool.definition), path: `messages[${place}].content` })
+    }
+  }
+  return found
+}
+
+function kindOf(tool: unknown): ToolKind {
+  const type = isObject(tool) ? (tool.type ?? "custom") : null
+  if (typeof type !== "string") return "hosted"
+  if (CLIENT.test(type)) return "client"
+  if (UNMETERED.test(type)) return "unmetered"
+  return SEARCH.test(type) ? "search" : "hosted"
+}
+
+/** Whether the provider has the earlier part of the conversation. */
+function continuesThread(request: MessagesRequest): boolean {
+  const thread = fieldOf(request, "thread")
+  return (thread ?? null) !== null && fieldOf(thread, "type") !== "create"
+}
+
+/**
+ * How large the prompt of a messages request can be (D12, D64). Images and documents may be in what a tool returned, too. A
+ * compaction reads the prompt a second time, and that is held as the whole context.
+ */
+export function measureMessages(request: MessagesRequest, texts: FieldTexts): Prompt {
+  const { messages } = request
+  const has_media = messages.some(({ content }) => hasMedia(content))
+  const text = has_media
+    ? JSON.stringify(messages.map((message) => ({ ...message, content: withoutMedia(message.content) })))
+    : texts.of("messages")
+  const media = [
+    ...(has_media ? messages.flatMap(({ content }) => mediaWithin(content)) : []),
+    ...(continuesThread(request) || compacts(request) ? [UNKNOWN] : []),
+  ]
+  return {
+    bytes:
+      fieldBytes(texts, "messages") +
+      Buffer.byteLength(text ?? "") +
+      media.reduce((sum, part) => sum + part.text_bytes, 0),
+    media,
+    tokens: 0,
+    is_open:
+      media.some((part) => part.kind !== "image" && part.bytes === null) ||
+      toolsOf(request).some(({ kind }) => kind !== "client") ||
+      texts.names.includes("mcp_servers"),
+  }
+}
+
+/** What only the provider knows is as large as the context of the model. */
+const UNKNOWN: Media = { kind: "file", bytes: null, text_bytes: 0 }
+
+/** Whether it asks the provider to sum the conversation up. */
+function compacts(request: MessagesRequest): boolean {
+  if ((fieldOf(request, "compaction") ?? null) !== null) return true
+  const edits = fieldOf(fieldOf(request, "context_management"), "edits")
+  return Array.isArray(edits) && edits.some((edit) => COMPACTION.test(String(fieldOf(edit, "type"))))
+}
+
+const COMPACTION = /^compact/
+
+/** A request is at most 64 levels deep (D18). */
+function hasMedia(content: unknown): boolean {
+  return Array.isArray(content) && content.some((part) => isMedia(part) || hasMedia(contentOf(part)))
+}
+
+function mediaWithin(content: unknown): readonly Media[] {
+  if (!Array.isArray(content)) return []
+  return content.flatMap((part) => (isMedia(part) ? mediaIn([part]) : mediaWithin(contentOf(part))))
+}
+
+function withoutMedia(content: unknown): unknown {
+  if (!hasMedia(content) || !Array.isArray(content)) return content
+  return content
+    .filter((part) => !isMedia(part))
+    .map((part) =>
+      isObject(part) && hasMedia(part.content) ? { ...part, content: withoutMedia(part.content) } : part,
+    )
+}
+
+function contentOf(part: unknown): unknown {
+  return isObject(part) ? part.content : undefined
+}

@@ -1,0 +1,93 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
+import { answer } from "./answer.ts"
+import type { PrefixCache } from "./prefix-cache.ts"
+import { Refusal } from "./refusal.ts"
+import { promptTokens, textOf, tokensOf } from "./tokens.ts"
+
+/** The model of the messages-style family. */
+export const messagesModel = "demo-messages"
+
+const MessagesCall = Type.Object({
+  model: Type.String(),
+  messages: Type.Array(Type.Object({ role: Type.String(), content: Type.Unknown() }), { minItems: 1 }),
+  max_tokens: Type.Integer({ minimum: 1 }),
+  stream: Type.Optional(Type.Boolean()),
+  system: Type.Optional(Type.Unknown()),
+  tools: Type.Optional(Type.Unknown()),
+})
+type MessagesCall = Static<typeof MessagesCall>
+
+/** What a messages call is answered with: one body, or the bursts of events of a stream. Throws a `Refusal` in Anthropic's words. */
+export function completeMessage(
+  body: unknown,
+  cache: PrefixCache,
+): { readonly json: object } | { readonly bursts: string[] } {
+  const call = checked(body)
+  if (call.model !== messagesModel) throw new Refusal(404, "not_found_error", "model: not found")
+  const question = questionOf(call.messages)
+  const tokens = tokensOf(answer(question, "small", 0))
+  const said = tokens.slice(0, call.max_tokens)
+  const message = {
+    id: `msg_${crypto.randomUUID().replaceAll("-", "")}`,
+    type: "message",
+    role: "assistant",
+    model: call.model,
+    stop_sequence: null,
+  }
+  const stop_reason = said.length < tokens.length ? "max_tokens" : "end_turn"
+  const usage = inputOf(call, cache)
+  const text = said.join("")
+  if (call.stream !== true) {
+    const content = [{ type: "text", text }]
+    return {
+      json: { ...message, content, stop_reason, usage: { ...usage, output_tokens: said.length } },
+    }
+  }
+  const words = text.match(/\s*\S+|\s+$/gu) ?? []
+  const delta = (word: string) =>
+    event({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text: word } })
+  return {
+    bursts: [
+      event({
+        type: "message_start",
+        message: { ...message, content: [], stop_reason: null, usage: { ...usage, output_tokens: 1 } },
+      }) + event({ type: "content_block_start", index: 0, content_block: { type: "text", text: "" } }),
+      ...words.map(delta),
+      event({ type: "content_block_stop", index: 0 }) +
+        event({
+          type: "message_delta",
+          delta: { stop_reason, stop_sequence: null },
+          usage: { output_tokens: said.length },
+        }) +
+        event({ type: "message_stop" }),
+    ],
+  }
+}
+
+function checked(body: unknown): MessagesCall {
+  if (Value.Check(MessagesCall, body)) return body
+  const param = Value.Errors(MessagesCall, body).First()?.path.slice(1).replaceAll("/", ".")
+  throw new Refusal(400, "invalid_request_error", `${param || "body"}: Field required or invalid`)
+}
+
+/** The last text of the user: agents put reminders before it. */
+function questionOf(messages: MessagesCall["messages"]): string {
+  const content = (messages.findLast(({ role }) => role === "user") ?? messages.at(-1))?.content
+  return textOf(Array.isArray(content) ? content.at(-1) : content)
+}
+
+/** What was read from the cache is not part of `input_tokens`. */
+function inputOf(call: MessagesCall, cache: PrefixCache) {
+  const prompt = promptTokens(call)
+  const cache_read_input_tokens = cache.cachedTokens(prompt)
+  return {
+    input_tokens: prompt.length - cache_read_input_tokens,
+    cache_read_input_tokens,
+    cache_creation_input_tokens: 0,
+  }
+}
+
+function event(data: { readonly type: string; readonly [field: string]: unknown }): string {
+  return `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
+}

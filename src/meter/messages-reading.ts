@@ -1,0 +1,173 @@
+import type { Ending } from "../wire/call.ts"
+import { mergeUsage, readMessagesUsage } from "../wire/messages-usage.ts"
+import {
+  isMissing,
+  isObject,
+  type JsonObject,
+  NO_LIMITS,
+  objectOf,
+  type UsageLimits,
+  type UsageReading,
+} from "../wire/usage.ts"
+import type { LargeAnswer } from "./large-answer.ts"
+import { eventBytes, eventText } from "./messages-output.ts"
+import { parsePayload } from "./output.ts"
+import { type EventKind, reportsError, type StreamEvidence, type StreamReading } from "./reading.ts"
+import { Repetition } from "./repetition.ts"
+import type { Recurring, SseEvent } from "./sse.ts"
+
+const DONE: EventKind = { kind: "done", output: false, trusted_usage: false, failed: false, shown: false }
+const NOTHING: EventKind = { kind: "nothing" }
+const OUTPUT: EventKind = {
+  kind: "chunk",
+  output: true,
+  trusted_usage: false,
+  usage_only: false,
+  final_usage: false,
+}
+const EMPTY: EventKind = { ...OUTPUT, output: false }
+const USAGE: EventKind = { ...EMPTY, trusted_usage: true }
+const OUTPUT_AND_USAGE: EventKind = { ...OUTPUT, trusted_usage: true }
+
+/** Reads a stream of the messages family, which `message_stop` ends (D64). */
+export class MessagesReading implements StreamReading {
+  readonly #limits: UsageLimits
+  readonly #repetition = new Repetition(eventText, eventBytes)
+  #output_bytes = 0
+  /** All valid usage so far, later fields over earlier ones. */
+  #said: JsonObject = {}
+  #usage: Extract<UsageReading, { state: "valid" }> | null = null
+  /** Whether the usage says something of the output, and all output up to there. */
+  #counts_output = false
+  #counted_bytes = 0
+  #any_invalid = false
+  #any_implausible = false
+  /** The message has its `stop_reason`. */
+  #stopped = false
+  #done = false
+  #error = false
+
+  /** `limits` is what the request can have caused (D1). */
+  constructor(limits: UsageLimits = NO_LIMITS) {
+    this.#limits = limits
+  }
+
+  get recurring(): Recurring {
+    return this.#repetition
+  }
+
+  take(event: SseEvent): EventKind {
+    if (this.#done || this.#error) return NOTHING
+    if (event.recurring_bytes !== null) {
+      this.#output_bytes += event.recurring_bytes
+      return event.recurring_bytes > 0 ? OUTPUT : EMPTY
+    }
+    const read = this.#read(event.data)
+    if (read === OUTPUT) this.#repetition.learn(event)
+    if (read === NOTHING || read === EMPTY) this.#repetition.learnIdle(event)
+    return read
+  }
+
+  takeLarge(large: LargeAnswer): boolean {
+    if (!large.object) return false
+    large.stop()
+    this.#output_bytes += large.output_bytes
+    const usage = this.#noted(large.usage(this.#limits))
+    if (usage.state === "valid") this.#keep(usage, true)
+    return usage.state === "valid" || this.#output_bytes > 0
+  }
+
+  fail(): void {
+    this.#error = true
+  }
+
+  get answered(): boolean {
+    return this.#stopped
+  }
+
+  get paused(): boolean {
+    return this.#stopped
+  }
+
+  get done(): boolean {
+    return this.#done
+  }
+
+  get usage_final(): boolean {
+    return this.#stopped && this.#counts_output && this.#counted_bytes === this.#output_bytes
+  }
+
+  evidence(ending: Ending): StreamEvidence {
+    return {
+      shape: "stream",
+      ending,
+      usage: this.#usage ?? { state: this.#unusable },
+      implausible: this.#any_implausible,
+      usage_final: this.usage_final,
+      output_bytes: this.#output_bytes,
+      output_bytes_after_usage: this.#usage === null ? 0 : this.#output_bytes - this.#counted_bytes,
+      error: this.#error,
+    }
+  }
+
+  #read(data: string | null): EventKind {
+    const payload = data === null ? null : parsePayload(data)
+    if (payload === null) return NOTHING
+    if (reportsError(payload)) {
+      this.#error = true
+      return { kind: "error", trusted_usage: this.#fold(payload.usage, true), shown: false }
+    }
+    const { type, delta, message, usage } = payload
+    if (type === "message_stop") {
+      this.#done = true
+      return DONE
+    }
+    const bytes = eventBytes(payload)
+    this.#output_bytes += bytes
+    const is_told =
+      type === "message_start"
+        ? this.#fold(objectOf(message).usage, false)
+        : type === "message_delta" && this.#fold(usage, true)
+    if (type === "message_delta") this.#stopped ||= isText(objectOf(delta).stop_reason)
+    if (is_told) return bytes > 0 ? OUTPUT_AND_USAGE : USAGE
+    return bytes > 0 ? OUTPUT : EMPTY
+  }
+
+  /** Adds what an event says of the usage; whether all of it is valid. If not, what was known stays (D4). */
+  #fold(said: unknown, with_output: boolean): boolean {
+    if (isMissing(said)) return false
+    if (!isObject(said)) {
+      this.#any_invalid = true
+      return false
+    }
+    const merged = mergeUsage(this.#said, said)
+    const counts_here = with_output && !isMissing(said.output_tokens)
+    const usage = this.#noted(readMessagesUsage(merged, this.#limits, this.#counts_output || counts_here))
+    if (usage.state !== "valid") return false
+    this.#said = merged
+    this.#keep(usage, counts_here)
+    return true
+  }
+
+  #noted(usage: UsageReading): UsageReading {
+    if (usage.state === "invalid") this.#any_invalid = true
+    if (usage.state === "implausible") this.#any_implausible = true
+    return usage
+  }
+
+  #keep(usage: Extract<UsageReading, { state: "valid" }>, counts_output: boolean): void {
+    this.#usage = usage
+    if (!counts_output) return
+    this.#counts_output = true
+    this.#counted_bytes = this.#output_bytes
+  }
+
+  get #unusable(): "implausible" | "invalid" | "missing" {
+    if (this.#any_implausible) return "implausible"
+    return this.#any_invalid ? "invalid" : "missing"
+  }
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === "string" && value !== ""
+}

@@ -1,0 +1,140 @@
+import { Type } from "@sinclair/typebox"
+import { MessagesRequest } from "../../wire/messages.ts"
+import { answer, events, operation, shown } from "../openapi.ts"
+import { callErrors, callHeaders } from "./calls.ts"
+import { fieldFault } from "./examples.ts"
+import { vendorHeaders, vendorParams } from "./vendor.ts"
+
+/** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
+
+const Tokens = (description: string) => Type.Integer({ minimum: 0, description })
+
+const Usage = Type.Object(
+  {
+    input_tokens: Tokens("The prompt, without what was read from a cache or written to one."),
+    cache_read_input_tokens: Type.Optional(
+      Type.Union([Tokens("Read from the cache: charged at the cached price."), Type.Null()]),
+    ),
+    cache_creation_input_tokens: Type.Optional(
+      Type.Union([Tokens("Written to the cache: charged at the price of cache writes."), Type.Null()]),
+    ),
+    output_tokens: Tokens("The output, thinking included."),
+  },
+  { additionalProperties: true, description: "The usage that the call is charged for, if it is valid." },
+)
+
+const Message = Type.Object(
+  {
+    id: Type.String(),
+    type: Type.Literal("message"),
+    role: Type.Literal("assistant"),
+    model: Type.String({ description: "The provider's name of the model." }),
+    content: Type.Array(Type.Object({ type: Type.String() }, { additionalProperties: true })),
+    stop_reason: Type.Union([Type.String(), Type.Null()]),
+    stop_sequence: Type.Union([Type.String(), Type.Null()]),
+    usage: Type.Optional(Usage),
+  },
+  { additionalProperties: true },
+)
+
+const MessageEvent = Type.Object(
+  {
+    type: Type.String({
+      description:
+        "The name of the event: `message_start`, `content_block_start`, `content_block_delta`, `content_block_stop`, `message_delta`, `message_stop`, `ping` or `error`.",
+    }),
+  },
+  { additionalProperties: true, description: "The data of one event." },
+)
+
+const usage = { input_tokens: 11, cache_read_input_tokens: 0, cache_creation_input_tokens: 0 }
+const common = {
+  id: "msg_01Hq2x",
+  type: "message",
+  role: "assistant",
+  model: "claude-sonnet-4-5",
+  stop_sequence: null,
+}
+const messages = [{ role: "user", content: "Say hello." }]
+
+const message = {
+  ...common,
+  content: [{ type: "text", text: "Hello there!" }],
+  stop_reason: "end_turn",
+  usage: { ...usage, output_tokens: 6 },
+}
+
+const text = (said: string) => ({
+  type: "content_block_delta",
+  index: 0,
+  delta: { type: "text_delta", text: said },
+})
+
+/** The events of the example stream, `message_stop` included. */
+export const exampleEvents = [
+  {
+    type: "message_start",
+    message: { ...common, content: [], stop_reason: null, usage: { ...usage, output_tokens: 1 } },
+  },
+  { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
+  text("Hello"),
+  text(" there!"),
+  { type: "content_block_stop", index: 0 },
+  {
+    type: "message_delta",
+    delta: { stop_reason: "end_turn", stop_sequence: null },
+    usage: { output_tokens: 6 },
+  },
+  { type: "message_stop" },
+]
+
+const exampleStream = exampleEvents
+  .map((data) => `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`)
+  .join("")
+
+const description = `A call of the messages API: held, sent, charged and released like a chat completion.
+
+- Send the key as \`x-api-key\` or as a bearer token. If both headers have a key, the one of this gateway counts.
+- Fields that are not listed, headers of the vendor (\`<vendor>-*\`) and the query string are passed to the provider.
+- An error of the provider passes with its status and its body as they are, except for what concerns the gateway's own credential there.
+- With \`"stream": true\` the response is a stream of named events. An error after its start is the event \`error\`. \`ping\` events may come
+  at any time.
+- Disconnecting early does not make a call free: the input that the provider has counted is charged, and the output until then.
+- A 402 states the amount to hold, the amount available, and the largest \`max_tokens\` that fits.`
+
+const headers = Type.Object({ ...vendorHeaders, ...callHeaders.properties })
+
+const creating = (operationId: string, summary: string) => ({
+  parse: "none" as const,
+  body: shown(MessagesRequest, {
+    JSON: { model: "claude-sonnet", max_tokens: 1024, messages },
+    Stream: { model: "claude-sonnet", max_tokens: 1024, messages, stream: true },
+  }),
+  response: {
+    200: answer(
+      "The provider's response, unchanged: JSON, or events if the request sets `stream`.",
+      Type.Union([shown(Message, { Message: message }), events(MessageEvent, exampleStream)]),
+    ),
+  },
+  detail: operation({
+    operationId,
+    tag: "Calls",
+    summary,
+    description,
+    credentials: ["xApiKey", "apiKey"],
+    headers,
+    errors: callErrors(fieldFault("max_tokens", "an integer of at least 0"), {
+      needed: "0.01548",
+      available: "0.0021",
+      remaining: "0.0021",
+      fitting: { limit_field: "max_tokens", max_tokens: 132 },
+    }),
+  }),
+})
+
+export const createMessage = creating("createMessage", "Create a message")
+
+export const createMessageOfVendor = {
+  ...creating("createMessageOfVendor", "Create a message (vendor path)"),
+  params: vendorParams,
+}

@@ -1,0 +1,699 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { ADMIN_TOKEN, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
+import {
+  aMessage,
+  blockDelta,
+  blockStart,
+  blockStop,
+  MESSAGE_STOP,
+  messageDelta,
+  messageStart,
+  messageUsage,
+  messageWords,
+  namedEvent,
+  namedEvents,
+  textBlock,
+} from "../support/messages.ts"
+import { json, type Script } from "../support/provider.ts"
+import { send } from "./client.ts"
+import {
+  estimated,
+  expectLedger,
+  type LedgerCall,
+  model,
+  openStage,
+  released,
+  type Sees,
+  type Stage,
+  seesError,
+  seesJson,
+  seesStream,
+  settled,
+  type Trial,
+} from "./sides.ts"
+
+/** Messages calls as all three sides see them (D64). */
+
+/** 44 bytes: 11 tokens when they must be estimated. */
+const SENTENCE = "The quick brown fox jumps over the lazy dog."
+const VERSION = { "anthropic-version": "2023-06-01" }
+/** In nano-USD: 1,250 for a token written to the cache, 2,000 for an hour, 10,000,000 for a search. */
+const RATES = { ...PRICE, cache_write: "1.25", cache_write_1h: "2.00", web_search: "0.01" }
+const MODEL = "messages-model"
+const body = (fields: object = {}) => ({
+  model: MODEL,
+  max_tokens: 1000,
+  messages: [{ role: "user", content: "hello" }],
+  ...fields,
+})
+const STREAM = body({ stream: true })
+
+let stage: Stage
+beforeAll(async () => {
+  stage = await openStage((url) => {
+    const ways = { family: "messages", upstreams: [{ use: "first", model: "upstream-model" }] }
+    return {
+      stream: { keepalive: "60s", commit_after: "60s", stall: "30s" },
+      upstreams: { first: { family: "messages", base_url: url, api_key: PROVIDER_KEY } },
+      models: [model(MODEL, ways), model("rated-model", { ...ways, price: RATES, context_tokens: 200_000 })],
+    }
+  })
+})
+afterAll(() => stage.close())
+
+const sending = { path: "/v1/messages", headers: VERSION }
+const run = (trial: Trial) => stage.run({ body: body(), sending, ...trial })
+
+/** The text of named events; a string stands as it is. */
+function text(...events: readonly (string | { readonly type: string })[]): string {
+  return events.map((event) => (typeof event === "string" ? event : namedEvent(event))).join("")
+}
+
+type Row = readonly [name: string, script: Script, sees: Sees, recorded: LedgerCall]
+
+function holds(rows: readonly Row[], asked: object = STREAM): void {
+  test.each(rows)("%s", async (_, script, sees, recorded) => {
+    const sides = await run({ script, body: asked })
+    sees(sides)
+    expectLedger(sides, recorded)
+  })
+}
+
+const CHARGED = settled("0.00003", [10, 0, 5])
+
+describe("D64 a messages call", () => {
+  test.each([
+    ["/v1/messages", false],
+    ["/v1/messages?beta=true", true],
+    ["/anthropic/v1/messages", true],
+    ["/anthropic/v1/messages?beta=true", false],
+  ])("POST %s, stream %p: the provider is asked for the same, and its bytes pass", async (path, stream) => {
+    const message = JSON.stringify(aMessage("hello there"))
+    const events = messageWords("hello", " there")
+    const script = stream ? namedEvents(events) : json(200, message)
+    const headers = {
+      ...VERSION,
+      "anthropic-beta": "context-1m-2025-08-07",
+      "anthropic-dangerous-direct-browser-access": "true",
+      "x-stainless-lang": "js",
+    }
+    const asked = body({
+      stream,
+      system: [{ type: "text", text: "x", cache_control: { type: "ephemeral" } }],
+    })
+    const sides = await run({ script, body: asked, sending: { path, headers } })
+    const sees = stream ? seesStream(text(...events)) : seesJson(message)
+    sees(sides)
+    const { requests, id } = sides
+    expect(requests).toHaveLength(1)
+    expect(requests[0]?.path).toBe(path.replace("/anthropic", ""))
+    const { host, connection, "content-length": length, ...sent } = requests[0]?.headers ?? {}
+    expect(sent).toEqual({
+      accept: stream ? "text/event-stream, application/json" : "application/json",
+      "accept-encoding": "identity",
+      "anthropic-beta": "context-1m-2025-08-07",
+      "anthropic-dangerous-direct-browser-access": "true",
+      "anthropic-version": "2023-06-01",
+      "content-type": "application/json",
+      "user-agent": "tollgate",
+      "x-api-key": PROVIDER_KEY,
+      "x-request-id": id,
+    })
+    expect(requests[0]?.body).toBe(JSON.stringify({ ...asked, model: "upstream-model" }))
+    expectLedger(sides, { ...CHARGED, reserved: "0.0041" })
+  })
+
+  test.each([
+    ["no version header", { headers: {} }, {}, "anthropic-version"],
+    ["no max_tokens", {}, { max_tokens: undefined }, "max_tokens"],
+    [
+      "a key of ours in a header",
+      { headers: { ...VERSION, "anthropic-auth": "tg_live_x" } },
+      {},
+      "anthropic-auth",
+    ],
+    ["a key of ours in the query", { path: "/v1/messages?key=tg_live_x" }, {}, "query"],
+  ])("%s is a 400, and no provider is asked", async (_, changes, fields, param) => {
+    const { key } = await stage.gateway.account("1")
+    const before = stage.provider.requests.length
+    const { ended } = send(stage.gateway.url, key, body(fields), { ...sending, ...changes })
+    const { status, json: said } = await ended
+    expect(status).toBe(400)
+    expect(said).toMatchObject({ error: { type: "invalid_request_error", param } })
+    expect(stage.provider.requests).toHaveLength(before)
+  })
+
+  test("D21 a vendor that is not configured is a 404", async () => {
+    const { key } = await stage.gateway.account("1")
+    const { ended } = send(stage.gateway.url, key, body(), { ...sending, path: "/other/v1/messages" })
+    expect((await ended).status).toBe(404)
+  })
+
+  test("D63 a messages model is not for chat completions, which says where it is", async () => {
+    const { key } = await stage.gateway.account("1")
+    const { status, json: said } = await send(stage.gateway.url, key, body()).ended
+    expect(status).toBe(403)
+    expect(said).toMatchObject({ error: { message: expect.stringContaining("POST /v1/messages.") } })
+  })
+})
+
+describe("D64 usage", () => {
+  const cached = messageUsage(10, 5, {
+    cache_read_input_tokens: 100,
+    cache_creation_input_tokens: 50,
+    cache_creation: { ephemeral_5m_input_tokens: 10, ephemeral_1h_input_tokens: 20 },
+    server_tool_use: { web_search_requests: 2 },
+  })
+  // 10 x 1,000 + 100 x 100 + 30 x 1,250 + 20 x 2,000 + 5 x 4,000 + 2 x 10,000,000
+  const charge = "0.0201175"
+
+  const SEARCH = [{ type: "web_search_20250305", name: "web_search" }]
+
+  test("every part of it at its price, and every part on the receipt", async () => {
+    const sides = await run({
+      script: json(200, aMessage("hi", { usage: cached })),
+      body: body({ model: "rated-model", tools: SEARCH }),
+    })
+    expectLedger(sides, { ...settled(charge, [160, 100, 5]), reserved: expect.any(String) })
+    expect(sides.call.lines).toEqual([
+      { kind: "input", count: 10, price: "1", cost: "0.00001" },
+      { kind: "cached_input", count: 100, price: "0.1", cost: "0.00001" },
+      { kind: "output", count: 5, price: "4", cost: "0.00002" },
+      { kind: "cache_write", count: 30, price: "1.25", cost: "0.0000375" },
+      { kind: "cache_write_1h", count: 20, price: "2", cost: "0.00004" },
+      { kind: "web_search", count: 2, price: "0.01", cost: "0.02" },
+    ])
+  })
+
+  test("a search that the model may make and did not is not charged", async () => {
+    const script = json(200, aMessage("hi"))
+    const sides = await run({ script, body: body({ model: "rated-model", tools: SEARCH }) })
+    expectLedger(sides, { ...CHARGED, reserved: expect.any(String) })
+  })
+
+  const start = messageStart({ ...cached, output_tokens: 1, server_tool_use: null })
+  const words = textBlock(0, "Hello", " there.")
+  const stops = (usage: unknown, ...more: { readonly type: string }[]) =>
+    [start, ...words, ...more, messageDelta(usage), MESSAGE_STOP] as const
+  /** 160 tokens in, of which 100 were cached: 60 x 1,000 + 100 x 100 + 5 x 4,000 nano-USD. */
+  const FINAL = settled("0.00009", [160, 100, 5])
+  const rows: readonly (readonly [string, readonly { readonly type: string }[], LedgerCall])[] = [
+    ["the start says the input, the delta the output", stops({ output_tokens: 5 }), FINAL],
+    [
+      "null and absent change nothing",
+      stops({ output_tokens: 5, input_tokens: null, cache_read_input_tokens: null }),
+      FINAL,
+    ],
+    [
+      "a field that is there replaces what was known",
+      stops({ output_tokens: 5, input_tokens: 20, cache_read_input_tokens: 90 }),
+      settled("0.000099", [160, 90, 5]),
+    ],
+    [
+      "the usage is cumulative: several are not added up",
+      stops(
+        { output_tokens: 5 },
+        messageDelta({ output_tokens: 2 }, null),
+        messageDelta({ output_tokens: 4 }, null),
+      ),
+      FINAL,
+    ],
+    [
+      "usage that is not valid does not erase what was",
+      stops({ output_tokens: "5" }, messageDelta({ output_tokens: 5 }, null)),
+      { ...FINAL, basis: "usage" },
+    ],
+    [
+      "all of it at the end",
+      [messageStart(null), ...words, messageDelta(messageUsage(10, 5)), MESSAGE_STOP],
+      CHARGED,
+    ],
+    [
+      "the last words come after it",
+      [start, ...words, messageDelta({ output_tokens: 5 }), ...textBlock(1, SENTENCE), MESSAGE_STOP],
+      // 11 tokens more for 44 bytes.
+      settled("0.000134", [160, 100, 16], { basis: "partial", failure: "usage_missing" }),
+    ],
+    [
+      "none for the output: the input as reported, the output estimated",
+      [start, ...textBlock(0, SENTENCE), messageDelta(null), MESSAGE_STOP],
+      settled("0.000114", [160, 100, 11], { basis: "partial", failure: "usage_missing" }),
+    ],
+    [
+      "none at all: the output estimated (rule 4)",
+      [messageStart(null), ...textBlock(0, SENTENCE), messageDelta(undefined), MESSAGE_STOP],
+      estimated(11, "usage_missing"),
+    ],
+    [
+      "D2 zeros beside output are a placeholder",
+      [
+        messageStart(messageUsage(0, 0)),
+        ...textBlock(0, SENTENCE),
+        messageDelta(messageUsage(0, 0)),
+        MESSAGE_STOP,
+      ],
+      estimated(11, "usage_invalid", { notes: ["usage_placeholder"] }),
+    ],
+  ]
+  test.each(rows)("in a stream: %s", async (_, events, recorded) => {
+    const sides = await run({ script: namedEvents(events), body: STREAM })
+    seesStream(text(...events))(sides)
+    expectLedger(sides, recorded)
+  })
+})
+
+describe("D64 a stream that is cut pays for its input, and for the output that was seen", () => {
+  const start = messageStart(messageUsage(10, 1))
+  const said = textBlock(0, SENTENCE).slice(0, 2)
+  const lost = (charge: string, out: number) =>
+    settled(charge, [10, 0, out], { basis: "partial", ending: "upstream_lost", failure: "upstream_lost" })
+  const broken: Sees = ({ answer, id }) => {
+    expect(answer.body).toEndWith(
+      namedEvent({
+        type: "error",
+        ...{
+          error: {
+            type: "api_error",
+            message: "The provider failed to complete the request. Retry the request.",
+            param: null,
+            code: "upstream_error",
+          },
+          request_id: id,
+        },
+      }),
+    )
+    expect(answer.body).not.toContain("message_stop")
+  }
+  holds([
+    ["by a reset, after output", namedEvents([start, ...said], "reset"), broken, lost("0.000054", 11)],
+    ["by a reset, before output", namedEvents([start], "reset"), broken, lost("0.00001", 0)],
+    ["by an early end", namedEvents([start, ...said]), broken, lost("0.000054", 11)],
+    [
+      "by an error event, whose words pass",
+      namedEvents([
+        start,
+        { type: "error", ...{ error: { type: "overloaded_error", message: "Overloaded" } } },
+      ]),
+      ({ answer }) =>
+        expect(answer.body).toEndWith(
+          `event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded","param":null,"code":"upstream_error"},"request_id":"${answer.headers["request-id"]}"}\n\n`,
+        ),
+      lost("0.00001", 0),
+    ],
+    [
+      "after the usage was final: that is charged, and the answer is lost all the same",
+      namedEvents(messageWords("hello").slice(0, -1), "reset"),
+      broken,
+      settled("0.00003", [10, 0, 5], { ending: "upstream_lost", failure: "upstream_lost" }),
+    ],
+    [
+      "a clean end after the stop_reason is complete: the gateway adds message_stop",
+      namedEvents(messageWords("hello").slice(0, -1)),
+      seesStream(text(...messageWords("hello"))),
+      CHARGED,
+    ],
+    [
+      "without usage and without output it is free (rule 6)",
+      namedEvents([messageStart(null), { type: "ping" }], "reset"),
+      seesStream(""),
+      released("upstream_error", { ending: "upstream_lost" }),
+    ],
+    [
+      "without usage, by an error event before any output (rule 6)",
+      namedEvents([{ type: "error", ...{ error: { type: "overloaded_error", message: "Overloaded" } } }]),
+      seesStream(""),
+      released("upstream_error", { ending: "upstream_lost" }),
+    ],
+  ])
+
+  test("by its client: the provider is stopped", async () => {
+    const script: Script = async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      await exchange.chunk(text(start, ...said))
+      await exchange.closed
+    }
+    const running = await stage.begin({ script, body: STREAM, sending })
+    await running.client.received("lazy dog")
+    running.client.leave()
+    const cut = { basis: "partial", ending: "client_left", failure: "client_left" } as const
+    expectLedger(await running.sidesOnceClosed(), settled("0.000054", [10, 0, 11], cut))
+  })
+
+  test("D9 once the message has its stop_reason, the provider is read on for its usage", async () => {
+    const left = Promise.withResolvers<void>()
+    const script: Script = async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      await exchange.chunk(text(start, ...said, messageDelta(null)))
+      await left.promise
+      await exchange.chunk(text(messageDelta({ output_tokens: 5 }), MESSAGE_STOP))
+      await exchange.end()
+    }
+    const running = await stage.begin({ script, body: STREAM, sending })
+    await running.client.received("end_turn")
+    running.client.leave()
+    await Bun.sleep(20)
+    left.resolve()
+    expectLedger(await running.sidesOnceClosed(), {
+      ...CHARGED,
+      ending: "client_left",
+      failure: "client_left",
+    })
+  })
+})
+
+describe("D64 what passes and what counts", () => {
+  const thinking = [
+    blockStart(0, { type: "thinking", thinking: "", signature: "" }),
+    blockDelta(0, { type: "thinking_delta", thinking: SENTENCE }),
+    blockDelta(0, { type: "signature_delta", signature: "x".repeat(64) }),
+    blockStop(0),
+  ]
+  const tool = [
+    blockStart(1, { type: "tool_use", id: "toolu_1", name: "weather", input: {} }),
+    blockDelta(1, { type: "input_json_delta", partial_json: '{"city":' }),
+    blockDelta(1, { type: "input_json_delta", partial_json: '"Bern"}' }),
+    blockStop(1),
+  ]
+  const rows: readonly (readonly [string, readonly (string | { readonly type: string })[], number])[] = [
+    // 44 of thinking, 1 of the signature, 7 of the name, 15 of the arguments: 67 bytes.
+    ["thinking and tools", [...thinking, ...tool], 16],
+    ["unknown deltas", [blockDelta(0, { type: "new_delta", further: { words: SENTENCE } })], 11],
+    ["unknown events", [{ type: "new_event", ...{ content_block: { type: "new", words: SENTENCE } } }], 11],
+    [
+      "what a tool of the provider returned does not count",
+      [
+        ...textBlock(0, SENTENCE),
+        blockStart(1, { type: "web_search_tool_result", content: [{ title: SENTENCE }] }),
+      ],
+      11,
+    ],
+    [
+      "comments, pings and names of events are nobody's output",
+      [": hello\n\n", { type: "ping" }, ...textBlock(0, SENTENCE), "event: other\n\n", "data: x\n\n"],
+      11,
+    ],
+  ]
+  test.each(rows)("%s", async (_, events, tokens) => {
+    const all = [messageStart(null), ...events, messageDelta(undefined), MESSAGE_STOP]
+    const sides = await run({ script: namedEvents(all), body: STREAM })
+    seesStream(text(...all))(sides)
+    expectLedger(sides, estimated(tokens, "usage_missing"))
+  })
+
+  test("D32 message_stop leaves as the provider sent it, with what else it says", async () => {
+    const stop = 'event: message_stop\r\ndata: {"type":"message_stop","metrics":{"latency":1}}\r\n\r\n'
+    const events = [...messageWords("hello").slice(0, -1), stop]
+    const sides = await run({ script: namedEvents([...events, "event: late\ndata: {}\n\n"]), body: STREAM })
+    // The LF of a CRLF after the last event has nothing to belong to.
+    expect(sides.answer.body.trimEnd()).toBe(text(...events).trimEnd())
+    expectLedger(sides, CHARGED)
+  })
+
+  test("D29 a JSON answer to a stream request becomes the events that say the same", async () => {
+    const content = [
+      { type: "thinking", thinking: "Hm.", signature: "sig" },
+      { type: "text", text: "Let me look." },
+      { type: "tool_use", id: "toolu_1", name: "weather", input: { city: "Bern" } },
+    ]
+    const message = aMessage("", { content, stop_reason: "tool_use" })
+    const sides = await run({ script: json(200, message), body: STREAM })
+    const { content: _, ...rest } = message
+    seesStream(
+      text(
+        {
+          type: "message_start",
+          ...{
+            message: {
+              ...without(rest, "stop_reason", "stop_sequence"),
+              content: [],
+              stop_reason: null,
+              stop_sequence: null,
+            },
+          },
+        },
+        blockStart(0, { type: "thinking", thinking: "", signature: "" }),
+        blockDelta(0, { type: "thinking_delta", thinking: "Hm." }),
+        blockDelta(0, { type: "signature_delta", signature: "sig" }),
+        blockStop(0),
+        ...textBlock(1, "Let me look."),
+        blockStart(2, { type: "tool_use", id: "toolu_1", name: "weather", input: {} }),
+        blockDelta(2, { type: "input_json_delta", partial_json: '{"city":"Bern"}' }),
+        blockStop(2),
+        messageDelta(message.usage, "tool_use"),
+        MESSAGE_STOP,
+      ),
+    )(sides)
+    expectLedger(sides, CHARGED)
+  })
+})
+
+function without(object: object, ...names: readonly string[]): object {
+  return Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)))
+}
+
+describe("D64 JSON answers", () => {
+  const passed = (name: string, message: unknown, recorded: LedgerCall): Row => {
+    const said = JSON.stringify(message)
+    return [name, json(200, said), seesJson(said), recorded]
+  }
+  holds(
+    [
+      passed("valid usage (rule 1)", aMessage("hello"), CHARGED),
+      passed("no usage (rule 2)", aMessage(SENTENCE, { usage: undefined }), estimated(11, "usage_missing")),
+      passed("an empty object (rule 2)", {}, estimated(1, "usage_missing")),
+      passed(
+        "blocks of every kind (rule 2)",
+        aMessage("", {
+          usage: { input_tokens: "10" },
+          content: [
+            { type: "thinking", thinking: SENTENCE, signature: "x".repeat(64) },
+            // 7 of the name, 15 of the arguments.
+            { type: "tool_use", id: "toolu_1", name: "weather", input: { city: "Bern" } },
+          ],
+        }),
+        estimated(16, "usage_invalid"),
+      ),
+      ["a blank answer (rule 3)", json(200, " "), seesError(502, "usage_missing"), released("usage_missing")],
+      ["HTML (rule 3)", json(200, "<html>"), seesError(502, "usage_invalid"), released("usage_invalid")],
+      [
+        "D10 an error in a 200",
+        json(200, { type: "error", error: { type: "api_error", message: "x" } }),
+        seesError(502, "upstream_error"),
+        released("upstream_error"),
+      ],
+    ],
+    body(),
+  )
+})
+
+describe("D64 a provider's errors pass as they are", () => {
+  const refusal = (type: string, message = "prompt is too long: 210000 tokens > 200000 maximum") => ({
+    type: "error",
+    error: { type, message, details: { error_visibility: "user_facing" } },
+    request_id: "req_011CS",
+  })
+  test.each([
+    [400, "invalid_request_error"],
+    [404, "not_found_error"],
+    [413, "request_too_large"],
+    [422, "invalid_request_error"],
+    [429, "rate_limit_error"],
+    [500, "api_error"],
+    [503, "api_error"],
+    [529, "overloaded_error"],
+  ])("%d %s", async (status, type) => {
+    for (const stream of [false, true]) {
+      // Breakers count failures in a row (D33): an answer in between keeps them shut.
+      await run({ script: json(200, aMessage("x")) })
+      const said = JSON.stringify(refusal(type))
+      const sides = await run({ script: json(status, said, { "retry-after": "7" }), body: body({ stream }) })
+      expect([sides.answer.status, sides.answer.body]).toEqual([status, said])
+      const { "content-type": content_type, "x-request-id": id, "request-id": same } = sides.answer.headers
+      expect([content_type, id, same]).toEqual(["application/json", sides.id, sides.id])
+      expect(sides.answer.headers["retry-after"]).toBe("7")
+      expect(sides.call).toMatchObject({ state: "released", charge: "0" })
+    }
+  })
+
+  test("to token counts too", async () => {
+    const { key } = await stage.gateway.account("1")
+    const said = JSON.stringify(refusal("invalid_request_error"))
+    stage.provider.replyOnce(json(400, said))
+    const path = "/v1/messages/count_tokens"
+    const { status, body: answered } = await send(stage.gateway.url, key, body(), { ...sending, path }).ended
+    expect([status, answered]).toEqual([400, said])
+  })
+
+  test("without the gateway's credential", async () => {
+    const script = json(400, refusal("invalid_request_error", `the key ${PROVIDER_KEY} is x`))
+    const { answer } = await run({ script })
+    expect(answer.json).toEqual(refusal("invalid_request_error", "the key [redacted] is x"))
+  })
+
+  test.each([
+    [401, refusal("authentication_error")],
+    [402, refusal("billing_error")],
+    [403, refusal("permission_error")],
+    [500, "<html>"],
+    [502, { message: "no error object" }],
+  ])("but not what is about that credential, or no JSON error: %d", async (status, said) => {
+    await run({ script: json(200, aMessage("x")) })
+    const sides = await run({ script: json(status, said) })
+    seesError(502, "upstream_error")(sides)
+  })
+})
+
+describe("D61 what has no price is refused before a provider is asked", () => {
+  const tool = (type: string) => ({
+    tools: [
+      { name: "mine", input_schema: {} },
+      { type, name: "x" },
+    ],
+  })
+  const added = {
+    role: "user",
+    content: [
+      {
+        type: "tool_addition",
+        tool: { type: "tool_definition", definition: { type: "web_fetch_20250910" } },
+      },
+    ],
+  }
+  test.each<[string, object, string, string]>([
+    ["a service tier", { service_tier: "priority" }, "service_tier", "service_tier"],
+    ["a speed", { speed: "fast" }, "speed", "speed"],
+    ["a place", { inference_geo: "us" }, "inference_geo", "inference_geo"],
+    ["a search", tool("web_search_20250305"), "tools[1]", "web_search"],
+    ["web_fetch", tool("web_fetch_20250910"), "tools[1]", "hosted_tool"],
+    ["code execution", tool("code_execution_20250825"), "tools[1]", "hosted_tool"],
+    ["another model's advice", tool("advisor_20260301"), "tools[1]", "hosted_tool"],
+    ["a tool that is not known", tool("anything_20270101"), "tools[1]", "hosted_tool"],
+    ["a tool that a message adds", { messages: [added] }, "messages[0].content", "hosted_tool"],
+    [
+      "a conversation that only the provider has",
+      { thread: { type: "continue", previous_message_id: "msg_1" } },
+      "thread",
+      "context_tokens",
+    ],
+  ])("%s", async (_, fields, param, missing) => {
+    const { key } = await stage.gateway.account("1")
+    const before = stage.provider.requests.length
+    const { status, json: said } = await send(stage.gateway.url, key, body(fields), sending).ended
+    expect(status).toBe(400)
+    expect(said).toMatchObject({ error: { param, missing } })
+    expect(stage.provider.requests).toHaveLength(before)
+  })
+
+  test.each<[string, object]>([
+    ["plain ways of serving", { service_tier: "standard_only", speed: "standard", inference_geo: "global" }],
+    ...["custom", "bash_20250124", "text_editor_20250728", "computer_20251124", "memory_20250818"].map(
+      (type): [string, object] => [type, tool(type)],
+    ),
+    ["a search of tools", tool("tool_search_tool_regex_20251119")],
+    ["servers of tools", { mcp_servers: [{ type: "url", url: "https://x", name: "x" }] }],
+    [
+      "what only clears the context",
+      { context_management: { edits: [{ type: "clear_tool_uses_20250919" }] } },
+    ],
+    ["a compaction", { context_management: { edits: [{ type: "compact_20260112" }] } }],
+    ["a thread that begins", { thread: { type: "create" } }],
+    ["thinking", { thinking: { type: "enabled", budget_tokens: 500 } }],
+  ])("%s passes", async (_, fields) => {
+    const { answer, requests } = await run({ script: json(200, aMessage("hi")), body: body(fields) })
+    expect(answer.status).toBe(200)
+    expect(requests[0]?.json).toMatchObject(fields)
+  })
+})
+
+describe("D65 the session and the agent of a call", () => {
+  const named = (session: string, agent?: string) => ({
+    ...VERSION,
+    "x-claude-code-session-id": session,
+    ...(agent !== undefined && { "x-claude-code-agent-id": agent }),
+  })
+  const call = (headers: Record<string, string>, usd?: string) =>
+    run({
+      script: json(200, aMessage("hi")),
+      sending: { ...sending, headers },
+      ...(usd !== undefined && { usd }),
+    })
+
+  test("are on its receipt, and do not reach the provider", async () => {
+    const sides = await call(named("7a3c-41.x:y_z", "agent-1"))
+    expectLedger(sides, CHARGED)
+    expect(sides.call).toMatchObject({ session_id: "7a3c-41.x:y_z", agent_id: "agent-1" })
+    expect(JSON.stringify(sides.requests)).not.toContain("7a3c-41")
+  })
+
+  test.each([
+    ["too long", "x".repeat(129)],
+    ["a space", "a b"],
+    ["a quote", 'a"b'],
+    ["a comma", "a,b"],
+    ["no word for the ledger", "NULL"],
+    ["empty", ""],
+  ])("are left out where they cannot be recorded: %s", async (_, session) => {
+    const sides = await call(named(session))
+    expectLedger(sides, CHARGED)
+    expect(sides.call).toMatchObject({ session_id: null, agent_id: null })
+  })
+
+  test("are what calls are listed and summed by", async () => {
+    const { id: account_id, key } = await stage.gateway.account("1")
+    const sent = async (headers: Record<string, string>) => {
+      stage.provider.replyOnce(json(200, aMessage("hi")))
+      return (await send(stage.gateway.url, key, body(), { ...sending, headers }).ended).headers[
+        "x-request-id"
+      ]
+    }
+    const first = [await sent(named("one")), await sent(named("one", "a"))]
+    await sent(named("two"))
+    await sent(VERSION)
+    const listed = await stage.gateway.calls(`?account=${account_id}&session=one`)
+    expect(listed.map(({ id }) => id)).toEqual(first.toReversed())
+    const sums = { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 5, overage: "0" }
+    const expected = {
+      by: "session",
+      data: [
+        {
+          group: "one",
+          name: null,
+          calls: 2,
+          charge: "0.00006",
+          ...sums,
+          prompt_tokens: 20,
+          completion_tokens: 10,
+        },
+        { group: "", name: null, calls: 1, charge: "0.00003", ...sums },
+        { group: "two", name: null, calls: 1, charge: "0.00003", ...sums },
+      ],
+      total: { calls: 4, charge: "0.00012" },
+    }
+    const own = await fetch(`${stage.gateway.url}/v1/usage?by=session`, {
+      headers: { authorization: `Bearer ${key}` },
+    })
+    expect(await own.json()).toMatchObject(expected)
+    expect(await stage.gateway.admin("GET", `/usage?by=session&account=${account_id}`)).toMatchObject(
+      expected,
+    )
+  })
+
+  test("a call that does not fit is refused like any other", async () => {
+    const { key } = await stage.gateway.account("0.001")
+    const { status, json: said } = await send(stage.gateway.url, key, body(), {
+      ...sending,
+      headers: named("poor"),
+    }).ended
+    expect([status, said]).toMatchObject([402, { error: { type: "billing_error", max_tokens: 241 } }])
+  })
+
+  test("are no label of a metric", async () => {
+    await call(named("in-no-metric"))
+    const metrics = await fetch(`${stage.gateway.url}/metrics`, {
+      headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+    })
+    const text = await metrics.text()
+    expect(text).toContain(MODEL)
+    expect(text).not.toContain("in-no-metric")
+  })
+})
