@@ -26,8 +26,8 @@ ALTER TABLE "tollgate"."reservations" ADD COLUMN "per_call_nano" bigint DEFAULT 
 ALTER TABLE "tollgate"."reservations" ADD COLUMN "spend_epoch" integer;--> statement-breakpoint
 CREATE INDEX "answers_by_end" ON "tollgate"."answers" USING btree ("expires_at");--> statement-breakpoint
 CREATE INDEX "idempotency_by_age" ON "tollgate"."idempotency" USING btree ("claimed_at");--> statement-breakpoint
-ALTER TABLE "tollgate"."keys" ADD CONSTRAINT "period_known" CHECK ("tollgate"."keys"."spend_period" IN ('day', 'month'));--> statement-breakpoint
-ALTER TABLE "tollgate"."keys" ADD CONSTRAINT "limit_has_period" CHECK (("tollgate"."keys"."spend_limit_nano" IS NULL) = ("tollgate"."keys"."spend_period" IS NULL));--> statement-breakpoint
-ALTER TABLE "tollgate"."keys" ADD CONSTRAINT "limit_not_negative" CHECK ("tollgate"."keys"."spend_limit_nano" >= 0);--> statement-breakpoint
+ALTER TABLE "tollgate"."keys" ADD CONSTRAINT "period_known" CHECK ("spend_period" IN ('day', 'month'));--> statement-breakpoint
+ALTER TABLE "tollgate"."keys" ADD CONSTRAINT "limit_has_period" CHECK (("spend_limit_nano" IS NULL) = ("spend_period" IS NULL));--> statement-breakpoint
+ALTER TABLE "tollgate"."keys" ADD CONSTRAINT "limit_not_negative" CHECK ("spend_limit_nano" >= 0);--> statement-breakpoint
 -- The row of a key with a limit is updated by every call.
 ALTER TABLE "tollgate"."keys" SET (fillfactor = 50);

@@ -25,7 +25,7 @@ ALTER TABLE "tollgate"."corrections" ADD COLUMN "margin_bp" integer;--> statemen
 ALTER TABLE "tollgate"."ends" ADD COLUMN "margin_bp" integer;--> statement-breakpoint
 ALTER TABLE "tollgate"."holds" ADD COLUMN "margin_bp" integer;--> statement-breakpoint
 ALTER TABLE "tollgate"."terms" ADD COLUMN "service_tier" text;--> statement-breakpoint
-ALTER TABLE "tollgate"."accounts" ADD CONSTRAINT "margin_positive" CHECK ("tollgate"."accounts"."margin_bp" > 0);--> statement-breakpoint
+ALTER TABLE "tollgate"."accounts" ADD CONSTRAINT "margin_positive" CHECK ("margin_bp" > 0);--> statement-breakpoint
 CREATE OR REPLACE VIEW "tollgate"."calls" AS (
     SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,
       h.held_at, coalesce(c.corrected_at, e.ended_at) AS ended_at,

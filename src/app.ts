@@ -7,14 +7,14 @@ import { operatorsConsole } from "./routes/console.ts"
 import { isForPages, preflightAnswer, showTo } from "./routes/cors.ts"
 import { countTokens } from "./routes/count-tokens.ts"
 import { docs } from "./routes/docs.ts"
-import { faultOf } from "./routes/fault.ts"
-import { health } from "./routes/health.ts"
-import { metrics } from "./routes/metrics.ts"
+import { embeddingsRoutes } from "./routes/embeddings.ts"
+import { health, metrics } from "./routes/health.ts"
 import { models } from "./routes/models.ts"
 import { quotes } from "./routes/quote.ts"
 import { receipts } from "./routes/receipts.ts"
 import { requestId } from "./routes/request-id.ts"
-import { ROUTING } from "./routes/routing.ts"
+import { modelResponses } from "./routes/responses.ts"
+import { faultOf, ROUTING } from "./routes/routing.ts"
 
 export type { Operators }
 
@@ -58,6 +58,8 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
   if (audience !== "operators")
     app
       .use(chatCompletions(gateway))
+      .use(embeddingsRoutes(gateway))
+      .use(modelResponses(gateway))
       .use(models(gateway))
       .use(countTokens(gateway))
       .use(quotes(gateway))
@@ -101,7 +103,7 @@ function logFault(log: Gateway["log"], { code, status, detail }: GatewayError, r
   else if (status >= 500 && typeof cause === "string") log.warn({ code, cause, request_id }, "request failed")
 }
 
-const NOT_OFFERED = ["/v1/messages", "/v1/responses", "/v1/embeddings"]
+const NOT_OFFERED = ["/v1/messages"]
 
 /** A 404 that says what there is (D33). */
 function unknownRoute(path: string, audience: Audience): GatewayError {
@@ -113,6 +115,6 @@ function unknownRoute(path: string, audience: Audience): GatewayError {
   if (!NOT_OFFERED.includes(path)) return new GatewayError("not_found")
   return new GatewayError("not_found", {
     message:
-      "This operation is not supported. Supported: chat completions, the model list and token counting. Full reference: /docs.",
+      "This operation is not supported. Supported: chat completions, embeddings, the model list and token counting. Full reference: /docs.",
   })
 }

@@ -66,7 +66,7 @@ export const catalogue = {
     status: 404,
     type: "not_found_error",
     message:
-      "This path does not exist. Available: POST /v1/chat/completions, GET /v1/models and POST /v1/messages/count_tokens. Full reference: /docs.",
+      "This path does not exist. Available: POST /v1/chat/completions, POST /v1/embeddings, GET /v1/models and POST /v1/messages/count_tokens. Full reference: /docs.",
   },
   model_not_found: {
     status: 404,

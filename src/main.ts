@@ -14,7 +14,7 @@ import { painter } from "./paint.ts"
 import { leavePass, takePassAway } from "./pass.ts"
 import { Service } from "./service.ts"
 import { configPath, needRestart, readConfig, readWorkers, sourcesWith } from "./setup.ts"
-import { hearSignals } from "./signals.ts"
+import { hearSignals } from "./shutdown.ts"
 import { Supervisor } from "./workers/supervisor.ts"
 
 const PROXY_VARIABLES = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"]
@@ -107,7 +107,7 @@ async function open(
       log.warn(`${name} is set, but no proxy is used: providers are reached directly (D59)`)
   }
   if (admin_token === null) log.info("/admin is disabled: TOLLGATE_ADMIN_TOKEN is not set")
-  const model = loaded.config.models.find(({ family }) => family === "chat")?.name ?? null
+  const model = loaded.config.models.find(({ operations }) => operations.includes("chat"))?.name ?? null
   const made = key === null ? null : { key, made_token, data_dir: dataDirFrom(data_dir) }
   announce({ host, port: gateway.port, admin, admin_token, model, command: commandLine(), demo: made })
   return {

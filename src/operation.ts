@@ -20,8 +20,8 @@ export interface Operation {
   readonly path: string
   /** Whether its answers have output tokens, which are held, limited and estimated. */
   readonly generates: boolean
-  /** The field of a request that limits its output tokens, for the message of a 402 (D12). */
-  readonly limit_field: string
+  /** The field of a request that limits its output tokens, for the message of a 402 (D12); null where there are none. */
+  readonly limit_field: string | null
   readonly json: JsonForm
   /** Null for an operation that is only answered with JSON. */
   readonly stream: EventForm | null

@@ -1,6 +1,5 @@
-import { rm } from "node:fs/promises"
+import { open, rename, rm } from "node:fs/promises"
 import { join } from "node:path"
-import { writePrivately } from "./private-file.ts"
 
 /** Where the demo is and the token of its operator, for the command line on the same machine (D52). */
 export interface Pass {
@@ -36,4 +35,21 @@ function jsonOf(text: string): unknown {
   } catch {
     return null
   }
+}
+
+/** Read and written by their owner, and by nobody else. */
+export const OWNER_ONLY = 0o600
+
+/** Writes a secret, under another name first: a file that is there is whole. */
+export async function writePrivately(path: string, text: string): Promise<void> {
+  const draft = `${path}.draft`
+  const file = await open(draft, "w", OWNER_ONLY)
+  try {
+    await file.chmod(OWNER_ONLY)
+    await file.writeFile(text)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(draft, path)
 }

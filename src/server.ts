@@ -42,8 +42,9 @@ export class Server {
   constructor(handler: Handler, { host, port, shared = false, settings }: Listening) {
     const fetch = (request: Request): Response | Promise<Response> => {
       const fault = protocolFault(request)
-      if (fault !== null) return errorResponse(fault, requestId(request))
-      const response = handler.handle(request)
+      const probe = fault === null ? null : probeOf(request)
+      if (fault !== null && probe === null) return errorResponse(fault, requestId(request))
+      const response = handler.handle(probe ?? request)
       return this.#closing ? closing(response) : response
     }
     try {
@@ -132,6 +133,18 @@ async function closing(answer: Response | Promise<Response>): Promise<Response> 
   const response = await answer
   response.headers.set("connection", "close")
   return response
+}
+
+/** What load balancers ask for to know whether they may route here (D33). */
+const PROBED = ["/livez", "/readyz", "/"]
+
+/**
+ * A probe of HTTP/1.0 needs no Host (RFC 9112, 3.2), and HAProxy and others send none; `request.url` is then the path alone.
+ * Bun itself refuses a request of HTTP/1.1 without Host. Null for any other request.
+ */
+function probeOf({ url, method, headers }: Request): Request | null {
+  if (headers.has("host") || !PROBED.includes(url)) return null
+  return new Request(`http://localhost${url}`, { method })
 }
 
 /**

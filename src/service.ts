@@ -6,6 +6,7 @@ import type { Config } from "./config/config.ts"
 import type { Tracing } from "./config/tracing.ts"
 import type { Gateway } from "./gateway.ts"
 import { type Database, databaseAnswer } from "./ledger/database/database.ts"
+import type { Audit } from "./ledger/journal/audit.ts"
 import { Ledger } from "./ledger/ledger.ts"
 import { openClientReports } from "./ledger/reports/client.ts"
 import type { Log } from "./log.ts"
@@ -15,7 +16,7 @@ import { checkpoint } from "./settlement/settle.ts"
 import { Shutdown } from "./shutdown.ts"
 import type { Tracer } from "./trace.ts"
 import { CircuitBreakers, upstreamStatuses } from "./upstream/circuit-breakers.ts"
-import type { UpstreamBody } from "./wire/upstreams.ts"
+import type { UpstreamBody } from "./wire/statistics.ts"
 
 /** How long an operator waits for the database: as long as a call does (D27). */
 const OPERATOR_DEADLINE_MS = 2_000
@@ -146,7 +147,10 @@ export class Service {
       upstreams: async () =>
         worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
       unheld: () => ledger.unheld(),
-      onAudit: metrics.audited,
+      onAudit: (audited: Audit) => {
+        metrics.audited(audited)
+        ledger.expire(audited.violations)
+      },
     }
     const { server, admin_server } = listen(this.#gateway, operators, options)
     this.server = server

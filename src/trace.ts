@@ -1,5 +1,6 @@
 import type { Route } from "./config/config.ts"
 import type { End, Hold } from "./ledger/entries.ts"
+import type { OperationName } from "./wire/call.ts"
 import { type TraceContext, type TraceHeaders, traceHeaders } from "./wire/trace-context.ts"
 
 /** The response to a request. */
@@ -21,9 +22,9 @@ export interface Trace {
   readonly id: string
   /** The hold begins. */
   reserving(): void
-  held(hold: Hold, model: string): void
-  /** An upstream attempt begins. Returns the trace headers of its request. */
-  attempting(route: Route): TraceHeaders
+  held(hold: Hold, model: string, operation: OperationName): void
+  /** An upstream attempt begins, with the operation in the words of the GenAI conventions. Returns the trace headers of its request. */
+  attempting(route: Route, operation: string): TraceHeaders
   /** The attempt has its response headers or has failed: a status, or the reason. */
   attempted(outcome: number | string): void
   /** The call has ended (D13); `upstream` is the one that answered, or null. */

@@ -8,15 +8,32 @@ import { isObject } from "../wire/usage.ts"
 export const OWN_TIER = "default"
 
 /**
- * Which fields of a request ask for what is billed apart from its tokens of text (D60), null where none does; and the service
- * tier that it names, null where it names none, or `auto` (D70).
+ * Which fields of a request ask for what is billed apart from its tokens of text (D60), or at other prices (D61), and which
+ * one names a part of the prompt that only the provider has, null where none does; and the service tier that it names, null
+ * where it names none, or `auto` (D70).
  */
-export type AskedFor = Readonly<Record<keyof typeof WHAT, string | null>>
+export type AskedFor = Readonly<Record<keyof typeof WHAT | "stored_prompt", string | null>>
+
+/** Where a request asks for nothing of it. */
+export const NOTHING_ASKED: AskedFor = {
+  service_tier: null,
+  speed: null,
+  inference_geo: null,
+  hosted_tool: null,
+  audio_input: null,
+  audio_output: null,
+  web_search: null,
+  cache_write_1h: null,
+  stored_prompt: null,
+}
 
 /** Why a request is refused that asks for something its model has no price for (D61); null when all of it has one. */
 export function unpriced(asked: AskedFor, model: Model): GatewayError | null {
+  if (isFree(model.price)) return null
   const first = firstUnpriced(asked, model)
-  return first === null || isFree(model.price) ? null : lacking(...first, model.name)
+  if (first !== null) return lacking(...first, model.name)
+  const { stored_prompt } = asked
+  return stored_prompt === null || model.context_tokens !== null ? null : unbounded(stored_prompt, model.name)
 }
 
 /** The first field that asks for something without a price, and what that is. */
@@ -31,6 +48,10 @@ function firstUnpriced(
     !service_tiers.some(({ name }) => name === service_tier)
   )
     return ["service_tier", "service_tier"]
+  for (const what of NEVER_PRICED) {
+    const field = asked[what]
+    if (field !== null) return [field, what]
+  }
   for (const bucket of APART) {
     const field = asked[bucket]
     if (field !== null && buckets?.[bucket] === undefined) return [field, bucket]
@@ -38,10 +59,14 @@ function firstUnpriced(
   return null
 }
 
+const NEVER_PRICED = ["speed", "inference_geo", "hosted_tool"] as const
 const APART = ["audio_input", "audio_output", "web_search", "cache_write_1h"] as const
 
 const WHAT = {
   service_tier: "this service tier",
+  speed: "this speed",
+  inference_geo: "this place of computing",
+  hosted_tool: "this tool, which the provider runs",
   audio_input: "audio in a message",
   audio_output: "audio output",
   web_search: "web searches",
@@ -56,31 +81,44 @@ function lacking(param: string, missing: keyof typeof WHAT, model: string): Gate
   })
 }
 
+/** Nobody could say how much to hold. */
+function unbounded(param: string, model: string): GatewayError {
+  return new GatewayError("invalid_request", {
+    param,
+    message: `${param}: only the provider knows how long this prompt is, and the model ${model} has no context_tokens to hold for it. Leave it out, or ask the operator to set context_tokens.`,
+    fields: { missing: "context_tokens" },
+  })
+}
+
 /** Names of parts of a message that bring sound. */
 const AUDIO: ReadonlySet<unknown> = new Set(["input_audio", "audio_url", "audio"])
 
 /** What a chat request asks for. */
 export function askedFor(request: ChatRequest): AskedFor {
   return {
+    ...NOTHING_ASKED,
+    service_tier: serviceTierOf(request),
     audio_input: request.messages.some(({ content }) => hasAudio(content)) ? "messages" : null,
     audio_output: audioOutput(request),
     web_search: webSearch(request),
     cache_write_1h: longCache(request),
-    service_tier: serviceTier(fieldOf(request, "service_tier")),
+    speed: isSaid(fieldOf(request, "speed")) ? "speed" : null,
+    inference_geo: isSaid(fieldOf(request, "inference_geo")) ? "inference_geo" : null,
   }
 }
 
-/** A tier that is no text has no price either. */
-function serviceTier(value: unknown): string | null {
+/** The service tier that a request names; null for none, or `auto`. A tier that is no text has no price either (D70). */
+export function serviceTierOf(request: object): string | null {
+  const value = fieldOf(request, "service_tier")
   if (value === undefined || value === null || value === "auto") return null
   return typeof value === "string" ? value : ""
 }
 
-function hasAudio(content: unknown): boolean {
+export function hasAudio(content: unknown): boolean {
   return Array.isArray(content) && content.some((part) => AUDIO.has(fieldOf(part, "type")))
 }
 
-function audioOutput(request: ChatRequest): string | null {
+export function audioOutput(request: object): string | null {
   const modalities = fieldOf(request, "modalities")
   if (Array.isArray(modalities) && modalities.includes("audio")) return "modalities"
   return isSaid(fieldOf(request, "audio")) ? "audio" : null
@@ -108,14 +146,21 @@ function asksForHour(value: unknown): boolean {
 const SEARCHES = ["web_search_options", "enable_search", "web_search"] as const
 
 function webSearch(request: ChatRequest): string | null {
+  const field = searchField(request)
+  if (field !== null) return field
+  const tools = fieldOf(request, "tools")
+  return Array.isArray(tools) && tools.some(isSearch) ? "tools" : null
+}
+
+/** The field that asks for a search, besides tools. */
+export function searchField(request: object): string | null {
   const field = SEARCHES.find((name) => isSaid(fieldOf(request, name)))
   if (field !== undefined) return field
   const parameters = fieldOf(request, "search_parameters")
   if (isSaid(parameters) && fieldOf(parameters, "mode") !== "off") return "search_parameters"
   const plugins = fieldOf(request, "plugins")
   if (Array.isArray(plugins) && plugins.some((plugin) => fieldOf(plugin, "id") === "web")) return "plugins"
-  const tools = fieldOf(request, "tools")
-  return Array.isArray(tools) && tools.some(isSearch) ? "tools" : null
+  return null
 }
 
 const SEARCH = /search/i
@@ -132,6 +177,6 @@ function isSaid(value: unknown): boolean {
   return value !== undefined && value !== null && value !== false
 }
 
-function fieldOf(value: unknown, name: string): unknown {
+export function fieldOf(value: unknown, name: string): unknown {
   return isObject(value) ? value[name] : undefined
 }

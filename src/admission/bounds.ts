@@ -7,9 +7,9 @@ import type { Media, MediaKind, Prompt } from "./prompt.ts"
 const AUDIO_BYTES_PER_TOKEN = 16
 
 /** No prompt has more tokens than this (D12). */
-export function promptBound({ bytes, media }: Prompt, model: Model): number {
-  const parts = media.reduce((tokens, part) => tokens + partBound(part, model), 0)
-  return Math.min(bytes + parts, model.context_tokens ?? Number.POSITIVE_INFINITY)
+export function promptBound({ bytes, tokens, media }: Prompt, model: Model): number {
+  const parts = media.reduce((sum, part) => sum + partBound(part, model), 0)
+  return Math.min(bytes + tokens + parts, model.context_tokens ?? Number.POSITIVE_INFINITY)
 }
 
 /** No media part is more tokens than this (D12). */
@@ -20,9 +20,12 @@ export function partBound({ kind, bytes }: Media, { part_tokens, context_tokens 
 }
 
 /** What an estimate of the prompt rests on (D6). */
-export function estimateBytes({ bytes, media }: Prompt, { part_tokens }: Model): number {
+export function estimateBytes(
+  { bytes, tokens, media }: Prompt,
+  { part_tokens, bytes_per_token }: Model,
+): number {
   const bytesOf = (part: Media) => (part.kind === "file" && part.bytes !== null ? part.bytes : part_tokens)
-  return media.reduce((sum, part) => sum + bytesOf(part), bytes)
+  return media.reduce((sum, part) => sum + bytesOf(part), bytes + tokens * bytes_per_token)
 }
 
 /** The most that a call can cost (D12): its prompt, its searches and the call itself; and each token of a choice. */
@@ -94,7 +97,7 @@ function promptPico(prompt: Prompt, model: Model, price: Price, room: number): b
     ...named(["cache_write", "cache_write_1h"]),
   )
   const shares = [
-    { tokens: prompt.bytes, token_pico: text_pico },
+    { tokens: prompt.bytes + prompt.tokens, token_pico: text_pico },
     ...prompt.media.map((part) => ({
       tokens: partBound(part, model),
       token_pico: max(text_pico, ...named(MEDIA_BUCKETS[part.kind])),

@@ -9,6 +9,7 @@ const ENTRY: Readonly<Record<OperationName, string>> = {
   chat: "POST /v1/chat/completions",
   embeddings: "POST /v1/embeddings",
   messages: "POST /v1/messages/count_tokens",
+  responses: "POST /v1/responses",
 }
 
 /** The configured models by operation and name: exact, byte for byte, in Maps, so that no name is special (D19). */
@@ -23,6 +24,7 @@ export class Catalog {
       chat: new Map(),
       embeddings: new Map(),
       messages: new Map(),
+      responses: new Map(),
     }
     let at = 0
     for (const model of models) {

@@ -1,10 +1,12 @@
 import type { ChatRequest } from "../wire/chat.ts"
 import type { FieldTexts } from "../wire/field-texts.ts"
 
-/** How large the prompt of a chat request can be (D12). */
+/** How large the prompt of a request can be (D12). */
 export interface Prompt {
   /** UTF-8 bytes of the JSON text of the prompt fields, without media parts but with text in them. */
   readonly bytes: number
+  /** Of an input that is given in tokens: how many (D67). */
+  readonly tokens: number
   readonly media: readonly Media[]
   /**
    * Whether the provider adds tokens that the gateway cannot measure: files by reference, searches, tools of its own.
@@ -34,6 +36,8 @@ const NOT_PROMPT: ReadonlySet<string> = new Set([
   "n",
   "max_tokens",
   "max_completion_tokens",
+  "max_output_tokens",
+  "max_tool_calls",
   "temperature",
   "top_p",
   "top_k",
@@ -57,7 +61,11 @@ const NOT_PROMPT: ReadonlySet<string> = new Set([
   "user",
   "safety_identifier",
   "prompt_cache_key",
+  "prompt_cache_options",
   "prompt_cache_retention",
+  "background",
+  "include",
+  "truncation",
 ])
 
 /** The `type` of a media part, under the names that providers of this convention give it. */
@@ -75,10 +83,11 @@ const MEDIA: ReadonlyMap<unknown, MediaKind> = new Map([
   ["video_url", "file"],
   ["input_video", "file"],
   ["image_file", "image"],
+  ["computer_screenshot", "image"],
 ])
 /** Parts of other types that only say where something is: `document_url`. */
 const NAMING = /_(?:file|id|url)$/
-const NO_MEDIA: readonly Media[] = []
+export const NO_MEDIA: readonly Media[] = []
 
 /**
  * Measures the prompt of a request by the JSON texts of its fields. Messages with media are serialised again without
@@ -86,19 +95,30 @@ const NO_MEDIA: readonly Media[] = []
  */
 export function measurePrompt(request: ChatRequest, texts: FieldTexts): Prompt {
   const { messages } = request
-  let bytes = 0
-  for (const [place, name] of texts.names.entries()) {
-    if (name !== "messages" && !NOT_PROMPT.has(name)) bytes += Buffer.byteLength(texts.at(place))
-  }
+  let bytes = fieldBytes(texts, "messages")
   const has_media = messages.some(({ content }) => Array.isArray(content) && content.some(isMedia))
   const text = has_media ? JSON.stringify(messages.map(withoutMedia)) : texts.of("messages")
   const media = has_media ? messages.flatMap(({ content }) => mediaIn(content)) : NO_MEDIA
   bytes += Buffer.byteLength(text ?? "") + media.reduce((sum, part) => sum + part.text_bytes, 0)
   const is_open =
-    texts.names.some((name) => OPEN.has(name)) ||
+    isOpen(texts) ||
     hasOwnTools(request) ||
     media.some((part) => part.kind !== "image" && part.bytes === null)
-  return { bytes, media, is_open }
+  return { bytes, tokens: 0, media, is_open }
+}
+
+/** UTF-8 bytes of the JSON text of all prompt fields but the one that may hold media. */
+export function fieldBytes(texts: FieldTexts, but: string): number {
+  let bytes = 0
+  for (const [place, name] of texts.names.entries()) {
+    if (name !== but && !NOT_PROMPT.has(name)) bytes += Buffer.byteLength(texts.at(place))
+  }
+  return bytes
+}
+
+/** Whether a field is there by which a provider adds to the prompt. */
+export function isOpen(texts: FieldTexts): boolean {
+  return texts.names.some((name) => OPEN.has(name))
 }
 
 /** Fields by which a provider adds to the prompt. */
@@ -134,7 +154,7 @@ function withoutMedia(message: ChatRequest["messages"][number]) {
   return Array.isArray(content) ? { ...message, content: content.filter((part) => !isMedia(part)) } : message
 }
 
-function mediaIn(content: unknown): readonly Media[] {
+export function mediaIn(content: unknown): readonly Media[] {
   if (!Array.isArray(content)) return NO_MEDIA
   return content.flatMap((part: unknown) => {
     const kind = kindOf(part)
@@ -144,7 +164,7 @@ function mediaIn(content: unknown): readonly Media[] {
   })
 }
 
-function isMedia(part: unknown): boolean {
+export function isMedia(part: unknown): boolean {
   return kindOf(part) !== null
 }
 

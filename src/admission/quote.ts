@@ -22,8 +22,8 @@ export interface Quote {
   readonly output_tokens_bound: number
   /** Choices. */
   readonly n: number
-  /** The field of the request that limits its output tokens. */
-  readonly limit_field: string
+  /** The field of the request that limits its output tokens; null where there are none. */
+  readonly limit_field: string | null
   /** What the call can have caused; more is not believed (D1). */
   readonly limits: UsageLimits
   /** Searches that are charged if the provider counts none (D60). */
@@ -89,13 +89,10 @@ function mostOf(costs: readonly MostCost[], output_tokens: bigint): bigint {
 const UNSEEN_PROMPT_TOKENS = 131_072
 const PLAUSIBLE_PART_TOKENS = 65_536
 
-function plausiblePrompt({ bytes, media, is_open }: Prompt, model: Model): number {
+function plausiblePrompt({ bytes, tokens, media, is_open }: Prompt, model: Model): number {
   if (is_open) return MAX_TOKENS
-  const parts = media.reduce(
-    (tokens, part) => tokens + Math.max(PLAUSIBLE_PART_TOKENS, partBound(part, model)),
-    0,
-  )
-  return bytes + parts + UNSEEN_PROMPT_TOKENS
+  const parts = media.reduce((sum, part) => sum + Math.max(PLAUSIBLE_PART_TOKENS, partBound(part, model)), 0)
+  return bytes + tokens + parts + UNSEEN_PROMPT_TOKENS
 }
 
 /** How many times the requested output is still believed, and how much is believed in any case (D1). */
@@ -107,13 +104,17 @@ function plausibleOutput(max_tokens: number, { max_output_tokens }: Model): numb
   return Math.max(PLAUSIBLE_OUTPUT.factor * asked, max_output_tokens, PLAUSIBLE_OUTPUT.tokens)
 }
 
-/** The largest `max_tokens` whose hold `available_nano` covers at this margin; null when not even 1 would fit. */
+/**
+ * The largest `max_tokens` whose hold `available_nano` covers at this margin; null when not even 1 would fit, or when there is
+ * no output.
+ */
 export function largestMaxTokens(
-  { n, costs }: Quote,
+  { n, costs, limit_field }: Quote,
   { max_output_tokens }: Model,
   available_nano: bigint,
   margin_bp?: number,
 ): number | null {
+  if (limit_field === null) return null
   // Whole nano-USD of cost: that is what the margin is multiplied with.
   const most_pico = (costWithin(available_nano, margin_bp) / PICO_PER_NANO) * PICO_PER_NANO
   let largest = Number.POSITIVE_INFINITY

@@ -4,7 +4,7 @@ import { type AdminContext, adminCommand, extentOf, LIST_ARGS, listAll, remarkNe
 import { CliError, UsageError, withRetryHint } from "./cli-error.ts"
 import { group } from "./command.ts"
 import { briefMoment, moment, parseMoment } from "./moment.ts"
-import { card, table, usd } from "./table.ts"
+import { card, table, usd } from "./screen.ts"
 
 /** `tollgate accounts`: the accounts that pay for calls. */
 

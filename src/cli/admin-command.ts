@@ -2,11 +2,10 @@ import type { TSchema } from "@sinclair/typebox"
 import { sourcesWith } from "../setup.ts"
 import { listOf } from "../wire/admin.ts"
 import { MAX_PAGE } from "../wire/admin-query.ts"
-import { type AdminClient, openAdminClient } from "./admin-client.ts"
+import { type AdminClient, DEFAULT_URL, findTarget, openAdminClient } from "./admin-client.ts"
 import { UsageError } from "./cli-error.ts"
 import { type Arguments, type Example, type Given, type Leaf, leaf } from "./command.ts"
 import type { Screen } from "./screen.ts"
-import { DEFAULT_URL, findTarget } from "./target.ts"
 
 /** What an admin command works with. */
 export interface AdminContext {

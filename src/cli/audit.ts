@@ -2,7 +2,7 @@ import { AuditBody } from "../wire/audit.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { CliError } from "./cli-error.ts"
 import { moment } from "./moment.ts"
-import { count, table, usd } from "./table.ts"
+import { count, table, usd } from "./screen.ts"
 
 /** `tollgate audit`: checks the ledger against its journal. */
 export const audit = adminCommand({

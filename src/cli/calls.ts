@@ -1,11 +1,11 @@
 import { CallBody } from "../wire/admin.ts"
-import { failures, states } from "../wire/call.ts"
+import { failures, operationNames, states } from "../wire/call.ts"
 import { accountId } from "./accounts.ts"
 import { type AdminContext, adminCommand, extentOf, LIST_ARGS, listAll, remarkNext } from "./admin-command.ts"
 import { UsageError } from "./cli-error.ts"
 import type { Arguments } from "./command.ts"
 import { briefMoment, parseMoment, span } from "./moment.ts"
-import { count, table, usd } from "./table.ts"
+import { count, table, usd } from "./screen.ts"
 
 /** The filter flags: account, key, model and time range. */
 export const CALL_ARGS = {
@@ -25,6 +25,7 @@ export const calls = adminCommand({
   summary: "List calls that held money, newest first",
   args: {
     ...CALL_ARGS,
+    operation: { type: "enum", options: [...operationNames], description: "only calls of this operation" },
     state: { type: "enum", options: [...states], description: "only calls in this state" },
     failure: { type: "enum", options: [...failures], description: "only calls with this failure" },
     ...LIST_ARGS,
@@ -38,7 +39,7 @@ export const calls = adminCommand({
     ["tollgate calls --model demo-small --from 2026-11-01 --all --json", "one model since a day, as JSON"],
   ],
   async run(given, context) {
-    const query = await callQuery(context, given, ["state", "failure"])
+    const query = await callQuery(context, given, ["operation", "state", "failure"])
     const list = await listAll(context, "/calls", query, CallBody, extentOf(given))
     context.show(list, () => callsTable(list.data, context, Date.now()))
     remarkNext(context, list)

@@ -10,11 +10,9 @@ import { readVersion } from "../ledger/database/migration.ts"
 import { findUnheld } from "../ledger/journal/audit.ts"
 import { Spool } from "../ledger/journal/spool.ts"
 import { adminRoutes } from "../routes/admin/admin.ts"
-import { faultOf } from "../routes/fault.ts"
-import { ROUTING } from "../routes/routing.ts"
-import type { Send } from "./admin-client.ts"
+import { faultOf, ROUTING } from "../routes/routing.ts"
+import type { Send, Target } from "./admin-client.ts"
 import { CliError } from "./cli-error.ts"
-import type { Target } from "./target.ts"
 
 /** The deadline of a database query. */
 const DEADLINE_MS = 10_000

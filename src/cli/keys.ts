@@ -5,7 +5,7 @@ import { type AdminContext, adminCommand, extentOf, LIST_ARGS, listAll, remarkNe
 import { UsageError } from "./cli-error.ts"
 import { type Given, group } from "./command.ts"
 import { briefMoment, moment, parseMoment } from "./moment.ts"
-import { card, table, usd } from "./table.ts"
+import { card, table, usd } from "./screen.ts"
 
 /** `tollgate keys`: the API keys of an account (D26, D42). */
 

@@ -1,5 +1,5 @@
-import type { Config, Model, Route } from "../config/config.ts"
-import { buckets, PICO_PER_NANO, type Price, parentOf, printPico, printPrice } from "../money.ts"
+import { type Config, haveOutput, type Model, type Route } from "../config/config.ts"
+import { type Bucket, buckets, PICO_PER_NANO, type Price, parentOf, printPico, printPrice } from "../money.ts"
 import type { Entry, Kind, PriceList } from "./price-list.ts"
 
 /** A configured price of a model beside the one of a list. Amounts are decimal strings, as the configuration writes them. */
@@ -35,6 +35,16 @@ export interface Comparison {
 export type Needed = { readonly free: true } | { readonly price: Readonly<Record<string, unknown>> }
 
 const KINDS = ["input", "cached_input", "output", ...buckets, "per_call"] as const
+
+/** What can be charged for: a model that only makes embeddings has no output (D67). */
+function kindsOf({ operations }: Model): readonly Kind[] {
+  if (haveOutput(operations)) return KINDS
+  return KINDS.filter((kind) => kind !== "output" && !(isBucket(kind) && parentOf[kind] === "output"))
+}
+
+function isBucket(kind: Kind): kind is Bucket {
+  return buckets.some((bucket) => bucket === kind)
+}
 
 /** Compares every upstream of every model. `mapped` names the entry of a model, where its name alone does not. */
 export function comparePrices(
@@ -75,7 +85,7 @@ function unmatched({ name: model }: Model, { upstream }: Route, candidates: read
 function compared(model: Model, { upstream }: Route, entry: Entry): Comparison {
   const sizes = sizesOf(model, entry)
   const differences = sizes.flatMap((above) =>
-    KINDS.flatMap((kind) => differenceAt(model, entry, kind, above, sizes) ?? []),
+    kindsOf(model).flatMap((kind) => differenceAt(model, entry, kind, above, sizes) ?? []),
   )
   const needed = neededBy(model, entry)
   const { name, not_chargeable, not_exact } = entry
@@ -177,7 +187,8 @@ function isNamed(kind: Kind, price: Price): boolean {
 
 /** The prices of the list, and what only the configuration names; null if the list lacks the price of the input or of the output. */
 function neededBy(model: Model, entry: Entry): Needed | null {
-  if (!entry.prices.has("input") || !entry.prices.has("output")) return null
+  const all = kindsOf(model)
+  if (!entry.prices.has("input") || (all.includes("output") && !entry.prices.has("output"))) return null
   const at = (above: number, kinds: readonly Kind[]) =>
     Object.fromEntries(
       kinds.flatMap((kind) => {
@@ -187,8 +198,8 @@ function neededBy(model: Model, entry: Entry): Needed | null {
         return amount_pico === null ? [] : [[kind, printed(kind, amount_pico)] as const]
       }),
     )
-  const plain = at(0, KINDS)
-  const tokens = KINDS.filter((kind) => kind !== "per_call" && kind !== "web_search")
+  const plain = at(0, all)
+  const tokens = all.filter((kind) => kind !== "per_call" && kind !== "web_search")
   const tiers = startsOf(entry).map((above) => ({ above, ...at(above, tokens) }))
   const is_free = tiers.length === 0 && Object.values(plain).every((amount) => /^[0.]+$/.test(amount))
   if (is_free) return { free: true }

@@ -8,9 +8,8 @@ import { CliError, UsageError } from "./cli-error.ts"
 import { group, leaf } from "./command.ts"
 import { type Comparison, comparePrices, type Difference } from "./price-comparison.ts"
 import { readPriceList } from "./price-list.ts"
-import { type Screen, visible } from "./screen.ts"
+import { type Screen, table, usd, visible } from "./screen.ts"
 import { START_ARGS } from "./serve.ts"
-import { table, usd } from "./table.ts"
 
 /** `tollgate prices`: the prices of the configuration beside those that others publish. */
 

@@ -5,8 +5,7 @@ import { adminCommand } from "./admin-command.ts"
 import { outcomeOf } from "./calls.ts"
 import { UsageError } from "./cli-error.ts"
 import { moment, span } from "./moment.ts"
-import type { Screen } from "./screen.ts"
-import { card, count, table, usd } from "./table.ts"
+import { card, count, type Screen, table, usd } from "./screen.ts"
 
 /** `tollgate receipt`: what one call held, used and cost, and at which prices. */
 export const receipt = adminCommand({
@@ -34,7 +33,7 @@ export function receiptText(call: CallBody, { paint }: Screen): string {
       ["call", call.id],
       ["account", call.account_id],
       ["key", call.key_id],
-      ["model", `${call.model} by ${call.upstream}${call.stream ? ", streamed" : ""}`],
+      ["model", `${call.model} by ${call.upstream}, ${call.operation}${call.stream ? ", streamed" : ""}`],
       ["outcome", outcomeLine(call)],
       ["started", moment(call.started_at)],
       ...timeLines(call),
@@ -53,7 +52,7 @@ function outcomeLine(call: CallBody): string {
 const BASES: Readonly<Record<string, string>> = {
   usage: "charged by the usage that the provider reported",
   partial: "charged by the last reported usage, plus an estimate of the output after it",
-  estimate: "charged by an estimate of the output",
+  estimate: "charged by an estimate of the output, or of the input of embeddings",
   none: "not charged",
 }
 

@@ -1,7 +1,7 @@
 import { CheckedSumsBody } from "../wire/sums.ts"
 import { adminCommand } from "./admin-command.ts"
 import { CliError } from "./cli-error.ts"
-import { count } from "./table.ts"
+import { count } from "./screen.ts"
 
 /** `tollgate sums`: compares the sums of hours and days with the journal's entries, and replaces what differs (D72). */
 export const sums = adminCommand({

@@ -4,7 +4,7 @@ import { OperatorUsageReport } from "../wire/usage-report.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { CALL_ARGS, callQuery } from "./calls.ts"
 import { moment } from "./moment.ts"
-import { count, table, usd } from "./table.ts"
+import { count, table, usd } from "./screen.ts"
 
 /** `tollgate usage`: what the calls of a time range used and cost (D48). */
 export const usage = adminCommand({

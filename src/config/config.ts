@@ -9,7 +9,7 @@ export type Family = "chat" | "messages"
 
 /** The operations that the models of a family can offer (D63). */
 export const operationsOf: Readonly<Record<Family, readonly [OperationName, ...OperationName[]]>> = {
-  chat: ["chat", "embeddings"],
+  chat: ["chat", "embeddings", "responses"],
   messages: ["messages"],
 }
 
@@ -68,6 +68,11 @@ export interface Model extends Rate {
     /** Tokens that an estimate adds for unseen reasoning where a client cut its stream after output. */
     readonly hidden_output?: number | undefined
   }
+}
+
+/** Whether any of these operations has output tokens: all but embeddings have (D67). */
+export function haveOutput(operations: readonly OperationName[]): boolean {
+  return operations.some((operation) => operation !== "embeddings")
 }
 
 export interface Config {

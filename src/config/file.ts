@@ -11,7 +11,18 @@ import { DURATION, SIZE } from "./values.ts"
 export const MAX_WORKERS = 16
 
 /** First path segments of the gateway's own routes, which cannot be vendor names. */
-const ROUTES = ["admin", "chat", "console", "docs", "livez", "metrics", "models", "readyz", "v1"]
+const ROUTES = [
+  "admin",
+  "chat",
+  "console",
+  "docs",
+  "embeddings",
+  "livez",
+  "metrics",
+  "models",
+  "readyz",
+  "v1",
+]
 
 export const PRICE_EXPECTED =
   'USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)'

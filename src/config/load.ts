@@ -2,7 +2,15 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import type { OperationName } from "../wire/call.ts"
 import { type Fault, faults } from "../wire/fault.ts"
-import { type Config, ConfigError, type Model, operationsOf, type Route, type Upstream } from "./config.ts"
+import {
+  type Config,
+  ConfigError,
+  haveOutput,
+  type Model,
+  operationsOf,
+  type Route,
+  type Upstream,
+} from "./config.ts"
 import { ConfigFile } from "./file.ts"
 import { priceOf, serviceTiersOf, tiersOf } from "./price.ts"
 import { type Environ, resolve, type Sources } from "./reference.ts"
@@ -129,7 +137,7 @@ function modelOf(
 ): Model | null {
   const { name, family, part_tokens, bytes_per_token, estimate } = model
   const operations = operationsIn(model, path, report)
-  const generates = operations.some((operation) => operation !== "embeddings")
+  const generates = haveOutput(operations)
   const { max_output_tokens, hold_output_tokens } = outputOf(model, generates, path, report)
   const [first, ...others] = routesOf(model, path, upstreams, report)
   if (first === undefined) return null

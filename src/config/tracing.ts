@@ -46,7 +46,7 @@ export function readTracing(sources: Sources): Tracing | null {
   const endpoint = read.endpoint()
   if (endpoint === null && faults.length === 0) return null
   read.oneOf("OTEL_TRACES_EXPORTER", ["otlp"])
-  read.oneOf(read.specific("PROTOCOL"), ["http/protobuf"])
+  read.oneOf(read.specific("PROTOCOL"), ["http/json"])
   const sampler = read.oneOf("OTEL_TRACES_SAMPLER", Object.keys(SAMPLERS)) ?? "parentbased_always_on"
   const ratio = read.ratio("OTEL_TRACES_SAMPLER_ARG")
   const queue_spans = read.integer("OTEL_BSP_MAX_QUEUE_SIZE", 2_048)

@@ -1,3 +1,5 @@
+import type { KeyBody } from "../wire/admin.ts"
+
 /** Explanations of the ledger's words. An unknown word, from a newer gateway, is shown as it is. */
 
 type Words = Readonly<Record<string, string>>
@@ -13,7 +15,7 @@ const STATES: Words = {
 const BASES: Words = {
   usage: "the usage that the provider reported",
   partial: "the last usage that the provider reported, plus an estimate of the output after it",
-  estimate: "an estimate of the output",
+  estimate: "an estimate of the output, or of the input of embeddings",
   none: "nothing",
 }
 
@@ -86,4 +88,16 @@ export function noteWords(note: string): string {
 /** `1 call`, `2 calls`. */
 export function counted(count: number, noun: string, shown = String(count)): string {
   return `${shown} ${noun}${count === 1 ? "" : "s"}`
+}
+
+type KeyState = "active" | "suspended" | "expired" | "revoked"
+
+/** The state of a key. If several apply, the most permanent one. */
+export function keyState(
+  key: Pick<KeyBody, "revoked_at" | "expires_at" | "suspended">,
+  now_ms: number,
+): KeyState {
+  if (key.revoked_at !== null) return "revoked"
+  if (key.expires_at !== null && Date.parse(key.expires_at) <= now_ms) return "expired"
+  return key.suspended ? "suspended" : "active"
 }

@@ -6,7 +6,7 @@ import { isId, nextId } from "../id.ts"
 import { createAccount } from "../ledger/accounts/accounts.ts"
 import { credit } from "../ledger/accounts/credits.ts"
 import { createKey, listKeys } from "../ledger/accounts/keys.ts"
-import { OWNER_ONLY, writePrivately } from "../private-file.ts"
+import { OWNER_ONLY, writePrivately } from "../pass.ts"
 
 const CREDIT_NANO = 10_000_000_000n
 const FILE = "demo-key"

@@ -3,6 +3,7 @@ import { Value } from "@sinclair/typebox/value"
 import { answer, type Style } from "./answer.ts"
 import type { PrefixCache } from "./prefix-cache.ts"
 import { Refusal } from "./refusal.ts"
+import { styleOf } from "./styles.ts"
 import { promptTokens, textOf, tokensOf } from "./tokens.ts"
 
 const Limit = Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]))
@@ -22,11 +23,6 @@ const ChatCall = Type.Object({
   tools: Type.Optional(Type.Unknown()),
 })
 type ChatCall = Static<typeof ChatCall>
-
-const STYLES: Readonly<Record<string, Style>> = { "demo-small": "small", "demo-large": "large" }
-
-/** The chat models, by name. */
-export const chatModels = Object.keys(STYLES)
 
 interface Choice {
   readonly index: number
@@ -49,19 +45,7 @@ export function completeChat(
   cache: PrefixCache,
 ): { readonly json: object } | { readonly bursts: string[] } {
   const call = checked(body)
-  const style = Object.hasOwn(STYLES, call.model) ? STYLES[call.model] : undefined
-  if (style === undefined) {
-    throw new Refusal(
-      404,
-      "invalid_request_error",
-      `The model ${JSON.stringify(call.model.slice(0, 100))} does not exist.`,
-      {
-        code: "model_not_found",
-        param: "model",
-      },
-    )
-  }
-  const completion = complete(call, style, cache)
+  const completion = complete(call, styleOf(call.model), cache)
   return call.stream === true
     ? { bursts: burstsOf(completion, call.stream_options?.include_usage === true) }
     : { json: bodyOf(completion) }

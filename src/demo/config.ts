@@ -1,5 +1,6 @@
-import { chatModels } from "./chat.ts"
+import { embeddingsModel } from "./embeddings.ts"
 import { messagesModel, PROVIDER_KEY } from "./provider.ts"
+import { chatModels } from "./styles.ts"
 
 /** The demo's configuration, in the format of a configuration file: it goes through the same loader. */
 export function demoConfig(provider_url: string): string {
@@ -17,15 +18,22 @@ upstreams:
 models:
   - name: ${small}
     family: chat
+    operations: [chat]
     upstreams: [{ use: demo-chat }]
     price: { input: "0.25", cached_input: "0.025", output: "2.00" }
     max_output_tokens: 4096
   - name: ${large}
     family: chat
+    operations: [chat]
     upstreams: [{ use: demo-chat }]
     price: { input: "1.25", cached_input: "0.125", output: "10.00" }
     max_output_tokens: 16384
     hold_output_tokens: 4096
+  - name: ${embeddingsModel}
+    family: chat
+    operations: [embeddings]
+    upstreams: [{ use: demo-chat }]
+    price: { input: "0.02" }
   - name: ${messagesModel}
     family: messages
     upstreams: [{ use: demo-messages }]

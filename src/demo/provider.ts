@@ -1,6 +1,8 @@
 import { completeChat } from "./chat.ts"
+import { embed } from "./embeddings.ts"
 import { PrefixCache } from "./prefix-cache.ts"
 import { Refusal } from "./refusal.ts"
+import { respond } from "./responses.ts"
 import { promptTokens } from "./tokens.ts"
 
 /** The credential that the demo's provider requires: the gateway's own, which no client sends. */
@@ -16,7 +18,7 @@ const MAX_BODY_BYTES = 1_048_576
 const PACE_MS = { least: 20, spread: 21 }
 
 export interface DemoProvider {
-  /** Without a trailing slash. Chat completions are below `/v1`. */
+  /** Without a trailing slash. Chat completions and embeddings are below `/v1`. */
   readonly url: string
   stop(): Promise<void>
 }
@@ -30,7 +32,9 @@ export async function startDemoProvider(): Promise<DemoProvider> {
     idleTimeout: 0,
     maxRequestBodySize: 64 * MAX_BODY_BYTES,
     routes: {
-      "/v1/chat/completions": { POST: (request) => chat(request, cache) },
+      "/v1/chat/completions": { POST: (request) => answer(request, cache, completeChat) },
+      "/v1/responses": { POST: (request) => answer(request, cache, respond) },
+      "/v1/embeddings": { POST: embeddings },
       "/v1/messages/count_tokens": { POST: countTokens },
     },
     fetch: () => openAiError(new Refusal(404, "invalid_request_error", "Unknown request URL.")),
@@ -38,16 +42,35 @@ export async function startDemoProvider(): Promise<DemoProvider> {
   return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) }
 }
 
-async function chat(request: Request, cache: PrefixCache): Promise<Response> {
+async function embeddings(request: Request): Promise<Response> {
   try {
-    if (request.headers.get("authorization") !== `Bearer ${PROVIDER_KEY}`) {
-      throw new Refusal(401, "invalid_request_error", "Incorrect API key provided.", {
-        code: "invalid_api_key",
-      })
-    }
-    const answer = completeChat(await jsonOf(request), cache)
-    if ("json" in answer) return Response.json(answer.json)
-    return new Response(paced(answer.bursts), {
+    checkBearer(request)
+    return Response.json(embed(await jsonOf(request)))
+  } catch (error) {
+    if (error instanceof Refusal) return openAiError(error)
+    throw error
+  }
+}
+
+function checkBearer(request: Request): void {
+  if (request.headers.get("authorization") !== `Bearer ${PROVIDER_KEY}`) {
+    throw new Refusal(401, "invalid_request_error", "Incorrect API key provided.", {
+      code: "invalid_api_key",
+    })
+  }
+}
+
+/** Both operations of this family have the same credential, errors and pace. */
+async function answer(
+  request: Request,
+  cache: PrefixCache,
+  complete: typeof completeChat,
+): Promise<Response> {
+  try {
+    checkBearer(request)
+    const completed = complete(await jsonOf(request), cache)
+    if ("json" in completed) return Response.json(completed.json)
+    return new Response(paced(completed.bursts), {
       headers: { "content-type": "text/event-stream; charset=utf-8" },
     })
   } catch (error) {

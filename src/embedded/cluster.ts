@@ -1,10 +1,8 @@
 import { spawn } from "node:child_process"
 import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from "node:fs"
 import { join } from "node:path"
-import { syncFile } from "./durable.ts"
-import type { Place } from "./place.ts"
+import { giveTo, type Place, syncFile } from "./place.ts"
 import { findPrograms, spawnFailure } from "./programs.ts"
-import { giveTo } from "./runner.ts"
 
 /** The folder of a Postgres cluster, in Postgres' own words its data directory. */
 export interface Cluster {

@@ -4,7 +4,6 @@ import type { Log } from "../ledger/events.ts"
 import { existingCluster, openCluster, USER } from "./cluster.ts"
 import { lockFolder } from "./lock.ts"
 import { existingPlace, findPlace } from "./place.ts"
-import { requirePrograms } from "./programs.ts"
 import {
   findServer,
   isRunning,
@@ -13,8 +12,8 @@ import {
   socketPath,
   startServer,
   stopServer,
-} from "./server.ts"
-import { Watchdog } from "./watchdog.ts"
+} from "./postgres.ts"
+import { requirePrograms } from "./programs.ts"
 
 /** The Postgres that the gateway brings along and runs itself. */
 export interface Embedded {
@@ -25,7 +24,7 @@ export interface Embedded {
   stop(): Promise<void>
 }
 
-export interface EmbeddedOptions {
+interface EmbeddedOptions {
   /** Made if there is none. */
   readonly data_dir: string
   readonly log: Log
@@ -103,5 +102,41 @@ async function ensureDatabase(address: SocketAddress): Promise<void> {
     if (existing === undefined) await client`create database ${client(address.database)}`
   } finally {
     await client.end()
+  }
+}
+
+/** What a watchdog watches. It calls `start` when `isRunning` returns false. */
+interface Watched {
+  isRunning(): boolean
+  start(): Promise<void>
+}
+
+/** How often it looks. An outage lasts at most this long, plus the time of a start. */
+const LOOK_MS = 500
+
+/** Restarts the server whenever something other than the gateway has stopped it (D27). */
+class Watchdog {
+  readonly #timer: Timer
+  #start: Promise<void> | undefined
+
+  constructor(watched: Watched, log: Log) {
+    this.#timer = setInterval(() => {
+      if (this.#start !== undefined || watched.isRunning()) return
+      log.error({}, "embedded Postgres stopped unexpectedly: restarting it")
+      this.#start = watched
+        .start()
+        .then(() => log.info({}, "embedded Postgres was restarted"))
+        .catch((err: unknown) => log.error({ err }, "embedded Postgres could not be restarted"))
+        .finally(() => {
+          this.#start = undefined
+        })
+    }, LOOK_MS)
+    this.#timer.unref()
+  }
+
+  /** Stops watching. Waits for a start that has begun. */
+  async end(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#start
   }
 }

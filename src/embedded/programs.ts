@@ -9,8 +9,7 @@ import {
   symlinkSync,
 } from "node:fs"
 import { basename, dirname, join } from "node:path"
-import type { Place } from "./place.ts"
-import { giveTo, reaches } from "./runner.ts"
+import { giveTo, type Place, reaches } from "./place.ts"
 
 /** Postgres' own programs, as npm installed them for this machine. */
 export interface Programs {

@@ -21,6 +21,7 @@ import type { LedgerEvents, Log } from "./events.ts"
 import { unheldViolation, type Violation } from "./journal/audit.ts"
 import { Checkpoints, forgetCheckpoints } from "./journal/checkpoints.ts"
 import { Lease, type LeaseTimes } from "./journal/lease.ts"
+import { Recovery } from "./journal/recovery.ts"
 import { Replay } from "./journal/replay.ts"
 import { Spool } from "./journal/spool.ts"
 import { Sweeper } from "./journal/sweep.ts"
@@ -80,10 +81,19 @@ export class Ledger implements CallLedger {
     this.#standings = new Standings(this.#connect(), this.#used)
     this.#answers = new KeptAnswers(this.#connect())
     const accounts = Array.from({ length: ACCOUNT_CONNECTIONS }, () => this.#connect())
-    this.#ends = new EndQueue(accounts, this.#outstanding, this.#spool, events, log)
+    this.#background_connection = this.#connect()
+    const gatewayId = () => this.#lease.gateway_id
+    this.#ends = new EndQueue(
+      accounts,
+      this.#background_connection,
+      gatewayId,
+      this.#outstanding,
+      this.#spool,
+      events,
+      log,
+    )
     this.#holds = new HoldQueue(accounts, this.#connect(), this.#lease, this.#outstanding, this.#ends)
     this.#sweeper = new Sweeper(this.#connect(), this.#lease, (count) => events.expired?.(count))
-    this.#background_connection = this.#connect()
     this.#background = new Background(this.#lease, this.#outstanding, lease, this.#tasks(), log)
   }
 
@@ -145,6 +155,15 @@ export class Ledger implements CallLedger {
     return this.#ends.unheld.map(unheldViolation)
   }
 
+  /** Open holds that nobody can end any more, as an audit found them: the next sweep expires them (D73). */
+  expire(violations: readonly Violation[]): void {
+    this.#sweeper.add(
+      violations.flatMap(({ kind, id, account_id }) =>
+        kind === "abandoned" && id !== null ? [{ id, account_id }] : [],
+      ),
+    )
+  }
+
   /** What waits for a statement, by its kind; and the ends in the spool. */
   depths(): Readonly<Record<"hold" | "end" | "standing" | "spool", number>> {
     return {
@@ -186,7 +205,18 @@ export class Ledger implements CallLedger {
     const { log, checkpoints } = this.#options
     const replay = new Replay(this.#spool, this.#ends, this.#connect(), log)
     const written = new Checkpoints(this.#connect(), () => this.#lease.gateway_id)
+    const recovery = new Recovery(
+      this.#background_connection,
+      this.#ends,
+      this.#availability,
+      {
+        rewriteCheckpoints: () => written.forgetWritten(),
+        expireUnknown: () => this.#sweeper.expireUnknown(this.#outstanding),
+      },
+      log,
+    )
     return [
+      { name: "recovery", run: () => recovery.run() },
       { name: "checkpoint", every_ms: CHECKPOINT_MS, run: () => written.write(checkpoints()) },
       { name: "last_used", run: () => this.#used.write(this.#background_connection) },
       { name: "sweep", run: () => this.#sweeper.run() },

@@ -93,7 +93,7 @@ export class ChatReading implements StreamReading {
       this.#error = true
       const usage = this.#readUsage(payload)
       if (usage.state === "valid") this.#keep(usage, true)
-      return { kind: "error", trusted_usage: usage.state === "valid" }
+      return { kind: "error", trusted_usage: usage.state === "valid", shown: false }
     }
     return this.#readChunk(payload)
   }

@@ -56,7 +56,7 @@ function reasoningBytes(message: JsonObject): number {
 const NOT_SAID: ReadonlySet<string> = new Set(["id", "type", "object", "format", "role", "obfuscation"])
 const DATA: ReadonlySet<string> = new Set(["url", "data", "b64_json", "signature"])
 /** Bytes of data that count as one byte of text. */
-const DATA_BYTES = 64
+export const DATA_BYTES = 64
 
 /** The strings in a value, without recursion: a provider may nest as deep as it likes. */
 function valueBytes(name: string, value: unknown): number {
@@ -93,7 +93,7 @@ export function countedBytes(name: string, bytes: number): number {
  * An object as the JSON text that it stands for, without its escapes. `JSON.stringify` would take seconds before it throws
  * on one that is nested 100,000 deep.
  */
-function jsonBytes(value: object): number {
+export function jsonBytes(value: object): number {
   let bytes = 0
   const open = [value]
   for (let parent = open.pop(); parent !== undefined; parent = open.pop()) {

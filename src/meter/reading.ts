@@ -54,6 +54,8 @@ export type EventKind =
       readonly kind: "error"
       /** Whether it carries valid usage, which counts all the same. */
       readonly trusted_usage: boolean
+      /** Whether the client is told of it even where nothing was said before (D66). */
+      readonly shown: boolean
     }
   | {
       readonly kind: "chunk"

@@ -42,23 +42,24 @@ export class Repetition implements Recurring {
     this.#outputBytes = outputBytes
   }
 
-  /** Learns from an event that was read in full, and carried output and no valid usage. */
-  learn({ parts, data }: SseEvent): void {
+  /** Learns from an event that was read in full, and carried output and no valid usage. Returns whether it did. */
+  learn({ parts, data }: SseEvent): boolean {
     const [bytes] = parts
-    if (this.#lessons === MAX_LESSONS || bytes === undefined || parts.length > 1) return
-    if (bytes.byteLength > MAX_EVENT_BYTES || bytes.at(-1) !== LF) return
+    if (this.#lessons === MAX_LESSONS || bytes === undefined || parts.length > 1) return false
+    if (bytes.byteLength > MAX_EVENT_BYTES || bytes.at(-1) !== LF) return false
     const payload = parsePayload(data ?? "")
     const text = Buffer.from((payload === null ? null : this.#textOf(payload)) ?? "")
-    if (text.byteLength === 0 || !isPlain(text, 0, text.byteLength)) return
+    if (text.byteLength === 0 || !isPlain(text, 0, text.byteLength)) return false
     this.#lessons += 1
     const event = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     const at = event.indexOf(`"${text}"`) + 1
     const head = event.subarray(0, at)
     const foot = event.subarray(at + text.byteLength)
-    if (at === 0 || !this.#isTextBetween(head, foot)) return
+    if (at === 0 || !this.#isTextBetween(head, foot)) return false
     this.#head = Buffer.from(head)
     this.#foot = Buffer.from(foot)
     this.#between = Buffer.concat([foot, head])
+    return true
   }
 
   /**

@@ -11,10 +11,12 @@ export interface StreamForm {
   readonly commit: Uint8Array
   readonly keepalive: Uint8Array
   /**
-   * The last event of a completed stream, sent once the charge is durable (D32). Null where the provider's own last event
-   * (`done`) is held back until then instead.
+   * Sent at the end of a completed stream, once the charge is durable (D32), in place of the provider's own last event or
+   * where that is missing; null where the gateway makes none.
    */
   readonly end: Uint8Array | null
+  /** Whether the provider's own last event (`done`) is held back until then and sent, even where nothing else was said (D66). */
+  readonly keeps_last: boolean
   /** The text of the events that say what a JSON answer says, the last one included (D29). */
   eventsOf(payload: JsonObject): string
 }
@@ -58,6 +60,8 @@ export interface TapOptions {
   settle(evidence: StreamEvidence): Promise<bigint>
   /** What the client is shown when a stream breaks after output (D10): a whole event. */
   errorEvent(ending: Ending, data: string | null): Uint8Array
+  /** An event in which the provider reports a failure, without its credential (D17). */
+  withoutSecret(parts: readonly Uint8Array[]): readonly Uint8Array[]
   /** Lets a source that is past its last event end by itself, so that its connection is used again. */
   finishSource(): void
   /** Ends the client's connection: an errored stream alone leaves its socket open. */

@@ -205,11 +205,14 @@ export class Tap {
     switch (read.kind) {
       case "done":
         this.#note(read)
-        if (this.#options.form.end === null) this.#last = event.parts
+        if (this.#options.form.keeps_last) {
+          this.#last = read.failed ? this.#options.withoutSecret(event.parts) : event.parts
+          this.#outlet.open()
+        }
         this.#finish(read.failed ? "upstream_lost" : "completed")
         return
       case "error":
-        if (read.trusted_usage) this.#outlet.open()
+        if (read.trusted_usage || read.shown) this.#outlet.open()
         this.#finish("upstream_lost", event.data)
         return
       case "chunk":
@@ -258,15 +261,12 @@ export class Tap {
       outlet.send(this.#options.errorEvent(ending, error_data))
     }
     void settled.then((charge_nano) => {
-      if (!outlet.silent && ending === "completed") this.#sendUsage(charge_nano)
-      if (!outlet.silent) for (const part of this.#lastOf(ending)) outlet.send(part)
+      const { end } = this.#options.form
+      const is_whole = !outlet.silent && ending === "completed"
+      if (is_whole) this.#sendUsage(charge_nano)
+      for (const part of this.#last ?? (is_whole && end !== null ? [end] : [])) outlet.send(part)
       outlet.close()
     })
-  }
-
-  #lastOf(ending: Ending): readonly Uint8Array[] {
-    const { end } = this.#options.form
-    return this.#last ?? (ending === "completed" && end !== null ? [end] : [])
   }
 
   /** The usage that waited for the charge. A broken stream sends no charge: it is not recorded yet. */

@@ -1,12 +1,22 @@
 import { Gauge, type Registry } from "prom-client"
 import type { End } from "../ledger/entries.ts"
+import { genAiOperation, type OperationName } from "../wire/call.ts"
 import type { Usage } from "../wire/usage.ts"
-import { FIRST_TOKEN_S, OPERATION_S, PER_TOKEN_S, TOKENS } from "./buckets.ts"
-import { CellCounter, CellHistogram, type CounterCell, type HistogramCell } from "./cells.ts"
+import {
+  CellCounter,
+  CellHistogram,
+  type CounterCell,
+  FIRST_TOKEN_S,
+  type HistogramCell,
+  OPERATION_S,
+  PER_TOKEN_S,
+  TOKENS,
+} from "./cells.ts"
 
 /** The labels of a call: names from the configuration. */
 export interface MeteredCall {
   readonly model: string
+  readonly operation: OperationName
   /** The upstream that answered, or the first one of the model if none did. */
   readonly upstream: string
   readonly stream: boolean
@@ -14,7 +24,7 @@ export interface MeteredCall {
 }
 
 /** The open calls. */
-export interface OpenCalls {
+interface OpenCalls {
   readonly count: number
   readonly held_nano: bigint
 }
@@ -24,7 +34,7 @@ export function callMetrics(registry: Registry) {
   const metrics = { ...counters(registry), ...genAi(registry) }
   const cells = new Map<string, CallCells>()
   const cellsOf = (call: MeteredCall): CallCells => {
-    const key = `${call.stream}\n${call.upstream}\n${call.model}`
+    const key = `${call.operation}\n${call.stream}\n${call.upstream}\n${call.model}`
     let known = cells.get(key)
     if (known === undefined) {
       known = new CallCells(metrics, call)
@@ -64,6 +74,7 @@ type CallMetrics = ReturnType<typeof counters> & ReturnType<typeof genAi>
 class CallCells {
   readonly #metrics: CallMetrics
   readonly #model: string
+  readonly #operation: OperationName
   readonly #genAi: readonly [operation: string, provider: string, model: string]
   readonly #stream: string
   readonly #charged: CounterCell
@@ -71,10 +82,11 @@ class CallCells {
   #tokens: Readonly<Record<"prompt" | "cached" | "completion", CounterCell>> | null = null
   readonly #usage: Readonly<Record<"input" | "output", HistogramCell>>
 
-  constructor(metrics: CallMetrics, { model, upstream, stream }: MeteredCall) {
+  constructor(metrics: CallMetrics, { model, operation, upstream, stream }: MeteredCall) {
     this.#metrics = metrics
     this.#model = model
-    this.#genAi = ["chat", upstream, model]
+    this.#operation = operation
+    this.#genAi = [genAiOperation(operation), upstream, model]
     this.#stream = String(stream)
     this.#charged = metrics.charged.cell(model)
     const usage = (type: string) => metrics.usage.cell(...this.#genAi, type)
@@ -84,8 +96,8 @@ class CallCells {
   count({ stream, amount_nano }: MeteredCall, end: End): void {
     const { outcome, basis, failure, ending, charge_nano, usage, duration_ms, ttft_ms } = end
     const metrics = this.#metrics
-    if (outcome === "settled") metrics.settled.cell(this.#model, basis).value += 1
-    else metrics.released.cell(this.#model, failure ?? "none").value += 1
+    if (outcome === "settled") metrics.settled.cell(this.#model, this.#operation, basis).value += 1
+    else metrics.released.cell(this.#model, this.#operation, failure ?? "none").value += 1
     metrics.ended.cell(this.#stream, ending ?? "none").value += 1
     this.#charged.value += Number(charge_nano)
     if (charge_nano > amount_nano)
@@ -119,14 +131,14 @@ function counters(registry: Registry) {
   return {
     settled: new CellCounter({
       name: "tollgate_calls_settled_total",
-      help: "Calls that were charged, by model and basis of the charge.",
-      labelNames: ["model", "basis"],
+      help: "Calls that were charged, by model, operation and basis of the charge.",
+      labelNames: ["model", "operation", "basis"],
       registry,
     }),
     released: new CellCounter({
       name: "tollgate_calls_released_total",
-      help: "Calls that were released without a charge, by model and failure.",
-      labelNames: ["model", "failure"],
+      help: "Calls that were released without a charge, by model, operation and failure.",
+      labelNames: ["model", "operation", "failure"],
       registry,
     }),
     ended: new CellCounter({

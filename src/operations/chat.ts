@@ -32,6 +32,7 @@ export const chatEvents: EventForm = {
   commit: encoder.encode(": ok\n\n"),
   keepalive: encoder.encode(": keepalive\n\n"),
   end: encoder.encode("data: [DONE]\n\n"),
+  keeps_last: false,
   errorEvent: (error, request_id) =>
     encoder.encode(`data: ${JSON.stringify({ error: errorBody(error, request_id).error })}\n\n`),
   eventsOf: (payload) => `data: ${JSON.stringify(chunkOf(payload))}\n\ndata: [DONE]\n\n`,

@@ -13,10 +13,18 @@ export function traceOf({ tracer }: Gateway, request: Request): Trace | null {
   return context === null ? null : passedOn(context)
 }
 
-/** Counts the attempts at providers for one request, and writes a warning for each that failed. */
-export function attemptsIn({ metrics, log }: Gateway, request_id: string, trace: Trace | null): Attempts {
+/**
+ * Counts the attempts at providers for one request, and writes a warning for each that failed. `operation` is the name in
+ * the GenAI conventions (D54).
+ */
+export function attemptsIn(
+  { metrics, log }: Gateway,
+  request_id: string,
+  trace: Trace | null,
+  operation: string,
+): Attempts {
   return {
-    attempting: (route) => trace?.attempting(route) ?? null,
+    attempting: (route) => trace?.attempting(route, operation) ?? null,
     attempted(upstream, outcome, duration_ms, fault) {
       metrics.attempted(upstream, outcome, duration_ms)
       trace?.attempted(outcome)
@@ -32,7 +40,7 @@ export function attemptsIn({ metrics, log }: Gateway, request_id: string, trace:
 /** Counts a call that ended and writes its one line in the log: amounts, tokens and times, never a key or a prompt. */
 export function recordIn({ metrics, log }: Gateway): OnSettled {
   return (call, end) => {
-    const { hold, model, trace } = call
+    const { hold, model, operation, trace } = call
     const upstream = call.upstream ?? model.routes[0].upstream.name
     if (end.notes.includes("usage_implausible")) {
       log.warn(
@@ -46,7 +54,16 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
         "a provider reported audio, images, searches or a service tier that the model has no price for; they were charged at the nearest price",
       )
     }
-    metrics.ended({ model: model.name, upstream, stream: hold.stream, amount_nano: hold.amount_nano }, end)
+    metrics.ended(
+      {
+        model: model.name,
+        operation: operation.name,
+        upstream,
+        stream: hold.stream,
+        amount_nano: hold.amount_nano,
+      },
+      end,
+    )
     trace?.ended(end, call.upstream)
     log.call({
       request_id: hold.id,
@@ -54,6 +71,7 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
       account_id: hold.account_id,
       key_id: hold.key_id,
       model: model.name,
+      operation: operation.name,
       upstream,
       stream: hold.stream,
       outcome: end.outcome,

@@ -72,7 +72,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         signal: client_deadline.signal,
       },
       breakers,
-      attemptsIn(gateway, id, trace),
+      attemptsIn(gateway, id, trace, "count_tokens"),
     )
     const answer = await collect({
       source: reply.body,

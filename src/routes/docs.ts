@@ -2,6 +2,7 @@ import { swagger } from "@elysiajs/swagger"
 import { Elysia } from "elysia"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
+import type { OperationName } from "../wire/call.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import { documentation } from "./docs/document.ts"
 import { getReference, getReferenceAsset } from "./docs/service.ts"
@@ -22,9 +23,10 @@ const ASSETS: Readonly<Record<string, { readonly file: string; readonly type: st
   },
 }
 
-/** The models that the examples name, by their families. */
-const EXAMPLES: readonly (readonly [family: Model["family"], name: string])[] = [
+/** The models that the examples name, by their operations. */
+const EXAMPLES: readonly (readonly [operation: OperationName, name: string])[] = [
   ["chat", "gpt-5-mini"],
+  ["embeddings", "text-embedding-3-small"],
   ["messages", "claude-sonnet"],
 ]
 
@@ -83,10 +85,16 @@ function openApi(models: () => readonly Model[]) {
     .use(swagger({ path: "/docs", specPath: DOCUMENT, documentation, excludeStaticFile: false }))
 }
 
-/** The text of the document, with the first configured model of a family wherever an example names one of that family. */
+/** A model that is there for the operation, or one that offers it too. */
+function modelFor(operation: OperationName, models: readonly Model[]): Model | undefined {
+  const own = models.find(({ operations }) => operations[0] === operation)
+  return own ?? models.find(({ operations }) => operations.includes(operation))
+}
+
+/** The text of the document, with a configured model for an operation wherever an example names one for it. */
 function naming(models: readonly Model[], document: JsonObject): string {
   const names = new Map(
-    EXAMPLES.map(([family, name]) => [name, models.find((model) => model.family === family)?.name ?? name]),
+    EXAMPLES.map(([operation, name]) => [name, modelFor(operation, models)?.name ?? name]),
   )
   return JSON.stringify(document, (_, value: unknown) =>
     typeof value === "string" ? (names.get(value) ?? value) : value,

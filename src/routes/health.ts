@@ -1,24 +1,48 @@
 import { Elysia } from "elysia"
+import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
+import type { Metrics } from "../metrics/metrics.ts"
 import * as reference from "./docs/service.ts"
+import { getMetrics } from "./docs/service.ts"
 
-/** `GET /livez`: the process answers. `GET /readyz`: it takes calls. `GET /`: what this is (D33). */
+/**
+ * `GET /livez`: the process answers. `GET /readyz`: it takes calls. `GET /`: what this is (D33). `OPTIONS` is what load
+ * balancers ask with if they are not told otherwise.
+ */
 export function health(gateway: Gateway) {
+  const alive = () => Response.json({ status: "alive" })
+  const ready = () => {
+    const reason = gateway.notReady()
+    return reason === null
+      ? Response.json({ status: "ready" })
+      : Response.json({ status: "not ready", reason }, { status: 503, headers: { "retry-after": "1" } })
+  }
+  const product = () => Response.json({ name: "tollgate", docs: "/docs", openapi: "/docs/json" })
   return new Elysia({ name: "health" })
-    .get("/livez", () => Response.json({ status: "alive" }), reference.getLiveness)
-    .get(
-      "/readyz",
-      () => {
-        const reason = gateway.notReady()
-        return reason === null
-          ? Response.json({ status: "ready" })
-          : Response.json({ status: "not ready", reason }, { status: 503, headers: { "retry-after": "1" } })
-      },
-      reference.getReadiness,
-    )
-    .get(
-      "/",
-      () => Response.json({ name: "tollgate", docs: "/docs", openapi: "/docs/json" }),
-      reference.getProduct,
-    )
+    .get("/livez", alive, reference.getLiveness)
+    .get("/readyz", ready, reference.getReadiness)
+    .get("/", product, reference.getProduct)
+    .options("/livez", probe(alive), HIDDEN)
+    .options("/readyz", probe(ready), HIDDEN)
+    .options("/", probe(product), HIDDEN)
+}
+
+/** `OPTIONS` of a load balancer; that of a browser is a preflight, which is answered from the 405 (D40). */
+function probe(answer: () => Response) {
+  return ({ request: { headers } }: { readonly request: Request }): Response => {
+    if (headers.has("access-control-request-method"))
+      throw new GatewayError("method_not_allowed", { headers: { allow: "GET, HEAD" } })
+    return answer()
+  }
+}
+
+const HIDDEN = { detail: { hide: true } }
+
+/** `GET /metrics`: what this process, or each of the workers, has counted, for Prometheus. */
+export function metrics({ content_type, print }: Metrics) {
+  return new Elysia({ name: "metrics" }).get(
+    "/metrics",
+    async () => new Response(await print(), { headers: { "content-type": content_type } }),
+    getMetrics,
+  )
 }

@@ -8,7 +8,7 @@ import { release } from "../settlement/settle.ts"
 import type { Outgoing } from "../upstream/attempt.ts"
 import { ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
 import { forward } from "../upstream/forward.ts"
-import { type Failure, failures } from "../wire/call.ts"
+import { type Failure, failures, genAiOperation } from "../wire/call.ts"
 import type { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { attemptsIn, noteDurable, recordIn, traceOf } from "./call-record.ts"
@@ -43,7 +43,7 @@ export async function modelCall<Body extends Named>(
     return await replayAnswer(gateway, error)
   }
   call.trace = trace
-  trace?.held(call.hold, call.model.name)
+  trace?.held(call.hold, call.model.name, operation.name)
   const client_deadline = clientDeadlineOf(call, request)
   gateway.sockets.keepOpen(request)
   try {
@@ -52,7 +52,7 @@ export async function modelCall<Body extends Named>(
       call.model.routes,
       outgoing(call, operation.changes(body), texts, passed, client_deadline),
       gateway.breakers,
-      attemptsIn(gateway, id, trace),
+      attemptsIn(gateway, id, trace, genAiOperation(operation.name)),
     )
     call.answeredBy(reply.route)
     const answering = { gateway, call, reply, client_deadline, request }

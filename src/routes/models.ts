@@ -24,7 +24,7 @@ async function list({ config, catalog, ledger, key_loads }: Gateway, request: Re
   const key = modelListCredential(request.headers, versioned)
   if (versioned) vendorVersion(request.headers, config.vendors, null)
   const { models } = await activeKey({ ledger, key_loads, config }, hashOf(key))
-  const open = catalog.list(versioned ? "messages" : "chat").map(({ name }) => name)
-  const seen = models === null ? open : open.filter((name) => models.includes(name))
+  const open = catalog.list(versioned ? "messages" : "chat")
+  const seen = models === null ? open : open.filter(({ name }) => models.includes(name))
   return new Response(JSON.stringify(modelList(seen)), { headers: jsonHeaders(requestId(request)) })
 }

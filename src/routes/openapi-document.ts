@@ -1,6 +1,5 @@
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import { ANSWER, ERRORS, EXAMPLES, HEADERS, headerReferences } from "./openapi.ts"
-import { listOf, mapValues, openApiSchema } from "./openapi-schema.ts"
 
 /**
  * The document that the plugin generates from the routes, as OpenAPI 3.0.3 wants it: its schemas in that dialect, each
@@ -31,7 +30,7 @@ function parameter(value: unknown): JsonObject {
 }
 
 function body({ required, content }: JsonObject): JsonObject {
-  return { required, content: media(schemaOf(content)) }
+  return { required, content: media(jsonSchemaOf(content)) }
 }
 
 /** What the plugin moved from the schema of an object to the response goes back. */
@@ -41,12 +40,12 @@ function response(value: unknown): JsonObject {
   return {
     description: answer ?? description,
     headers: headerReferences("x-request-id", "request-id"),
-    ...(content !== undefined && { content: media({ ...moved, ...schemaOf(content) }) }),
+    ...(content !== undefined && { content: media({ ...moved, ...jsonSchemaOf(content) }) }),
   }
 }
 
 /** The plugin writes the same schema under every media type that Elysia can parse. */
-function schemaOf(content: unknown): JsonObject {
+function jsonSchemaOf(content: unknown): JsonObject {
   return objectOf(objectOf(objectOf(content)["application/json"]).schema)
 }
 
@@ -78,4 +77,106 @@ function media(schema: JsonObject): JsonObject {
 function objectOf(value: unknown): JsonObject {
   if (!isObject(value)) throw new Error("the plugin wrote another document than before")
   return value
+}
+
+/** Keywords that mean the same in both dialects. */
+const SHARED = new Set([
+  "type",
+  "title",
+  "description",
+  "format",
+  "default",
+  "enum",
+  "multipleOf",
+  "minimum",
+  "maximum",
+  "minLength",
+  "maxLength",
+  "pattern",
+  "minItems",
+  "maxItems",
+  "uniqueItems",
+  "minProperties",
+  "maxProperties",
+  "required",
+])
+
+/**
+ * A JSON Schema (draft 7), as TypeBox writes it, in OpenAPI 3.0's dialect, which has no `const`, no type `null`, no `examples`
+ * and only flags for exclusive bounds. A keyword that has no counterpart is a broken invariant.
+ */
+export function openApiSchema(schema: JsonObject): JsonObject {
+  return Object.assign({}, ...Object.entries(schema).map(([keyword, value]) => translate(keyword, value)))
+}
+
+function translate(keyword: string, value: unknown): JsonObject {
+  if (value === undefined) return {}
+  if (keyword === "type" && value === "null") return { nullable: true, enum: [null] }
+  if (SHARED.has(keyword)) return { [keyword]: value }
+  if (keyword.startsWith("x-")) return {}
+  switch (keyword) {
+    case "$id":
+      return {}
+    case "const":
+      return { enum: [value] }
+    case "examples":
+      return { example: listOf(value)[0] }
+    case "exclusiveMinimum":
+      return { minimum: value, exclusiveMinimum: true }
+    case "exclusiveMaximum":
+      return { maximum: value, exclusiveMaximum: true }
+    case "properties":
+      return { properties: mapValues(schemaOf(value), schema) }
+    case "patternProperties":
+      return { additionalProperties: anyOf(Object.values(schemaOf(value)).map(schemaOf)) }
+    case "additionalProperties":
+      return { additionalProperties: isObject(value) ? openApiSchema(value) : Boolean(value) }
+    case "items":
+      return { type: "array", items: schema(value) }
+    case "anyOf":
+      return anyOf(listOf(value).map(schemaOf))
+    case "allOf":
+      return { allOf: listOf(value).map(schema) }
+    case "not":
+      return { not: schema(value) }
+    default:
+      throw new Error(`no OpenAPI 3.0 counterpart of the schema keyword ${keyword}`)
+  }
+}
+
+/** Literals become one `enum`, `null` among the alternatives a flag (and a value of the enum), and a single alternative stands for itself. */
+function anyOf(alternatives: readonly JsonObject[]): JsonObject {
+  const others = alternatives.filter((one) => one.type !== "null")
+  return others.length < alternatives.length ? nullable(oneOf(others)) : oneOf(others)
+}
+
+function oneOf(alternatives: readonly JsonObject[]): JsonObject {
+  const [first] = alternatives
+  if (first !== undefined && alternatives.every((one) => "const" in one)) {
+    return { type: first.type, enum: alternatives.map((one) => one.const) }
+  }
+  if (first !== undefined && alternatives.length === 1) return openApiSchema(first)
+  return { anyOf: alternatives.map(openApiSchema) }
+}
+
+function nullable(schema: JsonObject): JsonObject {
+  return { ...schema, nullable: true, ...("enum" in schema && { enum: [...listOf(schema.enum), null] }) }
+}
+
+function schema(value: unknown): JsonObject {
+  return openApiSchema(schemaOf(value))
+}
+
+/** `value` as the object that a schema has there. */
+function schemaOf(value: unknown): JsonObject {
+  if (!isObject(value)) throw new Error("a schema has no object where one belongs")
+  return value
+}
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+function mapValues(record: JsonObject, map: (value: unknown) => unknown): JsonObject {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value)]))
 }

@@ -10,6 +10,8 @@ import type { Standing } from "../ledger/entries.ts"
 import { PAR_BP, printMargin, printUsd, type Rate, withMargin } from "../money.ts"
 import type { Named, OperationOn } from "../operation.ts"
 import { chat } from "../operations/chat.ts"
+import { embeddings } from "../operations/embeddings.ts"
+import { responses } from "../operations/responses.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { parseQuoted, type QuoteBody, type QuotedOperation, quotedRefusals } from "../wire/quote.ts"
 import { getQuote } from "./docs/receipts.ts"
@@ -62,6 +64,8 @@ function measuring<Body extends Named>(operation: OperationOn<Body>): (body: obj
 
 const MEASURED: Readonly<Record<QuotedOperation, (body: object) => Measured>> = {
   chat: measuring(chat),
+  embeddings: measuring(embeddings),
+  responses: measuring(responses),
 }
 
 function checkRate({ key_loads, config }: Gateway, key_hash: string): void {
@@ -75,8 +79,6 @@ function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, stan
   const refusal = refusalOf(standing, model, bounds.amount_nano)
   const room_nano =
     spending !== null && spending.remaining_nano < available_nano ? spending.remaining_nano : available_nano
-  const free_output = bounds.costs.every(({ output_pico }) => output_pico === 0n)
-  const whole = free_output && amount_nano <= room_nano ? model.max_output_tokens : null
   return {
     model: model.name,
     operation,
@@ -88,7 +90,7 @@ function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, stan
     prompt_tokens: bounds.prompt_tokens_bound,
     max_tokens: bounds.output_tokens_bound,
     n: bounds.n,
-    largest_max_tokens: free_output ? whole : largestMaxTokens(bounds, model, room_nano, margin_bp),
+    largest_max_tokens: largestFor(bounds, model, room_nano, standing),
     margin: printMargin(margin_bp ?? PAR_BP),
     prices: pricesBody(price),
     tiers: tiersBody(model),
@@ -97,6 +99,14 @@ function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, stan
       ...tiersBody(tier, tier.name),
     ]),
   }
+}
+
+/** The largest `max_tokens` that fits: where output is free, all that the model can. */
+function largestFor(bounds: Quote, model: Model, room_nano: bigint, { margin_bp }: Standing): number | null {
+  const { limit_field, costs, amount_nano } = bounds
+  const free_output = limit_field !== null && costs.every(({ output_pico }) => output_pico === 0n)
+  if (!free_output) return largestMaxTokens(bounds, model, room_nano, margin_bp)
+  return withMargin(amount_nano, margin_bp) <= room_nano ? model.max_output_tokens : null
 }
 
 function tiersBody({ tiers }: Rate, name: string | null = null): QuoteBody["tiers"] {

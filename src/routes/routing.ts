@@ -1,3 +1,8 @@
+import { ParseError, ValidationError } from "elysia"
+import { GatewayError, toGatewayError } from "../errors.ts"
+import { LedgerBusy, LedgerUnavailable } from "../ledger/entries.ts"
+import { bodyFault, queryFault } from "../wire/fault.ts"
+
 /** How the applications route: unknown members are refused, and not dropped silently. */
 export const ROUTING = {
   strictPath: true,
@@ -23,4 +28,33 @@ export function readQuery({ request }: { request: Request }): { query: unknown }
 /** A hook after the handler: answers for an account or an operator must not be cached. */
 export function forbidStoring({ set }: { set: { headers: object } }): void {
   Object.assign(set.headers, { "cache-control": "no-store" })
+}
+
+/**
+ * Any error as an entry of the catalogue. The ledger has its own errors, because it does not know HTTP. Elysia reports
+ * what does not fit a schema, and wraps the errors of body parsers.
+ */
+export function faultOf(error: unknown): GatewayError {
+  if (error instanceof ValidationError) return misfit(error)
+  if (error instanceof ParseError) return toGatewayError(error.cause)
+  if (error instanceof LedgerUnavailable)
+    return new GatewayError("ledger_unavailable", { cause: error.message })
+  return error instanceof LedgerBusy ? new GatewayError("overloaded") : toGatewayError(error)
+}
+
+/**
+ * A request that does not fit its schema. An answer that does not is a broken invariant, and its content stays out of
+ * the log.
+ */
+function misfit({ type, valueError, all }: ValidationError): GatewayError {
+  if (type === "params") {
+    if (valueError?.path !== "/id") return new GatewayError("not_found")
+    return new GatewayError("not_found", { message: "The id in the path is not a valid UUID." })
+  }
+  if (type === "query") return queryFault(all)
+  if (type === "body" && valueError !== undefined) return bodyFault(valueError)
+  const cause = new Error(
+    `the ${type} does not fit its schema at ${valueError?.path}: ${valueError?.message}`,
+  )
+  return new GatewayError("internal_error", { cause })
 }

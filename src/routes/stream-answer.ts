@@ -49,6 +49,7 @@ export function answerStream(
       })
     },
     errorEvent: (ending, data) => form.errorEvent(errorOf(ending, data, upstream), call.hold.id),
+    withoutSecret: (parts) => withoutSecret(parts, upstream),
     finishSource: () => void finish(reply.body),
     cutClient: () => gateway.sockets.cut(request),
     onOutput: () => call.noteOutput(),
@@ -64,6 +65,13 @@ export function answerStream(
   if (request.signal.aborted) tap.clientLeft()
   tap.start()
   return new Response(tap.body, { headers: streamHeaders(call.hold.id) })
+}
+
+/** The bytes of an event with its provider's credential made unreadable, if they hold it (D17). */
+function withoutSecret(parts: readonly Uint8Array[], { api_key }: Upstream): readonly Uint8Array[] {
+  const bytes = Buffer.concat(parts)
+  if (api_key === null || api_key === "" || !bytes.includes(api_key)) return parts
+  return [Buffer.from(bytes.toString().replaceAll(api_key, "[redacted]"))]
 }
 
 /** Why a stream broke after output: in the provider's own words when it had some (D10). */

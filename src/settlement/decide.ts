@@ -57,7 +57,7 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
       basis: "estimate",
       reported: null,
       estimated: {
-        prompt_tokens: chargesPrompt(evidence, terms) ? terms.prompt_tokens_estimate : 0,
+        prompt_tokens: chargesPrompt(evidence, terms) ? promptEstimate(terms) : 0,
         completion_tokens: terms.estimate_output
           ? estimate(evidence.output_bytes) + hiddenOutput(evidence, terms)
           : 0,
@@ -79,6 +79,11 @@ function chargesPrompt(
 ): boolean {
   const is_clients = isCutByClient({ shape, ending }) || usage.state === "implausible"
   return !estimate_output || estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_clients)
+}
+
+/** At least one token where nothing else is charged: a success is not free (rule 2, D67). */
+function promptEstimate({ prompt_tokens_estimate, estimate_output }: Terms): number {
+  return estimate_output ? prompt_tokens_estimate : Math.max(1, prompt_tokens_estimate)
 }
 
 /** Reasoning that a provider does not show: a client that leaves before the end would not pay for it (D6). */

@@ -1,19 +1,14 @@
-import type { Family, Route, Upstream } from "../config/config.ts"
+import type { Route, Upstream } from "../config/config.ts"
 import type { End, Hold } from "../ledger/entries.ts"
-import type { Failure } from "../wire/call.ts"
-import type { Attributes } from "./span.ts"
+import { type Failure, genAiOperation, type OperationName } from "../wire/call.ts"
+import type { Attributes } from "./otlp.ts"
 
 /** Span attributes: the names of the OpenTelemetry HTTP and GenAI conventions, otherwise `tollgate.…` (D54). */
 
-/** The GenAI operation by API family. */
-export function operationOf(family: Family): string {
-  return family === "chat" ? "chat" : "count_tokens"
-}
-
 /** Attributes of an upstream attempt. */
-export function attemptAt({ upstream, model }: Route): Attributes {
+export function attemptAt({ upstream, model }: Route, operation: string): Attributes {
   return {
-    "gen_ai.operation.name": operationOf(upstream.family),
+    "gen_ai.operation.name": operation,
     "gen_ai.provider.name": upstream.name,
     "gen_ai.request.model": model,
     "http.request.method": "POST",
@@ -37,11 +32,16 @@ function serverOf(upstream: Upstream): Attributes {
 }
 
 /** Attributes of a call that holds money. */
-export function callOf({ stream, account_id, key_id, amount_nano }: Hold, model: string): Attributes {
+export function callOf(
+  { stream, account_id, key_id, amount_nano }: Hold,
+  model: string,
+  operation: OperationName,
+): Attributes {
   return {
-    "gen_ai.operation.name": "chat",
+    "gen_ai.operation.name": genAiOperation(operation),
     "gen_ai.request.model": model,
     "gen_ai.request.stream": stream,
+    "tollgate.operation": operation,
     "tollgate.account_id": account_id,
     "tollgate.key_id": key_id,
     "tollgate.reserved_nano_usd": amount_nano,

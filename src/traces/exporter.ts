@@ -1,11 +1,11 @@
+import { setTimeout as sleep } from "node:timers/promises"
 import { promisify } from "node:util"
 import { gzip } from "node:zlib"
 import type { Tracing } from "../config/tracing.ts"
-import { exportRequest, type Origin, rejectedSpans } from "./otlp.ts"
-import type { Span } from "./span.ts"
+import { exportRequest, type Origin, rejectedSpans, type Span } from "./otlp.ts"
 
 /** Why spans were dropped: the queue was full, the collector rejected them, or it did not accept them in time. */
-export type Drop = "queue_full" | "refused" | "unreachable"
+type Drop = "queue_full" | "refused" | "unreachable"
 
 export interface ExporterOptions {
   readonly tracing: Tracing
@@ -31,8 +31,8 @@ const MAX_ANSWER_BYTES = 65_536
 
 const compress = promisify(gzip)
 
-/** The outcome of one export request. */
-type Outcome =
+/** How one export request ended. */
+type Export =
   | { readonly took: true; readonly rejected: number }
   /** `retry_after_ms` is null if a retry would fail too. */
   | { readonly took: false; readonly reason: string; readonly retry_after_ms: number | null }
@@ -46,13 +46,11 @@ export class Exporter {
   #waiting: Span[] = []
   #timer: Timer | undefined
   #running: Promise<void> | null = null
-  /** The export request in progress. */
-  #request: AbortController | null = null
   #is_failing = false
-  readonly #stopping = Promise.withResolvers<void>()
-  #is_stopping = false
-  /** Set when the time for the last export is over. */
-  #is_over = false
+  /** Aborted when the process ends: no more pauses. */
+  readonly #stopping = new AbortController()
+  /** Aborted when the time for the last export is over: no more requests. */
+  readonly #over = new AbortController()
 
   constructor(options: ExporterOptions) {
     this.#options = options
@@ -61,7 +59,7 @@ export class Exporter {
   /** Queues all of these spans, or none. */
   add(spans: readonly Span[]): void {
     const { queue_spans } = this.#options.tracing
-    if (this.#waiting.length + spans.length > queue_spans || this.#is_over) {
+    if (this.#waiting.length + spans.length > queue_spans || this.#over.signal.aborted) {
       this.#options.dropped(spans.length, "queue_full")
       return
     }
@@ -71,18 +69,12 @@ export class Exporter {
 
   /** Exports the queue within two seconds and drops the rest. Never rejects. */
   async stop(): Promise<void> {
-    this.#is_stopping = true
-    this.#stopping.resolve()
-    const timer = setTimeout(() => this.#giveUp(), FLUSH_MS)
+    this.#stopping.abort()
+    const timer = setTimeout(() => this.#over.abort(), FLUSH_MS)
     if (this.#waiting.length > 0) this.#start()
     await Promise.allSettled([this.#running])
     clearTimeout(timer)
-    this.#giveUp()
-  }
-
-  #giveUp(): void {
-    this.#is_over = true
-    this.#request?.abort()
+    this.#over.abort()
   }
 
   #start(): void {
@@ -106,7 +98,7 @@ export class Exporter {
     const { batch_spans } = this.#options.tracing
     try {
       do await this.#export(this.#waiting.splice(0, batch_spans))
-      while (this.#waiting.length >= (this.#is_stopping ? 1 : batch_spans))
+      while (this.#waiting.length >= (this.#stopping.signal.aborted ? 1 : batch_spans))
     } finally {
       this.#running = null
     }
@@ -127,41 +119,35 @@ export class Exporter {
       }
       this.#note(outcome.reason)
       if (outcome.retry_after_ms === null) return this.#options.dropped(spans.length, "refused")
-      if (tries === TRIES || this.#is_stopping) return this.#options.dropped(spans.length, "unreachable")
+      if (tries === TRIES || this.#stopping.signal.aborted)
+        return this.#options.dropped(spans.length, "unreachable")
       await this.#pause(Math.min(LONGEST_PAUSE_MS, Math.max(pause_ms, outcome.retry_after_ms)))
     }
   }
 
-  async #post(body: Uint8Array<ArrayBuffer>): Promise<Outcome> {
+  async #post(body: string | Uint8Array<ArrayBuffer>): Promise<Export> {
     const { endpoint, headers, gzip, timeout_ms } = this.#options.tracing
-    const request = new AbortController()
-    const timer = setTimeout(() => request.abort(), timeout_ms)
-    this.#request = request
-    if (this.#is_over) request.abort()
     try {
       const response = await fetch(endpoint, {
         method: "POST",
         headers: {
           ...headers,
-          "content-type": "application/x-protobuf",
+          "content-type": "application/json",
           "user-agent": "tollgate",
           ...(gzip ? { "content-encoding": "gzip" } : {}),
         },
         body,
         redirect: "manual",
-        signal: request.signal,
+        signal: AbortSignal.any([this.#over.signal, AbortSignal.timeout(timeout_ms)]),
       })
       // The spans were accepted, even if the response then breaks off.
-      const answer = await readAnswer(response).catch(() => new Uint8Array())
+      const answer = await readAnswer(response).catch(() => "")
       if (response.ok) return { took: true, rejected: rejectedSpans(answer) }
       const reason = `it answers ${response.status}`
       if (!TRY_AGAIN.has(response.status)) return { took: false, reason, retry_after_ms: null }
       return { took: false, reason, retry_after_ms: 1_000 * Number(response.headers.get("retry-after")) || 0 }
     } catch (error) {
       return { took: false, reason: wordOf(error), retry_after_ms: 0 }
-    } finally {
-      clearTimeout(timer)
-      this.#request = null
     }
   }
 
@@ -173,25 +159,21 @@ export class Exporter {
   }
 
   /** Ends early if the process ends. */
-  async #pause(pause_ms: number): Promise<void> {
-    const over = Promise.withResolvers<void>()
-    const timer = setTimeout(over.resolve, pause_ms)
-    timer.unref()
-    await Promise.race([over.promise, this.#stopping.promise])
-    clearTimeout(timer)
+  #pause(pause_ms: number): Promise<void> {
+    return sleep(pause_ms, undefined, { ref: false, signal: this.#stopping.signal }).catch(() => {})
   }
 }
 
-/** The body of a short response; empty if it is longer. */
-async function readAnswer({ body }: Response): Promise<Uint8Array> {
+/** The text of a short response; empty if it is longer. */
+async function readAnswer({ body }: Response): Promise<string> {
   const chunks: Uint8Array[] = []
   let bytes = 0
   for await (const chunk of body ?? []) {
     bytes += chunk.byteLength
-    if (bytes > MAX_ANSWER_BYTES) return new Uint8Array()
+    if (bytes > MAX_ANSWER_BYTES) return ""
     chunks.push(chunk)
   }
-  return Buffer.concat(chunks)
+  return Buffer.concat(chunks).toString()
 }
 
 /** The error code only, because an error message can contain a header value. */

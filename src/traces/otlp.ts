@@ -1,7 +1,40 @@
-import { ProtobufWriter } from "./protobuf.ts"
-import { type Attributes, type Event, KINDS, type Span, type Value } from "./span.ts"
+import { isObject } from "../wire/usage.ts"
+/** The value of an attribute; whole numbers are encoded as integers. */
+export type Value = string | number | bigint | boolean | readonly string[]
 
-/** OTLP messages. The numbers are field numbers of `opentelemetry/proto`, version 1. */
+/** Attributes by name; null and undefined are omitted. */
+export type Attributes = Readonly<Record<string, Value | null | undefined>>
+
+/** OpenTelemetry's numbers of span kinds. */
+export const KINDS = { internal: 1, server: 2, client: 3 } as const
+
+export interface Event {
+  readonly name: string
+  /** Wall clock, in milliseconds, as all times here. */
+  readonly at_ms: number
+}
+
+/** A completed span. */
+export interface Span {
+  readonly trace_id: string
+  /** 16 hex digits. */
+  readonly span_id: string
+  /** Null for the root span of a trace. */
+  readonly parent_id: string | null
+  /** Whether the parent span belongs to another process. */
+  readonly remote_parent: boolean
+  readonly tracestate: string | null
+  readonly name: string
+  readonly kind: keyof typeof KINDS
+  readonly began_ms: number
+  readonly ended_ms: number
+  readonly attributes: Attributes
+  readonly events: readonly Event[]
+  /** Whether it failed; the attribute `error.type` has the reason. */
+  readonly failed: boolean
+}
+
+/** OTLP messages in JSON, as `opentelemetry/proto` version 1 names their fields. 64-bit integers are strings. */
 
 const FAILED = 2
 const SAMPLED = 0x001
@@ -15,99 +48,73 @@ export interface Origin {
 }
 
 /** The body of one export: an `ExportTraceServiceRequest`. */
-export function exportRequest({ resource, scope }: Origin, spans: readonly Span[]): Uint8Array<ArrayBuffer> {
-  const writer = new ProtobufWriter()
-  writer.message(1, () => {
-    writer.message(1, () => writeAttributes(writer, 1, resource))
-    writer.message(2, () => {
-      writer.message(1, () => {
-        writer.text(1, scope.name)
-        writer.text(2, scope.version)
-      })
-      for (const span of spans) writer.message(2, () => writeSpan(writer, span))
-    })
+export function exportRequest({ resource, scope }: Origin, spans: readonly Span[]): string {
+  return JSON.stringify({
+    resourceSpans: [
+      {
+        resource: { attributes: attributesOf(resource) },
+        scopeSpans: [{ scope, spans: spans.map(spanOf) }],
+      },
+    ],
   })
-  return writer.bytes
 }
 
-function writeSpan(writer: ProtobufWriter, span: Span): void {
-  writer.hex(1, span.trace_id)
-  writer.hex(2, span.span_id)
-  if (span.tracestate !== null) writer.text(3, span.tracestate)
-  if (span.parent_id !== null) writer.hex(4, span.parent_id)
-  writer.text(5, span.name)
-  writer.integer(6, KINDS[span.kind])
-  writer.fixed64(7, nanosOf(span.began_ms))
-  writer.fixed64(8, nanosOf(span.ended_ms))
-  writeAttributes(writer, 9, span.attributes)
-  for (const event of span.events) writer.message(11, () => writeEvent(writer, event))
-  if (span.failed) writer.message(15, () => writer.integer(3, FAILED))
-  writer.fixed32(16, SAMPLED | HAS_IS_REMOTE | (span.remote_parent ? IS_REMOTE : 0))
-}
-
-function writeEvent(writer: ProtobufWriter, { name, at_ms }: Event): void {
-  writer.fixed64(1, nanosOf(at_ms))
-  writer.text(2, name)
-}
-
-function writeAttributes(writer: ProtobufWriter, field: number, attributes: Attributes): void {
-  for (const name in attributes) {
-    const value = attributes[name]
-    if (value === null || value === undefined) continue
-    writer.message(field, () => {
-      writer.text(1, name)
-      writer.message(2, () => writeValue(writer, value))
-    })
+function spanOf(span: Span) {
+  return {
+    traceId: span.trace_id,
+    spanId: span.span_id,
+    ...(span.tracestate !== null && { traceState: span.tracestate }),
+    ...(span.parent_id !== null && { parentSpanId: span.parent_id }),
+    name: span.name,
+    kind: KINDS[span.kind],
+    startTimeUnixNano: nanosOf(span.began_ms),
+    endTimeUnixNano: nanosOf(span.ended_ms),
+    attributes: attributesOf(span.attributes),
+    events: span.events.map(({ name, at_ms }) => ({ timeUnixNano: nanosOf(at_ms), name })),
+    ...(span.failed && { status: { code: FAILED } }),
+    flags: SAMPLED | HAS_IS_REMOTE | (span.remote_parent ? IS_REMOTE : 0),
   }
 }
 
-function writeValue(writer: ProtobufWriter, value: Value): void {
-  if (typeof value === "string") writer.text(1, value)
-  else if (typeof value === "boolean") writer.integer(2, value ? 1 : 0)
-  else if (typeof value === "bigint") writer.integer(3, value)
-  else if (typeof value === "number" && Number.isSafeInteger(value)) writer.integer(3, value)
-  else if (typeof value === "number") writer.double(4, value)
-  else writer.message(5, () => writeTexts(writer, value))
+function attributesOf(attributes: Attributes) {
+  return Object.entries(attributes).flatMap(([key, value]) =>
+    value === null || value === undefined ? [] : [{ key, value: anyValue(value) }],
+  )
 }
 
-function writeTexts(writer: ProtobufWriter, texts: readonly string[]): void {
-  for (const text of texts) writer.message(1, () => writer.text(1, text))
+function anyValue(value: Value) {
+  switch (typeof value) {
+    case "string":
+      return { stringValue: value }
+    case "boolean":
+      return { boolValue: value }
+    case "bigint":
+      return { intValue: value.toString() }
+    case "number":
+      return Number.isSafeInteger(value) ? { intValue: value.toString() } : { doubleValue: value }
+    default:
+      return { arrayValue: { values: value.map((text) => ({ stringValue: text })) } }
+  }
 }
 
-/** Nanoseconds since 1970, as a bigint: too large for a number. */
-function nanosOf(time_ms: number): bigint {
+/** Nanoseconds since 1970, as text: too large for a number. */
+function nanosOf(time_ms: number): string {
   const whole_ms = Math.floor(time_ms)
-  return BigInt(whole_ms) * 1_000_000n + BigInt(Math.round((time_ms - whole_ms) * 1_000_000))
+  return (BigInt(whole_ms) * 1_000_000n + BigInt(Math.round((time_ms - whole_ms) * 1_000_000))).toString()
 }
 
-/** The number of rejected spans in an `ExportTraceServiceResponse`; 0 if absent. */
-export function rejectedSpans(response: Uint8Array): number {
-  const partial_success = fieldOf(response, 1)
-  const rejected = partial_success instanceof Uint8Array ? fieldOf(partial_success, 1) : null
-  return typeof rejected === "number" ? rejected : 0
+/** The number of rejected spans in the text of an `ExportTraceServiceResponse`; 0 if it says none. */
+export function rejectedSpans(response: string): number {
+  const answer = parsed(response)
+  const partial = isObject(answer) && isObject(answer.partialSuccess) ? answer.partialSuccess : {}
+  const rejected = Number(partial.rejectedSpans ?? 0)
+  return Number.isSafeInteger(rejected) && rejected > 0 ? rejected : 0
 }
 
-/** The last value of a field, bytes or a number; null if it is absent or the message is malformed. */
-function fieldOf(message: Uint8Array, wanted: number): Uint8Array | number | null {
-  let found: Uint8Array | number | null = null
-  let at = 0
-  const varint = () => {
-    let value = 0
-    for (let scale = 1; at < message.length; scale *= 128) {
-      const byte = message[at++] ?? 0
-      value += (byte & 127) * scale
-      if (byte < 128) break
-    }
-    return value
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
   }
-  while (at < message.length) {
-    const tag = varint()
-    const type = tag % 8
-    if (type !== 0 && type !== 2) return null
-    const number = varint()
-    const value = type === 0 ? number : message.subarray(at, at + number)
-    if (type === 2) at += number
-    if (Math.floor(tag / 8) === wanted) found = value
-  }
-  return found
 }

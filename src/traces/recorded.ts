@@ -1,10 +1,32 @@
 import type { Route } from "../config/config.ts"
 import type { End, Hold } from "../ledger/entries.ts"
 import type { Answered, Trace } from "../trace.ts"
+import type { OperationName } from "../wire/call.ts"
 import { type TraceContext, type TraceHeaders, traceHeaders } from "../wire/trace-context.ts"
-import { attemptAt, callOf, isFault, operationOf, settlementOf, tokensOf } from "./attributes.ts"
-import { newSpanId } from "./ids.ts"
-import type { Attributes, Event, Span } from "./span.ts"
+import { attemptAt, callOf, isFault, settlementOf, tokensOf } from "./attributes.ts"
+import type { Attributes, Event, Span } from "./otlp.ts"
+
+const POOL_BYTES = 4_096
+let pool = Buffer.alloc(0)
+let at = 0
+
+/** `bytes` random bytes as hex digits. */
+function hex(bytes: number): string {
+  if (at + bytes > pool.length) {
+    pool = crypto.getRandomValues(Buffer.alloc(POOL_BYTES))
+    at = 0
+  }
+  at += bytes
+  return pool.toString("hex", at - bytes, at)
+}
+
+export function newTraceId(): string {
+  return hex(16)
+}
+
+export function newSpanId(): string {
+  return hex(8)
+}
 
 /** A span that has not ended. */
 interface OpenSpan {
@@ -33,7 +55,7 @@ export class RecordedTrace implements Trace {
   #attempt: OpenSpan | null = null
   #settling: OpenSpan | null = null
   #hold: Hold | null = null
-  #model = ""
+  #call: Attributes = {}
   #held_ms = 0
   #ended: End | null = null
   #upstream: string | null = null
@@ -58,17 +80,16 @@ export class RecordedTrace implements Trace {
     this.#reserving = this.#open("reserve", "internal")
   }
 
-  held(hold: Hold, model: string): void {
+  held(hold: Hold, model: string, operation: OperationName): void {
     this.#hold = hold
-    this.#model = model
+    this.#call = callOf(hold, model, operation)
     this.#held_ms = this.#now()
     this.#end(this.#reserving, { "tollgate.reserved_nano_usd": hold.amount_nano })
     this.#reserving = null
   }
 
-  attempting(route: Route): TraceHeaders {
-    const operation = operationOf(route.upstream.family)
-    this.#attempt = this.#open(`${operation} ${route.model}`, "client", attemptAt(route))
+  attempting(route: Route, operation: string): TraceHeaders {
+    this.#attempt = this.#open(`${operation} ${route.model}`, "client", attemptAt(route, operation))
     const { span_id } = this.#attempt
     const tracestate = this.#context?.tracestate ?? null
     return traceHeaders({ trace_id: this.id, span_id, sampled: true, tracestate })
@@ -132,7 +153,7 @@ export class RecordedTrace implements Trace {
         "http.route": route,
         "http.response.status_code": status,
         "tollgate.request_id": this.#request_id,
-        ...(this.#hold && callOf(this.#hold, this.#model)),
+        ...this.#call,
         ...(this.#ended && settlementOf(this.#ended)),
         ...(this.#ended && tokensOf(this.#ended, this.#upstream)),
         "error.type": failure ?? code,

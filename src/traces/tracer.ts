@@ -1,16 +1,13 @@
 import { hostname } from "node:os"
 import manifest from "../../package.json" with { type: "json" }
 import type { Tracing } from "../config/tracing.ts"
-import type { Answered, Trace, Tracer } from "../trace.ts"
-import { passedOn } from "../trace.ts"
+import { type Answered, passedOn, type Trace, type Tracer } from "../trace.ts"
 import type { TraceContext } from "../wire/trace-context.ts"
 import { Exporter, type ExporterOptions } from "./exporter.ts"
-import { newSpanId, newTraceId } from "./ids.ts"
-import { RecordedTrace } from "./recorded.ts"
-import { isSampled } from "./sampler.ts"
-import type { Attributes } from "./span.ts"
+import type { Attributes } from "./otlp.ts"
+import { newSpanId, newTraceId, RecordedTrace } from "./recorded.ts"
 
-export interface TracerOptions extends Omit<ExporterOptions, "origin"> {
+interface TracerOptions extends Omit<ExporterOptions, "origin"> {
   /** Null without worker processes. */
   readonly worker: number | null
 }
@@ -66,4 +63,17 @@ function resourceOf({ tracing, worker }: TracerOptions): Attributes {
     "tollgate.worker": worker,
     ...tracing.resource,
   }
+}
+
+/** The last 14 hex digits of a trace id are random, so sampling uses them. */
+const RANDOM_DIGITS = 14
+
+/** Whether a trace is recorded: by the decision of the caller if it counts, otherwise by its id. */
+export function isSampled(
+  { parent_based, ratio }: Tracing["sampler"],
+  trace_id: string,
+  context: TraceContext | null,
+): boolean {
+  if (parent_based && context !== null) return context.sampled
+  return Number.parseInt(trace_id.slice(-RANDOM_DIGITS), 16) >= (1 - ratio) * 16 ** RANDOM_DIGITS
 }

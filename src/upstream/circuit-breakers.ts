@@ -1,5 +1,5 @@
 import type { Config, Route } from "../config/config.ts"
-import type { UpstreamBody } from "../wire/upstreams.ts"
+import type { UpstreamBody } from "../wire/statistics.ts"
 
 const FAILURES_TO_OPEN = 5
 const OPEN_MS = 10_000

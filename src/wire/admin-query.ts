@@ -1,5 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
-import { failures, states } from "./call.ts"
+import { failures, operationNames, states } from "./call.ts"
 import { invalidField } from "./fault.ts"
 import { id, model, moment, query, wholeNumber, word } from "./parameter.ts"
 
@@ -21,6 +21,7 @@ export const CallsQuery = query({
   account: Type.Optional(id("Only calls of this account.")),
   key: Type.Optional(id("Only calls made with this key.")),
   model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
+  operation: Type.Optional(word(operationNames, "Only calls of this operation.")),
   state: Type.Optional(word(states, "Only calls in this state.")),
   failure: Type.Optional(word(failures, "Only calls with this failure.")),
   from: Type.Optional(

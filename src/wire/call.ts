@@ -1,8 +1,13 @@
 /** The words a call is recorded with. One list, read by the meter, the settlement, the ledger's schema and the API reference. */
 
 /** What a client can call a model for (D63). */
-export const operationNames = ["chat", "embeddings", "messages"] as const
+export const operationNames = ["chat", "embeddings", "messages", "responses"] as const
 export type OperationName = (typeof operationNames)[number]
+
+/** The operation's name in the OpenTelemetry GenAI conventions (D53, D54). */
+export function genAiOperation(operation: OperationName): "chat" | "embeddings" {
+  return operation === "embeddings" ? "embeddings" : "chat"
+}
 
 /** How a hold ends (D13). */
 export const endOutcomes = ["settled", "released", "expired"] as const

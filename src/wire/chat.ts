@@ -120,8 +120,6 @@ export const ChatRequest = Type.Object(
     models: Type.Optional(oneModel()),
     fallbacks: Type.Optional(oneModel()),
     provider: Type.Optional(withoutPrice()),
-    speed: Type.Optional(withoutPrice()),
-    inference_geo: Type.Optional(withoutPrice()),
     max_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice (older name).")),
     max_completion_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice.")),
   },
@@ -183,7 +181,7 @@ export function withoutOurs(request: Costed): object {
 
 const chat = TypeCompiler.Compile(ChatRequest)
 
-function tokenLimit(description: string) {
+export function tokenLimit(description: string) {
   return Type.Union([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
     description,
     examples: [1024],

@@ -1,4 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox"
+import { type OperationName, operationNames } from "./call.ts"
 
 /**
  * The configuration knows no release dates, and the time of a restart would change the bytes of the list: the epoch,
@@ -24,6 +25,10 @@ export const ModelEntry = Type.Object(
       description: "The same time as `created`.",
       examples: [CREATED_AT],
     }),
+    operations: Type.Array(Type.Unsafe<OperationName>(Type.String({ enum: [...operationNames] })), {
+      description: "What the model can be called for.",
+      examples: [["chat"]],
+    }),
   },
   { description: "A model, in a shape that both SDK families can read." },
 )
@@ -41,9 +46,15 @@ export const ModelList = Type.Object(
 )
 export type ModelList = Static<typeof ModelList>
 
-/** The list of the models with these names, in their order. */
-export function modelList(names: readonly string[]): ModelList {
-  const data = names.map((name) => ({
+/** What the list says of a model. */
+interface Listed {
+  readonly name: string
+  readonly operations: readonly OperationName[]
+}
+
+/** The list of these models, in their order. */
+export function modelList(models: readonly Listed[]): ModelList {
+  const data = models.map(({ name, operations }) => ({
     id: name,
     object: "model" as const,
     created: CREATED_S,
@@ -51,6 +62,7 @@ export function modelList(names: readonly string[]): ModelList {
     type: "model" as const,
     display_name: name,
     created_at: CREATED_AT,
+    operations: [...operations],
   }))
   return {
     object: "list",

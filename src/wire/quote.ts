@@ -1,10 +1,26 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { CallBody } from "./admin.ts"
+import { ModelName } from "./chat.ts"
 import { invalidField } from "./fault.ts"
 
 /** What can be quoted: every operation that the gateway sells. */
-export const quotedOperations = ["chat"] as const
+export const quotedOperations = ["chat", "embeddings", "responses"] as const
 export type QuotedOperation = (typeof quotedOperations)[number]
+
+/** The body of a quote: that of a call, and which operation it is a call of. */
+export const QuoteRequest = Type.Object(
+  {
+    model: ModelName,
+    operation: Type.Optional(
+      Type.String({
+        enum: [...quotedOperations],
+        default: "chat",
+        description: "What the body is a request for. It is not part of a call.",
+      }),
+    ),
+  },
+  { additionalProperties: true, description: "The body of a call, as its operation describes it." },
+)
 
 /** A request to quote: the body of a call, and which operation it is a call of. Chat where it does not say. */
 export function parseQuoted(body: object): { readonly operation?: QuotedOperation } {
@@ -52,7 +68,7 @@ export const QuoteBody = Type.Object({
   n: Type.Integer({ minimum: 1, description: "The number of choices. Output is held for each of them." }),
   largest_max_tokens: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
     description:
-      "The largest `max_tokens` that the available amount covers; null if it does not cover even 1.",
+      "The largest `max_tokens` that the available amount covers; null if it does not cover even 1, and for an operation without output tokens.",
   }),
   margin: CallBody.properties.margin,
   prices: CallBody.properties.prices,

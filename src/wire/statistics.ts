@@ -1,6 +1,72 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { bases, failures, states } from "./call.ts"
-import { splits } from "./statistics-query.ts"
+import { invalidField } from "./fault.ts"
+import { id, ids, model, moment, query, wholeNumber, word } from "./parameter.ts"
+
+/** The query strings of the operators' statistics (D51). */
+
+/** What a timeline is split by. */
+export const splits = ["model", "key", "account"] as const
+export type Split = (typeof splits)[number]
+
+const DAY_MS = 86_400_000
+/** The hours that are looked at when `from` is not given. */
+const DEFAULT_HOURS = 24
+/** The most days that one answer looks at. */
+const MAX_DAYS = 92
+/** The most accounts of one filter. */
+const MAX_ACCOUNTS = 100
+/** How many groups a timeline shows one by one. */
+export const DEFAULT_GROUPS = 6
+const MAX_GROUPS = 100
+
+const filters = {
+  from: Type.Optional(
+    moment(
+      `Only calls that ended at or after this time. Default: ${DEFAULT_HOURS} hours before \`to\`. Maximum: ${MAX_DAYS} days before \`to\`.`,
+      { format: "date-time" },
+    ),
+  ),
+  to: Type.Optional(moment("Only calls that ended before this time. Default: now.", { format: "date-time" })),
+  account: Type.Optional(
+    ids(MAX_ACCOUNTS, `Only calls of these accounts: up to ${MAX_ACCOUNTS} ids, separated by commas.`),
+  ),
+  key: Type.Optional(id("Only calls made with this key.")),
+  model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
+}
+
+/** Which calls are looked at; a filter that is not given leaves nothing out. */
+export const StatisticsQuery = query(filters)
+
+/** Which calls are looked at, and how they are split. */
+export const TimelineQuery = query({
+  ...filters,
+  by: Type.Optional(word(splits, "What to group by. Default: `model`.")),
+  groups: Type.Optional(wholeNumber(MAX_GROUPS, DEFAULT_GROUPS, "How many groups to list one by one.")),
+})
+
+/** The calls that ended from `from` on and before `to`, and pass the filters. */
+export interface StatisticsSpan {
+  readonly from: Date
+  readonly to: Date
+  readonly account_ids: readonly string[] | undefined
+  readonly key_id: string | undefined
+  readonly model: string | undefined
+}
+
+/**
+ * Without `to` until now, the calls of this millisecond too; without `from` the last 24 hours. Throws `invalid_request`
+ * for a span that is none, or too long.
+ */
+export function statisticsSpan(asked: Static<typeof StatisticsQuery>, now: Date): StatisticsSpan {
+  const { to = new Date(now.getTime() + 1), account, key, model } = asked
+  const { from = new Date(Math.max(0, to.getTime() - DEFAULT_HOURS * 3_600_000)) } = asked
+  if (from >= to) throw invalidField("from", "a time before `to`")
+  if (to.getTime() - from.getTime() > MAX_DAYS * DAY_MS) {
+    throw invalidField("from", `a time at most ${MAX_DAYS} days before \`to\``)
+  }
+  return { from, to, account_ids: account, key_id: key, model }
+}
 
 /** What the operators' statistics answer (D51): sums over the calls that ended, by when they ended. */
 
@@ -12,7 +78,7 @@ const Money = Type.String({
   pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
   description: "A USD amount as a decimal string with at most nine decimals.",
 })
-const word = (words: readonly string[]) => Type.String({ enum: [...words] })
+const oneOf = (words: readonly string[]) => Type.String({ enum: [...words] })
 const span = { from: Time, to: Time }
 
 /** Every list has one entry for each step. A correction counts with its difference, so a sum may be below 0 (D48). */
@@ -38,7 +104,7 @@ export type TimelineGroup = Static<typeof TimelineGroup>
 
 export const TimelineBody = Type.Object({
   ...span,
-  by: word(splits),
+  by: oneOf(splits),
   step_s: Type.Integer({
     minimum: 60,
     description: "The length of a step in seconds. Steps start at multiples of it since 1970, in UTC.",
@@ -82,9 +148,9 @@ export const OutcomesBody = Type.Object({
   ...span,
   data: Type.Array(
     Type.Object({
-      state: word(states),
-      basis: word(bases),
-      failure: Type.Union([word(failures), Type.Null()]),
+      state: oneOf(states),
+      basis: oneOf(bases),
+      failure: Type.Union([oneOf(failures), Type.Null()]),
       calls: Count,
       charge: Money,
     }),
@@ -92,3 +158,27 @@ export const OutcomesBody = Type.Object({
   ),
 })
 export type OutcomesBody = Static<typeof OutcomesBody>
+
+/** What `GET /admin/upstreams` answers: how one process finds one upstream (D51). */
+export const UpstreamBody = Type.Object({
+  name: Type.String(),
+  family: Type.String({ enum: ["chat", "messages"] }),
+  models: Type.Array(Type.String(), {
+    description: "The models that it can serve, by the names that clients use.",
+  }),
+  worker: Type.Union([Type.Integer(), Type.Null()], {
+    description:
+      "The worker that this entry describes: each worker has its own breakers. Null for a gateway without workers.",
+  }),
+  state: Type.String({
+    enum: ["ready", "open", "trying"],
+    description:
+      "`ready`: receives calls. `open`: skipped after five consecutive failures. `trying`: one call is testing whether it works again.",
+  }),
+  failures: Type.Integer({ minimum: 0, description: "The number of consecutive failures." }),
+  tries_in_ms: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
+    description:
+      "Milliseconds until a call can try an upstream that is not ready; 0 means the next call will.",
+  }),
+})
+export type UpstreamBody = Static<typeof UpstreamBody>

@@ -5,7 +5,7 @@ import { id, model, moment, query, word } from "./parameter.ts"
 /** The query strings that ask for sums of usage (D48). */
 
 /** What a client may sum by. */
-export const groupings = ["model", "key", "day"] as const
+export const groupings = ["model", "operation", "key", "day"] as const
 /** What an operator may sum by. */
 export const operatorGroupings = [...groupings, "account", "hour"] as const
 export type Grouping = (typeof operatorGroupings)[number]

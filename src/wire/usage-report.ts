@@ -57,7 +57,7 @@ export type OperatorUsageSums = Static<typeof OperatorUsageSums>
 const group = {
   group: Type.String({
     description:
-      "The name of the model, the id of the key or account, the day (`2026-11-21`), or the start of the hour, in UTC.",
+      "The name of the model or operation, the id of the key or account, the day (`2026-11-21`), or the start of the hour, in UTC.",
   }),
   name: nullable(Type.String({ description: "The name of the key or account." })),
 }

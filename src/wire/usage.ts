@@ -45,6 +45,33 @@ export function readUsage(value: unknown, limits: UsageLimits = NO_LIMITS): Usag
   return { state: "valid", usage: { ...usage, buckets: read.buckets }, notes: [...notes, ...read.notes] }
 }
 
+/**
+ * Reads the usage of a response object (D66): its own names for the same counts, and searches beside them. `searches` are
+ * those seen in its output, which count where the provider gives no number.
+ */
+export function readResponseUsage(
+  { usage, tool_usage }: JsonObject,
+  limits: UsageLimits,
+  searches: number,
+): UsageReading {
+  if (!isObject(usage)) return readUsage(usage, limits)
+  const { input_tokens, output_tokens, input_tokens_details, output_tokens_details } = usage
+  const { web_search, image_gen } = objectOf(tool_usage)
+  const reading = readUsage(
+    {
+      ...usage,
+      prompt_tokens: input_tokens,
+      completion_tokens: output_tokens,
+      prompt_tokens_details: input_tokens_details,
+      completion_tokens_details: output_tokens_details,
+      server_tool_use: { web_search_requests: objectOf(web_search).num_requests ?? searches },
+    },
+    limits,
+  )
+  if (reading.state !== "valid" || countOf(objectOf(image_gen).total_tokens) === 0) return reading
+  return { ...reading, notes: [...reading.notes, "unpriced"] }
+}
+
 /** How many of the prompt's tokens were cached: never a reason to doubt the rest of the usage (D3). */
 function readCached(details: unknown, prompt_tokens: number): { tokens: number; notes: readonly Note[] } {
   if (details === undefined || details === null) return { tokens: 0, notes: [] }

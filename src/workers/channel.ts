@@ -1,12 +1,14 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
+import { Snapshot } from "../config/load.ts"
+import { Tracing } from "../config/tracing.ts"
 
 const Asked = Type.Object({ number: Type.Integer(), asked: Type.Unknown() })
 const Answered = Type.Object({ number: Type.Integer(), answer: Type.String() })
 const Failed = Type.Object({ number: Type.Integer(), failure: Type.String() })
 const Message = Type.Union([Asked, Answered, Failed])
 
-export interface ChannelOptions {
+interface ChannelOptions {
   /** Sends a message to the other process. May throw when that has exited. */
   send(message: Static<typeof Message>): void
   /** Answers a question of the other process. An error is sent back to it. */
@@ -71,3 +73,43 @@ export function checked<S extends TSchema>(schema: S, value: unknown): Static<S>
   if (Value.Check(schema, value)) return value
   throw new Error("a message between the processes of the gateway has a form that none of them sends")
 }
+
+/** Everything that a worker needs to start. Workers read no files and no variables, so all have the same values. */
+export const Assignment = Type.Object({
+  /** From 1 on. A replacement gets the number of the worker it replaces. */
+  number: Type.Integer(),
+  host: Type.String(),
+  port: Type.Integer(),
+  admin: Type.Union([Type.Object({ host: Type.String(), port: Type.Integer() }), Type.Null()]),
+  address: Type.Union([
+    Type.Object({ url: Type.String() }),
+    Type.Object({ socket_path: Type.String(), user: Type.String(), database: Type.String() }),
+  ]),
+  data_dir: Type.String(),
+  admin_token: Type.Union([Type.String(), Type.Null()]),
+  log_level: Type.String(),
+  tracing: Type.Union([Tracing, Type.Null()]),
+  snapshot: Snapshot,
+})
+export type Assignment = Static<typeof Assignment>
+
+/** The parent asks it of a worker; a worker asks the parent to ask it of all workers. */
+export const Question = Type.Union([
+  /** Answered in Prometheus' text format. */
+  Type.Object({ what: Type.Literal("metrics") }),
+  /** Answered with the upstreams' statuses, in JSON. */
+  Type.Object({ what: Type.Literal("upstreams") }),
+])
+export type Question = Static<typeof Question>
+
+/** What the parent sends to a worker. */
+export const Command = Type.Union([
+  /** Answered when the worker listens, or with the sentence that says why it cannot. */
+  Type.Object({ what: Type.Literal("begin"), assignment: Assignment }),
+  Type.Object({ what: Type.Literal("reload"), snapshot: Snapshot }),
+  Question,
+  /** Like a first and a second signal (D34). */
+  Type.Object({ what: Type.Literal("drain") }),
+  Type.Object({ what: Type.Literal("hurry") }),
+])
+export type Command = Static<typeof Command>

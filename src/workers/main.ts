@@ -3,9 +3,8 @@ import { configOf } from "../config/load.ts"
 import { openLedgerDatabase } from "../ledger/database/database.ts"
 import { openLog } from "../log.ts"
 import { Service } from "../service.ts"
-import { UpstreamBody } from "../wire/upstreams.ts"
-import { Channel, checked } from "./channel.ts"
-import { type Assignment, Command, type Question } from "./commands.ts"
+import { UpstreamBody } from "../wire/statistics.ts"
+import { type Assignment, Channel, Command, checked, type Question } from "./channel.ts"
 
 /** A worker: one of the processes that share a port. Its parent sends it commands; it drains when the parent exits. */
 

@@ -1,17 +1,15 @@
 import type { Logger } from "pino"
 import type { Loaded, Snapshot } from "../config/load.ts"
 import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "../server.ts"
-import { checked } from "./channel.ts"
-import { type Assignment, Question } from "./commands.ts"
-import { WorkerProcess } from "./worker-process.ts"
-import { WorkerSlot } from "./worker-slot.ts"
+import { type Assignment, checked, Question } from "./channel.ts"
+import { WorkerProcess, WorkerSlot } from "./worker-slot.ts"
 
 /** How long workers may take to stop after a second signal; they allow themselves 1.5 s. */
 const HURRY_MS = 1_600
 /** The rest of the 2 s after a second signal (D34), for closing the database. */
 const CLOSE_MS = 300
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   readonly size: number
   /** What every worker gets, besides its number. Port 0 picks a free one. */
   readonly assignment: Omit<Assignment, "number">

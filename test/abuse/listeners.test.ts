@@ -96,8 +96,18 @@ describe("D39 where operators have a listener of their own", () => {
 
   test("D40 no page may call the operators' one", async () => {
     const page = ["origin: https://app.test", "access-control-request-method: GET"]
-    const answer = await ask(adminApi, { method: "OPTIONS", target: "/livez", headers: page })
+    const answer = await ask(adminApi, { method: "OPTIONS", target: "/metrics", headers: page })
     expectError(answer, "method_not_allowed", { headers: { allow: "GET, HEAD" } })
+    const probed = await ask(adminApi, { method: "OPTIONS", target: "/livez", headers: page })
+    expect(Object.keys(probed.headers).filter((name) => name.startsWith("access-control"))).toEqual([])
+  })
+
+  test("D33 both answer a probe of HTTP/1.0 without Host", async () => {
+    for (const where of [gateway, adminApi]) {
+      const line = dial(where)
+      line.send("OPTIONS /readyz HTTP/1.0\r\n\r\n")
+      expect((await line.answer("OPTIONS")).status).toBe(200)
+    }
   })
 
   test("what the one counts the other shows", async () => {

@@ -8,6 +8,7 @@ import {
   corrections,
   credits,
   ends,
+  gateways,
   holds,
   keys,
   terms,
@@ -21,6 +22,8 @@ const account = nextId()
 const other = nextId()
 const stranger = nextId()
 const key = nextId()
+/** Alive, and older than every call. */
+const gateway = nextId()
 const settled_id = nextId()
 const open_id = nextId()
 const expired_id = nextId()
@@ -30,6 +33,8 @@ const everything = sql`${accounts}, ${keys}, ${credits}, ${terms}, ${holds}, ${e
 
 beforeAll(async () => {
   adminApi = await openAdminHarness()
+  const lease_until = new Date("2100-01-01T00:00:00Z")
+  await adminApi.database.insert(gateways).values({ id: gateway, floor_id: account, lease_until })
 })
 afterAll(() => adminApi.close())
 
@@ -64,7 +69,7 @@ beforeEach(async () => {
     { id: nextId(), account_id: account, amount_nano: -5n },
     { id: nextId(), account_id: other, amount_nano: 50n },
   ])
-  const call = { account_id: account, key_id: key, ...prices }
+  const call = { account_id: account, key_id: key, gateway_id: gateway, ...prices }
   await plantCall(database, {
     ...call,
     ...usage(30),

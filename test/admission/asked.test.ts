@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { askedFor, unpriced } from "../../src/admission/asked.ts"
+import { askedFor, NOTHING_ASKED, unpriced } from "../../src/admission/asked.ts"
 import { largestMaxTokens, quote as quoteFor } from "../../src/admission/quote.ts"
 import type { Model } from "../../src/config/config.ts"
 import type { Price } from "../../src/money.ts"
@@ -13,13 +13,7 @@ const quote = (request: ChatRequest, model: Model) => quoteFor(operation, reques
 const says = (...content: readonly object[]) => ({ messages: [{ role: "user", content }] })
 
 describe("D60 what a request asks for besides text", () => {
-  const nothing = {
-    audio_input: null,
-    audio_output: null,
-    web_search: null,
-    service_tier: null,
-    cache_write_1h: null,
-  }
+  const nothing = NOTHING_ASKED
   const rows: [string, object, object][] = [
     ["text", {}, {}],
     ["a plain service tier", { service_tier: "auto" }, {}],

@@ -529,7 +529,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
     const data_dir = await mkdtemp(join(tmpdir(), "tollgate-spool-"))
     await mkdir(join(data_dir, "spool"))
     const lost = nextId()
-    const lines = [known.call, lost].map((id) => lineOf({ account_id: known.id, end: settled(id, 5n) }))
+    const lines = [known.call, lost].map((id) => lineOf({ account_id: known.id, hold: null, end: settled(id, 5n) }))
     await writeFile(join(data_dir, "spool", `${nextId()}.jsonl`), lines.join(""))
     const { code, out } = await run("tollgate audit --json --database", {
       DATABASE_URL: way.address.url,

@@ -22,6 +22,8 @@ interface FileModel {
   readonly upstreams: readonly { readonly use: string; readonly model?: string }[]
   readonly price?: Price
   readonly free?: true
+  readonly operations?: readonly string[]
+  readonly max_output_tokens?: number | null
 }
 
 function model(name: string, price: Price, use = "openai", upstream_model?: string): FileModel {
@@ -41,7 +43,7 @@ function configText(models: readonly FileModel[]): string {
       openrouter: upstream("https://openrouter.example/v1"),
       elsewhere: upstream("https://elsewhere.example/v1"),
     },
-    models: models.map((model) => ({ ...model, family: "chat", max_output_tokens: 1000 })),
+    models: models.map((model) => ({ max_output_tokens: 1000, ...model, family: "chat" })),
   })
 }
 
@@ -395,4 +397,16 @@ describe("what cannot be done is said in a sentence", () => {
     expect(ended).toMatchObject({ code, out: "" })
     expect(ended.err).toMatch(reason)
   })
+})
+
+test("D67 a model that only makes embeddings needs no price of output, and is told none", async () => {
+  const embeddings = { operations: ["embeddings"], max_output_tokens: null }
+  const list = join(folder, "embeddings.json")
+  writeFileSync(list, JSON.stringify({ small: { input_cost_per_token: 2e-8, mode: "embedding" } }))
+  const same = await diff(list, [{ ...model("small", { input: "0.02" }), ...embeddings }])
+  expect([same.code, same.models[0].differences]).toEqual([0, []])
+  const zero = join(folder, "zero.json")
+  writeFileSync(zero, JSON.stringify({ small: { input_cost_per_token: 2e-8, output_cost_per_token: 0 } }))
+  const { code, models } = await diff(zero, [{ ...model("small", { input: "0.03" }), ...embeddings }])
+  expect([code, models[0].needed]).toEqual([1, { price: { input: "0.02" } }])
 })

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { briefMoment, moment, parseMoment, span } from "../../src/cli/moment.ts"
-import { visible } from "../../src/cli/screen.ts"
-import { type Column, card, count, table, usd } from "../../src/cli/table.ts"
+import { type Column, card, count, table, usd, visible } from "../../src/cli/screen.ts"
 import { painter } from "../../src/paint.ts"
 
 const plain = painter(false, {})

@@ -95,7 +95,7 @@ export const FAULTS: readonly Fault[] = [
     status: 403,
     code: "model_not_allowed",
     type: "permission_error",
-    says: /This is a (chat|messages) model\./,
+    says: /This model does not support (chat|messages)\./,
     repeatable: "no",
     changes: ({ model, counter }, family) => ({ model: family === "chat" ? counter : model }),
   },

@@ -12,6 +12,15 @@ import { readPage, type Section, sectionsOf } from "./page.ts"
 
 const MODULES = join(import.meta.dir, "../../node_modules")
 
+/** Coding agents, which are installed by `bun run agents`. */
+const AGENTS = join(import.meta.dir, "../agents/node_modules")
+const CODEX = join(AGENTS, ".bin/codex")
+const has_codex = await Bun.file(CODEX).exists()
+
+function isMissing(title: string): boolean {
+  return (title === "curl" && Bun.which("curl") === null) || (title === "Codex" && !has_codex)
+}
+
 /** Which installed package an import means, for a reader who has the current or the previous major. */
 const INSTALLED = {
   current: { "@anthropic-ai/sdk": "@anthropic-ai/sdk", openai: "openai" },
@@ -44,6 +53,13 @@ const SECTIONS: readonly Example[] = [
   },
   { title: "LangChain", installed: "current", prints: [ANSWER, " tokens\n", ANSWER], calls: 2 },
   ...(["current", "previous"] as const).map((installed) => ({
+    title: "Responses",
+    installed,
+    prints: [ANSWER, " tokens\n"],
+    calls: 1,
+  })),
+  { title: "Codex", installed: "current", prints: [ANSWER], calls: 1 },
+  ...(["current", "previous"] as const).map((installed) => ({
     title: "Anthropic",
     installed,
     prints: [" tokens\n", "model demo-messages\n"],
@@ -55,6 +71,12 @@ const SECTIONS: readonly Example[] = [
     prints: ["data: {", "data: [DONE]", '"choices":[', '"id":"demo-small"', '"input_tokens":'],
     calls: 2,
   },
+  ...(["current", "previous"] as const).map((installed) => ({
+    title: "Embeddings",
+    installed,
+    prints: ["2 vectors of 64 numbers, ", " tokens"],
+    calls: 1,
+  })),
 ]
 
 let demo: DemoProvider
@@ -90,7 +112,7 @@ afterAll(async () => {
 
 describe("the examples of docs/clients.md", () => {
   for (const { title, installed, prints, calls } of SECTIONS) {
-    const testOf = title === "curl" && Bun.which("curl") === null ? test.skip : test
+    const testOf = isMissing(title) ? test.skip : test
     testOf(`${title}, with the ${installed} major`, async () => {
       const { id, key } = await gateway.account("1")
       const printed = await run(sectionOf(title), installed, key)
@@ -130,7 +152,9 @@ describe("the examples of docs/clients.md", () => {
   })
 
   test("what they install is what the tests run", async () => {
-    const { devDependencies } = await Bun.file(join(MODULES, "../package.json")).json()
+    const { devDependencies: clients } = await Bun.file(join(MODULES, "../package.json")).json()
+    const { devDependencies: agents } = await Bun.file(join(AGENTS, "../package.json")).json()
+    const devDependencies = { ...clients, ...agents }
     const named = [...page.matchAll(/^npm install (.+)$/gm)].flatMap(([, names = ""]) => names.split(" "))
     expect(named.length).toBeGreaterThan(4)
     expect(named.filter((name) => !(name in devDependencies))).toEqual([])
@@ -156,12 +180,15 @@ async function run(
   const place = join(folder, installed)
   const steps = blocks.map(async ({ language, code }, at) => {
     const text = code.replaceAll("http://127.0.0.1:8080", gateway.url).replaceAll("tg_live_…", key)
-    if (language === "sh") return text.replace(/^npm install .*$/gm, "")
+    if (language === "toml") return ""
+    if (language === "sh") return text.replace(/^npm install .*$/gm, "").replace("npx codex", CODEX)
     const file = join(place, `${title}-${at}.mjs`)
     await Bun.write(file, text)
     return `'${process.execPath}' '${file}'`
   })
-  const proxy = `http://127.0.0.1:${portOf(outside.address())}`
+  // Codex asks its makers for news, and tells on standard error what it does.
+  const is_codex = title === "Codex"
+  const proxy = `http://127.0.0.1:${is_codex ? 9 : portOf(outside.address())}`
   const shell = Bun.spawn(["/bin/sh", "-ec", (await Promise.all(steps)).join("\n")], {
     cwd: place,
     env: {
@@ -180,7 +207,7 @@ async function run(
     new Response(shell.stderr).text(),
     shell.exited,
   ])
-  expect({ complaints, exit }).toEqual({ complaints: "", exit: 0 })
+  expect({ complaints: is_codex ? "" : complaints, exit }).toEqual({ complaints: "", exit: 0 })
   return out
 }
 

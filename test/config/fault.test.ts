@@ -14,7 +14,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     "expected a name of 1 to 256 characters, without control characters and without spaces at its start or end"
   const URL = "expected an http or https URL without credentials, query or fragment"
   const VENDOR =
-    "expected a name of up to 32 characters (a-z, 0-9, -) that starts with a letter and is not reserved (admin, chat, console, docs, livez, metrics, models, readyz, v1)"
+    "expected a name of up to 32 characters (a-z, 0-9, -) that starts with a letter and is not reserved (admin, chat, console, docs, embeddings, livez, metrics, models, readyz, v1)"
 
   const tiered = (tiers: readonly object[], price: object = {}) =>
     model({ price: { input: "1", output: "1", ...price, tiers } })

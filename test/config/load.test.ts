@@ -30,7 +30,7 @@ describe("the example of docs/configuration.md", () => {
         {
           name: "gpt-5-mini",
           family: "chat",
-          operations: ["chat", "embeddings"],
+          operations: ["chat", "embeddings", "responses"],
           routes: [{ upstream: openai, model: "gpt-5-mini-2025-08-07" }],
           price: {
             input_pico: 250_000n,

@@ -76,7 +76,7 @@ describe("D54 OpenTelemetry's variables", () => {
       { OTEL_EXPORTER_OTLP_COMPRESSION: "gzip", OTEL_EXPORTER_OTLP_TRACES_COMPRESSION: "none" },
       {},
     ],
-    ["the one protocol", { OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf" }, {}],
+    ["the one protocol", { OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" }, {}],
     ["a timeout", { OTEL_EXPORTER_OTLP_TIMEOUT: "500" }, { timeout_ms: 500 }],
     ["a service name", { OTEL_SERVICE_NAME: "edge" }, { resource: { "service.name": "edge" } }],
     [
@@ -147,7 +147,7 @@ describe("D54 a wrong variable stops the start with a sentence that shows no val
     [
       "another protocol",
       { OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
-      "OTEL_EXPORTER_OTLP_PROTOCOL: expected http/protobuf, or to be unset",
+      "OTEL_EXPORTER_OTLP_PROTOCOL: expected http/json, or to be unset",
     ],
     [
       "another exporter",

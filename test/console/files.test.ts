@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { referenceApp } from "../docs/reference-app.ts"
+import { freePort } from "../support/free-port.ts"
 import { startGateway } from "../support/gateway.ts"
 import { startProvider } from "../support/provider.ts"
 
@@ -76,10 +77,3 @@ describe("D50: the console stands", () => {
     await provider.stop()
   })
 })
-
-async function freePort(): Promise<number> {
-  const probe = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() })
-  const port = probe.port ?? 0
-  await probe.stop(true)
-  return port
-}

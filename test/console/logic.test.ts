@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { addressOf, idIn, parseAddress, shortId } from "../../src/console/address.ts"
 import {
   lessUsd,
   showAxisCounts,
@@ -11,18 +10,21 @@ import {
   sumUsd,
 } from "../../src/console/amount.ts"
 import { coarser, seriesOf, sparkPoints, stacked, totalsOf } from "../../src/console/chart.ts"
-import { keyState } from "../../src/console/key-state.ts"
+import { addressOf, idIn, parseAddress, shortId } from "../../src/console/fragment.ts"
+import { costLines, givenBack, receiptSteps } from "../../src/console/receipt-lines.ts"
 import {
+  pauseAfter,
+  rangeOf,
   showAgo,
   showAxisTimes,
   showBrief,
   showDuration,
   showMoment,
   showUtc,
-} from "../../src/console/moment.ts"
-import { pauseAfter, rangeOf, spanOf } from "../../src/console/range.ts"
-import { costLines, givenBack, receiptSteps } from "../../src/console/receipt.ts"
+  spanOf,
+} from "../../src/console/times.ts"
 import * as words from "../../src/console/words.ts"
+import { keyState } from "../../src/console/words.ts"
 import { printUsd } from "../../src/money.ts"
 import { callExample } from "../../src/routes/docs/examples.ts"
 import { bases, endings, failures, notes, states } from "../../src/wire/call.ts"

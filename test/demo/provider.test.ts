@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
 import { type DemoProvider, messagesModel, PROVIDER_KEY, startDemoProvider } from "../../src/demo/provider.ts"
-import { readUsage } from "../../src/wire/usage.ts"
+import { embeddings } from "../../src/operations/embeddings.ts"
+import { NO_LIMITS, readResponseUsage, readUsage } from "../../src/wire/usage.ts"
 
 let provider: DemoProvider
 let openai: OpenAI
@@ -134,6 +135,94 @@ describe("the demo's chat completions", () => {
   })
 })
 
+describe("the demo's responses", () => {
+  const input = "What is a reservation?"
+
+  test("answer in JSON what a chat completion says, with valid usage (D66)", async () => {
+    const { output_text, status, usage } = await openai.responses.create({ model: "demo-small", input })
+    const { choices } = await openai.chat.completions.create({ model: "demo-small", messages })
+    expect(output_text).toBe(choices[0]?.message.content ?? "missing")
+    expect(status).toBe("completed")
+    expect(readResponseUsage({ usage }, NO_LIMITS, 0).state).toBe("valid")
+    expect(usage?.output_tokens).toBeGreaterThan(20)
+  })
+
+  test("stream the same text, a word at a time, as the official client understands it", async () => {
+    const whole = await openai.responses.create({ model: "demo-small", input })
+    const stream = openai.responses.stream({ model: "demo-small", input: [{ role: "user", content: input }] })
+    const types: string[] = []
+    for await (const { type } of stream) types.push(type)
+    expect(types.slice(0, 4)).toEqual([
+      "response.created",
+      "response.in_progress",
+      "response.output_item.added",
+      "response.content_part.added",
+    ])
+    expect(types.filter((type) => type === "response.output_text.delta").length).toBeGreaterThan(15)
+    expect(types.at(-1)).toBe("response.completed")
+    const { output_text, usage } = await stream.finalResponse()
+    expect(output_text).toBe(whole.output_text)
+    expect(usage?.output_tokens).toBe(whole.usage?.output_tokens)
+  })
+
+  test("end at max_output_tokens as incomplete", async () => {
+    const limited = { model: "demo-large", input, max_output_tokens: 5 }
+    const { status, incomplete_details, usage } = await openai.responses.create(limited)
+    expect({ status, incomplete_details }).toEqual({
+      status: "incomplete",
+      incomplete_details: { reason: "max_output_tokens" },
+    })
+    expect(usage?.output_tokens).toBe(5)
+    const events = await Array.fromAsync(await openai.responses.create({ ...limited, stream: true }))
+    expect(events.at(-1)?.type).toBe("response.incomplete")
+  })
+
+  test.each([
+    ["an unknown model", 404, "model_not_found", "model", { model: "gpt-9" }],
+    ["no input", 400, null, "input", { input: undefined }],
+    ["a limit of 0", 400, null, "max_output_tokens", { max_output_tokens: 0 }],
+  ] as const)("refuse %s with %d", async (_name, status, code, param, change) => {
+    const response = await post({ model: "demo-small", input, ...change }, undefined, "/v1/responses")
+    expect(response.status).toBe(status)
+    expect(await response.json()).toMatchObject({ error: { code, param } })
+  })
+})
+
+describe("the demo's embeddings", () => {
+  const model = "demo-embedding"
+
+  test("D67 are the same for the same text, of length 1, in both forms, with valid usage", async () => {
+    const input = ["What is a reservation?", "What is a hold?", "What is a reservation?"]
+    const { data, usage } = await openai.embeddings.create({ model, input })
+    const [first = [], second = [], third = []] = data.map(({ embedding }) => embedding)
+    expect([...first]).toEqual([...third])
+    expect([...first]).not.toEqual([...second])
+    expect(Math.hypot(...first)).toBeCloseTo(1, 5)
+    const plain = await openai.embeddings.create({ model, input, encoding_format: "float" })
+    expect(plain.data.map(({ embedding }) => embedding)).toEqual(data.map(({ embedding }) => [...embedding]))
+    expect(embeddings.json.usageOf({ usage }, NO_LIMITS)).toMatchObject({ state: "valid" })
+  })
+
+  test("D67 take tokens, each as one, and the length that is asked for", async () => {
+    const input = [[1, 2], [3]]
+    const { data, usage } = await openai.embeddings.create({ model, input, dimensions: 5 })
+    expect(data.map(({ embedding }) => embedding.length)).toEqual([5, 5])
+    expect(usage).toEqual({ prompt_tokens: 3, total_tokens: 3 })
+  })
+
+  test.each([
+    ["a model that talks", { model: "demo-small", input: "x" }, 404, "model"],
+    ["no input", { model, input: [] }, 400, "input"],
+  ])("refuse %s", async (_, body, status, param) => {
+    const answer = await fetch(`${provider.url}/v1/embeddings`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${PROVIDER_KEY}` },
+      body: JSON.stringify(body),
+    })
+    expect([answer.status, await answer.json()]).toMatchObject([status, { error: { param } }])
+  })
+})
+
 describe("the demo's token counts", () => {
   test("count what a chat call would be charged for as its prompt", async () => {
     const response = await count({ model: messagesModel, messages })
@@ -168,8 +257,12 @@ describe("the demo's token counts", () => {
   })
 })
 
-function post(body: object, authorization = `Bearer ${PROVIDER_KEY}`): Promise<Response> {
-  return fetch(`${provider.url}/v1/chat/completions`, {
+function post(
+  body: object,
+  authorization = `Bearer ${PROVIDER_KEY}`,
+  path = "/v1/chat/completions",
+): Promise<Response> {
+  return fetch(`${provider.url}${path}`, {
     method: "POST",
     headers: { authorization, "content-type": "application/json" },
     body: JSON.stringify(body),

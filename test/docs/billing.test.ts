@@ -6,10 +6,12 @@ import { readJson } from "../../src/meter/json-reading.ts"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { ceilToNano, PICO_PER_NANO, parseUsd, printUsd, withMargin } from "../../src/money.ts"
 import { chat } from "../../src/operations/chat.ts"
+import { embeddings } from "../../src/operations/embeddings.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { linesOf } from "../../src/settlement/lines.ts"
 import { costPico, type Priced, priceVerdict } from "../../src/settlement/price.ts"
 import { parseChat } from "../../src/wire/chat.ts"
+import { parseEmbeddings } from "../../src/wire/embeddings.ts"
 import { blocksOf, textOf } from "./blocks.ts"
 
 /** Every amount of docs/billing.md is computed here by the gateway's own code, and no amount stands there that is not. */
@@ -102,6 +104,9 @@ function chargedStream(ending: StreamEvidence["ending"], output_bytes: number): 
 const said = (bytes: number) => ({
   choices: [{ message: { role: "assistant", content: "x".repeat(bytes) } }],
 })
+const small = model("text-embedding-3-small")
+const embedded = (input: unknown) => quote(embeddings, parseEmbeddings({ model: small.name, input }), small)
+const FOOD = "The food was delicious."
 const search = model("gpt-5-search")
 const llama = model("local-llama")
 const rule1 = { ...said(1), usage: usage(1000, 400, 200) }
@@ -148,6 +153,12 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ["without a price per call, and", charged({ ...said(1), usage: usage(1000, 0, 200) }, search)],
   ["completion tokens cost", charged({ ...said(1), usage: usage(1000, 0, 200) })],
   ['The first call above with `"max_tokens": 200` then holds', held({ max_tokens: 200 }, search)],
+  ["bytes with its quotes and holds", embedded(FOOD).amount_nano],
+  ["is 4 tokens and holds", embedded([791, 3691, 574, 18406]).amount_nano],
+  [
+    "25 bytes are 6 tokens,",
+    ceilToNano(BigInt(Math.floor(embedded(FOOD).estimate_bytes / 4)) * small.price.input_pico),
+  ],
   ["Its calls hold", held({}, llama)],
   ["and are charged", charged(rule1, llama)],
   ...omniLines.map(({ kind, count, cost_pico }): [string, bigint] => [

@@ -18,7 +18,11 @@ const config = loadConfig(yaml, sources)
 
 describe("the example of docs/configuration.md", () => {
   test("is one that the loader takes", () => {
-    expect(config.models.map(({ name }) => name)).toEqual(["gpt-5-mini", "claude-sonnet"])
+    expect(config.models.map(({ name }) => name)).toEqual([
+      "gpt-5-mini",
+      "text-embedding-3-small",
+      "claude-sonnet",
+    ])
   })
 
   test("shows the defaults where it says that they are", () => {

@@ -215,6 +215,7 @@ describe("docs/deploying.md", () => {
     "kubectl apply": "needs a cluster; the file is checked above",
     proxy_pass: "needs nginx; its limits are compared below",
     reverse_proxy: "needs Caddy; its limits are compared below",
+    "[pgbouncer]": "needs PgBouncer; test/faults/pooler.test.ts runs it like this",
   }
 
   test("every block is run, read or left out for a reason", () => {
@@ -262,3 +263,12 @@ function list(value: unknown): readonly unknown[] {
   if (!Array.isArray(value)) throw new Error(`no list: ${JSON.stringify(value)}`)
   return value
 }
+
+test("D73 the pair that Patroni keeps loses nothing while it has a standby, and serves without one", () => {
+  const file = mapping(Bun.YAML.parse(textOf("deploy/patroni/patroni.yaml")))
+  expect(mapping(mapping(file.bootstrap).dcs)).toMatchObject({
+    synchronous_mode: true,
+    synchronous_mode_strict: false,
+    maximum_lag_on_failover: 0,
+  })
+})

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process"
 import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { defaultRunner, giveTo } from "../../src/embedded/runner.ts"
+import { defaultRunner, giveTo } from "../../src/embedded/place.ts"
 import type { SocketAddress } from "../../src/ledger/database/address.ts"
 
 const INSTALLED = "/usr/lib/postgresql"

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { Type } from "@sinclair/typebox"
-import { openApiSchema } from "../../src/routes/openapi-schema.ts"
+import { openApiSchema } from "../../src/routes/openapi-document.ts"
 
 describe("a TypeBox schema in OpenAPI 3.0's dialect", () => {
   const rows = [

@@ -41,8 +41,10 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
   },
   spending_limit_reached: {
     async *attempts(stage, entry) {
-      const world = await limited(stage, { spending_limit: { amount: "0.0021", per: "day" } })
-      yield await stage.ask(entry, world, plain(entry))
+      for (const amount of ["0.0021", "0.0000001"]) {
+        const world = await limited(stage, { spending_limit: { amount, per: "day" } })
+        yield await stage.ask(entry, world, plain(entry))
+      }
     },
   },
   account_suspended: {
@@ -218,8 +220,11 @@ async function* crowded(stage: Stage, entry: Entry): AsyncGenerator<Answer> {
     try {
       yield await stage.configured(ONE_AT_A_TIME, () => stage.ask(entry, world, plain(entry)))
     } finally {
-      exchange.reset()
+      // An answer, so that the breaker of the upstream stays closed.
+      await json(200, {})(exchange)
       await first
+      // Keeps the breaker closed.
+      await stage.call(world.key)
     }
   }
   const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })

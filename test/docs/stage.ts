@@ -1,5 +1,7 @@
 import { completeChat } from "../../src/demo/chat.ts"
+import { embed, embeddingsModel } from "../../src/demo/embeddings.ts"
 import { PrefixCache } from "../../src/demo/prefix-cache.ts"
+import { respond } from "../../src/demo/responses.ts"
 import { promptTokens } from "../../src/demo/tokens.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { ADMIN_TOKEN, type ConfigChanges, startGateway } from "../support/gateway.ts"
@@ -42,10 +44,10 @@ export interface Asking {
 
 export type Stage = Awaited<ReturnType<typeof openStage>>
 
-/** Of a key for both families. */
+/** Of a key for every model. */
 const LIMITS = {
   name: "production",
-  models: ["gpt-5-mini", "claude-sonnet"],
+  models: ["gpt-5-mini", "text-embedding-3-small", "claude-sonnet"],
   spending_limit: { amount: "25", per: "day" },
 }
 
@@ -143,7 +145,10 @@ async function answer(exchange: Exchange, cache: PrefixCache): Promise<void> {
   if (exchange.request.path.endsWith("/count_tokens")) {
     return await json(200, { input_tokens: promptTokens(body).length })(exchange)
   }
-  const completion = completeChat({ ...body, model: "demo-small" }, cache)
+  if (exchange.request.path.endsWith("/embeddings"))
+    return await json(200, embed({ ...body, model: embeddingsModel }))(exchange)
+  const complete = exchange.request.path.endsWith("/responses") ? respond : completeChat
+  const completion = complete({ ...body, model: "demo-small" }, cache)
   if ("json" in completion) return await json(200, completion.json)(exchange)
   await exchange.head(200, { "content-type": "text/event-stream" })
   for (const burst of completion.bursts) await exchange.chunk(burst)

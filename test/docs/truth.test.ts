@@ -46,18 +46,25 @@ function untrue(media: Media, type: string, example: unknown, answer: Answer): s
   return untrueLines(String(example), answer.text)
 }
 
-/** Both end with `[DONE]`; every event is like one of the other's. */
+/** Both end in the same way; every event is like one of the other's. */
 function untrueEvents(media: Media, example: string, real: string): string | null {
-  const events = (text: string) => text.split("\n\n").filter((event) => event.startsWith("data: "))
-  const [wanted, come] = [events(example), events(real)]
-  if (wanted.pop() !== "data: [DONE]" || come.pop() !== "data: [DONE]") return "no [DONE] at the end"
-  const data = (event: string): unknown => JSON.parse(event.slice("data: ".length))
+  const [wanted, come] = [dataOf(example), dataOf(real)]
+  const ends = [wanted, come].map((events) => events.at(-1) === "[DONE]" && events.pop())
+  if (ends[0] !== ends[1]) return "another end"
+  const data = (event: string): unknown => JSON.parse(event)
   const alike = (one: string, other: string) =>
     unlike(stage.document, media.schema ?? {}, data(one), data(other)) === null
   const strange = come.find((event) => !wanted.some((one) => alike(one, event)))
   const missing = wanted.find((one) => !come.some((event) => alike(one, event)))
   if (strange !== undefined) return `not in the example: ${strange}`
   return missing === undefined ? null : `not in the answer: ${missing}`
+}
+
+/** The data of the events of a stream. */
+function dataOf(stream: string): string[] {
+  return stream
+    .split("\n")
+    .flatMap((line) => (line.startsWith("data: ") ? [line.slice("data: ".length)] : []))
 }
 
 /** Every line of the example is in the answer, whatever its number is. */

@@ -2,6 +2,7 @@ import {
   chatChunk,
   chatCompletion,
   type Exchange,
+  embeddingList,
   json,
   READ_MS,
   type Script,
@@ -16,6 +17,7 @@ export const CANARY = "canary-b81d07"
 
 /** What the provider does with one call; the prompt says it. */
 export interface Plan {
+  readonly operation: "chat" | "embeddings"
   readonly stream: boolean
   /** Bytes of output, event by event. */
   readonly words: readonly number[]
@@ -36,8 +38,10 @@ export interface Said {
 }
 
 export function draw(random: Random): Plan {
-  const stream = random.chance(0.7)
+  const operation = random.chance(0.85) ? "chat" : "embeddings"
+  const stream = operation === "chat" && random.chance(0.7)
   return {
+    operation,
     stream,
     words: Array.from({ length: random.whole(1, 12) }, () => random.whole(1, 40)),
     gap_ms: random.pick([0, 0, 20, 80, 200]),
@@ -78,23 +82,27 @@ export class Author {
       plan,
       accepted: plan.fate !== "refused",
       output_bytes: [],
-      prompt_bytes: Buffer.byteLength(JSON.stringify(messagesOf(exchange))),
+      prompt_bytes: Buffer.byteLength(JSON.stringify(promptIn(exchange))),
       usage: false,
     }
     this.said.set(id, said)
     if (plan.fate === "refused") await json(500, { error: { message: `${CANARY} is my key` } })(exchange)
+    else if (plan.operation === "embeddings") await embed(exchange, said)
     else if (plan.stream) await stream(exchange, said)
     else await complete(exchange, said)
   }
 }
 
 function planOf(exchange: Exchange): Plan {
-  return JSON.parse(messagesOf(exchange)[0]?.content.slice(CANARY.length) ?? "")
+  const prompt = promptIn(exchange)
+  const text = typeof prompt === "string" ? prompt : (prompt[0]?.content ?? "")
+  return JSON.parse(text.slice(CANARY.length))
 }
 
-function messagesOf({ request }: Exchange): readonly { readonly content: string }[] {
-  const { messages }: { messages: { content: string }[] } = JSON.parse(request.body)
-  return messages
+/** The messages of a chat completion, or the text to embed. */
+function promptIn({ request }: Exchange): string | readonly { readonly content: string }[] {
+  const body: { messages?: { content: string }[]; input?: string } = JSON.parse(request.body)
+  return body.messages ?? body.input ?? ""
 }
 
 function usageOf({ usage: planned }: Plan) {
@@ -109,6 +117,15 @@ async function complete(exchange: Exchange, said: Said): Promise<void> {
   said.output_bytes.push(bytes)
   said.usage = plan.usage !== null
   await json(200, chatCompletion("x".repeat(bytes), { usage: usageOf(plan) }))(exchange)
+}
+
+async function embed(exchange: Exchange, said: Said): Promise<void> {
+  const { plan } = said
+  await Bun.sleep(plan.gap_ms * plan.words.length)
+  if (plan.fate === "blank") return void (await json(200, "")(exchange))
+  said.usage = plan.usage !== null
+  const tokens = plan.usage && { prompt_tokens: plan.usage.prompt, total_tokens: plan.usage.prompt }
+  await json(200, embeddingList(1, { usage: tokens }))(exchange)
 }
 
 async function stream(exchange: Exchange, said: Said): Promise<void> {

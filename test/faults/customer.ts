@@ -1,5 +1,5 @@
 import { rawClient } from "../support/raw-client.ts"
-import { chatRequest } from "../support/request.ts"
+import { chatRequest, embeddingsRequest } from "../support/request.ts"
 import { type Plan, promptOf } from "./author.ts"
 
 /** What a client of one call does. */
@@ -33,8 +33,7 @@ export async function call(
 ): Promise<Seen | null> {
   const client = await rawClient(gateway).catch(() => null)
   if (client === null) return null
-  const messages = [{ role: "user", content: promptOf(plan) }]
-  client.send(chatRequest(key, { messages, stream: plan.stream }, ["connection: close"]))
+  client.send(requestOf(plan, key))
   const leave = () => (leaves_by === "FIN" ? client.leave() : client.reset())
   const bored = setTimeout(leave, PATIENCE_MS)
   const looking = setInterval(() => {
@@ -44,6 +43,13 @@ export async function call(
   clearTimeout(bored)
   clearInterval(looking)
   return seen(client.received)
+}
+
+function requestOf(plan: Plan, key: string): string {
+  const headers = ["connection: close"]
+  const prompt = promptOf(plan)
+  if (plan.operation === "embeddings") return embeddingsRequest(key, { input: prompt }, headers)
+  return chatRequest(key, { messages: [{ role: "user", content: prompt }], stream: plan.stream }, headers)
 }
 
 function seen(received: string): Seen {

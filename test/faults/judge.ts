@@ -10,7 +10,7 @@ const BYTES_PER_TOKEN = 4
 export function judge(call: CallRecord, said: Said | undefined, seen: Seen | undefined): string[] {
   const faults: string[] = []
   const blame = (condition: boolean, fault: string) => void (condition && faults.push(fault))
-  const { state, basis, charge_nano, ending } = call
+  const { state, basis, charge_nano, ending, operation } = call
   const free = charge_nano === 0n && basis === "none"
   const answered = seen !== undefined && seen.status === 200
   const output_seen = answered ? seen.output_bytes : 0
@@ -29,6 +29,7 @@ export function judge(call: CallRecord, said: Said | undefined, seen: Seen | und
     "was delivered whole and is not settled (D32)",
   )
   if (said === undefined || charge_nano === null || free) return faults
+  blame(operation !== said.plan.operation, `is recorded as ${operation}`)
 
   // A call whose gateway died is charged its last checkpoint, which may be a second old (D57).
   const least = state === "expired" ? 0 : output_seen
@@ -46,6 +47,10 @@ export function judge(call: CallRecord, said: Said | undefined, seen: Seen | und
   if (basis === "usage") {
     blame(!said.usage, "is charged by usage that was never sent")
     blame(charge_nano !== usageCost(said.plan), "is not charged what the usage costs (rule 1)")
+  } else if (said.plan.operation === "embeddings") {
+    blame(basis !== "estimate", `rests on ${basis}`)
+    blame(charge_nano !== promptCost(said), "is not charged an estimate of its input (D67)")
+    blame(said.usage, "is estimated, and its usage was sent (rule 1)")
   } else {
     const bytes = said.output_bytes.filter((observed) => observed >= least)
     const is_cut_by_client = call.stream && (ending === "client_left" || ending === "client_stalled")
@@ -61,13 +66,14 @@ export function judge(call: CallRecord, said: Said | undefined, seen: Seen | und
   return faults
 }
 
-function usageCost({ usage }: Plan): bigint {
+function usageCost({ usage, operation }: Plan): bigint {
   if (usage === null) return 0n
+  if (operation === "embeddings") return BigInt(usage.prompt) * PRICES.input
   const uncached = BigInt(usage.prompt - usage.cached) * PRICES.input
   return uncached + BigInt(usage.cached) * PRICES.cached + BigInt(usage.completion) * PRICES.output
 }
 
-/** What a client that cuts its stream pays for its prompt (D6). */
+/** What a client that cuts its stream pays for its prompt (D6), and whoever embeds without usage for the input (D67). */
 function promptCost({ prompt_bytes }: Said): bigint {
   return BigInt(Math.floor(prompt_bytes / BYTES_PER_TOKEN)) * PRICES.input
 }

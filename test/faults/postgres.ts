@@ -4,15 +4,14 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Sql } from "postgres"
 import { type Cluster, openCluster, USER } from "../../src/embedded/cluster.ts"
-import { findPlace, type Place } from "../../src/embedded/place.ts"
-import { giveTo } from "../../src/embedded/runner.ts"
+import { findPlace, giveTo, type Place } from "../../src/embedded/place.ts"
 import {
   makeSocketFolder,
   type Server,
   socketPath,
   startServer,
   stopServer,
-} from "../../src/embedded/server.ts"
+} from "../../src/embedded/postgres.ts"
 import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
 
 const DATABASE = "postgres"

@@ -241,7 +241,7 @@ describe("spec 4.3 rule 2: the key, the balance, the model and the upstream are 
       "D15 a model of the other family exists, but is not open here",
       CHAT,
       "model_not_allowed",
-      { param: "model", message: /chat model.*POST \/v1\/chat\/completions/ },
+      { param: "model", message: /does not support messages.*POST \/v1\/chat\/completions/ },
     ],
     ["D15 a model that there is not", "nothing", "model_not_found", { param: "model" }],
     ["D19 a model in capitals", MESSAGES.toUpperCase(), "model_not_found", { param: "model" }],

@@ -50,6 +50,7 @@ function entry(id: string) {
     type: "model",
     display_name: id,
     created_at: "1970-01-01T00:00:00Z",
+    operations: expect.any(Array),
   }
 }
 

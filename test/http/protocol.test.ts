@@ -13,7 +13,8 @@ beforeAll(async () => {
 })
 afterAll(() => harness.close())
 
-const READ = ["/", "/livez", "/readyz", "/metrics", "/docs", "/docs/json", "/docs/assets/page.css"]
+const PROBED = ["/", "/livez", "/readyz"]
+const READ = [...PROBED, "/metrics", "/docs", "/docs/json", "/docs/assets/page.css"]
 const LISTS = ["/v1/models", "/v1/models/", "/models", "/models/"]
 const RECEIPTS = ["/v1/account", "/v1/usage", "/v1/calls/01a1fdba-bbb4-7000-889f-26dc4478d767"]
 const CALLS = [
@@ -28,7 +29,11 @@ const ID = "01a1fdba-bbb4-7000-889f-26dc4478d767"
 describe("D15 a wrong method is a 405 that says the right ones", () => {
   const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]
   const rows: readonly [target: string, allow: string][] = [
-    ...[...READ, ...LISTS, ...RECEIPTS].map((target): [string, string] => [target, "GET, HEAD"]),
+    ...PROBED.map((target): [string, string] => [target, "GET, HEAD, OPTIONS"]),
+    ...[...READ.slice(PROBED.length), ...LISTS, ...RECEIPTS].map((target): [string, string] => [
+      target,
+      "GET, HEAD",
+    ]),
     ...CALLS.map((target): [string, string] => [target, "POST"]),
     ["/admin/accounts", "GET, HEAD, POST"],
     [`/admin/accounts/${ID}`, "GET, HEAD, PATCH"],
@@ -84,7 +89,7 @@ describe("D33 an unknown route is a 404 that says what exists", () => {
     },
   )
 
-  const later = ["/v1/messages", "/v1/responses", "/v1/embeddings"]
+  const later = ["/v1/messages", "/v1/responses"]
   test.each(later.map((path) => [path]))("%s is not offered yet", async (target) => {
     for (const method of ["GET", "POST"]) {
       expectError(await harness.ask({ method, target, body: "{}" }), "not_found", {
@@ -114,7 +119,7 @@ describe("D15 the request's frame", () => {
     ["two different Host headers", "GET /livez HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n"],
     ["the same Host twice", "GET /livez HTTP/1.1\r\nhost: a\r\nHost: a\r\n\r\n"],
     ["two hosts in one header", "GET /livez HTTP/1.1\r\nhost: a, b\r\n\r\n"],
-    ["HTTP/1.0 without a Host", "GET /livez HTTP/1.0\r\n\r\n"],
+    ["HTTP/1.0 without a Host", "GET /v1/models HTTP/1.0\r\n\r\n"],
     ["CONNECT to another host", "CONNECT provider.test:443 HTTP/1.1\r\nhost: provider.test:443\r\n\r\n"],
     ["CONNECT to a path", "CONNECT /livez HTTP/1.1\r\nhost: gateway.test\r\n\r\n"],
   ]
@@ -186,7 +191,7 @@ describe("D15 the request's frame", () => {
     for (const path of [...LISTS, ...RECEIPTS]) expectError(await ask(`GET ${path}`), "invalid_api_key")
     for (const path of CALLS) expectError(await ask(`POST ${path}`), "invalid_api_key")
     expectError(await ask("GET /admin/accounts"), "invalid_api_key")
-    expectError(await ask("DELETE /livez"), "method_not_allowed", { headers: { allow: "GET, HEAD" } })
+    expectError(await ask("DELETE /metrics"), "method_not_allowed", { headers: { allow: "GET, HEAD" } })
     expectError(await ask("GET /nothing"), "not_found")
   })
 
@@ -219,6 +224,39 @@ describe("D15 the request's frame", () => {
       await line.over
     })
   })
+})
+
+describe("D33 the probes of load balancers are answered", () => {
+  const probes: readonly [who: string, request: string, method: string][] = [
+    ["HAProxy, with nothing said", "OPTIONS / HTTP/1.0\r\n\r\n", "OPTIONS"],
+    ["HAProxy, with an address said", "OPTIONS /readyz HTTP/1.0\r\n\r\n", "OPTIONS"],
+    ["HAProxy, with a method said", "GET /readyz HTTP/1.0\r\n\r\n", "GET"],
+    ["HTTP/1.0 that asks for a head", "HEAD /readyz HTTP/1.0\r\n\r\n", "HEAD"],
+    ["HTTP/1.0 that asks whether it lives", "GET /livez HTTP/1.0\r\n\r\n", "GET"],
+    ["HTTP/1.0 with a Host", "GET /livez HTTP/1.0\r\nhost: gateway\r\n\r\n", "GET"],
+    [
+      "Kubernetes",
+      "GET /readyz HTTP/1.1\r\nHost: 10.0.0.1:8080\r\nUser-Agent: kube-probe/1.31\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+      "GET",
+    ],
+  ]
+  test.each(probes)("%s", async (_, request, method) => {
+    const line = harness.dial()
+    line.send(request)
+    const answer = await line.answer(method)
+    expect(answer.status).toBe(200)
+    expectIds(answer)
+    await line.over
+  })
+
+  test.each(["GET /metrics", "GET /readyz/x", "POST /v1/chat/completions"])(
+    "%s of HTTP/1.0 without Host is a 400",
+    async (start) => {
+      const line = harness.dial()
+      line.send(`${start} HTTP/1.0\r\n\r\n`)
+      expectError(await line.answer(), "invalid_request", { message: /exactly one valid Host header/ })
+    },
+  )
 })
 
 describe("one connection, many requests", () => {

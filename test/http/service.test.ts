@@ -209,8 +209,10 @@ describe("/metrics", () => {
     const grown = (sample: string) => (after.get(sample) ?? 0) - (before.get(sample) ?? 0)
     expect(balance).toBe("0.99991")
     expect(grown(`tollgate_charged_nano_usd_total{model="${CHAT}"}`)).toBe(90_000)
-    expect(grown(`tollgate_calls_settled_total{model="${CHAT}",basis="usage"}`)).toBe(3)
-    expect(grown(`tollgate_calls_released_total{model="${CHAT}",failure="usage_invalid"}`)).toBe(1)
+    expect(grown(`tollgate_calls_settled_total{model="${CHAT}",operation="chat",basis="usage"}`)).toBe(3)
+    expect(
+      grown(`tollgate_calls_released_total{model="${CHAT}",operation="chat",failure="usage_invalid"}`),
+    ).toBe(1)
     expect(grown('tollgate_requests_total{route="/v1/chat/completions",status="200"}')).toBe(3)
     expect(grown('tollgate_requests_total{route="/v1/chat/completions",status="502"}')).toBe(1)
     expect(grown(`tollgate_tokens_total{model="${CHAT}",kind="prompt"}`)).toBe(30)

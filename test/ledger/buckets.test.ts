@@ -191,7 +191,7 @@ test("D62 D70 the audit finds terms of larger prompts that a reported prompt doe
 })
 
 test("D60 the spool keeps buckets, and does not read those that it does not know", () => {
-  const spooled = { account_id: nextId(), end: counted(nextId()) }
+  const spooled = { account_id: nextId(), end: counted(nextId()), hold: null }
   const line = lineOf(spooled).trimEnd()
   expect(parseLine(line)).toEqual(spooled)
   expect(parseLine(line.replace('"reasoning"', '"thinking"'))).toBeNull()

@@ -112,6 +112,7 @@ describe("D58 what must be exact goes by the times of entries: a call whose id i
     expect((await held(account, off_ms, 64n)).outcome).toBe("held")
     expect(await spent(account)).toBe(100n)
     const { violations } = await audit(db.database.operators)
-    expect(violations.filter(({ kind }) => kind !== "charge")).toEqual([])
+    // Their ids are below the floor of their gateway, and they are not priced.
+    expect(violations.filter(({ kind }) => kind !== "charge" && kind !== "abandoned")).toEqual([])
   })
 })

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import { appendFile, mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { nextId } from "../../src/id.ts"
-import type { End } from "../../src/ledger/entries.ts"
+import type { End, Hold } from "../../src/ledger/entries.ts"
 import { lineOf, Spool } from "../../src/ledger/journal/spool.ts"
 import type { LedgerOptions } from "../../src/ledger/ledger.ts"
 import {
@@ -38,7 +38,7 @@ function listening() {
   return { errors, log: { ...silent, error: (_: object, message: string) => void errors.push(message) } }
 }
 
-const spooled = (end: End, account_id = "a") => ({ account_id, end })
+const spooled = (end: End, account_id = "a", hold: Hold | null = null) => ({ account_id, end, hold })
 const filesIn = (data_dir: string) => readdir(join(data_dir, "spool")).catch(() => [])
 
 describe("what another process left", () => {

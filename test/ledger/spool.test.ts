@@ -3,7 +3,7 @@ import { appendFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/pro
 import { join } from "node:path"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
-import type { End } from "../../src/ledger/entries.ts"
+import type { End, Hold } from "../../src/ledger/entries.ts"
 import { lineOf, parseLine, Spool } from "../../src/ledger/journal/spool.ts"
 import { bases, endings, failures, notes } from "../../src/wire/call.ts"
 import { openTestDatabase, settled, silent, type TestDatabase } from "./test-database.ts"
@@ -23,7 +23,7 @@ function listening() {
   return { errors, log: { ...silent, error: (_: object, message: string) => void errors.push(message) } }
 }
 
-const spooled = (end: End, account_id = "a") => ({ account_id, end })
+const spooled = (end: End, account_id = "a", hold: Hold | null = null) => ({ account_id, end, hold })
 const filesIn = (data_dir: string) => readdir(join(data_dir, "spool")).catch(() => [])
 
 describe("a line", () => {
@@ -44,14 +44,29 @@ describe("a line", () => {
     freed_key_hash: fc.option(fc.constantFrom("0".repeat(64), "9f".repeat(32))),
   })
 
-  test("reads as it was written, whatever the end, to the last nano", () => {
+  const anyHold: fc.Arbitrary<Hold> = fc.record({
+    id: fc.uuid(),
+    account_id: fc.uuid(),
+    key_id: fc.uuid(),
+    amount_nano: fc.bigInt(0n, 2n ** 63n - 1n),
+    terms_id: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
+    stream: fc.boolean(),
+    idempotency: fc.option(fc.record({ key_hash: fc.string(), body_hash: fc.string() })),
+  })
+
+  test("reads as it was written, whatever the end and its hold, to the last nano", () => {
     fc.assert(
-      fc.property(anyEnd, (one) => {
-        const line = lineOf(spooled(one))
+      fc.property(anyEnd, fc.option(anyHold), (one, hold) => {
+        const line = lineOf(spooled(one, "a", hold))
         expect(line.indexOf("\n")).toBe(line.length - 1)
-        expect(parseLine(line.trimEnd())).toEqual(spooled(one))
+        expect(parseLine(line.trimEnd())).toEqual(spooled(one, "a", hold))
       }),
     )
+  })
+
+  test("of version 0.2 has no hold", () => {
+    const one = settled(nextId(), 12n)
+    expect(parseLine(lineOf(spooled(one)).replace(',"hold":null', "").trimEnd())).toEqual(spooled(one))
   })
 
   test("cut anywhere is no line", () => {

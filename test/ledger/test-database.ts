@@ -10,7 +10,7 @@ import type { End, Hold, Terms } from "../../src/ledger/entries.ts"
 import { Lease } from "../../src/ledger/journal/lease.ts"
 import { Ledger, type LedgerOptions } from "../../src/ledger/ledger.ts"
 import { registerTerms } from "../../src/ledger/terms.ts"
-import { freshDatabase } from "../support/database.ts"
+import { freshDatabase, setUp } from "../support/database.ts"
 
 export const HASH = "0".repeat(64)
 /** A lease that nothing in a test waits for. */
@@ -55,6 +55,7 @@ export interface TestDatabase {
 export async function openTestDatabase(): Promise<TestDatabase> {
   const { address, drop } = await freshDatabase()
   const database = await openDatabase(address)
+  await setUp(address)
   await registerTerms(database.operators, TERMS)
   const sql: Sql = connect(address, { max: 4, onnotice: () => {} })
   const connections: Connection[] = []

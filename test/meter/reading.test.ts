@@ -7,7 +7,7 @@ import { chat } from "../../src/operations/chat.ts"
 import { bytesOf } from "./cuts.ts"
 
 const NONE: EventKind = { kind: "nothing" }
-const ERROR: EventKind = { kind: "error", trusted_usage: false }
+const ERROR: EventKind = { kind: "error", trusted_usage: false, shown: false }
 
 function chunk(
   output: boolean,
@@ -85,7 +85,7 @@ describe("what one event is", () => {
     [
       "D10 an error beside usage",
       `{"error":{},"choices":[],${usage}}`,
-      { kind: "error", trusted_usage: true },
+      { kind: "error", trusted_usage: true, shown: false },
     ],
     ["D10 an error beside invalid usage", '{"error":{},"usage":{}}', ERROR],
     ["D10 error: null is none", '{"error":null,"choices":[{"delta":{"content":"hi"}}]}', chunk(true, false)],

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test"
+import { ChatReading } from "../../src/meter/chat-reading.ts"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Tap } from "../../src/meter/tap.ts"
-import type { TapOptions } from "../../src/meter/tap-options.ts"
+import type { StreamForm, TapOptions } from "../../src/meter/tap-options.ts"
 import { chat, chatEvents } from "../../src/operations/chat.ts"
 import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
@@ -74,6 +75,7 @@ function relay(changes: Partial<TapOptions> = {}) {
       return 310_000n
     },
     errorEvent: () => encoder.encode(errorEvent),
+    withoutSecret: (parts) => parts,
     finishSource: () => void seen.finished++,
     cutClient: () => void seen.cut++,
     onOutput: () => void seen.outputs++,
@@ -561,5 +563,84 @@ describe("D9 a client that leaves", () => {
     await reader.read()
     await reader.cancel()
     expect(await settled).toMatchObject({ ending: "client_left", usage_final: false, output_bytes: 1 })
+  })
+})
+
+describe("D63 D32 a stream that the provider's own last event ends", () => {
+  const STOP = 'event: stop\ndata: {"type":"stop"}\n\n'
+  const FAILED = 'event: failed\ndata: {"type":"failed"}\n\n'
+  /** Chat chunks, of which an event of its own says that the stream is over. */
+  const stopping: StreamForm = {
+    ...chatEvents,
+    end: null,
+    open(choices, limits) {
+      const reading = new ChatReading(choices, limits)
+      const take = reading.take.bind(reading)
+      reading.take = (event) => {
+        const failed = event.data === '{"type":"failed"}'
+        if (event.data !== '{"type":"stop"}' && !failed) return take(event)
+        return { kind: "done", output: false, trusted_usage: false, failed }
+      }
+      return reading
+    },
+  }
+
+  /** What the client has when the stream waits for its charge, and what it gets afterwards. */
+  async function ended(...sent: string[]) {
+    const durable = Promise.withResolvers<bigint>()
+    const reached = Promise.withResolvers<StreamEvidence>()
+    const { tap, provider } = relay({
+      form: stopping,
+      settle: (evidence) => {
+        reached.resolve(evidence)
+        return durable.promise
+      },
+    })
+    provider.send(...sent)
+    const reader = tap.body.getReader()
+    let before = ""
+    let over = false
+    const reading = (async () => {
+      for (;;) {
+        const { value, done } = await reader.read()
+        if (done) break
+        before += decoder.decode(value)
+      }
+      over = true
+    })()
+    const { ending } = await reached.promise
+    await new Promise((resolve) => setImmediate(resolve))
+    const held = { shown: before, over }
+    durable.resolve(1n)
+    await reading
+    return { ending, held, shown: before.slice(held.shown.length) }
+  }
+
+  test("gets it once the charge is durable, and nothing after it", async () => {
+    expect(await ended(text("a"), usage, STOP, text("b"))).toEqual({
+      ending: "completed",
+      held: { shown: text("a"), over: false },
+      shown: STOP,
+    })
+  })
+
+  test("that says that the provider failed passes too, in place of an error event", async () => {
+    expect(await ended(text("a"), FAILED)).toEqual({
+      ending: "upstream_lost",
+      held: { shown: text("a"), over: false },
+      shown: FAILED,
+    })
+  })
+
+  test("without evidence is empty (rule 6)", async () => {
+    expect(await ended(role, STOP)).toMatchObject({ held: { shown: "" }, shown: "" })
+  })
+
+  test("that does not come makes it a broken stream, and none is added", async () => {
+    const { provider, client, settled } = relay({ form: stopping })
+    provider.send(text("a"))
+    provider.close()
+    expect(await client()).toBe(text("a") + errorEvent)
+    expect((await settled).ending).toBe("upstream_lost")
   })
 })

@@ -14,6 +14,7 @@ export const upstream: Upstream = {
 
 export const call: MeteredCall = {
   model: "gpt-5-mini",
+  operation: "chat",
   upstream: "openai",
   stream: true,
   amount_nano: 5_000n,

@@ -3,7 +3,7 @@ import { Elysia } from "elysia"
 import type { End } from "../../src/ledger/entries.ts"
 import type { MeteredCall } from "../../src/metrics/calls.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
-import { metrics as metricsRoute } from "../../src/routes/metrics.ts"
+import { metrics as metricsRoute } from "../../src/routes/health.ts"
 import { call, released, settled, upstream, usage } from "./everything.ts"
 
 /** The samples, without comments and what the process itself tells. */
@@ -19,7 +19,7 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     "a settled call",
     (metrics) => metrics.ended(call, settled),
     [
-      'tollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 1',
+      'tollgate_calls_settled_total{model="gpt-5-mini",operation="chat",basis="usage"} 1',
       'tollgate_calls_ended_total{stream="true",ending="completed"} 1',
       'tollgate_charged_nano_usd_total{model="gpt-5-mini"} 4321',
       'tollgate_tokens_total{model="gpt-5-mini",kind="prompt"} 40',
@@ -50,7 +50,7 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     "D28 a released call, by its failure",
     (metrics) => metrics.ended(call, released),
     [
-      'tollgate_calls_released_total{model="gpt-5-mini",failure="upstream_unavailable"} 1',
+      'tollgate_calls_released_total{model="gpt-5-mini",operation="chat",failure="upstream_unavailable"} 1',
       'tollgate_calls_ended_total{stream="true",ending="none"} 1',
       'tollgate_charged_nano_usd_total{model="gpt-5-mini"} 0',
       `gen_ai_client_operation_duration_seconds_count{${GEN_AI},error_type="upstream_unavailable"} 1`,

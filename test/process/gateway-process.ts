@@ -57,6 +57,12 @@ export class GatewayProcess {
     return Number(waited_ns) / 1e6
   }
 
+  /** The processor time it has used, in milliseconds. */
+  get cpu_ms(): number {
+    const [ran_ns] = readFileSync(`/proc/${this.pid}/schedstat`, "utf8").split(" ")
+    return Number(ran_ns) / 1e6
+  }
+
   /** The pids of its workers. */
   get workers(): number[] {
     const children = spawnSync("pgrep", ["-P", String(this.pid), "-f", WORKER], { encoding: "utf8" }).stdout

@@ -2,8 +2,7 @@ import { expect, test } from "bun:test"
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { type ErrorCode, errorResponse, GatewayError } from "../../src/errors.ts"
-import { faultOf } from "../../src/routes/fault.ts"
-import { ROUTING, readQuery } from "../../src/routes/routing.ts"
+import { faultOf, ROUTING, readQuery } from "../../src/routes/routing.ts"
 import { moment, query, wholeNumber, word } from "../../src/wire/parameter.ts"
 
 const faults: GatewayError[] = []

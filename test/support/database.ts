@@ -3,6 +3,11 @@ import { type Address, connect } from "../../src/ledger/database/address.ts"
 /** How test/run.ts tells the tests where its cluster is. */
 export const CLUSTER_VARIABLE = "TOLLGATE_TEST_CLUSTER"
 
+/** The URL of a database that is used instead of the cluster, by one test file after the other. */
+export const URL_VARIABLE = "TOLLGATE_TEST_URL"
+/** A file of statements that are run there once the tables are made. */
+const SETUP_VARIABLE = "TOLLGATE_TEST_SETUP"
+
 export interface FreshDatabase {
   readonly address: Address
   drop(): Promise<void>
@@ -10,19 +15,38 @@ export interface FreshDatabase {
 
 /** A new, empty database of the test run's cluster, one for each test file. */
 export async function freshDatabase(): Promise<FreshDatabase> {
+  const url = process.env[URL_VARIABLE]
+  if (url !== undefined) return emptied({ url })
   const socket_path = process.env[CLUSTER_VARIABLE]
   if (socket_path === undefined) {
     throw new Error("this test needs the cluster of the test run: use `bun run test <files>`")
   }
   const user = "tollgate"
   const name = `test_${crypto.randomUUID().replaceAll("-", "")}`
-  const command = async (text: string) => {
-    const client = connect({ socket_path, user, database: "tollgate" }, { max: 1, onnotice: () => {} })
-    await client.unsafe(text).finally(() => client.end())
-  }
+  const command = (text: string) => tell({ socket_path, user, database: "tollgate" }, text)
   await command(`create database ${name}`)
   return {
     address: { socket_path, user, database: name },
     drop: () => command(`drop database if exists ${name} with (force)`),
   }
+}
+
+/** The database of the URL, without what the test before left. */
+async function emptied(address: Address): Promise<FreshDatabase> {
+  const drop = () =>
+    tell(address, "drop schema if exists tollgate cascade; drop schema if exists drizzle cascade")
+  await drop()
+  return { address, drop }
+}
+
+/** Called when the tables are made. */
+export async function setUp(address: Address): Promise<void> {
+  const path = process.env[SETUP_VARIABLE]
+  if (path === undefined) return
+  await tell(address, await Bun.file(path).text())
+}
+
+async function tell(address: Address, text: string): Promise<void> {
+  const client = connect(address, { max: 1, onnotice: () => {} })
+  await client.unsafe(text).finally(() => client.end())
 }

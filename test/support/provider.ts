@@ -414,6 +414,21 @@ export function chatCompletion(content: string, overrides: Record<string, unknow
   }
 }
 
+/** A list of embeddings as a provider sends it, one for each input; `overrides` replaces top-level fields. */
+export function embeddingList(inputs: number, overrides: Record<string, unknown> = {}) {
+  return {
+    object: "list",
+    data: Array.from({ length: inputs }, (_, index) => ({
+      object: "embedding",
+      index,
+      embedding: [0.25, -0.5, index],
+    })),
+    model: "provider-model-2025",
+    usage: { prompt_tokens: 9, total_tokens: 9 },
+    ...overrides,
+  }
+}
+
 /** One chunk of a chat stream: what `delta` holds, and why the choice finished if it did. */
 export function chatChunk(
   delta: Record<string, unknown>,

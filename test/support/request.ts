@@ -39,3 +39,13 @@ export function chatRequest(key: string, fields: object = {}, headers: readonly 
     body: chatBody(fields),
   }).toString()
 }
+
+/** An embeddings call of the default model. */
+export function embeddingsRequest(key: string, fields: object, headers: readonly string[] = []): string {
+  return requestBytes({
+    method: "POST",
+    target: "/v1/embeddings",
+    headers: [`authorization: Bearer ${key}`, "content-type: application/json", ...headers],
+    body: JSON.stringify({ model: CHAT, ...fields }),
+  }).toString()
+}

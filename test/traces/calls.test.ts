@@ -158,6 +158,7 @@ describe("D54 the trace of a call", () => {
       "http.request.method": "POST",
       "http.route": "/v1/chat/completions",
       "http.response.status_code": 200n,
+      "tollgate.operation": "chat",
       "gen_ai.operation.name": "chat",
       "gen_ai.request.model": CHAT,
       "gen_ai.request.stream": false,

@@ -1,6 +1,8 @@
 import { gunzipSync } from "node:zlib"
+import { type Static, type TProperties, Type } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
 
-/** A collector of OTLP on the loopback: it takes what is posted to it, reads it by the numbers of `opentelemetry/proto`, and keeps it. */
+/** A collector of OTLP on the loopback: it takes what is posted to it, reads it by the names of `opentelemetry/proto`, and keeps it. */
 
 export interface CollectedSpan {
   readonly trace_id: string
@@ -13,15 +15,15 @@ export interface CollectedSpan {
   readonly kind: number
   readonly began_nano: bigint
   readonly ended_nano: bigint
-  readonly attributes: Readonly<Record<string, Value>>
+  readonly attributes: Readonly<Record<string, AttributeValue>>
   readonly events: readonly { readonly name: string; readonly at_nano: bigint }[]
   /** 0 unset, 2 error. */
   readonly status: number
-  readonly resource: Readonly<Record<string, Value>>
+  readonly resource: Readonly<Record<string, AttributeValue>>
   readonly scope: string
 }
 
-type Value = string | bigint | boolean | number | readonly Value[]
+type AttributeValue = string | bigint | boolean | number | readonly string[]
 
 export interface Posted {
   readonly path: string
@@ -44,8 +46,7 @@ export interface Collector {
   stop(): Promise<void>
 }
 
-const took: Answer = () =>
-  new Response(new Uint8Array(), { headers: { "content-type": "application/x-protobuf" } })
+const took: Answer = () => Response.json({})
 
 export function startCollector(): Collector {
   const posts: Posted[] = []
@@ -62,7 +63,12 @@ export function startCollector(): Collector {
         const body = new Uint8Array(await request.arrayBuffer())
         const bytes = request.headers.get("content-encoding") === "gzip" ? gunzipSync(body) : body
         const { pathname } = new URL(request.url)
-        const posted = { path: pathname, headers: request.headers, bytes, spans: readSpans(bytes) }
+        const posted = {
+          path: pathname,
+          headers: request.headers,
+          bytes,
+          spans: readSpans(new TextDecoder("utf-8", { fatal: true }).decode(bytes)),
+        }
         posts.push(posted)
         return await answer(posted)
       } finally {
@@ -86,114 +92,92 @@ export function startCollector(): Collector {
   }
 }
 
-/** The spans of an `ExportTraceServiceRequest`. */
-export function readSpans(request: Uint8Array): CollectedSpan[] {
-  return fields(request)
-    .messages(1)
-    .flatMap((of_resource) => {
-      const resource = attributes(of_resource.message(1), 1)
-      return of_resource.messages(2).flatMap((of_scope) => {
-        const named = of_scope.message(1)
-        const scope = `${named.text(1)} ${named.text(2)}`
-        return of_scope.messages(2).map((span) => ({ ...readSpan(span), resource, scope }))
-      })
-    })
+const Attributes = Type.Array(
+  Type.Object({
+    key: Type.String(),
+    value: Type.Record(Type.String(), Type.Unknown(), { minProperties: 1, maxProperties: 1 }),
+  }),
+)
+const Nanos = Type.String({ pattern: "^\\d{1,20}$" })
+/** What `opentelemetry/proto` says of the messages that are sent; nothing else may be in them. */
+const Request = only({
+  resourceSpans: Type.Array(
+    only({
+      resource: only({ attributes: Attributes }),
+      scopeSpans: Type.Array(
+        only({
+          scope: only({ name: Type.String(), version: Type.String() }),
+          spans: Type.Array(
+            only({
+              traceId: Type.String({ pattern: "^[0-9a-f]{32}$" }),
+              spanId: Type.String({ pattern: "^[0-9a-f]{16}$" }),
+              traceState: Type.Optional(Type.String()),
+              parentSpanId: Type.Optional(Type.String({ pattern: "^[0-9a-f]{16}$" })),
+              name: Type.String(),
+              kind: Type.Integer(),
+              startTimeUnixNano: Nanos,
+              endTimeUnixNano: Nanos,
+              attributes: Attributes,
+              events: Type.Array(only({ timeUnixNano: Nanos, name: Type.String() })),
+              status: Type.Optional(only({ code: Type.Integer() })),
+              flags: Type.Integer(),
+            }),
+          ),
+        }),
+      ),
+    }),
+  ),
+})
+
+function only<P extends TProperties>(properties: P) {
+  return Type.Object(properties, { additionalProperties: false })
 }
 
-function readSpan(span: Fields) {
-  return {
-    trace_id: span.hex(1),
-    span_id: span.hex(2),
-    tracestate: span.text(3),
-    parent_id: span.hex(4),
-    name: span.text(5),
-    kind: Number(span.number(6)),
-    began_nano: span.number(7),
-    ended_nano: span.number(8),
-    attributes: attributes(span, 9),
-    events: span.messages(11).map((event) => ({ name: event.text(2), at_nano: event.number(1) })),
-    status: Number(span.message(15).number(3)),
-    flags: Number(span.number(16)),
-  }
+/** The spans of an `ExportTraceServiceRequest`. Throws on what the protocol does not name. */
+export function readSpans(request: string): CollectedSpan[] {
+  const read: unknown = JSON.parse(request)
+  Value.Assert(Request, read)
+  return read.resourceSpans.flatMap(({ resource, scopeSpans }) =>
+    scopeSpans.flatMap(({ scope, spans }) =>
+      spans.map((span) => ({
+        trace_id: span.traceId,
+        span_id: span.spanId,
+        tracestate: span.traceState ?? "",
+        parent_id: span.parentSpanId ?? "",
+        name: span.name,
+        kind: span.kind,
+        began_nano: BigInt(span.startTimeUnixNano),
+        ended_nano: BigInt(span.endTimeUnixNano),
+        attributes: readAttributes(span.attributes),
+        events: span.events.map(({ name, timeUnixNano }) => ({ name, at_nano: BigInt(timeUnixNano) })),
+        status: span.status?.code ?? 0,
+        flags: span.flags,
+        resource: readAttributes(resource.attributes),
+        scope: `${scope.name} ${scope.version}`,
+      })),
+    ),
+  )
 }
 
-function attributes(message: Fields, field: number): Record<string, Value> {
-  const pairs = message.messages(field).map((pair): [string, Value] => [pair.text(1), value(pair.message(2))])
-  const read = Object.fromEntries(pairs)
+function readAttributes(pairs: Static<typeof Attributes>): Record<string, AttributeValue> {
+  const read = Object.fromEntries(pairs.map(({ key, value }) => [key, readValue(value)]))
   if (Object.keys(read).length < pairs.length) throw new Error("an attribute stands there twice")
   return read
 }
 
-function value(message: Fields): Value {
-  if (message.has(1)) return message.text(1)
-  if (message.has(2)) return message.number(2) === 1n
-  if (message.has(3)) return BigInt.asIntN(64, message.number(3))
-  if (message.has(4)) return message.double(4)
-  if (message.has(5)) return message.message(5).messages(1).map(value)
-  throw new Error("a value of a kind that there is not")
+function readValue({
+  stringValue,
+  boolValue,
+  intValue,
+  doubleValue,
+  arrayValue,
+}: Readonly<Record<string, unknown>>) {
+  if (typeof stringValue === "string") return stringValue
+  if (typeof boolValue === "boolean") return boolValue
+  if (typeof intValue === "string") return BigInt(intValue)
+  if (typeof doubleValue === "number") return doubleValue
+  Value.Assert(Texts, arrayValue)
+  return arrayValue.values.map(({ stringValue }) => stringValue)
 }
 
-interface Fields {
-  has(field: number): boolean
-  text(field: number): string
-  hex(field: number): string
-  /** 0 where there is none. */
-  number(field: number): bigint
-  double(field: number): number
-  /** An empty one where there is none. */
-  message(field: number): Fields
-  messages(field: number): Fields[]
-}
-
-/** A message of protocol buffers, read to its last byte. */
-function fields(bytes: Uint8Array): Fields {
-  const found = new Map<number, (Uint8Array | bigint)[]>()
-  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  let at = 0
-  const varint = () => {
-    let number = 0n
-    for (let shift = 0n; ; shift += 7n) {
-      const byte = view.readUInt8(at++)
-      number |= BigInt(byte & 127) << shift
-      if (byte < 128) return number
-    }
-  }
-  const skip = (length: number) => {
-    if (at + length > view.length) throw new Error("a field is cut")
-    at += length
-    return view.subarray(at - length, at)
-  }
-  while (at < view.length) {
-    const tag = varint()
-    const field = Number(tag >> 3n)
-    const type = Number(tag & 7n)
-    const read = { 0: varint, 1: () => skip(8), 2: () => skip(Number(varint())), 5: () => skip(4) }[type]
-    if (read === undefined) throw new Error(`a field of type ${type}`)
-    found.set(field, [...(found.get(field) ?? []), read()])
-  }
-  const last = (field: number) => found.get(field)?.at(-1)
-  const bytesOf = (field: number): Buffer => {
-    const content = last(field) ?? new Uint8Array()
-    if (typeof content === "bigint") throw new Error(`field ${field} is a number`)
-    return Buffer.from(content)
-  }
-  return {
-    has: (field) => found.has(field),
-    text: (field) => new TextDecoder("utf-8", { fatal: true }).decode(bytesOf(field)),
-    hex: (field) => bytesOf(field).toString("hex"),
-    number(field) {
-      const content = last(field) ?? 0n
-      if (typeof content === "bigint") return content
-      return content.byteLength === 8
-        ? Buffer.from(content).readBigUInt64LE()
-        : BigInt(Buffer.from(content).readUInt32LE())
-    },
-    double: (field) => bytesOf(field).readDoubleLE(),
-    message: (field) => fields(bytesOf(field)),
-    messages: (field) =>
-      (found.get(field) ?? []).map((content) => {
-        if (typeof content === "bigint") throw new Error(`field ${field} is a number`)
-        return fields(content)
-      }),
-  }
-}
+const Texts = only({ values: Type.Array(only({ stringValue: Type.String() })) })

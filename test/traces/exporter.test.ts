@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { Exporter } from "../../src/traces/exporter.ts"
-import { newSpanId, newTraceId } from "../../src/traces/ids.ts"
-import { ProtobufWriter } from "../../src/traces/protobuf.ts"
-import type { Span } from "../../src/traces/span.ts"
+import type { Span } from "../../src/traces/otlp.ts"
+import { newSpanId, newTraceId } from "../../src/traces/recorded.ts"
 import { until } from "../support/gateway.ts"
 import { type Collector, startCollector } from "./collector.ts"
 import { tracing } from "./tracing.ts"
@@ -70,7 +69,7 @@ describe("D54 spans leave together", () => {
       (count) => count === 8,
     )
     expect(collector.posts).toHaveLength(1)
-    expect(collector.posts[0]?.headers.get("content-type")).toBe("application/x-protobuf")
+    expect(collector.posts[0]?.headers.get("content-type")).toBe("application/json")
     await exporter.stop()
   })
 
@@ -180,9 +179,7 @@ describe("D54 a collector that does not take them", () => {
   })
 
   test("takes a part: the rest is counted", async () => {
-    const writer = new ProtobufWriter()
-    writer.message(1, () => writer.integer(1, 3))
-    collector.reply(() => new Response(writer.bytes))
+    collector.reply(() => Response.json({ partialSuccess: { rejectedSpans: "3" } }))
     const { exporter, counts } = exporting()
     exporter.add(spans())
     await exporter.stop()

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { newSpanId, newTraceId } from "../../src/traces/ids.ts"
-import { isSampled } from "../../src/traces/sampler.ts"
+import { newSpanId, newTraceId } from "../../src/traces/recorded.ts"
+import { isSampled } from "../../src/traces/tracer.ts"
 
 const context = (sampled: boolean) => ({
   trace_id: newTraceId(),

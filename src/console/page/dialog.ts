@@ -1,5 +1,5 @@
+import { AdminError } from "./admin-api.ts"
 import { type Child, el, setText } from "./element.ts"
-import { Refusal } from "./gateway.ts"
 import { faultWords } from "./visit.ts"
 
 export interface Field {
@@ -10,7 +10,7 @@ export interface Field {
   readonly input: HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement
 }
 
-export interface DialogOptions {
+interface DialogOptions {
   readonly title: string
   readonly text?: Child
   readonly fields?: readonly Field[]
@@ -66,7 +66,7 @@ export function openDialog({
   function refuse(error: unknown): void {
     setText(fault, faultWords(error))
     fault.hidden = false
-    const param = error instanceof Refusal ? (error.param?.split(/[.[]/)[0] ?? null) : null
+    const param = error instanceof AdminError ? (error.param?.split(/[.[]/)[0] ?? null) : null
     const wrong = fields.find(({ name }) => name === param)?.input
     wrong?.setAttribute("aria-invalid", "true")
     wrong?.focus()

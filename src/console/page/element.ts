@@ -1,4 +1,7 @@
-/** Creates elements from tags, attributes and text. Text is never parsed as markup. */
+/**
+ * Creates elements from tags, attributes and text. Text is never parsed as markup. These functions are all that the page
+ * needs of a framework: its views are drawn once for each visit, and `Table` keeps the rows that polling has not changed.
+ */
 
 export type Child = Node | string | null | false
 

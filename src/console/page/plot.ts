@@ -1,14 +1,16 @@
 import uPlot from "uplot"
-import { showAxisCounts, showAxisUsd } from "../amount.ts"
-import { type Metric, type Series, stacked } from "../chart.ts"
-import { showAxisTimes, showDuration, showMoment } from "../moment.ts"
-import { el, named } from "./element.ts"
+import type { DistributionBody } from "../../wire/statistics.ts"
+import { showAxisCounts, showAxisUsd, showCount, showShare } from "../amount.ts"
+import { type Metric, type Series, sparkPoints, stacked } from "../chart.ts"
+import { showAxisTimes, showDuration, showMoment } from "../times.ts"
+import { counted } from "../words.ts"
+import { el, named, svg } from "./element.ts"
 
 const HEIGHT = 240
 /** The number of series colours. The group of all others has its own colour. */
 const COLOURS = 6
 
-export interface PlotOptions {
+interface PlotOptions {
   /** When each step starts, in seconds since 1970. */
   readonly starts_s: readonly number[]
   readonly step_s: number
@@ -163,4 +165,67 @@ function showTip(plot: uPlot, { series, starts_s, step_s }: PlotOptions, tip: HT
   const is_right = left > plot.over.clientWidth / 2
   tip.style.left = is_right ? "" : `${edge + 12}px`
   tip.style.right = is_right ? `${plot.root.clientWidth - edge + 12}px` : ""
+}
+
+/** The maximum width of a bar, and the minimum number of bars that the chart has room for. */
+const BAR_REM = 3.5
+const MIN_BARS = 3
+
+/** A histogram with logarithmic buckets and the percentiles 50, 90 and 99. */
+export function histogram(
+  name: string,
+  { calls, p50_ms, p90_ms, p99_ms, buckets }: DistributionBody,
+): HTMLElement {
+  const heading = el("h3", {}, name)
+  if (calls === 0)
+    return el("div", { class: "histogram" }, heading, el("p", { class: "empty" }, "No calls to measure."))
+  const highest = Math.max(...buckets.map((bucket) => bucket.calls))
+  const bars = buckets.map(({ from_ms, below_ms, calls: count }) => {
+    const words = `${showDuration(from_ms)} to ${showDuration(below_ms)}: ${counted(count, "call", showCount(count))}, ${showShare(count, calls)}`
+    const bar = el("i", {})
+    bar.style.height = `${(count / highest) * 100}%`
+    return el("li", { title: words }, bar, el("span", { class: "unseen" }, words))
+  })
+  const scale = el(
+    "div",
+    {},
+    el("ol", { class: "bars", "aria-label": `${name}, by duration` }, ...bars),
+    el(
+      "div",
+      { class: "ends", "aria-hidden": "true" },
+      el("span", {}, showDuration(buckets[0]?.from_ms ?? 0)),
+      el("span", {}, showDuration(buckets.at(-1)?.below_ms ?? 0)),
+    ),
+  )
+  scale.style.maxWidth = `${Math.max(buckets.length, MIN_BARS) * BAR_REM}rem`
+  return el(
+    "div",
+    { class: "histogram" },
+    heading,
+    el("dl", {}, ...percentile("p50", p50_ms), ...percentile("p90", p90_ms), ...percentile("p99", p99_ms)),
+    scale,
+  )
+}
+
+function percentile(name: string, ms: number | null): HTMLElement[] {
+  return [el("div", {}, el("dt", {}, name), el("dd", {}, ms === null ? "–" : showDuration(ms)))]
+}
+
+const [SPARK_WIDTH, SPARK_HEIGHT] = [120, 28]
+
+/** A line without axes that shows a trend; `label` has the amount. */
+export function spark(values: readonly number[], label: string): SVGSVGElement {
+  const points = sparkPoints(values, SPARK_WIDTH, SPARK_HEIGHT - 4)
+  return svg(
+    "svg",
+    {
+      class: "spark",
+      viewBox: `0 -2 ${SPARK_WIDTH} ${SPARK_HEIGHT}`,
+      role: "img",
+      "aria-label": label,
+      preserveAspectRatio: "none",
+    },
+    svg("polygon", { points: `0,${SPARK_HEIGHT - 4} ${points} ${SPARK_WIDTH},${SPARK_HEIGHT - 4}` }),
+    svg("polyline", { points }),
+  )
 }

@@ -15,7 +15,7 @@ export interface Table<Row> {
   show(rows: readonly Row[]): void
 }
 
-export interface TableOptions<Row> {
+interface TableOptions<Row> {
   readonly label: string
   readonly columns: readonly Column<Row>[]
   key(row: Row): string

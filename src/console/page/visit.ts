@@ -1,15 +1,13 @@
-import { type Address, addressOf } from "../address.ts"
-import { pauseAfter } from "../range.ts"
+import { type Address, addressOf } from "../fragment.ts"
+import { pauseAfter } from "../times.ts"
+import { AdminError } from "./admin-api.ts"
 import { el, replaceElement, setText } from "./element.ts"
-import { Refusal } from "./gateway.ts"
 
 /** One visit to an address. It ends when the user navigates away, which aborts its requests. */
 export interface Visit {
   readonly address: Address
   readonly signal: AbortSignal
 }
-
-export type View = (visit: Visit) => HTMLElement
 
 /** A part of a view that loads by itself. It shows the loading state, the content, or the error with a retry button. */
 export interface Part {
@@ -18,7 +16,7 @@ export interface Part {
   load(): Promise<void>
 }
 
-export interface PartOptions {
+interface PartOptions {
   /** Null for a part without a heading. */
   readonly title: string | null
   /** Shown beside the title. */
@@ -67,7 +65,7 @@ export function part(visit: Visit, { title, tools, class: name = "card", content
 
 /** The message for an error. */
 export function faultWords(error: unknown): string {
-  return error instanceof Refusal
+  return error instanceof AdminError
     ? error.message.replaceAll("`", "")
     : "The console had an error. Reload the page."
 }

@@ -50,7 +50,8 @@ export function suspendedAt(
   suspended: boolean | undefined,
 ): SQL | null | undefined {
   if (suspended === undefined) return undefined
-  return suspended ? sql`coalesce(${column}, now())` : null
+  // The smaller of the two that is not null.
+  return suspended ? sql`least(${column}, now())` : null
 }
 
 /** The account, or null when there is none. */

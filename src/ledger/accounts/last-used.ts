@@ -1,23 +1,20 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
-import { names, statement } from "../database/statement.ts"
+import { arrayOf, names, statement } from "../database/statement.ts"
 import { keys } from "../schema.ts"
 
 const STATEMENT_MS = 5_000
 
 const k = alias(keys, "k")
 
-/**
- * Keys that another gateway is writing at this moment are skipped: it writes the same time. `$1` is a JSON array of
- * ids.
- */
+/** Keys that another gateway is writing at this moment are skipped: it writes the same time. */
 const touch = statement(
   "last_used",
   sql`
 WITH locked AS MATERIALIZED (
   SELECT ${k.id}, now() AS used_at FROM ${keys} ${k}
-  WHERE ${k.id} = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)::uuid))
+  WHERE ${k.id} = ANY ($1::uuid[])
   ORDER BY ${k.id} FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE ${keys} ${k} SET ${names(keys.last_used_at)} = l.used_at FROM locked l WHERE ${k.id} = l.id`,
@@ -36,7 +33,7 @@ export class LastUsed {
     const keys = this.#keys
     this.#keys = new Set()
     try {
-      await connection.run(touch, [JSON.stringify([...keys])], STATEMENT_MS, keys.size)
+      await connection.run(touch, [arrayOf([...keys], (id) => id)], STATEMENT_MS, keys.size)
     } catch (error) {
       for (const key of keys) this.#keys.add(key)
       throw error

@@ -7,6 +7,7 @@ export class Availability {
   readonly #log: Log
   readonly #events: LedgerEvents
   #answering = true
+  #outages = 0
 
   constructor(log: Log, events: LedgerEvents) {
     this.#log = log
@@ -15,6 +16,11 @@ export class Availability {
 
   get answering(): boolean {
     return this.#answering
+  }
+
+  /** How often the database has stopped answering. */
+  get outages(): number {
+    return this.#outages
   }
 
   readonly watch: Watch = ({ statement, size, duration_ms, error }) => {
@@ -27,8 +33,10 @@ export class Availability {
       if (!this.#answering) this.#log.info({}, "the database is available again")
       this.#answering = true
     } else {
-      if (this.#answering)
+      if (this.#answering) {
+        this.#outages += 1
         this.#log.warn({ code: errorCode(error), statement: kind }, "the database is unavailable")
+      }
       this.#answering = false
     }
   }

@@ -34,6 +34,7 @@ const UNSENT = new Set(["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "CON
 const ASSERTION = "22012"
 /** A statement that writes, sent to a standby or to an old primary. */
 const READ_ONLY = "25006"
+const NOT_SUPPORTED = "0A000"
 /** The server refused the connection: starting or stopping, too many, wrong credentials, no such database. */
 const NOT_LET_IN = /^(57P03|53300|28|3D)/
 
@@ -51,6 +52,15 @@ export function kindOf(error: unknown): ErrorKind {
     return /^(22|23)/.test(code) ? "refused" : "undone"
   }
   return UNSENT.has(errorCode(error)) ? "undone" : "unknown"
+}
+
+/**
+ * Whether a lean statement has done nothing for a reason that the exact one may not have: some item, or a form that the
+ * server does not take (Citus refuses a volatile function in an UPDATE, which `holdOne` and `endOne` have).
+ */
+export function isForExact(error: unknown): boolean {
+  const kind = kindOf(error)
+  return kind === "refused" || kind === "incomplete" || errorCode(error) === NOT_SUPPORTED
 }
 
 /** A refusal is an answer too, if it came from a server that goes on serving: one that turned read-only does not. */

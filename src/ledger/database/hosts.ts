@@ -28,6 +28,8 @@ export class Hosts {
   static readonly #known = new Map<string, Hosts>()
   readonly #hosts: readonly Host[]
   #asking: Promise<Host> | null = null
+  /** The latest timeline that was met. */
+  #timeline = 0
 
   private constructor(url: string) {
     this.#hosts = singleHosts(url).map((alone) => {
@@ -67,8 +69,8 @@ export class Hosts {
   }
 
   /**
-   * Of several hosts that take writes, the one with the latest timeline: an old primary that came back after a failover
-   * has an earlier one.
+   * Of several hosts that take writes, the one with the latest timeline. An old primary that came back after a failover has
+   * an earlier one: it is not taken either when the new one does not answer.
    */
   async #findPrimary(): Promise<Host> {
     const primaries: { host: Host; timeline: number }[] = []
@@ -76,7 +78,9 @@ export class Hosts {
     const found = Promise.withResolvers<void>()
     const asked = this.#hosts.map(async (host) => {
       try {
-        primaries.push({ host, timeline: await askTimeline(host) })
+        const timeline = await askTimeline(host)
+        if (timeline < this.#timeline) throw new Error("an old primary, from before a failover")
+        primaries.push({ host, timeline })
         found.resolve()
       } catch (error) {
         reasons.set(host, error instanceof Error ? error.message : String(error))
@@ -85,7 +89,10 @@ export class Hosts {
     const all = Promise.all(asked)
     await Promise.race([all, found.promise.then(() => Promise.race([all, Bun.sleep(OTHERS_MS)]))])
     const [latest] = primaries.sort((one, other) => other.timeline - one.timeline)
-    if (latest !== undefined) return latest.host
+    if (latest !== undefined) {
+      this.#timeline = latest.timeline
+      return latest.host
+    }
     const told = this.#hosts.map((host) => `${host.host}:${host.port} (${reasons.get(host) ?? "no answer"})`)
     throw new NoPrimary(`none of its hosts takes writes: ${told.join(", ")}`)
   }

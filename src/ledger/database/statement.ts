@@ -7,6 +7,7 @@ export type StatementKind =
   | "end"
   | "standing"
   | "tombstone"
+  | "restore"
   | "expire"
   | "checkpoint"
   | "last_used"

@@ -2,7 +2,7 @@ import { inArray, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { spentSince } from "../accounts/spending.ts"
-import { accounts, corrections, credits, ends, holds, keys, terms } from "../schema.ts"
+import { accounts, corrections, credits, ends, gateways, holds, keys, terms } from "../schema.ts"
 import { chargeOf } from "./charge.ts"
 import type { SpooledEnd } from "./spool.ts"
 
@@ -12,12 +12,13 @@ import type { SpooledEnd } from "./spool.ts"
  * - `spent`: what a spending limit has counted, and what the calls of its period hold and cost.
  * - `charge`: what a call was charged, and its tokens at its terms and margin.
  * - `entry`: an end or a correction that does not fit its hold.
+ * - `abandoned`: an open hold that no gateway can end any more (D73), and its amount.
  * - `unheld`: a settlement without a hold, and its charge. It is in the spool; the journal knows nothing of it (D13).
  */
 export interface Violation {
-  readonly kind: "balance" | "held" | "spent" | "charge" | "entry" | "unheld"
+  readonly kind: "balance" | "held" | "spent" | "charge" | "entry" | "abandoned" | "unheld"
   readonly account_id: string
-  /** The key for `spent`; the call for `charge`, `entry` and `unheld`; null for an account. */
+  /** The key for `spent`; the call for `charge`, `entry`, `abandoned` and `unheld`; null for an account. */
   readonly id: string | null
   /** Null for entries of an account that does not exist. */
   readonly recorded_nano: bigint | null
@@ -42,6 +43,7 @@ const h = alias(holds, "h")
 const e = alias(ends, "e")
 const c = alias(corrections, "c")
 const t = alias(terms, "t")
+const g = alias(gateways, "g")
 
 /**
  * Recomputes every account, key and call from the entries. All checks read one snapshot, so calls that are held or
@@ -55,7 +57,7 @@ export async function audit(database: PostgresJsDatabase): Promise<Audit> {
       const [summary] = await transaction.execute<Summary>(counts)
       if (summary === undefined) throw new Error("the audit returned nothing")
       const violations: Violation[] = []
-      for (const check of [sumsOfAccounts, spentByKeys, entriesWithoutHold, charges]) {
+      for (const check of [sumsOfAccounts, spentByKeys, entriesWithoutHold, charges, abandoned]) {
         const rows = await transaction.execute<Row>(sql`${check} LIMIT ${MAX_VIOLATIONS}`)
         violations.push(...rows.map(violationOf))
       }
@@ -159,6 +161,13 @@ const entriesWithoutHold = sql`
   FROM ${corrections} ${c} LEFT JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${e.outcome} = 'expired'
   WHERE (${e.account_id}, ${e.key_id}, ${e.margin_bp}, ${c.charge_nano} - ${e.charge_nano})
     IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.margin_bp}, ${c.difference_nano})`
+
+/** Open, and below the floor of its gateway, or of a gateway that was swept or is unknown (D35). */
+const abandoned = sql`
+  SELECT 'abandoned' AS kind, ${h.account_id}, ${h.id}, ${h.amount_nano}::text AS recorded, '0' AS expected
+  FROM ${holds} ${h} LEFT JOIN ${gateways} ${g} ON ${g.id} = ${h.gateway_id}
+  WHERE (${g.id} IS NULL OR ${g.swept_at} IS NOT NULL OR ${h.id} < ${g.floor_id})
+    AND NOT EXISTS (SELECT FROM ${ends} ${e} WHERE ${e.id} = ${h.id})`
 
 type Charged = typeof e | typeof c
 

@@ -65,6 +65,11 @@ export class Checkpoints {
     this.#gatewayId = gatewayId
   }
 
+  /** The next write writes every checkpoint. */
+  forgetWritten(): void {
+    this.#written = new Map()
+  }
+
   /** `running`: the checkpoints of the running calls that have something to charge. */
   async write(running: readonly Checkpoint[]): Promise<void> {
     const next = new Map(running.map(({ id, charge_nano }) => [id, charge_nano]))

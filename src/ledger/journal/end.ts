@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
-import { kindOf, Uncertain } from "../database/database-errors.ts"
+import { isForExact, Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, idsOf, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { End, Hold } from "../entries.ts"
 import { accounts, ends, holds } from "../schema.ts"
@@ -163,8 +163,7 @@ async function endedAccounts(
     return row.only === null ? ALL : new Set(idsOf(row, "only"))
   } catch (error) {
     // Rolled back because of some item. The exact statement finds out which.
-    const kind = kindOf(error)
-    if (kind === "refused" || kind === "incomplete") return NONE
+    if (isForExact(error)) return NONE
     throw error
   }
 }

@@ -103,7 +103,7 @@ WITH asked AS MATERIALIZED (
     ${withMargin(sql`d.amount_nano`, sql`l.margin_bp`)} AS amount_nano
   FROM due d JOIN locked l ON l.id = d.account_id
 ), limits AS MATERIALIZED (
-  SELECT ${k.id}, ${k.spend_period} AS period, ${periodStart(k)} AS since,
+  SELECT ${k.id}, ${k.spend_period} AS period, ${periodStart(k)} AS since, ${spentIn(k)} AS spent_nano,
     ${k.spend_limit_nano} - ${spentIn(k)} AS remaining_nano
   FROM ${keys} ${k} WHERE ${k.id} = ANY (ARRAY(
     SELECT d.key_id FROM due d JOIN locked l ON l.id = d.account_id WHERE l.is_limited))
@@ -125,7 +125,7 @@ WITH asked AS MATERIALIZED (
   ON CONFLICT ON CONSTRAINT idempotency_pkey DO UPDATE
   SET (${names(idempotency.body_hash, idempotency.call_id, idempotency.claimed_at)})
     = (${allOf("excluded", idempotency.body_hash, idempotency.call_id, idempotency.claimed_at)})
-  WHERE ${of("idempotency", idempotency.claimed_at)} <= now() - ${claimLasts}
+  WHERE ${of("excluded", idempotency.claimed_at)} - ${of("idempotency", idempotency.claimed_at)} >= ${claimLasts}
   RETURNING ${names(idempotency.call_id)}
 ), inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.margin_bp, holds.gateway_id, holds.held_at)})
@@ -143,7 +143,7 @@ WITH asked AS MATERIALIZED (
   WHERE ${a.id} = s.account_id
   RETURNING ${a.id}, ${a.balance_nano} - ${a.held_nano} AS available_nano
 ), counted AS (
-  UPDATE ${keys} ${k} SET (${names(keys.spent_since, keys.spent_nano)}) = (m.since, ${spentIn(k)} + s.amount_nano)
+  UPDATE ${keys} ${k} SET (${names(keys.spent_since, keys.spent_nano)}) = (m.since, m.spent_nano + s.amount_nano)
   FROM (SELECT key_id, sum(amount_nano)::bigint AS amount_nano FROM inserted GROUP BY key_id) s
     JOIN limits m ON m.id = s.key_id AND m.remaining_nano IS NOT NULL
   WHERE ${k.id} = s.key_id

@@ -3,7 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import { atMargin, PAR_BP } from "../../money.ts"
 import { par } from "../accounts/margin.ts"
 import type { Runner } from "../database/connection.ts"
-import { kindOf, Uncertain } from "../database/database-errors.ts"
+import { isForExact, Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, idsOf, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
 import { accounts, gateways, holds, keys, terms } from "../schema.ts"
@@ -199,8 +199,7 @@ async function heldAccounts(
     return row.only === null ? ALL : new Set(idsOf(row, "only"))
   } catch (error) {
     // Rolled back because of some item. The exact statement finds out which.
-    const kind = kindOf(error)
-    if (kind === "refused" || kind === "incomplete") return NONE
+    if (isForExact(error)) return NONE
     throw error
   }
 }

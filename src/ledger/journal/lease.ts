@@ -23,18 +23,22 @@ const ledgerTime = sql`extract(epoch FROM now())::float8 * 1000 AS now_ms`
 const take = statement(
   "lease",
   sql`
-INSERT INTO ${gateways} (${names(gateways.id, gateways.floor_id, gateways.lease_until)})
-VALUES ($1::uuid, $2::uuid, ${until})
-ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until
-RETURNING ${ledgerTime}`,
+WITH taken AS (
+  INSERT INTO ${gateways} (${names(gateways.id, gateways.floor_id, gateways.lease_until)})
+  VALUES ($1::uuid, $2::uuid, ${until})
+  ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until RETURNING ${names(gateways.id)}
+)
+SELECT ${ledgerTime} FROM taken`,
 )
 
 const renew = statement(
   "lease",
   sql`
-UPDATE ${gateways} ${g} SET (${names(gateways.lease_until, gateways.floor_id)}) = (${until}, $2::uuid)
-WHERE ${g.id} = $1::uuid AND ${g.dead_at} IS NULL
-RETURNING ${ledgerTime}`,
+WITH renewed AS (
+  UPDATE ${gateways} ${g} SET (${names(gateways.lease_until, gateways.floor_id)}) = (${until}, $2::uuid)
+  WHERE ${g.id} = $1::uuid AND ${g.dead_at} IS NULL RETURNING ${g.id}
+)
+SELECT ${ledgerTime} FROM renewed`,
 )
 
 /**

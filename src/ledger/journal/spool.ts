@@ -7,13 +7,15 @@ import { buckets } from "../../money.ts"
 import { bases, endings, failures, notes } from "../../wire/call.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { jsonOf } from "../database/statement.ts"
-import type { End } from "../entries.ts"
+import type { End, Hold } from "../entries.ts"
 import type { Log } from "../events.ts"
 
 /** An end and the account of its call, which tells the queue. */
 export interface SpooledEnd {
   readonly account_id: string
   readonly end: End
+  /** What the call held, in case the database forgets it (D73); null if not known. */
+  readonly hold: Hold | null
 }
 
 /** What another process left behind. */
@@ -55,8 +57,20 @@ const common = {
   ttft_ms: Type.Union([Count, Type.Null()]),
   duration_ms: Count,
 }
+const Held = Type.Object({
+  id: Type.String(),
+  account_id: Type.String(),
+  key_id: Type.String(),
+  amount_nano: Type.String({ pattern: "^\\d{1,19}$" }),
+  margin_bp: Type.Optional(Type.Integer()),
+  terms_id: Type.Integer(),
+  stream: Type.Boolean(),
+  idempotency: Type.Union([Type.Object({ key_hash: Type.String(), body_hash: Type.String() }), Type.Null()]),
+})
 const Line = Type.Object({
   account_id: Type.String(),
+  // Version 0.2 did not write it.
+  hold: Type.Optional(Type.Union([Held, Type.Null()])),
   end: Type.Object({
     ...common,
     terms_id: Type.Union([Type.Integer(), Type.Null()]),
@@ -243,15 +257,19 @@ export function parseLine(text: string): SpooledEnd | null {
     return null
   }
   if (line.Check(value) && isId(value.end.id)) {
-    const { account_id, end }: Static<typeof Line> = value
-    return { account_id, end: { ...end, charge_nano: BigInt(end.charge_nano) } }
+    const { account_id, end, hold }: Static<typeof Line> = value
+    return {
+      account_id,
+      end: { ...end, charge_nano: BigInt(end.charge_nano) },
+      hold: hold ? { ...hold, amount_nano: BigInt(hold.amount_nano) } : null,
+    }
   }
   if (olderLine.Check(value) && isId(value.closing.id)) {
     const { account_id, closing }: Static<typeof OlderLine> = value
     const { id, outcome, basis, ending, failure, notes, usage, ttft_ms, duration_ms } = closing
     const common = { id, outcome, basis, ending, failure, notes, usage, ttft_ms, duration_ms }
     const end = { ...common, charge_nano: BigInt(closing.charge_nano), terms_id: null, freed_key_hash: null }
-    return { account_id, end }
+    return { account_id, end, hold: null }
   }
   return null
 }

@@ -3,6 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import type { Connection } from "../database/connection.ts"
 import { names, type Row, type Statement, statement, textOf } from "../database/statement.ts"
 import { BatchQueue } from "../queue/batch-queue.ts"
+import type { Outstanding } from "../queue/outstanding.ts"
 import { gateways, holds } from "../schema.ts"
 import { forgetCheckpoints } from "./checkpoints.ts"
 import { expireBatch, type Orphan } from "./expire.ts"
@@ -70,6 +71,8 @@ export class Sweeper {
   readonly #expiries: BatchQueue<Orphan, boolean>
   readonly #onExpired: (count: number) => void
   readonly #late_ms: number
+  /** Holds that an audit found (D73). */
+  #abandoned: readonly Orphan[] = []
 
   /** `onExpired` is told how many holds were expired. */
   constructor(connection: Connection, lease: Lease, onExpired: (count: number) => void, late_ms = LATE_MS) {
@@ -83,7 +86,21 @@ export class Sweeper {
     })
   }
 
+  /** Open holds that nobody can end any more: they are expired by the next run. */
+  add(abandoned: readonly Orphan[]): void {
+    this.#abandoned = [...this.#abandoned, ...abandoned]
+  }
+
+  /** Expires the open holds of this process that it does not know of: a failover has lost their ends (D73). */
+  async expireUnknown(outstanding: Outstanding): Promise<void> {
+    const is_unknown = ({ id }: Orphan) => outstanding.find(id) === undefined
+    await this.#sweep(this.#lease.gateway_id, outstanding.floor, is_unknown)
+  }
+
   async run(): Promise<void> {
+    const abandoned = this.#abandoned
+    this.#abandoned = []
+    await this.#expire(abandoned)
     if (this.#lease.steady) await this.#declareDead()
     for (const row of await this.#query(findDead)) {
       const gateway_id = textOf(row, "id")
@@ -105,11 +122,11 @@ export class Sweeper {
     }
   }
 
-  async #sweep(gateway_id: string, floor_id: string): Promise<void> {
+  async #sweep(gateway_id: string, floor_id: string, isDue = (_: Orphan) => true): Promise<void> {
     for (let from = floor_id; ; ) {
       const rows = await this.#query(findOrphans, gateway_id, from)
       const orphans = rows.map((row) => ({ id: textOf(row, "id"), account_id: textOf(row, "account_id") }))
-      await this.#expire(orphans)
+      await this.#expire(orphans.filter(isDue))
       const last = orphans.at(-1)
       if (last === undefined || orphans.length < PAGE) return
       from = last.id

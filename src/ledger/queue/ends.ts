@@ -4,8 +4,9 @@ import type { End, Hold } from "../entries.ts"
 import type { LedgerEvents, Log } from "../events.ts"
 import { endBatch } from "../journal/end.ts"
 import type { Ended } from "../journal/end-exact.ts"
+import { restoreBatch } from "../journal/restore.ts"
 import type { Spool, SpooledEnd } from "../journal/spool.ts"
-import { BatchQueues } from "./batch-queue.ts"
+import { BatchQueue, BatchQueues } from "./batch-queue.ts"
 import type { Outstanding } from "./outstanding.ts"
 import { Withdrawn } from "./queued.ts"
 
@@ -16,14 +17,17 @@ import { Withdrawn } from "./queued.ts"
 const SPOOL_AFTER_MS = 150
 /** How often it is looked for ends that take longer. */
 const TICK_MS = 25
+/** How long written ends are remembered at least, and how many (D73): twice that at most. */
+const RECENT_MS = 10_000
+const RECENT_LIMIT = 16_384
 
 /** An end on its way, and who is told what became of it. */
 interface Item extends SpooledEnd {
-  /** Null if not known here: for calls of other processes. */
-  readonly hold: Hold | null
   /** Whether it comes from a file of the spool. */
   readonly on_disk: boolean
   readonly since_ms: number
+  /** Whether its hold was written again, because it was missing. */
+  is_restored: boolean
   tell(written: Written): void
 }
 
@@ -33,6 +37,7 @@ export type Written = Exclude<Ended, "conflict"> | "refused" | "unwritten"
 /** Ends holds: tries each end until it is in the ledger, and spools it until then (D27). */
 export class EndQueue {
   readonly #queues: BatchQueues<Item, Ended>
+  readonly #restores: BatchQueue<Hold, null>
   readonly #outstanding: Outstanding
   readonly #spool: Spool
   readonly #on: LedgerEvents
@@ -41,11 +46,18 @@ export class EndQueue {
   readonly #writing = new Set<Item>()
   /** Those whose hold is missing, by the id of the call: this process cannot write them (D13). */
   readonly #unheld = new Map<string, SpooledEnd>()
+  /** Ends that were written lately, and those before them. */
+  #recent: SpooledEnd[] = []
+  #earlier: SpooledEnd[] = []
+  #recent_since_ms = performance.now()
   #idle: (() => void)[] = []
   #tick: Timer | undefined
 
+  /** `restores` is a connection that no end waits for. */
   constructor(
     connections: readonly Connection[],
+    restores: Connection,
+    gatewayId: () => string,
     outstanding: Outstanding,
     spool: Spool,
     on: LedgerEvents,
@@ -60,6 +72,10 @@ export class EndQueue {
       run: endBatch,
       onSetback: (item) => this.#keep(item),
     })
+    this.#restores = new BatchQueue(restores, {
+      accountOf: ({ account_id }) => account_id,
+      run: (connection, holds, lock_ms) => restoreBatch(connection, gatewayId(), holds, lock_ms),
+    })
   }
 
   get depth(): number {
@@ -69,6 +85,26 @@ export class EndQueue {
   /** What cannot be written for want of a hold. */
   get unheld(): readonly SpooledEnd[] {
     return [...this.#unheld.values()]
+  }
+
+  /** What was written in the last 10 s at least, in case a failover has lost it (D73). */
+  get recent(): readonly SpooledEnd[] {
+    return [...this.#earlier, ...this.#recent]
+  }
+
+  /** Called while the database answers: what was written long ago is not lost any more. */
+  forgetEarlier(): void {
+    if (performance.now() - this.#recent_since_ms >= RECENT_MS) this.#forgetEarlier()
+  }
+
+  /** Writes an end again that the database has lost. */
+  again(spooled: SpooledEnd): void {
+    const { end, hold } = spooled
+    if (hold === null) void this.replay(spooled)
+    else {
+      this.#outstanding.add(hold)
+      void this.end(end)
+    }
   }
 
   /** Resolves when nothing is on its way to the ledger. */
@@ -94,12 +130,13 @@ export class EndQueue {
   }
 
   /** An end from another process' file. */
-  replay({ account_id, end }: SpooledEnd): Promise<Written> {
-    return new Promise((resolve) => this.#write(end, account_id, null, true, resolve))
+  replay({ account_id, end, hold }: SpooledEnd): Promise<Written> {
+    return new Promise((resolve) => this.#write(end, account_id, hold, true, resolve))
   }
 
   stop(): void {
     this.#queues.stop()
+    this.#restores.stop()
     clearTimeout(this.#tick)
   }
 
@@ -110,7 +147,15 @@ export class EndQueue {
     on_disk: boolean,
     tell: (written: Written) => void,
   ): void {
-    const item: Item = { end, account_id, hold, on_disk, since_ms: performance.now(), tell }
+    const item: Item = {
+      end,
+      account_id,
+      hold,
+      on_disk,
+      since_ms: performance.now(),
+      is_restored: false,
+      tell,
+    }
     this.#writing.add(item)
     this.#tick ??= setTimeout(this.#spoolOverdue, TICK_MS)
     this.#ask(item)
@@ -134,16 +179,43 @@ export class EndQueue {
       this.#ask(item)
       return
     }
-    const { account_id, end } = item
+    const { account_id, end, hold } = item
     if (ended === "none") {
-      this.#unheld.set(end.id, { account_id, end })
       this.#keep(item)
+      if (hold !== null && !item.is_restored) {
+        void this.#restore(item, hold)
+        return
+      }
+      this.#unheld.set(end.id, { account_id, end, hold })
     } else {
       this.#unheld.delete(end.id)
-      if (ended !== "applied") this.#on.endIgnored?.()
+      if (ended === "applied") this.#remember(item)
+      else this.#on.endIgnored?.()
       this.#spool.done(end.id)
     }
     this.#finish(item, ended)
+  }
+
+  /** The database has forgotten the hold: it is written again, and then ended (D73). */
+  async #restore(item: Item, hold: Hold): Promise<void> {
+    item.is_restored = true
+    try {
+      await this.#restores.add(hold).outcome
+      this.#ask(item)
+    } catch (error) {
+      this.#failed(item, error)
+    }
+  }
+
+  #remember(item: SpooledEnd): void {
+    if (this.#recent.length >= RECENT_LIMIT) this.#forgetEarlier()
+    this.#recent.push(item)
+  }
+
+  #forgetEarlier(): void {
+    this.#earlier = this.#recent
+    this.#recent = []
+    this.#recent_since_ms = performance.now()
   }
 
   #failed(item: Item, error: unknown): void {
@@ -177,7 +249,7 @@ export class EndQueue {
     this.#tick = this.#writing.size > 0 ? setTimeout(this.#spoolOverdue, TICK_MS) : undefined
   }
 
-  #keep({ account_id, end, on_disk }: Item): void {
-    if (!on_disk && this.#spool.keep({ account_id, end })) this.#on.spooled?.()
+  #keep({ account_id, end, hold, on_disk }: Item): void {
+    if (!on_disk && this.#spool.keep({ account_id, end, hold })) this.#on.spooled?.()
   }
 }

@@ -1,7 +1,7 @@
 import { and, desc, eq, gte, inArray, isNull, lt, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../../id.ts"
-import type { Failure, State } from "../../wire/call.ts"
+import type { Failure, OperationName, State } from "../../wire/call.ts"
 import { calls, gateways, holds, keys } from "../schema.ts"
 import { termsOf } from "./changes.ts"
 import { type Listed, type Page, paged } from "./page.ts"
@@ -18,6 +18,7 @@ export interface CallFilter {
   readonly account_id?: string | undefined
   readonly key_id?: string | undefined
   readonly model?: string | undefined
+  readonly operation?: OperationName | undefined
   readonly state?: State | undefined
   readonly failure?: Failure | undefined
   readonly from?: Date | undefined
@@ -61,7 +62,7 @@ export async function listCalls(
     .as("seen")
   // Without a limit the planner would join all ends and corrections there are.
   const call = database.select().from(calls).where(eq(calls.id, seen.id)).limit(1).as("call")
-  const { key_id, model, state, failure } = filter
+  const { key_id, model, operation, state, failure } = filter
   const rows = await database
     .select({ call: call._.selectedFields })
     .from(seen)
@@ -70,6 +71,7 @@ export async function listCalls(
       and(
         key_id === undefined ? undefined : eq(seen.key_id, key_id),
         model === undefined ? undefined : inArray(seen.terms_id, termsOf(model)),
+        operation === undefined ? undefined : eq(call.operation, operation),
         state === undefined ? undefined : eq(call.state, state),
         failure === undefined ? undefined : eq(call.failure, failure),
       ),

@@ -4,7 +4,7 @@ import { changesOf } from "./changes.ts"
 import { piecesOf, type Span, scan } from "./span.ts"
 
 /** How calls ended, how many, and what they were charged together. */
-export interface Outcome {
+export interface OutcomeSums {
   readonly state: string
   readonly basis: string
   readonly failure: string | null
@@ -24,7 +24,7 @@ interface Row extends Record<string, unknown> {
  * The calls of a span by how they ended, the most frequent first. A correction is no call: its difference is a charge of
  * what was settled (D13).
  */
-export async function outcomes(database: PostgresJsDatabase, span: Span): Promise<readonly Outcome[]> {
+export async function outcomes(database: PostgresJsDatabase, span: Span): Promise<readonly OutcomeSums[]> {
   const rows = await scan(database, (transaction, until) => {
     const changes = changesOf(piecesOf(span, until), { with_holds: false }, { ...span, is_total: true })
     return transaction.execute<Row>(sql`

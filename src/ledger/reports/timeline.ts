@@ -1,6 +1,6 @@
 import { eq, inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import type { Split } from "../../wire/statistics-query.ts"
+import type { Split } from "../../wire/statistics.ts"
 import { accounts, keys, terms } from "../schema.ts"
 import { changesOf } from "./changes.ts"
 import { periodAt, piecesOf, type Span, type SummedUntil, scan } from "./span.ts"

@@ -7,7 +7,7 @@ import { changesOf } from "./changes.ts"
 import { DAY_MS, HOUR_MS, periodAt, piecesOf, type SummedUntil, scan } from "./span.ts"
 
 /** What calls are summed by: `day` and `hour` are those in which they were charged, in UTC (D48). */
-export type Grouping = "model" | "key" | "account" | "day" | "hour"
+export type Grouping = "model" | "operation" | "key" | "account" | "day" | "hour"
 
 /** Which calls are summed: those that were charged from `from` on and before `to`; a filter that is left out leaves nothing out. */
 export interface UsageRange {
@@ -35,7 +35,7 @@ export interface UsageSums {
 }
 
 export interface UsageGroup extends UsageSums {
-  /** A model's name, the id of a key or account, or the first moment of a day or hour. */
+  /** The name of a model or operation, the id of a key or account, or the first moment of a day or hour. */
   readonly group: string | Date
   /** What people call the key or account. */
   readonly name: string | null
@@ -85,7 +85,7 @@ function sums(range: UsageRange, starts: readonly Date[], until: SummedUntil): S
   )
   return sql`
 WITH charges AS (
-  SELECT ${groupingOf(by, starts)} AS "group", x.* FROM ${changes} x ${by === "model" ? joinTerms : sql``}
+  SELECT ${groupingOf(by, starts)} AS "group", x.* FROM ${changes} x ${by === "model" || by === "operation" ? joinTerms : sql``}
 ), sums AS (
   SELECT GROUPING(c."group") AS is_whole, c."group", coalesce(sum(c.calls), 0) AS calls,
     coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens,
@@ -113,6 +113,8 @@ function groupingOf(by: Grouping, starts: readonly Date[]): SQL {
   switch (by) {
     case "model":
       return sql`t.model`
+    case "operation":
+      return sql`t.operation`
     case "key":
       return sql`x.key_id`
     case "account":

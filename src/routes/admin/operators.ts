@@ -1,7 +1,7 @@
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Config } from "../../config/config.ts"
 import type { Audit } from "../../ledger/journal/audit.ts"
-import type { UpstreamBody } from "../../wire/upstreams.ts"
+import type { UpstreamBody } from "../../wire/statistics.ts"
 
 /** What the operators' routes work with. */
 export interface Operators {

@@ -6,20 +6,18 @@ import { outcomes } from "../../ledger/reports/outcomes.ts"
 import { type Timeline, type TimelineGroup, timeline } from "../../ledger/reports/timeline.ts"
 import { printUsd } from "../../money.ts"
 import {
+  DEFAULT_GROUPS,
   type DistributionBody,
   LatencyBody,
   OutcomesBody,
-  TimelineBody,
-  type TimelineGroup as TimelineGroupBody,
-} from "../../wire/statistics.ts"
-import {
-  DEFAULT_GROUPS,
   type Split,
   StatisticsQuery,
   type StatisticsSpan,
   statisticsSpan,
+  TimelineBody,
+  type TimelineGroup as TimelineGroupBody,
   TimelineQuery,
-} from "../../wire/statistics-query.ts"
+} from "../../wire/statistics.ts"
 import { printTime } from "../../wire/time.ts"
 import { accountExample, ERRORS, fieldFault, keyExample } from "../docs/examples.ts"
 import { askLong } from "../ledger-deadline.ts"

@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { UpstreamBody } from "../../wire/upstreams.ts"
+import { UpstreamBody } from "../../wire/statistics.ts"
 import { NO_TOKEN } from "../docs/examples.ts"
 import { answer, operation } from "../openapi.ts"
 import type { Operators } from "./operators.ts"

@@ -1,6 +1,8 @@
 import { Type } from "@sinclair/typebox"
 import { ChatRequest } from "../../wire/chat.ts"
-import { answer, events, type Fault, operation, REQUEST_ID, shown } from "../openapi.ts"
+import { answer, events, operation, shown } from "../openapi.ts"
+import { callErrors, callHeaders } from "./calls.ts"
+import { fieldFault } from "./examples.ts"
 
 /** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
 
@@ -136,58 +138,6 @@ export const exampleChunks = [
 
 const exampleStream = `${exampleChunks.map((data) => `data: ${JSON.stringify(data)}\n\n`).join("")}data: [DONE]\n\n`
 
-const errors: readonly Fault[] = [
-  {
-    code: "invalid_request",
-    message: "`messages`: expected an array of 1 to 4096 messages.",
-    param: "messages",
-  },
-  {
-    code: "idempotency_key_used",
-    message: `This Idempotency-Key was already used for this call. The call was not made or charged again. The earlier call is ${REQUEST_ID}: GET /v1/calls/${REQUEST_ID} returns its receipt.`,
-    fields: { call: REQUEST_ID },
-  },
-  {
-    code: "idempotency_key_reused",
-    message: `This Idempotency-Key was already used with a different request body. Use a new key for each call. The earlier call is ${REQUEST_ID}: GET /v1/calls/${REQUEST_ID} returns its receipt.`,
-    fields: { call: REQUEST_ID },
-  },
-  "invalid_api_key",
-  {
-    code: "insufficient_balance",
-    message:
-      "This call needs a hold of 0.016394 USD, but only 0.0021 USD is available. Add credit, or set max_tokens to at most 1045.",
-    fields: { needed: "0.016394", available: "0.0021", max_tokens: 1045 },
-  },
-  {
-    code: "spending_limit_reached",
-    message:
-      "This call needs a hold of 0.016394 USD, but the key can spend only 0.0021 USD more this day. Wait for the next day, or set max_tokens to at most 1045.",
-    fields: { needed: "0.016394", remaining: "0.0021", max_tokens: 1045 },
-  },
-  "account_suspended",
-  "key_suspended",
-  "model_not_allowed",
-  "model_not_found",
-  {
-    code: "not_found",
-    message:
-      "The provider did not find what this request names. Ask the operator to check the model's configuration.",
-  },
-  "request_timeout",
-  "request_too_large",
-  "unsupported_media_type",
-  "rate_limited",
-  "usage_missing",
-  "usage_invalid",
-  "response_too_large",
-  "upstream_error",
-  "upstream_unavailable",
-  "overloaded",
-  "ledger_unavailable",
-  "upstream_timeout",
-]
-
 const description = `Holds the most that the call can cost, sends it to the first of the model's providers that answers, charges it once by the
 rules above, and releases the rest of the hold.
 
@@ -202,17 +152,6 @@ rules above, and releases the rest of the hold.
   then ends with a usage chunk. A response without valid usage has no cost.
 - With an \`Idempotency-Key\` the call is made and charged only once within 24 hours, even if several gateways receive it. A repeat gets a
   400 that names the call; its receipt has the outcome. If the operator keeps responses, a repeat gets the same JSON response again.`
-
-const headers = Type.Object({
-  "Idempotency-Key": Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 255,
-      description:
-        "An id that the client creates for this call, such as a UUID, so that it can safely retry the call.",
-    }),
-  ),
-})
 
 const chatCompletion = (operationId: string, summary: string) => ({
   parse: "none" as const,
@@ -241,8 +180,13 @@ const chatCompletion = (operationId: string, summary: string) => ({
     summary,
     description,
     credentials: ["apiKey"],
-    headers,
-    errors,
+    headers: callHeaders,
+    errors: callErrors(fieldFault("messages", "an array of 1 to 4096 messages"), {
+      needed: "0.016394",
+      available: "0.0021",
+      remaining: "0.0021",
+      fitting: { limit_field: "max_tokens", max_tokens: 1045 },
+    }),
   }),
 })
 

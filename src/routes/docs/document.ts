@@ -39,7 +39,9 @@ cost once and releases the rest of the hold.
 | 3 | an empty or malformed JSON response | nothing: the error is \`usage_missing\` or \`usage_invalid\` |
 | 4 | a stream without valid final usage | the last valid usage plus an estimate of later output, or an estimate of its output |
 | 5 | a stream cut off by the provider, the client or the network | the same |
-| 6 | a stream without usage and without output | nothing: an empty stream with status 200 |`
+| 6 | a stream without usage and without output | nothing: an empty stream with status 200 |
+
+Embeddings have input only. Rule 2 charges an estimate of that.`
 }
 
 function faults(): string {

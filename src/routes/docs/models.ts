@@ -20,6 +20,14 @@ const entry = {
   type: "model",
   display_name: "gpt-5-mini",
   created_at: "1970-01-01T00:00:00Z",
+  operations: ["chat", "embeddings"],
+}
+
+const embedding = {
+  ...entry,
+  id: "text-embedding-3-small",
+  display_name: "text-embedding-3-small",
+  operations: ["embeddings"],
 }
 
 const errors: readonly Fault[] = [
@@ -46,10 +54,10 @@ const modelList = (operationId: string, summary: string) => ({
     200: answer("All models, in a single page.", ModelList, {
       "Chat models": {
         object: "list",
-        data: [entry],
+        data: [entry, embedding],
         has_more: false,
         first_id: "gpt-5-mini",
-        last_id: "gpt-5-mini",
+        last_id: "text-embedding-3-small",
       },
       "No model": { object: "list", data: [], has_more: false, first_id: null, last_id: null },
     }),

@@ -1,6 +1,5 @@
-import { ChatRequest } from "../../wire/chat.ts"
 import { pathId, query } from "../../wire/parameter.ts"
-import { QuoteBody } from "../../wire/quote.ts"
+import { QuoteBody, QuoteRequest, quotedOperations } from "../../wire/quote.ts"
 import { OwnAccount, Receipt } from "../../wire/receipt.ts"
 import { UsageQuery } from "../../wire/usage-query.ts"
 import { UsageReport } from "../../wire/usage-report.ts"
@@ -186,8 +185,13 @@ const fits = {
 
 export const getQuote = {
   parse: "none" as const,
-  body: shown(ChatRequest, {
+  body: shown(QuoteRequest, {
     Call: { model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], max_tokens: 200 },
+    Embeddings: {
+      operation: "embeddings",
+      model: "text-embedding-3-small",
+      input: "The food was delicious.",
+    },
   }),
   response: {
     200: answer("What the call would hold, and whether it would be admitted.", QuoteBody, {
@@ -202,18 +206,29 @@ export const getQuote = {
         max_tokens: 128_000,
         largest_max_tokens: 1026,
       } satisfies QuoteBody,
+      "Embeddings would be admitted": {
+        ...fits,
+        model: "text-embedding-3-small",
+        operation: "embeddings",
+        amount: "0.0000005",
+        prompt_tokens: 25,
+        max_tokens: 0,
+        largest_max_tokens: null,
+        prices: { input: "0.02", cached_input: "0.02", output: "0", per_call: "0" },
+      } satisfies QuoteBody,
     }),
   },
   detail: operation({
     operationId: "getQuote",
     tag: "Receipts",
     summary: "Get a quote for a call",
-    description: `Takes the body of a chat completion and returns what the call would hold. Nothing is held or sent. The gateway checks the body, the
+    description: `Takes the body of a call and returns what the call would hold. Nothing is held or sent. \`operation\` says what the body is of; without it, of a
+chat completion. The gateway checks the body, the
 key and the model as for the call, with the same errors. If the money is not enough, or the key or the account is suspended, the response
 is a 200 with the error code that the call would get. A quote does not predict unreachable providers or a gateway at capacity.`,
     credentials: ["apiKey"],
     errors: [
-      fieldFault("messages", "an array of 1 to 4096 messages"),
+      fieldFault("operation", `one of ${quotedOperations.join(", ")}`),
       "invalid_api_key",
       "model_not_allowed",
       "model_not_found",

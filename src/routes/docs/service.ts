@@ -133,7 +133,7 @@ export const getMetrics = {
       "The metrics of this process. If there are several workers, those of all of them, with the label `worker`.",
       text(
         "text/plain",
-        '# HELP tollgate_calls_settled_total Calls that were charged, by model and basis of the charge.\n# TYPE tollgate_calls_settled_total counter\ntollgate_calls_settled_total{model="gpt-5-mini",basis="usage"} 42\n',
+        '# HELP tollgate_calls_settled_total Calls that were charged, by model, operation and basis of the charge.\n# TYPE tollgate_calls_settled_total counter\ntollgate_calls_settled_total{model="gpt-5-mini",operation="chat",basis="usage"} 42\n',
       ),
     ),
   },

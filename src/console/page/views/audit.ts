@@ -1,10 +1,9 @@
 import type { AuditBody } from "../../../wire/audit.ts"
 import { lessUsd, showCount } from "../../amount.ts"
 import { counted } from "../../words.ts"
-import { accountLink } from "../account-name.ts"
+import { ask } from "../admin-api.ts"
 import { el } from "../element.ts"
-import { moment, usd } from "../figures.ts"
-import { ask } from "../gateway.ts"
+import { accountLink, moment, usd } from "../figures.ts"
 import { table } from "../table.ts"
 import { type Part, part, type Visit } from "../visit.ts"
 

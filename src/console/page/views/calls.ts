@@ -1,26 +1,25 @@
 import type { CallBody } from "../../../wire/admin.ts"
-import { failures, states } from "../../../wire/call.ts"
-import { addressOf } from "../../address.ts"
-import { showCount } from "../../amount.ts"
-import { showBrief, showDuration } from "../../moment.ts"
-import { failureWords } from "../../words.ts"
-import { accountLink } from "../account-name.ts"
+import { failures, operationNames, states } from "../../../wire/call.ts"
+import { showCount, sumUsd } from "../../amount.ts"
+import { addressOf } from "../../fragment.ts"
+import { showBrief, showClock, showDuration } from "../../times.ts"
+import { counted, failureWords } from "../../words.ts"
+import { ask, type Listed } from "../admin-api.ts"
 import { type Field, fieldRow, select } from "../dialog.ts"
-import { type Child, el, named } from "../element.ts"
-import { callLink, chip, failureChip, moment, none, usd } from "../figures.ts"
-import { ask, type Listed } from "../gateway.ts"
-import { pages } from "../pages.ts"
+import { type Child, el, named, setText } from "../element.ts"
+import { accountLink, callLink, chip, failureChip, moment, none, pages, usd } from "../figures.ts"
 import { type Column, table } from "../table.ts"
-import { part, type Visit } from "../visit.ts"
+import { part, poll, type Visit } from "../visit.ts"
 
 const PAGE = 50
-const FILTERS = ["account", "key", "model", "state", "failure", "from", "to"] as const
+const FILTERS = ["account", "key", "model", "operation", "state", "failure", "from", "to"] as const
 
 export const callColumns: readonly Column<CallBody>[] = [
   { title: "Call", cell: ({ id }) => callLink(id) },
   { title: "Started", cell: ({ started_at }) => moment(started_at, showBrief) },
   { title: "Account", cell: ({ account_id }) => accountLink(account_id) },
   { title: "Model", cell: ({ model }) => named(model) },
+  { title: "Operation", minor: true, cell: ({ operation }) => operation },
   { title: "State", cell: stateOf },
   { title: "Held", right: true, minor: true, cell: ({ reserved }) => usd(reserved) },
   { title: "Charged", right: true, cell: ({ charge }) => usd(charge) },
@@ -93,6 +92,11 @@ function filters(filter: Readonly<Record<string, string>>): HTMLElement {
     text("key", "Key id"),
     text("model", "Model"),
     {
+      name: "operation",
+      label: "Operation",
+      input: select([["", "any"], ...operationNames.map((one) => [one, one] as const)], filter.operation),
+    },
+    {
       name: "state",
       label: "State",
       input: select([["", "any"], ...states.map((state) => [state, state] as const)], filter.state),
@@ -138,4 +142,71 @@ function localTime(text: string): string {
   const at = new Date(text)
   if (Number.isNaN(at.getTime())) return ""
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
+}
+
+const LOOK_MS = 2_000
+const MOST_OPEN = 100
+/** Calls take at most half an hour by default. A longer range would be a more expensive query. */
+const BACK_MS = 3_600_000
+
+/** In whole seconds, because the page updates every two seconds. */
+function runningFor({ started_at }: CallBody): number {
+  return Math.max(0, Math.floor((Date.now() - Date.parse(started_at)) / 1_000) * 1_000)
+}
+
+/** The open calls, polled every two seconds while the page is visible. */
+export function live(visit: Visit): HTMLElement {
+  const ages = new Map<string, HTMLElement>()
+  const rows = table<CallBody>({
+    label: "Open calls",
+    key: ({ id }) => id,
+    mark: ({ state }) => state,
+    columns: [
+      { title: "Call", cell: ({ id }) => callLink(id) },
+      { title: "Started", cell: ({ started_at }) => moment(started_at, showClock) },
+      { title: "Running for", right: true, cell: (call) => age(call) },
+      { title: "Account", cell: ({ account_id }) => accountLink(account_id) },
+      { title: "Model", cell: ({ model }) => named(model) },
+      { title: "Upstream", minor: true, cell: ({ upstream }) => named(upstream) },
+      { title: "Kind", minor: true, cell: ({ stream }) => (stream ? "stream" : "JSON") },
+      { title: "Held", right: true, cell: ({ reserved }) => usd(reserved) },
+    ],
+    empty: "No calls in progress.",
+  })
+  const summary = el("p", { class: "quiet" }, "Loading …")
+
+  function age({ id }: CallBody): HTMLElement {
+    const place = ages.get(id) ?? el("span")
+    ages.set(id, place)
+    return place
+  }
+
+  async function look(): Promise<void> {
+    const query = new URLSearchParams({
+      state: "open",
+      from: new Date(Date.now() - BACK_MS).toISOString(),
+      limit: String(MOST_OPEN),
+    })
+    const { data, next } = await ask<Listed<CallBody>>(`/calls?${query}`, visit.signal)
+    rows.show(data)
+    for (const call of data) setText(age(call), showDuration(runningFor(call)))
+    for (const id of ages.keys()) if (!data.some((call) => call.id === id)) ages.delete(id)
+    const held = usd(sumUsd(data.map(({ reserved }) => reserved))).textContent ?? ""
+    const more = next === null ? "" : `, the newest ${MOST_OPEN} of them`
+    setText(summary, `${counted(data.length, "open call")}${more}, holding ${held}`)
+  }
+
+  const status = poll(visit, LOOK_MS, look)
+  return el(
+    "div",
+    {},
+    el("div", { class: "title" }, el("h1", { tabindex: -1 }, "Live calls"), summary),
+    el("section", { class: "card" }, rows.element),
+    el(
+      "p",
+      { class: "quiet" },
+      "Open calls that started in the last hour, on all gateways that share this database. Updated every two seconds.",
+    ),
+    status,
+  )
 }

@@ -1,14 +1,12 @@
 import type { CallBody, KeyBody } from "../../../wire/admin.ts"
-import { addressOf, shortId } from "../../address.ts"
 import { showCount, showUsd } from "../../amount.ts"
-import { showDuration } from "../../moment.ts"
-import { type CostLine, costLines, givenBack, type ReceiptStep, receiptSteps } from "../../receipt.ts"
+import { addressOf, shortId } from "../../fragment.ts"
+import { type CostLine, costLines, givenBack, type ReceiptStep, receiptSteps } from "../../receipt-lines.ts"
+import { showDuration } from "../../times.ts"
 import { basisWords, endingWords, failureWords, noteWords, stateWords } from "../../words.ts"
-import { accountLink } from "../account-name.ts"
-import { copyable } from "../copy.ts"
+import { AdminError, ask, type Listed } from "../admin-api.ts"
 import { type Child, el, named, setText } from "../element.ts"
-import { chip, failureChip, moment, none, usd } from "../figures.ts"
-import { ask, type Listed, Refusal } from "../gateway.ts"
+import { accountLink, chip, copyable, failureChip, moment, none, usd } from "../figures.ts"
 import { table } from "../table.ts"
 import { part, poll, type Visit } from "../visit.ts"
 
@@ -50,7 +48,7 @@ async function find(id: string, signal: AbortSignal): Promise<CallBody | null> {
   try {
     return await ask<CallBody>(`/calls/${encodeURIComponent(id)}`, signal)
   } catch (error) {
-    if (error instanceof Refusal && error.status === 404) return null
+    if (error instanceof AdminError && error.status === 404) return null
     throw error
   }
 }
@@ -135,13 +133,13 @@ function money(call: CallBody): HTMLElement {
 }
 
 function facts(call: CallBody): HTMLElement {
-  const { account_id, key_id, model, upstream, family, stream, ending, failure, notes } = call
+  const { account_id, key_id, model, upstream, operation, stream, ending, failure, notes } = call
   return list([
     ["Account", accountLink(account_id)],
     ["Key", keyLink(account_id, key_id)],
     ["Model", named(model)],
     ["Upstream", named(upstream)],
-    ["Kind", `${family}, ${stream ? "stream" : "JSON"}`],
+    ["Operation", `${operation}, ${stream ? "stream" : "JSON"}`],
     ["Ending", ending === null ? none() : endingWords(ending)],
     ["Failure", failure === null ? "none" : `${failureWords(failure)} (${failure}).`],
     ...notes.map((note) => ["Note", noteWords(note)] as const),

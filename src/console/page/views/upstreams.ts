@@ -1,9 +1,9 @@
-import type { UpstreamBody } from "../../../wire/upstreams.ts"
-import { addressOf } from "../../address.ts"
-import { showDuration } from "../../moment.ts"
+import type { UpstreamBody } from "../../../wire/statistics.ts"
+import { addressOf } from "../../fragment.ts"
+import { showDuration } from "../../times.ts"
+import { ask } from "../admin-api.ts"
 import { type Child, el, named } from "../element.ts"
 import { chip } from "../figures.ts"
-import { ask } from "../gateway.ts"
 import { table } from "../table.ts"
 import { poll, type Visit } from "../visit.ts"
 

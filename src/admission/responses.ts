@@ -1,0 +1,92 @@
+import type { FieldTexts } from "../wire/field-texts.ts"
+import { type InputItem, itemsOf, type ResponsesRequest, STORED_INPUTS } from "../wire/responses.ts"
+import { isObject } from "../wire/usage.ts"
+import { type AskedFor, audioOutput, hasAudio, NOTHING_ASKED, searchField, serviceTierOf } from "./asked.ts"
+import { fieldBytes, isMedia, isOpen, type Media, mediaIn, NO_MEDIA, type Prompt } from "./prompt.ts"
+import { toolsOf } from "./response-tools.ts"
+
+/** What a response request asks for that is billed apart, and what of its prompt only the provider has (D61, D66). */
+export function askedOfResponses(request: ResponsesRequest): AskedFor {
+  const tools = [...toolsOf(request)]
+  const first = (kind: string) => tools.find((tool) => tool.kind === kind)?.path ?? null
+  return {
+    ...NOTHING_ASKED,
+    service_tier: serviceTierOf(request),
+    audio_input: itemsOf(request).some((item) => hasAudio(item.content) || hasAudio(item.output))
+      ? "input"
+      : null,
+    audio_output: audioOutput(request),
+    web_search: searchField(request) ?? first("search"),
+    hosted_tool: first("hosted"),
+    stored_prompt: storedIn(request),
+  }
+}
+
+/** The first field of which only the provider knows how large it is. */
+function storedIn(request: ResponsesRequest): string | null {
+  const field = STORED_INPUTS.find((name) => (request[name] ?? null) !== null)
+  if (field !== undefined) return field
+  const place = itemsOf(request).findIndex(isReference)
+  return place === -1 ? null : `input[${place}]`
+}
+
+/** An item that is only named: the provider has it. */
+function isReference({ type, role, id }: InputItem): boolean {
+  if (type === "item_reference") return true
+  return (type ?? null) === null && role === undefined && typeof id === "string"
+}
+
+/** How large the prompt of a response request can be (D12, D66). */
+export function measureResponses(request: ResponsesRequest, texts: FieldTexts): Prompt {
+  const items = itemsOf(request)
+  const media = [
+    ...items.flatMap(mediaOf),
+    ...(storedIn(request) === null ? NO_MEDIA : [UNKNOWN]),
+    ...items.filter(isKeptReasoning).map(() => UNKNOWN),
+  ]
+  const text = items.some(hasMedia) ? JSON.stringify(items.map(withoutMedia)) : texts.of("input")
+  const bytes =
+    fieldBytes(texts, "input") +
+    Buffer.byteLength(text ?? "") +
+    media.reduce((sum, part) => sum + part.text_bytes, 0)
+  const is_open =
+    isOpen(texts) ||
+    media.some((part) => part.kind !== "image" && part.bytes === null) ||
+    [...toolsOf(request)].some(({ kind }) => kind !== "client")
+  return { bytes, tokens: 0, media, is_open }
+}
+
+/** What only the provider has is as large as the context of the model. */
+const UNKNOWN: Media = { kind: "file", bytes: null, text_bytes: 0 }
+
+/** Reasoning of which the request has neither text nor an encrypted copy. */
+function isKeptReasoning({ type, id, content, encrypted_content }: InputItem): boolean {
+  return type === "reasoning" && typeof id === "string" && !content && !encrypted_content
+}
+
+/** Fields of an item that hold parts: those of a message, and those that a tool returned. */
+const PARTS = ["content", "output"] as const
+
+function hasMedia(item: InputItem): boolean {
+  return isMedia(item) || PARTS.some((name) => partsOf(item[name]).some(isMedia))
+}
+
+function mediaOf(item: InputItem): readonly Media[] {
+  if (isMedia(item)) return mediaIn([item])
+  return PARTS.flatMap((name) => mediaIn(partsOf(item[name])))
+}
+
+/** The item without its media; null for one that is nothing else. */
+function withoutMedia(item: InputItem): object | null {
+  if (isMedia(item)) return null
+  const changes = PARTS.filter((name) => partsOf(item[name]).some(isMedia)).map(
+    (name) => [name, partsOf(item[name]).filter((part) => !isMedia(part))] as const,
+  )
+  return changes.length === 0 ? item : { ...item, ...Object.fromEntries(changes) }
+}
+
+/** A screenshot stands alone, where other tools return a list. */
+function partsOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value
+  return isObject(value) ? [value] : []
+}

@@ -1,0 +1,106 @@
+/** Formats times for people, in the local time zone and in UTC. */
+
+/** An RFC 3339 time in the local time zone. */
+export function showMoment(text: string, zone?: string): string {
+  return formatted(text, { dateStyle: "medium", timeStyle: "medium" }, zone)
+}
+
+/** Without the year, for a list. */
+export function showBrief(text: string, zone?: string): string {
+  return formatted(
+    text,
+    { month: "short", day: "numeric", hour: "numeric", minute: "2-digit", second: "2-digit" },
+    zone,
+  )
+}
+
+/** The time of day in the local time zone. */
+export function showClock(text: string, zone?: string): string {
+  return formatted(text, { timeStyle: "medium" }, zone)
+}
+
+/** The same time in UTC to the millisecond: `2026-11-21 09:33:00.000 UTC`. */
+export function showUtc(text: string): string {
+  const at = new Date(text)
+  return Number.isNaN(at.getTime()) ? text : at.toISOString().replace("T", " ").replace("Z", " UTC")
+}
+
+/** `380 ms`, `2.42 s`, `1 min 5 s`, `3 h 20 min`, `2 d 4 h`. */
+export function showDuration(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`
+  if (ms < 59_995) return `${Number((ms / 1_000).toPrecision(3))} s`
+  const seconds = Math.round(ms / 1_000)
+  if (seconds < 3_600) return pair(seconds, 60, "min", 1, "s")
+  if (seconds < 86_400) return pair(seconds, 3_600, "h", 60, "min")
+  return pair(seconds, 86_400, "d", 3_600, "h")
+}
+
+/** A relative time: `just now`, `5 min ago`, `in 3 d`. */
+export function showAgo(text: string, now_ms: number): string {
+  const ms = now_ms - Date.parse(text)
+  if (Number.isNaN(ms)) return text
+  if (Math.abs(ms) < 10_000) return "just now"
+  const [size_ms, unit] = SIZES.find(([least]) => Math.abs(ms) >= least) ?? [1_000, "s"]
+  const count = Math.floor(Math.abs(ms) / size_ms)
+  return ms > 0 ? `${count} ${unit} ago` : `in ${count} ${unit}`
+}
+
+const SIZES = [
+  [86_400_000, "d"],
+  [3_600_000, "h"],
+  [60_000, "min"],
+] as const
+
+/** Time labels of an axis, from seconds since 1970: the time of day, with the date where it changes. */
+export function showAxisTimes(values_s: readonly number[], zone?: string): readonly string[] {
+  const texts = values_s.map((value_s) => new Date(value_s * 1_000).toISOString())
+  const days = texts.map((text) => formatted(text, { month: "short", day: "numeric" }, zone))
+  const clocks = texts.map((text) => formatted(text, { hour: "2-digit", minute: "2-digit" }, zone))
+  if (new Set(clocks).size === 1) return days
+  return clocks.map((clock, at) => (days[at] === days[at - 1] ? clock : `${clock}\n${days[at]}`))
+}
+
+function pair(seconds: number, size: number, unit: string, rest_size: number, rest_unit: string): string {
+  const rest = Math.floor((seconds % size) / rest_size)
+  const whole = `${Math.floor(seconds / size)} ${unit}`
+  return rest === 0 ? whole : `${whole} ${rest} ${rest_unit}`
+}
+
+function formatted(text: string, style: Intl.DateTimeFormatOptions, zone: string | undefined): string {
+  const at = new Date(text)
+  if (Number.isNaN(at.getTime())) return text
+  return new Intl.DateTimeFormat(undefined, zone === undefined ? style : { ...style, timeZone: zone }).format(
+    at,
+  )
+}
+
+/** The time ranges of the console. */
+export const ranges = ["1h", "24h", "7d", "30d"] as const
+export type Range = (typeof ranges)[number]
+
+const HOURS: Readonly<Record<Range, number>> = { "1h": 1, "24h": 24, "7d": 7 * 24, "30d": 30 * 24 }
+
+export const RANGE_NAMES: Readonly<Record<Range, string>> = {
+  "1h": "last hour",
+  "24h": "last 24 hours",
+  "7d": "last 7 days",
+  "30d": "last 30 days",
+}
+
+export function rangeOf(text: string | undefined): Range {
+  return ranges.find((range) => range === text) ?? "24h"
+}
+
+/** The range until `now_ms`, as `from` and `to` of a query. */
+export function spanOf(range: Range, now_ms: number): { from: string; to: string } {
+  const from = new Date(now_ms - HOURS[range] * 3_600_000)
+  return { from: from.toISOString(), to: new Date(now_ms).toISOString() }
+}
+
+/**
+ * The pause before the next poll: `least_ms`, or twenty times the duration of the last response, so that an open page uses at most
+ * a twentieth of a busy database's time.
+ */
+export function pauseAfter(took_ms: number, least_ms: number): number {
+  return Math.max(least_ms, 20 * took_ms)
+}

@@ -1,0 +1,81 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
+import { Refusal } from "./refusal.ts"
+import { tokensOf } from "./tokens.ts"
+
+const Token = Type.Integer({ minimum: 0 })
+const EmbeddingsCall = Type.Object({
+  model: Type.String(),
+  input: Type.Union([
+    Type.String(),
+    Type.Array(Type.String(), { minItems: 1 }),
+    Type.Array(Token, { minItems: 1 }),
+    Type.Array(Type.Array(Token, { minItems: 1 }), { minItems: 1 }),
+  ]),
+  dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 1024 })),
+  encoding_format: Type.Optional(Type.Union([Type.Literal("float"), Type.Literal("base64")])),
+})
+type EmbeddingsCall = Static<typeof EmbeddingsCall>
+
+/** The model that makes embeddings. */
+export const embeddingsModel = "demo-embedding"
+
+const DIMENSIONS = 64
+
+/** What an embeddings call is answered with: the same vector for the same input. Throws a `Refusal` in OpenAI's words. */
+export function embed(body: unknown): object {
+  if (!Value.Check(EmbeddingsCall, body)) {
+    const param = Value.Errors(EmbeddingsCall, body).First()?.path.split("/")[1] || null
+    throw new Refusal(400, "invalid_request_error", `Invalid value${param === null ? "" : ` of ${param}`}.`, {
+      param,
+    })
+  }
+  const { model, dimensions = DIMENSIONS, encoding_format } = body
+  if (model !== embeddingsModel) {
+    throw new Refusal(
+      404,
+      "invalid_request_error",
+      `The model ${JSON.stringify(model.slice(0, 100))} does not exist.`,
+      { code: "model_not_found", param: "model" },
+    )
+  }
+  const inputs = tokenised(body.input)
+  const prompt_tokens = inputs.reduce((sum, { length }) => sum + length, 0)
+  return {
+    object: "list",
+    data: inputs.map((tokens, index) => {
+      const vector = vectorOf(tokens, dimensions)
+      const embedding =
+        encoding_format === "base64" ? Buffer.from(vector.buffer).toString("base64") : [...vector]
+      return { object: "embedding", index, embedding }
+    }),
+    model,
+    usage: { prompt_tokens, total_tokens: prompt_tokens },
+  }
+}
+
+/** The tokens of each input; an empty text has one too. */
+function tokenised(input: EmbeddingsCall["input"]): readonly (readonly string[])[] {
+  if (typeof input === "string") return [tokensOrNone(input)]
+  const numbers = input.filter((one) => typeof one === "number")
+  if (numbers.length > 0) return [numbers.map(String)]
+  return input.map((one) => (typeof one === "string" ? tokensOrNone(one) : [one].flat().map(String)))
+}
+
+function tokensOrNone(text: string): readonly string[] {
+  const tokens = tokensOf(text)
+  return tokens.length === 0 ? [""] : tokens
+}
+
+/** Of length 1. Inputs that share tokens point in a similar direction. */
+function vectorOf(tokens: readonly string[], dimensions: number): Float32Array {
+  const sums = new Float32Array(dimensions)
+  for (const token of tokens) {
+    for (let at = 0; at < dimensions; at++) {
+      const hash = Bun.hash.wyhash(token.trim().toLowerCase(), BigInt(at))
+      sums[at] = (sums[at] ?? 0) + Number(hash & 0xffffn) / 0x8000 - 1
+    }
+  }
+  const length = Math.hypot(...sums) || 1
+  return sums.map((value) => value / length)
+}

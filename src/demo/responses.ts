@@ -1,0 +1,134 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { Value } from "@sinclair/typebox/value"
+import { answer, type Style } from "./answer.ts"
+import type { PrefixCache } from "./prefix-cache.ts"
+import { Refusal } from "./refusal.ts"
+import { styleOf } from "./styles.ts"
+import { promptTokens, textOf, tokensOf } from "./tokens.ts"
+
+const ResponsesCall = Type.Object({
+  model: Type.String(),
+  input: Type.Union([Type.String(), Type.Array(Type.Unknown())]),
+  instructions: Type.Optional(Type.Unknown()),
+  tools: Type.Optional(Type.Unknown()),
+  stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+  max_output_tokens: Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()])),
+})
+type ResponsesCall = Static<typeof ResponsesCall>
+
+interface Told {
+  readonly text: string
+  /** The response without its output, as it stands while it is made. */
+  readonly begun: object
+  readonly response: object
+  readonly item: { readonly id: string }
+  readonly part: object
+  readonly is_cut: boolean
+}
+
+/** What a call of the responses operation is answered with: one body, or the bursts of events of a stream. Throws a `Refusal` in OpenAI's words. */
+export function respond(
+  body: unknown,
+  cache: PrefixCache,
+): { readonly json: object } | { readonly bursts: string[] } {
+  const call = checked(body)
+  const told = tell(call, styleOf(call.model), cache)
+  return call.stream === true ? { bursts: burstsOf(told) } : { json: told.response }
+}
+
+function checked(body: unknown): ResponsesCall {
+  if (Value.Check(ResponsesCall, body)) return body
+  const fault = Value.Errors(ResponsesCall, body).First()
+  const param = fault?.path.slice(1).replaceAll("/", ".") || null
+  throw new Refusal(400, "invalid_request_error", `Invalid value${param === null ? "" : ` of ${param}`}.`, {
+    param,
+  })
+}
+
+function tell(call: ResponsesCall, style: Style, cache: PrefixCache): Told {
+  const messages = typeof call.input === "string" ? [call.input] : call.input
+  const prompt = promptTokens({ messages, system: call.instructions, tools: call.tools })
+  const limit = call.max_output_tokens ?? Number.POSITIVE_INFINITY
+  const all = tokensOf(answer(questionIn(messages), style, 0))
+  const tokens = all.slice(0, limit)
+  const is_cut = tokens.length < all.length
+  const text = tokens.join("")
+  const part = { type: "output_text", text, annotations: [] }
+  const item = {
+    id: idOf("msg"),
+    type: "message",
+    status: is_cut ? "incomplete" : "completed",
+    role: "assistant",
+    content: [part],
+  }
+  const begun = {
+    id: idOf("resp"),
+    object: "response",
+    created_at: Math.floor(Date.now() / 1000),
+    status: "in_progress",
+    error: null,
+    incomplete_details: null,
+    model: call.model,
+    output: [],
+    usage: null,
+  }
+  return {
+    text,
+    begun,
+    item,
+    part,
+    is_cut,
+    response: {
+      ...begun,
+      status: item.status,
+      incomplete_details: is_cut ? { reason: "max_output_tokens" } : null,
+      output: [item],
+      usage: usageOf(prompt.length, cache.cachedTokens(prompt), tokens.length),
+    },
+  }
+}
+
+/** The last thing that a user says in the input. */
+function questionIn(messages: readonly unknown[]): string {
+  const isUsers = (item: unknown) =>
+    typeof item === "string" ||
+    (typeof item === "object" && item !== null && "role" in item && item.role === "user")
+  return textOf(messages.findLast(isUsers) ?? messages.at(-1) ?? "")
+}
+
+function idOf(kind: string): string {
+  return `${kind}_${crypto.randomUUID().replaceAll("-", "")}`
+}
+
+function usageOf(input_tokens: number, cached_tokens: number, output_tokens: number) {
+  return {
+    input_tokens,
+    input_tokens_details: { cached_tokens },
+    output_tokens,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: input_tokens + output_tokens,
+  }
+}
+
+/** What is sent at once: the response and its message without words, then a word at a time, then all of it as a whole. */
+function burstsOf({ text, begun, response, item, part, is_cut }: Told): string[] {
+  let sequence_number = 0
+  const event = (type: string, fields: object) =>
+    `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: sequence_number++, ...fields })}\n\n`
+  const place = { item_id: item.id, output_index: 0, content_index: 0 }
+  const words = text.match(/\s*\S+|\s+$/gu) ?? []
+  return [
+    event("response.created", { response: begun }) +
+      event("response.in_progress", { response: begun }) +
+      event("response.output_item.added", {
+        output_index: 0,
+        item: { ...item, status: "in_progress", content: [] },
+      }) +
+      event("response.content_part.added", { ...place, part: { ...part, text: "" } }),
+    ...words.map((delta) => event("response.output_text.delta", { ...place, delta, logprobs: [] })),
+    event("response.output_text.done", { ...place, text, logprobs: [] }) +
+      event("response.content_part.done", { ...place, part }) +
+      event("response.output_item.done", { output_index: 0, item }) +
+      event(is_cut ? "response.incomplete" : "response.completed", { response }),
+  ]
+}

@@ -1,0 +1,226 @@
+import { spawn } from "node:child_process"
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+} from "node:fs"
+import { join } from "node:path"
+import type { Cluster } from "./cluster.ts"
+import { giveTo, type Place } from "./place.ts"
+import { findPrograms, spawnFailure } from "./programs.ts"
+
+/** A running Postgres server. */
+export interface Server {
+  readonly pid: number
+  readonly socket_folder: string
+}
+
+/** Time for crash recovery of a full write-ahead log on a slow disk. */
+const READY_MS = 120_000
+/** After this a fast shutdown is aborted. Committed data is safe, and the next start recovers. */
+const STOP_MS = 30_000
+const POLL_MS = 10
+/** What Linux takes for the path of a unix socket. */
+const SOCKET_PATH_BYTES = 107
+const SOCKET_NAME = ".s.PGSQL.5432"
+
+export function socketPath(server: Server): string {
+  return join(server.socket_folder, SOCKET_NAME)
+}
+
+/** Below the place if the socket's path fits there, otherwise a short folder that only the runner may enter. */
+export function makeSocketFolder(place: Place): string {
+  const inside = join(place.folder, "socket")
+  if (Buffer.byteLength(join(inside, SOCKET_NAME)) > SOCKET_PATH_BYTES) {
+    return giveTo(place.runner, mkdtempSync("/tmp/tollgate-"))
+  }
+  mkdirSync(inside, { recursive: true, mode: 0o700 })
+  return giveTo(place.runner, inside)
+}
+
+/** The server that already runs on `cluster`; undefined if none does. Waits for one that is starting or stopping. */
+export async function findServer(cluster: Cluster): Promise<Server | undefined> {
+  const until = Date.now() + READY_MS
+  for (;;) {
+    const running = processesOf(cluster)
+    if (running.length === 0) return undefined
+    const status = readStatus(cluster)
+    if (status?.is_ready && running.includes(status.server.pid)) return status.server
+    if (Date.now() > until) {
+      throw new Error(
+        `an earlier Postgres on ${cluster.folder} does not respond and does not stop: end its processes (pids ${running.join(", ")})`,
+      )
+    }
+    await Bun.sleep(POLL_MS)
+  }
+}
+
+/** Starts a server on `cluster`, on which no process works; resolves when it takes connections. */
+export async function startServer(
+  place: Place,
+  cluster: Cluster,
+  socket_folder: string,
+  durable: boolean,
+): Promise<Server> {
+  forgetKilledServer(cluster, socket_folder)
+  const { postgres, env } = findPrograms(place)
+  const log_path = join(place.folder, "server.log")
+  // The log of the server before this one, which may say why it died, is kept once.
+  if (existsSync(log_path)) renameSync(log_path, `${log_path}.old`)
+  const log = openSync(log_path, "w", 0o600)
+  const child = spawn(postgres, ["-D", cluster.folder, ...settings(cluster, socket_folder, durable)], {
+    ...place.runner,
+    cwd: "/",
+    env,
+    // A process group of its own: Ctrl-C goes to the gateway's whole group, and the database must stop last.
+    detached: true,
+    stdio: ["ignore", log, log],
+  })
+  closeSync(log)
+  child.unref()
+  let failure: Error | undefined
+  child.on("error", (error) => {
+    failure = spawnFailure(error)
+  })
+  let ended = false
+  child.on("exit", () => {
+    ended = true
+  })
+  const until = Date.now() + READY_MS
+  while (failure === undefined && !ended && Date.now() < until) {
+    const status = readStatus(cluster)
+    if (status?.is_ready && status.server.pid === child.pid) return status.server
+    await Bun.sleep(POLL_MS)
+  }
+  if (failure === undefined && ended) throw new Error(`Postgres did not start: ${lastWords(log_path)}`)
+  child.kill("SIGQUIT")
+  throw failure ?? new Error(`Postgres was not ready after ${READY_MS / 1000} s: see ${log_path}`)
+}
+
+/**
+ * Removes the files of a killed server. Postgres would take any process that now has its pid for that server, even its
+ * own zombie; this code knows that none runs.
+ */
+function forgetKilledServer(cluster: Cluster, socket_folder: string): void {
+  const killed = readStatus(cluster)?.server
+  rmSync(join(cluster.folder, "postmaster.pid"), { force: true })
+  removeSocket(socket_folder)
+  if (killed !== undefined && killed.socket_folder !== socket_folder) removeSocketFolder(killed)
+}
+
+function removeSocket(folder: string): void {
+  for (const name of [SOCKET_NAME, `${SOCKET_NAME}.lock`]) rmSync(join(folder, name), { force: true })
+}
+
+function removeSocketFolder({ socket_folder }: Server): void {
+  removeSocket(socket_folder)
+  try {
+    rmdirSync(socket_folder)
+  } catch {
+    // Gone, or a folder of somebody else's with more in it.
+  }
+}
+
+/** Whether the server's own process lives; its sessions may outlive it for a moment. */
+export function isRunning(server: Server, cluster: Cluster): boolean {
+  return belongsTo(cluster, String(server.pid))
+}
+
+/** Stops the server of `cluster` with all its processes, and removes its socket folder. */
+export async function stopServer(server: Server, cluster: Cluster): Promise<void> {
+  if (isRunning(server, cluster)) process.kill(server.pid, "SIGINT")
+  const until = Date.now() + STOP_MS
+  let is_cut = false
+  while (processesOf(cluster).length > 0) {
+    if (!is_cut && Date.now() > until && isRunning(server, cluster)) {
+      process.kill(server.pid, "SIGQUIT")
+      is_cut = true
+    }
+    await Bun.sleep(POLL_MS)
+  }
+  removeSocketFolder(server)
+}
+
+/** The pids of everything that works on `cluster`: the postmaster, its helpers and its sessions. */
+function processesOf(cluster: Cluster): number[] {
+  return readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry) && belongsTo(cluster, entry))
+    .map(Number)
+}
+
+/** The title of a postmaster is its command line, of every other process `postgres: <cluster name>: …`. */
+function belongsTo({ name }: Cluster, pid: string): boolean {
+  if (readProcess(pid, "comm") !== "postgres\n") return false
+  const title = readProcess(pid, "cmdline")
+  return title.startsWith(`postgres: ${name}: `) || title.split("\0").includes(`cluster_name=${name}`)
+}
+
+function readProcess(pid: string, file: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, "utf8")
+  } catch {
+    return ""
+  }
+}
+
+/** What Postgres itself keeps in `postmaster.pid`: pid, cluster, start, port, socket folder, address, memory, status. */
+function readStatus(cluster: Cluster): { server: Server; is_ready: boolean } | undefined {
+  let lines: string[]
+  try {
+    lines = readFileSync(join(cluster.folder, "postmaster.pid"), "utf8").split("\n")
+  } catch {
+    return undefined
+  }
+  const [pid, , , , socket_folder, , , status] = lines
+  if (pid === undefined || socket_folder === undefined) return undefined
+  return { server: { pid: Number(pid), socket_folder }, is_ready: status?.trim() === "ready" }
+}
+
+/** Why a server ended: its first fatal complaint, else all it said. */
+function lastWords(log_path: string): string {
+  const log = readFileSync(log_path, "utf8").trim()
+  return /(?:FATAL|PANIC): +(.*)/.exec(log)?.[1] ?? log
+}
+
+/**
+ * The settings of the embedded server, as arguments: nothing in the cluster's own files overrides the command line.
+ * Only a server that is not `durable` may lose at a power cut what it has acknowledged.
+ */
+export function settings(cluster: Cluster, socket_folder: string, durable: boolean): string[] {
+  const entries: Record<string, string | number> = {
+    // Whoever can open the socket is trusted, so only the runner's folder leads to it.
+    listen_addresses: "",
+    unix_socket_directories: socket_folder,
+    unix_socket_permissions: "0700",
+    cluster_name: cluster.name,
+    fsync: durable ? "on" : "off",
+    full_page_writes: durable ? "on" : "off",
+    synchronous_commit: "on",
+    // A process uses about twenty, and more while some are being replaced. Up to 16 workers share a server.
+    max_connections: 500,
+    shared_buffers: "128MB",
+    max_wal_size: "1GB",
+    // After each checkpoint the log gets full copies of the few hot pages again. A recovery reads max_wal_size at most.
+    checkpoint_timeout: "15min",
+    // A ledger's pages are in memory: the reading processes of Postgres 18 would only take room.
+    io_method: "sync",
+    max_logical_replication_workers: 0,
+    // Every statement is short: compiling one takes longer than running it.
+    jit: "off",
+    timezone: "UTC",
+    log_timezone: "UTC",
+    // The gateway reports failed statements. Here their text and rows would be logged.
+    log_min_messages: "log",
+    log_min_error_statement: "panic",
+    log_error_verbosity: "terse",
+    log_checkpoints: "off",
+  }
+  return Object.entries(entries).flatMap(([name, value]) => ["-c", `${name}=${value}`])
+}

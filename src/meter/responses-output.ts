@@ -1,0 +1,217 @@
+import { isObject, type JsonObject } from "../wire/usage.ts"
+import { DATA_BYTES, jsonBytes } from "./output.ts"
+
+/** Ids, types, states and padding: no output (D7). */
+const NOT_SAID: ReadonlySet<string> = new Set([
+  "id",
+  "type",
+  "object",
+  "format",
+  "role",
+  "status",
+  "phase",
+  "model",
+  "created_by",
+  "obfuscation",
+])
+/** What tools of the provider returned, and what is told of the text besides it. */
+const NOT_OUTPUT: ReadonlySet<string> = new Set([
+  "error",
+  "logprobs",
+  "output",
+  "outputs",
+  "results",
+  "sources",
+  "tools",
+])
+const DATA: ReadonlySet<string> = new Set([
+  "url",
+  "data",
+  "b64_json",
+  "signature",
+  "encrypted_content",
+  "fingerprint",
+  "partial_image_b64",
+  "result",
+])
+
+/** Whether nothing under this name is output, however deep (D66). */
+export function isOutputName(name: string): boolean {
+  return !NOT_OUTPUT.has(name)
+}
+
+/** What a string of so many UTF-8 bytes counts under this name (D7, D66). */
+export function countedResponseBytes(name: string, bytes: number): number {
+  if (NOT_SAID.has(name) || name.endsWith("_id") || name.endsWith("_type")) return 0
+  return DATA.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes
+}
+
+/** UTF-8 bytes of the strings that a value says, without recursion: a provider may nest as deep as it likes. */
+function saidBytes(value: JsonObject, left_out: string | null = null): number {
+  let bytes = 0
+  const open: [name: string, value: object][] = [["", value]]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const [name, parent] = next
+    const is_list = Array.isArray(parent)
+    for (const [key, item] of Object.entries(parent)) {
+      const item_name = is_list ? name : key
+      if (parent === value && key === left_out) continue
+      if (typeof item === "string") {
+        if (isOutputName(item_name)) bytes += countedResponseBytes(item_name, Buffer.byteLength(item))
+      } else if (typeof item !== "object" || item === null || !isOutputName(item_name)) continue
+      else if (key === "arguments") bytes += jsonBytes(item)
+      else open.push([item_name, item])
+    }
+  }
+  return bytes
+}
+
+/** Items that hold what a tool of the provider returned, and nothing that the model said. */
+const RESULT_ITEM = /_output$|^mcp_list_tools$|^additional_tools$/
+
+/** UTF-8 bytes of output in one item of a response. */
+function itemBytes(item: JsonObject): number {
+  return typeof item.type === "string" && RESULT_ITEM.test(item.type) ? 0 : saidBytes(item)
+}
+
+/** The output items of a response object; what is not an object is none. */
+export function itemsOf({ output }: JsonObject): JsonObject[] {
+  return Array.isArray(output) ? output.filter(isObject) : []
+}
+
+/** UTF-8 bytes of extractable output in a response object (D7, D66). Some providers also say the text as a whole. */
+export function responseBytes(response: JsonObject): number {
+  const bytes = itemsOf(response).reduce((sum, item) => sum + itemBytes(item), 0)
+  const { output_text } = response
+  return typeof output_text === "string" ? Math.max(bytes, Buffer.byteLength(output_text)) : bytes
+}
+
+/** Whether an item is a search on the web that took place (D60). */
+export function isSearch({ type, status, action }: JsonObject): boolean {
+  if (type !== "web_search_call" || status === "failed") return false
+  return !isObject(action) || (action.type ?? "search") === "search"
+}
+
+/** What was counted of one output item. */
+interface CountedItem {
+  bytes: number
+  /** By what an event is a part of. */
+  readonly parts: Map<string, number>
+  open: boolean
+}
+
+/** So many items, and parts of one, are told apart; the snapshots of others count nothing. */
+const MAX_ITEMS = 1_024
+const MAX_PARTS = 256
+
+/** Items after which the model goes on. */
+const BETWEEN =
+  /^reasoning$|^compaction$|^(?:web_search|file_search|code_interpreter|image_generation|mcp)_call$|^mcp_/
+
+/**
+ * The output of a stream of response events. A delta counts what it says. A snapshot (`….done`, an item, a response) repeats
+ * what was said, and counts only what it has beyond that (D66).
+ */
+export class ResponsesOutput {
+  /** UTF-8 bytes of output so far. */
+  bytes = 0
+  /** Searches on the web so far. */
+  searches = 0
+  /** By place in the output, and by id: an event may have only one of them. */
+  readonly #items = new Map<number | string, CountedItem>()
+  #open_items = 0
+  #ends_with_answer = false
+  /** What the last event with output was a part of. */
+  #last: { readonly item: CountedItem; readonly part: string } | null = null
+
+  /** Whether every item that began is done, and the last one may be the last of the answer (D9). */
+  get paused(): boolean {
+    return this.#open_items === 0 && this.#ends_with_answer
+  }
+
+  /** What a further event like the last one is counted as. */
+  get last(): ((bytes: number) => void) | null {
+    const last = this.#last
+    return last === null ? null : (bytes) => this.#add(last.item, last.part, bytes)
+  }
+
+  /** Folds an event; returns how many bytes of output it adds. */
+  take(event: JsonObject): number {
+    const before = this.bytes
+    const { type, item, part, response } = event
+    this.#last = null
+    if (isObject(response)) this.#takeResponse(response)
+    else if (isObject(item)) this.#takeItem(event, item)
+    else if (typeof type === "string") this.#takePart(event, type, isObject(part) || type.endsWith(".done"))
+    else this.bytes += saidBytes(event)
+    return this.bytes - before
+  }
+
+  /** A whole response: of it only the items were said, and not what it repeats of the request. */
+  #takeResponse(response: JsonObject): void {
+    this.bytes = Math.max(this.bytes, responseBytes(response))
+    this.searches = Math.max(this.searches, itemsOf(response).filter(isSearch).length)
+  }
+
+  #takeItem(event: JsonObject, item: JsonObject): void {
+    const counted = this.#itemOf(event, item.id)
+    const is_done = event.type === "response.output_item.done"
+    if (is_done && isSearch(item) && (counted === null || counted.open)) this.searches += 1
+    if (counted === null) return
+    const further = Math.max(0, itemBytes(item) - counted.bytes)
+    counted.bytes += further
+    this.bytes += further
+    if (!is_done || !counted.open) return
+    counted.open = false
+    // A further item without a name is another one.
+    if (this.#items.get("") === counted) this.#items.delete("")
+    this.#open_items -= 1
+    this.#ends_with_answer = typeof item.type !== "string" || !BETWEEN.test(item.type)
+  }
+
+  #takePart(event: JsonObject, type: string, is_snapshot: boolean): void {
+    if (type.includes("_output_content")) return
+    // A delta of sound is data, and the name of a tool was said with its item.
+    const said = type.endsWith("audio.delta") ? { data: event.delta } : event
+    const bytes = saidBytes(said, is_snapshot ? "name" : null)
+    if (bytes === 0) return
+    const item = this.#itemOf(event, event.item_id)
+    const name = partOf(event, type)
+    if (!is_snapshot) this.#add(item, name, bytes)
+    else if (item !== null) this.#add(item, name, Math.max(0, bytes - (item.parts.get(name) ?? 0)))
+    if (item !== null) this.#last = { item, part: name }
+  }
+
+  #add(item: CountedItem | null, part: string, bytes: number): void {
+    this.bytes += bytes
+    if (item === null) return
+    item.bytes += bytes
+    const counted = item.parts.get(part)
+    if (counted !== undefined || item.parts.size < MAX_PARTS) item.parts.set(part, (counted ?? 0) + bytes)
+  }
+
+  /** The item that an event is about; null where there are too many. An event that names none is about one without a name. */
+  #itemOf({ output_index }: JsonObject, id: unknown): CountedItem | null {
+    const place = typeof output_index === "number" ? output_index : null
+    const name = typeof id === "string" ? id : null
+    const known =
+      (place === null ? undefined : this.#items.get(place)) ??
+      (name === null ? undefined : this.#items.get(name)) ??
+      (place === null && name === null ? this.#items.get("") : undefined)
+    if (known !== undefined) return known
+    if (this.#items.size >= MAX_ITEMS) return null
+    const item: CountedItem = { bytes: 0, parts: new Map(), open: true }
+    if (place !== null) this.#items.set(place, item)
+    if (name !== null || place === null) this.#items.set(name ?? "", item)
+    this.#open_items += 1
+    return item
+  }
+}
+
+/** What an event is a part of: a content part, a part of a summary, a command, or what its type says. */
+function partOf({ content_index, summary_index, command_index }: JsonObject, type: string): string {
+  if (typeof content_index === "number") return `content ${content_index}`
+  if (typeof summary_index === "number") return `summary ${summary_index}`
+  if (typeof command_index === "number") return `command ${command_index}`
+  return type.slice(0, type.lastIndexOf("."))
+}

@@ -1,0 +1,162 @@
+import type { Ending } from "../wire/call.ts"
+import {
+  isObject,
+  type JsonObject,
+  NO_LIMITS,
+  readResponseUsage,
+  readServiceTier,
+  type UsageLimits,
+  type UsageReading,
+} from "../wire/usage.ts"
+import type { LargeAnswer } from "./large-answer.ts"
+import { parsePayload } from "./output.ts"
+import { type EventKind, isZero, reportsError, type StreamEvidence, type StreamReading } from "./reading.ts"
+import { Repetition } from "./repetition.ts"
+import { ResponsesOutput } from "./responses-output.ts"
+import type { Recurring, SseEvent } from "./sse.ts"
+
+const NOTHING: EventKind = { kind: "nothing" }
+const OUTPUT: EventKind = {
+  kind: "chunk",
+  output: true,
+  trusted_usage: false,
+  usage_only: false,
+  final_usage: false,
+}
+const EMPTY: EventKind = { ...OUTPUT, output: false }
+const ERROR: EventKind = { kind: "error", trusted_usage: false, shown: true }
+/** A stream that ends without its last event. */
+const ENDLESS: EventKind = { ...ERROR, shown: false }
+
+/** The events that end a stream, and hold its usage. */
+const LAST: ReadonlySet<unknown> = new Set(["response.completed", "response.incomplete", "response.failed"])
+
+/** Reads a stream of response events (D66), which one of three events ends. */
+export class ResponsesReading implements StreamReading {
+  readonly #limits: UsageLimits
+  readonly #output = new ResponsesOutput()
+  readonly #repetition = new Repetition(deltaOf, addedBytes)
+  /** What recurring events are counted as. */
+  #addRecurring: ((bytes: number) => void) | null = null
+  #usage: UsageReading = { state: "missing" }
+  /** Of the last event, or as long as there is none of the first. */
+  #service_tier: string | undefined
+  #done = false
+  /** Nothing more is read. */
+  #over = false
+  #error = false
+
+  /** `limits` is what the request can have caused (D1). */
+  constructor(limits: UsageLimits = NO_LIMITS) {
+    this.#limits = limits
+  }
+
+  get recurring(): Recurring {
+    return this.#repetition
+  }
+
+  take(event: SseEvent): EventKind {
+    if (this.#over) return NOTHING
+    if (event.recurring_bytes !== null) {
+      this.#addRecurring?.(event.recurring_bytes)
+      return event.recurring_bytes > 0 ? OUTPUT : EMPTY
+    }
+    const read = this.read(event.data)
+    const { last } = this.#output
+    // The same event once more changes nothing.
+    if (read === NOTHING || read === EMPTY) this.#repetition.learnIdle(event)
+    if (read.kind === "chunk" && read.output && last !== null && this.#repetition.learn(event))
+      this.#addRecurring = last
+    return read
+  }
+
+  /** Folds one event's payload, and says what it was. */
+  read(data: string | null): EventKind {
+    if (data === null || this.#over) return NOTHING
+    const payload = parsePayload(data)
+    if (payload === null) return this.#readText(data)
+    if (LAST.has(payload.type)) return this.#readLast(payload)
+    if (payload.type === "error" || reportsError(payload)) {
+      this.fail()
+      return ERROR
+    }
+    if (isObject(payload.response)) this.#service_tier ??= readServiceTier(payload.response)
+    return this.#output.take(payload) > 0 ? OUTPUT : EMPTY
+  }
+
+  /** This family of events has no `[DONE]`: one that comes first ends a stream that lacks its last event. */
+  #readText(data: string): EventKind {
+    if (data.trim() !== "[DONE]") return NOTHING
+    this.#over = true
+    return ENDLESS
+  }
+
+  #readLast(payload: JsonObject): EventKind {
+    this.#over = true
+    this.#done = true
+    const failed = payload.type === "response.failed"
+    if (failed) this.#error = true
+    const output = this.#output.take(payload) > 0
+    const response = isObject(payload.response) ? payload.response : {}
+    this.#usage = readResponseUsage(response, this.#limits, this.#output.searches)
+    this.#service_tier = readServiceTier(response) ?? this.#service_tier
+    return { kind: "done", output, trusted_usage: this.#usage.state === "valid", failed }
+  }
+
+  takeLarge(large: LargeAnswer): boolean {
+    if (!large.object) return false
+    large.stop()
+    this.#over = true
+    this.#output.bytes += large.output_bytes
+    this.#usage = large.usage(this.#limits)
+    this.#service_tier ??= large.service_tier
+    return this.#usage.state === "valid" || this.#output.bytes > 0
+  }
+
+  /** Only its last event completes a stream. */
+  get answered(): boolean {
+    return this.#done && !this.#error
+  }
+
+  get paused(): boolean {
+    return this.#output.paused
+  }
+
+  fail(): void {
+    this.#over = true
+    this.#error = true
+  }
+
+  get done(): boolean {
+    return this.#done
+  }
+
+  get usage_final(): boolean {
+    const reading = this.#usage
+    return reading.state === "valid" && !(isZero(reading.usage) && this.#output.bytes > 0)
+  }
+
+  evidence(ending: Ending): StreamEvidence {
+    return {
+      shape: "stream",
+      ending,
+      usage: this.#usage,
+      usage_final: this.usage_final,
+      output_bytes: this.#output.bytes,
+      output_bytes_after_usage: 0,
+      implausible: this.#usage.state === "implausible",
+      error: this.#error,
+      ...(this.#service_tier !== undefined && { service_tier: this.#service_tier }),
+    }
+  }
+}
+
+/** The text of a delta; null for any other event. */
+function deltaOf(payload: JsonObject | null): string | null {
+  if (payload === null || typeof payload.delta !== "string") return null
+  return typeof payload.type === "string" && payload.type.endsWith(".delta") ? payload.delta : null
+}
+
+function addedBytes(payload: JsonObject): number {
+  return new ResponsesOutput().take(payload)
+}

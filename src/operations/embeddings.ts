@@ -1,0 +1,78 @@
+import { NOTHING_ASKED, serviceTierOf } from "../admission/asked.ts"
+import { chatCredential } from "../admission/credential.ts"
+import type { Prompt } from "../admission/prompt.ts"
+import type { JsonForm } from "../meter/json-reading.ts"
+import { LargeAnswer, type LargeOutput } from "../meter/large-answer.ts"
+import { reportsError } from "../meter/reading.ts"
+import type { OperationOn } from "../operation.ts"
+import { isSpoken, refusalError } from "../upstream/refusal.ts"
+import { wantsCost, withoutOurs } from "../wire/chat.ts"
+import { countedTokens, type EmbeddingsRequest, parseEmbeddings } from "../wire/embeddings.ts"
+import { FieldTexts } from "../wire/field-texts.ts"
+import { isObject, type JsonObject, readUsage, type UsageLimits, type UsageReading } from "../wire/usage.ts"
+
+/** Some providers report only `total_tokens`. No input is 0 tokens, so that 0 is no usage (D67). */
+function usageOf({ usage }: JsonObject, limits: UsageLimits): UsageReading {
+  if (!isObject(usage)) return readUsage(usage)
+  const prompt_tokens = usage.prompt_tokens ?? usage.total_tokens
+  if (prompt_tokens === 0) return { state: "invalid" }
+  return readUsage({ ...usage, prompt_tokens, completion_tokens: 0 }, limits)
+}
+
+/** Vectors say nothing about what they cost (D67). */
+const NO_OUTPUT: LargeOutput = { readsKeys: () => false, take: () => {}, bytes: 0 }
+
+const json: JsonForm = {
+  usageOf,
+  outputBytes: () => 0,
+  isError: (payload) => reportsError(payload) && !Array.isArray(payload.data),
+  openLarge: () => new LargeAnswer(NO_OUTPUT, usageOf),
+}
+
+/** Fields that are no part of the input. Every other one may be, such as an instruction (D12). */
+const NOT_INPUT: ReadonlySet<string> = new Set([
+  "model",
+  "encoding_format",
+  "dimensions",
+  "user",
+  "usage",
+  "stream",
+  "service_tier",
+])
+
+/** The bytes of text; of a list of tokens, their count. */
+function measure({ input }: EmbeddingsRequest, texts: FieldTexts): Prompt {
+  const tokens = countedTokens(input)
+  let bytes = 0
+  for (const [place, name] of texts.names.entries()) {
+    const is_counted = name === "input" && tokens !== null
+    if (!is_counted && !NOT_INPUT.has(name)) bytes += Buffer.byteLength(texts.at(place))
+  }
+  return { bytes, tokens: tokens ?? 0, media: [], is_open: false }
+}
+
+const NO_CHANGES = {}
+
+/** Embeddings (D67). */
+export const embeddings: OperationOn<EmbeddingsRequest> = {
+  name: "embeddings",
+  family: "chat",
+  path: "/embeddings",
+  generates: false,
+  limit_field: null,
+  json,
+  stream: null,
+  refusals: { isRead: isSpoken, errorOf: refusalError },
+  credential: chatCredential,
+  passed: () => null,
+  parse: parseEmbeddings,
+  texts: (request) => new FieldTexts(withoutOurs(request)),
+  changes: () => NO_CHANGES,
+  streams: () => false,
+  wantsUsage: () => false,
+  wantsCost,
+  askedFor: (request) => ({ ...NOTHING_ASKED, service_tier: serviceTierOf(request) }),
+  measure,
+  maxTokens: () => 0,
+  choices: () => 1,
+}

@@ -1,0 +1,112 @@
+import { Type } from "@sinclair/typebox"
+import { EmbeddingsRequest } from "../../wire/embeddings.ts"
+import { answer, operation, shown } from "../openapi.ts"
+import { callErrors, callHeaders } from "./calls.ts"
+import { fieldFault } from "./examples.ts"
+
+/** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
+const Embeddings = Type.Object(
+  {
+    object: Type.Literal("list"),
+    data: Type.Array(
+      Type.Object(
+        {
+          object: Type.Literal("embedding"),
+          index: Type.Integer({ minimum: 0, description: "The place of its input in the request." }),
+          embedding: Type.Union([Type.Array(Type.Number()), Type.String()], {
+            description: "The vector: numbers, or with `base64` the text of their bytes.",
+          }),
+        },
+        { additionalProperties: true },
+      ),
+    ),
+    model: Type.String({ description: "The provider's name of the model." }),
+    usage: Type.Optional(
+      Type.Object(
+        {
+          prompt_tokens: Type.Integer({ minimum: 0 }),
+          total_tokens: Type.Integer({ minimum: 0 }),
+          cost: Type.Optional(
+            Type.Number({
+              minimum: 0,
+              description:
+                "What the call was charged, in USD. Present if the request asked for it (`usage.include`).",
+            }),
+          ),
+        },
+        {
+          additionalProperties: true,
+          description: "The usage that the call is charged for, if it is valid.",
+        },
+      ),
+    ),
+  },
+  { additionalProperties: true },
+)
+
+const list = {
+  object: "list",
+  data: [{ object: "embedding", index: 0, embedding: [0.0023, -0.0093, 0.0157] }],
+  model: "text-embedding-3-small",
+  usage: { prompt_tokens: 5, total_tokens: 5 },
+}
+
+const model = "text-embedding-3-small"
+
+const description = `Holds the most that the input can cost, sends it to the first of the model's providers that answers, charges its tokens, and
+releases the rest of the hold.
+
+- Fields that are not listed are passed to the provider unchanged.
+- The input is text, a list of texts, a list of tokens, or a list of such lists. Text is held by its bytes, tokens by their count.
+- There is no output to pay for. A successful response without valid usage is charged for an estimate of its input.
+- With \`"usage": {"include": true}\` the usage in the response has a \`cost\`: the charge of the call, the same as in its receipt.
+- With an \`Idempotency-Key\` the call is made and charged only once within 24 hours, even if several gateways receive it.`
+
+const creating = (operationId: string, summary: string) => ({
+  parse: "none" as const,
+  body: shown(EmbeddingsRequest, {
+    Text: { model, input: "The food was delicious." },
+    "Several texts": { model, input: ["The food was delicious.", "The waiter was friendly."] },
+    "Shorter vectors as base64": {
+      model,
+      input: "The food was delicious.",
+      dimensions: 256,
+      encoding_format: "base64",
+    },
+    "With cost": { model, input: "The food was delicious.", usage: { include: true } },
+    Tokens: { model, input: [791, 3691, 574, 18406] },
+  }),
+  response: {
+    200: answer(
+      "The provider's response, unchanged, except for the cost if the request asked for it.",
+      Embeddings,
+      {
+        Embeddings: list,
+        Base64: { ...list, data: [{ object: "embedding", index: 0, embedding: "AAAAPwAAgL4=" }] },
+        "With cost": { ...list, usage: { ...list.usage, cost: 0.0000001 } },
+      },
+    ),
+  },
+  detail: operation({
+    operationId,
+    tag: "Calls",
+    summary,
+    description,
+    credentials: ["apiKey"],
+    headers: callHeaders,
+    errors: callErrors(
+      fieldFault(
+        "input",
+        "a string, a list of strings, a list of token numbers, or a list of such lists, not empty",
+      ),
+      { needed: "0.0000005", available: "0", remaining: "0.0000001", fitting: null },
+    ),
+  }),
+})
+
+export const createEmbeddings = creating("createEmbeddings", "Create embeddings")
+
+export const createEmbeddingsCompatible = creating(
+  "createEmbeddingsCompatible",
+  "Create embeddings (compatible path)",
+)

@@ -1,0 +1,163 @@
+import { Type } from "@sinclair/typebox"
+import { printedEvent } from "../../meter/responses-events.ts"
+import { ResponsesRequest } from "../../wire/responses.ts"
+import { answer, events, operation, shown } from "../openapi.ts"
+import { callErrors, callHeaders } from "./calls.ts"
+import { fieldFault } from "./examples.ts"
+
+/** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
+
+const Usage = Type.Object(
+  {
+    input_tokens: Type.Integer({ minimum: 0 }),
+    input_tokens_details: Type.Optional(
+      Type.Object(
+        {
+          cached_tokens: Type.Integer({
+            minimum: 0,
+            description: "The part of `input_tokens` that is charged at the cached price.",
+          }),
+        },
+        { additionalProperties: true },
+      ),
+    ),
+    output_tokens: Type.Integer({ minimum: 0 }),
+    output_tokens_details: Type.Optional(
+      Type.Object(
+        {
+          reasoning_tokens: Type.Integer({
+            minimum: 0,
+            description: "The part of `output_tokens` that is reasoning.",
+          }),
+        },
+        { additionalProperties: true },
+      ),
+    ),
+    total_tokens: Type.Integer({ minimum: 0 }),
+  },
+  { additionalProperties: true, description: "The usage that the call is charged for, if it is valid." },
+)
+
+const Response = Type.Object(
+  {
+    id: Type.String(),
+    object: Type.Literal("response"),
+    created_at: Type.Integer({ description: "Unix seconds." }),
+    status: Type.String({ description: "`completed`, `incomplete` or `failed`." }),
+    model: Type.String({ description: "The provider's name of the model." }),
+    output: Type.Array(Type.Object({ type: Type.String() }, { additionalProperties: true }), {
+      description: "Messages, calls of tools and reasoning, in their order.",
+    }),
+    usage: Type.Optional(Type.Union([Usage, Type.Null()])),
+  },
+  { additionalProperties: true },
+)
+
+const ResponseEvent = Type.Object(
+  {
+    type: Type.String({ description: "The name of the event." }),
+    sequence_number: Type.Integer({ minimum: 0 }),
+  },
+  {
+    additionalProperties: true,
+    description:
+      "The data of one event. The last event is `response.completed`, `response.incomplete` or `response.failed`; each has the whole response.",
+  },
+)
+
+const item_id = "msg_8f2c"
+const part = { type: "output_text", text: "Hello there!", annotations: [] }
+const message = { id: item_id, type: "message", status: "completed", role: "assistant", content: [part] }
+const response = {
+  id: "resp_8f2c",
+  object: "response",
+  created_at: 1_763_712_000,
+  status: "completed",
+  error: null,
+  incomplete_details: null,
+  model: "gpt-5-mini-2025-08-07",
+  output: [message],
+  usage: {
+    input_tokens: 14,
+    input_tokens_details: { cached_tokens: 8 },
+    output_tokens: 3,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: 17,
+  },
+}
+const begun = { ...response, status: "in_progress", output: [], usage: null }
+const place = { item_id, output_index: 0, content_index: 0 }
+
+/** The events of the example stream. */
+export const exampleEvents = [
+  { type: "response.created", response: begun },
+  {
+    type: "response.output_item.added",
+    output_index: 0,
+    item: { ...message, status: "in_progress", content: [] },
+  },
+  { type: "response.content_part.added", ...place, part: { ...part, text: "" } },
+  { type: "response.output_text.delta", ...place, delta: "Hello", logprobs: [] },
+  { type: "response.output_text.delta", ...place, delta: " there!", logprobs: [] },
+  { type: "response.output_text.done", ...place, text: part.text, logprobs: [] },
+  { type: "response.content_part.done", ...place, part },
+  { type: "response.output_item.done", output_index: 0, item: message },
+  { type: "response.completed", response },
+].map((event, sequence_number) => ({ ...event, sequence_number }))
+
+const description = `Holds, sends, charges and releases like a chat completion, by the same rules.
+
+- Fields that are not listed are passed to the provider unchanged.
+- The call is charged by the usage of its last event, \`response.completed\`, \`response.incomplete\` or \`response.failed\`, which is sent
+  once the charge is recorded. A stream that ends without one of them ends with an event \`error\`, and is charged for what was
+  delivered.
+- Cached tokens are part of \`input_tokens\`, and reasoning is part of \`output_tokens\`.
+- Ignore lines that start with a colon, such as \`: keepalive\`: they are comments.
+- \`background\` is refused. \`previous_response_id\`, \`conversation\`, stored prompts and references to items are held at the model's
+  \`context_tokens\`, and refused if the operator has not set them.
+- Tools that the provider runs for a fee are refused: \`file_search\`, \`code_interpreter\`, \`image_generation\`, and \`shell\` in a
+  container. \`web_search\` needs a price. Tools that the client runs, \`mcp\` and \`tool_search\` pass.
+- A 402 states the amount to hold, the amount available, and the largest \`max_output_tokens\` that fits, as \`max_tokens\`.`
+
+const create = (operationId: string, summary: string) => ({
+  parse: "none" as const,
+  body: shown(ResponsesRequest, {
+    JSON: { model: "gpt-5-mini", input: "Say hello." },
+    Stream: { model: "gpt-5-mini", input: [{ role: "user", content: "Say hello." }], stream: true },
+    "With max_output_tokens, for a smaller hold": {
+      model: "gpt-5-mini",
+      input: "Say hello.",
+      max_output_tokens: 200,
+    },
+  }),
+  response: {
+    200: answer(
+      "The provider's response: JSON, or events if the request sets `stream`. Unchanged.",
+      Type.Union([
+        shown(Response, { Response: response }),
+        events(ResponseEvent, exampleEvents.map(printedEvent).join("")),
+      ]),
+    ),
+  },
+  detail: operation({
+    operationId,
+    tag: "Calls",
+    summary,
+    description,
+    credentials: ["apiKey"],
+    headers: callHeaders,
+    errors: callErrors(fieldFault("input", "a string, or an array of at most 4096 items"), {
+      needed: "0.016387",
+      available: "0.0021",
+      remaining: "0.0021",
+      fitting: { limit_field: "max_output_tokens", max_tokens: 1048 },
+    }),
+  }),
+})
+
+export const createResponse = create("createResponse", "Create a response")
+
+export const createResponseCompatible = create(
+  "createResponseCompatible",
+  "Create a response (compatible path)",
+)

@@ -1,0 +1,301 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { createOpenAI } from "@ai-sdk/openai"
+import { AIMessageChunk, HumanMessage, type UsageMetadata } from "@langchain/core/messages"
+import { tool as langchainTool } from "@langchain/core/tools"
+import { ChatOpenAI } from "@langchain/openai"
+import { generateText, isStepCount, jsonSchema, streamText, tool } from "ai"
+import type OpenAI from "openai"
+import type { Script } from "../support/provider.ts"
+import {
+  callEvents,
+  callItem,
+  created,
+  last,
+  reasoningEvents,
+  reasoningItem,
+  responseEvent,
+  responseJson,
+  responseStream,
+  responseUsage,
+  textEvents,
+  textItem,
+  textStream,
+} from "../support/responses.ts"
+import { failureOf, PROMPT } from "./client.ts"
+import { openaisAt } from "./openai.ts"
+import { type Cell, openStage, type Stage } from "./stage.ts"
+import { DESCRIPTION, LAST_WORDS, NAME, PARAMETERS, RESULT, weatherIn } from "./weather.ts"
+
+/** Real clients of the responses operation, as they come, in front of one gateway (D66). */
+
+let stage: Stage
+beforeAll(async () => {
+  stage = await openStage(60)
+})
+afterAll(() => stage.close())
+
+/** 6 tokens at 1,000 nano-USD, 4 cached ones at 100, 5 of output at 4,000. */
+const CHARGE = "0.0000264"
+const USAGE = responseUsage(10, 5, 4)
+const SPENT = responseUsage(20, 5)
+
+const CALL = callItem(NAME, '{"city":"Bern"}')
+const THOUGHT = reasoningItem("Look it up.")
+/** Thinks, calls the tool, and then says the last words. */
+const IN_JSON: readonly Script[] = [
+  responseJson([THOUGHT, CALL], { usage: USAGE }),
+  responseJson([textItem(LAST_WORDS)], { usage: SPENT }),
+]
+const IN_STREAMS: readonly Script[] = [
+  responseStream([
+    created,
+    ...reasoningEvents(["Look ", "it up."]),
+    ...callEvents(NAME, ['{"city"', ':"Bern"}'], 1),
+    last([THOUGHT, CALL], { usage: USAGE }),
+  ]),
+  responseStream(textStream(["It is", " sunny."], SPENT)),
+]
+
+/** A client of this operation, as its user writes it. */
+interface Session {
+  ask(streamed: boolean, image?: string): Promise<Heard>
+  /** Asks with the tool of weather.ts, runs it, sends its result and gives the last answer's text. */
+  useTool(streamed: boolean): Promise<string>
+}
+
+interface Heard {
+  readonly text: string
+  /** Input, cached and output. */
+  readonly tokens: readonly (number | undefined)[]
+}
+
+const clients: readonly (readonly [name: string, connect: (cell: Cell) => Session])[] = [
+  ...[0, 1].map(
+    (major) =>
+      [`openai, ${major === 0 ? "current" : "previous"} major`, (cell: Cell) => openai(cell, major)] as const,
+  ),
+  ["@ai-sdk/openai", aiSdk],
+  ["@langchain/openai", langchain],
+]
+
+describe.each(clients)("%s", (_name, connect) => {
+  const open = async (...scripts: readonly Script[]) => {
+    const cell = await stage.cell()
+    cell.answers(...scripts)
+    return { cell, session: connect(cell) }
+  }
+
+  test("an answer in JSON", async () => {
+    const { cell, session } = await open(responseJson([textItem("hello there")], { usage: USAGE }))
+    expect(await session.ask(false)).toEqual({ text: "hello there", tokens: [10, 4, 5] })
+    expect(cell.exchanges[0]?.request.path).toEndWith("/v1/responses")
+    expect(await cell.calls()).toMatchObject([
+      { operation: "responses", state: "settled", basis: "usage", charge: CHARGE, stream: false },
+    ])
+  })
+
+  test("a stream", async () => {
+    const { cell, session } = await open(responseStream(textStream(["one", " two"], USAGE)))
+    expect(await session.ask(true)).toEqual({ text: "one two", tokens: [10, 4, 5] })
+    expect(await cell.calls()).toMatchObject([
+      { basis: "usage", ending: "completed", charge: CHARGE, stream: true },
+    ])
+  })
+
+  test("a stream that the provider answers with JSON (D29)", async () => {
+    const { cell, session } = await open(responseJson([textItem("one two")], { usage: USAGE }))
+    expect(await session.ask(true)).toEqual({ text: "one two", tokens: [10, 4, 5] })
+    expect(await cell.calls()).toMatchObject([{ basis: "usage", charge: CHARGE }])
+  })
+
+  test("an image", async () => {
+    const { cell, session } = await open(responseJson([textItem("a cat")], { usage: USAGE }))
+    const image = "data:image/png;base64,iVBORw0KGgo="
+    expect((await session.ask(false, image)).text).toBe("a cat")
+    expect(cell.exchanges[0]?.request.body).toContain('"type":"input_image"')
+    const [call] = await cell.calls()
+    expect(Number(call?.reserved)).toBeGreaterThan(4_096 * 0.000001)
+  })
+
+  test.each([false, true])("reasoning and a tool: called, run, answered; streamed: %p", async (streamed) => {
+    const { cell, session } = await open(...(streamed ? IN_STREAMS : IN_JSON))
+    expect(await session.useTool(streamed)).toBe(LAST_WORDS)
+    const [question, result] = cell.exchanges.map(({ request }) => request.body)
+    expect(question).toContain(`"name":"${NAME}"`)
+    expect(result).toContain("function_call_output")
+    expect(result).toContain(RESULT)
+    expect(await cell.calls()).toMatchObject([
+      { basis: "usage", charge: CHARGE, stream: streamed },
+      { basis: "usage", charge: "0.00004", stream: streamed },
+    ])
+  })
+
+  test("a stream that breaks after output is told, and charged for what was said (D10)", async () => {
+    const broken = [created, ...textEvents(["x".repeat(40)]).slice(0, 3)]
+    const { cell, session } = await open(responseStream(broken, { ending: "reset" }))
+    const error = await failureOf(session.ask(true))
+    expect(`${error} ${JSON.stringify(error)}`).toContain("The provider failed to complete the request")
+    expect(cell.door.requests_ms).toHaveLength(1)
+    expect(await cell.calls()).toMatchObject([
+      { basis: "estimate", ending: "upstream_lost", charge: "0.00004" },
+    ])
+  })
+
+  test("an error of the provider in its stream is told in the provider's words, and free, however often it is sent again", async () => {
+    const failing = [
+      created,
+      responseEvent("error", { code: "overloaded", message: "Too busy.", param: null, sequence_number: 1 }),
+    ]
+    const { cell, session } = await open(responseStream(failing))
+    const error = await failureOf(session.ask(true))
+    expect(`${error} ${JSON.stringify(error)}`).toContain("Too busy.")
+    const calls = await cell.calls()
+    expect(calls).toHaveLength(cell.door.requests_ms.length)
+    for (const call of calls)
+      expect(call).toMatchObject({ state: "released", charge: "0", failure: "upstream_error" })
+  })
+})
+
+/** The package `openai` in one of its majors. */
+function openai(cell: Cell, major: number): Session {
+  const client = openaisAt(`${cell.url}/v1`, cell.key)[major]
+  if (client === undefined) throw new Error("there are two majors")
+  const { model } = cell
+  const tools = [
+    { type: "function" as const, name: NAME, description: DESCRIPTION, parameters: PARAMETERS, strict: true },
+  ]
+  const respond = async (input: OpenAI.Responses.ResponseInput, streamed: boolean, more: object = {}) => {
+    if (!streamed) return await client.responses.create({ model, input, ...more })
+    return await client.responses.stream({ model, input, ...more }).finalResponse()
+  }
+  return {
+    async ask(streamed, image) {
+      const content: OpenAI.Responses.ResponseInputContent[] = [{ type: "input_text", text: PROMPT }]
+      if (image !== undefined) content.push({ type: "input_image", image_url: image, detail: "auto" })
+      if (streamed) {
+        let text = ""
+        let usage: OpenAI.Responses.ResponseUsage | undefined
+        const events = await client.responses.create({ model, input: PROMPT, stream: true })
+        for await (const event of events) {
+          if (event.type === "response.output_text.delta") text += event.delta
+          if (event.type === "response.completed") usage = event.response.usage
+        }
+        return { text, tokens: tokensOf(usage) }
+      }
+      const { output_text, usage } = await respond([{ role: "user", content }], streamed)
+      return { text: output_text, tokens: tokensOf(usage) }
+    },
+    async useTool(streamed) {
+      const input: OpenAI.Responses.ResponseInput = [{ role: "user", content: PROMPT }]
+      const { output } = await respond(input, streamed, { tools, store: false })
+      for (const item of output) {
+        if (item.type === "reasoning" || item.type === "function_call") input.push(item)
+        if (item.type !== "function_call") continue
+        const result = weatherIn(JSON.parse(item.arguments))
+        input.push({ type: "function_call_output", call_id: item.call_id, output: result })
+      }
+      return (await respond(input, streamed, { tools, store: false })).output_text
+    },
+  }
+}
+
+function tokensOf(usage: OpenAI.Responses.ResponseUsage | undefined) {
+  return [usage?.input_tokens, usage?.input_tokens_details.cached_tokens, usage?.output_tokens]
+}
+
+/** The AI SDK, whose provider for OpenAI uses this operation by default. */
+function aiSdk(cell: Cell): Session {
+  const model = createOpenAI({ baseURL: `${cell.url}/v1`, apiKey: cell.key })(cell.model)
+  const providerOptions = { openai: { store: false } }
+  const read = async (result: ReturnType<typeof streamText>, complaints: readonly unknown[]) => {
+    await result.consumeStream()
+    if (complaints.length > 0) throw complaints[0]
+    return result
+  }
+  return {
+    async ask(streamed, image) {
+      const parts = image === undefined ? [] : [{ type: "image" as const, image }]
+      const messages = [
+        { role: "user" as const, content: [{ type: "text" as const, text: PROMPT }, ...parts] },
+      ]
+      if (!streamed) {
+        const { text, usage } = await generateText({ model, messages, providerOptions })
+        return {
+          text,
+          tokens: [usage.inputTokens, usage.inputTokenDetails.cacheReadTokens, usage.outputTokens],
+        }
+      }
+      const complaints: unknown[] = []
+      const onError = ({ error }: { error: unknown }) => void complaints.push(error)
+      const result = await read(streamText({ model, messages, providerOptions, onError }), complaints)
+      const usage = await result.usage
+      return {
+        text: await result.text,
+        tokens: [usage.inputTokens, usage.inputTokenDetails.cacheReadTokens, usage.outputTokens],
+      }
+    },
+    async useTool(streamed) {
+      const ask = {
+        model,
+        providerOptions,
+        prompt: PROMPT,
+        tools: {
+          [NAME]: tool({
+            description: DESCRIPTION,
+            inputSchema: jsonSchema<{ city: string }>(PARAMETERS),
+            execute: async (input) => weatherIn(input),
+          }),
+        },
+        stopWhen: isStepCount(2),
+      }
+      return streamed ? await streamText(ask).text : (await generateText(ask)).text
+    },
+  }
+}
+
+function langchain(cell: Cell): Session {
+  const model = new ChatOpenAI({
+    model: cell.model,
+    apiKey: cell.key,
+    configuration: { baseURL: `${cell.url}/v1` },
+    maxRetries: 0,
+    useResponsesApi: true,
+    zdrEnabled: true,
+  })
+  const weather = langchainTool(weatherIn, { name: NAME, description: DESCRIPTION, schema: PARAMETERS })
+  type Messages = Parameters<typeof model.invoke>[0]
+  const invoke = async (
+    with_: Pick<typeof model, "invoke" | "stream">,
+    messages: Messages,
+    streamed: boolean,
+  ) => {
+    if (!streamed) return await with_.invoke(messages)
+    let whole = new AIMessageChunk({ content: "" })
+    for await (const chunk of await with_.stream(messages)) whole = whole.concat(chunk)
+    return whole
+  }
+  return {
+    async ask(streamed, image) {
+      const parts = image === undefined ? [] : [{ type: "image_url", image_url: { url: image } }]
+      const message = new HumanMessage({ content: [{ type: "text", text: PROMPT }, ...parts] })
+      return heard(await invoke(model, [message], streamed))
+    },
+    async useTool(streamed) {
+      const bound = model.bindTools([weather])
+      const question = new HumanMessage(PROMPT)
+      const call = await invoke(bound, [question], streamed)
+      const [first] = call.tool_calls ?? []
+      if (first === undefined) throw new Error("no tool was called")
+      const result = await weather.invoke({ ...first, type: "tool_call" })
+      return (await invoke(bound, [question, call, result], streamed)).text
+    },
+  }
+}
+
+function heard({ text, usage_metadata }: AIMessageChunk): Heard {
+  return { text, tokens: countsOf(usage_metadata) }
+}
+
+function countsOf(usage: UsageMetadata | undefined) {
+  return [usage?.input_tokens, usage?.input_token_details?.cache_read, usage?.output_tokens]
+}

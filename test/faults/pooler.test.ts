@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { Address, SocketAddress } from "../../src/ledger/database/address.ts"
+import { connectDatabase, openDatabase } from "../../src/ledger/database/database.ts"
+import { readVersion } from "../../src/ledger/database/migration.ts"
+import { printUsd } from "../../src/money.ts"
+import { Workplace } from "../process/workplace.ts"
+import { freshDatabase } from "../support/database.ts"
+import { chat, configFor } from "../support/gateway.ts"
+import { operatorOf } from "../support/operator.ts"
+import { PgBouncer, poolerless } from "../support/pgbouncer.ts"
+import { chatCompletion, json, startProvider, usage } from "../support/provider.ts"
+
+/** Debian's PgBouncer in transaction mode between the gateways and their Postgres, as docs/deploying.md says. */
+
+const is_absent = poolerless("gateways work through a transaction pooler, and start over a single connection")
+
+let drop: () => Promise<void>
+let address: SocketAddress
+const closing = new AsyncDisposableStack()
+
+beforeAll(async () => {
+  const fresh = await freshDatabase()
+  if (!("socket_path" in fresh.address)) throw new Error("the test cluster is reached by its socket")
+  address = fresh.address
+  drop = fresh.drop
+})
+afterAll(async () => {
+  await closing.disposeAsync()
+  await drop()
+})
+
+async function pooler(pool_size: number): Promise<Address> {
+  const pgbouncer = await PgBouncer.start(address, pool_size)
+  closing.defer(() => pgbouncer.stop())
+  return { url: `${pgbouncer.url}?prepare=false` }
+}
+
+describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
+  test("six gateways start at once on an empty database, over a pool of one connection", async () => {
+    const pooled = await pooler(1)
+    expect(await readVersion(pooled)).toBe("none")
+    const opened = await Promise.all(Array.from({ length: 6 }, () => openDatabase(pooled)))
+    await Promise.all(opened.map((database) => database.close()))
+    expect(await readVersion(pooled)).toBe("same")
+  })
+
+  test("a session of ours has jit off where the server is asked directly, and works where the pooler refuses that", async () => {
+    for (const [where, expected] of [
+      [address, "off"],
+      [await pooler(2), null],
+    ] as const) {
+      const database = await connectDatabase(where)
+      const [row] = await database.operators.execute("SHOW jit")
+      expect(expected === null || row?.jit === expected).toBe(true)
+      await database.close()
+    }
+  })
+
+  test("two gateways with fewer connections than they use sell an account exactly", async () => {
+    const PAID = 40
+    const CHARGE_NANO = 30_000n
+    const provider = await startProvider()
+    closing.defer(() => provider.stop())
+    provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    const pooled = await pooler(3)
+    if (!("url" in pooled)) throw new Error("a pooler has a URL")
+    const places = [new Workplace(), new Workplace()]
+    for (const place of places) closing.defer(() => place.clear())
+    const gateways = await Promise.all(
+      places.map((place) => {
+        place.configure(configFor(provider.url))
+        return place.start({ DATABASE_URL: pooled.url })
+      }),
+    )
+    const [first] = gateways
+    if (first === undefined) throw new Error("no gateway was started")
+    const operator = operatorOf(first.url)
+    const rich = await operator.account("10")
+    const asked = Array.from({ length: PAID }, (_, at) => chat(gateways[at % 2] ?? first, rich.key))
+    const statuses = await Promise.all(asked.map(async (answer) => (await answer).status))
+    expect(statuses).toEqual(statuses.map(() => 200))
+    expect(await operator.balance(rich.id)).toMatchObject({ balance: "9.9988", held: "0" })
+
+    // Enough to hold five calls at once.
+    const POOR_NANO = 20_150_000n
+    const poor = await operator.account(printUsd(POOR_NANO))
+    const racing = Array.from({ length: 30 }, (_, at) => chat(gateways[at % 2] ?? first, poor.key))
+    const answers = await Promise.all(racing.map(async (answer) => (await answer).status))
+    expect(answers.filter((status) => status !== 200 && status !== 402)).toEqual([])
+    const served = answers.filter((status) => status === 200).length
+    const left = printUsd(POOR_NANO - BigInt(served) * CHARGE_NANO)
+    expect(await operator.balance(poor.id)).toMatchObject({ balance: left, held: "0" })
+    expect((await operator.audit()).violations).toEqual([])
+    for (const gateway of gateways) {
+      gateway.signal("SIGTERM")
+      expect(await gateway.exited).toBe(0)
+    }
+  }, 60_000)
+})

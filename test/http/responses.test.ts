@@ -1,0 +1,735 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { CHAT, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { json, type Script, sse } from "../support/provider.ts"
+import {
+  callItem,
+  created,
+  last,
+  responseEvent,
+  responseJson,
+  responseObject,
+  responseStream,
+  responseUsage,
+  textEvents,
+  textItem,
+  textStream,
+} from "../support/responses.ts"
+import { CANARY, type Harness, openHarness } from "./harness.ts"
+
+/** The responses operation through a whole gateway: what the client and the provider saw, and what the journal says (D66). */
+
+let harness: Harness
+beforeAll(async () => {
+  harness = await openHarness((url) => ({
+    upstreams: {
+      first: { family: "chat", base_url: `${url}/v1`, api_key: PROVIDER_KEY },
+      second: { family: "chat", base_url: `${url}/second`, api_key: PROVIDER_KEY },
+    },
+    models: [
+      model(CHAT, {}),
+      model("small-context", { context_tokens: 5_000 }),
+      model("searching", { price: { input: "1.00", output: "4.00", web_search: "0.01" } }),
+      model("chat-only", { operations: ["chat"] }),
+      model("free", { price: undefined, free: true }),
+      model("twice", { upstreams: [{ use: "second" }, { use: "first" }] }),
+    ],
+  }))
+})
+afterAll(() => harness.close())
+
+function model(name: string, changes: object) {
+  return {
+    name,
+    family: "chat",
+    upstreams: [{ use: "first", model: "upstream-model" }],
+    price: { input: "1.00", cached_input: "0.10", output: "4.00" },
+    max_output_tokens: 1_000,
+    ...changes,
+  }
+}
+
+/** Asks once, on an account of its own, and what became of it. */
+async function ask(fields: object = {}, script?: Script, path = "/v1/responses") {
+  const { id, key } = await harness.account("10")
+  if (script !== undefined) harness.provider.replyOnce(script)
+  const before = harness.provider.requests.length
+  const answer = await harness.ask({
+    method: "POST",
+    target: path,
+    headers: [`authorization: Bearer ${key}`, "content-type: application/json", "connection: close"],
+    body: { model: CHAT, input: CANARY, ...fields },
+  })
+  await until(
+    () => harness.gateway.balance(id),
+    ({ held }) => held === "0",
+  )
+  const [call] = await harness.gateway.calls(`?account=${id}`)
+  return { answer, call, requests: harness.provider.requests.slice(before) }
+}
+
+const USAGE = responseUsage(10, 5, 4)
+/** 6 tokens at 1,000 nano-USD, 4 cached ones at 100, 5 of output at 4,000. */
+const CHARGE = "0.0000264"
+
+describe("a JSON answer", () => {
+  test.each(["/v1/responses", "/responses"])(
+    "%s: unchanged, and charged by its usage (rule 1)",
+    async (path) => {
+      const body = responseObject([textItem("Hello")], { usage: USAGE, more: [1e2] })
+      const { answer, call, requests } = await ask({ store: false }, json(200, body), path)
+      expect(answer.status).toBe(200)
+      expect(answer.body).toBe(JSON.stringify(body))
+      expect(requests.map((request) => [request.path, request.json])).toEqual([
+        ["/v1/responses", { model: "upstream-model", input: CANARY, store: false }],
+      ])
+      expect(call).toMatchObject({
+        operation: "responses",
+        state: "settled",
+        basis: "usage",
+        charge: CHARGE,
+        failure: null,
+        notes: [],
+      })
+    },
+  )
+
+  const rows: [name: string, body: unknown, status: number, call: object][] = [
+    [
+      "incomplete",
+      responseObject([textItem("Hel")], { status: "incomplete", usage: USAGE }),
+      200,
+      { charge: CHARGE },
+    ],
+    [
+      "failed, with usage",
+      responseObject([], { status: "failed", error: { code: "server_error", message: "x" }, usage: USAGE }),
+      200,
+      { charge: CHARGE },
+    ],
+    [
+      "failed, without usage (D10)",
+      responseObject([], { status: "failed", error: { code: "server_error", message: "x" }, usage: null }),
+      502,
+      { state: "released", charge: "0", failure: "upstream_error" },
+    ],
+    [
+      "without usage (rule 2)",
+      responseObject([textItem("x".repeat(42))], { usage: null }),
+      200,
+      { basis: "estimate", charge: "0.00004", failure: "usage_missing" },
+    ],
+    [
+      "with invalid usage (rule 2)",
+      responseObject([callItem("open", "{}")], { usage: { input_tokens: 1 } }),
+      200,
+      { basis: "estimate", charge: "0.000004", failure: "usage_invalid" },
+    ],
+    ["an empty object (rule 2)", {}, 200, { basis: "estimate", charge: "0.000004" }],
+    ["blank (rule 3)", " ", 502, { state: "released", charge: "0", failure: "usage_missing" }],
+    ["malformed (rule 3)", "[]", 502, { state: "released", charge: "0", failure: "usage_invalid" }],
+  ]
+  test.each(rows)("%s", async (_name, body, status, expected) => {
+    const { answer, call } = await ask({}, json(200, body))
+    expect(answer.status).toBe(status)
+    expect(call).toMatchObject(expected)
+  })
+
+  test("D5 over the limit: charged by its usage, and not delivered", async () => {
+    const body = JSON.stringify(responseObject([textItem("x".repeat(33 << 20))], { usage: USAGE }))
+    const { answer, call } = await ask({}, json(200, body))
+    expect(answer.status).toBe(502)
+    expect(answer.body).toContain("response_too_large")
+    expect(call).toMatchObject({ basis: "usage", charge: CHARGE, notes: ["response_too_large"] })
+  })
+
+  test("D5 over the limit without usage: charged for the output in it", async () => {
+    const text = "x".repeat(33 << 20)
+    const response = responseObject([textItem("é"), textItem(text, "msg_2")], { usage: undefined })
+    const { call } = await ask({}, json(200, JSON.stringify(response)))
+    expect(call).toMatchObject({ basis: "estimate", failure: "usage_missing", charge: "0.004012" })
+  })
+})
+
+describe("a stream", () => {
+  test("passes unchanged, and its last event waits for the charge (D32)", async () => {
+    const events = textStream(["Hel", "lo"], USAGE)
+    const { answer, call } = await ask({ stream: true }, responseStream(events))
+    expect(answer.headers["content-type"]).toBe("text/event-stream; charset=utf-8")
+    expect(answer.body).toBe(events.join(""))
+    expect(call).toMatchObject({
+      state: "settled",
+      basis: "usage",
+      ending: "completed",
+      charge: CHARGE,
+      failure: null,
+    })
+  })
+
+  test("asks the provider for nothing that the client did not ask for", async () => {
+    const { requests } = await ask({ stream: true, include: ["x"] }, responseStream(textStream(["a"])))
+    expect(requests[0]?.json).toEqual({
+      model: "upstream-model",
+      input: CANARY,
+      stream: true,
+      include: ["x"],
+    })
+  })
+
+  const told = /event: error\ndata: \{"type":"error","code":"upstream_error","message":"[^"]+","param":null/
+  const rows: [name: string, script: Script, shown: RegExp | string, call: object][] = [
+    [
+      "incomplete",
+      responseStream([
+        created,
+        ...textEvents(["Hel"]),
+        last([textItem("Hel")], { usage: USAGE }, "response.incomplete"),
+      ]),
+      /response\.incomplete/,
+      { ending: "completed", basis: "usage", charge: CHARGE, failure: null },
+    ],
+    [
+      "failed with usage",
+      responseStream([
+        created,
+        last([], { usage: USAGE, error: { code: "server_error" } }, "response.failed"),
+      ]),
+      /response\.failed.*server_error/s,
+      { ending: "upstream_lost", basis: "usage", charge: CHARGE },
+    ],
+    [
+      "failed after output, without usage",
+      responseStream([
+        created,
+        ...textEvents(["x".repeat(40)]),
+        last([], { usage: null }, "response.failed"),
+      ]),
+      /response\.failed/,
+      { ending: "upstream_lost", basis: "estimate", charge: "0.00004" },
+    ],
+    [
+      "failed before output, without usage: the client is told, and pays nothing",
+      responseStream([
+        created,
+        last([], { usage: null, error: { code: "context_length_exceeded" } }, "response.failed"),
+      ]),
+      /^event: response\.created.*response\.failed.*context_length_exceeded/s,
+      { state: "released", charge: "0", failure: "upstream_error" },
+    ],
+    [
+      "an error after output",
+      responseStream([
+        ...textEvents(["x".repeat(40)]),
+        responseEvent("error", { code: "overloaded", message: "Too much.", param: null }),
+      ]),
+      /event: error\ndata: \{"type":"error","code":"overloaded","message":"Too much\."/,
+      { ending: "upstream_lost", basis: "estimate", charge: "0.00004" },
+    ],
+    [
+      "an error before output: the client is told, and pays nothing",
+      responseStream([created, responseEvent("error", { code: "overloaded", message: "Too much." })]),
+      /event: error\n.*Too much\./s,
+      { state: "released", charge: "0", failure: "upstream_error" },
+    ],
+    [
+      "a clean end without its last event (rule 5)",
+      responseStream([created, ...textEvents(["x".repeat(40)])]),
+      told,
+      { ending: "upstream_lost", basis: "estimate", charge: "0.00004", failure: "upstream_lost" },
+    ],
+    [
+      "a reset (rule 5)",
+      responseStream([created, ...textEvents(["x".repeat(40)])], { ending: "reset" }),
+      told,
+      { ending: "upstream_lost", basis: "estimate", charge: "0.00004" },
+    ],
+    [
+      "[DONE] in place of its last event (rule 5)",
+      responseStream([created, ...textEvents(["x".repeat(40)]), "data: [DONE]\n\n"]),
+      told,
+      { ending: "upstream_lost", basis: "estimate", charge: "0.00004" },
+    ],
+    [
+      "[DONE] after it",
+      responseStream([...textStream(["Hello"], USAGE), "data: [DONE]\n\n"]),
+      /response\.completed[^\n]*\n\n$/,
+      { ending: "completed", basis: "usage", charge: CHARGE },
+    ],
+    [
+      "completed without usage (rule 4)",
+      responseStream(textStream(["x".repeat(40)], null)),
+      /response\.completed/,
+      { ending: "completed", basis: "estimate", charge: "0.00004", failure: "usage_missing" },
+    ],
+    [
+      "completed without output or usage",
+      responseStream([created, last([], { usage: null })]),
+      /response\.created.*response\.completed/s,
+      { state: "released", charge: "0", failure: "no_output" },
+    ],
+    [
+      "nothing but its beginning (rule 6)",
+      responseStream([created]),
+      "",
+      { state: "released", charge: "0", failure: "no_output" },
+    ],
+    [
+      "nothing but [DONE] (rule 6)",
+      responseStream(["data: [DONE]\n\n"]),
+      "",
+      { state: "released", charge: "0", failure: "no_output" },
+    ],
+    [
+      "blank (rule 6)",
+      responseStream(["\n\n"]),
+      "",
+      { state: "released", charge: "0", failure: "no_output" },
+    ],
+    [
+      "chunks of the other operation (rule 5)",
+      sse([{ object: "chat.completion.chunk", choices: [{ index: 0, delta: { content: "x".repeat(40) } }] }]),
+      told,
+      { ending: "upstream_lost", basis: "estimate", charge: "0.00004" },
+    ],
+    [
+      "its last event without a blank line",
+      responseStream([
+        ...textStream(["Hello"], USAGE).slice(0, -1),
+        last([textItem("Hello")], { usage: USAGE }).trimEnd(),
+      ]),
+      /response\.completed[^\n]*\n\n$/,
+      { ending: "completed", charge: CHARGE },
+    ],
+  ]
+  test.each(rows)("%s", async (_name, script, shown, expected) => {
+    const { answer, call } = await ask({ stream: true }, script)
+    expect(answer.status).toBe(200)
+    expect(call).toMatchObject(expected)
+    if (typeof shown === "string") expect(answer.body.replaceAll(": ok\n\n", "")).toBe(shown)
+    else expect(answer.body).toMatch(shown)
+  })
+
+  test("D29 a JSON object becomes the events that say the same", async () => {
+    const response = responseObject([textItem("Hello"), callItem("open", '{"a":1}')], { usage: USAGE })
+    const { answer, call } = await ask({ stream: true }, json(200, response))
+    const events = answer.body
+      .trimEnd()
+      .split("\n\n")
+      .map((event) => event.split("\n"))
+    expect(events.map(([name]) => name)).toEqual([
+      "event: response.created",
+      "event: response.output_item.added",
+      "event: response.content_part.added",
+      "event: response.output_text.delta",
+      "event: response.output_text.done",
+      "event: response.content_part.done",
+      "event: response.output_item.done",
+      "event: response.output_item.added",
+      "event: response.function_call_arguments.delta",
+      "event: response.function_call_arguments.done",
+      "event: response.output_item.done",
+      "event: response.completed",
+    ])
+    expect(JSON.parse(events.at(-1)?.[1]?.slice("data: ".length) ?? "")).toEqual({
+      type: "response.completed",
+      response,
+      sequence_number: 11,
+    })
+    expect(call).toMatchObject({ basis: "usage", charge: CHARGE, ending: "completed" })
+  })
+  test.each([
+    ["incomplete", { status: "incomplete", usage: USAGE }, "response.incomplete", { charge: CHARGE }],
+    [
+      "failed",
+      { status: "failed", usage: USAGE },
+      "response.failed",
+      { charge: CHARGE, ending: "upstream_lost" },
+    ],
+    ["without usage", { usage: null }, "response.completed", { basis: "estimate", charge: "0.000004" }],
+  ])("D29 %s", async (_name, changes, name, expected) => {
+    const { answer, call } = await ask({ stream: true }, responseJson([textItem("Hello")], changes))
+    expect(answer.body).toContain(`event: ${name}\n`)
+    expect(call).toMatchObject(expected)
+  })
+  test("D29 an error object is an error event, and free", async () => {
+    const { answer, call } = await ask(
+      { stream: true },
+      json(200, { error: { message: "No.", code: "nope" } }),
+    )
+    expect(answer.body).toMatch(/^event: error\ndata: \{"type":"error","code":"nope","message":"No\."/)
+    expect(call).toMatchObject({ state: "released", charge: "0", failure: "upstream_error" })
+  })
+  test("D29 an object that is no response is rule 6", async () => {
+    const { answer, call } = await ask({ stream: true }, json(200, {}))
+    expect(answer.body).toBe("")
+    expect(call).toMatchObject({ state: "released", charge: "0", failure: "no_output" })
+  })
+  test("D5 a response over the limit is charged, and shown as an error", async () => {
+    const body = JSON.stringify(responseObject([textItem("x".repeat(33 << 20))], { usage: USAGE }))
+    const { answer, call } = await ask({ stream: true }, json(200, body))
+    expect(answer.body).toContain('"code":"response_too_large"')
+    expect(call).toMatchObject({ basis: "usage", charge: CHARGE })
+  })
+
+  test("D17 a failure does not show the provider's credential", async () => {
+    const message = `The key ${PROVIDER_KEY} is over its quota.`
+    const failed = last(
+      [],
+      { usage: null, error: { code: "insufficient_quota", message } },
+      "response.failed",
+    )
+    const { answer } = await ask({ stream: true }, responseStream([failed]))
+    expect(answer.body).toContain("The key [redacted] is over its quota.")
+    expect(answer.body).toContain("insufficient_quota")
+  })
+
+  test("D36 however the provider's bytes are cut, the client gets the same, and pays the same", async () => {
+    const text = "a “b”"
+    const events = [
+      responseEvent("response.output_text.delta", { item_id: "m", output_index: 0, delta: text }),
+      responseEvent("response.output_item.done", { output_index: 0, item: { id: "m", text } }),
+      responseEvent("response.completed", { response: { id: "r", usage: USAGE } }),
+    ]
+    const bytes = Buffer.from(events.map((event) => event.replaceAll("\n", "\r\n")).join(""))
+    const { id, key } = await harness.account("10")
+    const line = harness.dial()
+    const cuts = Array.from({ length: bytes.length }, (_, at) => at)
+    for (const at of cuts) {
+      harness.provider.replyOnce(async (exchange) => {
+        await exchange.head(200, { "content-type": "text/event-stream" }, { length: bytes.length })
+        if (at > 0) await exchange.chunk(bytes.subarray(0, at))
+        await exchange.chunk(bytes.subarray(at))
+        await exchange.end()
+      })
+      line.send(request(key, { stream: true }))
+      const { body } = harness.note(await line.answer("POST"))
+      if (body !== bytes.toString()) expect({ at, body }).toEqual({ at, body: bytes.toString() })
+    }
+    line.leave()
+    const { balance } = await until(
+      () => harness.gateway.balance(id),
+      ({ held }) => held === "0",
+    )
+    expect(Number(balance)).toBeCloseTo(10 - cuts.length * Number(CHARGE), 9)
+  }, 120_000)
+})
+
+function request(key: string, fields: object): string {
+  const body = JSON.stringify({ model: CHAT, input: CANARY, ...fields })
+  return [
+    "POST /v1/responses HTTP/1.1",
+    "host: gateway",
+    `authorization: Bearer ${key}`,
+    "content-type: application/json",
+    `content-length: ${Buffer.byteLength(body)}`,
+    "",
+    body,
+  ].join("\r\n")
+}
+
+describe("what is held and what is refused (D12, D61)", () => {
+  const stored = { missing: "context_tokens" }
+  const rows: [name: string, fields: object, param: string, fields_of_error: object][] = [
+    ["background", { background: true }, "background", {}],
+    ["an earlier response", { previous_response_id: "resp_1" }, "previous_response_id", stored],
+    ["a conversation", { conversation: "conv_1" }, "conversation", stored],
+    ["a template", { prompt: { id: "pmpt_1" } }, "prompt", stored],
+    ["a reference", { input: [{ type: "item_reference", id: "msg_1" }] }, "input[0]", stored],
+    [
+      "a reference without a type",
+      { input: [{ role: "user", content: "x" }, { id: "msg_1" }] },
+      "input[1]",
+      stored,
+    ],
+    ["a service tier", { service_tier: "priority" }, "service_tier", { missing: "service_tier" }],
+    ["a search", { tools: [{ type: "web_search" }] }, "tools[0]", { missing: "web_search" }],
+    [
+      "a search of another version",
+      { tools: [{ type: "function", name: "f" }, { type: "web_search_preview_2025_03_11" }] },
+      "tools[1]",
+      { missing: "web_search" },
+    ],
+    ["files", { tools: [{ type: "file_search" }] }, "tools[0]", { missing: "hosted_tool" }],
+    [
+      "code",
+      { tools: [{ type: "code_interpreter", container: { type: "auto" } }] },
+      "tools[0]",
+      { missing: "hosted_tool" },
+    ],
+    ["pictures", { tools: [{ type: "image_generation" }] }, "tools[0]", { missing: "hosted_tool" }],
+    [
+      "a shell in a container",
+      { tools: [{ type: "shell", environment: { type: "container_auto" } }] },
+      "tools[0]",
+      { missing: "hosted_tool" },
+    ],
+    [
+      "a shell that does not say where",
+      { tools: [{ type: "shell" }] },
+      "tools[0]",
+      { missing: "hosted_tool" },
+    ],
+    [
+      "a tool that nobody knows",
+      { tools: [{ type: "future_tool" }] },
+      "tools[0]",
+      { missing: "hosted_tool" },
+    ],
+    [
+      "a tool in a namespace",
+      { tools: [{ type: "namespace", name: "n", tools: [{ type: "file_search" }] }] },
+      "tools[0].tools[0]",
+      { missing: "hosted_tool" },
+    ],
+    [
+      "a tool among the items",
+      { input: [{ type: "additional_tools", role: "developer", tools: [{ type: "code_interpreter" }] }] },
+      "input[0].tools[0]",
+      { missing: "hosted_tool" },
+    ],
+    [
+      "sound",
+      { input: [{ role: "user", content: [{ type: "input_audio", input_audio: { data: "AA" } }] }] },
+      "input",
+      { missing: "audio_input" },
+    ],
+    ["sound as output", { modalities: ["audio"] }, "modalities", { missing: "audio_output" }],
+  ]
+  test.each(rows)("%s is a 400, and nothing is sent", async (_name, fields, param, more) => {
+    const { answer, call, requests } = await ask(fields)
+    expect(answer.status).toBe(400)
+    expect(JSON.parse(answer.body).error).toMatchObject({ code: "invalid_request", param, ...more })
+    expect({ call, requests }).toEqual({ call: undefined, requests: [] })
+  })
+  test.each(rows.slice(1))("%s passes to a free model", async (_name, fields) => {
+    const { answer, call } = await ask({ model: "free", ...fields }, responseJson([textItem("Hello")]))
+    expect(answer.status).toBe(200)
+    expect(call).toMatchObject({ charge: "0" })
+  })
+
+  const CONTEXT = 5_000
+  const input = Buffer.byteLength(JSON.stringify(CANARY))
+  const held: [name: string, fields: object, nano: number][] = [
+    ["a text", {}, input * 1_000 + 4_000_000],
+    ["with a limit", { max_output_tokens: 10 }, input * 1_000 + 40_000],
+    ["with instructions", { max_output_tokens: 10, instructions: "abc" }, (input + 5) * 1_000 + 40_000],
+    [
+      "fields that are no prompt",
+      { max_output_tokens: 10, include: ["x"], store: false, truncation: "auto", temperature: 1 },
+      input * 1_000 + 40_000,
+    ],
+    [
+      "a picture",
+      {
+        max_output_tokens: 10,
+        input: [
+          {
+            role: "user",
+            content: [{ type: "input_image", image_url: `data:image/png;base64,${"A".repeat(9_000)}` }],
+          },
+        ],
+      },
+      ('[{"role":"user","content":[]}]'.length + 4_096) * 1_000 + 40_000,
+    ],
+    [
+      "a picture that a tool returned",
+      {
+        max_output_tokens: 10,
+        input: [
+          { type: "function_call_output", call_id: "c", output: [{ type: "input_image", file_id: "f" }] },
+        ],
+      },
+      ('[{"type":"function_call_output","call_id":"c","output":[]}]'.length + 4_096) * 1_000 + 40_000,
+    ],
+    [
+      "a screenshot",
+      {
+        max_output_tokens: 10,
+        input: [
+          {
+            type: "computer_call_output",
+            output: { type: "computer_screenshot", image_url: `data:image/png;base64,${"A".repeat(9_000)}` },
+          },
+        ],
+      },
+      ('[{"type":"computer_call_output","output":[]}]'.length + 4_096) * 1_000 + 40_000,
+    ],
+    [
+      "an earlier response: the context",
+      { model: "small-context", max_output_tokens: 10, previous_response_id: "r" },
+      CONTEXT * 1_000 + 40_000,
+    ],
+    [
+      "a reference: the context",
+      { model: "small-context", max_output_tokens: 10, input: [{ id: "msg_1" }] },
+      CONTEXT * 1_000 + 40_000,
+    ],
+    [
+      "reasoning that the provider kept: the context",
+      {
+        model: "small-context",
+        max_output_tokens: 10,
+        input: [{ type: "reasoning", id: "rs_1", summary: [] }],
+      },
+      CONTEXT * 1_000 + 40_000,
+    ],
+    [
+      "a file by its id: the context",
+      {
+        model: "small-context",
+        max_output_tokens: 10,
+        input: [{ role: "user", content: [{ type: "input_file", file_id: "f" }] }],
+      },
+      CONTEXT * 1_000 + 40_000,
+    ],
+    [
+      "a search: ten of them",
+      { model: "searching", max_output_tokens: 10, tools: [{ type: "web_search" }] },
+      (input + '[{"type":"web_search"}]'.length) * 1_000 + 40_000 + 100_000_000,
+    ],
+  ]
+  test.each(held)("%s", async (_name, fields, nano) => {
+    const { answer, call } = await ask(fields, responseJson([textItem("Hello")]))
+    expect(answer.status).toBe(200)
+    expect(call?.reserved).toBe(usd(nano))
+    const { key } = await harness.account("10")
+    const quote = await harness.ask({
+      method: "POST",
+      target: "/v1/quote",
+      headers: [`authorization: Bearer ${key}`, "content-type: application/json"],
+      body: { operation: "responses", model: CHAT, input: CANARY, ...fields },
+    })
+    expect(JSON.parse(quote.body)).toMatchObject({ operation: "responses", amount: usd(nano) })
+  })
+
+  test("a 402 names the field that makes the hold smaller", async () => {
+    const { key } = await harness.account("0.001")
+    const answer = await harness.ask({
+      method: "POST",
+      target: "/v1/responses",
+      headers: [`authorization: Bearer ${key}`, "content-type: application/json"],
+      body: { model: CHAT, input: CANARY },
+    })
+    expect(answer.status).toBe(402)
+    expect(JSON.parse(answer.body).error).toMatchObject({
+      code: "insufficient_balance",
+      message: expect.stringMatching(/set max_output_tokens to at most \d+\.$/),
+    })
+  })
+
+  test("tools of the client, mcp and tool_search pass", async () => {
+    const tools = ["function", "custom", "local_shell", "apply_patch", "computer", "mcp", "tool_search"]
+    const { answer, requests } = await ask(
+      {
+        tools: [
+          ...tools.map((type) => ({ type })),
+          { type: "shell", environment: { type: "local" } },
+          { type: "namespace", tools: [{ type: "function" }] },
+        ],
+      },
+      responseJson([textItem("Hello")]),
+    )
+    expect(answer.status).toBe(200)
+    expect(requests).toHaveLength(1)
+  })
+
+  test("searches are charged as counted, and as seen where nobody counts", async () => {
+    const fields = { model: "searching", tools: [{ type: "web_search" }] }
+    const search = { type: "web_search_call", status: "completed", action: { type: "search", query: "q" } }
+    const usage = responseUsage(10, 5)
+    const charge = async (output: readonly object[], more: object = {}) =>
+      (await ask(fields, responseJson(output, { usage, ...more }))).call
+    expect(await charge([textItem("x")])).toMatchObject({ charge: "0.00003", notes: [] })
+    expect(await charge([search, search])).toMatchObject({ charge: "0.02003" })
+    expect(await charge([search], { tool_usage: { web_search: { num_requests: 3 } } })).toMatchObject({
+      charge: "0.03003",
+    })
+  })
+})
+
+describe("like every call", () => {
+  test("D14 another upstream is tried under the same hold", async () => {
+    harness.provider.replyOnce(json(503, {}))
+    const { answer, call, requests } = await ask(
+      { model: "twice" },
+      responseJson([textItem("x")], { usage: USAGE }),
+    )
+    expect(answer.status).toBe(200)
+    expect(requests.map(({ path }) => path)).toEqual(["/second/responses", "/v1/responses"])
+    expect(call).toMatchObject({ upstream: "first", charge: CHARGE })
+  })
+  test("D63 a model without the operation names where it can be called", async () => {
+    const { answer } = await ask({ model: "chat-only" })
+    expect(answer.status).toBe(403)
+    expect(JSON.parse(answer.body).error.message).toContain("POST /v1/chat/completions")
+  })
+  test("D43 an Idempotency-Key makes one call of two", async () => {
+    const { key } = await harness.account("10")
+    const draft = {
+      method: "POST",
+      target: "/v1/responses",
+      headers: [`authorization: Bearer ${key}`, "content-type: application/json", "idempotency-key: once-1"],
+      body: { model: CHAT, input: CANARY },
+    }
+    harness.provider.replyOnce(responseJson([textItem("x")], { usage: USAGE }))
+    expect((await harness.ask(draft)).status).toBe(200)
+    const again = await harness.ask(draft)
+    expect([again.status, JSON.parse(again.body).error.code]).toEqual([400, "idempotency_key_used"])
+  })
+  test("D9 a client that leaves once every item is done pays by usage", async () => {
+    const { id, key } = await harness.account("10")
+    const items_seen = Promise.withResolvers<void>()
+    harness.provider.replyOnce(async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      for (const event of [created, ...textEvents(["Hello"])]) await exchange.chunk(event)
+      await items_seen.promise
+      await exchange.chunk(last([textItem("Hello")], { usage: USAGE }))
+      await exchange.end()
+    })
+    const line = harness.dial()
+    line.send(request(key, { stream: true }))
+    await until(
+      () => line.received,
+      (text) => text.includes("response.output_item.done"),
+    )
+    line.leave()
+    await until(
+      () => line.closed,
+      () => true,
+    )
+    items_seen.resolve()
+    const [call] = await until(
+      () => harness.gateway.calls(`?account=${id}`),
+      ([call]) => call?.state === "settled",
+    )
+    expect(call).toMatchObject({ basis: "usage", ending: "client_left", charge: CHARGE })
+  })
+  test("D9 a client that leaves before that pays for what was said", async () => {
+    const { id, key } = await harness.account("10")
+    harness.provider.replyOnce(async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      for (const event of [created, ...textEvents(["x".repeat(40)]).slice(0, 3)]) await exchange.chunk(event)
+    })
+    const line = harness.dial()
+    line.send(request(key, { stream: true }))
+    await until(
+      () => line.received,
+      (text) => text.includes("response.output_text.delta"),
+    )
+    line.leave()
+    const [call] = await until(
+      () => harness.gateway.calls(`?account=${id}`),
+      ([call]) => call?.state === "settled",
+    )
+    const prompt = Math.floor(Buffer.byteLength(JSON.stringify(CANARY)) / 4)
+    expect(call).toMatchObject({
+      basis: "estimate",
+      ending: "client_left",
+      charge: usd(40_000 + prompt * 1_000),
+    })
+  })
+})
+
+/** An amount as the gateway prints it. */
+function usd(nano: number): string {
+  return (nano / 1e9).toFixed(9).replace(/\.?0+$/, "")
+}
