@@ -102,6 +102,8 @@ export function askedFor(request: ChatRequest): AskedFor {
     audio_output: audioOutput(request),
     web_search: webSearch(request),
     cache_write_1h: longCache(request),
+    speed: isSaid(fieldOf(request, "speed")) ? "speed" : null,
+    inference_geo: isSaid(fieldOf(request, "inference_geo")) ? "inference_geo" : null,
   }
 }
 

@@ -120,8 +120,6 @@ export const ChatRequest = Type.Object(
     models: Type.Optional(oneModel()),
     fallbacks: Type.Optional(oneModel()),
     provider: Type.Optional(withoutPrice()),
-    speed: Type.Optional(withoutPrice()),
-    inference_geo: Type.Optional(withoutPrice()),
     max_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice (older name).")),
     max_completion_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice.")),
   },

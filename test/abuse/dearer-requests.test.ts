@@ -29,8 +29,6 @@ describe("D18 D19 what would be billed differently than it is read is refused", 
     ["models", { models: ["dearer"] }],
     ["fallbacks", { fallbacks: [{ model: "dearer" }] }],
     ["provider", { provider: { order: ["dearer"] } }],
-    ["speed", { speed: "fast" }],
-    ["inference_geo", { inference_geo: "us" }],
   ])("%s: %j", async (param, fields) => {
     await harness.untouched(account.id, async () => {
       expectError(await harness.chat(account.key, fields), "invalid_request", { param })

@@ -159,6 +159,11 @@ describe("D61 what has no price is refused, by its field and the price that is m
     expect(faultOf(fields, { ...plain, input_pico: 0n, cached_input_pico: 0n, output_pico: 0n })).toBeNull()
   })
 
+  test.each(["speed", "inference_geo"])("%s, which no model has a price for", (field) => {
+    expect(faultOf({ [field]: "x" }, priced)).toEqual(["invalid_request", field, field])
+    expect(faultOf({ [field]: null }, priced)).toBeNull()
+  })
+
   test.each(["flex", "priority", "", 5, true, { type: "flex" }])("the service tier %j", (service_tier) => {
     expect(faultOf({ service_tier }, priced)).toEqual(["invalid_request", "service_tier", "service_tier"])
   })
