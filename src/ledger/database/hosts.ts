@@ -30,6 +30,8 @@ export class Hosts {
   #asking: Promise<Host> | null = null
   /** The latest timeline that was met. */
   #timeline = 0
+  /** The sockets that were dialed, and where to. */
+  readonly #dialed = new Map<Socket, Host>()
 
   private constructor(url: string) {
     this.#hosts = singleHosts(url).map((alone) => {
@@ -56,7 +58,8 @@ export class Hosts {
     this.#asking ??= this.#findPrimary().finally(() => {
       this.#asking = null
     })
-    const { host, port } = await this.#asking
+    const primary = await this.#asking
+    const { host, port } = primary
     const socket = new Socket()
     const connected = Promise.withResolvers<void>()
     socket.once("connect", connected.resolve)
@@ -64,8 +67,15 @@ export class Hosts {
     socket.connect(port, host)
     await connected.promise
     socket.removeAllListeners()
+    for (const old of this.#dialed.keys()) if (old.destroyed) this.#dialed.delete(old)
+    this.#dialed.set(socket, primary)
     // The driver takes the name for TLS from here.
     return Object.assign(socket, { host })
+  }
+
+  /** Ends the connections to the old primary, which may still live and answer what nobody else sees. */
+  #leaveOthers(primary: Host): void {
+    for (const [socket, host] of this.#dialed) if (host !== primary) socket.destroy()
   }
 
   /**
@@ -90,6 +100,7 @@ export class Hosts {
     await Promise.race([all, found.promise.then(() => Promise.race([all, Bun.sleep(OTHERS_MS)]))])
     const [latest] = primaries.sort((one, other) => other.timeline - one.timeline)
     if (latest !== undefined) {
+      if (latest.timeline > this.#timeline) this.#leaveOthers(latest.host)
       this.#timeline = latest.timeline
       return latest.host
     }
