@@ -573,6 +573,8 @@ describe("D63 D32 a stream that the provider's own last event ends", () => {
   const stopping: StreamForm = {
     ...chatEvents,
     end: null,
+    keeps_last: true,
+    shows_last: false,
     open(choices, limits) {
       const reading = new ChatReading(choices, limits)
       const take = reading.take.bind(reading)

@@ -18,6 +18,8 @@ const columns = [
   holds.amount_nano,
   holds.margin_bp,
   holds.stream,
+  holds.session_id,
+  holds.agent_id,
 ] as const
 
 const batch = new Batch<Hold>(3, [
@@ -28,6 +30,8 @@ const batch = new Batch<Hold>(3, [
   [holds.amount_nano, (hold) => hold.amount_nano],
   [holds.margin_bp, (hold) => hold.margin_bp ?? null],
   [holds.stream, (hold) => hold.stream],
+  [holds.session_id, (hold) => hold.session?.session_id ?? null],
+  [holds.agent_id, (hold) => hold.session?.agent_id ?? null],
   [idempotency.key_hash, (hold) => hold.idempotency?.key_hash ?? null],
   [idempotency.body_hash, (hold) => hold.idempotency?.body_hash ?? null],
 ])

@@ -65,6 +65,12 @@ const Held = Type.Object({
   margin_bp: Type.Optional(Type.Integer()),
   terms_id: Type.Integer(),
   stream: Type.Boolean(),
+  session: Type.Optional(
+    Type.Object({
+      session_id: Type.Union([Type.String(), Type.Null()]),
+      agent_id: Type.Union([Type.String(), Type.Null()]),
+    }),
+  ),
   idempotency: Type.Union([Type.Object({ key_hash: Type.String(), body_hash: Type.String() }), Type.Null()]),
 })
 const Line = Type.Object({
