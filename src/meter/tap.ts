@@ -205,10 +205,9 @@ export class Tap {
     switch (read.kind) {
       case "done":
         this.#note(read)
-        if (this.#options.form.keeps_last) {
+        if (this.#options.form.shows_last) this.#outlet.open()
+        if (this.#options.form.keeps_last && !this.#outlet.silent)
           this.#last = read.failed ? this.#options.withoutSecret(event.parts) : event.parts
-          if (this.#options.form.shows_last) this.#outlet.open()
-        }
         this.#finish(read.failed ? "upstream_lost" : "completed")
         return
       case "error":
