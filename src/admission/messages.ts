@@ -1,7 +1,7 @@
 import type { FieldTexts } from "../wire/field-texts.ts"
 import type { MessagesRequest } from "../wire/messages.ts"
 import { isObject } from "../wire/usage.ts"
-import { type AskedFor, fieldOf, NOTHING_ASKED, serviceTierOf } from "./asked.ts"
+import { type AskedFor, fieldOf, NOTHING_ASKED, OWN_TIER, serviceTierOf } from "./asked.ts"
 import { fieldBytes, isMedia, type Media, mediaIn, type Prompt } from "./prompt.ts"
 
 /** What a messages request asks for that is billed apart, and what of its prompt only the provider has (D61, D64). */
@@ -10,7 +10,7 @@ export function askedOfMessages(request: MessagesRequest): AskedFor {
   const first = (kind: ToolKind) => tools.find((tool) => tool.kind === kind)?.path ?? null
   return {
     ...NOTHING_ASKED,
-    service_tier: request.service_tier === "standard_only" ? null : serviceTierOf(request),
+    service_tier: request.service_tier === "standard_only" ? OWN_TIER : serviceTierOf(request),
     speed: PLAIN.speed.has(request.speed) ? null : "speed",
     inference_geo: PLAIN.inference_geo.has(request.inference_geo) ? null : "inference_geo",
     web_search: first("search"),

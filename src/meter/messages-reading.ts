@@ -6,6 +6,7 @@ import {
   type JsonObject,
   NO_LIMITS,
   objectOf,
+  readServiceTier,
   type UsageLimits,
   type UsageReading,
 } from "../wire/usage.ts"
@@ -98,6 +99,7 @@ export class MessagesReading implements StreamReading {
   }
 
   evidence(ending: Ending): StreamEvidence {
+    const service_tier = readServiceTier({ usage: this.#said })
     return {
       shape: "stream",
       ending,
@@ -107,6 +109,7 @@ export class MessagesReading implements StreamReading {
       output_bytes: this.#output_bytes,
       output_bytes_after_usage: this.#usage === null ? 0 : this.#output_bytes - this.#counted_bytes,
       error: this.#error,
+      ...(service_tier !== undefined && { service_tier }),
     }
   }
 

@@ -206,7 +206,7 @@ export class Tap {
       case "done":
         this.#note(read)
         if (read.shown) this.#outlet.open()
-        if (this.#options.form.keeps_last)
+        if (this.#options.form.keeps_last && !this.#outlet.silent)
           this.#last = read.failed ? this.#options.withoutSecret(event.parts) : event.parts
         this.#finish(read.failed ? "upstream_lost" : "completed")
         return

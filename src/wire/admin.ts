@@ -318,10 +318,8 @@ export const CallBody = Type.Object({
   family: word(["chat", "messages"]),
   upstream: Type.String({ description: "The upstream that answered, or the first one tried if none did." }),
   stream: Type.Boolean(),
-  session_id: nullable(
-    Type.String({ description: "The session that the client named: `x-claude-code-session-id`." }),
-  ),
-  agent_id: nullable(Type.String({ description: "The agent that it named: `x-claude-code-agent-id`." })),
+  session_id: nullable(Type.String({ description: "What the client sent as `x-claude-code-session-id`." })),
+  agent_id: nullable(Type.String({ description: "What it sent as `x-claude-code-agent-id`." })),
   state: word(states),
   basis: word(bases),
   ending: nullable(word(endings)),

@@ -51,7 +51,6 @@ export function mergeUsage(known: JsonObject, said: JsonObject): JsonObject {
 
 /** What else a price depends on, and the values that cost nothing more. */
 const ASIDE: readonly (readonly [name: string, plain: ReadonlySet<unknown>])[] = [
-  ["service_tier", new Set([undefined, null, "standard"])],
   ["speed", new Set([undefined, null, "standard"])],
   ["inference_geo", new Set([undefined, null, "", "global", "not_available"])],
 ]

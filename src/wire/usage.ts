@@ -161,7 +161,9 @@ export function isCount(value: unknown): value is number {
 const MAX_TIER_LENGTH = 64
 
 /** The service tier that an answer or a chunk says it was served at (D70); undefined where it says none. */
-export function readServiceTier({ service_tier }: JsonObject): string | undefined {
+export function readServiceTier({ service_tier: own, usage }: JsonObject): string | undefined {
+  const said = own ?? objectOf(usage).service_tier
+  const service_tier = said === "standard" ? "default" : said
   const is_said = typeof service_tier === "string" && service_tier !== "" && service_tier !== "auto"
   return is_said && service_tier.length <= MAX_TIER_LENGTH ? service_tier : undefined
 }

@@ -67,6 +67,7 @@ describe("D64 the cuts between chunks mean nothing", () => {
         output_bytes_after_usage: 0,
         implausible: false,
         error: false,
+        service_tier: "default",
         done: true,
       })
     }

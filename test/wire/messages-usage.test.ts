@@ -121,15 +121,9 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
     ],
     [
       "plain ways of serving",
-      { ...plain, service_tier: "standard", speed: "standard", inference_geo: "not_available" },
+      { ...plain, service_tier: "priority", speed: "standard", inference_geo: "not_available" },
       { prompt: 10, cached: 0, out: 5 },
       [],
-    ],
-    [
-      "a dearer tier",
-      { ...plain, service_tier: "priority" },
-      { prompt: 10, cached: 0, out: 5 },
-      ["unpriced"],
     ],
     ["a dearer speed", { ...plain, speed: "fast" }, { prompt: 10, cached: 0, out: 5 }, ["unpriced"]],
     ["a dearer place", { ...plain, inference_geo: "us" }, { prompt: 10, cached: 0, out: 5 }, ["unpriced"]],
