@@ -24,6 +24,8 @@ const open = {
   family: "chat",
   upstream: "openai",
   stream: false,
+  session_id: null,
+  agent_id: null,
   state: "open",
   basis: "none",
   ending: null,

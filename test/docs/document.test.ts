@@ -216,7 +216,7 @@ describe("the examples of the document", () => {
 
   test("the example streams: every event fits its schema, and the last one is the last (D24, D66)", () => {
     const streams = media.filter(({ type }) => type === "text/event-stream")
-    expect(streams).toHaveLength(4)
+    expect(streams).toHaveLength(6)
     for (const { of } of streams) {
       const lines = String(of.example).split("\n")
       const events = lines.flatMap((line) => (line.startsWith("data: ") ? [line.slice("data: ".length)] : []))
