@@ -62,7 +62,7 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
     const provider = await startProvider()
     closing.defer(() => provider.stop())
     provider.reply(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
-    const pooled = await pooler(3)
+    const pooled = await pooler(6)
     if (!("url" in pooled)) throw new Error("a pooler has a URL")
     const places = [new Workplace(), new Workplace()]
     for (const place of places) closing.defer(() => place.clear())
