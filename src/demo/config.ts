@@ -19,13 +19,13 @@ upstreams:
 models:
   - name: ${small}
     family: chat
-    operations: [chat]
+    operations: [chat, responses]
     upstreams: [{ use: demo-chat }]
     price: { input: "0.25", cached_input: "0.025", output: "2.00" }
     max_output_tokens: 4096
   - name: ${large}
     family: chat
-    operations: [chat]
+    operations: [chat, responses]
     upstreams: [{ use: demo-chat }]
     price: { input: "1.25", cached_input: "0.125", output: "10.00" }
     max_output_tokens: 16384

@@ -12,8 +12,8 @@ test("the demo's configuration passes the loader that every file passes: two cha
   })
   expect(models.map(({ family }) => family)).toEqual(["chat", "chat", "chat", "messages"])
   expect(models.map(({ operations }) => operations)).toEqual([
-    ["chat"],
-    ["chat"],
+    ["chat", "responses"],
+    ["chat", "responses"],
     ["embeddings"],
     ["messages"],
   ])
