@@ -220,6 +220,12 @@ describe("D67 a call", () => {
     expect(error).not.toHaveProperty("max_tokens")
   })
 
+  test.each(["provider", "speed", "inference_geo"])("D61 %s is a 400", async (param) => {
+    const { key } = await gateway.account("1")
+    const answer = await embed(key, { [param]: "fast" })
+    expect([answer.status, await answer.json()]).toMatchObject([400, { error: { param } }])
+  })
+
   test("D18 a body at fault reaches no provider", async () => {
     const { key } = await gateway.account("1")
     const seen = provider.requests.length
