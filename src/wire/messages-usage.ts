@@ -42,10 +42,28 @@ export function readMessagesUsage(
   return { state: "valid", usage: buckets === null ? usage : { ...usage, buckets }, notes: [...notes] }
 }
 
-/** What a stream knew of its usage, with what a further event says: a field that is there replaces, null and absent change nothing. */
+/** All that is read of a usage. */
+const FIELDS = [
+  "input_tokens",
+  "output_tokens",
+  "cache_read_input_tokens",
+  "cache_creation_input_tokens",
+  "cache_creation",
+  "output_tokens_details",
+  "server_tool_use",
+  "iterations",
+  "service_tier",
+  "speed",
+  "inference_geo",
+] as const
+
+/**
+ * What a stream knew of its usage, with what a further event says: a field that is there replaces, null and absent change
+ * nothing. Only fields that are read are kept, so that a stream of ever new names takes no memory.
+ */
 export function mergeUsage(known: JsonObject, said: JsonObject): JsonObject {
   const merged = { ...known }
-  for (const [name, value] of Object.entries(said)) if (!isMissing(value)) merged[name] = value
+  for (const name of FIELDS) if (!isMissing(said[name])) merged[name] = said[name]
   return merged
 }
 
