@@ -84,7 +84,7 @@ function lacking(param: string, missing: keyof typeof WHAT, model: string): Gate
   })
 }
 
-/** Nobody could say how much to hold. */
+/** It is not known how much to hold. */
 function unbounded(param: string, model: string): GatewayError {
   return new GatewayError("invalid_request", {
     param,

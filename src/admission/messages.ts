@@ -19,7 +19,7 @@ export function askedOfMessages(request: MessagesRequest): AskedFor {
   }
 }
 
-/** Values that cost nothing more. */
+/** Values that cost nothing extra. */
 const PLAIN: Readonly<Record<"speed" | "inference_geo", ReadonlySet<unknown>>> = {
   speed: new Set([undefined, null, "standard"]),
   inference_geo: new Set([undefined, null, "global"]),
@@ -99,7 +99,7 @@ export function measureMessages(request: MessagesRequest, texts: FieldTexts): Pr
   }
 }
 
-/** What only the provider knows is as large as the context of the model. */
+/** A prompt that only the provider knows counts as the whole context of the model. */
 const UNKNOWN: Media = { kind: "file", bytes: null, text_bytes: 0 }
 
 /** Whether it asks the provider to sum the conversation up. */

@@ -42,14 +42,14 @@ export function readMessagesUsage(
   return { state: "valid", usage: buckets === null ? usage : { ...usage, buckets }, notes: [...notes] }
 }
 
-/** What a stream knew of its usage, with what a further event says: a field that is there replaces, null and absent change nothing. */
+/** The usage of a stream so far, merged with that of the next event: a present field replaces the earlier one; null and absent fields change nothing. */
 export function mergeUsage(known: JsonObject, said: JsonObject): JsonObject {
   const merged = { ...known }
   for (const [name, value] of Object.entries(said)) if (!isMissing(value)) merged[name] = value
   return merged
 }
 
-/** What else a price depends on, and the values that cost nothing more. */
+/** Other fields that a price depends on, and the values that cost nothing extra. */
 const ASIDE: readonly (readonly [name: string, plain: ReadonlySet<unknown>])[] = [
   ["speed", new Set([undefined, null, "standard"])],
   ["inference_geo", new Set([undefined, null, "", "global", "not_available"])],
@@ -117,7 +117,7 @@ function addIterations(iterations: unknown, sum: Sum, notes: Set<Note>): void {
   }
 }
 
-/** Final usage without searches says that there were none. */
+/** Final usage without searches means that there were none. */
 function bucketsOf(sum: Sum, searches: unknown, final: boolean, notes: Set<Note>): Buckets | null {
   const { cache_write, cache_write_1h, reasoning } = sum
   if (!isMissing(searches) && !isWhole(searches)) notes.add("details_malformed")
