@@ -37,7 +37,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** Read and written by their owner, and by nobody else. */
+/** Only their owner can read and write them. */
 export const OWNER_ONLY = 0o600
 
 /** Writes a secret, under another name first: a file that is there is whole. */

@@ -65,7 +65,7 @@ const APART = ["audio_input", "audio_output", "web_search", "cache_write_1h"] as
 const WHAT = {
   service_tier: "this service tier",
   speed: "this speed",
-  inference_geo: "this place of computing",
+  inference_geo: "this inference region",
   hosted_tool: "this tool, which the provider runs",
   audio_input: "audio in a message",
   audio_output: "audio output",
@@ -74,14 +74,17 @@ const WHAT = {
 } as const
 
 function lacking(param: string, missing: keyof typeof WHAT, model: string): GatewayError {
+  const cure = NEVER_PRICED.some((what) => what === missing)
+    ? "Leave it out: Tollgate cannot charge for it."
+    : "Leave it out, or ask the operator to set a price."
   return new GatewayError("invalid_request", {
     param,
-    message: `${param}: the model ${model} has no price for ${WHAT[missing]}. Leave it out, or ask the operator to set a price.`,
+    message: `${param}: the model ${model} has no price for ${WHAT[missing]}. ${cure}`,
     fields: { missing },
   })
 }
 
-/** Nobody could say how much to hold. */
+/** It is not known how much to hold. */
 function unbounded(param: string, model: string): GatewayError {
   return new GatewayError("invalid_request", {
     param,

@@ -101,7 +101,7 @@ export function measureMessages(request: MessagesRequest, texts: FieldTexts): Pr
   }
 }
 
-/** What only the provider knows is as large as the context of the model. */
+/** A prompt that only the provider knows counts as the whole context of the model. */
 const UNKNOWN: Media = { kind: "file", bytes: null, text_bytes: 0 }
 
 /** Whether it asks the provider to sum the conversation up. */

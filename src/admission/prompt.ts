@@ -120,7 +120,7 @@ export function fieldBytes(texts: FieldTexts, but: string): number {
   return bytes
 }
 
-/** Whether a field is there by which a provider adds to the prompt. */
+/** Whether the request has a field that makes the provider add to the prompt. */
 export function isOpen(texts: FieldTexts): boolean {
   return texts.names.some((name) => OPEN.has(name))
 }

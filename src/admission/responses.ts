@@ -33,7 +33,7 @@ export function askedOfResponses(request: ResponsesRequest): AskedFor {
   }
 }
 
-/** The first field of which only the provider knows how large it is. */
+/** The first field whose size only the provider knows. */
 function storedIn(request: ResponsesRequest): string | null {
   const field = STORED_INPUTS.find((name) => (request[name] ?? null) !== null)
   if (field !== undefined) return field

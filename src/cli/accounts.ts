@@ -83,7 +83,7 @@ const create = adminCommand({
     margin: {
       type: "string",
       valueHint: "NUMBER",
-      description: "what the prices are multiplied by (default: 1)",
+      description: "factor for the prices (default: 1)",
     },
   },
   examples: [
@@ -134,8 +134,8 @@ const resume = adminCommand({
 })
 
 const margin = adminCommand({
-  summary: "Set the margin of an account: what the prices are multiplied by",
-  details: "Applies to calls that are held from now on.",
+  summary: "Set the margin of an account: the factor by which its prices are multiplied",
+  details: "Applies to calls that start after the change.",
   args: {
     account: ACCOUNT,
     margin: { type: "positional", required: true, description: "a number such as 1.25; 1 for no margin" },

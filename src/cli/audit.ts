@@ -28,7 +28,7 @@ function auditText(
   { checked_at, accounts, open_reservations, violations }: AuditBody,
   { screen }: AdminContext,
 ): string {
-  const looked = `${count(accounts)} accounts, ${count(open_reservations)} open reservations, at ${moment(checked_at)}`
+  const looked = `${count(accounts)} accounts, ${count(open_reservations)} open holds, at ${moment(checked_at)}`
   if (violations.length === 0)
     return `${screen.paint("green", "✓")} The ledger matches its journal: ${looked}.`
   const rows = violations.map(({ account_id, kind, id, recorded, expected }) => [

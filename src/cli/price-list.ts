@@ -117,14 +117,14 @@ class EntryReader {
     for (const [kind, sizes] of this.#prices) {
       if (sizes.has(0)) continue
       for (const above of sizes.keys())
-        this.refuse(`${kind} above ${above} tokens`, "there is no price of it for smaller prompts")
+        this.refuse(`${kind} above ${above} tokens`, "the list has no price for smaller prompts")
       this.#prices.delete(kind)
     }
     for (const [service_tier, prices] of this.#service_tiers) {
       for (const [kind, sizes] of prices) {
         const plain = this.#prices.get(kind)?.get(0)
         if (plain !== undefined) prices.set(kind, new Map([[0, plain], ...sizes]))
-        else this.refuse(`${kind} of ${service_tier}`, "there is no price of it without the service tier")
+        else this.refuse(`${kind} of ${service_tier}`, "the list has no price without the service tier")
       }
     }
     return {
@@ -220,9 +220,9 @@ const UNKNOWN_KIND = "Tollgate has no price of this kind"
 
 /** Why a key cannot be charged: by its name, the first that fits. */
 const REASONS: readonly (readonly [key: RegExp, reason: string])[] = [
-  [/_(?:flex|priority)$/, "a service tier has no such price"],
+  [/_(?:flex|priority)$/, "service tiers have no price of this kind"],
   [/_batches$/, "Tollgate forwards no batches"],
-  [/multiplier|uplift|provider_specific_entry/, "a factor of the other prices"],
+  [/multiplier|uplift|provider_specific_entry/, "a multiplier of other prices"],
   [/^web_search_billing_unit$/, "searches are charged one by one"],
 ]
 
@@ -334,9 +334,9 @@ function currentPrices(reader: EntryReader, prices: unknown, now: Date): Readonl
     if (!isObject(dated) || !isObject(dated.prices)) continue
     const { start_date, start_time, end_time } = isObject(dated.constraint) ? dated.constraint : {}
     if (typeof start_time === "string")
-      reader.refuse(`prices from ${start_time} to ${end_time}`, "a price has no hours")
+      reader.refuse(`prices from ${start_time} to ${end_time}`, "Tollgate has no prices by time of day")
     else if (typeof start_date !== "string" || new Date(start_date) <= now) current = dated.prices
-    else reader.refuse(`prices from ${start_date}`, "they have not begun")
+    else reader.refuse(`prices from ${start_date}`, "not valid yet")
   }
   return current
 }

@@ -16,13 +16,13 @@ import { START_ARGS } from "./serve.ts"
 const diff = leaf({
   summary: "Compare the configured prices with a price list",
   details:
-    "FILE is LiteLLM's model_prices_and_context_window.json or the data.json of genai-prices; nothing is downloaded. Compares exactly, names what Tollgate cannot charge, and prints the configuration that would agree with the list. An entry is found by the upstream's model name, with or without a provider in front. The exit code is 1 if a price differs, or if a model has no entry.",
+    "FILE is LiteLLM's model_prices_and_context_window.json or the data.json of genai-prices. You download it; this command uses no network. It compares exactly, lists what Tollgate cannot charge, and prints the configuration that would agree with the list. It finds an entry by the upstream's model name, with or without a provider in front. The exit code is 1 if a price differs, or if a model has no entry.",
   args: {
     file: { type: "positional", description: "the price list" },
     map: {
       type: "string",
       valueHint: "MODEL=ENTRY,…",
-      description: "the entries of models that are not found by their name",
+      description: "the entries of models whose name is not in the list, or matches several entries",
     },
     config: START_ARGS.config,
     json: { type: "boolean", description: "print the result as JSON" },
@@ -31,7 +31,7 @@ const diff = leaf({
     ["tollgate prices diff model_prices_and_context_window.json", "every model of the configuration"],
     [
       "tollgate prices diff data.json --map fast=openai/gpt-5-mini --json",
-      "the entry of the model fast is named; as JSON, for scripts",
+      "with the entry for the model fast; as JSON, for scripts",
     ],
   ],
   run(given, screen) {
@@ -63,7 +63,7 @@ const diff = leaf({
   },
 })
 
-export const prices = group("Compare the configured prices with those that others publish", { diff })
+export const prices = group("Compare the configured prices with a published price list", { diff })
 
 function overridden(config: string | null): Record<string, string> {
   return config === null ? {} : { TOLLGATE_CONFIG: config }
@@ -134,7 +134,7 @@ function reasonsIn(not_chargeable: Comparison["not_chargeable"]): [reason: strin
 function unmatchedWords({ model, candidates }: Comparison): string {
   const map = `name the entry with --map '${visible(model)}=ENTRY'`
   if (candidates.length === 0) return `not in the list under this name; ${map}`
-  return `${candidates.length} entries could be meant (${visible(candidates.join(", "))}); ${map}`
+  return `${candidates.length} entries match (${visible(candidates.join(", "))}); ${map}`
 }
 
 function verdict({ same, differences, needed }: Comparison): string {

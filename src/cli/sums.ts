@@ -5,9 +5,8 @@ import { count } from "./screen.ts"
 
 /** `tollgate sums`: compares the sums of hours and days with the journal's entries, and replaces what differs (D72). */
 export const sums = adminCommand({
-  summary: "Recompute the sums that usage and statistics read, and compare",
-  details:
-    "Goes from the first day to the last one. The exit code is 1 if sums differed; they are right afterwards.",
+  summary: "Check the sums that usage and statistics read against the journal",
+  details: "Checks every closed day and replaces sums that differ. The exit code is 1 if any sum differed.",
   args: {},
   examples: [
     ["tollgate sums", "one line if nothing differs"],

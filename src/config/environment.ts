@@ -93,7 +93,7 @@ export function checkExposure({ host, port, admin, admin_token }: Exposure): voi
 }
 
 const WITHOUT_TOKEN =
-  "a loopback address such as 127.0.0.1, unless TOLLGATE_ADMIN_TOKEN is set to at least 16 characters"
+  "a loopback address such as 127.0.0.1, or a TOLLGATE_ADMIN_TOKEN of at least 16 characters"
 
 function refusal(path: string, expected: string): ConfigError {
   return new ConfigError([{ path, expected }])

@@ -160,7 +160,7 @@ function modelOf(
   }
 }
 
-/** What clients can call it for: without a word about it, all that its family can (D63). */
+/** The operations that clients can call it for; by default all of its family (D63). */
 function operationsIn(
   { family, operations }: ConfigFile["models"][number],
   path: string,

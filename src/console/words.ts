@@ -56,7 +56,7 @@ const NOTES: Words = {
   details_malformed: "The provider reported an invalid number of tokens of one kind. It was counted as 0.",
   searches_estimated: "The provider reported no number of searches. One was charged.",
   unpriced:
-    "The provider reported audio, images, searches or a service tier without a price. They were charged at the nearest price.",
+    "The provider reported audio, images, searches or a service tier without a price. The tokens were charged at a price that the model has.",
   usage_placeholder: "The provider reported usage of 0 although there was output. The report was ignored.",
   usage_implausible: "The provider reported more tokens than the request can cause. The report was ignored.",
   response_too_large: "The response exceeded `limits.response`. It was charged and not delivered.",

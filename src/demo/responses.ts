@@ -88,7 +88,7 @@ function tell(call: ResponsesCall, style: Style, cache: PrefixCache): Told {
   }
 }
 
-/** The last thing that a user says in the input. */
+/** The last text of a user in the input. */
 function questionIn(messages: readonly unknown[]): string {
   const isUsers = (item: unknown) =>
     typeof item === "string" ||
@@ -110,7 +110,7 @@ function usageOf(input_tokens: number, cached_tokens: number, output_tokens: num
   }
 }
 
-/** What is sent at once: the response and its message without words, then a word at a time, then all of it as a whole. */
+/** The events in the order they are sent: the response and its empty message, then one word at a time, then the whole response. */
 function burstsOf({ text, begun, response, item, part, is_cut }: Told): string[] {
   let sequence_number = 0
   const event = (type: string, fields: object) =>

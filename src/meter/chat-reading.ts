@@ -61,7 +61,7 @@ export class ChatReading implements StreamReading {
     this.#limits = limits
   }
 
-  /** What this stream has said before, for its framer: such events need not be read. */
+  /** Events that this stream has already sent, for its framer: equal events need not be read. */
   get recurring(): Recurring {
     return this.#repetition
   }
@@ -219,12 +219,12 @@ class Choices {
     this.#requested = requested
   }
 
-  /** Whether as many as were requested have their finish_reason. */
+  /** Whether as many choices as were requested have their finish_reason. */
   get finished(): boolean {
     return this.#finished.size === this.#requested
   }
 
-  /** Whether all that began have it, of those that are told apart, or as many as were requested. */
+  /** Whether every choice that began has it, of those that are tracked, or as many as were requested. */
   get paused(): boolean {
     return this.finished || (this.#finished.size > 0 && this.#unfinished.size === 0)
   }
@@ -240,7 +240,7 @@ class Choices {
   }
 }
 
-/** Whether an event changes nothing when it comes again: what it says of choices and of invalid usage is known already. */
+/** Whether an equal event changes nothing: its choices and its invalid usage are already known. */
 function provesNothing(read: EventKind): boolean {
   return (
     read.kind === "nothing" ||
@@ -248,7 +248,7 @@ function provesNothing(read: EventKind): boolean {
   )
 }
 
-/** The text of a chunk with one choice that says something; null for any other. */
+/** The text of a chunk with one choice that has text; null for any other chunk. */
 function textOf(payload: JsonObject): string | null {
   const [choice, ...others] = choicesOf(payload)
   if (choice === undefined || others.length > 0 || !isObject(choice.delta)) return null

@@ -26,7 +26,7 @@ const MAX_DEPTH = 64
 /** Where a key or a string lies in an answer: in how many open values, the key of each, and whether it is a list. */
 export interface Place {
   readonly depth: number
-  /** Only those are known whose key is read; otherwise `""`. */
+  /** `""` for a key that is not read. */
   readonly keys: readonly string[]
   readonly lists: readonly boolean[]
   /** The key under which a value lies: in a list, that of the list. */

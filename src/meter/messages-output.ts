@@ -21,7 +21,7 @@ export function eventBytes({ type, delta, content_block, message }: JsonObject):
   return bytes + valueBytes("delta", type === "message_delta" ? withoutEnd(delta) : delta)
 }
 
-/** What a `message_delta` says of the end of its message is nobody's output. */
+/** The fields of a `message_delta` that describe the end of the message are not output. */
 function withoutEnd({
   stop_reason,
   stop_sequence,
@@ -38,7 +38,7 @@ function blockBytes(block: unknown): number {
   return typeof type === "string" && type.endsWith("_tool_result") ? 0 : valueBytes("content", said)
 }
 
-/** The one text of an event that says nothing else; null for any other event. */
+/** The text of an event that has one text and nothing else; null for any other event. */
 export function eventText({ delta }: JsonObject): string | null {
   if (!isObject(delta)) return null
   const { text, thinking, partial_json } = delta

@@ -137,7 +137,7 @@ export class MessagesReading implements StreamReading {
     return bytes > 0 ? OUTPUT : EMPTY
   }
 
-  /** Adds what an event says of the usage; whether all of it is valid. If not, what was known stays (D4). */
+  /** Adds the usage of an event. Returns whether all of it is valid; if not, the earlier usage is kept (D4). */
   #fold(said: unknown, with_output: boolean): boolean {
     if (isMissing(said)) return false
     if (!isObject(said)) {

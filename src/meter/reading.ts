@@ -16,7 +16,7 @@ export interface JsonEvidence {
   readonly output_bytes: number
   /** An object over the limit: charged, and not delivered (D5). */
   readonly too_large: boolean
-  /** The service tier that the provider says it served (D70); absent where it says none. */
+  /** The service tier that the provider reported as served (D70). Absent if it reported none. */
   readonly service_tier?: string
 }
 
@@ -34,7 +34,7 @@ export interface StreamEvidence {
   readonly implausible: boolean
   /** Whether the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
   readonly error: boolean
-  /** The service tier that the provider says it served (D70): the first it says. Absent where it says none. */
+  /** The first service tier that the provider reported as served (D70). Absent if it reported none. */
   readonly service_tier?: string
 }
 
@@ -48,7 +48,7 @@ export type EventKind =
       readonly trusted_usage: boolean
       /** Whether it says that the provider failed. */
       readonly failed: boolean
-      /** Whether the client gets it even where nothing was said before (D66). */
+      /** Whether the client gets it even if the stream had no output before it (D66). */
       readonly shown: boolean
     }
   /** The provider reports a failure (D10): nothing after it is read. */
@@ -56,7 +56,7 @@ export type EventKind =
       readonly kind: "error"
       /** Whether it carries valid usage, which counts all the same. */
       readonly trusted_usage: boolean
-      /** Whether the client is told of it even where nothing was said before (D66). */
+      /** Whether the client gets it even if the stream had no output before it (D66). */
       readonly shown: boolean
     }
   | {
@@ -75,9 +75,9 @@ export type EventKind =
 
 /** Reads a stream event by event; what it keeps is bounded, however long the stream. One for each operation that streams (D63). */
 export interface StreamReading {
-  /** What this stream has said before, for its framer: such events need not be read. Null where nothing recurs. */
+  /** Events that this stream has already sent, for its framer: equal events need not be read. Null where nothing recurs. */
   readonly recurring: Recurring | null
-  /** Folds an event, or several that recur, and says what it was. */
+  /** Folds an event, or several equal ones, and returns its kind. */
   take(event: SseEvent): EventKind
   /** Folds an object over the limit, as far as it was read (D5, D29); whether it is evidence of anything. */
   takeLarge(large: LargeAnswer): boolean

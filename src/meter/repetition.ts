@@ -74,7 +74,7 @@ export class Repetition implements Recurring {
     this.#idle = Buffer.from(bytes)
   }
 
-  /** Whether between these two parts of an event stands its text, all of it and nothing else, whatever the text is. */
+  /** Whether the output of the event is exactly the text between these two parts, whatever the text is. */
   #isTextBetween(head: Uint8Array, foot: Uint8Array): boolean {
     const bytesWith = (text: Uint8Array) => {
       const payload = parsePayload(readData(Buffer.concat([head, text, foot]), false) ?? "")

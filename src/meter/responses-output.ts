@@ -14,7 +14,7 @@ const NOT_SAID: ReadonlySet<string> = new Set([
   "created_by",
   "obfuscation",
 ])
-/** What tools of the provider returned, and what is told of the text besides it. */
+/** Results of the provider's tools, and data about the text such as citations. */
 const NOT_OUTPUT: ReadonlySet<string> = new Set([
   "error",
   "logprobs",
@@ -46,7 +46,7 @@ export function countedResponseBytes(name: string, bytes: number): number {
   return DATA.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes
 }
 
-/** UTF-8 bytes of the strings that a value says, without recursion: a provider may nest as deep as it likes. */
+/** UTF-8 bytes of the strings in a value. Without recursion, because a provider may nest values to any depth. */
 function saidBytes(value: JsonObject, left_out: string | null = null): number {
   let bytes = 0
   const open: [name: string, value: object][] = [["", value]]
@@ -66,7 +66,7 @@ function saidBytes(value: JsonObject, left_out: string | null = null): number {
   return bytes
 }
 
-/** Items that hold what a tool of the provider returned, and nothing that the model said. */
+/** Items that contain results of the provider's tools, and no output of the model. */
 const RESULT_ITEM = /_output$|^mcp_list_tools$|^additional_tools$/
 
 /** UTF-8 bytes of output in one item of a response. */
@@ -100,7 +100,7 @@ interface CountedItem {
   open: boolean
 }
 
-/** So many items, and parts of one, are told apart; the snapshots of others count nothing. */
+/** How many items, and parts of an item, are tracked. Snapshots of any others are not counted. */
 const MAX_ITEMS = 1_024
 const MAX_PARTS = 256
 
@@ -147,7 +147,7 @@ export class ResponsesOutput {
     return this.bytes - before
   }
 
-  /** A whole response: of it only the items were said, and not what it repeats of the request. */
+  /** A whole response: only its items are output. The rest repeats the request. */
   #takeResponse(response: JsonObject): void {
     this.bytes = Math.max(this.bytes, responseBytes(response))
     this.searches = Math.max(this.searches, itemsOf(response).filter(isSearch).length)
@@ -171,7 +171,7 @@ export class ResponsesOutput {
 
   #takePart(event: JsonObject, type: string, is_snapshot: boolean): void {
     if (type.includes("_output_content")) return
-    // A delta of sound is data, and the name of a tool was said with its item.
+    // An audio delta is data. The name of a tool was counted with its item.
     const said = type.endsWith("audio.delta") ? { data: event.delta } : event
     const bytes = saidBytes(said, is_snapshot ? "name" : null)
     if (bytes === 0) return
@@ -208,7 +208,7 @@ export class ResponsesOutput {
   }
 }
 
-/** What an event is a part of: a content part, a part of a summary, a command, or what its type says. */
+/** What an event belongs to: a content part, a summary part, a command, or what its type names. */
 function partOf({ content_index, summary_index, command_index }: JsonObject, type: string): string {
   if (typeof content_index === "number") return `content ${content_index}`
   if (typeof summary_index === "number") return `summary ${summary_index}`

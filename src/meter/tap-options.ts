@@ -17,7 +17,7 @@ export interface StreamForm {
   readonly end: Uint8Array | null
   /** Whether the provider's own last event (`done`) is held back until then and sent, where there is one. */
   readonly keeps_last: boolean
-  /** The text of the events that say what a JSON answer says, the last one included (D29). */
+  /** A JSON answer converted to the text of the equivalent events, including the last one (D29). */
   eventsOf(payload: JsonObject): string
 }
 

@@ -65,7 +65,7 @@ export const chat: OperationOn<ChatRequest> = {
   choices: ({ n }) => n ?? 1,
 }
 
-/** A chat completion as a chunk of a stream that says all of it. */
+/** A chat completion converted to one chunk of a stream. */
 function chunkOf(completion: JsonObject): JsonObject {
   const { object, choices } = completion
   return {

@@ -72,7 +72,7 @@ function event(payload: JsonObject): string {
   return `event: ${String(payload.type)}\ndata: ${JSON.stringify(payload)}\n\n`
 }
 
-/** The events of a stream that says what a message says (D29). */
+/** A message converted to the events of a stream (D29). */
 function eventsOf(message: JsonObject): readonly JsonObject[] {
   if (reportsError(message)) return [{ ...message, type: "error" }]
   const { content, stop_reason = null, stop_sequence = null, ...rest } = message

@@ -51,7 +51,7 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
     if (end.notes.includes("unpriced")) {
       log.warn(
         { request_id: hold.id, upstream, model: model.name },
-        "a provider reported audio, images, searches or a service tier that the model has no price for; they were charged at the nearest price",
+        "a provider reported audio, images, searches or a service tier that the model has no price for: the tokens were charged at a price that the model has",
       )
     }
     metrics.ended(

@@ -28,7 +28,7 @@ interface Breaker {
   failures: number
   /** The first key whose request was refused among them. */
   refused_key: string | null
-  /** Whether they are more than the refusals of one key. */
+  /** Whether they include more than refusals of one key. */
   is_shared: boolean
   /** Meaningful while the failures have opened the breaker. */
   open_until_ms: number

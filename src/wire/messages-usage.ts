@@ -67,7 +67,7 @@ export function mergeUsage(known: JsonObject, said: JsonObject): JsonObject {
   return merged
 }
 
-/** What else a price depends on, and the values that cost nothing more. */
+/** Other fields that a price depends on, and the values that cost nothing extra. */
 const ASIDE: readonly (readonly [name: string, plain: ReadonlySet<unknown>])[] = [
   ["speed", new Set([undefined, null, "standard"])],
   ["inference_geo", new Set([undefined, null, "", "global", "not_available"])],
@@ -135,7 +135,7 @@ function addIterations(iterations: unknown, sum: Sum, notes: Set<Note>): void {
   }
 }
 
-/** Final usage without searches says that there were none. */
+/** Final usage without searches means that there were none. */
 function bucketsOf(sum: Sum, searches: unknown, final: boolean, notes: Set<Note>): Buckets | null {
   const { cache_write, cache_write_1h, reasoning } = sum
   if (!isMissing(searches) && !isWhole(searches)) notes.add("details_malformed")

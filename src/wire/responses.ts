@@ -65,7 +65,7 @@ export const ResponsesRequest = Type.Object(
     model: ModelName,
     input: Type.Optional(
       Type.Union([Type.String(), InputItems], {
-        description: "The text of the user, or a list of items. Required unless a stored prompt is used.",
+        description: "The text of the user, or a list of items. Required if no stored prompt is used.",
         examples: ["Say hello."],
         [EXPECTED]: `a string, or an array of at most ${MAX_ITEMS} items`,
       }),

@@ -160,7 +160,7 @@ export function isCount(value: unknown): value is number {
 /** A longer name is none that a provider uses. */
 const MAX_TIER_LENGTH = 64
 
-/** The service tier that an answer or a chunk says it was served at (D70); undefined where it says none. */
+/** The served service tier that an answer or a chunk reports (D70); undefined if it reports none. */
 export function readServiceTier({ service_tier: own, usage }: JsonObject): string | undefined {
   const said = own ?? objectOf(usage).service_tier
   const service_tier = said === "standard" ? "default" : said

@@ -28,7 +28,7 @@ afterEach(() => place.clear())
 describe("D39 a start that would leave a door open is refused in one sentence", () => {
   const NO_TOKEN = { TOLLGATE_ADMIN_TOKEN: "" }
   const unguarded =
-    "expected a loopback address such as 127.0.0.1, unless TOLLGATE_ADMIN_TOKEN is set to at least 16 characters"
+    "expected a loopback address such as 127.0.0.1, or a TOLLGATE_ADMIN_TOKEN of at least 16 characters"
   const short = "TOLLGATE_ADMIN_TOKEN: expected at least 16 printable ASCII characters without spaces"
   const rows: readonly [what: string, variables: () => Variables, changes: object, complaint: string][] = [
     ["HOST for all, no token", () => ({ HOST: "0.0.0.0", ...NO_TOKEN }), {}, `HOST: ${unguarded}`],

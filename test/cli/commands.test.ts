@@ -136,7 +136,7 @@ describe("what people read", () => {
     const now = await printed(`tollgate accounts balance ${account} --at 0m`)
     expect([field(now, "balance"), field(now, "held")]).toEqual(["24.49896 USD", "0.00 USD"])
     expect(await printed("tollgate audit")).toMatch(
-      /^✓ The ledger matches its journal: \d+ accounts, 0 open reservations, at /,
+      /^✓ The ledger matches its journal: \d+ accounts, 0 open holds, at /,
     )
   })
 

@@ -305,7 +305,7 @@ describe("every key of a list is compared or named", () => {
     expect(found).toMatchObject({ code: 0 })
     expect(found.models[0].not_chargeable).toEqual([
       { key: "input_cost_per_token_cache_hit", reason: "contradicts another price of cached_input" },
-      { key: "cache_write above 200000 tokens", reason: "there is no price of it for smaller prompts" },
+      { key: "cache_write above 200000 tokens", reason: "the list has no price for smaller prompts" },
     ])
   })
 })
@@ -380,7 +380,7 @@ describe("how an entry is found", () => {
       { entry: null, candidates: ["openrouter/lab/open-weights", "together/lab/open-weights"], same: false },
       { entry: null, candidates: [], same: false },
     ])
-    expect(found.text).toContain("2 entries could be meant")
+    expect(found.text).toContain("2 entries match")
     expect(found.text).toContain("not in the list under this name; name the entry with --map 'unknown=ENTRY'")
     const map = "weights=openrouter/lab/open-weights,unknown=openrouter/lab/open-weights"
     expect(await diff(LITELLM, models, "--map", map)).toMatchObject({ code: 0 })

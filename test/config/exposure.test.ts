@@ -27,7 +27,7 @@ describe("D39 a gateway that others can reach has an admin token", () => {
 
   test.each(OPEN)("%s is refused without one, in one sentence", (host) => {
     const expected =
-      "expected a loopback address such as 127.0.0.1, unless TOLLGATE_ADMIN_TOKEN is set to at least 16 characters"
+      "expected a loopback address such as 127.0.0.1, or a TOLLGATE_ADMIN_TOKEN of at least 16 characters"
     expect(refusal({ host })).toBe(`HOST: ${expected}`)
     expect(refusal({ admin: { host, port: 9090 } })).toBe(`admin.host: ${expected}`)
     expect(refusal({ host, admin: { host, port: 9090 }, admin_token: TOKEN })).toBeNull()

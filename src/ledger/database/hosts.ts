@@ -5,7 +5,7 @@ import { errorCode } from "./database-errors.ts"
 
 /** How long a host may take to say whether it is the primary. */
 const ASK_MS = 2_000
-/** How long the other hosts may still take once one has said so. */
+/** How long to wait for the other hosts after one has said that it is the primary. */
 const OTHERS_MS = 500
 const USUAL_PORT = 5432
 
@@ -73,7 +73,7 @@ export class Hosts {
     return Object.assign(socket, { host })
   }
 
-  /** Ends the connections to the old primary, which may still live and answer what nobody else sees. */
+  /** Ends the connections to the old primary, which may still run and return data that the new primary does not have. */
   #leaveOthers(primary: Host): void {
     for (const [socket, host] of this.#dialed) if (host !== primary) socket.destroy()
   }

@@ -72,7 +72,7 @@ export async function audit(database: PostgresJsDatabase): Promise<Audit> {
   )
 }
 
-/** Of a settlement whose hold nobody has seen. */
+/** For a settlement whose hold is unknown. */
 const UNKNOWN_ACCOUNT = "00000000-0000-0000-0000-000000000000"
 
 /** A settlement without a hold, as the audit shows it. */

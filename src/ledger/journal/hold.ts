@@ -161,7 +161,7 @@ export type Margins = Map<string, number>
 /** How many are kept; the oldest make room. */
 const MARGINS_LIMIT = 50_000
 
-/** Only a hold that was made says what the margin is for sure. */
+/** Only a successful hold shows the current margin. */
 function keepMargin(margins: Margins, account_id: string, held: Held | undefined): void {
   if (held?.outcome !== "held") return
   margins.delete(account_id)

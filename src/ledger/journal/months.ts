@@ -4,16 +4,16 @@ import { months } from "../schema.ts"
 
 /** Any number will do, as long as every gateway takes the same. */
 const MONTHS_LOCK = 7_061_982
-/** How many months are there ahead of the present one: a month in which nobody starts or runs a gateway does no harm. */
+/** How many months are added ahead of the present one, so that a month without a running gateway does no harm. */
 const AHEAD = 2
-/** How long one lock is waited for: nobody waits behind it, because calls do not need what it excludes. */
+/** How long to wait for one lock. Calls do not wait behind it, because their locks do not conflict with it. */
 const LOCK_MS = 2_000
 
 /** The tables of the journal that have a partition for each month. */
 const TABLES = ["holds", "ends", "corrections"] as const
 
 /**
- * Makes the partitions of this month and the next two, by the database's clock (D71). A new table is filled by nobody, so it is
+ * Makes the partitions of this month and the next two, by the database's clock (D71). A new table is empty, so it is
  * attached at once, under a lock that calls do not wait for. Processes that do this at the same time take turns.
  */
 export async function addMonths(database: PostgresJsDatabase, ahead = AHEAD): Promise<void> {

@@ -15,7 +15,7 @@ const readTimeline = statement(
   sql`SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS timeline`,
 )
 
-/** What a database that may have lost commits needs to be told again, besides ends. */
+/** What must be written again to a database that may have lost commits, besides ends. */
 export interface Repair {
   /** Writes the checkpoints of all running calls. */
   rewriteCheckpoints(): void
@@ -23,7 +23,7 @@ export interface Repair {
   expireUnknown(): Promise<void>
 }
 
-/** Finds out whether the database has lost what it had acknowledged, and writes it again (D73). */
+/** Checks whether the database has lost acknowledged settlements, and writes them again (D73). */
 export class Recovery {
   readonly #connection: Connection
   readonly #ends: EndQueue

@@ -41,7 +41,7 @@ cost once and releases the rest of the hold.
 | 5 | a stream cut off by the provider, the client or the network | the same |
 | 6 | a stream without usage and without output | nothing: an empty stream with status 200 |
 
-Embeddings have input only. Rule 2 charges an estimate of that.`
+Embeddings have no output: rule 2 charges an estimate of their input.`
 }
 
 function faults(): string {

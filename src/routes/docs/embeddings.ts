@@ -53,11 +53,11 @@ const list = {
 
 const model = "text-embedding-3-small"
 
-const description = `Holds the most that the input can cost, sends it to the first of the model's providers that answers, charges its tokens, and
-releases the rest of the hold.
+const description = `Holds the most that the input can cost, sends the request to the first of the model's providers that answers, charges the
+tokens of the input, and releases the rest of the hold.
 
 - Fields that are not listed are passed to the provider unchanged.
-- The input is text, a list of texts, a list of tokens, or a list of such lists. Text is held by its bytes, tokens by their count.
+- The input is text, a list of texts, a list of tokens, or a list of such lists. Text holds one token for each byte, and a list of tokens holds its count.
 - There is no output to pay for. A successful response without valid usage is charged for an estimate of its input.
 - With \`"usage": {"include": true}\` the usage in the response has a \`cost\`: the charge of the call, the same as in its receipt.
 - With an \`Idempotency-Key\` the call is made and charged only once within 24 hours, even if several gateways receive it.`

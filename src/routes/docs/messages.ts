@@ -92,14 +92,14 @@ const exampleStream = exampleEvents
   .map((data) => `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`)
   .join("")
 
-const description = `A call of the messages API: held, sent, charged and released like a chat completion.
+const description = `Holds, sends, charges and releases like a chat completion, by the same rules.
 
-- Send the key as \`x-api-key\` or as a bearer token. If both headers have a key, the one of this gateway counts.
+- Send the key as \`x-api-key\` or as a bearer token. If both headers have different keys, the one in the form of a Tollgate key is used.
 - Fields that are not listed, headers of the vendor (\`<vendor>-*\`) and the query string are passed to the provider.
-- An error of the provider passes with its status and its body as they are, except for what concerns the gateway's own credential there.
+- An error of the provider is returned with its status and its body, unchanged. Errors about the gateway's own credential are replaced.
 - With \`"stream": true\` the response is a stream of named events. An error after its start is the event \`error\`. \`ping\` events may come
   at any time.
-- Disconnecting early does not make a call free: the input that the provider has counted is charged, and the output until then.
+- Disconnecting early does not make a call free: the input that the provider has counted and the output so far are charged.
 - A 402 states the amount to hold, the amount available, and the largest \`max_tokens\` that fits.`
 
 const headers = Type.Object({ ...vendorHeaders, ...callHeaders.properties })

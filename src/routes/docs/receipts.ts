@@ -18,7 +18,7 @@ const errors: readonly Fault[] = [
   "ledger_unavailable",
 ]
 
-const whose = `Any key of the account can read it, unless the key is revoked or expired. Suspended keys and keys of suspended accounts can read it
+const whose = `Any key of the account that is not revoked or expired can read it. Suspended keys and keys of suspended accounts can read it
 too. Send the key as a bearer token or as \`x-api-key\`.`
 
 const settled = {
@@ -224,8 +224,8 @@ export const getQuote = {
     operationId: "getQuote",
     tag: "Receipts",
     summary: "Get a quote for a call",
-    description: `Takes the body of a call and returns what the call would hold. Nothing is held or sent. \`operation\` says what the body is of; without it, of a
-chat completion. The gateway checks the body, the
+    description: `Takes the body of a call and returns what the call would hold. Nothing is held or sent. \`operation\` names the operation of the body; the default is
+\`chat\`. The gateway checks the body, the
 key and the model as for the call, with the same errors. If the money is not enough, or the key or the account is suspended, the response
 is a 200 with the error code that the call would get. A quote does not predict unreachable providers or a gateway at capacity.`,
     credentials: ["apiKey"],

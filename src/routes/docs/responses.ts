@@ -109,12 +109,11 @@ const description = `Holds, sends, charges and releases like a chat completion, 
 
 - Fields that are not listed are passed to the provider unchanged.
 - The call is charged by the usage of its last event, \`response.completed\`, \`response.incomplete\` or \`response.failed\`, which is sent
-  once the charge is recorded. A stream that ends without one of them ends with an event \`error\`, and is charged for what was
-  delivered.
+  once the charge is recorded. If the provider's stream ends without one of them, the gateway ends it with an event \`error\`, and charges the output so far.
 - Cached tokens are part of \`input_tokens\`, and reasoning is part of \`output_tokens\`.
 - Ignore lines that start with a colon, such as \`: keepalive\`: they are comments.
-- \`background\` is refused. \`previous_response_id\`, \`conversation\`, stored prompts and references to items are held at the model's
-  \`context_tokens\`, and refused if the operator has not set them.
+- \`background\` is refused. \`previous_response_id\`, \`conversation\`, stored prompts and references to items hold the model's
+  \`context_tokens\`, and are refused if the operator has not set that.
 - Tools that the provider runs for a fee are refused: \`file_search\`, \`code_interpreter\`, \`image_generation\`, and \`shell\` in a
   container. \`web_search\` needs a price. Tools that the client runs, \`mcp\` and \`tool_search\` pass.
 - A 402 states the amount to hold, the amount available, and the largest \`max_output_tokens\` that fits, as \`max_tokens\`.`

@@ -13,7 +13,7 @@ export const vendorHeaders = {
     Type.String({
       maxLength: 2048,
       description:
-        "Passed on unchanged, like every other header of the vendor. Named after the vendor, like the version header.",
+        "Sent to the provider unchanged, like every other header of the vendor. The header is named after the vendor, `<vendor>-beta`.",
     }),
   ),
 }

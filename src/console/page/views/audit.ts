@@ -95,7 +95,7 @@ function found({ checked_at, accounts, open_reservations, violations }: AuditBod
     el(
       "p",
       { class: "quiet" },
-      `${counted(accounts, "account", showCount(accounts))}, ${counted(open_reservations, "open reservation", showCount(open_reservations))}; checked `,
+      `${counted(accounts, "account", showCount(accounts))}, ${counted(open_reservations, "open hold", showCount(open_reservations))}; checked `,
       moment(checked_at),
     ),
     clean ? null : rows.element,
