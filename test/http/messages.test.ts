@@ -452,6 +452,14 @@ function without(object: object, ...names: readonly string[]): object {
 }
 
 describe("D64 JSON answers", () => {
+  test("a call that only fills the cache holds no more output than one token", async () => {
+    const sides = await run({
+      script: json(200, aMessage("", { usage: messageUsage(9, 0) })),
+      body: body({ max_tokens: 0 }),
+    })
+    const bytes = Buffer.byteLength(JSON.stringify(body().messages))
+    expect(sides.call).toMatchObject({ state: "settled", reserved: `0.0000${bytes + 4}` })
+  })
   const passed = (name: string, message: unknown, recorded: LedgerCall): Row => {
     const said = JSON.stringify(message)
     return [name, json(200, said), seesJson(said), recorded]
