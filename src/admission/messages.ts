@@ -3,14 +3,17 @@ import type { MessagesRequest } from "../wire/messages.ts"
 import { isObject } from "../wire/usage.ts"
 import {
   type AskedFor,
+  audioOutput,
   fieldOf,
+  hasAudio,
   longCacheIn,
   NOTHING_ASKED,
   OWN_TIER,
+  searchField,
   serviceTierOf,
   waysOf,
 } from "./asked.ts"
-import { fieldBytes, isMedia, type Media, mediaIn, type Prompt } from "./prompt.ts"
+import { fieldBytes, isMedia, isOpen, type Media, mediaIn, type Prompt } from "./prompt.ts"
 
 /** What a messages request asks for that is billed apart, and what of its prompt only the provider has (D61, D64). */
 export function askedOfMessages(request: MessagesRequest): AskedFor {
@@ -21,7 +24,9 @@ export function askedOfMessages(request: MessagesRequest): AskedFor {
     service_tier: request.service_tier === "standard_only" ? OWN_TIER : serviceTierOf(request),
     ...waysOf(request),
     cache_write_1h: longCacheIn(request),
-    web_search: first("search"),
+    audio_input: request.messages.some(({ content }) => hasAudio(content)) ? "messages" : null,
+    audio_output: audioOutput(request),
+    web_search: searchField(request) ?? first("search"),
     hosted_tool: first("hosted"),
     stored_prompt: continuesThread(request) ? "thread" : null,
   }
@@ -95,6 +100,7 @@ export function measureMessages(request: MessagesRequest, texts: FieldTexts): Pr
     media,
     tokens: 0,
     is_open:
+      isOpen(texts) ||
       media.some((part) => part.kind !== "image" && part.bytes === null) ||
       toolsOf(request).some(({ kind }) => kind !== "client") ||
       texts.names.includes("mcp_servers"),

@@ -63,7 +63,8 @@ export const messages: OperationOn<MessagesRequest> = {
   wantsCost: () => false,
   askedFor: askedOfMessages,
   measure: measureMessages,
-  maxTokens: ({ max_tokens }) => max_tokens,
+  // 0 asks for no output (D64), where another operation has no limit.
+  maxTokens: ({ max_tokens }) => Math.max(1, max_tokens),
   choices: () => 1,
 }
 

@@ -452,6 +452,14 @@ function without(object: object, ...names: readonly string[]): object {
 }
 
 describe("D64 JSON answers", () => {
+  test("a call that only fills the cache holds no more output than one token", async () => {
+    const sides = await run({
+      script: json(200, aMessage("", { usage: messageUsage(9, 0) })),
+      body: body({ max_tokens: 0 }),
+    })
+    const bytes = Buffer.byteLength(JSON.stringify(body().messages))
+    expect(sides.call).toMatchObject({ state: "settled", reserved: `0.0000${bytes + 4}` })
+  })
   const passed = (name: string, message: unknown, recorded: LedgerCall): Row => {
     const said = JSON.stringify(message)
     return [name, json(200, said), seesJson(said), recorded]
@@ -566,6 +574,10 @@ describe("D61 what has no price is refused before a provider is asked", () => {
     ["a speed", { speed: "fast" }, "speed", "speed"],
     ["a place", { inference_geo: "us" }, "inference_geo", "inference_geo"],
     ["a search", tool("web_search_20250305"), "tools[1]", "web_search"],
+    ["a plugin that searches", { plugins: [{ id: "web" }] }, "plugins", "web_search"],
+    ["options of a search", { web_search_options: {} }, "web_search_options", "web_search"],
+    ["sound", saying({ type: "input_audio", input_audio: { data: "AA" } }), "messages", "audio_input"],
+    ["sound as output", { modalities: ["audio"] }, "modalities", "audio_output"],
     ["web_fetch", tool("web_fetch_20250910"), "tools[1]", "hosted_tool"],
     ["code execution", tool("code_execution_20250825"), "tools[1]", "hosted_tool"],
     ["another model's advice", tool("advisor_20260301"), "tools[1]", "hosted_tool"],
