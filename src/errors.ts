@@ -5,7 +5,7 @@ interface Entry {
   /** The `error.type` that both SDK families read. */
   readonly type: string
   readonly message: string
-  /** Sent as `x-should-retry` if the status alone would mislead an SDK. */
+  /** Sent as `x-should-retry` if the status alone would mislead a client: Claude Code repeats a 401. */
   readonly should_retry?: boolean
   /** Sent as `Retry-After`, in seconds. */
   readonly retry_after_s?: number
@@ -35,6 +35,7 @@ export const catalogue = {
     type: "authentication_error",
     message:
       "The API key is missing, malformed, unknown, revoked or expired. Check the key, or ask the operator for a new one.",
+    should_retry: false,
   },
   insufficient_balance: {
     status: 402,

@@ -263,31 +263,12 @@ describe("Claude Code", () => {
       if (!body.includes('"name":"Bash"')) return aside(exchange)
       return (body.includes('"tool_result"') ? answers : uses)(exchange)
     })
-    const home = await mkdtemp(join(tmpdir(), "tollgate-claude-"))
-    const cli = new URL(import.meta.resolve("@anthropic-ai/claude-code/cli.js")).pathname
-    const child = Bun.spawn([process.execPath, cli, "-p", "Run echo with Bash.", "--allowedTools", "Bash"], {
-      cwd: home,
-      stdin: "ignore",
-      stdout: "pipe",
-      stderr: "pipe",
-      env: {
-        PATH: process.env.PATH ?? "",
-        HOME: home,
-        ANTHROPIC_BASE_URL: cell.url,
-        ANTHROPIC_API_KEY: cell.key,
-        ANTHROPIC_MODEL: cell.counter,
-        ANTHROPIC_SMALL_FAST_MODEL: cell.counter,
-        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
-        DISABLE_TELEMETRY: "1",
-        DISABLE_AUTOUPDATER: "1",
-      },
+    const { said, complained, code } = await claude("Run echo with Bash.", {
+      ANTHROPIC_BASE_URL: cell.url,
+      ANTHROPIC_API_KEY: cell.key,
+      ANTHROPIC_MODEL: cell.counter,
+      ANTHROPIC_SMALL_FAST_MODEL: cell.counter,
     })
-    const [said, complained, code] = await Promise.all([
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-      child.exited,
-    ])
-    await rm(home, { recursive: true, force: true })
     expect({ said: said.trim(), code, complained }).toEqual({
       said: "The answer is forty-two.",
       code: 0,
@@ -308,4 +289,57 @@ describe("Claude Code", () => {
     expect(sessions.size).toBe(1)
     expect([...sessions][0]).toMatch(/^[0-9a-f-]{36}$/)
   }, 90_000)
+
+  test("says at once that its key is wrong, and does not ask again (D15)", async () => {
+    const { url, key } = await stage.cell()
+    const asked: string[] = []
+    const gateway = Bun.serve({
+      port: 0,
+      async fetch(request) {
+        const answer = await fetch(`${url}/v1/messages`, {
+          method: "POST",
+          headers: { "x-api-key": `${key}x`, "content-type": "application/json" },
+          body: await request.text(),
+        })
+        if (request.method === "POST") asked.push(await answer.clone().text())
+        return answer
+      },
+    })
+    const { said, code } = await claude("Hello.", {
+      ANTHROPIC_BASE_URL: gateway.url.origin,
+      ANTHROPIC_API_KEY: `${key}x`,
+    })
+    await gateway.stop(true)
+    expect(code).toBe(1)
+    expect(said).toContain("The API key is missing, malformed, unknown, revoked or expired.")
+    expect(asked.length).toBeGreaterThan(0)
+    expect({ asked: asked.length }).toEqual({ asked: 1 })
+  }, 90_000)
 })
+
+/** What Claude Code says to a prompt, in a home of its own. */
+async function claude(prompt: string, variables: Readonly<Record<string, string>>) {
+  const home = await mkdtemp(join(tmpdir(), "tollgate-claude-"))
+  const cli = new URL(import.meta.resolve("@anthropic-ai/claude-code/cli.js")).pathname
+  const child = Bun.spawn([process.execPath, cli, "-p", prompt, "--allowedTools", "Bash"], {
+    cwd: home,
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+    env: {
+      PATH: process.env.PATH ?? "",
+      HOME: home,
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+      DISABLE_TELEMETRY: "1",
+      DISABLE_AUTOUPDATER: "1",
+      ...variables,
+    },
+  })
+  const [said, complained, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
+  await rm(home, { recursive: true, force: true })
+  return { said, complained, code }
+}

@@ -27,8 +27,13 @@ const KINDS = {
 
 export type Code = keyof typeof KINDS
 
-/** Those after which a client is told not to try again: the provider has done the work. */
-const FINAL: ReadonlySet<Code> = new Set(["usage_missing", "usage_invalid", "response_too_large"])
+/** Those after which a client is told not to try again: the provider has done the work, or the key stays wrong. */
+const FINAL: ReadonlySet<Code> = new Set([
+  "invalid_api_key",
+  "usage_missing",
+  "usage_invalid",
+  "response_too_large",
+])
 
 /** What else an error says; what is not given here must not be there. */
 export interface Said {
