@@ -1,4 +1,4 @@
-import { eq, type SQL, sql } from "drizzle-orm"
+import { desc, eq, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../../id.ts"
 import { HOUR_MS } from "../reports/span.ts"
@@ -79,6 +79,15 @@ async function hasOpenCalls(transaction: Transaction, month: Month): Promise<boo
     SELECT FROM ${holds} h WHERE ${within(sql`h.id`, month)}
       AND NOT EXISTS (SELECT FROM ${ends} e WHERE e.id = h.id AND ${within(sql`e.id`, month)}) LIMIT 1`)
   return open.length > 0
+}
+
+/** All months, latest first; `seal` is null for those that are not sealed. */
+export async function listMonths(database: PostgresJsDatabase) {
+  return database
+    .select({ month: months.month, seal: seals })
+    .from(months)
+    .leftJoin(seals, eq(seals.month, months.month))
+    .orderBy(desc(months.month))
 }
 
 /** What was found of a part of a seal. */
