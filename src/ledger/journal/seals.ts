@@ -46,12 +46,15 @@ async function sealOne(database: PostgresJsDatabase, month: Month, stopped: () =
   if (obstacle !== null) return obstacle
   for (const table of ["holds", "ends", "corrections"])
     if (!(await refuseEntries(database, table, month))) return "busy"
+  const late = await database.transaction((transaction) => obstacleIn(transaction, month))
+  if (late !== null) return late
+  for (let step: "next" | "last" | "busy" = "next"; step !== "last"; ) {
+    if (stopped()) return "busy"
+    step = await database.transaction((transaction) => sealHour(transaction, month))
+    if (step === "busy") return "busy"
+  }
   return database.transaction(async (transaction) => {
-    const obstacle = await obstacleIn(transaction, month)
-    if (obstacle !== null) return obstacle
-    const hours = await readHours(transaction, month, stopped)
-    if (hours === null) return "busy"
-    await transaction.insert(seal_hours).values(hours)
+    if (!(await takeTurn(transaction)) || (await isSealed(transaction, month))) return "busy"
     await transaction.execute(sumsOf(month))
     await transaction.execute(sql`
       INSERT INTO ${seals} (month, entries, calls, charge_nano, hash)
@@ -118,7 +121,7 @@ export async function checkSeal(
       }>(sql`
         SELECT h.from_id, h.next, coalesce(h.next, m.to_id) AS to_id, h.hash
         FROM (SELECT from_id, hash, lead(from_id) OVER (ORDER BY from_id) AS next FROM ${seal_hours} WHERE month = ${month}::date) h
-          JOIN ${months} m ON m.month = ${month}::date
+          JOIN ${months} m ON m.month = ${month}::date JOIN ${seals} s ON s.month = m.month
         WHERE ${from_id === null ? sql`true` : sql`h.from_id = ${from_id}::uuid`} ORDER BY h.from_id LIMIT 1`)
       if (hour === undefined) return null
       const found = await hashOfEntries(transaction, hour)
@@ -185,27 +188,32 @@ async function limitTime(transaction: Transaction): Promise<void> {
 }
 
 /**
- * Each hour in which calls began, by itself, so that no statement takes long. The first reaches back to the beginning of the
- * month and each to the next, so no id is in none. Null if stopped before the end.
+ * Hashes the first hour in which calls began and that has no hash yet, in a transaction of its own: nothing waits for a long
+ * one, and whoever comes next goes on from there. The first hour reaches back to the beginning of the month and each to the
+ * next, so no id is in none. `last`: all hours have a hash.
  */
-async function readHours(
-  transaction: Transaction,
-  month: Month,
-  stopped: () => boolean,
-): Promise<(typeof seal_hours.$inferInsert)[] | null> {
-  const hours: (typeof seal_hours.$inferInsert)[] = []
-  let { from_id } = month
-  let first = await firstCall(transaction, month, from_id)
-  while (!stopped()) {
-    const next = first === null ? null : await firstCall(transaction, month, hourOf(first, 1))
-    const to_id = next === null ? month.to_id : hourOf(next, 0)
-    const { entries, hash } = await hashOfEntries(transaction, { from_id, to_id })
-    hours.push({ month: month.month, from_id, entries: BigInt(entries), hash })
-    if (next === null) return hours
-    first = next
-    from_id = to_id
-  }
-  return null
+async function sealHour(transaction: Transaction, month: Month): Promise<"next" | "last" | "busy"> {
+  if (!(await takeTurn(transaction))) return "busy"
+  const [row] = await transaction
+    .select({ from_id: seal_hours.from_id })
+    .from(seal_hours)
+    .where(eq(seal_hours.month, month.month))
+    .orderBy(desc(seal_hours.from_id))
+    .limit(1)
+  const last = row?.from_id ?? null
+  const from_id = last === null ? month.from_id : await nextHour(transaction, month, last)
+  if (from_id === null) return "last"
+  const to_id = (await nextHour(transaction, month, from_id)) ?? month.to_id
+  const { entries, hash } = await hashOfEntries(transaction, { from_id, to_id })
+  await transaction.insert(seal_hours).values({ month: month.month, from_id, entries: BigInt(entries), hash })
+  return "next"
+}
+
+/** Where the hour begins that follows the one from `from_id` on; null after the last one in which calls began. */
+async function nextHour(transaction: Transaction, month: Month, from_id: string): Promise<string | null> {
+  const first = await firstCall(transaction, month, from_id)
+  const next = first === null ? null : await firstCall(transaction, month, hourOf(first, 1))
+  return next === null ? null : hourOf(next, 0)
 }
 
 async function firstCall(transaction: Transaction, month: Month, from_id: string): Promise<string | null> {
