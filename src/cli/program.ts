@@ -8,6 +8,7 @@ import { CliError } from "./cli-error.ts"
 import { type Group, given, group } from "./command.ts"
 import { completionOf } from "./completion.ts"
 import { helpOf } from "./help.ts"
+import { journal } from "./journal.ts"
 import { keys } from "./keys.ts"
 import { prices } from "./prices.ts"
 import { receipt } from "./receipt.ts"
@@ -29,6 +30,7 @@ export const root: Group = group("Tollgate, an LLM gateway with exact billing by
   usage,
   audit,
   sums,
+  journal,
   bench,
   completion: completionOf(() => root),
 })

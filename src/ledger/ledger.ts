@@ -24,6 +24,7 @@ import { Lease, type LeaseTimes } from "./journal/lease.ts"
 import { addMonths } from "./journal/months.ts"
 import { Recovery } from "./journal/recovery.ts"
 import { Replay } from "./journal/replay.ts"
+import { sealMonth } from "./journal/seals.ts"
 import { Spool } from "./journal/spool.ts"
 import { Sweeper } from "./journal/sweep.ts"
 import { EndQueue } from "./queue/ends.ts"
@@ -41,6 +42,8 @@ const ACCOUNT_CONNECTIONS = 2
 const CHECKPOINT_MS = 900
 /** How often hours that are over are looked for. */
 const UPKEEP_MS = 60_000
+/** How often months that are over are looked for. */
+const SEAL_MS = 3_600_000
 /** How long `stop` waits for what is being written; the rest is in the spool. */
 const STOP_MS = 1_000
 
@@ -226,11 +229,26 @@ export class Ledger implements CallLedger {
       { name: "forget", run: () => forgetIdempotency(this.#background_connection) },
       { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(this.#options.database.upkeep) },
       { name: "sums", every_ms: UPKEEP_MS, run: () => this.#sumHours() },
+      { name: "seals", every_ms: SEAL_MS, run: () => this.#sealMonths() },
     ]
   }
 
   async #sumHours(): Promise<void> {
     await sumHours(this.#options.database.upkeep, () => this.#stopping)
+  }
+
+  async #sealMonths(): Promise<void> {
+    const { database, log } = this.#options
+    for (;;) {
+      const found = await sealMonth(database.upkeep, () => this.#stopping)
+      if (found === null || found.sealed === "busy") return
+      const { month, sealed } = found
+      if (sealed !== "sealed") {
+        log.warn({ month, reason: sealed }, "a month of the journal cannot be sealed: see the audit")
+        return
+      }
+      log.info({ month }, "a month of the journal was sealed")
+    }
   }
 
   #connect(): Connection {

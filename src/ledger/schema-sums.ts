@@ -1,4 +1,4 @@
-import { bigint, boolean, index, integer, uuid } from "drizzle-orm/pg-core"
+import { bigint, boolean, date, index, integer, primaryKey, text, uuid } from "drizzle-orm/pg-core"
 import { basis, endOutcome, failure, ledger, moment, nano } from "./schema.ts"
 
 /** Sums over the entries of the journal (D72), from which they can be computed again. */
@@ -76,3 +76,46 @@ export const summed = ledger.table("summed", {
   hours_until: moment("hours_until"),
   days_until: moment("days_until"),
 })
+
+const entries = () => bigint("entries", { mode: "bigint" }).notNull()
+
+/** The seals of months that are over (D71). Never changed, like the entries that they are made from. */
+export const seals = ledger.table("seals", {
+  month: date("month", { mode: "string" }).primaryKey(),
+  sealed_at: moment("sealed_at").notNull().defaultNow(),
+  entries: entries(),
+  calls: bigint("calls", { mode: "bigint" }).notNull(),
+  charge_nano: nano("charge_nano").notNull(),
+  /** SHA-256 in hex, over the hashes of its hours and its sums. */
+  hash: text("hash").notNull(),
+})
+
+/** The hours of a sealed month: each reaches from `from_id` to that of the next, or to the end of the month. */
+export const seal_hours = ledger.table(
+  "seal_hours",
+  {
+    month: date("month", { mode: "string" }).notNull(),
+    from_id: uuid("from_id").notNull(),
+    entries: entries(),
+    /** SHA-256 in hex, over its holds, ends and corrections. */
+    hash: text("hash").notNull(),
+  },
+  (hour) => [primaryKey({ columns: [hour.month, hour.from_id] })],
+)
+
+/** What the calls of a sealed month were charged in the end, by the terms that they were charged at. */
+export const seal_sums = ledger.table(
+  "seal_sums",
+  {
+    month: date("month", { mode: "string" }).notNull(),
+    account_id: uuid("account_id").notNull(),
+    key_id: uuid("key_id").notNull(),
+    terms_id: integer("terms_id").notNull(),
+    calls: bigint("calls", { mode: "bigint" }).notNull(),
+    charge_nano: nano("charge_nano").notNull(),
+    prompt_tokens: bigint("prompt_tokens", { mode: "bigint" }).notNull(),
+    cached_tokens: bigint("cached_tokens", { mode: "bigint" }).notNull(),
+    completion_tokens: bigint("completion_tokens", { mode: "bigint" }).notNull(),
+  },
+  (sum) => [primaryKey({ columns: [sum.month, sum.account_id, sum.key_id, sum.terms_id] })],
+)

@@ -19,6 +19,7 @@ import {
   listOf,
 } from "../../src/wire/admin.ts"
 import { AuditBody } from "../../src/wire/audit.ts"
+import { MonthsBody } from "../../src/wire/journal.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
 import { settled } from "../ledger/test-database.ts"
 import { freshDatabase } from "../support/database.ts"
@@ -260,6 +261,7 @@ describe("what scripts read is the API's own answer, from a gateway as from the 
       },
     ],
     ["audit", { line: () => "audit", schema: AuditBody, path: null }],
+    ["journal", { line: () => "journal --verify", schema: MonthsBody, path: null }],
     ["sums", { line: () => "sums", schema: Type.Object({ differed: Type.Literal(0) }), path: null }],
   ]
   test.each(rows)("%s --json", async (_name, { line, schema, path }) => {

@@ -47,6 +47,8 @@ const PROMISED = [
   "GET /admin/usage",
   "GET /admin/audit",
   "POST /admin/sums/check",
+  "GET /admin/journal",
+  "POST /admin/journal/check",
   "GET /admin/timeline",
   "GET /admin/latency",
   "GET /admin/outcomes",

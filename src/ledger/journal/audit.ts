@@ -1,4 +1,4 @@
-import { inArray, type SQL, sql } from "drizzle-orm"
+import { inArray, type SQL, type SQLWrapper, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { spentSince } from "../accounts/spending.ts"
@@ -57,7 +57,7 @@ export async function audit(database: PostgresJsDatabase): Promise<Audit> {
       const [summary] = await transaction.execute<Summary>(counts)
       if (summary === undefined) throw new Error("the audit returned nothing")
       const violations: Violation[] = []
-      for (const check of [sumsOfAccounts, spentByKeys, entriesWithoutHold, charges, abandoned]) {
+      for (const check of [sumsOfAccounts, spentByKeys, entriesWithoutHold(EVER), charges(EVER), abandoned]) {
         const rows = await transaction.execute<Row>(sql`${check} LIMIT ${MAX_VIOLATIONS}`)
         violations.push(...rows.map(violationOf))
       }
@@ -71,6 +71,26 @@ export async function audit(database: PostgresJsDatabase): Promise<Audit> {
     { isolationLevel: "repeatable read", accessMode: "read only" },
   )
 }
+
+/** The calls whose ids are at or above `from_id` and below `to_id`. */
+export interface Ids {
+  readonly from_id: string
+  readonly to_id: string
+}
+
+/** Whether the ends and corrections of these calls fit their holds and their terms. */
+export async function areRight(transaction: Pick<PostgresJsDatabase, "execute">, ids: Ids): Promise<boolean> {
+  const checks = [entriesWithoutHold, charges].map((check) => check((id) => within(id, ids)))
+  for (const check of checks) if ((await transaction.execute(sql`${check} LIMIT 1`)).length > 0) return false
+  return true
+}
+
+/** Each table has its own condition, because the planner leaves months out of a table only by a condition on its id. */
+export const within = (id: SQLWrapper, { from_id, to_id }: Ids): SQL =>
+  sql`(${id} >= ${from_id}::uuid AND ${id} < ${to_id}::uuid)`
+
+type Calls = (id: SQLWrapper) => SQL
+const EVER: Calls = () => sql`true`
 
 /** For a settlement whose hold is unknown. */
 const UNKNOWN_ACCOUNT = "00000000-0000-0000-0000-000000000000"
@@ -151,15 +171,15 @@ const spentByKeys = sql`
   WHERE k.recorded <> k.expected ORDER BY k.id`
 
 /** An end frees what its hold held, once, at its margin; a correction follows an expiry and is the difference to it. */
-const entriesWithoutHold = sql`
+const entriesWithoutHold = (calls: Calls) => sql`
   SELECT 'entry' AS kind, ${e.account_id}, ${e.id}, ${e.freed_nano}::text AS recorded, ${h.amount_nano}::text AS expected
-  FROM ${ends} ${e} LEFT JOIN ${holds} ${h} ON ${h.id} = ${e.id}
-  WHERE (${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.margin_bp})
+  FROM ${ends} ${e} LEFT JOIN ${holds} ${h} ON ${h.id} = ${e.id} AND ${calls(h.id)}
+  WHERE ${calls(e.id)} AND (${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.margin_bp})
     IS DISTINCT FROM (${e.account_id}, ${e.key_id}, ${e.freed_nano}, ${e.margin_bp})
   UNION ALL
   SELECT 'entry', ${c.account_id}, ${c.id}, ${c.difference_nano}::text, (${c.charge_nano} - ${e.charge_nano})::text
-  FROM ${corrections} ${c} LEFT JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${e.outcome} = 'expired'
-  WHERE (${e.account_id}, ${e.key_id}, ${e.margin_bp}, ${c.charge_nano} - ${e.charge_nano})
+  FROM ${corrections} ${c} LEFT JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${e.outcome} = 'expired' AND ${calls(e.id)}
+  WHERE ${calls(c.id)} AND (${e.account_id}, ${e.key_id}, ${e.margin_bp}, ${c.charge_nano} - ${e.charge_nano})
     IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.margin_bp}, ${c.difference_nano})`
 
 /** Open, and below the floor of its gateway, or of a gateway that was swept or is unknown (D35). */
@@ -180,11 +200,11 @@ function expectedOf(entry: Charged): SQL {
     AND coalesce(${entry.prompt_tokens}, 0) <= ${t.above_tokens} THEN NULL ELSE ${chargeOf(entry, t)} END`
 }
 
-const charges = sql`
+const charges = (calls: Calls) => sql`
   SELECT 'charge' AS kind, x.account_id, x.id, x.recorded::text, x.expected::text FROM (
     SELECT ${e.account_id}, ${e.id}, ${e.charge_nano} AS recorded, ${expectedOf(e)} AS expected
-    FROM ${ends} ${e} LEFT JOIN ${terms} ${t} ON ${t.id} = ${e.terms_id}
+    FROM ${ends} ${e} LEFT JOIN ${terms} ${t} ON ${t.id} = ${e.terms_id} WHERE ${calls(e.id)}
     UNION ALL
     SELECT ${c.account_id}, ${c.id}, ${c.charge_nano}, ${expectedOf(c)}
-    FROM ${corrections} ${c} LEFT JOIN ${terms} ${t} ON ${t.id} = ${c.terms_id}) x
+    FROM ${corrections} ${c} LEFT JOIN ${terms} ${t} ON ${t.id} = ${c.terms_id} WHERE ${calls(c.id)}) x
   WHERE x.recorded IS DISTINCT FROM x.expected`

@@ -9,6 +9,7 @@ import { accountRoutes } from "./accounts.ts"
 import { auditRoutes } from "./audit.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
+import { journalRoutes } from "./journal.ts"
 import { keyRoutes } from "./keys.ts"
 import type { Operators } from "./operators.ts"
 import { statisticsRoutes } from "./statistics.ts"
@@ -44,6 +45,7 @@ export function adminRoutes(operators: Operators) {
     .use(upstreamRoutes(operators))
     .use(auditRoutes(operators))
     .use(sumsRoutes(operators))
+    .use(journalRoutes(operators))
 }
 
 /**

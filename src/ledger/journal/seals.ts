@@ -1,0 +1,265 @@
+import { desc, eq, type SQL, sql } from "drizzle-orm"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { floorId } from "../../id.ts"
+import { HOUR_MS } from "../reports/span.ts"
+import { corrections, ends, holds, months } from "../schema.ts"
+import { seal_hours, seal_sums, seals } from "../schema-sums.ts"
+import { areRight, type Ids, within } from "./audit.ts"
+
+/** How long after its end a month is sealed at the earliest: what was spooled has that long to come. */
+const SEAL_AFTER_MS = 7 * 24 * HOUR_MS
+/** Any number will do, as long as every gateway takes the same. */
+const SEALS_LOCK = 7_061_983
+/** How long one lock is waited for: who adds to an old month waits behind it. */
+const LOCK_MS = 200
+/** How long the sums of one month may take. */
+const STATEMENT_MS = 300_000
+
+type Transaction = Parameters<Parameters<PostgresJsDatabase["transaction"]>[0]>[0]
+
+/** A month, by its first day. */
+interface Month extends Ids {
+  readonly month: string
+}
+
+/** `open`: some calls have not ended. `wrong`: the audit lists what is wrong. `busy`: another process seals it, or this one stops. */
+export type Sealed = "sealed" | "open" | "wrong" | "busy"
+
+/**
+ * Seals the first month that is over and has no seal (D71). Null if there is none. Before anything is read, the month's
+ * partitions refuse new entries, so what is read cannot change, and no lock is held while it is.
+ */
+export async function sealMonth(
+  database: PostgresJsDatabase,
+  stopped: () => boolean,
+  after_ms = SEAL_AFTER_MS,
+): Promise<{ month: string; sealed: Sealed } | null> {
+  const month = await dueMonth(database, after_ms)
+  if (month === null) return null
+  const sealed = await sealOne(database, month, stopped)
+  return { month: month.month, sealed }
+}
+
+async function sealOne(database: PostgresJsDatabase, month: Month, stopped: () => boolean): Promise<Sealed> {
+  // Looked at first, so that nothing is refused in a month that cannot be sealed.
+  const obstacle = await database.transaction((transaction) => obstacleIn(transaction, month))
+  if (obstacle !== null) return obstacle
+  for (const table of ["holds", "ends", "corrections"])
+    if (!(await refuseEntries(database, table, month))) return "busy"
+  const late = await database.transaction((transaction) => obstacleIn(transaction, month))
+  if (late !== null) return late
+  for (let step: "next" | "last" | "busy" = "next"; step !== "last"; ) {
+    if (stopped()) return "busy"
+    step = await database.transaction((transaction) => sealHour(transaction, month))
+    if (step === "busy") return "busy"
+  }
+  return database.transaction(async (transaction) => {
+    if (!(await takeTurn(transaction)) || (await isSealed(transaction, month))) return "busy"
+    await transaction.execute(sumsOf(month))
+    await transaction.execute(sql`
+      INSERT INTO ${seals} (month, entries, calls, charge_nano, hash)
+      SELECT ${month.month}::date, (SELECT sum(entries) FROM ${seal_hours} WHERE month = ${month.month}::date),
+        coalesce(sum(calls), 0), coalesce(sum(charge_nano), 0), ${hashOfSeal(month.month)}
+      FROM ${seal_sums} WHERE month = ${month.month}::date`)
+    return "sealed"
+  })
+}
+
+/** Why a month cannot be sealed now; null if it can. */
+async function obstacleIn(transaction: Transaction, month: Month): Promise<Exclude<Sealed, "sealed"> | null> {
+  if (!(await takeTurn(transaction))) return "busy"
+  if (await isSealed(transaction, month)) return "busy"
+  if (await hasOpenCalls(transaction, month)) return "open"
+  return (await areRight(transaction, month)) ? null : "wrong"
+}
+
+async function isSealed(transaction: Transaction, { month }: Month): Promise<boolean> {
+  return (await transaction.select().from(seals).where(eq(seals.month, month))).length > 0
+}
+
+async function hasOpenCalls(transaction: Transaction, month: Month): Promise<boolean> {
+  const open = await transaction.execute(sql`
+    SELECT FROM ${holds} h WHERE ${within(sql`h.id`, month)}
+      AND NOT EXISTS (SELECT FROM ${ends} e WHERE e.id = h.id AND ${within(sql`e.id`, month)}) LIMIT 1`)
+  return open.length > 0
+}
+
+/** All months, latest first; `seal` is null for those that are not sealed. */
+export async function listMonths(database: PostgresJsDatabase) {
+  return database
+    .select({ month: months.month, seal: seals })
+    .from(months)
+    .leftJoin(seals, eq(seals.month, months.month))
+    .orderBy(desc(months.month))
+}
+
+/** What was found of a part of a seal. */
+export interface CheckedPart {
+  readonly entries: bigint
+  /** Whether the entries of the hour are those that were sealed; for the first hour, also whether the seal itself is whole. */
+  readonly matches: boolean
+  /** Where the next hour begins; null after the last one. */
+  readonly next: string | null
+}
+
+/**
+ * Compares the entries of a sealed hour with its seal, by default the first one of the month. Null if there is no such hour.
+ */
+export async function checkSeal(
+  database: PostgresJsDatabase,
+  month: string,
+  from_id: string | null,
+): Promise<CheckedPart | null> {
+  return database.transaction(
+    async (transaction) => {
+      await limitTime(transaction)
+      const [hour] = await transaction.execute<{
+        from_id: string
+        next: string | null
+        to_id: string
+        hash: string
+      }>(sql`
+        SELECT h.from_id, h.next, coalesce(h.next, m.to_id) AS to_id, h.hash
+        FROM (SELECT from_id, hash, lead(from_id) OVER (ORDER BY from_id) AS next FROM ${seal_hours} WHERE month = ${month}::date) h
+          JOIN ${months} m ON m.month = ${month}::date JOIN ${seals} s ON s.month = m.month
+        WHERE ${from_id === null ? sql`true` : sql`h.from_id = ${from_id}::uuid`} ORDER BY h.from_id LIMIT 1`)
+      if (hour === undefined) return null
+      const found = await hashOfEntries(transaction, hour)
+      const matches = found.hash === hour.hash && (from_id !== null || (await isWhole(transaction, month)))
+      return { entries: BigInt(found.entries), matches, next: hour.next }
+    },
+    { isolationLevel: "repeatable read", accessMode: "read only" },
+  )
+}
+
+async function isWhole(transaction: Transaction, month: string): Promise<boolean> {
+  const [row] = await transaction.execute<{ whole: boolean }>(sql`
+    SELECT hash = ${hashOfSeal(month)}
+      AND entries = (SELECT sum(entries) FROM ${seal_hours} WHERE month = ${month}::date)
+      AND (calls, charge_nano) = (SELECT coalesce(sum(calls), 0), coalesce(sum(charge_nano), 0)
+        FROM ${seal_sums} WHERE month = ${month}::date) AS whole
+    FROM ${seals} WHERE month = ${month}::date`)
+  return row?.whole === true
+}
+
+/** Months are sealed in their order, so what is before an open month is provable by seals alone. */
+async function dueMonth(database: PostgresJsDatabase, after_ms: number): Promise<Month | null> {
+  const [row] = await database.execute<{ month: string; from_id: string; to_id: string }>(sql`
+    SELECT next.month::text AS month, coalesce(next.from_id, '00000000-0000-0000-0000-000000000000') AS from_id, next.to_id
+    FROM (SELECT m.* FROM ${months} m WHERE NOT EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month)
+      ORDER BY m.month LIMIT 1) next
+    WHERE (next.month + interval '1 month') AT TIME ZONE 'UTC' + ${after_ms}::float8 * interval '1 millisecond' < now()`)
+  return row ?? null
+}
+
+/**
+ * From here on nothing is added to a table's partition; whether that is so. The lock waits for those who are writing to it,
+ * and is gone with this transaction.
+ */
+async function refuseEntries(database: PostgresJsDatabase, table: string, month: Month): Promise<boolean> {
+  return database.transaction(async (transaction) => {
+    await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
+    if (!(await takeTurn(transaction))) return false
+    const partition = `tollgate."${table}_${month.month.slice(0, 7).replace("-", "_")}"`
+    const there = await transaction.execute(
+      sql`SELECT FROM pg_trigger WHERE tgrelid = ${partition}::regclass AND tgname = 'month_is_sealed'`,
+    )
+    if (there.length > 0) return true
+    await transaction.execute(
+      sql.raw(`CREATE TRIGGER month_is_sealed BEFORE INSERT ON ${partition}
+        FOR EACH ROW EXECUTE FUNCTION tollgate.refuse_entry()`),
+    )
+    return true
+  })
+}
+
+async function takeTurn(transaction: Transaction): Promise<boolean> {
+  await limitTime(transaction)
+  const [row] = await transaction.execute<{ mine: boolean }>(
+    sql`SELECT pg_try_advisory_xact_lock(${SEALS_LOCK}) AS mine`,
+  )
+  return row?.mine === true
+}
+
+/** The text of an entry must not depend on the server's time zone. */
+async function limitTime(transaction: Transaction): Promise<void> {
+  await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
+    set_config('statement_timeout', ${String(STATEMENT_MS)}, true), set_config('TimeZone', 'UTC', true)`)
+}
+
+/**
+ * Hashes the first hour in which calls began and that has no hash yet, in a transaction of its own: nothing waits for a long
+ * one, and whoever comes next goes on from there. The first hour reaches back to the beginning of the month and each to the
+ * next, so no id is in none. `last`: all hours have a hash.
+ */
+async function sealHour(transaction: Transaction, month: Month): Promise<"next" | "last" | "busy"> {
+  if (!(await takeTurn(transaction))) return "busy"
+  const [row] = await transaction
+    .select({ from_id: seal_hours.from_id })
+    .from(seal_hours)
+    .where(eq(seal_hours.month, month.month))
+    .orderBy(desc(seal_hours.from_id))
+    .limit(1)
+  const last = row?.from_id ?? null
+  const from_id = last === null ? month.from_id : await nextHour(transaction, month, last)
+  if (from_id === null) return "last"
+  const to_id = (await nextHour(transaction, month, from_id)) ?? month.to_id
+  const { entries, hash } = await hashOfEntries(transaction, { from_id, to_id })
+  await transaction.insert(seal_hours).values({ month: month.month, from_id, entries: BigInt(entries), hash })
+  return "next"
+}
+
+/** Where the hour begins that follows the one from `from_id` on; null after the last one in which calls began. */
+async function nextHour(transaction: Transaction, month: Month, from_id: string): Promise<string | null> {
+  const first = await firstCall(transaction, month, from_id)
+  const next = first === null ? null : await firstCall(transaction, month, hourOf(first, 1))
+  return next === null ? null : hourOf(next, 0)
+}
+
+async function firstCall(transaction: Transaction, month: Month, from_id: string): Promise<string | null> {
+  const [row] = await transaction.execute<{ id: string }>(sql`
+    SELECT h.id FROM ${holds} h WHERE ${within(sql`h.id`, { from_id, to_id: month.to_id })} ORDER BY h.id LIMIT 1`)
+  return row?.id ?? null
+}
+
+/** The lowest id of the hour of a call, or of one that is `ahead` of it. */
+function hourOf(id: string, ahead: number): string {
+  const made_ms = Number.parseInt(id.replaceAll("-", "").slice(0, 12), 16)
+  return floorId(new Date((Math.floor(made_ms / HOUR_MS) + ahead) * HOUR_MS))
+}
+
+/** Without the columns that are null, so that a column which a later version adds does not change the hash. */
+const textOf = (row: string): SQL => sql.raw(`jsonb_strip_nulls(to_jsonb(${row}))::text`)
+const digestOf = (texts: SQL, order: SQL): SQL =>
+  sql`encode(sha256(coalesce(string_agg(sha256(convert_to(${texts}, 'UTF8')), ''::bytea ORDER BY ${order}), ''::bytea)), 'hex')`
+
+/** Of holds, ends and corrections, in the order of their calls. */
+async function hashOfEntries(transaction: Transaction, ids: Ids): Promise<{ entries: string; hash: string }> {
+  const [row] = await transaction.execute<{ entries: string; hash: string }>(sql`
+    SELECT count(*)::text AS entries, ${digestOf(sql`x.entry`, sql`x.id, x.kind`)} AS hash FROM (
+      SELECT h.id, 1 AS kind, ${textOf("h")} AS entry FROM ${holds} h WHERE ${within(sql`h.id`, ids)}
+      UNION ALL SELECT e.id, 2, ${textOf("e")} FROM ${ends} e WHERE ${within(sql`e.id`, ids)}
+      UNION ALL SELECT c.id, 3, ${textOf("c")} FROM ${corrections} c WHERE ${within(sql`c.id`, ids)}) x`)
+  if (row === undefined) throw new Error("the hash of entries returned nothing")
+  return row
+}
+
+/** Over the hours and the sums of a month. */
+const hashOfSeal = (month: string): SQL => sql`(
+  SELECT ${digestOf(sql`x.line`, sql`x.kind, x.line`)} FROM (
+    SELECT 1 AS kind, ${textOf("s")} COLLATE "C" AS line FROM ${seal_hours} s WHERE s.month = ${month}::date
+    UNION ALL SELECT 2, ${textOf("s")} COLLATE "C" FROM ${seal_sums} s WHERE s.month = ${month}::date) x)`
+
+/** A corrected call is charged at the terms of its correction, by that correction's tokens. */
+const sumsOf = (month: Month): SQL => sql`
+  INSERT INTO ${seal_sums}
+  SELECT ${month.month}::date, e.account_id, e.key_id, coalesce(c.terms_id, e.terms_id), count(*),
+    sum(e.charge_nano + coalesce(c.difference_nano, 0)),
+    ${sql.join(
+      ["prompt_tokens", "cached_tokens", "completion_tokens"].map((name) =>
+        sql.raw(`coalesce(sum(CASE WHEN c.id IS NULL THEN e.${name} ELSE c.${name} END), 0)`),
+      ),
+      sql`, `,
+    )}
+  FROM ${ends} e LEFT JOIN ${corrections} c ON c.id = e.id AND ${within(sql`c.id`, month)}
+  WHERE ${within(sql`e.id`, month)} GROUP BY 2, 3, 4`

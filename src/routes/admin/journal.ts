@@ -1,0 +1,94 @@
+import { Elysia } from "elysia"
+import { GatewayError } from "../../errors.ts"
+import { checkSeal, listMonths } from "../../ledger/journal/seals.ts"
+import { printUsd } from "../../money.ts"
+import { CheckedSealBody, MonthsBody, SealCheck } from "../../wire/journal.ts"
+import { printTime } from "../../wire/time.ts"
+import { BODY_ERRORS, ERRORS, fieldFault } from "../docs/examples.ts"
+import { ask } from "../ledger-deadline.ts"
+import { answer, type Fault, operation, shown } from "../openapi.ts"
+import type { Operators } from "./operators.ts"
+
+const NO_SEAL = "No sealed month has this hour."
+
+/** `/admin/journal`: the months of the journal, and whether the sealed ones are as they were sealed (D71). */
+export function journalRoutes(operators: Operators) {
+  const { database } = operators
+  return new Elysia({ name: "admin-journal" })
+    .get("/journal", async () => monthsBody(await ask(operators, listMonths(database))), listing)
+    .post(
+      "/journal/check",
+      async ({ body: { month, from = null } }) => {
+        const deadline = { deadline_ms: operators.audit_deadline_ms }
+        const found = await ask(deadline, checkSeal(database, `${month}-01`, from))
+        if (found === null) throw new GatewayError("not_found", { message: NO_SEAL })
+        return { ...found, entries: Number(found.entries) }
+      },
+      checking,
+    )
+}
+
+function monthsBody(months: Awaited<ReturnType<typeof listMonths>>): MonthsBody {
+  const data = months.map(({ month, seal }) => ({
+    month: month.slice(0, 7),
+    seal: seal && {
+      sealed_at: printTime(seal.sealed_at),
+      entries: Number(seal.entries),
+      calls: Number(seal.calls),
+      charge: printUsd(seal.charge_nano),
+      hash: seal.hash,
+    },
+  }))
+  return { data }
+}
+
+const sealed = {
+  sealed_at: "2026-11-08T00:12:31.000Z",
+  entries: 2_400_112,
+  calls: 1_200_040,
+  charge: "5120.33",
+  hash: "9f2c1b7e04d85a36c1f0e9b8a7d6c5b4a3928170f6e5d4c3b2a1908f7e6d5c4b",
+}
+
+const listing = {
+  response: {
+    200: answer("The months, latest first.", MonthsBody, {
+      months: {
+        data: [
+          { month: "2026-11", seal: null },
+          { month: "2026-10", seal: sealed },
+        ],
+      },
+    }),
+  },
+  detail: operation({
+    operationId: "listMonths",
+    tag: "Ledger",
+    summary: "List the months of the journal",
+    description:
+      "Lists the months of the journal with their seals. A month is sealed a week after its end; from then on it takes no entries. Keep the hash of a seal elsewhere to prove later that nobody changed both the month and its seal.",
+    credentials: ["adminToken"],
+    errors: ERRORS,
+  }),
+}
+
+const missing: Fault = { code: "not_found", message: NO_SEAL }
+
+const checking = {
+  body: shown(SealCheck, { first: { month: "2026-10" } }),
+  response: {
+    200: answer("What was found.", CheckedSealBody, {
+      unchanged: { entries: 4_211, matches: true, next: "019a3f2b-1c00-0000-0000-000000000000" },
+      changed: { entries: 4_210, matches: false, next: null },
+    }),
+  },
+  detail: operation({
+    operationId: "checkSeal",
+    tag: "Ledger",
+    summary: "Check an hour of a sealed month",
+    description:
+      "Computes the hash of the entries of one hour of a sealed month again and compares it with the seal. The first hour of a month, which is the default, also compares the seal's own hash and totals. Follow `next` to check the whole month.",
+    credentials: ["adminToken"],
+    errors: [...BODY_ERRORS, fieldFault("month", "a month such as 2026-10"), ...ERRORS, missing],
+  }),
+}

@@ -1,0 +1,60 @@
+import { afterAll, expect, test } from "bun:test"
+import { type } from "./command.ts"
+
+/** `tollgate journal` with an API whose sealed month has two hours, of which the second was changed (D71). */
+
+const seal = {
+  sealed_at: "2026-11-08T00:12:31.000Z",
+  entries: 9,
+  calls: 4,
+  charge: "0.5",
+  hash: "0123456789abcdef".repeat(4),
+}
+const second = "019a3f2b-1c00-0000-0000-000000000000"
+let changed = true
+const api = Bun.serve({
+  port: 0,
+  async fetch(request) {
+    if (request.method === "GET")
+      return Response.json({
+        data: [
+          { month: "2026-11", seal: null },
+          { month: "2026-10", seal },
+        ],
+      })
+    const { month, from }: { month: string; from?: string } = JSON.parse(await request.text())
+    if (month !== "2026-10") return new Response(null, { status: 404 })
+    return Response.json(
+      from === undefined
+        ? { entries: 5, matches: true, next: second }
+        : { entries: 4, matches: from !== second || !changed, next: null },
+    )
+  },
+})
+afterAll(() => api.stop(true))
+
+const say = (...words: string[]) =>
+  type(["journal", ...words], { TOLLGATE_URL: String(api.url), TOLLGATE_ADMIN_TOKEN: "t".repeat(32) })
+
+test("lists months and seals", async () => {
+  const { code, out } = await say()
+  expect(code).toBe(0)
+  expect(out).toContain(seal.hash)
+  expect(out).not.toMatch(/changed/i)
+})
+
+test("--verify fails if one hour of a sealed month differs, and names the month", async () => {
+  changed = true
+  const { code, out, err } = await say("--verify")
+  expect(code).toBe(1)
+  expect(out).toContain("CHANGED")
+  expect(err).toContain("2026-10: 2 hours checked, 1 differ.")
+  expect(err).toContain("not as they were sealed: 2026-10")
+})
+
+test("--verify says that nothing was changed", async () => {
+  changed = false
+  const { code, out } = await say("--verify")
+  expect(code).toBe(0)
+  expect(out).toContain("unchanged")
+})
