@@ -105,9 +105,20 @@ export function askedFor(request: ChatRequest): AskedFor {
     audio_output: audioOutput(request),
     web_search: webSearch(request),
     cache_write_1h: longCache(request),
-    speed: isSaid(fieldOf(request, "speed")) ? "speed" : null,
-    inference_geo: isSaid(fieldOf(request, "inference_geo")) ? "inference_geo" : null,
+    ...waysOf(request),
   }
+}
+
+/** Values that cost nothing more. */
+const PLAIN = { speed: "standard", inference_geo: "global" } as const
+
+/** How a request asks to be computed, where that may cost more. */
+export function waysOf(request: object): Pick<AskedFor, keyof typeof PLAIN> {
+  const asked = (name: keyof typeof PLAIN) => {
+    const value = fieldOf(request, name)
+    return isSaid(value) && value !== PLAIN[name] ? name : null
+  }
+  return { speed: asked("speed"), inference_geo: asked("inference_geo") }
 }
 
 /** The service tier that a request names; null for none, or `auto`. A tier that is no text has no price either (D70). */
@@ -139,6 +150,28 @@ function longCache(request: ChatRequest): string | null {
   const in_tools =
     Array.isArray(tools) && tools.some((tool) => asksForHour(tool) || asksForHour(fieldOf(tool, "function")))
   return in_tools ? "tools" : null
+}
+
+/**
+ * The field of a request in which a cache of one hour is asked for, however deep: a request is at most 64 levels deep (D18).
+ * Null for none.
+ */
+export function longCacheIn(request: object): string | null {
+  if (asksForHour(request)) return "cache_control"
+  return Object.entries(request).find(([, value]) => asksWithin(value))?.[0] ?? null
+}
+
+/** What a model or a client's tool said, and not the request itself. */
+const SAID: ReadonlySet<string> = new Set(["input_schema", "parameters", "arguments"])
+
+function asksWithin(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(asksWithin)
+  if (!isObject(value)) return false
+  if (asksForHour(value)) return true
+  const is_call = value.type === "tool_use"
+  return Object.entries(value).some(
+    ([name, part]) => !SAID.has(name) && !(is_call && name === "input") && asksWithin(part),
+  )
 }
 
 function asksForHour(value: unknown): boolean {

@@ -1,7 +1,15 @@
 import type { FieldTexts } from "../wire/field-texts.ts"
 import type { MessagesRequest } from "../wire/messages.ts"
 import { isObject } from "../wire/usage.ts"
-import { type AskedFor, fieldOf, NOTHING_ASKED, OWN_TIER, serviceTierOf } from "./asked.ts"
+import {
+  type AskedFor,
+  fieldOf,
+  longCacheIn,
+  NOTHING_ASKED,
+  OWN_TIER,
+  serviceTierOf,
+  waysOf,
+} from "./asked.ts"
 import { fieldBytes, isMedia, type Media, mediaIn, type Prompt } from "./prompt.ts"
 
 /** What a messages request asks for that is billed apart, and what of its prompt only the provider has (D61, D64). */
@@ -11,18 +19,12 @@ export function askedOfMessages(request: MessagesRequest): AskedFor {
   return {
     ...NOTHING_ASKED,
     service_tier: request.service_tier === "standard_only" ? OWN_TIER : serviceTierOf(request),
-    speed: PLAIN.speed.has(request.speed) ? null : "speed",
-    inference_geo: PLAIN.inference_geo.has(request.inference_geo) ? null : "inference_geo",
+    ...waysOf(request),
+    cache_write_1h: longCacheIn(request),
     web_search: first("search"),
     hosted_tool: first("hosted"),
     stored_prompt: continuesThread(request) ? "thread" : null,
   }
-}
-
-/** Values that cost nothing extra. */
-const PLAIN: Readonly<Record<"speed" | "inference_geo", ReadonlySet<unknown>>> = {
-  speed: new Set([undefined, null, "standard"]),
-  inference_geo: new Set([undefined, null, "global"]),
 }
 
 /**

@@ -1,7 +1,16 @@
 import type { FieldTexts } from "../wire/field-texts.ts"
 import { type InputItem, itemsOf, type ResponsesRequest, STORED_INPUTS } from "../wire/responses.ts"
 import { isObject } from "../wire/usage.ts"
-import { type AskedFor, audioOutput, hasAudio, NOTHING_ASKED, searchField, serviceTierOf } from "./asked.ts"
+import {
+  type AskedFor,
+  audioOutput,
+  hasAudio,
+  longCacheIn,
+  NOTHING_ASKED,
+  searchField,
+  serviceTierOf,
+  waysOf,
+} from "./asked.ts"
 import { fieldBytes, isMedia, isOpen, type Media, mediaIn, NO_MEDIA, type Prompt } from "./prompt.ts"
 import { toolsOf } from "./response-tools.ts"
 
@@ -12,6 +21,8 @@ export function askedOfResponses(request: ResponsesRequest): AskedFor {
   return {
     ...NOTHING_ASKED,
     service_tier: serviceTierOf(request),
+    ...waysOf(request),
+    cache_write_1h: longCacheIn(request),
     audio_input: itemsOf(request).some((item) => hasAudio(item.content) || hasAudio(item.output))
       ? "input"
       : null,

@@ -86,16 +86,20 @@ export class LargeAnswer implements Place {
 
   /** Its last top-level usage. */
   usage(limits: UsageLimits): UsageReading {
-    const text = this.#kept.get("usage")
-    if (text === undefined) return { state: "missing" }
-    const payload = parsePayload(`{"usage":${text}}`)
+    if (!this.#kept.has("usage")) return { state: "missing" }
+    const payload = this.#member("usage")
     return payload === null ? { state: "invalid" } : this.#usageOf(payload, limits)
   }
 
-  /** Its last top-level service tier (D70). */
+  /** Its last top-level service tier, or else that of its usage (D70). */
   get service_tier(): string | undefined {
-    const payload = parsePayload(`{"service_tier":${this.#kept.get("service_tier") ?? null}}`)
-    return payload === null ? undefined : readServiceTier(payload)
+    return readServiceTier({ ...this.#member("usage"), ...this.#member("service_tier") })
+  }
+
+  /** A member that is kept, alone in an object; null for one that is not JSON. */
+  #member(name: string): JsonObject | null {
+    const text = this.#kept.get(name)
+    return text === undefined ? {} : parsePayload(`{"${name}":${text}}`)
   }
 
   /** UTF-8 bytes of extractable output (D7). */

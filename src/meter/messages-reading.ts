@@ -73,6 +73,7 @@ export class MessagesReading implements StreamReading {
     if (!large.object) return false
     large.stop()
     this.#output_bytes += large.output_bytes
+    this.#said = { service_tier: large.service_tier }
     const usage = this.#noted(large.usage(this.#limits))
     if (usage.state === "valid") this.#keep(usage, true)
     return usage.state === "valid" || this.#output_bytes > 0

@@ -1,4 +1,4 @@
-import { NOTHING_ASKED, serviceTierOf } from "../admission/asked.ts"
+import { NOTHING_ASKED, serviceTierOf, waysOf } from "../admission/asked.ts"
 import { chatCredential } from "../admission/credential.ts"
 import type { Prompt } from "../admission/prompt.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
@@ -71,7 +71,7 @@ export const embeddings: OperationOn<EmbeddingsRequest> = {
   streams: () => false,
   wantsUsage: () => false,
   wantsCost,
-  askedFor: (request) => ({ ...NOTHING_ASKED, service_tier: serviceTierOf(request) }),
+  askedFor: (request) => ({ ...NOTHING_ASKED, ...waysOf(request), service_tier: serviceTierOf(request) }),
   measure,
   maxTokens: () => 0,
   choices: () => 1,

@@ -31,7 +31,7 @@ export async function modelCall<Body extends Named>(
   const id = requestId(request)
   const trace = traceOf(gateway, request)
   const { key_hash, bytes } = await readKeyedBody(gateway, request, operation.credential, refuseEarly)
-  const idempotency = idempotencyOf(request.headers, bytes)
+  const idempotency = idempotencyOf(request.headers, operation.name, bytes)
   const passed = operation.passed(request, gateway.config.vendors, vendor)
   const body = operation.parse(readJsonBody(bytes))
   const texts = operation.texts(body)

@@ -189,15 +189,15 @@ export function tokenLimit(description: string) {
   })
 }
 
-/** A list of further models, for which some providers answer at those models' prices (D19). */
-/** By these fields some providers take a request to another price, which no model can name (D61). */
-function withoutPrice() {
+/** A field by which some providers take a request to another price, which no model can name (D61). */
+export function withoutPrice() {
   return Type.Null({
     description: "Not supported: it can change what the provider charges.",
     [EXPECTED]: "null, because it can change what the provider charges",
   })
 }
 
+/** A list of further models, for which some providers answer at those models' prices (D19). */
 export function oneModel() {
   return Type.Null({
     description: "Not supported: a call uses the model in `model` only.",

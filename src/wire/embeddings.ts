@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
-import { ModelName, oneModel, refuseSpellings, UsageOption } from "./chat.ts"
+import { ModelName, oneModel, refuseSpellings, UsageOption, withoutPrice } from "./chat.ts"
 import { EXPECTED, invalidBody } from "./fault.ts"
 
 const Token = Type.Integer({ minimum: 0 })
@@ -39,6 +39,7 @@ export const EmbeddingsRequest = Type.Object(
     ),
     models: Type.Optional(oneModel()),
     fallbacks: Type.Optional(oneModel()),
+    provider: Type.Optional(withoutPrice()),
   },
   {
     additionalProperties: true,

@@ -42,10 +42,28 @@ export function readMessagesUsage(
   return { state: "valid", usage: buckets === null ? usage : { ...usage, buckets }, notes: [...notes] }
 }
 
-/** The usage of a stream so far, merged with that of the next event: a present field replaces the earlier one; null and absent fields change nothing. */
+/** All that is read of a usage. */
+const FIELDS = [
+  "input_tokens",
+  "output_tokens",
+  "cache_read_input_tokens",
+  "cache_creation_input_tokens",
+  "cache_creation",
+  "output_tokens_details",
+  "server_tool_use",
+  "iterations",
+  "service_tier",
+  "speed",
+  "inference_geo",
+] as const
+
+/**
+ * The usage of a stream so far, merged with that of the next event: a present field replaces the earlier one; null and
+ * absent fields change nothing. Only fields that are read are kept, so a stream with many field names takes no memory.
+ */
 export function mergeUsage(known: JsonObject, said: JsonObject): JsonObject {
   const merged = { ...known }
-  for (const [name, value] of Object.entries(said)) if (!isMissing(value)) merged[name] = value
+  for (const name of FIELDS) if (!isMissing(said[name])) merged[name] = said[name]
   return merged
 }
 

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
-import { MESSAGE_NAMES, Messages, ModelName, oneModel, refuseSpellings } from "./chat.ts"
+import { MESSAGE_NAMES, Messages, ModelName, oneModel, refuseSpellings, withoutPrice } from "./chat.ts"
 import { EXPECTED, invalidBody } from "./fault.ts"
 
 /** The body of a messages call: what the gateway reads of it; every other field passes upstream (D18). */
@@ -50,6 +50,7 @@ export const MessagesRequest = Type.Object(
     ),
     models: Type.Optional(oneModel()),
     fallbacks: Type.Optional(oneModel()),
+    provider: Type.Optional(withoutPrice()),
   },
   {
     additionalProperties: true,

@@ -361,6 +361,14 @@ describe("D27 the database refuses", () => {
     await expectServed()
   })
 
+  /** The partitions of a table stay where they are when it is moved. */
+  async function moveEntries(tablespace: string): Promise<void> {
+    const tables = await sql<{ name: string }[]>`
+      SELECT relid::text AS name FROM pg_partition_tree('tollgate.holds') WHERE isleaf
+      UNION ALL SELECT relid::text FROM pg_partition_tree('tollgate.ends') WHERE isleaf`
+    for (const { name } of tables) await sql.unsafe(`ALTER TABLE ${name} SET TABLESPACE ${tablespace}`)
+  }
+
   test.skipIf(!Disk.possible())("every new page: the disk is really full (only as root)", async () => {
     if (!("socket_path" in scene.steady.address)) throw new Error("the test cluster is reached by its socket")
     const small = Disk.mount(scene.steady.address.socket_path)
@@ -368,8 +376,7 @@ describe("D27 the database refuses", () => {
     const name = `small_${crypto.randomUUID().slice(0, 8)}`
     try {
       await sql.unsafe(`CREATE TABLESPACE ${name} LOCATION '${small.folder}'`)
-      await sql.unsafe(`ALTER TABLE tollgate.holds SET TABLESPACE ${name}`)
-      await sql.unsafe(`ALTER TABLE tollgate.ends SET TABLESPACE ${name}`)
+      await moveEntries(name)
       const { finish, settled } = await streams(20)
       small.fill()
       const from = victim.gateway.printed.length
@@ -383,8 +390,7 @@ describe("D27 the database refuses", () => {
       await settled()
       await expectServed()
     } finally {
-      await sql.unsafe("ALTER TABLE tollgate.holds SET TABLESPACE pg_default")
-      await sql.unsafe("ALTER TABLE tollgate.ends SET TABLESPACE pg_default")
+      await moveEntries("pg_default")
       await sql.unsafe(`DROP TABLESPACE ${name}`)
       small.unmount()
     }

@@ -47,7 +47,9 @@ export class Witness {
       CREATE TABLE witness.overdrawn (account_id uuid, available_nano bigint);
       CREATE FUNCTION witness.step() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         INSERT INTO witness.steps (id, account_id, step) VALUES (NEW.id, NEW.account_id,
-          CASE TG_TABLE_NAME WHEN 'holds' THEN 'held' WHEN 'corrections' THEN 'corrected' ELSE to_jsonb(NEW)->>'outcome' END);
+          -- The tables are partitions by month: holds_2026_11.
+          CASE split_part(TG_TABLE_NAME, '_', 1)
+            WHEN 'holds' THEN 'held' WHEN 'corrections' THEN 'corrected' ELSE to_jsonb(NEW)->>'outcome' END);
         RETURN NULL;
       END $$;
       CREATE FUNCTION witness.change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

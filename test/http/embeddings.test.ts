@@ -11,7 +11,14 @@ import {
   startGateway,
   type TestGateway,
 } from "../support/gateway.ts"
-import { chatCompletion, embeddingList, json, type Provider, startProvider } from "../support/provider.ts"
+import {
+  chatCompletion,
+  embeddingList,
+  json,
+  type Provider,
+  startProvider,
+  usage,
+} from "../support/provider.ts"
 
 /** D67: embeddings, from the provider's bytes to the receipt. D63: everything else is the same as for chat. */
 
@@ -184,12 +191,39 @@ describe("D67 a call", () => {
     expect(await gateway.calls(`?account=${id}`)).toHaveLength(1)
   })
 
+  test("D43 a key of one operation is not that of another, with the same body too", async () => {
+    const { id, key } = await gateway.account("1")
+    const once = { "idempotency-key": "once-1" }
+    const body = { model: CHAT, input: "hello", messages: [{ role: "user", content: "hello" }] }
+    provider.replyOnce(json(200, chatCompletion("hello", { usage: usage(10, 5) })))
+    const first = await post("/v1/chat/completions", key, body, once)
+    expect(first.status).toBe(200)
+    const charged = await gateway.balance(id)
+    const answers = await Promise.all(
+      ["/v1/embeddings", "/v1/responses", "/v1/chat/completions"].map((path) => post(path, key, body, once)),
+    )
+    const [as_embedding, as_response, same] = answers
+    for (const other of [as_embedding, as_response]) {
+      expect([other?.status, await other?.json()]).toMatchObject([
+        400,
+        { error: { code: "idempotency_key_reused", call: first.headers.get("x-request-id") } },
+      ])
+    }
+    expect(same?.headers.get("idempotent-replayed")).toBe("true")
+    expect(await gateway.balance(id)).toEqual(charged)
+  })
   test("D12 what the balance does not cover is a 402 that names no max_tokens", async () => {
     const { key } = await gateway.account("0.000001")
     const answer = await embed(key, { input: "hello" })
     const { error } = (await answer.json()) as { error: Record<string, unknown> }
     expect([answer.status, error.code, error.needed]).toEqual([402, "insufficient_balance", "0.000007"])
     expect(error).not.toHaveProperty("max_tokens")
+  })
+
+  test.each(["provider", "speed", "inference_geo"])("D61 %s is a 400", async (param) => {
+    const { key } = await gateway.account("1")
+    const answer = await embed(key, { [param]: "fast" })
+    expect([answer.status, await answer.json()]).toMatchObject([400, { error: { param } }])
   })
 
   test("D18 a body at fault reaches no provider", async () => {

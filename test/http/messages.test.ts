@@ -559,6 +559,8 @@ describe("D61 what has no price is refused before a provider is asked", () => {
       },
     ],
   }
+  const HOUR = { type: "ephemeral", ttl: "1h" }
+  const saying = (...content: readonly object[]) => ({ messages: [{ role: "user", content }] })
   test.each<[string, object, string, string]>([
     ["a service tier", { service_tier: "priority" }, "service_tier", "service_tier"],
     ["a speed", { speed: "fast" }, "speed", "speed"],
@@ -569,6 +571,28 @@ describe("D61 what has no price is refused before a provider is asked", () => {
     ["another model's advice", tool("advisor_20260301"), "tools[1]", "hosted_tool"],
     ["a tool that is not known", tool("anything_20270101"), "tools[1]", "hosted_tool"],
     ["a tool that a message adds", { messages: [added] }, "messages[0].content", "hosted_tool"],
+    ...(
+      [
+        ["at the top", "cache_control", { cache_control: HOUR }],
+        ["in the system prompt", "system", { system: [{ type: "text", text: "x", cache_control: HOUR }] }],
+        ["in a tool", "tools", { tools: [{ name: "mine", input_schema: {}, cache_control: HOUR }] }],
+        ["in a message", "messages", saying({ type: "text", text: "x", cache_control: HOUR })],
+        [
+          "in what a tool returned",
+          "messages",
+          saying({
+            type: "tool_result",
+            tool_use_id: "t",
+            content: [{ type: "text", text: "x", cache_control: HOUR }],
+          }),
+        ],
+      ] satisfies [string, string, object][]
+    ).map(([place, param, fields]): [string, object, string, string] => [
+      `a cache of an hour ${place}`,
+      fields,
+      param,
+      "cache_write_1h",
+    ]),
     [
       "a conversation that only the provider has",
       { thread: { type: "continue", previous_message_id: "msg_1" } },
@@ -598,10 +622,29 @@ describe("D61 what has no price is refused before a provider is asked", () => {
     ["a compaction", { context_management: { edits: [{ type: "compact_20260112" }] } }],
     ["a thread that begins", { thread: { type: "create" } }],
     ["thinking", { thinking: { type: "enabled", budget_tokens: 500 } }],
+    ["a cache of five minutes", saying({ type: "text", text: "x", cache_control: { ttl: "5m" } })],
+    [
+      "what a tool was called with",
+      saying({ type: "tool_use", id: "t", name: "mine", input: { cache_control: HOUR } }),
+    ],
   ])("%s passes", async (_, fields) => {
     const { answer, requests } = await run({ script: json(200, aMessage("hi")), body: body(fields) })
     expect(answer.status).toBe(200)
     expect(requests[0]?.json).toMatchObject(fields)
+  })
+
+  test("a cache of an hour passes where it has a price, and is held at that", async () => {
+    const fields = { ...saying({ type: "text", text: "x", cache_control: HOUR }), model: "rated-model" }
+    const { answer, call } = await run({ script: json(200, aMessage("hi")), body: body(fields) })
+    expect(answer.status).toBe(200)
+    const bytes = Buffer.byteLength(JSON.stringify(fields.messages))
+    expect(call?.reserved).toBe(`0.00${4_000 + 2 * bytes}`)
+  })
+  test("a provider to be taken is a 400", async () => {
+    const { key } = await stage.gateway.account("1")
+    const fields = { provider: { order: ["dear"] } }
+    const { status, json: said } = await send(stage.gateway.url, key, body(fields), sending).ended
+    expect([status, said]).toMatchObject([400, { error: { param: "provider" } }])
   })
 })
 

@@ -430,6 +430,7 @@ describe("what is held and what is refused (D12, D61)", () => {
   const stored = { missing: "context_tokens" }
   const rows: [name: string, fields: object, param: string, fields_of_error: object][] = [
     ["background", { background: true }, "background", {}],
+    ["a provider to be taken", { provider: { order: ["dear"] } }, "provider", {}],
     ["an earlier response", { previous_response_id: "resp_1" }, "previous_response_id", stored],
     ["a conversation", { conversation: "conv_1" }, "conversation", stored],
     ["a template", { prompt: { id: "pmpt_1" } }, "prompt", stored],
@@ -493,6 +494,21 @@ describe("what is held and what is refused (D12, D61)", () => {
       { missing: "audio_input" },
     ],
     ["sound as output", { modalities: ["audio"] }, "modalities", { missing: "audio_output" }],
+    ["a speed", { speed: "fast" }, "speed", { missing: "speed" }],
+    ["a place", { inference_geo: "us" }, "inference_geo", { missing: "inference_geo" }],
+    [
+      "a cache of an hour",
+      {
+        input: [
+          {
+            role: "user",
+            content: [{ type: "input_text", text: "x", cache_control: { type: "ephemeral", ttl: "1h" } }],
+          },
+        ],
+      },
+      "input",
+      { missing: "cache_write_1h" },
+    ],
   ]
   test.each(rows)("%s is a 400, and nothing is sent", async (_name, fields, param, more) => {
     const { answer, call, requests } = await ask(fields)
@@ -500,7 +516,7 @@ describe("what is held and what is refused (D12, D61)", () => {
     expect(JSON.parse(answer.body).error).toMatchObject({ code: "invalid_request", param, ...more })
     expect({ call, requests }).toEqual({ call: undefined, requests: [] })
   })
-  test.each(rows.slice(1))("%s passes to a free model", async (_name, fields) => {
+  test.each(rows.slice(2))("%s passes to a free model", async (_name, fields) => {
     const { answer, call } = await ask({ model: "free", ...fields }, responseJson([textItem("Hello")]))
     expect(answer.status).toBe(200)
     expect(call).toMatchObject({ charge: "0" })

@@ -310,12 +310,19 @@ describe("no statement reads a growing table from its beginning to its end", () 
         WHERE schemaname = 'tollgate' AND relname ~ '^(holds|ends|corrections)_' ORDER BY relname`
       return rows.map(({ relname, read }) => [relname, read])
     }
-    const before = await scans()
+    let before = await scans()
     expect(before.length).toBeGreaterThanOrEqual(3)
     for (const [name, run] of Object.entries(asked)) {
-      // Often enough for a kept plan.
-      for (let times = 0; times < EXECUTIONS; times++) await run()
-      expect([name, await scans()]).toEqual([name, before])
+      const read = async () => {
+        // Often enough for a kept plan.
+        for (let times = 0; times < EXECUTIONS; times++) await run()
+        return await scans()
+      }
+      const after = await read()
+      if (Bun.deepEquals(after, before)) continue
+      // Other connections tell what they have read up to 10 s later. What scans does so every time.
+      before = after
+      expect([name, await read()]).toEqual([name, before])
     }
     await client.end()
   }, 60_000)

@@ -27,6 +27,8 @@ describe("D5 a JSON answer that is not kept says the same as one that is", () =>
     ["usage that is invalid", '{"usage":{"prompt_tokens":-1,"completion_tokens":2}}'],
     ["usage of a choice is none", `{"choices":[{${usage}}]}`],
     ["a service tier", '{"service_tier":"flex","choices":[{"service_tier":"x"}]}'],
+    ["a service tier of the usage", '{"service_tier":null,"usage":{"service_tier":"priority"}}'],
+    ["a service tier beside that of the usage", '{"usage":{"service_tier":"x"},"service_tier":"flex"}'],
     ["a service tier that is none", '{"service_tier":{"a":"flex"}}'],
     ["an escaped key", '{"us\\u0061ge":1}'],
     ["escapes", said({ content: 'a"b\\c\n\té' })],

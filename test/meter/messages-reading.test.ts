@@ -114,9 +114,9 @@ describe("D5 a message that is too large to keep", () => {
       { type: "text", text: "One two." },
       { type: "tool_use", id: "toolu_1", name: "weather", input: { city: "Bern" } },
     ],
-    usage: { input_tokens: 10, output_tokens: 5, cache_read_input_tokens: 2 },
+    usage: { input_tokens: 10, output_tokens: 5, cache_read_input_tokens: 2, service_tier: "priority" },
   }
-  test("is read for its usage and its output, however it is cut", () => {
+  test("is read for its usage, its tier (D70) and its output, however it is cut", () => {
     for (const chunks of everyCut(bytesOf(JSON.stringify(message)))) {
       const large: LargeAnswer = messages.json.openLarge()
       for (const chunk of chunks) large.take(chunk)
@@ -124,6 +124,10 @@ describe("D5 a message that is too large to keep", () => {
         state: "valid",
         usage: { prompt_tokens: 12, cached_tokens: 2, completion_tokens: 5 },
       })
+      expect(large.service_tier).toBe("priority")
+      const streamed = new MessagesReading()
+      streamed.takeLarge(large)
+      expect(streamed.evidence("upstream_lost").service_tier).toBe("priority")
       // Arguments count by their strings here, and by their JSON text where they are kept.
       expect(large.output_bytes).toBe(messageBytes(message) - '{"city":""}'.length)
     }
