@@ -58,8 +58,8 @@ const FIELDS = [
 ] as const
 
 /**
- * What a stream knew of its usage, with what a further event says: a field that is there replaces, null and absent change
- * nothing. Only fields that are read are kept, so that a stream of ever new names takes no memory.
+ * The usage of a stream so far, merged with that of the next event: a present field replaces the earlier one; null and
+ * absent fields change nothing. Only fields that are read are kept, so a stream with many field names takes no memory.
  */
 export function mergeUsage(known: JsonObject, said: JsonObject): JsonObject {
   const merged = { ...known }
