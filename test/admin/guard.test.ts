@@ -120,6 +120,12 @@ test("HEAD works where GET does, and needs the token", async () => {
   expect([reply.status, reply.text]).toEqual([200, ""])
 })
 
+function bodyFor(path: string): object {
+  if (path.endsWith("credits")) return { amount: "1" }
+  if (path.endsWith("journal/check")) return { month: "2026-10" }
+  return /keys$|check$/.test(path) ? {} : { name: "x" }
+}
+
 test("D27 every operation that asks the database is 503 when it cannot be reached", async () => {
   const nowhere = connect(
     { socket_path: "/nonexistent/.s.PGSQL.5432", user: "nobody", database: "none" },
@@ -128,7 +134,7 @@ test("D27 every operation that asks the database is 503 when it cannot be reache
   const app = mount({ database: drizzle(nowhere), deadline_ms: 1_000 })
   for (const { method, path } of operations) {
     if (path === "/admin/upstreams") continue
-    const body = path.endsWith("credits") ? { amount: "1" } : /keys$|check$/.test(path) ? {} : { name: "x" }
+    const body = bodyFor(path)
     const query = path.endsWith("balance") ? "?at=2026-03-01" : ""
     const response = await app.handle(
       new Request(`http://localhost${path}${query}`, {
