@@ -103,6 +103,7 @@ describe("the embedded database, by docs/operating.md", () => {
     expect((await run(block("The audit"), here())).code).toBe(0)
     expect((await run(block("Past balances"), here({ ACCOUNT: account.id }))).code).toBe(0)
     expect((await run(block("Sums of hours and days"), here())).code).toBe(0)
+    expect((await run(block("The months of the journal"), here())).code).toBe(0)
     await tell(`UPDATE tollgate.accounts SET balance_nano = 1, held_nano = 2 WHERE id = '${account.id}'`)
     expect((await run(block("The audit"), here())).code).toBe(1)
     await tell(block("The audit", 0, "sql")[0]?.text.replaceAll(":'account'", `'${account.id}'`) ?? "")
