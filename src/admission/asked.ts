@@ -104,6 +104,7 @@ export function askedFor(request: ChatRequest): AskedFor {
     audio_input: request.messages.some(({ content }) => hasAudio(content)) ? "messages" : null,
     audio_output: audioOutput(request),
     web_search: webSearch(request),
+    hosted_tool: toolsIn(request).some((tool) => isHosted(tool) && !isSearch(tool)) ? "tools" : null,
     cache_write_1h: longCache(request),
     ...waysOf(request),
   }
@@ -146,9 +147,9 @@ function longCache(request: ChatRequest): string | null {
       asksForHour(message) || (Array.isArray(message.content) && message.content.some(asksForHour)),
   )
   if (in_messages) return "messages"
-  const tools = fieldOf(request, "tools")
-  const in_tools =
-    Array.isArray(tools) && tools.some((tool) => asksForHour(tool) || asksForHour(fieldOf(tool, "function")))
+  const in_tools = toolsIn(request).some(
+    (tool) => asksForHour(tool) || asksForHour(fieldOf(tool, "function")),
+  )
   return in_tools ? "tools" : null
 }
 
@@ -184,8 +185,23 @@ const SEARCHES = ["web_search_options", "enable_search", "web_search"] as const
 function webSearch(request: ChatRequest): string | null {
   const field = searchField(request)
   if (field !== null) return field
+  return toolsIn(request).some(isSearch) ? "tools" : null
+}
+
+function toolsIn(request: ChatRequest): readonly unknown[] {
   const tools = fieldOf(request, "tools")
-  return Array.isArray(tools) && tools.some(isSearch) ? "tools" : null
+  return Array.isArray(tools) ? tools : []
+}
+
+const CLIENT_TYPES: ReadonlySet<unknown> = new Set(["function", "custom"])
+/** What a tool of the client has where it has no type. */
+const CLIENT_FIELDS = ["function", "function_declarations", "functionDeclarations"] as const
+
+/** A tool that the client does not run: the provider may charge for it. */
+function isHosted(tool: unknown): boolean {
+  if (!isObject(tool)) return false
+  const { type = null } = tool
+  return type === null ? !CLIENT_FIELDS.some((name) => name in tool) : !CLIENT_TYPES.has(type)
 }
 
 /** The field that asks for a search, besides tools. */

@@ -36,6 +36,11 @@ describe("D60 what a request asks for besides text", () => {
     ["a tool without a type", { tools: [{ google_search: {} }] }, { web_search: "tools" }],
     ["a tool in its own spelling", { tools: [{ googleSearch: {} }] }, { web_search: "tools" }],
     ["a function of the client", { tools: [{ type: "function", function: { name: "web_search" } }] }, {}],
+    ["a function without a type", { tools: [{ function: { name: "f" } }] }, {}],
+    ["a custom tool of the client", { tools: [{ type: "custom", custom: { name: "f" } }] }, {}],
+    ["functions in Gemini's form", { tools: [{ functionDeclarations: [{ name: "f" }] }] }, {}],
+    ["a tool of the provider", { tools: [{ type: "code_interpreter" }] }, { hosted_tool: "tools" }],
+    ["a tool of the provider, by its name", { tools: [{ url_context: {} }] }, { hosted_tool: "tools" }],
     ["tools that are none", { tools: "web_search" }, {}],
     ["a cache of an hour", { cache_control: { ttl: "1h" } }, { cache_write_1h: "cache_control" }],
     ["of a part", says({ type: "text", cache_control: { ttl: "1h" } }), { cache_write_1h: "messages" }],
@@ -162,6 +167,11 @@ describe("D61 what has no price is refused, by its field and the price that is m
   test.each(["speed", "inference_geo"])("%s, which no model has a price for", (field) => {
     expect(faultOf({ [field]: "x" }, priced)).toEqual(["invalid_request", field, field])
     expect(faultOf({ [field]: null }, priced)).toBeNull()
+  })
+
+  test("a tool that the provider runs, which no model has a price for", () => {
+    const fields = { tools: [{ type: "function", function: { name: "f" } }, { type: "code_interpreter" }] }
+    expect(faultOf(fields, priced)).toEqual(["invalid_request", "tools", "hosted_tool"])
   })
 
   test.each(["flex", "priority", "", 5, true, { type: "flex" }])("the service tier %j", (service_tier) => {
