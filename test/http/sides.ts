@@ -262,7 +262,9 @@ export const CANARY = "canary-7d41"
 export function seesError(status: number, code: string, error: object = { type: "api_error" }): Sees {
   return ({ answer, id }) => {
     expect(answer.status).toBe(status)
-    const no_retry = ["usage_missing", "usage_invalid", "response_too_large"].includes(code)
+    const no_retry = ["usage_missing", "usage_invalid", "response_too_large", "invalid_api_key"].includes(
+      code,
+    )
     expect(ownHeaders(answer)).toEqual({
       "content-type": "application/json",
       ...ids(id),

@@ -96,7 +96,10 @@ describe("D73 settlements that the database has forgotten", () => {
         holds.map(({ id }) => id),
         what,
       )
-      proxy.cut()
+      // A connection that breaks between two statements is made again without anybody noticing.
+      proxy.refuse()
+      await until(() => !ledger.writable())
+      proxy.admit()
       await until(async () => (await Promise.all(holds.map(isCharged))).every(Boolean))
       const { violations: found } = await audit(db.database.operators)
       expect(found.filter(({ kind }) => kind !== "charge")).toEqual([])
