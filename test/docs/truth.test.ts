@@ -97,11 +97,15 @@ function misfitOf({ schema = {} }: Media, { json }: Answer): string | null {
   return misfit(stage.document, schema, json)
 }
 
+/** A month is sealed a week after its end: test/admin/journal.test.ts has one, and these answers. */
+const ELSEWHERE: ReadonlySet<unknown> = new Set(["checkSeal"])
+
 describe("every request that the reference shows", () => {
   test("is answered as the reference says, and every answer that it shows is given by one of them", async () => {
     const faults: string[] = []
     for (const entry of stage.entries) {
       const { operationId } = entry.operation
+      if (ELSEWHERE.has(operationId)) continue
       const answers: Answer[] = []
       for (const { title, asking } of requestsOf(entry)) {
         const answer = await stage.ask(entry, await stage.world(), asking)
