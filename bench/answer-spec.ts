@@ -11,19 +11,33 @@ export const AnswerSpec = Type.Union([
   }),
   Type.Object({
     kind: Type.Literal("stream"),
+    /** How it is framed. */
+    family: Type.Union([Type.Literal("chat"), Type.Literal("messages")]),
     events: Count,
     content_bytes: Count,
     /** Events per write. */
     together: Count,
     /** Null: as fast as the client reads. */
     per_second: Type.Union([Type.Number(), Type.Null()]),
-    /** Whether events contain only their content, without ids and other fields. */
+    /** Whether events of chat contain only their content, without ids and other fields. */
     lean: Type.Boolean(),
   }),
   Type.Object({ kind: Type.Literal("count") }),
 ])
 export type AnswerSpec = Static<typeof AnswerSpec>
 type StreamSpec = Extract<AnswerSpec, { kind: "stream" }>
+
+/** The API family of a request for such an answer. */
+export function familyOf(spec: AnswerSpec): "chat" | "messages" {
+  if (spec.kind === "stream") return spec.family
+  return spec.kind === "count" ? "messages" : "chat"
+}
+
+/** Where such a request goes, at a provider and at the gateway. */
+export function operationPath(spec: AnswerSpec): string {
+  if (spec.kind === "count") return "/v1/messages/count_tokens"
+  return familyOf(spec) === "messages" ? "/v1/messages" : "/v1/chat/completions"
+}
 
 /** The usage that a complete answer reports. */
 export interface Tokens {
@@ -80,8 +94,12 @@ export interface Write {
  */
 export function streamWrites(spec: StreamSpec): Write[] {
   const { events, together } = spec
-  const content = event(spec, { content: "x".repeat(spec.content_bytes) })
-  const role = event(spec, { role: "assistant", content: "" })
+  const text = "x".repeat(spec.content_bytes)
+  const content =
+    spec.family === "chat"
+      ? event(spec, { content: text })
+      : named({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text } })
+  const role = spec.family === "chat" ? event(spec, { role: "assistant", content: "" }) : MESSAGE_START
   const first = Math.min(together, events)
   const full: Write = { bytes: encoder.encode(content.repeat(together)), events: together }
   const rest = (events - first) % together
@@ -92,6 +110,32 @@ export function streamWrites(spec: StreamSpec): Write[] {
     { bytes: encoder.encode(endOf(spec)), events: 0 },
   ]
 }
+
+/** An event of the messages family: clients skip one without a name. */
+function named(data: { readonly type: string } & Record<string, unknown>): string {
+  return `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`
+}
+
+/** Cached tokens are not in `input_tokens`. */
+const MESSAGE_START =
+  named({
+    type: "message_start",
+    message: {
+      id: "msg_01XFDUDYJgAACzvnptvVoYEL",
+      type: "message",
+      role: "assistant",
+      model: "bench-2026-11-21",
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      usage: {
+        input_tokens: PROMPT.prompt_tokens - PROMPT.cached_tokens,
+        cache_creation_input_tokens: 0,
+        cache_read_input_tokens: PROMPT.cached_tokens,
+        output_tokens: 1,
+      },
+    },
+  }) + named({ type: "content_block_start", index: 0, content_block: { type: "text", text: "" } })
 
 /** What OpenAI's answers carry besides their content. */
 const FRAME = {
@@ -111,6 +155,18 @@ function event({ lean }: StreamSpec, delta: object, finish_reason: string | null
 }
 
 function endOf(spec: StreamSpec): string {
+  if (spec.family === "messages") {
+    const { completion_tokens } = tokensOf(spec)
+    return (
+      named({ type: "content_block_stop", index: 0 }) +
+      named({
+        type: "message_delta",
+        delta: { stop_reason: "end_turn", stop_sequence: null },
+        usage: { output_tokens: completion_tokens },
+      }) +
+      named({ type: "message_stop" })
+    )
+  }
   const usage = JSON.stringify({ ...FRAME, choices: [], usage: usageOf(spec) })
   return `${event(spec, {}, "stop")}data: ${usage}\n\ndata: [DONE]\n\n`
 }

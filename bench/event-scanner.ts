@@ -4,13 +4,15 @@ const CR = 13
 const LOOKED_AT_BYTES = 1024
 const DATA = Buffer.from("data:")
 const DONE = Buffer.from("[DONE]")
+/** The last event of a messages stream. */
+const MESSAGE_STOP = Buffer.from('{"type":"message_stop"')
 const SPACE = 32
 /** A field of a chunk that holds output (text, reasoning, refusals, arguments of a tool call), and is not empty. */
 const CONTENT = /"(?:content|reasoning_content|reasoning|refusal|arguments|text)" ?: ?"[^"]/
-const COMPLETION_TOKENS = /"completion_tokens" ?: ?(\d+)/
+const COMPLETION_TOKENS = /"(?:completion|output)_tokens" ?: ?(\d+)/
 
 /**
- * Counts the events of a stream as a client would see them: comments are none, and `[DONE]` is only the end. A line that comes whole is
+ * Counts the events of a stream as a client would see them: comments are none, and `[DONE]` and `message_stop` are only the end. A line that comes whole is
  * looked at where it is; of one that comes in parts the beginning is copied. Text is made of a line only until there was content.
  */
 export class EventScanner {
@@ -22,7 +24,7 @@ export class EventScanner {
   /** Length of that line so far, what was not kept included. */
   #length = 0
   #is_event = false
-  /** Where the last event but `[DONE]` is. */
+  /** Where the last event before the end is. */
   #last: Buffer = this.#partial
   #last_from = 0
   #last_to = 0
@@ -83,7 +85,7 @@ export class EventScanner {
     }
     if (!isAt(DATA, bytes, from, to)) return false
     const value = from + DATA.length + (bytes[from + DATA.length] === SPACE ? 1 : 0)
-    if (isAt(DONE, bytes, value, to)) {
+    if (isAt(DONE, bytes, value, to) || isAt(MESSAGE_STOP, bytes, value, to)) {
       this.done = true
       return false
     }

@@ -1,4 +1,4 @@
-import { type AnswerSpec, tokensOf } from "./answer-spec.ts"
+import { type AnswerSpec, familyOf, tokensOf } from "./answer-spec.ts"
 
 /** Bytes per message: a long prompt has many messages. */
 const TURN_BYTES = 4096
@@ -18,13 +18,14 @@ export function promptOf(bytes: number): { readonly role: string; readonly conte
 export function requestBody(model: string, spec: AnswerSpec, prompt_bytes: number): string {
   const messages = promptOf(prompt_bytes)
   if (spec.kind === "count") return JSON.stringify({ model, messages })
-  const stream = spec.kind === "stream" ? { stream: true, stream_options: { include_usage: true } } : {}
+  const usage = familyOf(spec) === "chat" ? { stream_options: { include_usage: true } } : {}
+  const stream = spec.kind === "stream" ? { stream: true, ...usage } : {}
   return JSON.stringify({ model, messages, max_tokens: tokensOf(spec).completion_tokens, ...stream })
 }
 
-/** The headers of a request: both families' credentials and the version that a token count needs. */
+/** The headers of a request: the credential of its family, and the version that messages and token counts need. */
 export function requestHeaders(key: string, spec: AnswerSpec): Record<string, string> {
-  return spec.kind === "count"
+  return familyOf(spec) === "messages"
     ? { "x-api-key": key, "anthropic-version": "2023-06-01" }
     : { authorization: `Bearer ${key}` }
 }

@@ -1,6 +1,7 @@
 import {
   type AnswerSpec,
   jsonAnswer,
+  operationPath,
   streamWrites,
   type Tokens,
   tokensOf,
@@ -20,8 +21,6 @@ export interface Generated extends Tokens {
 
 export type AnswerSpecs = Readonly<Record<string, AnswerSpec>>
 
-const CHAT = "/v1/chat/completions"
-const COUNT = "/v1/messages/count_tokens"
 const JSON_HEADERS = { "content-type": "application/json" }
 const SSE_HEADERS = { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" }
 
@@ -39,10 +38,10 @@ export function startProvider(specs: AnswerSpecs): Bun.Server<undefined> {
   const wheel = new TimerWheel()
   const note = (entry: Generated) => void generated.push(entry)
   const responders = new Map(
-    Object.entries(specs).flatMap(([name, spec]) => {
-      const responder = responderOf(spec, wheel, note)
-      return [CHAT, COUNT].map((operation) => [pathOf(name) + operation, responder] as const)
-    }),
+    Object.entries(specs).map(([name, spec]) => [
+      pathOf(name) + operationPath(spec),
+      responderOf(spec, wheel, note),
+    ]),
   )
   return Bun.serve({
     hostname: "127.0.0.1",

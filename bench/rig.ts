@@ -1,6 +1,7 @@
 import { Type } from "@sinclair/typebox"
 import type { Price } from "../src/money.ts"
 import { Admin } from "./admin.ts"
+import { familyOf } from "./answer-spec.ts"
 import { checked } from "./checked.ts"
 import { Child } from "./child.ts"
 import { Port } from "./handlers.ts"
@@ -136,8 +137,8 @@ export class Rig {
 
 /** One upstream and one model per spec, with its name: the model decides which path of the provider the gateway calls. */
 export function configFor(provider_url: string, specs: AnswerSpecs): object {
-  const entries = Object.entries(specs).map(([name, { kind }]) => {
-    const family = kind === "count" ? "messages" : "chat"
+  const entries = Object.entries(specs).map(([name, spec]) => {
+    const family = familyOf(spec)
     return { name, family, base: provider_url + pathOf(name) }
   })
   return {

@@ -21,7 +21,15 @@ const json = { kind: "json", content_bytes: 400, delay_ms: 0 } as const
 const SHORT_PROMPT_BYTES = 600
 
 function stream(events: number, per_second: number | null = null) {
-  return { kind: "stream", events, content_bytes: 5, together: 1, per_second, lean: false } as const
+  return {
+    kind: "stream",
+    family: "chat",
+    events,
+    content_bytes: 5,
+    together: 1,
+    per_second,
+    lean: false,
+  } as const
 }
 
 function closed(connections: number) {
@@ -105,6 +113,13 @@ const shortStreams: HttpScenario = {
   arrival: closed(128),
   level: { ttft_ms: 250 },
   figures: [throughput(0.5)],
+}
+
+const messagesStreams: HttpScenario = {
+  ...shortStreams,
+  name: "messages-50",
+  title: "Short streams of messages (50 deltas), 128 connections",
+  spec: () => ({ ...stream(50), family: "messages" }),
 }
 
 const LONG_STREAMS = { connections: 500, per_second: 40 }
@@ -273,6 +288,7 @@ export const scenarios: readonly Scenario[] = [
   jsonSingle,
   jsonSteady,
   shortStreams,
+  messagesStreams,
   longStreams,
   firstToken,
   openStreams,

@@ -67,6 +67,7 @@ const Done = Type.Object({})
 const json = { kind: "json", content_bytes: 400, delay_ms: 0 } as const
 const whole = {
   kind: "stream",
+  family: "chat",
   events: 20,
   content_bytes: 5,
   together: 1,

@@ -1,6 +1,6 @@
 import manifest from "../package.json" with { type: "json" }
 import type { Payer } from "./admin.ts"
-import type { AnswerSpec } from "./answer-spec.ts"
+import { type AnswerSpec, operationPath } from "./answer-spec.ts"
 import { Auditor } from "./auditor.ts"
 import type { Arrival, Job, Level } from "./job.ts"
 import { PairsAnswer } from "./ledger-load.ts"
@@ -33,7 +33,15 @@ const SHORT_PROMPT_BYTES = 600
 /** Code is slow the first time it runs: all targets are loaded before the first round. */
 const WARM_UP: AnswerSpecs = {
   "warm-json": { kind: "json", content_bytes: 400, delay_ms: 0 },
-  "warm-stream": { kind: "stream", events: 20, content_bytes: 5, together: 1, per_second: null, lean: false },
+  "warm-stream": {
+    kind: "stream",
+    family: "chat",
+    events: 20,
+    content_bytes: 5,
+    together: 1,
+    per_second: null,
+    lean: false,
+  },
 }
 /** Extra warm-up for several workers with many connections. */
 const WORKERS_WARM_MS = 500
@@ -231,7 +239,7 @@ export class Suite {
 
   #job({ name, spec, prompt_bytes, arrival, level, payer }: Load, target: TargetName): Job {
     const { port, pid, postgres_pid } = this.#rig.target(target)
-    const operation = spec.kind === "count" ? "/v1/messages/count_tokens" : "/v1/chat/completions"
+    const operation = operationPath(spec)
     return {
       origin: { host: "127.0.0.1", port, tls: false },
       path: target === "tollgate" ? operation : pathOf(name) + operation,

@@ -61,7 +61,15 @@ const PROMPT_BYTES = 600
 /** A provider that writes each event by itself costs more than bare, which would hide what the gateway costs. */
 const SPECS = {
   json: { kind: "json", content_bytes: 400, delay_ms: 0 },
-  stream: { kind: "stream", events: 50, content_bytes: 5, together: 50, per_second: null, lean: false },
+  stream: {
+    kind: "stream",
+    family: "chat",
+    events: 50,
+    content_bytes: 5,
+    together: 50,
+    per_second: null,
+    lean: false,
+  },
 } as const
 export const wrkSpecs: AnswerSpecs = SPECS
 

@@ -21,7 +21,15 @@ describe("what a provider answers", () => {
   ] as const
   test.each(rows)("a stream has all its events and reports them: %s", (_name, { events, together }) => {
     for (const lean of [true, false]) {
-      const spec = { kind: "stream", events, together, content_bytes: 5, per_second: null, lean } as const
+      const spec = {
+        kind: "stream",
+        family: "chat",
+        events,
+        together,
+        content_bytes: 5,
+        per_second: null,
+        lean,
+      } as const
       const writes = streamWrites(spec)
       const scanner = new EventScanner()
       const seen = writes.reduce((sum, { bytes }) => sum + scanner.feed(Buffer.from(bytes)), 0)
@@ -30,6 +38,22 @@ describe("what a provider answers", () => {
       expect(seen).toBe(events + 3)
       expect(scanner).toMatchObject({ done: true, content_seen: true, completion_tokens: events })
     }
+  })
+
+  test.each(rows)("a stream of messages too: %s (D64)", (_name, { events, together }) => {
+    const form = {
+      kind: "stream",
+      family: "messages",
+      content_bytes: 5,
+      per_second: null,
+      lean: false,
+    } as const
+    const scanner = new EventScanner()
+    const writes = streamWrites({ ...form, events, together })
+    const seen = writes.reduce((sum, { bytes }) => sum + scanner.feed(Buffer.from(bytes)), 0)
+    // Beside the contents: the start of the message and of its block, the end of the block, and the usage.
+    expect(seen).toBe(events + 4)
+    expect(scanner).toMatchObject({ done: true, content_seen: true, completion_tokens: events })
   })
 
   test("the usage of a JSON answer is valid, and the one that is audited by (D1)", () => {

@@ -11,8 +11,24 @@ import { Tally } from "../../bench/tally.ts"
 const provider = startProvider({
   json: { kind: "json", content_bytes: 40, delay_ms: 0 },
   slow: { kind: "json", content_bytes: 40, delay_ms: 30 },
-  stream: { kind: "stream", events: 20, content_bytes: 5, together: 1, per_second: null, lean: false },
-  paced: { kind: "stream", events: 30, content_bytes: 5, together: 1, per_second: 100, lean: true },
+  stream: {
+    kind: "stream",
+    family: "chat",
+    events: 20,
+    content_bytes: 5,
+    together: 1,
+    per_second: null,
+    lean: false,
+  },
+  paced: {
+    kind: "stream",
+    family: "chat",
+    events: 30,
+    content_bytes: 5,
+    together: 1,
+    per_second: 100,
+    lean: true,
+  },
 })
 afterAll(() => provider.stop(true))
 
