@@ -24,9 +24,9 @@ const MOVED = "1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT accoun
 /** The exact statements. */
 export const exact = {
   /** What is available is read without a lock, so that nobody waits and everybody sees the same balance. */
-  holdRowLock: without(holdExact, `  ${SORTED}\n), limits`, "), limits"),
+  holdRowLock: without(holdExact, `  ${SORTED}\n), sold`, "), sold"),
   /** Accounts are locked in the order in which their calls came. */
-  holdLockOrder: without(holdExact, `${SORTED}\n), limits`, `${inOrderOf("$4")}\n), limits`),
+  holdLockOrder: without(holdExact, `${SORTED}\n), sold`, `${inOrderOf("$4")}\n), sold`),
   endLockOrder: without(endExact, `${SORTED}\n), due`, `ORDER BY "a"."id" DESC FOR NO KEY UPDATE\n), due`),
   /** An UPDATE takes one of the rows that it is joined to, so that of several holds of one account one is counted. */
   holdAggregation: without(
