@@ -66,15 +66,9 @@ export async function admit<Request extends Named>(
     const known = ledger.owner(key_hash)
     const owner = known instanceof Promise ? await known : known
     if (owner === null) throw new GatewayError("invalid_api_key")
-    if (!breakers.ready(found.routes))
-      throw await refusalWithoutUpstream(
-        gateway,
-        key_hash,
-        found,
-        quote(operation, request, found, texts, asked),
-      )
-    key_loads.count(key_hash, limits.per_key)
     const quoted = quote(operation, request, found, texts, asked)
+    if (!breakers.ready(found.routes)) throw await refusalWithoutUpstream(gateway, key_hash, found, quoted)
+    key_loads.count(key_hash, limits.per_key)
     const terms_ids = catalog.termsIds(found, operation.name)
     const hold: Hold = {
       id,

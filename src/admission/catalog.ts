@@ -30,7 +30,9 @@ export class Catalog {
     for (const model of models) {
       const count = termsOf([model]).length / model.operations.length
       for (const operation of model.operations) {
-        offers[operation].set(model.name, { model, terms_ids: terms_ids.slice(at, at + count) })
+        const [first, ...others] = terms_ids.slice(at, at + count)
+        if (first === undefined) throw new Error("a model has no terms")
+        offers[operation].set(model.name, { model, terms_ids: [first, ...others] })
         at += count
       }
     }
@@ -55,9 +57,9 @@ export class Catalog {
    * service tier (D56, D62, D70).
    */
   termsIds({ name }: Model, operation: OperationName): readonly [number, ...number[]] {
-    const [first, ...others] = this.#offers[operation].get(name)?.terms_ids ?? []
-    if (first === undefined) throw new Error("a model has no terms")
-    return [first, ...others]
+    const offer = this.#offers[operation].get(name)
+    if (offer === undefined) throw new Error("a model has no terms")
+    return offer.terms_ids
   }
 
   /** The models of a family, in the configuration's order. */
@@ -68,7 +70,7 @@ export class Catalog {
 
 interface Offer {
   readonly model: Model
-  readonly terms_ids: readonly number[]
+  readonly terms_ids: readonly [number, ...number[]]
 }
 
 /**

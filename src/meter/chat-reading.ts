@@ -10,20 +10,20 @@ import {
 } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { choicesOf, outputBytes, parsePayload } from "./output.ts"
-import { type EventKind, isZero, reportsError, type StreamEvidence, type StreamReading } from "./reading.ts"
+import {
+  DONE,
+  EMPTY,
+  type EventKind,
+  isZero,
+  NOTHING,
+  OUTPUT,
+  reportsError,
+  type StreamEvidence,
+  type StreamReading,
+  UsageFaults,
+} from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
-
-const DONE: EventKind = { kind: "done", output: false, trusted_usage: false, failed: false, shown: false }
-const NOTHING: EventKind = { kind: "nothing" }
-const OUTPUT: EventKind = {
-  kind: "chunk",
-  output: true,
-  trusted_usage: false,
-  usage_only: false,
-  final_usage: false,
-}
-const EMPTY: EventKind = { ...OUTPUT, output: false }
 
 /** A valid usage of a stream, and what is known about its place there. */
 interface SeenUsage {
@@ -48,8 +48,7 @@ export class ChatReading implements StreamReading {
   #usage: SeenUsage | null = null
   /** The last 0/0, if it came after that. */
   #zero: SeenUsage | null = null
-  #any_invalid = false
-  #any_implausible = false
+  readonly #faults = new UsageFaults()
   #done = false
   #error = false
   /** The first, so that events that recur need not be read for it. */
@@ -104,7 +103,7 @@ export class ChatReading implements StreamReading {
     large.stop()
     this.#output_bytes += large.output_bytes
     this.#service_tier ??= large.service_tier
-    const usage = this.#noted(large.usage(this.#limits))
+    const usage = this.#faults.note(large.usage(this.#limits))
     if (usage.state === "valid") this.#keep(usage, true)
     return usage.state === "valid" || this.#output_bytes > 0
   }
@@ -140,8 +139,8 @@ export class ChatReading implements StreamReading {
     return {
       shape: "stream",
       ending,
-      usage: counting?.reading ?? { state: this.#unusable },
-      implausible: this.#any_implausible,
+      usage: counting?.reading ?? { state: this.#faults.state },
+      implausible: this.#faults.implausible,
       usage_final: this.#isFinal(counting),
       output_bytes: this.#output_bytes,
       output_bytes_after_usage: counting === null ? 0 : this.#output_bytes - counting.output_bytes,
@@ -169,13 +168,7 @@ export class ChatReading implements StreamReading {
 
   #readUsage(payload: JsonObject): UsageReading {
     this.#service_tier ??= readServiceTier(payload)
-    return this.#noted(readUsage(payload.usage, this.#limits))
-  }
-
-  #noted(usage: UsageReading): UsageReading {
-    if (usage.state === "invalid") this.#any_invalid = true
-    if (usage.state === "implausible") this.#any_implausible = true
-    return usage
+    return this.#faults.note(readUsage(payload.usage, this.#limits))
   }
 
   #keep(reading: ValidUsage, closing: boolean): void {
@@ -193,12 +186,6 @@ export class ChatReading implements StreamReading {
     if (this.#zero === null) return this.#usage
     if (this.#output_bytes === 0) return this.#zero
     return this.#usage ?? { ...this.#zero, closing: false }
-  }
-
-  /** What a stream without valid usage has. */
-  get #unusable(): "implausible" | "invalid" | "missing" {
-    if (this.#any_implausible) return "implausible"
-    return this.#any_invalid ? "invalid" : "missing"
   }
 
   #isFinal(usage: SeenUsage | null): boolean {

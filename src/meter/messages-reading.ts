@@ -13,20 +13,20 @@ import {
 import type { LargeAnswer } from "./large-answer.ts"
 import { eventBytes, eventText } from "./messages-output.ts"
 import { parsePayload } from "./output.ts"
-import { type EventKind, reportsError, type StreamEvidence, type StreamReading } from "./reading.ts"
+import {
+  DONE,
+  EMPTY,
+  type EventKind,
+  NOTHING,
+  OUTPUT,
+  reportsError,
+  type StreamEvidence,
+  type StreamReading,
+  UsageFaults,
+} from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
 
-const DONE: EventKind = { kind: "done", output: false, trusted_usage: false, failed: false, shown: false }
-const NOTHING: EventKind = { kind: "nothing" }
-const OUTPUT: EventKind = {
-  kind: "chunk",
-  output: true,
-  trusted_usage: false,
-  usage_only: false,
-  final_usage: false,
-}
-const EMPTY: EventKind = { ...OUTPUT, output: false }
 const USAGE: EventKind = { ...EMPTY, trusted_usage: true }
 const OUTPUT_AND_USAGE: EventKind = { ...OUTPUT, trusted_usage: true }
 
@@ -41,8 +41,7 @@ export class MessagesReading implements StreamReading {
   /** Whether the usage says something of the output, and all output up to there. */
   #counts_output = false
   #counted_bytes = 0
-  #any_invalid = false
-  #any_implausible = false
+  readonly #faults = new UsageFaults()
   /** The message has its `stop_reason`. */
   #stopped = false
   #done = false
@@ -74,7 +73,7 @@ export class MessagesReading implements StreamReading {
     large.stop()
     this.#output_bytes += large.output_bytes
     this.#said = { service_tier: large.service_tier }
-    const usage = this.#noted(large.usage(this.#limits))
+    const usage = this.#faults.note(large.usage(this.#limits))
     if (usage.state === "valid") this.#keep(usage, true)
     return usage.state === "valid" || this.#output_bytes > 0
   }
@@ -104,8 +103,8 @@ export class MessagesReading implements StreamReading {
     return {
       shape: "stream",
       ending,
-      usage: this.#usage ?? { state: this.#unusable },
-      implausible: this.#any_implausible,
+      usage: this.#usage ?? { state: this.#faults.state },
+      implausible: this.#faults.implausible,
       usage_final: this.usage_final,
       output_bytes: this.#output_bytes,
       output_bytes_after_usage: this.#usage === null ? 0 : this.#output_bytes - this.#counted_bytes,
@@ -141,22 +140,18 @@ export class MessagesReading implements StreamReading {
   #fold(said: unknown, with_output: boolean): boolean {
     if (isMissing(said)) return false
     if (!isObject(said)) {
-      this.#any_invalid = true
+      this.#faults.note({ state: "invalid" })
       return false
     }
     const merged = mergeUsage(this.#said, said)
     const counts_here = with_output && !isMissing(said.output_tokens)
-    const usage = this.#noted(readMessagesUsage(merged, this.#limits, this.#counts_output || counts_here))
+    const usage = this.#faults.note(
+      readMessagesUsage(merged, this.#limits, this.#counts_output || counts_here),
+    )
     if (usage.state !== "valid") return false
     this.#said = merged
     this.#keep(usage, counts_here)
     return true
-  }
-
-  #noted(usage: UsageReading): UsageReading {
-    if (usage.state === "invalid") this.#any_invalid = true
-    if (usage.state === "implausible") this.#any_implausible = true
-    return usage
   }
 
   #keep(usage: Extract<UsageReading, { state: "valid" }>, counts_output: boolean): void {
@@ -164,11 +159,6 @@ export class MessagesReading implements StreamReading {
     if (!counts_output) return
     this.#counts_output = true
     this.#counted_bytes = this.#output_bytes
-  }
-
-  get #unusable(): "implausible" | "invalid" | "missing" {
-    if (this.#any_implausible) return "implausible"
-    return this.#any_invalid ? "invalid" : "missing"
   }
 }
 

@@ -73,6 +73,27 @@ export type EventKind =
   /** A comment, an empty payload, or one that is not a JSON object. */
   | { readonly kind: "nothing" }
 
+type Chunk = Extract<EventKind, { kind: "chunk" }>
+
+export const NOTHING: EventKind = { kind: "nothing" }
+/** Output, and nothing else that counts. */
+export const OUTPUT: Chunk = {
+  kind: "chunk",
+  output: true,
+  trusted_usage: false,
+  usage_only: false,
+  final_usage: false,
+}
+export const EMPTY: Chunk = { ...OUTPUT, output: false }
+/** A last event that only ends the stream. */
+export const DONE: EventKind = {
+  kind: "done",
+  output: false,
+  trusted_usage: false,
+  failed: false,
+  shown: false,
+}
+
 /** Reads a stream event by event; what it keeps is bounded, however long the stream. One for each operation that streams (D63). */
 export interface StreamReading {
   /** Events that this stream has already sent, for its framer: equal events need not be read. Null where nothing recurs. */
@@ -93,6 +114,24 @@ export interface StreamReading {
   readonly usage_final: boolean
   /** What was delivered, if the stream ends now with `ending`. */
   evidence(ending: Ending): StreamEvidence
+}
+
+/** What was wrong with the usage of a stream, in case none of it is valid (D4). */
+export class UsageFaults {
+  implausible = false
+  #is_invalid = false
+
+  /** Notes what is wrong with this usage, if anything is, and returns it. */
+  note(usage: UsageReading): UsageReading {
+    if (usage.state === "invalid") this.#is_invalid = true
+    if (usage.state === "implausible") this.implausible = true
+    return usage
+  }
+
+  get state(): "implausible" | "invalid" | "missing" {
+    if (this.implausible) return "implausible"
+    return this.#is_invalid ? "invalid" : "missing"
+  }
 }
 
 /** D2's 0/0: a placeholder where there is output. */

@@ -10,20 +10,20 @@ import {
 } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { parsePayload } from "./output.ts"
-import { type EventKind, isZero, reportsError, type StreamEvidence, type StreamReading } from "./reading.ts"
+import {
+  EMPTY,
+  type EventKind,
+  isZero,
+  NOTHING,
+  OUTPUT,
+  reportsError,
+  type StreamEvidence,
+  type StreamReading,
+} from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 import { ResponsesOutput } from "./responses-output.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
 
-const NOTHING: EventKind = { kind: "nothing" }
-const OUTPUT: EventKind = {
-  kind: "chunk",
-  output: true,
-  trusted_usage: false,
-  usage_only: false,
-  final_usage: false,
-}
-const EMPTY: EventKind = { ...OUTPUT, output: false }
 const ERROR: EventKind = { kind: "error", trusted_usage: false, shown: true }
 /** A stream that ends without its last event. */
 const ENDLESS: EventKind = { ...ERROR, shown: false }

@@ -87,7 +87,7 @@ export class CircuitBreakers {
       reported = true
       if (tries) breaker.trials -= 1
       if (result === "answered") {
-        Object.assign(breaker, NO_FAILURES)
+        if (breaker.failures > 0) Object.assign(breaker, NO_FAILURES)
       } else if (result !== "abandoned") {
         const was_open = isOpen(breaker)
         noteFailure(breaker, result, key_id)

@@ -7,6 +7,7 @@ import type { Runner } from "../database/connection.ts"
 import {
   allOf,
   Batch,
+  type Field,
   lockTimeout,
   names,
   nanoOf,
@@ -36,18 +37,25 @@ const g = alias(gateways, "g")
 const t = alias(terms, "t")
 const c = alias(idempotency, "c")
 
-const batch = new Batch<Hold>(3, [
+/** What every hold has. */
+export const holdFields: readonly Field<Hold>[] = [
   [holds.id, (hold) => hold.id],
   [holds.account_id, (hold) => hold.account_id],
   [holds.key_id, (hold) => hold.key_id],
   [holds.terms_id, (hold) => hold.terms_id],
   [holds.amount_nano, (hold) => hold.amount_nano],
   [holds.stream, (hold) => hold.stream],
+]
+
+/** What a client may have sent with its call (D43, D65). */
+export const clientFields: readonly Field<Hold>[] = [
   [holds.session_id, (hold) => hold.session?.session_id ?? null],
   [holds.agent_id, (hold) => hold.session?.agent_id ?? null],
   [idempotency.key_hash, (hold) => hold.idempotency?.key_hash ?? null],
   [idempotency.body_hash, (hold) => hold.idempotency?.body_hash ?? null],
-])
+]
+
+const batch = new Batch<Hold>(3, [...holdFields, ...clientFields])
 
 /** What is copied as it was asked. */
 const asked = [

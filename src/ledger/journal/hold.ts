@@ -7,7 +7,7 @@ import { isForExact, Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, idsOf, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
 import { accounts, gateways, holds, keys, terms } from "../schema.ts"
-import { type Held, holdExactly } from "./hold-exact.ts"
+import { type Held, holdExactly, holdFields } from "./hold-exact.ts"
 
 /**
  * How long one holding statement may take: half of what a call waits, so that there is time for a second attempt (D27).
@@ -37,25 +37,9 @@ function canHold(amount: SQL, margin_bp: SQL): SQL {
 }
 
 /** All columns but `held_at`, which is the ledger's own time. */
-const columns = [
-  holds.id,
-  holds.account_id,
-  holds.key_id,
-  holds.terms_id,
-  holds.amount_nano,
-  holds.stream,
-  holds.margin_bp,
-] as const
+const columns = [...holdFields.map(([column]) => column), holds.margin_bp]
 
-const batch = new Batch<Hold>(9, [
-  [holds.id, (hold) => hold.id],
-  [holds.account_id, (hold) => hold.account_id],
-  [holds.key_id, (hold) => hold.key_id],
-  [holds.terms_id, (hold) => hold.terms_id],
-  [holds.amount_nano, (hold) => hold.amount_nano],
-  [holds.stream, (hold) => hold.stream],
-  [holds.margin_bp, (hold) => hold.margin_bp ?? null],
-])
+const batch = new Batch<Hold>(9, [...holdFields, [holds.margin_bp, (hold) => hold.margin_bp ?? null]])
 
 /** The sum of the holds of an account, as the gateway computed it, and the margin that it contains. */
 const total = sql.raw(`($4::bigint[])[array_position($3::uuid[], a."id")]`)

@@ -5,35 +5,18 @@ import { allOf, arrayOf, Batch, names, statement, textOf } from "../database/sta
 import type { Hold } from "../entries.ts"
 import { corrections, ends, holds, idempotency } from "../schema.ts"
 import { lockPayers, moveSums } from "./end-exact.ts"
+import { clientFields, holdFields } from "./hold-exact.ts"
 
 const STATEMENT_MS = 5_000
 /** How many calls are looked for at a time. */
 const CHUNK = 2_000
 
-const columns = [
-  holds.id,
-  holds.account_id,
-  holds.key_id,
-  holds.terms_id,
-  holds.amount_nano,
-  holds.margin_bp,
-  holds.stream,
-  holds.session_id,
-  holds.agent_id,
-] as const
+const columns = [...holdFields.map(([column]) => column), holds.margin_bp, holds.session_id, holds.agent_id]
 
 const batch = new Batch<Hold>(3, [
-  [holds.id, (hold) => hold.id],
-  [holds.account_id, (hold) => hold.account_id],
-  [holds.key_id, (hold) => hold.key_id],
-  [holds.terms_id, (hold) => hold.terms_id],
-  [holds.amount_nano, (hold) => hold.amount_nano],
+  ...holdFields,
   [holds.margin_bp, (hold) => hold.margin_bp ?? null],
-  [holds.stream, (hold) => hold.stream],
-  [holds.session_id, (hold) => hold.session?.session_id ?? null],
-  [holds.agent_id, (hold) => hold.session?.agent_id ?? null],
-  [idempotency.key_hash, (hold) => hold.idempotency?.key_hash ?? null],
-  [idempotency.body_hash, (hold) => hold.idempotency?.body_hash ?? null],
+  ...clientFields,
 ])
 
 /**

@@ -3,29 +3,16 @@ import type { Runner } from "../database/connection.ts"
 import { allOf, Batch, lockTimeout, names, statement, textOf } from "../database/statement.ts"
 import type { End, Hold } from "../entries.ts"
 import { ends, holds } from "../schema.ts"
+import { holdFields } from "./hold-exact.ts"
 
 const STATEMENT_MS = 5_000
 
 /** Whether the id was free and is closed now, or the hold came first and must be released. */
 export type Closed = "closed" | "held"
 
-const columns = [
-  holds.id,
-  holds.account_id,
-  holds.key_id,
-  holds.terms_id,
-  holds.amount_nano,
-  holds.stream,
-] as const
+const columns = holdFields.map(([column]) => column)
 
-const batch = new Batch<Hold>(3, [
-  [holds.id, (hold) => hold.id],
-  [holds.account_id, (hold) => hold.account_id],
-  [holds.key_id, (hold) => hold.key_id],
-  [holds.terms_id, (hold) => hold.terms_id],
-  [holds.amount_nano, (hold) => hold.amount_nano],
-  [holds.stream, (hold) => hold.stream],
-])
+const batch = new Batch<Hold>(3, holdFields)
 
 /**
  * Closes the ids of holds whose outcome is unknown (D27), with a hold and a release that move no money. A hold that is
