@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
+import { SQL } from "bun"
 import { sql } from "drizzle-orm"
-import postgres from "postgres"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import { openDatabase } from "../../src/ledger/database/database.ts"
 import { kindOf } from "../../src/ledger/database/database-errors.ts"
@@ -346,8 +346,8 @@ describe("the network and the server", () => {
 })
 
 describe("what a failed statement means", () => {
-  const server = (code: string, severity = "ERROR") =>
-    Object.assign(new postgres.PostgresError(""), { code, severity })
+  const server = (errno: string, severity = "ERROR") =>
+    new SQL.PostgresError("", { code: "ERR_POSTGRES_SERVER_ERROR", errno, severity })
   const driver = (code: string) => Object.assign(new Error(), { code })
   test.each([
     ["a lock that was waited for too long", server("55P03"), "locked"],
@@ -364,10 +364,10 @@ describe("what a failed statement means", () => {
     ["a server that ends the connection", server("57P01", "FATAL"), "unknown"],
     ["a server that crashed", server("57P02", "FATAL"), "unknown"],
     ["a pooler that lost its server", server("08P01"), "unknown"],
-    ["a connection that is refused", driver("ECONNREFUSED"), "undone"],
-    ["a socket that is not there", driver("ENOENT"), "undone"],
-    ["a connection that is not made in time", driver("CONNECT_TIMEOUT"), "undone"],
-    ["a connection that is lost", driver("CONNECTION_CLOSED"), "unknown"],
+    ["a connection that is refused", driver("ERR_POSTGRES_CONNECTION_REFUSED"), "undone"],
+    ["a connection that is not made in time", driver("ERR_POSTGRES_CONNECTION_TIMEOUT"), "undone"],
+    ["hosts of which none takes writes", driver("NO_PRIMARY"), "undone"],
+    ["a connection that is lost", driver("ERR_POSTGRES_CONNECTION_CLOSED"), "unknown"],
     ["a connection that is reset", driver("ECONNRESET"), "unknown"],
     ["an answer that cannot be read", new Error(), "unknown"],
   ] as const)("%s", (_, error, trouble) => {
@@ -409,6 +409,21 @@ describe("a connection", () => {
       connection.run(statement("sweep", sql`SELECT now()::text AS at`), [], 1_000),
     ])
     expect(String(quickly[0]?.at) > String(slowly[0]?.at)).toBe(true)
+  })
+
+  test("goes on without names when a pooler has forgotten its prepared statements", async () => {
+    const connection = db.connection()
+    const echo = statement("sweep", sql`SELECT ${sql.raw("$1")}::int AS one`)
+    const named = statement(
+      "sweep",
+      sql`SELECT count(*)::int AS named FROM pg_prepared_statements WHERE name <> ${sql.raw("$1")}`,
+    )
+    await connection.run(echo, ["1"], 1_000)
+    expect(await connection.run(named, [""], 1_000)).toEqual([{ named: 2 }])
+    await connection.run(statement("sweep", sql`DEALLOCATE ALL`), [], 1_000)
+    const both = [connection.run(echo, ["1"], 1_000), connection.run(echo, ["2"], 1_000)]
+    expect(await Promise.all(both)).toEqual([[{ one: 1 }], [{ one: 2 }]])
+    expect(await connection.run(named, [""], 1_000)).toEqual([{ named: 0 }])
   })
 
   test("behind an old pooler: prepare=false in the URL is obeyed", async () => {

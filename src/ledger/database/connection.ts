@@ -1,10 +1,8 @@
-import type { Sql } from "postgres"
-import { type Address, connect } from "./address.ts"
-import { isAnswer, Overdue } from "./database-errors.ts"
+import type { Address } from "./address.ts"
+import { isAnswer, isPlanLost, Overdue } from "./database-errors.ts"
+import { CONNECT_S, Session } from "./session.ts"
 import type { Row, Statement, Values } from "./statement.ts"
 
-/** How long a connection may take to be made. */
-const CONNECT_S = 3
 /** After a pause of the whole process the reply may be here unread: what is overdue gets one more look. */
 const GRACE_MS = 20
 
@@ -39,19 +37,20 @@ export interface Runner {
 export class Connection implements Runner {
   readonly #address: Address
   readonly #watch: Watch
-  #client: Sql
+  #session: Session
+  /** Whether plans are kept by name; not through a pooler that forgets them. */
+  #prepare = true
   #made = false
   #ended = false
 
   constructor(address: Address, watch: Watch = () => {}) {
     this.#address = address
     this.#watch = watch
-    this.#client = this.#open()
+    this.#session = this.#open()
   }
 
   /** A connection without an answer is given up for a new one, so that what follows does not wait behind this statement. */
   async run(statement: Statement, values: Values, within_ms: number, size = 1): Promise<readonly Row[]> {
-    const client = this.#client
     const started_ms = performance.now()
     const overdue = Promise.withResolvers<never>()
     const allowed_ms = this.#made ? within_ms : within_ms + CONNECT_S * 1000
@@ -60,17 +59,9 @@ export class Connection implements Runner {
     }, allowed_ms)
     let failure: unknown = null
     try {
-      const rows = await Promise.race([
-        client.unsafe<Row[]>(statement.text, [...values], { prepare: true }),
-        overdue.promise,
-      ])
-      // Behind the first statement, which alone tells whether there is a connection; its plan is not kept yet.
-      if (!this.#made) void client.unsafe(BY_INDEX).catch(() => {})
-      this.#made = true
-      return rows
+      return await this.#query(statement, values, overdue.promise)
     } catch (error) {
       failure = error
-      if (!isAnswer(error)) this.#giveUp(client)
       throw error
     } finally {
       clearTimeout(timer)
@@ -80,28 +71,51 @@ export class Connection implements Runner {
 
   async end(): Promise<void> {
     this.#ended = true
-    await this.#client.end({ timeout: 0 })
+    await this.#session.end()
   }
 
-  /** The driver would lose the next statement on what is left of a connection that it has lost, and not say so. */
-  #giveUp(client: Sql): void {
-    if (!this.#ended && client === this.#client) this.#client = this.#open()
-    void client.end({ timeout: 0 })
+  async #query(statement: Statement, values: Values, overdue: Promise<never>): Promise<readonly Row[]> {
+    const session = this.#session
+    try {
+      const rows = await Promise.race([session.query(statement.text, values), overdue])
+      // Behind the first statement, which alone tells whether there is a connection; its plan is not kept yet.
+      if (!this.#made) void session.query(BY_INDEX, []).catch(() => {})
+      this.#made = true
+      return rows
+    } catch (error) {
+      if (isPlanLost(error)) {
+        this.#forgetPlans(session)
+        return await this.#query(statement, values, overdue)
+      }
+      if (!isAnswer(error)) this.#giveUp(session)
+      throw error
+    }
   }
 
-  /** The queues back off, so the driver reconnects without a pause. */
-  #open(): Sql {
+  /** What is in flight on it rejects. */
+  #giveUp(session: Session): void {
+    this.#replace(session)
+    void session.end()
+  }
+
+  /** What is in flight on it finds out for itself. */
+  #forgetPlans(session: Session): void {
+    this.#prepare = false
+    this.#replace(session)
+    void session.end("after its last answer")
+  }
+
+  #replace(session: Session): void {
+    if (!this.#ended && session === this.#session) this.#session = this.#open()
+  }
+
+  /** A session does not connect again, because the primary may be another host by then. */
+  #open(): Session {
     this.#made = false
-    const client: Sql = connect(this.#address, {
-      max: 1,
-      fetch_types: false,
-      connect_timeout: CONNECT_S,
-      backoff: () => 0,
-      onnotice: () => {},
-      onclose: () => {
-        if (client === this.#client) this.#made = false
-      },
+    const session: Session = new Session(this.#address, {
+      prepare: this.#prepare,
+      onClose: () => this.#replace(session),
     })
-    return client
+    return session
   }
 }

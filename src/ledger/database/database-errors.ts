@@ -1,3 +1,4 @@
+import { SQL } from "bun"
 import postgres from "postgres"
 
 /**
@@ -29,29 +30,44 @@ export class Uncertain extends Error {
 }
 
 /** No connection was made, so nothing was sent. */
-const UNSENT = new Set(["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "CONNECT_TIMEOUT", "NO_PRIMARY"])
+const UNSENT = new Set(["ERR_POSTGRES_CONNECTION_REFUSED", "ERR_POSTGRES_CONNECTION_TIMEOUT", "NO_PRIMARY"])
 /** A division by zero: only the statements' assertions divide. */
 const ASSERTION = "22012"
 /** A statement that writes, sent to a standby or to an old primary. */
 const READ_ONLY = "25006"
 const NOT_SUPPORTED = "0A000"
+/** No such prepared statement; another one of that name. */
+const PLAN_LOST = new Set(["26000", "42P05"])
 /** The server refused the connection: starting or stopping, too many, wrong credentials, no such database. */
 const NOT_LET_IN = /^(57P03|53300|28|3D)/
+
+/** What the server said of a statement. */
+interface Said {
+  /** The SQLSTATE. */
+  readonly code: string
+  readonly severity: string
+}
+
+/** Null for an error that the server has not sent. Bun's driver has the SQLSTATE as `errno`. */
+function saidIn(error: unknown): Said | null {
+  if (error instanceof postgres.PostgresError) return error
+  if (!(error instanceof SQL.PostgresError) || error.errno === undefined) return null
+  return { code: error.errno, severity: error.severity ?? "" }
+}
 
 /**
  * A server's `ERROR` means that it has rolled back; of everything else only a connection that was never made is sure.
  */
 export function kindOf(error: unknown): ErrorKind {
   if (error instanceof Uncertain) return "unknown"
-  if (error instanceof postgres.PostgresError) {
-    const { code, severity } = error
-    if (NOT_LET_IN.test(code)) return "undone"
-    if (severity !== "ERROR" || code.startsWith("08")) return "unknown"
-    if (code === "55P03") return "locked"
-    if (code === ASSERTION) return "incomplete"
-    return /^(22|23)/.test(code) ? "refused" : "undone"
-  }
-  return UNSENT.has(errorCode(error)) ? "undone" : "unknown"
+  const said = saidIn(error)
+  if (said === null) return UNSENT.has(errorCode(error)) ? "undone" : "unknown"
+  const { code, severity } = said
+  if (NOT_LET_IN.test(code)) return "undone"
+  if (severity !== "ERROR" || code.startsWith("08")) return "unknown"
+  if (code === "55P03") return "locked"
+  if (code === ASSERTION) return "incomplete"
+  return /^(22|23)/.test(code) ? "refused" : "undone"
 }
 
 /**
@@ -65,12 +81,20 @@ export function isForExact(error: unknown): boolean {
 
 /** A refusal is an answer too, if it came from a server that goes on serving: one that turned read-only does not. */
 export function isAnswer(error: unknown): boolean {
-  return error instanceof postgres.PostgresError && error.severity === "ERROR" && error.code !== READ_ONLY
+  const said = saidIn(error)
+  return said !== null && said.severity === "ERROR" && said.code !== READ_ONLY
 }
 
-/** The SQLSTATE or the system's code of an error, for logs that must not show statements or values. */
+/** Whether the server, behind a transaction pooler, does not know a statement by its name, or has another one by that name. */
+export function isPlanLost(error: unknown): boolean {
+  return PLAN_LOST.has(saidIn(error)?.code ?? "")
+}
+
+/** The SQLSTATE, the driver's or the system's code of an error, for logs that must not show statements or values. */
 export function errorCode(error: unknown): string {
   if (error instanceof Overdue) return "OVERDUE"
   if (error instanceof Uncertain) return errorCode(error.cause)
+  const said = saidIn(error)
+  if (said !== null) return said.code
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "?"
 }

@@ -10,11 +10,18 @@ const OTHERS_MS = 500
 const USUAL_PORT = 5432
 
 /** One host of a URL that names several. */
-interface Host {
+export interface Host {
   readonly host: string
   readonly port: number
   /** The URL with this host alone. */
   readonly url: string
+}
+
+/** A connection that was made to a host. */
+export interface OpenConnection {
+  readonly host: Host
+  end(): void
+  isClosed(): boolean
 }
 
 /** No host of the URL takes writes now. Nothing was sent. */
@@ -30,8 +37,7 @@ export class Hosts {
   #asking: Promise<Host> | null = null
   /** The latest timeline that was met. */
   #timeline = 0
-  /** The sockets that were dialed, and where to. */
-  readonly #dialed = new Map<Socket, Host>()
+  readonly #open = new Set<OpenConnection>()
 
   private constructor(url: string) {
     this.#hosts = singleHosts(url).map((alone) => {
@@ -53,12 +59,23 @@ export class Hosts {
     return this.#hosts[0]?.url ?? ""
   }
 
-  /** A connected socket to the primary. Rejects with `NoPrimary`, which says why each host was not taken. */
-  async dial(): Promise<Socket> {
+  /** The host that takes writes. Rejects with `NoPrimary`, which says why each host was not taken. */
+  primary(): Promise<Host> {
     this.#asking ??= this.#findPrimary().finally(() => {
       this.#asking = null
     })
-    const primary = await this.#asking
+    return this.#asking
+  }
+
+  /** Notes a connection, to be ended once another host is the primary. */
+  connected(connection: OpenConnection): void {
+    for (const old of this.#open) if (old.isClosed()) this.#open.delete(old)
+    this.#open.add(connection)
+  }
+
+  /** A connected socket to the primary. Rejects as `primary` does, or with the socket's error. */
+  async dial(): Promise<Socket> {
+    const primary = await this.primary()
     const { host, port } = primary
     const socket = new Socket()
     const connected = Promise.withResolvers<void>()
@@ -67,15 +84,14 @@ export class Hosts {
     socket.connect(port, host)
     await connected.promise
     socket.removeAllListeners()
-    for (const old of this.#dialed.keys()) if (old.destroyed) this.#dialed.delete(old)
-    this.#dialed.set(socket, primary)
+    this.connected({ host: primary, end: () => socket.destroy(), isClosed: () => socket.destroyed })
     // The driver takes the name for TLS from here.
     return Object.assign(socket, { host })
   }
 
   /** Ends the connections to the old primary, which may still run and return data that the new primary does not have. */
   #leaveOthers(primary: Host): void {
-    for (const [socket, host] of this.#dialed) if (host !== primary) socket.destroy()
+    for (const connection of this.#open) if (connection.host !== primary) connection.end()
   }
 
   /**
