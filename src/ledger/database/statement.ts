@@ -109,14 +109,14 @@ export class Batch<Item> {
   }
 }
 
-/** A Postgres array of what needs no quotes: numbers, UUIDs, booleans, words of the code. */
+/**
+ * A Postgres array of what needs no quotes: numbers, UUIDs, booleans, words of the code. Nothing but nulls is an empty
+ * array, because `unnest` fills up the shorter ones with nulls. Joined, because adding to a text takes twice as long.
+ */
 export function arrayOf<Item>(items: readonly Item[], read: (item: Item) => Value): string {
-  let text = "{"
-  for (const item of items) {
-    if (text.length > 1) text += ","
-    text += read(item) ?? "NULL"
-  }
-  return `${text}}`
+  const values = items.map(read)
+  if (values.every((value) => value === null)) return "{}"
+  return `{${values.map((value) => value ?? "NULL").join(",")}}`
 }
 
 /** The items of a batch as its one parameter; amounts are decimal strings in it, which int8 reads exactly. */
