@@ -2,19 +2,16 @@ import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from "elysia"
 import { errorResponse, GatewayError, idHeaders } from "./errors.ts"
 import type { Gateway } from "./gateway.ts"
 import { adminRoutes, type Operators } from "./routes/admin/admin.ts"
-import { chatCompletions } from "./routes/chat-completions.ts"
 import { operatorsConsole } from "./routes/console.ts"
 import { isForPages, preflightAnswer, showTo } from "./routes/cors.ts"
 import { countTokens } from "./routes/count-tokens.ts"
 import { docs } from "./routes/docs.ts"
-import { embeddingsRoutes } from "./routes/embeddings.ts"
 import { health, metrics } from "./routes/health.ts"
-import { messages } from "./routes/messages.ts"
+import { modelCalls } from "./routes/model-calls.ts"
 import { models } from "./routes/models.ts"
 import { quotes } from "./routes/quote.ts"
 import { receipts } from "./routes/receipts.ts"
 import { requestId } from "./routes/request-id.ts"
-import { modelResponses } from "./routes/responses.ts"
 import { faultOf, ROUTING } from "./routes/routing.ts"
 
 export type { Operators }
@@ -58,10 +55,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     })
   if (audience !== "operators")
     app
-      .use(chatCompletions(gateway))
-      .use(embeddingsRoutes(gateway))
-      .use(modelResponses(gateway))
-      .use(messages(gateway))
+      .use(modelCalls(gateway))
       .use(models(gateway))
       .use(countTokens(gateway))
       .use(quotes(gateway))

@@ -22,6 +22,16 @@ export function hasVersionHeader(headers: Headers, vendors: readonly string[]): 
 }
 
 /**
+ * The vendor in a path that ends with `suffix`: its first segment as it stands, because an escaped name is another one (D21).
+ * Throws `not_found` if it is not one of `vendors`.
+ */
+export function vendorInPath(path: string, suffix: string, vendors: readonly string[]): string {
+  const vendor = path.slice(1, -suffix.length)
+  if (!vendors.includes(vendor)) throw new GatewayError("not_found")
+  return vendor
+}
+
+/**
  * The version that a request asks for. On a vendor's path it is that vendor's header; on the plain path (`pathVendor`
  * null), the header of exactly one configured vendor. Throws `invalid_request`, with the header's name as `param`, if
  * it is missing, doubled, or not a calendar date. The result is safe to send on as a header.

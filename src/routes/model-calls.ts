@@ -1,9 +1,15 @@
+import { Elysia } from "elysia"
 import { admit, refuseEarly } from "../admission/admit.ts"
 import { idempotencyOf } from "../admission/idempotency-key.ts"
+import { vendorInPath } from "../admission/version.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Named, OperationOn, Passed } from "../operation.ts"
+import { chat } from "../operations/chat.ts"
+import { embeddings } from "../operations/embeddings.ts"
+import { messages } from "../operations/messages.ts"
+import { responses } from "../operations/responses.ts"
 import { release } from "../settlement/settle.ts"
 import type { Outgoing } from "../upstream/attempt.ts"
 import { ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
@@ -12,16 +18,44 @@ import { type Failure, failures, genAiOperation } from "../wire/call.ts"
 import type { FieldTexts } from "../wire/field-texts.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { attemptsIn, noteDurable, recordIn, traceOf } from "./call-record.ts"
+import { createChatCompletion, createChatCompletionCompatible } from "./docs/chat-completions.ts"
+import { createEmbeddings, createEmbeddingsCompatible } from "./docs/embeddings.ts"
+import { createMessage, createMessageOfVendor } from "./docs/messages.ts"
+import { createResponse, createResponseCompatible } from "./docs/responses.ts"
 import { answerJson, stoppedError } from "./json-answer.ts"
 import { replayAnswer } from "./kept-answer.ts"
 import { readKeyedBody } from "./request-body.ts"
 import { requestId } from "./request-id.ts"
 import { answerStream } from "./stream-answer.ts"
 
-/**
- * A call of a model, whatever the operation (D63): held, relayed, settled. `vendor` is the one in the request's path (D21).
- */
-export async function modelCall<Body extends Named>(
+/** The calls of models: every operation (D63) with its path of the vendor's SDK and its compatible path. */
+export function modelCalls(gateway: Gateway) {
+  const answers =
+    <Body extends Named>(operation: OperationOn<Body>) =>
+    ({ request }: { request: Request }) =>
+      modelCall(gateway, operation, request)
+  return new Elysia({ name: "model-calls" })
+    .post("/v1/chat/completions", answers(chat), createChatCompletion)
+    .post("/chat/completions", answers(chat), createChatCompletionCompatible)
+    .post("/v1/embeddings", answers(embeddings), createEmbeddings)
+    .post("/embeddings", answers(embeddings), createEmbeddingsCompatible)
+    .post("/v1/responses", answers(responses), createResponse)
+    .post("/responses", answers(responses), createResponseCompatible)
+    .post(MESSAGES, answers(messages), createMessage)
+    .post(
+      `/:vendor${MESSAGES}`,
+      ({ request, path }) => {
+        const vendor = vendorInPath(path, MESSAGES, gateway.config.vendors)
+        return modelCall(gateway, messages, request, vendor)
+      },
+      createMessageOfVendor,
+    )
+}
+
+const MESSAGES = "/v1/messages"
+
+/** One call: held, relayed, settled. `vendor` is the one in the request's path (D21). */
+async function modelCall<Body extends Named>(
   gateway: Gateway,
   operation: OperationOn<Body>,
   request: Request,
