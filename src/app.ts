@@ -1,6 +1,7 @@
 import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from "elysia"
 import { errorResponse, GatewayError, idHeaders } from "./errors.ts"
 import type { Gateway } from "./gateway.ts"
+import { requestId } from "./id.ts"
 import { adminRoutes, type Operators } from "./routes/admin/admin.ts"
 import { operatorsConsole } from "./routes/console.ts"
 import { isForPages, preflightAnswer, showTo } from "./routes/cors.ts"
@@ -11,7 +12,6 @@ import { modelCalls } from "./routes/model-calls.ts"
 import { models } from "./routes/models.ts"
 import { quotes } from "./routes/quote.ts"
 import { receipts } from "./routes/receipts.ts"
-import { requestId } from "./routes/request-id.ts"
 import { faultOf, ROUTING } from "./routes/routing.ts"
 
 export type { Operators }

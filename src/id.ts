@@ -53,3 +53,18 @@ export function floorId(at: Date): string {
   const time = at.getTime().toString(16).padStart(12, "0")
   return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
 }
+
+declare global {
+  interface Request {
+    /**
+     * Set by `requestId`. A property, because the garbage collector visits the entries of a WeakMap one by one.
+     */
+    tollgate_id?: string
+  }
+}
+
+/** The id of a request: created once, sent with every answer, and the id of its call in the ledger (D16). */
+export function requestId(request: Request): string {
+  request.tollgate_id ??= nextId()
+  return request.tollgate_id
+}

@@ -1,6 +1,6 @@
 import { errorResponse, GatewayError } from "./errors.ts"
 import type { Sockets } from "./gateway.ts"
-import { requestId } from "./routes/request-id.ts"
+import { requestId } from "./id.ts"
 
 /**
  * Seconds a connection may be silent between requests and while a body comes. Bun looks every 4 s; headers it gives 12 s of

@@ -139,7 +139,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   ],
   "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/", "src/pass.ts"],
   "src/app.ts": [...COMMON, "src/routes/", "src/gateway.ts", "src/ledger/entries.ts"],
-  "src/server.ts": [...COMMON, "src/gateway.ts", "src/routes/request-id.ts"],
+  "src/server.ts": [...COMMON, "src/gateway.ts"],
   "src/paint.ts": [],
   "src/pass.ts": [],
   "src/banner.ts": [...COMMON, "src/paint.ts"],

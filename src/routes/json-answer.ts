@@ -10,7 +10,7 @@ import type { ClientDeadline } from "../upstream/client-deadline.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import { type Reply, remainingMs } from "../upstream/reply.ts"
 import { noteDurable, recordIn } from "./call-record.ts"
-import { keepAnswer } from "./kept-answer.ts"
+import { keepAnswer } from "./idempotency.ts"
 
 /** A call that a provider answers, and who waits for it. */
 export interface Answering {

@@ -1,10 +1,10 @@
 import { Elysia } from "elysia"
 import { admit, refuseEarly } from "../admission/admit.ts"
-import { idempotencyOf } from "../admission/idempotency-key.ts"
 import { vendorInPath } from "../admission/version.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
+import { requestId } from "../id.ts"
 import type { Named, OperationOn, Passed } from "../operation.ts"
 import { chat } from "../operations/chat.ts"
 import { embeddings } from "../operations/embeddings.ts"
@@ -22,10 +22,9 @@ import { createChatCompletion, createChatCompletionCompatible } from "./docs/cha
 import { createEmbeddings, createEmbeddingsCompatible } from "./docs/embeddings.ts"
 import { createMessage, createMessageOfVendor } from "./docs/messages.ts"
 import { createResponse, createResponseCompatible } from "./docs/responses.ts"
+import { idempotencyOf, replayAnswer } from "./idempotency.ts"
 import { answerJson, stoppedError } from "./json-answer.ts"
-import { replayAnswer } from "./kept-answer.ts"
 import { readKeyedBody } from "./request-body.ts"
-import { requestId } from "./request-id.ts"
 import { answerStream } from "./stream-answer.ts"
 
 /** The calls of models: every operation (D63) with its path of the vendor's SDK and its compatible path. */

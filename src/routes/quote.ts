@@ -16,7 +16,7 @@ import { responses } from "../operations/responses.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { parseQuoted, type QuoteBody, type QuotedOperation, quotedRefusals } from "../wire/quote.ts"
 import { getQuote } from "./docs/receipts.ts"
-import { pricesBody } from "./prices.ts"
+import { pricesBody } from "./record-bodies.ts"
 import { readKeyedBody } from "./request-body.ts"
 import { forbidStoring } from "./routing.ts"
 

@@ -2,16 +2,29 @@ import type { Account } from "../ledger/accounts/accounts.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { UsageSums as Summed, UsageSummary } from "../ledger/reports/usage-sums.ts"
-import { buckets, ceilToNano, PAR_BP, type Price, printMargin, printUsd } from "../money.ts"
-import { linesOf } from "../settlement/lines.ts"
-import type { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
+import {
+  buckets,
+  ceilToNano,
+  PAR_BP,
+  type Price,
+  printMargin,
+  printPico,
+  printPrice,
+  printUsd,
+} from "../money.ts"
+import { type Kind, type Line, linesOf } from "../settlement/lines.ts"
+import type { AccountBody, CallBody, CreatedKeyBody, KeyBody, Prices } from "../wire/admin.ts"
 import { printTime } from "../wire/time.ts"
 import type { Usage } from "../wire/usage.ts"
-import type { UsageRange } from "../wire/usage-query.ts"
-import type { OperatorUsageReport, OperatorUsageSums, UsageReport, UsageSums } from "../wire/usage-report.ts"
-import { lineBody, pricesBody } from "./prices.ts"
+import type {
+  OperatorUsageReport,
+  OperatorUsageSums,
+  UsageRange,
+  UsageReport,
+  UsageSums,
+} from "../wire/usage-report.ts"
 
-/** Records of the ledger as answers show them to operators and clients. */
+/** Records of the ledger as the API shows them to operators and clients. */
 
 /** An account as its operator is shown it, and its keys. */
 export function accountBody(account: Account): AccountBody {
@@ -191,4 +204,30 @@ function sumsBody(sums: Summed): UsageSums {
 function operatorSumsBody(sums: Summed): OperatorUsageSums {
   const { charge_nano, profit_nano } = sums
   return { ...sumsBody(sums), cost: printUsd(charge_nano - profit_nano), profit: printUsd(profit_nano) }
+}
+
+/** The prices of a model, with the service tier and the prompt size that they apply to (D60, D62, D70). */
+export function pricesBody(price: Price, above_tokens = 0, service_tier: string | null = null): Prices {
+  const named = buckets.flatMap((bucket) => {
+    const price_pico = price.buckets?.[bucket]
+    return price_pico === undefined ? [] : [[bucket, printPriceOf(bucket, price_pico)]]
+  })
+  return {
+    input: printPrice(price.input_pico),
+    cached_input: printPrice(price.cached_input_pico),
+    output: printPrice(price.output_pico),
+    per_call: printUsd(price.per_call_nano),
+    ...Object.fromEntries(named),
+    ...(service_tier !== null && { service_tier }),
+    ...(above_tokens > 0 && { above_tokens }),
+  }
+}
+
+/** A line of a receipt. */
+export function lineBody({ kind, count, price_pico, cost_pico }: Line): CallBody["lines"][number] {
+  return { kind, count, price: printPriceOf(kind, price_pico), cost: printPico(cost_pico) }
+}
+
+function printPriceOf(kind: Kind, price_pico: bigint): string {
+  return kind === "per_call" || kind === "web_search" ? printPico(price_pico) : printPrice(price_pico)
 }

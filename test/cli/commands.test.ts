@@ -18,8 +18,7 @@ import {
   KeyBody,
   listOf,
 } from "../../src/wire/admin.ts"
-import { AuditBody } from "../../src/wire/audit.ts"
-import { MonthsBody } from "../../src/wire/journal.ts"
+import { AuditBody, MonthsBody } from "../../src/wire/ledger-checks.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
 import { settled } from "../ledger/test-database.ts"
 import { freshDatabase } from "../support/database.ts"

@@ -6,16 +6,13 @@ import { readJsonBody } from "../../wire/json.ts"
 import { readBody } from "../request-body.ts"
 import { forbidStoring, readQuery } from "../routing.ts"
 import { accountRoutes } from "./accounts.ts"
-import { auditRoutes } from "./audit.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
-import { journalRoutes } from "./journal.ts"
 import { keyRoutes } from "./keys.ts"
+import { ledgerCheckRoutes } from "./ledger-checks.ts"
 import type { Operators } from "./operators.ts"
-import { statisticsRoutes } from "./statistics.ts"
-import { sumsRoutes } from "./sums.ts"
+import { reportRoutes } from "./reports.ts"
 import { upstreamRoutes } from "./upstreams.ts"
-import { usageRoutes } from "./usage.ts"
 
 export type { Operators }
 
@@ -40,12 +37,9 @@ export function adminRoutes(operators: Operators) {
     .use(creditRoutes(operators))
     .use(keyRoutes(operators))
     .use(callRoutes(operators))
-    .use(usageRoutes(operators))
-    .use(statisticsRoutes(operators))
+    .use(reportRoutes(operators))
     .use(upstreamRoutes(operators))
-    .use(auditRoutes(operators))
-    .use(sumsRoutes(operators))
-    .use(journalRoutes(operators))
+    .use(ledgerCheckRoutes(operators))
 }
 
 /**

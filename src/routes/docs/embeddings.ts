@@ -1,8 +1,8 @@
 import { Type } from "@sinclair/typebox"
 import { EmbeddingsRequest } from "../../wire/embeddings.ts"
 import { answer, operation, shown } from "../openapi.ts"
-import { callErrors, callHeaders } from "./calls.ts"
 import { fieldFault } from "./examples.ts"
+import { callErrors, callHeaders } from "./model-calls.ts"
 
 /** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
 const Embeddings = Type.Object(

@@ -1,9 +1,10 @@
 import type { AccountBody, CallBody, CreatedKeyBody, CreditBody } from "../../wire/admin.ts"
+import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
 import { type Fault, REQUEST_ID } from "../openapi.ts"
 
-/** What the API reference says more than once: errors and examples. */
+/** Errors and examples that several operations of the API reference share. */
 
-/** What every operation of `/admin` can answer. */
+/** Errors of every operation of `/admin`. */
 export const NO_TOKEN: Fault = {
   code: "invalid_api_key",
   message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
@@ -15,12 +16,12 @@ const NO_BOOKS = {
 } as const
 export const ERRORS: readonly Fault[] = [NO_TOKEN, NO_BOOKS]
 
-/** What an operation answers that makes something under an id: it may be repeated with that. */
+/** The error of an operation that creates something under an id: the client can repeat it with that id. */
 export function unknownOutcome(id: string): Fault {
   return { ...NO_BOOKS, fields: { id } }
 }
 
-/** What an operation that takes a body can answer besides. */
+/** Further errors of an operation that takes a body. */
 export const BODY_ERRORS: readonly Fault[] = [
   "invalid_request",
   "request_timeout",
@@ -28,7 +29,7 @@ export const BODY_ERRORS: readonly Fault[] = [
   "unsupported_media_type",
 ]
 
-/** What a list says to a parameter it does not know. */
+/** The error of a list for an unknown parameter. */
 export const PAGE_FAULT: Fault = {
   code: "invalid_request",
   message: "Unknown query parameter. This endpoint accepts: limit, after.",
@@ -38,7 +39,7 @@ export const NO_ACCOUNT: Fault = { code: "not_found", message: "No account has t
 export const NO_KEY: Fault = { code: "not_found", message: "No key has this id." }
 export const NO_CALL: Fault = { code: "not_found", message: "No call has this id." }
 
-/** What an operation says to a field of its body that is not as it should be. */
+/** The error of an operation for an invalid field of its body. */
 export function fieldFault(param: string, expected: string): Fault {
   return { code: "invalid_request", param, message: `\`${param}\`: expected ${expected}.` }
 }
@@ -104,3 +105,53 @@ export const callExample: CallBody = {
   ttft_ms: 380,
   duration_ms: 2417,
 }
+
+const NO_BUCKETS = {
+  cache_write: 0,
+  cache_write_1h: 0,
+  reasoning: 0,
+  audio_input: 0,
+  audio_output: 0,
+  image_input: 0,
+  web_search: 0,
+}
+
+/** The sums of one day. */
+const day = {
+  calls: 412,
+  prompt_tokens: 61_800,
+  cached_tokens: 10_240,
+  completion_tokens: 90_640,
+  charge: "0.194426",
+  overage: "0",
+  buckets: { ...NO_BUCKETS, reasoning: 41_210 },
+}
+
+export const usageExample = {
+  from: "2026-11-20T00:00:00.000Z",
+  to: "2026-11-22T00:00:00.000Z",
+  by: "day",
+  data: [
+    { group: "2026-11-20", name: null, ...day },
+    { group: "2026-11-21", name: null, ...day },
+  ],
+  left_out: 0,
+  total: {
+    calls: 824,
+    prompt_tokens: 123_600,
+    cached_tokens: 20_480,
+    completion_tokens: 181_280,
+    charge: "0.388852",
+    overage: "0",
+    buckets: { ...NO_BUCKETS, reasoning: 82_420 },
+  },
+} satisfies UsageReport
+
+/** The same for an account without a margin. */
+const operatorDay = { ...day, cost: day.charge, profit: "0" }
+
+export const operatorUsageExample = {
+  ...usageExample,
+  data: usageExample.data.map((sums) => ({ ...sums, ...operatorDay })),
+  total: { ...usageExample.total, cost: usageExample.total.charge, profit: "0" },
+} satisfies OperatorUsageReport

@@ -2,8 +2,8 @@ import { Type } from "@sinclair/typebox"
 import { printedEvent } from "../../meter/responses-events.ts"
 import { ResponsesRequest } from "../../wire/responses.ts"
 import { answer, events, operation, shown } from "../openapi.ts"
-import { callErrors, callHeaders } from "./calls.ts"
 import { fieldFault } from "./examples.ts"
+import { callErrors, callHeaders } from "./model-calls.ts"
 
 /** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
 

@@ -1,4 +1,4 @@
-import type { AuditBody } from "../../../wire/audit.ts"
+import type { AuditBody } from "../../../wire/ledger-checks.ts"
 import { lessUsd, showCount } from "../../amount.ts"
 import { counted } from "../../words.ts"
 import { ask } from "../admin-api.ts"

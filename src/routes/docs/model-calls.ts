@@ -1,7 +1,7 @@
 import { Type } from "@sinclair/typebox"
 import { type Fault, REQUEST_ID } from "../openapi.ts"
 
-/** What the operations of a model have in common (D63). */
+/** What the reference says of every operation that calls a model (D63). */
 
 export const callHeaders = Type.Object({
   "Idempotency-Key": Type.Optional(
@@ -14,12 +14,12 @@ export const callHeaders = Type.Object({
   ),
 })
 
-/** What the 402 of a call says. */
+/** The amounts in the example of a 402. */
 interface Lacking {
   readonly needed: string
   readonly available: string
   readonly remaining: string
-  /** The field that limits the output, and the largest value that fits; null where there is no output. */
+  /** The field that limits the output, and the largest value that fits. Null for operations without output. */
   readonly fitting: { readonly limit_field: string; readonly max_tokens: number } | null
 }
 

@@ -4,6 +4,7 @@ import type { Distribution } from "../../ledger/reports/distribution.ts"
 import { latency } from "../../ledger/reports/latency.ts"
 import { outcomes } from "../../ledger/reports/outcomes.ts"
 import { type Timeline, type TimelineGroup, timeline } from "../../ledger/reports/timeline.ts"
+import { sumUsage } from "../../ledger/reports/usage-sums.ts"
 import { printUsd } from "../../money.ts"
 import {
   DEFAULT_GROUPS,
@@ -19,15 +20,29 @@ import {
   TimelineQuery,
 } from "../../wire/statistics.ts"
 import { printTime } from "../../wire/time.ts"
-import { accountExample, ERRORS, fieldFault, keyExample } from "../docs/examples.ts"
+import { OperatorUsageQuery, OperatorUsageReport, usageRange } from "../../wire/usage-report.ts"
+import { accountExample, ERRORS, fieldFault, keyExample, operatorUsageExample } from "../docs/examples.ts"
 import { askLong } from "../ledger-deadline.ts"
 import { answer, operation } from "../openapi.ts"
+import { operatorUsageReport } from "../record-bodies.ts"
 import type { Operators } from "./operators.ts"
 
-/** `/admin/timeline`, `/admin/latency` and `/admin/outcomes`: what the calls of a span of time were like, for plots (D51). */
-export function statisticsRoutes(operators: Operators) {
+/**
+ * The reports about the calls of a time range: `/admin/usage` (D48), and for plots `/admin/timeline`, `/admin/latency` and
+ * `/admin/outcomes` (D51).
+ */
+export function reportRoutes(operators: Operators) {
   const { database } = operators
-  return new Elysia({ name: "admin-statistics" })
+  return new Elysia({ name: "admin-reports" })
+    .get(
+      "/usage",
+      async ({ query: { account, key, model, ...asked } }) => {
+        const range = usageRange(asked, ledgerTime())
+        const sums = sumUsage(database, { ...range, account_id: account, key_id: key, model })
+        return operatorUsageReport(range, await askLong(operators, sums))
+      },
+      showingUsage,
+    )
     .get(
       "/timeline",
       async ({ query: { by = "model", groups = DEFAULT_GROUPS, ...asked } }) => {
@@ -96,6 +111,29 @@ function groupBody({ group, name, steps }: TimelineGroup): TimelineGroupBody {
 
 function distributionBody({ buckets, ...rest }: Distribution): DistributionBody {
   return { ...rest, buckets: [...buckets] }
+}
+
+const showingUsage = {
+  query: OperatorUsageQuery,
+  response: {
+    200: answer("The usage.", OperatorUsageReport, {
+      "By day": operatorUsageExample,
+      "By account": {
+        ...operatorUsageExample,
+        by: "account",
+        data: [{ group: accountExample.id, name: accountExample.name, ...operatorUsageExample.total }],
+      },
+    }),
+  },
+  detail: operation({
+    operationId: "sumUsage",
+    tag: "Ledger",
+    summary: "Get usage",
+    description:
+      "Shows what the calls in a time range used and cost: by model, key, account, day or hour, and in total. `cost` is without the margins of the accounts, `profit` is the rest of the charge. A call counts at the time it ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges therefore never overlap or leave a gap, and past ranges do not change.",
+    credentials: ["adminToken"],
+    errors: [fieldFault("from", "an RFC 3339 time or a day such as 2026-11-21"), ...ERRORS],
+  }),
 }
 
 const exampleSpan = { from: "2026-11-21T09:30:00.000Z", to: "2026-11-21T09:32:00.000Z" }
