@@ -6,7 +6,7 @@ import type { JsonForm } from "./meter/json-reading.ts"
 import type { StreamForm } from "./meter/tap-options.ts"
 import type { RefusalForm } from "./upstream/refusal.ts"
 import type { OperationName, Session } from "./wire/call.ts"
-import type { FieldTexts } from "./wire/field-texts.ts"
+import type { FieldTexts } from "./wire/json.ts"
 
 /**
  * An operation that the gateway sells (D63): all that distinguishes one kind of call from another. The values are in

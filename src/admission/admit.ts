@@ -5,7 +5,7 @@ import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../led
 import { atMargin, withMargin } from "../money.ts"
 import type { Named, OperationOn } from "../operation.ts"
 import type { Session } from "../wire/call.ts"
-import type { FieldTexts } from "../wire/field-texts.ts"
+import type { FieldTexts } from "../wire/json.ts"
 import { unpriced } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
 import type { InFlight } from "./in-flight.ts"

@@ -1,5 +1,5 @@
 import type { ChatRequest } from "../wire/chat.ts"
-import type { FieldTexts } from "../wire/field-texts.ts"
+import type { FieldTexts } from "../wire/json.ts"
 
 /** How large the prompt of a request can be (D12). */
 export interface Prompt {

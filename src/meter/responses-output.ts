@@ -1,4 +1,5 @@
 import { isObject, type JsonObject } from "../wire/usage.ts"
+import type { LargeOutput, Place } from "./large-answer.ts"
 import { DATA_BYTES, jsonBytes } from "./output.ts"
 
 /** Ids, types, states and padding: no output (D7). */
@@ -214,4 +215,22 @@ function partOf({ content_index, summary_index, command_index }: JsonObject, typ
   if (typeof summary_index === "number") return `summary ${summary_index}`
   if (typeof command_index === "number") return `command ${command_index}`
   return type.slice(0, type.lastIndexOf("."))
+}
+
+/** `output`, the place in the list, the field: how deep a field of an item lies. */
+const FIELD_DEPTH = 3
+
+/** Counts the output of a response object: `output[…]` and below. */
+export class ResponsesLargeOutput implements LargeOutput {
+  bytes = 0
+
+  readsKeys({ depth, keys }: Place): boolean {
+    return depth >= FIELD_DEPTH && keys[0] === "output"
+  }
+
+  take({ depth, keys, lists, name }: Place, bytes: number): void {
+    if (keys[0] !== "output" || lists[1] !== true || depth < FIELD_DEPTH) return
+    for (let at = FIELD_DEPTH - 1; at < depth; at++) if (!isOutputName(keys[at] ?? "")) return
+    this.bytes += countedResponseBytes(name, bytes)
+  }
 }

@@ -1,6 +1,6 @@
 import { NOTHING_ASKED, serviceTierOf, waysOf } from "../admission/asked.ts"
-import { chatCredential } from "../admission/credential.ts"
 import type { Prompt } from "../admission/prompt.ts"
+import { chatCredential } from "../admission/request-headers.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer, type LargeOutput } from "../meter/large-answer.ts"
 import { reportsError } from "../meter/reading.ts"
@@ -8,7 +8,7 @@ import type { OperationOn } from "../operation.ts"
 import { isSpoken, refusalError } from "../upstream/refusal.ts"
 import { wantsCost, withoutOurs } from "../wire/chat.ts"
 import { countedTokens, type EmbeddingsRequest, parseEmbeddings } from "../wire/embeddings.ts"
-import { FieldTexts } from "../wire/field-texts.ts"
+import { FieldTexts } from "../wire/json.ts"
 import { isObject, type JsonObject, readUsage, type UsageLimits, type UsageReading } from "../wire/usage.ts"
 
 /** Some providers report only `total_tokens`. No input is 0 tokens, so that 0 is no usage (D67). */

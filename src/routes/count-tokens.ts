@@ -1,7 +1,11 @@
 import { Elysia } from "elysia"
 import { activeKey, checkAllowed } from "../admission/admit.ts"
-import { messagesCredential } from "../admission/credential.ts"
-import { passedHeaders, vendorInPath, vendorVersion } from "../admission/version.ts"
+import {
+  messagesCredential,
+  passedHeaders,
+  vendorInPath,
+  vendorVersion,
+} from "../admission/request-headers.ts"
 import type { Model } from "../config/config.ts"
 import { NEVER } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"

@@ -1,6 +1,6 @@
 import { Elysia } from "elysia"
 import { admit, refuseEarly } from "../admission/admit.ts"
-import { vendorInPath } from "../admission/version.ts"
+import { vendorInPath } from "../admission/request-headers.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
@@ -15,8 +15,7 @@ import type { Outgoing } from "../upstream/attempt.ts"
 import { ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
 import { forward } from "../upstream/forward.ts"
 import { type Failure, failures, genAiOperation } from "../wire/call.ts"
-import type { FieldTexts } from "../wire/field-texts.ts"
-import { readJsonBody } from "../wire/json.ts"
+import { type FieldTexts, readJsonBody } from "../wire/json.ts"
 import { attemptsIn, noteDurable, recordIn, traceOf } from "./call-record.ts"
 import { createChatCompletion, createChatCompletionCompatible } from "./docs/chat-completions.ts"
 import { createEmbeddings, createEmbeddingsCompatible } from "./docs/embeddings.ts"
@@ -27,7 +26,7 @@ import { answerJson, stoppedError } from "./json-answer.ts"
 import { readKeyedBody } from "./request-body.ts"
 import { answerStream } from "./stream-answer.ts"
 
-/** The calls of models: every operation (D63) with its path of the vendor's SDK and its compatible path. */
+/** The calls of models: each operation (D63) on the path of its SDK, and on a second path. */
 export function modelCalls(gateway: Gateway) {
   const answers =
     <Body extends Named>(operation: OperationOn<Body>) =>
@@ -53,7 +52,7 @@ export function modelCalls(gateway: Gateway) {
 
 const MESSAGES = "/v1/messages"
 
-/** One call: held, relayed, settled. `vendor` is the one in the request's path (D21). */
+/** Admits, forwards and settles one call. `vendor` is the one in the path of the request (D21). */
 async function modelCall<Body extends Named>(
   gateway: Gateway,
   operation: OperationOn<Body>,

@@ -1,7 +1,7 @@
 import { Elysia } from "elysia"
 import { activeKey } from "../admission/admit.ts"
-import { messagesCredential } from "../admission/credential.ts"
 import { hashOf } from "../admission/key.ts"
+import { messagesCredential } from "../admission/request-headers.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import { ledgerTime } from "../id.ts"

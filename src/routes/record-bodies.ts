@@ -12,7 +12,7 @@ import {
   printPrice,
   printUsd,
 } from "../money.ts"
-import { type Kind, type Line, linesOf } from "../settlement/lines.ts"
+import { type Kind, type Line, linesOf } from "../settlement/price.ts"
 import type { AccountBody, CallBody, CreatedKeyBody, KeyBody, Prices } from "../wire/admin.ts"
 import { printTime } from "../wire/time.ts"
 import type { Usage } from "../wire/usage.ts"

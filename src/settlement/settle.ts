@@ -3,8 +3,7 @@ import type { CallLedger, Checkpoint, End } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
 import type { Ending, Failure, Note } from "../wire/call.ts"
 import { decide, type Terms, type Verdict } from "./decide.ts"
-import { type Priced, priceVerdict } from "./price.ts"
-import { servedTier } from "./service-tier.ts"
+import { type Priced, priceVerdict, servedTier } from "./price.ts"
 
 /** How long the last byte of an answer waits for its settlement to be durable (D32). */
 export const SETTLE_WAIT_MS = 250

@@ -1,7 +1,54 @@
 import { GatewayError } from "../errors.ts"
 import type { Session } from "../wire/call.ts"
+import { checksumHolds } from "./key.ts"
 
-/** A request of the messages-style family: the vendor, and the date of its API version (D21). */
+/**
+ * What admission reads from the headers of a request: its key (D20), its API version (D21), and what is forwarded (D65).
+ *
+ * The functions for credentials check only the form of a key, and throw `invalid_api_key`. A header that is sent twice
+ * arrives as one value with a comma, which no key contains. Query strings are never read.
+ */
+
+/** The scheme is case-insensitive (RFC 9110 section 11.1); the key is not. */
+const BEARER = /^[Bb][Ee][Aa][Rr][Ee][Rr] +([^ ]+)$/
+
+/** Chat: `Authorization: Bearer`; `x-api-key` is ignored. */
+export function chatCredential(headers: Headers): string {
+  return wellFormed(bearer(headers.get("authorization")))
+}
+
+/**
+ * Messages and token counts: `x-api-key` or `Authorization: Bearer`. A client that sends both with different keys is served
+ * by the one in the form of a Tollgate key. If both have that form, or neither has it, the request is refused.
+ */
+export function messagesCredential(headers: Headers): string {
+  const x_api_key = headers.get("x-api-key")
+  const token = bearer(headers.get("authorization"))
+  const is_ours = x_api_key !== null && checksumHolds(x_api_key)
+  if (!is_ours) return wellFormed(token)
+  if (token !== null && token !== x_api_key && checksumHolds(token)) {
+    throw new GatewayError("invalid_api_key", {
+      message: "The x-api-key and Authorization headers contain different keys. Send one key.",
+    })
+  }
+  return x_api_key
+}
+
+/** Model list: as for chat, or with a version header as for count tokens. */
+export function modelListCredential(headers: Headers, hasVersionHeader: boolean): string {
+  return hasVersionHeader ? messagesCredential(headers) : chatCredential(headers)
+}
+
+function bearer(authorization: string | null): string | null {
+  return BEARER.exec(authorization ?? "")?.[1] ?? null
+}
+
+function wellFormed(key: string | null): string {
+  if (key === null || !checksumHolds(key)) throw new GatewayError("invalid_api_key")
+  return key
+}
+
+/** The vendor of a messages API, and the version of that API (D21). */
 export interface VendorVersion {
   readonly vendor: string
   /** A calendar date, `2023-06-01`. */
@@ -9,7 +56,7 @@ export interface VendorVersion {
 }
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/
-/** Bounds of what a client's headers and query may bring to a provider (D65). */
+/** Limits for the headers and the query string that are forwarded (D65). */
 const MAX_HEADERS = 32
 const MAX_CHARS = 2048
 const PRINTABLE = /^[\x20-\x7e]*$/
@@ -69,16 +116,16 @@ export function passedHeaders(headers: Headers, { vendor, version }: VendorVersi
   return passed
 }
 
-/** The query of an address with its question mark, within the same bounds; empty where there is none. */
+/** The query string of a URL with its question mark, within the same limits. Empty if there is none. */
 export function passedQuery(url: string): string {
   const start = url.indexOf("?")
   return start === -1 ? "" : forwardable(url.slice(start), "query", "The query string")
 }
 
-/** An id that a client made; the ledger takes it as it is. */
+/** The form of a session or agent id that a client made. The ledger stores it unchanged. */
 const CLIENT_ID = /^(?!null$)[\w.:-]{1,128}$/i
 
-/** What a request says that it belongs to (D65); null where it names nothing, or nothing that can be recorded. */
+/** The session and the agent of a request (D65). Null if it names none, or none in a valid form. */
 export function sessionOf(headers: Headers): Session | null {
   const session_id = clientId(headers.get("x-claude-code-session-id"))
   const agent_id = clientId(headers.get("x-claude-code-agent-id"))

@@ -1,4 +1,4 @@
-import type { FieldTexts } from "../wire/field-texts.ts"
+import type { FieldTexts } from "../wire/json.ts"
 import type { MessagesRequest } from "../wire/messages.ts"
 import { isObject } from "../wire/usage.ts"
 import {

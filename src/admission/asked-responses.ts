@@ -1,6 +1,6 @@
-import type { FieldTexts } from "../wire/field-texts.ts"
+import type { FieldTexts } from "../wire/json.ts"
 import { type InputItem, itemsOf, type ResponsesRequest, STORED_INPUTS } from "../wire/responses.ts"
-import { isObject } from "../wire/usage.ts"
+import { isObject, type JsonObject } from "../wire/usage.ts"
 import {
   type AskedFor,
   audioOutput,
@@ -12,7 +12,6 @@ import {
   waysOf,
 } from "./asked.ts"
 import { fieldBytes, isMedia, isOpen, type Media, mediaIn, NO_MEDIA, type Prompt } from "./prompt.ts"
-import { toolsOf } from "./response-tools.ts"
 
 /** What a response request asks for that is billed apart, and what of its prompt only the provider has (D61, D66). */
 export function askedOfResponses(request: ResponsesRequest): AskedFor {
@@ -67,7 +66,7 @@ export function measureResponses(request: ResponsesRequest, texts: FieldTexts): 
   return { bytes, tokens: 0, media, is_open }
 }
 
-/** What only the provider has is as large as the context of the model. */
+/** A part that only the provider has counts as the whole context of the model. */
 const UNKNOWN: Media = { kind: "file", bytes: null, text_bytes: 0 }
 
 /** Reasoning of which the request has neither text nor an encrypted copy. */
@@ -96,8 +95,65 @@ function withoutMedia(item: InputItem): object | null {
   return changes.length === 0 ? item : { ...item, ...Object.fromEntries(changes) }
 }
 
-/** A screenshot stands alone, where other tools return a list. */
+/** Most tools return a list of parts; a screenshot is one part. */
 function partsOf(value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value
   return isObject(value) ? [value] : []
+}
+
+/**
+ * Who runs a tool of a response request, and what it costs besides tokens: the client runs it; the provider does, for the
+ * tokens alone; the provider searches, for a fee (D60); or the provider runs it for a fee that no price covers, or it is not
+ * known (D61, D66).
+ */
+export type ToolKind = "client" | "unmetered" | "search" | "hosted"
+
+/** A tool of a request, and the path of the list that it is in. */
+export interface FoundTool {
+  readonly kind: ToolKind
+  /** `tools[2]`. */
+  readonly path: string
+}
+
+const CLIENT: ReadonlySet<unknown> = new Set([
+  "function",
+  "custom",
+  "local_shell",
+  "apply_patch",
+  "computer",
+  "computer_use_preview",
+])
+/** The provider runs these without a fee: it asks another server, or searches the tools of the request. */
+const UNMETERED: ReadonlySet<unknown> = new Set(["mcp", "tool_search"])
+const SEARCH = /^web_search/
+
+/** The tools of a request: in `tools`, in its namespaces, and in items that bring further ones. A request is at most 64 levels deep (D18). */
+export function* toolsOf(request: {
+  readonly tools?: unknown
+  readonly input?: unknown
+}): Generator<FoundTool> {
+  yield* toolsIn(request.tools, "tools")
+  if (!Array.isArray(request.input)) return
+  for (const [place, item] of request.input.entries()) {
+    if (isObject(item) && "tools" in item && item.type !== "mcp_list_tools")
+      yield* toolsIn(item.tools, `input[${place}].tools`)
+  }
+}
+
+function* toolsIn(tools: unknown, path: string): Generator<FoundTool> {
+  if (!Array.isArray(tools)) return
+  for (const [place, tool] of tools.entries()) {
+    const here = `${path}[${place}]`
+    if (isObject(tool) && tool.type === "namespace") yield* toolsIn(tool.tools, `${here}.tools`)
+    else yield { kind: kindOf(isObject(tool) ? tool : {}), path: here }
+  }
+}
+
+function kindOf({ type, environment }: JsonObject): ToolKind {
+  if (CLIENT.has(type)) return "client"
+  if (UNMETERED.has(type)) return "unmetered"
+  if (typeof type === "string" && SEARCH.test(type)) return "search"
+  // A local shell runs at the client. A shell in a container of the provider has a fee.
+  if (type === "shell" && isObject(environment) && environment.type === "local") return "client"
+  return "hosted"
 }

@@ -5,7 +5,7 @@ import {
   passedQuery,
   type VendorVersion,
   vendorVersion,
-} from "../../src/admission/version.ts"
+} from "../../src/admission/request-headers.ts"
 import { GatewayError } from "../../src/errors.ts"
 
 const vendors = ["anthropic", "acme"]
