@@ -6,12 +6,12 @@ import { type Loaded, takeSnapshot } from "./config/load.ts"
 import { demoAccount } from "./demo/account.ts"
 import { demoConfig } from "./demo/config.ts"
 import { startDemoProvider } from "./demo/provider.ts"
+import { removeDemoAccess, writeDemoAccess } from "./demo-access.ts"
 import { startEmbedded } from "./embedded/embedded.ts"
 import { lockFolder } from "./embedded/lock.ts"
 import { openLedgerDatabase } from "./ledger/database/database.ts"
 import { type Log, openLog } from "./log.ts"
 import { painter } from "./paint.ts"
-import { leavePass, takePassAway } from "./pass.ts"
 import { Service } from "./service.ts"
 import { configPath, needRestart, readConfig, readWorkers, sourcesWith } from "./setup.ts"
 import { hearSignals } from "./shutdown.ts"
@@ -77,8 +77,8 @@ async function open(
   closing.defer(embedded === null ? takeFolder(data_dir) : () => embedded.stop())
   if (embedded !== null) {
     // Of a demo that was killed.
-    await takePassAway(data_dir)
-    closing.defer(() => takePassAway(data_dir))
+    await removeDemoAccess(data_dir)
+    closing.defer(() => removeDemoAccess(data_dir))
   }
   const address = embedded?.address ?? { url: database_url ?? "" }
   const database = await openLedgerDatabase(address)
@@ -98,7 +98,7 @@ async function open(
 
   const made_token = demo !== null && environment.admin_token === null
   if (made_token && admin_token !== null) {
-    await leavePass(data_dir, { url: addressOf(host, gateway.port), admin_token })
+    await writeDemoAccess(data_dir, { url: addressOf(host, gateway.port), admin_token })
   }
   const shown = host.includes(":") ? `[${host}]` : host
   console.log(`tollgate listening on http://${shown}:${gateway.port} (pid ${process.pid})`)

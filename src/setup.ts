@@ -4,7 +4,7 @@ import { type Config, ConfigError } from "./config/config.ts"
 import type { Environment } from "./config/environment.ts"
 import { MAX_WORKERS } from "./config/file.ts"
 import { type Loaded, takeSnapshot } from "./config/load.ts"
-import type { Sources } from "./config/reference.ts"
+import type { Sources } from "./config/values.ts"
 
 /** Where a start finds its configuration, for the gateway and for `tollgate check`. */
 

@@ -136,11 +136,11 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/trace.ts",
     "package.json",
   ],
-  "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/", "src/pass.ts"],
+  "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/", "src/demo-access.ts"],
   "src/app.ts": [...COMMON, "src/routes/", "src/gateway.ts", "src/ledger/entries.ts"],
   "src/server.ts": [...COMMON, "src/gateway.ts"],
   "src/paint.ts": [],
-  "src/pass.ts": [],
+  "src/demo-access.ts": [],
   "src/banner.ts": [...COMMON, "src/paint.ts"],
   "src/setup.ts": [...COMMON, "src/config/"],
   "src/service.ts": [
@@ -181,7 +181,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/routes/routing.ts",
     "src/upstream/headers.ts",
     "src/setup.ts",
-    "src/pass.ts",
+    "src/demo-access.ts",
     "src/paint.ts",
     "package.json",
   ],
@@ -307,7 +307,7 @@ const PURE = [
   "src/traces/{otlp,attributes}.ts",
   "src/admission/{quote,prompt,asked,asked-messages,asked-responses,request-headers,catalog}.ts",
   "src/upstream/{headers,refusal}.ts",
-  "src/config/{config,values,file,reference,environment,load,tracing}.ts",
+  "src/config/{config,values,file,environment,load,tracing}.ts",
   "src/routes/openapi-document.ts",
   "src/demo/{answer,tokens}.ts",
   "src/{banner,paint}.ts",
@@ -323,7 +323,7 @@ const PURE_PACKAGES = [
   "@sinclair/typebox/system",
 ]
 const EFFECT =
-  /\bBun\.(?!YAML\b)|\bprocess\.|\bfetch\(|\bsetTimeout\(|\bsetInterval\(|\bDate\.now\(|\bperformance\.|\bMath\.random\(|\bconsole\./
+  /\bBun\.(?!(?:YAML|hash)\b)|\bprocess\.|\bfetch\(|\bsetTimeout\(|\bsetInterval\(|\bDate\.now\(|\bperformance\.|\bMath\.random\(|\bconsole\./
 
 describe("pure files", () => {
   test.each(PURE)("%s", (pattern) => {

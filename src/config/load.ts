@@ -13,8 +13,15 @@ import {
 } from "./config.ts"
 import { ConfigFile } from "./file.ts"
 import { priceOf, serviceTiersOf, tiersOf } from "./price.ts"
-import { type Environ, resolve, type Sources } from "./reference.ts"
-import { complete, parseDuration, parseSize, withoutSlashes } from "./values.ts"
+import {
+  complete,
+  type Environ,
+  parseDuration,
+  parseSize,
+  resolve,
+  type Sources,
+  withoutSlashes,
+} from "./values.ts"
 import { parseYaml } from "./yaml.ts"
 
 /**

@@ -1,7 +1,7 @@
+import { chatModels } from "./answer.ts"
 import { embeddingsModel } from "./embeddings.ts"
 import { messagesModel } from "./messages.ts"
 import { PROVIDER_KEY } from "./provider.ts"
-import { chatModels } from "./styles.ts"
 
 /** The demo's configuration, in the format of a configuration file: it goes through the same loader. */
 export function demoConfig(provider_url: string): string {

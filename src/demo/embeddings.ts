@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { Refusal } from "./refusal.ts"
+import { Refusal } from "./answer.ts"
 import { tokensOf } from "./tokens.ts"
 
 const Token = Type.Integer({ minimum: 0 })

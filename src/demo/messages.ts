@@ -1,9 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { answer } from "./answer.ts"
-import type { PrefixCache } from "./prefix-cache.ts"
-import { Refusal } from "./refusal.ts"
-import { promptTokens, textOf, tokensOf } from "./tokens.ts"
+import { answer, Refusal } from "./answer.ts"
+import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
 /** The model of the messages-style family. */
 export const messagesModel = "demo-messages"

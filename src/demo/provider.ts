@@ -1,10 +1,9 @@
+import { Refusal } from "./answer.ts"
 import { completeChat } from "./chat.ts"
 import { embed } from "./embeddings.ts"
 import { completeMessage, messagesModel } from "./messages.ts"
-import { PrefixCache } from "./prefix-cache.ts"
-import { Refusal } from "./refusal.ts"
 import { respond } from "./responses.ts"
-import { promptTokens } from "./tokens.ts"
+import { PrefixCache, promptTokens } from "./tokens.ts"
 
 /** The credential that the demo's provider requires: the gateway's own, which no client sends. */
 export const PROVIDER_KEY = "demo-provider"

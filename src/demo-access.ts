@@ -1,27 +1,27 @@
 import { open, rename, rm } from "node:fs/promises"
 import { join } from "node:path"
 
-/** Where the demo is and the token of its operator, for the command line on the same machine (D52). */
-export interface Pass {
+/** The address and the admin token of the running demo, for the command line on the same machine (D52). */
+export interface DemoAccess {
   readonly url: string
   readonly admin_token: string
 }
 
-/** The file that holds it, as long as the demo runs. */
-export function passPath(data_dir: string): string {
-  return join(data_dir, "demo-pass")
+/** The file that has it while the demo runs. */
+export function demoAccessPath(data_dir: string): string {
+  return join(data_dir, "demo-access")
 }
 
-export async function leavePass(data_dir: string, pass: Pass): Promise<void> {
-  await writePrivately(passPath(data_dir), `${JSON.stringify(pass, null, 2)}\n`)
+export async function writeDemoAccess(data_dir: string, access: DemoAccess): Promise<void> {
+  await writePrivately(demoAccessPath(data_dir), `${JSON.stringify(access, null, 2)}\n`)
 }
 
-export async function takePassAway(data_dir: string): Promise<void> {
-  await rm(passPath(data_dir), { force: true })
+export async function removeDemoAccess(data_dir: string): Promise<void> {
+  await rm(demoAccessPath(data_dir), { force: true })
 }
 
-/** The pass in such a file; null when `text` is none. */
-export function parsePass(text: string): Pass | null {
+/** Parses the text of that file; null if it is invalid. */
+export function parseDemoAccess(text: string): DemoAccess | null {
   const value = jsonOf(text)
   if (typeof value !== "object" || value === null || !("url" in value) || !("admin_token" in value))
     return null
@@ -37,10 +37,10 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** Only their owner can read and write them. */
+/** The file mode of a secret: only its owner can read and write it. */
 export const OWNER_ONLY = 0o600
 
-/** Writes a secret, under another name first: a file that is there is whole. */
+/** Writes a secret under another name first, so that the file is always complete. */
 export async function writePrivately(path: string, text: string): Promise<void> {
   const draft = `${path}.draft`
   const file = await open(draft, "w", OWNER_ONLY)
