@@ -1,5 +1,5 @@
 import type { FieldTexts } from "../wire/json.ts"
-import type { MessagesRequest } from "../wire/messages.ts"
+import type { MessagesRequest } from "../wire/messages-request.ts"
 import { isObject } from "../wire/usage.ts"
 import {
   type AskedFor,

@@ -1,5 +1,5 @@
 import type { FieldTexts } from "../wire/json.ts"
-import { type InputItem, itemsOf, type ResponsesRequest, STORED_INPUTS } from "../wire/responses.ts"
+import { type InputItem, itemsOf, type ResponsesRequest, STORED_INPUTS } from "../wire/responses-request.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 import {
   type AskedFor,

@@ -1,7 +1,7 @@
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { isFree } from "../money.ts"
-import type { ChatRequest } from "../wire/chat.ts"
+import type { ChatRequest } from "../wire/chat-request.ts"
 import { isObject } from "../wire/usage.ts"
 
 /** The service tier of a model's own price. */

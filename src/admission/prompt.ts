@@ -1,4 +1,4 @@
-import type { ChatRequest } from "../wire/chat.ts"
+import type { ChatRequest } from "../wire/chat-request.ts"
 import type { FieldTexts } from "../wire/json.ts"
 
 /** How large the prompt of a request can be (D12). */

@@ -12,7 +12,7 @@ import {
   type Upstream,
 } from "./config.ts"
 import { ConfigFile } from "./file.ts"
-import { priceOf, serviceTiersOf, tiersOf } from "./price.ts"
+import { priceOf, serviceTiersOf, tiersOf } from "./model-prices.ts"
 import {
   complete,
   type Environ,

@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client"
 import type { Upstream } from "../config/config.ts"
-import { callMetrics } from "./calls.ts"
+import { callMetrics } from "./call-metrics.ts"
 import { BATCH, CellCounter, CellHistogram, OPERATION_S, OWN_S } from "./cells.ts"
 
 /** The metrics of one application, with a registry of its own, so that tests can run several in one process. */

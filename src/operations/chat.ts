@@ -9,7 +9,7 @@ import { choicesOf, outputBytes } from "../meter/output.ts"
 import { reportsError } from "../meter/reading.ts"
 import type { EventForm, OperationOn } from "../operation.ts"
 import { isSpoken, refusalError } from "../upstream/refusal.ts"
-import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat.ts"
+import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat-request.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { isObject, type JsonObject, readUsage, type UsageLimits, type UsageReading } from "../wire/usage.ts"
 

@@ -14,7 +14,7 @@ import { reportsError } from "../meter/reading.ts"
 import type { EventForm, OperationOn } from "../operation.ts"
 import { isShown, shownRefusal } from "../upstream/refusal.ts"
 import { FieldTexts } from "../wire/json.ts"
-import { type MessagesRequest, parseMessages } from "../wire/messages.ts"
+import { type MessagesRequest, parseMessages } from "../wire/messages-request.ts"
 import { readMessagesUsage } from "../wire/messages-usage.ts"
 import { isObject, type JsonObject, type UsageLimits, type UsageReading } from "../wire/usage.ts"
 

@@ -10,7 +10,7 @@ import { ResponsesReading } from "../meter/responses-reading.ts"
 import type { EventForm, OperationOn } from "../operation.ts"
 import { isSpoken, refusalError } from "../upstream/refusal.ts"
 import { FieldTexts } from "../wire/json.ts"
-import { parseResponses, type ResponsesRequest } from "../wire/responses.ts"
+import { parseResponses, type ResponsesRequest } from "../wire/responses-request.ts"
 import { type JsonObject, readResponseUsage, type UsageLimits, type UsageReading } from "../wire/usage.ts"
 
 const encoder = new TextEncoder()

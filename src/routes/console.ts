@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url"
 import { Elysia } from "elysia"
 import { GatewayError } from "../errors.ts"
-import { getConsole, getConsoleAsset } from "./docs/service.ts"
+import { getConsole, getConsoleAsset } from "./docs/service-routes.ts"
 import { fingerprinted, loadFile, pagePolicy, type ServedFile, serveFile } from "./served-file.ts"
 
 /** Of the browser it is also asked that no text becomes markup: whatever an account is called, it is shown as it is. */

@@ -2,8 +2,8 @@ import { Elysia } from "elysia"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Metrics } from "../metrics/metrics.ts"
-import * as reference from "./docs/service.ts"
-import { getMetrics } from "./docs/service.ts"
+import * as reference from "./docs/service-routes.ts"
+import { getMetrics } from "./docs/service-routes.ts"
 
 /**
  * `GET /livez`: the process answers. `GET /readyz`: it takes calls. `GET /`: what this is (D33). `OPTIONS` is what load

@@ -11,9 +11,8 @@ import { embeddings } from "../operations/embeddings.ts"
 import { messages } from "../operations/messages.ts"
 import { responses } from "../operations/responses.ts"
 import { release } from "../settlement/settle.ts"
-import type { Outgoing } from "../upstream/attempt.ts"
 import { ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
-import { forward } from "../upstream/forward.ts"
+import { forward, type Outgoing } from "../upstream/forward.ts"
 import { type Failure, failures, genAiOperation } from "../wire/call.ts"
 import { type FieldTexts, readJsonBody } from "../wire/json.ts"
 import { attemptsIn, noteDurable, recordIn, traceOf } from "./call-record.ts"
@@ -22,9 +21,8 @@ import { createEmbeddings, createEmbeddingsCompatible } from "./docs/embeddings.
 import { createMessage, createMessageOfVendor } from "./docs/messages.ts"
 import { createResponse, createResponseCompatible } from "./docs/responses.ts"
 import { idempotencyOf, replayAnswer } from "./idempotency.ts"
-import { answerJson, stoppedError } from "./json-answer.ts"
+import { answerJson, answerStream, stoppedError } from "./model-answers.ts"
 import { readKeyedBody } from "./request-body.ts"
-import { answerStream } from "./stream-answer.ts"
 
 /** The calls of models: each operation (D63) on the path of its SDK, and on a second path. */
 export function modelCalls(gateway: Gateway) {

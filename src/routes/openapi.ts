@@ -2,7 +2,7 @@ import type { ElysiaSwaggerConfig } from "@elysiajs/swagger"
 import { type TObject, type TSchema, Type } from "@sinclair/typebox"
 import type { DocumentDecoration } from "elysia"
 import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from "../errors.ts"
-import { adviceText } from "./docs/errors.ts"
+import { adviceText } from "./docs/error-table.ts"
 
 /** What a route says of itself to the API reference, besides its schemas. */
 

@@ -1,7 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { GatewayError } from "../errors.ts"
-import { Messages, ModelName } from "./chat.ts"
+import { Messages, ModelName } from "./chat-request.ts"
 import { EXPECTED, invalidBody } from "./fault.ts"
 
 /** Fields that only generation uses: removed before a count is forwarded (spec 4.3 rule 3). */

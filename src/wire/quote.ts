@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { CallBody } from "./admin.ts"
-import { ModelName } from "./chat.ts"
+import { ModelName } from "./chat-request.ts"
 import { invalidField } from "./fault.ts"
 
 /** What can be quoted: every operation that the gateway sells. */

@@ -10,9 +10,9 @@ import { embeddings } from "../../src/operations/embeddings.ts"
 import { responses } from "../../src/operations/responses.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { costPico, linesOf, type Priced, priceVerdict } from "../../src/settlement/price.ts"
-import { parseChat } from "../../src/wire/chat.ts"
-import { parseEmbeddings } from "../../src/wire/embeddings.ts"
-import { parseResponses } from "../../src/wire/responses.ts"
+import { parseChat } from "../../src/wire/chat-request.ts"
+import { parseEmbeddings } from "../../src/wire/embeddings-request.ts"
+import { parseResponses } from "../../src/wire/responses-request.ts"
 import { blocksOf, textOf } from "./blocks.ts"
 
 /** Every amount of docs/billing.md is computed here by the gateway's own code, and no amount stands there that is not. */

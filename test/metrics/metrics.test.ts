@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { Elysia } from "elysia"
 import type { End } from "../../src/ledger/entries.ts"
-import type { MeteredCall } from "../../src/metrics/calls.ts"
+import type { MeteredCall } from "../../src/metrics/call-metrics.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
 import { metrics as metricsRoute } from "../../src/routes/health.ts"
 import { call, released, settled, upstream, usage } from "./everything.ts"

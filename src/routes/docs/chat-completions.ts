@@ -1,5 +1,5 @@
 import { Type } from "@sinclair/typebox"
-import { ChatRequest } from "../../wire/chat.ts"
+import { ChatRequest } from "../../wire/chat-request.ts"
 import { answer, events, operation, shown } from "../openapi.ts"
 import { fieldFault } from "./examples.ts"
 import { callErrors, callHeaders } from "./model-calls.ts"

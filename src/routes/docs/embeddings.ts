@@ -1,5 +1,5 @@
 import { Type } from "@sinclair/typebox"
-import { EmbeddingsRequest } from "../../wire/embeddings.ts"
+import { EmbeddingsRequest } from "../../wire/embeddings-request.ts"
 import { answer, operation, shown } from "../openapi.ts"
 import { fieldFault } from "./examples.ts"
 import { callErrors, callHeaders } from "./model-calls.ts"

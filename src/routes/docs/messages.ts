@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
 import { CountTokensRequest, generationFields, TokenCount } from "../../wire/count-tokens.ts"
-import { MessagesRequest } from "../../wire/messages.ts"
+import { MessagesRequest } from "../../wire/messages-request.ts"
 import { answer, events, type Fault, operation, shown } from "../openapi.ts"
 import { fieldFault } from "./examples.ts"
 import { callErrors, callHeaders } from "./model-calls.ts"

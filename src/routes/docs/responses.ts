@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
 import { printedEvent } from "../../meter/responses-events.ts"
-import { ResponsesRequest } from "../../wire/responses.ts"
+import { ResponsesRequest } from "../../wire/responses-request.ts"
 import { answer, events, operation, shown } from "../openapi.ts"
 import { fieldFault } from "./examples.ts"
 import { callErrors, callHeaders } from "./model-calls.ts"

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { GatewayError } from "../../src/errors.ts"
-import { MAX_ITEMS, parseResponses } from "../../src/wire/responses.ts"
+import { MAX_ITEMS, parseResponses } from "../../src/wire/responses-request.ts"
 
 const message = { role: "user", content: "hello" }
 const request = { model: "m", input: "hello" }

@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
-import { ModelName, oneModel, refuseSpellings, UsageOption, withoutPrice } from "./chat.ts"
+import { ModelName, oneModel, refuseSpellings, UsageOption, withoutPrice } from "./chat-request.ts"
 import { EXPECTED, invalidBody } from "./fault.ts"
 
 const Token = Type.Integer({ minimum: 0 })

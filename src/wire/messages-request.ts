@@ -1,6 +1,13 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
-import { MESSAGE_NAMES, Messages, ModelName, oneModel, refuseSpellings, withoutPrice } from "./chat.ts"
+import {
+  MESSAGE_NAMES,
+  Messages,
+  ModelName,
+  oneModel,
+  refuseSpellings,
+  withoutPrice,
+} from "./chat-request.ts"
 import { EXPECTED, invalidBody } from "./fault.ts"
 
 /** The body of a messages call: what the gateway reads of it; every other field passes upstream (D18). */

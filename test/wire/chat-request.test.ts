@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { GatewayError } from "../../src/errors.ts"
-import { MAX_MESSAGES, parseChat, wantsUsage } from "../../src/wire/chat.ts"
+import { MAX_MESSAGES, parseChat, wantsUsage } from "../../src/wire/chat-request.ts"
 
 const message = { role: "user", content: "hello" }
 const chat = { model: "m", messages: [message] }

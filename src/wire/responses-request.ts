@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import type { GatewayError } from "../errors.ts"
-import { ModelName, oneModel, refuseSpellings, tokenLimit, withoutPrice } from "./chat.ts"
+import { ModelName, oneModel, refuseSpellings, tokenLimit, withoutPrice } from "./chat-request.ts"
 import { EXPECTED, invalidBody, invalidField } from "./fault.ts"
 import { isObject } from "./usage.ts"
 

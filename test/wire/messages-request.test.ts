@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { GatewayError } from "../../src/errors.ts"
-import { parseMessages } from "../../src/wire/messages.ts"
+import { parseMessages } from "../../src/wire/messages-request.ts"
 
 const request = { model: "m", max_tokens: 9, messages: [{ role: "user", content: "hello" }] }
 
