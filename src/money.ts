@@ -3,7 +3,7 @@
  * A decimal string of USD per 1M tokens names micro-USD per 1M tokens exactly, which is pico-USD per token.
  */
 
-/** The price of one token by kind, in pico-USD, and of a call that is charged at all, in nano-USD (D44). Pinned in the reservation: a call settles at the price it was admitted at. */
+/** The price of one token by kind, in pico-USD, and of a call that is charged at all, in nano-USD (D44). Fixed in the hold: a call settles at the price it was admitted at. */
 export interface Price {
   readonly input_pico: bigint
   readonly cached_input_pico: bigint

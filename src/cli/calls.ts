@@ -96,7 +96,7 @@ function callsTable(data: readonly CallBody[], { screen }: AdminContext, now_ms:
       call.basis,
       call.usage === null ? "-" : count(call.usage.prompt_tokens),
       call.usage === null ? "-" : count(call.usage.completion_tokens),
-      usd(call.reserved),
+      usd(call.held),
       call.charge === null ? "-" : usd(call.charge),
       call.duration_ms === null ? "-" : span(call.duration_ms),
     ]),
@@ -179,7 +179,7 @@ const COLUMNS = [
 ] as const
 
 function moneyTable(call: CallBody, paint: Paint): string {
-  const rows = [...usageRows(call), ["held", "", "", usd(call.reserved)]]
+  const rows = [...usageRows(call), ["held", "", "", usd(call.held)]]
   if (call.cost !== null && call.margin !== "1")
     rows.push([`cost, times ${call.margin}`, "", "", usd(call.cost)])
   if (call.charge !== null) rows.push(["charged", "", "", usd(call.charge)])

@@ -49,7 +49,7 @@ export function callMetrics(registry: Registry) {
     watchCalls(read: () => OpenCalls): void {
       const registers = [registry]
       new Gauge({
-        name: "tollgate_open_reservations",
+        name: "tollgate_open_holds",
         help: "Open calls of this process.",
         registers,
         collect() {

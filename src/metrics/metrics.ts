@@ -211,17 +211,17 @@ function ledgerMetrics(registry: Registry) {
     registry,
   })
   const expired = new Counter({
-    name: "tollgate_reservations_expired_total",
+    name: "tollgate_holds_expired_total",
     help: "Holds of crashed gateways that this process expired.",
     registers,
   })
   const spooled = new Counter({
-    name: "tollgate_closings_spooled_total",
+    name: "tollgate_ends_spooled_total",
     help: "Call ends that were written to the spool because the database was unavailable.",
     registers,
   })
   const ignored = new Counter({
-    name: "tollgate_closings_ignored_total",
+    name: "tollgate_ends_ignored_total",
     help: "Call ends that were ignored because the hold had already ended.",
     registers,
   })
@@ -239,7 +239,7 @@ function ledgerMetrics(registry: Registry) {
     /** Sets the source of the queue depths and of the spool size (D27), which is read at each scrape. */
     watchDepths(read: () => Depths): void {
       new Gauge({
-        name: "tollgate_ledger_lane_depth",
+        name: "tollgate_ledger_queue_depth",
         help: "Items that wait in a batch queue of the ledger, by kind of statement.",
         labelNames: ["kind"],
         registers,
@@ -249,7 +249,7 @@ function ledgerMetrics(registry: Registry) {
         },
       })
       new Gauge({
-        name: "tollgate_spool_closings",
+        name: "tollgate_spool_ends",
         help: "Call ends of this process that are in the spool and not yet in the database.",
         registers,
         collect() {

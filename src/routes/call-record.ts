@@ -80,7 +80,7 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
       failure: end.failure,
       notes: end.notes,
       usage: end.usage,
-      reserved_nano: hold.amount_nano.toString(),
+      held_nano: hold.amount_nano.toString(),
       charge_nano: end.charge_nano.toString(),
       ttft_ms: end.ttft_ms,
       duration_ms: end.duration_ms,

@@ -65,7 +65,7 @@ async function modelCall<Body extends Named>(
   const passed = operation.passed(request, gateway.config.vendors, vendor)
   const body = operation.parse(readJsonBody(bytes))
   const texts = operation.texts(body)
-  trace?.reserving()
+  trace?.holding()
   let call: Call
   try {
     call = await admit(gateway, operation, id, key_hash, body, texts, idempotency, passed?.session)

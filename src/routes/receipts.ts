@@ -84,7 +84,7 @@ function receipt(record: CallRecord): Receipt {
     ending: call.ending,
     failure: call.failure,
     notes: call.notes,
-    held: call.reserved,
+    held: call.held,
     charge: call.charge,
     released: charge_nano === null ? null : printUsd(released_nano),
     overage: call.overage,

@@ -85,7 +85,7 @@ export function callBody(call: CallRecord): CallBody {
     agent_id: call.agent_id,
     state: call.state,
     notes: call.notes,
-    reserved: printUsd(call.amount_nano),
+    held: printUsd(call.amount_nano),
     ...outcomeOf(call, price),
     margin: printMargin(call.margin_bp ?? PAR_BP),
     prices: pricesBody(price, call.above_tokens, call.service_tier),

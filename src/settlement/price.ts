@@ -25,8 +25,8 @@ export interface Priced {
 type Settled = Extract<Verdict, { outcome: "settled" }>
 
 /**
- * Prices a verdict: one sum, times the margin of the account (D69), one ceil. What the provider reported is charged in full, above the reservation too,
- * which is noted (D11); what the gateway estimated only as far as it fits under `amount_nano` (D6), so that the tokens
+ * Prices a verdict: one sum, times the margin of the account (D69), rounded up once. What the provider reported is charged
+ * in full, above the hold too, which is noted (D11); what the gateway estimated only as far as it fits under `amount_nano` (D6), so that the tokens
  * recorded are the tokens charged. `searches` is how many there were where the provider does not count them (D60).
  */
 export function priceVerdict(

@@ -325,7 +325,7 @@ export const CallBody = Type.Object({
   ending: nullable(word(endings)),
   failure: nullable(word(failures)),
   notes: Type.Array(word(notes)),
-  reserved: Money,
+  held: Money,
   charge: nullable(Money),
   overage: nullable(Money),
   cost: nullable(

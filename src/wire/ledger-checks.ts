@@ -5,7 +5,7 @@ import { parseTime, printTime } from "./time.ts"
 
 /** What the checks of the ledger take and answer: the audit, the seals of months, the sums. */
 
-const { id: Id, reserved: Money, started_at: Time } = CallBody.properties
+const { id: Id, held: Money, started_at: Time } = CallBody.properties
 const Count = Type.Integer({ minimum: 0 })
 const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 
@@ -13,7 +13,7 @@ const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null
 export const AuditBody = Type.Object({
   checked_at: Time,
   accounts: Count,
-  open_reservations: Count,
+  open_holds: Count,
   violations: Type.Array(
     Type.Object({
       kind: Type.String({

@@ -39,7 +39,7 @@ export const quotedRefusals = [
   "insufficient_balance",
 ] as const
 
-const Money = CallBody.properties.reserved
+const Money = CallBody.properties.held
 const Tokens = (description: string) => Type.Integer({ minimum: 0, description })
 
 /** What `POST /v1/quote` answers (D47). */

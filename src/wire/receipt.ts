@@ -21,9 +21,9 @@ export const Receipt = Type.Object({
   ending: call.ending,
   failure: call.failure,
   notes: call.notes,
-  held: call.reserved,
+  held: call.held,
   charge: call.charge,
-  released: Type.Union([call.reserved, Type.Null()], {
+  released: Type.Union([call.held, Type.Null()], {
     description: "The part of the hold that was released: `held` + `overage` = `charge` + `released`.",
   }),
   overage: call.overage,

@@ -65,7 +65,7 @@ function auditBody({ checked_at, accounts, open_holds, violations }: Audit): Aud
   return {
     checked_at: printTime(checked_at),
     accounts,
-    open_reservations: open_holds,
+    open_holds: open_holds,
     violations: violations.map(({ account_id, kind, id, recorded_nano, expected_nano }) => ({
       account_id,
       kind,
@@ -79,7 +79,7 @@ function auditBody({ checked_at, accounts, open_holds, violations }: Audit): Aud
 const clean = {
   checked_at: "2026-11-21T09:40:00.000Z",
   accounts: 3,
-  open_reservations: 12,
+  open_holds: 12,
   violations: [],
 }
 

@@ -89,7 +89,7 @@ export const callExample: CallBody = {
   ending: "completed",
   failure: null,
   notes: [],
-  reserved: "0.016405",
+  held: "0.016405",
   charge: "0.00031",
   overage: "0",
   cost: "0.00031",

@@ -113,17 +113,17 @@ function stepOf({ name, at, after_ms, missing: why }: ReceiptStep, call: CallBod
 
 /** The hold, and how much of it was charged and released. */
 function amountOf(name: ReceiptStep["name"], call: CallBody): Child {
-  const { reserved, charge } = call
-  if (name === "Held") return el("p", {}, el("span", { class: "figure" }, usd(reserved)), " held")
+  const { held, charge } = call
+  if (name === "Held") return el("p", {}, el("span", { class: "figure" }, usd(held)), " held")
   if (name === "First output" || name === "Last byte" || charge === null) return null
   return el("p", {}, el("span", { class: "figure" }, usd(charge)), " charged")
 }
 
 function money(call: CallBody): HTMLElement {
-  const { reserved, charge, overage, cost, margin } = call
+  const { held, charge, overage, cost, margin } = call
   const back = givenBack(call)
   return list([
-    ["Held", usd(reserved)],
+    ["Held", usd(held)],
     ...(margin === "1" ? [] : [["Cost", usd(cost)] as const, ["Margin", `× ${margin}`] as const]),
     ["Charged", usd(charge)],
     ["Released", back === null ? none() : usd(back)],
