@@ -30,7 +30,7 @@ export function nextId(now_ms = Date.now() + ahead_ms): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, "0")}-${random.slice(19)}`
 }
 
-/** A moment of the ledger's clock that all it has written until now lies before. */
+/** The time by the ledger's clock, later than everything that it has written. */
 export function ledgerTime(): Date {
   return new Date(Date.now() + ahead_ms + 1)
 }
@@ -48,7 +48,7 @@ export function parseId(text: string): string | null {
   return isId(id) ? id : null
 }
 
-/** Below every id that `nextId` makes at `at` or later, and above those made before: a bound for ranges of ids. */
+/** The lower bound of the ids that `nextId` makes at `at` or later. */
 export function floorId(at: Date): string {
   const time = at.getTime().toString(16).padStart(12, "0")
   return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`

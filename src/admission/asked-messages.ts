@@ -15,7 +15,10 @@ import {
 } from "./asked.ts"
 import { fieldBytes, isMedia, isOpen, type Media, mediaIn, type Prompt } from "./prompt.ts"
 
-/** What a messages request asks for that is billed apart, and what of its prompt only the provider has (D61, D64). */
+/**
+ * The parts of a messages request that are billed separately, and the part of its prompt that only the provider has
+ * (D61, D64).
+ */
 export function askedOfMessages(request: MessagesRequest): AskedFor {
   const tools = toolsOf(request)
   const first = (kind: ToolKind) => tools.find((tool) => tool.kind === kind)?.path ?? null
@@ -33,8 +36,9 @@ export function askedOfMessages(request: MessagesRequest): AskedFor {
 }
 
 /**
- * Who runs a tool, and what it costs besides tokens: the client runs it; the provider does, for the tokens alone; the
- * provider searches, for a fee (D60); or the provider runs it and no price covers it, or it is not known (D61).
+ * Who runs a tool, and what it costs. `client`: the client runs it. `unmetered`: the provider runs it for the tokens
+ * alone. `search`: the provider searches, for a fee (D60). `hosted`: the provider runs it at no known price, or it is
+ * unknown (D61).
  */
 type ToolKind = "client" | "unmetered" | "search" | "hosted"
 
@@ -44,9 +48,9 @@ interface FoundTool {
   readonly path: string
 }
 
-/** With the date of its version at its end. */
+/** A type ends with the date of its version. */
 const CLIENT = /^(?:custom|(?:bash|text_editor|computer|computer_toolset|browser_toolset|memory)_\d{8})$/
-/** The provider asks another server, or looks through the tools of the request. */
+/** The provider runs these without a fee: it asks another server, or searches the tools of the request. */
 const UNMETERED = /^(?:mcp_toolset|tool_search_tool_\w+)$/
 const SEARCH = /^web_search_\d{8}$/
 
@@ -72,7 +76,7 @@ function kindOf(tool: unknown): ToolKind {
   return SEARCH.test(type) ? "search" : "hosted"
 }
 
-/** Whether the provider has the earlier part of the conversation. */
+/** Whether the request continues a conversation that the provider keeps. */
 function continuesThread(request: MessagesRequest): boolean {
   const thread = fieldOf(request, "thread")
   return (thread ?? null) !== null && fieldOf(thread, "type") !== "create"
@@ -107,10 +111,10 @@ export function measureMessages(request: MessagesRequest, texts: FieldTexts): Pr
   }
 }
 
-/** A prompt that only the provider knows counts as the whole context of the model. */
+/** A part that only the provider has counts as the whole context of the model. */
 const UNKNOWN: Media = { kind: "file", bytes: null, text_bytes: 0 }
 
-/** Whether it asks the provider to sum the conversation up. */
+/** Whether it asks the provider to summarise the conversation. */
 function compacts(request: MessagesRequest): boolean {
   if ((fieldOf(request, "compaction") ?? null) !== null) return true
   const edits = fieldOf(fieldOf(request, "context_management"), "edits")

@@ -13,7 +13,10 @@ import {
 } from "./asked.ts"
 import { fieldBytes, isMedia, isOpen, type Media, mediaIn, NO_MEDIA, type Prompt } from "./prompt.ts"
 
-/** What a response request asks for that is billed apart, and what of its prompt only the provider has (D61, D66). */
+/**
+ * The parts of a response request that are billed separately, and the part of its prompt that only the provider has
+ * (D61, D66).
+ */
 export function askedOfResponses(request: ResponsesRequest): AskedFor {
   const tools = [...toolsOf(request)]
   const first = (kind: string) => tools.find((tool) => tool.kind === kind)?.path ?? null
@@ -40,7 +43,7 @@ function storedIn(request: ResponsesRequest): string | null {
   return place === -1 ? null : `input[${place}]`
 }
 
-/** An item that is only named: the provider has it. */
+/** Whether an item only refers to one that the provider has. */
 function isReference({ type, role, id }: InputItem): boolean {
   if (type === "item_reference") return true
   return (type ?? null) === null && role === undefined && typeof id === "string"
@@ -69,7 +72,7 @@ export function measureResponses(request: ResponsesRequest, texts: FieldTexts): 
 /** A part that only the provider has counts as the whole context of the model. */
 const UNKNOWN: Media = { kind: "file", bytes: null, text_bytes: 0 }
 
-/** Reasoning of which the request has neither text nor an encrypted copy. */
+/** Whether it is reasoning that only the provider has: without text and without an encrypted copy. */
 function isKeptReasoning({ type, id, content, encrypted_content }: InputItem): boolean {
   return type === "reasoning" && typeof id === "string" && !content && !encrypted_content
 }
@@ -102,9 +105,9 @@ function partsOf(value: unknown): readonly unknown[] {
 }
 
 /**
- * Who runs a tool of a response request, and what it costs besides tokens: the client runs it; the provider does, for the
- * tokens alone; the provider searches, for a fee (D60); or the provider runs it for a fee that no price covers, or it is not
- * known (D61, D66).
+ * Who runs a tool, and what it costs. `client`: the client runs it. `unmetered`: the provider runs it for the tokens
+ * alone. `search`: the provider searches, for a fee (D60). `hosted`: the provider runs it at no known price, or it is
+ * unknown (D61, D66).
  */
 export type ToolKind = "client" | "unmetered" | "search" | "hosted"
 

@@ -60,7 +60,7 @@ const STYLES: Readonly<Record<string, Style>> = { "demo-small": "small", "demo-l
 /** The names of the chat models. */
 export const chatModels = Object.keys(STYLES)
 
-/** The style of a model. Throws a `Refusal` if the demo does not have it. */
+/** The style of a model. Throws a `Refusal` if the demo does not have the model. */
 export function styleOf(model: string): Style {
   const style = Object.hasOwn(STYLES, model) ? STYLES[model] : undefined
   if (style !== undefined) return style

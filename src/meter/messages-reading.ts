@@ -34,10 +34,10 @@ export class MessagesReading implements StreamReading {
   readonly #limits: UsageLimits
   readonly #repetition = new Repetition(eventText, eventBytes)
   #output_bytes = 0
-  /** All valid usage so far, later fields over earlier ones. */
+  /** The valid usage so far; later fields replace earlier ones. */
   #said: JsonObject = {}
   #usage: Extract<UsageReading, { state: "valid" }> | null = null
-  /** Whether the usage says something of the output, and all output up to there. */
+  /** Whether the usage counts output, and the output up to that event. */
   #counts_output = false
   #counted_bytes = 0
   readonly #faults = new UsageFaults()
@@ -135,7 +135,7 @@ export class MessagesReading implements StreamReading {
     return bytes > 0 ? OUTPUT : EMPTY
   }
 
-  /** Adds the usage of an event. Returns whether all of it is valid; if not, the earlier usage is kept (D4). */
+  /** Merges the usage of an event. Returns whether the result is valid; if not, the earlier usage is kept (D4). */
   #fold(said: unknown, with_output: boolean): boolean {
     if (isMissing(said)) return false
     if (!isObject(said)) {
@@ -173,8 +173,8 @@ export function messageBytes({ content }: JsonObject): number {
 }
 
 /**
- * The same for one event of a stream, whatever its type: in `delta`, in `content_block`, and in the `content` of
- * `message`. What a tool of the provider returned is no output, and neither is a quotation of the prompt.
+ * The same for one event of a stream of any type: in `delta`, in `content_block`, and in the `content` of `message`.
+ * Results of the provider's tools and citations are not output.
  */
 export function eventBytes({ type, delta, content_block, message }: JsonObject): number {
   let bytes = content_block === undefined ? 0 : blockBytes(content_block)
@@ -201,7 +201,7 @@ function blockBytes(block: unknown): number {
   return typeof type === "string" && type.endsWith("_tool_result") ? 0 : valueBytes("content", said)
 }
 
-/** The text of an event that has one text and nothing else; null for any other event. */
+/** The text of an event with exactly one text; null for any other event. */
 export function eventText({ delta }: JsonObject): string | null {
   if (!isObject(delta)) return null
   const { text, thinking, partial_json } = delta
@@ -209,7 +209,7 @@ export function eventText({ delta }: JsonObject): string | null {
   return typeof said === "string" ? said : null
 }
 
-/** `content`, the place in the list, the field: how deep a field of a block lies. */
+/** The depth of a field of a block: `content`, the index, the field. */
 const FIELD_DEPTH = 3
 
 /** Counts the output of a message that is too large to keep: the content of its blocks. */

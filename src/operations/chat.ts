@@ -80,7 +80,7 @@ function choiceOf(choice: unknown): unknown {
   return { ...rest, delta: deltaOf(message) }
 }
 
-/** Calls of tools have their place in the list, by which clients put them together. */
+/** Adds the index of each tool call, by which clients assemble it. */
 function deltaOf(message: JsonObject): JsonObject {
   const { tool_calls } = message
   if (!Array.isArray(tool_calls)) return message

@@ -30,7 +30,7 @@ export function idempotencyOf(
   return { key_hash: hashOf(key), body_hash: hashOf(requestOf(operation, body)) }
 }
 
-/** The bytes alone for a chat call, so that keys which were taken before there were operations count as the same. */
+/** For a chat call only the bytes, so that keys from before there were operations keep their hashes. */
 function requestOf(operation: OperationName, body: Uint8Array): Uint8Array {
   return operation === "chat" ? body : Buffer.concat([Buffer.from(`${operation}\n`), body])
 }

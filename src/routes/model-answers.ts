@@ -77,7 +77,7 @@ function refused({ failure }: End): GatewayError {
   }
 }
 
-/** The error of a call that the gateway stopped before it had anything to charge. */
+/** The error for a call that the gateway stopped before there was anything to charge. */
 export function stoppedError(): GatewayError {
   return new GatewayError("overloaded", {
     message:

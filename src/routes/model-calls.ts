@@ -109,7 +109,10 @@ function clientDeadlineOf(call: Call, request: Request): ClientDeadline {
   )
 }
 
-/** The request as it is sent: what was billed, re-serialised, with the upstream's model name and the operation's changes. */
+/**
+ * The request for the provider: the one that was billed, with the upstream's name of the model and the operation's
+ * changes.
+ */
 function outgoing(
   { hold, operation }: Call,
   changes: Readonly<Record<string, unknown>>,

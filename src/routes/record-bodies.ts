@@ -26,7 +26,7 @@ import type {
 
 /** Records of the ledger as the API shows them to operators and clients. */
 
-/** An account as its operator is shown it, and its keys. */
+/** An account. */
 export function accountBody(account: Account): AccountBody {
   const { id, name, balance_nano, held_nano, margin_bp, suspended_at, created_at } = account
   return {
@@ -41,12 +41,12 @@ export function accountBody(account: Account): AccountBody {
   }
 }
 
-/** The one answer that shows the key itself. */
+/** A new key. This is the only answer that contains the key itself. */
 export function createdKeyBody(made: Key, key: string): CreatedKeyBody {
   return { ...commonOf(made), key }
 }
 
-/** A key as its operator is shown it, and its holder. */
+/** A key. */
 export function keyBody(key: Key): KeyBody {
   return {
     ...commonOf(key),
@@ -69,7 +69,7 @@ function commonOf({ id, name, prefix, models, expires_at, suspended_at, spending
   }
 }
 
-/** A call as operators are shown it. */
+/** A call as shown to operators. */
 export function callBody(call: CallRecord): CallBody {
   const price = priceOf(call)
   return {
@@ -96,7 +96,7 @@ export function callBody(call: CallRecord): CallBody {
   }
 }
 
-/** Nothing of a charge is shown before there is one. */
+/** The fields of a charge are null until there is one. */
 function outcomeOf(
   call: CallRecord,
   price: Price,
@@ -153,12 +153,12 @@ function priceOf(call: CallRecord): Price {
   return { input_pico, cached_input_pico, output_pico, per_call_nano, buckets: Object.fromEntries(named) }
 }
 
-/** Sums of usage as clients are shown them (D48). */
+/** A usage report for clients (D48). */
 export function usageReport(range: UsageRange, summary: UsageSummary): UsageReport {
   return reportOf(range, summary, sumsBody)
 }
 
-/** The same as operators are shown them, with what it costs (D69). */
+/** The same for operators, with the cost (D69). */
 export function operatorUsageReport(range: UsageRange, summary: UsageSummary): OperatorUsageReport {
   return reportOf(range, summary, operatorSumsBody)
 }
@@ -182,7 +182,7 @@ function reportOf<Sums>(
   }
 }
 
-/** A day by its date, an hour by its first moment. */
+/** A day as its date, an hour as its start. */
 function printPeriod(start: Date, by: UsageRange["by"]): string {
   const time = printTime(start)
   return by === "day" ? time.slice(0, "2026-11-21".length) : time

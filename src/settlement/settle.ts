@@ -69,7 +69,7 @@ export function checkpoint(call: Call): Checkpoint | null {
   return { id: call.hold.id, charge_nano, basis: verdict.basis, usage, terms_id }
 }
 
-/** What a verdict costs at the price of its prompt's size and of the service tier, and the terms that say so (D62, D70). */
+/** The charge of a verdict, and its terms: the price for the size of its prompt and for its service tier (D62, D70). */
 function priced(call: Call, verdict: Verdict, { service_tier }: Evidence): Priced & Pick<End, "terms_id"> {
   const prompt_tokens = promptOf(verdict)
   const { hold, asked, model } = call

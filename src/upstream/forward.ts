@@ -76,10 +76,10 @@ function attemptResultOf(outcome: Outcome): AttemptResult {
   return outcome < 500 ? "answered" : "refused"
 }
 
-/** A call on its way to a provider, whichever one it will be. */
+/** The request of a call, before an upstream is chosen. */
 export interface Outgoing {
   readonly request_id: string
-  /** Whose request it is, for the circuit breaker (D33). */
+  /** The key of the request, for the circuit breaker (D33). */
   readonly key_id: string
   /** Below the upstream's `base_url`, with its query: `/chat/completions`. */
   readonly path: string
@@ -90,7 +90,7 @@ export interface Outgoing {
   readonly headers: Readonly<Record<string, string>> | null
   /** What the client is told when the provider refuses (D17). */
   readonly refusals: RefusalForm
-  /** Called right before a provider is asked: the last moment to abort the call of a client that has left (D9). */
+  /** Called right before a provider is asked, to abort the call of a client that has left (D9). */
   asking?(): void
   /** Aborted when nobody waits for the answer any more. Closes the connection, before and during the answer. */
   readonly signal: Signal
@@ -107,11 +107,11 @@ type NoAnswer = "unreachable" | "broken" | "timeout"
 export interface FailedAttempt {
   readonly kind: "failure"
   readonly outcome: Exclude<Outcome, "abandoned">
-  /** What the upstream did wrong, for the log; null where it refused the request for the request's own fault (D17). */
+  /** What the upstream did wrong, for the log. Null if the request was at fault (D17). */
   readonly fault: string | null
   /** Whether another upstream may be tried: nothing of a 2xx was received (D14). */
   readonly passes_on: boolean
-  /** The error for the client (D17), with the provider's own message where that may pass. */
+  /** The error for the client (D17), with the provider's message if that may be shown. */
   error(): Promise<GatewayError>
   discard(): void
 }

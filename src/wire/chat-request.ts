@@ -2,10 +2,10 @@ import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { EXPECTED, invalidBody, invalidField } from "./fault.ts"
 
-/** Messages a request may have (D18). */
+/** The most messages of a request (D18). */
 export const MAX_MESSAGES = 4096
 
-/** A model's name as a client says it; it must be one of the model list, byte for byte (D19). */
+/** The name of a model. It must equal a name in the model list byte for byte (D19). */
 export const ModelName = Type.String({
   minLength: 1,
   maxLength: 256,
@@ -13,7 +13,7 @@ export const ModelName = Type.String({
   [EXPECTED]: "a string of 1 to 256 characters",
 })
 
-/** One turn; its content and every other field pass upstream unchanged (D18). */
+/** One message. Its content and every other field pass upstream unchanged (D18). */
 export const Message = Type.Object(
   {
     role: Type.String({
@@ -147,7 +147,7 @@ const STREAM_NAMES: ReadonlySet<string> = new Set(["include_usage"])
 export const MESSAGE_NAMES: ReadonlySet<string> = new Set(Object.keys(Message.properties))
 const LOWER_CASE = /^[a-z_]*$/
 
-/** Some providers read names in any case: `Model` would be their `model`, and nobody here would have read it (D18). */
+/** Refuses other spellings of the names that the gateway reads: some providers would read `Model` as `model` (D18). */
 export function refuseSpellings(object: object, names: ReadonlySet<string>, path: string): void {
   for (const name in object) {
     if (LOWER_CASE.test(name)) continue
@@ -156,22 +156,25 @@ export function refuseSpellings(object: object, names: ReadonlySet<string>, path
   }
 }
 
-/** Whether the client itself asked for the usage chunk at the end of its stream, which is where the cost is told too. */
+/** Whether the client asked for the usage chunk at the end of its stream, or for the cost, which is in that chunk. */
 export function wantsUsage(request: ChatRequest): boolean {
   return request.stream_options?.include_usage === true || wantsCost(request)
 }
 
-/** A request that can ask for its cost. */
+/** The field of a request that asks for its cost. */
 interface Costed {
   readonly usage?: { readonly include?: boolean | null } | null
 }
 
-/** Whether the client asked what the call costs (D49). */
+/** Whether the client asked for the cost of the call (D49). */
 export function wantsCost(request: Costed): boolean {
   return request.usage?.include === true
 }
 
-/** The request without what is ours, which is neither held for nor sent: `usage.include`, and `usage` when nothing else is in it (D49). */
+/**
+ * The request without the field for the gateway, which is neither measured nor sent: `usage.include`, and `usage` if it
+ * has nothing else (D49).
+ */
 export function withoutOurs(request: Costed): object {
   if (!request.usage || !Object.hasOwn(request.usage, "include")) return request
   const { usage, ...others } = request
@@ -189,7 +192,7 @@ export function tokenLimit(description: string) {
   })
 }
 
-/** A field by which some providers take a request to another price, which no model can name (D61). */
+/** A field that makes some providers charge another price, which a model cannot name (D61). */
 export function withoutPrice() {
   return Type.Null({
     description: "Not supported: it can change what the provider charges.",
@@ -197,7 +200,7 @@ export function withoutPrice() {
   })
 }
 
-/** A list of further models, for which some providers answer at those models' prices (D19). */
+/** A list of further models. Some providers answer with one of them, at its price (D19). */
 export function oneModel() {
   return Type.Null({
     description: "Not supported: a call uses the model in `model` only.",

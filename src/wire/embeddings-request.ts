@@ -58,7 +58,7 @@ export function parseEmbeddings(body: unknown): EmbeddingsRequest {
 
 const NAMES: ReadonlySet<string> = new Set(Object.keys(EmbeddingsRequest.properties))
 
-/** How many tokens an input is that is given in tokens; null for text. */
+/** The number of tokens of an input that is given in tokens; null for text. */
 export function countedTokens(input: EmbeddingsRequest["input"]): number | null {
   if (typeof input === "string") return null
   let tokens = 0

@@ -5,10 +5,13 @@ import { ModelName, oneModel, refuseSpellings, tokenLimit, withoutPrice } from "
 import { EXPECTED, invalidBody, invalidField } from "./fault.ts"
 import { isObject } from "./usage.ts"
 
-/** Items that the input of a request may have (D18). */
+/** The most items in the input of a request (D18). */
 export const MAX_ITEMS = 4096
 
-/** One item of the input: a message, a call of a tool, its output, a reference and the like. Its other fields pass upstream unchanged (D18). */
+/**
+ * One item of the input: a message, a tool call, its output, a reference and the like. Its other fields pass upstream
+ * unchanged (D18).
+ */
 export const InputItem = Type.Object(
   {
     type: Type.Optional(
@@ -40,7 +43,7 @@ export const InputItem = Type.Object(
 )
 export type InputItem = Static<typeof InputItem>
 
-/** A tool that the model may use. Which of them a model has a price for is decided later (D61). */
+/** A tool that the model may use. Whether the model has a price for it is checked later (D61). */
 const Tool = Type.Object(
   {
     type: Type.String({
@@ -135,7 +138,7 @@ export function parseResponses(body: unknown): ResponsesRequest {
   return body
 }
 
-/** The first fault, within a list too: of a field that may also be something else, the whole schema names only the field. */
+/** The first fault, also within a list. For a field with alternatives the whole schema would name only the field. */
 function bodyFault(body: unknown): GatewayError {
   const first = invalidBody(ResponsesRequest, body)
   const { param } = first.detail
@@ -148,7 +151,7 @@ const REQUEST_NAMES: ReadonlySet<string> = new Set(Object.keys(ResponsesRequest.
 const ITEM_NAMES: ReadonlySet<string> = new Set([...Object.keys(InputItem.properties), "tools"])
 const TOOL_NAMES: ReadonlySet<string> = new Set(["type", "tools", "environment"])
 
-/** Fields by which the provider has an input already. */
+/** Fields that name an input which the provider already has. */
 export const STORED_INPUTS = ["previous_response_id", "conversation", "prompt"] as const
 
 /** The items of the input; none where it is a text. */

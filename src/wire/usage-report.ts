@@ -4,16 +4,16 @@ import { id, model, moment, query, word } from "./parameter.ts"
 
 /** The reports `GET /v1/usage` and `GET /admin/usage` (D48): their query strings and their bodies. */
 
-/** What a client may sum by. */
+/** The groupings of a client. */
 export const groupings = ["model", "operation", "key", "session", "day"] as const
-/** What an operator may sum by. */
+/** The groupings of an operator. */
 export const operatorGroupings = [...groupings, "account", "hour"] as const
 export type Grouping = (typeof operatorGroupings)[number]
 
 const DAY_MS = 86_400_000
-/** The days that are summed when `from` is not given: the one `to` lies in is the last. */
+/** The days of the default range. The last of them is the day of `to`. */
 const DEFAULT_DAYS = 30
-/** The most days of one answer, a leap year; of one by hour, a month. */
+/** The most days of one report: a leap year, or a month by hour. */
 const MAX_DAYS = 366
 const MAX_DAYS_BY_HOUR = 31
 
@@ -45,7 +45,7 @@ export const OperatorUsageQuery = query({
   model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
 })
 
-/** What is summed and how: the calls that ended from `from` on and before `to`. */
+/** The calls that ended from `from` on and before `to`, and their grouping. */
 export interface UsageRange {
   readonly from: Date
   readonly to: Date
@@ -53,8 +53,8 @@ export interface UsageRange {
 }
 
 /**
- * Without `to` until now, the calls of this millisecond too; without `from` the last 30 UTC days, without `by` by day.
- * Throws `invalid_request` for a range that is none, or too long.
+ * The default of `to` is now, including this millisecond, of `from` the last 30 UTC days, and of `by` the day. Throws
+ * `invalid_request` for a range that is negative or too long.
  */
 export function usageRange(asked: Static<typeof UsageQuery>, now: Date): UsageRange {
   const { to = new Date(now.getTime() + 1), by = "day" } = asked
@@ -67,14 +67,14 @@ export function usageRange(asked: Static<typeof UsageQuery>, now: Date): UsageRa
   return { from, to, by }
 }
 
-/** The first moment of the UTC day that is so many days before the one that ends with `to`. */
+/** The start of the UTC day that is `days` before the last day of the range. */
 function daysBefore(to: Date, days: number): Date {
   const last_ms = Math.max(0, to.getTime() - 1)
   return new Date(Math.max(0, Math.floor(last_ms / DAY_MS) - days) * DAY_MS)
 }
 
 const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
-/** A correction counts with its difference, so a sum may be below 0 (D48). */
+/** A correction counts with its difference, so a sum can be negative (D48). */
 const Tokens = Type.Integer()
 const Money = Type.String({
   pattern: "^-?\\d+(?:\\.\\d{1,9})?$",

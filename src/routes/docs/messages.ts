@@ -2,8 +2,7 @@ import { Type } from "@sinclair/typebox"
 import { CountTokensRequest, generationFields, TokenCount } from "../../wire/count-tokens.ts"
 import { MessagesRequest } from "../../wire/messages-request.ts"
 import { answer, events, type Fault, operation, shown } from "../openapi.ts"
-import { fieldFault } from "./examples.ts"
-import { callErrors, callHeaders } from "./model-calls.ts"
+import { callErrors, callHeaders, fieldFault } from "./examples.ts"
 
 /** The headers of every route of the messages API (D21, D65). */
 const vendorHeaders = {
@@ -29,7 +28,7 @@ const vendorParams = Type.Object({
   }),
 })
 
-/** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
+/** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
 
 const Tokens = (description: string) => Type.Integer({ minimum: 0, description })
 

@@ -70,7 +70,7 @@ const Document = {
   properties: { openapi: { type: "string" as const, enum: ["3.0.3"] } },
 }
 
-/** As the plugin would write it, which leaves out its own route. */
+/** Written here because the plugin leaves out its own route. */
 export const getOpenApi = {
   ...operation({
     operationId: "getOpenApi",
