@@ -9,7 +9,7 @@ export type Metrics = ReturnType<typeof createMetrics>
 /** The sampling interval of the event loop's lag. prom-client's 10 ms would wake an idle process 100 times per second. */
 const LAG_SAMPLE_MS = 50
 /** Default metrics of prom-client that Bun does not support: they would be 0 or wrong. */
-const UNTOLD = [
+const UNSUPPORTED = [
   "nodejs_eventloop_lag_min_seconds",
   "nodejs_eventloop_lag_mean_seconds",
   "nodejs_eventloop_lag_stddev_seconds",
@@ -36,7 +36,7 @@ export function createMetrics(worker?: number) {
   const registry = new Registry()
   if (worker !== undefined) registry.setDefaultLabels({ worker: String(worker) })
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LAG_SAMPLE_MS })
-  for (const name of UNTOLD) registry.removeSingleMetric(name)
+  for (const name of UNSUPPORTED) registry.removeSingleMetric(name)
   return {
     ...requestMetrics(registry),
     ...callMetrics(registry),

@@ -10,16 +10,16 @@ export const NO_TOKEN: Fault = {
   code: "invalid_api_key",
   message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
 }
-const NO_BOOKS = {
+const LEDGER_UNAVAILABLE = {
   code: "ledger_unavailable",
   message:
     "The database did not respond. If the request was a change, it may have been applied: check before you repeat it.",
 } as const
-export const ERRORS: readonly Fault[] = [NO_TOKEN, NO_BOOKS]
+export const ERRORS: readonly Fault[] = [NO_TOKEN, LEDGER_UNAVAILABLE]
 
 /** The error of an operation that creates something under an id: the client can repeat it with that id. */
 export function unknownOutcome(id: string): Fault {
-  return { ...NO_BOOKS, fields: { id } }
+  return { ...LEDGER_UNAVAILABLE, fields: { id } }
 }
 
 /** Further errors of an operation that takes a body. */

@@ -1,7 +1,13 @@
 import type { CallBody, KeyBody } from "../../../wire/admin.ts"
 import { showCount, showUsd } from "../../amount.ts"
 import { addressOf, shortId } from "../../fragment.ts"
-import { type CostLine, costLines, givenBack, type ReceiptStep, receiptSteps } from "../../receipt-lines.ts"
+import {
+  type CostLine,
+  costLines,
+  type ReceiptStep,
+  receiptSteps,
+  releasedPart,
+} from "../../receipt-lines.ts"
 import { showDuration } from "../../times.ts"
 import { basisWords, endingWords, failureWords, noteWords, stateWords } from "../../words.ts"
 import { AdminError, ask, type Listed } from "../admin-api.ts"
@@ -121,7 +127,7 @@ function amountOf(name: ReceiptStep["name"], call: CallBody): Child {
 
 function money(call: CallBody): HTMLElement {
   const { held, charge, overage, cost, margin } = call
-  const back = givenBack(call)
+  const back = releasedPart(call)
   return list([
     ["Held", usd(held)],
     ...(margin === "1" ? [] : [["Cost", usd(cost)] as const, ["Margin", `× ${margin}`] as const]),
