@@ -36,7 +36,7 @@ export function readConfig(path: string, sources: Sources): Loaded {
   }
 }
 
-/** A file that was cut short or emptied must not take every model away. */
+/** Refuses a configuration without models: a truncated file must not remove all of them. */
 function serving(loaded: Loaded): Loaded {
   if (loaded.config.models.length > 0) return loaded
   throw new ConfigError([{ path: "models", expected: "a list of at least one model" }])
