@@ -6,7 +6,7 @@ const Made = Type.Object({ id: Type.String() })
 const MadeKey = Type.Object({ key: Type.String() })
 const Balance = Type.Object({ balance: Type.String(), held: Type.String() })
 const GatewayAudit = Type.Object({
-  open_reservations: Type.Integer(),
+  open_holds: Type.Integer(),
   violations: Type.Array(Type.Unknown()),
 })
 

@@ -63,7 +63,7 @@ export class Auditor {
     const gateway = await this.#rig.admin.audit()
     const alone = await this.#rig.ledger.ask(AuditAnswer, { what: "audit" })
     const violations = gateway.violations.length + alone.violations
-    const open_holds = gateway.open_reservations + alone.open_holds
+    const open_holds = gateway.open_holds + alone.open_holds
     const faults = [
       ...this.#faults.slice(0, MAX_FAULTS),
       ...(this.#faults.length > MAX_FAULTS ? [`${this.#faults.length - MAX_FAULTS} more such faults`] : []),

@@ -221,10 +221,10 @@ export class WrkRun {
   async #audit(): Promise<string[]> {
     const until = performance.now() + SETTLED_MS
     for (;;) {
-      const { violations, open_reservations } = await this.#rig.admin.audit()
+      const { violations, open_holds } = await this.#rig.admin.audit()
       if (violations.length > 0) return [`the audit found ${violations.length} violations`]
-      if (open_reservations === 0) return []
-      if (performance.now() > until) return [`${open_reservations} holds are still open`]
+      if (open_holds === 0) return []
+      if (performance.now() > until) return [`${open_holds} holds are still open`]
       await Bun.sleep(POLL_MS)
     }
   }

@@ -1,28 +1,25 @@
 import { type AnyElysia, Elysia, ElysiaCustomStatusResponse } from "elysia"
 import { errorResponse, GatewayError, idHeaders } from "./errors.ts"
 import type { Gateway } from "./gateway.ts"
+import { requestId } from "./id.ts"
 import { adminRoutes, type Operators } from "./routes/admin/admin.ts"
-import { chatCompletions } from "./routes/chat-completions.ts"
 import { operatorsConsole } from "./routes/console.ts"
 import { isForPages, preflightAnswer, showTo } from "./routes/cors.ts"
 import { countTokens } from "./routes/count-tokens.ts"
 import { docs } from "./routes/docs.ts"
-import { embeddingsRoutes } from "./routes/embeddings.ts"
 import { health, metrics } from "./routes/health.ts"
-import { messages } from "./routes/messages.ts"
+import { modelCalls } from "./routes/model-calls.ts"
 import { models } from "./routes/models.ts"
 import { quotes } from "./routes/quote.ts"
 import { receipts } from "./routes/receipts.ts"
-import { requestId } from "./routes/request-id.ts"
-import { modelResponses } from "./routes/responses.ts"
 import { faultOf, ROUTING } from "./routes/routing.ts"
 
 export type { Operators }
 
-/** Whom a listener serves: operators have one of their own where `admin` is configured (D39). */
+/** Whom a listener serves. Operators have their own listener if `admin` is configured (D39). */
 export type Audience = "everyone" | "clients" | "operators"
 
-/** Mounts the routes and the error printer; no listening, so that tests can use `app.handle()`. */
+/** Mounts the routes and prints errors. Does not listen, so that tests can use `app.handle()`. */
 export function createApp(gateway: Gateway, operators: Operators, audience: Audience = "everyone") {
   const originsAt = (path: string) => {
     const { origins } = gateway.config.cors
@@ -58,10 +55,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     })
   if (audience !== "operators")
     app
-      .use(chatCompletions(gateway))
-      .use(embeddingsRoutes(gateway))
-      .use(modelResponses(gateway))
-      .use(messages(gateway))
+      .use(modelCalls(gateway))
       .use(models(gateway))
       .use(countTokens(gateway))
       .use(quotes(gateway))
@@ -79,7 +73,7 @@ function statusOf(answer: unknown): number {
   return answer instanceof ElysiaCustomStatusResponse ? answer.code : 200
 }
 
-/** An address that is known under other methods is a 405 that names them (D15); one of no vendor is not known (D21). */
+/** Answers 405 for a known path with another method (D15), and 404 for the path of an unknown vendor (D21). */
 function refuseOtherMethods(app: AnyElysia, gateway: Gateway): void {
   for (const [path, routes = []] of Map.groupBy(app.routes, (route) => route.path)) {
     const methods = new Set(routes.map(({ method }) => method))
@@ -98,14 +92,14 @@ function refuseOtherMethods(app: AnyElysia, gateway: Gateway): void {
   }
 }
 
-/** What no answer says and an operator needs: why a request failed that was not itself at fault. */
+/** Logs why a request failed that was not at fault, which no answer says. */
 function logFault(log: Gateway["log"], { code, status, detail }: GatewayError, request_id: string): void {
   const { cause } = detail
   if (code === "internal_error") log.error({ err: cause, request_id }, "request failed")
   else if (status >= 500 && typeof cause === "string") log.warn({ code, cause, request_id }, "request failed")
 }
 
-/** A 404 that says what there is (D33). */
+/** A 404 that names the available paths (D33). */
 function unknownRoute(audience: Audience): GatewayError {
   if (audience === "operators") {
     return new GatewayError("not_found", {

@@ -8,13 +8,13 @@ import type { Trace } from "./trace.ts"
 import type { Ending } from "./wire/call.ts"
 import type { UsageLimits } from "./wire/usage.ts"
 
-/** What was asked for, as far as it says what the call may cost. */
+/** The parts of a request that bound its cost. */
 export interface Asked {
-  /** For an estimate of the prompt (D6). */
+  /** Bytes for an estimate of the prompt (D6). */
   readonly estimate_bytes: number
   /** Choices (D12). */
   readonly n: number
-  /** What the request can have caused (D1). */
+  /** The most usage that the request can cause (D1). */
   readonly limits: UsageLimits
   /** Searches that are charged if the provider counts none (D60). */
   readonly searches: number
@@ -22,7 +22,7 @@ export interface Asked {
   readonly service_tier: string | null
 }
 
-/** Where a call has its place while it runs and until it is settled. */
+/** The register of calls, from admission until they are settled. */
 export interface Places {
   add(call: Call): void
   close(call: Call): void
@@ -30,8 +30,8 @@ export interface Places {
 }
 
 /**
- * A call that was admitted: the one owner of its hold, until the hold ends (D13).
- * What it was admitted at is pinned; what happens to it is noted here until it is settled.
+ * An admitted call, the one owner of its hold until the hold ends (D13). Its model and prices are those of its
+ * admission.
  */
 export class Call {
   readonly operation: Operation
@@ -41,23 +41,23 @@ export class Call {
   readonly admitted_ms = performance.now()
   /** The upstream that answers, once one does. */
   upstream: string | null = null
-  /** From admission to the first output; null while there is none. */
+  /** Milliseconds from admission to the first output; null while there is none. */
   ttft_ms: number | null = null
-  /** Who follows it, if anybody does (D54). */
+  /** Its trace; null for none (D54). */
   trace: Trace | null = null
-  /** What was delivered so far, for the checkpoint (D13); null while nothing can have been. */
+  /** Returns what was delivered so far, for the checkpoint (D13); null before the answer. */
   observe: ((ending: Ending) => Evidence) | null = null
   readonly #stop = new Cutoff()
   readonly #terms_ids: readonly number[]
   readonly #places: Places
   readonly #leaveKey: () => void
-  /** The first of the terms at the upstream that answers. */
+  /** The index of the first terms of the upstream that answers. */
   #first_terms: number | null = null
   #closed = false
 
   /**
-   * `terms_ids` are those of the model's routes, in their order, as `termsOf` lists those of each; `leaveKey` gives back the place that the call has among
-   * those of its key (D38).
+   * `terms_ids` are the terms of the model's routes, in the order of `termsOf`. `leaveKey` ends the count of this call
+   * for its key (D38).
    */
   constructor(
     operation: Operation,
@@ -87,7 +87,7 @@ export class Call {
     this.#stop.abort()
   }
 
-  /** A provider answers with a 2xx. The terms of a route are as many as those of any other (D56). */
+  /** A provider answers with a 2xx. Each route has the same number of terms (D56). */
   answeredBy(route: Route): void {
     this.upstream = route.upstream.name
     this.#first_terms = this.model.routes.indexOf(route) * (this.#terms_ids.length / this.model.routes.length)
@@ -100,7 +100,7 @@ export class Call {
     return this.#terms_ids[this.#first_terms + termsBefore(this.model, tier) + at] ?? null
   }
 
-  /** What a prompt of so many tokens is sold at, at a service tier (D62, D70). */
+  /** The price for a prompt of this size at a service tier (D62, D70). */
   priceOf(prompt_tokens: number, tier: ServiceTier | null = null): Price {
     const rate = tier ?? this.model
     return rate.tiers[tiersReached(rate, prompt_tokens) - 1]?.price ?? rate.price
@@ -114,7 +114,7 @@ export class Call {
     return this.#closed
   }
 
-  /** Takes the one exit; false when it was taken before. */
+  /** Ends the call. Returns false if it had already ended. */
   close(): boolean {
     if (this.#closed) return false
     this.#closed = true
@@ -123,21 +123,21 @@ export class Call {
     return true
   }
 
-  /** Gives up the call's places once its settlement is durable. */
+  /** Removes the call from the limits, once its settlement is durable. */
   leave(): void {
     this.#places.leave()
     this.#leaveKey()
   }
 }
 
-/** How many terms of a route stand before those of a service tier; 0 for the model's own. */
+/** The number of terms of a route before those of a service tier; 0 for the model's own. */
 function termsBefore({ tiers, service_tiers }: Model, tier: ServiceTier | null): number {
   if (tier === null) return 0
   const before = service_tiers.slice(0, service_tiers.indexOf(tier))
   return before.reduce((count, other) => count + 1 + other.tiers.length, 1 + tiers.length)
 }
 
-/** How many of the tiers a prompt is above. */
+/** The number of size tiers that a prompt exceeds. */
 function tiersReached({ tiers }: Rate, prompt_tokens: number): number {
   let reached = 0
   while (prompt_tokens > (tiers[reached]?.above_tokens ?? Number.POSITIVE_INFINITY)) reached += 1

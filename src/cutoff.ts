@@ -1,4 +1,4 @@
-/** As much of an AbortSignal as the way of a call needs. */
+/** The part of an AbortSignal that calls use. */
 export interface Signal {
   readonly aborted: boolean
   addEventListener(type: "abort", listener: () => void): void
@@ -7,8 +7,8 @@ export interface Signal {
 }
 
 /**
- * A signal between parts of this process. It is aborted at most once, and calls its listeners in order. Measured with 1,500
- * open streams: with an AbortController instead, each stream takes 25 KiB instead of 20. A bare pass-through takes 12.
+ * A light AbortController. It is aborted at most once, and calls its listeners in order. Measured with 1,500 open
+ * streams: with an AbortController each stream takes 25 KiB instead of 20.
  */
 export class Cutoff implements Signal {
   #aborted = false
@@ -40,7 +40,7 @@ export class Cutoff implements Signal {
   }
 }
 
-/** The signal of what nobody aborts. */
+/** A signal that is never aborted. */
 export const NEVER: Signal = {
   aborted: false,
   addEventListener() {},

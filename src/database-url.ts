@@ -2,7 +2,7 @@
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?]*@)?)([^/?]*)(.*)$/
 const ATTRIBUTES = "target_session_attrs"
 
-/** What is expected of a database's URL and this one is not; null when nothing is wrong with it. */
+/** What is wrong with a database URL, as an expectation; null for a valid one. */
 export function databaseUrlFault(url: string): string | null {
   const urls = hostUrls(url)
   if (urls.length === 0 || /\s/.test(url) || !urls.every((text) => URL.canParse(text))) {

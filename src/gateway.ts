@@ -9,9 +9,9 @@ import type { Metrics } from "./metrics/metrics.ts"
 import type { Tracer } from "./trace.ts"
 import type { CircuitBreakers } from "./upstream/circuit-breakers.ts"
 
-/** What the routes work with: one object a process, handed to `createApp`. */
+/** What the routes work with. One object per process, given to `createApp`. */
 export interface Gateway {
-  /** As last loaded; a reload replaces it whole, and calls in flight keep what they were admitted with. */
+  /** The configuration. A reload replaces it; calls in flight keep the one of their admission. */
   readonly config: Config
   readonly catalog: Catalog
   readonly ledger: CallLedger
@@ -22,19 +22,19 @@ export interface Gateway {
   readonly key_loads: KeyLoads
   readonly metrics: Metrics
   readonly log: Log
-  /** Null where no traces are kept (D54). */
+  /** Null without tracing (D54). */
   readonly tracer: Tracer | null
-  /** The sockets of the requests, as far as a route may touch them. */
+  /** What a route may do with the sockets of requests. */
   readonly sockets: Sockets
   /** Why the gateway takes no new calls: it drains, or the ledger cannot be written. Null when it is ready. */
   notReady(): string | null
 }
 
 export interface Sockets {
-  /** Takes the server's idle timeout off a request that may be silent for long. */
+  /** Disables the server's idle timeout for a request that may be silent for long. */
   keepOpen(request: Request): void
-  /** Puts it back, for the connection's next request. */
+  /** Enables it again, for the next request of the connection. */
   restore(request: Request): void
-  /** Ends the connection of a client that takes nothing. */
+  /** Closes the connection of a client that does not read. */
   cut(request: Request): void
 }

@@ -30,7 +30,7 @@ export function nextId(now_ms = Date.now() + ahead_ms): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, "0")}-${random.slice(19)}`
 }
 
-/** A moment of the ledger's clock that all it has written until now lies before. */
+/** The time by the ledger's clock, later than everything that it has written. */
 export function ledgerTime(): Date {
   return new Date(Date.now() + ahead_ms + 1)
 }
@@ -48,8 +48,23 @@ export function parseId(text: string): string | null {
   return isId(id) ? id : null
 }
 
-/** Below every id that `nextId` makes at `at` or later, and above those made before: a bound for ranges of ids. */
+/** The lower bound of the ids that `nextId` makes at `at` or later. */
 export function floorId(at: Date): string {
   const time = at.getTime().toString(16).padStart(12, "0")
   return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
+}
+
+declare global {
+  interface Request {
+    /**
+     * Set by `requestId`. A property, because the garbage collector visits the entries of a WeakMap one by one.
+     */
+    tollgate_id?: string
+  }
+}
+
+/** The id of a request: created once, sent with every answer, and the id of its call in the ledger (D16). */
+export function requestId(request: Request): string {
+  request.tollgate_id ??= nextId()
+  return request.tollgate_id
 }

@@ -4,14 +4,14 @@ import { addressOf, banner, type Facts, USUAL_DATA_DIR } from "./banner.ts"
 import { checkExposure, type Environment, readEnvironment } from "./config/environment.ts"
 import { type Loaded, takeSnapshot } from "./config/load.ts"
 import { demoAccount } from "./demo/account.ts"
-import { demoConfig } from "./demo/config.ts"
+import { demoConfig } from "./demo/demo-config.ts"
 import { startDemoProvider } from "./demo/provider.ts"
+import { removeDemoAccess, writeDemoAccess } from "./demo-access.ts"
 import { startEmbedded } from "./embedded/embedded.ts"
 import { lockFolder } from "./embedded/lock.ts"
 import { openLedgerDatabase } from "./ledger/database/database.ts"
 import { type Log, openLog } from "./log.ts"
 import { painter } from "./paint.ts"
-import { leavePass, takePassAway } from "./pass.ts"
 import { Service } from "./service.ts"
 import { configPath, needRestart, readConfig, readWorkers, sourcesWith } from "./setup.ts"
 import { hearSignals } from "./shutdown.ts"
@@ -21,7 +21,7 @@ const PROXY_VARIABLES = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy
 
 const sources = sourcesWith(process.env)
 
-/** The gateway that was started: this process, or its workers. */
+/** The running gateway: this process, or its workers. */
 interface RunningGateway {
   readonly port: number
   /** SIGTERM or SIGINT (D34). */
@@ -54,7 +54,7 @@ async function start(): Promise<void> {
   }
 }
 
-/** Opens the gateway, for the signals; `closing` gets what is to be closed after it. */
+/** Opens the gateway. `closing` gets everything to close after it. */
 async function open(
   environment: Environment,
   workers: number | null,
@@ -76,9 +76,9 @@ async function open(
   const embedded = database_url === null ? await startEmbedded({ data_dir, log }) : null
   closing.defer(embedded === null ? takeFolder(data_dir) : () => embedded.stop())
   if (embedded !== null) {
-    // Of a demo that was killed.
-    await takePassAway(data_dir)
-    closing.defer(() => takePassAway(data_dir))
+    // Left by a demo that was killed.
+    await removeDemoAccess(data_dir)
+    closing.defer(() => removeDemoAccess(data_dir))
   }
   const address = embedded?.address ?? { url: database_url ?? "" }
   const database = await openLedgerDatabase(address)
@@ -98,7 +98,7 @@ async function open(
 
   const made_token = demo !== null && environment.admin_token === null
   if (made_token && admin_token !== null) {
-    await leavePass(data_dir, { url: addressOf(host, gateway.port), admin_token })
+    await writeDemoAccess(data_dir, { url: addressOf(host, gateway.port), admin_token })
   }
   const shown = host.includes(":") ? `[${host}]` : host
   console.log(`tollgate listening on http://${shown}:${gateway.port} (pid ${process.pid})`)
@@ -127,18 +127,20 @@ function takeFolder(data_dir: string): () => void {
   return lockFolder(realpathSync(data_dir)).release
 }
 
-/** What a configured gateway prints is read by programs, unless there is a terminal. */
+/**
+ * Prints the start message of a demo, and that of a configured gateway only in a terminal: programs read its output.
+ */
 function announce(facts: Facts): void {
   const { isTTY } = process.stdout
   if (facts.demo !== null || isTTY) console.log(banner(facts, painter(isTTY, process.env)))
 }
 
-/** How the command line is called from where this start was. */
+/** How to run the command line, in the way that the gateway was started. */
 function commandLine(): string {
   return process.execPath.includes("/_npx/") ? `npx -y bun@${Bun.version} run tollgate` : "bun run tollgate"
 }
 
-/** The default as it is, any other from wherever the command line is called. */
+/** The default stays relative; any other is absolute, so that it works in every working directory. */
 function dataDirFrom(data_dir: string): string {
   return data_dir === USUAL_DATA_DIR ? data_dir : resolve(data_dir)
 }
@@ -151,7 +153,7 @@ function alone(service: Service): RunningGateway {
   }
 }
 
-/** A wrong file is refused and the old configuration stays. */
+/** Reloads the configuration. An invalid file is refused, and the old configuration stays in use. */
 async function reload(gateway: RunningGateway, started: Loaded, load: () => Loaded, log: Log): Promise<void> {
   try {
     const next = load()

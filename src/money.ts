@@ -3,19 +3,19 @@
  * A decimal string of USD per 1M tokens names micro-USD per 1M tokens exactly, which is pico-USD per token.
  */
 
-/** The price of one token by kind, in pico-USD, and of a call that is charged at all, in nano-USD (D44). Pinned in the reservation: a call settles at the price it was admitted at. */
+/** The price of one token by kind, in pico-USD, and of a call that is charged at all, in nano-USD (D44). Fixed in the hold: a call settles at the price it was admitted at. */
 export interface Price {
   readonly input_pico: bigint
   readonly cached_input_pico: bigint
   readonly output_pico: bigint
   readonly per_call_nano: bigint
-  /** What has a price of its own besides; absent when nothing has (D60). */
+  /** Prices of further kinds; absent if there are none (D60). */
   readonly buckets?: BucketPrices
 }
 
 /**
- * What a price may name besides input, cached input and output (D60). The ledger keeps counts of them in this order: a new
- * one goes to the end.
+ * The kinds that a price can name besides input, cached input and output (D60). The ledger keeps their counts in this
+ * order, so add new ones at the end.
  */
 export const buckets = [
   "cache_write",
@@ -28,15 +28,15 @@ export const buckets = [
 ] as const
 export type Bucket = (typeof buckets)[number]
 
-/** Whether nothing costs anything. */
+/** Whether every price is 0. */
 export function isFree({ buckets: named, ...plain }: Price): boolean {
   return [...Object.values(plain), ...Object.values(named ?? {})].every((part) => part === 0n)
 }
 
-/** In pico-USD a token, or a search. What is not named costs what its parent costs. */
+/** In pico-USD per token or search. A kind that is not named costs the same as its parent. */
 export type BucketPrices = Readonly<Partial<Record<Bucket, bigint>>>
 
-/** What the tokens of a bucket are a part of; a search is a part of nothing. */
+/** What the tokens of a bucket are part of; null for searches. */
 export const parentOf: Readonly<Record<Bucket, "input" | "output" | null>> = {
   cache_write: "input",
   cache_write_1h: "input",
@@ -53,13 +53,13 @@ export interface Tier {
   readonly price: Price
 }
 
-/** A price, and those of larger prompts, from the smallest size on; mostly none. */
+/** A price, and the prices of larger prompts by increasing size. */
 export interface Rate {
   readonly price: Price
   readonly tiers: readonly Tier[]
 }
 
-/** What a model costs at a service tier of its provider (D70). */
+/** The prices of a model at a service tier of its provider (D70). */
 export interface ServiceTier extends Rate {
   readonly name: string
 }
@@ -118,8 +118,8 @@ export function printMargin(margin_bp: number): string {
 }
 
 /**
- * A cost in pico-USD, never negative, times the margin of whom it is sold to, rounded up to whole nano-USD: the one
- * rounding of a call.
+ * A cost in pico-USD, at least 0, times the margin of the account, rounded up to whole nano-USD: the one rounding of a
+ * call.
  */
 export function ceilToNano(amount_pico: bigint, margin_bp: number = PAR_BP): bigint {
   if (margin_bp === PAR_BP) return (amount_pico + PICO_PER_NANO - 1n) / PICO_PER_NANO
@@ -131,7 +131,7 @@ export function withMargin(cost_nano: bigint, margin_bp: number = PAR_BP): bigin
   return margin_bp === PAR_BP ? cost_nano : ceilDiv(cost_nano * BigInt(margin_bp), BigInt(PAR_BP))
 }
 
-/** A hold as it is made at a margin; absent for 1. */
+/** A hold at the margin of an account; without `margin_bp` for a margin of 1. */
 export function atMargin<Hold extends { readonly amount_nano: bigint; readonly margin_bp?: number }>(
   hold: Hold,
   margin_bp: number | undefined,
@@ -140,7 +140,7 @@ export function atMargin<Hold extends { readonly amount_nano: bigint; readonly m
   return { ...hold, amount_nano: withMargin(hold.amount_nano, margin_bp), margin_bp }
 }
 
-/** The largest cost in pico-USD that is sold for at most `amount_nano`. */
+/** The highest cost in pico-USD whose charge is at most `amount_nano`. */
 export function costWithin(amount_nano: bigint, margin_bp: number = PAR_BP): bigint {
   const amount_pico = amount_nano * PICO_PER_NANO
   return margin_bp === PAR_BP ? amount_pico : (amount_pico * BigInt(PAR_BP)) / BigInt(margin_bp)

@@ -6,7 +6,7 @@ import type { JsonForm } from "./meter/json-reading.ts"
 import type { StreamForm } from "./meter/tap-options.ts"
 import type { RefusalForm } from "./upstream/refusal.ts"
 import type { OperationName, Session } from "./wire/call.ts"
-import type { FieldTexts } from "./wire/field-texts.ts"
+import type { FieldTexts } from "./wire/json.ts"
 
 /**
  * An operation that the gateway sells (D63): all that distinguishes one kind of call from another. The values are in
@@ -14,7 +14,7 @@ import type { FieldTexts } from "./wire/field-texts.ts"
  */
 export interface Operation {
   readonly name: OperationName
-  /** Its models and upstreams are of this family. */
+  /** The family of its models and upstreams. */
   readonly family: Family
   /** Below the `base_url` of an upstream: `/chat/completions`. */
   readonly path: string
@@ -33,13 +33,13 @@ export interface OperationOn<Request extends Named> extends Operation {
   /** The API key of a request (D20). Throws `invalid_api_key`. */
   credential(headers: Headers): string
   /**
-   * What else of a request is sent upstream; null for nothing. `vendor` is the one in the request's path, or null (D21).
-   * Throws `invalid_request`, or `not_found` for an unknown vendor.
+   * The headers and the query of a request that are forwarded; null for none. `vendor` is the one in the path, or null
+   * (D21). Throws `invalid_request`, or `not_found` for an unknown vendor.
    */
   passed(request: globalThis.Request, vendors: readonly string[], vendor: string | null): Passed | null
-  /** A JSON object as a request; throws `invalid_request` with the path at fault. */
+  /** Parses a JSON object as a request. Throws `invalid_request` with the path at fault. */
   parse(body: object): Request
-  /** The fields that are measured and sent: the request without those that are for the gateway. */
+  /** The fields that are measured and sent: all but those for the gateway. */
   texts(request: Request): FieldTexts
   /** The fields that are sent with another value, besides the model's name. */
   changes(request: Request): Readonly<Record<string, unknown>>
@@ -49,7 +49,7 @@ export interface OperationOn<Request extends Named> extends Operation {
   wantsUsage(request: Request): boolean
   /** Whether the client wants the charge in the usage of the answer (D49). */
   wantsCost(request: Request): boolean
-  /** What the request asks for that is billed apart (D60, D61). */
+  /** What the request asks for that is billed separately (D60, D61). */
   askedFor(request: Request): AskedFor
   /** How large the prompt can be (D12). */
   measure(request: Request, texts: FieldTexts): Prompt
@@ -64,7 +64,7 @@ export interface Named {
   readonly model: string
 }
 
-/** What of a client's request is sent upstream besides its body. */
+/** What is forwarded of a request besides its body. */
 export interface Passed {
   readonly headers: Readonly<Record<string, string>>
   /** With its question mark; `""` for none. */
@@ -73,8 +73,8 @@ export interface Passed {
   readonly session: Session | null
 }
 
-/** How streams are read and framed, and how one ends that broke. */
+/** How streams are read and framed, and the end of a broken one. */
 export interface EventForm extends StreamForm {
-  /** The end of a stream that broke after output (D10). */
+  /** The last event of a stream that broke after output (D10). */
   errorEvent(error: GatewayError, request_id: string): Uint8Array
 }

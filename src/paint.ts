@@ -1,4 +1,4 @@
-/** How words stand out. */
+/** The styles of text in a terminal. */
 export type Style = "bold" | "dim" | "red" | "green"
 export type Paint = (style: Style, text: string) => string
 
@@ -9,7 +9,7 @@ const CODES: Readonly<Record<Style, readonly [on: number, off: number]>> = {
   green: [32, 39],
 }
 
-/** Colours are for terminals, and for nobody who has set NO_COLOR (no-color.org). */
+/** Uses colours only in a terminal, and not if NO_COLOR is set (no-color.org). */
 export function painter(is_terminal: boolean, env: Readonly<Record<string, string | undefined>>): Paint {
   if (!is_terminal || env.NO_COLOR || env.TERM === "dumb") return (_style, text) => text
   return (style, text) => {

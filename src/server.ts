@@ -1,13 +1,13 @@
 import { errorResponse, GatewayError } from "./errors.ts"
 import type { Sockets } from "./gateway.ts"
-import { requestId } from "./routes/request-id.ts"
+import { requestId } from "./id.ts"
 
 /**
- * Seconds a connection may be silent between requests and while a body comes. Bun looks every 4 s; headers it gives 12 s of
- * its own, however they drip.
+ * The idle timeout of a connection, in seconds, between requests and during a body. Bun checks it every 4 s, and gives
+ * headers 12 s in any case.
  */
 const IDLE_S = 60
-/** How often the server looks for requests that may be silent for long. Two intervals are well below `IDLE_S`. */
+/** How often the server checks for requests that may be silent for long. Two intervals are well below `IDLE_S`. */
 const LOOK_MS = 15_000
 const KEPT_OPEN = Number.NEGATIVE_INFINITY
 /** Bun's own limit would answer with a bare 413, even to an announced length. The route enforces `limits.body`. */
@@ -21,13 +21,13 @@ export interface Listening {
   readonly host: string
   /** 0 picks a free one. */
   readonly port: number
-  /** Whether other processes of this user may listen on the same port; the kernel spreads the connections. */
+  /** Whether other processes of this user may listen on the same port. The kernel distributes the connections. */
   readonly shared?: boolean
-  /** What an operator changes to have another address: the names of host and port. */
+  /** The names of the settings for host and port, for error messages. */
   readonly settings: readonly [host: string, port: string]
 }
 
-/** The settings of the address for everybody, and of the one for operators alone (D39). */
+/** The settings of the public listener, and of the one for operators (D39). */
 export const SETTINGS = ["HOST", "PORT"] as const
 export const ADMIN_SETTINGS = ["admin.host", "admin.port"] as const
 
@@ -81,17 +81,20 @@ export class Server {
     },
   }
 
-  /** Every answer says `connection: close` from now on, so that no client meets a closed keep-alive connection. */
+  /**
+   * Sends `connection: close` with every answer from now on, so that no client uses a connection that is about to
+   * close.
+   */
   announceClose(): void {
     this.#closing = true
   }
 
-  /** Takes no new connections; open answers go on. */
+  /** Refuses new connections. Open answers continue. */
   refuseConnections(): void {
     void this.#server.stop(false)
   }
 
-  /** Answers that have not left whole. */
+  /** The number of answers that are not sent completely. */
   get pending(): number {
     return this.#server.pendingRequests
   }
@@ -135,7 +138,7 @@ async function closing(answer: Response | Promise<Response>): Promise<Response> 
   return response
 }
 
-/** What load balancers ask for to know whether they may route here (D33). */
+/** The paths that load balancers probe (D33). */
 const PROBED = ["/livez", "/readyz", "/"]
 
 /**
@@ -148,8 +151,8 @@ function probeOf({ url, method, headers }: Request): Request | null {
 }
 
 /**
- * What Bun lets through and RFC 9112 does not (section 3.2: exactly one Host, with a valid value; 3.2.3: CONNECT is a
- * proxy's). Behind a Host that is none, `request.url` is no URL, and the router would look for the path in the wrong place.
+ * The error for what Bun accepts against RFC 9112 (3.2: exactly one valid Host; 3.2.3: CONNECT only for proxies). With
+ * an invalid Host, `request.url` is not a URL and the router would misread the path.
  */
 function protocolFault(request: Request): GatewayError | null {
   const host = request.headers.get("host")

@@ -4,7 +4,7 @@ import { type Config, ConfigError } from "./config/config.ts"
 import type { Environment } from "./config/environment.ts"
 import { MAX_WORKERS } from "./config/file.ts"
 import { type Loaded, takeSnapshot } from "./config/load.ts"
-import type { Sources } from "./config/reference.ts"
+import type { Sources } from "./config/values.ts"
 
 /** Where a start finds its configuration, for the gateway and for `tollgate check`. */
 
@@ -36,7 +36,7 @@ export function readConfig(path: string, sources: Sources): Loaded {
   }
 }
 
-/** A file that was cut short or emptied must not take every model away. */
+/** Refuses a configuration without models: a truncated file must not remove all of them. */
 function serving(loaded: Loaded): Loaded {
   if (loaded.config.models.length > 0) return loaded
   throw new ConfigError([{ path: "models", expected: "a list of at least one model" }])

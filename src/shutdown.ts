@@ -3,16 +3,16 @@ import type { InFlight } from "./admission/in-flight.ts"
 import type { Config } from "./config/config.ts"
 import type { Server } from "./server.ts"
 
-/** How long the last bytes of cut and settled answers may take to leave. */
+/** How long sending the last bytes of cut and settled answers may take. */
 const FLUSH_MS = 1_000
-/** How often it is looked whether the last answers have left. */
+/** How often to check whether the last answers are sent. */
 const LOOK_MS = 10
 /** How long a second signal waits for the cut calls' settlements to be written or spooled. */
 const HURRY_MS = 1_500
 
 interface ShutdownOptions {
   readonly server: Server
-  /** Where operators are served until nothing runs any more; null where the clients are (D39). */
+  /** The listener of operators, which is open until no call runs; null if they share the public one (D39). */
   readonly admin_server: Server | null
   readonly in_flight: InFlight
   readonly log: Logger
@@ -44,7 +44,7 @@ export class Shutdown {
     return this.#signals > 0
   }
 
-  /** The second signal took the shutdown over. */
+  /** Whether a second signal hurries the shutdown. */
   get #hurried(): boolean {
     return this.#signals > 1
   }
@@ -55,7 +55,7 @@ export class Shutdown {
     else if (this.#signals === 2) this.#carryOut(this.#hurry())
   }
 
-  /** A shutdown that fails ends the process all the same. */
+  /** Ends the process even if the shutdown fails. */
   #carryOut(ending: Promise<void>): void {
     ending.catch((error: unknown) => {
       this.#options.log.error({ err: error }, "shutdown failed")
@@ -88,13 +88,13 @@ export class Shutdown {
     exit(0)
   }
 
-  /** Resolves when no call runs and every answer has left. */
+  /** Resolves when no call runs and every answer is sent. */
   async #answered(): Promise<void> {
     await this.#options.in_flight.idle()
     await allSent(this.#options.server)
   }
 
-  /** What they asked until now they are still told. */
+  /** Answers the requests of operators that are open, for at most `FLUSH_MS`, and closes their listener. */
   async #closeToOperators(): Promise<void> {
     const { admin_server } = this.#options
     if (admin_server === null) return
@@ -130,7 +130,7 @@ export class Shutdown {
   }
 }
 
-/** Resolves when every answer of a server has left, which Bun tells only when asked. */
+/** Resolves when every answer of a server is sent. Bun has no event for it, so this polls. */
 async function allSent(server: Server): Promise<void> {
   while (server.pending > 0) await Bun.sleep(LOOK_MS)
 }
@@ -138,11 +138,11 @@ async function allSent(server: Server): Promise<void> {
 /** Ctrl-C reaches the gateway twice: from the terminal, and passed on by `bun run`. */
 const SAME_SIGNAL_MS = 500
 
-/** What the signals are for. */
+/** What the signals control. */
 interface Signalled {
   /** SIGTERM or SIGINT: the first drains, a second one hurries (D34). */
   signal(): void
-  /** SIGHUP: the configuration is read again. */
+  /** SIGHUP: reloads the configuration. */
   reload(): void
 }
 

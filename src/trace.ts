@@ -21,7 +21,7 @@ export interface Trace {
   /** 32 hex digits. */
   readonly id: string
   /** The hold begins. */
-  reserving(): void
+  holding(): void
   held(hold: Hold, model: string, operation: OperationName): void
   /** An upstream attempt begins, with the operation in the words of the GenAI conventions. Returns the trace headers of its request. */
   attempting(route: Route, operation: string): TraceHeaders
@@ -49,7 +49,7 @@ export function passedOn(context: TraceContext): Trace {
   const nothing = () => {}
   return {
     id: context.trace_id,
-    reserving: nothing,
+    holding: nothing,
     held: nothing,
     attempting: () => headers,
     attempted: nothing,

@@ -88,11 +88,10 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     ...COMMON,
     "src/operation.ts",
     "src/admission/asked.ts",
-    "src/admission/credential.ts",
-    "src/admission/messages.ts",
+    "src/admission/asked-messages.ts",
+    "src/admission/asked-responses.ts",
     "src/admission/prompt.ts",
-    "src/admission/responses.ts",
-    "src/admission/version.ts",
+    "src/admission/request-headers.ts",
     "src/meter/",
     "src/upstream/refusal.ts",
   ],
@@ -137,11 +136,11 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/trace.ts",
     "package.json",
   ],
-  "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/", "src/pass.ts"],
+  "src/demo/": [...COMMON, "src/admission/key.ts", "src/ledger/", "src/demo-access.ts"],
   "src/app.ts": [...COMMON, "src/routes/", "src/gateway.ts", "src/ledger/entries.ts"],
-  "src/server.ts": [...COMMON, "src/gateway.ts", "src/routes/request-id.ts"],
+  "src/server.ts": [...COMMON, "src/gateway.ts"],
   "src/paint.ts": [],
-  "src/pass.ts": [],
+  "src/demo-access.ts": [],
   "src/banner.ts": [...COMMON, "src/paint.ts"],
   "src/setup.ts": [...COMMON, "src/config/"],
   "src/service.ts": [
@@ -182,7 +181,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/routes/routing.ts",
     "src/upstream/headers.ts",
     "src/setup.ts",
-    "src/pass.ts",
+    "src/demo-access.ts",
     "src/paint.ts",
     "package.json",
   ],
@@ -301,14 +300,14 @@ function isWithin(path: string, place: string): boolean {
 const PURE = [
   "src/money.ts",
   "src/wire/*.ts",
-  "src/meter/{sse,output,reading,chat-*,responses-*,json-reading,large-answer,whole-answer,json-text,cost}.ts",
+  "src/meter/{sse,output,reading,chat-*,responses-*,json-reading,large-answer,whole-answer,cost}.ts",
   "src/operations/*.ts",
   "src/settlement/{decide,price}.ts",
   "src/trace.ts",
   "src/traces/{otlp,attributes}.ts",
-  "src/admission/{quote,prompt,credential,version,catalog,rate}.ts",
+  "src/admission/{quote,prompt,asked,asked-messages,asked-responses,request-headers,catalog}.ts",
   "src/upstream/{headers,refusal}.ts",
-  "src/config/{config,values,file,reference,environment,load,tracing}.ts",
+  "src/config/{config,values,file,environment,load,tracing}.ts",
   "src/routes/openapi-document.ts",
   "src/demo/{answer,tokens}.ts",
   "src/{banner,paint}.ts",
@@ -324,7 +323,7 @@ const PURE_PACKAGES = [
   "@sinclair/typebox/system",
 ]
 const EFFECT =
-  /\bBun\.(?!YAML\b)|\bprocess\.|\bfetch\(|\bsetTimeout\(|\bsetInterval\(|\bDate\.now\(|\bperformance\.|\bMath\.random\(|\bconsole\./
+  /\bBun\.(?!(?:YAML|hash)\b)|\bprocess\.|\bfetch\(|\bsetTimeout\(|\bsetInterval\(|\bDate\.now\(|\bperformance\.|\bMath\.random\(|\bconsole\./
 
 describe("pure files", () => {
   test.each(PURE)("%s", (pattern) => {

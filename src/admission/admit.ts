@@ -5,14 +5,14 @@ import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../led
 import { atMargin, withMargin } from "../money.ts"
 import type { Named, OperationOn } from "../operation.ts"
 import type { Session } from "../wire/call.ts"
-import type { FieldTexts } from "../wire/field-texts.ts"
+import type { FieldTexts } from "../wire/json.ts"
 import { unpriced } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
 import type { InFlight } from "./in-flight.ts"
 import type { KeyLoads } from "./key-loads.ts"
 import { balanceRefusal, type Quote, quote, spendingRefusal } from "./quote.ts"
 
-/** What admission asks of the gateway. */
+/** The parts of the gateway that admission uses. */
 export interface Admitting {
   readonly ledger: CallLedger
   readonly catalog: Catalog
@@ -23,7 +23,7 @@ export interface Admitting {
   readonly breakers: { ready(routes: Model["routes"]): boolean }
 }
 
-/** Refuses a call for which there is no room, before a byte of its body is read (D33, D38). */
+/** Refuses a call that is over a limit, before its body is read (D33, D38). */
 export function refuseEarly({ in_flight, key_loads, config }: Admitting, key_hash: string): void {
   const { limits } = config
   in_flight.check(limits.in_flight)
@@ -98,7 +98,7 @@ export async function admit<Request extends Named>(
   }
 }
 
-/** What the ledger said instead of holding. */
+/** Why the ledger did not hold. */
 export type Refused = Exclude<HoldResult, { readonly outcome: "held" }>
 
 /** The answer to a call that was not held. */

@@ -1,20 +1,20 @@
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { isFree } from "../money.ts"
-import type { ChatRequest } from "../wire/chat.ts"
+import type { ChatRequest } from "../wire/chat-request.ts"
 import { isObject } from "../wire/usage.ts"
 
 /** The service tier of a model's own price. */
 export const OWN_TIER = "default"
 
 /**
- * Which fields of a request ask for what is billed apart from its tokens of text (D60), or at other prices (D61), and which
- * one names a part of the prompt that only the provider has, null where none does; and the service tier that it names, null
- * where it names none, or `auto` (D70).
+ * The fields of a request that ask for something billed separately (D60) or at another price (D61), and the field of a
+ * prompt that only the provider has; null for none. `service_tier` is the tier that it names; null for none and for
+ * `auto` (D70).
  */
 export type AskedFor = Readonly<Record<keyof typeof WHAT | "stored_prompt", string | null>>
 
-/** Where a request asks for nothing of it. */
+/** A request that asks for none of these. */
 export const NOTHING_ASKED: AskedFor = {
   service_tier: null,
   speed: null,
@@ -27,7 +27,7 @@ export const NOTHING_ASKED: AskedFor = {
   stored_prompt: null,
 }
 
-/** Why a request is refused that asks for something its model has no price for (D61); null when all of it has one. */
+/** The error for a request that asks for something without a price (D61); null if all of it has one. */
 export function unpriced(asked: AskedFor, model: Model): GatewayError | null {
   if (isFree(model.price)) return null
   const first = firstUnpriced(asked, model)
@@ -84,7 +84,7 @@ function lacking(param: string, missing: keyof typeof WHAT, model: string): Gate
   })
 }
 
-/** It is not known how much to hold. */
+/** The error for a prompt of unknown size. */
 function unbounded(param: string, model: string): GatewayError {
   return new GatewayError("invalid_request", {
     param,
@@ -93,7 +93,7 @@ function unbounded(param: string, model: string): GatewayError {
   })
 }
 
-/** Names of parts of a message that bring sound. */
+/** Types of message parts with audio. */
 const AUDIO: ReadonlySet<unknown> = new Set(["input_audio", "audio_url", "audio"])
 
 /** What a chat request asks for. */
@@ -110,10 +110,10 @@ export function askedFor(request: ChatRequest): AskedFor {
   }
 }
 
-/** Values that cost nothing more. */
+/** Values without an extra cost. */
 const PLAIN = { speed: "standard", inference_geo: "global" } as const
 
-/** How a request asks to be computed, where that may cost more. */
+/** The fields of a request that choose a faster or located computation, which may cost more. */
 export function waysOf(request: object): Pick<AskedFor, keyof typeof PLAIN> {
   const asked = (name: keyof typeof PLAIN) => {
     const value = fieldOf(request, name)
@@ -139,7 +139,9 @@ export function audioOutput(request: object): string | null {
   return isSaid(fieldOf(request, "audio")) ? "audio" : null
 }
 
-/** Where a request asks for a cache of one hour (D61): at its top, in a message or a part of one, or in a tool. */
+/**
+ * The field that asks for a cache of one hour (D61): in the request itself, a message, a part of a message, or a tool.
+ */
 function longCache(request: ChatRequest): string | null {
   if (asksForHour(request)) return "cache_control"
   const in_messages = request.messages.some(
@@ -162,7 +164,7 @@ export function longCacheIn(request: object): string | null {
   return Object.entries(request).find(([, value]) => asksWithin(value))?.[0] ?? null
 }
 
-/** What a model or a client's tool said, and not the request itself. */
+/** Fields with the words of a model or a client's tool, which ask for nothing. */
 const SAID: ReadonlySet<string> = new Set(["input_schema", "parameters", "arguments"])
 
 function asksWithin(value: unknown): boolean {
@@ -194,7 +196,7 @@ function toolsIn(request: ChatRequest): readonly unknown[] {
 }
 
 const CLIENT_TYPES: ReadonlySet<unknown> = new Set(["function", "custom"])
-/** What a tool of the client has where it has no type. */
+/** The fields of a client's tool without a type. */
 const CLIENT_FIELDS = ["function", "function_declarations", "functionDeclarations"] as const
 
 /** A tool that the client does not run: the provider may charge for it. */
@@ -204,7 +206,7 @@ function isHosted(tool: unknown): boolean {
   return type === null ? !CLIENT_FIELDS.some((name) => name in tool) : !CLIENT_TYPES.has(type)
 }
 
-/** The field that asks for a search, besides tools. */
+/** The field that asks for a search; tools are separate. */
 export function searchField(request: object): string | null {
   const field = SEARCHES.find((name) => isSaid(fieldOf(request, name)))
   if (field !== undefined) return field

@@ -3,27 +3,27 @@ import { type Bucket, PICO_PER_NANO, type Price, type Rate } from "../money.ts"
 import { type AskedFor, OWN_TIER } from "./asked.ts"
 import type { Media, MediaKind, Prompt } from "./prompt.ts"
 
-/** The lowest rate at which a provider makes tokens of sound: 32 a second, of 6 kbit/s. */
+/** The fewest bytes of audio that a provider counts as one token: 6 kbit/s at 32 tokens per second, rounded down. */
 const AUDIO_BYTES_PER_TOKEN = 16
 
 /** Bytes of text that a likely hold counts as one token (D68). */
 const LIKELY_BYTES_PER_TOKEN = 2
 
-/** No prompt has more tokens than this (D12), or with a likely hold, hardly any (D68). */
+/** The most tokens of a prompt (D12); with a likely hold, the most that almost any prompt has (D68). */
 export function promptBound({ bytes, tokens, media }: Prompt, model: Model): number {
   const parts = media.reduce((sum, part) => sum + partBound(part, model), 0)
   const text = model.hold === "likely" ? Math.ceil(bytes / LIKELY_BYTES_PER_TOKEN) : bytes
   return Math.min(text + tokens + parts, model.context_tokens ?? Number.POSITIVE_INFINITY)
 }
 
-/** No media part is more tokens than this (D12). */
+/** The most tokens of a media part (D12). */
 export function partBound({ kind, bytes }: Media, { part_tokens, context_tokens }: Model): number {
   if (kind === "image") return part_tokens
   if (bytes === null) return context_tokens ?? part_tokens
   return Math.max(part_tokens, kind === "audio" ? Math.ceil(bytes / AUDIO_BYTES_PER_TOKEN) : bytes)
 }
 
-/** What an estimate of the prompt rests on (D6). */
+/** The bytes that an estimate of the prompt counts (D6). */
 export function estimateBytes(
   { bytes, tokens, media }: Prompt,
   { part_tokens, bytes_per_token }: Model,
@@ -39,8 +39,8 @@ export interface MostCost {
 }
 
 /**
- * The most at each price that a prompt of at most `bound` tokens can reach (D62): at the model's own and at those of its
- * tiers, and at those of the service tiers that may serve it (D70).
+ * The highest cost at each price that may apply: the model's own, those of its larger prompts up to `bound` tokens
+ * (D62), and those of the service tiers that may serve it (D70).
  */
 export function mostCosts(prompt: Prompt, bound: number, asked: AskedFor, model: Model): readonly MostCost[] {
   const own = mostAt(model, prompt, bound, asked, model)
@@ -67,8 +67,8 @@ function mostAt(
 }
 
 /**
- * For a prompt of at most `room` tokens. Which of them are cached, written to a cache or reasoning is not known before the
- * call: the dearest counts (D60).
+ * The highest cost of a prompt of at most `room` tokens. Which tokens are cached, written to a cache or reasoning is
+ * not known before the call, so the highest price counts (D60).
  */
 function mostCost(prompt: Prompt, asked: AskedFor, model: Model, price: Price, room: number): MostCost {
   const call_pico = price.per_call_nano * PICO_PER_NANO
@@ -84,15 +84,15 @@ function mostCost(prompt: Prompt, asked: AskedFor, model: Model, price: Price, r
   }
 }
 
-/** What a token of a kind of media can be charged as. */
+/** The buckets that a token of each kind of media can be charged in. */
 const MEDIA_BUCKETS: Readonly<Record<MediaKind, readonly Bucket[]>> = {
   image: ["image_input"],
   audio: ["audio_input"],
-  /** A document of pictures, a video with its sound. */
+  /** A document can have images, a video has audio. */
   file: ["image_input", "audio_input"],
 }
 
-/** The dearest prompt of these parts; what does not fit into `room` tokens is the cheapest of it. */
+/** The highest cost of a prompt of these parts. If they exceed `room` tokens, the cheapest parts are left out. */
 function promptPico(prompt: Prompt, model: Model, price: Price, room: number): bigint {
   const named = (buckets: readonly Bucket[]) => buckets.map((bucket) => price.buckets?.[bucket] ?? 0n)
   const text_pico = max(

@@ -4,7 +4,7 @@ import type { Terms } from "../ledger/entries.ts"
 import type { Rate } from "../money.ts"
 import { type OperationName, operationNames } from "../wire/call.ts"
 
-/** How a model of this operation is called. */
+/** The endpoint of each operation, for error messages. */
 const ENTRY: Readonly<Record<OperationName, string>> = {
   chat: "POST /v1/chat/completions",
   embeddings: "POST /v1/embeddings",

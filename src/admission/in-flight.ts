@@ -2,7 +2,7 @@ import type { Call, Places } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 
 /**
- * The calls of this process. A call takes up a place from admission until its settlement is durable (D33). It
+ * The calls of this process. A call counts for the limit from admission until its settlement is durable (D33). It
  * counts as running until its settlement has begun; a shutdown waits for that (D34).
  */
 export class InFlight implements Places {
@@ -14,24 +14,24 @@ export class InFlight implements Places {
   #finished_calls = 0
   #cut_calls = 0
 
-  /** Calls that have a place. */
+  /** The number of calls that count for the limit. */
   get size(): number {
     return this.#places
   }
 
-  /** Throws `overloaded` when `limit` calls have a place. Takes none, so it can be the first check of all. */
+  /** Throws `overloaded` at `limit` calls. Counts nothing, so it can be the first check of a request. */
   check(limit: number): void {
     if (this.#cut || this.#places >= limit) throw new GatewayError("overloaded")
   }
 
-  /** Takes a place before anything is held; throws `overloaded` when `limit` calls have one. */
+  /** Counts a call, before anything is held. Throws `overloaded` at `limit` calls. */
   enter(limit: number): void {
     this.check(limit)
     this.#places += 1
     this.#running += 1
   }
 
-  /** Gives back the place of a call that was not admitted. */
+  /** Removes a call that was not admitted. */
   refuse(): void {
     this.leave()
     this.#rest()
@@ -61,12 +61,12 @@ export class InFlight implements Places {
     return { finished: this.#finished_calls, cut: this.#cut_calls }
   }
 
-  /** The settlement is durable. */
+  /** The settlement of a call is durable: it no longer counts for the limit. */
   leave(): void {
     this.#places -= 1
   }
 
-  /** The calls that run. */
+  /** The running calls. */
   calls(): readonly Call[] {
     return [...this.#calls]
   }

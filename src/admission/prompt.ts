@@ -1,11 +1,11 @@
-import type { ChatRequest } from "../wire/chat.ts"
-import type { FieldTexts } from "../wire/field-texts.ts"
+import type { ChatRequest } from "../wire/chat-request.ts"
+import type { FieldTexts } from "../wire/json.ts"
 
 /** How large the prompt of a request can be (D12). */
 export interface Prompt {
   /** UTF-8 bytes of the JSON text of the prompt fields, without media parts but with text in them. */
   readonly bytes: number
-  /** Of an input that is given in tokens: how many (D67). */
+  /** The tokens of an input that is given in tokens (D67). */
   readonly tokens: number
   readonly media: readonly Media[]
   /**
@@ -14,12 +14,12 @@ export interface Prompt {
   readonly is_open: boolean
 }
 
-/** An image, audio or file part, whose JSON text says nothing about its tokens. */
+/** An image, audio or file part. The size of its JSON text does not bound its tokens. */
 export interface Media {
   readonly kind: MediaKind
-  /** Decoded; null when the part only names what it stands for. */
+  /** Decoded bytes; null if the part only refers to its data. */
   readonly bytes: number | null
-  /** UTF-8 bytes of text in it, which a provider may read, beyond those of a label. */
+  /** UTF-8 bytes of text in it beyond a label. */
   readonly text_bytes: number
 }
 
@@ -125,7 +125,7 @@ export function isOpen(texts: FieldTexts): boolean {
   return texts.names.some((name) => OPEN.has(name))
 }
 
-/** Fields by which a provider adds to the prompt. */
+/** Fields that make the provider add to the prompt. */
 const OPEN: ReadonlySet<string> = new Set([
   "conversation",
   "data_sources",
@@ -146,7 +146,10 @@ function hasOwnTools(request: object): boolean {
   return "tools" in request && Array.isArray(request.tools) && request.tools.some(isRunByProvider)
 }
 
-/** A tool without a type is a function if it says so, or has a name: `{"google_search": {}}` is none. */
+/**
+ * Whether the provider runs this tool. One without a type is a function if it has `function` or a name;
+ * `{"google_search": {}}` is not.
+ */
 function isRunByProvider(tool: unknown): boolean {
   if (typeof tool !== "object" || tool === null) return false
   if ("type" in tool) return tool.type !== "function" && tool.type !== "custom"
@@ -172,7 +175,10 @@ export function isMedia(part: unknown): boolean {
   return kindOf(part) !== null
 }
 
-/** Which media a part is; null for none. Without a type it is what its fields are named after, as some providers read it. */
+/**
+ * The kind of media of a part; null for none. A part without a type has the kind of its first known field, as some
+ * providers read it.
+ */
 function kindOf(part: unknown): MediaKind | null {
   if (typeof part !== "object" || part === null) return null
   if (!("type" in part)) return MEDIA.get(Object.keys(part).find((name) => MEDIA.has(name))) ?? null
@@ -184,9 +190,9 @@ function kindOf(part: unknown): MediaKind | null {
 /** Field names for data inside a part, and field names that refer to data elsewhere. */
 const INLINE: ReadonlySet<string> = new Set(["data", "file_data", "b64_json"])
 const ELSEWHERE = /(?:^|_)(?:id|url|uri)$/
-/** Names under which data stands without a prefix in images and sound. */
+/** Fields of images and audio whose data has no prefix. */
 const BARE: ReadonlySet<string> = new Set(["image", "audio", "video"])
-/** The name of a file, its format and the like: within what is held for any part. */
+/** Bytes for the name of a file, its format and the like, which the hold for any part covers. */
 const LABEL_BYTES = 256
 const BASE64 = ";base64,"
 
@@ -196,7 +202,10 @@ function inlineBytes(part: object): number | null {
   return bytes === 0 || bytes === Number.POSITIVE_INFINITY ? null : bytes
 }
 
-/** Infinite for data that is elsewhere. A request is at most 64 levels deep (D18). */
+/**
+ * The decoded bytes of the data in a part; infinite if the data is elsewhere. A request is at most 64 levels deep
+ * (D18).
+ */
 function dataBytes(part: object): number {
   let bytes = 0
   for (const [name, value] of Object.entries(part)) {

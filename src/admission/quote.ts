@@ -16,7 +16,7 @@ export interface Quote {
   readonly prompt_bytes: number
   /** For an estimate of the prompt: its text, its files, and `part_tokens` for every other media part (D6). */
   readonly estimate_bytes: number
-  /** No prompt has more tokens than bytes, nor than the model's context. */
+  /** At most the bytes of the prompt, and at most the model's context. */
   readonly prompt_tokens_bound: number
   /** Of one choice. */
   readonly output_tokens_bound: number
@@ -24,13 +24,13 @@ export interface Quote {
   readonly n: number
   /** The field of the request that limits its output tokens; null where there are none. */
   readonly limit_field: string | null
-  /** What the call can have caused; more is not believed (D1). */
+  /** The most usage that the call can cause (D1). */
   readonly limits: UsageLimits
   /** Searches that are charged if the provider counts none (D60). */
   readonly searches: number
   /** The service tier that is asked for; null where the provider chooses (D70). */
   readonly service_tier: string | null
-  /** What `amount_nano` is the largest of: one for each price that the call can reach (D62, D70). */
+  /** The highest cost at each price that may apply; `amount_nano` is the largest of them (D62, D70). */
   readonly costs: readonly MostCost[]
 }
 
@@ -82,10 +82,7 @@ function mostOf(costs: readonly MostCost[], output_tokens: bigint): bigint {
   return most_pico
 }
 
-/**
- * Allowed beyond the prompt bound: tokens that a provider may add unseen, and the most it may count for a media part
- * (D1).
- */
+/** Plausible beyond the prompt bound: tokens that a provider may add, and tokens of a media part (D1). */
 const UNSEEN_PROMPT_TOKENS = 131_072
 const PLAUSIBLE_PART_TOKENS = 65_536
 
@@ -95,7 +92,7 @@ function plausiblePrompt({ bytes, tokens, media, is_open }: Prompt, model: Model
   return bytes + tokens + parts + UNSEEN_PROMPT_TOKENS
 }
 
-/** How many times the requested output is still believed, and how much is believed in any case (D1). */
+/** Output is plausible up to `factor` times what was asked for, and up to `tokens` in any case (D1). */
 const PLAUSIBLE_OUTPUT = { factor: 8, tokens: 32_768 }
 
 /** Per choice. A provider that ignores `max_tokens` still generates at most what the model can. */

@@ -1,10 +1,9 @@
 import { FormatRegistry, type Static, type TSchema } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { readVariable, type Sources } from "../config/reference.ts"
-import { withoutSlashes } from "../config/values.ts"
+import { readVariable, type Sources, withoutSlashes } from "../config/values.ts"
+import { type DemoAccess, demoAccessPath, parseDemoAccess } from "../demo-access.ts"
 import { catalogue } from "../errors.ts"
 import { parseId } from "../id.ts"
-import { type Pass, parsePass, passPath } from "../pass.ts"
 import { parseTime } from "../wire/time.ts"
 import { isObject } from "../wire/usage.ts"
 import { CliError, UnknownOutcomeError, UsageError } from "./cli-error.ts"
@@ -50,9 +49,9 @@ export function findTarget(wanted: Wanted, sources: Sources): Target {
   }
   const token = secret("TOLLGATE_ADMIN_TOKEN", sources)
   if (token !== null) return { kind: "gateway", url: named ?? DEFAULT_URL, token, from: "environment" }
-  const pass = passOf(data_dir, sources)
-  if (pass !== null && (named === null || new URL(named).origin === new URL(pass.url).origin)) {
-    return { kind: "gateway", url: pass.url, token: pass.admin_token, from: "demo" }
+  const demo = demoAccessIn(data_dir, sources)
+  if (demo !== null && (named === null || new URL(named).origin === new URL(demo.url).origin)) {
+    return { kind: "gateway", url: demo.url, token: demo.admin_token, from: "demo" }
   }
   throw new CliError(
     `no admin token for ${named ?? DEFAULT_URL}, and no demo is running in ${data_dir}: set TOLLGATE_ADMIN_TOKEN or TOLLGATE_ADMIN_TOKEN_FILE, or use the database directly with --database`,
@@ -67,9 +66,9 @@ function isAddress(text: string): boolean {
   )
 }
 
-function passOf(data_dir: string, { readFile }: Sources): Pass | null {
+function demoAccessIn(data_dir: string, { readFile }: Sources): DemoAccess | null {
   try {
-    return parsePass(readFile(passPath(data_dir)))
+    return parseDemoAccess(readFile(demoAccessPath(data_dir)))
   } catch {
     return null
   }

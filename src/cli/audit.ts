@@ -1,4 +1,4 @@
-import { AuditBody } from "../wire/audit.ts"
+import { AuditBody } from "../wire/ledger-checks.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { CliError } from "./cli-error.ts"
 import { moment } from "./moment.ts"
@@ -25,10 +25,10 @@ export const audit = adminCommand({
 })
 
 function auditText(
-  { checked_at, accounts, open_reservations, violations }: AuditBody,
+  { checked_at, accounts, open_holds, violations }: AuditBody,
   { screen }: AdminContext,
 ): string {
-  const looked = `${count(accounts)} accounts, ${count(open_reservations)} open holds, at ${moment(checked_at)}`
+  const looked = `${count(accounts)} accounts, ${count(open_holds)} open holds, at ${moment(checked_at)}`
   if (violations.length === 0)
     return `${screen.paint("green", "✓")} The ledger matches its journal: ${looked}.`
   const rows = violations.map(({ account_id, kind, id, recorded, expected }) => [

@@ -26,8 +26,8 @@ export const check = leaf({
   },
 })
 
-function line({ what, ok, found, mend }: Finding, { paint }: Screen): string {
+function line({ what, ok, found, fix }: Finding, { paint }: Screen): string {
   const mark = ok ? paint("green", "✓") : paint("red", "✗")
   const said = `${mark} ${paint("bold", visible(what))}: ${visible(found)}`
-  return mend === null ? said : `${said}\n  ${mend}`
+  return fix === null ? said : `${said}\n  ${fix}`
 }

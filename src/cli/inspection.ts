@@ -2,7 +2,7 @@ import { access, constants } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
 import { type Config, ConfigError, type Upstream } from "../config/config.ts"
 import { checkExposure, type Environment, readEnvironment } from "../config/environment.ts"
-import type { Sources } from "../config/reference.ts"
+import type { Sources } from "../config/values.ts"
 import { findEmbedded } from "../embedded/embedded.ts"
 import { requirePrograms } from "../embedded/programs.ts"
 import { nextId } from "../id.ts"
@@ -13,20 +13,20 @@ import { configPath, readConfig } from "../setup.ts"
 import { requestHeaders } from "../upstream/headers.ts"
 import { isObject } from "../wire/usage.ts"
 
-/** The result of one check; `mend` says what to do if it failed. */
+/** The result of one check; `fix` says what to do if it failed. */
 export interface Finding {
   readonly what: string
   readonly ok: boolean
   readonly found: string
-  readonly mend: string | null
+  readonly fix: string | null
 }
 
 /** Checks everything that the gateway needs to start, and changes nothing. Skips checks that depend on a failed one. */
 export async function inspect(sources: Sources): Promise<Finding[]> {
-  const environment = attempt("environment", MEND_VARIABLE, () => readEnvironment(sources))
+  const environment = attempt("environment", FIX_VARIABLE, () => readEnvironment(sources))
   if (!("value" in environment)) return environment.wrong
   const told = environment.value
-  const file = attempt("configuration", MEND_FILE, () => readFile(told, sources))
+  const file = attempt("configuration", FIX_FILE, () => readFile(told, sources))
   const config = "value" in file ? file.value : null
   const findings = await Promise.all([
     [right("environment", "all variables are valid")],
@@ -39,27 +39,27 @@ export async function inspect(sources: Sources): Promise<Finding[]> {
   return findings.flat()
 }
 
-const MEND_VARIABLE = "Correct the variable, or unset it."
-const MEND_FILE = "Correct the file. docs/configuration.md describes every key."
+const FIX_VARIABLE = "Correct the variable, or unset it."
+const FIX_FILE = "Correct the file. docs/configuration.md describes every key."
 
 function right(what: string, found: string): Finding {
-  return { what, ok: true, found, mend: null }
+  return { what, ok: true, found, fix: null }
 }
 
-function wrong(what: string, found: string, mend: string): Finding {
-  return { what, ok: false, found, mend }
+function wrong(what: string, found: string, fix: string): Finding {
+  return { what, ok: false, found, fix }
 }
 
 /** The value that `read` returns, or one finding per error. */
-function attempt<Value>(what: string, mend: string, read: () => Value) {
+function attempt<Value>(what: string, fix: string, read: () => Value) {
   try {
     return { value: read() }
   } catch (error) {
     if (error instanceof ConfigError) {
       const lines = error.message.split("\n")
-      return { wrong: lines.map((line) => wrong(what, line, mend)) }
+      return { wrong: lines.map((line) => wrong(what, line, fix)) }
     }
-    return { wrong: [wrong(what, wordsOf(error), mend)] }
+    return { wrong: [wrong(what, wordsOf(error), fix)] }
   }
 }
 
@@ -108,7 +108,7 @@ async function external(url: string): Promise<Finding> {
   try {
     return versionFinding(await readVersion({ url }))
   } catch (error) {
-    return wrong("database", databaseReason(error), DATABASE_MENDS[errorCode(error)] ?? DATABASE_MEND)
+    return wrong("database", databaseReason(error), DATABASE_FIXES[errorCode(error)] ?? DATABASE_FIX)
   }
 }
 
@@ -145,9 +145,9 @@ async function isWritable(path: string): Promise<boolean> {
   }
 }
 
-const DATABASE_MEND = "Start Postgres there, or correct DATABASE_URL."
+const DATABASE_FIX = "Start Postgres there, or correct DATABASE_URL."
 /** By the SQLSTATE. */
-const DATABASE_MENDS: Readonly<Record<string, string>> = {
+const DATABASE_FIXES: Readonly<Record<string, string>> = {
   "28P01": "Correct the user or the password in DATABASE_URL.",
   "28000": "Allow this user in pg_hba.conf, or correct DATABASE_URL.",
   "3D000": "Create the database (createdb), or correct its name in DATABASE_URL.",
@@ -184,8 +184,8 @@ async function probe(upstream: Upstream, vendors: readonly string[]): Promise<Fi
       signal: AbortSignal.timeout(PROBE_MS),
     })
     if (status === 401 || status === 403) {
-      const mend = api_key === null ? `Set upstreams.${name}.api_key.` : `Correct upstreams.${name}.api_key.`
-      return wrong(what, `rejects the key (status ${status})`, mend)
+      const fix = api_key === null ? `Set upstreams.${name}.api_key.` : `Correct upstreams.${name}.api_key.`
+      return wrong(what, `rejects the key (status ${status})`, fix)
     }
     if (status >= 500) return wrong(what, `fails (status ${status})`, "Ask its operator, or try again later.")
     if (status < 300) return right(what, "reachable, and accepts the key")

@@ -1,4 +1,4 @@
-import { CheckedSealBody, MonthsBody } from "../wire/journal.ts"
+import { CheckedSealBody, MonthsBody } from "../wire/ledger-checks.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { CliError } from "./cli-error.ts"
 import { moment } from "./moment.ts"

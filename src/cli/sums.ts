@@ -1,4 +1,4 @@
-import { CheckedSumsBody } from "../wire/sums.ts"
+import { CheckedSumsBody } from "../wire/ledger-checks.ts"
 import { adminCommand } from "./admin-command.ts"
 import { CliError } from "./cli-error.ts"
 import { count } from "./screen.ts"

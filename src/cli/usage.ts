@@ -1,6 +1,5 @@
 import { type Bucket, buckets } from "../money.ts"
-import { operatorGroupings } from "../wire/usage-query.ts"
-import { OperatorUsageReport } from "../wire/usage-report.ts"
+import { OperatorUsageReport, operatorGroupings } from "../wire/usage-report.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
 import { CALL_ARGS, callQuery } from "./calls.ts"
 import { moment } from "./moment.ts"

@@ -1,8 +1,8 @@
 import { databaseUrlFault } from "../database-url.ts"
 import type { Fault } from "../wire/fault.ts"
 import { type Config, ConfigError } from "./config.ts"
-import { readVariable, type Sources } from "./reference.ts"
 import { readTracing, type Tracing } from "./tracing.ts"
+import { readVariable, type Sources } from "./values.ts"
 
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const
 type LogLevel = (typeof logLevels)[number]

@@ -12,9 +12,16 @@ import {
   type Upstream,
 } from "./config.ts"
 import { ConfigFile } from "./file.ts"
-import { priceOf, serviceTiersOf, tiersOf } from "./price.ts"
-import { type Environ, resolve, type Sources } from "./reference.ts"
-import { complete, parseDuration, parseSize, withoutSlashes } from "./values.ts"
+import { priceOf, serviceTiersOf, tiersOf } from "./model-prices.ts"
+import {
+  complete,
+  type Environ,
+  parseDuration,
+  parseSize,
+  resolve,
+  type Sources,
+  withoutSlashes,
+} from "./values.ts"
 import { parseYaml } from "./yaml.ts"
 
 /**

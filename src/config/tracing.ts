@@ -1,8 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import type { Fault } from "../wire/fault.ts"
 import { ConfigError } from "./config.ts"
-import { readVariable, type Sources } from "./reference.ts"
-import { withoutSlashes } from "./values.ts"
+import { readVariable, type Sources, withoutSlashes } from "./values.ts"
 
 /** The trace settings (D54), from the OpenTelemetry environment variables. */
 export const Tracing = Type.Object({

@@ -58,9 +58,9 @@ function later(name: ReceiptStep["name"], from: string, ms: number | null, missi
 }
 
 /** The released part of the hold; null while the call is open. */
-export function givenBack({ reserved, charge, overage }: CallBody): string | null {
+export function releasedPart({ held, charge, overage }: CallBody): string | null {
   if (charge === null) return null
-  return overage !== null && overage !== "0" ? "0" : lessUsd(reserved, charge)
+  return overage !== null && overage !== "0" ? "0" : lessUsd(held, charge)
 }
 
 /** The lines whose sum, rounded up once to a billionth of a USD, is the charge; empty without usage. */

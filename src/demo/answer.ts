@@ -55,9 +55,26 @@ const TOPICS: readonly [Topic, ...Topic[]] = [
 /** How the two chat models differ. */
 export type Style = "small" | "large"
 
+const STYLES: Readonly<Record<string, Style>> = { "demo-small": "small", "demo-large": "large" }
+
+/** The names of the chat models. */
+export const chatModels = Object.keys(STYLES)
+
+/** The style of a model. Throws a `Refusal` if the demo does not have the model. */
+export function styleOf(model: string): Style {
+  const style = Object.hasOwn(STYLES, model) ? STYLES[model] : undefined
+  if (style !== undefined) return style
+  throw new Refusal(
+    404,
+    "invalid_request_error",
+    `The model ${JSON.stringify(model.slice(0, 100))} does not exist.`,
+    { code: "model_not_found", param: "model" },
+  )
+}
+
 const MAX_ECHO_CHARS = 160
 
-/** The answer to `question`; further choices of one call talk of something else. */
+/** The answer to `question`. Each further choice of a call has another topic. */
 export function answer(question: string, style: Style, choice: number): string {
   const topic = topicOf(question, choice)
   const asked = echo(question)
@@ -79,4 +96,26 @@ function echo(question: string): string {
   const line = question.replace(/\s+/g, " ").trim()
   const chars = Array.from(line.slice(0, 2 * MAX_ECHO_CHARS))
   return chars.length > MAX_ECHO_CHARS ? `${chars.slice(0, MAX_ECHO_CHARS).join("")}…` : line
+}
+
+/** The error that the demo's provider answers with. */
+export class Refusal extends Error {
+  override readonly name = "Refusal"
+  readonly status: number
+  readonly type: string
+  readonly code: string | null
+  readonly param: string | null
+
+  constructor(
+    status: number,
+    type: string,
+    message: string,
+    { code = null, param = null }: { code?: string | null; param?: string | null } = {},
+  ) {
+    super(message)
+    this.status = status
+    this.type = type
+    this.code = code
+    this.param = param
+  }
 }

@@ -1,10 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { answer, type Style } from "./answer.ts"
-import type { PrefixCache } from "./prefix-cache.ts"
-import { Refusal } from "./refusal.ts"
-import { styleOf } from "./styles.ts"
-import { promptTokens, textOf, tokensOf } from "./tokens.ts"
+import { answer, Refusal, type Style, styleOf } from "./answer.ts"
+import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
 const Limit = Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]))
 
@@ -39,7 +36,7 @@ interface Completion {
   readonly usage: ReturnType<typeof usageOf>
 }
 
-/** What a chat call is answered with: one body, or the bursts of events of a stream. Throws a `Refusal` in OpenAI's words. */
+/** The answer to a chat call: one body, or the events of a stream in bursts. Throws a `Refusal` like OpenAI's. */
 export function completeChat(
   body: unknown,
   cache: PrefixCache,
@@ -110,7 +107,10 @@ function bodyOf({ id, created, model, choices, usage }: Completion): object {
   }
 }
 
-/** What is sent at once: the role of every choice, then a word of each at a time, why they ended, and `[DONE]` after the usage. */
+/**
+ * The events that are sent together: the roles, then one word of each choice at a time, the finish reasons, and the
+ * usage with `[DONE]`.
+ */
 function burstsOf({ id, created, model, choices, usage }: Completion, include_usage: boolean): string[] {
   const chunk = (further: object) =>
     event({

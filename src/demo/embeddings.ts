@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { Refusal } from "./refusal.ts"
+import { Refusal } from "./answer.ts"
 import { tokensOf } from "./tokens.ts"
 
 const Token = Type.Integer({ minimum: 0 })
@@ -22,7 +22,7 @@ export const embeddingsModel = "demo-embedding"
 
 const DIMENSIONS = 64
 
-/** What an embeddings call is answered with: the same vector for the same input. Throws a `Refusal` in OpenAI's words. */
+/** The answer to an embeddings call: the same vector for the same input. Throws a `Refusal` like OpenAI's. */
 export function embed(body: unknown): object {
   if (!Value.Check(EmbeddingsCall, body)) {
     const param = Value.Errors(EmbeddingsCall, body).First()?.path.split("/")[1] || null

@@ -1,9 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { answer } from "./answer.ts"
-import type { PrefixCache } from "./prefix-cache.ts"
-import { Refusal } from "./refusal.ts"
-import { promptTokens, textOf, tokensOf } from "./tokens.ts"
+import { answer, Refusal } from "./answer.ts"
+import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
 /** The model of the messages-style family. */
 export const messagesModel = "demo-messages"
@@ -18,7 +16,9 @@ const MessagesCall = Type.Object({
 })
 type MessagesCall = Static<typeof MessagesCall>
 
-/** What a messages call is answered with: one body, or the bursts of events of a stream. Throws a `Refusal` in Anthropic's words. */
+/**
+ * The answer to a messages call: one body, or the events of a stream in bursts. Throws a `Refusal` like Anthropic's.
+ */
 export function completeMessage(
   body: unknown,
   cache: PrefixCache,
@@ -77,7 +77,7 @@ function questionOf(messages: MessagesCall["messages"]): string {
   return textOf(Array.isArray(content) ? content.at(-1) : content)
 }
 
-/** What was read from the cache is not part of `input_tokens`. */
+/** The input of a call. `input_tokens` does not include cached tokens. */
 function inputOf(call: MessagesCall, cache: PrefixCache) {
   const prompt = promptTokens(call)
   const cache_read_input_tokens = cache.cachedTokens(prompt)

@@ -1,18 +1,17 @@
+import { Refusal } from "./answer.ts"
 import { completeChat } from "./chat.ts"
 import { embed } from "./embeddings.ts"
 import { completeMessage, messagesModel } from "./messages.ts"
-import { PrefixCache } from "./prefix-cache.ts"
-import { Refusal } from "./refusal.ts"
 import { respond } from "./responses.ts"
-import { promptTokens } from "./tokens.ts"
+import { PrefixCache, promptTokens } from "./tokens.ts"
 
-/** The credential that the demo's provider requires: the gateway's own, which no client sends. */
+/** The credential that the demo's provider requires of the gateway. */
 export const PROVIDER_KEY = "demo-provider"
 
-/** More than this is refused, as a real model refuses what does not fit its context. */
+/** A larger body is refused, like one over the context of a real model. */
 const MAX_BODY_BYTES = 1_048_576
 
-/** Between two words: 20 to 40 ms, about how a small model writes. */
+/** The pause between two words: 20 to 40 ms, like a small model. */
 const PACE_MS = { least: 20, spread: 21 }
 
 export interface DemoProvider {
@@ -21,7 +20,7 @@ export interface DemoProvider {
   stop(): Promise<void>
 }
 
-/** Starts a provider of both families on an ephemeral port of the loopback. It needs no network and knows no secrets. */
+/** Starts a provider of both families on a free port of the loopback interface. It needs no network and no secrets. */
 export async function startDemoProvider(): Promise<DemoProvider> {
   const cache = new PrefixCache()
   const server = Bun.serve({
@@ -135,7 +134,7 @@ async function jsonOf(request: Request): Promise<unknown> {
   }
 }
 
-/** The first burst at once, the others at the demo's pace. Stops when the client has left. */
+/** Sends the first burst at once and the others after pauses. Stops when the client disconnects. */
 function paced(bursts: readonly string[]): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   let sent = 0

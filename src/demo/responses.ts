@@ -1,10 +1,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { answer, type Style } from "./answer.ts"
-import type { PrefixCache } from "./prefix-cache.ts"
-import { Refusal } from "./refusal.ts"
-import { styleOf } from "./styles.ts"
-import { promptTokens, textOf, tokensOf } from "./tokens.ts"
+import { answer, Refusal, type Style, styleOf } from "./answer.ts"
+import { type PrefixCache, promptTokens, textOf, tokensOf } from "./tokens.ts"
 
 const ResponsesCall = Type.Object({
   model: Type.String(),

@@ -37,3 +37,33 @@ export function textOf(part: unknown): string {
   if ("text" in part) return textOf(part.text)
   return JSON.stringify(part)
 }
+
+/** Tokens per block. A prompt is cached block by block, as at real providers, whose blocks are larger. */
+const BLOCK_TOKENS = 8
+const MAX_BLOCKS = 10_000
+/** The most blocks of one prompt, so that one conversation cannot push out all others. */
+const MAX_PROMPT_BLOCKS = 1_000
+
+/** The beginnings of prompts that the provider has seen. Its size is limited: the oldest are dropped first. */
+export class PrefixCache {
+  readonly #seen = new Set<bigint>()
+
+  /** The number of cached tokens at the beginning of this prompt. Caches all of its whole blocks. */
+  cachedTokens(prompt: readonly string[]): number {
+    let hash = 0n
+    let cached_blocks = 0
+    const blocks = Math.min(Math.floor((prompt.length - 1) / BLOCK_TOKENS), MAX_PROMPT_BLOCKS)
+    for (let block = 0; block < blocks; block++) {
+      const start = block * BLOCK_TOKENS
+      const text = prompt.slice(start, start + BLOCK_TOKENS).join("\0")
+      hash = Bun.hash.wyhash(text, hash)
+      if (cached_blocks === block && this.#seen.delete(hash)) cached_blocks += 1
+      this.#seen.add(hash)
+    }
+    for (const oldest of this.#seen) {
+      if (this.#seen.size <= MAX_BLOCKS) break
+      this.#seen.delete(oldest)
+    }
+    return cached_blocks * BLOCK_TOKENS
+  }
+}

@@ -29,7 +29,7 @@ export async function openCluster(place: Place, durable: boolean): Promise<Clust
   return clusterIn(folder)
 }
 
-/** The cluster in the folder of a place; null when none was set up there. */
+/** The cluster in the folder of a place; null if there is none. */
 export function existingCluster(place_folder: string): Cluster | null {
   const folder = folderOf(place_folder)
   return existsSync(folder) ? clusterIn(folder) : null

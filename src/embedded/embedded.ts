@@ -15,20 +15,20 @@ import {
 } from "./postgres.ts"
 import { requirePrograms } from "./programs.ts"
 
-/** The Postgres that the gateway brings along and runs itself. */
+/** The embedded Postgres, which the gateway runs itself. */
 export interface Embedded {
   readonly address: SocketAddress
-  /** Whether it was found running, left by a gateway that was killed. */
+  /** Whether it was already running, left by a gateway that was killed. */
   readonly adopted: boolean
-  /** Stops Postgres and gives up the data directory; nothing is left but the data. */
+  /** Stops Postgres and unlocks the data directory. Only the data is left. */
   stop(): Promise<void>
 }
 
 interface EmbeddedOptions {
-  /** Made if there is none. */
+  /** Created if it does not exist. */
   readonly data_dir: string
   readonly log: Log
-  /** False gives up, for speed, what a power cut spares otherwise: for tests only. */
+  /** False: faster, but a power failure can lose data. For tests only. */
   readonly durable?: boolean
 }
 
@@ -105,13 +105,13 @@ async function ensureDatabase(address: SocketAddress): Promise<void> {
   }
 }
 
-/** What a watchdog watches. It calls `start` when `isRunning` returns false. */
+/** What a watchdog checks. It calls `start` if `isRunning` returns false. */
 interface Watched {
   isRunning(): boolean
   start(): Promise<void>
 }
 
-/** How often it looks. An outage lasts at most this long, plus the time of a start. */
+/** How often it checks. An outage lasts at most this long, plus the time of a start. */
 const LOOK_MS = 500
 
 /** Restarts the server whenever something other than the gateway has stopped it (D27). */

@@ -11,9 +11,9 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 
-/** A folder taken for one process. */
+/** The lock of a folder. */
 export interface Lock {
-  /** Lets go and removes the lock file. */
+  /** Releases the lock and removes its file. */
   release(): void
 }
 

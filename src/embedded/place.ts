@@ -45,7 +45,7 @@ export function reaches(runner: Runner | undefined, path: string): boolean {
   return spawnSync("/bin/sh", ["-c", 'test -x "$0"', path], { ...runner, cwd: "/" }).status === 0
 }
 
-/** Makes `folder` and all in it the runner's; the folder. */
+/** Makes the runner the owner of `folder` and everything in it. Returns the folder. */
 export function giveTo(runner: Runner | undefined, folder: string): string {
   if (runner === undefined) return folder
   const { uid, gid } = runner
@@ -63,7 +63,7 @@ export interface Place {
   readonly runner: Runner | undefined
 }
 
-/** Where clusters live whose runner cannot enter their data directory. */
+/** The folder for clusters whose runner cannot enter the data directory. */
 const CLOSED_PLACES = "/var/lib/tollgate"
 
 /**
@@ -87,7 +87,7 @@ export function findPlace(data_dir: string): Place {
   return { folder, runner }
 }
 
-/** The folder of the place that an earlier start made; null when none did. */
+/** The folder of the place of an earlier start; null if there is none. */
 export function existingPlace(data_dir: string): string | null {
   const pointer = pointerOf(data_dir)
   if (!existsSync(pointer)) return existsSync(insideOf(data_dir)) ? insideOf(data_dir) : null
@@ -120,7 +120,7 @@ function ownerOf(folder: string): Runner {
   return runner
 }
 
-/** Brings a file, or the names in a folder, to the disk. */
+/** Syncs a file, or the names in a folder, to the disk. */
 export function syncFile(path: string): void {
   const file = openSync(path, "r")
   try {

@@ -27,7 +27,7 @@ const READY_MS = 120_000
 /** After this a fast shutdown is aborted. Committed data is safe, and the next start recovers. */
 const STOP_MS = 30_000
 const POLL_MS = 10
-/** What Linux takes for the path of a unix socket. */
+/** The longest path of a Unix socket on Linux, in bytes. */
 const SOCKET_PATH_BYTES = 107
 const SOCKET_NAME = ".s.PGSQL.5432"
 
@@ -128,7 +128,7 @@ function removeSocketFolder({ socket_folder }: Server): void {
   }
 }
 
-/** Whether the server's own process lives; its sessions may outlive it for a moment. */
+/** Whether the server's main process runs. Its sessions may run a moment longer. */
 export function isRunning(server: Server, cluster: Cluster): boolean {
   return belongsTo(cluster, String(server.pid))
 }
@@ -170,7 +170,7 @@ function readProcess(pid: string, file: string): string {
   }
 }
 
-/** What Postgres itself keeps in `postmaster.pid`: pid, cluster, start, port, socket folder, address, memory, status. */
+/** Reads `postmaster.pid` of Postgres: pid, cluster, start, port, socket folder, address, memory, status. */
 function readStatus(cluster: Cluster): { server: Server; is_ready: boolean } | undefined {
   let lines: string[]
   try {
@@ -183,15 +183,15 @@ function readStatus(cluster: Cluster): { server: Server; is_ready: boolean } | u
   return { server: { pid: Number(pid), socket_folder }, is_ready: status?.trim() === "ready" }
 }
 
-/** Why a server ended: its first fatal complaint, else all it said. */
+/** Why a server ended: the first fatal error in its log, otherwise the whole log. */
 function lastWords(log_path: string): string {
   const log = readFileSync(log_path, "utf8").trim()
   return /(?:FATAL|PANIC): +(.*)/.exec(log)?.[1] ?? log
 }
 
 /**
- * The settings of the embedded server, as arguments: nothing in the cluster's own files overrides the command line.
- * Only a server that is not `durable` may lose at a power cut what it has acknowledged.
+ * The settings of the embedded server, as arguments, because the command line overrides the cluster's files. Only a
+ * server that is not `durable` can lose committed data at a power failure.
  */
 export function settings(cluster: Cluster, socket_folder: string, durable: boolean): string[] {
   const entries: Record<string, string | number> = {

@@ -15,16 +15,16 @@ import { giveTo, type Place, reaches } from "./place.ts"
 export interface Programs {
   readonly initdb: string
   readonly postgres: string
-  /** All that they see of an environment: no PG* variable reaches them. */
+  /** The environment of the programs, without PG* variables. */
   readonly env: Readonly<Record<string, string>>
 }
 
-/** Throws where this machine has no embedded Postgres, before anything is made for one. */
+/** Throws if there is no embedded Postgres for this machine, before anything is created. */
 export function requirePrograms(): void {
   packageFolder()
 }
 
-/** The programs, where the place's runner can reach them: in node_modules, else copied to the place. */
+/** The programs, where the runner of the place can reach them: in node_modules, otherwise copied to the place. */
 export function findPrograms(place: Place): Programs {
   const package_folder = packageFolder()
   const installed = join(package_folder, "native")
@@ -37,7 +37,10 @@ export function findPrograms(place: Place): Programs {
   return { initdb: join(bin, "initdb"), postgres: join(bin, "postgres"), env }
 }
 
-/** A program that exists and is still not found lacks its loader: it was built for a different C library. */
+/**
+ * The error of a program that did not start. One that exists but is not found lacks its loader: it was built for a
+ * different C library.
+ */
 export function spawnFailure(error: NodeJS.ErrnoException): Error {
   return error.code === "ENOENT" ? noEmbedded() : error
 }
@@ -58,7 +61,7 @@ function packageFolder(): string {
   }
 }
 
-/** One copy for each version of the package; it stands under its name only when it is whole. */
+/** Copies each version of the package once. A copy gets its final name when it is complete. */
 function copyOnce(package_folder: string, place: Place): string {
   const { version }: { version: string } = JSON.parse(
     readFileSync(join(package_folder, "package.json"), "utf8"),

@@ -3,7 +3,7 @@ import type { Ending } from "../wire/call.ts"
 import type { JsonForm } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 
-/** A provider's body, of which either way to read it is taken once. */
+/** A provider's body, to be read once, either part by part or all at once. */
 export interface BodySource {
   /** The next part; null at the end. Rejects when the body does not arrive whole. */
   read(): Promise<Uint8Array | null>
@@ -15,12 +15,12 @@ export interface BodySource {
 /** How one JSON answer is collected. */
 export interface CollectOptions {
   readonly source: BodySource
-  /** Of the body in bytes, as announced; null when it is not known. */
+  /** The announced length in bytes; null if unknown. */
   readonly length: number | null
   readonly limit_bytes: number
-  /** So much of a body over the limit is read for its usage (D5). */
+  /** How many bytes of a body over the limit are read for its usage (D5). */
   readonly read_bytes: number
-  /** How it is read. */
+  /** How a body over the limit is read. */
   readonly form: Pick<JsonForm, "openLarge">
   /** What is left of the total timeout, in milliseconds (D31). */
   readonly total_ms: number
@@ -31,11 +31,11 @@ export interface CollectOptions {
 /** A provider's JSON body as far as it came. */
 export interface Collected {
   readonly bytes: Uint8Array
-  /** `client_left` stands for every reason not to want it; the caller knows which. */
+  /** `client_left` if `unwanted` was aborted; the caller knows why. */
   readonly ending: Extract<Ending, "completed" | "upstream_lost" | "deadline" | "client_left">
   /** The body did not arrive whole. */
   readonly cut: boolean
-  /** A body over the limit, in place of its bytes: as much as was read of it (D5). */
+  /** A body over the limit, as far as it was read (D5). It has no `bytes`. */
   readonly large: LargeAnswer | null
 }
 
@@ -76,7 +76,10 @@ export async function collect(options: CollectOptions): Promise<Collected> {
 
 const NOTHING = new Uint8Array()
 
-/** Reads a body whose length is not known, or is over the limit: that one without keeping it, to the second limit. */
+/**
+ * Reads a body of unknown length, or one over the limit. Over the limit it is not kept, and read up to the second
+ * limit.
+ */
 async function readTo(
   { source, limit_bytes, read_bytes, form }: CollectOptions,
   ended: () => boolean,
@@ -100,7 +103,7 @@ async function readTo(
   return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts)
 }
 
-/** After so many bytes the event loop has its turn. */
+/** Bytes to read before the event loop gets a turn. */
 const SLICE_BYTES = 1 << 20
 
 async function readInto(large: LargeAnswer, chunks: readonly Uint8Array[]): Promise<LargeAnswer> {

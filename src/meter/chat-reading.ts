@@ -8,8 +8,8 @@ import {
   type UsageLimits,
   type UsageReading,
 } from "../wire/usage.ts"
-import type { LargeAnswer } from "./large-answer.ts"
-import { choicesOf, outputBytes, parsePayload } from "./output.ts"
+import type { LargeAnswer, LargeOutput, Place } from "./large-answer.ts"
+import { choicesOf, countedBytes, outputBytes, parsePayload, REASONING } from "./output.ts"
 import {
   DONE,
   EMPTY,
@@ -25,12 +25,12 @@ import {
 import { Repetition } from "./repetition.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
 
-/** A valid usage of a stream, and what is known about its place there. */
+/** A valid usage of a stream, and its place in the stream. */
 interface SeenUsage {
   readonly reading: ValidUsage
-  /** Whether it stands where final usage stands (D4). */
+  /** Whether it is in the place of final usage (D4). */
   readonly closing: boolean
-  /** All output up to and with its event. */
+  /** Output up to and including its event. */
   readonly output_bytes: number
 }
 
@@ -42,16 +42,16 @@ export class ChatReading implements StreamReading {
   readonly #limits: UsageLimits
   readonly #repetition = new Repetition(textOf, outputBytes)
   #output_bytes = 0
-  /** All output up to the last usage that stands where final usage stands. */
+  /** Output up to the last usage in the place of final usage. */
   #closed_bytes = -1
-  /** The last valid usage that says more than 0/0. */
+  /** The last valid usage other than 0/0. */
   #usage: SeenUsage | null = null
   /** The last 0/0, if it came after that. */
   #zero: SeenUsage | null = null
   readonly #faults = new UsageFaults()
   #done = false
   #error = false
-  /** The first, so that events that recur need not be read for it. */
+  /** The first one, so that recurring events need not be read for it. */
   #service_tier: string | undefined
 
   /** `requested` is how many choices the request asks for (D12), `limits` what it can have caused (D1). */
@@ -60,12 +60,12 @@ export class ChatReading implements StreamReading {
     this.#limits = limits
   }
 
-  /** Events that this stream has already sent, for its framer: equal events need not be read. */
+  /** Events that the stream has sent before, for the framer: equal events need not be read. */
   get recurring(): Recurring {
     return this.#repetition
   }
 
-  /** Folds an event, or several that recur: with output, and nothing else that would count. */
+  /** Reads an event, or several that recur: with output, and nothing else that counts. */
   take(event: SseEvent): EventKind {
     // Before its data is asked for: what will not be read need not be decoded.
     if (this.#done || this.#error) return NOTHING
@@ -79,7 +79,9 @@ export class ChatReading implements StreamReading {
     return read
   }
 
-  /** Folds one event's payload, and says what it was. After `[DONE]` or an error everything is `nothing` (D4, D8). */
+  /**
+   * Reads the payload of one event and returns its kind. After `[DONE]` or an error everything is `nothing` (D4, D8).
+   */
   read(data: string | null): EventKind {
     if (data === null || this.#done || this.#error) return NOTHING
     if (data.trim() === "[DONE]") {
@@ -97,7 +99,7 @@ export class ChatReading implements StreamReading {
     return this.#readChunk(payload)
   }
 
-  /** Folds an object over the limit, as far as it was read (D5, D29); whether it is evidence of anything. */
+  /** Reads an object over the limit, as far as it came (D5, D29). Returns whether it has evidence. */
   takeLarge(large: LargeAnswer): boolean {
     if (!large.object) return false
     large.stop()
@@ -113,12 +115,15 @@ export class ChatReading implements StreamReading {
     return this.#choices.finished
   }
 
-  /** Whether every choice that began has its finish_reason: the whole answer may be there, but for its usage (D9). */
+  /**
+   * Whether every choice that began has its finish_reason, so that the answer may be complete except for its usage
+   * (D9).
+   */
   get paused(): boolean {
     return this.#choices.paused
   }
 
-  /** The provider failed in another way than by an error event; nothing after it is read either. */
+  /** The provider failed without an error event. Nothing more is read. */
   fail(): void {
     this.#error = true
   }
@@ -242,4 +247,35 @@ function textOf(payload: JsonObject): string | null {
   const { content, reasoning_content, reasoning } = choice.delta
   const text = [content, reasoning_content, reasoning].find((said) => typeof said === "string" && said !== "")
   return typeof text === "string" ? text : null
+}
+
+/** The depth of a field of a message: `choices`, the index, `message`, the field. */
+const FIELD_DEPTH = 4
+
+/** Counts the output of a chat completion: `choices[…].message` and below, or `choices[…].text`. */
+export class ChatLargeOutput implements LargeOutput {
+  #bytes = 0
+  /** Bytes of reasoning by field name. The first name with any counts. */
+  readonly #reasoning = new Map<string, number>()
+
+  get bytes(): number {
+    const reasoning = REASONING.map((name) => this.#reasoning.get(name) ?? 0)
+    return this.#bytes + (reasoning.find((bytes) => bytes > 0) ?? 0)
+  }
+
+  /** The keys of a choice and within its message. */
+  readsKeys({ depth, keys }: Place): boolean {
+    if (depth < FIELD_DEPTH - 1 || keys[0] !== "choices") return false
+    return depth === FIELD_DEPTH - 1 || keys[2] === "message" || keys[2] === "delta"
+  }
+
+  take({ depth, keys, lists, name }: Place, bytes: number): void {
+    if (keys[0] !== "choices" || lists[1] !== true) return
+    if (depth === FIELD_DEPTH - 1 && keys[2] === "text") this.#bytes += bytes
+    if (depth < FIELD_DEPTH || (keys[2] !== "message" && keys[2] !== "delta")) return
+    const counted = countedBytes(name, bytes)
+    const field = keys[FIELD_DEPTH - 1] ?? ""
+    if (REASONING.includes(field)) this.#reasoning.set(field, (this.#reasoning.get(field) ?? 0) + counted)
+    else this.#bytes += counted
+  }
 }

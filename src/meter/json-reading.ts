@@ -10,7 +10,7 @@ import type { LargeAnswer } from "./large-answer.ts"
 import { parsePayload } from "./output.ts"
 import type { JsonEvidence } from "./reading.ts"
 
-/** Where the JSON answers of an operation say what counts. */
+/** Reads the JSON answers of an operation. */
 export interface JsonForm {
   usageOf(payload: JsonObject, limits: UsageLimits): UsageReading
   /** UTF-8 bytes of extractable output (D7). */
@@ -21,10 +21,10 @@ export interface JsonForm {
   openLarge(): LargeAnswer
 }
 
-/** A BOM is stripped, broken UTF-8 throws (D5). */
+/** Strips a BOM. Throws for invalid UTF-8 (D5). */
 const decoder = new TextDecoder("utf-8", { fatal: true })
 
-/** Reads a JSON answer (D5, D10). `cut`: it did not arrive whole; then it is malformed. */
+/** Reads a JSON answer (D5, D10). `cut`: it is incomplete, and therefore malformed. */
 export function readJson(
   form: JsonForm,
   body: Uint8Array,
@@ -51,7 +51,7 @@ export function readJson(
   }
 }
 
-/** The same for an answer over the limit, of which not all need have been read (D5). */
+/** The same for an answer over the limit, which may have been read in part (D5). */
 export function readLarge(
   large: LargeAnswer,
   ending: Ending,

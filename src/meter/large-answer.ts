@@ -13,55 +13,57 @@ const LETTER_U = 0x75
 const BLANK: ReadonlySet<number> = new Set([0x09, 0x0a, 0x0d, 0x20])
 const BOM: readonly number[] = [0xef, 0xbb, 0xbf]
 
-/** A key that counts for anything is shorter, and a usage too. */
+/** Keys and usage that are longer than this are ignored. */
 const MAX_KEY_BYTES = 64
 const MAX_USAGE_BYTES = 65_536
 /** Members of the answer that are kept. */
 const KEPT: ReadonlySet<string> = new Set(["usage", "service_tier"])
-/** In place of a member that is too long: neither a usage nor a service tier. */
+/** Replaces a member that is too long. It is neither a usage nor a service tier. */
 const TOO_LONG = "0"
 /** Nothing deeper counts as output. */
 const MAX_DEPTH = 64
 
-/** Where a key or a string lies in an answer: in how many open values, the key of each, and whether it is a list. */
+/**
+ * The position of a key or string in an answer: the open values around it, the key of each, and whether it is a list.
+ */
 export interface Place {
   readonly depth: number
   /** `""` for a key that is not read. */
   readonly keys: readonly string[]
   readonly lists: readonly boolean[]
-  /** The key under which a value lies: in a list, that of the list. */
+  /** The key of a value; in a list, the key of the list. */
   readonly name: string
 }
 
 /** Counts the output (D7) of a large answer. One for each operation (D63). */
 export interface LargeOutput {
-  /** Whether the keys at this place are needed; those of the answer itself always are. */
+  /** Whether the keys at this place are needed. Top-level keys always are. */
   readsKeys(place: Place): boolean
-  /** A string value of so many bytes lies here. */
+  /** Counts a string value of this many bytes at this place. */
   take(place: Place, bytes: number): void
   /** UTF-8 bytes of extractable output so far. */
   readonly bytes: number
 }
 
 /**
- * A JSON answer that is too large to keep (D5). It is read once, byte by byte, for its usage and its output. Of the
- * grammar only the brackets are checked. The memory is bounded, however large the answer is.
+ * A JSON answer that is too large to keep (D5). It is read once, byte by byte, for its usage and its output, in bounded
+ * memory. Only the brackets of its grammar are checked.
  */
 export class LargeAnswer implements Place {
   readonly #output: LargeOutput
   readonly #usageOf: (payload: JsonObject, limits: UsageLimits) => UsageReading
   #at_start = true
   depth = 0
-  /** Whether something other than one object came. */
+  /** Whether there was anything besides one object. */
   #stray = false
-  /** Of each open value: the key of the member that is being read, and whether it is a list. */
+  /** For each open value, the key of the member that is being read. */
   readonly keys: string[] = []
   readonly lists: boolean[] = []
   #expects_key = false
   #in_string = false
   #is_key = false
   #escaped = false
-  /** Of the string that is being read, as far as it is decoded. */
+  /** Decoded bytes so far of the string that is being read. */
   #string_bytes = 0
   #key = ""
   /** Pieces of a top-level member that is kept; null while none is being read. */
@@ -74,7 +76,7 @@ export class LargeAnswer implements Place {
     this.#usageOf = usageOf
   }
 
-  /** Whether one whole object came, and nothing else. */
+  /** Whether the answer is one complete object and nothing else. */
   get whole(): boolean {
     return !this.#at_start && this.depth === 0 && !this.#stray
   }
@@ -91,12 +93,12 @@ export class LargeAnswer implements Place {
     return payload === null ? { state: "invalid" } : this.#usageOf(payload, limits)
   }
 
-  /** Its last top-level service tier, or else that of its usage (D70). */
+  /** Its last top-level service tier, otherwise that of its usage (D70). */
   get service_tier(): string | undefined {
     return readServiceTier({ ...this.#member("usage"), ...this.#member("service_tier") })
   }
 
-  /** A member that is kept, alone in an object; null for one that is not JSON. */
+  /** A kept member as the only one of an object; null if it is not JSON. */
   #member(name: string): JsonObject | null {
     const text = this.#kept.get(name)
     return text === undefined ? {} : parsePayload(`{"${name}":${text}}`)
@@ -107,7 +109,7 @@ export class LargeAnswer implements Place {
     return this.#output.bytes
   }
 
-  /** No more is read: a string that has not ended counts as far as it came. */
+  /** Stops reading. A string that has not ended counts as far as it was read. */
   stop(): void {
     if (this.#in_string && !this.#is_key) this.#take()
     this.#in_string = false
@@ -155,7 +157,7 @@ export class LargeAnswer implements Place {
     this.#capture(chunk, capture_start, chunk.byteLength, false)
   }
 
-  /** Around the object only white space may stand, and a byte order mark before it. */
+  /** Checks a byte outside the object: white space, or a BOM before it. */
   #readOutside(byte: number): void {
     if (!BLANK.has(byte) && !(this.#at_start && BOM.includes(byte))) this.#stray = true
   }
@@ -185,7 +187,7 @@ export class LargeAnswer implements Place {
     this.#key = ""
   }
 
-  /** Reads on within a string; where its bytes end in this chunk. */
+  /** Reads on within a string. Returns where it ends in this chunk. */
   #readString(chunk: Uint8Array, start: number): number {
     let at = start
     if (this.#escaped) {
@@ -219,7 +221,7 @@ export class LargeAnswer implements Place {
     else if (this.depth <= MAX_DEPTH) this.keys[this.depth - 1] = this.#key
   }
 
-  /** Nothing deeper counts. */
+  /** Counts a value that is not nested too deep. */
   #take(): void {
     if (this.depth <= MAX_DEPTH) this.#output.take(this, this.#string_bytes)
   }
@@ -230,7 +232,7 @@ export class LargeAnswer implements Place {
     return this.keys[at] ?? ""
   }
 
-  /** Keeps a piece of the member; it ends with that. */
+  /** Keeps a piece of the member. */
   #capture(chunk: Uint8Array, start: number, end: number, is_over: boolean): void {
     if (this.#capturing === null) return
     this.#captured_bytes += end - start
@@ -242,10 +244,10 @@ export class LargeAnswer implements Place {
   }
 }
 
-/** Strings are mostly short: a native search pays from here on. */
+/** Most strings are shorter than this, and for them a loop is faster than a native search. */
 const NEAR_BYTES = 64
 
-/** Where the next quote or backslash stands, at the latest the end of the chunk. */
+/** The position of the next quote or backslash, or the end of the chunk. */
 function stringPieceEnd(chunk: Uint8Array, start: number): number {
   const near = Math.min(start + NEAR_BYTES, chunk.byteLength)
   for (let at = start; at < near; at++) {

@@ -4,9 +4,9 @@ import { Parts } from "./sse.ts"
 export class Outlet {
   readonly body: ReadableStream<Uint8Array>
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null
-  /** Events that are known to be empty, until the first output or usage (rule 6); null afterwards. */
+  /** Events without evidence, held back until the first output or usage (rule 6); null afterwards. */
   #held: Parts | null = new Parts()
-  /** Bytes that lie in a row in one buffer, and were neither held back nor sent yet. */
+  /** Contiguous bytes of one buffer that were neither held back nor sent yet. */
   #run: Run | null = null
   /** When the client left. */
   #gone_ms: number | null = null
@@ -17,7 +17,10 @@ export class Outlet {
 
   readonly #limit_bytes: number
 
-  /** Beyond `limit_bytes` what is held back is dropped, for it is empty (D36). `pull` is called whenever the client takes more (with backpressure: there is no buffer), `cancel` when it left. */
+  /**
+   * Drops held events beyond `limit_bytes`, because they carry nothing (D36). Calls `pull` whenever the client takes
+   * more, and `cancel` when it leaves. There is no buffer, so a slow client slows the provider.
+   */
   constructor(limit_bytes: number, pull: () => Promise<void>, cancel: () => void) {
     this.#limit_bytes = limit_bytes
     this.body = new ReadableStream<Uint8Array>(
@@ -35,7 +38,7 @@ export class Outlet {
     )
   }
 
-  /** Whether nothing but comments of our own was sent, because nothing with evidence came (rule 6). */
+  /** Whether only the gateway's own comments were sent, because there was no evidence (rule 6). */
   get silent(): boolean {
     return this.#held !== null
   }
@@ -56,19 +59,19 @@ export class Outlet {
     return this.#gone_ms !== null
   }
 
-  /** Whether the client has taken everything it was offered. */
+  /** Whether the client has taken everything that was sent. */
   get taken(): boolean {
     return (this.#controller?.desiredSize ?? 0) >= 0
   }
 
-  /** The client is gone: whatever comes is dropped. */
+  /** The client has left. Everything that follows is dropped. */
   leave(): void {
     this.#gone_ms = performance.now()
     this.#run = null
     this.#held = this.#held === null ? null : new Parts()
   }
 
-  /** The first evidence: what was held back may go. */
+  /** Sends what was held back, at the first evidence. */
   open(): void {
     if (this.#held === null) return
     this.flush()
@@ -77,7 +80,7 @@ export class Outlet {
     this.forward(held.take())
   }
 
-  /** Lines whole events up to leave, or to be held back. */
+  /** Queues whole events, to be sent or held back. */
   forward(parts: readonly Uint8Array[]): void {
     if (this.gone) return
     for (const part of parts) {
@@ -108,18 +111,18 @@ export class Outlet {
     this.#sent_ms = performance.now()
   }
 
-  /** A clean end. */
+  /** Ends the stream cleanly. */
   close(): void {
     if (!this.gone) this.#controller?.close()
   }
 
-  /** An end for a client that does not take one. */
+  /** Ends the stream of a client that does not read. */
   drop(reason: string): void {
     if (!this.#cancelled) this.#controller?.error(new Error(reason))
   }
 }
 
-/** Views of one buffer that follow each other; a view of all of them is made only at the end. */
+/** Contiguous views of one buffer, joined into one view at the end. */
 class Run {
   readonly #first: Uint8Array
   bytes: number
@@ -129,7 +132,7 @@ class Run {
     this.bytes = first.byteLength
   }
 
-  /** Whether `next` is its continuation, and then belongs to it. */
+  /** Adds `next` if it continues this run. Returns whether it does. */
   grow(next: Uint8Array): boolean {
     const follows =
       next.buffer === this.#first.buffer && next.byteOffset === this.#first.byteOffset + this.bytes

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject } from "../wire/usage.ts"
 
-/** The one place where a provider's payload is parsed; null when it is not a JSON object. */
+/** Parses a provider's payload; null if it is not a JSON object. */
 export function parsePayload(text: string): JsonObject | null {
   try {
     const value: unknown = JSON.parse(text)
@@ -16,21 +16,21 @@ export function choicesOf(payload: JsonObject): JsonObject[] {
 }
 
 /**
- * UTF-8 bytes of the extractable output (D7) in one parsed chat chunk or chat completion: what the model said, in any
- * choice, under whatever name. White space counts; ids, types, roles, finish reasons and usage do not.
+ * UTF-8 bytes of the extractable output (D7) in one chat chunk or chat completion: every text of any choice, under any
+ * name. White space counts; ids, types, roles, finish reasons and usage do not.
  */
 export function outputBytes(payload: JsonObject): number {
   return choicesOf(payload).reduce((bytes, choice) => bytes + choiceBytes(choice), 0)
 }
 
-/** A choice carries a `delta` or a `message`, never the same text in both; completions of old carry `text`. */
+/** A choice has a `delta` or a `message`, never the same text in both. Legacy completions have `text`. */
 function choiceBytes({ delta, message, text }: JsonObject): number {
   const said = delta ?? message
   const bytes = isObject(said) ? messageBytes(said) : valueBytes("message", said)
   return typeof text === "string" ? bytes + Buffer.byteLength(text) : bytes
 }
 
-/** Names under which providers say the same reasoning, the one that counts first. */
+/** Field names for the same reasoning. The first one with text counts. */
 export const REASONING: readonly string[] = ["reasoning_content", "reasoning", "reasoning_details"]
 
 function messageBytes(message: JsonObject): number {
@@ -58,7 +58,7 @@ const DATA: ReadonlySet<string> = new Set(["url", "data", "b64_json", "signature
 /** Bytes of data that count as one byte of text. */
 export const DATA_BYTES = 64
 
-/** The strings in a value, without recursion: a provider may nest as deep as it likes. */
+/** UTF-8 bytes of the strings in a value. Without recursion, because a provider may nest values to any depth. */
 export function valueBytes(name: string, value: unknown): number {
   if (typeof value === "string") return stringBytes(name, value)
   if (typeof value !== "object" || value === null) return 0
@@ -78,25 +78,25 @@ export function valueBytes(name: string, value: unknown): number {
   return bytes
 }
 
-/** Where arguments stream, their block begins with an empty object. */
+/** Streamed arguments begin with an empty object, which counts nothing. */
 function argumentBytes(value: object): number {
   return Object.keys(value).length === 0 ? 0 : jsonBytes(value)
 }
 
-/** A lone surrogate counts the three bytes of the U+FFFD it is sent as. */
+/** A lone surrogate counts three bytes, because it is sent as U+FFFD. */
 function stringBytes(name: string, text: string): number {
   return countedBytes(name, Buffer.byteLength(text))
 }
 
-/** What a string of so many bytes counts under this name. */
+/** The bytes that a string of this length counts under this name. */
 export function countedBytes(name: string, bytes: number): number {
   if (NOT_SAID.has(name) || name.endsWith("_id") || name.endsWith("_type")) return 0
   return DATA.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes
 }
 
 /**
- * An object as the JSON text that it stands for, without its escapes. `JSON.stringify` would take seconds before it throws
- * on one that is nested 100,000 deep.
+ * Bytes of the JSON text of an object, without escapes. `JSON.stringify` takes seconds before it throws for one that is
+ * nested 100,000 levels deep.
  */
 export function jsonBytes(value: object): number {
   let bytes = 0

@@ -3,7 +3,7 @@ import type { JsonObject, Usage, UsageReading } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
 
-/** What a provider delivered, as far as the settlement needs to know. */
+/** What a provider delivered, for the settlement. */
 export type Evidence = JsonEvidence | StreamEvidence
 
 export interface JsonEvidence {
@@ -23,14 +23,17 @@ export interface JsonEvidence {
 export interface StreamEvidence {
   readonly shape: "stream"
   readonly ending: Ending
-  /** The last valid usage of the stream; without one, what was wrong with any (D4). A 0/0 yields to any other (D2). */
+  /**
+   * The last valid usage of the stream, other than 0/0 if there is one (D2). Without one: why it is missing or invalid
+   * (D4).
+   */
   readonly usage: UsageReading
   /** Whether nothing was said after that usage (D4). */
   readonly usage_final: boolean
   readonly output_bytes: number
   /** UTF-8 bytes of output in events after the one with that usage (D8). */
   readonly output_bytes_after_usage: number
-  /** Whether it reported what its request cannot have caused (D1). */
+  /** Whether the provider reported implausible usage (D1). */
   readonly implausible: boolean
   /** Whether the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
   readonly error: boolean
@@ -38,7 +41,7 @@ export interface StreamEvidence {
   readonly service_tier?: string
 }
 
-/** What one event of a stream is to its relay. */
+/** What an event of a stream means for the relay. */
 export type EventKind =
   /** The last event of the stream: nothing after it is read. */
   | {
@@ -48,15 +51,15 @@ export type EventKind =
       readonly trusted_usage: boolean
       /** Whether it says that the provider failed. */
       readonly failed: boolean
-      /** Whether the client gets it even if the stream had no output before it (D66). */
+      /** Whether it is sent even if the stream had no output before (D66). */
       readonly shown: boolean
     }
   /** The provider reports a failure (D10): nothing after it is read. */
   | {
       readonly kind: "error"
-      /** Whether it carries valid usage, which counts all the same. */
+      /** Whether it carries valid usage, which counts. */
       readonly trusted_usage: boolean
-      /** Whether the client gets it even if the stream had no output before it (D66). */
+      /** Whether it is sent even if the stream had no output before (D66). */
       readonly shown: boolean
     }
   | {
@@ -67,7 +70,7 @@ export type EventKind =
       readonly trusted_usage: boolean
       /** Whether it carries a usage object and no choices: stripped for a client that did not ask for it (D24). */
       readonly usage_only: boolean
-      /** Whether it carries valid usage where final usage stands (D4). */
+      /** Whether it carries valid usage in the place of final usage (D4). */
       readonly final_usage: boolean
     }
   /** A comment, an empty payload, or one that is not a JSON object. */
@@ -94,19 +97,19 @@ export const DONE: EventKind = {
   shown: false,
 }
 
-/** Reads a stream event by event; what it keeps is bounded, however long the stream. One for each operation that streams (D63). */
+/** Reads a stream event by event, in bounded memory. One for each operation that streams (D63). */
 export interface StreamReading {
-  /** Events that this stream has already sent, for its framer: equal events need not be read. Null where nothing recurs. */
+  /** Events that the stream has sent before, for the framer: equal events need not be read. Null if nothing recurs. */
   readonly recurring: Recurring | null
-  /** Folds an event, or several equal ones, and returns its kind. */
+  /** Reads an event, or several equal ones, and returns its kind. */
   take(event: SseEvent): EventKind
-  /** Folds an object over the limit, as far as it was read (D5, D29); whether it is evidence of anything. */
+  /** Reads an object over the limit, as far as it came (D5, D29). Returns whether it has evidence. */
   takeLarge(large: LargeAnswer): boolean
-  /** The provider failed in another way than by an event; nothing after it is read. */
+  /** The provider failed without an error event. Nothing more is read. */
   fail(): void
   /** Whether a clean end of the body now is a `completed` stream (D8). */
   readonly answered: boolean
-  /** Whether the whole answer may be there, but for its usage (D9). */
+  /** Whether the answer may be complete except for its usage (D9). */
   readonly paused: boolean
   /** Whether the last event of the stream was read. */
   readonly done: boolean
@@ -116,12 +119,12 @@ export interface StreamReading {
   evidence(ending: Ending): StreamEvidence
 }
 
-/** What was wrong with the usage of a stream, in case none of it is valid (D4). */
+/** Why the usage of a stream is missing or invalid, in case none of it is valid (D4). */
 export class UsageFaults {
   implausible = false
   #is_invalid = false
 
-  /** Notes what is wrong with this usage, if anything is, and returns it. */
+  /** Notes a fault of this usage, and returns the usage. */
   note(usage: UsageReading): UsageReading {
     if (usage.state === "invalid") this.#is_invalid = true
     if (usage.state === "implausible") this.implausible = true
@@ -134,14 +137,14 @@ export class UsageFaults {
   }
 }
 
-/** D2's 0/0: a placeholder where there is output. */
+/** Whether usage is 0/0, which is a placeholder if there is output (D2). */
 export function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
   return prompt_tokens === 0 && completion_tokens === 0
 }
 
 /**
- * A non-null top-level `error` (D10). In a stream it makes the event an error event whatever else it carries, as real
- * providers send `choices` with `finish_reason: "error"` beside it: its text is not evidence.
+ * Whether there is a non-null top-level `error` (D10). In a stream such an event is an error event even with `choices`,
+ * which providers send with `finish_reason: "error"`; their text is not evidence.
  */
 export function reportsError({ error }: JsonObject): boolean {
   return error !== undefined && error !== null

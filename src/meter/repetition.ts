@@ -9,13 +9,13 @@ const SPACE = 0x20
 const TILDE = 0x7e
 const BOM = 0xef
 
-/** What stands in for the text while it is tried which bytes of an event are its text. */
+/** Replaces the text of an event to find which bytes are its text. */
 const STAND_IN = Buffer.from("stand-in")
 const NOTHING = Buffer.alloc(0)
 const { compare } = Buffer.prototype
-/** How many shapes of a stream are learned; one that never repeats itself is read event by event. */
+/** The most forms of events that are learned. A stream that never repeats one is read event by event. */
 const MAX_LESSONS = 8
-/** What repeats thousands of times is small; a large event is not worth the look. */
+/** Larger events are not learned: only small ones repeat thousands of times. */
 const MAX_EVENT_BYTES = 16_384
 
 /**
@@ -27,12 +27,12 @@ const MAX_EVENT_BYTES = 16_384
 export class Repetition implements Recurring {
   readonly #textOf: (payload: JsonObject) => string | null
   readonly #outputBytes: (payload: JsonObject) => number
-  /** An event's bytes before and behind its text, and those between two texts. */
+  /** The bytes of an event before and after its text, and between two texts. */
   #head = NOTHING
   #foot = NOTHING
   #between = NOTHING
   #lessons = 0
-  /** An event that proved nothing, whole. */
+  /** An event without evidence, complete. */
   #idle = NOTHING
   #idle_lessons = 0
 
@@ -42,7 +42,7 @@ export class Repetition implements Recurring {
     this.#outputBytes = outputBytes
   }
 
-  /** Learns from an event that was read in full, and carried output and no valid usage. Returns whether it did. */
+  /** Learns from a parsed event with output and without valid usage. Returns whether it learned. */
   learn({ parts, data }: SseEvent): boolean {
     const [bytes] = parts
     if (this.#lessons === MAX_LESSONS || bytes === undefined || parts.length > 1) return false
@@ -62,9 +62,7 @@ export class Repetition implements Recurring {
     return true
   }
 
-  /**
-   * Learns an event that was parsed and carried neither output nor valid usage. The same event again changes nothing.
-   */
+  /** Learns a parsed event without output and valid usage. The same event again changes nothing. */
   learnIdle({ parts }: SseEvent): void {
     const [bytes] = parts
     if (this.#idle_lessons === MAX_LESSONS || bytes === undefined || parts.length > 1) return
@@ -83,12 +81,12 @@ export class Repetition implements Recurring {
     return bytesWith(NOTHING) === 0 && bytesWith(STAND_IN) === STAND_IN.byteLength
   }
 
-  /** The events from `start` on that are known: all idle ones, or all with text. */
+  /** The known events from `start` on: either all idle, or all with text. */
   follow(chunk: Uint8Array, start: number): Recurrence | null {
     return this.#followIdle(chunk, start) ?? this.#followText(chunk, start)
   }
 
-  /** Events that are the idle one, byte for byte. */
+  /** Events equal to the idle one, byte for byte. */
   #followIdle(chunk: Uint8Array, start: number): Recurrence | null {
     if (this.#idle.byteLength === 0) return null
     let end = start
@@ -96,7 +94,7 @@ export class Repetition implements Recurring {
     return end === start ? null : { end, output_bytes: 0 }
   }
 
-  /** Events that differ from the one learned in nothing but their text. */
+  /** Events that differ from the learned one only in their text. */
   #followText(chunk: Uint8Array, start: number): Recurrence | null {
     if (this.#head.byteLength === 0 || !stands(this.#head, chunk, start)) return null
     let from = start + this.#head.byteLength
@@ -116,7 +114,7 @@ export class Repetition implements Recurring {
   }
 }
 
-/** Whether the bytes, none of them a quote, are characters that stand for themselves in JSON, one byte each. */
+/** Whether all of these bytes are single-byte characters that JSON does not escape. */
 function isPlain(bytes: Uint8Array, from: number, to: number): boolean {
   for (let at = from; at < to; at++) {
     const byte = bytes[at] ?? 0

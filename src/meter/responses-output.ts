@@ -1,7 +1,8 @@
 import { isObject, type JsonObject } from "../wire/usage.ts"
+import type { LargeOutput, Place } from "./large-answer.ts"
 import { DATA_BYTES, jsonBytes } from "./output.ts"
 
-/** Ids, types, states and padding: no output (D7). */
+/** Ids, types, states and padding, which are not output (D7). */
 const NOT_SAID: ReadonlySet<string> = new Set([
   "id",
   "type",
@@ -14,7 +15,7 @@ const NOT_SAID: ReadonlySet<string> = new Set([
   "created_by",
   "obfuscation",
 ])
-/** Results of the provider's tools, and data about the text such as citations. */
+/** Results of the provider's tools, and data about the text such as citations, which are not output. */
 const NOT_OUTPUT: ReadonlySet<string> = new Set([
   "error",
   "logprobs",
@@ -40,7 +41,7 @@ export function isOutputName(name: string): boolean {
   return !NOT_OUTPUT.has(name)
 }
 
-/** What a string of so many UTF-8 bytes counts under this name (D7, D66). */
+/** The bytes that a string of this length counts under this name (D7, D66). */
 export function countedResponseBytes(name: string, bytes: number): number {
   if (NOT_SAID.has(name) || name.endsWith("_id") || name.endsWith("_type")) return 0
   return DATA.has(name) ? Math.ceil(bytes / DATA_BYTES) : bytes
@@ -79,23 +80,26 @@ export function itemsOf({ output }: JsonObject): JsonObject[] {
   return Array.isArray(output) ? output.filter(isObject) : []
 }
 
-/** UTF-8 bytes of extractable output in a response object (D7, D66). Some providers also say the text as a whole. */
+/**
+ * UTF-8 bytes of extractable output in a response object (D7, D66). Some providers repeat the whole text in
+ * `output_text`.
+ */
 export function responseBytes(response: JsonObject): number {
   const bytes = itemsOf(response).reduce((sum, item) => sum + itemBytes(item), 0)
   const { output_text } = response
   return typeof output_text === "string" ? Math.max(bytes, Buffer.byteLength(output_text)) : bytes
 }
 
-/** Whether an item is a search on the web that took place (D60). */
+/** Whether an item is a completed web search (D60). */
 export function isSearch({ type, status, action }: JsonObject): boolean {
   if (type !== "web_search_call" || status === "failed") return false
   return !isObject(action) || (action.type ?? "search") === "search"
 }
 
-/** What was counted of one output item. */
+/** The counted bytes of one output item. */
 interface CountedItem {
   bytes: number
-  /** By what an event is a part of. */
+  /** By the part of the item. */
   readonly parts: Map<string, number>
   open: boolean
 }
@@ -104,24 +108,24 @@ interface CountedItem {
 const MAX_ITEMS = 1_024
 const MAX_PARTS = 256
 
-/** Items after which the model goes on. */
+/** Items after which the model continues. */
 const BETWEEN =
   /^reasoning$|^compaction$|^(?:web_search|file_search|code_interpreter|image_generation|mcp)_call$|^mcp_/
 
 /**
- * The output of a stream of response events. A delta counts what it says. A snapshot (`….done`, an item, a response) repeats
- * what was said, and counts only what it has beyond that (D66).
+ * The output of a stream of response events. A delta counts its text. A snapshot (`….done`, an item, a response)
+ * repeats earlier text, and counts only what it adds (D66).
  */
 export class ResponsesOutput {
   /** UTF-8 bytes of output so far. */
   bytes = 0
   /** Searches on the web so far. */
   searches = 0
-  /** By place in the output, and by id: an event may have only one of them. */
+  /** By index in the output, and by id, because an event may have only one of them. */
   readonly #items = new Map<number | string, CountedItem>()
   #open_items = 0
   #ends_with_answer = false
-  /** What the last event with output was a part of. */
+  /** The item and part of the last event with output. */
   #last: { readonly item: CountedItem; readonly part: string } | null = null
 
   /** Whether every item that began is done, and the last one may be the last of the answer (D9). */
@@ -129,13 +133,13 @@ export class ResponsesOutput {
     return this.#open_items === 0 && this.#ends_with_answer
   }
 
-  /** What a further event like the last one is counted as. */
+  /** Counts further events like the last one. */
   get last(): ((bytes: number) => void) | null {
     const last = this.#last
     return last === null ? null : (bytes) => this.#add(last.item, last.part, bytes)
   }
 
-  /** Folds an event; returns how many bytes of output it adds. */
+  /** Reads an event. Returns how many bytes of output it adds. */
   take(event: JsonObject): number {
     const before = this.bytes
     const { type, item, part, response } = event
@@ -190,7 +194,9 @@ export class ResponsesOutput {
     if (counted !== undefined || item.parts.size < MAX_PARTS) item.parts.set(part, (counted ?? 0) + bytes)
   }
 
-  /** The item that an event is about; null where there are too many. An event that names none is about one without a name. */
+  /**
+   * The item of an event; null if there are too many. An event without index and id belongs to an item without a name.
+   */
   #itemOf({ output_index }: JsonObject, id: unknown): CountedItem | null {
     const place = typeof output_index === "number" ? output_index : null
     const name = typeof id === "string" ? id : null
@@ -208,10 +214,28 @@ export class ResponsesOutput {
   }
 }
 
-/** What an event belongs to: a content part, a summary part, a command, or what its type names. */
+/** The part of an item that an event belongs to: a content part, a summary part, a command, or the part in its type. */
 function partOf({ content_index, summary_index, command_index }: JsonObject, type: string): string {
   if (typeof content_index === "number") return `content ${content_index}`
   if (typeof summary_index === "number") return `summary ${summary_index}`
   if (typeof command_index === "number") return `command ${command_index}`
   return type.slice(0, type.lastIndexOf("."))
+}
+
+/** The depth of a field of an item: `output`, the index, the field. */
+const FIELD_DEPTH = 3
+
+/** Counts the output of a response object: `output[…]` and below. */
+export class ResponsesLargeOutput implements LargeOutput {
+  bytes = 0
+
+  readsKeys({ depth, keys }: Place): boolean {
+    return depth >= FIELD_DEPTH && keys[0] === "output"
+  }
+
+  take({ depth, keys, lists, name }: Place, bytes: number): void {
+    if (keys[0] !== "output" || lists[1] !== true || depth < FIELD_DEPTH) return
+    for (let at = FIELD_DEPTH - 1; at < depth; at++) if (!isOutputName(keys[at] ?? "")) return
+    this.bytes += countedResponseBytes(name, bytes)
+  }
 }

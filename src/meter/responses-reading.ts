@@ -36,13 +36,13 @@ export class ResponsesReading implements StreamReading {
   readonly #limits: UsageLimits
   readonly #output = new ResponsesOutput()
   readonly #repetition = new Repetition(deltaOf, addedBytes)
-  /** What recurring events are counted as. */
+  /** Counts the bytes of recurring events. */
   #addRecurring: ((bytes: number) => void) | null = null
   #usage: UsageReading = { state: "missing" }
-  /** Of the last event, or as long as there is none of the first. */
+  /** That of the last event if it has one, otherwise the first one. */
   #service_tier: string | undefined
   #done = false
-  /** Nothing more is read. */
+  /** Whether the stream has ended; nothing more is read. */
   #over = false
   #error = false
 
@@ -70,7 +70,7 @@ export class ResponsesReading implements StreamReading {
     return read
   }
 
-  /** Folds one event's payload, and says what it was. */
+  /** Reads the payload of one event and returns its kind. */
   read(data: string | null): EventKind {
     if (data === null || this.#over) return NOTHING
     const payload = parsePayload(data)
@@ -84,7 +84,7 @@ export class ResponsesReading implements StreamReading {
     return this.#output.take(payload) > 0 ? OUTPUT : EMPTY
   }
 
-  /** This family of events has no `[DONE]`: one that comes first ends a stream that lacks its last event. */
+  /** This API has no `[DONE]`. A `[DONE]` before the last event ends the stream as incomplete. */
   #readText(data: string): EventKind {
     if (data.trim() !== "[DONE]") return NOTHING
     this.#over = true
@@ -113,7 +113,7 @@ export class ResponsesReading implements StreamReading {
     return this.#usage.state === "valid" || this.#output.bytes > 0
   }
 
-  /** Only its last event completes a stream. */
+  /** A stream is complete only with its last event. */
   get answered(): boolean {
     return this.#done && !this.#error
   }

@@ -6,21 +6,21 @@ export interface SseEvent {
   readonly parts: readonly Uint8Array[]
   /** The data lines, decoded and joined with LF; null without one (a comment, a blank line, only other fields). */
   readonly data: string | null
-  /** True for the LF of a CRLF whose CR already ended the event before: it shares that event's fate. */
+  /** Whether it is the LF of a CRLF whose CR ended the event before. It is sent or dropped with that event. */
   readonly tail: boolean
-  /** Where these are several events in a row that need not be read: the bytes of output in them (D7); else null. */
+  /** The bytes of output (D7) if these are several events in a row that need not be read; otherwise null. */
   readonly recurring_bytes: number | null
 }
 
 /** Several events in a row that need not be read. */
 export interface Recurrence {
-  /** Where they end in the chunk: behind a blank line that ends with LF. */
+  /** Where they end in the chunk: after a blank line that ends with LF. */
   readonly end: number
   /** UTF-8 bytes of output in them (D7). */
   readonly output_bytes: number
 }
 
-/** Knows events that come again. */
+/** Recognises events that recur. */
 export interface Recurring {
   /** The known events from `start` on, where an event begins; null when the first one is not known. */
   follow(chunk: Uint8Array, start: number): Recurrence | null

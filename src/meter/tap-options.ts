@@ -7,7 +7,7 @@ import type { StreamEvidence, StreamReading } from "./reading.ts"
 export interface StreamForm {
   /** Reads one stream: `choices` were requested, and `limits` is what the request can have caused (D1). */
   open(choices: number, limits: UsageLimits): StreamReading
-  /** Brings the headers out before the first event of the provider. */
+  /** A comment that sends the headers before the provider's first event. */
   readonly commit: Uint8Array
   readonly keepalive: Uint8Array
   /**
@@ -29,7 +29,7 @@ export interface TapOptions {
   readonly json: Pick<JsonForm, "openLarge">
   /** How many choices the request asks for (D12). */
   readonly requested: number
-  /** What the request can have caused (D1). */
+  /** The most usage that the request can cause (D1). */
   readonly limits: UsageLimits
   /** Whether the client asked for the usage-only chunk; otherwise it is stripped (D24). */
   readonly wants_usage: boolean
@@ -73,7 +73,7 @@ export interface TapOptions {
   onFault(error: unknown): void
 }
 
-/** What a provider sends. */
+/** The body of a provider's answer. */
 export interface Source {
   /** The next part; null at the end. Rejects when the connection broke. */
   read(): Promise<Uint8Array | null>

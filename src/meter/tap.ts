@@ -26,16 +26,16 @@ export class Tap {
   /** Set once; afterwards nothing is read, and only the last bytes are sent. */
   #over = false
   #running = false
-  /** The client is gone in this way, and the provider is read on for the final usage (D9). */
+  /** How the client left, while the provider is still read for the final usage (D9). */
   #draining: "client_left" | "client_stalled" | null = null
   /** When the pending read of the provider began. */
   #read_ms: number | null = null
-  /** Since when the client, offered bytes, has asked for no more; null while it waits for some. */
+  /** When the client stopped asking for more; null while it waits for bytes. */
   #satisfied_ms: number | null = null
   #output_seen = false
-  /** The fate of the latest event, shared by the LF of a CRLF that was cut in two. */
+  /** Whether the latest event was stripped, because the LF of a split CRLF follows it. */
   #stripped = false
-  /** The provider's own last event, where it ends the stream: it is held back until the charge is durable (D32). */
+  /** The provider's own last event, held back until the charge is durable (D32). */
   #last: readonly Uint8Array[] | null = null
 
   constructor(options: TapOptions) {
@@ -227,7 +227,7 @@ export class Tap {
     if (this.#draining !== null && this.#reading.usage_final) this.#finish(this.#draining)
   }
 
-  /** The first evidence lets out what was held back (rule 6); the first output is told. */
+  /** The first evidence sends what was held back (rule 6). Reports the first output. */
   #note(read: EventKind): void {
     if (read.kind !== "chunk" && read.kind !== "done") return
     if (read.output || read.trusted_usage) this.#outlet.open()
@@ -343,7 +343,7 @@ export class Tap {
   }
 }
 
-/** What is left of a period that began at `since_ms`; without end when it did not begin. */
+/** What is left of a period that began at `since_ms`; infinite if it did not begin. */
 function left(now_ms: number, since_ms: number | null, period_ms: number): number {
   return since_ms === null ? Number.POSITIVE_INFINITY : since_ms + period_ms - now_ms
 }

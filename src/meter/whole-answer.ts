@@ -10,7 +10,7 @@ const BLANK: ReadonlySet<number | undefined> = new Set([0x09, 0x0a, 0x0d, 0x20, 
 
 const encoder = new TextEncoder()
 
-/** How it is read: over the first limit it is not kept, but read on to the second (D5). */
+/** How it is read. Over the first limit it is not kept, but read up to the second (D5). */
 interface WholeOptions {
   readonly response_bytes: number
   readonly response_read_bytes: number
@@ -18,12 +18,12 @@ interface WholeOptions {
   readonly json: Pick<JsonForm, "openLarge">
 }
 
-/** What the client is shown in place of an answer over the limit, as a provider would say it. */
+/** The error for an answer over the limit, in the form of a provider's error event. */
 export const TOO_LARGE = JSON.stringify({
   error: { message: catalogue.response_too_large.message, code: "response_too_large" },
 })
 
-/** A JSON object in answer to a stream request: collected, and sent as the events that say the same (D29). */
+/** A JSON object in answer to a stream request. It is collected and sent as equivalent events (D29). */
 export class WholeAnswer {
   readonly #options: WholeOptions
   #chunks: Uint8Array[] = []
@@ -35,8 +35,8 @@ export class WholeAnswer {
   }
 
   /**
-   * A body that begins with `chunk`, if it is an object, whatever its label says: no line of an event stream begins
-   * with a bracket. Null for an event stream, undefined while nothing but white space came.
+   * Begins to collect a body if `chunk` shows an object, whatever its content type: no line of an event stream begins
+   * with a brace. Null for an event stream, undefined if there was only white space so far.
    */
   static begin(chunk: Uint8Array, options: WholeOptions): WholeAnswer | null | undefined {
     let at = 0
@@ -45,12 +45,12 @@ export class WholeAnswer {
     return chunk[at] === OPEN_OBJECT ? new WholeAnswer(options) : null
   }
 
-  /** What was read of an answer over the limit; null for one that is kept. */
+  /** An answer over the limit, as far as it was read; null for one that is kept. */
   get large(): LargeAnswer | null {
     return this.#large
   }
 
-  /** Whether more of it is wanted. */
+  /** Takes a chunk. Returns whether more is wanted. */
   take(chunk: Uint8Array): boolean {
     this.#size += chunk.byteLength
     if (this.#large !== null) this.#large.take(chunk)
@@ -62,7 +62,7 @@ export class WholeAnswer {
     return this.#large === null || this.#size <= this.#options.response_read_bytes
   }
 
-  /** The events that it becomes; none when it is malformed. */
+  /** The equivalent events; none if the object is malformed. */
   events(): Uint8Array {
     const payload = parsePayload(decode(Buffer.concat(this.#chunks)) ?? "")
     return encoder.encode(payload === null ? "" : this.#options.form.eventsOf(payload))

@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client"
 import type { Upstream } from "../config/config.ts"
-import { callMetrics } from "./calls.ts"
+import { callMetrics } from "./call-metrics.ts"
 import { BATCH, CellCounter, CellHistogram, OPERATION_S, OWN_S } from "./cells.ts"
 
 /** The metrics of one application, with a registry of its own, so that tests can run several in one process. */
@@ -9,7 +9,7 @@ export type Metrics = ReturnType<typeof createMetrics>
 /** The sampling interval of the event loop's lag. prom-client's 10 ms would wake an idle process 100 times per second. */
 const LAG_SAMPLE_MS = 50
 /** Default metrics of prom-client that Bun does not support: they would be 0 or wrong. */
-const UNTOLD = [
+const UNSUPPORTED = [
   "nodejs_eventloop_lag_min_seconds",
   "nodejs_eventloop_lag_mean_seconds",
   "nodejs_eventloop_lag_stddev_seconds",
@@ -36,7 +36,7 @@ export function createMetrics(worker?: number) {
   const registry = new Registry()
   if (worker !== undefined) registry.setDefaultLabels({ worker: String(worker) })
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LAG_SAMPLE_MS })
-  for (const name of UNTOLD) registry.removeSingleMetric(name)
+  for (const name of UNSUPPORTED) registry.removeSingleMetric(name)
   return {
     ...requestMetrics(registry),
     ...callMetrics(registry),
@@ -211,17 +211,17 @@ function ledgerMetrics(registry: Registry) {
     registry,
   })
   const expired = new Counter({
-    name: "tollgate_reservations_expired_total",
+    name: "tollgate_holds_expired_total",
     help: "Holds of crashed gateways that this process expired.",
     registers,
   })
   const spooled = new Counter({
-    name: "tollgate_closings_spooled_total",
+    name: "tollgate_ends_spooled_total",
     help: "Call ends that were written to the spool because the database was unavailable.",
     registers,
   })
   const ignored = new Counter({
-    name: "tollgate_closings_ignored_total",
+    name: "tollgate_ends_ignored_total",
     help: "Call ends that were ignored because the hold had already ended.",
     registers,
   })
@@ -239,7 +239,7 @@ function ledgerMetrics(registry: Registry) {
     /** Sets the source of the queue depths and of the spool size (D27), which is read at each scrape. */
     watchDepths(read: () => Depths): void {
       new Gauge({
-        name: "tollgate_ledger_lane_depth",
+        name: "tollgate_ledger_queue_depth",
         help: "Items that wait in a batch queue of the ledger, by kind of statement.",
         labelNames: ["kind"],
         registers,
@@ -249,7 +249,7 @@ function ledgerMetrics(registry: Registry) {
         },
       })
       new Gauge({
-        name: "tollgate_spool_closings",
+        name: "tollgate_spool_ends",
         help: "Call ends of this process that are in the spool and not yet in the database.",
         registers,
         collect() {

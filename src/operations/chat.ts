@@ -1,17 +1,16 @@
 import { askedFor } from "../admission/asked.ts"
-import { chatCredential } from "../admission/credential.ts"
 import { measurePrompt } from "../admission/prompt.ts"
+import { chatCredential } from "../admission/request-headers.ts"
 import { errorBody } from "../errors.ts"
-import { ChatLargeOutput } from "../meter/chat-large-output.ts"
-import { ChatReading } from "../meter/chat-reading.ts"
+import { ChatLargeOutput, ChatReading } from "../meter/chat-reading.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer } from "../meter/large-answer.ts"
 import { choicesOf, outputBytes } from "../meter/output.ts"
 import { reportsError } from "../meter/reading.ts"
 import type { EventForm, OperationOn } from "../operation.ts"
 import { isSpoken, refusalError } from "../upstream/refusal.ts"
-import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat.ts"
-import { FieldTexts } from "../wire/field-texts.ts"
+import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat-request.ts"
+import { FieldTexts } from "../wire/json.ts"
 import { isObject, type JsonObject, readUsage, type UsageLimits, type UsageReading } from "../wire/usage.ts"
 
 const encoder = new TextEncoder()
@@ -81,7 +80,7 @@ function choiceOf(choice: unknown): unknown {
   return { ...rest, delta: deltaOf(message) }
 }
 
-/** Calls of tools have their place in the list, by which clients put them together. */
+/** Adds the index of each tool call, by which clients assemble it. */
 function deltaOf(message: JsonObject): JsonObject {
   const { tool_calls } = message
   if (!Array.isArray(tool_calls)) return message

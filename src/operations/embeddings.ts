@@ -1,17 +1,17 @@
 import { NOTHING_ASKED, serviceTierOf, waysOf } from "../admission/asked.ts"
-import { chatCredential } from "../admission/credential.ts"
 import type { Prompt } from "../admission/prompt.ts"
+import { chatCredential } from "../admission/request-headers.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer, type LargeOutput } from "../meter/large-answer.ts"
 import { reportsError } from "../meter/reading.ts"
 import type { OperationOn } from "../operation.ts"
 import { isSpoken, refusalError } from "../upstream/refusal.ts"
-import { wantsCost, withoutOurs } from "../wire/chat.ts"
-import { countedTokens, type EmbeddingsRequest, parseEmbeddings } from "../wire/embeddings.ts"
-import { FieldTexts } from "../wire/field-texts.ts"
+import { wantsCost, withoutOurs } from "../wire/chat-request.ts"
+import { countedTokens, type EmbeddingsRequest, parseEmbeddings } from "../wire/embeddings-request.ts"
+import { FieldTexts } from "../wire/json.ts"
 import { isObject, type JsonObject, readUsage, type UsageLimits, type UsageReading } from "../wire/usage.ts"
 
-/** Some providers report only `total_tokens`. No input is 0 tokens, so that 0 is no usage (D67). */
+/** Some providers report only `total_tokens`. An input has at least one token, so 0 is not usage (D67). */
 function usageOf({ usage }: JsonObject, limits: UsageLimits): UsageReading {
   if (!isObject(usage)) return readUsage(usage)
   const prompt_tokens = usage.prompt_tokens ?? usage.total_tokens
@@ -19,7 +19,7 @@ function usageOf({ usage }: JsonObject, limits: UsageLimits): UsageReading {
   return readUsage({ ...usage, prompt_tokens, completion_tokens: 0 }, limits)
 }
 
-/** Vectors say nothing about what they cost (D67). */
+/** Vectors are not counted as output (D67). */
 const NO_OUTPUT: LargeOutput = { readsKeys: () => false, take: () => {}, bytes: 0 }
 
 const json: JsonForm = {
@@ -29,7 +29,7 @@ const json: JsonForm = {
   openLarge: () => new LargeAnswer(NO_OUTPUT, usageOf),
 }
 
-/** Fields that are no part of the input. Every other one may be, such as an instruction (D12). */
+/** Fields that are not part of the input. Any other field may be, such as an instruction (D12). */
 const NOT_INPUT: ReadonlySet<string> = new Set([
   "model",
   "encoding_format",

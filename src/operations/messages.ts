@@ -1,16 +1,20 @@
-import { messagesCredential } from "../admission/credential.ts"
-import { askedOfMessages, measureMessages } from "../admission/messages.ts"
-import { passedHeaders, passedQuery, sessionOf, vendorVersion } from "../admission/version.ts"
+import { askedOfMessages, measureMessages } from "../admission/asked-messages.ts"
+import {
+  messagesCredential,
+  passedHeaders,
+  passedQuery,
+  sessionOf,
+  vendorVersion,
+} from "../admission/request-headers.ts"
 import { errorBody } from "../errors.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer } from "../meter/large-answer.ts"
-import { MessagesLargeOutput, messageBytes } from "../meter/messages-output.ts"
-import { MessagesReading } from "../meter/messages-reading.ts"
+import { MessagesLargeOutput, MessagesReading, messageBytes } from "../meter/messages-reading.ts"
 import { reportsError } from "../meter/reading.ts"
 import type { EventForm, OperationOn } from "../operation.ts"
 import { isShown, shownRefusal } from "../upstream/refusal.ts"
-import { FieldTexts } from "../wire/field-texts.ts"
-import { type MessagesRequest, parseMessages } from "../wire/messages.ts"
+import { FieldTexts } from "../wire/json.ts"
+import { type MessagesRequest, parseMessages } from "../wire/messages-request.ts"
 import { readMessagesUsage } from "../wire/messages-usage.ts"
 import { isObject, type JsonObject, type UsageLimits, type UsageReading } from "../wire/usage.ts"
 

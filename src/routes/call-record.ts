@@ -1,10 +1,10 @@
 import type { Call } from "../call.ts"
 import type { Gateway } from "../gateway.ts"
+import { requestId } from "../id.ts"
 import type { OnSettled } from "../settlement/settle.ts"
 import { passedOn, type Trace } from "../trace.ts"
 import type { Attempts } from "../upstream/forward.ts"
 import { readTraceContext } from "../wire/trace-context.ts"
-import { requestId } from "./request-id.ts"
 
 /** The trace of a request: recorded here, or only passed on from the client's headers; null for neither (D54). */
 export function traceOf({ tracer }: Gateway, request: Request): Trace | null {
@@ -80,7 +80,7 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
       failure: end.failure,
       notes: end.notes,
       usage: end.usage,
-      reserved_nano: hold.amount_nano.toString(),
+      held_nano: hold.amount_nano.toString(),
       charge_nano: end.charge_nano.toString(),
       ttft_ms: end.ttft_ms,
       duration_ms: end.duration_ms,

@@ -1,10 +1,10 @@
 import { fileURLToPath } from "node:url"
 import { Elysia } from "elysia"
 import { GatewayError } from "../errors.ts"
-import { getConsole, getConsoleAsset } from "./docs/service.ts"
+import { getConsole, getConsoleAsset } from "./docs/service-routes.ts"
 import { fingerprinted, loadFile, pagePolicy, type ServedFile, serveFile } from "./served-file.ts"
 
-/** Of the browser it is also asked that no text becomes markup: whatever an account is called, it is shown as it is. */
+/** Also forbids the browser to turn text into markup, such as the name of an account. */
 const POLICY = pagePolicy("img-src 'self'", "require-trusted-types-for 'script'", "trusted-types 'none'")
 
 const ENTRY = fileURLToPath(import.meta.resolve("../console/page/main.ts"))
@@ -47,7 +47,7 @@ function load(file: string, type: string): Promise<ServedFile> {
   return loadFile(import.meta.resolve(file), type)
 }
 
-/** The page's code as one script, made in memory when it is first asked for: the runtime that serves it can do that itself. */
+/** The page's code as one script, bundled in memory by Bun at the first request. */
 async function bundle(): Promise<ServedFile> {
   const { outputs } = await Bun.build({
     entrypoints: [ENTRY],

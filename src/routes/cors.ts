@@ -1,8 +1,8 @@
 import { type GatewayError, idHeaders } from "../errors.ts"
 
-/** What a page of another origin may see of an answer besides its body. */
+/** The headers of an answer that a page of another origin may read. */
 const EXPOSED = "x-request-id, request-id, retry-after, x-should-retry"
-/** How long a browser may keep what a preflight said, in seconds. */
+/** How long a browser may cache a preflight, in seconds. */
 const MAX_AGE_S = 600
 /** Names of headers, separated by commas. */
 const HEADER_NAMES = /^[\w!#$%&'*+.^`|~, \t-]{1,1024}$/
@@ -15,9 +15,9 @@ export function isForPages(path: string): boolean {
 }
 
 /**
- * The answer to a browser that asks beforehand whether a page of an allowed origin may make a call: the methods are those
- * of the path, whose 405 to `OPTIONS` is `fault`, and whatever headers the page has in mind it may send. Null for any other
- * request, and at a path that does not exist.
+ * The answer to a preflight of a page of an allowed origin. The methods are those of the path, from `fault`, which is
+ * its 405 to `OPTIONS`; all requested headers are allowed. Null for any other request, and for a path that does not
+ * exist.
  */
 export function preflightAnswer(
   { method, headers }: Request,
@@ -40,7 +40,7 @@ export function preflightAnswer(
   })
 }
 
-/** Lets a page of an allowed origin read the answer with these headers; to any other, and to no page at all, it says nothing. */
+/** Adds the headers that let a page of an allowed origin read the answer. Adds nothing for any other request. */
 export function showTo({ headers }: Request, answer: Headers, origins: readonly string[]): void {
   answer.append("vary", "origin")
   const origin = originOf(headers, origins)

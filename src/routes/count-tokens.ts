@@ -1,11 +1,16 @@
 import { Elysia } from "elysia"
 import { activeKey, checkAllowed } from "../admission/admit.ts"
-import { messagesCredential } from "../admission/credential.ts"
-import { passedHeaders, vendorVersion } from "../admission/version.ts"
+import {
+  messagesCredential,
+  passedHeaders,
+  vendorInPath,
+  vendorVersion,
+} from "../admission/request-headers.ts"
 import type { Model } from "../config/config.ts"
 import { NEVER } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
+import { requestId } from "../id.ts"
 import type { Standing } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
 import { messages } from "../operations/messages.ts"
@@ -16,9 +21,8 @@ import { remainingMs } from "../upstream/reply.ts"
 import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-tokens.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { attemptsIn, traceOf } from "./call-record.ts"
-import * as reference from "./docs/count-tokens.ts"
+import * as reference from "./docs/messages.ts"
 import { readKeyedBody } from "./request-body.ts"
-import { requestId } from "./request-id.ts"
 
 const PATH = "/v1/messages/count_tokens"
 
@@ -28,20 +32,14 @@ export function countTokens(gateway: Gateway) {
     .post(PATH, ({ request }) => count(gateway, request, null), reference.countTokens)
     .post(
       `/:vendor${PATH}`,
-      ({ request, path }) => count(gateway, request, vendorOf(path)),
+      ({ request, path }) => count(gateway, request, vendorInPath(path, PATH, gateway.config.vendors)),
       reference.countTokensOfVendor,
     )
-}
-
-/** The first segment without unescaping it: escaped, it is a different one, as everywhere in a path (D21). */
-function vendorOf(path: string): string {
-  return path.slice(1, -PATH.length)
 }
 
 async function count(gateway: Gateway, request: Request, vendor: string | null): Promise<Response> {
   const { config, ledger, key_loads, breakers, metrics, sockets } = gateway
   const { limits } = config
-  if (vendor !== null && !config.vendors.includes(vendor)) throw new GatewayError("not_found")
   const trace = traceOf(gateway, request)
   const { key_hash, bytes } = await readKeyedBody(gateway, request, messagesCredential, checkLoad)
   const passed = passedHeaders(request.headers, vendorVersion(request.headers, config.vendors, vendor))

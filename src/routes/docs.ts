@@ -1,11 +1,13 @@
 import { swagger } from "@elysiajs/swagger"
 import { Elysia } from "elysia"
+import manifest from "../../package.json" with { type: "json" }
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { OperationName } from "../wire/call.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
-import { documentation } from "./docs/document.ts"
-import { getReference, getReferenceAsset } from "./docs/service.ts"
+import { errorTable } from "./docs/error-table.ts"
+import { getOpenApi, getReference, getReferenceAsset } from "./docs/service-routes.ts"
+import { components, type Documentation, tags } from "./openapi.ts"
 import { openApiDocument } from "./openapi-document.ts"
 import { fingerprinted, loadFile, pagePolicy, type ServedFile, serveFile } from "./served-file.ts"
 
@@ -34,7 +36,7 @@ const DOCUMENT = "/docs/json"
 
 /**
  * `GET /docs`: the API reference, with all its assets served from here. `GET /docs/json`: the OpenAPI document of every
- * route of the application that uses this, whose examples name configured models, so that they can be tried out.
+ * route of the application. Its examples name configured models, so that a reader can run them.
  */
 export function docs(models: () => readonly Model[]) {
   const files = new Map<string, Promise<ServedFile>>()
@@ -62,8 +64,8 @@ export function docs(models: () => readonly Model[]) {
 }
 
 /**
- * The plugin, whose document is finished once for each configuration. Its own page loads a script from another host: it
- * is given the address of ours, which takes its place.
+ * The Swagger plugin. Its document is completed once for each configuration. Its page loads a script from another host, so
+ * the plugin gets the address of our page, which replaces it.
  */
 function openApi(models: () => readonly Model[]) {
   let finished: { readonly models: readonly Model[]; readonly file: Promise<ServedFile> } | undefined
@@ -85,13 +87,13 @@ function openApi(models: () => readonly Model[]) {
     .use(swagger({ path: "/docs", specPath: DOCUMENT, documentation, excludeStaticFile: false }))
 }
 
-/** A model that is there for the operation, or one that offers it too. */
+/** The model whose first operation this is, else one that also offers it. */
 function modelFor(operation: OperationName, models: readonly Model[]): Model | undefined {
   const own = models.find(({ operations }) => operations[0] === operation)
   return own ?? models.find(({ operations }) => operations.includes(operation))
 }
 
-/** The text of the document, with a configured model for an operation wherever an example names one for it. */
+/** The document as text, with the models of its examples replaced by configured ones. */
 function naming(models: readonly Model[], document: JsonObject): string {
   const names = new Map(
     EXAMPLES.map(([operation, name]) => [name, modelFor(operation, models)?.name ?? name]),
@@ -99,4 +101,59 @@ function naming(models: readonly Model[], document: JsonObject): string {
   return JSON.stringify(document, (_, value: unknown) =>
     typeof value === "string" ? (names.get(value) ?? value) : value,
   )
+}
+
+/** The parts of the OpenAPI document that no route declares. */
+const documentation: Documentation = {
+  info: {
+    title: "Tollgate",
+    version: manifest.version,
+    license: { name: "MIT" },
+    description: [introduction(), billing(), faults()].join("\n\n"),
+  },
+  servers: [{ url: "/", description: "This gateway" }],
+  tags: [...tags],
+  components,
+  paths: { "/docs/json": { get: getOpenApi } },
+}
+
+function introduction(): string {
+  return `An LLM gateway with exact billing by the token. Clients keep their SDKs:
+
+- **OpenAI SDKs**: set \`base_url\` to this address followed by \`/v1\`, and use an API key of this gateway.
+- **Anthropic SDKs**: set \`base_url\` to this address, and use the same API key.
+
+Every response carries a request id in the headers \`x-request-id\` and \`request-id\`. For a billed call it is also the id of the call in the ledger.`
+}
+
+function billing(): string {
+  return `## How a call is billed
+
+Before a call is sent to a provider, the gateway holds the most that it can cost on the account. After the call it charges the actual
+cost once and releases the rest of the hold.
+
+| | The provider sent | The charge |
+|---|---|---|
+| 1 | valid usage | that usage, at the prices that applied when the call started |
+| 2 | a JSON object, usage missing or invalid | an estimate of its output, at least one token |
+| 3 | an empty or malformed JSON response | nothing: the error is \`usage_missing\` or \`usage_invalid\` |
+| 4 | a stream without valid final usage | the last valid usage plus an estimate of later output, or an estimate of its output |
+| 5 | a stream cut off by the provider, the client or the network | the same |
+| 6 | a stream without usage and without output | nothing: an empty stream with status 200 |
+
+Embeddings have no output: rule 2 charges an estimate of their input.`
+}
+
+function faults(): string {
+  return `## Errors
+
+All errors have the same shape, with a code in \`error.code\` and a message for people in \`error.message\`. After a stream has started, an
+error is its last event instead. If a retry makes sense, \`retry-after\` says when.
+
+<details>
+<summary>All errors, their causes, and what to do</summary>
+
+${errorTable()}
+
+</details>`
 }

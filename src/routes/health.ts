@@ -2,12 +2,12 @@ import { Elysia } from "elysia"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Metrics } from "../metrics/metrics.ts"
-import * as reference from "./docs/service.ts"
-import { getMetrics } from "./docs/service.ts"
+import * as reference from "./docs/service-routes.ts"
+import { getMetrics } from "./docs/service-routes.ts"
 
 /**
- * `GET /livez`: the process answers. `GET /readyz`: it takes calls. `GET /`: what this is (D33). `OPTIONS` is what load
- * balancers ask with if they are not told otherwise.
+ * `GET /livez`: the process works. `GET /readyz`: it accepts calls. `GET /`: the product (D33). `OPTIONS` too, which
+ * some load balancers use by default.
  */
 export function health(gateway: Gateway) {
   const alive = () => Response.json({ status: "alive" })
@@ -27,7 +27,7 @@ export function health(gateway: Gateway) {
     .options("/", probe(product), HIDDEN)
 }
 
-/** `OPTIONS` of a load balancer; that of a browser is a preflight, which is answered from the 405 (D40). */
+/** Answers `OPTIONS` of a load balancer. `OPTIONS` of a browser is a preflight, answered from the 405 (D40). */
 function probe(answer: () => Response) {
   return ({ request: { headers } }: { readonly request: Request }): Response => {
     if (headers.has("access-control-request-method"))
@@ -38,7 +38,7 @@ function probe(answer: () => Response) {
 
 const HIDDEN = { detail: { hide: true } }
 
-/** `GET /metrics`: what this process, or each of the workers, has counted, for Prometheus. */
+/** `GET /metrics`: the metrics of this process or of all workers, for Prometheus. */
 export function metrics({ content_type, print }: Metrics) {
   return new Elysia({ name: "metrics" }).get(
     "/metrics",

@@ -2,14 +2,15 @@ import { DrizzleQueryError } from "drizzle-orm/errors"
 import { GatewayError } from "../errors.ts"
 import { errorCode } from "../ledger/database/database-errors.ts"
 
-/** How long whoever asks waits for the answer. */
+/** How long the caller waits. */
 export interface Deadline {
   readonly deadline_ms: number
 }
 
 /**
- * The ledger's answer. If it fails or does not come in time: 503 `ledger_unavailable`, which says that a change may have been
- * made, with `fields` that help to find out. A statement that Postgres finds wrong is a broken invariant.
+ * Waits for an answer of the ledger. Throws `ledger_unavailable` (503) if it fails or is late; the error says that a
+ * change may have been applied, with `fields` to look it up. A statement that Postgres rejects as invalid is a broken
+ * invariant.
  */
 export async function ask<Answer>(
   { deadline_ms }: Deadline,
@@ -30,7 +31,7 @@ export async function ask<Answer>(
   }
 }
 
-/** The same for what reads many entries. */
+/** The same for a question that reads many entries. */
 export function askLong<Answer>(
   { sums_deadline_ms }: { readonly sums_deadline_ms: number },
   question: Promise<Answer>,
@@ -38,7 +39,7 @@ export function askLong<Answer>(
   return ask({ deadline_ms: sums_deadline_ms }, question)
 }
 
-/** The driver's errors have a code, of the server or the system. Only our own carry an error code for clients. */
+/** Whether the error is the database driver's: it has a code of the server or the system. */
 function isFromDriver(error: unknown): boolean {
   return !(error instanceof GatewayError) && error instanceof Error && "code" in error
 }
@@ -52,7 +53,7 @@ function unavailable(fields: Record<string, string>, cause: string): GatewayErro
   })
 }
 
-/** SQLSTATE classes of what is wrong with a statement or its values, not with the server: data, constraints, syntax, access. */
+/** SQLSTATE classes of faults in a statement or its values: data, constraints, syntax, access. */
 const DEFECTS = ["21", "22", "23", "42"]
 
 function isDefect(cause: unknown): boolean {

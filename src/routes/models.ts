@@ -1,13 +1,12 @@
 import { Elysia } from "elysia"
 import { activeKey } from "../admission/admit.ts"
-import { modelListCredential } from "../admission/credential.ts"
 import { hashOf } from "../admission/key.ts"
-import { hasVersionHeader, vendorVersion } from "../admission/version.ts"
+import { hasVersionHeader, modelListCredential, vendorVersion } from "../admission/request-headers.ts"
 import type { Gateway } from "../gateway.ts"
+import { requestId } from "../id.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import { modelList } from "../wire/models.ts"
 import * as reference from "./docs/models.ts"
-import { requestId } from "./request-id.ts"
 
 /** `GET /v1/models`, `/v1/models/`, `/models`, `/models/` (spec 4.2): four paths, the same bytes (D23). */
 export function models(gateway: Gateway) {

@@ -33,7 +33,7 @@ function body({ required, content }: JsonObject): JsonObject {
   return { required, content: media(jsonSchemaOf(content)) }
 }
 
-/** What the plugin moved from the schema of an object to the response goes back. */
+/** Undoes what the plugin moved from the schema of an object to the response. */
 function response(value: unknown): JsonObject {
   const { content, description, [ANSWER]: answer, [EXAMPLES]: examples } = objectOf(value)
   const moved = answer === undefined ? {} : { description, [EXAMPLES]: examples }

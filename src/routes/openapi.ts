@@ -2,18 +2,18 @@ import type { ElysiaSwaggerConfig } from "@elysiajs/swagger"
 import { type TObject, type TSchema, Type } from "@sinclair/typebox"
 import type { DocumentDecoration } from "elysia"
 import { catalogue, type Detail, type ErrorCode, errorBody, GatewayError } from "../errors.ts"
-import { adviceText } from "./docs/errors.ts"
+import { adviceText } from "./docs/error-table.ts"
 
-/** What a route says of itself to the API reference, besides its schemas. */
+/** What a route declares for the API reference, besides its schemas. */
 
-/** The extensions under which an operation has its errors and its own headers until the document is finished. */
+/** Extensions that carry the errors and the headers of an operation until the document is complete. */
 export const ERRORS = "x-errors"
 export const HEADERS = "x-headers"
-/** The keywords under which the schema of an answer says what it is, and any schema has its examples. */
+/** Keywords that carry the description of an answer and the examples of a schema. */
 export const ANSWER = "x-answer"
 export const EXAMPLES = "x-examples"
 
-/** What a document says besides its operations. */
+/** The parts of a document besides its operations. */
 export type Documentation = NonNullable<ElysiaSwaggerConfig["documentation"]>
 type Components = NonNullable<Documentation["components"]>
 type Responses = NonNullable<DocumentDecoration["responses"]>
@@ -47,18 +47,21 @@ export interface Operation {
   readonly summary: string
   /** Markdown. */
   readonly description: string
-  /** Any one of them lets a call in; without any the operation is open to all. */
+  /** Any one of them is sufficient. Without any, the operation is public. */
   readonly credentials?: readonly Credential[]
-  /** Headers that the handler checks itself: Elysia would do so before the key, and read all headers of every request for it. */
+  /**
+   * Headers that the handler checks itself. Elysia would check them before the key, and read all headers of every
+   * request.
+   */
   readonly headers?: TObject
   /**
-   * What else can come back; the last word on a code counts. `internal_error` goes without saying where a credential is
-   * asked for: what anybody may ask touches nothing that could fail.
+   * The errors of the operation; of several with one code the last one counts. `internal_error` is added if the
+   * operation needs a credential: public operations touch nothing that could fail.
    */
   readonly errors: readonly Fault[]
 }
 
-/** A code of the catalogue, with what its example says here where that is not the catalogue's own sentence. */
+/** A code of the catalogue, with the message of its example if that differs from the catalogue's. */
 export type Fault = ErrorCode | ({ readonly code: ErrorCode } & Pick<Detail, "message" | "param" | "fields">)
 
 /** Values by name. The name is shown as the example's title. */
@@ -98,14 +101,14 @@ export function operation(described: Operation): DocumentDecoration {
   }
 }
 
-/** As the plugin writes the headers that Elysia validates. */
+/** The headers as the plugin writes those that Elysia validates. */
 function headerParameters({ properties, required = [] }: TObject) {
   return Object.entries(properties).map(([name, { description, examples, ...schema }]) => {
     return { name, in: "header", required: required.includes(name), description, examples, schema }
   })
 }
 
-/** `schema` as an answer of a route that is no error: what it is, with examples. */
+/** `schema` as a successful answer of a route, with a description and examples. */
 export function answer<S extends TSchema>(description: string, schema: S, examples: Examples = {}): S {
   return { ...shown(schema, examples), [ANSWER]: description }
 }
@@ -115,7 +118,7 @@ export function shown<S extends object>(schema: S, examples: Examples): S {
   return { ...schema, [EXAMPLES]: examples }
 }
 
-/** A body that is no JSON. */
+/** A body that is not JSON. */
 export function text(media_type: string, example?: string) {
   return Type.String({ contentMediaType: media_type, ...(example !== undefined && { examples: [example] }) })
 }
@@ -125,7 +128,7 @@ export function events(schema: TSchema, example: string) {
   return Type.String({ contentMediaType: "text/event-stream", contentSchema: schema, examples: [example] })
 }
 
-/** One response per status, each code of it an example in the shape of D16. */
+/** One response per status, with an example for each code in the shape of D16. */
 function errorAnswers(errors: readonly Fault[]): Responses {
   const details = new Map(
     errors.map((fault) => (typeof fault === "string" ? [fault, {}] : [fault.code, fault])),
@@ -163,7 +166,7 @@ function adviceHeaders(code: ErrorCode): string[] {
 
 export const REQUEST_ID = "019f8b1c-6a2e-7000-9c41-2f6d0e5b7a13"
 
-/** Which field a fault is always about. */
+/** The `param` of faults that always have the same one. */
 const params: Partial<Record<ErrorCode, string>> = { model_not_allowed: "model", model_not_found: "model" }
 
 /** The body of a fault, as an example. */

@@ -1,8 +1,8 @@
 import { Elysia } from "elysia"
 import { activeKey, checkAllowed, foreseen } from "../admission/admit.ts"
 import { type AskedFor, unpriced } from "../admission/asked.ts"
-import { chatCredential } from "../admission/credential.ts"
 import { largestMaxTokens, type Quote, quote } from "../admission/quote.ts"
+import { chatCredential } from "../admission/request-headers.ts"
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
@@ -16,18 +16,18 @@ import { responses } from "../operations/responses.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { parseQuoted, type QuoteBody, type QuotedOperation, quotedRefusals } from "../wire/quote.ts"
 import { getQuote } from "./docs/receipts.ts"
-import { pricesBody } from "./prices.ts"
+import { pricesBody } from "./record-bodies.ts"
 import { readKeyedBody } from "./request-body.ts"
 import { forbidStoring } from "./routing.ts"
 
-/** `POST /v1/quote`: what a call would hold, and whether it would be admitted; nothing is held and nothing is sent (D47). */
+/** `POST /v1/quote`: what a call would hold, and whether it would be admitted. Holds and sends nothing (D47). */
 export function quotes(gateway: Gateway) {
   return new Elysia({ name: "quotes" })
     .onAfterHandle(forbidStoring)
     .post("/v1/quote", ({ request }) => quoted(gateway, request), getQuote)
 }
 
-/** Faults in the order of a call (D30): body, key, model. What the ledger would decide is the answer. */
+/** Checks in the order of a call (D30): body, key, model. The answer is what the ledger would decide. */
 async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   const { ledger, catalog, key_loads, config } = gateway
   const { key_hash, bytes } = await readKeyedBody(gateway, request, chatCredential, checkRate)
@@ -44,7 +44,7 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   return quoteBody(name, measured.quoteFor(model), model, standing)
 }
 
-/** A request as far as a quote needs it, whatever its operation. */
+/** The parts of a request that a quote needs, for any operation. */
 interface Measured {
   readonly model: string
   readonly asked: AskedFor
@@ -103,7 +103,7 @@ function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, stan
   }
 }
 
-/** The largest `max_tokens` that fits: where output is free, all that the model can. */
+/** The largest `max_tokens` that fits; the model's maximum if output is free. */
 function largestFor(bounds: Quote, model: Model, room_nano: bigint, { margin_bp }: Standing): number | null {
   const { limit_field, costs, amount_nano } = bounds
   const free_output = limit_field !== null && costs.every(({ output_pico }) => output_pico === 0n)

@@ -1,7 +1,7 @@
 import { Elysia } from "elysia"
 import { activeKey } from "../admission/admit.ts"
-import { messagesCredential } from "../admission/credential.ts"
 import { hashOf } from "../admission/key.ts"
+import { messagesCredential } from "../admission/request-headers.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import { ledgerTime } from "../id.ts"
@@ -10,7 +10,7 @@ import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { Holder } from "../ledger/reports/client.ts"
 import { printUsd } from "../money.ts"
 import type { OwnAccount, Receipt } from "../wire/receipt.ts"
-import { usageRange } from "../wire/usage-query.ts"
+import { usageRange } from "../wire/usage-report.ts"
 import * as reference from "./docs/receipts.ts"
 import { ask } from "./ledger-deadline.ts"
 import { accountBody, callBody, keyBody, usageReport } from "./record-bodies.ts"
@@ -19,7 +19,7 @@ import { forbidStoring, readQuery } from "./routing.ts"
 /** How long a client waits for the database. */
 const DEADLINE_MS = 10_000
 
-/** `GET /v1/calls/{id}`, `/v1/account`, `/v1/usage`: what keys read about their own account (D47, D48). */
+/** `GET /v1/calls/{id}`, `/v1/account` and `/v1/usage`: what a key can read about its account (D47, D48). */
 export function receipts(gateway: Gateway) {
   const { reports } = gateway
   const asked = <Answer>(question: Promise<Answer>) => ask({ deadline_ms: DEADLINE_MS }, question)
@@ -53,7 +53,7 @@ export function receipts(gateway: Gateway) {
     )
 }
 
-/** What waits are sums, not calls: the message says so. */
+/** Replaces the message of `overloaded`, because the request is a usage query and not a call. */
 function tooManySums(error: unknown): never {
   if (!(error instanceof LedgerBusy)) throw error
   throw new GatewayError("overloaded", {
@@ -61,7 +61,7 @@ function tooManySums(error: unknown): never {
   })
 }
 
-/** Who reads, which is settled before the parameters (D30): any key that is neither revoked nor expired, also a suspended one (D47). */
+/** The key that reads, checked before the parameters (D30). It may be suspended, but not revoked or expired (D47). */
 function reader({ ledger, key_loads, config }: Gateway, request: Request): Promise<Standing> {
   const key = messagesCredential(request.headers)
   return activeKey({ ledger, key_loads, config }, hashOf(key))
@@ -84,7 +84,7 @@ function receipt(record: CallRecord): Receipt {
     ending: call.ending,
     failure: call.failure,
     notes: call.notes,
-    held: call.reserved,
+    held: call.held,
     charge: call.charge,
     released: charge_nano === null ? null : printUsd(released_nano),
     overage: call.overage,

@@ -2,18 +2,31 @@ import type { Account } from "../ledger/accounts/accounts.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { UsageSums as Summed, UsageSummary } from "../ledger/reports/usage-sums.ts"
-import { buckets, ceilToNano, PAR_BP, type Price, printMargin, printUsd } from "../money.ts"
-import { linesOf } from "../settlement/lines.ts"
-import type { AccountBody, CallBody, CreatedKeyBody, KeyBody } from "../wire/admin.ts"
+import {
+  buckets,
+  ceilToNano,
+  PAR_BP,
+  type Price,
+  printMargin,
+  printPico,
+  printPrice,
+  printUsd,
+} from "../money.ts"
+import { type Kind, type Line, linesOf } from "../settlement/price.ts"
+import type { AccountBody, CallBody, CreatedKeyBody, KeyBody, Prices } from "../wire/admin.ts"
 import { printTime } from "../wire/time.ts"
 import type { Usage } from "../wire/usage.ts"
-import type { UsageRange } from "../wire/usage-query.ts"
-import type { OperatorUsageReport, OperatorUsageSums, UsageReport, UsageSums } from "../wire/usage-report.ts"
-import { lineBody, pricesBody } from "./prices.ts"
+import type {
+  OperatorUsageReport,
+  OperatorUsageSums,
+  UsageRange,
+  UsageReport,
+  UsageSums,
+} from "../wire/usage-report.ts"
 
-/** Records of the ledger as answers show them to operators and clients. */
+/** Records of the ledger as the API shows them to operators and clients. */
 
-/** An account as its operator is shown it, and its keys. */
+/** An account. */
 export function accountBody(account: Account): AccountBody {
   const { id, name, balance_nano, held_nano, margin_bp, suspended_at, created_at } = account
   return {
@@ -28,12 +41,12 @@ export function accountBody(account: Account): AccountBody {
   }
 }
 
-/** The one answer that shows the key itself. */
+/** A new key. This is the only answer that contains the key itself. */
 export function createdKeyBody(made: Key, key: string): CreatedKeyBody {
   return { ...commonOf(made), key }
 }
 
-/** A key as its operator is shown it, and its holder. */
+/** A key. */
 export function keyBody(key: Key): KeyBody {
   return {
     ...commonOf(key),
@@ -56,7 +69,7 @@ function commonOf({ id, name, prefix, models, expires_at, suspended_at, spending
   }
 }
 
-/** A call as operators are shown it. */
+/** A call as shown to operators. */
 export function callBody(call: CallRecord): CallBody {
   const price = priceOf(call)
   return {
@@ -72,7 +85,7 @@ export function callBody(call: CallRecord): CallBody {
     agent_id: call.agent_id,
     state: call.state,
     notes: call.notes,
-    reserved: printUsd(call.amount_nano),
+    held: printUsd(call.amount_nano),
     ...outcomeOf(call, price),
     margin: printMargin(call.margin_bp ?? PAR_BP),
     prices: pricesBody(price, call.above_tokens, call.service_tier),
@@ -83,7 +96,7 @@ export function callBody(call: CallRecord): CallBody {
   }
 }
 
-/** Nothing of a charge is shown before there is one. */
+/** The fields of a charge are null until there is one. */
 function outcomeOf(
   call: CallRecord,
   price: Price,
@@ -140,12 +153,12 @@ function priceOf(call: CallRecord): Price {
   return { input_pico, cached_input_pico, output_pico, per_call_nano, buckets: Object.fromEntries(named) }
 }
 
-/** Sums of usage as clients are shown them (D48). */
+/** A usage report for clients (D48). */
 export function usageReport(range: UsageRange, summary: UsageSummary): UsageReport {
   return reportOf(range, summary, sumsBody)
 }
 
-/** The same as operators are shown them, with what it costs (D69). */
+/** The same for operators, with the cost (D69). */
 export function operatorUsageReport(range: UsageRange, summary: UsageSummary): OperatorUsageReport {
   return reportOf(range, summary, operatorSumsBody)
 }
@@ -169,7 +182,7 @@ function reportOf<Sums>(
   }
 }
 
-/** A day by its date, an hour by its first moment. */
+/** A day as its date, an hour as its start. */
 function printPeriod(start: Date, by: UsageRange["by"]): string {
   const time = printTime(start)
   return by === "day" ? time.slice(0, "2026-11-21".length) : time
@@ -191,4 +204,30 @@ function sumsBody(sums: Summed): UsageSums {
 function operatorSumsBody(sums: Summed): OperatorUsageSums {
   const { charge_nano, profit_nano } = sums
   return { ...sumsBody(sums), cost: printUsd(charge_nano - profit_nano), profit: printUsd(profit_nano) }
+}
+
+/** The prices of a model, with the service tier and the prompt size that they apply to (D60, D62, D70). */
+export function pricesBody(price: Price, above_tokens = 0, service_tier: string | null = null): Prices {
+  const named = buckets.flatMap((bucket) => {
+    const price_pico = price.buckets?.[bucket]
+    return price_pico === undefined ? [] : [[bucket, printPriceOf(bucket, price_pico)]]
+  })
+  return {
+    input: printPrice(price.input_pico),
+    cached_input: printPrice(price.cached_input_pico),
+    output: printPrice(price.output_pico),
+    per_call: printUsd(price.per_call_nano),
+    ...Object.fromEntries(named),
+    ...(service_tier !== null && { service_tier }),
+    ...(above_tokens > 0 && { above_tokens }),
+  }
+}
+
+/** A line of a receipt. */
+export function lineBody({ kind, count, price_pico, cost_pico }: Line): CallBody["lines"][number] {
+  return { kind, count, price: printPriceOf(kind, price_pico), cost: printPico(cost_pico) }
+}
+
+function printPriceOf(kind: Kind, price_pico: bigint): string {
+  return kind === "per_call" || kind === "web_search" ? printPico(price_pico) : printPrice(price_pico)
 }

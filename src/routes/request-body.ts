@@ -16,7 +16,7 @@ export async function readBody(request: Request, limits: Config["limits"]): Prom
   return arrived(body, limits.body_timeout_ms)
 }
 
-/** The body once it is here; whatever becomes of it after its time is nobody's concern. */
+/** Waits for the body. An error after the timeout is ignored. */
 function arrived(body: Promise<Uint8Array>, within_ms: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new GatewayError("request_timeout")), within_ms)

@@ -3,7 +3,7 @@ import { GatewayError, toGatewayError } from "../errors.ts"
 import { LedgerBusy, LedgerUnavailable } from "../ledger/entries.ts"
 import { bodyFault, queryFault } from "../wire/fault.ts"
 
-/** How the applications route: unknown members are refused, and not dropped silently. */
+/** The settings of the application. Unknown members are refused instead of dropped. */
 export const ROUTING = {
   strictPath: true,
   normalize: false,

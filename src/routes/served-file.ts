@@ -1,13 +1,13 @@
 import { promisify } from "node:util"
 import { gzip } from "node:zlib"
 
-/** Beside the event loop: the largest file takes longer than a stream should wait. */
+/** Asynchronous, because the largest file takes longer than a stream should wait. */
 const pack = promisify(gzip)
 
-/** A file of a page that the gateway serves itself: with a fingerprint, and a policy that lets nothing else in. */
+/** A file of a page, with its fingerprint. */
 export interface ServedFile {
   readonly bytes: ArrayBuffer
-  /** The same for browsers that unpack it. */
+  /** The file with gzip. */
   readonly packed_bytes: Uint8Array<ArrayBuffer>
   /** Its media type. */
   readonly type: string
@@ -18,14 +18,14 @@ export async function fingerprinted(bytes: ArrayBuffer, type: string): Promise<S
   return { bytes, packed_bytes: await pack(bytes), type, etag: `W/"${Bun.hash(bytes).toString(36)}"` }
 }
 
-/** The file at `url`, which may be that of a package: `import.meta.resolve` of whoever asks. */
+/** Loads the file at `url`, the result of the caller's `import.meta.resolve`. */
 export async function loadFile(url: string, type: string): Promise<ServedFile> {
   return await fingerprinted(await Bun.file(new URL(url)).arrayBuffer(), type)
 }
 
 /**
- * What a page and everything it loads may come from: this gateway. A script or style of any other origin, or inline, is refused.
- * `more` is what a page needs beyond that, or renounces.
+ * The content security policy of a page: it loads only from this gateway, and no inline scripts or styles. `more` adds
+ * directives.
  */
 export function pagePolicy(...more: readonly string[]): string {
   return [

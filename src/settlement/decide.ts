@@ -16,21 +16,21 @@ export type Verdict =
     }
   | { readonly outcome: "released"; readonly failure: Failure; readonly notes: readonly Note[] }
 
-/** What an estimate rests on besides the evidence (D6). */
+/** The terms of an estimate (D6). */
 export interface Terms {
   /** UTF-8 bytes of output per estimated token. */
   readonly bytes_per_token: number
   /** The prompt tokens of an estimate, where it charges any. */
   readonly prompt_tokens_estimate: number
-  /** When it does. */
+  /** When an estimate charges the prompt. */
   readonly estimate_prompt: EstimatePrompt
-  /** Tokens of unseen reasoning that are added where a client cut its stream; absent for none. */
+  /** Tokens of hidden reasoning, added if the client cut its stream. */
   readonly hidden_output_tokens?: number | undefined
-  /** Whether it charges output; if not, it charges the prompt of every answer (D67). */
+  /** Whether an estimate charges output. If not, it charges the prompt of every answer (D67). */
   readonly estimate_output: boolean
 }
 
-/** Settlement rules 1-6: from what was delivered to what is owed. Everything beside the rules is a ruling. */
+/** Decides by the settlement rules 1-6 what is owed for what was delivered. */
 export function decide(evidence: Evidence, terms: Terms): Verdict {
   const { usage, notes } = trusted(evidence)
   const estimate = (bytes: number) => estimateTokens(bytes, terms.bytes_per_token)
@@ -82,12 +82,14 @@ function chargesPrompt(
   return !estimate_output || estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_clients)
 }
 
-/** At least one token where nothing else is charged: a success is not free (rule 2, D67). */
+/**
+ * The prompt of an estimate. At least one token if output is not charged, because a success is not free (rule 2, D67).
+ */
 function promptEstimate({ prompt_tokens_estimate, estimate_output }: Terms): number {
   return estimate_output ? prompt_tokens_estimate : Math.max(1, prompt_tokens_estimate)
 }
 
-/** Reasoning that a provider does not show: a client that leaves before the end would not pay for it (D6). */
+/** Reasoning that the provider does not show, which a client that leaves early would not pay for (D6). */
 function hiddenOutput(evidence: Evidence, { hidden_output_tokens = 0 }: Terms): number {
   return isCutByClient(evidence) ? hidden_output_tokens : 0
 }

@@ -1,18 +1,20 @@
+import type { Model } from "../config/config.ts"
 import {
   type Bucket,
   buckets,
   ceilToNano,
   costWithin,
+  isFree,
   PICO_PER_NANO,
   type Price,
   parentOf,
+  type ServiceTier,
 } from "../money.ts"
 import type { Note } from "../wire/call.ts"
 import type { Buckets, Usage } from "../wire/usage.ts"
-import { bucketed } from "./buckets.ts"
 import type { Verdict } from "./decide.ts"
 
-/** What a call costs, and the tokens that cost it. */
+/** The charge of a call, and the tokens that it is for. */
 export interface Priced {
   readonly charge_nano: bigint
   /** Reported plus estimated tokens, as charged; null when nothing is. */
@@ -23,8 +25,8 @@ export interface Priced {
 type Settled = Extract<Verdict, { outcome: "settled" }>
 
 /**
- * Prices a verdict: one sum, times the margin of the account (D69), one ceil. What the provider reported is charged in full, above the reservation too,
- * which is noted (D11); what the gateway estimated only as far as it fits under `amount_nano` (D6), so that the tokens
+ * Prices a verdict: one sum, times the margin of the account (D69), rounded up once. What the provider reported is charged
+ * in full, above the hold too, which is noted (D11); what the gateway estimated only as far as it fits under `amount_nano` (D6), so that the tokens
  * recorded are the tokens charged. `searches` is how many there were where the provider does not count them (D60).
  */
 export function priceVerdict(
@@ -61,7 +63,7 @@ export function costPico(usage: Usage, price: Price): bigint {
   return tokens + difference + price.per_call_nano * PICO_PER_NANO
 }
 
-/** What buckets cost beyond what their tokens cost as a part of the prompt or the completion. */
+/** What tokens of buckets cost more than other tokens of the prompt or the completion. */
 function bucketsPico(counts: Buckets, price: Price): bigint {
   let sum_pico = 0n
   for (const bucket of buckets) {
@@ -78,7 +80,7 @@ function parentPico(bucket: Bucket, price: Price): bigint {
   return parent === "input" ? price.input_pico : price.output_pico
 }
 
-/** What was reported, plus as much of the estimate as fits under `amount_pico`: the prompt's first. */
+/** The reported usage, plus as much of the estimate as `amount_pico` pays for, the prompt first. */
 function withEstimate(
   base: Usage,
   estimated: Settled["estimated"],
@@ -101,4 +103,111 @@ const NOTHING: Usage = { prompt_tokens: 0, cached_tokens: 0, completion_tokens: 
 function fitting(tokens: number, price_pico: bigint, room_pico: bigint): number {
   if (BigInt(tokens) * price_pico <= room_pico) return tokens
   return room_pico > 0n ? Number(room_pico / price_pico) : 0
+}
+
+/** The most searches that one answer is charged for (D60). */
+const MAX_SEARCHES = 1_000
+
+/** Kinds whose price does not follow from that of their parent. */
+const OWN_PRICE_NEEDED: ReadonlySet<Bucket> = new Set([
+  "audio_input",
+  "audio_output",
+  "image_input",
+  "web_search",
+])
+
+interface Bucketed {
+  readonly usage: Usage
+  readonly notes: readonly Note[]
+}
+
+/**
+ * Usage with the buckets that the price names (D60), none larger than what is left of its parent. All others are charged as
+ * their parent, which is noted where their price cannot be guessed from it. `searches` are charged if none are counted.
+ */
+export function bucketed(usage: Usage, price: Price, searches: number): Bucketed {
+  if (usage.buckets === undefined && searches === 0) return { usage, notes: [] }
+  const { buckets: said = {}, ...counts } = usage
+  const prices = price.buckets ?? {}
+  const notes = new Set<Note>()
+  const room = { input: counts.prompt_tokens - counts.cached_tokens, output: counts.completion_tokens }
+  const kept: Partial<Record<Bucket, number>> = {}
+  const keep = (bucket: Bucket, count: number) => {
+    const parent = parentOf[bucket]
+    const fitting = Math.min(count, parent === null ? MAX_SEARCHES : room[parent])
+    if (fitting < count) notes.add("details_clamped")
+    if (parent !== null) room[parent] -= fitting
+    if (fitting > 0) kept[bucket] = (kept[bucket] ?? 0) + fitting
+  }
+  for (const bucket of buckets) {
+    const count = said[bucket] ?? 0
+    const named = bucket === "cache_write_1h" && prices[bucket] === undefined ? "cache_write" : bucket
+    if (count === 0) continue
+    if (prices[named] !== undefined) keep(named, count)
+    else if (OWN_PRICE_NEEDED.has(bucket) && !isFree(price)) notes.add("unpriced")
+  }
+  if (said.web_search === undefined && searches > 0 && prices.web_search !== undefined) {
+    keep("web_search", searches)
+    notes.add("searches_estimated")
+  }
+  return {
+    usage: Object.keys(kept).length === 0 ? counts : { ...counts, buckets: kept },
+    notes: [...notes],
+  }
+}
+
+/** A line of a receipt (D60): one kind of token, its count, its price and the product. */
+export interface Line {
+  readonly kind: Kind
+  /** Tokens; searches of `web_search`, and 1 of `per_call`. */
+  readonly count: number
+  /** Of one. */
+  readonly price_pico: bigint
+  readonly cost_pico: bigint
+}
+
+export type Kind = "input" | "cached_input" | "output" | Bucket | "per_call"
+
+/** The lines whose sum, rounded up once, is the charge. Kinds with a count of 0 are left out; usage of 0 has no lines (D2). */
+export function linesOf(usage: Usage, price: Price): readonly Line[] {
+  const { prompt_tokens, cached_tokens, completion_tokens } = usage
+  if (prompt_tokens === 0 && completion_tokens === 0) return []
+  const counts = usage.buckets ?? {}
+  const within = (parent: "input" | "output") =>
+    buckets.reduce((sum, bucket) => sum + (parentOf[bucket] === parent ? (counts[bucket] ?? 0) : 0), 0)
+  const line = (kind: Kind, count: number, price_pico: bigint): Line[] =>
+    count === 0 ? [] : [{ kind, count, price_pico, cost_pico: BigInt(count) * price_pico }]
+  return [
+    ...line("input", prompt_tokens - cached_tokens - within("input"), price.input_pico),
+    ...line("cached_input", cached_tokens, price.cached_input_pico),
+    ...line("output", completion_tokens - within("output"), price.output_pico),
+    ...buckets.flatMap((bucket) => line(bucket, counts[bucket] ?? 0, price.buckets?.[bucket] ?? 0n)),
+    ...(price.per_call_nano === 0n ? [] : line("per_call", 1, price.per_call_nano * PICO_PER_NANO)),
+  ]
+}
+
+/** What providers call the tier that a model's own price is for. */
+const OWN_TIERS: ReadonlySet<string> = new Set(["default", "standard", "on_demand"])
+
+/** The service tier whose price counts; null for the model's own price. */
+export interface ServedTier {
+  readonly tier: ServiceTier | null
+  /** Whether the provider served a tier that has no price. */
+  readonly is_unpriced: boolean
+}
+
+const OWN: ServedTier = { tier: null, is_unpriced: false }
+
+/**
+ * D70: the price of the tier that the provider says it served. If it says none, or one without a price, the tier that was
+ * asked for counts, else the model's own price.
+ */
+export function servedTier(model: Model, asked: string | null, served: string | null): ServedTier {
+  const named = (name: string | null) => model.service_tiers.find((tier) => tier.name === name)
+  if (served !== null) {
+    const tier = named(served)
+    if (tier !== undefined) return { tier, is_unpriced: false }
+    if (OWN_TIERS.has(served)) return OWN
+  }
+  return { tier: named(asked) ?? null, is_unpriced: served !== null && !isFree(model.price) }
 }

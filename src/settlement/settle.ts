@@ -3,8 +3,7 @@ import type { CallLedger, Checkpoint, End } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
 import type { Ending, Failure, Note } from "../wire/call.ts"
 import { decide, type Terms, type Verdict } from "./decide.ts"
-import { type Priced, priceVerdict } from "./price.ts"
-import { servedTier } from "./service-tier.ts"
+import { type Priced, priceVerdict, servedTier } from "./price.ts"
 
 /** How long the last byte of an answer waits for its settlement to be durable (D32). */
 export const SETTLE_WAIT_MS = 250
@@ -70,7 +69,7 @@ export function checkpoint(call: Call): Checkpoint | null {
   return { id: call.hold.id, charge_nano, basis: verdict.basis, usage, terms_id }
 }
 
-/** What a verdict costs at the price of its prompt's size and of the service tier, and the terms that say so (D62, D70). */
+/** The charge of a verdict, and its terms: the price for the size of its prompt and for its service tier (D62, D70). */
 function priced(call: Call, verdict: Verdict, { service_tier }: Evidence): Priced & Pick<End, "terms_id"> {
   const prompt_tokens = promptOf(verdict)
   const { hold, asked, model } = call

@@ -44,7 +44,7 @@ export function callOf(
     "tollgate.operation": operation,
     "tollgate.account_id": account_id,
     "tollgate.key_id": key_id,
-    "tollgate.reserved_nano_usd": amount_nano,
+    "tollgate.held_nano_usd": amount_nano,
   }
 }
 

@@ -51,7 +51,7 @@ export class RecordedTrace implements Trace {
   readonly #span_id = newSpanId()
   readonly #request_id: string
   readonly #spans: Span[] = []
-  #reserving: OpenSpan | null = null
+  #holding: OpenSpan | null = null
   #attempt: OpenSpan | null = null
   #settling: OpenSpan | null = null
   #hold: Hold | null = null
@@ -76,16 +76,16 @@ export class RecordedTrace implements Trace {
     this.#keep = keep
   }
 
-  reserving(): void {
-    this.#reserving = this.#open("reserve", "internal")
+  holding(): void {
+    this.#holding = this.#open("hold", "internal")
   }
 
   held(hold: Hold, model: string, operation: OperationName): void {
     this.#hold = hold
     this.#call = callOf(hold, model, operation)
     this.#held_ms = this.#now()
-    this.#end(this.#reserving, { "tollgate.reserved_nano_usd": hold.amount_nano })
-    this.#reserving = null
+    this.#end(this.#holding, { "tollgate.held_nano_usd": hold.amount_nano })
+    this.#holding = null
   }
 
   attempting(route: Route, operation: string): TraceHeaders {
@@ -136,7 +136,7 @@ export class RecordedTrace implements Trace {
   #finish(): void {
     if (this.#answered === null || (this.#hold !== null && !this.#is_settled)) return
     const { route, method, status, code } = this.#answered
-    this.#end(this.#reserving, { "error.type": code }, status >= 500)
+    this.#end(this.#holding, { "error.type": code }, status >= 500)
     this.#endAttempt(null)
     const failure = this.#ended?.failure ?? null
     const ended_ms = this.#now()

@@ -10,7 +10,7 @@ const OPEN_MS = 10_000
  */
 export type AttemptResult = "answered" | "failed" | "refused" | "abandoned"
 
-/** The circuit breaker of an upstream, as others see it. */
+/** The status of an upstream's circuit breaker. */
 export interface BreakerStatus {
   /** `open`: calls are refused. `trying`: one call tests whether the upstream works again. */
   readonly state: "ready" | "open" | "trying"
@@ -26,13 +26,13 @@ export type Report = (result: AttemptResult) => void
 interface Breaker {
   /** In a row. */
   failures: number
-  /** The first key whose request was refused among them. */
+  /** The first key with a refused request among these failures. */
   refused_key: string | null
-  /** Whether they include more than refusals of one key. */
+  /** Whether these failures are more than refusals of one key. */
   is_shared: boolean
-  /** Meaningful while the failures have opened the breaker. */
+  /** Used while the breaker is open. */
   open_until_ms: number
-  /** Calls that are testing whether the upstream works again. */
+  /** Calls that test whether the upstream works again. */
   trials: number
 }
 
@@ -102,7 +102,7 @@ export class CircuitBreakers {
 const NO_FAILURES = { failures: 0, refused_key: null, is_shared: false }
 const CLOSED = (): Breaker => ({ ...NO_FAILURES, open_until_ms: 0, trials: 0 })
 
-/** D33: the refusals of one key alone do not keep the others out. */
+/** D33: refusals of one key alone do not open the breaker. */
 function noteFailure(breaker: Breaker, result: "failed" | "refused", key_id: string): void {
   breaker.failures += 1
   if (result === "refused") breaker.refused_key ??= key_id

@@ -33,7 +33,7 @@ export class ClientDeadline {
     return this.#over
   }
 
-  /** Why the client does not wait any more, even while its answer is still drained; null while it waits. */
+  /** Why the client no longer waits. Null while it waits. Set even while the answer is still being drained. */
   get reason(): AbandonReason | null {
     return this.#reason
   }
@@ -43,7 +43,7 @@ export class ClientDeadline {
     if (this.#reason !== null) this.#over.abort()
   }
 
-  /** What is left of `drain_ms` (D9): all of it while the client waits. In milliseconds. */
+  /** The rest of `drain_ms` (D9), in milliseconds. All of it while the client waits. */
   remaining(drain_ms: number): number {
     return this.#left_ms === null ? drain_ms : drain_ms - (performance.now() - this.#left_ms)
   }

@@ -1,9 +1,14 @@
 import type { Model, Route, Upstream } from "../config/config.ts"
+import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
-import { attempt, type FailedAttempt, type Outcome, type Outgoing } from "./attempt.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
-import { leftMs, type Reply } from "./reply.ts"
+import { codingFault, contentLength, requestHeaders, retryAfter } from "./headers.ts"
+import type { AnswerHead } from "./http/answer-parser.ts"
+import { post } from "./http/client.ts"
+import type { Exchange } from "./http/exchange.ts"
+import { isSpoken, type RefusalForm } from "./refusal.ts"
+import { finish, leftMs, type Reply, refusalText } from "./reply.ts"
 
 /** Records the attempts of a call, for its log, metrics and trace. */
 export interface Attempts {
@@ -61,7 +66,7 @@ export async function forward(
   throw error
 }
 
-/** With these a provider speaks of itself, and not of the request. */
+/** Statuses that say that the provider is down, whatever the request. */
 const DOWN: ReadonlySet<number> = new Set([503, 504, 529])
 
 /** How an outcome counts for the circuit breaker (D33). */
@@ -69,4 +74,185 @@ function attemptResultOf(outcome: Outcome): AttemptResult {
   if (outcome === "abandoned") return "abandoned"
   if (typeof outcome !== "number" || DOWN.has(outcome)) return "failed"
   return outcome < 500 ? "answered" : "refused"
+}
+
+/** The request of a call, before an upstream is chosen. */
+export interface Outgoing {
+  readonly request_id: string
+  /** The key of the request, for the circuit breaker (D33). */
+  readonly key_id: string
+  /** Below the upstream's `base_url`, with its query: `/chat/completions`. */
+  readonly path: string
+  readonly stream: boolean
+  /** The JSON text to send, with the upstream's own name of the model. */
+  body(model: string): string
+  /** The version headers of a messages-style call, else null. */
+  readonly headers: Readonly<Record<string, string>> | null
+  /** What the client is told when the provider refuses (D17). */
+  readonly refusals: RefusalForm
+  /** Called right before a provider is asked, to abort the call of a client that has left (D9). */
+  asking?(): void
+  /** Aborted when nobody waits for the answer any more. Closes the connection, before and during the answer. */
+  readonly signal: Signal
+}
+
+/**
+ * The result of an attempt: the status, or why there is none. `unreachable`: refused, DNS, TLS. `broken`: closed before
+ * the headers, or not HTTP. `timeout`: no headers in time. `abandoned`: nobody waits for the answer any more.
+ */
+export type Outcome = number | NoAnswer | "abandoned"
+type NoAnswer = "unreachable" | "broken" | "timeout"
+
+/** An attempt without a usable 2xx. Either `error` or `discard` must be called, or its connection leaks. */
+export interface FailedAttempt {
+  readonly kind: "failure"
+  readonly outcome: Exclude<Outcome, "abandoned">
+  /** What the upstream did wrong, for the log. Null if the request was at fault (D17). */
+  readonly fault: string | null
+  /** Whether another upstream may be tried: nothing of a 2xx was received (D14). */
+  readonly passes_on: boolean
+  /** The error for the client (D17), with the provider's message if that may be shown. */
+  error(): Promise<GatewayError>
+  discard(): void
+}
+
+/** Statuses after which another upstream may be tried (D14). */
+const PASSES_ON: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 529])
+
+/**
+ * One attempt at one upstream, up to its response headers. Streams wait for them for `first_byte`, JSON calls for the
+ * rest of `total` since `began_ms` (D31). Throws the reason of the signal if that is aborted.
+ */
+export async function attempt(
+  route: Route,
+  outgoing: Outgoing,
+  began_ms: number,
+  trace_headers: TraceHeaders | null,
+): Promise<Reply | FailedAttempt> {
+  const { upstream, model } = route
+  const { signal, stream } = outgoing
+  outgoing.asking?.()
+  signal.throwIfAborted()
+  const body = outgoing.body(model)
+  const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
+  const fields = requestHeaders(upstream, outgoing.request_id, stream, further)
+  const exchange = post(`${upstream.base_url}${outgoing.path}`, fields, body)
+  signal.addEventListener("abort", () => exchange.cancel())
+  let late = false
+  const total_ms = leftMs(upstream, began_ms)
+  const deadline = setTimeout(
+    () => {
+      late = true
+      exchange.cancel()
+    },
+    stream ? Math.min(upstream.timeouts.first_byte_ms, total_ms) : total_ms,
+  )
+  try {
+    const head = await exchange.head
+    signal.throwIfAborted()
+    return judge(route, head, exchange, began_ms, outgoing.refusals)
+  } catch (error) {
+    signal.throwIfAborted()
+    return unanswered(late ? "timeout" : noAnswerOf(error), stream, systemCodeOf(error))
+  } finally {
+    clearTimeout(deadline)
+  }
+}
+
+/** Whether an answer is a 2xx whose body may be read (D14, D25). */
+function judge(
+  route: Route,
+  head: AnswerHead,
+  exchange: Exchange,
+  began_ms: number,
+  refusals: RefusalForm,
+): Reply | FailedAttempt {
+  const { status, fields } = head
+  const fault = head.fault ?? codingFault(fields)
+  if (fault !== null) exchange.cancel()
+  else if (status >= 200 && status < 300) {
+    return {
+      kind: "reply",
+      route,
+      status,
+      length: contentLength(fields),
+      body: exchange,
+      began_ms,
+    }
+  }
+  return refused(route.upstream, head, fault, exchange, refusals)
+}
+
+/**
+ * An answer that is not a 2xx, or whose body must not be read. After a 2xx no other upstream is tried: the provider did
+ * the work. A short body is read to its end, so that the connection can be used again.
+ */
+function refused(
+  upstream: Upstream,
+  { status, fields }: AnswerHead,
+  fault: string | null,
+  exchange: Exchange,
+  refusals: RefusalForm,
+): FailedAttempt {
+  const discard = () => {
+    if (fault === null) void finish(exchange)
+  }
+  return {
+    kind: "failure",
+    outcome: status,
+    fault: fault ?? (isSpoken(status) ? null : `status ${status}`),
+    passes_on: PASSES_ON.has(status),
+    discard,
+    async error() {
+      let text = ""
+      if (fault === null && refusals.isRead(status)) text = await refusalText(exchange)
+      else discard()
+      return refusals.errorOf({
+        status,
+        retry_after: retryAfter(fields),
+        body: text,
+        api_key: upstream.api_key,
+      })
+    },
+  }
+}
+
+/** No answer. After the timeout of a JSON call no other upstream is tried: the first may still answer, and bill (D31). */
+function unanswered(outcome: NoAnswer, stream: boolean, code: string): FailedAttempt {
+  const errors = {
+    unreachable: "upstream_unavailable",
+    broken: "upstream_error",
+    timeout: "upstream_timeout",
+  } as const
+  return {
+    kind: "failure",
+    outcome,
+    fault: outcome === "timeout" ? outcome : `${outcome} (${code})`,
+    passes_on: outcome !== "timeout" || stream,
+    error: async () => new GatewayError(errors[outcome]),
+    discard: () => {},
+  }
+}
+
+const NETWORK = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "ENETUNREACH",
+  "EHOSTUNREACH",
+  "ENETDOWN",
+  "EADDRNOTAVAIL",
+  "ETIMEDOUT",
+])
+const TLS = /CERT|TLS|SSL|EPROTO|SIGNATURE|ISSUER|HOSTNAME_MISMATCH|CRL/
+
+/** `unreachable` means that nothing can have been sent. When in doubt: `broken`. */
+function noAnswerOf(error: unknown): NoAnswer {
+  const code = systemCodeOf(error)
+  return NETWORK.has(code) || TLS.test(code) ? "unreachable" : "broken"
+}
+
+/** The error's code and never its message, which may repeat a header's value. */
+function systemCodeOf(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "unknown"
 }

@@ -48,27 +48,29 @@ export function streamHeaders(request_id: string): Record<string, string> {
   }
 }
 
-/** Header fields that are asked for by their names, in lower case. */
+/** Header fields, looked up by their names in lower case. */
 interface Named {
   get(name: string): string | null
 }
 
 const MAX_RETRY_AFTER_S = 3_600
 
-/** A provider's `Retry-After` where it is a whole number of seconds up to an hour, else null: a date or nonsense does not pass. */
+/** A provider's `Retry-After` if it is a whole number of seconds up to an hour, otherwise null. */
 export function retryAfter(fields: Named): string | null {
   const value = fields.get("retry-after")
   return value !== null && /^\d{1,4}$/.test(value) && Number(value) <= MAX_RETRY_AFTER_S ? value : null
 }
 
-/** How long the body says that it is; null when it does not say so in digits, or is sent in chunks (RFC 9112 section 6.3). */
+/**
+ * The announced length of the body. Null if it is missing or invalid, or if the body is chunked (RFC 9112 section 6.3).
+ */
 export function contentLength(fields: Named): number | null {
   if (fields.get("transfer-encoding") !== null) return null
   const value = fields.get("content-length")
   return value !== null && /^\d{1,15}$/.test(value) ? Number(value) : null
 }
 
-/** Why an answer's body must not be read, or null: it is compressed all the same (D25). */
+/** Why the body of an answer must not be read: it is compressed (D25). Null if it is not. */
 export function codingFault(fields: Named): string | null {
   const coding = (fields.get("content-encoding") ?? "identity").trim().toLowerCase()
   return coding === "identity" || coding === "" ? null : "compressed body"

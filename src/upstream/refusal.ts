@@ -1,25 +1,25 @@
 import { type ErrorCode, GatewayError } from "../errors.ts"
 import { isObject } from "../wire/usage.ts"
 
-/** A provider's answer that was no 2xx. */
+/** A provider's answer with another status than 2xx. */
 export interface Refusal {
   readonly status: number
-  /** As `retryAfter` lets it pass. */
+  /** The result of `retryAfter`. */
   readonly retry_after: string | null
-  /** As far as it was read; `""` when it was not. */
+  /** As much of it as was read; `""` for nothing. */
   readonly body: string
-  /** The credential it was sent, which its message must not repeat. */
+  /** The credential of the request, which the message must not repeat. */
   readonly api_key: string | null
 }
 
-/** What the client is told of a provider's refusal (D17). */
+/** How a provider's refusal is shown to the client (D17). */
 export interface RefusalForm {
   /** Whether the body of an answer with this status is read. */
   isRead(status: number): boolean
   errorOf(refusal: Refusal): GatewayError
 }
 
-/** What a client of the chat family is told. */
+/** The error for a client of the chat family. */
 export function refusalError(refusal: Refusal): GatewayError {
   const code = codeForStatus(refusal.status)
   switch (code) {
@@ -39,8 +39,9 @@ export function refusalError(refusal: Refusal): GatewayError {
 }
 
 /**
- * What a client of the messages family is told (D64): the provider's status and its body as it was, without its credential,
- * because clients act on the wording. What is no JSON error, or is about the credential, is told like any other (D17).
+ * The error for a client of the messages family (D64): the provider's status and body, unchanged but for the
+ * credential, because clients act on the wording. A body that is not a JSON error, or an error about the credential, is
+ * shown as in D17.
  */
 export function shownRefusal(refusal: Refusal): GatewayError {
   const { status, retry_after, body, api_key } = refusal
@@ -54,22 +55,22 @@ export function shownRefusal(refusal: Refusal): GatewayError {
   })
 }
 
-/** Whether it is about the request, or the provider's state, and not about the gateway's credential. */
+/** Whether this status is about the request or the provider, and not about the gateway's credential. */
 export function isShown(status: number): boolean {
   return status >= 400 && status !== 401 && status !== 402 && status !== 403
 }
 
-/** What the client is told of an error event in a provider's stream (D10): its words within the bounds of D17. */
+/** The error for an error event in a provider's stream (D10), with the provider's message as in D17. */
 export function eventError(body: string, api_key: string | null): GatewayError {
   return new GatewayError("upstream_error", spoken({ body, api_key }))
 }
 
-/** Whether the client is told what the body of such an answer says; otherwise there is no need to read it. */
+/** Whether the body of an answer with this status is shown to the client. If not, it need not be read. */
 export function isSpoken(status: number): boolean {
   return codeForStatus(status) in OWN_MESSAGE
 }
 
-/** Said where the provider's own words are missing. */
+/** The messages for bodies without one. */
 const OWN_MESSAGE = {
   invalid_request: "The provider rejected the request as invalid.",
   not_found:
@@ -104,7 +105,7 @@ const MAX_MESSAGE_CHARACTERS = 1_000
 const IDENTIFIER = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/
 const FIELD_PATH = /^[A-Za-z_][A-Za-z0-9_.[\]-]{0,127}$/
 
-/** The message and the identifiers of a provider's error body, without its credential; nothing else of it passes. */
+/** The message and the identifiers of a provider's error body, without the credential. Nothing else of it is shown. */
 function spoken({ body, api_key }: Pick<Refusal, "body" | "api_key">) {
   const { message, type, code, param } = errorObject(body)
   const shown = {
@@ -118,7 +119,7 @@ function spoken({ body, api_key }: Pick<Refusal, "body" | "api_key">) {
   }
 }
 
-/** Redacted before it is cut: half a credential is one too. */
+/** Redacts before it truncates, so that no part of a credential is left. */
 function cleaned(message: string, api_key: string | null): string {
   const redacted = holds(message, api_key) ? message.replaceAll(api_key, "[redacted]") : message
   return redacted.length <= MAX_MESSAGE_CHARACTERS

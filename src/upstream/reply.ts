@@ -10,13 +10,13 @@ export interface Body {
   cancel(): void
 }
 
-/** A provider's 2xx: its headers are in and were found sound; its body is still to be read. */
+/** A provider's 2xx with valid headers, whose body is not read yet. */
 export interface Reply {
   readonly kind: "reply"
-  /** Which way to the model answered. */
+  /** The route that answered. */
   readonly route: Route
   readonly status: number
-  /** What `content-length` says; null when it says nothing. */
+  /** The `content-length`; null if there is none. */
   readonly length: number | null
   readonly body: Body
   /** `performance.now()` when the first attempt began: the total timeout (D31) runs from here. */
@@ -33,7 +33,7 @@ export function remainingMs({ route, began_ms }: Reply): number {
   return leftMs(route.upstream, began_ms)
 }
 
-/** After `[DONE]` a body has a few bytes of framing left. The gateway does not wait for more than this, or longer. */
+/** After `[DONE]` a body has a few bytes of framing left. The gateway reads and waits for no more than this. */
 const REST = { bytes: 16_384, ms: 250 }
 
 /** Reads the rest of a body after its `[DONE]`, so that the connection can be used again, or cuts it. Never rejects. */
@@ -41,7 +41,7 @@ export async function finish(body: Body): Promise<void> {
   await readOn(body, REST, () => {})
 }
 
-/** The most of a refusal's body that is read, and how long. */
+/** Limits for reading the body of a refusal. */
 const REFUSAL = { bytes: 65_536, ms: 2_000 }
 
 /** The text of a refusal's body, or `""` when it did not come whole and in time. Never rejects. */

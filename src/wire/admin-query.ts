@@ -13,10 +13,10 @@ const page = {
   after: Type.Optional(id("The `next` value of the previous page.", "the `next` value of an earlier page")),
 }
 
-/** Which page of a list: `limit` entries after the one with the id `after`. */
+/** A page of a list: `limit` entries after the one with the id `after`. */
 export const PageQuery = query(page)
 
-/** Which calls, and which page of them; a filter that is not given leaves nothing out. */
+/** The filters and the page of a list of calls. */
 export const CallsQuery = query({
   account: Type.Optional(id("Only calls of this account.")),
   key: Type.Optional(id("Only calls made with this key.")),
@@ -34,7 +34,7 @@ export const CallsQuery = query({
   ...page,
 })
 
-/** Of which moment a balance is asked. */
+/** The time of a balance. */
 export const BalanceQuery = query({
   at: moment(
     "The time, by the clock of the ledger: an RFC 3339 time, or a day, which means midnight UTC. It cannot be in the future.",
@@ -42,7 +42,7 @@ export const BalanceQuery = query({
   ),
 })
 
-/** The page that is asked for, as the ledger takes it. */
+/** The page of a query, in the form of the ledger. */
 export function pageOf({ limit = DEFAULT_PAGE, after }: Static<typeof PageQuery>) {
   return { limit, after: after ?? null }
 }

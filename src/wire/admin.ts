@@ -24,7 +24,7 @@ const Money = Type.String({
 const Price = Type.String({ pattern: "^\\d+(?:\\.\\d{1,6})?$", description: "USD per 1M tokens." })
 const Count = Type.Integer({ minimum: 0 })
 
-/** What a model costs; what is not named has no price of its own (D60). */
+/** The prices of a model. A kind that is not named has no price of its own (D60). */
 export const Prices = Type.Object({
   input: Price,
   cached_input: Price,
@@ -74,11 +74,11 @@ const line = (maxLength: number, description: string) =>
     description,
     [EXPECTED]: `1 to ${maxLength} characters on a single line`,
   })
-/** Null takes the value away; a value that is wrong is told as the schema itself would. */
+/** The schema or null, which removes the value. Errors are those of the schema. */
 const orNull = <S extends TSchema>(schema: S) =>
   Type.Union([schema, Type.Null()], { [EXPECTED]: `${schema[EXPECTED]}, or null` })
 const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
-/** Of the type string, so that a word a newer gateway wrote is shown and not refused. */
+/** Type `string`, so that a word of a newer gateway is shown and not refused. */
 const word = (words: readonly string[]) => Type.String({ enum: [...words] })
 const closed = { additionalProperties: false, [EXPECTED]: "a JSON object" }
 
@@ -105,11 +105,11 @@ export const AccountBody = Type.Object({
 })
 export type AccountBody = Static<typeof AccountBody>
 
-/** What an account had at a moment (D55). */
+/** The balance of an account at a time (D55). */
 export const BalanceBody = Type.Object({ account_id: Id, at: Time, ...amounts })
 export type BalanceBody = Static<typeof BalanceBody>
 
-/** An id that the caller makes up, so that a creation may be repeated; decoded to the canonical form. */
+/** An id that the client creates, so that it can repeat the request. Decoded to the canonical form. */
 const ownId = (description: string) =>
   Type.Optional(
     Type.Transform(Type.String({ pattern: UUID, description, [EXPECTED]: "a UUID" }))
@@ -325,7 +325,7 @@ export const CallBody = Type.Object({
   ending: nullable(word(endings)),
   failure: nullable(word(failures)),
   notes: Type.Array(word(notes)),
-  reserved: Money,
+  held: Money,
   charge: nullable(Money),
   overage: nullable(Money),
   cost: nullable(

@@ -1,6 +1,6 @@
-/** The words a call is recorded with. One list, read by the meter, the settlement, the ledger's schema and the API reference. */
+/** The words in the record of a call, for the meter, the settlement, the ledger's schema and the API reference. */
 
-/** What a client can call a model for (D63). */
+/** The operations of models (D63). */
 export const operationNames = ["chat", "embeddings", "messages", "responses"] as const
 export type OperationName = (typeof operationNames)[number]
 
@@ -12,11 +12,11 @@ export function genAiOperation(operation: OperationName): "chat" | "embeddings" 
 /** How a hold ends (D13). */
 export const endOutcomes = ["settled", "released", "expired"] as const
 
-/** Where a call's hold stands: open until it has ended. */
+/** The state of a call: open until its hold has ended. */
 export const states = ["open", ...endOutcomes] as const
 export type State = (typeof states)[number]
 
-/** What a charge rests on: the provider's final usage, partial usage plus estimate, an output estimate, or nothing. */
+/** The basis of a charge: the provider's final usage, partial usage plus an estimate, an estimate, or nothing. */
 export const bases = ["usage", "partial", "estimate", "none"] as const
 export type Basis = (typeof bases)[number]
 
@@ -33,7 +33,7 @@ export const endings = [
 ] as const
 export type Ending = (typeof endings)[number]
 
-/** Why a call did not go as it should (D28). */
+/** Why a call failed (D28). */
 export const failures = [
   "usage_missing",
   "usage_invalid",
@@ -52,7 +52,7 @@ export const failures = [
 ] as const
 export type Failure = (typeof failures)[number]
 
-/** What else is worth knowing about a call (D28). */
+/** Further notes on a call (D28). */
 export const notes = [
   "cached_clamped",
   "cached_malformed",
@@ -68,11 +68,11 @@ export const notes = [
 ] as const
 export type Note = (typeof notes)[number]
 
-/** What a key's spending limit is counted over (D42), in UTC. */
+/** The periods of spending limits, in UTC (D42). */
 export const periods = ["day", "month"] as const
 export type Period = (typeof periods)[number]
 
-/** What a client says that its call belongs to (D65): letters, digits and `_ . : -`. */
+/** The session and agent that a client names for its call (D65): letters, digits and `_ . : -`. */
 export interface Session {
   readonly session_id: string | null
   readonly agent_id: string | null

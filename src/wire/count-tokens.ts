@@ -1,10 +1,10 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { GatewayError } from "../errors.ts"
-import { Messages, ModelName } from "./chat.ts"
+import { Messages, ModelName } from "./chat-request.ts"
 import { EXPECTED, invalidBody } from "./fault.ts"
 
-/** Fields that only generation uses: removed before a count is forwarded (spec 4.3 rule 3). */
+/** Fields that only generation uses. They are removed before a token count is forwarded (spec 4.3 rule 3). */
 export const generationFields = ["stream", "temperature", "top_p", "top_k", "stop", "stop_sequences"] as const
 
 /** The body of a token count (spec 2): what the gateway reads of it; other fields pass upstream, but for the generation fields. */
@@ -38,7 +38,7 @@ export function parseCountTokens(body: unknown): CountTokensRequest {
   return body
 }
 
-/** What is sent upstream for `body`: the upstream's own name of the model, without the generation fields. */
+/** The request for the provider: with the upstream's name of the model, and without the generation fields. */
 export function forCounting(body: CountTokensRequest, model: string): CountTokensRequest {
   const copy: CountTokensRequest & Partial<Record<(typeof generationFields)[number], unknown>> = {
     ...body,

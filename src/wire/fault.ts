@@ -2,7 +2,7 @@ import type { TSchema } from "@sinclair/typebox"
 import { Value, type ValueError, ValueErrorType } from "@sinclair/typebox/value"
 import { GatewayError } from "../errors.ts"
 
-/** Where data from outside differs from its schema, and what was expected there. Never what stood there. */
+/** A fault in data from outside: where it is, and what was expected. Never what was found. */
 export interface Fault {
   /** `messages[0].role`; empty for the whole. */
   readonly path: string
@@ -10,7 +10,7 @@ export interface Fault {
   readonly expected: string
 }
 
-/** The keyword under which a schema says in words what it expects; an `x-` keyword, so that OpenAPI allows it. */
+/** The keyword of a schema for what it expects, in words. OpenAPI allows keywords that begin with `x-`. */
 export const EXPECTED = "x-expected"
 
 /** Every place where `value` does not fit `schema`, in the schema's order, one fault for each place. */
@@ -23,7 +23,7 @@ export function* faults(schema: TSchema, value: unknown): Generator<Fault> {
   }
 }
 
-/** A path may end in a key that the client made up. As much of it is shown as finds a typo. */
+/** A path can end in any key of the client. This much of it is shown, which is enough to find a typo. */
 const SHOWN_CHARACTERS = 100
 
 /** `invalid_request` for the first fault of a body: 400, with the path as its `param` (D15, D30). */
@@ -33,7 +33,7 @@ export function invalidBody(schema: TSchema, body: unknown): GatewayError {
   return bodyFault(first)
 }
 
-/** The same for a fault that is known. */
+/** The same for a known fault. */
 export function bodyFault(error: ValueError): GatewayError {
   const param = pathOf(keysOf(error.path)).slice(0, SHOWN_CHARACTERS)
   const expected = expectation(error)

@@ -11,9 +11,9 @@ declare global {
   }
 }
 
-/** Containers within containers that a request may have; the root is 1 (D18). */
+/** The deepest nesting of a request; the root is 1 (D18). */
 export const MAX_DEPTH = 64
-/** Members of objects and arrays that a request may have, all together: a million of them keep the parser busy for seconds (D41). */
+/** The most members of all objects and arrays of a request: a million take the parser seconds (D41). */
 export const MAX_VALUES = 100_000
 
 const QUOTE = 0x22
@@ -21,9 +21,9 @@ const BACKSLASH = 0x5c
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
 /**
- * The body of a request as a JSON object: UTF-8, at most `MAX_DEPTH` deep and of at most `MAX_VALUES` values, parsed exactly
- * once, so that what is billed is what is sent. Of duplicate keys the last wins; every key, `__proto__` too, is plain data (D18).
- * Throws `invalid_request`, which shows nothing of the body.
+ * Parses the body of a request as a JSON object: UTF-8, at most `MAX_DEPTH` levels and `MAX_VALUES` values. It is
+ * parsed exactly once, so that what is billed is what is sent. Of duplicate keys the last one counts; every key, even
+ * `__proto__`, is plain data (D18). Throws `invalid_request`, which shows nothing of the body.
  */
 export function readJsonBody(bytes: Uint8Array): object {
   if (bytes.byteLength === 0) throw invalid("The request body is empty. Send a JSON object.")
@@ -43,7 +43,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** Digits or an exponent that a double may not hold: only then are the numbers of a body looked at one by one. */
+/** Digits or an exponent that a double may not hold. Only then each number is checked. */
 const MAY_BE_INEXACT = /\d{16}|\d[eE][+-]?\d/
 
 function parse(text: string): unknown {
@@ -54,15 +54,15 @@ function parse(text: string): unknown {
   }
 }
 
-/** A number that a double cannot hold stays the text it was, so that a 64-bit `seed` passes unchanged (D18). */
+/** Keeps the text of a number that a double cannot hold, so that a 64-bit `seed` passes unchanged (D18). */
 function exact(_key: string, value: unknown, { source }: { source?: string }): unknown {
   if (typeof value !== "number" || source === undefined) return value
   return Number.isSafeInteger(value) || String(value) === source ? value : JSON.rawJSON(source)
 }
 
 /**
- * Throws when JSON text nests too deep or holds too many values. It is asked before parsing, because 20 MiB of brackets or
- * of keys keep the parser busy for seconds; strings are skipped by native search, so a long prompt costs next to nothing.
+ * Throws if JSON text is nested too deep or has too many values. It runs before the parser, which 20 MiB of brackets or
+ * keys take seconds. Strings are skipped by native search, so a long prompt costs almost nothing.
  */
 function checkShape(bytes: Uint8Array): void {
   let depth = 0
@@ -90,7 +90,7 @@ function checkShape(bytes: Uint8Array): void {
   }
 }
 
-/** Where the string that opens at `start` closes: at the first quote after an even number of backslashes. */
+/** The end of the string that begins at `start`: the first quote with an even number of backslashes before it. */
 function stringEnd(bytes: Uint8Array, start: number): number {
   for (let end = bytes.indexOf(QUOTE, start + 1); end !== -1; end = bytes.indexOf(QUOTE, end + 1)) {
     let before = end
@@ -102,4 +102,55 @@ function stringEnd(bytes: Uint8Array, start: number): number {
 
 function invalid(message: string): GatewayError {
   return new GatewayError("invalid_request", { message })
+}
+
+/** A name that needs no escapes in JSON. */
+const PLAIN_NAME = /^\w+$/
+
+/**
+ * The fields of a parsed JSON object as JSON text. Each is serialised once, although a request is measured for its hold
+ * (D12) and then sent (D18): its messages can be a megabyte.
+ */
+export class FieldTexts {
+  readonly names: readonly string[]
+  readonly #texts: readonly string[]
+
+  constructor(object: object) {
+    const names: string[] = []
+    const texts: string[] = []
+    for (const [name, value] of Object.entries(object)) {
+      names.push(name)
+      texts.push(JSON.stringify(value))
+    }
+    this.names = names
+    this.#texts = texts
+  }
+
+  /** The text of a field's value; undefined for a field that the object does not have. */
+  of(name: string): string | undefined {
+    return this.#texts[this.names.indexOf(name)]
+  }
+
+  /** The text of the field at this index of `names`. */
+  at(place: number): string {
+    return this.#texts[place] ?? ""
+  }
+
+  /** The text of the whole object. `changes` replace its fields or are added at the end. */
+  with(changes: Readonly<Record<string, unknown>>): string {
+    let text = "{"
+    for (const [place, name] of this.names.entries()) {
+      const value = Object.hasOwn(changes, name) ? JSON.stringify(changes[name]) : this.at(place)
+      text += `${text.length > 1 ? "," : ""}${quoted(name)}:${value}`
+    }
+    for (const name of Object.keys(changes)) {
+      if (this.names.includes(name)) continue
+      text += `${text.length > 1 ? "," : ""}${quoted(name)}:${JSON.stringify(changes[name])}`
+    }
+    return `${text}}`
+  }
+}
+
+function quoted(name: string): string {
+  return PLAIN_NAME.test(name) ? `"${name}"` : JSON.stringify(name)
 }

@@ -15,9 +15,9 @@ import {
 } from "./usage.ts"
 
 /**
- * Reads the `usage` of a messages answer (D64). Its input excludes what was read from a cache and written to one; all three
- * together are the prompt. Nothing is coerced (D1, D3). Usage that is not `final` says nothing of the output yet: it counts
- * as 0 there, and searches only where there were some.
+ * Reads the `usage` of a messages answer (D64). The prompt is its input plus what was read from a cache and written to
+ * one. Nothing is converted (D1, D3). Usage that is not `final` has no output yet, and its searches count only if there
+ * were any.
  */
 export function readMessagesUsage(
   value: unknown,
@@ -42,7 +42,7 @@ export function readMessagesUsage(
   return { state: "valid", usage: buckets === null ? usage : { ...usage, buckets }, notes: [...notes] }
 }
 
-/** All that is read of a usage. */
+/** The fields of a usage that are read. */
 const FIELDS = [
   "input_tokens",
   "output_tokens",
@@ -67,13 +67,13 @@ export function mergeUsage(known: JsonObject, said: JsonObject): JsonObject {
   return merged
 }
 
-/** Other fields that a price depends on, and the values that cost nothing extra. */
+/** Further fields that a price depends on, and their values without an extra cost. */
 const ASIDE: readonly (readonly [name: string, plain: ReadonlySet<unknown>])[] = [
   ["speed", new Set([undefined, null, "standard"])],
   ["inference_geo", new Set([undefined, null, "", "global", "not_available"])],
 ]
 
-/** The tokens of an answer: those of its usage, and of the iterations that this leaves out. */
+/** The tokens of an answer: those of its usage, and of iterations that the usage leaves out. */
 class Sum {
   prompt_tokens = 0
   cached_tokens = 0
@@ -116,8 +116,8 @@ class Sum {
 }
 
 /**
- * A compaction's tokens are not in the usage beside it, and neither are those of other models' parts, whose prices are not
- * known: they count as the model's own, and are noted.
+ * Adds what the usage leaves out: the tokens of a compaction, and those of other models, whose prices are not known.
+ * They count as the model's own, and are noted.
  */
 function addIterations(iterations: unknown, sum: Sum, notes: Set<Note>): void {
   if (isMissing(iterations)) return

@@ -2,8 +2,8 @@ import { type Static, Type } from "@sinclair/typebox"
 import { type OperationName, operationNames } from "./call.ts"
 
 /**
- * The configuration knows no release dates, and the time of a restart would change the bytes of the list: the epoch,
- * which the messages-style family defines as "unknown".
+ * The configuration has no release dates, and the time of the start would change the bytes of the list. The messages
+ * API defines the epoch as "unknown".
  */
 const CREATED_S = 0
 const CREATED_AT = "1970-01-01T00:00:00Z"
@@ -46,7 +46,7 @@ export const ModelList = Type.Object(
 )
 export type ModelList = Static<typeof ModelList>
 
-/** What the list says of a model. */
+/** A model of the list. */
 interface Listed {
   readonly name: string
   readonly operations: readonly OperationName[]

@@ -5,8 +5,8 @@ import { EXPECTED } from "./fault.ts"
 import { parseTime } from "./time.ts"
 
 /**
- * The parameters of paths and query strings, as schemas: each checks a text and decodes it to the value it stands for,
- * which is the static type. Elysia's own types would coerce: to it `1e2` and ` 100` are whole numbers.
+ * Schemas for the parameters of paths and query strings. Each checks a text and decodes it to its value, which is the
+ * static type. Elysia's own types would accept `1e2` and ` 100` as whole numbers.
  */
 
 const MAX_TEXT = 256
@@ -14,7 +14,7 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/
 const SESSION = /^[\w.:-]{1,128}$/
 const WHOLE = /^[1-9]\d{0,8}$/
 
-/** The keyword under which a `Text` has its parser, which gives null for a text that does not fit. */
+/** The keyword of a `Text` for its parser, which returns null for an invalid text. */
 const READ = "x-read"
 
 type Reader<V> = (text: string) => V | null
@@ -62,7 +62,7 @@ export function ids(most: number, description: string) {
   return text(read, `1 to ${most} UUIDs, separated by commas`, { description })
 }
 
-/** A model's name. A NUL is in none, and Postgres refuses it. */
+/** The name of a model. It has no NUL, which Postgres refuses. */
 export function model(description: string) {
   const read = (given: string) =>
     given !== "" && given.length <= MAX_TEXT && !given.includes("\0") ? given : null
@@ -75,7 +75,7 @@ export function session(description: string) {
   return text(read, "1 to 128 letters, digits, _ . : -", { description })
 }
 
-/** A time, or a day, which stands for its first moment in UTC. */
+/** A time, or a day, which means its start in UTC. */
 export function moment(
   description: string,
   keywords: { format?: string; examples?: readonly string[] } = {},
@@ -103,12 +103,12 @@ export function wholeNumber(maximum: number, otherwise: number, description: str
   return Type.Unsafe<number>(schema)
 }
 
-/** The query string of an operation. A name that is not known is refused: a mistyped filter must not leave everything in. */
+/** The query string of an operation. Unknown names are refused, because a mistyped filter would filter nothing. */
 export function query<Properties extends TProperties>(properties: Properties) {
   return Type.Object(properties, { additionalProperties: false })
 }
 
-/** The path of an operation on one thing. */
+/** The path of an operation on one resource. */
 export function pathId(description: string) {
   return Type.Object({ id: id(description) })
 }

@@ -1,13 +1,13 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { CallBody } from "./admin.ts"
-import { ModelName } from "./chat.ts"
+import { ModelName } from "./chat-request.ts"
 import { invalidField } from "./fault.ts"
 
-/** What can be quoted: every operation that the gateway sells. */
+/** The operations that can be quoted: all. */
 export const quotedOperations = ["chat", "messages", "embeddings", "responses"] as const
 export type QuotedOperation = (typeof quotedOperations)[number]
 
-/** The body of a quote: that of a call, and which operation it is a call of. */
+/** The request of a quote: the body of a call, and its operation. */
 export const QuoteRequest = Type.Object(
   {
     model: ModelName,
@@ -22,7 +22,7 @@ export const QuoteRequest = Type.Object(
   { additionalProperties: true, description: "The body of a call, as its operation describes it." },
 )
 
-/** A request to quote: the body of a call, and which operation it is a call of. Chat where it does not say. */
+/** Parses the request of a quote. The default operation is chat. */
 export function parseQuoted(body: object): { readonly operation?: QuotedOperation } {
   if (!("operation" in body)) return body
   const { operation } = body
@@ -39,10 +39,10 @@ export const quotedRefusals = [
   "insufficient_balance",
 ] as const
 
-const Money = CallBody.properties.reserved
+const Money = CallBody.properties.held
 const Tokens = (description: string) => Type.Integer({ minimum: 0, description })
 
-/** What `POST /v1/quote` answers (D47). */
+/** The answer of `POST /v1/quote` (D47). */
 export const QuoteBody = Type.Object({
   model: Type.String(),
   operation: CallBody.properties.operation,

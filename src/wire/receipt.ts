@@ -7,7 +7,7 @@ const call = CallBody.properties
 const account = AccountBody.properties
 const key = KeyBody.properties
 
-/** A call as the account that pays for it is shown it: without the upstream, which is the operator's business. */
+/** A call as shown to the account that pays for it: without the upstream. */
 export const Receipt = Type.Object({
   id: call.id,
   key_id: call.key_id,
@@ -21,9 +21,9 @@ export const Receipt = Type.Object({
   ending: call.ending,
   failure: call.failure,
   notes: call.notes,
-  held: call.reserved,
+  held: call.held,
   charge: call.charge,
-  released: Type.Union([call.reserved, Type.Null()], {
+  released: Type.Union([call.held, Type.Null()], {
     description: "The part of the hold that was released: `held` + `overage` = `charge` + `released`.",
   }),
   overage: call.overage,
@@ -38,7 +38,7 @@ export const Receipt = Type.Object({
 })
 export type Receipt = Static<typeof Receipt>
 
-/** The account, and the key that asks. */
+/** The account and the key of the request. */
 export const OwnAccount = Type.Object({
   id: account.id,
   name: account.name,

@@ -10,9 +10,9 @@ export const splits = ["model", "key", "account"] as const
 export type Split = (typeof splits)[number]
 
 const DAY_MS = 86_400_000
-/** The hours that are looked at when `from` is not given. */
+/** The hours of the default range. */
 const DEFAULT_HOURS = 24
-/** The most days that one answer looks at. */
+/** The most days of one answer. */
 const MAX_DAYS = 92
 /** The most accounts of one filter. */
 const MAX_ACCOUNTS = 100
@@ -35,10 +35,10 @@ const filters = {
   model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
 }
 
-/** Which calls are looked at; a filter that is not given leaves nothing out. */
+/** The time range and the filters of statistics. */
 export const StatisticsQuery = query(filters)
 
-/** Which calls are looked at, and how they are split. */
+/** The time range, the filters and the split of a timeline. */
 export const TimelineQuery = query({
   ...filters,
   by: Type.Optional(word(splits, "What to group by. Default: `model`.")),
@@ -55,8 +55,8 @@ export interface StatisticsSpan {
 }
 
 /**
- * Without `to` until now, the calls of this millisecond too; without `from` the last 24 hours. Throws `invalid_request`
- * for a span that is none, or too long.
+ * The default of `to` is now, including this millisecond, and of `from` 24 hours earlier. Throws `invalid_request` for
+ * a range that is negative or too long.
  */
 export function statisticsSpan(asked: Static<typeof StatisticsQuery>, now: Date): StatisticsSpan {
   const { to = new Date(now.getTime() + 1), account, key, model } = asked
@@ -68,7 +68,7 @@ export function statisticsSpan(asked: Static<typeof StatisticsQuery>, now: Date)
   return { from, to, account_ids: account, key_id: key, model }
 }
 
-/** What the operators' statistics answer (D51): sums over the calls that ended, by when they ended. */
+/** The answers of the operators' statistics (D51): sums over calls, by the time they ended. */
 
 const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
 const Count = Type.Integer({ minimum: 0 })
@@ -81,7 +81,7 @@ const Money = Type.String({
 const oneOf = (words: readonly string[]) => Type.String({ enum: [...words] })
 const span = { from: Time, to: Time }
 
-/** Every list has one entry for each step. A correction counts with its difference, so a sum may be below 0 (D48). */
+/** Each list has one entry per step. A correction counts with its difference, so a sum can be negative (D48). */
 const Steps = {
   calls: Type.Array(Count, { description: "Calls that ended, including those without a charge." }),
   charge: Type.Array(Money),
@@ -159,7 +159,7 @@ export const OutcomesBody = Type.Object({
 })
 export type OutcomesBody = Static<typeof OutcomesBody>
 
-/** What `GET /admin/upstreams` answers: how one process finds one upstream (D51). */
+/** An entry of `GET /admin/upstreams`: the status of one upstream in one process (D51). */
 export const UpstreamBody = Type.Object({
   name: Type.String(),
   family: Type.String({ enum: ["chat", "messages"] }),

@@ -1,10 +1,10 @@
-/** Times on the wire: RFC 3339 with an offset; printed in UTC with milliseconds. */
+/** Times in requests and answers: RFC 3339 with an offset, printed in UTC with milliseconds. */
 
 const TIME =
   /^(\d{4}-\d{2}-\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
 const LATEST_MS = Date.UTC(9999, 11, 31)
 
-/** The instant that `text` names, cut to milliseconds; null when it is no RFC 3339 time from 1970 to 9999. */
+/** The time in `text`, truncated to milliseconds; null if it is not an RFC 3339 time from 1970 to 9999. */
 export function parseTime(text: string): Date | null {
   const [, day] = TIME.exec(text) ?? []
   if (day === undefined || !isDay(day)) return null
@@ -12,7 +12,7 @@ export function parseTime(text: string): Date | null {
   return time.getTime() >= 0 && time.getTime() <= LATEST_MS ? time : null
 }
 
-/** Whether the calendar has this day: `Date` takes February 30 for March 2. */
+/** Whether this day exists. `Date` reads February 30 as March 2. */
 function isDay(day: string): boolean {
   const midnight = new Date(`${day}T00:00:00Z`)
   return !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day)

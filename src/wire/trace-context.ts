@@ -1,17 +1,17 @@
-/** W3C Trace Context: which trace a request belongs to, and which span of it asked (D54). */
+/** W3C Trace Context: the trace of a request, and the span that made it (D54). */
 
 export interface TraceContext {
   /** 32 hex digits, in lower case. */
   readonly trace_id: string
-  /** Of the span that asks: 16 hex digits. */
+  /** The id of the span that made the request: 16 hex digits. */
   readonly span_id: string
-  /** Whether whoever asks records the trace. */
+  /** Whether the sender records the trace. */
   readonly sampled: boolean
-  /** What other systems of the trace say to themselves; null for nothing. */
+  /** Data of other tracing systems; null for none. */
   readonly tracestate: string | null
 }
 
-/** The headers of a request that tell of its trace. */
+/** The trace headers of a request. */
 export type TraceHeaders = Readonly<Record<string, string>>
 
 const VERSION_00 = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
@@ -23,7 +23,7 @@ const MAX_STATE_MEMBERS = 32
 const STATE_MEMBER =
   /^(?:[a-z0-9][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/
 
-/** What the headers say of a trace; null when they say nothing, or nothing valid. */
+/** Reads the trace headers; null if they are missing or invalid. */
 export function readTraceContext(headers: Headers): TraceContext | null {
   const traceparent = headers.get("traceparent")
   if (traceparent === null) return null
@@ -35,7 +35,7 @@ export function readTraceContext(headers: Headers): TraceContext | null {
   return { trace_id, span_id, sampled, tracestate: stateOf(headers.get("tracestate")) }
 }
 
-/** Valid as a whole, or not passed on: a `tracestate` that is wrong makes no `traceparent` wrong. */
+/** A valid `tracestate`, otherwise null. An invalid one does not invalidate `traceparent`. */
 function stateOf(tracestate: string | null): string | null {
   if (tracestate === null || tracestate.length > MAX_STATE_BYTES) return null
   const members = tracestate
@@ -47,7 +47,7 @@ function stateOf(tracestate: string | null): string | null {
   return members.every((member) => STATE_MEMBER.test(member)) ? members.join(",") : null
 }
 
-/** The headers that tell of it, as version 00. */
+/** The headers of a trace context, in version 00. */
 export function traceHeaders({ trace_id, span_id, sampled, tracestate }: TraceContext): TraceHeaders {
   const traceparent = `00-${trace_id}-${span_id}-${sampled ? "01" : "00"}`
   return tracestate === null ? { traceparent } : { traceparent, tracestate }

@@ -1,10 +1,80 @@
 import { type Static, type TProperties, type TSchema, Type } from "@sinclair/typebox"
-import { type Grouping, groupings, operatorGroupings } from "./usage-query.ts"
+import { invalidField } from "./fault.ts"
+import { id, model, moment, query, word } from "./parameter.ts"
 
-/** What `GET /v1/usage` and `GET /admin/usage` answer (D48). */
+/** The reports `GET /v1/usage` and `GET /admin/usage` (D48): their query strings and their bodies. */
+
+/** The groupings of a client. */
+export const groupings = ["model", "operation", "key", "session", "day"] as const
+/** The groupings of an operator. */
+export const operatorGroupings = [...groupings, "account", "hour"] as const
+export type Grouping = (typeof operatorGroupings)[number]
+
+const DAY_MS = 86_400_000
+/** The days of the default range. The last of them is the day of `to`. */
+const DEFAULT_DAYS = 30
+/** The most days of one report: a leap year, or a month by hour. */
+const MAX_DAYS = 366
+const MAX_DAYS_BY_HOUR = 31
+
+function range<Word extends Grouping>(words: readonly Word[], most: string) {
+  return {
+    from: Type.Optional(
+      moment(
+        `The start of the range, inclusive: an RFC 3339 time, or a day, which starts at midnight UTC. Default: ${DEFAULT_DAYS} UTC days, the last of them the day in which the range ends. Maximum number of days before \`to\`: ${most}.`,
+        { examples: ["2026-11-01"] },
+      ),
+    ),
+    to: Type.Optional(
+      moment("The end of the range, exclusive. Default: now.", {
+        examples: ["2026-12-01"],
+      }),
+    ),
+    by: Type.Optional(word<Grouping>(words, "What to group by.", { default: "day" })),
+  }
+}
+
+/** The query of a client. */
+export const UsageQuery = query(range(groupings, `${MAX_DAYS}`))
+
+/** The query of an operator. */
+export const OperatorUsageQuery = query({
+  ...range(operatorGroupings, `${MAX_DAYS} (${MAX_DAYS_BY_HOUR} by hour)`),
+  account: Type.Optional(id("Only calls of this account.")),
+  key: Type.Optional(id("Only calls made with this key.")),
+  model: Type.Optional(model("Only calls to this model, by the name that clients use.")),
+})
+
+/** The calls that ended from `from` on and before `to`, and their grouping. */
+export interface UsageRange {
+  readonly from: Date
+  readonly to: Date
+  readonly by: Grouping
+}
+
+/**
+ * The default of `to` is now, including this millisecond, of `from` the last 30 UTC days, and of `by` the day. Throws
+ * `invalid_request` for a range that is negative or too long.
+ */
+export function usageRange(asked: Static<typeof UsageQuery>, now: Date): UsageRange {
+  const { to = new Date(now.getTime() + 1), by = "day" } = asked
+  const { from = daysBefore(to, DEFAULT_DAYS - 1) } = asked
+  if (from > to) throw invalidField("from", "a time at or before `to`")
+  const days = by === "hour" ? MAX_DAYS_BY_HOUR : MAX_DAYS
+  if (to.getTime() - from.getTime() > days * DAY_MS) {
+    throw invalidField("from", `a time at most ${days} days before \`to\``)
+  }
+  return { from, to, by }
+}
+
+/** The start of the UTC day that is `days` before the last day of the range. */
+function daysBefore(to: Date, days: number): Date {
+  const last_ms = Math.max(0, to.getTime() - 1)
+  return new Date(Math.max(0, Math.floor(last_ms / DAY_MS) - days) * DAY_MS)
+}
 
 const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
-/** A correction counts with its difference, so a sum may be below 0 (D48). */
+/** A correction counts with its difference, so a sum can be negative (D48). */
 const Tokens = Type.Integer()
 const Money = Type.String({
   pattern: "^-?\\d+(?:\\.\\d{1,9})?$",

@@ -6,14 +6,14 @@ export interface Usage {
   readonly prompt_tokens: number
   readonly cached_tokens: number
   readonly completion_tokens: number
-  /** What of them was of a kind that may have a price of its own, and searches; absent where there was none (D60). */
+  /** Tokens of kinds that can have their own price, and searches; absent if there were none (D60). */
   readonly buckets?: Buckets
 }
 
-/** Tokens, or searches. As a provider says them they may be more than there are; as charged no token is in two of them. */
+/** Tokens, or searches. A provider's numbers may overlap; of charged usage no token is in two buckets. */
 export type Buckets = Readonly<Partial<Record<Bucket, number>>>
 
-/** What a `usage` field says (D1). */
+/** The result of reading a `usage` field (D1). */
 export type UsageReading =
   | { readonly state: "valid"; readonly usage: Usage; readonly notes: readonly Note[] }
   | { readonly state: "missing" }
@@ -21,16 +21,16 @@ export type UsageReading =
   /** More than the request can have caused. */
   | { readonly state: "implausible" }
 
-/** The most tokens of one kind a provider is believed to have used; more makes the usage invalid (D1, D11). */
+/** The most tokens of one kind; more makes the usage invalid (D1, D11). */
 export const MAX_TOKENS = 100_000_000
 
 /** The most tokens that a request can have caused (D1). */
 export type UsageLimits = Pick<Usage, "prompt_tokens" | "completion_tokens">
 
-/** Where nothing is known of the request. */
+/** The limits if the request is not known. */
 export const NO_LIMITS: UsageLimits = { prompt_tokens: MAX_TOKENS, completion_tokens: MAX_TOKENS }
 
-/** Reads a provider's `usage` value; nothing is coerced (D1, D3). */
+/** Reads a provider's `usage` value. Nothing is converted (D1, D3). */
 export function readUsage(value: unknown, limits: UsageLimits = NO_LIMITS): UsageReading {
   if (value === undefined || value === null) return { state: "missing" }
   if (!isObject(value)) return { state: "invalid" }
@@ -46,8 +46,8 @@ export function readUsage(value: unknown, limits: UsageLimits = NO_LIMITS): Usag
 }
 
 /**
- * Reads the usage of a response object (D66): its own names for the same counts, and searches beside them. `searches` are
- * those seen in its output, which count where the provider gives no number.
+ * Reads the usage of a response object (D66), which has its own names for the same counts. `searches` is the number in
+ * its output, used if the provider reports none.
  */
 export function readResponseUsage(
   { usage, tool_usage }: JsonObject,
@@ -72,7 +72,7 @@ export function readResponseUsage(
   return { ...reading, notes: [...reading.notes, "unpriced"] }
 }
 
-/** How many of the prompt's tokens were cached: never a reason to doubt the rest of the usage (D3). */
+/** The cached tokens of the prompt. A malformed number does not make the usage invalid (D3). */
 function readCached(details: unknown, prompt_tokens: number): { tokens: number; notes: readonly Note[] } {
   if (details === undefined || details === null) return { tokens: 0, notes: [] }
   if (!isObject(details)) return { tokens: 0, notes: ["cached_malformed"] }
@@ -90,8 +90,8 @@ interface BucketReading {
 }
 
 /**
- * What a provider's `usage` says of kinds of tokens and of searches (D60), under the names that providers of this convention
- * use; null where it says nothing. Like cached tokens it is never a reason to doubt the rest of the usage.
+ * The kinds of tokens and the searches in a provider's `usage` (D60), under the names of this convention; null for
+ * none. A malformed number does not make the usage invalid.
  */
 function readBuckets(value: JsonObject): BucketReading | null {
   const prompt = objectOf(value.prompt_tokens_details)
@@ -133,7 +133,7 @@ export function countOf(value: unknown): number {
   return isWhole(value) ? value : 0
 }
 
-/** An empty object for what is none. */
+/** The value if it is an object, otherwise an empty object. */
 export function objectOf(value: unknown): JsonObject {
   return isObject(value) ? value : NOTHING
 }
@@ -152,12 +152,12 @@ export function isWhole(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0
 }
 
-/** Tokens that a provider is believed to have used (D1). */
+/** Whether a value is a valid number of tokens (D1). */
 export function isCount(value: unknown): value is number {
   return isWhole(value) && value <= MAX_TOKENS
 }
 
-/** A longer name is none that a provider uses. */
+/** Longer names are ignored. */
 const MAX_TIER_LENGTH = 64
 
 /** The served service tier that an answer or a chunk reports (D70); undefined if it reports none. */

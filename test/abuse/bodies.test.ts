@@ -73,7 +73,7 @@ describe("the billed model is the sent model, and the billed bound is the sent b
     const answer = await sendText(`{"model":"${CHAT}",${MESSAGES},"max_tokens":1000,"max_tok\\u0065ns":1}`)
     expect(answer.status).toBe(200)
     expect(harness.provider.requests.at(-1)?.json).toMatchObject({ max_tokens: 1 })
-    expect(await harness.gateway.call(expectIds(answer))).toMatchObject({ reserved: "0.000047" })
+    expect(await harness.gateway.call(expectIds(answer))).toMatchObject({ held: "0.000047" })
   })
 })
 
@@ -85,7 +85,7 @@ describe("rule 1 what a client says of usage, cost and price is no evidence", ()
     prices: { input: 0 },
     charge: "-5",
     amount_nano: "0",
-    reserved: 0,
+    held: 0,
     billing: { skip: true },
     account_id: "00000000-0000-7000-8000-000000000000",
   }

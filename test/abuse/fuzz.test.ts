@@ -102,10 +102,7 @@ const open_files = () => readdirSync("/proc/self/fd").length
 async function leavesNothing(work: () => Promise<void>): Promise<void> {
   const files = open_files()
   await work()
-  const { violations } = await until(
-    harness.gateway.audit,
-    ({ open_reservations }) => open_reservations === 0,
-  )
+  const { violations } = await until(harness.gateway.audit, ({ open_holds }) => open_holds === 0)
   expect(violations).toEqual([])
   expect((await harness.gateway.balance(account.id)).held).toBe("0")
   await until(

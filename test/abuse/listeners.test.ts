@@ -20,10 +20,10 @@ beforeAll(async () => {
   account = await operatorOf(adminApi.url).account()
 })
 afterAll(async () => {
-  const { violations, open_reservations } = await operatorOf(adminApi.url).audit()
+  const { violations, open_holds } = await operatorOf(adminApi.url).audit()
   await gateway.stop()
   await provider.stop()
-  expect({ violations, open_reservations }).toEqual({ violations: [], open_reservations: 0 })
+  expect({ violations, open_holds }).toEqual({ violations: [], open_holds: 0 })
 })
 
 async function ask(where: { readonly url: string }, draft: Draft): Promise<Answer> {
@@ -138,7 +138,7 @@ test("D34 operators are served until the last call is settled", async () => {
   const running = ask(slow, chatDraft(key))
   await provider.exchange(number)
   slow.service.shutdown.signal()
-  expect((await ask(operators, { target: "/metrics" })).body).toContain("tollgate_open_reservations 1")
+  expect((await ask(operators, { target: "/metrics" })).body).toContain("tollgate_open_holds 1")
   expect((await ask(operators, { target: "/readyz" })).status).toBe(503)
   resolve()
   expect((await running).status).toBe(200)

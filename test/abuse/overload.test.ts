@@ -61,7 +61,7 @@ async function openStreams() {
 
 /** No call of the account holds anything but the streams: their places are free. */
 async function rest(calls_open: number): Promise<void> {
-  await until(harness.gateway.audit, ({ open_reservations }) => open_reservations === calls_open)
+  await until(harness.gateway.audit, ({ open_holds }) => open_holds === calls_open)
 }
 
 /** As many calls at once as are offered; those that have a place are answered once all others have been refused. */

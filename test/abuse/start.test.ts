@@ -104,7 +104,7 @@ describe("secrets from files, and operators apart, in two workers", () => {
     expect((await fetch(`${gateway.url}/metrics`)).status).toBe(404)
     const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
     expect(metrics).toContain('worker="2"')
-    const audit = await until(adminApi.audit, ({ open_reservations }) => open_reservations === 0)
+    const audit = await until(adminApi.audit, ({ open_holds }) => open_holds === 0)
     expect(audit.violations).toEqual([])
 
     gateway.signal("SIGTERM")

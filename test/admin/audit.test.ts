@@ -117,7 +117,7 @@ test("a ledger whose balances agree has no violations", async () => {
   expect(body as unknown).toEqual({
     checked_at: expect.any(String),
     accounts: 2,
-    open_reservations: 1,
+    open_holds: 1,
     violations: [],
   })
   const checked_ms = parseTime(body.checked_at)?.getTime() ?? 0
@@ -126,7 +126,7 @@ test("a ledger whose balances agree has no violations", async () => {
 
 test("a ledger without an account has no violations", async () => {
   await falsify(adminApi.database, sql`TRUNCATE ${everything}`)
-  expect((await audited()) as unknown).toMatchObject({ accounts: 0, open_reservations: 0, violations: [] })
+  expect((await audited()) as unknown).toMatchObject({ accounts: 0, open_holds: 0, violations: [] })
 })
 
 const usd = (nano: number) => printUsd(BigInt(nano))

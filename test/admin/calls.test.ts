@@ -31,7 +31,7 @@ const open = {
   ending: null,
   failure: null,
   notes: [],
-  reserved: "0.000005",
+  held: "0.000005",
   charge: null,
   overage: null,
   cost: null as string | null,

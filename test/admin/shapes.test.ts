@@ -12,7 +12,7 @@ import {
   KeyBody,
   listOf,
 } from "../../src/wire/admin.ts"
-import { AuditBody } from "../../src/wire/audit.ts"
+import { AuditBody } from "../../src/wire/ledger-checks.ts"
 import { parseTime } from "../../src/wire/time.ts"
 import { type AdminHarness, openAdminHarness, plantCall } from "./admin-harness.ts"
 

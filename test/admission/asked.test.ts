@@ -4,7 +4,7 @@ import { largestMaxTokens, quote as quoteFor } from "../../src/admission/quote.t
 import type { Model } from "../../src/config/config.ts"
 import type { Price } from "../../src/money.ts"
 import { chat as operation } from "../../src/operations/chat.ts"
-import { type ChatRequest, parseChat } from "../../src/wire/chat.ts"
+import { type ChatRequest, parseChat } from "../../src/wire/chat-request.ts"
 import { aModel } from "./model.ts"
 
 const chat = (fields: object = {}) =>

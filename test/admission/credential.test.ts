@@ -1,7 +1,11 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { connect } from "node:net"
-import { chatCredential, messagesCredential, modelListCredential } from "../../src/admission/credential.ts"
 import { makeKey } from "../../src/admission/key.ts"
+import {
+  chatCredential,
+  messagesCredential,
+  modelListCredential,
+} from "../../src/admission/request-headers.ts"
 import { GatewayError } from "../../src/errors.ts"
 
 const key = makeKey()

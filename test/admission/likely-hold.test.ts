@@ -4,7 +4,7 @@ import { encode as encodeLarge } from "gpt-tokenizer/encoding/o200k_base"
 import { promptBound } from "../../src/admission/bounds.ts"
 import { quote } from "../../src/admission/quote.ts"
 import { messages } from "../../src/operations/messages.ts"
-import { parseMessages } from "../../src/wire/messages.ts"
+import { parseMessages } from "../../src/wire/messages-request.ts"
 import { aModel } from "./model.ts"
 
 const ROOT = `${import.meta.dir}/../..`

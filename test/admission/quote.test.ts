@@ -4,7 +4,7 @@ import { balanceRefusal, largestMaxTokens, quote as quoteFor } from "../../src/a
 import type { Model } from "../../src/config/config.ts"
 import { ceilToNano, type Price } from "../../src/money.ts"
 import { chat as operation } from "../../src/operations/chat.ts"
-import { type ChatRequest, parseChat } from "../../src/wire/chat.ts"
+import { type ChatRequest, parseChat } from "../../src/wire/chat-request.ts"
 import { aModel } from "./model.ts"
 
 const price = { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n }

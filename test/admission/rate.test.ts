@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { Rate } from "../../src/admission/rate.ts"
+import { Rate } from "../../src/admission/key-loads.ts"
 
 const MINUTE_MS = 60_000
 

@@ -63,7 +63,7 @@ interface Finding {
   readonly what: string
   readonly ok: boolean
   readonly found: string
-  readonly mend: string | null
+  readonly fix: string | null
 }
 
 const portOf = (server: Server) => {
@@ -102,8 +102,7 @@ async function check(
   const [json, text] = await Promise.all([type(["check", "--json"], env), type(["check"], env)])
   const { ok, findings }: { ok: boolean; findings: Finding[] } = JSON.parse(json.out)
   const lines = findings.map(
-    ({ what, ok, found, mend }) =>
-      `${ok ? "✓" : "✗"} ${what}: ${found}\n${mend === null ? "" : `  ${mend}\n`}`,
+    ({ what, ok, found, fix }) => `${ok ? "✓" : "✗"} ${what}: ${found}\n${fix === null ? "" : `  ${fix}\n`}`,
   )
   expect(text.out).toBe(lines.join(""))
   const wrong = findings.filter((finding) => !finding.ok).length
@@ -121,7 +120,7 @@ async function check(
 const wrongOf = (findings: readonly Finding[]) =>
   findings
     .filter(({ ok }) => !ok)
-    .map(({ what, found, mend }) => `${what}: ${found.replaceAll(/\/\S+\.yaml/g, "FILE")} | ${mend}`)
+    .map(({ what, found, fix }) => `${what}: ${found.replaceAll(/\/\S+\.yaml/g, "FILE")} | ${fix}`)
 
 describe("tollgate check", () => {
   test("finds nothing wrong where nothing is, and asks each upstream for its models alone", async () => {
@@ -274,7 +273,7 @@ describe("tollgate check", () => {
     ],
   ]
   test.each(rows)(
-    "says what is wrong and how to mend it: %s",
+    "says what is wrong and how to fix it: %s",
     async (_what, { changes = () => ({}), variables = () => ({}), wrong }) => {
       const found = wrongOf(await check(changes(), variables()))
       expect(found).toHaveLength(wrong.length)

@@ -18,8 +18,7 @@ import {
   KeyBody,
   listOf,
 } from "../../src/wire/admin.ts"
-import { AuditBody } from "../../src/wire/audit.ts"
-import { MonthsBody } from "../../src/wire/journal.ts"
+import { AuditBody, MonthsBody } from "../../src/wire/ledger-checks.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
 import { settled } from "../ledger/test-database.ts"
 import { freshDatabase } from "../support/database.ts"
@@ -50,7 +49,7 @@ beforeAll(async () => {
   knowFormats()
 })
 afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await way.stop()
   await gateway.stop()
   await provider.stop()
@@ -506,7 +505,7 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
         Response.json({
           checked_at: "2026-11-21T09:40:00.000Z",
           accounts: 3,
-          open_reservations: 12,
+          open_holds: 12,
           violations: [
             { account_id: known.id, kind: "balance", id: null, recorded: "9.9871", expected: "9.987" },
             { account_id: known.id, kind: "charge", id: call_id, recorded: "0.5", expected: "0.25" },

@@ -37,7 +37,7 @@ beforeAll(async () => {
   call = (await chat(gateway, key)).headers.get("x-request-id") ?? ""
 })
 afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await way.stop()
   await gateway.stop()
   await provider.stop()

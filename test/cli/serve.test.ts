@@ -3,13 +3,13 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { parsePass } from "../../src/pass.ts"
+import { parseDemoAccess } from "../../src/demo-access.ts"
 import { Workplace } from "../process/workplace.ts"
 import { Shell, type } from "./command.ts"
 
 const place = new Workplace()
 const shell = new Shell()
-const pass_path = join(place.data_dir, "demo-pass")
+const access_path = join(place.data_dir, "demo-access")
 let child: ChildProcess
 let printed = ""
 /** The variables of somebody in another terminal, who was told where the data is and nothing else. */
@@ -18,7 +18,7 @@ const there = { TOLLGATE_DATA_DIR: place.data_dir }
 beforeAll(async () => {
   // What a demo that was killed left, for everybody to read.
   mkdirSync(place.data_dir)
-  writeFileSync(pass_path, JSON.stringify({ url: "http://127.0.0.1:1", admin_token: "of yesterday" }))
+  writeFileSync(access_path, JSON.stringify({ url: "http://127.0.0.1:1", admin_token: "of yesterday" }))
   const { PATH = "", HOME = "/" } = process.env
   child = spawn(join(shell.folder, "tollgate"), ["serve", "--port", "0", "--data-dir", place.data_dir], {
     cwd: place.folder,
@@ -45,11 +45,11 @@ describe("tollgate serve", () => {
     expect(pid).toBe(String(child.pid))
   })
 
-  test("D52 a demo leaves its address and its token to its owner alone, in place of an old pass", () => {
-    const pass = parsePass(readFileSync(pass_path, "utf8"))
-    expect(statSync(pass_path).mode & 0o777).toBe(0o600)
-    expect(printed).toContain(`  address      ${pass?.url}\n`)
-    expect(printed).toContain(`  admin token  ${pass?.admin_token}\n`)
+  test("D52 the demo writes its address and token to a file that only its owner can read, and replaces an old one", () => {
+    const access = parseDemoAccess(readFileSync(access_path, "utf8"))
+    expect(statSync(access_path).mode & 0o777).toBe(0o600)
+    expect(printed).toContain(`  address      ${access?.url}\n`)
+    expect(printed).toContain(`  admin token  ${access?.admin_token}\n`)
   })
 
   test.each(["docs", "console"])("what it says is at /%s is there", async (page) => {
@@ -81,7 +81,7 @@ describe("tollgate serve", () => {
     )
   })
 
-  test("D34 ends at a signal as `bun run start` does, and takes its pass along", async () => {
+  test("D34 ends at a signal as `bun run start` does, and removes the file with its token", async () => {
     const exited = once(child, "exit")
     child.kill("SIGTERM")
     expect(await exited).toEqual([0, null])

@@ -3,7 +3,7 @@ import { findTarget, type Target, type Wanted } from "../../src/cli/admin-client
 import { UsageError } from "../../src/cli/cli-error.ts"
 
 const TOKEN = "operator-token-0123456789"
-const PASS = JSON.stringify({ url: "http://127.0.0.1:36365", admin_token: "tg_admin_of_the_demo" })
+const ACCESS = JSON.stringify({ url: "http://127.0.0.1:36365", admin_token: "tg_admin_of_the_demo" })
 const nothing: Wanted = { url: null, database: false, data_dir: null }
 
 /** The files that are there. */
@@ -51,15 +51,33 @@ describe("D52 where a command finds the database", () => {
       { token: `${TOKEN}\n` },
       gateway(DEFAULT, TOKEN),
     ],
-    ["a demo's pass", {}, {}, { ".tollgate/demo-pass": PASS }, demo],
-    ["a demo's pass elsewhere", {}, { TOLLGATE_DATA_DIR: "data" }, { "data/demo-pass": PASS }, demo],
-    ["a demo's pass where a flag says", { data_dir: "data" }, {}, { "data/demo-pass": PASS }, demo],
-    ["a demo by its address", { url: "http://127.0.0.1:36365/" }, {}, { ".tollgate/demo-pass": PASS }, demo],
+    ["the demo in the data directory", {}, {}, { ".tollgate/demo-access": ACCESS }, demo],
+    [
+      "the demo in another data directory",
+      {},
+      { TOLLGATE_DATA_DIR: "data" },
+      { "data/demo-access": ACCESS },
+      demo,
+    ],
+    [
+      "the demo in the data directory of a flag",
+      { data_dir: "data" },
+      {},
+      { "data/demo-access": ACCESS },
+      demo,
+    ],
+    [
+      "the demo by its address",
+      { url: "http://127.0.0.1:36365/" },
+      {},
+      { ".tollgate/demo-access": ACCESS },
+      demo,
+    ],
     [
       "a token of one's own before the demo's",
       {},
       { TOLLGATE_ADMIN_TOKEN: TOKEN },
-      { ".tollgate/demo-pass": PASS },
+      { ".tollgate/demo-access": ACCESS },
       gateway(DEFAULT, TOKEN),
     ],
     [
@@ -96,11 +114,17 @@ describe("D52 where a command finds the database", () => {
       "the demo's token for another address",
       { url: FAR },
       {},
-      { ".tollgate/demo-pass": PASS },
+      { ".tollgate/demo-access": ACCESS },
       TOKEN_MISSING,
     ],
-    ["another port than the demo's", { url: DEFAULT }, {}, { ".tollgate/demo-pass": PASS }, TOKEN_MISSING],
-    ["a pass that is none", {}, {}, { ".tollgate/demo-pass": "{}" }, TOKEN_MISSING],
+    [
+      "another port than the demo's",
+      { url: DEFAULT },
+      {},
+      { ".tollgate/demo-access": ACCESS },
+      TOKEN_MISSING,
+    ],
+    ["an invalid file of the demo", {}, {}, { ".tollgate/demo-access": "{}" }, TOKEN_MISSING],
     [
       "a token twice",
       {},

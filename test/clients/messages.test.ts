@@ -154,7 +154,7 @@ describe.each([
     await client.messages.create({ ...ask, messages: [{ role: "user", content: [image] }] })
     expect(cell.exchanges[0]?.request.json).toMatchObject({ messages: [{ content: [image] }] })
     // 30 bytes of text, 4,096 tokens of the image, 100 of output.
-    expect(await cell.calls()).toMatchObject([{ reserved: "0.004526", charge: "0.00003" }])
+    expect(await cell.calls()).toMatchObject([{ held: "0.004526", charge: "0.00003" }])
   })
 
   test("D64 reads the provider's own error, and the gateway's id of the call", async () => {

@@ -3,7 +3,7 @@ import { chmod, mkdir, mkdtemp, rm, symlink } from "node:fs/promises"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { demoConfig } from "../../src/demo/config.ts"
+import { demoConfig } from "../../src/demo/demo-config.ts"
 import { type DemoProvider, startDemoProvider } from "../../src/demo/provider.ts"
 import { startGateway, type TestGateway } from "../support/gateway.ts"
 import { readPage, type Section, sectionsOf } from "./page.ts"
@@ -110,7 +110,7 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => outside.listen(0, "127.0.0.1", resolve))
 })
 afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await gateway.stop()
   await demo.stop()
   outside.close()

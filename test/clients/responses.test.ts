@@ -114,7 +114,7 @@ describe.each(clients)("%s", (_name, connect) => {
     expect((await session.ask(false, image)).text).toBe("a cat")
     expect(cell.exchanges[0]?.request.body).toContain('"type":"input_image"')
     const [call] = await cell.calls()
-    expect(Number(call?.reserved)).toBeGreaterThan(4_096 * 0.000001)
+    expect(Number(call?.held)).toBeGreaterThan(4_096 * 0.000001)
   })
 
   test.each([false, true])("reasoning and a tool: called, run, answered; streamed: %p", async (streamed) => {

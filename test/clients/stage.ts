@@ -94,11 +94,11 @@ export async function openStage(cells: number) {
     cell,
     /** Fails unless the ledger is exact, nobody holds anything and no secret of the provider was logged. */
     async close() {
-      const { open_reservations, violations } = await gateway.audit()
+      const { open_holds, violations } = await gateway.audit()
       await gateway.stop()
       for (const door of doors) await door.stop()
       await provider.stop()
-      expect({ open_reservations, violations }).toEqual({ open_reservations: 0, violations: [] })
+      expect({ open_holds, violations }).toEqual({ open_holds: 0, violations: [] })
       expect(gateway.lines.filter((line) => line.includes(PROVIDER_KEY))).toEqual([])
     },
   }

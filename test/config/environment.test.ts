@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { ConfigError } from "../../src/config/config.ts"
 import { readEnvironment } from "../../src/config/environment.ts"
-import type { Environ } from "../../src/config/reference.ts"
+import type { Environ } from "../../src/config/values.ts"
 
 const files: Readonly<Record<string, string>> = {
   "/run/token": "0123456789abcdef\n",

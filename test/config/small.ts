@@ -1,6 +1,6 @@
 import { type Config, ConfigError } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
-import type { Sources } from "../../src/config/reference.ts"
+import type { Sources } from "../../src/config/values.ts"
 
 /** The example of the public interface, word by word. */
 export const contract = await Bun.file(`${import.meta.dir}/contract.yaml`).text()

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { ConfigError } from "../../src/config/config.ts"
-import type { Environ } from "../../src/config/reference.ts"
 import { readTracing } from "../../src/config/tracing.ts"
+import type { Environ } from "../../src/config/values.ts"
 
 const files: Readonly<Record<string, string>> = { "/run/headers": "api-key=SECRET\n" }
 const read = (env: Environ) =>

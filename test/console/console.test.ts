@@ -30,7 +30,7 @@ beforeAll(async () => {
   gateway = await startGateway(provider)
 })
 afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await gateway.stop()
   await provider.stop()
 })
@@ -299,7 +299,7 @@ describe.skipIf(browserless("/console works"))(`D50: /console in headless Chromi
       const found = {
         checked_at: new Date().toISOString(),
         accounts: 3,
-        open_reservations: 0,
+        open_holds: 0,
         violations: [
           { account_id, kind: "balance", id: null, recorded: "9.9871", expected: "9.987" },
           { account_id, kind: "entry", id: call_id, recorded: "0.5", expected: null },

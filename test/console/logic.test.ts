@@ -11,7 +11,7 @@ import {
 } from "../../src/console/amount.ts"
 import { coarser, seriesOf, sparkPoints, stacked, totalsOf } from "../../src/console/chart.ts"
 import { addressOf, idIn, parseAddress, shortId } from "../../src/console/fragment.ts"
-import { costLines, givenBack, receiptSteps } from "../../src/console/receipt-lines.ts"
+import { costLines, receiptSteps, releasedPart } from "../../src/console/receipt-lines.ts"
 import {
   pauseAfter,
   rangeOf,
@@ -176,7 +176,7 @@ describe("a receipt", () => {
       ["Last byte", 2_417],
       ["Settled", 2_417],
     ])
-    expect(givenBack(callExample)).toBe("0.016095")
+    expect(releasedPart(callExample)).toBe("0.016095")
   })
 
   test("of an open call waits for what is to come", () => {
@@ -197,7 +197,7 @@ describe("a receipt", () => {
       "not yet",
       "not yet",
     ])
-    expect([givenBack(open), costLines(open)]).toEqual([null, []])
+    expect([releasedPart(open), costLines(open)]).toEqual([null, []])
   })
 
   test.each(["released", "expired"])("of one that was %s says so", (state) => {
@@ -207,7 +207,7 @@ describe("a receipt", () => {
   })
 
   test("D11: nothing goes back where the charge is above the hold", () => {
-    expect(givenBack({ ...callExample, charge: "1", overage: "0.983595" })).toBe("0")
+    expect(releasedPart({ ...callExample, charge: "1", overage: "0.983595" })).toBe("0")
   })
 
   test("D44: its lines are the charge before the one rounding, the price of the call among them", () => {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { loadConfig } from "../../src/config/load.ts"
-import { demoConfig } from "../../src/demo/config.ts"
+import { demoConfig } from "../../src/demo/demo-config.ts"
 import { PROVIDER_KEY } from "../../src/demo/provider.ts"
 
 test("the demo's configuration passes the loader that every file passes: two chat models, one of embeddings, one messages model, with prices", () => {

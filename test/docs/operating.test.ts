@@ -138,7 +138,7 @@ describe("the embedded database, by docs/operating.md", () => {
             here({ PATH, FROM: connectionOf(socket()), TO: external.url }),
           )
         const ledger = await readLedger(socket())
-        expect(ledger).toMatchObject({ violations: [], open_reservations: 0 })
+        expect(ledger).toMatchObject({ violations: [], open_holds: 0 })
         expect(ledger.calls.length).toBeGreaterThan(0)
         expect(await readLedger(external.address)).toEqual(ledger)
         if ("url" in newer.address) throw new Error("the test cluster is reached by its socket")

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
-import { passPath } from "../../src/pass.ts"
+import { demoAccessPath } from "../../src/demo-access.ts"
 import type { GatewayProcess } from "../process/gateway-process.ts"
 import { Workplace } from "../process/workplace.ts"
 import { json, startProvider } from "../support/provider.ts"
@@ -54,7 +54,7 @@ beforeAll(async () => {
   gateway = await place.start({ TOLLGATE_ADMIN_TOKEN: "" })
   await gateway.prints("Next, in another terminal")
   key = JSON.parse(readFileSync(join(place.data_dir, "demo-key"), "utf8")).key
-  admin_token = JSON.parse(readFileSync(passPath(place.data_dir), "utf8")).admin_token
+  admin_token = JSON.parse(readFileSync(demoAccessPath(place.data_dir), "utf8")).admin_token
   symlinkSync(join(ROOT, "node_modules"), join(place.folder, "node_modules"))
 }, 60_000)
 afterAll(async () => {

@@ -18,9 +18,9 @@ beforeAll(async () => {
   stage = await openStage()
 }, 60_000)
 afterAll(async () => {
-  const { violations, open_reservations } = await stage.gateway.audit()
+  const { violations, open_holds } = await stage.gateway.audit()
   await stage.close()
-  expect({ violations, open_reservations }).toEqual({ violations: [], open_reservations: 0 })
+  expect({ violations, open_holds }).toEqual({ violations: [], open_holds: 0 })
 })
 
 /** The requests of an operation: one for each example of its body; without a body, one for each word of its parameters. */

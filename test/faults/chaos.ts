@@ -249,7 +249,7 @@ async function inquire(
   seen: readonly Seen[],
   keys: readonly string[],
 ): Promise<string[]> {
-  const { open_reservations, violations } = await scene.steady.audit()
+  const { open_holds, violations } = await scene.steady.audit()
   const calls = await scene.witness.calls()
   const clients = new Map(seen.flatMap((answer) => (answer.id === null ? [] : [[answer.id, answer]])))
   const stories = await scene.witness.stories()
@@ -262,7 +262,7 @@ async function inquire(
   found.push(...stories.map(faultOf).filter((what) => what !== null))
   found.push(...(await scene.witness.overdrawn()).map((account) => `account ${account} was overdrawn`))
   found.push(...violations.map((violation) => `audit: ${Bun.inspect(violation)}`))
-  if (open_reservations > 0) found.push(`${open_reservations} holds are open`)
+  if (open_holds > 0) found.push(`${open_holds} holds are open`)
   found.push(...author.repeated.map((id) => `call ${id} reached the provider more than once`))
   for (const id of author.said.keys())
     if (!told.has(id)) found.push(`call ${id} reached the provider without a hold`)

@@ -101,7 +101,7 @@ async function expectAllCharged({ provider, operator, account, gateway, standby 
   gateway.signal("SIGTERM")
   expect(await gateway.exited).toBe(0)
   const { calls, ...told } = await readLedger(standby.address)
-  expect(told).toEqual({ open_reservations: 0, violations: [] })
+  expect(told).toEqual({ open_holds: 0, violations: [] })
   expect(calls.filter(({ state }) => state === "settled")).toHaveLength(Math.min(served, 1_000))
 }
 

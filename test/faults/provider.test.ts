@@ -1,26 +1,26 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
-import { readFileSync, writeFileSync } from "node:fs"
 import { brotliCompressSync, constants, gzipSync } from "node:zlib"
 import { text } from "../process/stream.ts"
-import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
-import { type Exchange, READ_MS, type Script, sse, sseEvent, usage, usageChunk } from "../support/provider.ts"
+import { READ_MS, type Script, sse, sseEvent, usage, usageChunk } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
+import {
+  allowedBytes,
+  callOf,
+  EVENT_STREAM,
+  flood,
+  growthOf,
+  LIMITS,
+  mend,
+  OFFERED_BYTES,
+  pour,
+  RELEASED,
+} from "./hostile.ts"
 import { Scene, type Victim } from "./scene.ts"
 
 /** A provider that is hostile, and a way to it that breaks: what the client is told, what the ledger says, what it costs. */
-
-const LIMIT_BYTES = 8 << 20
-/** Beyond the configured limit; measured, limit and all, at a load of 10: a JSON body 15 to 20 MB, all others 0 to 11 MB. */
-const SPARE_BYTES = 16 << 20
-/**
- * Events that are all different are parsed, each on its own, and what parsing leaves behind lies until the runtime collects
- * it: not before it is as much as what lives. Measured: 9 to 54 MB, then no more, however long the flood; where the runtime
- * is told that it has little memory (BUN_JSC_forceRAMSize=100000000), 15 to 21 MB.
- */
-const GARBAGE_BYTES = 64 << 20
-const OFFERED_BYTES = 256 << 20
 
 let scene: Scene
 let victim: Victim
@@ -28,8 +28,7 @@ let victim: Victim
 beforeAll(async () => {
   scene = await Scene.open()
   victim = await scene.victim((url) => ({
-    lease: { renew: "1s", expire: "60s" },
-    limits: { response: "8MiB", response_read: "32MiB", event: "8MiB" },
+    ...LIMITS,
     upstreams: {
       first: {
         family: "chat",
@@ -53,10 +52,7 @@ beforeAll(async () => {
   scene.provider.reply(sse([...Array.from({ length: 2_000 }, () => text("warm"))], { usage: usage(1, 1) }))
   for (let call = 0; call < 20; call++) await ask(true)
 })
-afterEach(() => {
-  victim.upstream.weather = FAIR
-  if (victim.upstream.stalled) victim.upstream.heal()
-})
+afterEach(() => mend(victim))
 afterAll(() => scene.close())
 
 async function ask(stream: boolean) {
@@ -64,44 +60,10 @@ async function ask(stream: boolean) {
   const client = await rawClient(victim)
   client.send(chatRequest(key, { stream }, ["connection: close"]))
   await client.closed
-  await until(
-    () => scene.steady.balance(id),
-    ({ held }) => held === "0",
-  )
-  const [call] = await scene.steady.calls(`?account=${id}`)
-  return { received: client.received, call }
+  return { received: client.received, call: await callOf(scene, id) }
 }
 
-/** The most memory that the gateway had since `forgetPeak`, in bytes. */
-function peakBytes(): number {
-  const [, kilobytes] =
-    /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${victim.gateway.pid}/status`, "utf8")) ?? []
-  return Number(kilobytes) * 1024
-}
-
-function forgetPeak(): void {
-  writeFileSync(`/proc/${victim.gateway.pid}/clear_refs`, "5")
-}
-
-/** As much of the same as is taken, at most `OFFERED_BYTES`. */
-async function pour(exchange: Exchange, piece: string | Uint8Array): Promise<void> {
-  for (let sent = 0; sent < OFFERED_BYTES && (await exchange.chunk(piece)); ) sent += piece.length
-}
-
-const streams = { "content-type": "text/event-stream" }
 const zeros = Buffer.alloc(OFFERED_BYTES)
-
-/** A stream of so many thousand events, each given its number, and nothing else. */
-function flood(thousands: number, event: (n: number) => string): Script {
-  return async (exchange) => {
-    await exchange.head(200, streams)
-    for (let sent = 0; sent < thousands; sent++) {
-      const events = Array.from({ length: 1_000 }, (_, n) => event(sent * 1_000 + n))
-      if (!(await exchange.chunk(events.join("")))) return
-    }
-    await exchange.end()
-  }
-}
 
 function compressed(encoding: string, body: Uint8Array, type: string): Script {
   return async (exchange) => {
@@ -110,8 +72,6 @@ function compressed(encoding: string, body: Uint8Array, type: string): Script {
     await exchange.end()
   }
 }
-
-const RELEASED = { state: "released", charge: "0", basis: "none" }
 
 describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the limits", () => {
   const rows: readonly [
@@ -136,7 +96,7 @@ describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the l
       "an event without an end",
       true,
       () => async (exchange) => {
-        await exchange.head(200, streams)
+        await exchange.head(200, EVENT_STREAM)
         await exchange.chunk('data: {"choices":[{"delta":{"content":"')
         await pour(exchange, "x".repeat(65_536))
       },
@@ -235,14 +195,13 @@ describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the l
   test.each(rows)("%s", async (name, stream, script, told, recorded) => {
     const prepared = script()
     const from = scene.provider.exchanges.length
-    forgetPeak()
-    const before_bytes = peakBytes()
-    scene.provider.replyOnce(prepared)
-    const { received, call } = await ask(stream)
-    expect(received).toContain(told)
-    expect(call).toMatchObject(recorded)
-    const garbage_bytes = /each of them new|a JSON body without/.test(name) ? GARBAGE_BYTES : 0
-    expect(peakBytes() - before_bytes).toBeLessThan(LIMIT_BYTES + SPARE_BYTES + garbage_bytes)
+    const grown_bytes = await growthOf(victim, async () => {
+      scene.provider.replyOnce(prepared)
+      const { received, call } = await ask(stream)
+      expect(received).toContain(told)
+      expect(call).toMatchObject(recorded)
+    })
+    expect(grown_bytes).toBeLessThan(allowedBytes(name))
     expect(scene.provider.exchanges.length).toBe(from + 1)
   })
 })
@@ -282,7 +241,7 @@ describe("rule 5, rule 6 the way to the provider", () => {
     "%s in the middle of a stream: an error event, and what was observed is charged",
     async (_, fault, recorded) => {
       scene.provider.replyOnce(async (exchange) => {
-        await exchange.head(200, streams)
+        await exchange.head(200, EVENT_STREAM)
         await exchange.chunk(text("eight by"))
       })
       const { id, key } = await scene.steady.account("10")
@@ -307,7 +266,7 @@ describe("rule 5, rule 6 the way to the provider", () => {
 
   test("swallows the end: the final usage has come, and is charged", async () => {
     scene.provider.replyOnce(async (exchange) => {
-      await exchange.head(200, streams)
+      await exchange.head(200, EVENT_STREAM)
       await exchange.chunk(text("eight by") + sseEvent(usageChunk(usage(10, 5))))
       await Bun.sleep(READ_MS)
       victim.upstream.stall()

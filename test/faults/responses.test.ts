@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
-import { readFileSync, writeFileSync } from "node:fs"
-import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
+import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
-import { type Exchange, READ_MS, type Script } from "../support/provider.ts"
+import { READ_MS, type Script } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
 import { requestBytes } from "../support/request.ts"
 import {
@@ -15,15 +14,20 @@ import {
   textItem,
   textStream,
 } from "../support/responses.ts"
+import {
+  allowedBytes,
+  callOf,
+  EVENT_STREAM,
+  flood,
+  growthOf,
+  LIMITS,
+  mend,
+  pour,
+  RELEASED,
+} from "./hostile.ts"
 import { Scene, type Victim } from "./scene.ts"
 
 /** The faults of provider.test.ts, as far as responses are read in their own way (D66). */
-
-const LIMIT_BYTES = 8 << 20
-/** As in provider.test.ts. */
-const SPARE_BYTES = 16 << 20
-const GARBAGE_BYTES = 64 << 20
-const OFFERED_BYTES = 256 << 20
 
 let scene: Scene
 let victim: Victim
@@ -31,8 +35,7 @@ let victim: Victim
 beforeAll(async () => {
   scene = await Scene.open()
   victim = await scene.victim((url) => ({
-    lease: { renew: "1s", expire: "60s" },
-    limits: { response: "8MiB", response_read: "32MiB", event: "8MiB" },
+    ...LIMITS,
     upstreams: {
       first: {
         family: "chat",
@@ -56,10 +59,7 @@ beforeAll(async () => {
   scene.provider.reply(responseStream(textStream(Array.from({ length: 2_000 }, () => "warm"))))
   for (let call = 0; call < 20; call++) await ask(true)
 })
-afterEach(() => {
-  victim.upstream.weather = FAIR
-  if (victim.upstream.stalled) victim.upstream.heal()
-})
+afterEach(() => mend(victim))
 afterAll(() => scene.close())
 
 async function begin(stream: boolean) {
@@ -79,49 +79,9 @@ async function begin(stream: boolean) {
 async function ask(stream: boolean) {
   const { id, client } = await begin(stream)
   await client.closed
-  return { received: client.received, call: await callOf(id) }
+  return { received: client.received, call: await callOf(scene, id) }
 }
 
-async function callOf(id: string) {
-  await until(
-    () => scene.steady.balance(id),
-    ({ held }) => held === "0",
-  )
-  const [call] = await scene.steady.calls(`?account=${id}`)
-  return call
-}
-
-/** The most memory that the gateway had since `forgetPeak`, in bytes. */
-function peakBytes(): number {
-  const [, kilobytes] =
-    /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${victim.gateway.pid}/status`, "utf8")) ?? []
-  return Number(kilobytes) * 1024
-}
-
-function forgetPeak(): void {
-  writeFileSync(`/proc/${victim.gateway.pid}/clear_refs`, "5")
-}
-
-const streams = { "content-type": "text/event-stream" }
-
-/** As much of the same as is taken, at most `OFFERED_BYTES`. */
-async function pour(exchange: Exchange, piece: string): Promise<void> {
-  for (let sent = 0; sent < OFFERED_BYTES && (await exchange.chunk(piece)); ) sent += piece.length
-}
-
-/** A stream of so many thousand events, each given its number, and nothing else. */
-function flood(thousands: number, event: (n: number) => string): Script {
-  return async (exchange) => {
-    await exchange.head(200, streams)
-    for (let sent = 0; sent < thousands; sent++) {
-      const events = Array.from({ length: 1_000 }, (_, n) => event(sent * 1_000 + n))
-      if (!(await exchange.chunk(events.join("")))) return
-    }
-    await exchange.end()
-  }
-}
-
-const RELEASED = { state: "released", charge: "0", basis: "none" }
 const OBSERVED = { state: "settled", basis: "estimate", ending: "upstream_lost" }
 
 describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the limits", () => {
@@ -152,7 +112,7 @@ describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the l
       "an event without an end",
       true,
       async (exchange) => {
-        await exchange.head(200, streams)
+        await exchange.head(200, EVENT_STREAM)
         await exchange.chunk('event: response.output_text.delta\ndata: {"delta":"')
         await pour(exchange, "x".repeat(65_536))
       },
@@ -214,14 +174,13 @@ describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the l
     ],
   ]
   test.each(rows)("%s", async (name, stream, script, told, recorded) => {
-    forgetPeak()
-    const before_bytes = peakBytes()
-    scene.provider.replyOnce(script)
-    const { received, call } = await ask(stream)
-    expect(received).toContain(told)
-    expect(call).toMatchObject(recorded)
-    const garbage_bytes = /each of them new|a JSON body without/.test(name) ? GARBAGE_BYTES : 0
-    expect(peakBytes() - before_bytes).toBeLessThan(LIMIT_BYTES + SPARE_BYTES + garbage_bytes)
+    const grown_bytes = await growthOf(victim, async () => {
+      scene.provider.replyOnce(script)
+      const { received, call } = await ask(stream)
+      expect(received).toContain(told)
+      expect(call).toMatchObject(recorded)
+    })
+    expect(grown_bytes).toBeLessThan(allowedBytes(name))
   })
 })
 
@@ -234,7 +193,7 @@ describe("rule 5, rule 6 the way to the provider", () => {
     scene.provider.replyOnce(responseStream(events))
     const { id, client } = await begin(true)
     expect((await client.answer("POST")).body).toBe(events.join(""))
-    expect(await callOf(id)).toMatchObject({ state: "settled", basis: "usage", charge: "0.00003" })
+    expect(await callOf(scene, id)).toMatchObject({ state: "settled", basis: "usage", charge: "0.00003" })
   })
 
   const breaks: readonly [name: string, fault: () => void, recorded: object][] = [
@@ -247,7 +206,7 @@ describe("rule 5, rule 6 the way to the provider", () => {
     "%s in the middle of a stream: an error event, and what was observed is charged",
     async (_, fault, recorded) => {
       scene.provider.replyOnce(async (exchange) => {
-        await exchange.head(200, streams)
+        await exchange.head(200, EVENT_STREAM)
         for (const event of [created, ...textEvents(["eight by"]).slice(0, 3)]) await exchange.chunk(event)
       })
       const { id, client } = await begin(true)
@@ -255,13 +214,13 @@ describe("rule 5, rule 6 the way to the provider", () => {
       fault()
       await client.closed
       expect(client.received).toContain('event: error\ndata: {"type":"error",')
-      expect(await callOf(id)).toMatchObject({ ...recorded, charge: "0.000008" })
+      expect(await callOf(scene, id)).toMatchObject({ ...recorded, charge: "0.000008" })
     },
   )
 
   test("breaks within the last event: what was observed is charged, and the event is not shown", async () => {
     scene.provider.replyOnce(async (exchange) => {
-      await exchange.head(200, streams)
+      await exchange.head(200, EVENT_STREAM)
       for (const event of events.slice(0, -1)) await exchange.chunk(event)
       await exchange.chunk(events.at(-1)?.slice(0, -20) ?? "")
       await Bun.sleep(READ_MS)
@@ -275,7 +234,7 @@ describe("rule 5, rule 6 the way to the provider", () => {
 
   test("swallows the end of the body: the last event has come, and the stream is whole", async () => {
     scene.provider.replyOnce(async (exchange) => {
-      await exchange.head(200, streams)
+      await exchange.head(200, EVENT_STREAM)
       for (const event of events) await exchange.chunk(event)
       await Bun.sleep(READ_MS)
       victim.upstream.stall()

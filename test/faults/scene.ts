@@ -129,7 +129,7 @@ export class Scene {
 
   /** Nothing is open any more, at the latest a lease and a sweep from now. */
   async quiet(): Promise<void> {
-    const quiet = until(this.steady.audit, ({ open_reservations }) => open_reservations === 0)
+    const quiet = until(this.steady.audit, ({ open_holds }) => open_holds === 0)
     expect(await within(EXPIRE_MS + SWEEP_MS, quiet)).toBe(true)
   }
 
@@ -137,7 +137,7 @@ export class Scene {
   async close(): Promise<void> {
     try {
       for (const victim of this.victims) await victim.clear()
-      expect(await this.steady.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+      expect(await this.steady.audit()).toMatchObject({ open_holds: 0, violations: [] })
       expect((await this.witness.stories()).map(fault).filter((found) => found !== null)).toEqual([])
       expect(await this.witness.overdrawn()).toEqual([])
     } finally {

@@ -135,7 +135,7 @@ describe("D27 the database server", () => {
     gateway.signal("SIGTERM")
     expect(await gateway.exited).toBe(0)
     const { calls, ...told } = await readLedger(standby.address)
-    expect(told).toEqual({ open_reservations: 0, violations: [] })
+    expect(told).toEqual({ open_holds: 0, violations: [] })
     const delivered = (await Promise.all(asked)).filter((answer) => answer?.status === 200)
     for (const answer of delivered) {
       const id = answer?.headers.get("x-request-id")

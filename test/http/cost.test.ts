@@ -21,7 +21,7 @@ beforeAll(async () => {
   gateway = await startGateway(provider)
 })
 afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await gateway.stop()
   await provider.stop()
 })
@@ -116,7 +116,7 @@ describe("D49 a JSON answer", () => {
     const { key } = await gateway.account("1")
     provider.reply(json(200, chatCompletion("hi", { usage: usage(10, 5) })))
     const plain = await gateway.callOf(await chat(gateway, key))
-    expect(await gateway.callOf(await chat(gateway, key, ask))).toMatchObject({ reserved: plain.reserved })
+    expect(await gateway.callOf(await chat(gateway, key, ask))).toMatchObject({ held: plain.held })
   })
 })
 

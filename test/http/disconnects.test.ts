@@ -69,14 +69,14 @@ async function expectNothingLeft({ audit, service, lines, url }: TestGateway): P
     () => service.server.pending,
     (pending) => pending === 0,
   )
-  expect(await audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  expect(await audit()).toMatchObject({ open_holds: 0, violations: [] })
   const said = lines.map((line): { msg: string; level: number; request_id?: string } => JSON.parse(line))
   const settled = said.filter(({ msg }) => msg === "call").map(({ request_id }) => request_id)
   expect(new Set(settled).size).toBe(settled.length)
   expect(said.filter(({ level }) => level > 40)).toEqual([])
   const counts = await (await fetch(`${url}/metrics`)).text()
-  expect(counts).toMatch(/^tollgate_open_reservations 0$/m)
-  expect(counts).toMatch(/^tollgate_closings_ignored_total 0$/m)
+  expect(counts).toMatch(/^tollgate_open_holds 0$/m)
+  expect(counts).toMatch(/^tollgate_ends_ignored_total 0$/m)
 }
 
 interface Begun {
@@ -663,7 +663,7 @@ describe("many at once", () => {
         )
         await until(
           () => gateway.audit(),
-          ({ open_reservations }) => open_reservations === 0,
+          ({ open_holds }) => open_holds === 0,
         )
         const calls = await gateway.calls(`?account=${id}&limit=200`)
         const exchanges = new Map(

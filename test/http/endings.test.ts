@@ -116,7 +116,7 @@ const partial = { ...chatChunk({ content: "." }), usage: usage(10, 5) }
 const counted = usageChunk(usage(10, 5))
 const lost = { ending: "upstream_lost" }
 /** What is held for two choices. */
-const two = { reserved: "0.008035" }
+const two = { held: "0.008035" }
 const choice = (index: number, finish_reason: string | null = null) => ({
   choices: [{ index, delta: { content: "12345678" }, finish_reason }],
 })

@@ -143,7 +143,7 @@ describe("D14 a second upstream is tried while nothing of a 2xx was received", (
     const answer = harness.chat(key, { model: "first+second" })
     await harness.provider.exchange(arrived)
     expect(await harness.gateway.balance(id)).toMatchObject({ held: HELD, available: "0" })
-    expect(await harness.gateway.calls(`?account=${id}`)).toMatchObject([{ state: "open", reserved: HELD }])
+    expect(await harness.gateway.calls(`?account=${id}`)).toMatchObject([{ state: "open", held: HELD }])
     release.resolve()
     expect((await answer).status).toBe(200)
     expect(await harness.gateway.balance(id)).toMatchObject({ held: "0", balance: "0.004013" })

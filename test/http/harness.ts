@@ -107,10 +107,10 @@ export async function openHarness(
       expect(await state()).toEqual(before)
     },
     async close() {
-      const { violations, open_reservations } = await gateway.audit()
+      const { violations, open_holds } = await gateway.audit()
       await gateway.stop()
       await provider.stop()
-      expect({ violations, open_reservations }).toEqual({ violations: [], open_reservations: 0 })
+      expect({ violations, open_holds }).toEqual({ violations: [], open_holds: 0 })
       const said = [...answers.map(({ headers, body }) => JSON.stringify(headers) + body), ...gateway.lines]
       expect(said.filter((text) => secrets.some((secret) => text.includes(secret)))).toEqual([])
     },

@@ -328,13 +328,13 @@ describe("D6 an output estimate: at least one token, rounded down, charged alone
     [
       "no more than the hold pays for",
       { max_tokens: 1 },
-      estimated(9, "usage_missing", { reserved: "0.000039" }),
+      estimated(9, "usage_missing", { held: "0.000039" }),
     ],
     [
       "no more than the hold pays for, the prompt first",
       { max_tokens: 1, model: "prompting" },
       estimated(7, "usage_missing", {
-        reserved: "0.000039",
+        held: "0.000039",
         charge: "0.000036",
         usage: { prompt_tokens: 8, cached_tokens: 0, completion_tokens: 7 },
       }),
@@ -529,7 +529,7 @@ describe("D18 the request passes upstream as it was billed", () => {
       '{"model":"upstream-model","max_tokens":2,"messages":[{"role":"user","content":"hello"}],"n":2}',
     )
     // 35 bytes of prompt, two choices of two tokens.
-    expect(await gateway.calls(`?account=${id}`)).toMatchObject([{ reserved: "0.000051", charge: "0.00003" }])
+    expect(await gateway.calls(`?account=${id}`)).toMatchObject([{ held: "0.000051", charge: "0.00003" }])
   })
 
   test("a key named __proto__ is data", async () => {

@@ -120,7 +120,7 @@ describe("D64 a messages call", () => {
       "x-request-id": id,
     })
     expect(requests[0]?.body).toBe(JSON.stringify({ ...asked, model: "upstream-model" }))
-    expectLedger(sides, { ...CHARGED, reserved: "0.0041" })
+    expectLedger(sides, { ...CHARGED, held: "0.0041" })
   })
 
   test.each([
@@ -174,7 +174,7 @@ describe("D64 usage", () => {
       script: json(200, aMessage("hi", { usage: cached })),
       body: body({ model: "rated-model", tools: SEARCH }),
     })
-    expectLedger(sides, { ...settled(charge, [160, 100, 5]), reserved: expect.any(String) })
+    expectLedger(sides, { ...settled(charge, [160, 100, 5]), held: expect.any(String) })
     expect(sides.call.lines).toEqual([
       { kind: "input", count: 10, price: "1", cost: "0.00001" },
       { kind: "cached_input", count: 100, price: "0.1", cost: "0.00001" },
@@ -188,7 +188,7 @@ describe("D64 usage", () => {
   test("a search that the model may make and did not is not charged", async () => {
     const script = json(200, aMessage("hi"))
     const sides = await run({ script, body: body({ model: "rated-model", tools: SEARCH }) })
-    expectLedger(sides, { ...CHARGED, reserved: expect.any(String) })
+    expectLedger(sides, { ...CHARGED, held: expect.any(String) })
   })
 
   const start = messageStart({ ...cached, output_tokens: 1, server_tool_use: null })
@@ -458,7 +458,7 @@ describe("D64 JSON answers", () => {
       body: body({ max_tokens: 0 }),
     })
     const bytes = Buffer.byteLength(JSON.stringify(body().messages))
-    expect(sides.call).toMatchObject({ state: "settled", reserved: `0.0000${bytes + 4}` })
+    expect(sides.call).toMatchObject({ state: "settled", held: `0.0000${bytes + 4}` })
   })
   const passed = (name: string, message: unknown, recorded: LedgerCall): Row => {
     const said = JSON.stringify(message)
@@ -650,7 +650,7 @@ describe("D61 what has no price is refused before a provider is asked", () => {
     const { answer, call } = await run({ script: json(200, aMessage("hi")), body: body(fields) })
     expect(answer.status).toBe(200)
     const bytes = Buffer.byteLength(JSON.stringify(fields.messages))
-    expect(call?.reserved).toBe(`0.00${4_000 + 2 * bytes}`)
+    expect(call?.held).toBe(`0.00${4_000 + 2 * bytes}`)
   })
   test("a provider to be taken is a 400", async () => {
     const { key } = await stage.gateway.account("1")

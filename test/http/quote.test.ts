@@ -29,7 +29,7 @@ beforeAll(async () => {
   })
 })
 afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await gateway.stop()
   await provider.stop()
 })
@@ -179,7 +179,7 @@ describe("D47 a quote", () => {
         const answer = await chat(gateway, key, body)
         const { error } = JSON.parse(await answer.text())
         expect([told.admitted, told.refusal]).toEqual([answer.ok, error?.code ?? null])
-        if (answer.ok) expect(await gateway.callOf(answer)).toMatchObject({ reserved: told.amount })
+        if (answer.ok) expect(await gateway.callOf(answer)).toMatchObject({ held: told.amount })
         else expect([error.needed, error.max_tokens ?? null]).toEqual([told.amount, told.largest_max_tokens])
       }),
       { numRuns: 30 },

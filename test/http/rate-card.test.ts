@@ -56,7 +56,7 @@ beforeAll(async () => {
   })
 })
 afterAll(async () => {
-  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
   await gateway.stop()
   await provider.stop()
 })

@@ -606,7 +606,7 @@ describe("what is held and what is refused (D12, D61)", () => {
   test.each(held)("%s", async (_name, fields, nano) => {
     const { answer, call } = await ask(fields, responseJson([textItem("Hello")]))
     expect(answer.status).toBe(200)
-    expect(call?.reserved).toBe(usd(nano))
+    expect(call?.held).toBe(usd(nano))
     const { key } = await harness.account("10")
     const quote = await harness.ask({
       method: "POST",

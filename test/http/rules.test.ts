@@ -133,7 +133,7 @@ describe("spec 1 the service", () => {
         available: "0.995965",
       })
       expect(await stage.gateway.calls(`?account=${account_id}`)).toMatchObject([
-        { state: "open", reserved: RESERVED, charge: null, overage: null, settled_at: null },
+        { state: "open", held: RESERVED, charge: null, overage: null, settled_at: null },
       ])
       answer.resolve()
       expectLedger(await running.sides(), charged)
@@ -166,7 +166,7 @@ describe("spec 1 the service", () => {
     const sending = { headers: { "x-prompt-tokens": "1", "x-estimated-tokens": "1" } }
     const sides = await stage.run({ script, body: chatBody(claims), sending })
     expectSent(sides, chatBody(claims))
-    expectLedger(sides, estimated(11, "usage_missing", { reserved: "0.004077" }))
+    expectLedger(sides, estimated(11, "usage_missing", { held: "0.004077" }))
   })
 })
 

@@ -71,7 +71,7 @@ describe("D34", () => {
     expect(await late.receives('"overloaded"')).toStartWith("HTTP/1.1 503")
     expect(await gateway.exited).toBe(0)
     const { calls, ...ledger } = await readLedger(gateway.address)
-    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
+    expect(ledger).toEqual({ open_holds: 0, violations: [] })
     expect(calls).toMatchObject([{ state: "released", ending: "gateway_stopped" }])
   })
 
@@ -83,7 +83,7 @@ describe("D34", () => {
     await json(200, chatCompletion("late", { usage: usage(10, 5) }))(exchange)
     expect(await gateway.exited).toBe(0)
     const { calls, ...ledger } = await readLedger(gateway.address)
-    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
+    expect(ledger).toEqual({ open_holds: 0, violations: [] })
     expect(calls).toMatchObject([
       { state: "settled", basis: "usage", ending: "client_left", charge_nano: 30_000n },
     ])
@@ -98,7 +98,7 @@ describe("D34", () => {
     expect(exchange.closed_by).toBe("gateway")
     expect(await gateway.exited).toBe(0)
     const { calls, ...ledger } = await readLedger(gateway.address)
-    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
+    expect(ledger).toEqual({ open_holds: 0, violations: [] })
     expect(calls).toMatchObject([{ state: "released", ending: "client_left", failure: "client_left" }])
   })
 })

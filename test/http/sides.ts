@@ -119,10 +119,10 @@ export async function openStage(changesFor: (provider_url: string) => ConfigChan
     begin,
     run: async (trial) => (await begin(trial)).sides(),
     async close() {
-      const { violations, open_reservations } = await gateway.audit()
+      const { violations, open_holds } = await gateway.audit()
       await gateway.stop()
       await provider.stop()
-      expect({ violations, open_reservations }).toEqual({ violations: [], open_reservations: 0 })
+      expect({ violations, open_holds }).toEqual({ violations: [], open_holds: 0 })
     },
   }
 }
@@ -134,7 +134,7 @@ export interface LedgerCall {
   readonly ending: string | null
   readonly failure: string | null
   readonly notes: readonly string[]
-  readonly reserved: string
+  readonly held: string
   readonly charge: string
   readonly overage: string
   readonly usage: Tokens | null
@@ -158,7 +158,7 @@ export function settled(
     ending: "completed",
     failure: null,
     notes: [],
-    reserved: RESERVED,
+    held: RESERVED,
     charge,
     overage: "0",
     usage: { prompt_tokens, cached_tokens, completion_tokens },
@@ -183,7 +183,7 @@ export function released(failure: string, rest: Partial<LedgerCall> = {}): Ledge
     ending: "completed",
     failure,
     notes: [],
-    reserved: RESERVED,
+    held: RESERVED,
     charge: "0",
     overage: "0",
     usage: null,

@@ -268,7 +268,7 @@ describe("D6, D7 what counts as output of a stream, and for how much", () => {
       { model: "prompting" },
       settled("0.000052", [8, 0, 11], { basis: "estimate", failure: "usage_missing" }),
     ],
-    ["never above the hold", { max_tokens: 1 }, estimated(9, "usage_missing", { reserved: "0.000039" })],
+    ["never above the hold", { max_tokens: 1 }, estimated(9, "usage_missing", { held: "0.000039" })],
   ])("%s", async (_, fields, recorded) => {
     const words = chatWords(SENTENCE)
     const trial = { script: sse(words), body: chatBody({ stream: true, ...fields }) }
@@ -490,7 +490,7 @@ test("a call settles at the price it was admitted at: a reload changes the next 
   expect(sides.call).toMatchObject({ prices: { input: "1", cached_input: "0.1", output: "4" } })
 
   const next = await moving.run({ script: sse(words, { usage: usage(10, 5, 4) }), body: STREAM })
-  expectLedger(next, settled("0.000051", [10, 4, 5], { reserved: "0.005105" }))
+  expectLedger(next, settled("0.000051", [10, 4, 5], { held: "0.005105" }))
   expect(next.call).toMatchObject({ prices: { input: "3", cached_input: "2", output: "5" } })
   await moving.close()
 })

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { memberText, withMember } from "../../src/meter/json-text.ts"
+import { memberText, withMember } from "../../src/meter/cost.ts"
 
 /** JSON text as nobody's serialiser would write it: spaces anywhere, keys twice and escaped, numbers beyond a double. */
 const space = fc.constantFrom("", " ", "\n", "\t", "\r\n  ")

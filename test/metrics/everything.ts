@@ -1,6 +1,6 @@
 import type { Upstream } from "../../src/config/config.ts"
 import type { End } from "../../src/ledger/entries.ts"
-import type { MeteredCall } from "../../src/metrics/calls.ts"
+import type { MeteredCall } from "../../src/metrics/call-metrics.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
 
 export const upstream: Upstream = {

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { Elysia } from "elysia"
 import type { End } from "../../src/ledger/entries.ts"
-import type { MeteredCall } from "../../src/metrics/calls.ts"
+import type { MeteredCall } from "../../src/metrics/call-metrics.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
 import { metrics as metricsRoute } from "../../src/routes/health.ts"
 import { call, released, settled, upstream, usage } from "./everything.ts"
@@ -109,25 +109,21 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
       'tollgate_ledger_batch_size_bucket{le="32",kind="end"} 0',
     ],
   ],
-  ["D13 expiries", (metrics) => metrics.expired(3), ["tollgate_reservations_expired_total 3"]],
-  ["D27 a spooled end", (metrics) => metrics.spooled(), ["tollgate_closings_spooled_total 1"]],
-  [
-    "D13 an end that changed nothing",
-    (metrics) => metrics.endIgnored(),
-    ["tollgate_closings_ignored_total 1"],
-  ],
+  ["D13 expiries", (metrics) => metrics.expired(3), ["tollgate_holds_expired_total 3"]],
+  ["D27 a spooled end", (metrics) => metrics.spooled(), ["tollgate_ends_spooled_total 1"]],
+  ["D13 an end that changed nothing", (metrics) => metrics.endIgnored(), ["tollgate_ends_ignored_total 1"]],
   [
     "the open calls",
     (metrics) => metrics.watchCalls(() => ({ count: 2, held_nano: 32_810n })),
-    ["tollgate_open_reservations 2", "tollgate_held_nano_usd 32810"],
+    ["tollgate_open_holds 2", "tollgate_held_nano_usd 32810"],
   ],
   [
     "D27 the queues and the spool",
     (metrics) => metrics.watchDepths(() => ({ hold: 3, end: 0, spool: 7 })),
     [
-      'tollgate_ledger_lane_depth{kind="hold"} 3',
-      'tollgate_ledger_lane_depth{kind="end"} 0',
-      "tollgate_spool_closings 7",
+      'tollgate_ledger_queue_depth{kind="hold"} 3',
+      'tollgate_ledger_queue_depth{kind="end"} 0',
+      "tollgate_spool_ends 7",
     ],
   ],
   [

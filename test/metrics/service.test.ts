@@ -28,8 +28,8 @@ async function read(name: string, labels: Readonly<Record<string, string>> = {})
 describe("D53 what only this gateway knows, as a scrape of a gateway that runs shows it", () => {
   test("it is ready, and nothing is in the spool or in a queue", async () => {
     expect(await read("tollgate_ready")).toBe(1)
-    expect(await read("tollgate_spool_closings")).toBe(0)
-    expect(await read("tollgate_ledger_lane_depth")).toBe(0)
+    expect(await read("tollgate_spool_ends")).toBe(0)
+    expect(await read("tollgate_ledger_queue_depth")).toBe(0)
   })
 
   test("the last audit, once there was one", async () => {

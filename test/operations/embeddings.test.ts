@@ -6,7 +6,7 @@ import { ceilToNano, type Price } from "../../src/money.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { priceVerdict } from "../../src/settlement/price.ts"
-import { parseEmbeddings } from "../../src/wire/embeddings.ts"
+import { parseEmbeddings } from "../../src/wire/embeddings-request.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
 import { aModel } from "../admission/model.ts"
 

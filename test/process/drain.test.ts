@@ -74,7 +74,7 @@ describe("D34 the first signal drains", () => {
     expect(lastLine(gateway)).toMatchObject({ msg: "drained", calls_finished: 2, calls_cut: 0 })
 
     const { calls, ...ledger } = await readLedger(fresh.address)
-    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
+    expect(ledger).toEqual({ open_holds: 0, violations: [] })
     expect(calls).toHaveLength(2)
     for (const call of calls)
       expect(call).toMatchObject({ state: "settled", basis: "usage", ending: "completed" })
@@ -117,7 +117,7 @@ describe("D34 the first signal drains", () => {
     expect(lastLine(gateway).duration_ms).toBeGreaterThanOrEqual(1_000)
 
     const { calls, ...ledger } = await readLedger(fresh.address)
-    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
+    expect(ledger).toEqual({ open_holds: 0, violations: [] })
     expect(calls).toMatchObject([
       { state: "released", ending: "gateway_stopped", failure: "no_output" },
       {
@@ -143,7 +143,7 @@ describe("D34 the first signal drains", () => {
     expect(lastLine(gateway)).toMatchObject(cut)
     await exchange.closed
     const { calls, ...ledger } = await readLedger(fresh.address)
-    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
+    expect(ledger).toEqual({ open_holds: 0, violations: [] })
     expect(calls).toMatchObject([{ state: "settled", basis: "estimate", ending: "gateway_stopped" }])
   })
 
@@ -160,12 +160,12 @@ describe("D34 the first signal drains", () => {
       gateway.signal("SIGTERM")
       expect(await takes(0, 2_000, gateway.exited)).toBe(1)
       expect(place.files()).toContain("data/spool")
-      expect(await readLedger(fresh.address)).toMatchObject({ open_reservations: 1, violations: [] })
+      expect(await readLedger(fresh.address)).toMatchObject({ open_holds: 1, violations: [] })
 
       proxy.heal()
       const again = await place.start(variables)
       const { balance, audit } = operatorOf(again.url)
-      await until(audit, ({ open_reservations }) => open_reservations === 0)
+      await until(audit, ({ open_holds }) => open_holds === 0)
       expect(await balance(id)).toMatchObject({ balance: "0.999996", held: "0" })
       const { calls } = await readLedger(fresh.address)
       expect(calls).toMatchObject([{ state: "settled", basis: "estimate", ending: "gateway_stopped" }])

@@ -127,7 +127,7 @@ describe("with a configuration", () => {
 
     const { balance, audit } = operatorOf((await place.start()).url)
     expect(await balance(id)).toMatchObject({ balance: "0.99997", held: "0" })
-    expect(await audit()).toMatchObject({ open_reservations: 0, violations: [] })
+    expect(await audit()).toMatchObject({ open_holds: 0, violations: [] })
   })
 
   test("D13 D35 after kill -9 the next start serves at once and closes what was left, charging the checkpoints", async () => {
@@ -164,7 +164,7 @@ describe("with a configuration", () => {
     const operator = operatorOf(gateway.url)
     expect(gateway.printed).toContain("embedded Postgres adopted")
 
-    const closed = until(operator.audit, ({ open_reservations }) => open_reservations === 0)
+    const closed = until(operator.audit, ({ open_holds }) => open_holds === 0)
     expect(await within(3_000 + 2 * EXPIRE_MS, closed)).toBe(true)
     const [latest, ...left] = await operator.calls(`?account=${id}`)
     expect(latest).toMatchObject({ state: "settled", charge: "0.000057" })

@@ -146,7 +146,7 @@ describe("SIGHUP reads the configuration again", () => {
   })
 
   test("the ledger is in order afterwards, and SIGTERM ends it", async () => {
-    await until(operator.audit, ({ open_reservations }) => open_reservations === 0)
+    await until(operator.audit, ({ open_holds }) => open_holds === 0)
     expect((await operator.audit()).violations).toEqual([])
     gateway.signal("SIGTERM")
     expect(await gateway.exited).toBe(0)

@@ -62,7 +62,7 @@ describe("two gateways over one database", () => {
     for (const gateway of [one, other]) gateway.signal("SIGTERM")
     expect(await Promise.all([one.exited, other.exited])).toEqual([0, 0])
     const { calls, ...ledger } = await readLedger(fresh.address)
-    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
+    expect(ledger).toEqual({ open_holds: 0, violations: [] })
     expect(calls).toHaveLength(5)
   })
 
@@ -72,7 +72,7 @@ describe("two gateways over one database", () => {
     await beginStream(one, provider, key)
     const { exchange } = await beginStream(other, provider, key)
     one.signal("SIGKILL")
-    await until(operator.audit, ({ open_reservations }) => open_reservations === 1)
+    await until(operator.audit, ({ open_holds }) => open_holds === 1)
     const [living, dead] = await operator.calls(`?account=${id}`)
     expect([living?.state, dead?.state, dead?.ending]).toEqual(["open", "expired", "gateway_lost"])
     expect(exchange.closed_by).toBeNull()

@@ -52,7 +52,7 @@ describe("D8 clients that read nothing", () => {
     )
     expect(peakBytes(gateway.pid) - before_bytes).toBeLessThan(READERS * EACH_BYTES)
     for (const call of await calls(`?account=${id}`)) expect(call).toMatchObject({ ending: "client_stalled" })
-    expect(await audit()).toMatchObject({ open_reservations: 0, violations: [] })
+    expect(await audit()).toMatchObject({ open_holds: 0, violations: [] })
     gateway.signal("SIGTERM")
     expect(await gateway.exited).toBe(0)
     expect(gateway.complaint).toBe("")

@@ -24,7 +24,7 @@ export async function streamsOnAll(
   const streams: Stream[] = []
   for (;;) {
     streams.push(await beginStream(gateway, provider, key))
-    const open = await byWorker(gateway, "tollgate_open_reservations")
+    const open = await byWorker(gateway, "tollgate_open_holds")
     if ([...open.values()].filter((count) => count > 0).length === workers) return streams
   }
 }

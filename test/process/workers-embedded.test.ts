@@ -37,7 +37,7 @@ test("D37 the demo has one provider, one Postgres and one key for all workers, a
 
   for (const worker of gateway.workers) process.kill(worker, "SIGKILL")
   await until(
-    () => byWorker(gateway, "tollgate_open_reservations").catch(() => new Map()),
+    () => byWorker(gateway, "tollgate_open_holds").catch(() => new Map()),
     ({ size }) => size === 2,
   )
   expect(place.postgres()).toContain(postmaster ?? 0)
@@ -83,7 +83,7 @@ describe("with a configuration", () => {
     const gateway = await place.start({ PORT: new URL(killed.url).port }, { args })
     expect(gateway.printed).toContain("embedded Postgres adopted")
     const operator = operatorOf(gateway.url)
-    expect((await operator.audit()).open_reservations).toBe(streams.length)
+    expect((await operator.audit()).open_holds).toBe(streams.length)
     for (const { client, exchange } of streams) {
       await finishStream(exchange)
       expect(await ending(client)).toBe("whole")
@@ -92,7 +92,7 @@ describe("with a configuration", () => {
       () => workers.filter((pid) => lives(pid)),
       ({ length }) => length === 0,
     )
-    expect(await operator.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+    expect(await operator.audit()).toMatchObject({ open_holds: 0, violations: [] })
     const charged = 0.00003 * streams.length
     expect(Number((await operator.balance(id)).balance)).toBeCloseTo(1 - charged, 9)
     gateway.signal("SIGTERM")

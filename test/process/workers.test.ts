@@ -47,7 +47,7 @@ async function endTidily(gateway: GatewayProcess) {
   expect(workers.filter(lives)).toEqual([])
   expect(place.files()).toEqual(["tollgate.yaml"])
   const { calls, ...ledger } = await readLedger(fresh.address)
-  expect(ledger).toEqual({ open_reservations: 0, violations: [] })
+  expect(ledger).toEqual({ open_holds: 0, violations: [] })
   return calls
 }
 
@@ -114,7 +114,7 @@ describe("two workers on one port", () => {
     expect(calls).toHaveLength(streams.length)
     const lost = async () => (await operator.calls("?state=expired")).length
     const expired = await until(lost, (count) => count > 0)
-    await until(operator.audit, ({ open_reservations }) => open_reservations === streams.length - expired)
+    await until(operator.audit, ({ open_holds }) => open_holds === streams.length - expired)
     const finished = streams.map(async ({ client, exchange }) => {
       await finishStream(exchange)
       return await ending(client)
@@ -122,7 +122,7 @@ describe("two workers on one port", () => {
     const ends = await Promise.all(finished)
     expect(ends.filter((end) => end === "cut")).toHaveLength(expired)
     await until(
-      async () => (await byWorker(gateway, "tollgate_open_reservations")).size,
+      async () => (await byWorker(gateway, "tollgate_open_holds")).size,
       (size) => size === 2,
     )
 
@@ -150,18 +150,18 @@ describe("two workers on one port", () => {
         await finishStream(exchange)
         await client.receives("data: [DONE]\n\n")
       }
-      const spooled = () => byWorker(gateway, "tollgate_closings_spooled_total")
+      const spooled = () => byWorker(gateway, "tollgate_ends_spooled_total")
       await until(spooled, (counts) => counts.size === 2 && [...counts.values()].every((count) => count > 0))
       expect(place.files()).toContain("data/spool")
       proxy.admit()
       await until(
         () => operator.audit().catch(() => null),
-        (ledger) => ledger?.open_reservations === 0,
+        (ledger) => ledger?.open_holds === 0,
       )
       gateway.signal("SIGTERM")
       expect(await gateway.exited).toBe(0)
       const { calls, ...ledger } = await readLedger(fresh.address)
-      expect(ledger).toEqual({ open_reservations: 0, violations: [] })
+      expect(ledger).toEqual({ open_holds: 0, violations: [] })
       expect(calls).toHaveLength(streams.length)
       for (const call of calls) expect(call).toMatchObject({ state: "settled", charge_nano: 30_000n })
       expect(gateway.printed).not.toContain('"level":50')
@@ -187,7 +187,7 @@ describe("D34 a shutdown of all workers", () => {
     }
     expect(await gateway.exited).toBe(0)
     const { calls, ...ledger } = await readLedger(fresh.address)
-    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
+    expect(ledger).toEqual({ open_holds: 0, violations: [] })
     expect(calls.map(({ ending }) => ending)).toEqual(streams.map(() => "completed"))
     expect(place.files()).toEqual(["tollgate.yaml"])
   })
@@ -196,7 +196,7 @@ describe("D34 a shutdown of all workers", () => {
     const gateway = await start()
     const { key } = await operatorOf(gateway.url).account()
     const streams = await streamsOnAll(gateway, provider, key, 2)
-    const left_open = (await byWorker(gateway, "tollgate_open_reservations")).get("1") ?? 0
+    const left_open = (await byWorker(gateway, "tollgate_open_holds")).get("1") ?? 0
     const { workers } = gateway
     const [frozen = 0] = workers
     process.kill(frozen, "SIGSTOP")
@@ -206,7 +206,7 @@ describe("D34 a shutdown of all workers", () => {
     expect(await takes(0, 2_000, gateway.exited)).toBe(1)
     expect(workers.filter(lives)).toEqual([])
     const { calls, ...ledger } = await readLedger(fresh.address)
-    expect(ledger).toEqual({ open_reservations: left_open, violations: [] })
+    expect(ledger).toEqual({ open_holds: left_open, violations: [] })
     const settled = calls.filter(({ state }) => state === "settled")
     expect(settled.map(({ ending }) => ending)).toEqual(streams.slice(left_open).map(() => "gateway_stopped"))
   })
@@ -229,7 +229,7 @@ describe("D34 a shutdown of all workers", () => {
       ({ length }) => length === 0,
     )
     const { calls, ...ledger } = await readLedger(fresh.address)
-    expect(ledger).toEqual({ open_reservations: 0, violations: [] })
+    expect(ledger).toEqual({ open_holds: 0, violations: [] })
     expect(calls.map(({ ending }) => ending)).toEqual(streams.map(() => "completed"))
   })
 })
@@ -353,7 +353,7 @@ describe("a start of workers that cannot be is refused in one sentence, with exi
     )
     process.kill(worker, "SIGKILL")
     expect(await refusal(gateway)).toMatch(/^worker [12] exited with SIGKILL during its start$/)
-    expect(await readLedger(fresh.address)).toMatchObject({ open_reservations: 0, violations: [] })
+    expect(await readLedger(fresh.address)).toMatchObject({ open_holds: 0, violations: [] })
   })
 
   test("a worker that has no parent", async () => {

@@ -109,13 +109,13 @@ export function databaseVariables(address: Address): Variables {
 /** What the ledger says when no gateway runs: its audit, and the latest calls. */
 export async function readLedger(
   address: Address,
-): Promise<{ open_reservations: number; violations: readonly unknown[]; calls: readonly CallRecord[] }> {
+): Promise<{ open_holds: number; violations: readonly unknown[]; calls: readonly CallRecord[] }> {
   const client = connect(address, { max: 1, onnotice: () => {} })
   try {
     const database = drizzle(client)
     const { open_holds, violations } = await audit(database)
     const { data } = await listCalls(database, {}, { limit: 1_000, after: null })
-    return { open_reservations: open_holds, violations, calls: data }
+    return { open_holds: open_holds, violations, calls: data }
   } finally {
     await client.end()
   }

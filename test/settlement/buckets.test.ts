@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import { ceilToNano, type Price } from "../../src/money.ts"
 import type { Verdict } from "../../src/settlement/decide.ts"
-import { linesOf } from "../../src/settlement/lines.ts"
-import { priceVerdict } from "../../src/settlement/price.ts"
+import { linesOf, priceVerdict } from "../../src/settlement/price.ts"
 import type { Note } from "../../src/wire/call.ts"
 import { readUsage } from "../../src/wire/usage.ts"
 

@@ -5,9 +5,7 @@ import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { PAR_BP, parseMargin } from "../../src/money.ts"
 import { chat } from "../../src/operations/chat.ts"
-import { linesOf } from "../../src/settlement/lines.ts"
-import { priceVerdict } from "../../src/settlement/price.ts"
-import { servedTier } from "../../src/settlement/service-tier.ts"
+import { linesOf, priceVerdict, servedTier } from "../../src/settlement/price.ts"
 import { NO_LIMITS, readUsage } from "../../src/wire/usage.ts"
 
 /**

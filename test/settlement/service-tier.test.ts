@@ -3,7 +3,7 @@ import { ChatReading } from "../../src/meter/chat-reading.ts"
 import { readJson } from "../../src/meter/json-reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
 import { chat } from "../../src/operations/chat.ts"
-import { servedTier } from "../../src/settlement/service-tier.ts"
+import { servedTier } from "../../src/settlement/price.ts"
 import { aModel } from "../admission/model.ts"
 
 const { price } = aModel({})

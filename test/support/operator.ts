@@ -32,6 +32,6 @@ export function operatorOf(url: string) {
     callOf: (response: Response) =>
       admin<CallRecord>("GET", `/calls/${response.headers.get("x-request-id")}`),
     calls: async (query = "") => (await admin<{ data: CallRecord[] }>("GET", `/calls${query}`)).data,
-    audit: () => admin<{ open_reservations: number; violations: unknown[] }>("GET", "/audit"),
+    audit: () => admin<{ open_holds: number; violations: unknown[] }>("GET", "/audit"),
   }
 }

@@ -72,11 +72,11 @@ beforeEach(() => {
   provider.reply(json(200, chatCompletion(CANARY, { usage: usage(10, 5, 4) })))
 })
 afterAll(async () => {
-  const { violations, open_reservations } = await gateway.audit()
+  const { violations, open_holds } = await gateway.audit()
   await gateway.stop()
   await provider.stop()
   await collector.stop()
-  expect({ violations, open_reservations }).toEqual({ violations: [], open_reservations: 0 })
+  expect({ violations, open_holds }).toEqual({ violations: [], open_holds: 0 })
   const said = [
     ...collector.posts.map(
       ({ bytes, headers }) => Buffer.from(bytes).toString("latin1") + JSON.stringify([...headers]),
@@ -169,7 +169,7 @@ describe("D54 the trace of a call", () => {
       "tollgate.request_id": id,
       "tollgate.account_id": account.id,
       "tollgate.key_id": recorded.key_id,
-      "tollgate.reserved_nano_usd": nano(recorded.reserved),
+      "tollgate.held_nano_usd": nano(recorded.held),
       "tollgate.outcome": recorded.state,
       "tollgate.basis": recorded.basis ?? "",
       "tollgate.ending": recorded.ending ?? "",
@@ -177,12 +177,12 @@ describe("D54 the trace of a call", () => {
     })
     expect(nano(recorded.charge)).toBe(26_400n)
     expect(children.map(({ name, kind, status }) => ({ name, kind, status }))).toEqual([
-      { name: "reserve", kind: 1, status: 0 },
+      { name: "hold", kind: 1, status: 0 },
       { name: "chat upstream-model", kind: 3, status: 0 },
       { name: "settle", kind: 1, status: 0 },
     ])
-    const [reserve, attempt, settle] = children
-    expect(reserve?.attributes).toEqual({ "tollgate.reserved_nano_usd": nano(recorded.reserved) })
+    const [hold, attempt, settle] = children
+    expect(hold?.attributes).toEqual({ "tollgate.held_nano_usd": nano(recorded.held) })
     expect(attempt?.attributes).toEqual({
       "gen_ai.operation.name": "chat",
       "gen_ai.provider.name": "first",
@@ -213,7 +213,7 @@ describe("D54 the trace of a call", () => {
       "tollgate.basis": "usage",
       "tollgate.ending": "completed",
     })
-    expect(names(children)).toEqual(["reserve", "chat upstream-model", "settle"])
+    expect(names(children)).toEqual(["hold", "chat upstream-model", "settle"])
     const [, attempt, settle] = children
     const first_output = server.events[0]?.at_nano ?? 0n
     expect(first_output > (attempt?.began_nano ?? 0n)).toBe(true)
@@ -225,7 +225,7 @@ describe("D54 the trace of a call", () => {
     provider.replyOnce(json(503, { error: { message: CANARY, code: CANARY } }))
     const id = await answered(await call())
     const { server, children } = await traceOf(id)
-    expect(names(children)).toEqual(["reserve", "chat upstream-model", "chat other-model", "settle"])
+    expect(names(children)).toEqual(["hold", "chat upstream-model", "chat other-model", "settle"])
     expect(children[1]).toMatchObject({
       status: 2,
       attributes: { "gen_ai.provider.name": "first", "http.response.status_code": 503n, "error.type": "503" },
@@ -295,7 +295,7 @@ describe("D54 the trace of a call", () => {
     })
     expect(server.status).toBe(0)
     expect(children.map(({ name, status, attributes }) => ({ name, status, attributes }))).toEqual([
-      { name: "reserve", status: 0, attributes: { "error.type": "model_not_found" } },
+      { name: "hold", status: 0, attributes: { "error.type": "model_not_found" } },
     ])
   })
 

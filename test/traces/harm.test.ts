@@ -39,7 +39,7 @@ async function sixtyCalls(gateway: TestGateway): Promise<void> {
     }),
   )
   expect(await gateway.balance(id)).toMatchObject({ balance: "0.9982", held: "0" })
-  expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+  expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
 }
 
 async function counted(gateway: TestGateway, metric: string): Promise<number> {

@@ -50,7 +50,7 @@ async function end(gateway: GatewayProcess): Promise<void> {
   gateway.signal("SIGTERM")
   expect(await gateway.exited).toBe(0)
   const { calls: _, ...ledger } = await readLedger(fresh.address)
-  expect(ledger).toEqual({ open_reservations: 0, violations: [] })
+  expect(ledger).toEqual({ open_holds: 0, violations: [] })
 }
 
 const traced = () =>

@@ -1,7 +1,7 @@
 import type { Route, Upstream } from "../../src/config/config.ts"
 import { GatewayError } from "../../src/errors.ts"
 import { chat } from "../../src/operations/chat.ts"
-import type { Outgoing } from "../../src/upstream/attempt.ts"
+import type { Outgoing } from "../../src/upstream/forward.ts"
 import type { Body } from "../../src/upstream/reply.ts"
 import { chatCompletion, json, type Script } from "../support/provider.ts"
 

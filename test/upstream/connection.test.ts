@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
-import type { Outgoing } from "../../src/upstream/attempt.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { forward } from "../../src/upstream/forward.ts"
+import { forward, type Outgoing } from "../../src/upstream/forward.ts"
 import { finish } from "../../src/upstream/reply.ts"
 import { within } from "../support/fair-clock.ts"
 import {

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
-import type { Outcome } from "../../src/upstream/attempt.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
-import { forward } from "../../src/upstream/forward.ts"
+import { forward, type Outcome } from "../../src/upstream/forward.ts"
 import { within } from "../support/fair-clock.ts"
 import { json, type Provider, type Script, silent, sse, startProvider } from "../support/provider.ts"
 import {

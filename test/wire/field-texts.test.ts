@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { FieldTexts } from "../../src/wire/field-texts.ts"
-import { readJsonBody } from "../../src/wire/json.ts"
+import { FieldTexts, readJsonBody } from "../../src/wire/json.ts"
 
 const encoder = new TextEncoder()
 

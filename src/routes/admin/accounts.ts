@@ -28,7 +28,7 @@ import { answer, operation, shown } from "../openapi.ts"
 import { accountBody } from "../record-bodies.ts"
 import type { Operators } from "./operators.ts"
 
-/** `/admin/accounts`: who pays. */
+/** `/admin/accounts`: the accounts that pay for calls. */
 export function accountRoutes(operators: Operators) {
   const { database } = operators
   return new Elysia({ name: "admin-accounts" })

@@ -6,22 +6,19 @@ import { readJsonBody } from "../../wire/json.ts"
 import { readBody } from "../request-body.ts"
 import { forbidStoring, readQuery } from "../routing.ts"
 import { accountRoutes } from "./accounts.ts"
-import { auditRoutes } from "./audit.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
-import { journalRoutes } from "./journal.ts"
 import { keyRoutes } from "./keys.ts"
+import { ledgerCheckRoutes } from "./ledger-checks.ts"
 import type { Operators } from "./operators.ts"
-import { statisticsRoutes } from "./statistics.ts"
-import { sumsRoutes } from "./sums.ts"
+import { reportRoutes } from "./reports.ts"
 import { upstreamRoutes } from "./upstreams.ts"
-import { usageRoutes } from "./usage.ts"
 
 export type { Operators }
 
 /**
- * `/admin`, for operators: every route behind the one token, which comes before the body and the parameters (D30). Without a token there is no such route, and every address below
- * it is as unknown as any other.
+ * `/admin`, for operators. The token is checked before the body and the parameters (D30). Without a configured token
+ * these routes do not exist.
  */
 export function adminRoutes(operators: Operators) {
   const admin = new Elysia({ name: "admin", prefix: "/admin" })
@@ -40,17 +37,14 @@ export function adminRoutes(operators: Operators) {
     .use(creditRoutes(operators))
     .use(keyRoutes(operators))
     .use(callRoutes(operators))
-    .use(usageRoutes(operators))
-    .use(statisticsRoutes(operators))
+    .use(reportRoutes(operators))
     .use(upstreamRoutes(operators))
-    .use(auditRoutes(operators))
-    .use(sumsRoutes(operators))
-    .use(journalRoutes(operators))
+    .use(ledgerCheckRoutes(operators))
 }
 
 /**
- * The JSON object that a request carries, which Elysia validates. An id that is none is reported before the faults of a
- * body (D30), so then it is not looked at; nor where no operation takes one.
+ * The JSON body of a request, which Elysia validates. It is not read if the id in the path is invalid, which is
+ * reported first (D30), or if the method takes no body.
  */
 async function jsonBody(
   request: Request,
@@ -61,7 +55,7 @@ async function jsonBody(
   return is_unread ? {} : readJsonBody(await readBody(request, limits))
 }
 
-/** Throws unless `Authorization: Bearer` carries the token (D15). The time it takes says nothing about either. */
+/** Throws unless `Authorization: Bearer` has the token (D15). Compares in constant time. */
 function authorize(header: string | null, admin_token: string): void {
   const [, given] = /^Bearer +(\S+) *$/i.exec(header ?? "") ?? []
   if (given === undefined || !timingSafeEqual(digest(given), digest(admin_token))) {
@@ -71,7 +65,7 @@ function authorize(header: string | null, admin_token: string): void {
   }
 }
 
-/** Digests have one length, which the comparison needs; a secret's own length stays hidden. */
+/** The comparison needs equal lengths. Digests have one, and hide the length of the secret. */
 function digest(secret: string): Buffer {
   return new Bun.CryptoHasher("sha256").update(secret).digest()
 }

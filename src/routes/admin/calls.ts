@@ -11,7 +11,7 @@ import { answer, operation } from "../openapi.ts"
 import { callBody } from "../record-bodies.ts"
 import type { Operators } from "./operators.ts"
 
-/** `/admin/calls`: what became of every call that held money. */
+/** `/admin/calls`: the calls that held money, and their outcomes. */
 export function callRoutes(operators: Operators) {
   const { database } = operators
   return new Elysia({ name: "admin-calls" })

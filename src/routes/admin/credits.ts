@@ -23,7 +23,7 @@ import { accountBody } from "../record-bodies.ts"
 import { existingAccount, noAccount } from "./accounts.ts"
 import type { Operators } from "./operators.ts"
 
-/** `/admin/accounts/{id}/credits`: the money put on an account. */
+/** `/admin/accounts/{id}/credits`: the credits of an account. */
 export function creditRoutes(operators: Operators) {
   const { database } = operators
   return new Elysia({ name: "admin-credits" })
@@ -48,7 +48,7 @@ export function creditRoutes(operators: Operators) {
     )
 }
 
-/** The credit that stands in the journal, or why none was written. */
+/** The credit in the journal, or the error if none was written. */
 function made(result: CreditResult) {
   switch (result.outcome) {
     case "credited":

@@ -23,7 +23,7 @@ import { createdKeyBody, keyBody } from "../record-bodies.ts"
 import { existingAccount, noAccount } from "./accounts.ts"
 import type { Operators } from "./operators.ts"
 
-/** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: what may spend an account's money (D26). */
+/** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: the API keys of an account (D26). */
 export function keyRoutes(operators: Operators) {
   const { database } = operators
   return new Elysia({ name: "admin-keys" })
@@ -76,7 +76,7 @@ function noKey(): GatewayError {
   return new GatewayError("not_found", { message: "No key has this id." })
 }
 
-/** The key that stands in the ledger, or why none was made. */
+/** The key in the ledger, or the error if none was created. */
 function madeKey(result: KeyResult) {
   switch (result.outcome) {
     case "created":

@@ -11,14 +11,17 @@ export interface Operators {
   readonly limits: Config["limits"]
   /** How long an operator waits for the database. */
   readonly deadline_ms: number
-  /** How long an operator waits for what reads many entries: sums, statistics, balances of the past, lists of calls, a new limit. */
+  /**
+   * How long an operator waits for queries that read many entries: sums, statistics, past balances, lists of calls, a
+   * new limit.
+   */
   readonly sums_deadline_ms: number
   /** How long an operator waits for an audit, which reads the whole journal. */
   readonly audit_deadline_ms: number
-  /** How the upstreams do, as each process of this gateway finds it. */
+  /** The status of the upstreams in each process of this gateway. */
   upstreams(): Promise<readonly UpstreamBody[]>
-  /** What is known beside the journal, for the audit (D13): settlements in the spool that have no hold. */
+  /** Violations from the spool, for the audit (D13): settlements without a hold. */
   unheld?(): Audit["violations"] | Promise<Audit["violations"]>
-  /** Told of what each audit found. */
+  /** Called with the result of each audit. */
   onAudit?(audit: Audit): void
 }

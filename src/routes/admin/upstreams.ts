@@ -5,7 +5,7 @@ import { NO_TOKEN } from "../docs/examples.ts"
 import { answer, operation } from "../openapi.ts"
 import type { Operators } from "./operators.ts"
 
-/** `/admin/upstreams`: how the upstreams do (D33, D51). */
+/** `/admin/upstreams`: the status of the upstreams (D33, D51). */
 export function upstreamRoutes({ upstreams }: Operators) {
   return new Elysia({ name: "admin-upstreams" }).get(
     "/upstreams",

@@ -1,10 +1,9 @@
 import { Type } from "@sinclair/typebox"
-import { ChatRequest } from "../../wire/chat.ts"
+import { ChatRequest } from "../../wire/chat-request.ts"
 import { answer, events, operation, shown } from "../openapi.ts"
-import { callErrors, callHeaders } from "./calls.ts"
-import { fieldFault } from "./examples.ts"
+import { callErrors, callHeaders, fieldFault } from "./examples.ts"
 
-/** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
+/** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
 
 const Usage = Type.Object(
   {

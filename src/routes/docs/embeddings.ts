@@ -1,10 +1,9 @@
 import { Type } from "@sinclair/typebox"
-import { EmbeddingsRequest } from "../../wire/embeddings.ts"
+import { EmbeddingsRequest } from "../../wire/embeddings-request.ts"
 import { answer, operation, shown } from "../openapi.ts"
-import { callErrors, callHeaders } from "./calls.ts"
-import { fieldFault } from "./examples.ts"
+import { callErrors, callHeaders, fieldFault } from "./examples.ts"
 
-/** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
+/** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
 const Embeddings = Type.Object(
   {
     object: Type.Literal("list"),

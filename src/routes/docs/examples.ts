@@ -1,26 +1,28 @@
+import { Type } from "@sinclair/typebox"
 import type { AccountBody, CallBody, CreatedKeyBody, CreditBody } from "../../wire/admin.ts"
+import type { OperatorUsageReport, UsageReport } from "../../wire/usage-report.ts"
 import { type Fault, REQUEST_ID } from "../openapi.ts"
 
-/** What the API reference says more than once: errors and examples. */
+/** Errors and examples that several operations of the API reference share. */
 
-/** What every operation of `/admin` can answer. */
+/** Errors of every operation of `/admin`. */
 export const NO_TOKEN: Fault = {
   code: "invalid_api_key",
   message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
 }
-const NO_BOOKS = {
+const LEDGER_UNAVAILABLE = {
   code: "ledger_unavailable",
   message:
     "The database did not respond. If the request was a change, it may have been applied: check before you repeat it.",
 } as const
-export const ERRORS: readonly Fault[] = [NO_TOKEN, NO_BOOKS]
+export const ERRORS: readonly Fault[] = [NO_TOKEN, LEDGER_UNAVAILABLE]
 
-/** What an operation answers that makes something under an id: it may be repeated with that. */
+/** The error of an operation that creates something under an id: the client can repeat it with that id. */
 export function unknownOutcome(id: string): Fault {
-  return { ...NO_BOOKS, fields: { id } }
+  return { ...LEDGER_UNAVAILABLE, fields: { id } }
 }
 
-/** What an operation that takes a body can answer besides. */
+/** Further errors of an operation that takes a body. */
 export const BODY_ERRORS: readonly Fault[] = [
   "invalid_request",
   "request_timeout",
@@ -28,7 +30,7 @@ export const BODY_ERRORS: readonly Fault[] = [
   "unsupported_media_type",
 ]
 
-/** What a list says to a parameter it does not know. */
+/** The error of a list for an unknown parameter. */
 export const PAGE_FAULT: Fault = {
   code: "invalid_request",
   message: "Unknown query parameter. This endpoint accepts: limit, after.",
@@ -38,7 +40,7 @@ export const NO_ACCOUNT: Fault = { code: "not_found", message: "No account has t
 export const NO_KEY: Fault = { code: "not_found", message: "No key has this id." }
 export const NO_CALL: Fault = { code: "not_found", message: "No call has this id." }
 
-/** What an operation says to a field of its body that is not as it should be. */
+/** The error of an operation for an invalid field of its body. */
 export function fieldFault(param: string, expected: string): Fault {
   return { code: "invalid_request", param, message: `\`${param}\`: expected ${expected}.` }
 }
@@ -88,7 +90,7 @@ export const callExample: CallBody = {
   ending: "completed",
   failure: null,
   notes: [],
-  reserved: "0.016405",
+  held: "0.016405",
   charge: "0.00031",
   overage: "0",
   cost: "0.00031",
@@ -103,4 +105,130 @@ export const callExample: CallBody = {
   settled_at: "2026-11-21T09:33:02.417Z",
   ttft_ms: 380,
   duration_ms: 2417,
+}
+
+const NO_BUCKETS = {
+  cache_write: 0,
+  cache_write_1h: 0,
+  reasoning: 0,
+  audio_input: 0,
+  audio_output: 0,
+  image_input: 0,
+  web_search: 0,
+}
+
+/** The sums of one day. */
+const day = {
+  calls: 412,
+  prompt_tokens: 61_800,
+  cached_tokens: 10_240,
+  completion_tokens: 90_640,
+  charge: "0.194426",
+  overage: "0",
+  buckets: { ...NO_BUCKETS, reasoning: 41_210 },
+}
+
+export const usageExample = {
+  from: "2026-11-20T00:00:00.000Z",
+  to: "2026-11-22T00:00:00.000Z",
+  by: "day",
+  data: [
+    { group: "2026-11-20", name: null, ...day },
+    { group: "2026-11-21", name: null, ...day },
+  ],
+  left_out: 0,
+  total: {
+    calls: 824,
+    prompt_tokens: 123_600,
+    cached_tokens: 20_480,
+    completion_tokens: 181_280,
+    charge: "0.388852",
+    overage: "0",
+    buckets: { ...NO_BUCKETS, reasoning: 82_420 },
+  },
+} satisfies UsageReport
+
+/** The same for an account without a margin. */
+const operatorDay = { ...day, cost: day.charge, profit: "0" }
+
+export const operatorUsageExample = {
+  ...usageExample,
+  data: usageExample.data.map((sums) => ({ ...sums, ...operatorDay })),
+  total: { ...usageExample.total, cost: usageExample.total.charge, profit: "0" },
+} satisfies OperatorUsageReport
+
+/** The headers of every operation that calls a model (D63). */
+
+export const callHeaders = Type.Object({
+  "Idempotency-Key": Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description:
+        "An id that the client creates for this call, such as a UUID, so that it can safely retry the call.",
+    }),
+  ),
+})
+
+/** The amounts in the example of a 402. */
+interface Lacking {
+  readonly needed: string
+  readonly available: string
+  readonly remaining: string
+  /** The field that limits the output, and the largest value that fits. Null for operations without output. */
+  readonly fitting: { readonly limit_field: string; readonly max_tokens: number } | null
+}
+
+/** The errors of a call. */
+export function callErrors(
+  invalid: Fault,
+  { needed, available, remaining, fitting }: Lacking,
+): readonly Fault[] {
+  const advice = fitting === null ? "" : `, or set ${fitting.limit_field} to at most ${fitting.max_tokens}`
+  const fields = fitting === null ? {} : { max_tokens: fitting.max_tokens }
+  return [
+    invalid,
+    {
+      code: "idempotency_key_used",
+      message: `This Idempotency-Key was already used for this call. The call was not made or charged again. The earlier call is ${REQUEST_ID}: GET /v1/calls/${REQUEST_ID} returns its receipt.`,
+      fields: { call: REQUEST_ID },
+    },
+    {
+      code: "idempotency_key_reused",
+      message: `This Idempotency-Key was already used with a different request body. Use a new key for each call. The earlier call is ${REQUEST_ID}: GET /v1/calls/${REQUEST_ID} returns its receipt.`,
+      fields: { call: REQUEST_ID },
+    },
+    "invalid_api_key",
+    {
+      code: "insufficient_balance",
+      message: `This call needs a hold of ${needed} USD, but only ${available} USD is available. Add credit${advice}.`,
+      fields: { needed, available, ...fields },
+    },
+    {
+      code: "spending_limit_reached",
+      message: `This call needs a hold of ${needed} USD, but the key can spend only ${remaining} USD more this day. Wait for the next day${advice}.`,
+      fields: { needed, remaining, ...fields },
+    },
+    "account_suspended",
+    "key_suspended",
+    "model_not_allowed",
+    "model_not_found",
+    {
+      code: "not_found",
+      message:
+        "The provider did not find what this request names. Ask the operator to check the model's configuration.",
+    },
+    "request_timeout",
+    "request_too_large",
+    "unsupported_media_type",
+    "rate_limited",
+    "usage_missing",
+    "usage_invalid",
+    "response_too_large",
+    "upstream_error",
+    "upstream_unavailable",
+    "overloaded",
+    "ledger_unavailable",
+    "upstream_timeout",
+  ]
 }

@@ -1,11 +1,34 @@
 import { Type } from "@sinclair/typebox"
-import { MessagesRequest } from "../../wire/messages.ts"
-import { answer, events, operation, shown } from "../openapi.ts"
-import { callErrors, callHeaders } from "./calls.ts"
-import { fieldFault } from "./examples.ts"
-import { vendorHeaders, vendorParams } from "./vendor.ts"
+import { CountTokensRequest, generationFields, TokenCount } from "../../wire/count-tokens.ts"
+import { MessagesRequest } from "../../wire/messages-request.ts"
+import { answer, events, type Fault, operation, shown } from "../openapi.ts"
+import { callErrors, callHeaders, fieldFault } from "./examples.ts"
 
-/** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
+/** The headers of every route of the messages API (D21, D65). */
+const vendorHeaders = {
+  "anthropic-version": Type.String({
+    format: "date",
+    description:
+      "The version of the messages API, a calendar date. The header is named after the vendor, `<vendor>-version`. On the path without a vendor, send the header of exactly one configured vendor.",
+    examples: ["2023-06-01"],
+  }),
+  "anthropic-beta": Type.Optional(
+    Type.String({
+      maxLength: 2048,
+      description:
+        "Sent to the provider unchanged, like every other header of the vendor. The header is named after the vendor, `<vendor>-beta`.",
+    }),
+  ),
+}
+
+const vendorParams = Type.Object({
+  vendor: Type.String({
+    description: "The name of a configured vendor of a messages API.",
+    examples: ["anthropic"],
+  }),
+})
+
+/** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
 
 const Tokens = (description: string) => Type.Integer({ minimum: 0, description })
 
@@ -92,7 +115,7 @@ const exampleStream = exampleEvents
   .map((data) => `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`)
   .join("")
 
-const description = `Holds, sends, charges and releases like a chat completion, by the same rules.
+const creationDescription = `Holds, sends, charges and releases like a chat completion, by the same rules.
 
 - Send the key as \`x-api-key\` or as a bearer token. If both headers have different keys, the one in the form of a Tollgate key is used.
 - Fields that are not listed, headers of the vendor (\`<vendor>-*\`) and the query string are passed to the provider.
@@ -102,7 +125,7 @@ const description = `Holds, sends, charges and releases like a chat completion, 
 - Disconnecting early does not make a call free: the input that the provider has counted and the output so far are charged.
 - A 402 states the amount to hold, the amount available, and the largest \`max_tokens\` that fits.`
 
-const headers = Type.Object({ ...vendorHeaders, ...callHeaders.properties })
+const creationHeaders = Type.Object({ ...vendorHeaders, ...callHeaders.properties })
 
 const creating = (operationId: string, summary: string) => ({
   parse: "none" as const,
@@ -120,9 +143,9 @@ const creating = (operationId: string, summary: string) => ({
     operationId,
     tag: "Calls",
     summary,
-    description,
+    description: creationDescription,
     credentials: ["xApiKey", "apiKey"],
-    headers,
+    headers: creationHeaders,
     errors: callErrors(fieldFault("max_tokens", "an integer of at least 0"), {
       needed: "0.01548",
       available: "0.0021",
@@ -136,5 +159,71 @@ export const createMessage = creating("createMessage", "Create a message")
 
 export const createMessageOfVendor = {
   ...creating("createMessageOfVendor", "Create a message (vendor path)"),
+  params: vendorParams,
+}
+
+const countErrors: readonly Fault[] = [
+  {
+    code: "invalid_request",
+    message: "`messages`: expected an array of 1 to 4096 messages.",
+    param: "messages",
+  },
+  "invalid_api_key",
+  {
+    code: "insufficient_balance",
+    message:
+      "The account has no available balance. Counting tokens is free, but the balance must be above zero. Add credit.",
+  },
+  "account_suspended",
+  "key_suspended",
+  "model_not_allowed",
+  "model_not_found",
+  {
+    code: "not_found",
+    message:
+      "The provider did not find what this request names. Ask the operator to check the model's configuration.",
+  },
+  "request_timeout",
+  "request_too_large",
+  "unsupported_media_type",
+  "rate_limited",
+  "upstream_error",
+  "upstream_unavailable",
+  "ledger_unavailable",
+  "upstream_timeout",
+]
+
+const countDescription = `Asks a provider of the model how many tokens the input has. Nothing is held or charged, but the gateway checks the key, the
+balance (it must be above zero), the model and the provider as for a call.
+
+Send the key as \`x-api-key\` or as a bearer token. The gateway removes fields that only generation uses
+before it passes the request on: ${generationFields.map((field) => `\`${field}\``).join(", ")}.`
+
+const counting = (operationId: string, summary: string) => ({
+  parse: "none" as const,
+  body: shown(CountTokensRequest, {
+    Question: { model: "claude-sonnet", messages: [{ role: "user", content: "Say hello." }] },
+    "With instructions": {
+      model: "claude-sonnet",
+      system: "Answer in one word.",
+      messages: [{ role: "user", content: "Say hello." }],
+    },
+  }),
+  response: { 200: answer("The token count of the provider.", TokenCount, { Count: { input_tokens: 11 } }) },
+  detail: operation({
+    operationId,
+    tag: "Token count",
+    summary,
+    description: countDescription,
+    credentials: ["xApiKey", "apiKey"],
+    headers: Type.Object(vendorHeaders),
+    errors: countErrors,
+  }),
+})
+
+export const countTokens = counting("countTokens", "Count input tokens")
+
+export const countTokensOfVendor = {
+  ...counting("countTokensOfVendor", "Count input tokens (vendor path)"),
   params: vendorParams,
 }

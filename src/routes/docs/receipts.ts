@@ -1,11 +1,9 @@
 import { pathId, query } from "../../wire/parameter.ts"
 import { QuoteBody, QuoteRequest, quotedOperations } from "../../wire/quote.ts"
 import { OwnAccount, Receipt } from "../../wire/receipt.ts"
-import { UsageQuery } from "../../wire/usage-query.ts"
-import { UsageReport } from "../../wire/usage-report.ts"
+import { UsageQuery, UsageReport } from "../../wire/usage-report.ts"
 import { answer, type Fault, operation, shown } from "../openapi.ts"
-import { accountExample, callExample, fieldFault, keyExample, NO_CALL } from "./examples.ts"
-import { usageExample } from "./usage-example.ts"
+import { accountExample, callExample, fieldFault, keyExample, NO_CALL, usageExample } from "./examples.ts"
 
 const OFTEN: Fault = {
   code: "rate_limited",

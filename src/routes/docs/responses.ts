@@ -1,11 +1,10 @@
 import { Type } from "@sinclair/typebox"
-import { printedEvent } from "../../meter/responses-events.ts"
-import { ResponsesRequest } from "../../wire/responses.ts"
+import { printedEvent } from "../../operations/responses.ts"
+import { ResponsesRequest } from "../../wire/responses-request.ts"
 import { answer, events, operation, shown } from "../openapi.ts"
-import { callErrors, callHeaders } from "./calls.ts"
-import { fieldFault } from "./examples.ts"
+import { callErrors, callHeaders, fieldFault } from "./examples.ts"
 
-/** What providers send. Described for readers: the bytes pass unchanged, further fields included (D24). */
+/** The provider's answers, described for readers. The bytes pass unchanged, with all further fields (D24). */
 
 const Usage = Type.Object(
   {

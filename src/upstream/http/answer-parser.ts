@@ -6,7 +6,7 @@ export interface AnswerHead {
   readonly fault: string | null
 }
 
-/** Who is told what a connection delivers. */
+/** Receives what the parser finds. */
 export interface AnswerSink {
   head(head: AnswerHead): void
   /** Bytes of the body: a view of what was fed, which the sink may keep. */
@@ -21,7 +21,7 @@ export const MAX_FIELDS = 256
 /** The most bytes of a line between two chunks, and of all trailers. */
 const MAX_LINE_BYTES = 4_096
 
-/** What came is not HTTP/1.1, or not in a form that can be trusted. */
+/** The answer is not valid HTTP/1.1, or ambiguous. */
 export class NotHttp extends Error {
   override readonly name = "NotHttp"
   readonly code = "INVALID_ANSWER"
@@ -91,7 +91,7 @@ export class AnswerParser {
     while (at < bytes.length) at = this.#step(bytes, at)
   }
 
-  /** The other side sends no more; whether the answer that was being read is whole by that. */
+  /** The provider sends no more. Returns whether the answer is complete. */
   close(): boolean {
     if (this.#state !== "until_close") return false
     this.#end()
@@ -135,7 +135,7 @@ export class AnswerParser {
     return after
   }
 
-  /** Tells of a head that is over a limit. Nothing of what follows is read. */
+  /** Reports a head that is over a limit. The rest is not read. */
   #refuse(head: Buffer, fault: string, bytes: Uint8Array): number {
     const [line = ""] = head.toString("latin1", 0, 1_024).split("\r\n", 1)
     this.#state = "until_close"
@@ -180,7 +180,10 @@ export class AnswerParser {
     return end
   }
 
-  /** Moves what the chunks of `bytes` carry together, and tells of it at once: one event of a stream is often one chunk. */
+  /**
+   * Removes the framing between the chunks in `bytes` and reports their data together, because one event of a stream is
+   * often one chunk.
+   */
   #chunks(bytes: Uint8Array, from: number): number {
     let at = from
     let start = -1
@@ -202,7 +205,7 @@ export class AnswerParser {
     return at
   }
 
-  /** Takes one byte between chunks; whether it was the last of the body. */
+  /** Takes one byte between chunks. Returns whether it was the last one of the body. */
   #frame(byte: number): boolean {
     this.#line_bytes += 1
     if (this.#line_bytes > MAX_LINE_BYTES) throw new NotHttp("a line between chunks is too long")
@@ -252,7 +255,9 @@ export class AnswerParser {
   }
 }
 
-/** A small part is copied: a view keeps all that was received, and the extensions of chunks can be 4,000 times their bytes. */
+/**
+ * Copies a small part. A view would keep all received bytes in memory, and chunk extensions can be 4,000 times as many.
+ */
 function kept(bytes: Uint8Array, start: number, end: number): Uint8Array {
   return end - start < bytes.length / 4 ? bytes.slice(start, end) : bytes.subarray(start, end)
 }

@@ -12,10 +12,7 @@ interface Target {
 const targets = new Map<string, Target>()
 const pools = new Map<string, Pool>()
 
-/**
- * The connections to one origin that wait for a request. The one used last is used next. One that is lost is forgotten at
- * once, so all of them are open.
- */
+/** The idle connections to one origin. The one used last is used next. A closed connection is removed at once. */
 class Pool implements ConnectionPool {
   readonly #idle: Connection[] = []
 

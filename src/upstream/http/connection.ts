@@ -2,7 +2,7 @@ import type { Socket } from "bun"
 import { AnswerParser, type AnswerSink, NotHttp } from "./answer-parser.ts"
 import type { Exchange, Line } from "./exchange.ts"
 
-/** Where requests go: what connections may be shared by. */
+/** Where requests go. Requests to the same origin may share a connection. */
 export interface Origin {
   readonly hostname: string
   readonly port: number
@@ -22,10 +22,10 @@ class ConnectionClosed extends Error {
 export class Connection implements Line {
   readonly #socket: Socket<Connection>
   readonly #parser: AnswerParser
-  /** Takes it back when it is free, and is told when it is gone. */
+  /** Gets the connection back when it is idle, and is told when it is closed. */
   readonly #pool: ConnectionPool
   #exchange: Exchange | null = null
-  /** What the socket has not taken of the request yet. */
+  /** The part of the request that the socket has not taken yet. */
   #unsent: Uint8Array | null = null
   #closed = false
 
@@ -151,7 +151,7 @@ export class Connection implements Line {
   }
 }
 
-/** Where connections wait for their next request. */
+/** The idle connections. */
 export interface ConnectionPool {
   free(connection: Connection): void
   forget(connection: Connection): void

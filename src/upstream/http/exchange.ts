@@ -1,6 +1,6 @@
 import type { AnswerHead } from "./answer-parser.ts"
 
-/** The connection of an exchange, as far as it may touch it. */
+/** What an exchange may do with its connection. */
 export interface Line {
   pause(): void
   resume(): void
@@ -8,7 +8,7 @@ export interface Line {
   destroy(): void
 }
 
-/** Bytes of a body that may wait for a reader before the sender is slowed down. */
+/** Bytes of a body that may be queued before the sender is slowed down. */
 const QUEUE_BYTES = 65_536
 
 interface Waiter<Value> {
@@ -16,7 +16,7 @@ interface Waiter<Value> {
   reject(error: Error): void
 }
 
-/** The exchange was given up from this side. */
+/** The gateway cancelled the exchange. */
 export class Cancelled extends Error {
   override readonly name = "Cancelled"
   readonly code = "CANCELLED"
@@ -44,7 +44,7 @@ export class Exchange {
     })
   }
 
-  /** Whether nothing more comes: the body has ended, or will not. */
+  /** Whether nothing more comes: the body has ended or broken off. */
   get over(): boolean {
     return this.#ended || this.#error !== null
   }
@@ -79,7 +79,7 @@ export class Exchange {
     if (!this.over) this.fail(new Cancelled("the exchange was given up"))
   }
 
-  /** From here on the exchange has a connection; false when it is not wanted any more. */
+  /** Gives the exchange its connection. Returns false if the exchange was cancelled. */
   begin(line: Line): boolean {
     if (this.over) return false
     this.#line = line
@@ -107,7 +107,7 @@ export class Exchange {
     this.#line?.pause()
   }
 
-  /** The body has ended. The connection is not the exchange's any more. */
+  /** The body has ended, and the exchange gives up its connection. */
   end(): void {
     this.#ended = true
     if (this.#paused) this.#resume()

@@ -1,4 +1,4 @@
-import type { AuditBody } from "../../../wire/audit.ts"
+import type { AuditBody } from "../../../wire/ledger-checks.ts"
 import { lessUsd, showCount } from "../../amount.ts"
 import { counted } from "../../words.ts"
 import { ask } from "../admin-api.ts"
@@ -54,7 +54,7 @@ function notYet(): HTMLElement {
 
 type Violation = AuditBody["violations"][number]
 
-function found({ checked_at, accounts, open_reservations, violations }: AuditBody): HTMLElement {
+function found({ checked_at, accounts, open_holds, violations }: AuditBody): HTMLElement {
   const clean = violations.length === 0
   const rows = table<Violation>({
     label: "Violations",
@@ -95,7 +95,7 @@ function found({ checked_at, accounts, open_reservations, violations }: AuditBod
     el(
       "p",
       { class: "quiet" },
-      `${counted(accounts, "account", showCount(accounts))}, ${counted(open_reservations, "open hold", showCount(open_reservations))}; checked `,
+      `${counted(accounts, "account", showCount(accounts))}, ${counted(open_holds, "open hold", showCount(open_holds))}; checked `,
       moment(checked_at),
     ),
     clean ? null : rows.element,

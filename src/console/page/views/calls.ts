@@ -21,7 +21,7 @@ export const callColumns: readonly Column<CallBody>[] = [
   { title: "Model", cell: ({ model }) => named(model) },
   { title: "Operation", minor: true, cell: ({ operation }) => operation },
   { title: "State", cell: stateOf },
-  { title: "Held", right: true, minor: true, cell: ({ reserved }) => usd(reserved) },
+  { title: "Held", right: true, minor: true, cell: ({ held }) => usd(held) },
   { title: "Charged", right: true, cell: ({ charge }) => usd(charge) },
   { title: "Tokens", right: true, minor: true, cell: tokensOf },
   { title: "Took", right: true, cell: tookOf },
@@ -170,7 +170,7 @@ export function live(visit: Visit): HTMLElement {
       { title: "Model", cell: ({ model }) => named(model) },
       { title: "Upstream", minor: true, cell: ({ upstream }) => named(upstream) },
       { title: "Kind", minor: true, cell: ({ stream }) => (stream ? "stream" : "JSON") },
-      { title: "Held", right: true, cell: ({ reserved }) => usd(reserved) },
+      { title: "Held", right: true, cell: ({ held }) => usd(held) },
     ],
     empty: "No calls in progress.",
   })
@@ -192,7 +192,7 @@ export function live(visit: Visit): HTMLElement {
     rows.show(data)
     for (const call of data) setText(age(call), showDuration(runningFor(call)))
     for (const id of ages.keys()) if (!data.some((call) => call.id === id)) ages.delete(id)
-    const held = usd(sumUsd(data.map(({ reserved }) => reserved))).textContent ?? ""
+    const held = usd(sumUsd(data.map(({ held }) => held))).textContent ?? ""
     const more = next === null ? "" : `, the newest ${MOST_OPEN} of them`
     setText(summary, `${counted(data.length, "open call")}${more}, holding ${held}`)
   }

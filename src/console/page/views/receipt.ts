@@ -1,7 +1,13 @@
 import type { CallBody, KeyBody } from "../../../wire/admin.ts"
 import { showCount, showUsd } from "../../amount.ts"
 import { addressOf, shortId } from "../../fragment.ts"
-import { type CostLine, costLines, givenBack, type ReceiptStep, receiptSteps } from "../../receipt-lines.ts"
+import {
+  type CostLine,
+  costLines,
+  type ReceiptStep,
+  receiptSteps,
+  releasedPart,
+} from "../../receipt-lines.ts"
 import { showDuration } from "../../times.ts"
 import { basisWords, endingWords, failureWords, noteWords, stateWords } from "../../words.ts"
 import { AdminError, ask, type Listed } from "../admin-api.ts"
@@ -113,17 +119,17 @@ function stepOf({ name, at, after_ms, missing: why }: ReceiptStep, call: CallBod
 
 /** The hold, and how much of it was charged and released. */
 function amountOf(name: ReceiptStep["name"], call: CallBody): Child {
-  const { reserved, charge } = call
-  if (name === "Held") return el("p", {}, el("span", { class: "figure" }, usd(reserved)), " held")
+  const { held, charge } = call
+  if (name === "Held") return el("p", {}, el("span", { class: "figure" }, usd(held)), " held")
   if (name === "First output" || name === "Last byte" || charge === null) return null
   return el("p", {}, el("span", { class: "figure" }, usd(charge)), " charged")
 }
 
 function money(call: CallBody): HTMLElement {
-  const { reserved, charge, overage, cost, margin } = call
-  const back = givenBack(call)
+  const { held, charge, overage, cost, margin } = call
+  const back = releasedPart(call)
   return list([
-    ["Held", usd(reserved)],
+    ["Held", usd(held)],
     ...(margin === "1" ? [] : [["Cost", usd(cost)] as const, ["Margin", `× ${margin}`] as const]),
     ["Charged", usd(charge)],
     ["Released", back === null ? none() : usd(back)],

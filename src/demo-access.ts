@@ -1,0 +1,55 @@
+import { open, rename, rm } from "node:fs/promises"
+import { join } from "node:path"
+
+/** The address and the admin token of the running demo, for the command line on the same machine (D52). */
+export interface DemoAccess {
+  readonly url: string
+  readonly admin_token: string
+}
+
+/** The file that has it while the demo runs. */
+export function demoAccessPath(data_dir: string): string {
+  return join(data_dir, "demo-access")
+}
+
+export async function writeDemoAccess(data_dir: string, access: DemoAccess): Promise<void> {
+  await writePrivately(demoAccessPath(data_dir), `${JSON.stringify(access, null, 2)}\n`)
+}
+
+export async function removeDemoAccess(data_dir: string): Promise<void> {
+  await rm(demoAccessPath(data_dir), { force: true })
+}
+
+/** Parses the text of that file; null if it is invalid. */
+export function parseDemoAccess(text: string): DemoAccess | null {
+  const value = jsonOf(text)
+  if (typeof value !== "object" || value === null || !("url" in value) || !("admin_token" in value))
+    return null
+  const { url, admin_token } = value
+  return typeof url === "string" && typeof admin_token === "string" ? { url, admin_token } : null
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+/** The file mode of a secret: only its owner can read and write it. */
+export const OWNER_ONLY = 0o600
+
+/** Writes a secret under another name first, so that the file is always complete. */
+export async function writePrivately(path: string, text: string): Promise<void> {
+  const draft = `${path}.draft`
+  const file = await open(draft, "w", OWNER_ONLY)
+  try {
+    await file.chmod(OWNER_ONLY)
+    await file.writeFile(text)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(draft, path)
+}

@@ -1,0 +1,199 @@
+import { Elysia } from "elysia"
+import { GatewayError } from "../../errors.ts"
+import { type Audit, audit } from "../../ledger/journal/audit.ts"
+import { checkSeal, listMonths } from "../../ledger/journal/seals.ts"
+import { checkDay } from "../../ledger/reports/sum-hours.ts"
+import { printUsd } from "../../money.ts"
+import {
+  AuditBody,
+  CheckedSealBody,
+  CheckedSumsBody,
+  MonthsBody,
+  SealCheck,
+  SumsCheck,
+} from "../../wire/ledger-checks.ts"
+import { printTime } from "../../wire/time.ts"
+import { accountExample, BODY_ERRORS, ERRORS, fieldFault } from "../docs/examples.ts"
+import { ask } from "../ledger-deadline.ts"
+import { answer, type Fault, operation, shown } from "../openapi.ts"
+import type { Operators } from "./operators.ts"
+
+/**
+ * The checks of the ledger: `/admin/audit` (D55), `/admin/journal` for the seals of its months (D71) and `/admin/sums` for
+ * the sums of hours and days (D72).
+ */
+export function ledgerCheckRoutes(operators: Operators) {
+  const { database } = operators
+  const deadline = { deadline_ms: operators.audit_deadline_ms }
+  return new Elysia({ name: "admin-ledger-checks" })
+    .get(
+      "/audit",
+      async () => {
+        const found = await ask(deadline, audit(database))
+        const unheld = (await operators.unheld?.()) ?? []
+        const audited = { ...found, violations: [...found.violations, ...unheld] }
+        operators.onAudit?.(audited)
+        return auditBody(audited)
+      },
+      auditing,
+    )
+    .post(
+      "/sums/check",
+      async ({ body: { day = null } }) => {
+        const found = await ask(deadline, checkDay(database, day))
+        if (found === null) return { day: null, sums: 0, differed: 0, next: null }
+        const { sums, differed, next } = found
+        return { day: dayOf(found.day), sums, differed, next: next === null ? null : dayOf(next) }
+      },
+      checkingSums,
+    )
+    .get("/journal", async () => monthsBody(await ask(operators, listMonths(database))), listing)
+    .post(
+      "/journal/check",
+      async ({ body: { month, from = null } }) => {
+        const found = await ask(deadline, checkSeal(database, `${month}-01`, from))
+        if (found === null) throw new GatewayError("not_found", { message: NO_SEAL })
+        return { ...found, entries: Number(found.entries) }
+      },
+      checkingSeal,
+    )
+}
+
+const NO_SEAL = "No sealed month has this hour."
+
+function auditBody({ checked_at, accounts, open_holds, violations }: Audit): AuditBody {
+  return {
+    checked_at: printTime(checked_at),
+    accounts,
+    open_holds: open_holds,
+    violations: violations.map(({ account_id, kind, id, recorded_nano, expected_nano }) => ({
+      account_id,
+      kind,
+      id,
+      recorded: recorded_nano === null ? null : printUsd(recorded_nano),
+      expected: expected_nano === null ? null : printUsd(expected_nano),
+    })),
+  }
+}
+
+const clean = {
+  checked_at: "2026-11-21T09:40:00.000Z",
+  accounts: 3,
+  open_holds: 12,
+  violations: [],
+}
+
+const auditing = {
+  response: {
+    200: answer("The result. `violations` is empty if the ledger is consistent.", AuditBody, {
+      clean,
+      violated: {
+        ...clean,
+        violations: [
+          {
+            account_id: accountExample.id,
+            kind: "balance",
+            id: null,
+            recorded: "9.9871",
+            expected: "9.987",
+          },
+        ],
+      },
+    }),
+  },
+  detail: operation({
+    operationId: "audit",
+    tag: "Ledger",
+    summary: "Audit the ledger",
+    description:
+      "Recomputes from the journal, in one snapshot: the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. It reads the whole journal, so run it occasionally, not every second.",
+    credentials: ["adminToken"],
+    errors: ERRORS,
+  }),
+}
+
+function monthsBody(months: Awaited<ReturnType<typeof listMonths>>): MonthsBody {
+  const data = months.map(({ month, seal }) => ({
+    month: month.slice(0, 7),
+    seal: seal && {
+      sealed_at: printTime(seal.sealed_at),
+      entries: Number(seal.entries),
+      calls: Number(seal.calls),
+      charge: printUsd(seal.charge_nano),
+      hash: seal.hash,
+    },
+  }))
+  return { data }
+}
+
+const sealed = {
+  sealed_at: "2026-11-08T00:12:31.000Z",
+  entries: 2_400_112,
+  calls: 1_200_040,
+  charge: "5120.33",
+  hash: "9f2c1b7e04d85a36c1f0e9b8a7d6c5b4a3928170f6e5d4c3b2a1908f7e6d5c4b",
+}
+
+const listing = {
+  response: {
+    200: answer("The months, latest first.", MonthsBody, {
+      months: {
+        data: [
+          { month: "2026-11", seal: null },
+          { month: "2026-10", seal: sealed },
+        ],
+      },
+    }),
+  },
+  detail: operation({
+    operationId: "listMonths",
+    tag: "Ledger",
+    summary: "List the months of the journal",
+    description:
+      "Lists the months of the journal with their seals. A month is sealed a week after its end; from then on it takes no entries. Keep the hash of a seal elsewhere to prove later that nobody changed both the month and its seal.",
+    credentials: ["adminToken"],
+    errors: ERRORS,
+  }),
+}
+
+const missing: Fault = { code: "not_found", message: NO_SEAL }
+
+const checkingSeal = {
+  body: shown(SealCheck, { first: { month: "2026-10" } }),
+  response: {
+    200: answer("What was found.", CheckedSealBody, {
+      unchanged: { entries: 4_211, matches: true, next: "019a3f2b-1c00-0000-0000-000000000000" },
+      changed: { entries: 4_210, matches: false, next: null },
+    }),
+  },
+  detail: operation({
+    operationId: "checkSeal",
+    tag: "Ledger",
+    summary: "Check an hour of a sealed month",
+    description:
+      "Computes the hash of the entries of one hour of a sealed month again and compares it with the seal. The first hour of a month, which is the default, also compares the seal's own hash and totals. Follow `next` to check the whole month.",
+    credentials: ["adminToken"],
+    errors: [...BODY_ERRORS, fieldFault("month", "a month such as 2026-10"), ...ERRORS, missing],
+  }),
+}
+
+const dayOf = (moment: Date) => moment.toISOString().slice(0, 10)
+
+const checkingSums = {
+  body: shown(SumsCheck, { first: {}, day: { day: "2026-11-20" } }),
+  response: {
+    200: answer("What was found.", CheckedSumsBody, {
+      replaced: { day: "2026-11-20", sums: 1, differed: 1, next: null },
+      unsummed: { day: null, sums: 0, differed: 0, next: null },
+    }),
+  },
+  detail: operation({
+    operationId: "checkSums",
+    tag: "Ledger",
+    summary: "Check the sums of a day",
+    description:
+      "Sums up the journal's entries of one UTC day again, by default the first day that has sums, and replaces the sums that differ. Usage, statistics and past balances read these sums. Follow `next` to check all days. A busy day takes some seconds.",
+    credentials: ["adminToken"],
+    errors: [...BODY_ERRORS, fieldFault("day", "a day such as 2026-11-21"), ...ERRORS],
+  }),
+}

@@ -1,0 +1,73 @@
+import { hashOf } from "../admission/key.ts"
+import type { Call } from "../call.ts"
+import { GatewayError } from "../errors.ts"
+import type { Gateway } from "../gateway.ts"
+import type { Idempotency } from "../ledger/entries.ts"
+import { jsonHeaders } from "../upstream/headers.ts"
+import type { OperationName } from "../wire/call.ts"
+
+const HEADER = "idempotency-key"
+/** Printable ASCII. A header that is sent twice arrives as one value with a comma, and counts as that value. */
+const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/
+
+/**
+ * The hashes of a call's `Idempotency-Key`, and of its operation and its body as sent (D43); null without the header.
+ * Throws `invalid_request` for a malformed key.
+ */
+export function idempotencyOf(
+  headers: Headers,
+  operation: OperationName,
+  body: Uint8Array,
+): Idempotency | null {
+  const key = headers.get(HEADER)
+  if (key === null) return null
+  if (!KEY.test(key)) {
+    throw new GatewayError("invalid_request", {
+      message: "`Idempotency-Key`: expected 1 to 255 printable ASCII characters.",
+      param: "Idempotency-Key",
+    })
+  }
+  return { key_hash: hashOf(key), body_hash: hashOf(requestOf(operation, body)) }
+}
+
+/** For a chat call only the bytes, so that keys from before there were operations keep their hashes. */
+function requestOf(operation: OperationName, body: Uint8Array): Uint8Array {
+  return operation === "chat" ? body : Buffer.concat([Buffer.from(`${operation}\n`), body])
+}
+
+/** Larger answers are not kept: the ledger does not store files (D43). */
+const MAX_KEPT_BYTES = 1 << 20
+
+/**
+ * Keeps the answer to a call with an `Idempotency-Key`, if the configuration says so (D43). Waits no longer than for a
+ * settlement (D32). A failure is logged and does not affect the call: the answer just cannot be replayed.
+ */
+export async function keepAnswer(
+  { ledger, config, log }: Gateway,
+  call: Call,
+  body: Uint8Array,
+): Promise<void> {
+  const { keep_answers_ms } = config.idempotency
+  const { id, idempotency } = call.hold
+  if (idempotency === null || keep_answers_ms === null || body.byteLength > MAX_KEPT_BYTES) return
+  try {
+    await ledger.keepAnswer(id, new TextDecoder("utf-8", { fatal: true }).decode(body), keep_answers_ms)
+  } catch {
+    log.warn({ request_id: id }, "the response could not be stored for its Idempotency-Key")
+  }
+}
+
+/**
+ * The response to a request that `admit` refused with `error`: the kept answer of the call with the same
+ * `Idempotency-Key`, under that call's id (D43). Throws `error` if there is none, or if the request was refused for
+ * another reason.
+ */
+export async function replayAnswer({ ledger, config, metrics }: Gateway, error: unknown): Promise<Response> {
+  if (!(error instanceof GatewayError) || error.code !== "idempotency_key_used") throw error
+  metrics.repeated()
+  const call_id = error.detail.fields?.call
+  if (typeof call_id !== "string" || config.idempotency.keep_answers_ms === null) throw error
+  const body = await ledger.keptAnswer(call_id)
+  if (body === null) throw error
+  return new Response(body, { headers: { ...jsonHeaders(call_id), "idempotent-replayed": "true" } })
+}

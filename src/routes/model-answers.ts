@@ -1,0 +1,160 @@
+import type { Call } from "../call.ts"
+import type { Upstream } from "../config/config.ts"
+import { GatewayError } from "../errors.ts"
+import type { Gateway } from "../gateway.ts"
+import type { End } from "../ledger/entries.ts"
+import { collect } from "../meter/body.ts"
+import { bodyWithCost } from "../meter/cost.ts"
+import { readJson, readLarge } from "../meter/json-reading.ts"
+import { Tap } from "../meter/tap.ts"
+import type { EventForm } from "../operation.ts"
+import { settle } from "../settlement/settle.ts"
+import { type ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
+import { jsonHeaders, streamHeaders } from "../upstream/headers.ts"
+import { eventError } from "../upstream/refusal.ts"
+import { finish, type Reply, remainingMs } from "../upstream/reply.ts"
+import type { Ending } from "../wire/call.ts"
+import { noteDurable, recordIn } from "./call-record.ts"
+import { keepAnswer } from "./idempotency.ts"
+
+/** A call that a provider answers, and the client's request. */
+export interface Answering {
+  readonly gateway: Gateway
+  readonly call: Call
+  readonly reply: Reply
+  readonly client_deadline: ClientDeadline
+  readonly request: Request
+}
+
+/**
+ * Answers a JSON call (rules 1-3): the provider's bytes unchanged, once the settlement is durable (D32), or an error. Valid
+ * usage includes the charge if the client asked for it (D49).
+ */
+export async function answerJson(
+  { gateway, call, reply, client_deadline, request }: Answering,
+  wants_cost: boolean,
+): Promise<Response> {
+  const { limits } = gateway.config
+  const body = await collect({
+    source: reply.body,
+    length: reply.length,
+    limit_bytes: limits.response_bytes,
+    read_bytes: limits.response_read_bytes,
+    form: call.operation.json,
+    total_ms: remainingMs(reply),
+    unwanted: client_deadline.signal,
+  })
+  const ending = client_deadline.reason ?? body.ending
+  const evidence =
+    body.large === null
+      ? readJson(call.operation.json, body.bytes, ending, body.cut, call.asked.limits)
+      : readLarge(body.large, ending, body.cut, call.asked.limits)
+  if (evidence.output_bytes > 0) call.noteOutput()
+  const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
+  const settled_ms = performance.now()
+  const tells_cost = wants_cost && evidence.usage.state === "valid" && !evidence.too_large
+  const bytes = tells_cost ? bodyWithCost(body.bytes, end.charge_nano) : body.bytes
+  await durable
+  noteDurable(gateway, call, settled_ms)
+  if (end.outcome === "settled" && !evidence.too_large && call.hold.idempotency !== null)
+    await keepAnswer(gateway, call, bytes)
+  gateway.sockets.restore(request)
+  if (end.outcome === "released") throw refused(end)
+  if (evidence.too_large) throw new GatewayError("response_too_large")
+  return new Response(bytes, { headers: jsonHeaders(call.hold.id) })
+}
+
+/** The error for a JSON answer that was released. */
+function refused({ failure }: End): GatewayError {
+  switch (failure) {
+    case "usage_missing":
+    case "usage_invalid":
+    case "upstream_error":
+    case "upstream_timeout":
+      return new GatewayError(failure)
+    default:
+      return stoppedError()
+  }
+}
+
+/** The error for a call that the gateway stopped before there was anything to charge. */
+export function stoppedError(): GatewayError {
+  return new GatewayError("overloaded", {
+    message:
+      "The gateway stopped this call before it was complete. The call was not charged. Retry the request.",
+  })
+}
+
+/** Answers a stream (rules 4-6): headers first, then each event as a whole (D36). */
+export function answerStream(
+  { gateway, call, reply, client_deadline, request }: Answering,
+  form: EventForm,
+  wants: { readonly usage: boolean; readonly cost: boolean },
+): Response {
+  const { stream, limits } = gateway.config
+  const { upstream } = reply.route
+  const drain_ms = drainFor(upstream, true)
+  const tap = new Tap({
+    source: reply.body,
+    form,
+    json: call.operation.json,
+    requested: call.asked.n,
+    limits: call.asked.limits,
+    wants_usage: wants.usage,
+    wants_cost: wants.cost,
+    event_bytes: limits.event_bytes,
+    response_bytes: limits.response_bytes,
+    response_read_bytes: limits.response_read_bytes,
+    keepalive_ms: stream.keepalive_ms,
+    commit_after_ms: stream.commit_after_ms,
+    stall_ms: stream.stall_ms,
+    idle_ms: upstream.timeouts.idle_ms,
+    total_ms: remainingMs(reply),
+    finish_wait_ms: stream.finish_wait_ms,
+    drain_ms: drain_ms === null ? null : client_deadline.remaining(drain_ms),
+    settle: (evidence) => {
+      const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
+      request.signal.removeEventListener("abort", leave)
+      if (evidence.ending !== "client_stalled") gateway.sockets.restore(request)
+      const settled_ms = performance.now()
+      return durable.then(() => {
+        noteDurable(gateway, call, settled_ms)
+        return end.charge_nano
+      })
+    },
+    errorEvent: (ending, data) => form.errorEvent(errorOf(ending, data, upstream), call.hold.id),
+    withoutSecret: (parts) => withoutSecret(parts, upstream),
+    finishSource: () => void finish(reply.body),
+    cutClient: () => gateway.sockets.cut(request),
+    onOutput: () => call.noteOutput(),
+    onKeepalive: () => gateway.metrics.keepalive(),
+    onFault: (error) =>
+      gateway.log.error({ err: error, request_id: call.hold.id }, "relaying a stream failed"),
+  })
+  const leave = () => tap.clientLeft()
+  call.observe = (ending) => tap.evidence(ending)
+  call.stopped.addEventListener("abort", () => tap.stop())
+  if (call.stopped.aborted) tap.stop()
+  request.signal.addEventListener("abort", leave)
+  if (request.signal.aborted) tap.clientLeft()
+  tap.start()
+  return new Response(tap.body, { headers: streamHeaders(call.hold.id) })
+}
+
+/** Removes the provider's credential from the bytes of an event (D17). */
+function withoutSecret(parts: readonly Uint8Array[], { api_key }: Upstream): readonly Uint8Array[] {
+  const bytes = Buffer.concat(parts)
+  if (api_key === null || api_key === "" || !bytes.includes(api_key)) return parts
+  return [Buffer.from(bytes.toString().replaceAll(api_key, "[redacted]"))]
+}
+
+/** The error for a stream that broke after output, in the provider's words if it sent some (D10). */
+function errorOf(ending: Ending, data: string | null, { api_key }: Upstream): GatewayError {
+  if (data !== null) return eventError(data, api_key)
+  if (ending === "gateway_stopped") {
+    return new GatewayError("overloaded", {
+      message: "The gateway shut down before the response was complete. Retry the request.",
+    })
+  }
+  return new GatewayError(ending === "upstream_lost" ? "upstream_error" : "upstream_timeout")
+}

@@ -1,0 +1,159 @@
+import { Elysia } from "elysia"
+import { admit, refuseEarly } from "../admission/admit.ts"
+import { vendorInPath } from "../admission/request-headers.ts"
+import type { Call } from "../call.ts"
+import { GatewayError } from "../errors.ts"
+import type { Gateway } from "../gateway.ts"
+import { requestId } from "../id.ts"
+import type { Named, OperationOn, Passed } from "../operation.ts"
+import { chat } from "../operations/chat.ts"
+import { embeddings } from "../operations/embeddings.ts"
+import { messages } from "../operations/messages.ts"
+import { responses } from "../operations/responses.ts"
+import { release } from "../settlement/settle.ts"
+import { ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
+import { forward, type Outgoing } from "../upstream/forward.ts"
+import { type Failure, failures, genAiOperation } from "../wire/call.ts"
+import { type FieldTexts, readJsonBody } from "../wire/json.ts"
+import { attemptsIn, noteDurable, recordIn, traceOf } from "./call-record.ts"
+import { createChatCompletion, createChatCompletionCompatible } from "./docs/chat-completions.ts"
+import { createEmbeddings, createEmbeddingsCompatible } from "./docs/embeddings.ts"
+import { createMessage, createMessageOfVendor } from "./docs/messages.ts"
+import { createResponse, createResponseCompatible } from "./docs/responses.ts"
+import { idempotencyOf, replayAnswer } from "./idempotency.ts"
+import { answerJson, answerStream, stoppedError } from "./model-answers.ts"
+import { readKeyedBody } from "./request-body.ts"
+
+/** The calls of models: each operation (D63) on the path of its SDK, and on a second path. */
+export function modelCalls(gateway: Gateway) {
+  const answers =
+    <Body extends Named>(operation: OperationOn<Body>) =>
+    ({ request }: { request: Request }) =>
+      modelCall(gateway, operation, request)
+  return new Elysia({ name: "model-calls" })
+    .post("/v1/chat/completions", answers(chat), createChatCompletion)
+    .post("/chat/completions", answers(chat), createChatCompletionCompatible)
+    .post("/v1/embeddings", answers(embeddings), createEmbeddings)
+    .post("/embeddings", answers(embeddings), createEmbeddingsCompatible)
+    .post("/v1/responses", answers(responses), createResponse)
+    .post("/responses", answers(responses), createResponseCompatible)
+    .post(MESSAGES, answers(messages), createMessage)
+    .post(
+      `/:vendor${MESSAGES}`,
+      ({ request, path }) => {
+        const vendor = vendorInPath(path, MESSAGES, gateway.config.vendors)
+        return modelCall(gateway, messages, request, vendor)
+      },
+      createMessageOfVendor,
+    )
+}
+
+const MESSAGES = "/v1/messages"
+
+/** Admits, forwards and settles one call. `vendor` is the one in the path of the request (D21). */
+async function modelCall<Body extends Named>(
+  gateway: Gateway,
+  operation: OperationOn<Body>,
+  request: Request,
+  vendor: string | null = null,
+): Promise<Response> {
+  const arrived_ms = performance.now()
+  const id = requestId(request)
+  const trace = traceOf(gateway, request)
+  const { key_hash, bytes } = await readKeyedBody(gateway, request, operation.credential, refuseEarly)
+  const idempotency = idempotencyOf(request.headers, operation.name, bytes)
+  const passed = operation.passed(request, gateway.config.vendors, vendor)
+  const body = operation.parse(readJsonBody(bytes))
+  const texts = operation.texts(body)
+  trace?.holding()
+  let call: Call
+  try {
+    call = await admit(gateway, operation, id, key_hash, body, texts, idempotency, passed?.session)
+  } catch (error) {
+    return await replayAnswer(gateway, error)
+  }
+  call.trace = trace
+  trace?.held(call.hold, call.model.name, operation.name)
+  const client_deadline = clientDeadlineOf(call, request)
+  gateway.sockets.keepOpen(request)
+  try {
+    gateway.metrics.added("before", performance.now() - arrived_ms)
+    const reply = await forward(
+      call.model.routes,
+      outgoing(call, operation.changes(body), texts, passed, client_deadline),
+      gateway.breakers,
+      attemptsIn(gateway, id, trace, genAiOperation(operation.name)),
+    )
+    call.answeredBy(reply.route)
+    const answering = { gateway, call, reply, client_deadline, request }
+    const form = call.hold.stream ? operation.stream : null
+    if (form === null) return await answerJson(answering, operation.wantsCost(body))
+    return answerStream(answering, form, {
+      usage: operation.wantsUsage(body),
+      cost: operation.wantsCost(body),
+    })
+  } catch (error) {
+    gateway.sockets.restore(request)
+    throw await abandon(gateway, call, client_deadline, error)
+  } finally {
+    client_deadline.end()
+  }
+}
+
+/** Until there is an answer, the policy of the first upstream applies when the client leaves (D9). */
+function clientDeadlineOf(call: Call, request: Request): ClientDeadline {
+  return new ClientDeadline(
+    request.signal,
+    call.stopped,
+    drainFor(call.model.routes[0].upstream, call.hold.stream),
+  )
+}
+
+/**
+ * The request for the provider: the one that was billed, with the upstream's name of the model and the operation's
+ * changes.
+ */
+function outgoing(
+  { hold, operation }: Call,
+  changes: Readonly<Record<string, unknown>>,
+  texts: FieldTexts,
+  passed: Passed | null,
+  client_deadline: ClientDeadline,
+): Outgoing {
+  return {
+    request_id: hold.id,
+    key_id: hold.key_id,
+    path: passed === null ? operation.path : `${operation.path}${passed.query}`,
+    stream: hold.stream,
+    body: (model) => texts.with({ ...changes, model }),
+    headers: passed === null ? null : passed.headers,
+    refusals: operation.refusals,
+    asking: () => client_deadline.asking(),
+    signal: client_deadline.signal,
+  }
+}
+
+/**
+ * Ends a call that got no 2xx: releases it with the most specific cause (D28). Resolves with the error for the client
+ * once the release is durable (D32), so that an immediate retry does not meet the call's own hold.
+ */
+async function abandon(
+  gateway: Gateway,
+  call: Call,
+  client_deadline: ClientDeadline,
+  error: unknown,
+): Promise<unknown> {
+  if (call.closed) return error
+  const reason = client_deadline.signal.aborted ? client_deadline.reason : null
+  const failure = reason === "gateway_stopped" ? "no_output" : (reason ?? failureOf(error))
+  const { durable } = release(gateway.ledger, call, failure, reason, recordIn(gateway))
+  const settled_ms = performance.now()
+  await durable
+  noteDurable(gateway, call, settled_ms)
+  return reason === null ? error : stoppedError()
+}
+
+function failureOf(error: unknown): Failure {
+  if (!(error instanceof GatewayError)) return "internal_error"
+  return failures.find((word) => word === error.code) ?? "upstream_error"
+}

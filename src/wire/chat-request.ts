@@ -1,0 +1,209 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { TypeCompiler } from "@sinclair/typebox/compiler"
+import { EXPECTED, invalidBody, invalidField } from "./fault.ts"
+
+/** The most messages of a request (D18). */
+export const MAX_MESSAGES = 4096
+
+/** The name of a model. It must equal a name in the model list byte for byte (D19). */
+export const ModelName = Type.String({
+  minLength: 1,
+  maxLength: 256,
+  description: "The name of a model, from the model list.",
+  [EXPECTED]: "a string of 1 to 256 characters",
+})
+
+/** One message. Its content and every other field pass upstream unchanged (D18). */
+export const Message = Type.Object(
+  {
+    role: Type.String({
+      minLength: 1,
+      description: "The author of the message, such as `system`, `user` or `assistant`.",
+      examples: ["user"],
+      [EXPECTED]: "a non-empty string",
+    }),
+    content: Type.Optional(
+      Type.Unknown({
+        description: "The text of the message, or its parts.",
+        examples: ["Say hello."],
+      }),
+    ),
+  },
+  {
+    additionalProperties: true,
+    description: "One message of the conversation.",
+    [EXPECTED]: "a message object",
+  },
+)
+
+export const Messages = Type.Array(Message, {
+  minItems: 1,
+  maxItems: MAX_MESSAGES,
+  description: "The conversation so far.",
+  [EXPECTED]: `an array of 1 to ${MAX_MESSAGES} messages`,
+})
+
+/** How a client asks for the cost of its call (D49). */
+export const UsageOption = Type.Optional(
+  Type.Union(
+    [
+      Type.Object(
+        {
+          include: Type.Optional(
+            Type.Union([Type.Boolean(), Type.Null()], {
+              description: "Whether the usage in the response has a `cost`: what the call was charged.",
+              [EXPECTED]: "true, false or null",
+            }),
+          ),
+        },
+        { additionalProperties: true },
+      ),
+      Type.Null(),
+    ],
+    {
+      description:
+        "Options for the usage in the response. With `include`, a stream ends with a usage chunk. `include` is an option of the gateway and is not sent to the provider.",
+      examples: [{ include: true }],
+      [EXPECTED]: "an object whose include is true, false or null",
+    },
+  ),
+)
+
+/** The body of a chat completion (spec 2): what the gateway reads of it; every other field passes upstream (D18). */
+export const ChatRequest = Type.Object(
+  {
+    model: ModelName,
+    messages: Messages,
+    stream: Type.Optional(
+      Type.Union([Type.Boolean(), Type.Null()], {
+        description: "Whether to stream the response as server-sent events.",
+        [EXPECTED]: "true, false or null",
+      }),
+    ),
+    stream_options: Type.Optional(
+      Type.Union(
+        [
+          Type.Object(
+            {
+              include_usage: Type.Optional(
+                Type.Union([Type.Boolean(), Type.Null()], {
+                  description: "Whether the stream ends with a usage chunk.",
+                  [EXPECTED]: "true, false or null",
+                }),
+              ),
+            },
+            { additionalProperties: true },
+          ),
+          Type.Null(),
+        ],
+        {
+          description: "Options for streaming.",
+          [EXPECTED]: "an object whose include_usage is true, false or null",
+        },
+      ),
+    ),
+    usage: UsageOption,
+    n: Type.Optional(
+      Type.Union([Type.Integer({ minimum: 1, maximum: 128 }), Type.Null()], {
+        description: "The number of choices to generate. Output is held for each of them.",
+        examples: [1],
+        [EXPECTED]: "an integer from 1 to 128, or null",
+      }),
+    ),
+    service_tier: Type.Optional(
+      Type.Unknown({
+        description:
+          "The provider's service tier. `auto`, `default`, null and those that the model has prices for pass. All others are refused.",
+        examples: ["default"],
+      }),
+    ),
+    models: Type.Optional(oneModel()),
+    fallbacks: Type.Optional(oneModel()),
+    provider: Type.Optional(withoutPrice()),
+    max_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice (older name).")),
+    max_completion_tokens: Type.Optional(tokenLimit("The maximum number of output tokens per choice.")),
+  },
+  {
+    additionalProperties: true,
+    description:
+      "A chat completion request. Fields that are not listed are passed to the provider unchanged.",
+    examples: [{ model: "gpt-5-mini", messages: [{ role: "user", content: "Say hello." }], stream: false }],
+  },
+)
+export type ChatRequest = Static<typeof ChatRequest>
+
+/** A parsed body as a chat request; throws `invalid_request` with the path at fault (D12, D15, D18). */
+export function parseChat(body: unknown): ChatRequest {
+  if (!chat.Check(body)) throw invalidBody(ChatRequest, body)
+  refuseSpellings(body, REQUEST_NAMES, "")
+  if (body.stream_options) refuseSpellings(body.stream_options, STREAM_NAMES, "stream_options.")
+  for (const [place, message] of body.messages.entries())
+    refuseSpellings(message, MESSAGE_NAMES, `messages[${place}].`)
+  return body
+}
+
+const REQUEST_NAMES: ReadonlySet<string> = new Set(Object.keys(ChatRequest.properties))
+const STREAM_NAMES: ReadonlySet<string> = new Set(["include_usage"])
+export const MESSAGE_NAMES: ReadonlySet<string> = new Set(Object.keys(Message.properties))
+const LOWER_CASE = /^[a-z_]*$/
+
+/** Refuses other spellings of the names that the gateway reads: some providers would read `Model` as `model` (D18). */
+export function refuseSpellings(object: object, names: ReadonlySet<string>, path: string): void {
+  for (const name in object) {
+    if (LOWER_CASE.test(name)) continue
+    const meant = name.normalize("NFKC").toLowerCase()
+    if (names.has(meant)) throw invalidField(`${path}${meant}`, "this name in exactly this spelling")
+  }
+}
+
+/** Whether the client asked for the usage chunk at the end of its stream, or for the cost, which is in that chunk. */
+export function wantsUsage(request: ChatRequest): boolean {
+  return request.stream_options?.include_usage === true || wantsCost(request)
+}
+
+/** The field of a request that asks for its cost. */
+interface Costed {
+  readonly usage?: { readonly include?: boolean | null } | null
+}
+
+/** Whether the client asked for the cost of the call (D49). */
+export function wantsCost(request: Costed): boolean {
+  return request.usage?.include === true
+}
+
+/**
+ * The request without the field for the gateway, which is neither measured nor sent: `usage.include`, and `usage` if it
+ * has nothing else (D49).
+ */
+export function withoutOurs(request: Costed): object {
+  if (!request.usage || !Object.hasOwn(request.usage, "include")) return request
+  const { usage, ...others } = request
+  const { include, ...theirs } = usage
+  return Object.keys(theirs).length === 0 ? others : { ...others, usage: theirs }
+}
+
+const chat = TypeCompiler.Compile(ChatRequest)
+
+export function tokenLimit(description: string) {
+  return Type.Union([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
+    description,
+    examples: [1024],
+    [EXPECTED]: "an integer of at least 1, or null",
+  })
+}
+
+/** A field that makes some providers charge another price, which a model cannot name (D61). */
+export function withoutPrice() {
+  return Type.Null({
+    description: "Not supported: it can change what the provider charges.",
+    [EXPECTED]: "null, because it can change what the provider charges",
+  })
+}
+
+/** A list of further models. Some providers answer with one of them, at its price (D19). */
+export function oneModel() {
+  return Type.Null({
+    description: "Not supported: a call uses the model in `model` only.",
+    [EXPECTED]: "null, because a call uses the model in `model` only",
+  })
+}

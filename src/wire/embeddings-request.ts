@@ -1,0 +1,72 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { TypeCompiler } from "@sinclair/typebox/compiler"
+import { ModelName, oneModel, refuseSpellings, UsageOption, withoutPrice } from "./chat-request.ts"
+import { EXPECTED, invalidBody } from "./fault.ts"
+
+const Token = Type.Integer({ minimum: 0 })
+const Tokens = Type.Array(Token, { minItems: 1 })
+
+/** What is embedded: one input, or a list of inputs (D67). */
+const Input = Type.Union(
+  [Type.String(), Type.Array(Type.String(), { minItems: 1 }), Tokens, Type.Array(Tokens, { minItems: 1 })],
+  {
+    description: "The text to embed, a list of texts, a list of tokens, or a list of such lists.",
+    examples: ["The food was delicious."],
+    [EXPECTED]: "a string, a list of strings, a list of token numbers, or a list of such lists, not empty",
+  },
+)
+
+/** The body of an embeddings call: what the gateway reads of it; every other field passes upstream (D18, D67). */
+export const EmbeddingsRequest = Type.Object(
+  {
+    model: ModelName,
+    input: Input,
+    encoding_format: Type.Optional(
+      Type.Unknown({ description: "The form of the vectors: `float` or `base64`.", examples: ["float"] }),
+    ),
+    dimensions: Type.Optional(
+      Type.Unknown({
+        description: "The length of the vectors, if the model can choose it.",
+        examples: [256],
+      }),
+    ),
+    usage: UsageOption,
+    stream: Type.Optional(
+      Type.Union([Type.Literal(false), Type.Null()], {
+        description: "Embeddings are not streamed.",
+        [EXPECTED]: "false or null, because embeddings are not streamed",
+      }),
+    ),
+    models: Type.Optional(oneModel()),
+    fallbacks: Type.Optional(oneModel()),
+    provider: Type.Optional(withoutPrice()),
+  },
+  {
+    additionalProperties: true,
+    description: "An embeddings request. Fields that are not listed are passed to the provider unchanged.",
+    examples: [{ model: "text-embedding-3-small", input: "The food was delicious." }],
+  },
+)
+export type EmbeddingsRequest = Static<typeof EmbeddingsRequest>
+
+/** A parsed body as an embeddings request; throws `invalid_request` with the path at fault (D15, D18). */
+export function parseEmbeddings(body: unknown): EmbeddingsRequest {
+  if (!request.Check(body)) throw invalidBody(EmbeddingsRequest, body)
+  refuseSpellings(body, NAMES, "")
+  return body
+}
+
+const NAMES: ReadonlySet<string> = new Set(Object.keys(EmbeddingsRequest.properties))
+
+/** The number of tokens of an input that is given in tokens; null for text. */
+export function countedTokens(input: EmbeddingsRequest["input"]): number | null {
+  if (typeof input === "string") return null
+  let tokens = 0
+  for (const one of input) {
+    if (typeof one === "string") return null
+    tokens += typeof one === "number" ? 1 : one.length
+  }
+  return tokens
+}
+
+const request = TypeCompiler.Compile(EmbeddingsRequest)

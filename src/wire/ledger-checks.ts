@@ -1,0 +1,129 @@
+import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { CallBody } from "./admin.ts"
+import { EXPECTED, invalidField } from "./fault.ts"
+import { parseTime, printTime } from "./time.ts"
+
+/** What the checks of the ledger take and answer: the audit, the seals of months, the sums. */
+
+const { id: Id, held: Money, started_at: Time } = CallBody.properties
+const Count = Type.Integer({ minimum: 0 })
+const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
+
+/** The result of an audit (D55). */
+export const AuditBody = Type.Object({
+  checked_at: Time,
+  accounts: Count,
+  open_holds: Count,
+  violations: Type.Array(
+    Type.Object({
+      kind: Type.String({
+        enum: ["balance", "held", "spent", "charge", "entry", "abandoned", "unheld"],
+        description:
+          "What does not match. `balance` and `held`: an account and the sum of its entries. `spent`: what a spending limit has counted and the calls of its key. `charge`: the charge of a call and its tokens at its prices and margin. `entry`: an end and its hold, or a correction and the expiry that it corrects. `abandoned`: an open hold that no gateway can end any more; the next sweep of this gateway expires it. `unheld`: a settlement without a hold. It waits in the spool of this gateway, or of the data directory of a command with `--database`.",
+      }),
+      account_id: Id,
+      id: nullable(
+        Type.String({
+          description: "The id of the key (`spent`) or call (`charge`, `entry`, `abandoned`, `unheld`).",
+        }),
+      ),
+      recorded: nullable(Money),
+      expected: nullable(Money),
+    }),
+    {
+      description:
+        "`recorded` is null if the account of the entries does not exist, `expected` if the entry that it follows from is missing.",
+    },
+  ),
+})
+export type AuditBody = Static<typeof AuditBody>
+
+const Month = (options: Record<string, string> = {}) =>
+  Type.String({ pattern: "^\\d{4}-(0[1-9]|1[0-2])$", ...options })
+
+const Seal = Type.Object({
+  sealed_at: Time,
+  entries: Type.Integer({ minimum: 0, description: "The number of its holds, ends and corrections." }),
+  calls: Count,
+  charge: Money,
+  hash: Type.String({
+    pattern: "^[0-9a-f]{64}$",
+    description: "SHA-256 over the hashes of its hours and its sums per account, key and terms.",
+  }),
+})
+
+/** The months of the journal with their seals, latest first (D71). */
+export const MonthsBody = Type.Object({
+  data: Type.Array(
+    Type.Object({
+      month: Month({ description: "A month of UTC." }),
+      seal: Type.Union([Seal, Type.Null()], { description: "Null if the month is not sealed." }),
+    }),
+  ),
+})
+export type MonthsBody = Static<typeof MonthsBody>
+
+/** Which hour of which month to compare with its seal. */
+export const SealCheck = Type.Object(
+  {
+    month: Month({ [EXPECTED]: "a month such as 2026-10" }),
+    from: Type.Optional(
+      Type.String({
+        pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        description: "The `next` of an earlier answer. Default: the first hour, and the seal itself.",
+        [EXPECTED]: "the `next` of an earlier answer",
+      }),
+    ),
+  },
+  { additionalProperties: false, [EXPECTED]: "a JSON object" },
+)
+
+export const CheckedSealBody = Type.Object({
+  entries: Type.Integer({ minimum: 0, description: "The number of entries that the hour has now." }),
+  matches: Type.Boolean({ description: "Whether they are the entries that were sealed." }),
+  next: Type.Union([Id, Type.Null()], {
+    description: "The lowest id of the next hour to check. Null after the last one.",
+  }),
+})
+
+const DAY = "a day such as 2026-11-21"
+
+const DayOrNull = (description: string) =>
+  Type.Union([Type.String({ format: "date", description }), Type.Null()])
+
+/** A day of UTC, decoded to its first moment. */
+const Day = Type.Unsafe<Date>(
+  Type.Transform(
+    Type.String({
+      pattern: "^\\d{4}-\\d{2}-\\d{2}$",
+      description: "Default: the first day that has sums.",
+      [EXPECTED]: DAY,
+    }),
+  )
+    .Decode(dayOf)
+    .Encode((day) => printTime(day).slice(0, 10)),
+)
+
+function dayOf(text: string): Date {
+  const day = parseTime(`${text}T00:00:00Z`)
+  if (day === null) throw invalidField("day", DAY)
+  return day
+}
+
+/** Which day's sums to compare with the journal (D72). */
+export const SumsCheck = Type.Object(
+  { day: Type.Optional(Day) },
+  { additionalProperties: false, [EXPECTED]: "a JSON object" },
+)
+
+/** The result of that comparison. */
+export const CheckedSumsBody = Type.Object({
+  day: DayOrNull("The day, in UTC. Null if it has no sums yet."),
+  sums: Type.Integer({ minimum: 0, description: "The number of sums of this day and its hours." }),
+  differed: Type.Integer({
+    minimum: 0,
+    description: "How many sums were missing, wrong or too many. They have been replaced.",
+  }),
+  next: DayOrNull("The following day, if it has sums: the next one to check."),
+})
+export type CheckedSumsBody = Static<typeof CheckedSumsBody>

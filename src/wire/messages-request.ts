@@ -1,0 +1,82 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { TypeCompiler } from "@sinclair/typebox/compiler"
+import {
+  MESSAGE_NAMES,
+  Messages,
+  ModelName,
+  oneModel,
+  refuseSpellings,
+  withoutPrice,
+} from "./chat-request.ts"
+import { EXPECTED, invalidBody } from "./fault.ts"
+
+/** The body of a messages call: what the gateway reads of it; every other field passes upstream (D18). */
+export const MessagesRequest = Type.Object(
+  {
+    model: ModelName,
+    messages: Messages,
+    max_tokens: Type.Integer({
+      minimum: 0,
+      maximum: Number.MAX_SAFE_INTEGER,
+      description: "The maximum number of output tokens, thinking included.",
+      examples: [1024],
+      [EXPECTED]: "an integer of at least 0",
+    }),
+    system: Type.Optional(
+      Type.Union([Type.String(), Type.Array(Type.Unknown()), Type.Null()], {
+        description: "The system prompt: a text, or its parts. It is passed on as it is.",
+        examples: ["Answer in one sentence."],
+        [EXPECTED]: "a string, an array or null",
+      }),
+    ),
+    tools: Type.Optional(
+      Type.Union([Type.Array(Type.Unknown()), Type.Null()], {
+        description:
+          "Tools that the model may use. Tools that the provider runs are refused if they have no price.",
+        [EXPECTED]: "an array or null",
+      }),
+    ),
+    stream: Type.Optional(
+      Type.Union([Type.Boolean(), Type.Null()], {
+        description: "Whether to stream the response as server-sent events.",
+        [EXPECTED]: "true, false or null",
+      }),
+    ),
+    service_tier: Type.Optional(
+      Type.Unknown({
+        description:
+          "The provider's service tier. One without a price is refused: only `auto`, `standard_only` and null pass.",
+        examples: ["auto"],
+      }),
+    ),
+    speed: Type.Optional(
+      Type.Unknown({ description: "The provider's inference speed: only `standard` and null pass." }),
+    ),
+    inference_geo: Type.Optional(
+      Type.Unknown({ description: "Where the provider computes: only `global` and null pass." }),
+    ),
+    models: Type.Optional(oneModel()),
+    fallbacks: Type.Optional(oneModel()),
+    provider: Type.Optional(withoutPrice()),
+  },
+  {
+    additionalProperties: true,
+    description: "A messages request. Fields that are not listed are passed to the provider unchanged.",
+    examples: [
+      { model: "claude-sonnet", max_tokens: 1024, messages: [{ role: "user", content: "Say hello." }] },
+    ],
+  },
+)
+export type MessagesRequest = Static<typeof MessagesRequest>
+
+/** A parsed body as a messages request; throws `invalid_request` with the path at fault (D15, D18). */
+export function parseMessages(body: unknown): MessagesRequest {
+  if (!messages.Check(body)) throw invalidBody(MessagesRequest, body)
+  refuseSpellings(body, REQUEST_NAMES, "")
+  for (const [place, message] of body.messages.entries())
+    refuseSpellings(message, MESSAGE_NAMES, `messages[${place}].`)
+  return body
+}
+
+const REQUEST_NAMES: ReadonlySet<string> = new Set(Object.keys(MessagesRequest.properties))
+const messages = TypeCompiler.Compile(MessagesRequest)

@@ -1,0 +1,173 @@
+import { type Static, type TSchema, Type } from "@sinclair/typebox"
+import { TypeCompiler } from "@sinclair/typebox/compiler"
+import type { GatewayError } from "../errors.ts"
+import { ModelName, oneModel, refuseSpellings, tokenLimit, withoutPrice } from "./chat-request.ts"
+import { EXPECTED, invalidBody, invalidField } from "./fault.ts"
+import { isObject } from "./usage.ts"
+
+/** The most items in the input of a request (D18). */
+export const MAX_ITEMS = 4096
+
+/**
+ * One item of the input: a message, a tool call, its output, a reference and the like. Its other fields pass upstream
+ * unchanged (D18).
+ */
+export const InputItem = Type.Object(
+  {
+    type: Type.Optional(
+      Type.Union([Type.String(), Type.Null()], {
+        description:
+          "The type of the item. Without it, an item is a message, or a reference if it has only an id.",
+        examples: ["message"],
+        [EXPECTED]: "a string or null",
+      }),
+    ),
+    role: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description: "The author of a message, such as `user`, `developer` or `assistant`.",
+        examples: ["user"],
+        [EXPECTED]: "a non-empty string",
+      }),
+    ),
+    content: Type.Optional(
+      Type.Unknown({ description: "The text of a message, or its parts.", examples: ["Say hello."] }),
+    ),
+    output: Type.Optional(Type.Unknown({ description: "What a tool returned: text, or parts." })),
+    id: Type.Optional(Type.Unknown({ description: "The id of an item of an earlier response." })),
+    encrypted_content: Type.Optional(
+      Type.Unknown({ description: "Reasoning that the provider encrypted for a later request." }),
+    ),
+  },
+  { additionalProperties: true, description: "One item of the input.", [EXPECTED]: "an item object" },
+)
+export type InputItem = Static<typeof InputItem>
+
+/** A tool that the model may use. Whether the model has a price for it is checked later (D61). */
+const Tool = Type.Object(
+  {
+    type: Type.String({
+      minLength: 1,
+      description: "The type of the tool: `function`, `custom`, `web_search` and others.",
+      examples: ["function"],
+      [EXPECTED]: "a non-empty string",
+    }),
+  },
+  { additionalProperties: true, description: "A tool that the model may use.", [EXPECTED]: "a tool object" },
+)
+
+const InputItems = Type.Array(InputItem, {
+  maxItems: MAX_ITEMS,
+  [EXPECTED]: `a string, or an array of at most ${MAX_ITEMS} items`,
+})
+const Tools = Type.Array(Tool)
+
+/** The body of a response request (D66): what the gateway reads of it; every other field passes upstream (D18). */
+export const ResponsesRequest = Type.Object(
+  {
+    model: ModelName,
+    input: Type.Optional(
+      Type.Union([Type.String(), InputItems], {
+        description: "The text of the user, or a list of items. Required if no stored prompt is used.",
+        examples: ["Say hello."],
+        [EXPECTED]: `a string, or an array of at most ${MAX_ITEMS} items`,
+      }),
+    ),
+    instructions: orNull(
+      Type.String(),
+      "A system or developer message before the input.",
+      "a string or null",
+    ),
+    tools: orNull(Tools, "The tools that the model may use.", "an array of tools, or null"),
+    max_output_tokens: Type.Optional(tokenLimit("The maximum number of output tokens, reasoning included.")),
+    stream: orNull(
+      Type.Boolean(),
+      "Whether to stream the response as server-sent events.",
+      "true, false or null",
+    ),
+    background: orNull(
+      Type.Literal(false),
+      "Not supported: the usage of a background response is not in its answer.",
+      "false or null, because the usage of a background response is not in its answer",
+    ),
+    previous_response_id: orNull(
+      Type.String(),
+      "An earlier response that is part of the prompt. It is held at the model's `context_tokens`.",
+      "a string or null",
+    ),
+    conversation: orNull(
+      Type.Union([Type.String(), Type.Object({}, { additionalProperties: true })]),
+      "A stored conversation that is part of the prompt. It is held at the model's `context_tokens`.",
+      "a string, an object or null",
+    ),
+    prompt: orNull(
+      Type.Object({}, { additionalProperties: true }),
+      "A stored prompt template. It is held at the model's `context_tokens`.",
+      "an object or null",
+    ),
+    reasoning: passed("Options for reasoning models.", { effort: "low" }),
+    text: passed("The format of the text.", { format: { type: "text" } }),
+    include: passed("Further data to include in the response.", ["reasoning.encrypted_content"]),
+    metadata: passed("Key-value pairs to store with the response.", {}),
+    store: passed("Whether the provider stores the response.", false),
+    service_tier: passed(
+      "The provider's service tier. One without a price is refused: only `auto`, `default` and null pass.",
+      "default",
+    ),
+    models: Type.Optional(oneModel()),
+    fallbacks: Type.Optional(oneModel()),
+    provider: Type.Optional(withoutPrice()),
+  },
+  {
+    additionalProperties: true,
+    description: "A response request. Fields that are not listed are passed to the provider unchanged.",
+    examples: [{ model: "gpt-5-mini", input: "Say hello.", stream: false }],
+  },
+)
+export type ResponsesRequest = Static<typeof ResponsesRequest>
+
+/** A parsed body as a response request; throws `invalid_request` with the path at fault (D15, D18, D66). */
+export function parseResponses(body: unknown): ResponsesRequest {
+  if (!compiled.Check(body)) throw bodyFault(body)
+  refuseSpellings(body, REQUEST_NAMES, "")
+  for (const [place, item] of itemsOf(body).entries()) refuseSpellings(item, ITEM_NAMES, `input[${place}].`)
+  for (const [place, tool] of (body.tools ?? []).entries())
+    refuseSpellings(tool, TOOL_NAMES, `tools[${place}].`)
+  if (body.input === undefined && !STORED_INPUTS.some((name) => (body[name] ?? null) !== null))
+    throw invalidField("input", `a string, or an array of at most ${MAX_ITEMS} items`)
+  return body
+}
+
+/** The first fault, also within a list. For a field with alternatives the whole schema would name only the field. */
+function bodyFault(body: unknown): GatewayError {
+  const first = invalidBody(ResponsesRequest, body)
+  const { param } = first.detail
+  if (!isObject(body) || param === undefined || !Array.isArray(body[param])) return first
+  const list = { input: InputItems, tools: Tools }[param]
+  return list === undefined ? first : invalidBody(Type.Object({ [param]: list }), body)
+}
+
+const REQUEST_NAMES: ReadonlySet<string> = new Set(Object.keys(ResponsesRequest.properties))
+const ITEM_NAMES: ReadonlySet<string> = new Set([...Object.keys(InputItem.properties), "tools"])
+const TOOL_NAMES: ReadonlySet<string> = new Set(["type", "tools", "environment"])
+
+/** Fields that name an input which the provider already has. */
+export const STORED_INPUTS = ["previous_response_id", "conversation", "prompt"] as const
+
+/** The items of the input; none where it is a text. */
+export function itemsOf({ input }: ResponsesRequest): readonly InputItem[] {
+  return Array.isArray(input) ? input : NO_ITEMS
+}
+
+const NO_ITEMS: readonly InputItem[] = []
+
+const compiled = TypeCompiler.Compile(ResponsesRequest)
+
+function orNull<Schema extends TSchema>(schema: Schema, description: string, expected: string) {
+  return Type.Optional(Type.Union([schema, Type.Null()], { description, [EXPECTED]: expected }))
+}
+
+/** A field that the gateway does not read. */
+function passed(description: string, example: unknown) {
+  return Type.Optional(Type.Unknown({ description, examples: [example] }))
+}

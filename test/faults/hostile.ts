@@ -1,0 +1,82 @@
+import { readFileSync, writeFileSync } from "node:fs"
+import { until } from "../support/gateway.ts"
+import { FAIR } from "../support/link.ts"
+import type { Exchange, Script } from "../support/provider.ts"
+import type { Scene, Victim } from "./scene.ts"
+
+/** What the tests of hostile providers share: their limits and floods, and the memory that the gateway takes. */
+
+const LIMIT_BYTES = 8 << 20
+/** Beyond the configured limit; measured, limit and all, at a load of 10: a JSON body 15 to 20 MB, all others 0 to 11 MB. */
+const SPARE_BYTES = 16 << 20
+/**
+ * Each event that differs from all others is parsed on its own. What parsing leaves behind stays until the runtime collects
+ * it, which is when there is as much of it as of what lives. Measured: 9 to 54 MB, then no more, however long the flood; where
+ * the runtime is told that it has little memory (BUN_JSC_forceRAMSize=100000000), 15 to 21 MB.
+ */
+const GARBAGE_BYTES = 64 << 20
+export const OFFERED_BYTES = 256 << 20
+
+/** The part of a gateway's configuration that the floods are measured against. */
+export const LIMITS = {
+  lease: { renew: "1s", expire: "60s" },
+  limits: { response: "8MiB", response_read: "32MiB", event: "8MiB" },
+}
+
+export const EVENT_STREAM = { "content-type": "text/event-stream" }
+
+/** The record of a call that cost nothing. */
+export const RELEASED = { state: "released", charge: "0", basis: "none" }
+
+/** As much of the same as is taken, at most `OFFERED_BYTES`. */
+export async function pour(exchange: Exchange, piece: string | Uint8Array): Promise<void> {
+  for (let sent = 0; sent < OFFERED_BYTES && (await exchange.chunk(piece)); ) sent += piece.length
+}
+
+/** A stream of so many thousand events, each given its number, and nothing else. */
+export function flood(thousands: number, event: (n: number) => string): Script {
+  return async (exchange) => {
+    await exchange.head(200, EVENT_STREAM)
+    for (let sent = 0; sent < thousands; sent++) {
+      const events = Array.from({ length: 1_000 }, (_, n) => event(sent * 1_000 + n))
+      if (!(await exchange.chunk(events.join("")))) return
+    }
+    await exchange.end()
+  }
+}
+
+/** The one call of an account, once it has ended. */
+export async function callOf(scene: Scene, account_id: string) {
+  await until(
+    () => scene.steady.balance(account_id),
+    ({ held }) => held === "0",
+  )
+  const [call] = await scene.steady.calls(`?account=${account_id}`)
+  return call
+}
+
+/** By how many bytes the highest memory of the gateway grows while `run` runs. */
+export async function growthOf({ gateway: { pid } }: Victim, run: () => Promise<void>): Promise<number> {
+  // 5 resets the peak to what the process has now (proc_pid_clear_refs(5)).
+  writeFileSync(`/proc/${pid}/clear_refs`, "5")
+  const before_bytes = peakBytes(pid)
+  await run()
+  return peakBytes(pid) - before_bytes
+}
+
+function peakBytes(pid: number): number {
+  const [, kilobytes] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? []
+  return Number(kilobytes) * 1024
+}
+
+/** How much it may grow in the test of this name: some leave garbage. */
+export function allowedBytes(name: string): number {
+  const garbage_bytes = /each of them new|a JSON body without/.test(name) ? GARBAGE_BYTES : 0
+  return LIMIT_BYTES + SPARE_BYTES + garbage_bytes
+}
+
+/** Mends the way to the provider. */
+export function mend({ upstream }: Victim): void {
+  upstream.weather = FAIR
+  if (upstream.stalled) upstream.heal()
+}

@@ -1,0 +1,89 @@
+import { expect, test } from "bun:test"
+import { Catalog, termsOf } from "../../src/admission/catalog.ts"
+import { InFlight } from "../../src/admission/in-flight.ts"
+import { KeyLoads } from "../../src/admission/key-loads.ts"
+import { Call } from "../../src/call.ts"
+import { loadConfig } from "../../src/config/load.ts"
+import { NEVER } from "../../src/cutoff.ts"
+import { GatewayError } from "../../src/errors.ts"
+import { openLog } from "../../src/log.ts"
+import { createMetrics } from "../../src/metrics/metrics.ts"
+import { chat, chatEvents } from "../../src/operations/chat.ts"
+import { answerStream } from "../../src/routes/model-answers.ts"
+import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
+import { ClientDeadline } from "../../src/upstream/client-deadline.ts"
+import { Fields } from "../../src/upstream/http/answer-parser.ts"
+import { Exchange } from "../../src/upstream/http/exchange.ts"
+import { NO_LIMITS } from "../../src/wire/usage.ts"
+import { holdOf, openTestDatabase } from "../ledger/test-database.ts"
+import { CHAT, configFor } from "../support/gateway.ts"
+
+const unasked = () => {
+  throw new Error("a stream's answer reads nothing of the ledger")
+}
+
+test("rule 6, D31 a stream whose total timeout is over when its headers are in ends clean and empty", async () => {
+  const db = await openTestDatabase()
+  const ledger = await db.ledger()
+  const { account_id, key_id } = await db.account(1_000n)
+  const config = loadConfig(JSON.stringify(configFor("http://127.0.0.1:1")), { env: {}, readFile: () => "" })
+  const catalog = new Catalog(config.models, await ledger.terms(termsOf(config.models)))
+  const in_flight = new InFlight()
+  const gateway = {
+    config,
+    catalog,
+    ledger,
+    reports: { call: unasked, holder: unasked, usage: unasked },
+    breakers: new CircuitBreakers(),
+    in_flight,
+    key_loads: new KeyLoads(),
+    metrics: createMetrics(),
+    log: openLog("silent"),
+    tracer: null,
+    sockets: { keepOpen: () => {}, restore: () => {}, cut: () => {} },
+    notReady: () => null,
+  }
+  const model = catalog.find(CHAT, "chat")
+  if (model instanceof GatewayError) throw model
+  const hold = holdOf({ account_id, key_id }, 100n)
+  expect(await ledger.hold(hold)).toMatchObject({ outcome: "held" })
+  in_flight.enter(1)
+
+  const [route] = model.routes
+  const body = new Exchange()
+  body.answered({ status: 200, fields: new Fields([]), fault: null })
+  const answer = answerStream(
+    {
+      gateway,
+      call: new Call(
+        chat,
+        hold,
+        model,
+        catalog.termsIds(model, "chat"),
+        { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier: null },
+        in_flight,
+        () => {},
+      ),
+      reply: {
+        kind: "reply",
+        route,
+        status: 200,
+        length: null,
+        body,
+        began_ms: performance.now() - route.upstream.timeouts.total_ms,
+      },
+      client_deadline: new ClientDeadline(NEVER, NEVER, null),
+      request: new Request("http://gateway/v1/chat/completions"),
+    },
+    chatEvents,
+    { usage: false, cost: false },
+  )
+
+  expect(answer.status).toBe(200)
+  expect(await answer.text()).toBe("")
+  const rows = await db.sql`SELECT state, ending, failure, charge_nano FROM tollgate.calls`
+  expect([...rows]).toEqual([
+    { state: "released", ending: "deadline", failure: "upstream_timeout", charge_nano: "0" },
+  ])
+  await db.close()
+})
