@@ -13,7 +13,7 @@ export interface Operators {
   readonly deadline_ms: number
   /** How long an operator waits for what reads many entries: sums, statistics, balances of the past, lists of calls, a new limit. */
   readonly sums_deadline_ms: number
-  /** How long an operator waits for an audit, which reads the whole journal. */
+  /** How long an operator waits for an audit, which reads all calls of open months. */
   readonly audit_deadline_ms: number
   /** How the upstreams do, as each process of this gateway finds it. */
   upstreams(): Promise<readonly UpstreamBody[]>
