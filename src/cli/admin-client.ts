@@ -137,6 +137,18 @@ export class AdminClient {
     await this.#answer("DELETE", path)
   }
 
+  /** The lines of JSON of an answer that may take as long as it likes, as they come. */
+  async *lines<S extends TSchema>(path: string, schema: S): AsyncGenerator<Static<S>> {
+    const response = await this.#requested("GET", path)
+    if (!response.ok || response.body === null)
+      throw this.#failureOf(response, await response.json().catch(() => undefined))
+    for await (const line of linesIn(response.body)) {
+      const value = parsed(line)
+      if (!Value.Check(schema, value)) throw this.#unknown("GET", path)
+      yield value
+    }
+  }
+
   close(): Promise<void> {
     return this.#close()
   }
@@ -144,25 +156,35 @@ export class AdminClient {
   async #ask<S extends TSchema>(method: string, path: string, schema: S, body?: object): Promise<Static<S>> {
     const answer = await this.#answer(method, path, body)
     if (Value.Check(schema, answer)) return answer
-    throw new UnknownOutcomeError(
-      `${this.#name()} returned an unknown response to ${method} /admin${path}: check that it has the same version as this command`,
-    )
+    throw this.#unknown(method, path)
   }
 
   async #answer(method: string, path: string, body?: object): Promise<unknown> {
-    const response = await this.#sent(
-      new Request(`${this.#base}/admin${path}`, {
-        method,
-        headers: { authorization: `Bearer ${this.#token}`, "content-type": "application/json" },
-        redirect: "manual",
-        signal: AbortSignal.timeout(DEADLINE_MS),
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      }),
-    )
+    const response = await this.#requested(method, path, {
+      signal: AbortSignal.timeout(DEADLINE_MS),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
     const answer = response.status === 204 ? null : await response.json().catch(() => undefined)
     if (response.ok && answer !== undefined) return answer
+    throw this.#failureOf(response, answer)
+  }
+
+  #requested(method: string, path: string, more: RequestInit = {}): Promise<Response> {
+    const headers = { authorization: `Bearer ${this.#token}`, "content-type": "application/json" }
+    return this.#sent(
+      new Request(`${this.#base}/admin${path}`, { method, headers, redirect: "manual", ...more }),
+    )
+  }
+
+  #failureOf(response: Response, answer: unknown): CliError {
     const reason = this.#reasonOf(response, answer)
-    throw response.status < 500 ? new CliError(reason) : new UnknownOutcomeError(reason)
+    return response.status < 500 ? new CliError(reason) : new UnknownOutcomeError(reason)
+  }
+
+  #unknown(method: string, path: string): UnknownOutcomeError {
+    return new UnknownOutcomeError(
+      `${this.#name()} returned an unknown response to ${method} /admin${path}: check that it has the same version as this command`,
+    )
   }
 
   async #sent(request: Request): Promise<Response> {
@@ -198,6 +220,24 @@ export class AdminClient {
 
   #name(): string {
     return this.#target.kind === "gateway" ? `the gateway at ${this.#base}` : "this Tollgate"
+  }
+}
+
+async function* linesIn(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<string> {
+  let text = ""
+  for await (const chunk of body.pipeThrough(new TextDecoderStream())) {
+    const lines = (text + chunk).split("\n")
+    text = lines.pop() ?? ""
+    yield* lines
+  }
+  if (text !== "") yield text
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
   }
 }
 

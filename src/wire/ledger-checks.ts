@@ -1,6 +1,7 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { CallBody } from "./admin.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
+import { query, wholeNumber, word } from "./parameter.ts"
 import { parseTime, printTime } from "./time.ts"
 
 /** What the checks of the ledger take and answer: the audit, the seals of months, the sums. */
@@ -37,6 +38,34 @@ export const AuditBody = Type.Object({
   ),
 })
 export type AuditBody = Static<typeof AuditBody>
+
+const full = Type.Optional(
+  word(
+    ["true", "false"],
+    "Whether to read the entries of sealed months too, instead of the sums in their seals. Default: false.",
+  ),
+)
+
+export const AuditQuery = query({ full })
+
+export const AuditProgressQuery = query({
+  full,
+  share: Type.Optional(
+    wholeNumber(
+      100,
+      10,
+      "The percentage of the time in which the audit works. It rests in between, so that calls keep the database. The first two seconds of work need no rest.",
+    ),
+  ),
+})
+
+/** A line of an audit that shows its progress: how far it has come, or its end. */
+export const AuditLine = Type.Union([
+  Type.Object({ month: Type.String(), calls: Count, accounts: Count }),
+  Type.Object({ audit: AuditBody }),
+  Type.Object({ error: Type.Object({ message: Type.String() }) }),
+])
+export type AuditLine = Static<typeof AuditLine>
 
 const Month = (options: Record<string, string> = {}) =>
   Type.String({ pattern: "^\\d{4}-(0[1-9]|1[0-2])$", ...options })

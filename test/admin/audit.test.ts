@@ -15,7 +15,7 @@ import {
 } from "../../src/ledger/schema.ts"
 import { printUsd } from "../../src/money.ts"
 import { parseTime } from "../../src/wire/time.ts"
-import { type AdminHarness, falsify, openAdminHarness, plantCall } from "./admin-harness.ts"
+import { type AdminHarness, falsify, openAdminHarness, plantCall, TOKEN } from "./admin-harness.ts"
 
 let adminApi: AdminHarness
 const account = nextId()
@@ -122,6 +122,30 @@ test("a ledger whose balances agree has no violations", async () => {
   })
   const checked_ms = parseTime(body.checked_at)?.getTime() ?? 0
   expect(Math.abs(checked_ms - before)).toBeLessThan(60_000)
+})
+
+test("an audit that is followed writes its progress, and at last what a plain one answers", async () => {
+  const lines = async (query: string) => {
+    const headers = { authorization: `Bearer ${TOKEN}` }
+    const url = `http://localhost/admin/audit/progress${query}`
+    const answer = await adminApi.app.handle(new Request(url, { headers }))
+    expect(answer.status).toBe(200)
+    expect(answer.headers.get("content-type")).toBe("application/x-ndjson")
+    return (await answer.text())
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line))
+  }
+  const { checked_at, ...plain } = await audited()
+  for (const query of ["", "?full=true&share=100"]) {
+    const [first, ...rest] = await lines(query)
+    expect(first).toEqual({
+      month: expect.stringMatching(/^\d{4}-\d{2}$/),
+      calls: expect.any(Number),
+      accounts: expect.any(Number),
+    })
+    expect(rest.at(-1)).toEqual({ audit: { ...plain, checked_at: expect.any(String) } })
+  }
 })
 
 test("a ledger without an account has no violations", async () => {

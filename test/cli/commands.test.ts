@@ -503,14 +503,16 @@ describe("D52 what goes wrong is one sentence on standard error, with exit code 
       port: 0,
       fetch: () =>
         Response.json({
-          checked_at: "2026-11-21T09:40:00.000Z",
-          accounts: 3,
-          open_holds: 12,
-          violations: [
-            { account_id: known.id, kind: "balance", id: null, recorded: "9.9871", expected: "9.987" },
-            { account_id: known.id, kind: "charge", id: call_id, recorded: "0.5", expected: "0.25" },
-            { account_id: known.id, kind: "entry", id: call_id, recorded: "0.75", expected: null },
-          ],
+          audit: {
+            checked_at: "2026-11-21T09:40:00.000Z",
+            accounts: 3,
+            open_holds: 12,
+            violations: [
+              { account_id: known.id, kind: "balance", id: null, recorded: "9.9871", expected: "9.987" },
+              { account_id: known.id, kind: "charge", id: call_id, recorded: "0.5", expected: "0.25" },
+              { account_id: known.id, kind: "entry", id: call_id, recorded: "0.75", expected: null },
+            ],
+          },
         }),
     })
     const { code, out, err } = await run("tollgate audit", {

@@ -46,6 +46,7 @@ const PROMISED = [
   "GET /admin/calls/{id}",
   "GET /admin/usage",
   "GET /admin/audit",
+  "GET /admin/audit/progress",
   "POST /admin/sums/check",
   "GET /admin/journal",
   "POST /admin/journal/check",

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { floorId } from "../../src/id.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
-import { endBatch } from "../../src/ledger/journal/end.ts"
+import { endBatch, endOne, oneValues } from "../../src/ledger/journal/end.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { addMonths } from "../../src/ledger/journal/months.ts"
 import {
@@ -105,6 +105,20 @@ describe("D71: partitions of months", () => {
       }
     },
   )
+
+  test("are not opened to end a call of another month, by a plan that is kept", async () => {
+    const values = oneValues(settled(floorId(monthAt(1)), 40n), 300)
+    const written = values.map((value) => (value === null ? "NULL" : `'${value}'`)).join(", ")
+    const plan = await db.sql.begin(async (tx) => {
+      await tx`SET LOCAL plan_cache_mode = force_generic_plan`
+      await tx.unsafe(`PREPARE one AS ${endOne.text}`)
+      const rows = await tx.unsafe(`EXPLAIN EXECUTE one (${written})`)
+      await tx`DEALLOCATE one`
+      return rows.map((row) => row["QUERY PLAN"]).join("\n")
+    })
+    expect(plan).toContain("Subplans Removed: 2")
+    expect(plan).not.toContain(`holds_${suffixOf(monthAt(0))}`)
+  })
 
   test("an id beyond all months is refused, and no money moves", async () => {
     const before =

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { floorId, nextId } from "../../src/id.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
+import { audit } from "../../src/ledger/journal/audit.ts"
 import { endBatch } from "../../src/ledger/journal/end.ts"
 import { expireBatch } from "../../src/ledger/journal/expire.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
@@ -101,9 +102,10 @@ describe("D71: a month", () => {
     late = await heldAt(day(20, 1))
     expect(await expireBatch(connection, [corrected, late], 300)).toEqual([true, true])
     expect(await end(corrected)).toEqual(["applied"])
-    // Stopped after one of its three hours: the next one goes on from there, and nothing is sealed until then.
+    // Stopped after one of its three hours: the next one goes on from there, and nothing is sealed until then. Asked twice
+    // before, when its entries are checked.
     let asked = 0
-    const stopped = await sealMonth(db.database.upkeep, () => asked++ === 1, overAfterMs(0))
+    const stopped = await sealMonth(db.database.upkeep, () => asked++ === 3, overAfterMs(0))
     expect(stopped?.sealed).toBe("busy")
     expect(await db.sql`SELECT from_id FROM tollgate.seal_hours`).toHaveLength(1)
     expect(await checkSeal(db.database.operators, month, null)).toBeNull()
@@ -179,6 +181,28 @@ describe("D71: a month", () => {
     // As the migration of a later version would.
     await db.sql`ALTER TABLE tollgate.ends ADD COLUMN later text`
     expect(await check(month)).toEqual({ first: true, [second]: true, [third]: true })
+  })
+
+  test("that is sealed counts by its seal in the audit, which reads its entries only if it is asked to", async () => {
+    const { account_id } = account
+    const charged = { kind: "charge", account_id, id: late.id, recorded_nano: 1n, expected_nano: 0n } as const
+    const found = async (full: boolean) => (await audit(db.database.operators, { full })).violations
+    expect(await found(false)).toEqual([])
+    expect(await found(true)).toEqual([])
+    await falsify(db.sql, (tx) => tx`UPDATE tollgate.ends SET charge_nano = 1 WHERE id = ${late.id}`)
+    expect(await found(false)).toEqual([])
+    expect(await found(true)).toContainEqual(charged)
+    await falsify(db.sql, (tx) => tx`UPDATE tollgate.ends SET charge_nano = 0 WHERE id = ${late.id}`)
+    const sums = (by: number) =>
+      falsify(
+        db.sql,
+        (tx) => tx`UPDATE tollgate.seal_sums SET charge_nano = charge_nano + ${by} WHERE calls = 3`,
+      )
+    await sums(5)
+    expect(await found(false)).toMatchObject([{ kind: "balance", account_id }])
+    expect(await found(true)).toEqual([])
+    await sums(-5)
+    expect(await found(false)).toEqual([])
   })
 
   test("with an entry that is wrong is not sealed", async () => {

@@ -1,9 +1,22 @@
-import { inArray, type SQL, type SQLWrapper, sql } from "drizzle-orm"
-import { alias } from "drizzle-orm/pg-core"
+import { inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { spentSince } from "../accounts/spending.ts"
-import { accounts, corrections, credits, ends, gateways, holds, keys, terms } from "../schema.ts"
-import { chargeOf } from "./charge.ts"
+import { accounts, holds, months } from "../schema.ts"
+import { seals } from "../schema-sums.ts"
+import {
+  abandoned,
+  accountsThatDiffer,
+  charges,
+  counts,
+  type Entries,
+  entriesWithoutHold,
+  keysThatDiffer,
+  keysThatMayDiffer,
+  type Range,
+  settledBefore,
+  spentBefore,
+  sumsOfEntries,
+} from "./audit-checks.ts"
+import { type Ids, Pace, slicesOf } from "./slices.ts"
 import type { SpooledEnd } from "./spool.ts"
 
 /**
@@ -32,65 +45,264 @@ export interface Audit {
   readonly violations: readonly Violation[]
 }
 
+/** How far an audit has come: first it reads calls, then it compares accounts. */
+export interface AuditProgress {
+  /** The month, as `2026-11`, in which the calls began that were read last. */
+  readonly month: string
+  /** How many calls were read, and how many accounts were compared. */
+  readonly calls: number
+  readonly accounts: number
+}
+
+export interface AuditOptions {
+  /** Reads the sealed months too, as far as they are attached, instead of their seals. */
+  readonly full?: boolean
+  /** The share of the time in which the audit works; it rests in between. Default: 1. */
+  readonly share?: number
+  readonly signal?: AbortSignal
+  onProgress?(progress: AuditProgress): void
+  /** Entries that are older are summed up slice by slice, those that are younger at once. */
+  readonly settle_ms?: number
+}
+
 /** How many violations of a kind one audit lists. */
 export const MAX_VIOLATIONS = 1_000
-/** How long one check may take. */
+/** How long one statement may take. */
 const STATEMENT_MS = 55_000
-
-const a = alias(accounts, "a")
-const k = alias(keys, "k")
-const h = alias(holds, "h")
-const e = alias(ends, "e")
-const c = alias(corrections, "c")
-const t = alias(terms, "t")
-const g = alias(gateways, "g")
+/** As for sums of hours: the clock of a standby may be behind. */
+const SETTLE_MS = 60_000
+/** How many accounts are compared at a time. */
+const ACCOUNTS = 10_000
 
 /**
- * Recomputes every account, key and call from the entries. All checks read one snapshot, so calls that are held or
- * settled meanwhile do not disturb it.
+ * Recomputes every account, key and call. Sealed months count by the sums of their seals, and the rest by their entries
+ * (D71). Entries before a moment that is over cannot become more, so they are summed up slice by slice, each in a short
+ * transaction. Then every account is compared in one snapshot with these sums and the entries since. So calls that are held
+ * or settled meanwhile do not disturb it, and it does not disturb vacuuming.
  */
-export async function audit(database: PostgresJsDatabase): Promise<Audit> {
+export async function audit(database: PostgresJsDatabase, options: AuditOptions = {}): Promise<Audit> {
+  return new Auditing(database, options, await partsOf(database, options.full === true)).run()
+}
+
+/** Whether the ends and corrections of these calls fit their holds and their terms. */
+export async function areRight(database: PostgresJsDatabase, ids: Ids): Promise<boolean> {
+  for (const check of [entriesWithoutHold, charges])
+    if ((await read(database, sql`${check(ids)} LIMIT 1`)).length > 0) return false
+  return true
+}
+
+/** What is read of the journal: the calls in `ids`, and the seals of the months before `open_month`. */
+interface Parts {
+  readonly ids: Ids
+  readonly open_month: string
+  /** Null if the ids have no beginning. */
+  readonly from_month: string | null
+}
+
+async function partsOf(database: PostgresJsDatabase, full: boolean): Promise<Parts> {
+  const [row] = await database.execute<{ month: string; from_id: string | null; to_id: string }>(sql`
+    SELECT m.month::text AS month, m.from_id, (SELECT max(l.to_id::text) FROM ${months} l) AS to_id
+    FROM ${months} m WHERE ${full ? sql`true` : sql`NOT EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month)`}
+    ORDER BY m.month LIMIT 1`)
+  if (row === undefined) throw new Error("the journal has no open month")
+  const { month, from_id, to_id } = row
+  return {
+    ids: { from_id: from_id ?? "00000000-0000-0000-0000-000000000000", to_id },
+    open_month: month,
+    from_month: from_id === null ? null : month,
+  }
+}
+
+/** One audit, while it runs. */
+class Auditing {
+  readonly #database: PostgresJsDatabase
+  readonly #options: AuditOptions
+  readonly #parts: Parts
+  readonly #pace: Pace
+  /** Balance and held amount of each account, by the entries before the moment. */
+  readonly #sums = new Map<string, [bigint, bigint]>()
+  /** What each key with a limit has spent, by the same entries. */
+  readonly #spent = new Map<string, [bigint, bigint]>()
+  readonly #found = { accounts: new Violations(), keys: new Violations(), entries: new Violations() }
+  readonly #calls = { charges: new Violations(), abandoned: new Violations() }
+  #open = 0
+  #has_limits = false
+  #progress: AuditProgress
+
+  constructor(database: PostgresJsDatabase, options: AuditOptions, parts: Parts) {
+    this.#database = database
+    this.#options = options
+    this.#parts = parts
+    this.#pace = new Pace(options.share ?? 1, () => options.signal?.aborted === true)
+    this.#progress = { month: parts.open_month.slice(0, 7), calls: 0, accounts: 0 }
+  }
+
+  async run(): Promise<Audit> {
+    const { ids } = this.#parts
+    const moment = await this.#moment()
+    const limited = await this.#read<{ id: string }>(sql`SELECT id FROM ${accounts} WHERE is_limited LIMIT 1`)
+    this.#has_limits = limited.length > 0
+    for await (const slice of slicesOf(this.#database, ids)) {
+      const calls = await this.#readSlice({ ...slice, moment, side: "before" })
+      await this.#pause({
+        calls: this.#progress.calls + calls,
+        month: monthOf(slice) ?? this.#progress.month,
+      })
+    }
+    const since: Entries = { ...ids, moment, side: "after" }
+    await this.#compareKeys(since)
+    for await (const range of this.#ranges()) await this.#compareAccounts(range, since)
+    const [summary] = await this.#read<{ checked_at: string; accounts: number; open: number }>(counts(since))
+    if (summary === undefined) throw new Error("the audit returned nothing")
+    const { entries, ...found } = this.#found
+    return {
+      checked_at: new Date(summary.checked_at),
+      accounts: summary.accounts,
+      open_holds: this.#open + summary.open,
+      violations: [found.accounts, found.keys, entries, this.#calls.charges, this.#calls.abandoned].flatMap(
+        ({ list }) => list,
+      ),
+    }
+  }
+
+  async #moment(): Promise<string> {
+    const [row] = await this.#read<{ moment: string }>(settledBefore(this.#options.settle_ms ?? SETTLE_MS))
+    if (row === undefined) throw new Error("the database did not tell its time")
+    return row.moment
+  }
+
+  /** How many calls it has. */
+  async #readSlice(slice: Entries): Promise<number> {
+    const sums = await this.#read<SumsOfAccount>(sumsOfEntries(slice))
+    for (const { account_id, balance, held, open } of sums) {
+      add(this.#sums, account_id, BigInt(balance), BigInt(held))
+      this.#open += open
+    }
+    if (this.#has_limits) await this.#addSpent(slice)
+    await this.#collect(this.#found.entries, entriesWithoutHold(slice))
+    await this.#collect(this.#calls.charges, charges(slice))
+    await this.#collect(this.#calls.abandoned, abandoned(slice))
+    return sums.reduce((total, { calls }) => total + calls, 0)
+  }
+
+  async #addSpent(slice: Entries): Promise<void> {
+    const rows = await this.#read<{ id: string; spent: string }>(spentBefore(slice, this.#parts.from_month))
+    for (const { id, spent } of rows) add(this.#spent, id, BigInt(spent), 0n)
+  }
+
+  /** A limit may be set, or a period begin, while the slices are read: what seems to differ is computed anew. */
+  async #compareKeys(since: Entries): Promise<void> {
+    const { from_month } = this.#parts
+    const suspects = await this.#read<{ id: string }>(
+      sql`${keysThatMayDiffer(this.#spent, from_month, since)} LIMIT ${MAX_VIOLATIONS}`,
+    )
+    if (suspects.length === 0) return
+    const ids = suspects.map(({ id }) => id)
+    await this.#collect(this.#found.keys, keysThatDiffer(ids, from_month))
+  }
+
+  async *#ranges(): AsyncGenerator<Range> {
+    for (let from: string | null = null; ; ) {
+      const to: string | null = await this.#accountAfter(from)
+      yield { from, to }
+      if (to === null) return
+      from = to
+    }
+  }
+
+  async #accountAfter(from: string | null): Promise<string | null> {
+    const [row] = await this.#read<{ id: string }>(sql`
+      SELECT id FROM ${accounts} WHERE ${from === null ? sql`true` : sql`id >= ${from}::uuid`}
+      ORDER BY id OFFSET ${sql.raw(String(ACCOUNTS))} LIMIT 1`)
+    return row?.id ?? null
+  }
+
+  async #compareAccounts(range: Range, since: Entries): Promise<void> {
+    const { from, to } = range
+    const inside = [...this.#sums].filter(([id]) => (from === null || id >= from) && (to === null || id < to))
+    await this.#collect(
+      this.#found.accounts,
+      accountsThatDiffer(range, new Map(inside), this.#parts.open_month, since),
+    )
+    await this.#pause({ accounts: this.#progress.accounts + inside.length })
+  }
+
+  async #collect(into: Violations, check: SQL): Promise<void> {
+    if (into.left > 0) into.add(await this.#read<Row>(sql`${check} LIMIT ${into.left}`))
+  }
+
+  async #pause(progress: Partial<AuditProgress>): Promise<void> {
+    this.#progress = { ...this.#progress, ...progress }
+    this.#options.onProgress?.(this.#progress)
+    await this.#pace.rest()
+    this.#options.signal?.throwIfAborted()
+  }
+
+  #read<Found extends Record<string, unknown>>(question: SQL) {
+    return read<Found>(this.#database, question)
+  }
+}
+
+/** On one core at most, so that calls keep the others. */
+function read<Found extends Record<string, unknown>>(database: PostgresJsDatabase, question: SQL) {
   return database.transaction(
     async (transaction) => {
       await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
         set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
-      const [summary] = await transaction.execute<Summary>(counts)
-      if (summary === undefined) throw new Error("the audit returned nothing")
-      const violations: Violation[] = []
-      for (const check of [sumsOfAccounts, spentByKeys, entriesWithoutHold(EVER), charges(EVER), abandoned]) {
-        const rows = await transaction.execute<Row>(sql`${check} LIMIT ${MAX_VIOLATIONS}`)
-        violations.push(...rows.map(violationOf))
-      }
-      return {
-        checked_at: new Date(summary.checked_at),
-        accounts: Number(summary.accounts),
-        open_holds: Number(summary.open_holds),
-        violations,
-      }
+      return await transaction.execute<Found>(question)
     },
-    { isolationLevel: "repeatable read", accessMode: "read only" },
+    { accessMode: "read only" },
   )
 }
 
-/** The calls whose ids are at or above `from_id` and below `to_id`. */
-export interface Ids {
-  readonly from_id: string
-  readonly to_id: string
+function add(sums: Map<string, [bigint, bigint]>, id: string, one: bigint, other: bigint): void {
+  const sum = sums.get(id)
+  if (sum === undefined) sums.set(id, [one, other])
+  else {
+    sum[0] += one
+    sum[1] += other
+  }
 }
 
-/** Whether the ends and corrections of these calls fit their holds and their terms. */
-export async function areRight(transaction: Pick<PostgresJsDatabase, "execute">, ids: Ids): Promise<boolean> {
-  const checks = [entriesWithoutHold, charges].map((check) => check((id) => within(id, ids)))
-  for (const check of checks) if ((await transaction.execute(sql`${check} LIMIT 1`)).length > 0) return false
-  return true
+/** The month in which the first call of a slice began; null for ids that have no time. */
+function monthOf({ from_id }: Ids): string | null {
+  const made_ms = Number.parseInt(from_id.replaceAll("-", "").slice(0, 12), 16)
+  return made_ms === 0 ? null : new Date(made_ms).toISOString().slice(0, 7)
 }
 
-/** Each table has its own condition, because the planner leaves months out of a table only by a condition on its id. */
-export const within = (id: SQLWrapper, { from_id, to_id }: Ids): SQL =>
-  sql`(${id} >= ${from_id}::uuid AND ${id} < ${to_id}::uuid)`
+interface SumsOfAccount extends Record<string, unknown> {
+  readonly account_id: string
+  readonly balance: string
+  readonly held: string
+  readonly open: number
+  readonly calls: number
+}
 
-type Calls = (id: SQLWrapper) => SQL
-const EVER: Calls = () => sql`true`
+interface Row extends Record<string, unknown> {
+  readonly kind: Violation["kind"]
+  readonly account_id: string
+  readonly id: string | null
+  readonly recorded: string | null
+  readonly expected: string | null
+}
+
+/** What one check has found. */
+class Violations {
+  readonly list: Violation[] = []
+
+  get left(): number {
+    return MAX_VIOLATIONS - this.list.length
+  }
+
+  add(rows: readonly Row[]): void {
+    for (const { kind, account_id, id, recorded, expected } of rows)
+      this.list.push({ kind, account_id, id, recorded_nano: nano(recorded), expected_nano: nano(expected) })
+  }
+}
+
+function nano(text: string | null): bigint | null {
+  return text === null ? null : BigInt(text)
+}
 
 /** For a settlement whose hold is unknown. */
 const UNKNOWN_ACCOUNT = "00000000-0000-0000-0000-000000000000"
@@ -116,95 +328,3 @@ export async function findUnheld(
   const held = new Set(rows.map(({ id }) => id))
   return spooled.filter(({ end }) => !held.has(end.id)).map(unheldViolation)
 }
-
-interface Summary extends Record<string, unknown> {
-  readonly checked_at: string
-  readonly accounts: string
-  readonly open_holds: string
-}
-
-interface Row extends Record<string, unknown> {
-  readonly kind: Violation["kind"]
-  readonly account_id: string
-  readonly id: string | null
-  readonly recorded: string | null
-  readonly expected: string | null
-}
-
-function violationOf({ kind, account_id, id, recorded, expected }: Row): Violation {
-  return { kind, account_id, id, recorded_nano: nano(recorded), expected_nano: nano(expected) }
-}
-
-function nano(text: string | null): bigint | null {
-  return text === null ? null : BigInt(text)
-}
-
-const counts = sql`
-  SELECT now() AS checked_at, (SELECT count(*) FROM ${accounts}) AS accounts,
-    (SELECT count(*) FROM ${holds}) - (SELECT count(*) FROM ${ends}) AS open_holds`
-
-/** Entries without an account are a violation even where they sum up to nothing. */
-const sumsOfAccounts = sql`
-  WITH entry AS (
-    SELECT account_id, amount_nano AS balance, 0::bigint AS held FROM ${credits}
-    UNION ALL SELECT account_id, 0, amount_nano FROM ${holds}
-    UNION ALL SELECT account_id, -charge_nano, -freed_nano FROM ${ends}
-    UNION ALL SELECT account_id, -difference_nano, 0 FROM ${corrections}
-  ), summed AS MATERIALIZED (
-    SELECT account_id, sum(balance) AS balance, sum(held) AS held FROM entry GROUP BY account_id
-  )
-  SELECT said.kind, coalesce(${a.id}, j.account_id) AS account_id, NULL AS id, said.recorded::text, said.expected::text
-  FROM ${accounts} ${a} FULL JOIN summed j ON j.account_id = ${a.id}
-  CROSS JOIN LATERAL (
-    VALUES ('balance', ${a.balance_nano}, coalesce(j.balance, 0)), ('held', ${a.held_nano}, coalesce(j.held, 0))
-  ) AS said (kind, recorded, expected)
-  WHERE said.recorded IS DISTINCT FROM said.expected
-  ORDER BY 2, 1`
-
-/** What spending limits have counted in the period that they count (D42). */
-const spentByKeys = sql`
-  SELECT 'spent' AS kind, k.account_id, k.id, k.recorded::text, k.expected::text
-  FROM (
-    SELECT ${k.account_id}, ${k.id}, ${k.spent_nano} AS recorded,
-      ${spentSince({ id: sql`${k.id}`, account_id: sql`${k.account_id}`, since: sql`${k.spent_since}` })} AS expected
-    FROM ${keys} ${k} WHERE ${k.spend_limit_nano} IS NOT NULL) k
-  WHERE k.recorded <> k.expected ORDER BY k.id`
-
-/** An end frees what its hold held, once, at its margin; a correction follows an expiry and is the difference to it. */
-const entriesWithoutHold = (calls: Calls) => sql`
-  SELECT 'entry' AS kind, ${e.account_id}, ${e.id}, ${e.freed_nano}::text AS recorded, ${h.amount_nano}::text AS expected
-  FROM ${ends} ${e} LEFT JOIN ${holds} ${h} ON ${h.id} = ${e.id} AND ${calls(h.id)}
-  WHERE ${calls(e.id)} AND (${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.margin_bp})
-    IS DISTINCT FROM (${e.account_id}, ${e.key_id}, ${e.freed_nano}, ${e.margin_bp})
-  UNION ALL
-  SELECT 'entry', ${c.account_id}, ${c.id}, ${c.difference_nano}::text, (${c.charge_nano} - ${e.charge_nano})::text
-  FROM ${corrections} ${c} LEFT JOIN ${ends} ${e} ON ${e.id} = ${c.id} AND ${e.outcome} = 'expired' AND ${calls(e.id)}
-  WHERE ${calls(c.id)} AND (${e.account_id}, ${e.key_id}, ${e.margin_bp}, ${c.charge_nano} - ${e.charge_nano})
-    IS DISTINCT FROM (${c.account_id}, ${c.key_id}, ${c.margin_bp}, ${c.difference_nano})`
-
-/** Open, and below the floor of its gateway, or of a gateway that was swept or is unknown (D35). */
-const abandoned = sql`
-  SELECT 'abandoned' AS kind, ${h.account_id}, ${h.id}, ${h.amount_nano}::text AS recorded, '0' AS expected
-  FROM ${holds} ${h} LEFT JOIN ${gateways} ${g} ON ${g.id} = ${h.gateway_id}
-  WHERE (${g.id} IS NULL OR ${g.swept_at} IS NOT NULL OR ${h.id} < ${g.floor_id})
-    AND NOT EXISTS (SELECT FROM ${ends} ${e} WHERE ${e.id} = ${h.id})`
-
-type Charged = typeof e | typeof c
-
-/**
- * What an entry must charge (D55). Nothing can be right where reported usage has a prompt that is too small for the terms
- * (D62).
- */
-function expectedOf(entry: Charged): SQL {
-  return sql`CASE WHEN ${entry.basis} IN ('usage', 'partial') AND ${t.above_tokens} > 0
-    AND coalesce(${entry.prompt_tokens}, 0) <= ${t.above_tokens} THEN NULL ELSE ${chargeOf(entry, t)} END`
-}
-
-const charges = (calls: Calls) => sql`
-  SELECT 'charge' AS kind, x.account_id, x.id, x.recorded::text, x.expected::text FROM (
-    SELECT ${e.account_id}, ${e.id}, ${e.charge_nano} AS recorded, ${expectedOf(e)} AS expected
-    FROM ${ends} ${e} LEFT JOIN ${terms} ${t} ON ${t.id} = ${e.terms_id} WHERE ${calls(e.id)}
-    UNION ALL
-    SELECT ${c.account_id}, ${c.id}, ${c.charge_nano}, ${expectedOf(c)}
-    FROM ${corrections} ${c} LEFT JOIN ${terms} ${t} ON ${t.id} = ${c.terms_id} WHERE ${calls(c.id)}) x
-  WHERE x.recorded IS DISTINCT FROM x.expected`

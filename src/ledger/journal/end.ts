@@ -85,9 +85,12 @@ FROM moved`,
 )
 
 /**
- * The same for one call, as `holdOne`. Measured, server's CPU of a call alone: 0.20 ms here, 0.31 ms as a batch of one. The
- * id is a subquery so that the server keeps the plan: with the value in sight, a plan of its own for each call, which leaves
- * the other months out, seems cheaper to it and takes 0.24 ms to make.
+ * The same for one call, as `holdOne`. Measured, server's CPU of a call alone: 0.20 ms here, 0.31 ms as a batch of one.
+ *
+ * `concat` is a function that is not immutable. With the value in sight, a plan of its own for each call, which leaves the
+ * other months out, seems cheaper to the server and takes 0.24 ms to make. With a subquery the kept plan opens every month
+ * before it knows the id. This way it is kept, and the other months are left out before they are opened. Measured, a hold and
+ * an end with 2, 26 and 60 months: 0.65 ms each; with a subquery 0.67, 1.03 and 1.28 ms.
  */
 export const endOne = statement(
   "end",
@@ -96,7 +99,7 @@ WITH moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
     = (${a.balance_nano} - $3::bigint, ${a.held_nano} - ${h.amount_nano})
   FROM ${holds} ${h}
-  WHERE ${h.id} = (SELECT $2::uuid) AND ${a.id} = ${h.account_id} AND NOT ${a.is_limited} AND ${lockTimeout}
+  WHERE ${h.id} = concat($2::uuid)::uuid AND ${a.id} = ${h.account_id} AND NOT ${a.is_limited} AND ${lockTimeout}
   RETURNING ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp}
 ), inserted AS (
   INSERT INTO ${ends} (${names(...said, ...known)})

@@ -4,7 +4,8 @@ import { floorId } from "../../id.ts"
 import { HOUR_MS } from "../reports/span.ts"
 import { corrections, ends, holds, months } from "../schema.ts"
 import { seal_hours, seal_sums, seals } from "../schema-sums.ts"
-import { areRight, type Ids, within } from "./audit.ts"
+import { areRight } from "./audit.ts"
+import { type Ids, Pace, slicesOf, within } from "./slices.ts"
 
 /** How long after its end a month is sealed at the earliest: what was spooled has that long to come. */
 const SEAL_AFTER_MS = 7 * 24 * HOUR_MS
@@ -12,8 +13,12 @@ const SEAL_AFTER_MS = 7 * 24 * HOUR_MS
 const SEALS_LOCK = 7_061_983
 /** How long one lock is waited for: who adds to an old month waits behind it. */
 const LOCK_MS = 200
-/** How long the sums of one month may take. */
-const STATEMENT_MS = 300_000
+/** How long one statement may take. */
+const STATEMENT_MS = 60_000
+/** The share of the time in which a month is sealed, so that calls keep the rest of the database. */
+const SHARE = 0.25
+/** How many sums of a seal are written at a time. */
+const CHUNK = 5_000
 
 type Transaction = Parameters<Parameters<PostgresJsDatabase["transaction"]>[0]>[0]
 
@@ -41,21 +46,26 @@ export async function sealMonth(
 }
 
 async function sealOne(database: PostgresJsDatabase, month: Month, stopped: () => boolean): Promise<Sealed> {
+  const pace = new Pace(SHARE, stopped)
   // Looked at first, so that nothing is refused in a month that cannot be sealed.
-  const obstacle = await database.transaction((transaction) => obstacleIn(transaction, month))
+  const obstacle = await obstacleIn(database, month, pace, stopped)
   if (obstacle !== null) return obstacle
   for (const table of ["holds", "ends", "corrections"])
     if (!(await refuseEntries(database, table, month))) return "busy"
-  const late = await database.transaction((transaction) => obstacleIn(transaction, month))
+  const late = await obstacleIn(database, month, pace, stopped)
   if (late !== null) return late
   for (let step: "next" | "last" | "busy" = "next"; step !== "last"; ) {
     if (stopped()) return "busy"
     step = await database.transaction((transaction) => sealHour(transaction, month))
     if (step === "busy") return "busy"
+    await pace.rest()
   }
+  const sums = await sumsOf(database, month, pace, stopped)
+  if (sums === null) return "busy"
   return database.transaction(async (transaction) => {
     if (!(await takeTurn(transaction)) || (await isSealed(transaction, month))) return "busy"
-    await transaction.execute(sumsOf(month))
+    for (let at = 0; at < sums.length; at += CHUNK)
+      await transaction.insert(seal_sums).values(sums.slice(at, at + CHUNK))
     await transaction.execute(sql`
       INSERT INTO ${seals} (month, entries, calls, charge_nano, hash)
       SELECT ${month.month}::date, (SELECT sum(entries) FROM ${seal_hours} WHERE month = ${month.month}::date),
@@ -65,22 +75,35 @@ async function sealOne(database: PostgresJsDatabase, month: Month, stopped: () =
   })
 }
 
-/** Why a month cannot be sealed now; null if it can. */
-async function obstacleIn(transaction: Transaction, month: Month): Promise<Exclude<Sealed, "sealed"> | null> {
-  if (!(await takeTurn(transaction))) return "busy"
-  if (await isSealed(transaction, month)) return "busy"
-  if (await hasOpenCalls(transaction, month)) return "open"
-  return (await areRight(transaction, month)) ? null : "wrong"
+/** Why a month cannot be sealed now; null if it can. Looked for slice by slice. */
+async function obstacleIn(
+  database: PostgresJsDatabase,
+  month: Month,
+  pace: Pace,
+  stopped: () => boolean,
+): Promise<Exclude<Sealed, "sealed"> | null> {
+  const is_mine = await database.transaction(
+    async (transaction) => (await takeTurn(transaction)) && !(await isSealed(transaction, month)),
+  )
+  if (!is_mine) return "busy"
+  let is_right = true
+  for await (const slice of slicesOf(database, month)) {
+    if (stopped()) return "busy"
+    if (await hasOpenCalls(database, slice)) return "open"
+    is_right &&= await areRight(database, slice)
+    await pace.rest()
+  }
+  return is_right ? null : "wrong"
 }
 
 async function isSealed(transaction: Transaction, { month }: Month): Promise<boolean> {
   return (await transaction.select().from(seals).where(eq(seals.month, month))).length > 0
 }
 
-async function hasOpenCalls(transaction: Transaction, month: Month): Promise<boolean> {
-  const open = await transaction.execute(sql`
-    SELECT FROM ${holds} h WHERE ${within(sql`h.id`, month)}
-      AND NOT EXISTS (SELECT FROM ${ends} e WHERE e.id = h.id AND ${within(sql`e.id`, month)}) LIMIT 1`)
+async function hasOpenCalls(database: PostgresJsDatabase, ids: Ids): Promise<boolean> {
+  const open = await database.execute(sql`
+    SELECT FROM ${holds} h WHERE ${within(sql`h.id`, ids)}
+      AND NOT EXISTS (SELECT FROM ${ends} e WHERE e.id = h.id AND ${within(sql`e.id`, ids)}) LIMIT 1`)
   return open.length > 0
 }
 
@@ -250,16 +273,55 @@ const hashOfSeal = (month: string): SQL => sql`(
     SELECT 1 AS kind, ${textOf("s")} COLLATE "C" AS line FROM ${seal_hours} s WHERE s.month = ${month}::date
     UNION ALL SELECT 2, ${textOf("s")} COLLATE "C" FROM ${seal_sums} s WHERE s.month = ${month}::date) x)`
 
-/** A corrected call is charged at the terms of its correction, by that correction's tokens. */
-const sumsOf = (month: Month): SQL => sql`
-  INSERT INTO ${seal_sums}
-  SELECT ${month.month}::date, e.account_id, e.key_id, coalesce(c.terms_id, e.terms_id), count(*),
-    sum(e.charge_nano + coalesce(c.difference_nano, 0)),
-    ${sql.join(
-      ["prompt_tokens", "cached_tokens", "completion_tokens"].map((name) =>
-        sql.raw(`coalesce(sum(CASE WHEN c.id IS NULL THEN e.${name} ELSE c.${name} END), 0)`),
-      ),
-      sql`, `,
-    )}
-  FROM ${ends} e LEFT JOIN ${corrections} c ON c.id = e.id AND ${within(sql`c.id`, month)}
-  WHERE ${within(sql`e.id`, month)} GROUP BY 2, 3, 4`
+type Sums = typeof seal_sums.$inferInsert
+
+/**
+ * The sums of a month whose entries do not change any more, slice by slice; null when it is to stop. A corrected call is
+ * charged at the terms of its correction, by that correction's tokens.
+ */
+async function sumsOf(
+  database: PostgresJsDatabase,
+  month: Month,
+  pace: Pace,
+  stopped: () => boolean,
+): Promise<readonly Sums[] | null> {
+  const sums = new Map<string, Sums>()
+  for await (const slice of slicesOf(database, month)) {
+    if (stopped()) return null
+    for (const row of await sumsOfSlice(database, slice)) {
+      const { account_id, key_id, terms_id } = row
+      const name = `${account_id}${key_id}${terms_id}`
+      const sum = sums.get(name) ?? { month: month.month, account_id, key_id, terms_id, ...NOTHING }
+      for (const column of SUMMED) sum[column] += BigInt(row[column])
+      sums.set(name, sum)
+    }
+    await pace.rest()
+  }
+  return [...sums.values()]
+}
+
+const SUMMED = ["calls", "charge_nano", "prompt_tokens", "cached_tokens", "completion_tokens"] as const
+const NOTHING = {
+  calls: 0n,
+  charge_nano: 0n,
+  prompt_tokens: 0n,
+  cached_tokens: 0n,
+  completion_tokens: 0n,
+}
+
+interface SumsOfSlice extends Record<string, unknown>, Record<(typeof SUMMED)[number], string> {
+  readonly account_id: string
+  readonly key_id: string
+  readonly terms_id: number
+}
+
+function sumsOfSlice(database: PostgresJsDatabase, ids: Ids) {
+  const tokens = ["prompt_tokens", "cached_tokens", "completion_tokens"].map((name) =>
+    sql.raw(`coalesce(sum(CASE WHEN c.id IS NULL THEN e.${name} ELSE c.${name} END), 0)::text AS ${name}`),
+  )
+  return database.execute<SumsOfSlice>(sql`
+    SELECT e.account_id, e.key_id, coalesce(c.terms_id, e.terms_id) AS terms_id, count(*)::text AS calls,
+      sum(e.charge_nano + coalesce(c.difference_nano, 0))::text AS charge_nano, ${sql.join(tokens, sql`, `)}
+    FROM ${ends} e LEFT JOIN ${corrections} c ON c.id = e.id AND ${within(sql`c.id`, ids)}
+    WHERE ${within(sql`e.id`, ids)} GROUP BY 1, 2, 3`)
+}

@@ -6,6 +6,7 @@ import { readJsonBody } from "../../wire/json.ts"
 import { readBody } from "../request-body.ts"
 import { forbidStoring, readQuery } from "../routing.ts"
 import { accountRoutes } from "./accounts.ts"
+import { auditRoutes } from "./audit.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
 import { keyRoutes } from "./keys.ts"
@@ -39,6 +40,7 @@ export function adminRoutes(operators: Operators) {
     .use(callRoutes(operators))
     .use(reportRoutes(operators))
     .use(upstreamRoutes(operators))
+    .use(auditRoutes(operators))
     .use(ledgerCheckRoutes(operators))
 }
 

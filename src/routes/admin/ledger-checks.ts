@@ -1,11 +1,9 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
-import { type Audit, audit } from "../../ledger/journal/audit.ts"
 import { checkSeal, listMonths } from "../../ledger/journal/seals.ts"
 import { checkDay } from "../../ledger/reports/sum-hours.ts"
 import { printUsd } from "../../money.ts"
 import {
-  AuditBody,
   CheckedSealBody,
   CheckedSumsBody,
   MonthsBody,
@@ -13,30 +11,16 @@ import {
   SumsCheck,
 } from "../../wire/ledger-checks.ts"
 import { printTime } from "../../wire/time.ts"
-import { accountExample, BODY_ERRORS, ERRORS, fieldFault } from "../docs/examples.ts"
+import { BODY_ERRORS, ERRORS, fieldFault } from "../docs/examples.ts"
 import { ask } from "../ledger-deadline.ts"
 import { answer, type Fault, operation, shown } from "../openapi.ts"
 import type { Operators } from "./operators.ts"
 
-/**
- * The checks of the ledger: `/admin/audit` (D55), `/admin/journal` for the seals of its months (D71) and `/admin/sums` for
- * the sums of hours and days (D72).
- */
+/** Checks of the ledger besides the audit: `/admin/journal`, the seals of months (D71), and `/admin/sums` (D72). */
 export function ledgerCheckRoutes(operators: Operators) {
   const { database } = operators
   const deadline = { deadline_ms: operators.audit_deadline_ms }
   return new Elysia({ name: "admin-ledger-checks" })
-    .get(
-      "/audit",
-      async () => {
-        const found = await ask(deadline, audit(database))
-        const unheld = (await operators.unheld?.()) ?? []
-        const audited = { ...found, violations: [...found.violations, ...unheld] }
-        operators.onAudit?.(audited)
-        return auditBody(audited)
-      },
-      auditing,
-    )
     .post(
       "/sums/check",
       async ({ body: { day = null } }) => {
@@ -60,57 +44,6 @@ export function ledgerCheckRoutes(operators: Operators) {
 }
 
 const NO_SEAL = "No sealed month has this hour."
-
-function auditBody({ checked_at, accounts, open_holds, violations }: Audit): AuditBody {
-  return {
-    checked_at: printTime(checked_at),
-    accounts,
-    open_holds: open_holds,
-    violations: violations.map(({ account_id, kind, id, recorded_nano, expected_nano }) => ({
-      account_id,
-      kind,
-      id,
-      recorded: recorded_nano === null ? null : printUsd(recorded_nano),
-      expected: expected_nano === null ? null : printUsd(expected_nano),
-    })),
-  }
-}
-
-const clean = {
-  checked_at: "2026-11-21T09:40:00.000Z",
-  accounts: 3,
-  open_holds: 12,
-  violations: [],
-}
-
-const auditing = {
-  response: {
-    200: answer("The result. `violations` is empty if the ledger is consistent.", AuditBody, {
-      clean,
-      violated: {
-        ...clean,
-        violations: [
-          {
-            account_id: accountExample.id,
-            kind: "balance",
-            id: null,
-            recorded: "9.9871",
-            expected: "9.987",
-          },
-        ],
-      },
-    }),
-  },
-  detail: operation({
-    operationId: "audit",
-    tag: "Ledger",
-    summary: "Audit the ledger",
-    description:
-      "Recomputes from the journal, in one snapshot: the balance and the held amount of every account, what every spending limit has counted, and the charge of every call from its tokens and prices. It reads the whole journal, so run it occasionally, not every second.",
-    credentials: ["adminToken"],
-    errors: ERRORS,
-  }),
-}
 
 function monthsBody(months: Awaited<ReturnType<typeof listMonths>>): MonthsBody {
   const data = months.map(({ month, seal }) => ({

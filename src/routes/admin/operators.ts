@@ -16,7 +16,7 @@ export interface Operators {
    * new limit.
    */
   readonly sums_deadline_ms: number
-  /** How long an operator waits for an audit, which reads the whole journal. */
+  /** How long an operator waits for an audit, which reads all calls of open months. */
   readonly audit_deadline_ms: number
   /** The status of the upstreams in each process of this gateway. */
   upstreams(): Promise<readonly UpstreamBody[]>

@@ -25,7 +25,7 @@ export function audit(visit: Visit): HTMLElement {
   )
 }
 
-/** The last audit, and a button to run one. An audit reads the whole journal, so it is never polled. */
+/** The last audit, and a button to run one. An audit reads all calls of open months, so it is never polled. */
 export function auditPart(visit: Visit): Part {
   let wanted = false
   const button = el("button", { type: "button", click: () => void run() }, "Run audit")
