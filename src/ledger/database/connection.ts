@@ -1,5 +1,5 @@
 import type { Sql } from "postgres"
-import { type Address, connect } from "./address.ts"
+import { type Address, connect, inSchema } from "./address.ts"
 import { isAnswer, Overdue } from "./database-errors.ts"
 import type { Row, Statement, Values } from "./statement.ts"
 
@@ -39,6 +39,7 @@ export interface Runner {
 export class Connection implements Runner {
   readonly #address: Address
   readonly #watch: Watch
+  readonly #texts = new Map<Statement, string>()
   #client: Sql
   #made = false
   #ended = false
@@ -61,7 +62,7 @@ export class Connection implements Runner {
     let failure: unknown = null
     try {
       const rows = await Promise.race([
-        client.unsafe<Row[]>(statement.text, [...values], { prepare: true }),
+        client.unsafe<Row[]>(this.#textOf(statement), [...values], { prepare: true }),
         overdue.promise,
       ])
       // Behind the first statement, which alone tells whether there is a connection; its plan is not kept yet.
@@ -81,6 +82,17 @@ export class Connection implements Runner {
   async end(): Promise<void> {
     this.#ended = true
     await this.#client.end({ timeout: 0 })
+  }
+
+  /** Its text for this schema; the same string each time. */
+  #textOf(statement: Statement): string {
+    if (this.#address.schema === undefined) return statement.text
+    let text = this.#texts.get(statement)
+    if (text === undefined) {
+      text = inSchema(statement.text, this.#address)
+      this.#texts.set(statement, text)
+    }
+    return text
   }
 
   /** The driver would lose the next statement on what is left of a connection that it has lost, and not say so. */

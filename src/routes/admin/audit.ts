@@ -13,7 +13,10 @@ export function auditRoutes(operators: Operators) {
   return new Elysia({ name: "admin-audit" }).get(
     "/audit",
     async () => {
-      const found = await ask({ deadline_ms: operators.audit_deadline_ms }, audit(operators.database))
+      const found = await ask(
+        { deadline_ms: operators.audit_deadline_ms },
+        audit(operators.shards[0].database),
+      )
       const unheld = (await operators.unheld?.()) ?? []
       const audited = { ...found, violations: [...found.violations, ...unheld] }
       operators.onAudit?.(audited)

@@ -13,7 +13,7 @@ const NO_SEAL = "No sealed month has this hour."
 
 /** `/admin/journal`: the months of the journal, and whether the sealed ones are as they were sealed (D71). */
 export function journalRoutes(operators: Operators) {
-  const { database } = operators
+  const [{ database }] = operators.shards
   return new Elysia({ name: "admin-journal" })
     .get("/journal", async () => monthsBody(await ask(operators, listMonths(database))), listing)
     .post(

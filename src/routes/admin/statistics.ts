@@ -26,7 +26,7 @@ import type { Operators } from "./operators.ts"
 
 /** `/admin/timeline`, `/admin/latency` and `/admin/outcomes`: what the calls of a span of time were like, for plots (D51). */
 export function statisticsRoutes(operators: Operators) {
-  const { database } = operators
+  const [{ database }] = operators.shards
   return new Elysia({ name: "admin-statistics" })
     .get(
       "/timeline",

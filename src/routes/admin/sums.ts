@@ -11,7 +11,10 @@ export function sumsRoutes(operators: Operators) {
   return new Elysia({ name: "admin-sums" }).post(
     "/sums/check",
     async ({ body: { day = null } }) => {
-      const found = await ask({ deadline_ms: operators.audit_deadline_ms }, checkDay(operators.database, day))
+      const found = await ask(
+        { deadline_ms: operators.audit_deadline_ms },
+        checkDay(operators.shards[0].database, day),
+      )
       if (found === null) return { day: null, sums: 0, differed: 0, next: null }
       const { sums, differed, next } = found
       return { day: dayOf(found.day), sums, differed, next: next === null ? null : dayOf(next) }

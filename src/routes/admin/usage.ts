@@ -12,7 +12,7 @@ import type { Operators } from "./operators.ts"
 
 /** `/admin/usage`: what all calls used and cost (D48). */
 export function usageRoutes(operators: Operators) {
-  const { database } = operators
+  const [{ database }] = operators.shards
   return new Elysia({ name: "admin-usage" }).get(
     "/usage",
     async ({ query: { account, key, model, ...asked } }) => {
