@@ -3,7 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
 import type { Tracing } from "../../src/config/tracing.ts"
-import { MAIN, openShards, type ShardAddress } from "../../src/ledger/shards.ts"
+import { MAIN, type OneOrMore, openShards, type ShardAddress } from "../../src/ledger/shards.ts"
 import { openLog } from "../../src/log.ts"
 import { Service } from "../../src/service.ts"
 import { freshDatabase } from "./database.ts"
@@ -55,15 +55,15 @@ export async function startGateway(
   provider: { readonly url: string },
   changes: ConfigChanges = {},
   tracing: Tracing | null = null,
-  given: readonly ShardAddress[] | null = null,
+  given?: OneOrMore<ShardAddress>,
 ) {
-  const { address, drop } = await freshDatabase()
+  const { addresses, drop } = given === undefined ? await oneFresh() : { addresses: given, drop: () => {} }
   const data_dir = await mkdtemp(join(tmpdir(), "tollgate-test-"))
   const lines: string[] = []
   const log = openLog("trace", {}, { write: (text) => void lines.push(...text.trimEnd().split("\n")) })
   const load = (next: ConfigChanges) =>
     loadConfig(JSON.stringify(configFor(provider.url, next)), { env: {}, readFile: () => "" })
-  const shards = await openShards(given ?? [{ name: MAIN, open: true, address }])
+  const shards = await openShards(addresses)
   const exited = Promise.withResolvers<number>()
   const config = load(changes)
   const service = await Service.open({
@@ -89,7 +89,7 @@ export async function startGateway(
   return {
     ...operatorOf(url),
     url,
-    address,
+    address: addresses[0].address,
     service,
     data_dir,
     /** Every line of its log. */
@@ -109,6 +109,12 @@ export async function startGateway(
 }
 
 export type TestGateway = Awaited<ReturnType<typeof startGateway>>
+
+async function oneFresh() {
+  const { address, drop } = await freshDatabase()
+  const addresses: OneOrMore<ShardAddress> = [{ name: MAIN, open: true, address }]
+  return { addresses, drop }
+}
 
 /** A chat completion request with the usual headers. */
 export function chat(
