@@ -105,7 +105,7 @@ function operators({ host, port, admin_token }: Environment, config: Config | nu
 async function databases(told: Environment, config: Config | null): Promise<Finding[]> {
   const { database_url, data_dir } = told
   const shards =
-    config === null ? { value: [] } : attempt("shards", MEND_FILE, () => configuredShards(told, config))
+    config === null ? { value: [] } : attempt("database", MEND_FILE, () => configuredShards(told, config))
   if (!("value" in shards)) return shards.wrong
   if (shards.value.length > 0)
     return Promise.all(

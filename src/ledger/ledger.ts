@@ -119,6 +119,11 @@ export class Ledger implements CallLedger {
     return ledger
   }
 
+  /** The row of this process in the database. */
+  get gateway_id(): string {
+    return this.#lease.gateway_id
+  }
+
   /** The numbers of terms, by which holds and ends name them (D56). */
   terms(wanted: readonly Terms[]): Promise<readonly number[]> {
     return registerTerms(this.#options.database.operators, wanted)

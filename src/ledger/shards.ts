@@ -1,10 +1,12 @@
 import { join } from "node:path"
+import { inArray } from "drizzle-orm"
 import { Owners, ownerOf } from "./accounts/standings.ts"
 import type { Address } from "./database/address.ts"
 import { type Database, openLedgerDatabase } from "./database/database.ts"
 import type { CallLedger, End, Hold, HoldResult, Owner, Standing, Terms } from "./entries.ts"
 import type { Log } from "./events.ts"
 import { Ledger, type LedgerOptions } from "./ledger.ts"
+import { gateways } from "./schema.ts"
 
 /** The name of the only shard, where the configuration lists none (D74). */
 export const MAIN = "main"
@@ -87,7 +89,14 @@ export class Shards implements CallLedger {
       }),
       ({ ledger }) => ledger.stop(),
     )
-    return new Shards(oneOrMore(opened), owners)
+    const shards = new Shards(oneOrMore(opened), owners)
+    try {
+      if (!is_one) await refuseSamePlace(opened)
+    } catch (error) {
+      await shards.stop()
+      throw error
+    }
+    return shards
   }
 
   private constructor(list: OneOrMore<Shard>, owners: Owners) {
@@ -175,6 +184,23 @@ export class Shards implements CallLedger {
     const shard = this.list[place]
     if (shard === undefined) throw new Error("there is no shard at this place")
     return shard.ledger
+  }
+}
+
+/** Throws a sentence if the lease of one shard is in another: two URLs can lead to one database. */
+async function refuseSamePlace(shards: readonly Shard[]): Promise<void> {
+  const ids = shards.map(({ ledger }) => ledger.gateway_id)
+  for (const { name, database } of shards) {
+    const found = await database.operators
+      .select({ id: gateways.id })
+      .from(gateways)
+      .where(inArray(gateways.id, ids))
+    const names = shards.filter(({ ledger }) => found.some(({ id }) => id === ledger.gateway_id))
+    const other = names.find((shard) => shard.name !== name)
+    if (other === undefined) continue
+    throw new Error(
+      `shards ${name} and ${other.name} are the same schema of the same database: each needs its own`,
+    )
   }
 }
 
