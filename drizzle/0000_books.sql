@@ -1,4 +1,4 @@
-CREATE SCHEMA "tollgate";
+CREATE SCHEMA IF NOT EXISTS "tollgate";
 --> statement-breakpoint
 CREATE TABLE "tollgate"."accounts" (
 	"id" uuid PRIMARY KEY NOT NULL,

@@ -39,7 +39,7 @@ BEGIN
 			IF indexed.indisprimary THEN
 				EXECUTE format('ALTER TABLE tollgate.%I ADD CONSTRAINT %I PRIMARY KEY (id)', one, indexed.relname);
 			ELSE
-				EXECUTE replace(indexed.made, format('tollgate.%I', first), format('tollgate.%I', one));
+				EXECUTE replace(indexed.made, '.' || quote_ident(first) || ' ', '.' || quote_ident(one) || ' ');
 			END IF;
 		END LOOP;
 		EXECUTE format('ALTER TABLE tollgate.%I ADD CONSTRAINT in_month CHECK (id < %L)', first, bound);

@@ -38,6 +38,8 @@ export class Call {
   readonly hold: Hold
   readonly model: Model
   readonly asked: Asked
+  /** The shard of its account (D74). */
+  readonly shard: number
   readonly admitted_ms = performance.now()
   /** The upstream that answers, once one does. */
   upstream: string | null = null
@@ -67,12 +69,14 @@ export class Call {
     asked: Asked,
     places: Places,
     leaveKey: () => void,
+    shard: number,
   ) {
     this.operation = operation
     this.hold = hold
     this.model = model
     this.#terms_ids = terms_ids
     this.asked = asked
+    this.shard = shard
     this.#places = places
     this.#leaveKey = leaveKey
     places.add(this)

@@ -15,8 +15,8 @@ export interface Gateway {
   readonly config: Config
   readonly catalog: Catalog
   readonly ledger: CallLedger
-  /** What clients read of their own account (D47). */
-  readonly reports: ClientReports
+  /** What clients read of their own account, by its shard (D47, D74). */
+  readonly reports: readonly ClientReports[]
   readonly breakers: CircuitBreakers
   readonly in_flight: InFlight
   readonly key_loads: KeyLoads

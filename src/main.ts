@@ -9,11 +9,19 @@ import { startDemoProvider } from "./demo/provider.ts"
 import { removeDemoAccess, writeDemoAccess } from "./demo-access.ts"
 import { startEmbedded } from "./embedded/embedded.ts"
 import { lockFolder } from "./embedded/lock.ts"
-import { openLedgerDatabase } from "./ledger/database/database.ts"
+import { MAIN, openShards } from "./ledger/shards.ts"
 import { type Log, openLog } from "./log.ts"
 import { painter } from "./paint.ts"
 import { Service } from "./service.ts"
-import { configPath, needRestart, readConfig, readWorkers, sourcesWith } from "./setup.ts"
+import {
+  configPath,
+  configuredShards,
+  needRestart,
+  readConfig,
+  readWorkers,
+  refuseOtherShards,
+  sourcesWith,
+} from "./setup.ts"
 import { hearSignals } from "./shutdown.ts"
 import { Supervisor } from "./workers/supervisor.ts"
 
@@ -73,27 +81,30 @@ async function open(
     environment.admin_token ?? (demo === null ? null : `tg_admin_${crypto.randomUUID().replaceAll("-", "")}`)
   checkExposure({ host, port, admin, admin_token })
 
-  const embedded = database_url === null ? await startEmbedded({ data_dir, log }) : null
+  const configured = configuredShards(environment, loaded.config)
+  const is_external = database_url !== null || configured.length > 0
+  const embedded = !is_external ? await startEmbedded({ data_dir, log }) : null
   closing.defer(embedded === null ? takeFolder(data_dir) : () => embedded.stop())
   if (embedded !== null) {
     // Left by a demo that was killed.
     await removeDemoAccess(data_dir)
     closing.defer(() => removeDemoAccess(data_dir))
   }
-  const address = embedded?.address ?? { url: database_url ?? "" }
-  const database = await openLedgerDatabase(address)
-  closing.defer(() => database.close())
-  const key = demo === null ? null : await demoAccount(database.operators, data_dir)
+  const only = { name: MAIN, open: true, address: embedded?.address ?? { url: database_url ?? "" } }
+  const addresses = configured.length > 0 ? configured : [only]
+  const shards = await openShards(addresses)
+  for (const { database } of shards) closing.defer(() => database.close())
+  const key = demo === null ? null : await demoAccount(shards[0].database.operators, data_dir)
   const common = { data_dir, admin_token, host, port, admin, tracing: environment.tracing }
   const ending = { log, closeAfter: () => closing.disposeAsync(), exit: process.exit }
   const size = workers ?? loaded.config.workers
   const gateway =
     size === 1
-      ? alone(await Service.open({ ...common, ...ending, config: loaded.config, database }))
+      ? alone(await Service.open({ ...common, ...ending, config: loaded.config, shards }))
       : await Supervisor.start({
           ...ending,
           size,
-          assignment: { ...common, address, log_level, snapshot: loaded.snapshot },
+          assignment: { ...common, shards: [...addresses], log_level, snapshot: loaded.snapshot },
         })
 
   const made_token = demo !== null && environment.admin_token === null
@@ -157,6 +168,7 @@ function alone(service: Service): RunningGateway {
 async function reload(gateway: RunningGateway, started: Loaded, load: () => Loaded, log: Log): Promise<void> {
   try {
     const next = load()
+    refuseOtherShards(started.config, next.config)
     await gateway.reload(next)
     const { models, upstreams } = next.config
     log.info({ models: models.length, upstreams: upstreams.length }, "the configuration was reloaded")

@@ -5,10 +5,10 @@ import { type Audience, createApp, type Operators } from "./app.ts"
 import type { Config } from "./config/config.ts"
 import type { Tracing } from "./config/tracing.ts"
 import type { Gateway } from "./gateway.ts"
-import { type Database, databaseAnswer } from "./ledger/database/database.ts"
+import { databaseAnswer } from "./ledger/database/database.ts"
 import type { Audit } from "./ledger/journal/audit.ts"
-import { Ledger } from "./ledger/ledger.ts"
 import { openClientReports } from "./ledger/reports/client.ts"
+import { type OneOrMore, type ShardDatabase, Shards } from "./ledger/shards.ts"
 import type { Log } from "./log.ts"
 import { createMetrics, type Metrics } from "./metrics/metrics.ts"
 import { ADMIN_SETTINGS, type Listening, SETTINGS, Server } from "./server.ts"
@@ -36,8 +36,9 @@ export interface WorkerContext {
 
 export interface ServiceOptions {
   readonly config: Config
-  readonly database: Database
-  /** Holds the spool: ends that the database has not taken yet (D27). */
+  /** The databases of the ledger (D74); mostly one. */
+  readonly shards: OneOrMore<ShardDatabase>
+  /** Holds the spools: ends that the database has not taken yet (D27). */
   readonly data_dir: string
   readonly admin_token: string | null
   readonly host: string
@@ -65,7 +66,7 @@ export class Service {
   readonly printMetrics: () => Promise<string>
   /** The statuses of the upstreams in this process. */
   readonly upstreamStatuses: () => readonly UpstreamBody[]
-  readonly #ledger: Ledger
+  readonly #ledger: Shards
   readonly #gateway: { -readonly [Part in keyof Gateway]: Gateway[Part] }
 
   /** Rejects, with nothing left open, if the database cannot be reached or the address is in use. */
@@ -73,12 +74,12 @@ export class Service {
     const metrics = createMetrics(options.worker?.number)
     const tracer = options.tracing === null ? null : await tracerFor(options.tracing, options, metrics)
     const in_flight = new InFlight()
-    const ledger = await Ledger.open({
-      database: options.database,
+    const ledger = await Shards.open({
+      databases: options.shards,
       data_dir: options.data_dir,
       lease: options.config.lease,
       log: options.log,
-      checkpoints: () => checkpointsOf(in_flight),
+      checkpoints: (shard) => checkpointsOf(in_flight, shard),
       events: {
         statement: metrics.statement,
         expired: metrics.expired,
@@ -97,20 +98,20 @@ export class Service {
 
   private constructor(
     options: ServiceOptions,
-    ledger: Ledger,
+    ledger: Shards,
     catalog: Catalog,
     in_flight: InFlight,
     metrics: Metrics,
     tracer: Tracer | null,
   ) {
-    const { config, database, admin_token, log, worker } = options
+    const { config, admin_token, log, worker } = options
     this.#ledger = ledger
     this.printMetrics = metrics.print
     this.#gateway = {
       config,
       catalog,
-      ledger,
-      reports: openClientReports(database.receipts, database.sums),
+      ledger: ledger.calls,
+      reports: ledger.list.map(({ database }) => openClientReports(database.receipts, database.sums)),
       breakers: new CircuitBreakers(),
       in_flight,
       key_loads: new KeyLoads(metrics.keyLimited),
@@ -137,7 +138,7 @@ export class Service {
     this.upstreamStatuses = () => upstreamStatuses(gateway.config, gateway.breakers, worker?.number ?? null)
     const operators = {
       admin_token,
-      database: database.operators,
+      shards: operatedShards(ledger.list),
       get limits() {
         return gateway.config.limits
       },
@@ -146,10 +147,10 @@ export class Service {
       audit_deadline_ms: AUDIT_DEADLINE_MS,
       upstreams: async () =>
         worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
-      unheld: () => ledger.unheld(),
+      unheld: () => ledger.list.flatMap((shard) => shard.ledger.unheld()),
       onAudit: (audited: Audit) => {
         metrics.audited(audited)
-        ledger.expire(audited.violations)
+        ledger.list[0].ledger.expire(audited.violations)
       },
     }
     const { server, admin_server } = listen(this.#gateway, operators, options)
@@ -181,9 +182,14 @@ export class Service {
   }
 }
 
-/** The models of a configuration, with the ledger's ids of their terms (D56). */
-async function catalogOf(ledger: Ledger, { models }: Config): Promise<Catalog> {
+/** The models of a configuration, with the ids of their terms in each shard (D56). */
+async function catalogOf(ledger: Shards, { models }: Config): Promise<Catalog> {
   return new Catalog(models, await ledger.terms(termsOf(models)))
+}
+
+function operatedShards([first, ...others]: Shards["list"]): Operators["shards"] {
+  const operated = ({ name, open, database }: ShardDatabase) => ({ name, open, database: database.operators })
+  return [operated(first), ...others.map(operated)]
 }
 
 /** The trace exporter is loaded only when traces are configured. */
@@ -226,10 +232,11 @@ function listen(gateway: Gateway, operators: Operators, options: ServiceOptions)
   }
 }
 
-/** The checkpoints of the running calls that have something to charge (D57). */
-function checkpointsOf(in_flight: InFlight) {
+/** The checkpoints of the running calls of a shard that have something to charge (D57). */
+function checkpointsOf(in_flight: InFlight, shard: number) {
   return in_flight
     .calls()
+    .filter((call) => call.shard === shard)
     .map(checkpoint)
     .filter((known) => known !== null)
 }

@@ -5,6 +5,8 @@ import type { Environment } from "./config/environment.ts"
 import { MAX_WORKERS } from "./config/file.ts"
 import { type Loaded, takeSnapshot } from "./config/load.ts"
 import type { Sources } from "./config/values.ts"
+import { type Address, USUAL_SCHEMA } from "./ledger/database/address.ts"
+import type { ShardAddress } from "./ledger/shards.ts"
 
 /** Where a start finds its configuration, for the gateway and for `tollgate check`. */
 
@@ -52,6 +54,31 @@ function textOf(path: string, sources: Sources): string {
 
 function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
+}
+
+/**
+ * The shards of the configuration; none where the ledger is in the database of `DATABASE_URL` or in the embedded one. Throws
+ * a sentence if both are set (D74).
+ */
+export function configuredShards({ database_url }: Environment, { shards }: Config): readonly ShardAddress[] {
+  if (shards.length > 0 && database_url !== null) {
+    const expected =
+      "no such key while DATABASE_URL is set: list that database as a shard, and unset DATABASE_URL"
+    throw new ConfigError([{ path: "shards", expected }])
+  }
+  if (shards.length > 1)
+    throw new ConfigError([{ path: "shards", expected: "one shard: more are not supported yet" }])
+  return shards.map(({ name, open, url, schema }) => ({ name, open, address: addressIn(url, schema) }))
+}
+
+function addressIn(url: string, schema: string): Address {
+  return schema === USUAL_SCHEMA ? { url } : { url, schema }
+}
+
+/** Throws a sentence if a reload would change what cannot change while the gateway runs (D74). */
+export function refuseOtherShards(started: Config, next: Config): void {
+  if (Bun.deepEquals(started.shards, next.shards)) return
+  throw new Error("shards cannot be changed by a reload: restart the gateway to apply them")
 }
 
 /** Sections that are read at the start only. A reload does not apply them. */

@@ -142,7 +142,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/paint.ts": [],
   "src/demo-access.ts": [],
   "src/banner.ts": [...COMMON, "src/paint.ts"],
-  "src/setup.ts": [...COMMON, "src/config/"],
+  "src/setup.ts": [...COMMON, "src/config/", "src/ledger/database/address.ts", "src/ledger/shards.ts"],
   "src/service.ts": [
     ...COMMON,
     "src/admission/",
@@ -165,8 +165,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/log.ts",
     "src/config/load.ts",
     "src/config/tracing.ts",
-    "src/ledger/database/address.ts",
-    "src/ledger/database/database.ts",
+    "src/ledger/shards.ts",
     "src/server.ts",
     "src/service.ts",
   ],

@@ -64,12 +64,12 @@ export async function admit<Request extends Named>(
   try {
     // A key that was seen before needs no wait.
     const known = ledger.owner(key_hash)
-    const owner = known instanceof Promise ? await known : known
+    let owner = known instanceof Promise ? await known : known
     if (owner === null) throw new GatewayError("invalid_api_key")
     const quoted = quote(operation, request, found, texts, asked)
     if (!breakers.ready(found.routes)) throw await refusalWithoutUpstream(gateway, key_hash, found, quoted)
     key_loads.count(key_hash, limits.per_key)
-    const terms_ids = catalog.termsIds(found, operation.name)
+    let terms_ids = catalog.termsIds(found, operation.name, owner.shard)
     const hold: Hold = {
       id,
       account_id: owner.account_id,
@@ -80,7 +80,13 @@ export async function admit<Request extends Named>(
       idempotency,
       ...(session !== null && { session }),
     }
-    const result = await ledger.hold(hold)
+    let result = await ledger.hold(hold, owner.shard)
+    const moved = result.outcome === "invalid_api_key" ? await ledger.elsewhere(key_hash, owner) : null
+    if (moved !== null) {
+      owner = moved
+      terms_ids = catalog.termsIds(found, operation.name, owner.shard)
+      result = await ledger.hold({ ...hold, terms_id: terms_ids[0] }, owner.shard)
+    }
     if (result.outcome !== "held") throw refusalOf(result, quoted, found)
     return new Call(
       operation,
@@ -90,6 +96,7 @@ export async function admit<Request extends Named>(
       quoted,
       in_flight,
       leaveKey,
+      owner.shard,
     )
   } catch (error) {
     in_flight.refuse()

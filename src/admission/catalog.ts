@@ -17,8 +17,8 @@ export class Catalog {
   readonly #models: readonly Model[]
   readonly #offers: Readonly<Record<OperationName, ReadonlyMap<string, Offer>>>
 
-  /** `terms_ids` are the ledger's ids of `termsOf(models)`, in that order. */
-  constructor(models: readonly Model[], terms_ids: readonly number[]) {
+  /** `terms_ids` are the ids of `termsOf(models)` in each shard of the ledger (D74), in that order. */
+  constructor(models: readonly Model[], terms_ids: readonly (readonly number[])[]) {
     this.#models = models
     const offers: Record<OperationName, Map<string, Offer>> = {
       chat: new Map(),
@@ -30,9 +30,8 @@ export class Catalog {
     for (const model of models) {
       const count = termsOf([model]).length / model.operations.length
       for (const operation of model.operations) {
-        const [first, ...others] = terms_ids.slice(at, at + count)
-        if (first === undefined) throw new Error("a model has no terms")
-        offers[operation].set(model.name, { model, terms_ids: [first, ...others] })
+        const [from, to] = [at, at + count]
+        offers[operation].set(model.name, { model, terms_ids: terms_ids.map((ids) => someOf(ids, from, to)) })
         at += count
       }
     }
@@ -53,13 +52,13 @@ export class Catalog {
   }
 
   /**
-   * The ids of a model's terms for an operation: for each of its routes its price and those of its tiers, then those of each
-   * service tier (D56, D62, D70).
+   * The ids of a model's terms for an operation in a shard: for each of its routes its price and those of its tiers, then
+   * those of each service tier (D56, D62, D70).
    */
-  termsIds({ name }: Model, operation: OperationName): readonly [number, ...number[]] {
-    const offer = this.#offers[operation].get(name)
-    if (offer === undefined) throw new Error("a model has no terms")
-    return offer.terms_ids
+  termsIds({ name }: Model, operation: OperationName, shard: number): TermsIds {
+    const ids = this.#offers[operation].get(name)?.terms_ids[shard]
+    if (ids === undefined) throw new Error("a model has no terms")
+    return ids
   }
 
   /** The models of a family, in the configuration's order. */
@@ -68,9 +67,18 @@ export class Catalog {
   }
 }
 
+type TermsIds = readonly [number, ...number[]]
+
 interface Offer {
   readonly model: Model
-  readonly terms_ids: readonly [number, ...number[]]
+  /** Of each shard. */
+  readonly terms_ids: readonly TermsIds[]
+}
+
+function someOf(ids: readonly number[], from: number, to: number): TermsIds {
+  const [first, ...others] = ids.slice(from, to)
+  if (first === undefined) throw new Error("a model has no terms")
+  return [first, ...others]
 }
 
 /**

@@ -9,6 +9,7 @@ import { connectDatabase, databaseReason } from "../ledger/database/database.ts"
 import { readVersion } from "../ledger/database/migration.ts"
 import { findUnheld } from "../ledger/journal/audit.ts"
 import { Spool } from "../ledger/journal/spool.ts"
+import { MAIN } from "../ledger/shards.ts"
 import { adminRoutes } from "../routes/admin/admin.ts"
 import { faultOf, ROUTING } from "../routes/routing.ts"
 import type { Send, Target } from "./admin-client.ts"
@@ -35,7 +36,7 @@ export async function openDirectDatabase(target: Exclude<Target, { kind: "gatewa
     .use(
       adminRoutes({
         admin_token: token,
-        database: database.operators,
+        shards: [{ name: MAIN, open: true, database: database.operators }],
         limits,
         deadline_ms: DEADLINE_MS,
         sums_deadline_ms: DEADLINE_MS,

@@ -6,10 +6,11 @@ import type { Sources } from "../config/values.ts"
 import { findEmbedded } from "../embedded/embedded.ts"
 import { requirePrograms } from "../embedded/programs.ts"
 import { nextId } from "../id.ts"
+import type { Address } from "../ledger/database/address.ts"
 import { databaseReason } from "../ledger/database/database.ts"
 import { errorCode } from "../ledger/database/database-errors.ts"
 import { readVersion } from "../ledger/database/migration.ts"
-import { configPath, readConfig } from "../setup.ts"
+import { configPath, configuredShards, readConfig } from "../setup.ts"
 import { requestHeaders } from "../upstream/headers.ts"
 import { isObject } from "../wire/usage.ts"
 
@@ -32,7 +33,7 @@ export async function inspect(sources: Sources): Promise<Finding[]> {
     [right("environment", "all variables are valid")],
     "value" in file ? [right("configuration", configWords(told, file.value))] : file.wrong,
     "value" in file ? [operators(told, config)] : [],
-    [await database(told)],
+    databases(told, config),
     ...(config?.upstreams ?? []).map(async (upstream) => [await probe(upstream, config?.vendors ?? [])]),
     Promise.all(addresses(told, config).map(([host, port, names]) => listening(host, port, names))),
   ])
@@ -100,15 +101,29 @@ function operators({ host, port, admin_token }: Environment, config: Config | nu
   )
 }
 
-async function database({ database_url, data_dir }: Environment): Promise<Finding> {
-  return database_url === null ? embedded(data_dir) : external(database_url)
+/** The shards of the configuration, or the one database of the environment (D74). */
+async function databases(told: Environment, config: Config | null): Promise<Finding[]> {
+  const { database_url, data_dir } = told
+  const shards =
+    config === null ? { value: [] } : attempt("database", FIX_FILE, () => configuredShards(told, config))
+  if (!("value" in shards)) return shards.wrong
+  if (shards.value.length > 0)
+    return Promise.all(
+      shards.value.map(({ name, address }) => external(`shard ${name}`, address, `the url of the shard`)),
+    )
+  return [
+    database_url === null
+      ? await embedded(data_dir)
+      : await external("database", { url: database_url }, "DATABASE_URL"),
+  ]
 }
 
-async function external(url: string): Promise<Finding> {
+/** `setting` is what to correct. */
+async function external(what: string, address: Address, setting: string): Promise<Finding> {
   try {
-    return versionFinding(await readVersion({ url }))
+    return { ...versionFinding(await readVersion(address)), what }
   } catch (error) {
-    return wrong("database", databaseReason(error), DATABASE_FIXES[errorCode(error)] ?? DATABASE_FIX)
+    return wrong(what, databaseReason(error), databaseFix(errorCode(error), setting))
   }
 }
 
@@ -145,12 +160,18 @@ async function isWritable(path: string): Promise<boolean> {
   }
 }
 
-const DATABASE_FIX = "Start Postgres there, or correct DATABASE_URL."
 /** By the SQLSTATE. */
-const DATABASE_FIXES: Readonly<Record<string, string>> = {
-  "28P01": "Correct the user or the password in DATABASE_URL.",
-  "28000": "Allow this user in pg_hba.conf, or correct DATABASE_URL.",
-  "3D000": "Create the database (createdb), or correct its name in DATABASE_URL.",
+function databaseFix(code: string, setting: string): string {
+  switch (code) {
+    case "28P01":
+      return `Correct the user or the password in ${setting}.`
+    case "28000":
+      return `Allow this user in pg_hba.conf, or correct ${setting}.`
+    case "3D000":
+      return `Create the database (createdb), or correct its name in ${setting}.`
+    default:
+      return `Start Postgres there, or correct ${setting}.`
+  }
 }
 
 function versionFinding(version: Awaited<ReturnType<typeof readVersion>>): Finding {

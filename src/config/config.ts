@@ -72,6 +72,17 @@ export interface Model extends Rate {
   }
 }
 
+/** A database that keeps a part of the accounts (D74). */
+export interface ShardConfig {
+  /** In the log, and in the path of its spool. */
+  readonly name: string
+  /** With its password: for no log. */
+  readonly url: string
+  readonly schema: string
+  /** Whether accounts are created in it. */
+  readonly open: boolean
+}
+
 /** Whether any of these operations has output tokens: all but embeddings have (D67). */
 export function haveOutput(operations: readonly OperationName[]): boolean {
   return operations.some((operation) => operation !== "embeddings")
@@ -108,6 +119,8 @@ export interface Config {
   readonly idempotency: { readonly keep_answers_ms: number | null }
   readonly lease: { readonly renew_ms: number; readonly expire_ms: number }
   readonly shutdown: { readonly ready_delay_ms: number; readonly drain_ms: number }
+  /** Empty where the ledger is in one database that the environment names, or in the embedded one. Read at the start only. */
+  readonly shards: readonly ShardConfig[]
   /** How many processes share the port; 1 means no worker processes. */
   readonly workers: number
 }

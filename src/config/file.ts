@@ -123,6 +123,21 @@ const Model = section({
   }),
 })
 
+const Shard = section({
+  name: text({
+    pattern: "^[a-z][a-z0-9-]{0,31}$",
+    [EXPECTED]: "a name of up to 32 characters (a-z, 0-9, -) that starts with a letter",
+  }),
+  url: text(),
+  schema: text({
+    pattern: "^(?!pg_|(?:public|information_schema|drizzle)$)[a-z_][a-z0-9_]{0,62}$",
+    default: "tollgate",
+    [EXPECTED]:
+      "a name of up to 63 characters (a-z, 0-9, _) that does not start with a digit or pg_, and is not public, information_schema or drizzle",
+  }),
+  open: Type.Boolean({ default: true, [EXPECTED]: "true or false" }),
+})
+
 export const ConfigFile = section({
   vendors: Type.Array(
     text({
@@ -179,6 +194,12 @@ export const ConfigFile = section({
   idempotency: section({ keep_answers: Type.Optional(duration()) }),
   lease: section({ renew: duration("5s"), expire: duration("20s") }),
   shutdown: section({ ready_delay: durationOrNone("0s"), drain: durationOrNone("10m") }),
+  shards: Type.Optional(
+    Type.Array(Shard, {
+      minItems: 1,
+      [EXPECTED]: "a list of at least one shard, each with a name and a url",
+    }),
+  ),
   workers: count({ maximum: MAX_WORKERS, default: 1 }),
 })
 export type ConfigFile = Static<typeof ConfigFile>

@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
+import { databaseUrlFault } from "../database-url.ts"
 import type { OperationName } from "../wire/call.ts"
 import { type Fault, faults } from "../wire/fault.ts"
 import {
@@ -81,6 +82,7 @@ function configFrom(file: ConfigFile, report: Report): Config {
     idempotency: { keep_answers_ms: keep_answers === undefined ? null : ms(keep_answers) },
     lease: { renew_ms: ms(lease.renew), expire_ms: ms(lease.expire) },
     shutdown: { ready_delay_ms: ms(shutdown.ready_delay), drain_ms: ms(shutdown.drain) },
+    shards: shardsOf(file.shards ?? [], report),
     workers: file.workers,
   }
   if (config.lease.expire_ms <= 2 * config.lease.renew_ms) {
@@ -100,6 +102,22 @@ function originsOf(origins: readonly string[], report: Report): readonly string[
       report(`cors.origins[${at}]`, "an origin as browsers send it, such as https://app.example.com")
   })
   return origins
+}
+
+/** Each is another place (D74). The URL is a secret, so no fault shows it. */
+function shardsOf(shards: NonNullable<ConfigFile["shards"]>, report: Report): Config["shards"] {
+  const names = new Set<string>()
+  const places = new Set<string>()
+  shards.forEach(({ name, url, schema }, at) => {
+    const fault = databaseUrlFault(url)
+    if (fault !== null) report(`shards[${at}].url`, fault)
+    if (names.has(name)) report(`shards[${at}].name`, "a name that no other shard has")
+    names.add(name)
+    const place = JSON.stringify([url, schema])
+    if (places.has(place)) report(`shards[${at}]`, "a database or a schema that no other shard has")
+    places.add(place)
+  })
+  return shards
 }
 
 function upstreamOf(name: string, upstream: ConfigFile["upstreams"][string], report: Report): Upstream {

@@ -92,6 +92,8 @@ export interface Terms {
 
 /** Whose key it is and what it may do now, read from the ledger in one snapshot (D22, D26, D30). */
 export interface Standing extends Margined {
+  /** As that of an owner. */
+  readonly shard: number
   readonly account_id: string
   readonly key_id: string
   /** Neither revoked nor expired. */
@@ -105,8 +107,10 @@ export interface Standing extends Margined {
   readonly spending: { readonly remaining_nano: bigint; readonly period: Period } | null
 }
 
-/** Account and key of a key's hash: what never changes. */
+/** Account and key of a key's hash, which never change, and where they are. */
 export interface Owner {
+  /** The place of the account's shard in the list of all; 0 where there is one (D74). */
+  readonly shard: number
   readonly account_id: string
   readonly key_id: string
 }
@@ -131,16 +135,21 @@ export interface CallLedger {
   standing(key_hash: string): Promise<Standing | null>
   /** Account and key of a hash: what never changes, so a bounded cache may answer (D26). Null when there is no such key. */
   owner(key_hash: string): Owner | Promise<Owner | null>
-  /** Holds or says why not, within 2 s. What may have been held for a caller that was refused is closed behind it (D27). */
-  hold(hold: Hold): Promise<HoldResult>
+  /** Where a key is that its shard does not have any more, because accounts can move (D74); null when nowhere else. */
+  elsewhere(key_hash: string, owner: Owner): Promise<Owner | null> | null
+  /**
+   * Holds or says why not, within 2 s. What may have been held for a caller that was refused is closed behind it (D27).
+   * `shard` is that of the owner, here and below.
+   */
+  hold(hold: Hold, shard: number): Promise<HoldResult>
   /**
    * Resolves once the end is durable in the ledger; what cannot be written is spooled and tried until it is (D27).
    * Never rejects. Only an end that the ledger refuses for its data, or that is not written when the process stops,
    * resolves with nothing but its line in the spool.
    */
-  end(end: End): Promise<void>
+  end(end: End, shard: number): Promise<void>
   /** Keeps a JSON answer to be sent again for `keep_ms` (D43). Rejects when it is not taken within 250 ms. */
-  keepAnswer(call_id: string, body: string, keep_ms: number): Promise<void>
+  keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void>
   /** The answer that is kept of a call; null when there is none. */
-  keptAnswer(call_id: string): Promise<string | null>
+  keptAnswer(call_id: string, shard: number): Promise<string | null>
 }

@@ -1,6 +1,6 @@
 import { forgetIdempotency, KeptAnswers } from "./accounts/idempotency-claims.ts"
 import { LastUsed } from "./accounts/last-used.ts"
-import { Standings } from "./accounts/standings.ts"
+import { Owners, Standings } from "./accounts/standings.ts"
 import { Background, type Task } from "./background.ts"
 import { Availability } from "./database/availability.ts"
 import type { Connection } from "./database/connection.ts"
@@ -52,13 +52,17 @@ export interface LedgerOptions {
   /** Where the spool is (D27). */
   readonly data_dir: string
   readonly lease: LeaseTimes
+  /** The place of this shard among several (D74); absent where there is one. */
+  readonly shard?: number
+  /** What all shards share: which keys are where; absent where there is one. */
+  readonly owners?: Owners
   readonly log: Log
   readonly events?: LedgerEvents
   /** What the running calls would be charged if this process died now (D57). */
   checkpoints(): readonly Checkpoint[]
 }
 
-/** The ledger as one gateway process uses it. */
+/** The ledger as one gateway process uses it: all of it, or one shard (D74). */
 export class Ledger implements CallLedger {
   readonly #options: LedgerOptions
   readonly #connections: Connection[] = []
@@ -77,12 +81,12 @@ export class Ledger implements CallLedger {
   #stopping = false
 
   private constructor(options: LedgerOptions) {
-    const { data_dir, lease, log, events = {} } = options
+    const { data_dir, lease, log, events = {}, shard = 0, owners = new Owners() } = options
     this.#options = options
     this.#availability = new Availability(log, events)
     this.#lease = new Lease(this.#connect(), lease)
     this.#spool = new Spool(data_dir, this.#lease.gateway_id, log)
-    this.#standings = new Standings(this.#connect(), this.#used)
+    this.#standings = new Standings(this.#connect(), this.#used, shard, owners)
     this.#answers = new KeptAnswers(this.#connect())
     const accounts = Array.from({ length: ACCOUNT_CONNECTIONS }, () => this.#connect())
     this.#background_connection = this.#connect()
@@ -115,6 +119,11 @@ export class Ledger implements CallLedger {
     return ledger
   }
 
+  /** The row of this process in the database. */
+  get gateway_id(): string {
+    return this.#lease.gateway_id
+  }
+
   /** The numbers of terms, by which holds and ends name them (D56). */
   terms(wanted: readonly Terms[]): Promise<readonly number[]> {
     return registerTerms(this.#options.database.operators, wanted)
@@ -126,6 +135,10 @@ export class Ledger implements CallLedger {
 
   owner(key_hash: string): Owner | Promise<Owner | null> {
     return this.#standings.owner(key_hash)
+  }
+
+  elsewhere(): null {
+    return null
   }
 
   async hold(hold: Hold): Promise<HoldResult> {

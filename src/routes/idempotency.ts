@@ -51,7 +51,12 @@ export async function keepAnswer(
   const { id, idempotency } = call.hold
   if (idempotency === null || keep_answers_ms === null || body.byteLength > MAX_KEPT_BYTES) return
   try {
-    await ledger.keepAnswer(id, new TextDecoder("utf-8", { fatal: true }).decode(body), keep_answers_ms)
+    await ledger.keepAnswer(
+      id,
+      new TextDecoder("utf-8", { fatal: true }).decode(body),
+      keep_answers_ms,
+      call.shard,
+    )
   } catch {
     log.warn({ request_id: id }, "the response could not be stored for its Idempotency-Key")
   }
@@ -62,12 +67,17 @@ export async function keepAnswer(
  * `Idempotency-Key`, under that call's id (D43). Throws `error` if there is none, or if the request was refused for
  * another reason.
  */
-export async function replayAnswer({ ledger, config, metrics }: Gateway, error: unknown): Promise<Response> {
+export async function replayAnswer(
+  { ledger, config, metrics }: Gateway,
+  key_hash: string,
+  error: unknown,
+): Promise<Response> {
   if (!(error instanceof GatewayError) || error.code !== "idempotency_key_used") throw error
   metrics.repeated()
   const call_id = error.detail.fields?.call
   if (typeof call_id !== "string" || config.idempotency.keep_answers_ms === null) throw error
-  const body = await ledger.keptAnswer(call_id)
+  const owner = await ledger.owner(key_hash)
+  const body = owner === null ? null : await ledger.keptAnswer(call_id, owner.shard)
   if (body === null) throw error
   return new Response(body, { headers: { ...jsonHeaders(call_id), "idempotent-replayed": "true" } })
 }

@@ -70,7 +70,7 @@ async function modelCall<Body extends Named>(
   try {
     call = await admit(gateway, operation, id, key_hash, body, texts, idempotency, passed?.session)
   } catch (error) {
-    return await replayAnswer(gateway, error)
+    return await replayAnswer(gateway, key_hash, error)
   }
   call.trace = trace
   trace?.held(call.hold, call.model.name, operation.name)

@@ -21,7 +21,11 @@ const DEADLINE_MS = 10_000
 
 /** `GET /v1/calls/{id}`, `/v1/account` and `/v1/usage`: what a key can read about its account (D47, D48). */
 export function receipts(gateway: Gateway) {
-  const { reports } = gateway
+  const reportsOf = ({ shard }: Standing) => {
+    const reports = gateway.reports[shard]
+    if (reports === undefined) throw new Error("a standing names a shard that there is not")
+    return reports
+  }
   const asked = <Answer>(question: Promise<Answer>) => ask({ deadline_ms: DEADLINE_MS }, question)
   return new Elysia({ name: "receipts" })
     .derive(async ({ request }) => ({ reader: await reader(gateway, request) }))
@@ -29,8 +33,8 @@ export function receipts(gateway: Gateway) {
     .onAfterHandle(forbidStoring)
     .get(
       "/v1/calls/:id",
-      async ({ reader: { account_id }, params: { id } }) => {
-        const call = await asked(reports.call(account_id, id))
+      async ({ reader, params: { id } }) => {
+        const call = await asked(reportsOf(reader).call(reader.account_id, id))
         if (call === null) throw new GatewayError("not_found", { message: "No call has this id." })
         return receipt(call)
       },
@@ -38,15 +42,18 @@ export function receipts(gateway: Gateway) {
     )
     .get(
       "/v1/account",
-      async ({ reader: { account_id, key_id } }) =>
-        ownAccount(await asked(reports.holder(account_id, key_id))),
+      async ({ reader }) =>
+        ownAccount(await asked(reportsOf(reader).holder(reader.account_id, reader.key_id))),
       reference.getOwnAccount,
     )
     .get(
       "/v1/usage",
-      async ({ reader: { account_id }, query }) => {
+      async ({ reader, query }) => {
+        const { account_id } = reader
         const range = usageRange(query, ledgerTime())
-        const summed = reports.usage({ ...range, account_id }).catch(tooManySums)
+        const summed = reportsOf(reader)
+          .usage({ ...range, account_id })
+          .catch(tooManySums)
         return usageReport(range, await asked(summed))
       },
       reference.getOwnUsage,

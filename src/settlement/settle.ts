@@ -120,7 +120,7 @@ function close(
   }
   const durable = new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, SETTLE_WAIT_MS)
-    void ledger.end(end).then(() => {
+    void ledger.end(end, call.shard).then(() => {
       clearTimeout(timer)
       call.leave()
       resolve()

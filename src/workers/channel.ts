@@ -81,10 +81,16 @@ export const Assignment = Type.Object({
   host: Type.String(),
   port: Type.Integer(),
   admin: Type.Union([Type.Object({ host: Type.String(), port: Type.Integer() }), Type.Null()]),
-  address: Type.Union([
-    Type.Object({ url: Type.String() }),
-    Type.Object({ socket_path: Type.String(), user: Type.String(), database: Type.String() }),
-  ]),
+  shards: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      open: Type.Boolean(),
+      address: Type.Union([
+        Type.Object({ url: Type.String(), schema: Type.Optional(Type.String()) }),
+        Type.Object({ socket_path: Type.String(), user: Type.String(), database: Type.String() }),
+      ]),
+    }),
+  ),
   data_dir: Type.String(),
   admin_token: Type.Union([Type.String(), Type.Null()]),
   log_level: Type.String(),

@@ -1,6 +1,6 @@
 import { Type } from "@sinclair/typebox"
 import { configOf } from "../config/load.ts"
-import { openLedgerDatabase } from "../ledger/database/database.ts"
+import { openShards } from "../ledger/shards.ts"
 import { openLog } from "../log.ts"
 import { Service } from "../service.ts"
 import { UpstreamBody } from "../wire/statistics.ts"
@@ -55,24 +55,25 @@ async function answer(asked: unknown): Promise<string> {
 }
 
 async function open(assignment: Assignment): Promise<Service> {
-  const { number, address, snapshot, log_level, ...rest } = assignment
+  const { number, shards: addresses, snapshot, log_level, ...rest } = assignment
   const log = openLog(log_level, { worker: number })
   process.on("unhandledRejection", (error) =>
     log.error({ err: error }, "unhandled error: the gateway keeps running"),
   )
-  const database = await openLedgerDatabase(address)
+  const shards = await openShards(addresses)
+  const closeAll = async () => void (await Promise.all(shards.map(({ database }) => database.close())))
   try {
     return await Service.open({
       ...rest,
       config: configOf(snapshot, process.env),
-      database,
+      shards,
       log,
       worker: { number, printAll, upstreamStatusesOfAll },
-      closeAfter: () => database.close(),
+      closeAfter: closeAll,
       exit: process.exit,
     })
   } catch (error) {
-    await database.close()
+    await closeAll()
     throw error
   }
 }

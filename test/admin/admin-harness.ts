@@ -122,7 +122,10 @@ export async function openAdminHarness(options: Partial<Operators> = {}): Promis
 }
 
 /** The routes below an error printer like the application's; without upstreams unless told. */
-export function mount(operators: Pick<Operators, "database" | "deadline_ms"> & Partial<Operators>) {
+export function mount({
+  database,
+  ...operators
+}: Pick<Operators, "deadline_ms"> & Partial<Operators> & Pick<Operators["shards"][0], "database">) {
   return new Elysia(ROUTING)
     .onError(({ error, code }) =>
       errorResponse(code === "NOT_FOUND" ? new GatewayError("not_found") : faultOf(error), nextId()),
@@ -130,6 +133,7 @@ export function mount(operators: Pick<Operators, "database" | "deadline_ms"> & P
     .use(
       adminRoutes({
         admin_token: TOKEN,
+        shards: [{ name: "main", open: true, database }],
         limits: LIMITS,
         sums_deadline_ms: operators.deadline_ms,
         audit_deadline_ms: operators.deadline_ms,

@@ -12,11 +12,7 @@ const chat = aModel({ name: "gpt", family: "chat" })
 const messages = aModel({ name: "claude", family: "messages" })
 const bothChat = aModel({ name: "both", family: "chat" })
 const bothMessages = aModel({ name: "both", family: "messages" })
-const catalogOf = (models: readonly Model[]) =>
-  new Catalog(
-    models,
-    termsOf(models).map((_, at) => at + 1),
-  )
+const catalogOf = (models: readonly Model[]) => new Catalog(models, [termsOf(models).map((_, at) => at + 1)])
 const catalog = catalogOf([messages, chat, bothMessages, bothChat])
 
 test("D63 the operation decides which of two models of one name is meant", () => {
@@ -51,12 +47,15 @@ test("D56 a model has the numbers of its terms, one for each way to it, in their
     ["chat", "two", "upstream"],
     ["chat", "gpt", "upstream"],
   ])
-  const numbered = new Catalog(models, [4, 9, 2, 7])
-  expect(models.map((model) => numbered.termsIds(model, model.family) as readonly number[])).toEqual([
-    [4],
-    [9, 2],
-    [7],
+  const numbered = new Catalog(models, [
+    [4, 9, 2, 7],
+    [14, 19, 12, 17],
   ])
+  const idsIn = (shard: number) =>
+    models.map((model): readonly number[] => numbered.termsIds(model, model.family, shard))
+  expect(idsIn(0)).toEqual([[4], [9, 2], [7]])
+  // D74: each shard has numbers of its own.
+  expect(idsIn(1)).toEqual([[14], [19, 12], [17]])
 })
 
 test("D62 each way to a model has terms for each of its tiers, in their order", () => {
@@ -77,8 +76,8 @@ test("D62 each way to a model has terms for each of its tiers, in their order", 
     ["tiered", 9],
     ["gpt", undefined],
   ])
-  const numbered = new Catalog(models, [4, 9, 2, 7, 1, 3, 8])
-  expect(models.map((model) => numbered.termsIds(model, model.family) as readonly number[])).toEqual([
+  const numbered = new Catalog(models, [[4, 9, 2, 7, 1, 3, 8]])
+  expect(models.map((model) => numbered.termsIds(model, model.family, 0) as readonly number[])).toEqual([
     [4, 9, 2, 7, 1, 3],
     [8],
   ])
@@ -113,8 +112,8 @@ test("D70 and for each of its service tiers, which a call finds by the tier and 
     idempotency: null,
   }
   const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier: null }
-  const ids = new Catalog([model], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).termsIds(model, "chat")
-  const call = new Call(chat_operation, hold, model, ids, asked, new InFlight(), () => {})
+  const ids = new Catalog([model], [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]]).termsIds(model, "chat", 0)
+  const call = new Call(chat_operation, hold, model, ids, asked, new InFlight(), () => {}, 0)
   const found = () => [null, flex, priority].map((at) => [call.termsId(5, at), call.termsId(8, at)])
   call.answeredBy(route)
   expect(found()).toEqual([

@@ -216,6 +216,25 @@ describe("tollgate check", () => {
       },
     ],
     [
+      "shards that are not there (D74)",
+      {
+        variables: () => ({ DATABASE_URL: "" }),
+        changes: () => ({ shards: [{ name: "eu", url: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" }] }),
+        wrong: [
+          "shard eu: connect ECONNREFUSED 127.0.0.1:1 | Start Postgres there, or correct the url of the shard.",
+        ],
+      },
+    ],
+    [
+      "shards beside DATABASE_URL (D74)",
+      {
+        changes: () => ({ shards: [{ name: "eu", url: "postgres://tollgate:s3cret@127.0.0.1:1/ledger" }] }),
+        wrong: [
+          "database: shards: expected no such key while DATABASE_URL is set: list that database as a shard, and unset DATABASE_URL | Correct the file. docs/configuration.md describes every key.",
+        ],
+      },
+    ],
+    [
       "keys that the upstreams refuse",
       {
         changes: () => ({ upstreams: upstreams("refused", "wrong") }),

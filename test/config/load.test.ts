@@ -85,6 +85,7 @@ describe("the example of docs/configuration.md", () => {
       idempotency: { keep_answers_ms: null },
       lease: { renew_ms: 5_000, expire_ms: 20_000 },
       shutdown: { ready_delay_ms: 0, drain_ms: 600_000 },
+      shards: [],
       workers: 1,
     }
     expect(load(contract)).toEqual(expected)

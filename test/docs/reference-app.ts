@@ -20,19 +20,17 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
   const config = loadConfig(demoConfig("http://127.0.0.1:1"), { env: {}, readFile: unasked })
   const gateway: Gateway = {
     config,
-    catalog: new Catalog(
-      config.models,
-      termsOf(config.models).map((_, at) => at + 1),
-    ),
+    catalog: new Catalog(config.models, [termsOf(config.models).map((_, at) => at + 1)]),
     ledger: {
       standing: unasked,
       owner: unasked,
+      elsewhere: unasked,
       hold: unasked,
       end: unasked,
       keepAnswer: unasked,
       keptAnswer: unasked,
     },
-    reports: { call: unasked, holder: unasked, usage: unasked },
+    reports: [{ call: unasked, holder: unasked, usage: unasked }],
     breakers: new CircuitBreakers(),
     in_flight: new InFlight(),
     key_loads: new KeyLoads(),
@@ -45,7 +43,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
   const database = drizzle(postgres("postgres://nobody@127.0.0.1:1/nothing"))
   return createApp(gateway, {
     admin_token,
-    database,
+    shards: [{ name: "main", open: true, database }],
     limits: config.limits,
     deadline_ms: 1_000,
     sums_deadline_ms: 1_000,

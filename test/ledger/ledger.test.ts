@@ -128,13 +128,13 @@ describe("owner and standing", () => {
     const account = await db.account(100n)
     expect((await during(async () => ledger.owner(account.key_id))).executed).toBe(1)
     expect((await during(async () => ledger.owner(account.key_id))).executed).toBe(0)
-    expect(await ledger.owner(account.key_id)).toEqual(account)
+    expect(await ledger.owner(account.key_id)).toEqual({ ...account, shard: 0 })
     const unknown = crypto.randomUUID()
     for (const _ of [1, 2]) {
       expect((await during(async () => expect(await ledger.owner(unknown)).toBeNull())).executed).toBe(1)
     }
     await db.sql`UPDATE tollgate.keys SET hash = ${unknown} WHERE id = ${account.key_id}`
-    expect(await ledger.owner(unknown)).toEqual(account)
+    expect(await ledger.owner(unknown)).toEqual({ ...account, shard: 0 })
   })
 
   test("D22, D26 the standing is of this moment", async () => {
@@ -143,6 +143,7 @@ describe("owner and standing", () => {
     const standing = () => ledger.standing(account.key_id)
     expect(await standing()).toEqual({
       ...account,
+      shard: 0,
       active: true,
       models: null,
       available_nano: 100n,

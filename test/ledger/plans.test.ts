@@ -179,6 +179,7 @@ const work: Record<string, () => Promise<unknown>> = {
     readStandings(
       connection,
       accounts.map(({ key_id }) => key_id),
+      0,
     ),
   "last used": async () => {
     const used = new LastUsed()

@@ -175,7 +175,7 @@ describe("D42 a spending limit", () => {
   test("is in the standing that a quote and a token count read", async () => {
     const account = await limited(100n)
     await ask(holdOf(account, 30n))
-    const [standing] = await readStandings(first(), [account.key_id])
+    const [standing] = await readStandings(first(), [account.key_id], 0)
     expect(standing?.spending).toEqual({ remaining_nano: 70n, period: "month" })
   })
 })

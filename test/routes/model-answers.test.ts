@@ -27,13 +27,13 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const ledger = await db.ledger()
   const { account_id, key_id } = await db.account(1_000n)
   const config = loadConfig(JSON.stringify(configFor("http://127.0.0.1:1")), { env: {}, readFile: () => "" })
-  const catalog = new Catalog(config.models, await ledger.terms(termsOf(config.models)))
+  const catalog = new Catalog(config.models, [await ledger.terms(termsOf(config.models))])
   const in_flight = new InFlight()
   const gateway = {
     config,
     catalog,
     ledger,
-    reports: { call: unasked, holder: unasked, usage: unasked },
+    reports: [{ call: unasked, holder: unasked, usage: unasked }],
     breakers: new CircuitBreakers(),
     in_flight,
     key_loads: new KeyLoads(),
@@ -59,10 +59,11 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
         chat,
         hold,
         model,
-        catalog.termsIds(model, "chat"),
+        catalog.termsIds(model, "chat", 0),
         { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier: null },
         in_flight,
         () => {},
+        0,
       ),
       reply: {
         kind: "reply",

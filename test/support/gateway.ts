@@ -3,7 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { loadConfig } from "../../src/config/load.ts"
 import type { Tracing } from "../../src/config/tracing.ts"
-import { openDatabase } from "../../src/ledger/database/database.ts"
+import { MAIN, type OneOrMore, openShards, type ShardAddress } from "../../src/ledger/shards.ts"
 import { openLog } from "../../src/log.ts"
 import { Service } from "../../src/service.ts"
 import { freshDatabase } from "./database.ts"
@@ -50,24 +50,25 @@ export function configFor(provider_url: string, changes: ConfigChanges = {}): Re
   }
 }
 
-/** A whole gateway on a real database and a real port, in this process. */
+/** A whole gateway on a real database and a real port, in this process; on a fresh database, unless shards are given. */
 export async function startGateway(
   provider: { readonly url: string },
   changes: ConfigChanges = {},
   tracing: Tracing | null = null,
+  given?: OneOrMore<ShardAddress>,
 ) {
-  const { address, drop } = await freshDatabase()
+  const { addresses, drop } = given === undefined ? await oneFresh() : { addresses: given, drop: () => {} }
   const data_dir = await mkdtemp(join(tmpdir(), "tollgate-test-"))
   const lines: string[] = []
   const log = openLog("trace", {}, { write: (text) => void lines.push(...text.trimEnd().split("\n")) })
   const load = (next: ConfigChanges) =>
     loadConfig(JSON.stringify(configFor(provider.url, next)), { env: {}, readFile: () => "" })
-  const database = await openDatabase(address)
+  const shards = await openShards(addresses)
   const exited = Promise.withResolvers<number>()
   const config = load(changes)
   const service = await Service.open({
     config,
-    database,
+    shards,
     data_dir,
     admin_token: ADMIN_TOKEN,
     host: "127.0.0.1",
@@ -75,7 +76,7 @@ export async function startGateway(
     admin: config.admin,
     tracing,
     log,
-    closeAfter: () => database.close(),
+    closeAfter: async () => void (await Promise.all(shards.map(({ database }) => database.close()))),
     exit: exited.resolve,
   })
   const url = `http://127.0.0.1:${service.server.port}`
@@ -88,7 +89,7 @@ export async function startGateway(
   return {
     ...operatorOf(url),
     url,
-    address,
+    address: addresses[0].address,
     service,
     data_dir,
     /** Every line of its log. */
@@ -108,6 +109,12 @@ export async function startGateway(
 }
 
 export type TestGateway = Awaited<ReturnType<typeof startGateway>>
+
+async function oneFresh() {
+  const { address, drop } = await freshDatabase()
+  const addresses: OneOrMore<ShardAddress> = [{ name: MAIN, open: true, address }]
+  return { addresses, drop }
+}
 
 /** A chat completion request with the usual headers. */
 export function chat(

@@ -16,6 +16,27 @@ const STATEMENT_MS = 1_000
 /** How many keys' owners are kept; the oldest make room. */
 const OWNERS_LIMIT = 50_000
 
+/** Whose keys they are, as far as it was asked. A hash that is unknown today may be a key tomorrow, so it is not kept. */
+export class Owners {
+  readonly #owners = new Map<string, Owner>()
+
+  get(key_hash: string): Owner | undefined {
+    return this.#owners.get(key_hash)
+  }
+
+  keep(key_hash: string, owner: Owner): void {
+    for (const oldest of this.#owners.keys()) {
+      if (this.#owners.size < OWNERS_LIMIT) break
+      this.#owners.delete(oldest)
+    }
+    this.#owners.set(key_hash, owner)
+  }
+
+  forget(key_hash: string): void {
+    this.#owners.delete(key_hash)
+  }
+}
+
 const k = alias(keys, "k")
 const a = alias(accounts, "a")
 
@@ -32,26 +53,28 @@ FROM ${keys} ${k} JOIN ${accounts} ${a} ON ${a.id} = ${k.account_id}
 WHERE ${k.hash} = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))`,
 )
 
-/** The standing of each hash, in their order; null where there is no such key. */
+/** The standing of each hash in the database of a shard, in their order; null where there is no such key. */
 export async function readStandings(
   connection: Runner,
   hashes: readonly string[],
+  shard: number,
 ): Promise<(Standing | null)[]> {
   const rows = await connection.run(standing, [JSON.stringify(hashes)], STATEMENT_MS, hashes.length)
-  const results = new Map(rows.map((row) => [textOf(row, "hash"), standingOf(row)]))
+  const results = new Map(rows.map((row) => [textOf(row, "hash"), standingOf(row, shard)]))
   return hashes.map((hash) => results.get(hash) ?? null)
 }
 
-/** Whose keys they are, and what they may do now. */
+/** Whose keys they are in one shard, and what they may do now. */
 export class Standings {
   readonly #queue: BatchQueue<string, Standing | null>
   readonly #used: LastUsed
-  /** A hash that is unknown today may be a key tomorrow, so it is not kept. */
-  readonly #owners = new Map<string, Owner>()
+  readonly #owners: Owners
 
-  constructor(connection: Connection, used: LastUsed) {
-    this.#queue = new BatchQueue(connection, { accountOf: () => "", run: readStandings }, QUEUE_LIMIT)
+  constructor(connection: Connection, used: LastUsed, shard: number, owners: Owners) {
+    const run = (runner: Runner, hashes: readonly string[]) => readStandings(runner, hashes, shard)
+    this.#queue = new BatchQueue(connection, { accountOf: () => "", run }, QUEUE_LIMIT)
     this.#used = used
+    this.#owners = owners
   }
 
   get depth(): number {
@@ -77,12 +100,8 @@ export class Standings {
   async #readOwner(key_hash: string): Promise<Owner | null> {
     const standing = await this.#ask(key_hash)
     if (standing === null) return null
-    const owner = { account_id: standing.account_id, key_id: standing.key_id }
-    for (const oldest of this.#owners.keys()) {
-      if (this.#owners.size < OWNERS_LIMIT) break
-      this.#owners.delete(oldest)
-    }
-    this.#owners.set(key_hash, owner)
+    const owner = ownerOf(standing)
+    this.#owners.keep(key_hash, owner)
     return owner
   }
 
@@ -95,8 +114,14 @@ export class Standings {
   }
 }
 
-function standingOf(row: Row): Standing {
+/** What of a standing never changes. */
+export function ownerOf({ shard, account_id, key_id }: Standing): Owner {
+  return { shard, account_id, key_id }
+}
+
+function standingOf(row: Row, shard: number): Standing {
   return {
+    shard,
     account_id: textOf(row, "account_id"),
     key_id: textOf(row, "key_id"),
     active: booleanOf(row, "active"),

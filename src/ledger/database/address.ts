@@ -2,8 +2,13 @@ import postgres from "postgres"
 import { asksForPrimary } from "../../database-url.ts"
 import { Hosts } from "./hosts.ts"
 
+/** The schema of the ledger's tables, unless an address names another. */
+export const USUAL_SCHEMA = "tollgate"
+
 /** The database's address: the URL of any server, or of several, or the socket of the embedded one. */
 export type Address = ({ readonly url: string } | SocketAddress) & {
+  /** The schema of the ledger's tables (D74); absent for `tollgate`. */
+  readonly schema?: string
   /** Settings of each session, sent when the connection is made. A pooler may refuse them. */
   readonly settings?: Readonly<Record<string, string>>
 }
@@ -13,6 +18,14 @@ export interface SocketAddress {
   readonly socket_path: string
   readonly user: string
   readonly database: string
+}
+
+/** The schema's name in every text of the ledger: as drizzle writes it, or bare before a dot. */
+const WRITTEN = /"tollgate"|\btollgate(?=\.)/g
+
+/** SQL of the ledger for another schema: every text is written for `tollgate`, and only here for others (D74). */
+export function inSchema(text: string, { schema = USUAL_SCHEMA }: Address): string {
+  return schema === USUAL_SCHEMA ? text : text.replace(WRITTEN, `"${schema}"`)
 }
 
 /**

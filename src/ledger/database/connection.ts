@@ -1,4 +1,4 @@
-import type { Address } from "./address.ts"
+import { type Address, inSchema } from "./address.ts"
 import { isAnswer, isPlanLost, Overdue } from "./database-errors.ts"
 import { CONNECT_S, Session } from "./session.ts"
 import type { Row, Statement, Values } from "./statement.ts"
@@ -37,6 +37,7 @@ export interface Runner {
 export class Connection implements Runner {
   readonly #address: Address
   readonly #watch: Watch
+  readonly #texts = new Map<Statement, string>()
   #session: Session
   /** Whether plans are kept by name; not through a pooler that forgets them. */
   #prepare = true
@@ -77,7 +78,7 @@ export class Connection implements Runner {
   async #query(statement: Statement, values: Values, overdue: Promise<never>): Promise<readonly Row[]> {
     const session = this.#session
     try {
-      const rows = await Promise.race([session.query(statement.text, values), overdue])
+      const rows = await Promise.race([session.query(this.#textOf(statement), values), overdue])
       // Behind the first statement, which alone tells whether there is a connection; its plan is not kept yet.
       if (!this.#made) void session.query(BY_INDEX, []).catch(() => {})
       this.#made = true
@@ -90,6 +91,17 @@ export class Connection implements Runner {
       if (!isAnswer(error)) this.#giveUp(session)
       throw error
     }
+  }
+
+  /** Its text for this schema; the same string each time. */
+  #textOf(statement: Statement): string {
+    if (this.#address.schema === undefined) return statement.text
+    let text = this.#texts.get(statement)
+    if (text === undefined) {
+      text = inSchema(statement.text, this.#address)
+      this.#texts.set(statement, text)
+    }
+    return text
   }
 
   /** What is in flight on it rejects. */

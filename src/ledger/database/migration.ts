@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url"
 import { readMigrationFiles } from "drizzle-orm/migrator"
-import { type Address, connect } from "./address.ts"
+import { type Address, connect, inSchema, USUAL_SCHEMA } from "./address.ts"
 
 /** Any number will do, as long as every gateway takes the same. */
 const MIGRATION_LOCK = 7_061_980
@@ -19,24 +19,23 @@ export type Version = "none" | "older" | "same" | "newer"
 
 /**
  * Applies the missing migrations in one transaction. It begins with the lock by which gateways that start together take
- * turns, so one connection is enough: a transaction pooler may have no second one to give. The table is drizzle's.
+ * turns, so one connection is enough: a transaction pooler may have no second one to give.
  */
 export async function migrate(address: Address): Promise<void> {
+  const { schema, table } = appliedIn(address)
   const client = connect(address, { max: 1, connect_timeout: FIRST_ANSWER_S, onnotice: () => {} })
   try {
     await client.begin(async (transaction) => {
       await transaction.unsafe(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
-      await transaction.unsafe(`CREATE SCHEMA IF NOT EXISTS drizzle;
-        CREATE TABLE IF NOT EXISTS drizzle.__drizzle_migrations (id SERIAL PRIMARY KEY, hash text NOT NULL, created_at bigint)`)
-      const [last] = await transaction.unsafe(
-        "SELECT max(created_at)::text AS made FROM drizzle.__drizzle_migrations",
-      )
+      await transaction.unsafe(`CREATE SCHEMA IF NOT EXISTS ${schema};
+        CREATE TABLE IF NOT EXISTS ${table} (id SERIAL PRIMARY KEY, hash text NOT NULL, created_at bigint)`)
+      const [last] = await transaction.unsafe(`SELECT max(created_at)::text AS made FROM ${table}`)
       const applied = Number(last?.made ?? 0)
       for (const { sql, hash, folderMillis } of readMigrationFiles({ migrationsFolder: MIGRATIONS })) {
         if (folderMillis <= applied) continue
-        for (const text of sql) await transaction.unsafe(text)
+        for (const text of sql) await transaction.unsafe(inSchema(text, address))
         await transaction.unsafe(
-          `INSERT INTO drizzle.__drizzle_migrations (hash, created_at) VALUES ('${hash}', ${folderMillis})`,
+          `INSERT INTO ${table} (hash, created_at) VALUES ('${hash}', ${folderMillis})`,
         )
       }
     })
@@ -45,13 +44,20 @@ export async function migrate(address: Address): Promise<void> {
   }
 }
 
+/** Where the applied migrations are noted: drizzle's table, or in another schema a table of its own (D74). */
+function appliedIn({ schema = USUAL_SCHEMA }: Address): { readonly schema: string; readonly table: string } {
+  const holder = schema === USUAL_SCHEMA ? "drizzle" : `"${schema}"`
+  return { schema: holder, table: `${holder}.__drizzle_migrations` }
+}
+
 /** Reads it, and changes nothing; rejects with the driver's error when the database cannot be reached. */
 export async function readVersion(address: Address): Promise<Version> {
+  const { table } = appliedIn(address)
   const client = connect(address, { max: 1, connect_timeout: FIRST_ANSWER_S, onnotice: () => {} })
   try {
-    const [found] = await client`SELECT to_regclass('drizzle.__drizzle_migrations') IS NOT NULL AS migrated`
+    const [found] = await client`SELECT to_regclass(${table}) IS NOT NULL AS migrated`
     if (found?.migrated !== true) return "none"
-    const rows = await client`SELECT created_at::text AS made FROM drizzle.__drizzle_migrations`
+    const rows = await client.unsafe(`SELECT created_at::text AS made FROM ${table}`)
     return compare(rows.map(({ made }) => String(made)))
   } finally {
     await client.end({ timeout: 1 })

@@ -1,6 +1,6 @@
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Sql } from "postgres"
-import { type Address, connect } from "./address.ts"
+import { type Address, connect, inSchema } from "./address.ts"
 
 export interface PoolOptions {
   /** Connections, at most. */
@@ -29,7 +29,7 @@ export class Pool {
     this.#address = address
     this.#options = options
     this.#client = this.#open()
-    this.#current = drizzle(this.#client)
+    this.#current = this.#bind()
     this.database = new Proxy(this.#current, {
       get: (_, name) => {
         const value: unknown = Reflect.get(this.#current, name)
@@ -46,8 +46,13 @@ export class Pool {
   #giveUp(client: Sql): void {
     if (this.#ended || client !== this.#client) return
     this.#client = this.#open()
-    this.#current = drizzle(this.#client)
+    this.#current = this.#bind()
     void client.end({ timeout: LAST_S })
+  }
+
+  #bind(): PostgresJsDatabase {
+    const client = this.#client
+    return drizzle(this.#address.schema === undefined ? client : forSchema(client, this.#address))
   }
 
   /** Connects at the first statement. No backoff, because a statement waits for the connection. */
@@ -61,4 +66,23 @@ export class Pool {
     })
     return client
   }
+}
+
+/** A client, or the client of a transaction, whose texts are those of the address' schema. */
+function forSchema<Client extends object>(client: Client, address: Address): Client {
+  return new Proxy(client, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name)
+      if (typeof value !== "function") return value
+      if (name === "unsafe") {
+        return (text: string, ...rest: unknown[]): unknown =>
+          Reflect.apply(value, target, [inSchema(text, address), ...rest])
+      }
+      if (name === "begin" || name === "savepoint") {
+        return (run: (inner: object) => unknown): unknown =>
+          Reflect.apply(value, target, [(inner: object) => run(forSchema(inner, address))])
+      }
+      return value.bind(target)
+    },
+  })
 }

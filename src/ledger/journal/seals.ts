@@ -185,7 +185,7 @@ async function refuseEntries(database: PostgresJsDatabase, table: string, month:
     if (!(await takeTurn(transaction))) return false
     const partition = `tollgate."${table}_${month.month.slice(0, 7).replace("-", "_")}"`
     const there = await transaction.execute(
-      sql`SELECT FROM pg_trigger WHERE tgrelid = ${partition}::regclass AND tgname = 'month_is_sealed'`,
+      sql`SELECT FROM pg_trigger WHERE tgrelid = ${sql.raw(`'${partition}'`)}::regclass AND tgname = 'month_is_sealed'`,
     )
     if (there.length > 0) return true
     await transaction.execute(

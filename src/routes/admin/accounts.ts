@@ -30,7 +30,7 @@ import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts`: the accounts that pay for calls. */
 export function accountRoutes(operators: Operators) {
-  const { database } = operators
+  const [{ database }] = operators.shards
   return new Elysia({ name: "admin-accounts" })
     .post(
       "/accounts",
@@ -77,7 +77,7 @@ export function accountRoutes(operators: Operators) {
 
 /** The account, or 404. */
 export async function existingAccount(operators: Operators, id: string): Promise<Account> {
-  const account = await ask(operators, getAccount(operators.database, id))
+  const account = await ask(operators, getAccount(operators.shards[0].database, id))
   if (account === null) throw noAccount()
   return account
 }

@@ -22,7 +22,7 @@ export function auditRoutes(operators: Operators) {
       async ({ query }) => {
         const { signal, abort } = aborting()
         try {
-          const asked = audit(operators.database, { full: query.full === "true", signal })
+          const asked = audit(operators.shards[0].database, { full: query.full === "true", signal })
           return await bodyOf(operators, ask({ deadline_ms: operators.audit_deadline_ms }, asked))
         } finally {
           abort()
@@ -67,7 +67,7 @@ async function linesOf(
     begun.resolve()
     tell()
   }
-  const asked = audit(operators.database, { ...options, signal, onProgress })
+  const asked = audit(operators.shards[0].database, { ...options, signal, onProgress })
   asked.then(() => begun.resolve(), begun.reject)
   try {
     await ask({ deadline_ms: operators.audit_deadline_ms }, begun.promise)

@@ -13,7 +13,7 @@ import type { Operators } from "./operators.ts"
 
 /** `/admin/calls`: the calls that held money, and their outcomes. */
 export function callRoutes(operators: Operators) {
-  const { database } = operators
+  const [{ database }] = operators.shards
   return new Elysia({ name: "admin-calls" })
     .get(
       "/calls",

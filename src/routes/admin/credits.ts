@@ -25,7 +25,7 @@ import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/credits`: the credits of an account. */
 export function creditRoutes(operators: Operators) {
-  const { database } = operators
+  const [{ database }] = operators.shards
   return new Elysia({ name: "admin-credits" })
     .post(
       "/accounts/:id/credits",

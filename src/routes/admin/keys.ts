@@ -25,7 +25,7 @@ import type { Operators } from "./operators.ts"
 
 /** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: the API keys of an account (D26). */
 export function keyRoutes(operators: Operators) {
-  const { database } = operators
+  const [{ database }] = operators.shards
   return new Elysia({ name: "admin-keys" })
     .post(
       "/accounts/:id/keys",

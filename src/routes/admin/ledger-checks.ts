@@ -18,7 +18,7 @@ import type { Operators } from "./operators.ts"
 
 /** Checks of the ledger besides the audit: `/admin/journal`, the seals of months (D71), and `/admin/sums` (D72). */
 export function ledgerCheckRoutes(operators: Operators) {
-  const { database } = operators
+  const [{ database }] = operators.shards
   const deadline = { deadline_ms: operators.audit_deadline_ms }
   return new Elysia({ name: "admin-ledger-checks" })
     .post(

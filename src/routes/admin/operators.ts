@@ -1,13 +1,22 @@
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Config } from "../../config/config.ts"
 import type { Audit } from "../../ledger/journal/audit.ts"
+import type { OneOrMore } from "../../ledger/shards.ts"
 import type { UpstreamBody } from "../../wire/statistics.ts"
+
+/** A shard of the ledger (D74), as operators use it. */
+export interface OperatedShard {
+  readonly name: string
+  /** Whether accounts are created in it. */
+  readonly open: boolean
+  readonly database: PostgresJsDatabase
+}
 
 /** What the operators' routes work with. */
 export interface Operators {
   /** The bearer token of `/admin`; null: there is no `/admin`. */
   readonly admin_token: string | null
-  readonly database: PostgresJsDatabase
+  readonly shards: OneOrMore<OperatedShard>
   readonly limits: Config["limits"]
   /** How long an operator waits for the database. */
   readonly deadline_ms: number

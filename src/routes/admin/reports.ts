@@ -32,7 +32,7 @@ import type { Operators } from "./operators.ts"
  * `/admin/outcomes` (D51).
  */
 export function reportRoutes(operators: Operators) {
-  const { database } = operators
+  const [{ database }] = operators.shards
   return new Elysia({ name: "admin-reports" })
     .get(
       "/usage",
