@@ -157,14 +157,17 @@ export class Tap {
     }
   }
 
-  /** A clean end of the provider's body (D8): the unterminated event counts, a missing last event is added where the gateway sends it. */
+  /**
+   * A clean end of the provider's body (D8): the unterminated event counts, unless it says nothing, because then it is one
+   * that was cut. A missing last event is added where the gateway sends it.
+   */
   #ended(): void {
     if (this.#whole) {
       this.#wholeEnded(this.#whole)
       return
     }
     const last = this.#framer.end()
-    if (last !== null) this.#take(last)
+    if (last !== null) this.#take(last, false)
     this.#finish(this.#reading.answered ? "completed" : "upstream_lost")
   }
 
@@ -195,12 +198,13 @@ export class Tap {
     if (last !== null) this.#note(this.#reading.take(last))
   }
 
-  #take(event: SseEvent): void {
+  #take(event: SseEvent, terminated = true): void {
     if (event.tail) {
       if (!this.#stripped) this.#outlet.forward(event.parts)
       return
     }
     const read = this.#reading.take(event)
+    if (read.kind === "nothing" && !terminated) return
     this.#stripped = false
     switch (read.kind) {
       case "done":

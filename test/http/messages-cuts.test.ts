@@ -73,11 +73,12 @@ async function cut(key: string, at: number, ending: "end" | "reset") {
     nano: CHARGES[known] ?? null,
     body: shown,
   })
+  for (const [, data = ""] of answer.body.matchAll(/^data: (.*)$/gm))
+    expect(() => JSON.parse(data)).not.toThrow()
   const rest = answer.body.slice(shown.length)
   const is_whole = ending === "end" && known >= WHOLE_ANSWER
   if (known === 0) expect({ at, rest, state: call.state }).toEqual({ at, rest: "", state: "released" })
   else if (is_whole) {
-    // The unterminated event before it passes as far as it came (D36).
     const stops = answer.body.split(STOP).length - 1
     expect({ at, stops, last: answer.body.endsWith(STOP), ending: call.ending }).toEqual({
       at,
