@@ -92,7 +92,9 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
     const poor = await operator.account(printUsd(POOR_NANO))
     const racing = Array.from({ length: 30 }, (_, at) => chat(gateways[at % 2] ?? first, poor.key))
     const answers = await Promise.all(racing.map(async (answer) => (await answer).status))
-    expect(answers.filter((status) => status !== 200 && status !== 402)).toEqual([])
+    // A busy machine may keep some from a connection of the pooler for longer than a hold waits (D27).
+    expect(answers.filter((status) => ![200, 402, 503].includes(status))).toEqual([])
+    expect(answers).toContain(200)
     const served = answers.filter((status) => status === 200).length
     const left = printUsd(POOR_NANO - BigInt(served) * CHARGE_NANO)
     expect(await settledBalance(poor.id)).toMatchObject({ balance: left, held: "0" })
