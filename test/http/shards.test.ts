@@ -54,7 +54,7 @@ describe.each(LAYOUTS)("D74 %s", (_, is_one_database) => {
   afterAll(async () => {
     await both.stop()
     for (const gateway of [first, second]) {
-      expect(await gateway.audit()).toMatchObject({ open_reservations: 0, violations: [] })
+      expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
       await gateway.stop()
     }
     for (const proxy of proxies) await proxy.stop()
