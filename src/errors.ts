@@ -84,6 +84,12 @@ export const catalogue = {
     type: "timeout_error",
     message: "The request body did not arrive in time. Send the request again.",
   },
+  archived: {
+    status: 410,
+    type: "not_found_error",
+    message: "This part of the ledger is archived. Ask the operator.",
+    should_retry: false,
+  },
   request_too_large: {
     status: 413,
     type: "request_too_large",

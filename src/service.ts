@@ -78,6 +78,7 @@ export class Service {
       databases: options.shards,
       data_dir: options.data_dir,
       lease: options.config.lease,
+      keep_months: options.config.journal.keep_months,
       log: options.log,
       checkpoints: (shard) => checkpointsOf(in_flight, shard),
       events: {

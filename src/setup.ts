@@ -82,7 +82,7 @@ export function refuseOtherShards(started: Config, next: Config): void {
 }
 
 /** Sections that are read at the start only. A reload does not apply them. */
-const READ_AT_START = ["admin", "lease", "workers"] as const
+const READ_AT_START = ["admin", "journal", "lease", "workers"] as const
 
 /** The changed sections of `next` that need a restart to take effect. */
 export function needRestart(started: Config, next: Config): string[] {

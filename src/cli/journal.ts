@@ -1,27 +1,56 @@
 import { CheckedSealBody, MonthsBody } from "../wire/ledger-checks.ts"
 import { type AdminContext, adminCommand } from "./admin-command.ts"
-import { CliError } from "./cli-error.ts"
+import { CliError, UsageError } from "./cli-error.ts"
+import { drop, dump } from "./dump.ts"
 import { moment } from "./moment.ts"
 import { count, table, usd } from "./screen.ts"
 
 /** `tollgate journal`: the months of the journal and their seals, and whether sealed months are as they were sealed (D71). */
 export const journal = adminCommand({
-  summary: "List the months of the journal and their seals",
-  details: "With --verify the exit code is 1 if a sealed month is not as it was sealed.",
+  summary: "List, verify and dump the months of the journal",
+  details:
+    "With --verify the exit code is 1 if a sealed month is not as it was sealed. A dump is compared with the seal before it counts.",
   args: {
     verify: { type: "boolean", description: "compute the hashes of all sealed months again, and compare" },
+    dump: {
+      type: "string",
+      valueHint: "MONTH",
+      description: "write the entries of a sealed month to a file",
+    },
+    to: { type: "string", valueHint: "FILE", description: "the new file of --dump, compressed with gzip" },
+    drop: {
+      type: "string",
+      valueHint: "MONTH",
+      description: "drop the entries of a detached month that was dumped",
+    },
+    "archive-note": {
+      type: "string",
+      valueHint: "TEXT",
+      description: "where the dump is kept (default: the path of the file)",
+    },
   },
   examples: [
     ["tollgate journal", "the months, latest first"],
     ["tollgate journal --verify", "reads every entry of every sealed month"],
+    [
+      'tollgate journal --dump 2024-10 --to 2024-10.gz --archive-note "s3://backups/2024-10.gz"',
+      "writes a file and compares it with the seal",
+    ],
+    ["tollgate journal --drop 2024-10", "frees the space of a month that was dumped"],
     ["tollgate journal --json", "as JSON, for scripts"],
   ],
   async run(given, context) {
     const { data } = await context.client.get("/journal", MonthsBody)
+    const [dumped, dropped, note] = [given.text("dump"), given.text("drop"), given.text("archive-note")]
+    const file = given.text("to")
+    if ((dumped === null) !== (file === null))
+      throw new UsageError("--dump MONTH and --to FILE belong together")
+    if (dumped !== null && file !== null) return await dump(context, monthOf(data, dumped), file, note)
+    if (dropped !== null) return await drop(context, dropped, note, monthOf(data, dropped).seal?.hash ?? null)
     const months: Listed[] = []
-    for (const { month, seal } of data) {
-      const differed = seal !== null && given.has("verify") ? await differing(context, month) : null
-      months.push({ month, seal, differed })
+    for (const one of data) {
+      const is_checked = one.seal !== null && one.dropped_at === null && given.has("verify")
+      months.push({ ...one, differed: is_checked ? await differing(context, one.month) : null })
     }
     context.show(given.has("verify") ? { data: months } : { data }, () => monthsTable(months, context))
     const wrong = months.filter(({ differed }) => differed !== null && differed > 0)
@@ -29,6 +58,12 @@ export const journal = adminCommand({
       throw new CliError(`not as they were sealed: ${wrong.map(({ month }) => month).join(", ")}`)
   },
 })
+
+function monthOf(data: MonthsBody["data"], name: string): MonthsBody["data"][number] {
+  const found = data.find(({ month }) => month === name)
+  if (found === undefined) throw new CliError(`there is no month ${name} in the journal`)
+  return found
+}
 
 /** How many hours of a sealed month differ from its seal. */
 async function differing({ client, remark }: AdminContext, month: string): Promise<number> {
@@ -47,10 +82,17 @@ async function differing({ client, remark }: AdminContext, month: string): Promi
 type Listed = MonthsBody["data"][number] & { readonly differed: number | null }
 
 function monthsTable(months: readonly Listed[], { screen }: AdminContext): string {
-  const rows = months.map(({ month, seal, differed }) =>
-    seal === null
-      ? [month, "", "", "", "", ""]
-      : [month, moment(seal.sealed_at), count(seal.calls), usd(seal.charge), seal.hash, verdict(differed)],
+  const rows = months.map((one) =>
+    one.seal === null
+      ? [one.month, "", "", "", "", ""]
+      : [
+          one.month,
+          moment(one.seal.sealed_at),
+          count(one.seal.calls),
+          usd(one.seal.charge),
+          one.seal.hash,
+          stateOf(one),
+        ],
   )
   const columns = [
     { title: "MONTH" },
@@ -63,7 +105,8 @@ function monthsTable(months: readonly Listed[], { screen }: AdminContext): strin
   return table(columns, rows, screen.width, screen.paint)
 }
 
-function verdict(differed: number | null): string {
-  if (differed === null) return ""
-  return differed === 0 ? "unchanged" : "CHANGED"
+function stateOf({ differed, detached_at, dropped_at, archive }: Listed): string {
+  if (differed !== null) return differed === 0 ? "unchanged" : "CHANGED"
+  const state = dropped_at === null ? (detached_at === null ? "" : "detached") : "dropped"
+  return [state, archive].filter((word) => word !== "" && word !== null).join(": ")
 }

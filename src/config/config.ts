@@ -117,6 +117,8 @@ export interface Config {
   }
   /** How long JSON responses are stored for replay under their `Idempotency-Key` (D43); null: not stored. */
   readonly idempotency: { readonly keep_answers_ms: number | null }
+  /** How long after its end a month stays in the journal (D75); null for ever. */
+  readonly journal: { readonly keep_months: number | null }
   readonly lease: { readonly renew_ms: number; readonly expire_ms: number }
   readonly shutdown: { readonly ready_delay_ms: number; readonly drain_ms: number }
   /** Empty where the ledger is in one database that the environment names, or in the embedded one. Read at the start only. */

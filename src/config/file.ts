@@ -192,6 +192,14 @@ export const ConfigFile = section({
     }),
   }),
   idempotency: section({ keep_answers: Type.Optional(duration()) }),
+  journal: section({
+    keep: Type.Optional(
+      text({
+        pattern: "^(?:1 month|(?:[2-9]|[1-9]\\d{1,2}) months)$",
+        [EXPECTED]: "a number of months, such as 24 months",
+      }),
+    ),
+  }),
   lease: section({ renew: duration("5s"), expire: duration("20s") }),
   shutdown: section({ ready_delay: durationOrNone("0s"), drain: durationOrNone("10m") }),
   shards: Type.Optional(

@@ -80,6 +80,9 @@ function configFrom(file: ConfigFile, report: Report): Config {
       },
     },
     idempotency: { keep_answers_ms: keep_answers === undefined ? null : ms(keep_answers) },
+    journal: {
+      keep_months: file.journal.keep === undefined ? null : Number.parseInt(file.journal.keep, 10),
+    },
     lease: { renew_ms: ms(lease.renew), expire_ms: ms(lease.expire) },
     shutdown: { ready_delay_ms: ms(shutdown.ready_delay), drain_ms: ms(shutdown.drain) },
     shards: shardsOf(file.shards ?? [], report),

@@ -129,6 +129,18 @@ export class LedgerBusy extends Error {
   }
 }
 
+/** What was asked needs entries that are not in the journal any more (D75). */
+export class EntriesArchived extends Error {
+  override readonly name = "EntriesArchived"
+  /** Before this moment only sums of whole hours are there. */
+  readonly until: Date
+
+  constructor(until: Date) {
+    super("the entries are archived")
+    this.until = until
+  }
+}
+
 /** The ledger as calls see it. Every method may reject with `LedgerUnavailable`, those that queue with `LedgerBusy`. */
 export interface CallLedger {
   /** The standing of the key with this SHA-256 (hex), or null when there is no such key. */

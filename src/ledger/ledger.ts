@@ -18,6 +18,7 @@ import {
   type Terms,
 } from "./entries.ts"
 import type { LedgerEvents, Log } from "./events.ts"
+import { detachMonth } from "./journal/archive.ts"
 import { unheldViolation, type Violation } from "./journal/audit.ts"
 import { Checkpoints, forgetCheckpoints } from "./journal/checkpoints.ts"
 import { Lease, type LeaseTimes } from "./journal/lease.ts"
@@ -56,6 +57,8 @@ export interface LedgerOptions {
   readonly shard?: number
   /** What all shards share: which keys are where; absent where there is one. */
   readonly owners?: Owners
+  /** How long after its end a month stays in the journal (D75); absent or null: for ever. */
+  readonly keep_months?: number | null
   readonly log: Log
   readonly events?: LedgerEvents
   /** What the running calls would be charged if this process died now (D57). */
@@ -243,6 +246,7 @@ export class Ledger implements CallLedger {
       { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(this.#options.database.upkeep) },
       { name: "sums", every_ms: UPKEEP_MS, run: () => this.#sumHours() },
       { name: "seals", every_ms: SEAL_MS, run: () => this.#sealMonths() },
+      { name: "archive", every_ms: SEAL_MS, run: () => this.#detachMonths() },
     ]
   }
 
@@ -261,6 +265,16 @@ export class Ledger implements CallLedger {
         return
       }
       log.info({ month }, "a month of the journal was sealed")
+    }
+  }
+
+  async #detachMonths(): Promise<void> {
+    const { database, keep_months = null, log } = this.#options
+    if (keep_months === null) return
+    while (!this.#stopping) {
+      const month = await detachMonth(database.upkeep, () => database.connection(), keep_months)
+      if (month === null) return
+      log.info({ month }, "a month of the journal was detached")
     }
   }
 

@@ -1,7 +1,7 @@
 import { bigint, boolean, date, index, integer, primaryKey, text, uuid } from "drizzle-orm/pg-core"
 import { basis, endOutcome, failure, ledger, moment, nano } from "./schema.ts"
 
-/** Sums over the entries of the journal (D72), from which they can be computed again. */
+/** Sums over the entries of the journal (D72), from which they can be computed again; and its months (D71). */
 
 const count = (name: string) => bigint(name, { mode: "bigint" })
 
@@ -79,6 +79,24 @@ export const summed = ledger.table("summed", {
 
 const entries = () => bigint("entries", { mode: "bigint" }).notNull()
 
+/**
+ * The months of the journal (D71): `holds`, `ends` and `corrections` have one partition each for the calls whose ids are at
+ * or above `from_id` and below `to_id`. Ids begin with their time, so they are those of a UTC month; the first one has no
+ * beginning.
+ */
+export const months = ledger.table("months", {
+  month: date("month", { mode: "string" }).primaryKey(),
+  from_id: uuid("from_id"),
+  to_id: uuid("to_id").notNull(),
+  /** From when on its tables are no partitions any more, or are about to be none (D75). */
+  detached_at: moment("detached_at"),
+  /** The hash of the dump that was made of it, and where an operator says it is. */
+  dump_hash: text("dump_hash"),
+  archive: text("archive"),
+  /** When its tables were dropped. */
+  dropped_at: moment("dropped_at"),
+})
+
 /** The seals of months that are over (D71). Never changed, like the entries that they are made from. */
 export const seals = ledger.table("seals", {
   month: date("month", { mode: "string" }).primaryKey(),
@@ -117,5 +135,8 @@ export const seal_sums = ledger.table(
     cached_tokens: bigint("cached_tokens", { mode: "bigint" }).notNull(),
     completion_tokens: bigint("completion_tokens", { mode: "bigint" }).notNull(),
   },
-  (sum) => [primaryKey({ columns: [sum.month, sum.account_id, sum.key_id, sum.terms_id] })],
+  (sum) => [
+    primaryKey({ columns: [sum.month, sum.account_id, sum.key_id, sum.terms_id] }),
+    index("seal_sums_of_account").on(sum.account_id),
+  ],
 )

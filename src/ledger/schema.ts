@@ -3,7 +3,6 @@ import {
   bigint,
   boolean,
   check,
-  date,
   index,
   integer,
   pgSchema,
@@ -163,17 +162,6 @@ export const terms = ledger.table("terms", {
   operation: text("operation").notNull().default("chat"),
   /** The service tier that the prices are for (D70); null for the model's own. */
   service_tier: text("service_tier"),
-})
-
-/**
- * The months of the journal (D71): `holds`, `ends` and `corrections` have one partition each for the calls whose ids are at
- * or above `from_id` and below `to_id`. Ids begin with their time, so they are those of a UTC month; the first one has no
- * beginning.
- */
-export const months = ledger.table("months", {
-  month: date("month", { mode: "string" }).primaryKey(),
-  from_id: uuid("from_id"),
-  to_id: uuid("to_id").notNull(),
 })
 
 /** Money held for a call. The id is the call's, a UUIDv7 of the gateway; `held_at` is the ledger's time. */

@@ -1,6 +1,9 @@
 import { DrizzleQueryError } from "drizzle-orm/errors"
 import { GatewayError } from "../errors.ts"
 import { errorCode } from "../ledger/database/database-errors.ts"
+import { EntriesArchived } from "../ledger/entries.ts"
+import { HOUR_MS } from "../ledger/reports/span.ts"
+import { printTime } from "../wire/time.ts"
 
 /** How long the caller waits. */
 export interface Deadline {
@@ -22,6 +25,7 @@ export async function ask<Answer>(
   try {
     return await Promise.race([question, deadline.promise])
   } catch (error) {
+    if (error instanceof EntriesArchived) throw archivedBefore(error.until)
     // Drizzle's own message repeats the parameters; only what the driver said may reach a log.
     const cause = error instanceof DrizzleQueryError ? error.cause : error
     if (error === cause && !isFromDriver(error)) throw error
@@ -37,6 +41,14 @@ export function askLong<Answer>(
   question: Promise<Answer>,
 ): Promise<Answer> {
   return ask({ deadline_ms: sums_deadline_ms }, question)
+}
+
+/** Up to the end of the hour, sums are all there is. */
+function archivedBefore(until: Date): GatewayError {
+  const hour = printTime(new Date(Math.ceil(until.getTime() / HOUR_MS) * HOUR_MS))
+  return new GatewayError("archived", {
+    message: `The entries before ${hour} are archived: ask for whole hours or days, and not by session.`,
+  })
 }
 
 /** Whether the error is the database driver's: it has a code of the server or the system. */

@@ -34,9 +34,14 @@ export function receipts(gateway: Gateway) {
     .get(
       "/v1/calls/:id",
       async ({ reader, params: { id } }) => {
-        const call = await asked(reportsOf(reader).call(reader.account_id, id))
-        if (call === null) throw new GatewayError("not_found", { message: "No call has this id." })
-        return receipt(call)
+        const reports = reportsOf(reader)
+        const call = await asked(reports.call(reader.account_id, id))
+        if (call !== null) return receipt(call)
+        const month = await asked(reports.archived(id))
+        if (month === null) throw new GatewayError("not_found", { message: "No call has this id." })
+        throw new GatewayError("archived", {
+          message: `The calls of ${month.slice(0, 7)} are archived. Ask the operator.`,
+        })
       },
       reference.getReceipt,
     )

@@ -87,6 +87,12 @@ export const MonthsBody = Type.Object({
     Type.Object({
       month: Month({ description: "A month of UTC." }),
       seal: Type.Union([Seal, Type.Null()], { description: "Null if the month is not sealed." }),
+      detached_at: nullable({
+        ...Time,
+        description: "Since when its calls are not in the journal any more. Null if they are.",
+      }),
+      dropped_at: nullable({ ...Time, description: "When its tables were dropped. Null if they are there." }),
+      archive: nullable(Type.String({ description: "Where its dump is. Null if none was made." })),
     }),
   ),
 })
@@ -114,6 +120,57 @@ export const CheckedSealBody = Type.Object({
     description: "The lowest id of the next hour to check. Null after the last one.",
   }),
 })
+
+/** Which part of the dump of which month is read. */
+export const DumpQuestion = Type.Object(
+  {
+    month: SealCheck.properties.month,
+    from: Type.Optional(
+      Type.String({
+        pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        description: "The `next` of an earlier answer. Default: the beginning.",
+        [EXPECTED]: "the `next` of an earlier answer",
+      }),
+    ),
+  },
+  { additionalProperties: false, [EXPECTED]: "a JSON object" },
+)
+
+export const DumpBody = Type.Object({
+  lines: Type.Array(Type.String(), {
+    description:
+      "Lines of the dump. Each is an object with one key: `seal`, `hour` or `sum` for the seal, and `hold`, `end` or `correction` for an entry.",
+  }),
+  next: Type.Union([Id, Type.Null()], {
+    description: "Where the next part begins. Null after the last one.",
+  }),
+})
+
+/** A dump that was made and compared with its seal. */
+export const DumpNote = Type.Object(
+  {
+    month: SealCheck.properties.month,
+    hash: Type.String({
+      pattern: "^[0-9a-f]{64}$",
+      description: "The hash of the seal, as it was computed from the dump.",
+      [EXPECTED]: "a SHA-256 in hex",
+    }),
+    archive: Type.String({
+      minLength: 1,
+      maxLength: 500,
+      description: "Where the dump is. Operators who ask for a call of this month are told.",
+      [EXPECTED]: "1 to 500 characters",
+    }),
+  },
+  { additionalProperties: false, [EXPECTED]: "a JSON object" },
+)
+
+export const MonthQuestion = Type.Object(
+  { month: SealCheck.properties.month },
+  { additionalProperties: false, [EXPECTED]: "a JSON object" },
+)
+
+export const MonthDone = Type.Object({ month: Month() })
 
 const DAY = "a day such as 2026-11-21"
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
-import { nextId } from "../../src/id.ts"
+import { floorId, nextId } from "../../src/id.ts"
 import { addMonths } from "../../src/ledger/journal/months.ts"
 import { sealMonth } from "../../src/ledger/journal/seals.ts"
 import { holds } from "../../src/ledger/schema.ts"
@@ -62,4 +62,46 @@ test.each([
 test("knows no seal of an open month, nor an hour that a seal does not have", async () => {
   expect(await check({ month: "1999-01" })).toMatchObject({ status: 404 })
   expect(await check({ month, from: nextId() })).toMatchObject({ status: 404 })
+})
+
+test("D75 a month is dropped only when it is detached and a dump with its hash was noted", async () => {
+  const { database, ask } = adminApi
+  const drop = () => ask("POST", "/admin/journal/drop", { month })
+  const note = (hash: string) =>
+    ask("POST", "/admin/journal/dumped", { month, hash, archive: "s3://backups/one.gz" })
+  const [seal] = await database.select().from(seals)
+  const { body } = await ask("POST", "/admin/journal/dump", { month })
+  expect(body).toMatchObject({
+    next: null,
+    lines: [expect.stringContaining(seal?.hash ?? "none"), expect.any(String), expect.any(String)],
+  })
+  expect(await note("0".repeat(64))).toMatchObject({ status: 400, body: { error: { param: "month" } } })
+  expect(await drop()).toMatchObject({ status: 400, body: { error: { param: "month" } } })
+  expect(await note(seal?.hash ?? "")).toMatchObject({ status: 200 })
+  const refused = await drop()
+  expect(refused.status).toBe(400)
+  expect(refused.text).toContain("is in the journal still")
+  const name = month.replace("-", "_")
+  for (const table of ["holds", "ends", "corrections"])
+    await database.execute(
+      sql.raw(`ALTER TABLE tollgate.${table} DETACH PARTITION tollgate.${table}_${name}`),
+    )
+  await database.execute(
+    sql`UPDATE tollgate.months SET detached_at = now() WHERE month = ${`${month}-01`}::date`,
+  )
+  expect(await drop()).toMatchObject({ status: 200 })
+  expect((await ask("GET", "/admin/journal")).body.data[2]).toMatchObject({
+    month,
+    archive: "s3://backups/one.gz",
+    dropped_at: expect.any(String),
+  })
+  expect(await ask("GET", `/admin/calls/${floorId(new Date(`${month}-02`))}`)).toMatchObject({
+    status: 410,
+    body: {
+      error: { code: "archived", message: `The calls of ${month} are archived: s3://backups/one.gz.` },
+    },
+  })
+  expect(await ask("POST", "/admin/journal/dump", { month })).toMatchObject({ status: 404 })
+  for (const path of ["dump", "drop"])
+    expect(await ask("POST", `/admin/journal/${path}`, { month: "1999-01" })).toMatchObject({ status: 404 })
 })

@@ -1,8 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { drizzle } from "drizzle-orm/postgres-js"
 import type { Command, Leaf } from "../../src/cli/command.ts"
 import { root } from "../../src/cli/program.ts"
+import { connect } from "../../src/ledger/database/address.ts"
+import { sealMonth } from "../../src/ledger/journal/seals.ts"
 import {
   ADMIN_TOKEN,
   CHAT,
@@ -32,6 +35,7 @@ beforeAll(async () => {
   writeFileSync(join(shell.folder, "tollgate.yaml"), JSON.stringify(configFor(provider.url)))
   writeFileSync(join(shell.folder, "litellm.json"), JSON.stringify(liteLlm()))
   writeFileSync(join(shell.folder, "genai.json"), JSON.stringify(genaiPrices()))
+  await detachedMonth()
   const account = await gateway.account("10")
   key = account.key
   call = (await chat(gateway, key)).headers.get("x-request-id") ?? ""
@@ -43,6 +47,21 @@ afterAll(async () => {
   await provider.stop()
   shell.remove()
 })
+
+/** October 2024, without calls, as it is when it was kept long enough (D75). */
+async function detachedMonth(): Promise<void> {
+  const client = connect(gateway.address, { max: 1, onnotice: () => {} })
+  await client`INSERT INTO tollgate.months (month, to_id) VALUES ('2024-10-01', tollgate.month_id('2024-11-01'))`
+  for (const table of ["holds", "ends", "corrections"])
+    await client.unsafe(`CREATE TABLE tollgate.${table}_2024_10 (LIKE tollgate.${table})`)
+  expect(await sealMonth(drizzle(client), () => false)).toEqual({ month: "2024-10-01", sealed: "sealed" })
+  await client.begin(async (tx) => {
+    await tx`SET LOCAL session_replication_role = replica`
+    await tx`UPDATE tollgate.seals SET sealed_at = '2024-11-08'`
+    await tx`UPDATE tollgate.months SET detached_at = now() WHERE month = '2024-10-01'`
+  })
+  await client.end()
+}
 
 /** The prices of the configuration, as LiteLLM lists them. */
 function liteLlm() {
@@ -88,6 +107,7 @@ async function prepared(line: string): Promise<string> {
     .replaceAll(/019f8b1c-3333\S+/g, call)
     .replace("model_prices_and_context_window.json", join(shell.folder, "litellm.json"))
     .replace("data.json --map fast=", `${join(shell.folder, "genai.json")} --map ${CHAT}=`)
+    .replace("--to 2024-10.gz", `--to ${join(shell.folder, "2024-10.gz")}`)
     .replace("--config tollgate.yaml", `--config ${join(shell.folder, "tollgate.yaml")}`)
 }
 

@@ -10,6 +10,7 @@ const seal = {
   charge: "0.5",
   hash: "0123456789abcdef".repeat(4),
 }
+const attached = { detached_at: null, dropped_at: null, archive: null }
 const second = "019a3f2b-1c00-0000-0000-000000000000"
 let changed = true
 const api = Bun.serve({
@@ -18,8 +19,15 @@ const api = Bun.serve({
     if (request.method === "GET")
       return Response.json({
         data: [
-          { month: "2026-11", seal: null },
-          { month: "2026-10", seal },
+          { month: "2026-11", seal: null, ...attached },
+          { month: "2026-10", seal, ...attached },
+          {
+            month: "2026-09",
+            seal,
+            detached_at: seal.sealed_at,
+            dropped_at: seal.sealed_at,
+            archive: "s3://old",
+          },
         ],
       })
     const { month, from }: { month: string; from?: string } = JSON.parse(await request.text())
@@ -40,6 +48,7 @@ test("lists months and seals", async () => {
   const { code, out } = await say()
   expect(code).toBe(0)
   expect(out).toContain(seal.hash)
+  expect(out).toContain("dropped: s3://old")
   expect(out).not.toMatch(/changed/i)
 })
 

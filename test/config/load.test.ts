@@ -83,6 +83,7 @@ describe("the example of docs/configuration.md", () => {
         per_key: { in_flight: null, requests_per_minute: null },
       },
       idempotency: { keep_answers_ms: null },
+      journal: { keep_months: null },
       lease: { renew_ms: 5_000, expire_ms: 20_000 },
       shutdown: { ready_delay_ms: 0, drain_ms: 600_000 },
       shards: [],

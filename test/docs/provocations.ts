@@ -18,6 +18,8 @@ interface Provocation {
 }
 
 const NO_ID = "019f0000-0000-7000-8000-000000000000"
+/** Of January 2020. */
+const OLD_ID = "016f5e66-e800-7000-8000-000000000000"
 const SMALL_BODY = { limits: { body: "1KiB" } }
 const SMALL_RESPONSE = { limits: { response: "1KiB" } }
 const IMPATIENT = { limits: { body_timeout: "50ms" } }
@@ -90,6 +92,12 @@ export const provocations: Readonly<Record<ErrorCode, Provocation>> = {
     async *attempts(stage, entry) {
       yield await stage.ask({ ...entry, method: "PUT" }, await sharedWorld(stage))
     },
+  },
+  archived: {
+    async *attempts(stage, entry) {
+      yield await stage.ask(entry, await sharedWorld(stage), { ...plain(entry), id: OLD_ID })
+    },
+    around: withOldMonth,
   },
   request_timeout: {
     attempts: unfinished,
@@ -282,6 +290,19 @@ async function withoutTables<Result>(stage: Stage, work: () => Promise<Result>):
     return await work()
   } finally {
     await client`ALTER SCHEMA elsewhere RENAME TO tollgate`
+    await client.end()
+  }
+}
+
+/** Runs `work` while January 2020 is a detached month. */
+async function withOldMonth<Result>(stage: Stage, work: () => Promise<Result>): Promise<Result> {
+  const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+  await client`INSERT INTO tollgate.months (month, to_id, detached_at, archive)
+    VALUES ('2020-01-01', tollgate.month_id('2020-02-01'), now(), 's3://backups/2020-01.gz')`
+  try {
+    return await work()
+  } finally {
+    await client`DELETE FROM tollgate.months WHERE month = '2020-01-01'`
     await client.end()
   }
 }

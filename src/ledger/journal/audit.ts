@@ -1,7 +1,7 @@
 import { inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { accounts, holds, months } from "../schema.ts"
-import { seals } from "../schema-sums.ts"
+import { accounts, holds } from "../schema.ts"
+import { months, seals } from "../schema-sums.ts"
 import {
   abandoned,
   accountsThatDiffer,
@@ -102,7 +102,7 @@ interface Parts {
 async function partsOf(database: PostgresJsDatabase, full: boolean): Promise<Parts> {
   const [row] = await database.execute<{ month: string; from_id: string | null; to_id: string }>(sql`
     SELECT m.month::text AS month, m.from_id, (SELECT max(l.to_id::text) FROM ${months} l) AS to_id
-    FROM ${months} m WHERE ${full ? sql`true` : sql`NOT EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month)`}
+    FROM ${months} m WHERE ${full ? sql`m.detached_at IS NULL` : sql`NOT EXISTS (SELECT FROM ${seals} s WHERE s.month = m.month)`}
     ORDER BY m.month LIMIT 1`)
   if (row === undefined) throw new Error("the journal has no open month")
   const { month, from_id, to_id } = row

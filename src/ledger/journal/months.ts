@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { months } from "../schema.ts"
+import { months } from "../schema-sums.ts"
 
 /** Any number will do, as long as every gateway takes the same. */
 const MONTHS_LOCK = 7_061_982
@@ -10,7 +10,11 @@ const AHEAD = 2
 const LOCK_MS = 2_000
 
 /** The tables of the journal that have a partition for each month. */
-const TABLES = ["holds", "ends", "corrections"] as const
+export const JOURNAL_TABLES = ["holds", "ends", "corrections"] as const
+
+/** The table with the entries of a month, given by its first day: attached or not. */
+export const partitionOf = (table: string, month: string) =>
+  `tollgate.${table}_${month.slice(0, 7).replace("-", "_")}`
 
 /**
  * Makes the partitions of this month and the next two, by the database's clock (D71). A new table is empty, so it is
@@ -33,9 +37,9 @@ function addMonth(database: PostgresJsDatabase, ahead: number): Promise<boolean>
       WHERE next.month <= now() AT TIME ZONE 'UTC' + ${ahead}::int * interval '1 month'`)
     if (due === undefined) return false
     const { month, from_id, to_id } = due
-    for (const table of TABLES) {
+    for (const table of JOURNAL_TABLES) {
       const whole = sql.raw(`tollgate."${table}"`)
-      const partition = sql.raw(`tollgate."${table}_${month.slice(0, 7).replace("-", "_")}"`)
+      const partition = sql.raw(partitionOf(table, month))
       const [from, to] = [sql.raw(`'${from_id}'`), sql.raw(`'${to_id}'`)]
       await transaction.execute(sql`CREATE TABLE ${partition} (LIKE ${whole} INCLUDING ALL,
         CONSTRAINT in_month CHECK (id >= ${from} AND id < ${to}))`)

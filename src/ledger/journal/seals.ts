@@ -2,9 +2,11 @@ import { desc, eq, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { floorId } from "../../id.ts"
 import { HOUR_MS } from "../reports/span.ts"
-import { corrections, ends, holds, months } from "../schema.ts"
-import { seal_hours, seal_sums, seals } from "../schema-sums.ts"
+import { corrections, ends, holds } from "../schema.ts"
+import { months, seal_hours, seal_sums, seals } from "../schema-sums.ts"
 import { areRight } from "./audit.ts"
+import { digestOf, entriesIn, textOf } from "./entry-text.ts"
+import { JOURNAL_TABLES, partitionOf } from "./months.ts"
 import { type Ids, Pace, slicesOf, within } from "./slices.ts"
 
 /** How long after its end a month is sealed at the earliest: what was spooled has that long to come. */
@@ -50,8 +52,7 @@ async function sealOne(database: PostgresJsDatabase, month: Month, stopped: () =
   // Looked at first, so that nothing is refused in a month that cannot be sealed.
   const obstacle = await obstacleIn(database, month, pace, stopped)
   if (obstacle !== null) return obstacle
-  for (const table of ["holds", "ends", "corrections"])
-    if (!(await refuseEntries(database, table, month))) return "busy"
+  for (const table of JOURNAL_TABLES) if (!(await refuseEntries(database, table, month))) return "busy"
   const late = await obstacleIn(database, month, pace, stopped)
   if (late !== null) return late
   for (let step: "next" | "last" | "busy" = "next"; step !== "last"; ) {
@@ -110,7 +111,13 @@ async function hasOpenCalls(database: PostgresJsDatabase, ids: Ids): Promise<boo
 /** All months, latest first; `seal` is null for those that are not sealed. */
 export async function listMonths(database: PostgresJsDatabase) {
   return database
-    .select({ month: months.month, seal: seals })
+    .select({
+      month: months.month,
+      seal: seals,
+      detached_at: months.detached_at,
+      dropped_at: months.dropped_at,
+      archive: months.archive,
+    })
     .from(months)
     .leftJoin(seals, eq(seals.month, months.month))
     .orderBy(desc(months.month))
@@ -144,10 +151,10 @@ export async function checkSeal(
       }>(sql`
         SELECT h.from_id, h.next, coalesce(h.next, m.to_id) AS to_id, h.hash
         FROM (SELECT from_id, hash, lead(from_id) OVER (ORDER BY from_id) AS next FROM ${seal_hours} WHERE month = ${month}::date) h
-          JOIN ${months} m ON m.month = ${month}::date JOIN ${seals} s ON s.month = m.month
+          JOIN ${months} m ON m.month = ${month}::date AND m.dropped_at IS NULL JOIN ${seals} s ON s.month = m.month
         WHERE ${from_id === null ? sql`true` : sql`h.from_id = ${from_id}::uuid`} ORDER BY h.from_id LIMIT 1`)
       if (hour === undefined) return null
-      const found = await hashOfEntries(transaction, hour)
+      const found = await hashOfEntries(transaction, month, hour)
       const matches = found.hash === hour.hash && (from_id !== null || (await isWhole(transaction, month)))
       return { entries: BigInt(found.entries), matches, next: hour.next }
     },
@@ -183,7 +190,7 @@ async function refuseEntries(database: PostgresJsDatabase, table: string, month:
   return database.transaction(async (transaction) => {
     await transaction.execute(sql`SELECT set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`)
     if (!(await takeTurn(transaction))) return false
-    const partition = `tollgate."${table}_${month.month.slice(0, 7).replace("-", "_")}"`
+    const partition = partitionOf(table, month.month)
     const there = await transaction.execute(
       sql`SELECT FROM pg_trigger WHERE tgrelid = ${sql.raw(`'${partition}'`)}::regclass AND tgname = 'month_is_sealed'`,
     )
@@ -205,7 +212,7 @@ async function takeTurn(transaction: Transaction): Promise<boolean> {
 }
 
 /** The text of an entry must not depend on the server's time zone. */
-async function limitTime(transaction: Transaction): Promise<void> {
+export async function limitTime(transaction: Pick<Transaction, "execute">): Promise<void> {
   await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
     set_config('statement_timeout', ${String(STATEMENT_MS)}, true), set_config('TimeZone', 'UTC', true)`)
 }
@@ -227,7 +234,7 @@ async function sealHour(transaction: Transaction, month: Month): Promise<"next" 
   const from_id = last === null ? month.from_id : await nextHour(transaction, month, last)
   if (from_id === null) return "last"
   const to_id = (await nextHour(transaction, month, from_id)) ?? month.to_id
-  const { entries, hash } = await hashOfEntries(transaction, { from_id, to_id })
+  const { entries, hash } = await hashOfEntries(transaction, month.month, { from_id, to_id })
   await transaction.insert(seal_hours).values({ month: month.month, from_id, entries: BigInt(entries), hash })
   return "next"
 }
@@ -251,18 +258,14 @@ function hourOf(id: string, ahead: number): string {
   return floorId(new Date((Math.floor(made_ms / HOUR_MS) + ahead) * HOUR_MS))
 }
 
-/** Without the columns that are null, so that a column which a later version adds does not change the hash. */
-const textOf = (row: string): SQL => sql.raw(`jsonb_strip_nulls(to_jsonb(${row}))::text`)
-const digestOf = (texts: SQL, order: SQL): SQL =>
-  sql`encode(sha256(coalesce(string_agg(sha256(convert_to(${texts}, 'UTF8')), ''::bytea ORDER BY ${order}), ''::bytea)), 'hex')`
-
 /** Of holds, ends and corrections, in the order of their calls. */
-async function hashOfEntries(transaction: Transaction, ids: Ids): Promise<{ entries: string; hash: string }> {
+async function hashOfEntries(
+  transaction: Transaction,
+  month: string,
+  ids: Ids,
+): Promise<{ entries: string; hash: string }> {
   const [row] = await transaction.execute<{ entries: string; hash: string }>(sql`
-    SELECT count(*)::text AS entries, ${digestOf(sql`x.entry`, sql`x.id, x.kind`)} AS hash FROM (
-      SELECT h.id, 1 AS kind, ${textOf("h")} AS entry FROM ${holds} h WHERE ${within(sql`h.id`, ids)}
-      UNION ALL SELECT e.id, 2, ${textOf("e")} FROM ${ends} e WHERE ${within(sql`e.id`, ids)}
-      UNION ALL SELECT c.id, 3, ${textOf("c")} FROM ${corrections} c WHERE ${within(sql`c.id`, ids)}) x`)
+    SELECT count(*)::text AS entries, ${digestOf(sql`x.entry`, sql`x.id, x.kind`)} AS hash FROM (${entriesIn(month, ids)}) x`)
   if (row === undefined) throw new Error("the hash of entries returned nothing")
   return row
 }

@@ -2,6 +2,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type Account, getAccount } from "../accounts/accounts.ts"
 import { getKey, type Key } from "../accounts/keys.ts"
 import { LedgerBusy } from "../entries.ts"
+import { archiveOf } from "../journal/archive.ts"
 import { type CallRecord, getCallOf } from "./calls.ts"
 import { sumUsage, type UsageRange, type UsageSummary } from "./usage-sums.ts"
 
@@ -20,6 +21,8 @@ export interface Holder {
 export interface ClientReports {
   /** The call, or null when the account has none of this id. */
   call(account_id: string, id: string): Promise<CallRecord | null>
+  /** The month of a call of this id, as its first day, if it is archived (D75). */
+  archived(id: string): Promise<string | null>
   holder(account_id: string, key_id: string): Promise<Holder>
   /** Throws `LedgerBusy` when too many reports wait. */
   usage(range: UsageRange & { readonly account_id: string }): Promise<UsageSummary>
@@ -34,6 +37,7 @@ export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJs
   const own = new Map<string, number>()
   return {
     call: (account_id, id) => getCallOf(receipts, account_id, id),
+    archived: async (id) => (await archiveOf(receipts, id))?.month ?? null,
     async holder(account_id, key_id) {
       const [account, key] = await Promise.all([getAccount(receipts, account_id), getKey(receipts, key_id)])
       if (account === null || key === null) throw new Error("an active key has no account, or is not there")

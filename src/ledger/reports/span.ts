@@ -1,6 +1,7 @@
 import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { summed } from "../schema-sums.ts"
+import { EntriesArchived } from "../entries.ts"
+import { months, seals, summed } from "../schema-sums.ts"
 
 /**
  * Which entries a report reads: those made from `from` on and before `to`, by the ledger's clock (D48). So spans that meet
@@ -21,6 +22,8 @@ const STATEMENT_MS = 8_000
 export interface SummedUntil {
   readonly hours: Date | null
   readonly days: Date | null
+  /** Before this moment some entries are archived (D75); null where all are there. */
+  readonly archived?: Date | null
 }
 
 /** Where a report reads a part of its time from. */
@@ -49,7 +52,7 @@ export function scan<Answer>(
       await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
         set_config('statement_timeout', ${String(STATEMENT_MS)}, true)`)
       const [until] = await transaction
-        .select({ hours: summed.hours_until, days: summed.days_until })
+        .select({ hours: summed.hours_until, days: summed.days_until, archived: archivedUntil })
         .from(summed)
       return await ask(transaction, until ?? { hours: null, days: null })
     },
@@ -57,14 +60,31 @@ export function scan<Answer>(
   )
 }
 
+/** Every entry of a detached month is older than its seal (D75). */
+export const archivedUntil = sql<Date | null>`(SELECT max(s.sealed_at) FROM ${seals} s
+  JOIN ${months} m ON m.month = s.month WHERE m.detached_at IS NOT NULL)`.mapWith((at) => new Date(at))
+
 /**
  * A time in pieces, by what is there of it: whole days, where whole days will do, whole hours, and for the rest the entries.
- * `step_ms` is the shortest time that the report tells apart, if it tells any.
+ * `step_ms` is the shortest time that the report tells apart, if it tells any. Throws `EntriesArchived` for entries that are
+ * archived.
  */
 export function piecesOf(
-  { from, to }: { readonly from: Date; readonly to: Date | null },
+  time: { readonly from: Date; readonly to: Date | null },
   until: SummedUntil,
   step_ms = DAY_MS,
+): readonly Piece[] {
+  const pieces = dividedOf(time, until, step_ms)
+  const archived = until.archived ?? null
+  if (archived !== null && pieces.some(({ source, from }) => source === "entries" && from < archived))
+    throw new EntriesArchived(archived)
+  return pieces
+}
+
+function dividedOf(
+  { from, to }: { readonly from: Date; readonly to: Date | null },
+  until: SummedUntil,
+  step_ms: number,
 ): readonly Piece[] {
   const [begin, end] = [from.getTime(), to === null ? Number.POSITIVE_INFINITY : to.getTime()]
   const between = (source: Source, start: number, stop: number): Piece[] =>

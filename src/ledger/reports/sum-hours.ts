@@ -3,7 +3,7 @@ import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { holds } from "../schema.ts"
 import { day_latencies, days, hour_latencies, hours, summed } from "../schema-sums.ts"
 import { changesOfEntries, counts, EVERYBODY, latenciesOfEntries } from "./changes.ts"
-import { DAY_MS, HOUR_MS } from "./span.ts"
+import { archivedUntil, DAY_MS, HOUR_MS } from "./span.ts"
 
 /** How long after its end an hour is closed at the earliest: the clock of a standby may be behind. */
 const CLOSE_MS = 60_000
@@ -96,12 +96,16 @@ export interface CheckedDay {
 export async function checkDay(database: PostgresJsDatabase, asked: Date | null): Promise<CheckedDay | null> {
   return database.transaction(async (transaction) => {
     await limitTime(transaction)
-    const [row] = await transaction.select({ days: summed.days_until }).from(summed).for("update")
-    const [first] = await transaction.execute<{ from_at: string | null }>(
-      sql`SELECT min(from_at) AS from_at FROM ${days} WHERE account_id = ${EVERYBODY}::uuid`,
-    )
+    const [row] = await transaction
+      .select({ days: summed.days_until, archived: archivedUntil })
+      .from(summed)
+      .for("update")
+    const [first] = await transaction.execute<{ from_at: string | null }>(sql`
+      SELECT min(from_at) AS from_at FROM ${days}
+      WHERE account_id = ${EVERYBODY}::uuid AND from_at >= ${time(row?.archived ?? new Date(0))}`)
     const day = asked ?? (first?.from_at == null ? null : new Date(first.from_at))
-    if (day === null) return null
+    // A day with archived entries cannot be computed again (D75).
+    if (day === null || (row?.archived != null && day < row.archived)) return null
     const until = new Date(day.getTime() + DAY_MS)
     if (row?.days == null || row.days < until) return null
     const found = await replaceDay(transaction, day, until)

@@ -6,6 +6,7 @@ import { readJsonBody } from "../../wire/json.ts"
 import { readBody } from "../request-body.ts"
 import { forbidStoring, readQuery } from "../routing.ts"
 import { accountRoutes } from "./accounts.ts"
+import { archiveRoutes } from "./archive.ts"
 import { auditRoutes } from "./audit.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
@@ -42,6 +43,7 @@ export function adminRoutes(operators: Operators) {
     .use(upstreamRoutes(operators))
     .use(auditRoutes(operators))
     .use(ledgerCheckRoutes(operators))
+    .use(archiveRoutes(operators))
 }
 
 /**

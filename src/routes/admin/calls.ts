@@ -1,5 +1,6 @@
 import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
+import { archiveOf } from "../../ledger/journal/archive.ts"
 import { getCall, listCalls } from "../../ledger/reports/calls.ts"
 import { CallBody, listOf } from "../../wire/admin.ts"
 import { CallsQuery, pageOf } from "../../wire/admin-query.ts"
@@ -29,11 +30,19 @@ export function callRoutes(operators: Operators) {
       "/calls/:id",
       async ({ params: { id } }) => {
         const call = await ask(operators, getCall(database, id))
-        if (call === null) throw new GatewayError("not_found", { message: "No call has this id." })
-        return callBody(call)
+        if (call !== null) return callBody(call)
+        const archive = await ask(operators, archiveOf(database, id))
+        if (archive === null) throw new GatewayError("not_found", { message: "No call has this id." })
+        throw new GatewayError("archived", { message: archivedCall(archive) })
       },
       reading,
     )
+}
+
+function archivedCall({ month, archive }: NonNullable<Awaited<ReturnType<typeof archiveOf>>>): string {
+  const name = month.slice(0, 7)
+  const place = archive ?? `tables tollgate.holds_${name.replace("-", "_")} and so on`
+  return `The calls of ${name} are archived: ${place}.`
 }
 
 const listing = {
@@ -61,6 +70,10 @@ const reading = {
     summary: "Get a call",
     description: "The id of a call is the `x-request-id` of its response.",
     credentials: ["adminToken"],
-    errors: [NO_CALL, ...ERRORS],
+    errors: [
+      NO_CALL,
+      { code: "archived", message: archivedCall({ month: "2020-01", archive: "s3://backups/2020-01.gz" }) },
+      ...ERRORS,
+    ],
   }),
 }

@@ -46,8 +46,11 @@ export function ledgerCheckRoutes(operators: Operators) {
 const NO_SEAL = "No sealed month has this hour."
 
 function monthsBody(months: Awaited<ReturnType<typeof listMonths>>): MonthsBody {
-  const data = months.map(({ month, seal }) => ({
+  const data = months.map(({ month, seal, detached_at, dropped_at, archive }) => ({
     month: month.slice(0, 7),
+    detached_at: detached_at && printTime(detached_at),
+    dropped_at: dropped_at && printTime(dropped_at),
+    archive,
     seal: seal && {
       sealed_at: printTime(seal.sealed_at),
       entries: Number(seal.entries),
@@ -67,13 +70,15 @@ const sealed = {
   hash: "9f2c1b7e04d85a36c1f0e9b8a7d6c5b4a3928170f6e5d4c3b2a1908f7e6d5c4b",
 }
 
+const attached = { detached_at: null, dropped_at: null, archive: null }
+
 const listing = {
   response: {
     200: answer("The months, latest first.", MonthsBody, {
       months: {
         data: [
-          { month: "2026-11", seal: null },
-          { month: "2026-10", seal: sealed },
+          { month: "2026-11", seal: null, ...attached },
+          { month: "2026-10", seal: sealed, ...attached },
         ],
       },
     }),

@@ -64,6 +64,11 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
     cause: "The whole body did not arrive within `limits.body_timeout`.",
     cure: "Send the request again, over a faster connection or with a smaller body.",
   },
+  archived: {
+    cause:
+      "The call, or a part of the time that a report needs, is in a month whose entries the operator has moved out of the ledger.",
+    cure: "Ask the operator for a call. Ask for reports by whole hours or days, and not by session.",
+  },
   request_too_large: {
     cause: "The body is larger than the gateway's `limits.body`, or than the provider accepts.",
     cure: "Send a smaller body. The operator can raise `limits.body`.",

@@ -94,7 +94,11 @@ call does not exist, belongs to another account, or held nothing, such as a reje
 
 ${whose}`,
     credentials: ["apiKey", "xApiKey"],
-    errors: [...errors, NO_CALL],
+    errors: [
+      ...errors,
+      NO_CALL,
+      { code: "archived", message: "The calls of 2020-01 are archived. Ask the operator." },
+    ],
   }),
 }
 

@@ -1,0 +1,23 @@
+import { type SQL, sql } from "drizzle-orm"
+import { partitionOf } from "./months.ts"
+import { type Ids, within } from "./slices.ts"
+
+/** The text of entries, for the hashes of seals (D71) and for dumps (D75). It needs the time zone UTC. */
+
+/** Without the columns that are null, so that a column which a later version adds does not change the hash. */
+export const textOf = (row: string): SQL => sql.raw(`jsonb_strip_nulls(to_jsonb(${row}))::text`)
+
+export const digestOf = (texts: SQL, order: SQL): SQL =>
+  sql`encode(sha256(coalesce(string_agg(sha256(convert_to(${texts}, 'UTF8')), ''::bytea ORDER BY ${order}), ''::bytea)), 'hex')`
+
+/** The kinds of entries, in their order. */
+export const ENTRY_KINDS = ["hold", "end", "correction"] as const
+
+/** `id`, `kind` (1 to 3) and `entry` of the entries of calls of one month, from its own tables, attached or not. */
+export function entriesIn(month: string, ids: Ids): SQL {
+  const parts = ENTRY_KINDS.map((kind, at) => {
+    const table = sql.raw(partitionOf(`${kind}s`, month))
+    return sql`SELECT x.id, ${sql.raw(String(at + 1))} AS kind, ${textOf("x")} AS entry FROM ${table} x WHERE ${within(sql`x.id`, ids)}`
+  })
+  return sql.join(parts, sql` UNION ALL `)
+}

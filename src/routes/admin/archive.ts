@@ -1,0 +1,110 @@
+import { Elysia } from "elysia"
+import { GatewayError } from "../../errors.ts"
+import { type Archived, dropMonth, noteDump } from "../../ledger/journal/archive.ts"
+import { dumpPart } from "../../ledger/journal/dump.ts"
+import { DumpBody, DumpNote, DumpQuestion, MonthDone, MonthQuestion } from "../../wire/ledger-checks.ts"
+import { BODY_ERRORS, ERRORS, fieldFault } from "../docs/examples.ts"
+import { ask } from "../ledger-deadline.ts"
+import { answer, type Fault, operation, shown } from "../openapi.ts"
+import type { Operators } from "./operators.ts"
+
+const NO_MONTH = "This month is not sealed, or its entries were dropped."
+
+/** Dumps of sealed months, and the end of months that are detached (D75). */
+export function archiveRoutes(operators: Operators) {
+  const [{ database }] = operators.shards
+  return new Elysia({ name: "admin-archive" })
+    .post(
+      "/journal/dump",
+      async ({ body: { month, from = null } }) => {
+        const deadline = { deadline_ms: operators.audit_deadline_ms }
+        const found = await ask(deadline, dumpPart(database, `${month}-01`, from))
+        if (found === null) throw new GatewayError("not_found", { message: NO_MONTH })
+        return { lines: [...found.lines], next: found.next }
+      },
+      dumping,
+    )
+    .post(
+      "/journal/dumped",
+      async ({ body: { month, hash, archive } }) => {
+        refuse(await ask(operators, noteDump(database, { month: `${month}-01`, hash, archive })))
+        return { month }
+      },
+      noting,
+    )
+    .post(
+      "/journal/drop",
+      async ({ body: { month } }) => {
+        refuse(await ask({ deadline_ms: operators.sums_deadline_ms }, dropMonth(database, `${month}-01`)))
+        return { month }
+      },
+      dropping,
+    )
+}
+
+const REFUSALS = {
+  different: "No dump of this month with the hash of its seal was made: dump it again.",
+  attached:
+    "This month is in the journal still: a gateway detaches it after `journal.keep` of the configuration.",
+} as const
+
+function refuse(archived: Archived): void {
+  if (archived === "unsealed") throw new GatewayError("not_found", { message: NO_MONTH })
+  if (archived !== "done")
+    throw new GatewayError("invalid_request", { param: "month", message: REFUSALS[archived] })
+}
+
+const unsealed: Fault = { code: "not_found", message: NO_MONTH }
+const monthFault = fieldFault("month", "a month such as 2026-10")
+
+const dumping = {
+  body: shown(DumpQuestion, { first: { month: "2026-10" } }),
+  response: {
+    200: answer("A part of the dump.", DumpBody, {
+      last: { lines: ['{"hold":{"id": "019a3f2b-1c00-7000-8000-000000000000"}}'], next: null },
+    }),
+  },
+  detail: operation({
+    operationId: "dumpMonth",
+    tag: "Ledger",
+    summary: "Read a part of the dump of a month",
+    description:
+      "Reads the seal and the entries of a sealed month, 5,000 calls at a time. The text of each line is the one that the seal's hashes are made of, so the dump can be checked without the database. `tollgate journal --dump` does all of this.",
+    credentials: ["adminToken"],
+    errors: [...BODY_ERRORS, monthFault, ...ERRORS, unsealed],
+  }),
+}
+
+const noting = {
+  body: shown(DumpNote, {
+    noted: {
+      month: "2026-10",
+      hash: "9f2c1b7e04d85a36c1f0e9b8a7d6c5b4a3928170f6e5d4c3b2a1908f7e6d5c4b",
+      archive: "s3://backups/2026-10.gz",
+    },
+  }),
+  response: { 200: answer("The dump was noted.", MonthDone, { noted: { month: "2026-10" } }) },
+  detail: operation({
+    operationId: "noteDump",
+    tag: "Ledger",
+    summary: "Note where the dump of a month is",
+    description:
+      "Notes that a dump of a sealed month was made whose hash is that of its seal. Needed before its tables can be dropped. Can be repeated with another place.",
+    credentials: ["adminToken"],
+    errors: [...BODY_ERRORS, monthFault, ...ERRORS, unsealed],
+  }),
+}
+
+const dropping = {
+  body: shown(MonthQuestion, { dropped: { month: "2026-10" } }),
+  response: { 200: answer("The tables were dropped.", MonthDone, { dropped: { month: "2026-10" } }) },
+  detail: operation({
+    operationId: "dropMonth",
+    tag: "Ledger",
+    summary: "Drop the tables of a detached month",
+    description:
+      "Drops the entries of a detached month whose dump was noted. Its seal and the sums of its hours and days stay.",
+    credentials: ["adminToken"],
+    errors: [...BODY_ERRORS, monthFault, ...ERRORS, unsealed],
+  }),
+}
