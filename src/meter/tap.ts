@@ -157,10 +157,7 @@ export class Tap {
     }
   }
 
-  /**
-   * A clean end of the provider's body (D8): the unterminated event counts, unless it says nothing, because then it is one
-   * that was cut. A missing last event is added where the gateway sends it.
-   */
+  /** A clean end of the provider's body (D8): the unterminated event counts, unless it was cut and says nothing (D36). */
   #ended(): void {
     if (this.#whole) {
       this.#wholeEnded(this.#whole)
@@ -279,10 +276,7 @@ export class Tap {
     if (event !== null) this.#outlet.send(event)
   }
 
-  /**
-   * The stream's one timer, for header commit, keepalive, stall, idle, total and drain. It checks the clock at least
-   * once per shortest period, so that relaying a chunk costs no timer.
-   */
+  /** The stream's one timer, for header commit, keepalive, stall, idle, total and drain: relaying a chunk sets none. */
   #tick(): void {
     clearTimeout(this.#timer)
     if (this.#over) return

@@ -1,6 +1,7 @@
 import { and, asc, eq, isNull, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Connection, Runner } from "../database/connection.ts"
+import { errorCode } from "../database/database-errors.ts"
 import { type Statement, statement, textOf } from "../database/statement.ts"
 import { months, seals, summed } from "../schema-sums.ts"
 import { JOURNAL_TABLES, partitionOf } from "./months.ts"
@@ -59,20 +60,23 @@ const findAttached = (whole: string, partition: string): Statement =>
       WHERE i.inhrelid = to_regclass('${partition}') AND i.inhparent = to_regclass('${whole}')`),
   )
 
+/** What is said when another gateway does the same: a deadlock, detaching has begun already, or has ended. */
+const RACED = new Set(["40P01", "55000", "42P01"])
+const TRIES = 3
+
 /** Another gateway may do the same at this time: then one of them finds the table detached. */
 async function detach(connection: Runner, table: string, month: string): Promise<void> {
   const [whole, partition] = [`tollgate.${table}`, partitionOf(table, month)]
-  const pending = async () => {
-    const [row] = await connection.run(findAttached(whole, partition), [], STATEMENT_MS)
-    return row === undefined ? null : textOf(row, "pending")
-  }
-  const before = await pending()
-  if (before === null) return
-  const how = before === "true" ? "FINALIZE" : "CONCURRENTLY"
-  try {
-    await connection.run(detaching(whole, partition, how), [], STATEMENT_MS)
-  } catch (error) {
-    if ((await pending()) !== null) throw error
+  for (let tries = 1; ; tries += 1) {
+    const [found] = await connection.run(findAttached(whole, partition), [], STATEMENT_MS)
+    if (found === undefined) return
+    const how = textOf(found, "pending") === "true" ? "FINALIZE" : "CONCURRENTLY"
+    try {
+      await connection.run(detaching(whole, partition, how), [], STATEMENT_MS)
+      return
+    } catch (error) {
+      if (tries === TRIES || !RACED.has(errorCode(error))) throw error
+    }
   }
 }
 
