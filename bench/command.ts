@@ -10,6 +10,7 @@ export type Command =
       readonly only: readonly string[]
       readonly rounds: number | null
     } & Output)
+  | ({ readonly kind: "history"; readonly calls: number } & Output)
   | ({ readonly kind: "soak"; readonly calls: number; readonly past: number } & Output)
   | ({
       readonly kind: "wrk"
@@ -52,6 +53,9 @@ export const USAGE = `bun run bench                    every scenario, side by s
 bun run bench --soak             memory and latency over 200,000 calls, statements over 2 million past calls
   --calls N --past N             instead of those numbers
 
+bun run bench --history          sizes, questions, seals and audits of 20 million past calls
+  --calls N                      instead of that number; 1 KB of disk for each
+
 bun run bench --wrk              JSON calls and short streams under wrk, which must be installed (apt-get install wrk)
   --accounts N                   calls go over N accounts in turn (1)
   --only NAME                    json-1, json-32, json-128, stream-32 or stream-128
@@ -74,7 +78,8 @@ const options = {
   rounds: { type: "string" },
   profile: { type: "boolean", default: false },
   soak: { type: "boolean", default: false },
-  calls: { type: "string", default: "200000" },
+  history: { type: "boolean", default: false },
+  calls: { type: "string" },
   past: { type: "string", default: "2000000" },
   wrk: { type: "boolean", default: false },
   accounts: { type: "string", default: "1" },
@@ -98,10 +103,12 @@ export function readCommand(args: readonly string[]): Command {
   const output = { json: values.json ?? null, html: values.html ?? null, profile: values.profile }
   if (values.help) return { kind: "help" }
   if (values.url !== undefined) return { kind: "endpoint", ...endpointOf(values.url, values), ...output }
+  if (values.history)
+    return { kind: "history", calls: count("--calls", values.calls ?? "20000000"), ...output }
   if (values.soak) {
     return {
       kind: "soak",
-      calls: count("--calls", values.calls),
+      calls: count("--calls", values.calls ?? "200000"),
       past: count("--past", values.past),
       ...output,
     }

@@ -57,7 +57,7 @@ const CREDIT_NANO = 1_000_000_000_000_000n
 const DAY_MS = 86_400_000
 
 /** The same prices as in the scenarios. */
-const TERMS = {
+export const TERMS = {
   family: "chat",
   model: "bench",
   upstream: "bench",
@@ -71,7 +71,7 @@ const TERMS = {
 
 const log = { info() {}, warn: console.error, error: console.error }
 
-interface Payer {
+export interface Payer {
   readonly account_id: string
   readonly key_id: string
 }
@@ -240,7 +240,7 @@ export class LedgerLoad {
   }
 }
 
-async function makePayer(database: Database["operators"]): Promise<Payer> {
+export async function makePayer(database: Database["operators"]): Promise<Payer> {
   const account_id = nextId()
   await createAccount(database, { id: account_id, name: "bench" })
   await credit(database, { id: nextId(), account_id, amount_nano: CREDIT_NANO, reason: null })
@@ -258,7 +258,7 @@ async function makePayer(database: Database["operators"]): Promise<Payer> {
   return { account_id, key_id }
 }
 
-function holdOf({ account_id, key_id }: Payer, terms_id: number): Hold {
+export function holdOf({ account_id, key_id }: Payer, terms_id: number): Hold {
   return {
     id: nextId(),
     account_id,
@@ -270,7 +270,7 @@ function holdOf({ account_id, key_id }: Payer, terms_id: number): Hold {
   }
 }
 
-function endOf({ id }: Hold): End {
+export function endOf({ id }: Hold): End {
   return {
     id,
     outcome: "settled",

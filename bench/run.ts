@@ -2,6 +2,8 @@ import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import type { Command } from "./command.ts"
 import { loadEndpoint } from "./endpoint.ts"
+import { HISTORY_STEPS, history } from "./history.ts"
+import { historyReport, historyTable } from "./history-report.ts"
 import { Progress } from "./progress.ts"
 import { endpointReport } from "./report/endpoint-report.ts"
 import type { Report } from "./report/report.ts"
@@ -36,6 +38,8 @@ export function run(command: Exclude<Command, { kind: "help" }>, folder: string)
   switch (command.kind) {
     case "suite":
       return runSuite(command, folder)
+    case "history":
+      return runHistory(command)
     case "soak":
       return runSoak(command, folder)
     case "wrk":
@@ -61,6 +65,21 @@ async function runSoak({ calls, past, profile }: Of<"soak">, folder: string): Pr
   const rig = new Rig({ specs: soakSpecs, profiles: profileFolder(profile, folder) })
   const results = await onRig(rig, soakSteps(past), (progress) => new Soak(rig, progress).run(calls, past))
   return { text: soakTable(results), results, report: soakReport(results), faults: results.faults }
+}
+
+async function runHistory({ calls }: Of<"history">): Promise<RunResult> {
+  const progress = new Progress(HISTORY_STEPS)
+  try {
+    const results = await history(calls, progress)
+    return {
+      text: historyTable(results),
+      results,
+      report: historyReport(results),
+      faults: results.faults,
+    }
+  } finally {
+    progress.end()
+  }
 }
 
 async function runWrk(

@@ -54,7 +54,7 @@ export const AuditProgressQuery = query({
     wholeNumber(
       100,
       10,
-      "The percentage of the time in which the audit works. It rests in between, so that calls keep the database. The first two seconds of work need no rest.",
+      "The percentage of the time in which the audit works. It rests in between, so that calls keep the database. The first half second of work needs no rest.",
     ),
   ),
 })

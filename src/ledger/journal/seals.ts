@@ -7,7 +7,7 @@ import { months, seal_hours, seal_sums, seals } from "../schema-sums.ts"
 import { areRight } from "./audit.ts"
 import { digestOf, entriesIn, textOf } from "./entry-text.ts"
 import { JOURNAL_TABLES, partitionOf } from "./months.ts"
-import { type Ids, Pace, slicesOf, within } from "./slices.ts"
+import { type Ids, Pace, readSlice, slicesOf, within } from "./slices.ts"
 
 /** How long after its end a month is sealed at the earliest: what was spooled has that long to come. */
 const SEAL_AFTER_MS = 7 * 24 * HOUR_MS
@@ -40,15 +40,21 @@ export async function sealMonth(
   database: PostgresJsDatabase,
   stopped: () => boolean,
   after_ms = SEAL_AFTER_MS,
+  share = SHARE,
 ): Promise<{ month: string; sealed: Sealed } | null> {
   const month = await dueMonth(database, after_ms)
   if (month === null) return null
-  const sealed = await sealOne(database, month, stopped)
+  const sealed = await sealOne(database, month, stopped, share)
   return { month: month.month, sealed }
 }
 
-async function sealOne(database: PostgresJsDatabase, month: Month, stopped: () => boolean): Promise<Sealed> {
-  const pace = new Pace(SHARE, stopped)
+async function sealOne(
+  database: PostgresJsDatabase,
+  month: Month,
+  stopped: () => boolean,
+  share: number,
+): Promise<Sealed> {
+  const pace = new Pace(share, stopped)
   // Looked at first, so that nothing is refused in a month that cannot be sealed.
   const obstacle = await obstacleIn(database, month, pace, stopped)
   if (obstacle !== null) return obstacle
@@ -102,9 +108,12 @@ async function isSealed(transaction: Transaction, { month }: Month): Promise<boo
 }
 
 async function hasOpenCalls(database: PostgresJsDatabase, ids: Ids): Promise<boolean> {
-  const open = await database.execute(sql`
+  const open = await readSlice(
+    database,
+    sql`
     SELECT FROM ${holds} h WHERE ${within(sql`h.id`, ids)}
-      AND NOT EXISTS (SELECT FROM ${ends} e WHERE e.id = h.id AND ${within(sql`e.id`, ids)}) LIMIT 1`)
+      AND NOT EXISTS (SELECT FROM ${ends} e WHERE e.id = h.id AND ${within(sql`e.id`, ids)}) LIMIT 1`,
+  )
   return open.length > 0
 }
 
@@ -322,9 +331,12 @@ function sumsOfSlice(database: PostgresJsDatabase, ids: Ids) {
   const tokens = ["prompt_tokens", "cached_tokens", "completion_tokens"].map((name) =>
     sql.raw(`coalesce(sum(CASE WHEN c.id IS NULL THEN e.${name} ELSE c.${name} END), 0)::text AS ${name}`),
   )
-  return database.execute<SumsOfSlice>(sql`
+  return readSlice<SumsOfSlice>(
+    database,
+    sql`
     SELECT e.account_id, e.key_id, coalesce(c.terms_id, e.terms_id) AS terms_id, count(*)::text AS calls,
       sum(e.charge_nano + coalesce(c.difference_nano, 0))::text AS charge_nano, ${sql.join(tokens, sql`, `)}
     FROM ${ends} e LEFT JOIN ${corrections} c ON c.id = e.id AND ${within(sql`c.id`, ids)}
-    WHERE ${within(sql`e.id`, ids)} GROUP BY 1, 2, 3`)
+    WHERE ${within(sql`e.id`, ids)} GROUP BY 1, 2, 3`,
+  )
 }

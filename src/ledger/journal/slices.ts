@@ -14,8 +14,10 @@ export const within = (id: SQLWrapper, { from_id, to_id }: Ids): SQL =>
 
 /** How many calls are read at a time: some tenths of a second for each statement. */
 const SLICE_CALLS = 20_000
+/** How long one statement may take. */
+const STATEMENT_MS = 55_000
 /** Work that takes no longer than this needs no rest. */
-const BURST_MS = 2_000
+const BURST_MS = 500
 /** How long a rest lasts at most until it is asked again whether to stop. */
 const NAP_MS = 200
 
@@ -29,6 +31,24 @@ export async function* slicesOf(database: PostgresJsDatabase, { from_id, to_id }
     yield slice
     from = slice.to_id
   }
+}
+
+/**
+ * What is asked about the calls of a slice. The planner must not take the newest calls, of which its statistics know
+ * nothing, for a single row, and compare each with each other one.
+ */
+export function readSlice<Found extends Record<string, unknown>>(
+  database: PostgresJsDatabase,
+  question: SQL,
+) {
+  return database.transaction(
+    async (transaction) => {
+      await transaction.execute(sql`SELECT set_config('max_parallel_workers_per_gather', '0', true),
+        set_config('statement_timeout', ${String(STATEMENT_MS)}, true), set_config('enable_nestloop', 'off', true)`)
+      return await transaction.execute<Found>(question)
+    },
+    { accessMode: "read only" },
+  )
 }
 
 /** Keeps long work to a `share` of the time, so that calls keep the rest of the database. */
