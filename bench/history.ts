@@ -20,6 +20,7 @@ import { beginMonths, fill, SPAN_DAYS } from "./history-fill.ts"
 import { endOf, holdOf, makePayer, type Payer, TERMS } from "./ledger-load.ts"
 import { type Machine, thisMachine } from "./machine.ts"
 import type { Progress } from "./progress.ts"
+import { median } from "./statistics.ts"
 
 /** A long history: what it takes to keep it, and to ask about it. */
 export interface HistoryResults {
@@ -43,8 +44,8 @@ const MODELS = 5
 /** How often each question is asked; the slowest answer counts. */
 const TIMES = 5
 const IN_FLIGHT = 64
-const ROUNDS = 3
-const LOAD_MS = 10_000
+const ROUNDS = 9
+const LOAD_MS = 3_000
 /** The goals: any question over 92 days, and lists and receipts. */
 const QUESTION_MS = 1_000
 const LIST_MS = 100
@@ -268,21 +269,25 @@ class History {
   /** Alternately without an audit and beside one that works a tenth of the time. */
   async #load(): Promise<void> {
     this.#progress.step("throughput")
-    await this.#pairs(LOAD_MS / 5)
-    const found = { alone: [] as number[], beside: [] as number[] }
+    await this.#pairs(LOAD_MS)
+    const [alone, ratios]: [number[], number[]] = [[], []]
     for (let round = 0; round < ROUNDS; round++) {
       this.#progress.say(`throughput: round ${round + 1} of ${ROUNDS}`)
-      found.alone.push(await this.#pairs(LOAD_MS))
+      const before = await this.#pairs(LOAD_MS)
       const controller = new AbortController()
       const { signal } = controller
       const auditing = audit(this.#db, { full: true, share: 0.1, signal }).catch(() => null)
-      found.beside.push(await this.#pairs(LOAD_MS))
+      const beside = await this.#pairs(LOAD_MS)
       controller.abort()
       await auditing
+      alone.push(before)
+      ratios.push(beside / before)
     }
-    const [alone, beside] = [middle(found.alone), middle(found.beside)]
-    this.#say("throughput", `${alone.toFixed(0)} calls/s`)
-    this.#say("beside an audit", `${beside.toFixed(0)} calls/s, ${((beside / alone) * 100).toFixed(1)} %`)
+    this.#say("throughput", `${median(alone).toFixed(0)} calls/s`)
+    this.#say(
+      "throughput beside an audit",
+      `${(median(ratios) * 100).toFixed(1)} %, median of ${ROUNDS} pairs`,
+    )
   }
 
   /** Holds and ends calls for so long; how many per second. */
@@ -330,5 +335,3 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
 const rate = (count: number, took_ms: number) => Math.round((count * 1000) / took_ms).toString()
 const seconds = (took_ms: number) => `${(took_ms / 1000).toFixed(1)} s`
 const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`
-const middle = (values: readonly number[]) =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
