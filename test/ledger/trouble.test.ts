@@ -437,4 +437,22 @@ describe("a connection", () => {
     expect(await named.run(count, [""], 1_000)).toEqual([{ prepared: 1 }])
     expect(await unnamed.run(count, [""], 1_000)).toEqual([{ prepared: 0 }])
   })
+
+  test.each([
+    ["PGDATABASE", "postgres"],
+    ["PGSSLMODE", "require"],
+    ["POSTGRES_URL", "postgres://nobody@nowhere.invalid/none?pgbouncer=true"],
+  ])("goes where the address says, whatever %s says", async (name, value) => {
+    const given = process.env[name]
+    process.env[name] = value
+    try {
+      const where = statement("sweep", sql`SELECT current_database()::text AS name`)
+      const [{ name: here } = {}] = await db.sql`SELECT current_database()::text AS name`
+      for (const address of [db.address, proxy.address])
+        expect(await db.connection(address).run(where, [], 1_000)).toEqual([{ name: here }])
+    } finally {
+      if (given === undefined) delete process.env[name]
+      else process.env[name] = given
+    }
+  })
 })
