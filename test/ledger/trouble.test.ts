@@ -398,6 +398,25 @@ describe("a connection", () => {
     expect(await connection.run(quick, [], 1_000)).toEqual([{ one: 1 }])
   })
 
+  test("that is closed before it was made has done nothing; one that is lost afterwards may have", async () => {
+    const socket = { open: (made: Bun.Socket) => void made.end(), data() {} }
+    const closing = Bun.listen({ hostname: "127.0.0.1", port: 0, socket })
+    const connection = db.connection({ url: `postgres://tollgate@127.0.0.1:${closing.port}/ledger` })
+    const unsent: unknown = await connection.run(quick, [], 1_000).catch((thrown: unknown) => thrown)
+    expect(kindOf(unsent)).toBe("undone")
+    closing.stop()
+
+    const made = db.connection(proxy.address)
+    await made.run(quick, [], 1_000)
+    const sent = made.run(slow, [], 1_000).catch((thrown: unknown) => thrown)
+    await until(async () => {
+      const ended = await db.sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND state = 'active' AND query LIKE 'SELECT pg_sleep(1.5)%'`
+      return ended.length > 0
+    })
+    expect(kindOf(await sent)).toBe("unknown")
+  })
+
   test("runs one statement at a time", async () => {
     const connection = db.connection()
     const [slowly, quickly] = await Promise.all([
@@ -436,5 +455,23 @@ describe("a connection", () => {
     )
     expect(await named.run(count, [""], 1_000)).toEqual([{ prepared: 1 }])
     expect(await unnamed.run(count, [""], 1_000)).toEqual([{ prepared: 0 }])
+  })
+
+  test.each([
+    ["PGDATABASE", "postgres"],
+    ["PGSSLMODE", "require"],
+    ["POSTGRES_URL", "postgres://nobody@nowhere.invalid/none?pgbouncer=true"],
+  ])("goes where the address says, whatever %s says", async (name, value) => {
+    const given = process.env[name]
+    process.env[name] = value
+    try {
+      const where = statement("sweep", sql`SELECT current_database()::text AS name`)
+      const [{ name: here } = {}] = await db.sql`SELECT current_database()::text AS name`
+      for (const address of [db.address, proxy.address])
+        expect(await db.connection(address).run(where, [], 1_000)).toEqual([{ name: here }])
+    } finally {
+      if (given === undefined) delete process.env[name]
+      else process.env[name] = given
+    }
   })
 })

@@ -29,8 +29,13 @@ export class Uncertain extends Error {
   }
 }
 
-/** No connection was made, so nothing was sent. */
-const UNSENT = new Set(["ERR_POSTGRES_CONNECTION_REFUSED", "ERR_POSTGRES_CONNECTION_TIMEOUT", "NO_PRIMARY"])
+/** No connection was made, so nothing was sent. `FAILED`: it was closed before, or its host does not answer. */
+const UNSENT = new Set([
+  "ERR_POSTGRES_CONNECTION_REFUSED",
+  "ERR_POSTGRES_CONNECTION_FAILED",
+  "ERR_POSTGRES_CONNECTION_TIMEOUT",
+  "NO_PRIMARY",
+])
 /** A division by zero: only the statements' assertions divide. */
 const ASSERTION = "22012"
 /** A statement that writes, sent to a standby or to an old primary. */

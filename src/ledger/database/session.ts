@@ -1,6 +1,6 @@
 import { SQL } from "bun"
 import { asksForPrimary } from "../../database-url.ts"
-import type { Address } from "./address.ts"
+import { type Address, connect } from "./address.ts"
 import { Hosts } from "./hosts.ts"
 import type { Row, Values } from "./statement.ts"
 
@@ -46,17 +46,22 @@ export class Session {
   #open(): SQL | Promise<SQL> {
     if (!("url" in this.#address)) {
       const { socket_path, user, database } = this.#address
-      // Said in full, because Bun takes what is left out from PG* variables.
-      return this.#connect({ path: socket_path, username: user, password: "", database, tls: false })
+      return this.#connect("postgres://", {
+        path: socket_path,
+        username: user,
+        password: "",
+        database,
+        tls: false,
+      })
     }
     const { url } = this.#address
-    return asksForPrimary(url) ? this.#openPrimary(Hosts.of(url)) : this.#connect(urlOptions(url))
+    return asksForPrimary(url) ? this.#openPrimary(Hosts.of(url)) : this.#connect(url, optionsIn(url))
   }
 
   async #openPrimary(hosts: Hosts): Promise<SQL> {
     try {
       const host = await hosts.primary()
-      const client = this.#connect(urlOptions(host.url))
+      const client = this.#connect(host.url, optionsIn(host.url))
       hosts.connected({ host, end: () => void client.close({ timeout: 0 }), isClosed: () => this.#closed })
       return client
     } catch (error) {
@@ -65,11 +70,13 @@ export class Session {
     }
   }
 
-  #connect(where: SQL.PostgresOrMySQLOptions): SQL {
-    return new SQL({
+  /** The URL is an argument of its own, because else Bun looks for one in the environment too. */
+  #connect(url: string, where: SQL.PostgresOrMySQLOptions): SQL {
+    return new SQL(withoutOptions(url), {
       ...where,
       adapter: "postgres",
       max: 1,
+      maxLifetime: 0,
       connectionTimeout: CONNECT_S,
       connection: { ...this.#address.settings },
       prepare: this.#options.prepare && where.prepare !== false,
@@ -84,13 +91,19 @@ export class Session {
 }
 
 /**
- * The options in a URL that Bun reads otherwise than postgres.js, which serves the other connections: `prepare=false` would
- * go to the server, and `ssl=true` would take a certificate that nobody has signed.
+ * What Bun would read otherwise than postgres.js, which serves the other connections: `PGDATABASE` would come before the
+ * database in the URL, `PGSSLMODE` would turn on TLS, and `ssl=true` would take a certificate that nobody has signed.
  */
-function urlOptions(text: string): SQL.PostgresOrMySQLOptions {
+function optionsIn(url: string): SQL.PostgresOrMySQLOptions {
+  const { database, user, ssl, prepare } = connect({ url }, { max: 1 }).options
+  const is_unsigned = ssl === "prefer" || ssl === "require"
+  const tls = is_unsigned ? ssl : ssl === "allow" ? "require" : "verify-full"
+  return { database, username: user, tls: ssl === false ? false : tls, prepare }
+}
+
+/** A URL without what `optionsIn` has read. */
+function withoutOptions(text: string): string {
   const url = new URL(text)
-  const prepare = url.searchParams.get("prepare") !== "false"
-  url.searchParams.delete("prepare")
-  const tls = url.searchParams.get("ssl") === "true" ? { tls: "verify-full" as const } : {}
-  return { url: url.href, prepare, ...tls }
+  for (const name of ["prepare", "ssl", "sslmode"]) url.searchParams.delete(name)
+  return url.href
 }
