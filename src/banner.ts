@@ -36,7 +36,9 @@ export function banner(facts: Facts, paint: Paint): string {
     ...(facts.admin_token === null ? [] : ["Next, in another terminal:", indented(nextSteps(facts, paint))]),
     ...(demo === null
       ? []
-      : ["To use real providers, write a tollgate.yaml (see README.md) and use another data directory."]),
+      : [
+          "To use real providers, write a tollgate.yaml (see docs/getting-started.md) and use another data directory.",
+        ]),
   ]
   return `\n${parts.join("\n\n")}\n`
 }

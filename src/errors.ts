@@ -115,21 +115,21 @@ export const catalogue = {
     status: 502,
     type: "api_error",
     message:
-      "The provider returned an empty response. The call was not charged. A retry can run the call a second time at the provider.",
+      "The provider returned an empty response. The call was not charged. Retry only if the provider may run the call twice.",
     should_retry: false,
   },
   usage_invalid: {
     status: 502,
     type: "api_error",
     message:
-      "The provider returned a malformed response. The call was not charged. A retry can run the call a second time at the provider.",
+      "The provider returned a malformed response. The call was not charged. Retry only if the provider may run the call twice.",
     should_retry: false,
   },
   response_too_large: {
     status: 502,
     type: "api_error",
     message:
-      "The response of the provider is too large to deliver. The call was charged. Do not retry the request.",
+      "The provider's response is too large to deliver. The call was charged. Request less output, or use streaming.",
     should_retry: false,
   },
   upstream_error: {

@@ -46,7 +46,7 @@ const show = adminCommand({
 
 const balance = adminCommand({
   summary: "Show the balance of an account at a time in the past",
-  details: "Reads all calls since that time, so a time long ago can take some seconds.",
+  details: "Takes the current balance and subtracts the entries since that time.",
   args: {
     account: ACCOUNT,
     at: {
@@ -120,7 +120,7 @@ const rename = adminCommand({
 })
 
 const suspend = adminCommand({
-  summary: "Suspend an account: reject its new calls",
+  summary: "Suspend an account: refuse its new calls",
   args: { account: ACCOUNT },
   examples: [["tollgate accounts suspend Acme", "calls in progress continue, new ones get 403"]],
   run: (given, context) => change(context, given.word("account"), { suspended: true }),

@@ -109,7 +109,7 @@ export function extentOf(given: Given<keyof typeof LIST_ARGS>): Extent {
     return { limit: Number.POSITIVE_INFINITY, after }
   }
   if (text === null) return { limit: DEFAULT_LIMIT, after }
-  if (!/^[1-9]\d{0,6}$/.test(text)) throw new UsageError("--limit: expected a whole number from 1 to 9999999")
+  if (!/^[1-9]\d{0,6}$/.test(text)) throw new UsageError("--limit: expected an integer from 1 to 9999999")
   return { limit: Number(text), after }
 }
 

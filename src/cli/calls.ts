@@ -28,7 +28,7 @@ export const calls = adminCommand({
   args: {
     ...CALL_ARGS,
     operation: { type: "enum", options: [...operationNames], description: "only calls of this operation" },
-    session: { type: "string", valueHint: "ID", description: "only calls of this session of an agent" },
+    session: { type: "string", valueHint: "ID", description: "only calls of this agent session" },
     state: { type: "enum", options: [...states], description: "only calls in this state" },
     failure: { type: "enum", options: [...failures], description: "only calls with this failure" },
     ...LIST_ARGS,
@@ -73,8 +73,7 @@ export async function callQuery<Name extends string>(
 }
 
 function callsTable(data: readonly CallBody[], { screen }: AdminContext, now_ms: number): string {
-  if (data.length === 0)
-    return "No calls found. Rejected requests and token counts appear in the metrics only."
+  if (data.length === 0) return "No calls found. Refused requests and token counts are in the metrics only."
   return table(
     [
       { title: "STARTED" },

@@ -136,7 +136,7 @@ async function embedded(data_dir: string): Promise<Finding> {
     return wrong(
       "database",
       databaseReason(error),
-      "Correct that, or set DATABASE_URL to use your own Postgres.",
+      "Correct this, or set DATABASE_URL to use your own Postgres.",
     )
   }
   const writable = await isWritable(data_dir)
@@ -206,9 +206,10 @@ async function probe(upstream: Upstream, vendors: readonly string[]): Promise<Fi
     })
     if (status === 401 || status === 403) {
       const fix = api_key === null ? `Set upstreams.${name}.api_key.` : `Correct upstreams.${name}.api_key.`
-      return wrong(what, `rejects the key (status ${status})`, fix)
+      return wrong(what, `refuses the key (status ${status})`, fix)
     }
-    if (status >= 500) return wrong(what, `fails (status ${status})`, "Ask its operator, or try again later.")
+    if (status >= 500)
+      return wrong(what, `answers with an error (status ${status})`, "Try again later, or ask the provider.")
     if (status < 300) return right(what, "reachable, and accepts the key")
     return right(what, `reachable (status ${status}), but it has no model list, so the key was not tested`)
   } catch (error) {

@@ -96,7 +96,7 @@ const limit = adminCommand({
 })
 
 const suspend = adminCommand({
-  summary: "Suspend a key: reject its new calls",
+  summary: "Suspend a key: refuse its new calls",
   args: { key: KEY },
   examples: [[`tollgate keys suspend ${EXAMPLE_KEY}`, "calls in progress continue, new ones get 403"]],
   run: (given, context) => changeKey(context, given.word("key"), { suspended: true }),

@@ -16,13 +16,13 @@ import { START_ARGS } from "./serve.ts"
 const diff = leaf({
   summary: "Compare the configured prices with a price list",
   details:
-    "FILE is LiteLLM's model_prices_and_context_window.json or the data.json of genai-prices. You download it; this command uses no network. It compares exactly, lists what Tollgate cannot charge, and prints the configuration that would agree with the list. It finds an entry by the upstream's model name, with or without a provider in front. The exit code is 1 if a price differs, or if a model has no entry.",
+    "FILE is LiteLLM's model_prices_and_context_window.json or the data.json of genai-prices. Download it first: this command uses no network. It lists prices that differ and prices that Tollgate cannot charge, and prints the configuration with the prices of the list. It finds an entry by the upstream's model name, with or without a provider in front. The exit code is 1 if a price differs, or if a model has no entry.",
   args: {
     file: { type: "positional", description: "the price list" },
     map: {
       type: "string",
       valueHint: "MODEL=ENTRY,…",
-      description: "the entries of models whose name is not in the list, or matches several entries",
+      description: "the entry of a model whose name is not in the list, or matches several entries",
     },
     config: START_ARGS.config,
     json: { type: "boolean", description: "print the result as JSON" },

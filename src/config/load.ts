@@ -258,7 +258,7 @@ function bytes(text: string): number {
 }
 
 function read<T>(value: T | null): T {
-  if (value === null) throw new Error("the schema of the file passed what its reader does not")
+  if (value === null) throw new Error("the schema of the file accepted a value that cannot be parsed")
   return value
 }
 
@@ -295,7 +295,8 @@ export function configOf({ text, files }: Snapshot, env: Environ): Config {
     env,
     readFile(path) {
       const found = Object.hasOwn(files, path) ? files[path] : undefined
-      if (found === undefined) throw new Error("the snapshot lacks a file")
+      if (found === undefined)
+        throw new Error("the snapshot of the configuration does not contain a file that it names")
       return found
     },
   })

@@ -123,6 +123,6 @@ function pico(text: string): bigint {
 }
 
 function read(value: bigint | null): bigint {
-  if (value === null) throw new Error("the schema of the file passed what its reader does not")
+  if (value === null) throw new Error("the schema of the file accepted a value that cannot be parsed")
   return value
 }

@@ -6,10 +6,10 @@ type Words = Readonly<Record<string, string>>
 
 const STATES: Words = {
   open: "The call is in progress, and its hold is in place.",
-  settled: "The call was charged, and the rest of the hold was released.",
-  released: "The call was not charged. The whole hold was released.",
+  settled: "The call was charged, and the rest of the hold was freed.",
+  released: "The call was not charged. The whole hold was freed.",
   expired:
-    "The gateway stopped unexpectedly. The call was charged by its last checkpoint, and the rest of the hold was released.",
+    "The gateway stopped unexpectedly. The call was charged by its last checkpoint, and the rest of the hold was freed.",
 }
 
 const BASES: Words = {
@@ -57,8 +57,8 @@ const NOTES: Words = {
   searches_estimated: "The provider reported no number of searches. One was charged.",
   unpriced:
     "The provider reported audio, images, searches or a service tier without a price. The tokens were charged at a price that the model has.",
-  usage_placeholder: "The provider reported usage of 0 although there was output. The report was ignored.",
-  usage_implausible: "The provider reported more tokens than the request can cause. The report was ignored.",
+  usage_placeholder: "The provider reported usage of 0 although there was output. The usage was ignored.",
+  usage_implausible: "The provider reported more tokens than the request can cause. The usage was ignored.",
   response_too_large: "The response exceeded `limits.response`. It was charged and not delivered.",
   overage: "The charge exceeded the hold.",
   settled_late: "The call had already expired when its gateway settled it.",

@@ -16,8 +16,8 @@ const TOPICS: readonly [Topic, ...Topic[]] = [
   {
     words: /\b(reserv\w*|holds?|held|settle\w*|release\w*)\b/i,
     short:
-      "A reservation, or hold, is money set aside before a call is sent: the most that the call can cost. When the call ends, it is settled once, by the usage that the provider reported, and the rest is released.",
-    long: "This is why fifty concurrent calls cannot overspend a balance that is enough for three: the fourth hold does not fit, and its call is rejected before it reaches a provider.",
+      "A reservation, or hold, is money set aside before a call is sent: the most that the call can cost. When the call ends, it is settled once, by the usage that the provider reported, and the rest is freed.",
+    long: "This is why fifty concurrent calls cannot overspend a balance that is enough for three: the fourth hold does not fit, and its call is refused before it reaches a provider.",
   },
   {
     words:
@@ -30,18 +30,18 @@ const TOPICS: readonly [Topic, ...Topic[]] = [
     words: /\b(stream\w*|sse|events?|latency|fast|slow)\b/i,
     short:
       "While you read this, the gateway passes on each event as the provider sent it: whole, unchanged and without delay.",
-    long: "A slow reader slows down the provider instead of filling memory, keepalive comments bridge pauses, and the last event is sent when the charge is in the ledger.",
+    long: "A slow reader slows down the provider instead of filling memory, keepalive comments keep idle connections open, and the last event is sent when the charge is in the ledger.",
   },
   {
     words: /\b(crash\w*|kill\w*|fail\w*|disconnect\w*|lost|los[es]+|safe\w*|durab\w*|restart\w*)\b/i,
     short:
-      "When a gateway crashes during a stream, its lease expires, another process charges its calls by their last checkpoint, and the rest of their holds is released.",
-    long: "When a client disconnects, the provider is stopped, and its output until then is charged. When the database is down, streams continue, and their settlements wait on disk.",
+      "When a gateway crashes during a stream, its lease expires, another process charges its calls by their last checkpoint, and frees the rest of their holds.",
+    long: "When a client disconnects, its request to the provider is cancelled, and the output until then is charged. When the database is down, streams continue, and their settlements wait on disk.",
   },
   {
     words: /\b(keys?|auth\w*|secrets?|credentials?|tokens?)\b/i,
     short:
-      "A key is shown only once, and only its hash is stored. Revoking it affects the very next request, because the statement that holds the money also checks the key.",
+      "A key is shown only once, and only its hash is stored. Revoking it affects the next request, because the statement that holds the money also checks the key.",
     long: "A key can be limited to some models and can expire. Providers never see it: they get the gateway's own credential.",
   },
   {

@@ -98,7 +98,7 @@ function requestMetrics(registry: Registry) {
   })
   const limited = new Counter({
     name: "tollgate_key_limit_refusals_total",
-    help: "Requests rejected because their key reached a limit, by limit.",
+    help: "Requests refused because their key reached a limit, by limit.",
     labelNames: ["limit"],
     registers,
   })

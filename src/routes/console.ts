@@ -56,6 +56,6 @@ async function bundle(): Promise<ServedFile> {
     minify: true,
   })
   const [script] = outputs
-  if (script === undefined) throw new Error("the console's code came to nothing")
+  if (script === undefined) throw new Error("the build of the console's page has no script")
   return fingerprinted(await script.arrayBuffer(), "text/javascript; charset=utf-8")
 }

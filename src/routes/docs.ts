@@ -130,7 +130,7 @@ function billing(): string {
   return `## How a call is billed
 
 Before a call is sent to a provider, the gateway holds the most that it can cost on the account. After the call it charges the actual
-cost once and releases the rest of the hold.
+cost once and frees the rest of the hold.
 
 | | The provider sent | The charge |
 |---|---|---|

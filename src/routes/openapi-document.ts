@@ -75,7 +75,7 @@ function media(schema: JsonObject): JsonObject {
 }
 
 function objectOf(value: unknown): JsonObject {
-  if (!isObject(value)) throw new Error("the plugin wrote another document than before")
+  if (!isObject(value)) throw new Error("the plugin generated a document of an unknown form")
   return value
 }
 
@@ -169,7 +169,7 @@ function schema(value: unknown): JsonObject {
 
 /** `value` as the object that a schema has there. */
 function schemaOf(value: unknown): JsonObject {
-  if (!isObject(value)) throw new Error("a schema has no object where one belongs")
+  if (!isObject(value)) throw new Error("a schema has another value where an object is expected")
   return value
 }
 

@@ -121,6 +121,6 @@ function refusalOf(standing: Standing, model: Model, cost_nano: bigint): QuoteBo
   if (refused === null) return null
   if (refused.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
   const refusal = quotedRefusals.find((code) => code === refused.outcome)
-  if (refusal === undefined) throw new Error("a standing foresaw a refusal that only a hold can meet")
+  if (refusal === undefined) throw new Error("a quote was refused for a reason that only a hold can have")
   return refusal
 }

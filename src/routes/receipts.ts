@@ -23,7 +23,7 @@ const DEADLINE_MS = 10_000
 export function receipts(gateway: Gateway) {
   const reportsOf = ({ shard }: Standing) => {
     const reports = gateway.reports[shard]
-    if (reports === undefined) throw new Error("a standing names a shard that there is not")
+    if (reports === undefined) throw new Error("the standing of a key names a shard that does not exist")
     return reports
   }
   const asked = <Answer>(question: Promise<Answer>) => ask({ deadline_ms: DEADLINE_MS }, question)

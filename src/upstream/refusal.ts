@@ -72,7 +72,8 @@ export function isSpoken(status: number): boolean {
 
 /** The messages for bodies without one. */
 const OWN_MESSAGE = {
-  invalid_request: "The provider rejected the request as invalid.",
+  invalid_request:
+    "The provider refused the request as invalid. Compare it with the provider's API reference.",
   not_found:
     "The provider did not find what this request names. Ask the operator to check the model's configuration.",
   request_too_large: "The request is too large for the provider. Send a smaller request.",

@@ -53,7 +53,7 @@ export type Prices = Static<typeof Prices>
 const Line = Type.Object({
   kind: Type.String({
     enum: ["input", "cached_input", "output", ...buckets, "per_call"],
-    description: "What was charged. No token is in two lines.",
+    description: "What was charged. Each token is in one line only.",
   }),
   count: Type.Integer({ minimum: 1, description: "Tokens; searches of `web_search`, and 1 of `per_call`." }),
   price: Type.String({
@@ -92,7 +92,7 @@ const amounts = { balance: Money, held: Money, available: Money }
 
 const Margin = Type.String({
   pattern: "^\\d+(?:\\.\\d{1,4})?$",
-  description: "What the prices are multiplied by for this account.",
+  description: "The factor for the prices of this account.",
 })
 
 export const AccountBody = Type.Object({
@@ -100,7 +100,7 @@ export const AccountBody = Type.Object({
   name: Type.String(),
   ...amounts,
   margin: Margin,
-  suspended: Type.Boolean({ description: "Whether calls of the account are rejected." }),
+  suspended: Type.Boolean({ description: "Whether new calls of the account are refused." }),
   created_at: Time,
 })
 export type AccountBody = Static<typeof AccountBody>
@@ -117,7 +117,7 @@ const ownId = (description: string) =>
       .Encode((id) => id),
   )
 const Suspended = Type.Boolean({
-  description: "True rejects all new calls, false accepts them again.",
+  description: "True refuses all new calls, false accepts them again.",
   [EXPECTED]: "true or false",
 })
 
@@ -126,7 +126,7 @@ const OwnMargin = Type.Unsafe<number>(
     Type.String({
       pattern: "^\\d{1,4}(?:\\.\\d{1,4})?$",
       description:
-        "What the prices are multiplied by for this account: a decimal string above 0 and at most 1000. Calls that are held from now on have it.",
+        "The factor for the prices of this account: a decimal string above 0 and at most 1000. It applies to new calls.",
       [EXPECTED]: MARGIN,
     }),
   )
@@ -220,7 +220,7 @@ const keyFields = {
   prefix: Type.String({ description: "The first characters of the key, to identify it." }),
   models: nullable(Type.Array(Type.String(), { description: "The models that the key can use; null: all." })),
   expires_at: nullable(Time),
-  suspended: Type.Boolean({ description: "Whether calls with the key are rejected." }),
+  suspended: Type.Boolean({ description: "Whether new calls with the key are refused." }),
   spending_limit: nullable(SpendingLimitBody),
   created_at: Time,
 }

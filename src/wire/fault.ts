@@ -29,7 +29,7 @@ const SHOWN_CHARACTERS = 100
 /** `invalid_request` for the first fault of a body: 400, with the path as its `param` (D15, D30). */
 export function invalidBody(schema: TSchema, body: unknown): GatewayError {
   const first = Value.Errors(schema, body).First()
-  if (first === undefined) throw new Error("a body was refused by a schema it fits")
+  if (first === undefined) throw new Error("the schema refused a body but reports no error")
   return bodyFault(first)
 }
 
@@ -56,7 +56,7 @@ export function queryFault(errors: readonly ValueError[]): GatewayError {
     return new GatewayError("invalid_request", { message: namesOf(unknown.schema) })
   }
   const [first] = errors
-  if (first === undefined) throw new Error("a query string was refused by a schema it fits")
+  if (first === undefined) throw new Error("the schema refused a query string but reports no error")
   const param = pathOf(keysOf(first.path))
   if (!Array.isArray(first.value)) return invalidField(param, expectation(first))
   return new GatewayError("invalid_request", {

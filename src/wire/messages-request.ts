@@ -24,7 +24,7 @@ export const MessagesRequest = Type.Object(
     }),
     system: Type.Optional(
       Type.Union([Type.String(), Type.Array(Type.Unknown()), Type.Null()], {
-        description: "The system prompt: a text, or its parts. It is passed on as it is.",
+        description: "The system prompt: a text, or its parts. It is passed to the provider unchanged.",
         examples: ["Answer in one sentence."],
         [EXPECTED]: "a string, an array or null",
       }),
@@ -45,15 +45,17 @@ export const MessagesRequest = Type.Object(
     service_tier: Type.Optional(
       Type.Unknown({
         description:
-          "The provider's service tier. One without a price is refused: only `auto`, `standard_only` and null pass.",
+          "The provider's service tier. `auto`, `standard_only`, null and those that the model has prices for pass. All others are refused.",
         examples: ["auto"],
       }),
     ),
     speed: Type.Optional(
-      Type.Unknown({ description: "The provider's inference speed: only `standard` and null pass." }),
+      Type.Unknown({ description: "The provider's inference speed. Only `standard` and null pass." }),
     ),
     inference_geo: Type.Optional(
-      Type.Unknown({ description: "Where the provider computes: only `global` and null pass." }),
+      Type.Unknown({
+        description: "The region in which the provider computes. Only `global` and null pass.",
+      }),
     ),
     models: Type.Optional(oneModel()),
     fallbacks: Type.Optional(oneModel()),

@@ -41,7 +41,7 @@ function text<V>(read: Reader<V>, expected: string, keywords: SchemaOptions) {
   const schema = Type.Transform(Text({ type: "string", ...keywords, [EXPECTED]: expected, [READ]: read }))
     .Decode((given): V => {
       const value = read(given)
-      if (value === null) throw new Error("a parameter was decoded that its schema refuses")
+      if (value === null) throw new Error("the schema accepted a parameter that cannot be decoded")
       return value
     })
     .Encode(String)
@@ -97,7 +97,7 @@ export function word<Word extends string>(
 /** A whole number from 1 to `maximum`. */
 export function wholeNumber(maximum: number, otherwise: number, description: string) {
   const keywords = { type: "integer", minimum: 1, maximum, default: otherwise, description }
-  const schema = Type.Transform(Whole({ ...keywords, [EXPECTED]: `a whole number from 1 to ${maximum}` }))
+  const schema = Type.Transform(Whole({ ...keywords, [EXPECTED]: `an integer from 1 to ${maximum}` }))
     .Decode(Number)
     .Encode(String)
   return Type.Unsafe<number>(schema)

@@ -15,7 +15,7 @@ export const QuoteRequest = Type.Object(
       Type.String({
         enum: [...quotedOperations],
         default: "chat",
-        description: "What the body is a request for. It is not part of a call.",
+        description: "The operation that the body is for. Only quotes have this field.",
       }),
     ),
   },

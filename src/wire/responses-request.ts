@@ -111,7 +111,7 @@ export const ResponsesRequest = Type.Object(
     metadata: passed("Key-value pairs to store with the response.", {}),
     store: passed("Whether the provider stores the response.", false),
     service_tier: passed(
-      "The provider's service tier. One without a price is refused: only `auto`, `default` and null pass.",
+      "The provider's service tier. `auto`, `default`, null and those that the model has prices for pass. All others are refused.",
       "default",
     ),
     models: Type.Optional(oneModel()),

@@ -71,7 +71,7 @@ export class Channel {
 /** Both ends run the same code, so a message of another form is a broken invariant. */
 export function checked<S extends TSchema>(schema: S, value: unknown): Static<S> {
   if (Value.Check(schema, value)) return value
-  throw new Error("a message between the processes of the gateway has a form that none of them sends")
+  throw new Error("a message between the processes of the gateway has an unknown form")
 }
 
 /** Everything that a worker needs to start. Workers read no files and no variables, so all have the same values. */

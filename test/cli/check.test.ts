@@ -239,8 +239,8 @@ describe("tollgate check", () => {
       {
         changes: () => ({ upstreams: upstreams("refused", "wrong") }),
         wrong: [
-          "upstream first: rejects the key (status 401) | Correct upstreams.first.api_key.",
-          "upstream counter: rejects the key (status 403) | Correct upstreams.counter.api_key.",
+          "upstream first: refuses the key (status 401) | Correct upstreams.first.api_key.",
+          "upstream counter: refuses the key (status 403) | Correct upstreams.counter.api_key.",
         ],
       },
     ],
@@ -248,7 +248,7 @@ describe("tollgate check", () => {
       "an upstream that fails",
       {
         changes: () => ({ upstreams: upstreams("broken", "unknown") }),
-        wrong: ["upstream first: fails (status 500) | Ask its operator, or try again later."],
+        wrong: ["upstream first: answers with an error (status 500) | Try again later, or ask the provider."],
       },
     ],
     [

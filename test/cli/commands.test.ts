@@ -182,7 +182,7 @@ describe("what people read", () => {
   test("no colours in a pipe, and what is empty is said", async () => {
     const { id } = await gateway.account("0")
     const none = await printed(`tollgate calls --account ${id}`)
-    expect(none).toBe("No calls found. Rejected requests and token counts appear in the metrics only.\n")
+    expect(none).toBe("No calls found. Refused requests and token counts are in the metrics only.\n")
     expect(await printed("tollgate accounts")).not.toContain("\u001b")
   })
 })

@@ -151,7 +151,7 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ["`{}` is one token:", charged({})],
   ["an HTML page with status 200:", charged("<html></html>")],
   ["1,000 bytes of text are 250 tokens:", chargedStream("completed", 1000)],
-  ["breaks off after 300 bytes of text, 75 tokens:", lost],
+  ["stops after 300 bytes of text, 75 tokens:", lost],
   ["only a role and keepalives:", chargedStream("completed", 0)],
   ["| prompt, not cached |", cost(600, 0, 0)],
   ["| prompt, cached |", cost(400, 400, 0)],
@@ -184,9 +184,9 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
   ['With `"max_tokens": 10` the first call holds', overheld],
   ["tokens anyway, the charge is", overcharge],
   ["and the overage is", overcharge - overheld],
-  ["as `expired` and charges its last checkpoint: say", lost],
-  ["by the provider's usage of", charged(rule1)],
-  ["as a **correction**: the balance moves by", charged(rule1) - lost],
+  ["as `expired` and charges its last checkpoint: for example", lost],
+  ["later settles the call by the provider's usage:", charged(rule1)],
+  ["The difference of", charged(rule1) - lost],
 ]
 
 describe("docs/billing.md", () => {

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import { type Harness, openHarness } from "../http/harness.ts"
 import { json } from "../support/provider.ts"
 import { textOf } from "./blocks.ts"
@@ -40,4 +42,15 @@ test("docs/log.md has every field of the warning of an attempt that failed", asy
   )) {
     expect(backticked(sentence)).toContain(field)
   }
+})
+
+test("docs/log.md lists only warnings that the code writes", () => {
+  const src = join(import.meta.dir, "../../src")
+  const code = [...new Bun.Glob("**/*.ts").scanSync({ cwd: src })]
+    .map((path) => readFileSync(join(src, path), "utf8"))
+    .join("\n")
+  const table = page.slice(page.indexOf("| message |"))
+  const messages = [...table.matchAll(/^\| `([^`]+)` \|/gm)].map(([, message = ""]) => message)
+  expect(messages.length).toBeGreaterThan(10)
+  expect(messages.filter((message) => !code.includes(`"${message}"`))).toEqual([])
 })

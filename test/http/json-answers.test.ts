@@ -688,7 +688,7 @@ describe("D29 a stream request is answered as a stream", () => {
           error: {
             type: "api_error",
             message:
-              "The response of the provider is too large to deliver. The call was charged. Do not retry the request.",
+              "The provider's response is too large to deliver. The call was charged. Request less output, or use streaming.",
             param: null,
             code: "response_too_large",
           },

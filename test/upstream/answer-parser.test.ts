@@ -129,7 +129,7 @@ describe("what is not HTTP/1.1 is refused", () => {
     ["two lengths", `${OK}content-length: 2${CRLF}content-length: 3${CRLF}${CRLF}{}`],
     ["a negative length", `${OK}content-length: -2${CRLF}${CRLF}{}`],
     ["an unknown coding", `${OK}transfer-encoding: gzip, chunked${CRLF}${CRLF}`],
-    ["a chunk without a size", `${CHUNKED}${CRLF}x`],
+    ["a chunk has no size", `${CHUNKED}${CRLF}x`],
     ["a size that is no number", `${CHUNKED}5g${CRLF}hello`],
     ["a size without end", `${CHUNKED}${"0".repeat(13)}`],
     ["a chunk that is longer than it says", `${CHUNKED}2${CRLF}hello`],

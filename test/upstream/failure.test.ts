@@ -48,7 +48,9 @@ describe("D17 what a client is told", () => {
     first.reply(script)
     const error = await failure(forward(routes(upstream(first.url)), outgoing(), new CircuitBreakers()))
     expect(error.status).toBe(400)
-    expect(error.message).toBe("The provider rejected the request as invalid.")
+    expect(error.message).toBe(
+      "The provider refused the request as invalid. Compare it with the provider's API reference.",
+    )
   })
 
   test("a redirect is not followed, and its target learns nothing", async () => {

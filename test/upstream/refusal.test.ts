@@ -133,7 +133,7 @@ describe("D17 the provider's words, in the shapes providers use", () => {
 
 describe("D17 nothing else of the body passes", () => {
   const own = {
-    message: "The provider rejected the request as invalid.",
+    message: "The provider refused the request as invalid. Compare it with the provider's API reference.",
     type: "invalid_request_error",
     param: null,
     code: "invalid_request",

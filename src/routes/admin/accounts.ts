@@ -180,7 +180,7 @@ const readingBalance = {
     tag: "Accounts",
     summary: "Get a past balance",
     description:
-      "Computes the balance at a time in the past: the current balance without the entries made since. It reads every call of every account that ended since then, so a time further back takes longer, up to 8 seconds. Before the first credit the balance is 0.",
+      "Computes the balance at a time in the past: the current balance without the entries made since. It reads the sums of the hours and days since then, and the entries of hours without sums. Before the first credit the balance is 0.",
     credentials: ["adminToken"],
     errors: [fieldFault("at", "an RFC 3339 time or a day such as 2026-11-21"), NO_ACCOUNT, ...ERRORS],
   }),

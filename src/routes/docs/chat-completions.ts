@@ -138,7 +138,7 @@ export const exampleChunks = [
 const exampleStream = `${exampleChunks.map((data) => `data: ${JSON.stringify(data)}\n\n`).join("")}data: [DONE]\n\n`
 
 const description = `Holds the most that the call can cost, sends it to the first of the model's providers that answers, charges it once by the
-rules above, and releases the rest of the hold.
+rules above, and frees the rest of the hold.
 
 - Fields that are not listed are passed to the provider unchanged.
 - With \`"stream": true\` the response is a stream of events. The gateway sends the status as soon as the provider answers 2xx. An error

@@ -53,7 +53,7 @@ const list = {
 const model = "text-embedding-3-small"
 
 const description = `Holds the most that the input can cost, sends the request to the first of the model's providers that answers, charges the
-tokens of the input, and releases the rest of the hold.
+tokens of the input, and frees the rest of the hold.
 
 - Fields that are not listed are passed to the provider unchanged.
 - The input is text, a list of texts, a list of tokens, or a list of such lists. Text holds one token for each byte, and a list of tokens holds its count.

@@ -10,7 +10,7 @@ interface Advice {
 export const advice: Readonly<Record<ErrorCode, Advice>> = {
   invalid_request: {
     cause: "The request contains something that the gateway or the provider does not accept.",
-    cure: "Read the message. It names the field (`param`) and what the field must be. Correct the request: the same request fails again.",
+    cure: "Read the message. It names the field (`param`) and what was expected. Correct the request; do not retry it unchanged.",
   },
   idempotency_key_used: {
     cause:
@@ -82,27 +82,27 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
     cure: "Wait for the number of seconds in `retry-after`. SDKs do this automatically.",
   },
   internal_error: {
-    cause: "A bug in the gateway. Its log has the cause under the request id.",
+    cause: "A bug in the gateway. Its log has the cause, with the request id.",
     cure: "Retry once. If it fails again, send the request id to the operator.",
   },
   usage_missing: {
     cause:
       "The provider returned status 2xx with an empty body. There is nothing to deliver and nothing to charge for.",
-    cure: "Retry only if the call may run twice at the provider, which may already have processed it. For this reason SDKs are told not to retry.",
+    cure: "Retry only if the provider may run the call twice: it may already have processed it. `x-should-retry: false` tells SDKs not to retry.",
   },
   usage_invalid: {
     cause:
       "The provider returned status 2xx with a body that is not a JSON object, such as an HTML page of a proxy.",
-    cure: "The operator should check what answers at the upstream's `base_url`. SDKs are told not to retry.",
+    cure: "The operator should check which server answers at the upstream's `base_url`. `x-should-retry: false` tells SDKs not to retry.",
   },
   response_too_large: {
     cause:
-      "The provider's JSON answer is larger than `limits.response`. It was not delivered, but the provider made it: it was charged, by its usage or by the output seen.",
-    cure: "Ask for less (`n`, `logprobs`, `max_tokens`), or stream. The operator can raise `limits.response`. SDKs are told not to try again.",
+      "The provider's JSON answer is larger than `limits.response`. It was not delivered, but the operator pays for it, so the call was charged: by its usage, or by an estimate of its output.",
+    cure: "Ask for less (`n`, `logprobs`, `max_tokens`), or stream. The operator can raise `limits.response`. `x-should-retry: false` tells SDKs not to retry.",
   },
   upstream_error: {
     cause:
-      "The provider returned an error or an unreadable response, rejected the gateway's credential, or closed the connection early.",
+      "The provider returned an error or an unreadable response, refused the gateway's credential, or closed the connection early.",
     cure: "Retry. If it persists, the operator finds every failed attempt in the log, and should check the upstream's `api_key`.",
   },
   upstream_unavailable: {

@@ -76,7 +76,7 @@ const left = {
 } satisfies Receipt
 
 export const getReceipt = {
-  params: pathId("The call's id: the `x-request-id` of its answer."),
+  params: pathId("The call's id: the `x-request-id` of its response."),
   query: query({}),
   response: {
     200: answer("The receipt. While the call is open, it shows the hold and no charge.", Receipt, {
@@ -90,7 +90,7 @@ export const getReceipt = {
     tag: "Receipts",
     summary: "Get the receipt of a call",
     description: `Shows what a call held, what it was charged, on what basis and at which prices, and what was released. The response is a 404 if the
-call does not exist, belongs to another account, or held nothing, such as a rejected request.
+call does not exist, belongs to another account, or held nothing, such as a refused request.
 
 ${whose}`,
     credentials: ["apiKey", "xApiKey"],
@@ -155,7 +155,7 @@ export const getOwnUsage = {
     operationId: "getOwnUsage",
     tag: "Receipts",
     summary: "Get the usage of the account",
-    description: `Shows what the account's calls in a time range used and cost: by model, key or day, and in total. A call counts at the time it
+    description: `Shows what the account's calls in a time range used and cost: by model, operation, key, session or day, and in total. A call counts at the time it
 ended. A correction counts at the time it was made, with the difference from the earlier charge, which can be negative. Adjacent ranges
 therefore never overlap or leave a gap, and past ranges do not change.
 
@@ -228,7 +228,7 @@ export const getQuote = {
     summary: "Get a quote for a call",
     description: `Takes the body of a call and returns what the call would hold. Nothing is held or sent. \`operation\` names the operation of the body; the default is
 \`chat\`. The gateway checks the body, the
-key and the model as for the call, with the same errors. If the money is not enough, or the key or the account is suspended, the response
+key and the model as for the call, with the same errors. If the balance or the spending limit is too low, or the key or the account is suspended, the response
 is a 200 with the error code that the call would get. A quote does not predict unreachable providers or a gateway at capacity.`,
     credentials: ["apiKey"],
     errors: [

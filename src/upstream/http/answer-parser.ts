@@ -113,7 +113,7 @@ export class AnswerParser {
   }
 
   #head(bytes: Uint8Array, at: number): number {
-    if (!this.#is_expecting) throw new NotHttp("more than one answer")
+    if (!this.#is_expecting) throw new NotHttp("bytes after the end of the answer")
     const rest = Buffer.from(bytes.buffer, bytes.byteOffset + at, bytes.length - at)
     const before = this.#partial?.length ?? 0
     const head = this.#partial === null ? rest : Buffer.concat([this.#partial, rest])
@@ -130,7 +130,7 @@ export class AnswerParser {
     for (const field of fields) if (!FIELD.test(field)) throw new NotHttp("a header field is malformed")
     const after = at + end + 4 - before
     // An informational answer comes before the real one (RFC 9110 section 15.2); nobody asked for another protocol.
-    if (status === 101) throw new NotHttp("an upgrade that nobody asked for")
+    if (status === 101) throw new NotHttp("an upgrade that was not requested")
     if (status < 100 || status >= 200) this.#begin(line, status, new Fields(fields))
     return after
   }
@@ -160,7 +160,7 @@ export class AnswerParser {
       this.#reusable = false
       this.#state = "until_close"
     } else {
-      if (!/^\d{1,15}$/.test(length)) throw new NotHttp("a length that is no number")
+      if (!/^\d{1,15}$/.test(length)) throw new NotHttp("the content length is not a number")
       this.#startFixed(Number(length))
     }
     this.#sink.head({ status, fields, fault: null })
@@ -211,7 +211,7 @@ export class AnswerParser {
     if (this.#line_bytes > MAX_LINE_BYTES) throw new NotHttp("a line between chunks is too long")
     if (this.#state === "chunk_end") {
       if (byte === LF) this.#startLine("size")
-      else if (byte !== CR || this.#line_bytes > 1) throw new NotHttp("a chunk is longer than it says")
+      else if (byte !== CR || this.#line_bytes > 1) throw new NotHttp("a chunk is longer than its size")
       return false
     }
     if (this.#state === "trailer") {
@@ -222,7 +222,7 @@ export class AnswerParser {
       return false
     }
     if (byte === LF) {
-      if (this.#size_digits === 0) throw new NotHttp("a chunk without a size")
+      if (this.#size_digits === 0) throw new NotHttp("a chunk has no size")
       this.#startLine(this.#left === 0 ? "trailer" : "chunk")
     } else if (!this.#in_extension) this.#size(byte)
     return false
@@ -233,9 +233,9 @@ export class AnswerParser {
     if (digit !== null) {
       this.#left = this.#left * 16 + digit
       this.#size_digits += 1
-      if (this.#size_digits > 12) throw new NotHttp("a chunk's size is too large")
+      if (this.#size_digits > 12) throw new NotHttp("the size of a chunk is too large")
     } else if (byte === SEMICOLON || byte === CR || byte === 32) this.#in_extension = true
-    else throw new NotHttp("a chunk's size is no number")
+    else throw new NotHttp("the size of a chunk is not a number")
   }
 
   #startLine(state: "size" | "chunk" | "chunk_end" | "trailer"): void {

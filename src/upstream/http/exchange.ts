@@ -76,7 +76,7 @@ export class Exchange {
 
   /** Closes the connection, unless the body has ended. Idempotent. */
   cancel(): void {
-    if (!this.over) this.fail(new Cancelled("the exchange was given up"))
+    if (!this.over) this.fail(new Cancelled("the request was cancelled"))
   }
 
   /** Gives the exchange its connection. Returns false if the exchange was cancelled. */

@@ -132,13 +132,7 @@ function rename({ id, name }: AccountBody, reload: () => void): void {
 function setMargin({ id, name, margin }: AccountBody, reload: () => void): void {
   openDialog({
     title: "Set margin",
-    text: el(
-      "p",
-      {},
-      "Calls of ",
-      named(name),
-      " that are held from now on are charged their cost times this.",
-    ),
+    text: el("p", {}, "New calls of ", named(name), " are charged their cost times this margin."),
     fields: [
       {
         name: "margin",
@@ -161,7 +155,7 @@ function suspend({ id, name, suspended }: AccountBody, reload: () => void): void
     title: suspended ? "Resume account" : "Suspend account",
     text: suspended
       ? el("p", {}, "New calls of ", named(name), " are accepted again.")
-      : el("p", {}, "All new calls of ", named(name), " are rejected. Calls in progress continue."),
+      : el("p", {}, "All new calls of ", named(name), " are refused. Calls in progress continue."),
     submit: suspended ? "Resume" : "Suspend",
     is_dangerous: !suspended,
     async act() {

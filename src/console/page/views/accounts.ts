@@ -99,7 +99,9 @@ async function drawSparks(
 }
 
 export function stateChip(suspended: boolean): HTMLElement {
-  return suspended ? chip("suspended", "Its calls are rejected.") : chip("active", "Its calls are accepted.")
+  return suspended
+    ? chip("suspended", "Its new calls are refused.")
+    : chip("active", "Its calls are accepted.")
 }
 
 function openAccount(): void {

@@ -12,7 +12,7 @@ import { type Part, part, type Visit } from "../visit.ts"
 
 const MEANINGS = {
   active: "Its calls are accepted.",
-  suspended: "Its calls are rejected until it is resumed.",
+  suspended: "Its new calls are refused until it is resumed.",
   expired: "It has expired.",
   revoked: "It can no longer be used.",
 } as const
@@ -177,7 +177,7 @@ function limit(key: KeyBody, reload: () => void): void {
       {},
       "The most that calls with ",
       named(key.name ?? key.prefix),
-      " can cost. Calls that could exceed it are rejected.",
+      " can cost. Calls that could exceed it are refused.",
     ),
     fields: limitFields(key.spending_limit),
     submit: "Set",
@@ -200,7 +200,7 @@ function suspend(key: KeyBody, reload: () => void): void {
           {},
           "All new calls with ",
           named(name ?? prefix),
-          " are rejected until it is resumed. Calls in progress continue.",
+          " are refused until it is resumed. Calls in progress continue.",
         ),
     submit: suspended ? "Resume" : "Suspend",
     is_dangerous: !suspended,

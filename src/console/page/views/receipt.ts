@@ -67,7 +67,7 @@ function missing(id: string): HTMLElement {
     el(
       "p",
       { class: "quiet" },
-      "Token counts and requests that were rejected before they held money have no receipt. Look for their request id in the log of the gateway.",
+      "Token counts and refused requests have no receipt. Look for the request id in the log of the gateway.",
     ),
   )
 }
