@@ -206,7 +206,7 @@ async function tracerFor(
     exported: metrics.spansExported,
     dropped: metrics.spansDropped,
     failing: (reason) =>
-      log.warn({ reason }, "trace export is failing: the collector is unreachable or rejects the spans"),
+      log.warn({ reason }, "trace export is failing: the collector is unreachable or refuses the spans"),
     recovered: () => log.info("trace export is working again"),
   })
 }

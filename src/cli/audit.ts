@@ -11,7 +11,7 @@ const REMARK_MS = 5_000
 export const audit = adminCommand({
   summary: "Verify every balance, hold, spending limit and charge against the journal",
   details:
-    "Works a tenth of the time, so that calls are not slowed down. The exit code is 1 if anything does not match.",
+    "Uses 10 % of the time, so that calls are not slowed down. The exit code is 1 if anything does not match.",
   args: {
     full: { type: "boolean", description: "read the entries of sealed months too, instead of their seals" },
     fast: { type: "boolean", description: "work all the time: for a ledger without calls" },

@@ -87,7 +87,7 @@ describe("D54 a gateway as a process", () => {
     await collector.stop()
     const gateway = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: "1" })
     await calls(gateway, 20)
-    await gateway.prints("trace export is failing: the collector is unreachable or rejects the spans")
+    await gateway.prints("trace export is failing: the collector is unreachable or refuses the spans")
     await calls(gateway, 20)
     await end(gateway)
     expect(gateway.complaint).toBe("")

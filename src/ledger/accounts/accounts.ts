@@ -18,7 +18,7 @@ export async function createAccount(
   const [created] = await database.insert(accounts).values(account).onConflictDoNothing().returning()
   if (created !== undefined) return { outcome: "created", account: created }
   const known = await getAccount(database, account.id)
-  if (known === null) throw new Error("an account was neither created nor there")
+  if (known === null) throw new Error("an account was neither inserted nor found")
   return { outcome: "known", account: known }
 }
 

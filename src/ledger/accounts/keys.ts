@@ -100,7 +100,7 @@ export async function createKey(database: PostgresJsDatabase, key: NewKey): Prom
       .returning({ id: keys.id })
     if (spending !== null) await noteLimits(transaction, key.account_id)
     const made = await getKey(transaction, key.id)
-    if (made === null) throw new Error("a key was neither created nor there")
+    if (made === null) throw new Error("a key was neither inserted nor found")
     if (made.account_id !== key.account_id) return { outcome: "conflict" }
     return { outcome: inserted.length > 0 ? "created" : "known", key: made }
   })

@@ -167,7 +167,7 @@ class Auditing {
 
   async #moment(): Promise<string> {
     const [row] = await this.#read<{ moment: string }>(settledBefore(this.#options.settle_ms ?? SETTLE_MS))
-    if (row === undefined) throw new Error("the database did not tell its time")
+    if (row === undefined) throw new Error("the database did not return the time")
     return row.moment
   }
 

@@ -166,12 +166,12 @@ export async function endExactly(
 ): Promise<readonly Ended[]> {
   const values = [String(lock_ms), ...batch.values(asked)]
   const rows = await connection.run(endExact, values, within_ms, asked.length)
-  if (rows.length !== asked.length) throw new Error("the ending statement left an end out")
+  if (rows.length !== asked.length) throw new Error("the ending statement returned too few rows")
   return rows.map(endedOf)
 }
 
 function endedOf(row: Row): Ended {
   const ended = textOf(row, "ended")
   if (ended === "applied" || ended === "closed" || ended === "none" || ended === "conflict") return ended
-  throw new Error("the ending statement said something new")
+  throw new Error("the ending statement returned an unknown outcome")
 }

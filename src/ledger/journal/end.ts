@@ -165,7 +165,7 @@ async function endedAccounts(
       return rows.length === 1 ? ALL : NONE
     }
     const [row] = await connection.run(endLean, leanValues(lean, lock_ms), STATEMENT_MS, lean.length)
-    if (row === undefined) throw new Error("the lean end said nothing")
+    if (row === undefined) throw new Error("the batch statement of ends returned no row")
     if (row.accounts === 0) return NONE
     return row.only === null ? ALL : new Set(idsOf(row, "only"))
   } catch (error) {

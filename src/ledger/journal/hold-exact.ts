@@ -209,7 +209,7 @@ export async function holdExactly(
   const distinct = withoutTwins(asked)
   const values = [String(lock_ms), gateway_id, ...batch.values(distinct)]
   const rows = await connection.run(holdExact, values, within_ms, distinct.length)
-  if (rows.length !== distinct.length) throw new Error("the holding statement left a hold out")
+  if (rows.length !== distinct.length) throw new Error("the holding statement returned too few rows")
   const results = new Map(rows.map((row) => [textOf(row, "id"), heldOf(row, gateway_id)]))
   return asked.map(({ id }) => results.get(id) ?? { outcome: "conflict" })
 }
@@ -253,6 +253,6 @@ function heldOf(row: Row, gateway_id: string): Held {
     case "idempotency_key_reused":
       return { outcome, call_id: textOf(row, "call_id") }
     default:
-      throw new Error("the holding statement said something new")
+      throw new Error("the holding statement returned an unknown outcome")
   }
 }

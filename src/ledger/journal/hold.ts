@@ -183,7 +183,7 @@ async function heldAccounts(
       STATEMENT_MS,
       lean.length,
     )
-    if (row === undefined) throw new Error("the lean hold said nothing")
+    if (row === undefined) throw new Error("the batch statement of holds returned no row")
     if (row.accounts === 0) return NONE
     return row.only === null ? ALL : new Set(idsOf(row, "only"))
   } catch (error) {

@@ -144,7 +144,7 @@ export class Lease {
     const [row] = await this.#connection.run(statement, values, STATEMENT_MS)
     if (row === undefined) return null
     const { now_ms } = row
-    if (typeof now_ms !== "number") throw new Error("the database did not tell its time")
+    if (typeof now_ms !== "number") throw new Error("the database did not return the time")
     alignIds(now_ms, asked_ms)
     return now_ms
   }

@@ -226,7 +226,7 @@ export class EndQueue {
     }
     this.#log.error(
       { id: item.end.id, code: errorCode(error) },
-      "the database rejected a settlement: it is kept in the spool",
+      "the database refused a settlement: it is kept in the spool",
     )
     this.#finish(item, "refused")
   }
