@@ -39,14 +39,15 @@ export class Connection implements Runner {
   readonly #watch: Watch
   readonly #texts = new Map<Statement, string>()
   #session: Session
-  /** Whether plans are kept by name; not through a pooler that forgets them. */
-  #prepare = true
+  /** Whether plans are kept by name; not through a pooler that forgets or mixes them. */
+  #prepare: boolean
   #made = false
   #ended = false
 
   constructor(address: Address, watch: Watch = () => {}) {
     this.#address = address
     this.#watch = watch
+    this.#prepare = address.names_clash !== true
     this.#session = this.#open()
   }
 
