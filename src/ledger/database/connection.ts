@@ -81,8 +81,10 @@ export class Connection implements Runner {
     try {
       const rows = await Promise.race([session.query(this.#textOf(statement), values), overdue])
       // Behind the first statement, which alone tells whether there is a connection; its plan is not kept yet.
-      if (!this.#made) void session.query(BY_INDEX, []).catch(() => {})
-      this.#made = true
+      if (!this.#made && session === this.#session) {
+        this.#made = true
+        void session.query(BY_INDEX, []).catch(() => {})
+      }
       return rows
     } catch (error) {
       if (isPlanLost(error)) {
