@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import type { Address, SocketAddress } from "../../src/ledger/database/address.ts"
+import { sql } from "drizzle-orm"
+import { type Address, connect, type SocketAddress } from "../../src/ledger/database/address.ts"
 import { connectDatabase, openDatabase } from "../../src/ledger/database/database.ts"
 import { readVersion } from "../../src/ledger/database/migration.ts"
+import { statement } from "../../src/ledger/database/statement.ts"
 import { printUsd } from "../../src/money.ts"
 import { Workplace } from "../process/workplace.ts"
 import { freshDatabase } from "../support/database.ts"
@@ -30,9 +32,13 @@ afterAll(async () => {
 })
 
 async function pooler(pool_size: number): Promise<Address> {
+  return { url: `${await poolerUrl(pool_size)}?prepare=false` }
+}
+
+async function poolerUrl(pool_size: number): Promise<string> {
   const pgbouncer = await PgBouncer.start(address, pool_size)
   closing.defer(() => pgbouncer.stop())
-  return { url: `${pgbouncer.url}?prepare=false` }
+  return pgbouncer.url
 }
 
 describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
@@ -53,6 +59,28 @@ describe.skipIf(is_absent)("through PgBouncer in transaction mode", () => {
       const [row] = await database.operators.execute("SHOW jit")
       expect(expected === null || row?.jit === expected).toBe(true)
       await database.close()
+    }
+  })
+
+  test("no connection runs a statement of another under its name, even without prepare=false", async () => {
+    const url = await poolerUrl(2)
+    const database = await connectDatabase({ url })
+    const other = connect({ url }, { max: 1, prepare: false, fetch_types: false })
+    const [one, two] = [database.connection(), database.connection()]
+    try {
+      const [first, second] = ["first", "second"].map((name) =>
+        statement("sweep", sql`SELECT ${sql.raw(`'${name}'`)} AS name, ${sql.raw("$1")}::text AS value`),
+      )
+      if (first === undefined || second === undefined) throw new Error("no statement")
+      expect(await one.run(first, ["a"], 1_000)).toEqual([{ name: "first", value: "a" }])
+      // While one connection of the pooler is taken, everything goes over the other one.
+      await other.begin(async (taken) => {
+        await taken`SELECT`
+        expect(await two.run(second, ["b"], 1_000)).toEqual([{ name: "second", value: "b" }])
+        expect(await one.run(first, ["c"], 1_000)).toEqual([{ name: "first", value: "c" }])
+      })
+    } finally {
+      await Promise.all([one.end(), two.end(), other.end(), database.close()])
     }
   })
 

@@ -445,6 +445,30 @@ describe("a connection", () => {
     expect(await connection.run(named, [""], 1_000)).toEqual([{ named: 0 }])
   })
 
+  test("finds rows by index on every session, also when the one before still had answers to give", async () => {
+    const connection = db.connection()
+    const [one, two] = [1, 2].map((n) =>
+      statement(
+        "sweep",
+        sql`SELECT ${sql.raw(`${n}, $1`)}::int AS one, current_setting('enable_seqscan') AS scans`,
+      ),
+    )
+    if (one === undefined || two === undefined) throw new Error("no statement")
+    await connection.run(one, ["1"], 1_000)
+    await connection.run(two, ["1"], 1_000)
+    await connection.run(statement("sweep", sql`DEALLOCATE "P0"`), [], 1_000)
+    await Promise.all([connection.run(one, ["1"], 1_000), connection.run(two, ["1"], 1_000)])
+    const [row] = await connection.run(one, ["1"], 1_000)
+    expect(row?.scans).toBe("off")
+  })
+
+  test("that was ended opens no session any more", async () => {
+    const connection = db.connection()
+    await connection.end()
+    const error: unknown = await connection.run(quick, [], 1_000).catch((thrown: unknown) => thrown)
+    expect(error).toEqual(new Error("the connection is closed"))
+  })
+
   test("behind an old pooler: prepare=false in the URL is obeyed", async () => {
     const { url } = proxy.address as { url: string }
     const named = db.connection(proxy.address)

@@ -11,6 +11,8 @@ export type Address = ({ readonly url: string } | SocketAddress) & {
   readonly schema?: string
   /** Settings of each session, sent when the connection is made. A pooler may refuse them. */
   readonly settings?: Readonly<Record<string, string>>
+  /** Whether a name that one connection gives a statement may be another's too, so that none is to have one. */
+  readonly names_clash?: boolean
 }
 
 /** A database behind the file of a unix socket. */

@@ -39,14 +39,15 @@ export class Connection implements Runner {
   readonly #watch: Watch
   readonly #texts = new Map<Statement, string>()
   #session: Session
-  /** Whether plans are kept by name; not through a pooler that forgets them. */
-  #prepare = true
+  /** Whether plans are kept by name; not through a pooler that forgets or mixes them. */
+  #prepare: boolean
   #made = false
   #ended = false
 
   constructor(address: Address, watch: Watch = () => {}) {
     this.#address = address
     this.#watch = watch
+    this.#prepare = address.names_clash !== true
     this.#session = this.#open()
   }
 
@@ -80,8 +81,10 @@ export class Connection implements Runner {
     try {
       const rows = await Promise.race([session.query(this.#textOf(statement), values), overdue])
       // Behind the first statement, which alone tells whether there is a connection; its plan is not kept yet.
-      if (!this.#made) void session.query(BY_INDEX, []).catch(() => {})
-      this.#made = true
+      if (!this.#made && session === this.#session) {
+        this.#made = true
+        void session.query(BY_INDEX, []).catch(() => {})
+      }
       return rows
     } catch (error) {
       if (isPlanLost(error)) {

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { alignIds } from "../../id.ts"
-import type { Address } from "./address.ts"
+import { type Address, connect } from "./address.ts"
 import { Connection, type Watch } from "./connection.ts"
 import { errorCode } from "./database-errors.ts"
 import { FIRST_ANSWER_S, migrate } from "./migration.ts"
@@ -65,12 +65,31 @@ export async function openDatabase(address: Address): Promise<Database> {
  * the setting: then it is the role's (docs/deploying.md).
  */
 export async function connectDatabase(address: Address): Promise<Database> {
+  const known = { ...address, names_clash: await namesClash(address) }
   try {
-    return await alignedDatabase({ ...address, settings: { jit: "off" } })
+    return await alignedDatabase({ ...known, settings: { jit: "off" } })
   } catch (error) {
     const cause = error instanceof Error ? error.cause : null
     if (errorCode(cause) !== SETTING_REFUSED) throw error
-    return alignedDatabase(address)
+    return alignedDatabase(known)
+  }
+}
+
+/**
+ * Whether two connections may mean different statements by one name: Bun's driver calls the first one of each `P0`. Behind
+ * a transaction pooler that passes names on as they are, one would be run for the other. A pooler is told by its own key
+ * for cancelling, which begins with a number that is not the server process'.
+ */
+async function namesClash(address: Address): Promise<boolean> {
+  const client = connect(address, { max: 1, fetch_types: false, onnotice: () => {} })
+  try {
+    const asked = await client<{ pid: number; names: string[] }[]>`
+      SELECT pg_backend_pid() AS pid, (SELECT coalesce(json_agg(name), '[]') FROM pg_prepared_statements) AS names`
+    const [row] = asked
+    if (row === undefined || row.pid === asked.state.pid) return false
+    return row.names.includes(asked.statement.name)
+  } finally {
+    await client.end()
   }
 }
 

@@ -32,6 +32,7 @@ export class Session {
 
   /** The server runs statements in the order of these calls, and does not wait until an answer was read. */
   async query(text: string, values: Values): Promise<readonly Row[]> {
+    if (this.#closed) throw new Error("the connection is closed")
     this.#client ??= this.#open()
     const client = this.#client instanceof SQL ? this.#client : await this.#client
     return await client.unsafe<readonly Row[]>(text, [...values])
@@ -39,6 +40,7 @@ export class Session {
 
   /** Closes the connection: at once, so that what is in flight rejects, or after its last answer. */
   async end(when: "now" | "after its last answer" = "now"): Promise<void> {
+    this.#closed = true
     const client = await Promise.resolve(this.#client).catch(() => null)
     await client?.close(when === "now" ? { timeout: 0 } : {})
   }
