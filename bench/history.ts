@@ -11,7 +11,7 @@ import { sealMonth } from "../src/ledger/journal/seals.ts"
 import { Ledger } from "../src/ledger/ledger.ts"
 import { balanceAt } from "../src/ledger/reports/balance.ts"
 import { getCall, listCalls } from "../src/ledger/reports/calls.ts"
-import { latency } from "../src/ledger/reports/latency.ts"
+import { latencies } from "../src/ledger/reports/latency.ts"
 import { outcomes } from "../src/ledger/reports/outcomes.ts"
 import { sumHours } from "../src/ledger/reports/sum-hours.ts"
 import { timeline } from "../src/ledger/reports/timeline.ts"
@@ -213,7 +213,7 @@ class History {
     for (const by of ["model", "operation", "key", "account", "day"] as const)
       await this.#within(QUESTION_MS, `usage by ${by}`, () => sumUsage(this.#db, { from, to, by }))
     await this.#within(QUESTION_MS, "usage of an account by day", () =>
-      sumUsage(this.#db, { from, to, by: "day", account_id }),
+      sumUsage(this.#db, { from, to, by: "day", account_ids: [account_id] }),
     )
     await this.#within(QUESTION_MS, "usage by hour, 30 days", () =>
       sumUsage(this.#db, { ...month, by: "hour" }),
@@ -222,7 +222,7 @@ class History {
       await this.#within(QUESTION_MS, `timeline by ${split}`, () =>
         timeline(this.#db, { from, to }, split, 5),
       )
-    await this.#within(QUESTION_MS, "latency", () => latency(this.#db, { from, to }))
+    await this.#within(QUESTION_MS, "latency", () => latencies(this.#db, { from, to }))
     await this.#within(QUESTION_MS, "outcomes", () => outcomes(this.#db, { from, to }))
     await this.#within(QUESTION_MS, `balance ${SPAN_DAYS} days ago`, () =>
       balanceAt(this.#db, account_id, from),

@@ -15,7 +15,7 @@ export interface Gateway {
   readonly config: Config
   readonly catalog: Catalog
   readonly ledger: CallLedger
-  /** What clients read of their own account, by its shard (D47, D74). */
+  /** What clients read of their own account in each shard (D47, D74). */
   readonly reports: readonly ClientReports[]
   readonly breakers: CircuitBreakers
   readonly in_flight: InFlight

@@ -6,7 +6,7 @@ import type { Config } from "./config/config.ts"
 import type { Tracing } from "./config/tracing.ts"
 import type { Gateway } from "./gateway.ts"
 import { databaseAnswer } from "./ledger/database/database.ts"
-import type { Audit } from "./ledger/journal/audit.ts"
+import { type Audit, addAudits } from "./ledger/journal/audit.ts"
 import { openClientReports } from "./ledger/reports/client.ts"
 import { type OneOrMore, type ShardDatabase, Shards } from "./ledger/shards.ts"
 import type { Log } from "./log.ts"
@@ -132,6 +132,8 @@ export class Service {
     metrics.watchCalls(() => openCalls(in_flight))
     metrics.watchDepths(() => ledger.depths())
     const gateway = this.#gateway
+    if (ledger.list.length > 1)
+      metrics.watchShards(() => ledger.list.map((shard) => [shard.name, shard.ledger.writable()]))
     metrics.watchReady(() => gateway.notReady() === null)
     metrics.watchBreakers(() =>
       gateway.config.upstreams.map(({ name }) => [name, !gateway.breakers.admits(name)] as const),
@@ -148,10 +150,11 @@ export class Service {
       audit_deadline_ms: AUDIT_DEADLINE_MS,
       upstreams: async () =>
         worker === undefined ? this.upstreamStatuses() : await worker.upstreamStatusesOfAll(),
-      unheld: () => ledger.list.flatMap((shard) => shard.ledger.unheld()),
-      onAudit: (audited: Audit) => {
-        metrics.audited(audited)
-        ledger.list[0].ledger.expire(audited.violations)
+      unheld: (place: number) => ledger.list[place]?.ledger.unheld() ?? [],
+      onAudit: (audits: readonly Audit[]) => {
+        metrics.audited(addAudits(audits))
+        for (const [place, { ledger: shard }] of ledger.list.entries())
+          shard.expire(audits[place]?.violations ?? [])
       },
     }
     const { server, admin_server } = listen(this.#gateway, operators, options)

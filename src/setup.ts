@@ -3,10 +3,12 @@ import { parseArgs } from "node:util"
 import { type Config, ConfigError } from "./config/config.ts"
 import type { Environment } from "./config/environment.ts"
 import { MAX_WORKERS } from "./config/file.ts"
-import { type Loaded, takeSnapshot } from "./config/load.ts"
+import { type Loaded, loadConfig, takeSnapshot } from "./config/load.ts"
 import type { Sources } from "./config/values.ts"
+import { parseYaml } from "./config/yaml.ts"
 import { type Address, USUAL_SCHEMA } from "./ledger/database/address.ts"
 import type { ShardAddress } from "./ledger/shards.ts"
+import { isObject } from "./wire/usage.ts"
 
 /** Where a start finds its configuration, for the gateway and for `tollgate check`. */
 
@@ -66,9 +68,36 @@ export function configuredShards({ database_url }: Environment, { shards }: Conf
       "no such key while DATABASE_URL is set: list that database as a shard, and unset DATABASE_URL"
     throw new ConfigError([{ path: "shards", expected }])
   }
-  if (shards.length > 1)
-    throw new ConfigError([{ path: "shards", expected: "one shard: more are not supported yet" }])
-  return shards.map(({ name, open, url, schema }) => ({ name, open, address: addressIn(url, schema) }))
+  return shards.map(addressOf)
+}
+
+/**
+ * The shards of the configuration file, for a command that reads nothing else of it, so that no other variable has to be
+ * set. None if there is no file. Throws a sentence, or a `ConfigError`.
+ */
+export function findShards(sources: Sources): readonly ShardAddress[] {
+  const named = sources.env.TOLLGATE_CONFIG || null
+  const path = named ?? DEFAULT_CONFIG
+  const text = named === null ? textIfThere(path, sources) : textOf(path, sources)
+  try {
+    const file = text === null ? null : parseYaml(text)
+    if (!isObject(file) || file.shards === undefined) return []
+    return loadConfig(JSON.stringify({ shards: file.shards }), sources).shards.map(addressOf)
+  } catch (error) {
+    throw error instanceof ConfigError ? error.in(path) : error
+  }
+}
+
+function textIfThere(path: string, { readFile }: Sources): string | null {
+  try {
+    return readFile(path)
+  } catch {
+    return null
+  }
+}
+
+function addressOf({ name, open, url, schema }: Config["shards"][number]): ShardAddress {
+  return { name, open, address: addressIn(url, schema) }
 }
 
 function addressIn(url: string, schema: string): Address {

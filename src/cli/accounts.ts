@@ -160,7 +160,7 @@ function showAccount(context: AdminContext, account: AccountBody): void {
 }
 
 function accountCard(account: AccountBody, { screen }: AdminContext): string {
-  const { id, name, balance, held, available, margin, suspended, created_at } = account
+  const { id, name, balance, held, available, margin, suspended, created_at, shard } = account
   return card(
     [
       ["account", id],
@@ -171,6 +171,7 @@ function accountCard(account: AccountBody, { screen }: AdminContext): string {
       ["available", `${usd(available)} USD`],
       ["margin", margin],
       ["created", moment(created_at)],
+      ...(shard === undefined ? [] : [["shard", shard] as const]),
     ],
     screen.paint,
   )

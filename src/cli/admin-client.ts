@@ -4,6 +4,8 @@ import { readVariable, type Sources, withoutSlashes } from "../config/values.ts"
 import { type DemoAccess, demoAccessPath, parseDemoAccess } from "../demo-access.ts"
 import { catalogue } from "../errors.ts"
 import { parseId } from "../id.ts"
+import type { ShardAddress } from "../ledger/shards.ts"
+import { findShards } from "../setup.ts"
 import { parseTime } from "../wire/time.ts"
 import { isObject } from "../wire/usage.ts"
 import { CliError, UnknownOutcomeError, UsageError } from "./cli-error.ts"
@@ -14,6 +16,8 @@ export type Target =
   | { readonly kind: "gateway"; readonly url: string; readonly token: string; readonly from: TokenSource }
   /** `data_dir` is where its gateways on this machine have their spool. */
   | { readonly kind: "database"; readonly url: string; readonly data_dir: string }
+  /** The shards of the configuration (D74). */
+  | { readonly kind: "shards"; readonly shards: readonly ShardAddress[]; readonly data_dir: string }
   /** The embedded database of the gateway that runs on this data directory. */
   | { readonly kind: "embedded"; readonly data_dir: string }
 
@@ -38,9 +42,11 @@ export function findTarget(wanted: Wanted, sources: Sources): Target {
   const data_dir = wanted.data_dir ?? (env.TOLLGATE_DATA_DIR || ".tollgate")
   if (wanted.database) {
     if (wanted.url !== null) throw new UsageError("--url and --database cannot be combined")
+    if (wanted.data_dir !== null) return { kind: "embedded", data_dir }
     const url = secret("DATABASE_URL", sources)
-    const embedded = wanted.data_dir !== null || url === null
-    return embedded ? { kind: "embedded", data_dir } : { kind: "database", url, data_dir }
+    if (url !== null) return { kind: "database", url, data_dir }
+    const shards = shardsIn(sources)
+    return shards.length > 0 ? { kind: "shards", shards, data_dir } : { kind: "embedded", data_dir }
   }
   const named = wanted.url ?? (env.TOLLGATE_URL || null)
   if (named !== null && !isAddress(named)) {
@@ -56,6 +62,14 @@ export function findTarget(wanted: Wanted, sources: Sources): Target {
   throw new CliError(
     `no admin token for ${named ?? DEFAULT_URL}, and no demo is running in ${data_dir}: set TOLLGATE_ADMIN_TOKEN or TOLLGATE_ADMIN_TOKEN_FILE, or use the database directly with --database`,
   )
+}
+
+function shardsIn(sources: Sources): readonly ShardAddress[] {
+  try {
+    return findShards(sources)
+  } catch (error) {
+    throw new CliError(error instanceof Error ? error.message : String(error))
+  }
 }
 
 function isAddress(text: string): boolean {

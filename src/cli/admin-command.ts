@@ -27,7 +27,8 @@ const ADMIN_ARGS = {
   },
   database: {
     type: "boolean",
-    description: "use the database directly: DATABASE_URL, or the embedded one of the data directory",
+    description:
+      "use the database directly: DATABASE_URL, the shards of the configuration, or the embedded one of the data directory",
   },
   "data-dir": {
     type: "string",

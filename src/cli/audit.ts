@@ -43,10 +43,11 @@ async function followed(
     if ("error" in line) throw new CliError(line.error.message)
     if (performance.now() - said_ms < REMARK_MS) continue
     said_ms = performance.now()
+    const where = line.shard === undefined ? "" : `${line.shard}: `
     remark(
       line.accounts > 0
-        ? `Compared ${count(line.accounts)} accounts.`
-        : `${line.month}: read ${count(line.calls)} calls so far.`,
+        ? `${where}Compared ${count(line.accounts)} accounts.`
+        : `${where}${line.month}: read ${count(line.calls)} calls so far.`,
     )
   }
   throw new CliError("the audit was cut off: run it again")
@@ -59,7 +60,9 @@ function auditText(
   const looked = `${count(accounts)} accounts, ${count(open_holds)} open holds, at ${moment(checked_at)}`
   if (violations.length === 0)
     return `${screen.paint("green", "✓")} The ledger matches its journal: ${looked}.`
-  const rows = violations.map(({ account_id, kind, id, recorded, expected }) => [
+  const is_several = violations.some(({ shard }) => shard !== undefined)
+  const rows = violations.map(({ shard, account_id, kind, id, recorded, expected }) => [
+    ...(is_several ? [shard ?? ""] : []),
     account_id,
     kind,
     id ?? "",
@@ -67,6 +70,7 @@ function auditText(
     expected === null ? "no entry" : usd(expected),
   ])
   const columns = [
+    ...(is_several ? [{ title: "SHARD" }] : []),
     { title: "ACCOUNT" },
     { title: "KIND" },
     { title: "KEY OR CALL" },

@@ -9,7 +9,14 @@ import { connectDatabase, databaseReason } from "../ledger/database/database.ts"
 import { readVersion } from "../ledger/database/migration.ts"
 import { findUnheld } from "../ledger/journal/audit.ts"
 import { Spool } from "../ledger/journal/spool.ts"
-import { MAIN } from "../ledger/shards.ts"
+import {
+  allOrNone,
+  dataDirOf,
+  MAIN,
+  oneOrMore,
+  type ShardAddress,
+  type ShardDatabase,
+} from "../ledger/shards.ts"
 import { adminRoutes } from "../routes/admin/admin.ts"
 import { faultOf, ROUTING } from "../routes/routing.ts"
 import type { Send, Target } from "./admin-client.ts"
@@ -21,10 +28,8 @@ const DEADLINE_MS = 10_000
  * The `/admin` routes, served inside this process directly over the database. No gateway needs to run. Running gateways
  * see the changes, because every request reads the ledger (D26).
  */
-export async function openDirectDatabase(target: Exclude<Target, { kind: "gateway" }>) {
-  const address = await addressOf(target)
-  await requireVersion(address)
-  const database = await connectDatabase(address)
+export async function openDirectDatabase(target: Direct) {
+  const shards = await openAll(target)
   // The defaults of an empty configuration.
   const { limits } = loadConfig("{}", { env: {}, readFile: () => "" })
   const token = crypto.randomUUID()
@@ -36,17 +41,37 @@ export async function openDirectDatabase(target: Exclude<Target, { kind: "gatewa
     .use(
       adminRoutes({
         admin_token: token,
-        shards: [{ name: MAIN, open: true, database: database.operators }],
+        shards: oneOrMore(shards.map((shard) => ({ ...shard, database: shard.database.operators }))),
         limits,
         deadline_ms: DEADLINE_MS,
         sums_deadline_ms: DEADLINE_MS,
         audit_deadline_ms: DEADLINE_MS,
         upstreams: async () => [],
-        unheld: () => unheldIn(target.data_dir, database.operators),
+        unheld: async (place) => {
+          const shard = shards[place]
+          if (shard === undefined) return []
+          return unheldIn(dataDirOf(target.data_dir, shard.name), shard.database.operators)
+        },
       }),
     )
   const send: Send = async (request) => app.handle(request)
-  return { base: "http://database", token, send, close: () => database.close() }
+  const close = async () => void (await Promise.all(shards.map(({ database }) => database.close())))
+  return { base: "http://database", token, send, close }
+}
+
+type Direct = Exclude<Target, { kind: "gateway" }>
+
+/** Opens every database of the target; if one cannot be used, none stays open. */
+async function openAll(target: Direct): Promise<ShardDatabase[]> {
+  const addresses = await addressesOf(target)
+  return allOrNone(
+    addresses.map(async ({ name, open, address }) => {
+      const what = addresses.length === 1 ? "the database" : `the database of shard ${name}`
+      await requireVersion(address, what)
+      return { name, open, database: await connectDatabase(address) }
+    }),
+    ({ database }) => database.close(),
+  )
 }
 
 /** What the spool of a data directory has for calls that the ledger does not know. */
@@ -60,27 +85,28 @@ async function unheldIn(data_dir: string, database: PostgresJsDatabase) {
 
 const SILENT = { info: () => {}, warn: () => {}, error: () => {} }
 
-async function addressOf(target: Exclude<Target, { kind: "gateway" }>): Promise<Address> {
-  if (target.kind === "database") return { url: target.url }
+async function addressesOf(target: Direct): Promise<readonly ShardAddress[]> {
+  const only = (address: Address) => [{ name: MAIN, open: true, address }]
+  if (target.kind === "shards") return target.shards
+  if (target.kind === "database") return only({ url: target.url })
   const address = await findEmbedded(target.data_dir)
-  if (address !== null) return address
+  if (address !== null) return only(address)
   throw new CliError(
     `the embedded database of ${target.data_dir} is not running, because no gateway runs there: start one with "tollgate serve", or set DATABASE_URL to use another database`,
   )
 }
 
 /** Only the gateway migrates the tables, so a command line of another version must not use them. */
-async function requireVersion(address: Address): Promise<void> {
+async function requireVersion(address: Address, what: string): Promise<void> {
   const version = await readVersion(address).catch((error: unknown) => {
-    throw new CliError(`cannot use the database: ${databaseReason(error)}`)
+    throw new CliError(`cannot use ${what}: ${databaseReason(error)}`)
   })
   if (version === "same") return
-  throw new CliError(VERSIONS[version])
+  throw new CliError(`${what} ${VERSIONS[version]}`)
 }
 
 const VERSIONS = {
-  none: 'the database has no Tollgate tables yet: "tollgate serve" creates them at its first start',
-  older:
-    'the database has the tables of an older Tollgate version: "tollgate serve" of this version migrates them',
-  newer: "the database has the tables of a newer Tollgate version: use that version",
+  none: 'has no Tollgate tables yet: "tollgate serve" creates them at its first start',
+  older: 'has the tables of an older Tollgate version: "tollgate serve" of this version migrates them',
+  newer: "has the tables of a newer Tollgate version: use that version",
 } as const

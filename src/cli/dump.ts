@@ -16,48 +16,60 @@ import { count } from "./screen.ts"
 /** Writes the dump of a month to a new file, computes its seal from that file, and notes where it is. */
 export async function dump(
   context: AdminContext,
-  { month, seal }: MonthsBody["data"][number],
+  { month, shard, seal }: MonthsBody["data"][number],
   file: string,
   note: string | null,
 ): Promise<void> {
   if (seal === null) throw new CliError(`${month} is not sealed yet`)
-  await write(context, month, file)
+  const asked = { month, ...(shard !== undefined && { shard }) }
+  await write(context, asked, file)
   const found = await checkFile(file)
   const fault = found.hash === seal.hash ? found.fault : "its hash is not that of the seal"
   if (fault !== null) throw new CliError(`${file} is not the month ${month} as it was sealed: ${fault}`)
   const archive = note ?? resolve(file)
-  await context.client.post("/journal/dumped", { month, hash: found.hash, archive }, MonthDone)
+  await context.client.post("/journal/dumped", { ...asked, hash: found.hash, archive }, MonthDone)
   context.show(
-    { month, file, entries: found.entries, hash: found.hash, archive },
+    { ...asked, file, entries: found.entries, hash: found.hash, archive },
     () => `Dumped ${count(found.entries)} entries of ${month} to ${file}, and compared them with the seal.`,
   )
 }
 
 /** Drops the tables of a month, whose dump was compared with its seal. */
-export async function drop(context: AdminContext, month: string, note: string | null, hash: string | null) {
-  if (note !== null && hash !== null)
-    await context.client.post("/journal/dumped", { month, hash, archive: note }, MonthDone)
-  await context.client.post("/journal/drop", { month }, MonthDone)
-  context.show({ month }, () => `Dropped the entries of ${month}. Its seal and its sums stay.`)
+export async function drop(
+  context: AdminContext,
+  { month, shard, seal }: MonthsBody["data"][number],
+  note: string | null,
+): Promise<void> {
+  const asked = { month, ...(shard !== undefined && { shard }) }
+  if (note !== null && seal !== null)
+    await context.client.post("/journal/dumped", { ...asked, hash: seal.hash, archive: note }, MonthDone)
+  await context.client.post("/journal/drop", asked, MonthDone)
+  context.show(asked, () => `Dropped the entries of ${month}. Its seal and its sums stay.`)
 }
 
-async function write(context: AdminContext, month: string, file: string): Promise<void> {
+/** Which month of which shard. */
+interface Asked {
+  readonly month: string
+  readonly shard?: string
+}
+
+async function write(context: AdminContext, asked: Asked, file: string): Promise<void> {
   const target = await open(file, "wx").catch(() => {
     throw new CliError(`cannot create ${file}: it exists already, or its folder does not`)
   })
   await pipeline(
-    Readable.from(parts(context, month)),
+    Readable.from(parts(context, asked)),
     createGzip(),
     target.createWriteStream({ flush: true }),
   )
 }
 
 /** The lines of a dump, a part at a time. */
-async function* parts({ client }: AdminContext, month: string): AsyncGenerator<string> {
+async function* parts({ client }: AdminContext, asked: Asked): AsyncGenerator<string> {
   for (let from: string | null | undefined; from !== null; ) {
     const part: typeof DumpBody.static = await client.post(
       "/journal/dump",
-      from === undefined ? { month } : { month, from },
+      from === undefined ? asked : { ...asked, from },
       DumpBody,
     )
     if (part.lines.length > 0) yield `${part.lines.join("\n")}\n`

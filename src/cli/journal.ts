@@ -23,6 +23,11 @@ export const journal = adminCommand({
       valueHint: "MONTH",
       description: "drop the entries of a detached month that was dumped",
     },
+    shard: {
+      type: "string",
+      valueHint: "NAME",
+      description: "the shard of --dump and --drop, if there are several",
+    },
     "archive-note": {
       type: "string",
       valueHint: "TEXT",
@@ -45,45 +50,57 @@ export const journal = adminCommand({
     const file = given.text("to")
     if ((dumped === null) !== (file === null))
       throw new UsageError("--dump MONTH and --to FILE belong together")
-    if (dumped !== null && file !== null) return await dump(context, monthOf(data, dumped), file, note)
-    if (dropped !== null) return await drop(context, dropped, note, monthOf(data, dropped).seal?.hash ?? null)
+    const shard = given.text("shard")
+    if (dumped !== null && file !== null) return await dump(context, monthOf(data, dumped, shard), file, note)
+    if (dropped !== null) return await drop(context, monthOf(data, dropped, shard), note)
     const months: Listed[] = []
     for (const one of data) {
       const is_checked = one.seal !== null && one.dropped_at === null && given.has("verify")
-      months.push({ ...one, differed: is_checked ? await differing(context, one.month) : null })
+      months.push({ ...one, differed: is_checked ? await differing(context, one) : null })
     }
     context.show(given.has("verify") ? { data: months } : { data }, () => monthsTable(months, context))
     const wrong = months.filter(({ differed }) => differed !== null && differed > 0)
-    if (wrong.length > 0)
-      throw new CliError(`not as they were sealed: ${wrong.map(({ month }) => month).join(", ")}`)
+    if (wrong.length > 0) throw new CliError(`not as they were sealed: ${wrong.map(nameOf).join(", ")}`)
   },
 })
 
-function monthOf(data: MonthsBody["data"], name: string): MonthsBody["data"][number] {
-  const found = data.find(({ month }) => month === name)
-  if (found === undefined) throw new CliError(`there is no month ${name} in the journal`)
-  return found
+function monthOf(data: MonthsBody["data"], name: string, shard: string | null): Month {
+  const found = data.filter((one) => one.month === name && (shard === null || one.shard === shard))
+  const [only, ...others] = found
+  if (only === undefined) throw new CliError(`there is no month ${name} in the journal`)
+  if (others.length === 0) return only
+  const names = found.map((one) => one.shard).join(", ")
+  throw new UsageError(`--shard is required, because several shards have the month: ${names}`)
 }
 
 /** How many hours of a sealed month differ from its seal. */
-async function differing({ client, remark }: AdminContext, month: string): Promise<number> {
+async function differing({ client, remark }: AdminContext, listed: Month): Promise<number> {
+  const { month, shard } = listed
   let [hours, differed] = [0, 0]
   for (let from: string | null | undefined; from !== null; ) {
-    const asked = from === undefined ? { month } : { month, from }
+    const asked = { month, ...(shard !== undefined && { shard }), ...(from !== undefined && { from }) }
     const found = await client.post("/journal/check", asked, CheckedSealBody)
     hours += 1
     if (!found.matches) differed += 1
     from = found.next
   }
-  remark(`${month}: ${count(hours)} hours checked, ${count(differed)} differ.`)
+  remark(`${nameOf(listed)}: ${count(hours)} hours checked, ${count(differed)} differ.`)
   return differed
 }
 
-type Listed = MonthsBody["data"][number] & { readonly differed: number | null }
+type Month = MonthsBody["data"][number]
+type Listed = Month & { readonly differed: number | null }
+
+/** A month; with its shard, if there are several (D74). */
+function nameOf({ month, shard }: Month): string {
+  return shard === undefined ? month : `${month} of ${shard}`
+}
 
 function monthsTable(months: readonly Listed[], { screen }: AdminContext): string {
-  const rows = months.map((one) =>
-    one.seal === null
+  const is_several = months.some(({ shard }) => shard !== undefined)
+  const rows = months.map((one) => [
+    ...(is_several ? [one.shard ?? ""] : []),
+    ...(one.seal === null
       ? [one.month, "", "", "", "", ""]
       : [
           one.month,
@@ -92,9 +109,10 @@ function monthsTable(months: readonly Listed[], { screen }: AdminContext): strin
           usd(one.seal.charge),
           one.seal.hash,
           stateOf(one),
-        ],
-  )
+        ]),
+  ])
   const columns = [
+    ...(is_several ? [{ title: "SHARD" }] : []),
     { title: "MONTH" },
     { title: "SEALED" },
     { title: "CALLS", align: "right" },

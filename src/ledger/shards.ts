@@ -218,7 +218,7 @@ function naming(shard: string, log: Log): Log {
 }
 
 /** The first answer that is not null; null once all are. Rejects when there is none, and some failed. */
-function firstFound<Answer>(asked: readonly Promise<Answer | null>[]): Promise<Answer | null> {
+export function firstFound<Answer>(asked: readonly Promise<Answer | null>[]): Promise<Answer | null> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer | null>()
   let failure: unknown = null
   let left = asked.length
@@ -244,7 +244,7 @@ function firstFound<Answer>(asked: readonly Promise<Answer | null>[]): Promise<A
 }
 
 /** All of what is being opened; if one cannot be, what was opened is closed, and it rejects with the first failure. */
-async function allOrNone<Opened>(
+export async function allOrNone<Opened>(
   opening: readonly Promise<Opened>[],
   close: (opened: Opened) => Promise<void>,
 ): Promise<Opened[]> {
@@ -255,7 +255,7 @@ async function allOrNone<Opened>(
   throw failed.reason
 }
 
-function oneOrMore<Item>([first, ...others]: readonly Item[]): OneOrMore<Item> {
+export function oneOrMore<Item>([first, ...others]: readonly Item[]): OneOrMore<Item> {
   if (first === undefined) throw new Error("there is no shard")
   return [first, ...others]
 }

@@ -53,6 +53,18 @@ export function createMetrics(worker?: number) {
         },
       })
     },
+    /** Sets the source of which shards can be written, which is read at each scrape (D74). */
+    watchShards(read: () => readonly (readonly [shard: string, writable: boolean])[]): void {
+      new Gauge({
+        name: "tollgate_shard_writable",
+        help: "1 if new calls of accounts in the shard can be held, otherwise 0. Only with several shards.",
+        labelNames: ["shard"],
+        registers: [registry],
+        collect() {
+          for (const [shard, writable] of read()) this.set({ shard }, writable ? 1 : 0)
+        },
+      })
+    },
     registry,
     content_type: registry.contentType,
     /** All metrics in the Prometheus text format. */

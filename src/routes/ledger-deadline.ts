@@ -8,6 +8,8 @@ import { printTime } from "../wire/time.ts"
 /** How long the caller waits. */
 export interface Deadline {
   readonly deadline_ms: number
+  /** Which shard is asked, for the error; left out if there is one (D74). */
+  readonly shard?: string
 }
 
 /**
@@ -16,12 +18,12 @@ export interface Deadline {
  * invariant.
  */
 export async function ask<Answer>(
-  { deadline_ms }: Deadline,
+  { deadline_ms, shard }: Deadline,
   question: Promise<Answer>,
   fields: Record<string, string> = {},
 ): Promise<Answer> {
   const deadline = Promise.withResolvers<never>()
-  const timer = setTimeout(() => deadline.reject(unavailable(fields, "deadline")), deadline_ms)
+  const timer = setTimeout(() => deadline.reject(unavailable(fields, "deadline", shard)), deadline_ms)
   try {
     return await Promise.race([question, deadline.promise])
   } catch (error) {
@@ -29,7 +31,7 @@ export async function ask<Answer>(
     // Drizzle's own message repeats the parameters; only what the driver said may reach a log.
     const cause = error instanceof DrizzleQueryError ? error.cause : error
     if (error === cause && !isFromDriver(error)) throw error
-    throw isDefect(cause) ? cause : unavailable(fields, errorCode(cause))
+    throw isDefect(cause) ? cause : unavailable(fields, errorCode(cause), shard)
   } finally {
     clearTimeout(timer)
   }
@@ -56,10 +58,10 @@ function isFromDriver(error: unknown): boolean {
   return !(error instanceof GatewayError) && error instanceof Error && "code" in error
 }
 
-function unavailable(fields: Record<string, string>, cause: string): GatewayError {
+function unavailable(fields: Record<string, string>, cause: string, shard: string | undefined): GatewayError {
+  const which = shard === undefined ? "The database" : `The database of shard ${shard}`
   return new GatewayError("ledger_unavailable", {
-    message:
-      "The database did not respond. If the request was a change, it may have been applied: check before you repeat it.",
+    message: `${which} did not respond. If the request was a change, it may have been applied: check before you repeat it.`,
     fields,
     cause,
   })

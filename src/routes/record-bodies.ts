@@ -1,6 +1,8 @@
+import { GatewayError } from "../errors.ts"
 import type { Account } from "../ledger/accounts/accounts.ts"
 import type { Key } from "../ledger/accounts/keys.ts"
 import type { CallRecord } from "../ledger/reports/calls.ts"
+import { addUsage } from "../ledger/reports/merge.ts"
 import type { UsageSums as Summed, UsageSummary } from "../ledger/reports/usage-sums.ts"
 import {
   buckets,
@@ -151,6 +153,16 @@ function priceOf(call: CallRecord): Price {
     return price_pico === null ? [] : [[bucket, price_pico]]
   })
   return { input_pico, cached_input_pico, output_pico, per_call_nano, buckets: Object.fromEntries(named) }
+}
+
+/** The usage in all shards together (D74). Throws `invalid_request` if it has too many groups to be added. */
+export function wholeUsage(parts: readonly UsageSummary[]): UsageSummary {
+  const whole = addUsage(parts)
+  if (whole !== null) return whole
+  throw new GatewayError("invalid_request", {
+    message: "This range has too many groups to add them over several shards. Choose a shorter range.",
+    param: "by",
+  })
 }
 
 /** A usage report for clients (D48). */

@@ -9,7 +9,6 @@ import { parseTime, printTime } from "./time.ts"
 const UUID = "^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 /** One line: no control characters, which logs and terminals would act on and Postgres partly refuses. */
 const LINE = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
-
 const LIMIT = "USD as a decimal string, 0 or more, with at most 9 digits before and 9 after the point"
 const AMOUNT = "USD as a decimal string other than 0, with at most 9 digits before and 9 after the point"
 const MARGIN = "a decimal string above 0 and at most 1000, with at most 4 digits after the point"
@@ -102,6 +101,7 @@ export const AccountBody = Type.Object({
   margin: Margin,
   suspended: Type.Boolean({ description: "Whether new calls of the account are refused." }),
   created_at: Time,
+  shard: Type.Optional(Type.String({ description: "The shard of the account, if there are several." })),
 })
 export type AccountBody = Static<typeof AccountBody>
 

@@ -10,6 +10,8 @@ const { id: Id, held: Money, started_at: Time } = CallBody.properties
 const Count = Type.Integer({ minimum: 0 })
 const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 
+const Shard = Type.Optional(Type.String({ description: "The name of the shard, if there are several." }))
+
 /** The result of an audit (D55). */
 export const AuditBody = Type.Object({
   checked_at: Time,
@@ -17,6 +19,7 @@ export const AuditBody = Type.Object({
   open_holds: Count,
   violations: Type.Array(
     Type.Object({
+      shard: Shard,
       kind: Type.String({
         enum: ["balance", "held", "spent", "charge", "entry", "abandoned", "unheld"],
         description:
@@ -61,7 +64,7 @@ export const AuditProgressQuery = query({
 
 /** A line of an audit that shows its progress: how far it has come, or its end. */
 export const AuditLine = Type.Union([
-  Type.Object({ month: Type.String(), calls: Count, accounts: Count }),
+  Type.Object({ shard: Shard, month: Type.String(), calls: Count, accounts: Count }),
   Type.Object({ audit: AuditBody }),
   Type.Object({ error: Type.Object({ message: Type.String() }) }),
 ])
@@ -85,6 +88,7 @@ const Seal = Type.Object({
 export const MonthsBody = Type.Object({
   data: Type.Array(
     Type.Object({
+      shard: Shard,
       month: Month({ description: "A month of UTC." }),
       seal: Type.Union([Seal, Type.Null()], { description: "Null if the month is not sealed." }),
       detached_at: nullable({
@@ -102,6 +106,12 @@ export type MonthsBody = Static<typeof MonthsBody>
 export const SealCheck = Type.Object(
   {
     month: Month({ [EXPECTED]: "a month such as 2026-10" }),
+    shard: Type.Optional(
+      Type.String({
+        description: "The name of the shard: required if there are several.",
+        [EXPECTED]: "the name of a shard",
+      }),
+    ),
     from: Type.Optional(
       Type.String({
         pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
@@ -125,6 +135,7 @@ export const CheckedSealBody = Type.Object({
 export const DumpQuestion = Type.Object(
   {
     month: SealCheck.properties.month,
+    shard: SealCheck.properties.shard,
     from: Type.Optional(
       Type.String({
         pattern: "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
@@ -150,6 +161,7 @@ export const DumpBody = Type.Object({
 export const DumpNote = Type.Object(
   {
     month: SealCheck.properties.month,
+    shard: SealCheck.properties.shard,
     hash: Type.String({
       pattern: "^[0-9a-f]{64}$",
       description: "The hash of the seal, as it was computed from the dump.",
@@ -166,7 +178,7 @@ export const DumpNote = Type.Object(
 )
 
 export const MonthQuestion = Type.Object(
-  { month: SealCheck.properties.month },
+  { month: SealCheck.properties.month, shard: SealCheck.properties.shard },
   { additionalProperties: false, [EXPECTED]: "a JSON object" },
 )
 

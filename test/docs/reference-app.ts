@@ -30,7 +30,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
       keepAnswer: unasked,
       keptAnswer: unasked,
     },
-    reports: [{ call: unasked, archived: unasked, holder: unasked, usage: unasked }],
+    reports: [{ call: unasked, archived: unasked, holder: unasked, usage: unasked, names: unasked }],
     breakers: new CircuitBreakers(),
     in_flight: new InFlight(),
     key_loads: new KeyLoads(),

@@ -138,6 +138,27 @@ describe.each(LAYOUTS)("D74 %s", (_, is_one_database) => {
     expect(served).toEqual({ status: 200 })
   })
 
+  test("a client whose shard answers reads receipts while another one is away, but no usage", async () => {
+    const { key } = await first.account()
+    const call = await chat(both, key)
+    await call.text()
+    await withoutSecond(async () => {
+      expect((await own(`/v1/calls/${call.headers.get("x-request-id")}`, key)).status).toBe(200)
+      expect((await own("/v1/account", key)).status).toBe(200)
+      const unavailable = { status: 503, code: "ledger_unavailable" }
+      expect(await answerOf(await own("/v1/usage", key))).toEqual(unavailable)
+      const printed = await until(
+        () => both.service.printMetrics(),
+        (text) => text.includes('tollgate_shard_writable{shard="b"} 0'),
+      )
+      expect(printed).toContain('tollgate_shard_writable{shard="a"} 1')
+    })
+    await until(
+      async () => (await own("/v1/usage", key)).status,
+      (status) => status === 200,
+    )
+  })
+
   test("a settlement for a shard that is away waits in the spool of that shard", async () => {
     const account = await second.account()
     const gate = Promise.withResolvers<void>()

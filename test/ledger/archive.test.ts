@@ -12,7 +12,7 @@ import { checkSeal, listMonths, sealMonth } from "../../src/ledger/journal/seals
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
 import { getCall, listCalls } from "../../src/ledger/reports/calls.ts"
 import { DAY_MS, HOUR_MS } from "../../src/ledger/reports/span.ts"
-import { checkDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
+import { checkDay, firstDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import {
   type Account,
@@ -174,7 +174,7 @@ describe("D75: a month", () => {
         }),
       ).rejects.toThrow(EntriesArchived)
     expect(await checkDay(operators, floorOf(made_at))).toBeNull()
-    expect(await checkDay(operators, null)).toBeNull()
+    expect(await firstDay(operators)).toBeNull()
     const { total } = await sumUsage(operators, wholeDays())
     expect(total.calls).toBe(CALLS)
   })

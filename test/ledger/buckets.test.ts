@@ -138,7 +138,7 @@ test("D48 sums of usage show what was counted of each bucket, corrections with t
   } as const
   const { total, groups } = await sumUsage(db.database.operators, {
     ...range,
-    account_id: account.account_id,
+    account_ids: [account.account_id],
   })
   const twice = Object.fromEntries(buckets.map((bucket, at) => [bucket, 2 * (COUNTS[at] ?? 0)]))
   const searches = (COUNTS[6] ?? 0) + 4

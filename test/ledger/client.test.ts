@@ -12,12 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => db.close())
 
-const range = () => ({
-  account_id: account.account_id,
-  from: new Date(0),
-  to: new Date(86_400_000),
-  by: "day" as const,
-})
+const RANGE = { from: new Date(0), to: new Date(86_400_000), by: "day" } as const
 
 test("D47, D48 sums wait for one another, so many and no more; receipts and balances do not wait for them", async () => {
   const { receipts, sums } = db.database
@@ -30,12 +25,11 @@ test("D47, D48 sums wait for one another, so many and no more; receipts and bala
     await unlock.promise
   })
   await locked.promise
-  const waiting = Array.from({ length: 4 }, () => reports.usage(range()))
-  expect(await reports.usage(range()).catch((error: unknown) => error)).toBeInstanceOf(LedgerBusy)
-  const others = Array.from({ length: 28 }, () => ({ ...range(), account_id: crypto.randomUUID() }))
-  waiting.push(...others.map((other) => reports.usage(other)))
-  const late = { ...range(), account_id: crypto.randomUUID() }
-  expect(await reports.usage(late).catch((error: unknown) => error)).toBeInstanceOf(LedgerBusy)
+  const usage = (account_id = account.account_id) => reports.usage(account_id, RANGE)
+  const waiting = Array.from({ length: 4 }, () => usage())
+  expect(await usage().catch((error: unknown) => error)).toBeInstanceOf(LedgerBusy)
+  waiting.push(...Array.from({ length: 28 }, () => usage(crypto.randomUUID())))
+  expect(await usage(crypto.randomUUID()).catch((error: unknown) => error)).toBeInstanceOf(LedgerBusy)
   expect(await reports.holder(account.account_id, account.key_id)).toMatchObject({
     account: { id: account.account_id, balance_nano: 1_000n },
     key: { id: account.key_id },
@@ -43,5 +37,5 @@ test("D47, D48 sums wait for one another, so many and no more; receipts and bala
   unlock.resolve()
   await holding
   for (const { total } of await Promise.all(waiting)) expect(total.calls).toBe(0)
-  expect((await reports.usage(range())).total.calls).toBe(0)
+  expect((await usage()).total.calls).toBe(0)
 })

@@ -94,7 +94,7 @@ describe("D58 what must be exact goes by the times of entries: a call whose id i
     await end(hold, 11n)
     const { from, to } = await today()
     const sums = (range: { from: Date; to: Date }) =>
-      sumUsage(db.database.sums, { ...range, by: "day", account_id: account.account_id })
+      sumUsage(db.database.sums, { ...range, by: "day", account_ids: [account.account_id] })
     expect((await sums({ from, to })).total).toMatchObject({ calls: 1, charge_nano: 11n })
     const others = [
       { from: new Date(from.getTime() - 48 * HOUR_MS), to: from },

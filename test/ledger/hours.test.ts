@@ -2,10 +2,11 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
-import { latency } from "../../src/ledger/reports/latency.ts"
+import { latencies } from "../../src/ledger/reports/latency.ts"
+import { addLatencies } from "../../src/ledger/reports/merge.ts"
 import { outcomes } from "../../src/ledger/reports/outcomes.ts"
 import { piecesOf } from "../../src/ledger/reports/span.ts"
-import { checkDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
+import { checkDay, firstDay, sumHours } from "../../src/ledger/reports/sum-hours.ts"
 import { timeline } from "../../src/ledger/reports/timeline.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { plantCalls } from "../admin/admin-harness.ts"
@@ -109,9 +110,9 @@ async function reports(from_ms: number, to_ms: number): Promise<string> {
       found.push(await timeline(operators, { from, to, ...filter }, by, 5))
   }
   const account_ids = [account_id]
-  found.push(await sumUsage(operators, { from, to, by: "key", account_id }))
+  found.push(await sumUsage(operators, { from, to, by: "key", account_ids }))
   for (const filter of [{}, { key_id }, { account_ids }, { model: "model" }]) {
-    found.push(await latency(operators, { from, to, ...filter }))
+    found.push(addLatencies([await latencies(operators, { from, to, ...filter })]))
     found.push(await outcomes(operators, { from, to, ...filter }))
   }
   return JSON.stringify(found, (_, value) => (typeof value === "bigint" ? `${value}` : value), 1)
@@ -171,7 +172,8 @@ describe("D72: sums are proved by their entries", () => {
     const { upkeep } = db.database
     const right = await reports(0, SPAN_MS)
     const next = moment(24 * HOUR_MS)
-    expect(await checkDay(upkeep, null)).toMatchObject({ day: moment(0), differed: 0, next })
+    expect(await firstDay(upkeep)).toEqual(moment(0))
+    expect(await checkDay(upkeep, moment(0))).toMatchObject({ day: moment(0), differed: 0, next })
     expect(await checkDay(upkeep, moment(48 * HOUR_MS))).toMatchObject({ differed: 0, next: null })
     await db.sql`UPDATE tollgate.hours SET charge_nano = charge_nano + 1 WHERE ctid = (
       SELECT ctid FROM tollgate.hours WHERE from_at >= ${moment(0)} AND from_at < ${moment(24 * HOUR_MS)} AND calls > 0 LIMIT 1)`

@@ -139,7 +139,7 @@ describe("D13 a settlement that comes after expiry", () => {
       await tx`UPDATE tollgate.ends SET ended_at = ended_at - interval '1 day' WHERE id = ${id}`
     })
     const sums = (from: Date, to: Date, by: Grouping = "day") =>
-      sumUsage(db.database.sums, { from, to, by, account_id })
+      sumUsage(db.database.sums, { from, to, by, account_ids: [account_id] })
     const over = [await sums(yesterday, today), await sums(yesterday, today, "model")] as const
     expect(over[0].total).toMatchObject({
       calls: 1,
@@ -178,7 +178,7 @@ describe("D13 a settlement that comes after expiry", () => {
       from: today,
       to: tomorrow,
       by: "key",
-      account_id,
+      account_ids: [account_id],
     })
     const [row] = await db.sql`SELECT balance_nano FROM tollgate.accounts WHERE id = ${account_id}`
     expect(total).toMatchObject({ calls: 3, charge_nano: 10_000n - BigInt(row?.balance_nano) })

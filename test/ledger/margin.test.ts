@@ -247,7 +247,7 @@ test("D69 sums show what was charged, and what it cost without the margins", asy
     by: "account",
   } as const
   const of = async ({ account_id }: Account) =>
-    (await sumUsage(db.database.operators, { ...range, account_id })).total
+    (await sumUsage(db.database.operators, { ...range, account_ids: [account_id] })).total
   expect(await of(at_cost)).toMatchObject({ charge_nano: COST, profit_nano: 0n })
   expect(await of(sold)).toMatchObject({ charge_nano: 6_788n, profit_nano: 6_788n - COST })
 })

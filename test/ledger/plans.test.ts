@@ -23,7 +23,7 @@ import { Sweeper } from "../../src/ledger/journal/sweep.ts"
 import { closeIds } from "../../src/ledger/journal/tombstone.ts"
 import { balanceAt } from "../../src/ledger/reports/balance.ts"
 import { getCallOf, listCalls } from "../../src/ledger/reports/calls.ts"
-import { latency } from "../../src/ledger/reports/latency.ts"
+import { latencies } from "../../src/ledger/reports/latency.ts"
 import { outcomes } from "../../src/ledger/reports/outcomes.ts"
 import { DAY_MS, HOUR_MS } from "../../src/ledger/reports/span.ts"
 import { timeline } from "../../src/ledger/reports/timeline.ts"
@@ -299,7 +299,7 @@ describe("no statement reads a growing table from its beginning to its end", () 
       usage: () => sumUsage(database, { ...quarter, by: "account" }),
       "usage of a key": () => sumUsage(database, { ...quarter, by: "day", key_id: hold.key_id }),
       timeline: () => timeline(database, quarter, "model", 5),
-      latency: () => latency(database, quarter),
+      latency: () => latencies(database, quarter),
       outcomes: () => outcomes(database, quarter),
       "past balance": () => balanceAt(database, hold.account_id, quarter.from),
       start: async () => (await connectDatabase(db.address)).close(),

@@ -55,6 +55,7 @@ export function everything(metrics: Metrics = createMetrics()): Metrics {
   metrics.watchDepths(() => ({ hold: 1, end: 0, standing: 0, spool: 1 }))
   metrics.watchBreakers(() => [[upstream.name, false]])
   metrics.watchReady(() => true)
+  metrics.watchShards(() => [["main", true]])
   metrics.answered("/v1/chat/completions", 402, "insufficient_balance")
   metrics.keyLimited("in_flight")
   metrics.repeated()

@@ -146,6 +146,15 @@ const rows: [string, (metrics: Metrics) => void, string[]][] = [
     },
     ["tollgate_audit_violations 0", "tollgate_audit_timestamp_seconds 2"],
   ],
+  [
+    "which shards can be written",
+    (metrics) =>
+      metrics.watchShards(() => [
+        ["main", true],
+        ["two", false],
+      ]),
+    ['tollgate_shard_writable{shard="main"} 1', 'tollgate_shard_writable{shard="two"} 0'],
+  ],
   ["whether it is ready", (metrics) => metrics.watchReady(() => true), ["tollgate_ready 1"]],
   [
     "D54 the spans of the traces",

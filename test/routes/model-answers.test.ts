@@ -33,7 +33,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     config,
     catalog,
     ledger,
-    reports: [{ call: unasked, archived: unasked, holder: unasked, usage: unasked }],
+    reports: [{ call: unasked, archived: unasked, holder: unasked, usage: unasked, names: unasked }],
     breakers: new CircuitBreakers(),
     in_flight,
     key_loads: new KeyLoads(),

@@ -1,4 +1,4 @@
-import { and, desc, eq, sql } from "drizzle-orm"
+import { and, desc, eq, getTableColumns, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { names } from "../database/statement.ts"
@@ -66,6 +66,62 @@ function move({ id, account_id, amount_nano, reason }: CreditOrder) {
     SELECT account.fits, EXISTS (SELECT FROM inserted) AS inserted,
       1 / ((SELECT count(*) FROM moved) = (SELECT count(*) FROM inserted))::int AS whole
     FROM account`
+}
+
+/** The credit, or null when there is none. */
+export async function getCredit(database: PostgresJsDatabase, id: string): Promise<Credit | null> {
+  const [found] = await database.select().from(credits).where(eq(credits.id, id))
+  return found ?? null
+}
+
+/** A credit, and when it was made to the microsecond: the order of credits. */
+export interface TimedCredit extends Credit {
+  readonly at_us: string
+}
+
+const at_us = sql<string>`(extract(epoch FROM ${credits.created_at}) * 1000000)::bigint::text`
+
+/** The credit with its time, or null when there is none. */
+export async function getTimedCredit(database: PostgresJsDatabase, id: string): Promise<TimedCredit | null> {
+  const [found] = await database
+    .select({ ...getTableColumns(credits), at_us })
+    .from(credits)
+    .where(eq(credits.id, id))
+  return found ?? null
+}
+
+/** The newest credits of an account, `most` of them at most: those before a credit of any shard, or all. */
+export async function creditsBefore(
+  database: PostgresJsDatabase,
+  account_id: string,
+  before: TimedCredit | null,
+  most: number,
+): Promise<readonly TimedCredit[]> {
+  const made = sql`(${credits.created_at}, ${credits.id})`
+  return database
+    .select({ ...getTableColumns(credits), at_us })
+    .from(credits)
+    .where(
+      and(
+        eq(credits.account_id, account_id),
+        before === null
+          ? undefined
+          : sql`${made} < (timestamptz 'epoch' + ${before.at_us}::float8 * interval '1 microsecond', ${before.id}::uuid)`,
+      ),
+    )
+    .orderBy(desc(credits.created_at), desc(credits.id))
+    .limit(most)
+}
+
+/** Credits of several shards, newest first, as a page. */
+export function pageOfCredits(found: readonly TimedCredit[], page: Page): Listed<Credit> {
+  const timeOf = ({ at_us }: TimedCredit) => BigInt(at_us)
+  const sorted = found.toSorted((left, right) => {
+    const difference = timeOf(right) - timeOf(left)
+    if (difference !== 0n) return difference > 0n ? 1 : -1
+    return left.id < right.id ? 1 : -1
+  })
+  return paged(sorted, page)
 }
 
 /** The credits of an account, newest first. */

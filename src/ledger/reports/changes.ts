@@ -169,14 +169,17 @@ function narrowed(name: string, { account_id, key_id, terms_id }: Entries, wante
   ]
 }
 
-/** Which rows of sums: of everybody, or of each key. Those of a key are its account's, by which an index finds them. */
+/**
+ * Which rows of sums: of everybody, or of each key. Those of a key are its account's, by which an index finds them; in a
+ * shard that does not have the key any more, `account_ids` say whose they are (D74).
+ */
 function summedFor(name: string, columns: Entries, wanted: Wanted): SQL {
   const { account_ids, key_id, is_total } = wanted
   const account = of(name, columns.account_id)
   const whose =
     account_ids === undefined && key_id === undefined
       ? sql`${account} ${is_total ? sql`=` : sql`<>`} ${EVERYBODY}::uuid`
-      : key_id === undefined
+      : account_ids !== undefined
         ? sql`true`
         : sql`${account} = (SELECT ${keys.account_id} FROM ${keys} WHERE ${keys.id} = ${key_id}::uuid)`
   return sql.join([whose, ...narrowed(name, columns, wanted)], sql` AND `)

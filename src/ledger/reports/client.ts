@@ -4,7 +4,7 @@ import { getKey, type Key } from "../accounts/keys.ts"
 import { LedgerBusy } from "../entries.ts"
 import { archiveOf } from "../journal/archive.ts"
 import { type CallRecord, getCallOf } from "./calls.ts"
-import { sumUsage, type UsageRange, type UsageSummary } from "./usage-sums.ts"
+import { type Grouping, groupNames, sumUsage, type UsageRange, type UsageSummary } from "./usage-sums.ts"
 
 /** Usage reports that may wait for their turn. */
 const WAITING_REPORTS = 32
@@ -24,8 +24,10 @@ export interface ClientReports {
   /** The month of a call of this id, as its first day, if it is archived (D75). */
   archived(id: string): Promise<string | null>
   holder(account_id: string, key_id: string): Promise<Holder>
-  /** Throws `LedgerBusy` when too many reports wait. */
-  usage(range: UsageRange & { readonly account_id: string }): Promise<UsageSummary>
+  /** With `most` groups at most. Throws `LedgerBusy` when too many reports wait. */
+  usage(account_id: string, range: UsageRange, most?: number): Promise<UsageSummary>
+  /** The names of groups of such a report. */
+  names(by: Grouping, ids: readonly string[]): Promise<ReadonlyMap<string, string>>
 }
 
 /**
@@ -38,23 +40,24 @@ export function openClientReports(receipts: PostgresJsDatabase, sums: PostgresJs
   return {
     call: (account_id, id) => getCallOf(receipts, account_id, id),
     archived: async (id) => (await archiveOf(receipts, id))?.month ?? null,
+    names: (by, ids) => groupNames(receipts, by, ids),
     async holder(account_id, key_id) {
       const [account, key] = await Promise.all([getAccount(receipts, account_id), getKey(receipts, key_id)])
       if (account === null || key === null) throw new Error("an active key has no account, or is not there")
       return { account, key }
     },
-    async usage(range) {
-      const mine = own.get(range.account_id) ?? 0
+    async usage(account_id, range, most) {
+      const mine = own.get(account_id) ?? 0
       if (waiting === WAITING_REPORTS || mine === WAITING_OF_ACCOUNT) throw new LedgerBusy()
       waiting += 1
-      own.set(range.account_id, mine + 1)
+      own.set(account_id, mine + 1)
       try {
-        return await sumUsage(sums, range)
+        return await sumUsage(sums, { ...range, account_ids: [account_id] }, most)
       } finally {
         waiting -= 1
-        const left = (own.get(range.account_id) ?? 1) - 1
-        if (left > 0) own.set(range.account_id, left)
-        else own.delete(range.account_id)
+        const left = (own.get(account_id) ?? 1) - 1
+        if (left > 0) own.set(account_id, left)
+        else own.delete(account_id)
       }
     },
   }

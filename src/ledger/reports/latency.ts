@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { latenciesOf } from "./changes.ts"
-import { type Distribution, distribution } from "./distribution.ts"
+import type { Counted, Distribution } from "./distribution.ts"
 import { piecesOf, type Span, scan } from "./span.ts"
 
 export interface Latency {
@@ -18,13 +18,16 @@ interface Row extends Record<string, unknown> {
 }
 
 /** How long the calls of a span took, counted in one pass by values of three digits. */
-export async function latency(database: PostgresJsDatabase, span: Span): Promise<Latency> {
+export async function latencies(
+  database: PostgresJsDatabase,
+  span: Span,
+): Promise<Readonly<Record<keyof Latency, Counted>>> {
   const rows = await scan(database, (transaction, until) =>
     transaction.execute<Row>(sql`
     SELECT v.is_ttft, v.ms, sum(v.calls) AS calls FROM ${latenciesOf(piecesOf(span, until), { ...span, is_total: true })} v
     GROUP BY v.is_ttft, v.ms`),
   )
   const counted = (is_ttft: boolean) =>
-    distribution(rows.filter((row) => row.is_ttft === is_ttft).map(({ ms, calls }) => [ms, Number(calls)]))
+    rows.filter((row) => row.is_ttft === is_ttft).map(({ ms, calls }) => [ms, Number(calls)] as const)
   return { ttft: counted(true), duration: counted(false) }
 }

@@ -89,23 +89,25 @@ export interface CheckedDay {
   readonly next: Date | null
 }
 
-/**
- * Sums up a day of UTC again, by default the first that has sums, and replaces what differs (D72). Null when the day has no
- * sums.
- */
-export async function checkDay(database: PostgresJsDatabase, asked: Date | null): Promise<CheckedDay | null> {
+/** The first day of UTC that has sums, and entries that are not archived (D75); null if none has. */
+export async function firstDay(database: PostgresJsDatabase): Promise<Date | null> {
+  const [row] = await database.select({ archived: archivedUntil }).from(summed)
+  const [first] = await database.execute<{ from_at: string | null }>(sql`
+    SELECT min(from_at) AS from_at FROM ${days}
+    WHERE account_id = ${EVERYBODY}::uuid AND from_at >= ${time(row?.archived ?? new Date(0))}`)
+  return first?.from_at == null ? null : new Date(first.from_at)
+}
+
+/** Sums up a day of UTC again, and replaces what differs (D72). Null when the day has no sums. */
+export async function checkDay(database: PostgresJsDatabase, day: Date): Promise<CheckedDay | null> {
   return database.transaction(async (transaction) => {
     await limitTime(transaction)
     const [row] = await transaction
       .select({ days: summed.days_until, archived: archivedUntil })
       .from(summed)
       .for("update")
-    const [first] = await transaction.execute<{ from_at: string | null }>(sql`
-      SELECT min(from_at) AS from_at FROM ${days}
-      WHERE account_id = ${EVERYBODY}::uuid AND from_at >= ${time(row?.archived ?? new Date(0))}`)
-    const day = asked ?? (first?.from_at == null ? null : new Date(first.from_at))
     // A day with archived entries cannot be computed again (D75).
-    if (day === null || (row?.archived != null && day < row.archived)) return null
+    if (row?.archived != null && day < row.archived) return null
     const until = new Date(day.getTime() + DAY_MS)
     if (row?.days == null || row.days < until) return null
     const found = await replaceDay(transaction, day, until)

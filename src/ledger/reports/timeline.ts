@@ -64,19 +64,22 @@ interface Row extends Record<string, unknown> {
   readonly completion_tokens: string
 }
 
-/** The calls of a span in steps of time, split by model, key or account: the `groups` that cost most, and the rest together. */
+/**
+ * The calls of a span in steps of time, split by model, key or account: the `groups` that cost most, or these groups, and
+ * the rest together.
+ */
 export async function timeline(
   database: PostgresJsDatabase,
   span: Span,
   by: Split,
-  groups: number,
+  groups: number | readonly string[],
 ): Promise<Timeline> {
   const { step_s, starts_at } = stepsOf(span)
   const rows = await scan(database, (transaction, until) =>
     transaction.execute<Row>(sums(span, by, groups, { step_s, starts_at }, until)),
   )
   const by_part = Map.groupBy(rows, ({ part }) => part)
-  const names = await namesOf(
+  const names = await timelineNames(
     database,
     by,
     [...by_part.keys()].filter((part) => part !== null),
@@ -89,33 +92,46 @@ export async function timeline(
       name: group === null ? null : (names.get(group) ?? null),
       steps: stepsOfGroup(starts_at.length, of_group),
     })),
-    left_out: Math.max(0, Number(rows[0]?.parts ?? 0) - groups),
+    left_out: Math.max(0, Number(rows[0]?.parts ?? 0) - countOf(groups)),
   }
 }
 
 function sums(
   span: Span,
   by: Split,
-  groups: number,
+  groups: number | readonly string[],
   { step_s, starts_at }: Pick<Timeline, "step_s" | "starts_at">,
   until: SummedUntil,
 ): SQL {
   const pieces = piecesOf(span, until, step_s * 1_000)
   const changes = changesOf(pieces, { with_holds: false }, { ...span, is_total: by === "model" })
+  const most = countOf(groups)
   return sql`
     WITH sums AS MATERIALIZED (
       SELECT ${parts[by]} AS part, ${periodAt(starts_at)} AS step, sum(x.calls) AS calls, sum(x.charge_nano) AS charge,
         sum(x.prompt_tokens) AS prompt_tokens, sum(x.cached_tokens) AS cached_tokens, sum(x.completion_tokens) AS completion_tokens
       FROM ${changes} x JOIN ${terms} t ON t.id = x.terms_id GROUP BY 1, 2
     ), part AS MATERIALIZED (
-      SELECT part, row_number() OVER (ORDER BY sum(charge) DESC, sum(calls) DESC, part) AS rank,
+      SELECT part, ${rankIn(groups)} AS rank,
         count(*) OVER () AS parts
       FROM sums GROUP BY part
     )
-    SELECT CASE WHEN rank <= ${groups} THEN part::text END AS part, least(rank, ${groups + 1}) AS rank, min(parts) AS parts,
+    SELECT CASE WHEN rank <= ${most} THEN part::text END AS part, least(rank, ${most + 1}) AS rank, min(parts) AS parts,
       step, sum(calls) AS calls, sum(charge)::text AS charge, sum(prompt_tokens) AS prompt_tokens,
       sum(cached_tokens) AS cached_tokens, sum(completion_tokens) AS completion_tokens
     FROM sums JOIN part USING (part) GROUP BY 1, 2, step ORDER BY 2`
+}
+
+function countOf(groups: number | readonly string[]): number {
+  return typeof groups === "number" ? groups : groups.length
+}
+
+/** The place of a part among those that are shown; a place behind them for all others. */
+function rankIn(groups: number | readonly string[]): SQL {
+  if (typeof groups === "number")
+    return sql`row_number() OVER (ORDER BY sum(charge) DESC, sum(calls) DESC, part)`
+  const chosen = sql`ARRAY(SELECT json_array_elements_text(${JSON.stringify(groups)}::text::json))`
+  return sql`coalesce(array_position(${chosen}, part::text), ${groups.length + 1}::int)`
 }
 
 /** The shortest of the usual steps that a span has not too many of, and when each begins: at whole multiples since 1970. */
@@ -153,7 +169,7 @@ function stepOf(row: Row): Step {
 }
 
 /** What people call these accounts, and keys: by their account and name, or first characters. A model goes by itself. */
-async function namesOf(
+export async function timelineNames(
   database: PostgresJsDatabase,
   by: Split,
   ids: readonly string[],

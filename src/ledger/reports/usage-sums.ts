@@ -1,22 +1,17 @@
-import { type SQL, sql } from "drizzle-orm"
+import { inArray, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { type Bucket, buckets } from "../../money.ts"
 import { type Row, textOf } from "../database/statement.ts"
 import { accounts, keys, terms } from "../schema.ts"
 import { changesOf } from "./changes.ts"
-import { DAY_MS, HOUR_MS, periodAt, piecesOf, type SummedUntil, scan } from "./span.ts"
+import { DAY_MS, HOUR_MS, periodAt, piecesOf, type Span, type SummedUntil, scan } from "./span.ts"
 
 /** What calls are summed by: `day` and `hour` are those in which they were charged, in UTC (D48). */
 export type Grouping = "model" | "operation" | "key" | "account" | "session" | "day" | "hour"
 
-/** Which calls are summed: those that were charged from `from` on and before `to`; a filter that is left out leaves nothing out. */
-export interface UsageRange {
-  readonly from: Date
-  readonly to: Date
+/** Which calls are summed: those that were charged in the span; a filter that is left out leaves nothing out. */
+export interface UsageRange extends Span {
   readonly by: Grouping
-  readonly account_id?: string | undefined
-  readonly key_id?: string | undefined
-  readonly model?: string | undefined
 }
 
 /** Sums over calls that have ended. A correction of an earlier charge may make them negative. */
@@ -43,7 +38,7 @@ export interface UsageGroup extends UsageSums {
 
 export interface UsageSummary {
   readonly groups: readonly UsageGroup[]
-  /** Groups beyond `MAX_GROUPS`. */
+  /** Groups beyond the most that were asked for. */
   readonly left_out: number
   /** Of all groups, those that are left out too. */
   readonly total: UsageSums
@@ -54,12 +49,16 @@ export const MAX_GROUPS = 1_000
 
 const PERIOD_MS = { day: DAY_MS, hour: HOUR_MS }
 
-/** The charges of a range, summed by group and as a whole in one snapshot. */
-export async function sumUsage(database: PostgresJsDatabase, range: UsageRange): Promise<UsageSummary> {
+/** The charges of a range, summed by group, `most` of them at most, and as a whole in one snapshot. */
+export async function sumUsage(
+  database: PostgresJsDatabase,
+  range: UsageRange,
+  most = MAX_GROUPS,
+): Promise<UsageSummary> {
   const { from, to, by } = range
   const starts = by === "day" || by === "hour" ? periodsOf(from, to, PERIOD_MS[by]) : []
   const rows = await scan(database, (transaction, until) =>
-    transaction.execute<Row>(sums(range, starts, until)),
+    transaction.execute<Row>(sums(range, starts, until, most)),
   )
   const [whole, ...groups] = rows
   if (whole === undefined) throw new Error("a sum of usage has no total")
@@ -71,13 +70,9 @@ export async function sumUsage(database: PostgresJsDatabase, range: UsageRange):
 }
 
 /** The total first, then the groups: periods in their order, all else by the charge. */
-function sums(range: UsageRange, starts: readonly Date[], until: SummedUntil): SQL {
-  const { by, account_id } = range
-  const wanted = {
-    ...range,
-    account_ids: account_id === undefined ? undefined : [account_id],
-    is_total: by !== "key" && by !== "account",
-  }
+function sums(range: UsageRange, starts: readonly Date[], until: SummedUntil, most: number): SQL {
+  const { by } = range
+  const wanted = { ...range, is_total: by !== "key" && by !== "account" }
   const changes = changesOf(
     piecesOf(range, until, by === "session" ? 0 : by === "hour" ? HOUR_MS : DAY_MS),
     { with_holds: false, ...(by === "session" && { with_sessions: true }) },
@@ -100,7 +95,7 @@ SELECT s."group"::text, ${nameBy(by)} AS name, s.calls::text, s.prompt_tokens::t
   (count(*) OVER () - 1)::text AS groups
 FROM sums s
 ORDER BY s.is_whole DESC, ${starts.length > 0 ? sql`` : sql`s.charge_nano DESC, s.calls DESC,`} s."group"
-LIMIT ${sql.raw(String(MAX_GROUPS + 1))}`
+LIMIT ${sql.raw(String(most + 1))}`
 }
 
 const each = (of: (column: string) => string) => sql.raw(buckets.map(of).join(", "))
@@ -130,6 +125,21 @@ function nameBy(by: Grouping): SQL {
   if (by === "key") return sql`(SELECT k.name FROM ${keys} k WHERE k.id = s."group")`
   if (by === "account") return sql`(SELECT a.name FROM ${accounts} a WHERE a.id = s."group")`
   return sql`NULL`
+}
+
+/** What people call these keys or accounts; groups of another kind have no name. */
+export async function groupNames(
+  database: PostgresJsDatabase,
+  by: Grouping,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (by !== "key" && by !== "account") return new Map()
+  const table = by === "key" ? keys : accounts
+  const found = await database
+    .select({ id: table.id, name: table.name })
+    .from(table)
+    .where(inArray(table.id, [...ids]))
+  return new Map(found.flatMap(({ id, name }) => (name === null ? [] : [[id, name]])))
 }
 
 /** The first moments of the UTC days or hours that a range touches. */

@@ -2,15 +2,22 @@ import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
 import { ledgerTime, nextId } from "../../id.ts"
 import {
-  type Account,
+  type AccountResult,
   changeAccount,
   createAccount,
   getAccount,
   listAccounts,
 } from "../../ledger/accounts/accounts.ts"
 import { balanceAt, type PastBalance } from "../../ledger/reports/balance.ts"
+import { addBalances, mergePages } from "../../ledger/reports/merge.ts"
 import { printUsd } from "../../money.ts"
-import { AccountBody, AccountChange, BalanceBody, listOf, NewAccount } from "../../wire/admin.ts"
+import {
+  AccountBody,
+  AccountChange,
+  BalanceBody,
+  listOf,
+  NewAccount as NewAccountBody,
+} from "../../wire/admin.ts"
 import { BalanceQuery, checkPast, PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { printTime } from "../../wire/time.ts"
@@ -23,42 +30,64 @@ import {
   PAGE_FAULT,
   unknownOutcome,
 } from "../docs/examples.ts"
-import { ask, askLong } from "../ledger-deadline.ts"
 import { answer, operation, shown } from "../openapi.ts"
 import { accountBody } from "../record-bodies.ts"
-import type { Operators } from "./operators.ts"
+import type { OperatedShard, Operators } from "./operators.ts"
+import {
+  askAll,
+  askShard,
+  find,
+  liveAccount,
+  noAccount,
+  openShards,
+  shardField,
+  shardOfAccount,
+} from "./shards.ts"
 
 /** `/admin/accounts`: the accounts that pay for calls. */
 export function accountRoutes(operators: Operators) {
-  const [{ database }] = operators.shards
   return new Elysia({ name: "admin-accounts" })
     .post(
       "/accounts",
-      async ({ body: { id = nextId(), name, margin }, status }) => {
-        const created = createAccount(database, { id, name, margin_bp: margin })
-        const { outcome, account } = await ask(operators, created, { id })
-        return status(outcome === "created" ? 201 : 200, accountBody(account))
+      async ({ body: { id, name, margin }, status }) => {
+        const account = { name, margin_bp: margin }
+        const { outcome, ...made } =
+          id === undefined ? await createNew(operators, account) : await createOnce(operators, id, account)
+        const body = { ...accountBody(made.account), ...shardField(operators, made.shard) }
+        return status(outcome === "created" ? 201 : 200, body)
       },
       creating,
     )
     .get(
       "/accounts",
       async ({ query }) => {
-        const { data, next } = await ask(operators, listAccounts(database, pageOf(query)))
-        return { data: data.map(accountBody), next }
+        const page = pageOf(query)
+        const pages = await askAll(operators, async (database, shard) => {
+          const { data, next } = await listAccounts(database, page)
+          const in_shard = shardField(operators, shard)
+          return { data: data.map((account) => ({ ...accountBody(account), ...in_shard })), next }
+        })
+        const { data, next } = mergePages(pages, page)
+        return { data: [...data], next }
       },
       listing,
     )
     .get(
       "/accounts/:id",
-      async ({ params: { id } }) => accountBody(await existingAccount(operators, id)),
+      async ({ params: { id } }) => {
+        const { shard, answer } = await liveAccount(operators, id)
+        return { ...accountBody(answer), ...shardField(operators, shard) }
+      },
       reading,
     )
     .get(
       "/accounts/:id/balance",
       async ({ params: { id }, query: { at } }) => {
         checkPast(at, ledgerTime())
-        const past = await askLong(operators, balanceAt(database, id, at))
+        const balances = askAll(operators, (database) => balanceAt(database, id, at), {
+          deadline_ms: operators.sums_deadline_ms,
+        })
+        const past = addBalances(await balances)
         if (past === null) throw noAccount()
         return balanceBody(id, at, past)
       },
@@ -67,23 +96,62 @@ export function accountRoutes(operators: Operators) {
     .patch(
       "/accounts/:id",
       async ({ params: { id }, body: { margin, ...change } }) => {
-        const account = await ask(operators, changeAccount(database, id, { ...change, margin_bp: margin }))
+        const shard = await shardOfAccount(operators, id)
+        const account = await askShard(operators, shard, (database) =>
+          changeAccount(database, id, { ...change, margin_bp: margin }),
+        )
         if (account === null) throw noAccount()
-        return accountBody(account)
+        return { ...accountBody(account), ...shardField(operators, shard) }
       },
       changing,
     )
 }
 
-/** The account, or 404. */
-export async function existingAccount(operators: Operators, id: string): Promise<Account> {
-  const account = await ask(operators, getAccount(operators.shards[0].database, id))
-  if (account === null) throw noAccount()
-  return account
+interface NewAccount {
+  readonly name: string
+  readonly margin_bp: number | undefined
 }
 
-export function noAccount(): GatewayError {
-  return new GatewayError("not_found", { message: "No account has this id." })
+type Made = AccountResult & { readonly shard: OperatedShard }
+
+/** An account with an id of its own, in an open shard that answers. */
+async function createNew(operators: Operators, account: NewAccount): Promise<Made> {
+  const id = nextId()
+  const [first, ...others] = openShards(operators, id)
+  if (first === undefined) throw noneOpen()
+  if (others.length === 0) return createIn(operators, first, id, account)
+  const choices = [first, ...others]
+  const answers = await Promise.allSettled(
+    choices.map((shard) => askShard(operators, shard, (database) => getAccount(database, id))),
+  )
+  const chosen = choices.find((_, at) => answers[at]?.status === "fulfilled") ?? first
+  return createIn(operators, chosen, id, account)
+}
+
+/** An account with an id of the operator's, which no other shard may have. */
+async function createOnce(operators: Operators, id: string, account: NewAccount): Promise<Made> {
+  const known =
+    operators.shards.length === 1 ? null : await find(operators, (database) => getAccount(database, id))
+  if (known !== null) return { outcome: "known", account: known.answer, shard: known.shard }
+  const [chosen] = openShards(operators, id)
+  if (chosen === undefined) throw noneOpen()
+  return createIn(operators, chosen, id, account)
+}
+
+async function createIn(
+  operators: Operators,
+  shard: OperatedShard,
+  id: string,
+  account: NewAccount,
+): Promise<Made> {
+  const create = (database: OperatedShard["database"]) => createAccount(database, { id, ...account })
+  return { ...(await askShard(operators, shard, create, { fields: { id } })), shard }
+}
+
+function noneOpen(): GatewayError {
+  return new GatewayError("invalid_request", {
+    message: "No shard is open for new accounts. Set `open: true` for one of them in the configuration.",
+  })
 }
 
 function balanceBody(account_id: string, at: Date, { balance_nano, held_nano }: PastBalance): BalanceBody {
@@ -97,7 +165,7 @@ function balanceBody(account_id: string, at: Date, { balance_nano, held_nano }: 
 }
 
 const creating = {
-  body: shown(NewAccount, {
+  body: shown(NewAccountBody, {
     account: { name: "Acme" },
     repeatable: { id: accountExample.id, name: "Acme" },
   }),

@@ -4,21 +4,21 @@ import { type Archived, dropMonth, noteDump } from "../../ledger/journal/archive
 import { dumpPart } from "../../ledger/journal/dump.ts"
 import { DumpBody, DumpNote, DumpQuestion, MonthDone, MonthQuestion } from "../../wire/ledger-checks.ts"
 import { BODY_ERRORS, ERRORS, fieldFault } from "../docs/examples.ts"
-import { ask } from "../ledger-deadline.ts"
 import { answer, type Fault, operation, shown } from "../openapi.ts"
-import type { Operators } from "./operators.ts"
+import type { OperatedShard, Operators } from "./operators.ts"
+import { askShard, shardNamed } from "./shards.ts"
 
 const NO_MONTH = "This month is not sealed, or its entries were dropped."
 
 /** Dumps of sealed months, and the end of months that are detached (D75). */
 export function archiveRoutes(operators: Operators) {
-  const [{ database }] = operators.shards
+  const deadline = { deadline_ms: operators.audit_deadline_ms }
   return new Elysia({ name: "admin-archive" })
     .post(
       "/journal/dump",
-      async ({ body: { month, from = null } }) => {
-        const deadline = { deadline_ms: operators.audit_deadline_ms }
-        const found = await ask(deadline, dumpPart(database, `${month}-01`, from))
+      async ({ body: { month, shard, from = null } }) => {
+        const part = (database: OperatedShard["database"]) => dumpPart(database, `${month}-01`, from)
+        const found = await askShard(operators, shardNamed(operators, shard), part, deadline)
         if (found === null) throw new GatewayError("not_found", { message: NO_MONTH })
         return { lines: [...found.lines], next: found.next }
       },
@@ -26,16 +26,20 @@ export function archiveRoutes(operators: Operators) {
     )
     .post(
       "/journal/dumped",
-      async ({ body: { month, hash, archive } }) => {
-        refuse(await ask(operators, noteDump(database, { month: `${month}-01`, hash, archive })))
+      async ({ body: { month, shard, hash, archive } }) => {
+        const note = (database: OperatedShard["database"]) =>
+          noteDump(database, { month: `${month}-01`, hash, archive })
+        refuse(await askShard(operators, shardNamed(operators, shard), note))
         return { month }
       },
       noting,
     )
     .post(
       "/journal/drop",
-      async ({ body: { month } }) => {
-        refuse(await ask({ deadline_ms: operators.sums_deadline_ms }, dropMonth(database, `${month}-01`)))
+      async ({ body: { month, shard } }) => {
+        const drop = (database: OperatedShard["database"]) => dropMonth(database, `${month}-01`)
+        const deadline = { deadline_ms: operators.sums_deadline_ms }
+        refuse(await askShard(operators, shardNamed(operators, shard), drop, deadline))
         return { month }
       },
       dropping,

@@ -1,13 +1,19 @@
 import { Elysia } from "elysia"
 import { toGatewayError } from "../../errors.ts"
-import { type Audit, type AuditOptions, type AuditProgress, audit } from "../../ledger/journal/audit.ts"
+import {
+  type Audit,
+  type AuditOptions,
+  type AuditProgress,
+  addAudits,
+  audit,
+} from "../../ledger/journal/audit.ts"
 import { printUsd } from "../../money.ts"
 import { AuditBody, type AuditLine, AuditProgressQuery, AuditQuery } from "../../wire/ledger-checks.ts"
 import { printTime } from "../../wire/time.ts"
 import { accountExample, ERRORS } from "../docs/examples.ts"
-import { ask } from "../ledger-deadline.ts"
 import { answer, operation, text } from "../openapi.ts"
-import type { Operators } from "./operators.ts"
+import type { OperatedShard, Operators } from "./operators.ts"
+import { askAll, askShard, shardField } from "./shards.ts"
 
 /** The longest time that a timer takes. */
 const MAX_TIMER_MS = 2 ** 31 - 1
@@ -22,8 +28,11 @@ export function auditRoutes(operators: Operators) {
       async ({ query }) => {
         const { signal, abort } = aborting()
         try {
-          const asked = audit(operators.shards[0].database, { full: query.full === "true", signal })
-          return await bodyOf(operators, ask({ deadline_ms: operators.audit_deadline_ms }, asked))
+          const full = query.full === "true"
+          const found = askAll(operators, (database) => audit(database, { full, signal }), {
+            deadline_ms: operators.audit_deadline_ms,
+          })
+          return await bodyOf(operators, await found)
         } finally {
           abort()
         }
@@ -45,32 +54,42 @@ function aborting() {
   return { signal: controller.signal, abort: () => controller.abort() }
 }
 
-async function bodyOf(operators: Operators, asked: Promise<Audit>): Promise<AuditBody> {
-  const found = await asked
-  const unheld = (await operators.unheld?.()) ?? []
-  const audited = { ...found, violations: [...found.violations, ...unheld] }
-  operators.onAudit?.(audited)
-  return auditBody(audited)
+/** `found` has the audit of each shard; what is in their spools is added. */
+async function bodyOf(operators: Operators, found: readonly Audit[]): Promise<AuditBody> {
+  const audits = await Promise.all(
+    found.map(async (one, place) => {
+      const unheld = (await operators.unheld?.(place)) ?? []
+      return { ...one, violations: [...one.violations, ...unheld] }
+    }),
+  )
+  operators.onAudit?.(audits)
+  return auditBody(operators, audits)
 }
 
-/** An audit as lines of JSON, from its first slice on. It ends when nobody reads them any more. */
+/** An audit as lines of JSON, from its first slice on, shard by shard. It ends when nobody reads them any more. */
 async function linesOf(
   operators: Operators,
   options: Pick<AuditOptions, "full" | "share">,
 ): Promise<ReadableStream> {
   const { signal, abort } = aborting()
   const begun = Promise.withResolvers<void>()
-  let latest: AuditProgress | null = null
+  let latest: (AuditProgress & { readonly shard?: string }) | null = null
   let tell = () => {}
-  const onProgress = (progress: AuditProgress) => {
-    latest = progress
-    begun.resolve()
-    tell()
+  const audited = (shard: OperatedShard, deadline_ms: number) => {
+    const onProgress = (progress: AuditProgress) => {
+      latest = { ...progress, ...shardField(operators, shard) }
+      begun.resolve()
+      tell()
+    }
+    const asked = audit(shard.database, { ...options, signal, onProgress })
+    return askShard(operators, shard, () => asked, { deadline_ms })
   }
-  const asked = audit(operators.shards[0].database, { ...options, signal, onProgress })
+  const [first, ...others] = operators.shards
+  // Each statement has a deadline of its own.
+  const asked = audited(first, MAX_TIMER_MS)
   asked.then(() => begun.resolve(), begun.reject)
   try {
-    await ask({ deadline_ms: operators.audit_deadline_ms }, begun.promise)
+    await askShard(operators, first, () => begun.promise, { deadline_ms: operators.audit_deadline_ms })
   } catch (error) {
     abort()
     throw error
@@ -87,8 +106,9 @@ async function linesOf(
       }
       tell()
       try {
-        // Each statement has a deadline of its own.
-        write({ audit: await bodyOf(operators, ask({ deadline_ms: MAX_TIMER_MS }, asked)) })
+        const found = [await asked]
+        for (const shard of others) found.push(await audited(shard, MAX_TIMER_MS))
+        write({ audit: await bodyOf(operators, found) })
       } catch (error) {
         if (signal.aborted) return
         write({ error: { message: toGatewayError(error).message } })
@@ -99,19 +119,19 @@ async function linesOf(
   })
 }
 
-function auditBody({ checked_at, accounts, open_holds, violations }: Audit): AuditBody {
-  return {
-    checked_at: printTime(checked_at),
-    accounts,
-    open_holds,
-    violations: violations.map(({ account_id, kind, id, recorded_nano, expected_nano }) => ({
+function auditBody(operators: Operators, audits: readonly Audit[]): AuditBody {
+  const { checked_at, accounts, open_holds } = addAudits(audits)
+  const violations = operators.shards.flatMap((shard, place) =>
+    (audits[place]?.violations ?? []).map(({ account_id, kind, id, recorded_nano, expected_nano }) => ({
+      ...shardField(operators, shard),
       account_id,
       kind,
       id,
       recorded: recorded_nano === null ? null : printUsd(recorded_nano),
       expected: expected_nano === null ? null : printUsd(expected_nano),
     })),
-  }
+  )
+  return { checked_at: printTime(checked_at), accounts, open_holds, violations }
 }
 
 const clean = {

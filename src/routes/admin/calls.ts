@@ -2,26 +2,31 @@ import { Elysia } from "elysia"
 import { GatewayError } from "../../errors.ts"
 import { archiveOf } from "../../ledger/journal/archive.ts"
 import { getCall, listCalls } from "../../ledger/reports/calls.ts"
+import { mergePages } from "../../ledger/reports/merge.ts"
 import { CallBody, listOf } from "../../wire/admin.ts"
 import { CallsQuery, pageOf } from "../../wire/admin-query.ts"
 import { states } from "../../wire/call.ts"
 import { pathId } from "../../wire/parameter.ts"
 import { callExample, ERRORS, fieldFault, NO_CALL } from "../docs/examples.ts"
-import { ask, askLong } from "../ledger-deadline.ts"
 import { answer, operation } from "../openapi.ts"
 import { callBody } from "../record-bodies.ts"
 import type { Operators } from "./operators.ts"
+import { accountOfKey, askAll, find } from "./shards.ts"
 
 /** `/admin/calls`: the calls that held money, and their outcomes. */
 export function callRoutes(operators: Operators) {
-  const [{ database }] = operators.shards
   return new Elysia({ name: "admin-calls" })
     .get(
       "/calls",
       async ({ query }) => {
         const { account, key, ...filter } = query
-        const calls = { ...filter, account_id: account, key_id: key }
-        const { data, next } = await askLong(operators, listCalls(database, calls, pageOf(query)))
+        const account_id = account ?? (await accountOfKey(operators, key))
+        const calls = { ...filter, account_id, key_id: key }
+        const page = pageOf(query)
+        const pages = await askAll(operators, (database) => listCalls(database, calls, page), {
+          deadline_ms: operators.sums_deadline_ms,
+        })
+        const { data, next } = mergePages(pages, page)
         return { data: data.map(callBody), next }
       },
       listing,
@@ -29,11 +34,11 @@ export function callRoutes(operators: Operators) {
     .get(
       "/calls/:id",
       async ({ params: { id } }) => {
-        const call = await ask(operators, getCall(database, id))
-        if (call !== null) return callBody(call)
-        const archive = await ask(operators, archiveOf(database, id))
-        if (archive === null) throw new GatewayError("not_found", { message: "No call has this id." })
-        throw new GatewayError("archived", { message: archivedCall(archive) })
+        const found = await find(operators, (database) => getCall(database, id))
+        if (found !== null) return callBody(found.answer)
+        const archived = await find(operators, (database) => archiveOf(database, id))
+        if (archived === null) throw new GatewayError("not_found", { message: "No call has this id." })
+        throw new GatewayError("archived", { message: archivedCall(archived.answer) })
       },
       reading,
     )

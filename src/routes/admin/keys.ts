@@ -3,7 +3,14 @@ import { Elysia } from "elysia"
 import { hashOf, makeKey, prefixOf } from "../../admission/key.ts"
 import { GatewayError } from "../../errors.ts"
 import { nextId } from "../../id.ts"
-import { changeKey, createKey, type KeyResult, listKeys, revokeKey } from "../../ledger/accounts/keys.ts"
+import {
+  changeKey,
+  createKey,
+  getKey,
+  type KeyResult,
+  listKeys,
+  revokeKey,
+} from "../../ledger/accounts/keys.ts"
 import { CreatedKeyBody, checkExpiry, KeyBody, KeyChange, listOf, NewKey } from "../../wire/admin.ts"
 import { PageQuery, pageOf } from "../../wire/admin-query.ts"
 import { pathId } from "../../wire/parameter.ts"
@@ -17,25 +24,25 @@ import {
   PAGE_FAULT,
   unknownOutcome,
 } from "../docs/examples.ts"
-import { ask, askLong } from "../ledger-deadline.ts"
 import { answer, operation, shown } from "../openapi.ts"
 import { createdKeyBody, keyBody } from "../record-bodies.ts"
-import { existingAccount, noAccount } from "./accounts.ts"
-import type { Operators } from "./operators.ts"
+import type { OperatedShard, Operators } from "./operators.ts"
+import { askShard, find, liveAccount, noAccount, shardOfAccount } from "./shards.ts"
 
 /** `/admin/accounts/{id}/keys` and `/admin/keys/{id}`: the API keys of an account (D26). */
 export function keyRoutes(operators: Operators) {
-  const [{ database }] = operators.shards
   return new Elysia({ name: "admin-keys" })
     .post(
       "/accounts/:id/keys",
       async ({ params, body, status }) => {
         const { id = nextId(), name = null, models = null, expires_at = null, spending_limit = null } = body
         checkExpiry(expires_at, Date.now())
+        const shard = await shardForKey(operators, params.id, body.id)
         const key = makeKey()
         const asked = { id, account_id: params.id, name, models, expires_at, spending: spending_limit }
         const secret = { hash: hashOf(key), prefix: prefixOf(key) }
-        const made = madeKey(await ask(operators, createKey(database, { ...asked, ...secret }), { id }))
+        const create = (database: OperatedShard["database"]) => createKey(database, { ...asked, ...secret })
+        const made = madeKey(await askShard(operators, shard, create, { fields: { id } }))
         return made.outcome === "created"
           ? status(201, createdKeyBody(made.key, key))
           : status(200, keyBody(made.key))
@@ -45,8 +52,9 @@ export function keyRoutes(operators: Operators) {
     .get(
       "/accounts/:id/keys",
       async ({ params, query }) => {
-        await existingAccount(operators, params.id)
-        const { data, next } = await ask(operators, listKeys(database, params.id, pageOf(query)))
+        const { shard } = await liveAccount(operators, params.id)
+        const list = (database: OperatedShard["database"]) => listKeys(database, params.id, pageOf(query))
+        const { data, next } = await askShard(operators, shard, list)
         return { data: data.map(keyBody), next }
       },
       listing,
@@ -56,7 +64,12 @@ export function keyRoutes(operators: Operators) {
       async ({ params: { id }, body: { spending_limit, ...change } }) => {
         checkExpiry(change.expires_at, Date.now())
         const spending = spending_limit === undefined ? {} : { spending: spending_limit }
-        const key = await askLong(operators, changeKey(database, id, { ...change, ...spending }))
+        const key = await askShard(
+          operators,
+          await shardOfKey(operators, id),
+          (database) => changeKey(database, id, { ...change, ...spending }),
+          { deadline_ms: operators.sums_deadline_ms },
+        )
         if (key === null) throw noKey()
         return keyBody(key)
       },
@@ -65,11 +78,41 @@ export function keyRoutes(operators: Operators) {
     .delete(
       "/keys/:id",
       async ({ params: { id }, status }) => {
-        if (!(await ask(operators, revokeKey(database, id)))) throw noKey()
+        const shard = await shardOfKey(operators, id)
+        if (!(await askShard(operators, shard, (database) => revokeKey(database, id)))) throw noKey()
         return status(204, undefined)
       },
       revoking,
     )
+}
+
+/** The shard that has the key; not asked where there is one. Throws 404 if no shard has it. */
+async function shardOfKey(operators: Operators, id: string): Promise<OperatedShard> {
+  const [first, ...others] = operators.shards
+  if (others.length === 0) return first
+  const found = await find(operators, (database) => getKey(database, id))
+  if (found === null) throw noKey()
+  return found.shard
+}
+
+/** The shard of the account. The operator's own id may be that of a key in another shard: so all are asked for it first. */
+async function shardForKey(
+  operators: Operators,
+  account_id: string,
+  own_id: string | undefined,
+): Promise<OperatedShard> {
+  const shard = await shardOfAccount(operators, account_id)
+  if (own_id === undefined || operators.shards.length === 1) return shard
+  const known = await find(operators, (database) => getKey(database, own_id))
+  if (known !== null && known.shard !== shard) throw otherKey()
+  return shard
+}
+
+function otherKey(): GatewayError {
+  return new GatewayError("invalid_request", {
+    message: "A key of another account already has this id. Nothing was changed. Use a new id for a new key.",
+    param: "id",
+  })
 }
 
 function noKey(): GatewayError {
@@ -85,11 +128,7 @@ function madeKey(result: KeyResult) {
     case "no_account":
       throw noAccount()
     case "conflict":
-      throw new GatewayError("invalid_request", {
-        message:
-          "A key of another account already has this id. Nothing was changed. Use a new id for a new key.",
-        param: "id",
-      })
+      throw otherKey()
   }
 }
 

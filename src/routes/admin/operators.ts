@@ -29,8 +29,8 @@ export interface Operators {
   readonly audit_deadline_ms: number
   /** The status of the upstreams in each process of this gateway. */
   upstreams(): Promise<readonly UpstreamBody[]>
-  /** Violations from the spool, for the audit (D13): settlements without a hold. */
-  unheld?(): Audit["violations"] | Promise<Audit["violations"]>
-  /** Called with the result of each audit. */
-  onAudit?(audit: Audit): void
+  /** Violations from the spool of a shard, for its audit (D13): settlements without a hold. */
+  unheld?(place: number): Audit["violations"] | Promise<Audit["violations"]>
+  /** Called with the results of each audit, one for each shard. */
+  onAudit?(audits: readonly Audit[]): void
 }

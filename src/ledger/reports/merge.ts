@@ -1,0 +1,195 @@
+import type { PastBalance } from "./balance.ts"
+import { type Counted, distribution } from "./distribution.ts"
+import type { Latency } from "./latency.ts"
+import type { OutcomeSums } from "./outcomes.ts"
+import type { Listed, Page } from "./page.ts"
+import type { Step, Timeline } from "./timeline.ts"
+import { MAX_GROUPS, type UsageGroup, type UsageSummary, type UsageSums } from "./usage-sums.ts"
+
+/** The answers of several shards as one (D74): lists merge, sums add. The answer of one shard stays as it is. */
+
+/** The most groups that one of several shards reports: all have to be known before they can be added. */
+const MAX_GROUPS_OF_SHARD = 100_000
+
+/** How many groups each of so many shards has to report. */
+export function groupsOfShard(shards: number): number {
+  return shards === 1 ? MAX_GROUPS : MAX_GROUPS_OF_SHARD
+}
+
+/**
+ * Pages that begin after the same id, newest first. A shard that has more knows nothing of what is older than its page, so
+ * nothing older is taken from the others either.
+ */
+export function mergePages<Row extends { readonly id: string }>(
+  pages: readonly Listed<Row>[],
+  { limit }: Pick<Page, "limit">,
+): Listed<Row> {
+  const [only] = pages
+  if (only !== undefined && pages.length === 1) return only
+  const bounds = pages.flatMap(({ next }) => (next === null ? [] : [next]))
+  const bound = bounds.sort().at(-1) ?? null
+  const rows = pages
+    .flatMap(({ data }) => data)
+    .filter(({ id }) => bound === null || id >= bound)
+    .sort((left, right) => ascending(right.id, left.id))
+  const data = rows.slice(0, limit)
+  return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : bound }
+}
+
+/** Null if one of several shards has left groups out, so that they cannot be added. */
+export function addUsage(parts: readonly UsageSummary[]): UsageSummary | null {
+  const [first, ...others] = parts
+  if (first === undefined) throw new Error("there is no usage to add")
+  if (others.length === 0) return first
+  if (parts.some(({ left_out }) => left_out > 0)) return null
+  const by_group = Map.groupBy(
+    parts.flatMap(({ groups }) => groups),
+    ({ group }) => placeOf(group),
+  )
+  const groups = [...by_group.values()].map(addGroups).sort(inReport)
+  return {
+    groups: groups.slice(0, MAX_GROUPS),
+    left_out: Math.max(0, groups.length - MAX_GROUPS),
+    total: others.reduce<UsageSums>((sum, { total }) => addSums(sum, total), first.total),
+  }
+}
+
+function addGroups([first, ...others]: readonly UsageGroup[]): UsageGroup {
+  if (first === undefined) throw new Error("a group of usage is empty")
+  const named = [first, ...others].find(({ name }) => name !== null)
+  const sums = others.reduce<UsageSums>(addSums, first)
+  return { ...sums, group: first.group, name: named?.name ?? null }
+}
+
+function addSums(one: UsageSums, other: UsageSums): UsageSums {
+  const [left, right] = [one.buckets, other.buckets]
+  return {
+    calls: one.calls + other.calls,
+    prompt_tokens: one.prompt_tokens + other.prompt_tokens,
+    cached_tokens: one.cached_tokens + other.cached_tokens,
+    completion_tokens: one.completion_tokens + other.completion_tokens,
+    charge_nano: one.charge_nano + other.charge_nano,
+    profit_nano: one.profit_nano + other.profit_nano,
+    overage_nano: one.overage_nano + other.overage_nano,
+    buckets: {
+      cache_write: left.cache_write + right.cache_write,
+      cache_write_1h: left.cache_write_1h + right.cache_write_1h,
+      reasoning: left.reasoning + right.reasoning,
+      audio_input: left.audio_input + right.audio_input,
+      audio_output: left.audio_output + right.audio_output,
+      image_input: left.image_input + right.image_input,
+      web_search: left.web_search + right.web_search,
+    },
+  }
+}
+
+/** Periods in their order, all else by the charge, the highest first. */
+function inReport(left: UsageGroup, right: UsageGroup): number {
+  const place = ascending(placeOf(left.group), placeOf(right.group))
+  if (left.group instanceof Date) return place
+  return ascending(right.charge_nano, left.charge_nano) || right.calls - left.calls || place
+}
+
+function placeOf(group: string | Date): string | number {
+  return group instanceof Date ? group.getTime() : group
+}
+
+/** What a key or account is called, by its id, in each shard. */
+type Names = readonly ReadonlyMap<string, string>[]
+
+/**
+ * The groups with the names of those that have none in the shard of their calls: the key or account may have moved away.
+ * `ask` is how all shards are asked.
+ */
+export async function nameGroups<
+  Group extends { readonly group: string | Date | null; readonly name: string | null },
+>(groups: readonly Group[], ask: (ids: readonly string[]) => Promise<Names>): Promise<readonly Group[]> {
+  const ids = groups.flatMap(({ group, name }) => (typeof group === "string" && name === null ? [group] : []))
+  if (ids.length === 0) return groups
+  const found = await ask(ids)
+  const nameOf = (id: string | Date | null) =>
+    typeof id === "string"
+      ? found.map((names) => names.get(id)).find((name) => name !== undefined)
+      : undefined
+  return groups.map((each) => ({ ...each, name: each.name ?? nameOf(each.group) ?? null }))
+}
+
+/** Timelines of the same span with the same groups, in the order of `chosen`; `left_out` is how many others there are. */
+export function addTimelines(
+  [first, ...others]: readonly Timeline[],
+  chosen: readonly string[],
+  left_out: number,
+): Timeline {
+  if (first === undefined) throw new Error("there is no timeline to add")
+  const all = [first, ...others].flatMap(({ groups }) => groups)
+  const groups = [...chosen, null].flatMap((group) => {
+    const [one, ...same] = all.filter((found) => found.group === group)
+    if (one === undefined) return []
+    const name = [one, ...same].find((found) => found.name !== null)?.name ?? null
+    const steps = one.steps.map((step, at) => same.reduce((sum, { steps }) => addStep(sum, steps[at]), step))
+    return [{ group, name, steps }]
+  })
+  return { ...first, groups, left_out }
+}
+
+function addStep(one: Step, other: Step | undefined): Step {
+  if (other === undefined) throw new Error("timelines have different steps")
+  return {
+    calls: one.calls + other.calls,
+    charge_nano: one.charge_nano + other.charge_nano,
+    prompt_tokens: one.prompt_tokens + other.prompt_tokens,
+    cached_tokens: one.cached_tokens + other.cached_tokens,
+    completion_tokens: one.completion_tokens + other.completion_tokens,
+  }
+}
+
+/** Every value is counted before percentiles are read. */
+export function addLatencies(parts: readonly Readonly<Record<keyof Latency, Counted>>[]): Latency {
+  return {
+    ttft: distribution(parts.flatMap(({ ttft }) => ttft)),
+    duration: distribution(parts.flatMap(({ duration }) => duration)),
+  }
+}
+
+/** The most frequent first. */
+export function addOutcomes(parts: readonly (readonly OutcomeSums[])[]): readonly OutcomeSums[] {
+  const [only] = parts
+  if (only !== undefined && parts.length === 1) return only
+  const same = Map.groupBy(parts.flat(), ({ state, basis, failure }) =>
+    JSON.stringify([state, basis, failure]),
+  )
+  return [...same.values()]
+    .flatMap(([first, ...others]) => (first === undefined ? [] : [others.reduce(addOutcome, first)]))
+    .sort(
+      (left, right) =>
+        right.calls - left.calls ||
+        ascending(left.state, right.state) ||
+        ascending(left.basis, right.basis) ||
+        ascending(left.failure ?? LAST, right.failure ?? LAST),
+    )
+}
+
+/** Comes after every word, as a null does in a database. */
+const LAST = "~"
+
+function addOutcome(one: OutcomeSums, other: OutcomeSums): OutcomeSums {
+  return { ...one, calls: one.calls + other.calls, charge_nano: one.charge_nano + other.charge_nano }
+}
+
+/** What stood on one account in all shards together; null if it is in none. */
+export function addBalances(parts: readonly (PastBalance | null)[]): PastBalance | null {
+  return parts
+    .filter((part) => part !== null)
+    .reduce<PastBalance | null>(
+      (sum, { balance_nano, held_nano }) => ({
+        balance_nano: (sum?.balance_nano ?? 0n) + balance_nano,
+        held_nano: (sum?.held_nano ?? 0n) + held_nano,
+      }),
+      null,
+    )
+}
+
+function ascending<Value extends string | number | bigint>(left: Value, right: Value): number {
+  if (left === right) return 0
+  return left < right ? -1 : 1
+}

@@ -1,0 +1,117 @@
+import { describe, expect, test } from "bun:test"
+import { addLatencies, addUsage, mergePages } from "../../src/ledger/reports/merge.ts"
+import type { Listed, Page } from "../../src/ledger/reports/page.ts"
+import { MAX_GROUPS, type UsageSummary } from "../../src/ledger/reports/usage-sums.ts"
+
+/** D74: the answers of several shards as one. */
+
+interface Row {
+  readonly id: string
+}
+
+/** A page of one shard that looks at `look` rows at most, as a list of calls with a rare filter does: one in `rare` is listed. */
+function pageIn(ids: readonly number[], { limit, after }: Page, look: number, rare: number): Listed<Row> {
+  const seen = ids.filter((id) => after === null || rowOf(id).id < after).toSorted((one, two) => two - one)
+  const looked = seen.slice(0, look)
+  const found = looked.filter((id) => id % rare === 0).map(rowOf)
+  const data = found.slice(0, limit)
+  if (found.length > limit) return { data, next: data.at(-1)?.id ?? null }
+  const last = looked.at(-1)
+  return { data, next: looked.length === look && last !== undefined ? rowOf(last).id : null }
+}
+
+const rowOf = (id: number): Row => ({ id: id.toString(16).padStart(8, "0") })
+
+describe("pages of several shards", () => {
+  test("are together the whole list, newest first, each row once, whatever each shard sees at a time", () => {
+    for (let round = 0; round < 2_000; round += 1) {
+      const below = (most: number) => Math.floor(Math.random() * most)
+      const ids = Array.from({ length: below(60) }, (_, at) => at * 3 + below(3))
+      const shards = Array.from({ length: 1 + below(4) }, (): number[] => [])
+      for (const id of ids) shards[below(shards.length)]?.push(id)
+      const [limit, rare, looks] = [1 + below(8), 1 + below(4), shards.map(() => 1 + below(12))]
+      const found: string[] = []
+      let after: string | null = null
+      do {
+        const page: Page = { limit, after }
+        const merged: Listed<Row> = mergePages(
+          shards.map((own, at) => pageIn(own, page, looks[at] ?? 1, rare)),
+          page,
+        )
+        expect(merged.data.length).toBeLessThanOrEqual(limit)
+        found.push(...merged.data.map(({ id }) => id))
+        after = merged.next
+      } while (after !== null)
+      const all = ids
+        .filter((id) => id % rare === 0)
+        .toSorted((one, two) => two - one)
+        .map((id) => rowOf(id).id)
+      expect(found).toEqual(all)
+    }
+  })
+
+  test("the page of the only shard stays as it is", () => {
+    const page: Listed<Row> = { data: [rowOf(1)], next: rowOf(1).id }
+    expect(mergePages([page], { limit: 1 })).toBe(page)
+  })
+})
+
+function summary(names: readonly string[], charge_nano: bigint, left_out = 0): UsageSummary {
+  const sums = {
+    calls: 1,
+    prompt_tokens: 2,
+    cached_tokens: 0,
+    completion_tokens: 3,
+    charge_nano,
+    profit_nano: 1n,
+    overage_nano: 0n,
+    buckets: {
+      cache_write: 1,
+      cache_write_1h: 2,
+      reasoning: 3,
+      audio_input: 4,
+      audio_output: 5,
+      image_input: 6,
+      web_search: 7,
+    },
+  }
+  const groups = names.map((group, at) => ({
+    ...sums,
+    charge_nano: charge_nano - BigInt(at),
+    group,
+    name: null,
+  }))
+  return { groups, left_out, total: sums }
+}
+
+describe("usage of several shards", () => {
+  test("is exact above the numbers that a double can hold", () => {
+    const most = 2n ** 53n + 1n
+    const whole = addUsage([summary(["x"], most), summary(["x"], most)])
+    expect(whole?.total.charge_nano).toBe(2n * most)
+    expect(whole?.groups).toMatchObject([
+      { group: "x", calls: 2, charge_nano: 2n * most, buckets: { cache_write: 2, web_search: 14 } },
+    ])
+  })
+
+  test("has the groups that cost most together, though no shard has them first", () => {
+    const names = (of: string) => Array.from({ length: MAX_GROUPS }, (_, at) => `${of}${at}`)
+    const parts = [summary([...names("a"), "both"], 5_000n), summary([...names("b"), "both"], 5_000n)]
+    const whole = addUsage(parts)
+    expect(whole?.groups[0]).toMatchObject({ group: "both", charge_nano: 8_000n })
+    expect(whole?.groups).toHaveLength(MAX_GROUPS)
+    expect(whole?.left_out).toBe(MAX_GROUPS + 1)
+  })
+
+  test("is unknown when a shard has left groups out", () => {
+    expect(addUsage([summary(["x"], 1n, 1), summary(["x"], 1n)])).toBeNull()
+    expect(addUsage([summary(["x"], 1n, 1)])?.left_out).toBe(1)
+  })
+})
+
+test("percentiles of several shards are those of all their calls", () => {
+  const part = (ms: number, calls: number) => ({ ttft: [[ms, calls] as const], duration: [] })
+  const { ttft, duration } = addLatencies([part(100, 60), part(900, 39), part(100, 1)])
+  expect(ttft).toMatchObject({ calls: 100, p50_ms: 100, p90_ms: 900, p99_ms: 900 })
+  expect(duration.calls).toBe(0)
+})
