@@ -73,6 +73,8 @@ const STATEMENT_MS = 55_000
 const SETTLE_MS = 60_000
 /** How many accounts are compared at a time. */
 const ACCOUNTS = 10_000
+/** How many keys are computed anew at a time. */
+const KEYS = 1_000
 
 /**
  * Recomputes every account, key and call. Sealed months count by the sums of their seals, and the rest by their entries
@@ -206,12 +208,12 @@ class Auditing {
   /** A limit may be set, or a period begin, while the slices are read: what seems to differ is computed anew. */
   async #compareKeys(since: Entries): Promise<void> {
     const { from_month } = this.#parts
-    const suspects = await this.#read<{ id: string }>(
-      sql`${keysThatMayDiffer(this.#spent, from_month, since)} LIMIT ${MAX_VIOLATIONS}`,
-    )
-    if (suspects.length === 0) return
-    const ids = suspects.map(({ id }) => id)
-    await this.#collect(this.#found.keys, keysThatDiffer(ids, from_month))
+    const suspects = await this.#read<{ id: string }>(keysThatMayDiffer(this.#spent, from_month, since))
+    for (let at = 0; at < suspects.length; at += KEYS) {
+      const ids = suspects.slice(at, at + KEYS).map(({ id }) => id)
+      await this.#collect(this.#found.keys, keysThatDiffer(ids, from_month))
+      await this.#pause({})
+    }
   }
 
   async *#ranges(): AsyncGenerator<Range> {
