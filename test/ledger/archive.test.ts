@@ -124,8 +124,17 @@ describe("D75: a month", () => {
       await release.promise
     })
     await locked.promise
-    const detaching = failureOf(detach(NOW))
+    const accounts = await db.sql.reserve()
+    await accounts`BEGIN`
+    await accounts`LOCK TABLE tollgate.accounts`
+    const auditing = violations(true)
     await lockWaiters(db.sql, 1)
+    const detaching = failureOf(detach(NOW))
+    await lockWaiters(db.sql, 2)
+    await accounts`COMMIT`
+    accounts.release()
+    // It was to read the month that is gone.
+    expect(await auditing).toEqual([])
     const next = new Date(`${month}T00:00:00Z`)
     next.setUTCMonth(next.getUTCMonth() + 1)
     await settledAt(next)

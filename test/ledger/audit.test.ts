@@ -31,13 +31,17 @@ const SEEN_COST = 1_000n
 let db: TestDatabase
 let connection: Connection
 let gateway_id: string
+const closing = new AsyncDisposableStack()
 
 beforeAll(async () => {
   db = await openTestDatabase()
   connection = db.connection()
   gateway_id = await db.gateway()
 })
-afterAll(() => db.close())
+afterAll(async () => {
+  await closing.disposeAsync()
+  await db.close()
+})
 
 async function held(account: Account, amount_nano = 5_000n) {
   const hold = holdOf(account, amount_nano)
@@ -304,6 +308,34 @@ describe("D55 the audit finds", () => {
     })
     expect(await found()).toEqual([])
   }
+})
+
+test("D42 a wrong key is found behind a thousand whose limits were set while the calls were read", async () => {
+  const own = await openTestDatabase()
+  closing.defer(() => own.close())
+  const account = await own.account(100_000n)
+  const made = await own.sql`INSERT INTO tollgate.keys (id, account_id, hash, prefix)
+    SELECT n.id, ${account.account_id}, n.id, 'tg' FROM (
+      SELECT ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid AS id FROM generate_series(1, 1024) n) n RETURNING id`
+  const holder = await own.gateway()
+  for (let at = 0; at < made.length; at += 128) {
+    const payers = made.slice(at, at + 128).map(({ id }) => ({ ...account, key_id: String(id) }))
+    await holdBatch(
+      own.connection(),
+      holder,
+      payers.map((payer) => holdOf(payer, 1n)),
+      300,
+    )
+  }
+  // The last of all.
+  const wrong_id = "ffffffff-ffff-4fff-8fff-ffffffffffff"
+  await own.sql`UPDATE tollgate.keys SET id = ${wrong_id} WHERE id = ${account.key_id}`
+  // The account says nothing of limits yet, so the audit begins without them.
+  await own.sql`UPDATE tollgate.keys SET spend_limit_nano = 10, spend_period = 'month', spent_nano = 1,
+    spent_since = date_trunc('month', now(), 'UTC')`
+  const { violations } = await audit(own.database.operators, { settle_ms: 0 })
+  const wrong = { kind: "spent" as const, ...{ account_id: account.account_id, id: wrong_id } }
+  expect(violations).toEqual([{ ...wrong, recorded_nano: 1n, expected_nano: 0n }])
 })
 
 test("D55 each account is compared in one snapshot: calls at full speed disturb nothing", async () => {
