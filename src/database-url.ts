@@ -8,6 +8,9 @@ export function databaseUrlFault(url: string): string | null {
   if (urls.length === 0 || /\s/.test(url) || !urls.every((text) => URL.canParse(text))) {
     return "a URL such as postgres://user:password@host:5432/database"
   }
+  if (urls.some((text) => new URL(text).hostname.startsWith("["))) {
+    return "a URL with host names or IPv4 addresses: postgres.js cannot read an IPv6 address"
+  }
   const wanted = urls.map((text) => new URL(text).searchParams.get(ATTRIBUTES))
   const is_known = wanted.every((word) => word === null || word === "primary" || word === "read-write")
   return is_known ? null : `a URL whose ${ATTRIBUTES} is primary or read-write`

@@ -41,7 +41,7 @@ const defaults = {
   tracing: null,
 } as const
 
-const HOSTS = "postgres://u:p@10.0.0.1:5432,[::1]:5433/d?target_session_attrs=primary"
+const HOSTS = "postgres://u:p@10.0.0.1:5432,db2.example:5433/d?target_session_attrs=primary"
 
 describe("contract: the variables and their defaults", () => {
   test("nothing is set", () => {

@@ -39,7 +39,7 @@ export function connect<Types extends Record<string, postgres.PostgresType> = Re
   address: Address,
   given: postgres.Options<Types> = {},
 ) {
-  const options = { ...given, connection: { ...address.settings } }
+  const options = { ...given, connection: { application_name: "tollgate", ...address.settings } }
   if ("url" in address) {
     if (!asksForPrimary(address.url)) return postgres(address.url, options)
     const hosts = Hosts.of(address.url)

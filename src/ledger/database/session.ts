@@ -46,24 +46,15 @@ export class Session {
   }
 
   #open(): SQL | Promise<SQL> {
-    if (!("url" in this.#address)) {
-      const { socket_path, user, database } = this.#address
-      return this.#connect("postgres://", {
-        path: socket_path,
-        username: user,
-        password: "",
-        database,
-        tls: false,
-      })
-    }
-    const { url } = this.#address
-    return asksForPrimary(url) ? this.#openPrimary(Hosts.of(url)) : this.#connect(url, optionsIn(url))
+    const address = this.#address
+    const has_hosts = "url" in address && asksForPrimary(address.url)
+    return has_hosts ? this.#openPrimary(Hosts.of(address.url)) : this.#connect(address)
   }
 
   async #openPrimary(hosts: Hosts): Promise<SQL> {
     try {
       const host = await hosts.primary()
-      const client = this.#connect(host.url, optionsIn(host.url))
+      const client = this.#connect({ ...this.#address, url: host.url })
       hosts.connected({ host, end: () => void client.close({ timeout: 0 }), isClosed: () => this.#closed })
       return client
     } catch (error) {
@@ -72,16 +63,16 @@ export class Session {
     }
   }
 
-  /** The URL is an argument of its own, because else Bun looks for one in the environment too. */
-  #connect(url: string, where: SQL.PostgresOrMySQLOptions): SQL {
-    return new SQL(withoutOptions(url), {
-      ...where,
+  #connect(address: Address): SQL {
+    const options = optionsOf(address)
+    // The URL is an argument of its own, because else Bun looks for one in the environment too.
+    return new SQL("postgres://", {
+      ...options,
       adapter: "postgres",
       max: 1,
       maxLifetime: 0,
       connectionTimeout: CONNECT_S,
-      connection: { ...this.#address.settings },
-      prepare: this.#options.prepare && where.prepare !== false,
+      prepare: this.#options.prepare && options.prepare !== false,
       onclose: () => this.#onClose(),
     })
   }
@@ -93,19 +84,26 @@ export class Session {
 }
 
 /**
- * What Bun would read otherwise than postgres.js, which serves the other connections: `PGDATABASE` would come before the
- * database in the URL, `PGSSLMODE` would turn on TLS, and `ssl=true` would take a certificate that nobody has signed.
+ * An address as postgres.js reads it, which serves the other connections. Bun would read other environment variables
+ * (`PGDATABASE`, `PGSSLMODE`) and parameters of the URL (`host`), and would take a certificate that nobody has signed for
+ * `ssl=true`.
  */
-function optionsIn(url: string): SQL.PostgresOrMySQLOptions {
-  const { database, user, ssl, prepare } = connect({ url }, { max: 1 }).options
+function optionsOf(address: Address): SQL.PostgresOrMySQLOptions {
+  const { host, port, path, database, user, ssl, prepare, connection, ...more } = connect(address, {
+    max: 1,
+  }).options
+  const { pass }: { readonly pass: unknown } = more
   const is_unsigned = ssl === "prefer" || ssl === "require"
   const tls = is_unsigned ? ssl : ssl === "allow" ? "require" : "verify-full"
-  return { database, username: user, tls: ssl === false ? false : tls, prepare }
-}
-
-/** A URL without what `optionsIn` has read. */
-function withoutOptions(text: string): string {
-  const url = new URL(text)
-  for (const name of ["prepare", "ssl", "sslmode"]) url.searchParams.delete(name)
-  return url.href
+  return {
+    ...(path ? { path } : { hostname: host[0], port: port[0] }),
+    database,
+    username: user,
+    password: typeof pass === "string" ? pass : "",
+    tls: ssl === false ? false : tls,
+    prepare,
+    connection: Object.fromEntries(
+      Object.entries(connection).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+    ),
+  }
 }
