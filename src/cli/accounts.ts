@@ -1,5 +1,6 @@
 import { nextId, parseId } from "../id.ts"
 import { AccountBody, BalanceBody, CreditBody, CreditedBody } from "../wire/admin.ts"
+import { MoveBody } from "../wire/moves.ts"
 import { type AdminContext, adminCommand, extentOf, LIST_ARGS, listAll, remarkNext } from "./admin-command.ts"
 import { CliError, UsageError, withRetryHint } from "./cli-error.ts"
 import { group } from "./command.ts"
@@ -144,11 +145,53 @@ const margin = adminCommand({
   run: (given, context) => change(context, given.word("account"), { margin: given.word("margin") }),
 })
 
+/** How often the progress of a move is shown. */
+const REMARK_MS = 5_000
+
+const move = adminCommand({
+  summary: "Move an account to another shard",
+  details:
+    "Waits for the open calls of the account; until the end its new calls get a 503 and are to be repeated. The same command continues a move that was interrupted. The present shard as --to cancels a move. The exit code is 1 if the account does not match its journal afterwards.",
+  args: {
+    account: ACCOUNT,
+    to: { type: "string", valueHint: "SHARD", description: "the name of the shard" },
+  },
+  examples: [["tollgate accounts move Acme --to b", "its keys, balance and limits go to shard b"]],
+  async run(given, context) {
+    const to = given.text("to")
+    if (to === null) throw new UsageError("--to is required: the name of the shard")
+    const id = await accountId(context, given.word("account"))
+    const moved = await followed(context, id, to)
+    context.show(moved, () =>
+      moved.step === "cancelled"
+        ? `The move was cancelled: the account is live in shard ${to}.`
+        : `${context.screen.paint("green", "✓")} The account is in shard ${to}.`,
+    )
+    if (moved.violations.length > 0)
+      throw new CliError('the account does not match its journal: "tollgate audit" lists what differs')
+  },
+})
+
 export const accounts = group(
-  "List, create, rename, suspend and resume accounts, and set margins",
-  { list, show, balance, create, credits, rename, margin, suspend, resume },
+  "List, create, rename, suspend, resume and move accounts, and set margins",
+  { list, show, balance, create, credits, rename, margin, suspend, resume, move },
   "list",
 )
+
+/** Repeats the request until the move has ended, and says every few seconds how far it is. */
+async function followed({ client, remark }: AdminContext, id: string, to: string): Promise<MoveBody> {
+  for (let said_ms = Number.NEGATIVE_INFINITY; ; ) {
+    const move = await client.post(`/accounts/${id}/move`, { to }, MoveBody)
+    if (move.step === "done" || move.step === "cancelled") return move
+    if (performance.now() - said_ms < REMARK_MS) continue
+    said_ms = performance.now()
+    remark(
+      move.step === "draining"
+        ? `Waiting for open calls of the account, which hold ${usd(move.held)} USD.`
+        : `The move is ${move.step}.`,
+    )
+  }
+}
 
 async function change(context: AdminContext, word: string, body: object): Promise<void> {
   const id = await accountId(context, word)

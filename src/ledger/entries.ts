@@ -117,7 +117,16 @@ export interface Owner {
 
 /** The ledger did not answer in time, or cannot take a call now. Nothing is held for the caller. */
 export class LedgerUnavailable extends Error {
-  override readonly name = "LedgerUnavailable"
+  override readonly name: string = "LedgerUnavailable"
+}
+
+/** The account is being moved to another shard (D76). Nothing is held, and nothing was changed. */
+export class AccountMoving extends LedgerUnavailable {
+  override readonly name = "AccountMoving"
+
+  constructor() {
+    super("the account is being moved to another shard")
+  }
 }
 
 /** As many calls wait for the ledger as may. */

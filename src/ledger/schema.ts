@@ -45,8 +45,15 @@ export const accounts = ledger.table(
     is_limited: boolean("is_limited").notNull().default(false),
     /** What the account's calls are sold at, in basis points of what they cost (D69). */
     margin_bp: integer("margin_bp").notNull().default(10_000),
+    /** The name of the shard where the account is; null if it is here (D76). */
+    moved_to: text("moved_to"),
+    /** The name of the shard to which the account is, or was, moved from here, or of this one while it arrives; null: calls can be held. */
+    moving_to: text("moving_to"),
+    /** Of that move: what its credits are derived from. */
+    moving_id: uuid("moving_id"),
   },
   (account) => [
+    index("accounts_moved").on(account.id).where(sql`${account.moved_to} IS NOT NULL`),
     check("held_not_negative", sql`${account.held_nano} >= 0`),
     check("margin_positive", sql`${account.margin_bp} > 0`),
   ],
@@ -97,6 +104,25 @@ export const keys = ledger.table(
   ],
 )
 
+/**
+ * What the calls of a key that moved here with its account held and cost elsewhere, in the day and the month of the move (D76):
+ * a spending limit of that period counts it.
+ */
+export const carried_spending = ledger.table(
+  "carried_spending",
+  {
+    key_id: uuid("key_id").notNull(),
+    period: text("period").notNull(),
+    /** The beginning of the period. */
+    since: moment("since").notNull(),
+    spent_nano: nano("spent_nano").notNull(),
+  },
+  (carried) => [
+    primaryKey({ columns: [carried.key_id, carried.period] }),
+    check("carried_period_known", sql`${carried.period} IN (${words(periods)})`),
+  ],
+)
+
 /** Gateway processes and their leases (D35). `floor_id` is at or below every id of a call that the process has open. */
 export const gateways = ledger.table("gateways", {
   id: uuid("id").primaryKey(),
@@ -107,35 +133,6 @@ export const gateways = ledger.table("gateways", {
   swept_at: moment("swept_at"),
   started_at: moment("started_at").notNull().defaultNow(),
 })
-
-/** Which call an `Idempotency-Key` stands for (D43): one row for an account and key, taken by the statement that holds the call. */
-export const idempotency = ledger.table(
-  "idempotency",
-  {
-    account_id: uuid("account_id").notNull(),
-    /** SHA-256 (hex) of what the client sent, which may be a secret of its own. */
-    key_hash: text("key_hash").notNull(),
-    /** SHA-256 (hex) of the body that came with it. */
-    body_hash: text("body_hash").notNull(),
-    call_id: uuid("call_id").notNull(),
-    claimed_at: moment("claimed_at").notNull().defaultNow(),
-  },
-  (claim) => [
-    primaryKey({ name: "idempotency_pkey", columns: [claim.account_id, claim.key_hash] }),
-    index("idempotency_by_age").on(claim.claimed_at),
-  ],
-)
-
-/** JSON answers that are kept to be sent again (D43), where the configuration says so. */
-export const answers = ledger.table(
-  "answers",
-  {
-    call_id: uuid("call_id").primaryKey(),
-    body: text("body").notNull(),
-    expires_at: moment("expires_at").notNull(),
-  },
-  (answer) => [index("answers_by_end").on(answer.expires_at)],
-)
 
 /** What a call was sold at: one immutable row for each model, upstream and set of prices that was ever configured (D56). */
 export const terms = ledger.table("terms", {

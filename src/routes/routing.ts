@@ -1,6 +1,6 @@
 import { ParseError, ValidationError } from "elysia"
 import { GatewayError, toGatewayError } from "../errors.ts"
-import { LedgerBusy, LedgerUnavailable } from "../ledger/entries.ts"
+import { AccountMoving, LedgerBusy, LedgerUnavailable } from "../ledger/entries.ts"
 import { bodyFault, queryFault } from "../wire/fault.ts"
 
 /** The settings of the application. Unknown members are refused instead of dropped. */
@@ -30,6 +30,9 @@ export function forbidStoring({ set }: { set: { headers: object } }): void {
   Object.assign(set.headers, { "cache-control": "no-store" })
 }
 
+const MOVING =
+  "The account is being moved to another database. Nothing was sent to a provider and nothing was charged or changed. Retry in a few seconds."
+
 /**
  * Any error as an entry of the catalogue. The ledger has its own errors, because it does not know HTTP. Elysia reports
  * what does not fit a schema, and wraps the errors of body parsers.
@@ -37,6 +40,8 @@ export function forbidStoring({ set }: { set: { headers: object } }): void {
 export function faultOf(error: unknown): GatewayError {
   if (error instanceof ValidationError) return misfit(error)
   if (error instanceof ParseError) return toGatewayError(error.cause)
+  if (error instanceof AccountMoving)
+    return new GatewayError("ledger_unavailable", { message: MOVING, cause: error.message })
   if (error instanceof LedgerUnavailable)
     return new GatewayError("ledger_unavailable", { cause: error.message })
   return error instanceof LedgerBusy ? new GatewayError("overloaded") : toGatewayError(error)

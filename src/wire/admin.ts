@@ -14,7 +14,7 @@ const AMOUNT = "USD as a decimal string other than 0, with at most 9 digits befo
 const MARGIN = "a decimal string above 0 and at most 1000, with at most 4 digits after the point"
 const EXPIRY = "an RFC 3339 time in the future"
 
-const Id = Type.String({ format: "uuid" })
+export const Id = Type.String({ format: "uuid" })
 const Time = Type.String({ format: "date-time", description: "RFC 3339, in UTC." })
 const Money = Type.String({
   pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
@@ -65,7 +65,7 @@ const Line = Type.Object({
   }),
 })
 
-const line = (maxLength: number, description: string) =>
+export const line = (maxLength: number, description: string) =>
   Type.String({
     minLength: 1,
     maxLength,
@@ -79,7 +79,7 @@ const orNull = <S extends TSchema>(schema: S) =>
 const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 /** Type `string`, so that a word of a newer gateway is shown and not refused. */
 const word = (words: readonly string[]) => Type.String({ enum: [...words] })
-const closed = { additionalProperties: false, [EXPECTED]: "a JSON object" }
+export const closed = { additionalProperties: false, [EXPECTED]: "a JSON object" }
 
 export const listOf = <S extends TSchema>(schema: S) =>
   Type.Object({

@@ -122,6 +122,7 @@ test("HEAD works where GET does, and needs the token", async () => {
 
 function bodyFor(path: string): object {
   if (path.endsWith("credits")) return { amount: "1" }
+  if (path.endsWith("move")) return { to: "b" }
   if (path.endsWith("journal/dumped")) return { month: "2026-10", hash: "0".repeat(64), archive: "x" }
   if (path.includes("journal/")) return { month: "2026-10" }
   return /keys$|check$/.test(path) ? {} : { name: "x" }

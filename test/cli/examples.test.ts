@@ -90,8 +90,11 @@ function leaves(command: Command): Leaf[] {
   return command.kind === "leaf" ? [command] : Object.values(command.commands).flatMap(leaves)
 }
 
-/** These become or start another process, or write a file, and have tests of their own below and in serve.test.ts. */
-const ELSEWHERE = /^tollgate (?:serve|bench|completion)\b/
+/**
+ * These become or start another process, write a file, or need two shards, and have tests of their own below, in serve.test.ts
+ * and in test/http/moves.test.ts.
+ */
+const ELSEWHERE = /^tollgate (?:serve|bench|completion|accounts move)\b/
 const all = leaves(root).flatMap(({ examples }) => examples.map(([line]) => line))
 
 /** An account called Acme and a key of it for each example alone, under a name that no other has. */

@@ -176,7 +176,7 @@ describe("D42 a spending limit", () => {
     const account = await limited(100n)
     await ask(holdOf(account, 30n))
     const [standing] = await readStandings(first(), [account.key_id], 0)
-    expect(standing?.spending).toEqual({ remaining_nano: 70n, period: "month" })
+    expect(standing).toMatchObject({ spending: { remaining_nano: 70n, period: "month" } })
   })
 })
 

@@ -1,5 +1,6 @@
-import { desc, eq, lt, type SQL, sql } from "drizzle-orm"
+import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { AccountMoving } from "../entries.ts"
 import { type Listed, type Page, paged } from "../reports/page.ts"
 import { accounts, type keys } from "../schema.ts"
 
@@ -17,7 +18,7 @@ export async function createAccount(
 ): Promise<AccountResult> {
   const [created] = await database.insert(accounts).values(account).onConflictDoNothing().returning()
   if (created !== undefined) return { outcome: "created", account: created }
-  const known = await getAccount(database, account.id)
+  const known = await rowOf(database, account.id)
   if (known === null) throw new Error("an account was neither inserted nor found")
   return { outcome: "known", account: known }
 }
@@ -30,7 +31,7 @@ export interface AccountChange {
   readonly margin_bp?: number | undefined
 }
 
-/** Changes an account for every request that arrives from now on (D42); null when there is no such account. */
+/** Changes an account for every request that arrives from now on (D42); null when there is no such account. Rejects with `AccountMoving` during a move (D76). */
 export async function changeAccount(
   database: PostgresJsDatabase,
   id: string,
@@ -39,9 +40,11 @@ export async function changeAccount(
   const [changed] = await database
     .update(accounts)
     .set({ id, name, margin_bp, suspended_at: suspendedAt(accounts.suspended_at, suspended) })
-    .where(eq(accounts.id, id))
+    .where(and(eq(accounts.id, id), isNull(accounts.moving_to)))
     .returning()
-  return changed ?? null
+  if (changed !== undefined) return changed
+  if ((await rowOf(database, id)) !== null) throw new AccountMoving()
+  return null
 }
 
 /** The new value of `suspended_at`: the time of the first suspension stays, null ends it, undefined changes nothing. */
@@ -54,18 +57,23 @@ export function suspendedAt(
   return suspended ? sql`least(${column}, now())` : null
 }
 
-/** The account, or null when there is none. */
+/** The account, or null when there is none, or it is in another shard (D76). */
 export async function getAccount(database: PostgresJsDatabase, id: string): Promise<Account | null> {
+  const account = await rowOf(database, id)
+  return account?.moved_to === null ? account : null
+}
+
+async function rowOf(database: PostgresJsDatabase, id: string): Promise<Account | null> {
   const [account] = await database.select().from(accounts).where(eq(accounts.id, id))
   return account ?? null
 }
 
-/** All accounts, newest first. */
+/** All accounts that are in this shard, newest first. */
 export async function listAccounts(database: PostgresJsDatabase, page: Page): Promise<Listed<Account>> {
   const rows = await database
     .select()
     .from(accounts)
-    .where(page.after === null ? undefined : lt(accounts.id, page.after))
+    .where(and(isNull(accounts.moved_to), page.after === null ? undefined : lt(accounts.id, page.after)))
     .orderBy(desc(accounts.id))
     .limit(page.limit + 1)
   return paged(rows, page)

@@ -2,6 +2,7 @@ import { and, desc, eq, getTableColumns, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { names } from "../database/statement.ts"
+import { AccountMoving } from "../entries.ts"
 import { type Listed, type Page, paged } from "../reports/page.ts"
 import { accounts, credits } from "../schema.ts"
 import type { Account } from "./accounts.ts"
@@ -26,15 +27,16 @@ export type CreditResult =
 /** The furthest a credit may move a balance from 0, in nano-USD: half of an int8, so that balance, held and sums of both stay in one. */
 export const MAX_BALANCE_NANO = 4_000_000_000_000_000_000n
 
-/** Writes the credit and moves the balance, both in one statement, or neither. */
+/** Writes the credit and moves the balance, both in one statement, or neither. Rejects with `AccountMoving` if the account is in another shard (D76). */
 export async function credit(database: PostgresJsDatabase, order: CreditOrder): Promise<CreditResult> {
-  const [moved] = await database.execute<{ fits: boolean; inserted: boolean }>(move(order))
+  const [moved] = await database.execute<{ fits: boolean; inserted: boolean; is_away: boolean }>(move(order))
   if (moved === undefined) return { outcome: "no_account" }
   const [known] = await database
     .select({ credit: credits, account: accounts })
     .from(credits)
     .innerJoin(accounts, eq(accounts.id, credits.account_id))
     .where(eq(credits.id, order.id))
+  if (known === undefined && moved.is_away) throw new AccountMoving()
   if (known === undefined) return { outcome: moved.fits ? "conflict" : "out_of_range" }
   if (moved.inserted) return { outcome: "credited", ...known }
   const same = known.credit.account_id === order.account_id && known.credit.amount_nano === order.amount_nano
@@ -52,18 +54,19 @@ function move({ id, account_id, amount_nano, reason }: CreditOrder) {
   const limit = sql.raw(MAX_BALANCE_NANO.toString())
   return sql`
     WITH account AS MATERIALIZED (
-      SELECT ${a.id}, abs(${a.balance_nano}::numeric + ${amount}) <= ${limit} AS fits
+      SELECT ${a.id}, abs(${a.balance_nano}::numeric + ${amount}) <= ${limit} AS fits,
+        ${a.moved_to} IS NOT NULL AS is_away
       FROM ${accounts} ${a} WHERE ${a.id} = ${account_id}::uuid FOR NO KEY UPDATE
     ), inserted AS (
       INSERT INTO ${credits} (${names(credits.id, credits.account_id, credits.amount_nano, credits.reason)})
-      SELECT ${id}::uuid, account.id, ${amount}, ${reason}::text FROM account WHERE account.fits
+      SELECT ${id}::uuid, account.id, ${amount}, ${reason}::text FROM account WHERE account.fits AND NOT account.is_away
       ON CONFLICT (id) DO NOTHING
       RETURNING ${names(credits.account_id, credits.amount_nano)}
     ), moved AS (
       UPDATE ${accounts} ${a} SET ${names(accounts.balance_nano)} = ${a.balance_nano} + i.amount_nano
       FROM inserted i WHERE ${a.id} = i.account_id RETURNING ${a.id}
     )
-    SELECT account.fits, EXISTS (SELECT FROM inserted) AS inserted,
+    SELECT account.fits, account.is_away, EXISTS (SELECT FROM inserted) AS inserted,
       1 / ((SELECT count(*) FROM moved) = (SELECT count(*) FROM inserted))::int AS whole
     FROM account`
 }

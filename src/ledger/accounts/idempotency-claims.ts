@@ -3,7 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import type { Connection, Runner } from "../database/connection.ts"
 import { jsonOf, names, of, statement, textOf } from "../database/statement.ts"
 import { BatchQueue, QUEUE_LIMIT } from "../queue/batch-queue.ts"
-import { answers, idempotency } from "../schema.ts"
+import { answers, idempotency } from "../schema-claims.ts"
 
 const STATEMENT_MS = 1_000
 /** How long the last byte of an answer may wait until the answer is kept: as long as for its settlement (D32). */

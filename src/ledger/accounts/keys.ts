@@ -2,6 +2,7 @@ import { and, desc, eq, isNull, lt, type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import type { Period } from "../../wire/call.ts"
+import { AccountMoving } from "../entries.ts"
 import { type Listed, type Page, paged } from "../reports/page.ts"
 import { accounts, keys } from "../schema.ts"
 import { suspendedAt } from "./accounts.ts"
@@ -87,12 +88,7 @@ function keyOf({ limit_nano, period, spent_nano, ...key }: Shown): Key {
 export async function createKey(database: PostgresJsDatabase, key: NewKey): Promise<KeyResult> {
   const { spending, models, ...values } = key
   return database.transaction(async (transaction) => {
-    const found = await transaction
-      .select({ id: accounts.id })
-      .from(accounts)
-      .where(eq(accounts.id, key.account_id))
-    if (found.length === 0) return { outcome: "no_account" }
-    if (spending !== null) await lockAccount(transaction, key.account_id)
+    if (!(await lockAccount(transaction, key.account_id))) return { outcome: "no_account" }
     const inserted = await transaction
       .insert(keys)
       .values({ ...values, models: models && [...models], ...limitOf(spending), spent_nano: 0n })
@@ -110,11 +106,27 @@ type Transaction = Pick<PostgresJsDatabase, "select" | "insert" | "update" | "ex
 
 /**
  * Waits until no statement holds or ends calls of the account, and keeps others from it: whoever does needs this lock.
- * What is read afterwards in the transaction is all there is.
+ * What is read afterwards in the transaction is all there is. False without such an account. Throws `AccountMoving` during a
+ * move, which copies its keys (D76).
  */
-async function lockAccount(transaction: Transaction, id: string): Promise<void> {
+async function lockAccount(transaction: Transaction, id: string): Promise<boolean> {
   await transaction.execute(sql`SELECT set_config('lock_timeout', ${String(LOCK_MS)}, true)`)
-  await transaction.select({ id: accounts.id }).from(accounts).where(eq(accounts.id, id)).for("no key update")
+  const [account] = await transaction
+    .select({ moving_to: accounts.moving_to })
+    .from(accounts)
+    .where(eq(accounts.id, id))
+    .for("no key update")
+  if (account !== undefined && account.moving_to !== null) throw new AccountMoving()
+  return account !== undefined
+}
+
+/** The account of a key, locked; null without such a key. */
+async function lockOwner(transaction: Transaction, key_id: string): Promise<string | null> {
+  const [key] = await transaction
+    .select({ account_id: keys.account_id })
+    .from(keys)
+    .where(eq(keys.id, key_id))
+  return key !== undefined && (await lockAccount(transaction, key.account_id)) ? key.account_id : null
 }
 
 /** Notes at the account whether a key of it has a limit, under the account's lock. */
@@ -127,15 +139,20 @@ async function noteLimits(transaction: Transaction, account_id: string): Promise
     .where(eq(accounts.id, account_id))
 }
 
-/** The key, or null when there is none. */
+/** The key, or null when there is none, or its account is in another shard (D76). */
 export async function getKey(database: Pick<PostgresJsDatabase, "select">, id: string): Promise<Key | null> {
-  const [key] = await database.select(shown).from(k).where(eq(k.id, id))
+  const [key] = await database
+    .select(shown)
+    .from(k)
+    .innerJoin(accounts, eq(accounts.id, k.account_id))
+    .where(and(eq(k.id, id), isNull(accounts.moved_to)))
   return key === undefined ? null : keyOf(key)
 }
 
 /**
  * Changes a key for every request that arrives from now on (D42); null when there is no such key. A limit that is set,
- * also to the amount that it has, counts anew what the calls of its period have cost and hold.
+ * also to the amount that it has, counts anew what the calls of its period have cost and hold. Rejects with `AccountMoving` during
+ * a move (D76).
  */
 export async function changeKey(
   database: PostgresJsDatabase,
@@ -143,7 +160,9 @@ export async function changeKey(
   { name, models, expires_at, suspended, spending }: KeyChange,
 ): Promise<Key | null> {
   return database.transaction(async (transaction) => {
-    if (spending !== undefined && !(await limitKey(transaction, id, spending))) return null
+    const account_id = await lockOwner(transaction, id)
+    if (account_id === null) return null
+    if (spending !== undefined) await limitKey(transaction, id, account_id, spending)
     await transaction
       .update(keys)
       .set({
@@ -158,30 +177,28 @@ export async function changeKey(
   })
 }
 
-/** Sets or removes a limit, and counts what it must count, in one transaction under the account's lock; false without such a key. */
+/** Sets or removes a limit, and counts what it must count, under the account's lock. */
 async function limitKey(
   transaction: Transaction,
   id: string,
+  account_id: string,
   spending: SpendingLimit | null,
-): Promise<boolean> {
-  const [key] = await transaction.select({ account_id: keys.account_id }).from(keys).where(eq(keys.id, id))
-  if (key === undefined) return false
-  await lockAccount(transaction, key.account_id)
+): Promise<void> {
   const limit = limitOf(spending)
   const spent =
     spending === null
       ? 0n
       : spentSince({
           id: sql`${id}::uuid`,
-          account_id: sql`${key.account_id}::uuid`,
+          account_id: sql`${account_id}::uuid`,
           since: startOf(spending.period),
+          period: sql`${spending.period}::text`,
         })
   await transaction
     .update(keys)
     .set({ ...limit, spent_nano: spent })
     .where(eq(keys.id, id))
-  await noteLimits(transaction, key.account_id)
-  return true
+  await noteLimits(transaction, account_id)
 }
 
 /** The columns of a limit that counts from now on. */
@@ -213,14 +230,14 @@ export async function listKeys(
   return paged(rows.map(keyOf), page)
 }
 
-/** Revokes a key for every request that arrives from now on (D26); a second time changes nothing. False when there is no such key. */
+/** Revokes a key for every request that arrives from now on (D26); a second time changes nothing. False when there is no such key. Rejects with `AccountMoving` during a move (D76). */
 export async function revokeKey(database: PostgresJsDatabase, id: string): Promise<boolean> {
-  const revoked = await database
-    .update(keys)
-    .set({ revoked_at: sql`now()` })
-    .where(and(eq(keys.id, id), isNull(keys.revoked_at)))
-    .returning({ id: keys.id })
-  if (revoked.length > 0) return true
-  const known = await database.select({ id: keys.id }).from(keys).where(eq(keys.id, id))
-  return known.length > 0
+  return database.transaction(async (transaction) => {
+    if ((await lockOwner(transaction, id)) === null) return false
+    await transaction
+      .update(keys)
+      .set({ revoked_at: sql`statement_timestamp()` })
+      .where(and(eq(keys.id, id), isNull(keys.revoked_at)))
+    return true
+  })
 }

@@ -2,19 +2,21 @@ import { type SQL, sql } from "drizzle-orm"
 import { alias, type PgColumn } from "drizzle-orm/pg-core"
 import { type Period, periods } from "../../wire/call.ts"
 import { names, type Row } from "../database/statement.ts"
-import { corrections, ends, holds, keys } from "../schema.ts"
+import { carried_spending, corrections, ends, holds, keys } from "../schema.ts"
 
 /** The columns of a key, of the table or an alias of it. */
 type Key = Readonly<Record<"spend_period" | "spend_limit_nano" | "spent_since" | "spent_nano", PgColumn>>
 
+const NOW = sql.raw("now()")
+
 /** When the key's period began, in UTC. It never goes back, not even with the database's clock; null without a limit. */
-export function periodStart(key: Key): SQL {
-  return sql`greatest(${key.spent_since}, date_trunc(${key.spend_period}, now(), 'UTC'))`
+export function periodStart(key: Key, at: SQL = NOW): SQL {
+  return sql`greatest(${key.spent_since}, date_trunc(${key.spend_period}, ${at}, 'UTC'))`
 }
 
 /** What the key has spent in the period that `periodStart` begins. */
-export function spentIn(key: Key): SQL {
-  return sql`CASE WHEN ${key.spent_since} >= date_trunc(${key.spend_period}, now(), 'UTC') THEN ${key.spent_nano} ELSE 0 END`
+export function spentIn(key: Key, at: SQL = NOW): SQL {
+  return sql`CASE WHEN ${key.spent_since} >= date_trunc(${key.spend_period}, ${at}, 'UTC') THEN ${key.spent_nano} ELSE 0 END`
 }
 
 /** What the key may still spend in this period; less than nothing after an overage, null when it has no limit. */
@@ -26,6 +28,7 @@ const k = alias(keys, "k")
 const h = alias(holds, "h")
 const e = alias(ends, "e")
 const c = alias(corrections, "c")
+const m = alias(carried_spending, "carried")
 
 /**
  * What a statement that ends calls says of spending limits (D42): a call that was counted at what it held is counted at
@@ -46,17 +49,40 @@ export const countSpending = sql`limits AS MATERIALIZED (
   WHERE ${k.id} = s.id
 )`
 
+/** A key's period: its beginning and its name. */
+interface KeyPeriod {
+  readonly id: SQL
+  readonly account_id: SQL
+  readonly since: SQL
+  readonly period: SQL
+}
+
+/** What `spent_nano` must be for a key with a limit: what its calls in this shard come to, and what it came with (D76). */
+export function spentSince(key: KeyPeriod): SQL {
+  return sql`(${spentHere(key)} + ${carriedOf(key)})`
+}
+
+/** What a key came with in this period, from the shard where its account was (D76). */
+export function carriedOf({ id, since, period }: Pick<KeyPeriod, "id" | "since" | "period">): SQL {
+  return sql`coalesce((SELECT ${m.spent_nano} FROM ${carried_spending} ${m}
+    WHERE ${m.key_id} = ${id} AND ${m.period} = ${period} AND ${m.since} = ${since}), 0)`
+}
+
 /**
- * What the calls of a key that were held since `since` hold while they are open, and cost afterwards: what `spent_nano`
- * must be for a key with a limit. An account index finds the calls of the last month and a day: ids follow the
+ * What the calls of a key that were held here since `since` hold while they are open, and cost afterwards. An account index finds the calls of the last month and a day: ids follow the
  * ledger's clock (D58), so a day is more than any difference between a call's id and the time of its hold.
  */
-export function spentSince(key: { id: SQL; account_id: SQL; since: SQL }): SQL {
+export function spentHere(key: Omit<KeyPeriod, "period">): SQL {
   return sql`(SELECT coalesce(sum(coalesce(${c.charge_nano}, ${e.charge_nano}, ${h.amount_nano})), 0)::bigint
     FROM ${holds} ${h} LEFT JOIN ${ends} ${e} ON ${e.id} = ${h.id} LEFT JOIN ${corrections} ${c} ON ${c.id} = ${h.id}
     WHERE ${h.account_id} = ${key.account_id} AND ${h.key_id} = ${key.id} AND ${h.held_at} >= ${key.since}
-      AND ${h.id} >= (lpad(to_hex((extract(epoch FROM ${key.since}) * 1000)::bigint - 86400000), 12, '0')
-        || '00000000000000000000')::uuid)`
+      AND ${h.id} >= ${idsSince(key.since)})`
+}
+
+/** Below every id of a call that was held since then. */
+export function idsSince(since: SQL): SQL {
+  return sql`(lpad(to_hex((extract(epoch FROM ${since}) * 1000)::bigint - 86400000), 12, '0')
+    || '00000000000000000000')::uuid`
 }
 
 /** A column with the period of a spending limit. */

@@ -3,7 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import type { Connection, Runner } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { booleanOf, nanoOf, type Row, statement, textOf } from "../database/statement.ts"
-import { LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
+import { AccountMoving, LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
 import { BatchQueue, QUEUE_LIMIT } from "../queue/batch-queue.ts"
 import { ANSWER_MS } from "../queue/holds.ts"
 import { Withdrawn } from "../queue/queued.ts"
@@ -48,25 +48,30 @@ SELECT ${k.hash}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text
   ${k.revoked_at} IS NULL AND (${k.expires_at} IS NULL OR ${k.expires_at} > now()) AS active,
   (${a.balance_nano} - ${a.held_nano})::text AS available_nano, ${a.margin_bp},
   ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
-  ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano
+  ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano
 FROM ${keys} ${k} JOIN ${accounts} ${a} ON ${a.id} = ${k.account_id}
 WHERE ${k.hash} = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))`,
 )
 
-/** The standing of each hash in the database of a shard, in their order; null where there is no such key. */
+/** The standing of each hash in the database of a shard, in their order; null where there is no such key, `moving` during a move (D76). */
 export async function readStandings(
   connection: Runner,
   hashes: readonly string[],
   shard: number,
-): Promise<(Standing | null)[]> {
+): Promise<(Standing | "moving" | null)[]> {
   const rows = await connection.run(standing, [JSON.stringify(hashes)], STATEMENT_MS, hashes.length)
-  const results = new Map(rows.map((row) => [textOf(row, "hash"), standingOf(row, shard)]))
+  const results = new Map(
+    rows.map((row) => [
+      textOf(row, "hash"),
+      booleanOf(row, "moving") ? ("moving" as const) : standingOf(row, shard),
+    ]),
+  )
   return hashes.map((hash) => results.get(hash) ?? null)
 }
 
 /** Whose keys they are in one shard, and what they may do now. */
 export class Standings {
-  readonly #queue: BatchQueue<string, Standing | null>
+  readonly #queue: BatchQueue<string, Standing | "moving" | null>
   readonly #used: LastUsed
   readonly #owners: Owners
 
@@ -107,7 +112,9 @@ export class Standings {
 
   async #ask(key_hash: string): Promise<Standing | null> {
     try {
-      return await this.#queue.ask(key_hash, ANSWER_MS)
+      const standing = await this.#queue.ask(key_hash, ANSWER_MS)
+      if (standing === "moving") throw new AccountMoving()
+      return standing
     } catch (error) {
       throw error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
     }

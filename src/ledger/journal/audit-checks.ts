@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
-import { spentSince } from "../accounts/spending.ts"
+import { carriedOf, spentSince } from "../accounts/spending.ts"
 import { arrayOf } from "../database/statement.ts"
 import { accounts, corrections, credits, ends, gateways, holds, keys, terms } from "../schema.ts"
 import { seal_sums } from "../schema-sums.ts"
@@ -136,6 +136,8 @@ export const accountsThatDiffer = (range: Range, sums: Found, open_month: string
 const isCounting = (open_month: string | null): SQL =>
   sql`${k.spend_limit_nano} IS NOT NULL AND ${k.spent_since} >= ${open_month === null ? sql`'-infinity'` : sql`${open_month}::timestamp AT TIME ZONE 'UTC'`}`
 
+const periodOfKey = { id: sql`${k.id}`, since: sql`${k.spent_since}`, period: sql`${k.spend_period}` }
+
 /** What the calls of each key with a limit hold while they are open, and cost afterwards, by their entries before a moment. */
 export const spentBefore = (entries: Entries, open_month: string | null) => sql`
   SELECT ${k.id}, sum(coalesce(${c.charge_nano}, ${e.charge_nano}, ${h.amount_nano}))::text AS spent
@@ -162,6 +164,7 @@ export const keysThatMayDiffer = (sums: Found, open_month: string | null, since:
   SELECT ${k.id} FROM ${keys} ${k} LEFT JOIN later ON later.key_id = ${k.id}
     LEFT JOIN ${found("f", sums, "key_id, spent, none")} ON f.key_id = ${k.id}
   WHERE ${isCounting(open_month)} AND ${k.spent_nano} <> coalesce(f.spent, 0) + coalesce(later.spent, 0)
+      + ${carriedOf(periodOfKey)}
   ORDER BY ${k.id}`
 
 /** Of these keys, those that differ from the calls of their period: each in one snapshot (D42). */
@@ -169,7 +172,7 @@ export const keysThatDiffer = (ids: readonly string[], open_month: string | null
   SELECT 'spent' AS kind, k.account_id, k.id, k.recorded::text, k.expected::text
   FROM (
     SELECT ${k.account_id}, ${k.id}, ${k.spent_nano} AS recorded,
-      ${spentSince({ id: sql`${k.id}`, account_id: sql`${k.account_id}`, since: sql`${k.spent_since}` })} AS expected
+      ${spentSince({ account_id: sql`${k.account_id}`, ...periodOfKey })} AS expected
     FROM ${keys} ${k} WHERE ${k.id} = ANY (${arrayOf(ids, (id) => id)}::uuid[]) AND ${isCounting(open_month)}) k
   WHERE k.recorded <> k.expected ORDER BY k.id`
 

@@ -16,7 +16,8 @@ import {
   textOf,
 } from "../database/statement.ts"
 import type { End } from "../entries.ts"
-import { accounts, corrections, ends, holds, idempotency } from "../schema.ts"
+import { accounts, corrections, ends, holds } from "../schema.ts"
+import { idempotency } from "../schema-claims.ts"
 
 /**
  * The result of an end. `applied`. `closed`: the hold had ended before. `none`: there is no hold. `conflict`: another

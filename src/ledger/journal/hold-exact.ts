@@ -17,7 +17,8 @@ import {
   textOf,
 } from "../database/statement.ts"
 import type { Hold, HoldResult } from "../entries.ts"
-import { accounts, ends, gateways, holds, idempotency, keys, terms } from "../schema.ts"
+import { accounts, ends, gateways, holds, keys, terms } from "../schema.ts"
+import { idempotency } from "../schema-claims.ts"
 
 /** What a statement says of one hold. */
 export type Held =
@@ -28,6 +29,8 @@ export type Held =
   | { readonly outcome: "conflict" }
   /** The id is in the journal already, and not as this open hold. */
   | { readonly outcome: "closed" }
+  /** The account is being moved to another shard (D76). */
+  | { readonly outcome: "account_moving" }
 
 const h = alias(holds, "h")
 const e = alias(ends, "e")
@@ -113,18 +116,18 @@ WITH asked AS MATERIALIZED (
   WHERE r.known IS NULL AND r.refusal IS NULL AND r.claim IS NULL AND alive.yes
 ), locked AS MATERIALIZED (
   SELECT ${a.id}, ${a.balance_nano} - ${a.held_nano} AS available_nano, ${a.suspended_at} IS NULL AS active, ${a.is_limited},
-    ${a.margin_bp}
+    ${a.margin_bp}, ${a.moving_to} IS NOT NULL AS moving, ${a.moved_to} = ${a.moving_to} AS moved
   FROM ${accounts} ${a} WHERE ${a.id} = ANY (ARRAY(SELECT account_id FROM due)) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
 ), sold AS MATERIALIZED (
   SELECT ${allOf("d", ...asked, idempotency.key_hash, idempotency.body_hash)}, l.active, l.available_nano, l.margin_bp,
     ${withMargin(sql`d.amount_nano`, sql`l.margin_bp`)} AS amount_nano
-  FROM due d JOIN locked l ON l.id = d.account_id
+  FROM due d JOIN locked l ON l.id = d.account_id AND NOT l.moving
 ), limits AS MATERIALIZED (
   SELECT ${k.id}, ${k.spend_period} AS period, ${periodStart(k)} AS since, ${spentIn(k)} AS spent_nano,
     ${k.spend_limit_nano} - ${spentIn(k)} AS remaining_nano
   FROM ${keys} ${k} WHERE ${k.id} = ANY (ARRAY(
-    SELECT d.key_id FROM due d JOIN locked l ON l.id = d.account_id WHERE l.is_limited))
+    SELECT d.key_id FROM due d JOIN locked l ON l.id = d.account_id WHERE l.is_limited AND NOT l.moving))
   ORDER BY ${k.id} FOR NO KEY UPDATE
 ), beyond AS MATERIALIZED (
   SELECT b.id FROM (
@@ -174,7 +177,8 @@ SELECT r.id,
     WHEN r.refusal IS NOT NULL THEN r.refusal
     WHEN r.claim IS NOT NULL THEN r.claim
     WHEN NOT (SELECT yes FROM alive) THEN 'gateway_dead'
-    WHEN l.id IS NULL THEN 'invalid_api_key'
+    WHEN l.id IS NULL OR l.moved THEN 'invalid_api_key'
+    WHEN l.moving THEN 'account_moving'
     WHEN NOT l.active THEN 'account_suspended'
     WHEN r.account_id IN (SELECT account_id FROM contested) THEN 'conflict'
     WHEN w.id IS NULL THEN 'spending_limit_reached'
@@ -237,6 +241,7 @@ function heldOf(row: Row, gateway_id: string): Held {
     case "account_suspended":
     case "conflict":
     case "closed":
+    case "account_moving":
       return { outcome }
     case "gateway_dead":
       return { outcome, gateway_id }

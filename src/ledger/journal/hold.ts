@@ -32,7 +32,7 @@ function mayHold(key_id: SQL, account_id: SQL, terms_id: SQL): SQL {
  */
 function canHold(amount: SQL, margin_bp: SQL): SQL {
   return sql`${a.balance_nano} - ${a.held_nano} >= ${amount} AND ${a.margin_bp} = ${margin_bp}
-    AND ${a.suspended_at} IS NULL AND NOT ${a.is_limited}
+    AND ${a.suspended_at} IS NULL AND ${a.moving_to} IS NULL AND NOT ${a.is_limited}
     AND EXISTS (SELECT FROM ${gateways} ${g} WHERE ${g.id} = $2::uuid AND ${g.dead_at} IS NULL)`
 }
 
@@ -47,8 +47,8 @@ const margin = sql.raw(`($8::int[])[array_position($3::uuid[], a."id")]`)
 
 /**
  * Makes all holds of an account, or none: if they do not fit together, the exact statement decides. An account is left
- * out for a key that may not hold, too little money, another margin, a suspension or a spending limit; all accounts are, for
- * a dead gateway. An id or a claim that exists already violates a primary key and rolls everything back. Accounts are locked
+ * out for a key that may not hold, too little money, another margin, a suspension, a spending limit or a move; all accounts
+ * are, for a dead gateway. An id or a claim that exists already violates a primary key and rolls everything back. Accounts are locked
  * in the order of their ids, so that statements cannot deadlock. The division fails when a row was lost on the way:
  * better no statement than lost money.
  */

@@ -1,7 +1,7 @@
 import { atMargin } from "../../money.ts"
 import type { Connection } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
-import { type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
+import { AccountMoving, type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
 import { holdBatch, type Margins } from "../journal/hold.ts"
 import type { Held } from "../journal/hold-exact.ts"
 import type { Lease } from "../journal/lease.ts"
@@ -133,6 +133,9 @@ export class HoldQueue {
         return
       case "closed":
         this.#fail(asking, new LedgerUnavailable("the id of the call is closed"))
+        return
+      case "account_moving":
+        this.#fail(asking, new AccountMoving())
         return
       case "insufficient_balance":
       case "spending_limit_reached":

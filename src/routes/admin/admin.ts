@@ -12,6 +12,7 @@ import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
 import { keyRoutes } from "./keys.ts"
 import { ledgerCheckRoutes } from "./ledger-checks.ts"
+import { moveRoutes } from "./moves.ts"
 import type { Operators } from "./operators.ts"
 import { reportRoutes } from "./reports.ts"
 import { upstreamRoutes } from "./upstreams.ts"
@@ -36,6 +37,7 @@ export function adminRoutes(operators: Operators) {
     .derive(readQuery)
     .onAfterHandle(forbidStoring)
     .use(accountRoutes(operators))
+    .use(moveRoutes(operators))
     .use(creditRoutes(operators))
     .use(keyRoutes(operators))
     .use(callRoutes(operators))

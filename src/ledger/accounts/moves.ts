@@ -1,0 +1,115 @@
+import {
+  cancelMove,
+  carry,
+  type MoveProgress,
+  type MoveResult,
+  moveAccount,
+  type Place,
+  type Row,
+  rowOf,
+} from "./move.ts"
+
+/** What became of a request to move an account. */
+export type MoveState =
+  | MoveResult
+  /** It goes on in this process. */
+  | ({ readonly outcome: "moving" } & MoveProgress)
+  /** It was being moved, and is live again where it was. */
+  | { readonly outcome: "cancelled" }
+  /** The account is in that shard, and was not moved there. */
+  | { readonly outcome: "same_shard" }
+
+interface Running {
+  readonly to: string
+  readonly result: Promise<MoveState>
+  progress: MoveProgress
+}
+
+/** An account in one of the shards. */
+interface Found extends Row {
+  readonly place: Place
+}
+
+const AT_FIRST: MoveProgress = { step: "draining", held_nano: 0n }
+
+/** The moves of accounts that run in this process (D76). */
+export class Moves {
+  readonly #places: readonly Place[]
+  readonly #running = new Map<string, Running>()
+
+  constructor(places: readonly Place[]) {
+    this.#places = places
+  }
+
+  /** Whether some shard has, or had, the account. */
+  async isKnown(account_id: string): Promise<boolean> {
+    return (await this.#find(account_id)).length > 0
+  }
+
+  /**
+   * Begins or continues to move the account, for at most `wait_ms`; it goes on afterwards, and is asked for again in the same
+   * way. Rejects with the driver's error if a shard does not answer.
+   */
+  async move(account_id: string, to: Place, wait_ms: number): Promise<MoveState> {
+    const running = this.#running.get(account_id) ?? this.#start(account_id, to)
+    if (running.to !== to.name) return { outcome: "elsewhere", shard: running.to }
+    const overdue = Promise.withResolvers<MoveState>()
+    const timer = setTimeout(() => overdue.resolve({ outcome: "moving", ...running.progress }), wait_ms)
+    try {
+      return await Promise.race([running.result, overdue.promise])
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  #start(account_id: string, to: Place): Running {
+    const running: Running = {
+      to: to.name,
+      result: this.#run(account_id, to, (progress) => {
+        running.progress = progress
+      }).finally(() => this.#running.delete(account_id)),
+      progress: AT_FIRST,
+    }
+    // Nobody may be waiting when it fails. Whoever asks next finds out.
+    running.result.catch(() => {})
+    this.#running.set(account_id, running)
+    return running
+  }
+
+  async #run(
+    account_id: string,
+    to: Place,
+    onProgress: (progress: MoveProgress) => void,
+  ): Promise<MoveState> {
+    const found = await this.#find(account_id)
+    for (const { place, moved_to } of found) {
+      const next = this.#places.find(({ name }) => name === moved_to)
+      if (next !== undefined) await carry(place, next, account_id)
+    }
+    const here = found.find(({ moved_to }) => moved_to === null)
+    const from = here ?? found.find((row) => isLeaving(row, found))
+    if (from === undefined) return { outcome: "no_account" }
+    if (from.place.name !== to.name) return moveAccount(from.place, to, account_id, { onProgress })
+    if (from.moving_to !== null)
+      return (await cancelMove(to, account_id)) ? { outcome: "cancelled" } : { outcome: "same_shard" }
+    const before = found.find(
+      ({ moved_to, moving_id }) => moved_to === to.name && moving_id === from.moving_id,
+    )
+    return before === undefined
+      ? { outcome: "same_shard" }
+      : moveAccount(before.place, to, account_id, { onProgress })
+  }
+
+  async #find(account_id: string): Promise<readonly Found[]> {
+    const rows = await Promise.all(
+      this.#places.map(async (place) => ({ place, row: await rowOf(place, account_id) })),
+    )
+    return rows.flatMap(({ place, row }) => (row === null ? [] : [{ ...row, place }]))
+  }
+}
+
+/** Whether the account has left this shard and has not been opened in the next one. */
+function isLeaving({ place, moved_to, moving_id }: Found, found: readonly Found[]): boolean {
+  const next = found.find((row) => row.place.name === moved_to)
+  return next?.moving_id === moving_id && next.moved_to === place.name
+}

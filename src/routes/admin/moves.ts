@@ -1,0 +1,87 @@
+import { Elysia } from "elysia"
+import { GatewayError } from "../../errors.ts"
+import { type MoveState, Moves } from "../../ledger/accounts/moves.ts"
+import { printUsd } from "../../money.ts"
+import { MoveBody, NewMove } from "../../wire/moves.ts"
+import { pathId } from "../../wire/parameter.ts"
+import { accountExample, BODY_ERRORS, ERRORS, fieldFault, NO_ACCOUNT } from "../docs/examples.ts"
+import { ask, askLong } from "../ledger-deadline.ts"
+import { answer, operation, shown } from "../openapi.ts"
+import type { Operators } from "./operators.ts"
+import { noAccount } from "./shards.ts"
+
+/** How long a request waits for the move before it says how far it is. */
+const WAIT_MS = 2_000
+
+/** `/admin/accounts/{id}/move`: moves an account to another shard (D76). */
+export function moveRoutes(operators: Operators) {
+  const { shards } = operators
+  const moves = new Moves(shards)
+  return new Elysia({ name: "admin-moves" }).post(
+    "/accounts/:id/move",
+    async ({ params: { id }, body: { to } }) => {
+      if (!(await ask(operators, moves.isKnown(id)))) throw noAccount()
+      if (shards.length === 1) throw refused("There is only one shard, so no account can be moved.")
+      const place = shards.find(({ name }) => name === to)
+      const names = shards.map(({ name }) => name).join(", ")
+      if (place === undefined) throw refused(`No shard has this name. The shards are: ${names}.`)
+      return moveBody(id, to, await askLong(operators, moves.move(id, place, WAIT_MS)))
+    },
+    moving,
+  )
+}
+
+function refused(message: string): GatewayError {
+  return new GatewayError("invalid_request", { message, param: "to" })
+}
+
+function moveBody(account_id: string, to: string, state: MoveState): MoveBody {
+  const body = { account_id, to, held: "0", violations: [] }
+  switch (state.outcome) {
+    case "moving":
+      return { ...body, step: state.step, held: printUsd(state.held_nano) }
+    case "cancelled":
+      return { ...body, step: "cancelled" }
+    case "moved": {
+      const violations = state.differences.map(({ kind, id, recorded_nano, expected_nano }) => ({
+        kind,
+        id,
+        recorded: printUsd(recorded_nano),
+        expected: printUsd(expected_nano),
+      }))
+      return { ...body, step: "done", violations }
+    }
+    case "no_account":
+      throw noAccount()
+    case "same_shard":
+      throw refused("The account is in this shard already.")
+    case "elsewhere":
+      throw refused(
+        `The account is being moved to shard ${state.shard}. Finish that move first, or cancel it with a move to the shard that the account is in.`,
+      )
+    case "taken":
+      throw refused("Another account in this shard has the same id. Nothing was changed.")
+  }
+}
+
+const body: MoveBody = { account_id: accountExample.id, to: "b", step: "done", held: "0", violations: [] }
+
+const moving = {
+  params: pathId("The account's id."),
+  body: shown(NewMove, { move: { to: "b" } }),
+  response: {
+    200: answer("How far the move is.", MoveBody, {
+      done: body,
+      draining: { ...body, step: "draining", held: "0.02" },
+    }),
+  },
+  detail: operation({
+    operationId: "moveAccount",
+    tag: "Accounts",
+    summary: "Move an account to another shard",
+    description:
+      "Begins or continues the move and waits up to 2 seconds for its end. Repeat the request until `step` is `done`; a move that was interrupted continues where it was. Until then the account's calls get a 503 with `Retry-After`, and its keys cannot be changed. The account's balance, keys, limits and Idempotency-Keys move; its past calls stay in the old shard and stay readable.",
+    credentials: ["adminToken"],
+    errors: [...BODY_ERRORS, fieldFault("to", "1 to 64 characters on a single line"), NO_ACCOUNT, ...ERRORS],
+  }),
+}

@@ -1,0 +1,35 @@
+import { type Static, Type } from "@sinclair/typebox"
+import { closed, Id, line } from "./admin.ts"
+
+const moveSteps = ["draining", "copying", "comparing", "switching", "auditing", "done", "cancelled"] as const
+
+/** How far the move of an account to another shard is (D76). */
+export const MoveBody = Type.Object({
+  account_id: Id,
+  to: Type.String({ description: "The shard." }),
+  step: Type.Unsafe<(typeof moveSteps)[number]>(
+    Type.Union(
+      moveSteps.map((step) => Type.Literal(step)),
+      {
+        description:
+          "`draining`: it waits for the account's open calls. `copying`, `comparing`, `switching`, `auditing`: repeat the request until it is `done`. `cancelled`: the account is live where it was.",
+      },
+    ),
+  ),
+  held: Type.String({ description: "What the open calls of the account hold, in USD." }),
+  violations: Type.Array(
+    Type.Object({
+      kind: Type.String({ description: "`balance`, `held` or `spent`." }),
+      id: Id,
+      recorded: Type.String(),
+      expected: Type.String(),
+    }),
+    { description: "What the audits of the account found in the old and the new shard, once it is done." },
+  ),
+})
+export type MoveBody = Static<typeof MoveBody>
+
+export const NewMove = Type.Object(
+  { to: line(64, "The name of the shard to move the account to; the present one cancels a move.") },
+  closed,
+)

@@ -1,0 +1,170 @@
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { connect } from "../../src/ledger/database/address.ts"
+import type { MoveBody } from "../../src/wire/moves.ts"
+import { type } from "../cli/command.ts"
+import { type FreshDatabase, freshDatabase } from "../support/database.ts"
+import { ADMIN_TOKEN, chat, startGateway, type TestGateway, until } from "../support/gateway.ts"
+import { chatCompletion, json, type Provider, startProvider, usage } from "../support/provider.ts"
+
+/** D76: accounts move between the shards of two gateways, whose calls go on; each shard has an operator's gateway of its own. */
+
+const ANSWER = json(200, chatCompletion("hello there", { usage: usage(10, 5) }))
+/** 10 prompt tokens and 5 of output at the prices of the tests, in nano-USD. */
+const CHARGE_NANO = 30_000
+
+let provider: Provider
+const databases: FreshDatabase[] = []
+let first: TestGateway
+let second: TestGateway
+let both: readonly [TestGateway, TestGateway]
+
+beforeAll(async () => {
+  provider = await startProvider()
+  provider.reply(ANSWER)
+  for (let count = 0; count < 2; count++) databases.push(await freshDatabase())
+  const [a, b] = databases.map(({ address }, at) => ({ name: "ab".charAt(at), open: true, address }))
+  if (a === undefined || b === undefined) throw new Error("there are two databases")
+  first = await startGateway(provider, {}, null, [a])
+  second = await startGateway(provider, {}, null, [b])
+  both = [await startGateway(provider, {}, null, [a, b]), await startGateway(provider, {}, null, [a, b])]
+})
+
+afterAll(async () => {
+  for (const gateway of both) await gateway.stop()
+  for (const gateway of [first, second]) {
+    expect(await gateway.audit()).toMatchObject({ open_holds: 0, violations: [] })
+    await gateway.stop()
+  }
+  for (const database of databases) await database.drop()
+  await provider.stop()
+})
+
+interface Moved {
+  readonly step: MoveBody["step"]
+  readonly held: string
+  readonly violations: unknown[]
+}
+
+const move = (id: string, to: string, gateway = both[0]) =>
+  gateway.admin<Moved>("POST", `/accounts/${id}/move`, { to })
+
+async function moveToEnd(id: string, to: string): Promise<void> {
+  const { violations } = await until(
+    () => move(id, to),
+    ({ step }) => step === "done",
+  )
+  expect(violations).toEqual([])
+}
+
+/** What a shard has of an account that has left it. */
+async function leftIn({ address }: TestGateway, id: string) {
+  const sql = connect(address, { max: 1 })
+  try {
+    return [
+      ...(await sql`SELECT balance_nano::text AS balance, held_nano::text AS held, moved_to FROM tollgate.accounts WHERE id = ${id}`),
+    ]
+  } finally {
+    await sql.end()
+  }
+}
+
+const nanoOf = (usd: string) => Math.round(Number(usd) * 1e9)
+
+test("no call is lost or charged twice while its account moves there and back, and clients see only 200 and 503", async () => {
+  const account = await first.account("100")
+  let running = true
+  let sold = 0
+  const refused: Record<string, number> = {}
+  const retry_afters = new Set<string | null>()
+  const customers = both.flatMap((gateway) =>
+    Array.from({ length: 3 }, async () => {
+      while (running) {
+        const response = await chat(gateway, account.key)
+        if (response.status === 200) {
+          sold += 1
+          await response.text()
+        } else {
+          const { error }: { error: { code: string } } = JSON.parse(await response.text())
+          const what = `${response.status} ${error.code}`
+          refused[what] = (refused[what] ?? 0) + 1
+          retry_afters.add(response.headers.get("retry-after"))
+          await Bun.sleep(50)
+        }
+      }
+    }),
+  )
+  const soldMore = (than: number) =>
+    until(
+      () => sold,
+      (now) => now > than + 10,
+    )
+  await soldMore(sold)
+  for (const [to, home, left] of [
+    ["b", second, first],
+    ["a", first, second],
+  ] as const) {
+    await moveToEnd(account.id, to)
+    await soldMore(sold)
+    expect(await leftIn(left, account.id)).toEqual([{ balance: "0", held: "0", moved_to: to }])
+    expect(nanoOf((await home.balance(account.id)).balance)).toBeGreaterThan(0)
+  }
+  running = false
+  await Promise.all(customers)
+  expect(Object.keys(refused)).toEqual(["503 ledger_unavailable"])
+  expect([...retry_afters]).toEqual(["2"])
+  const { balance } = await until(
+    () => first.balance(account.id),
+    ({ held }) => held === "0",
+  )
+  expect(nanoOf(balance)).toBe(100e9 - sold * CHARGE_NANO)
+}, 60_000)
+
+test("an open call is waited for, and a move can be cancelled and taken up by another gateway", async () => {
+  const account = await first.account()
+  const gate = Promise.withResolvers<void>()
+  provider.replyOnce(async (exchange) => {
+    await gate.promise
+    await ANSWER(exchange)
+  })
+  const asked = provider.requests.length + 1
+  const answering = chat(both[1], account.key)
+  await provider.exchange(asked)
+  expect(await move(account.id, "b")).toMatchObject({ step: "draining" })
+  const status = async () => (await chat(both[1], account.key)).status
+  expect(await status()).toBe(503)
+  expect(await move(account.id, "a", both[1])).toMatchObject({ step: "cancelled" })
+  expect(await status()).toBe(200)
+  gate.resolve()
+  expect((await answering).status).toBe(200)
+  await until(
+    () => move(account.id, "b", both[1]).catch(() => null),
+    (moved) => moved?.step === "done",
+  )
+  expect(await status()).toBe(200)
+  expect(await second.calls(`?account=${account.id}`)).toHaveLength(1)
+})
+
+test("is refused for another shard than those there are, for the present one, and with only one", async () => {
+  const { id } = await first.account("0")
+  for (const [gateway, account_id, to, message] of [
+    [both[0], id, "c", "No shard has this name. The shards are: a, b."],
+    [both[0], id, "a", "The account is in this shard already."],
+    [first, id, "b", "There is only one shard, so no account can be moved."],
+    [both[0], crypto.randomUUID(), "b", "No account has this id."],
+  ] as const)
+    await expect(move(account_id, to, gateway)).rejects.toThrow(message)
+})
+
+test("the command line moves an account to its end, and says why it cannot", async () => {
+  const { id, key } = await first.account()
+  const env = { TOLLGATE_URL: both[0].url, TOLLGATE_ADMIN_TOKEN: ADMIN_TOKEN }
+  const ended = await type(["accounts", "move", id, "--to", "b"], env)
+  expect(ended).toMatchObject({ code: 0, out: "✓ The account is in shard b.\n" })
+  expect((await chat(both[1], key)).status).toBe(200)
+  const again = await type(["accounts", "move", id, "--to", "b", "--json"], env)
+  expect(JSON.parse(again.out)).toMatchObject({ step: "done", to: "b", violations: [] })
+  const unknown = await type(["accounts", "move", id, "--to", "c"], env)
+  expect(unknown.code).toBe(1)
+  expect(unknown.err).toContain("No shard has this name. The shards are: a, b.")
+  expect((await type(["accounts", "move", id], env)).err).toContain("--to is required")
+})

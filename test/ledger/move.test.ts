@@ -1,0 +1,325 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { eq } from "drizzle-orm"
+import { changeAccount, listAccounts } from "../../src/ledger/accounts/accounts.ts"
+import { credit } from "../../src/ledger/accounts/credits.ts"
+import { changeKey, createKey, getKey, revokeKey } from "../../src/ledger/accounts/keys.ts"
+import { cancelMove, carry, moveAccount, type Place } from "../../src/ledger/accounts/move.ts"
+import { readStandings } from "../../src/ledger/accounts/standings.ts"
+import { audit } from "../../src/ledger/journal/audit.ts"
+import { endBatch } from "../../src/ledger/journal/end.ts"
+import { expireBatch } from "../../src/ledger/journal/expire.ts"
+import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import { accounts } from "../../src/ledger/schema.ts"
+import {
+  type Account,
+  holdOf,
+  keyOf,
+  nth,
+  openTestDatabase,
+  settled,
+  type TestDatabase,
+  until,
+  violations,
+} from "./test-database.ts"
+
+/** D76: an account moves between two databases, and everything that it has with it. */
+
+interface Side {
+  readonly db: TestDatabase
+  readonly place: Place
+  readonly connection: ReturnType<TestDatabase["connection"]>
+  readonly gateway_id: string
+}
+
+let a: Side
+let b: Side
+
+beforeAll(async () => {
+  const sides = ["a", "b"].map(async (name) => {
+    const db = await openTestDatabase()
+    const place = { name, database: db.database.operators }
+    return { db, place, connection: db.connection(), gateway_id: await db.gateway() }
+  })
+  ;[a, b] = [await nth(sides, 0), await nth(sides, 1)]
+})
+afterAll(async () => {
+  for (const { db } of [a, b]) {
+    expect((await audit(db.database.operators)).violations).toEqual([])
+    expect(await violations(db.sql, { overdrawn: true })).toEqual([])
+    await db.close()
+  }
+})
+
+const AT_ONCE = { rest_ms: 0 }
+/** What a call of `settled` costs at its terms. */
+const COST = 4_525n
+
+const ask = async ({ connection, gateway_id }: Side, account: Account, changes = {}) => {
+  const hold = holdOf(account, 10_000n, changes)
+  const [result] = await holdBatch(connection, gateway_id, [hold], 300)
+  return { hold, outcome: result?.outcome }
+}
+const settle = ({ connection }: Side, id: string) =>
+  endBatch(connection, [{ end: settled(id, COST), hold: null }], 300)
+
+async function spend(side: Side, account: Account, changes = {}): Promise<string> {
+  const { hold, outcome } = await ask(side, account, changes)
+  expect(outcome).toBe("held")
+  await settle(side, hold.id)
+  return hold.id
+}
+
+interface Rich extends Account {
+  readonly plain: Account
+  readonly claim: { readonly key_hash: string; readonly body_hash: string }
+}
+
+/** An account that has everything: calls, a key with a limit and one without, a claim and a kept answer. */
+async function rich(side: Side): Promise<Rich> {
+  const account = await side.db.account(1_000_000n)
+  const { sql, database } = side.db
+  await changeKey(database.operators, account.key_id, { spending: { limit_nano: 50_000n, period: "day" } })
+  const plain = await keyOf(sql, account, "models = '{model,other}', expires_at = now() + interval '1 day'")
+  await changeAccount(database.operators, account.account_id, { name: "rich", margin_bp: 10_000 })
+  const claim = { key_hash: crypto.randomUUID(), body_hash: "body" }
+  await spend(side, account)
+  const call_id = await spend(side, plain, { idempotency: claim })
+  await sql`INSERT INTO tollgate.answers (call_id, body, expires_at) VALUES (${call_id}, '{"é":1}', now() + interval '1 hour')`
+  return { ...account, plain, claim }
+}
+
+const live = async ({ db }: Side, { account_id }: Account) => {
+  const [row] = await db.sql`SELECT count(*)::int AS count FROM tollgate.accounts a
+    JOIN tollgate.keys k ON k.account_id = a.id AND k.hash = k.id::text
+    WHERE a.id = ${account_id} AND a.moving_to IS NULL AND a.moved_to IS NULL`
+  return row?.count > 0
+}
+
+async function rowOf({ db }: Side, { account_id }: Account) {
+  const [row] = await db.database.operators.select().from(accounts).where(eq(accounts.id, account_id))
+  return row
+}
+
+/** The account as its calls find it in `there`, which it has left `gone` for. */
+async function expectMoved(gone: Side, there: Side, account: Rich): Promise<void> {
+  const row = await rowOf(there, account)
+  expect(row).toMatchObject({
+    name: "rich",
+    held_nano: 0n,
+    is_limited: true,
+    moved_to: null,
+    suspended_at: null,
+  })
+  expect(row?.balance_nano).toBe(1_000_000n - 2n * COST)
+  const old = await rowOf(gone, account)
+  expect(old).toMatchObject({ balance_nano: 0n, held_nano: 0n, moved_to: there.place.name })
+  const key = await getKey(there.db.database.operators, account.key_id)
+  expect(key?.spending).toEqual({ limit_nano: 50_000n, period: "day", spent_nano: COST })
+  expect((await getKey(there.db.database.operators, account.plain.key_id))?.models).toEqual([
+    "model",
+    "other",
+  ])
+  expect(await getKey(gone.db.database.operators, account.key_id)).toBeNull()
+  const listed = await Promise.all(
+    [gone, there].map(({ db }) => listAccounts(db.database.operators, { limit: 1_000, after: null })),
+  )
+  const isListed = ({ data }: (typeof listed)[number]) => data.some(({ id }) => id === account.account_id)
+  expect(listed.map(isListed)).toEqual([false, true])
+  const used = await ask(there, account.plain, { idempotency: account.claim })
+  expect(used.outcome).toBe("idempotency_key_used")
+  const kept = await there.db.sql`SELECT body FROM tollgate.answers JOIN tollgate.idempotency USING (call_id)
+    WHERE account_id = ${account.account_id}`
+  expect(kept).toMatchObject([{ body: '{"é":1}' }])
+  expect((await ask(gone, account)).outcome).toBe("invalid_api_key")
+  const found = await Promise.all(
+    [gone, there].map(({ connection }) => readStandings(connection, [account.key_id], 0)),
+  )
+  expect(found).toMatchObject([
+    [null],
+    [{ key_id: account.key_id, spending: { remaining_nano: 50_000n - COST } }],
+  ])
+}
+
+class Killed extends Error {}
+
+/** A place whose statements, counted with those of others, are the last ones of their process. */
+function killing(place: Place, count: { left: number }): Place {
+  const counted = async <Answer>(work: Promise<Answer>): Promise<Answer> => {
+    const answer = await work
+    count.left -= 1
+    if (count.left < 0) throw new Killed()
+    return answer
+  }
+  const wrapped = <Client extends object>(client: Client): Client =>
+    new Proxy(client, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name)
+        if (name === "execute" && typeof value === "function")
+          return (...given: unknown[]) => counted(Promise.resolve(Reflect.apply(value, target, given)))
+        if (name === "transaction" && typeof value === "function")
+          return (work: (inner: object) => unknown, ...rest: unknown[]) =>
+            Reflect.apply(value, target, [(inner: object) => work(wrapped(inner)), ...rest])
+        return typeof value === "function" ? value.bind(target) : value
+      },
+    })
+  return { name: place.name, database: wrapped(place.database) }
+}
+
+describe("D76 a move", () => {
+  test("takes the account with its money, keys, limits, claims and answers, there and back", async () => {
+    const account = await rich(a)
+    expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toEqual({
+      outcome: "moved",
+      differences: [],
+    })
+    await expectMoved(a, b, account)
+    expect(await moveAccount(b.place, a.place, account.account_id, AT_ONCE)).toMatchObject({
+      differences: [],
+    })
+    await expectMoved(b, a, account)
+    await spend(a, account)
+    expect((await getKey(a.db.database.operators, account.key_id))?.spending?.spent_nano).toBe(2n * COST)
+  })
+
+  test("counts what was spent before it for a limit that is set after it", async () => {
+    const account = await rich(a)
+    await moveAccount(a.place, b.place, account.account_id, AT_ONCE)
+    const { operators } = b.db.database
+    for (const period of ["month", "day"] as const) {
+      const key = await changeKey(operators, account.plain.key_id, { spending: { limit_nano: 10n, period } })
+      expect(key?.spending?.spent_nano).toBe(COST)
+    }
+    expect((await audit(operators)).violations).toEqual([])
+  })
+
+  test("killed after any of its statements is continued, and the account is never live in both", async () => {
+    let killed = 0
+    for (let last = 0; ; last++) {
+      const account = await rich(a)
+      const count = { left: last }
+      const work = moveAccount(killing(a.place, count), killing(b.place, count), account.account_id, AT_ONCE)
+      const ended = await work.catch((error: unknown) => error)
+      if (!(ended instanceof Killed)) {
+        expect(ended).toEqual({ outcome: "moved", differences: [] })
+        break
+      }
+      killed += 1
+      expect((await Promise.all([live(a, account), live(b, account)])).filter(Boolean).length).toBeLessThan(2)
+      const again = await moveAccount(a.place, b.place, account.account_id, AT_ONCE)
+      expect(again).toEqual({ outcome: "moved", differences: [] })
+      await expectMoved(a, b, account)
+      expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toEqual(again)
+      await expectMoved(a, b, account)
+    }
+    expect(killed).toBeGreaterThan(25)
+  }, 60_000)
+
+  test("of two runs at once is one", async () => {
+    const account = await rich(a)
+    const run = () => moveAccount(a.place, b.place, account.account_id, AT_ONCE).catch(() => null)
+    await Promise.all([run(), run(), run()])
+    expect(await run()).toEqual({ outcome: "moved", differences: [] })
+    await expectMoved(a, b, account)
+  })
+
+  test("waits for open calls, refuses new ones and changes meanwhile, and can be cancelled", async () => {
+    const account = await rich(a)
+    const { hold } = await ask(a, account.plain)
+    const stop = new AbortController()
+    const seen: bigint[] = []
+    const moving = moveAccount(a.place, b.place, account.account_id, {
+      ...AT_ONCE,
+      signal: stop.signal,
+      onProgress: ({ step, held_nano }) => void (step === "draining" && seen.push(held_nano)),
+    }).catch((error: unknown) => error)
+    await until(() => seen.length > 0)
+    expect(nth(seen, 0)).toBe(10_000n)
+    for (const changes of [{}, { idempotency: { key_hash: "x", body_hash: "y" } }])
+      expect((await ask(a, account, changes)).outcome).toBe("account_moving")
+    expect((await ask(b, account)).outcome).toBe("account_moving")
+    for (const side of [a, b])
+      expect(await readStandings(side.connection, [account.key_id], 0)).toEqual(["moving"])
+    const { operators } = a.db.database
+    for (const change of [
+      () => changeAccount(operators, account.account_id, { suspended: true }),
+      () => changeKey(operators, account.key_id, { suspended: true }),
+      () => revokeKey(operators, account.key_id),
+      () =>
+        createKey(operators, {
+          id: crypto.randomUUID(),
+          account_id: account.account_id,
+          name: null,
+          hash: "h",
+          prefix: "p",
+          models: null,
+          expires_at: null,
+          spending: null,
+        }),
+    ])
+      await expect(change()).rejects.toThrow("the account is being moved")
+    const order = { id: crypto.randomUUID(), account_id: account.account_id, amount_nano: 5n, reason: null }
+    expect(await credit(operators, order)).toMatchObject({ outcome: "credited" })
+    expect(await moveAccount(a.place, { ...b.place, name: "c" }, account.account_id)).toEqual({
+      outcome: "elsewhere",
+      shard: "b",
+    })
+    stop.abort()
+    expect(await moving).toBeInstanceOf(DOMException)
+
+    expect(await cancelMove(a.place, account.account_id)).toBe(true)
+    expect(await cancelMove(a.place, account.account_id)).toBe(false)
+    expect((await ask(b, account)).outcome).toBe("account_moving")
+    await spend(a, account)
+    await settle(a, hold.id)
+    expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toMatchObject({
+      differences: [],
+    })
+    const { balance_nano } = (await rowOf(b, account)) ?? {}
+    expect(balance_nano).toBe(1_000_005n - 4n * COST)
+    expect(await cancelMove(a.place, account.account_id)).toBe(false)
+    const other = { ...order, id: crypto.randomUUID() }
+    await expect(credit(operators, other)).rejects.toThrow("is being moved")
+    expect(await credit(operators, order)).toMatchObject({ outcome: "known" })
+  })
+
+  test("waits for an open call that holds nothing", async () => {
+    const account = await rich(a)
+    const hold = holdOf(account.plain, 0n)
+    await holdBatch(a.connection, a.gateway_id, [hold], 300)
+    const waiting = Promise.withResolvers<void>()
+    const moving = moveAccount(a.place, b.place, account.account_id, {
+      ...AT_ONCE,
+      onProgress: ({ step }) => void (step === "draining" && waiting.resolve()),
+    })
+    await waiting.promise
+    await settle(a, hold.id)
+    expect(await moving).toMatchObject({ differences: [] })
+    expect((await rowOf(b, account))?.balance_nano).toBe(1_000_000n - 3n * COST)
+  })
+
+  test("a call that is settled late where the account was is paid where it is", async () => {
+    const account = await rich(a)
+    const { hold } = await ask(a, account.plain)
+    await expireBatch(a.connection, [hold], 300)
+    await moveAccount(a.place, b.place, account.account_id, AT_ONCE)
+    await settle(a, hold.id)
+    const balances = async () =>
+      Promise.all([a, b].map(async (side) => (await rowOf(side, account))?.balance_nano))
+    expect(await balances()).toEqual([-COST, 1_000_000n - 2n * COST])
+    for (let last = 0; last < 6; last++) {
+      const count = { left: last }
+      await carry(killing(a.place, count), killing(b.place, count), account.account_id).catch(() => {})
+    }
+    await carry(a.place, b.place, account.account_id)
+    expect(await balances()).toEqual([0n, 1_000_000n - 3n * COST])
+  })
+
+  test("is refused without such an account, and where another one has its id", async () => {
+    const id = crypto.randomUUID()
+    expect(await moveAccount(a.place, b.place, id, AT_ONCE)).toEqual({ outcome: "no_account" })
+    const account = await a.db.account(5n)
+    await b.db.sql`INSERT INTO tollgate.accounts (id, name) VALUES (${account.account_id}, 'other')`
+    expect(await moveAccount(a.place, b.place, account.account_id, AT_ONCE)).toEqual({ outcome: "taken" })
+    expect((await ask(a, account)).outcome).toBe("insufficient_balance")
+  })
+})
