@@ -7,8 +7,8 @@ import { nextId } from "../id.ts"
 import type { Address } from "../ledger/database/address.ts"
 import { connectDatabase, databaseReason } from "../ledger/database/database.ts"
 import { readVersion } from "../ledger/database/migration.ts"
-import { findUnheld } from "../ledger/journal/audit.ts"
 import { Spool } from "../ledger/journal/spool.ts"
+import { findUnheld } from "../ledger/journal/violations.ts"
 import {
   allOrNone,
   dataDirOf,

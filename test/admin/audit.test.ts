@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { type SQL, sql } from "drizzle-orm"
 import { nextId } from "../../src/id.ts"
-import { MAX_VIOLATIONS } from "../../src/ledger/journal/audit.ts"
+import { MAX_VIOLATIONS } from "../../src/ledger/journal/violations.ts"
 import {
   accounts,
   checkpoints,

@@ -1,6 +1,6 @@
-import { inArray, type SQL, sql } from "drizzle-orm"
+import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
-import { accounts, holds } from "../schema.ts"
+import { accounts } from "../schema.ts"
 import { months, seals } from "../schema-sums.ts"
 import {
   abandoned,
@@ -17,26 +17,7 @@ import {
   sumsOfEntries,
 } from "./audit-checks.ts"
 import { type Ids, Pace, readSlice, slicesOf } from "./slices.ts"
-import type { SpooledEnd } from "./spool.ts"
-
-/**
- * What is wrong, and what was expected instead.
- * - `balance`, `held`: what an account's row says, and what its entries sum up to.
- * - `spent`: what a spending limit has counted, and what the calls of its period hold and cost.
- * - `charge`: what a call was charged, and its tokens at its terms and margin.
- * - `entry`: an end or a correction that does not fit its hold.
- * - `abandoned`: an open hold that no gateway can end any more (D73), and its amount.
- * - `unheld`: a settlement without a hold, and its charge. It is in the spool; the journal knows nothing of it (D13).
- */
-export interface Violation {
-  readonly kind: "balance" | "held" | "spent" | "charge" | "entry" | "abandoned" | "unheld"
-  readonly account_id: string
-  /** The key for `spent`; the call for `charge`, `entry`, `abandoned` and `unheld`; null for an account. */
-  readonly id: string | null
-  /** Null for entries of an account that does not exist. */
-  readonly recorded_nano: bigint | null
-  readonly expected_nano: bigint | null
-}
+import { type Violation, type ViolationRow, Violations } from "./violations.ts"
 
 export interface Audit {
   readonly checked_at: Date
@@ -79,8 +60,6 @@ export function addAudits([first, ...others]: readonly Audit[]): Audit {
   )
 }
 
-/** How many violations of a kind one audit lists. */
-export const MAX_VIOLATIONS = 1_000
 /** How long one statement may take. */
 const STATEMENT_MS = 55_000
 /** As for sums of hours: the clock of a standby may be behind. */
@@ -256,7 +235,7 @@ class Auditing {
     await this.#pause({ accounts: this.#progress.accounts + inside.length })
   }
 
-  async #collect(into: Violations, check: SQL, ask: typeof read<Row> = read): Promise<void> {
+  async #collect(into: Violations, check: SQL, ask: typeof read<ViolationRow> = read): Promise<void> {
     if (into.left > 0) into.add(await ask(this.#database, sql`${check} LIMIT ${into.left}`))
   }
 
@@ -305,55 +284,4 @@ interface SumsOfAccount extends Record<string, unknown> {
   readonly held: string
   readonly open: number
   readonly calls: number
-}
-
-interface Row extends Record<string, unknown> {
-  readonly kind: Violation["kind"]
-  readonly account_id: string
-  readonly id: string | null
-  readonly recorded: string | null
-  readonly expected: string | null
-}
-
-/** What one check has found. */
-class Violations {
-  readonly list: Violation[] = []
-
-  get left(): number {
-    return MAX_VIOLATIONS - this.list.length
-  }
-
-  add(rows: readonly Row[]): void {
-    for (const { kind, account_id, id, recorded, expected } of rows)
-      this.list.push({ kind, account_id, id, recorded_nano: nano(recorded), expected_nano: nano(expected) })
-  }
-}
-
-function nano(text: string | null): bigint | null {
-  return text === null ? null : BigInt(text)
-}
-
-/** For a settlement whose hold is unknown. */
-const UNKNOWN_ACCOUNT = "00000000-0000-0000-0000-000000000000"
-
-/** A settlement without a hold, as the audit shows it. */
-export function unheldViolation({ account_id, end }: SpooledEnd): Violation {
-  return {
-    kind: "unheld",
-    account_id: account_id === "" ? UNKNOWN_ACCOUNT : account_id,
-    id: end.id,
-    recorded_nano: end.charge_nano,
-    expected_nano: null,
-  }
-}
-
-/** Which of these settlements have no hold. */
-export async function findUnheld(
-  database: PostgresJsDatabase,
-  spooled: readonly SpooledEnd[],
-): Promise<readonly Violation[]> {
-  const ids = spooled.map(({ end }) => end.id)
-  const rows = await database.select({ id: holds.id }).from(holds).where(inArray(holds.id, ids))
-  const held = new Set(rows.map(({ id }) => id))
-  return spooled.filter(({ end }) => !held.has(end.id)).map(unheldViolation)
 }
