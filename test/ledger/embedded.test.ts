@@ -22,6 +22,7 @@ import { openCluster } from "../../src/embedded/cluster.ts"
 import { type Embedded, startEmbedded } from "../../src/embedded/embedded.ts"
 import { findPlace } from "../../src/embedded/place.ts"
 import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
+import { until } from "../support/gateway.ts"
 
 /** The embedded server, with real processes: the ones that are killed here are those of embedded-gateway.ts. */
 
@@ -192,7 +193,12 @@ describe("a start", () => {
     process.kill(gateway.pid, "SIGKILL")
     await gateway.exited
     expect(existsSync(join(data_dir, "postgres/cluster"))).toBe(false)
-    const embedded = await start(data_dir, false)
+    // Between its fork and its exec, the child that was to run initdb shares the lock of the killed process.
+    const embedded = await until(
+      () => start(data_dir, false).catch((error: Error) => error),
+      (started) => !(started instanceof Error && started.message.includes("already uses")),
+    )
+    if (embedded instanceof Error) throw embedded
     expect(await ask(embedded.address, "select 1")).toEqual([1])
     await embedded.stop()
     expectNothingLeft(data_dir, embedded.address)
