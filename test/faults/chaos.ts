@@ -1,21 +1,21 @@
-import { endLean, endOne } from "../../src/ledger/journal/end.ts"
-import { endExact } from "../../src/ledger/journal/end-exact.ts"
-import { holdLean, holdOne } from "../../src/ledger/journal/hold.ts"
-import { holdExact } from "../../src/ledger/journal/hold-exact.ts"
+import { oneOrMore } from "../../src/ledger/shards.ts"
 import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
-import { FAIR } from "../support/link.ts"
 import { ADMIN_TOKEN } from "../support/operator.ts"
 import { Author, CANARY, draw } from "./author.ts"
 import { type Conduct, call, type Seen } from "./customer.ts"
-import { judge } from "./judge.ts"
+import { FAULTS, type Fault, mend, PASSING } from "./fault.ts"
+import { judge, judgeBalance } from "./judge.ts"
+import { outage } from "./outage.ts"
 import { Random } from "./random.ts"
-import type { Scene, Victim } from "./scene.ts"
+import type { Scene, SceneAccount, Victim } from "./scene.ts"
 import { atRest, kept, TELLING } from "./vitals.ts"
-import { CHECKPOINT, fault as faultOf } from "./witness.ts"
+import { fault as faultOf, type Story } from "./witness.ts"
 
 export interface ChaosOptions {
   readonly seed: number
   readonly kills: number
+  /** Gateways that faults happen to. */
+  readonly gateways: number
   /** Told of each fault as it begins. */
   report(line: string): void
 }
@@ -24,68 +24,102 @@ export interface ChaosResult {
   readonly calls: number
   /** How often calls went which way. */
   readonly lives: Readonly<Record<string, number>>
+  /** How often the server of a shard crashed. */
+  readonly outages: number
   readonly slowest_start_ms: number
   /** What may not be; nothing, if all is well. */
   readonly violations: readonly string[]
 }
 
-/** The two gateways that faults happen to, how many clients they have, and how many accounts. */
-const VICTIMS = 2
+/** How many clients the gateways have. */
 const CUSTOMERS = 8
-/** The last one is poor: most of its calls are refused. */
+/** What the accounts of each shard have. The last one is poor: most of its calls are refused. */
 const ACCOUNTS_USD = ["100", "100", "0.02"]
-/** From a kill until the next process serves, but for the time in which the machine let others run. */
+/** From a kill, or once every shard is back, until the next process serves, but for the time in which the machine let others run. */
 const SERVING_WITHIN_MS = 2_000
+/** After how many kills, at most, the server of a shard crashes. */
+const KILLS_PER_OUTAGE = 25
 /** How long each fault of the storms lasts. */
 const STORM_MS = 150
 /** A provider that hangs is given up before a client is bored. */
 const TIMEOUTS = { first_byte: "2s", idle: "2s", total: "5s" }
 
 /**
- * Load on two gateways while everything around them fails and they are killed; then the records of all three sides are laid
+ * Load on some gateways while everything around them fails and they are killed; then the records of all three sides are laid
  * beside each other. The seed decides who asks for what, and which fault happens to whom and when.
  */
-export async function chaos(scene: Scene, { seed, kills, report }: ChaosOptions): Promise<ChaosResult> {
+export async function chaos(
+  scene: Scene,
+  { seed, kills, gateways, report }: ChaosOptions,
+): Promise<ChaosResult> {
   const random = new Random(seed)
   const author = new Author()
   scene.provider.reply(author.script)
-  const victims = await Promise.all(
-    Array.from({ length: VICTIMS }, () => scene.victim(configuration, null, TELLING)),
+  const victims = oneOrMore(
+    await Promise.all(Array.from({ length: gateways }, () => scene.victim(configuration, null, TELLING))),
   )
-  const keys: string[] = []
-  for (const usd of ACCOUNTS_USD) keys.push((await scene.steady.account(usd)).key)
+  const accounts: SceneAccount[] = []
+  for (const place of scene.shards.keys())
+    for (const usd of ACCOUNTS_USD) accounts.push(await scene.account(usd, place))
+  const keys = accounts.map(({ key }) => key)
 
   const seen: Seen[] = []
   const load = () => crowd(random, victims, keys, seen)
   let stop = load()
   let slowest_start_ms = 0
   let round = 0
+  /** Kills a gateway, and starts it when `until` resolves. */
+  const restart = async (victim: Victim, said: string, until: () => Promise<void> | void) => {
+    await victim.kill()
+    mend(victim)
+    await until()
+    const began_ms = performance.now()
+    await victim.start()
+    const start_ms = performance.now() - began_ms - victim.gateway.waited_ms
+    report(`${said}: serving again after ${Math.round(start_ms)} ms`)
+    slowest_start_ms = Math.max(slowest_start_ms, start_ms)
+  }
   /** Kills one of the gateways again and again, each time amid another fault. */
-  const hunt = async (victim: Victim, own: Random, times: number) => {
+  const hunter = (victim: Victim, own: Random) => {
     let due: Fault[] = []
-    for (let time = 0; time < times; time++) {
-      if (due.length === 0) due = own.shuffle(FAULTS)
-      const { name, begin } = due.pop() ?? FAULTS[0]
-      const before_ms = own.whole(0, 400)
-      const during_ms = own.whole(0, 800)
-      await Bun.sleep(before_ms)
-      round += 1
-      const said = `${round}/${kills} gateway ${victims.indexOf(victim)}`
-      report(`${said}: ${name} for ${during_ms} ms`)
-      await begin(victim, own)
-      await Bun.sleep(during_ms)
-      await victim.kill()
-      mend(victim)
-      const killed_ms = performance.now()
-      await victim.start()
-      const start_ms = performance.now() - killed_ms - victim.gateway.waited_ms
-      report(`${said}: serving again after ${Math.round(start_ms)} ms`)
-      slowest_start_ms = Math.max(slowest_start_ms, start_ms)
+    return async (times: number) => {
+      for (let time = 0; time < times; time++) {
+        if (due.length === 0) due = own.shuffle(FAULTS)
+        const { name, begin } = due.pop() ?? FAULTS[0]
+        const before_ms = own.whole(0, 400)
+        const during_ms = own.whole(0, 800)
+        await Bun.sleep(before_ms)
+        round += 1
+        const said = `${round}/${kills} gateway ${victims.indexOf(victim)}`
+        report(`${said}: ${name} for ${during_ms} ms`)
+        await begin(victim, own)
+        await Bun.sleep(during_ms)
+        await restart(victim, said, () => {})
+      }
     }
   }
+  const hunts = victims.map((victim) => hunter(victim, random.branch()))
+  const crashing = scene.shards.flatMap(({ name, server }, shard) =>
+    server === null ? [] : [{ name, server, shard }],
+  )
+  const violations: string[] = []
+  let outages = 0
   try {
-    const times = (which: number) => Math.floor((kills + which) / VICTIMS)
-    await Promise.all(victims.map((victim, which) => hunt(victim, random.branch(), times(which))))
+    // A start needs all shards, so a server crashes only between two parts of the hunt.
+    const part = crashing.length === 0 ? kills : KILLS_PER_OUTAGE
+    for (let done = 0; done < kills; done += part) {
+      const times = (which: number) => Math.floor((Math.min(part, kills - done) + which) / gateways)
+      await Promise.all(hunts.map((hunt, which) => hunt(times(which))))
+      for (const { name, server, shard } of crashing) {
+        outages += 1
+        const said = `outage ${outages}`
+        report(`${said}: the server of ${name} crashes, and a gateway is killed meanwhile`)
+        const rich = accounts.filter(({ usd }) => usd === ACCOUNTS_USD[0])
+        const again = (victim: Victim, until: () => Promise<void>) => restart(victim, said, until)
+        const asking = { victims, accounts: rich, random, seen, restart: again }
+        violations.push(...(await outage({ server, shard, ...asking })))
+      }
+    }
   } finally {
     await stop()
   }
@@ -109,15 +143,15 @@ export async function chaos(scene: Scene, { seed, kills, report }: ChaosOptions)
   const vitals = await Promise.all(rests.map(({ victim, rest }) => kept(victim, rest)))
   await scene.quiet()
 
-  const violations = await inquire(scene, author, seen, keys)
+  violations.push(...(await inquire(scene, author, seen, accounts)))
   if (slowest_start_ms > SERVING_WITHIN_MS) violations.push(`a start took ${slowest_start_ms} ms`)
   violations.push(...vitals.flatMap((what) => (what === null ? [] : [`a gateway kept ${what}`])))
   const lives: Record<string, number> = {}
-  for (const { steps } of await scene.witness.stories()) {
+  for (const { steps } of await storiesOf(scene)) {
     const last = steps.at(-1) ?? ""
     lives[last] = (lives[last] ?? 0) + 1
   }
-  return { calls: seen.length, lives, slowest_start_ms, violations }
+  return { calls: seen.length, lives, outages, slowest_start_ms, violations }
 }
 
 /** Clients that ask for one thing after another, until the function returned is called: it resolves once they are gone. */
@@ -168,99 +202,28 @@ function errand(random: Random, victims: readonly Victim[], keys: readonly strin
   return { gateway: gateway?.listening ?? null, key, conduct }
 }
 
-interface Fault {
-  readonly name: string
-  begin(victim: Victim, random: Random): Promise<void> | void
-}
-
-/** Those that a gateway outlives. */
-const PASSING: readonly Fault[] = [
-  { name: "the database is gone", begin: ({ database }) => database.refuse() },
-  { name: "the way to the database is cut", begin: ({ database }) => database.cut() },
-  { name: "the database is black-holed", begin: ({ database }) => database.stall() },
-  {
-    name: "the database is slow",
-    begin({ database }, random) {
-      database.weather = { ...FAIR, delay_ms: random.whole(50, 200) }
-    },
-  },
-  {
-    name: "replies of the database are lost",
-    begin({ database }, random) {
-      const statements = [holdOne, holdLean, holdExact, endOne, endLean, endExact, CHECKPOINT]
-      for (const statement of statements) if (random.chance(0.7)) void database.loseReply(statement)
-    },
-  },
-  {
-    name: "the provider's connections are reset",
-    begin: ({ upstream }) => upstream.reset(),
-  },
-  { name: "the provider is black-holed", begin: ({ upstream }) => upstream.stall() },
-  {
-    name: "the provider drips",
-    begin({ upstream }, random) {
-      upstream.weather = { delay_ms: 5, bytes_per_s: 20_000, slice_bytes: random.whole(1, 50) }
-    },
-  },
-]
-
-/** Each ends with a kill; until then it is mended by nobody. */
-const FAULTS: readonly [Fault, ...Fault[]] = [
-  { name: "nothing else", begin() {} },
-  ...PASSING,
-  {
-    name: "it is frozen past its lease and woken",
-    async begin({ gateway }) {
-      gateway.signal("SIGSTOP")
-      await Bun.sleep(2_500)
-      gateway.signal("SIGCONT")
-    },
-  },
-  {
-    name: "it crashes in a loop",
-    async begin(victim, random) {
-      for (let crash = 0; crash < 3; crash++) {
-        await victim.kill()
-        victim.spawn()
-        await Bun.sleep(random.whole(0, 400))
-      }
-    },
-  },
-  { name: "it drains", begin: ({ gateway }) => gateway.signal("SIGTERM") },
-  {
-    name: "it drains while the database is gone",
-    begin({ gateway, database }) {
-      database.refuse()
-      gateway.signal("SIGTERM")
-    },
-  },
-]
-
-function mend({ database, upstream }: Victim): void {
-  database.admit()
-  database.heal()
-  upstream.heal()
-}
-
 /** Lays the three sides beside each other. */
 async function inquire(
   scene: Scene,
   author: Author,
   seen: readonly Seen[],
-  keys: readonly string[],
+  accounts: readonly SceneAccount[],
 ): Promise<string[]> {
   const { open_holds, violations } = await scene.steady.audit()
-  const calls = await scene.witness.calls()
   const clients = new Map(seen.flatMap((answer) => (answer.id === null ? [] : [[answer.id, answer]])))
-  const stories = await scene.witness.stories()
+  const stories = await storiesOf(scene)
   const told = new Set(stories.map(({ id }) => id))
-  const found = calls.flatMap((call) =>
-    judge(call, author.said.get(call.id), clients.get(call.id)).map(
-      (what) => `call ${call.id} (${call.state}, ${call.basis}, ${call.charge_nano}) ${what}`,
-    ),
-  )
+  const found: string[] = []
+  for (const [place, { witness }] of scene.shards.entries()) {
+    const calls = await witness.calls()
+    for (const call of calls)
+      for (const what of judge(call, author.said.get(call.id), clients.get(call.id)))
+        found.push(`call ${call.id} (${call.state}, ${call.basis}, ${call.charge_nano}) ${what}`)
+    for (const account of accounts.filter(({ shard }) => shard === place))
+      found.push(...judgeBalance(account, await scene.steady.balance(account.id), calls))
+    found.push(...(await witness.overdrawn()).map((account) => `account ${account} was overdrawn`))
+  }
   found.push(...stories.map(faultOf).filter((what) => what !== null))
-  found.push(...(await scene.witness.overdrawn()).map((account) => `account ${account} was overdrawn`))
   found.push(...violations.map((violation) => `audit: ${Bun.inspect(violation)}`))
   if (open_holds > 0) found.push(`${open_holds} holds are open`)
   found.push(...author.repeated.map((id) => `call ${id} reached the provider more than once`))
@@ -271,8 +234,14 @@ async function inquire(
     if (status !== null && ![200, 402, 429, 500, 502, 503, 504].includes(status))
       found.push(`an answer was ${status}`)
   }
+  const keys = accounts.map(({ key }) => key)
   found.push(...(await leaks(scene, seen, keys)))
   return found
+}
+
+/** Of all shards: a call that is in two of them has two stories. */
+async function storiesOf({ shards }: Scene): Promise<Story[]> {
+  return (await Promise.all(shards.map(({ witness }) => witness.stories()))).flat()
 }
 
 /** What must be nowhere but in requests and answers. */

@@ -1,6 +1,8 @@
 import type { CallRecord } from "../../src/ledger/reports/calls.ts"
+import { parseUsd } from "../../src/money.ts"
 import type { Plan, Said } from "./author.ts"
 import type { Seen } from "./customer.ts"
+import type { SceneAccount } from "./scene.ts"
 
 /** Nano-USD per token: input, cached input, output. */
 const PRICES = { input: 1_000n, cached: 100n, output: 4_000n }
@@ -64,6 +66,32 @@ export function judge(call: CallRecord, said: Said | undefined, seen: Seen | und
     blame(ending === "completed" && said.usage, "is estimated, and its usage was sent (rule 1)")
   }
   return faults
+}
+
+/**
+ * What is wrong with the balance of an account, given the calls of its shard. It is what the account was given less the
+ * charges of its calls, each of which `judge` compares with what the provider said.
+ */
+export function judgeBalance(
+  { id, usd, shard }: SceneAccount,
+  { balance, held }: { readonly balance: string; readonly held: string },
+  calls: readonly CallRecord[],
+): string[] {
+  const charged_nano = calls
+    .filter(({ account_id }) => account_id === id)
+    .reduce((sum, { charge_nano }) => sum + (charge_nano ?? 0n), 0n)
+  const due_nano = nanoOf(usd) - charged_nano
+  const said = `account ${id} in shard ${shard} has ${balance}`
+  return [
+    ...(nanoOf(balance) === due_nano ? [] : [`${said}, and its calls leave it ${due_nano} nano-USD`]),
+    ...(nanoOf(held) === 0n ? [] : [`${said}, of which ${held} is held for no call`]),
+  ]
+}
+
+function nanoOf(usd: string): bigint {
+  const amount_nano = parseUsd(usd)
+  if (amount_nano === null) throw new Error(`${usd} is no amount`)
+  return amount_nano
 }
 
 function usageCost({ usage, operation }: Plan): bigint {

@@ -1,11 +1,14 @@
 import { expect } from "bun:test"
+import { MAIN, type OneOrMore, oneOrMore, type ShardAddress } from "../../src/ledger/shards.ts"
 import type { GatewayProcess, Variables } from "../process/gateway-process.ts"
 import { databaseVariables, Workplace } from "../process/workplace.ts"
+import { freshDatabase } from "../support/database.ts"
 import { within } from "../support/fair-clock.ts"
 import { type ConfigChanges, configFor, startGateway, type TestGateway, until } from "../support/gateway.ts"
 import { Link } from "../support/link.ts"
 import { type Provider, startProvider } from "../support/provider.ts"
 import { DatabaseProxy } from "../support/proxy.ts"
+import { Postgres } from "./postgres.ts"
 import { fault, Witness } from "./witness.ts"
 
 /** Short, so that a test need not wait for a death; long enough for a busy machine. */
@@ -20,18 +23,31 @@ type ChangesFor = (provider_url: string) => ConfigChanges
 /** A gateway that faults happen to: a process of its own, its connections to the database and to the provider in our hands. */
 export class Victim {
   readonly place = new Workplace()
-  readonly database: DatabaseProxy
+  /** The way to each shard, in their order. */
+  readonly databases: OneOrMore<DatabaseProxy>
   readonly upstream: Link
-  /** Of its environment, besides the address of the database. */
+  /** Of its environment, besides the address of the only database. */
   readonly #variables: Variables
   #gateway: GatewayProcess | null = null
   #printed = ""
 
-  constructor(database: DatabaseProxy, upstream: Link, changesFor: ChangesFor, variables: Variables) {
-    this.database = database
+  constructor(
+    databases: OneOrMore<DatabaseProxy>,
+    upstream: Link,
+    changesFor: ChangesFor,
+    variables: Variables,
+  ) {
+    this.databases = databases
     this.upstream = upstream
     this.#variables = variables
-    this.place.configure(configFor(upstream.url, { lease: LEASE, ...changesFor(upstream.url) }))
+    const shards = databases.map(({ address: { url } }, at) => ({ name: shardName(at), url }))
+    const listed = shards.length === 1 ? {} : { shards }
+    this.place.configure(configFor(upstream.url, { lease: LEASE, ...listed, ...changesFor(upstream.url) }))
+  }
+
+  /** The way to the first shard, which is the only one in most scenes. */
+  get database(): DatabaseProxy {
+    return this.databases[0]
   }
 
   get gateway(): GatewayProcess {
@@ -56,14 +72,11 @@ export class Victim {
 
   /** It is starting. */
   spawn(): void {
-    this.#gateway = this.place.spawn({ ...databaseVariables(this.database.address), ...this.#variables })
+    this.#gateway = this.place.spawn(this.#environment())
   }
 
   async start(): Promise<void> {
-    this.#gateway = await this.place.start({
-      ...databaseVariables(this.database.address),
-      ...this.#variables,
-    })
+    this.#gateway = await this.place.start(this.#environment())
   }
 
   /** Resolves when the process is gone. */
@@ -83,7 +96,12 @@ export class Victim {
   async clear(): Promise<void> {
     if (this.#gateway !== null) await this.kill()
     await this.place.clear()
-    await Promise.all([this.database.stop(), this.upstream.stop()])
+    await Promise.all([...this.databases, this.upstream].map((link) => link.stop()))
+  }
+
+  #environment(): Variables {
+    const found = this.databases.length === 1 ? databaseVariables(this.database.address) : {}
+    return { ...found, ...this.#variables }
   }
 
   #note(): void {
@@ -92,36 +110,78 @@ export class Victim {
   }
 }
 
+/** One shard of a scene's ledger. */
+export interface SceneShard extends ShardAddress {
+  readonly witness: Witness
+  /** A server of its own, which can crash; null for a database of the test run's. */
+  readonly server: Postgres | null
+}
+
+/** An account with a key of it, in the shard at this place. */
+export interface SceneAccount {
+  readonly id: string
+  readonly key: string
+  readonly usd: string
+  readonly shard: number
+}
+
 /** One ledger, with a gateway in this process to which nothing happens, and any number to which something does. */
 export class Scene {
   readonly provider: Provider
   /** Sweeps, and answers the operator. */
   readonly steady: TestGateway
-  readonly witness: Witness
+  readonly shards: OneOrMore<SceneShard>
   readonly victims: Victim[] = []
+  readonly #removes: readonly (() => Promise<void>)[]
 
-  private constructor(provider: Provider, steady: TestGateway, witness: Witness) {
+  private constructor(
+    provider: Provider,
+    steady: TestGateway,
+    shards: OneOrMore<SceneShard>,
+    removes: readonly (() => Promise<void>)[],
+  ) {
     this.provider = provider
     this.steady = steady
-    this.witness = witness
+    this.shards = shards
+    this.#removes = removes
   }
 
-  static async open(): Promise<Scene> {
+  /** The first shard is a database of the test run's, each other one has a server of its own. */
+  static async open(count = 1): Promise<Scene> {
     const provider = await startProvider()
-    const steady = await startGateway(provider, { lease: LEASE })
-    return new Scene(provider, steady, await Witness.of(steady.address))
+    const places = await Promise.all(Array.from({ length: count }, (_, at) => openPlace(at)))
+    const steady = await startGateway(provider, { lease: LEASE }, null, oneOrMore(places))
+    const shards = places.map(async (place) => ({ ...place, witness: await Witness.of(place.address) }))
+    const removes = places.map(({ remove }) => remove)
+    return new Scene(provider, steady, oneOrMore(await Promise.all(shards)), removes)
   }
 
-  /** A gateway that runs; `role` is its role in the database, if it is not the owner's. */
+  /** Of the first shard, which is the only one in most scenes. */
+  get witness(): Witness {
+    return this.shards[0].witness
+  }
+
+  /** A new account in the shard at this place. Accounts choose their shards, so there are empty ones before it (D74). */
+  async account(usd: string, shard: number): Promise<SceneAccount> {
+    for (;;) {
+      const { id, key } = await this.steady.account("0")
+      const { shard: name = MAIN } = await this.steady.admin<{ shard?: string }>("GET", `/accounts/${id}`)
+      if (name !== shardName(shard)) continue
+      await this.steady.admin("POST", `/accounts/${id}/credits`, { amount: usd })
+      return { id, key, usd, shard }
+    }
+  }
+
+  /** A gateway that runs; `role` is its role in the databases, if it is not the owner's. */
   async victim(
     changesFor: ChangesFor = () => ({}),
     role: string | null = null,
     variables: Variables = {},
   ): Promise<Victim> {
-    const database = await DatabaseProxy.start(this.steady.address)
-    if (role !== null) database.as(role)
+    const databases = await Promise.all(this.shards.map(({ address }) => DatabaseProxy.start(address)))
+    if (role !== null) for (const database of databases) database.as(role)
     const upstream = await Link.to({ host: "127.0.0.1", port: this.provider.port })
-    const victim = new Victim(database, upstream, changesFor, variables)
+    const victim = new Victim(oneOrMore(databases), upstream, changesFor, variables)
     this.victims.push(victim)
     await victim.start()
     return victim
@@ -138,12 +198,30 @@ export class Scene {
     try {
       for (const victim of this.victims) await victim.clear()
       expect(await this.steady.audit()).toMatchObject({ open_holds: 0, violations: [] })
-      expect((await this.witness.stories()).map(fault).filter((found) => found !== null)).toEqual([])
-      expect(await this.witness.overdrawn()).toEqual([])
+      for (const { witness } of this.shards) {
+        expect((await witness.stories()).map(fault).filter((found) => found !== null)).toEqual([])
+        expect(await witness.overdrawn()).toEqual([])
+      }
     } finally {
-      await this.witness.end()
+      for (const { witness } of this.shards) await witness.end()
       await this.steady.stop()
+      for (const remove of this.#removes) await remove()
       await this.provider.stop()
     }
   }
+}
+
+function shardName(place: number): string {
+  return place === 0 ? MAIN : `shard-${place}`
+}
+
+async function openPlace(place: number) {
+  const shard = { name: shardName(place), open: true }
+  if (place === 0) {
+    const { address, drop } = await freshDatabase()
+    return { ...shard, address, server: null, remove: drop }
+  }
+  const server = await Postgres.make()
+  await server.start()
+  return { ...shard, address: server.address, server, remove: () => server.clear() }
 }
