@@ -7,6 +7,7 @@ import { Job } from "./job.ts"
 import { LedgerLoad, LedgerQuestion } from "./ledger-load.ts"
 import { load } from "./load.ts"
 import { startProvider } from "./provider.ts"
+import { ShardsLoad, ShardsQuestion } from "./shards-load.ts"
 import { StartTollgate, TollgateProcess } from "./tollgate.ts"
 
 export const StartProvider = Type.Object({ specs: Type.Record(Type.String(), AnswerSpec) })
@@ -20,6 +21,7 @@ export const handlers: Readonly<Record<Role, () => Handler>> = {
   load: () => ({ answer: (asked) => load(checked(Job, asked)), end: async () => {} }),
   tollgate: tollgateHandler,
   ledger: ledgerHandler,
+  shards: shardsHandler,
 }
 
 /** The first question starts the server; the answer is its port. */
@@ -54,5 +56,13 @@ function ledgerHandler(): Handler {
     async end() {
       await (await opened)?.end()
     },
+  }
+}
+
+function shardsHandler(): Handler {
+  const shards = new ShardsLoad()
+  return {
+    answer: async (asked) => shards.answer(checked(ShardsQuestion, asked)),
+    end: () => shards.end(),
   }
 }

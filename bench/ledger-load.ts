@@ -44,8 +44,8 @@ export const AloneAnswer = Type.Object({ hold: Type.String(), settle: Type.Strin
 export const PairsAnswer = Type.Object({
   pairs: Type.Integer(),
   duration_ms: Type.Number(),
-  /** CPU of the process that holds and settles, and of its Postgres. */
-  cpu_ms: Type.Object({ process: Type.Number(), postgres: Type.Number() }),
+  /** CPU of the process that holds and settles, and of each Postgres that it uses. */
+  cpu_ms: Type.Object({ process: Type.Number(), postgres: Type.Array(Type.Number()) }),
 })
 export const PastAnswer = Type.Object({ calls: Type.Integer() })
 export const AuditAnswer = Type.Object({ violations: Type.Integer(), open_holds: Type.Integer() })
@@ -193,7 +193,11 @@ export class LedgerLoad {
     }
     await Promise.all(Array.from({ length: in_flight }, (_, worker) => work(worker)))
     const { load, postgres } = spent(before, cpuTimes(processes))
-    return { pairs, duration_ms: performance.now() - started_ms, cpu_ms: { process: load, postgres } }
+    return {
+      pairs,
+      duration_ms: performance.now() - started_ms,
+      cpu_ms: { process: load, postgres: [postgres] },
+    }
   }
 
   async #addPast(calls: number) {

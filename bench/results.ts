@@ -37,7 +37,8 @@ export interface ScenarioResult {
   readonly figures: readonly FigureResult[]
   /** The targets that were loaded side by side, by name. Null when only the ledger was loaded. */
   readonly targets: Readonly<Record<string, TargetResult>> | null
-  readonly pairs: { readonly batch_queues: PairsResult; readonly single: PairsResult } | null
+  /** The ways to hold and settle without a gateway that were measured side by side, by name; the first is Tollgate's own. */
+  readonly pairs: Readonly<Record<string, PairsResult>> | null
   readonly reference: { readonly name: string; readonly ms: Spread } | null
   /** The coefficient of variation of the direct rounds: the noise of the machine. */
   readonly noise: number | null
@@ -91,7 +92,8 @@ export interface CpuResult {
 export interface PairsResult {
   readonly per_s: Spread
   readonly process_us: Spread
-  readonly postgres_us: Spread
+  /** One for each Postgres. */
+  readonly postgres_us: readonly Spread[]
 }
 
 /** What the report plots as distributions. */

@@ -7,6 +7,7 @@ import { Child } from "./child.ts"
 import { Port } from "./handlers.ts"
 import { type Job, JobReport } from "./job.ts"
 import { type AnswerSpecs, type Generated, pathOf } from "./provider.ts"
+import { OpenAnswer } from "./shards-load.ts"
 import { Listening } from "./tollgate.ts"
 
 /** The targets of a scenario: the provider itself, a bare pass-through, and Tollgate. */
@@ -55,6 +56,7 @@ export class Rig {
   readonly #admin_token = `bench_${crypto.randomUUID()}`
   readonly #provider = new Child("provider")
   readonly #tollgate = new Child("tollgate")
+  readonly #shards: Child[] = []
   #bare = new Child("bare")
   #provider_url = ""
   #targets: Readonly<Record<TargetName, Target>> | null = null
@@ -93,6 +95,19 @@ export class Rig {
     return new Admin(`http://127.0.0.1:${this.target("tollgate").port}`, this.#admin_token)
   }
 
+  /** Starts a process whose ledger has this many shards, each on a Postgres of its own. */
+  async startShards(shards: number, accounts: number): Promise<Child> {
+    const child = new Child("shards")
+    this.#shards.push(child)
+    await child.ask(OpenAnswer, { what: "open", shards, accounts })
+    return child
+  }
+
+  /** Ends the processes that `startShards` started. */
+  async stopShards(): Promise<void> {
+    await Promise.all(this.#shards.splice(0).map((child) => child.stop()))
+  }
+
   /** Puts a load on a target. */
   load(job: Job): Promise<JobReport> {
     return this.load_process.ask(JobReport, job, JOB_MS)
@@ -113,7 +128,7 @@ export class Rig {
     if (this.#ended) return
     this.#ended = true
     await this.load_process.stop()
-    await Promise.all([this.#tollgate.stop(), this.ledger.stop(), this.#bare.stop()])
+    await Promise.all([this.#tollgate.stop(), this.ledger.stop(), this.stopShards(), this.#bare.stop()])
     await this.#provider.stop()
   }
 

@@ -12,6 +12,8 @@ import type {
   LedgerScenario,
   Measured,
   Pairs,
+  ShardsRound,
+  ShardsScenario,
   Size,
   WorkersRound,
   WorkersScenario,
@@ -59,11 +61,33 @@ export function ledgerResult(
     figures: figures.map((figure) => figureResult(figure, rounds)),
     targets: null,
     pairs: {
-      batch_queues: pairsResult(rounds.map(({ batch_queues }) => batch_queues)),
-      single: pairsResult(rounds.map(({ single }) => single)),
+      "batch queues": pairsResult(rounds.map(({ batch_queues }) => batch_queues)),
+      "one statement per call": pairsResult(rounds.map(({ single }) => single)),
     },
     reference: null,
     noise: variation(rounds.map(({ single }) => single.per_s)),
+  }
+}
+
+export function shardsResult(
+  { name, title, figures, in_flight }: Omit<ShardsScenario, "accounts">,
+  accounts: number,
+  rounds: readonly ShardsRound[],
+): ScenarioResult {
+  return {
+    name,
+    title,
+    load: `${accounts} accounts, no gateway`,
+    rounds: rounds.length,
+    figures: figures.map((figure) => figureResult(figure, rounds)),
+    targets: null,
+    pairs: {
+      [`1 shard, ${in_flight} in flight`]: pairsResult(rounds.map(({ one }) => one)),
+      [`2 shards, ${in_flight} in flight`]: pairsResult(rounds.map(({ two }) => two)),
+      [`2 shards, ${in_flight * 2} in flight`]: pairsResult(rounds.map(({ two_full }) => two_full)),
+    },
+    reference: null,
+    noise: variation(rounds.map(({ one }) => one.per_s)),
   }
 }
 
@@ -146,11 +170,13 @@ function cpuResult(rounds: readonly Measured[]): CpuResult {
   }
 }
 
-function pairsResult(rounds: readonly Pairs[]): PairsResult {
+export function pairsResult(rounds: readonly Pairs[]): PairsResult {
   return {
     per_s: spread(rounds.map(({ per_s }) => per_s)),
     process_us: spread(rounds.map(({ process_us }) => process_us)),
-    postgres_us: spread(rounds.map(({ postgres_us }) => postgres_us)),
+    postgres_us: (rounds[0]?.postgres_us ?? []).map((_, at) =>
+      spread(rounds.map(({ postgres_us }) => postgres_us[at] ?? 0)),
+    ),
   }
 }
 

@@ -68,7 +68,17 @@ export interface WorkersScenario {
   readonly figures: readonly Figure<WorkersRound>[]
 }
 
-export type Scenario = HttpScenario | LedgerScenario | WorkersScenario
+/** A row of the table: the ledger without a gateway in two shards beside the ledger in one. */
+export interface ShardsScenario {
+  readonly kind: "shards"
+  readonly name: string
+  readonly title: string
+  accounts(size: Size): number
+  readonly in_flight: number
+  readonly figures: readonly Figure<ShardsRound>[]
+}
+
+export type Scenario = HttpScenario | LedgerScenario | WorkersScenario | ShardsScenario
 
 export type HttpRound = Readonly<Record<TargetName, Measured>> & { readonly reference_ms: number | null }
 
@@ -80,9 +90,17 @@ export interface LedgerRound {
 /** Hold and settle pairs, without a gateway. */
 export interface Pairs {
   readonly per_s: number
-  /** CPU of the process that holds and settles, and of its Postgres, in microseconds for each pair. */
+  /** CPU of the process that holds and settles, and of each Postgres that it uses, in microseconds for each pair. */
   readonly process_us: number
-  readonly postgres_us: number
+  readonly postgres_us: readonly number[]
+}
+
+export interface ShardsRound {
+  readonly one: Pairs
+  /** As many pairs in flight as with one shard, so half as many in each. */
+  readonly two: Pairs
+  /** Twice as many in flight, so as many in each as with one shard. */
+  readonly two_full: Pairs
 }
 
 export interface WorkersRound {
@@ -139,7 +157,7 @@ export function pairsOf({ pairs, duration_ms, cpu_ms }: Static<typeof PairsAnswe
   return {
     per_s: (pairs * 1000) / duration_ms,
     process_us: (cpu_ms.process * 1000) / pairs,
-    postgres_us: (cpu_ms.postgres * 1000) / pairs,
+    postgres_us: cpu_ms.postgres.map((ms) => (ms * 1000) / pairs),
   }
 }
 

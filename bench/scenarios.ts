@@ -6,7 +6,9 @@ import type {
   HttpScenario,
   LedgerRound,
   LedgerScenario,
+  Pairs,
   Scenario,
+  ShardsScenario,
   Size,
   WorkersScenario,
 } from "./scenario.ts"
@@ -283,6 +285,43 @@ const twoWorkers: WorkersScenario = {
   ],
 }
 
+const postgresUs = ({ postgres_us }: Pairs) => postgres_us.reduce((sum, each_us) => sum + each_us, 0)
+
+/** Shards have nothing in common: two of them must not cost more for each pair than one. */
+const twoShards: ShardsScenario = {
+  kind: "shards",
+  name: "shards",
+  title: "Two shards, many accounts",
+  accounts: ({ name }) => (name === "quick" ? 100 : 1000),
+  in_flight: 128,
+  figures: [
+    {
+      name: "CPU of all Postgres per pair, 2 shards / 1, as many in flight",
+      unit: "times",
+      goal: { at_most: 1.1 },
+      value: ({ two, one }) => postgresUs(two) / postgresUs(one),
+    },
+    {
+      name: "CPU of all Postgres per pair, 2 shards / 1, as many in flight in each",
+      unit: "times",
+      goal: { at_most: 1.1 },
+      value: ({ two_full, one }) => postgresUs(two_full) / postgresUs(one),
+    },
+    {
+      name: "CPU of the process per pair, 2 shards / 1, as many in flight in each",
+      unit: "times",
+      goal: null,
+      value: ({ two_full, one }) => two_full.process_us / one.process_us,
+    },
+    {
+      name: "pairs per second, 2 shards / 1, as many in flight in each",
+      unit: "times",
+      goal: null,
+      value: ({ two_full, one }) => two_full.per_s / one.per_s,
+    },
+  ],
+}
+
 export const scenarios: readonly Scenario[] = [
   jsonBusy,
   jsonSingle,
@@ -299,4 +338,5 @@ export const scenarios: readonly Scenario[] = [
   bigEvent,
   smallEvents,
   twoWorkers,
+  twoShards,
 ]

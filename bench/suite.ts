@@ -2,8 +2,9 @@ import manifest from "../package.json" with { type: "json" }
 import type { Payer } from "./admin.ts"
 import { type AnswerSpec, operationPath } from "./answer-spec.ts"
 import { Auditor } from "./auditor.ts"
+import type { Child } from "./child.ts"
 import type { Arrival, Job, Level } from "./job.ts"
-import { PairsAnswer } from "./ledger-load.ts"
+import { AuditAnswer, PairsAnswer } from "./ledger-load.ts"
 import { loadWarnings } from "./load-cost.ts"
 import { thisMachine } from "./machine.ts"
 import type { Progress } from "./progress.ts"
@@ -21,11 +22,13 @@ import {
   pairsOf,
   reaches,
   type Scenario,
+  type ShardsRound,
+  type ShardsScenario,
   type Size,
   type WorkersRound,
   type WorkersScenario,
 } from "./scenario.ts"
-import { httpResult, ledgerResult, workersResult } from "./scenario-result.ts"
+import { httpResult, ledgerResult, shardsResult, workersResult } from "./scenario-result.ts"
 
 /** By what factor a quick run may miss a goal: it only shows that everything works, on any machine. */
 const QUICK_SLACK = 10
@@ -52,7 +55,7 @@ const RUN_IN_CALLS = 6_000
 /** The answers that the provider of a run must give. */
 export function specsOf(scenarios: readonly Scenario[], size: Size): AnswerSpecs {
   const own = scenarios.flatMap((scenario) =>
-    scenario.kind === "ledger" ? [] : [[scenario.name, scenario.spec(size)] as const],
+    "spec" in scenario ? [[scenario.name, scenario.spec(size)] as const] : [],
   )
   return { ...WARM_UP, ...Object.fromEntries(own) }
 }
@@ -63,6 +66,7 @@ export function stepsOf(scenarios: readonly Scenario[], size: Size): number {
     http: size.rounds * targets.length,
     ledger: size.rounds * 2,
     workers: workersRounds(size) * 2,
+    shards: size.rounds * 3,
   }
   return scenarios.reduce((sum, { kind }) => sum + steps[kind], 0)
 }
@@ -135,6 +139,8 @@ export class Suite {
         return this.#ledger(scenario)
       case "workers":
         return this.#workers(scenario)
+      case "shards":
+        return this.#shards(scenario)
     }
   }
 
@@ -204,6 +210,44 @@ export class Suite {
       await this.#auditor.check(payer)
     }
     return workersResult(scenario, this.#size, rounds)
+  }
+
+  /** Each side has its own process and its own Postgres. Both run once unmeasured, so that their code is compiled. */
+  async #shards(scenario: ShardsScenario): Promise<ScenarioResult> {
+    const { title, in_flight } = scenario
+    const accounts = scenario.accounts(this.#size)
+    const ask = async (ledger: Child, at_once: number) => {
+      const question = { what: "pairs", in_flight: at_once, duration_ms: this.#size.measure_ms }
+      return pairsOf(await ledger.ask(PairsAnswer, question))
+    }
+    const measure = (words: string, ledger: Child, at_once: number) => {
+      this.#progress.step(`${title}: ${words}, ${at_once} in flight`)
+      return ask(ledger, at_once)
+    }
+    const rounds: ShardsRound[] = []
+    try {
+      this.#progress.say(`${title}: start`)
+      const [one, two] = await Promise.all([
+        this.#rig.startShards(1, accounts),
+        this.#rig.startShards(2, accounts),
+      ])
+      for (const ledger of [one, two]) await ask(ledger, in_flight)
+      for (let round = 1; round <= this.#size.rounds; round++) {
+        rounds.push({
+          one: await measure("1 shard", one, in_flight),
+          two: await measure("2 shards", two, in_flight),
+          two_full: await measure("2 shards", two, 2 * in_flight),
+        })
+      }
+      for (const ledger of [one, two]) {
+        const { violations, open_holds } = await ledger.ask(AuditAnswer, { what: "audit" })
+        if (violations + open_holds > 0)
+          throw new Error(`the audit found ${violations} violations and ${open_holds} open holds`)
+      }
+    } finally {
+      await this.#rig.stopShards()
+    }
+    return shardsResult(scenario, accounts, rounds)
   }
 
   async #measure(load: Load, target: TargetName): Promise<Measured> {

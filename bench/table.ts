@@ -29,8 +29,10 @@ export const CPU_HEAD = ["CPU: gateway", "Postgres", "load generator"]
 
 export function cpuCells({ targets, pairs }: ScenarioResult): string[] {
   if (pairs !== null) {
-    const { process_us, postgres_us } = pairs.batch_queues
-    return [`${us(process_us.median)} per pair`, us(postgres_us.median), ""]
+    const [own] = Object.values(pairs)
+    return own === undefined
+      ? CPU_HEAD.map(() => "")
+      : [`${us(own.process_us.median)} per pair`, eachUs(own), ""]
   }
   const gateway = targets === null ? undefined : (targets.tollgate ?? Object.values(targets)[0])
   if (gateway === undefined) return CPU_HEAD.map(() => "")
@@ -151,7 +153,7 @@ function absolutes({ title, targets, pairs, reference }: ScenarioResult): string
       cpuText(found.cpu),
     ])
   }
-  for (const [name, found] of pairsRows(pairs))
+  for (const [name, found] of Object.entries(pairs ?? {}))
     lines.push([`  ${name}`, `${perSecond(found.per_s)} pairs/s`, pairsCpuText(found)])
   if (reference !== null) lines.push([`  ${reference.name}`, `p50 ${ms(reference.ms.median)}`])
   return [title, ...aligned(lines)]
@@ -167,17 +169,13 @@ function cpuText({ per, target_us, postgres_us, load_us, load_share }: CpuResult
   return `CPU per ${per}: ${parts.join(", ")}`
 }
 
-/** The two ways to hold and settle, with their names. */
-export function pairsRows(pairs: ScenarioResult["pairs"]): (readonly [name: string, found: PairsResult])[] {
-  if (pairs === null) return []
-  return [
-    ["batch queues", pairs.batch_queues],
-    ["one statement per call", pairs.single],
-  ]
+function pairsCpuText(found: PairsResult): string {
+  return `CPU per pair: process ${us(found.process_us.median)}, Postgres ${eachUs(found)}`
 }
 
-function pairsCpuText({ process_us, postgres_us }: PairsResult): string {
-  return `CPU per pair: process ${us(process_us.median)}, Postgres ${us(postgres_us.median)}`
+/** The CPU of each Postgres for each pair. */
+export function eachUs({ postgres_us }: PairsResult): string {
+  return postgres_us.map(({ median }) => us(median)).join(" + ")
 }
 
 export function goalText({

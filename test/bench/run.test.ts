@@ -39,10 +39,9 @@ describe("bun run bench", () => {
     "a short run of each kind of scenario: figures, an audit, both files, and nothing left behind",
     async () => {
       const files = { json: join(folder, "run.json"), html: join(folder, "run.html") }
-      const chosen = ["ttft", "json-128", "stream-50", "hot-account", "count-tokens"].flatMap((name) => [
-        "--only",
-        name,
-      ])
+      const chosen = ["ttft", "json-128", "stream-50", "hot-account", "count-tokens", "shards"].flatMap(
+        (name) => ["--only", name],
+      )
       const args = ["--quick", ...chosen, "--rounds", "1", "--json", files.json, "--html", files.html]
       const { child, leftovers } = bench("run", ...args)
       const [out, code] = [await new Response(child.stdout).text(), await child.exited]
@@ -68,6 +67,13 @@ describe("bun run bench", () => {
       expect(scenario?.targets?.tollgate?.cpu.postgres_us.median).toBeGreaterThan(0)
       expect(scenario?.targets?.bare?.cpu.postgres_us.median).toBe(0)
       expect(out).toContain("CPU per call: process ")
+
+      const shards = Object.values(results.scenarios.find(({ name }) => name === "shards")?.pairs ?? {})
+      expect(shards.map(({ postgres_us }) => postgres_us.length)).toEqual([1, 2, 2])
+      for (const { per_s, process_us, postgres_us } of shards) {
+        expect(per_s.min).toBeGreaterThan(0)
+        for (const each of [process_us, ...postgres_us]) expect(each.min).toBeGreaterThan(0)
+      }
 
       const page = readFileSync(files.html, "utf8")
       expect(page).toContain("TTFT of a stream, idle machine")

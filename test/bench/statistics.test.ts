@@ -4,9 +4,11 @@ import type { Arrival } from "../../bench/job.ts"
 import { Latencies } from "../../bench/latencies.ts"
 import { loadWarnings } from "../../bench/load-cost.ts"
 import type { ScenarioResult } from "../../bench/results.ts"
-import { type Measured, measuredOf, reaches } from "../../bench/scenario.ts"
-import { targetResult } from "../../bench/scenario-result.ts"
+import { type Measured, measuredOf, type Pairs, pairsOf, reaches } from "../../bench/scenario.ts"
+import { shardsResult, targetResult } from "../../bench/scenario-result.ts"
+import { scenarios } from "../../bench/scenarios.ts"
 import { median, spread, variation } from "../../bench/statistics.ts"
+import { cpuCells, eachUs } from "../../bench/table.ts"
 import { Tally } from "../../bench/tally.ts"
 
 describe("what rounds say together", () => {
@@ -107,6 +109,32 @@ describe("what a call costs", () => {
     expect(
       found.every((warning) => warning.startsWith("JSON, tollgate: the load generator used 21 %")),
     ).toBeTrue()
+  })
+})
+
+describe("two shards beside one", () => {
+  const shards = scenarios.find((scenario) => scenario.kind === "shards")
+  const pairs = (count: number, postgres: number[]): Pairs =>
+    pairsOf({ pairs: count, duration_ms: 1000, cpu_ms: { process: 10, postgres } })
+
+  test("CPU is by pair, and the ratio is of the sum over both Postgres", () => {
+    if (shards === undefined) throw new Error("there is no scenario of shards")
+    const one = pairs(100, [20])
+    const round = { one, two: pairs(100, [10, 14]), two_full: pairs(200, [19, 21]) }
+    const result = shardsResult(shards, 1000, [round, round])
+    expect(result.figures.map(({ median }) => median)).toEqual([
+      expect.closeTo(1.2),
+      expect.closeTo(1),
+      expect.closeTo(0.5),
+      expect.closeTo(2),
+    ])
+    expect(result.figures.map(({ reached }) => reached)).toEqual([false, true, true, true])
+    const [alone, together, full] = Object.values(result.pairs ?? {})
+    expect(alone?.postgres_us.map(({ median }) => median)).toEqual([200])
+    expect(together?.postgres_us.map(({ median }) => median)).toEqual([100, 140])
+    expect(full?.process_us.median).toBe(50)
+    expect(together === undefined ? "" : eachUs(together)).toBe("100 µs + 140 µs")
+    expect(cpuCells(result)).toEqual(["100 µs per pair", "200 µs", ""])
   })
 })
 
