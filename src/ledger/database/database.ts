@@ -78,9 +78,10 @@ export async function connectDatabase(address: Address): Promise<Database> {
 /**
  * Whether two connections may mean different statements by one name: Bun's driver calls the first one of each `P0`. Behind
  * a transaction pooler that passes names on as they are, one would be run for the other. A pooler is told by its own key
- * for cancelling, which begins with a number that is not the server process'.
+ * for cancelling, which begins with a number that is not the server process'. Before the embedded database there is none.
  */
 async function namesClash(address: Address): Promise<boolean> {
+  if (!("url" in address)) return false
   const client = connect(address, { max: 1, fetch_types: false, onnotice: () => {} })
   try {
     const asked = await client<{ pid: number; names: string[] }[]>`
