@@ -24,6 +24,7 @@ export const LIMITS = {
 }
 
 export const EVENT_STREAM = { "content-type": "text/event-stream" }
+export const JSON_BODY = { "content-type": "application/json" }
 
 /** The record of a call that cost nothing. */
 export const RELEASED = { state: "released", charge: "0", basis: "none" }
@@ -31,6 +32,15 @@ export const RELEASED = { state: "released", charge: "0", basis: "none" }
 /** As much of the same as is taken, at most `OFFERED_BYTES`. */
 export async function pour(exchange: Exchange, piece: string | Uint8Array): Promise<void> {
   for (let sent = 0; sent < OFFERED_BYTES && (await exchange.chunk(piece)); ) sent += piece.length
+}
+
+/** A success that begins like this, inside a text, and never ends. */
+export function endless(headers: Readonly<Record<string, string>>, begin: string): Script {
+  return async (exchange) => {
+    await exchange.head(200, headers)
+    await exchange.chunk(begin)
+    await pour(exchange, "x".repeat(65_536))
+  }
 }
 
 /** A stream of so many thousand events, each given its number, and nothing else. */

@@ -19,11 +19,12 @@ import {
   allowedBytes,
   callOf,
   EVENT_STREAM,
+  endless,
   flood,
   growthOf,
+  JSON_BODY,
   LIMITS,
   mend,
-  pour,
   RELEASED,
 } from "./hostile.ts"
 import { Scene, type Victim } from "./scene.ts"
@@ -105,44 +106,28 @@ describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the l
     [
       "a JSON body without an end",
       false,
-      async (exchange) => {
-        await exchange.head(200, { "content-type": "application/json" })
-        await exchange.chunk('{"content":[{"type":"text","text":"')
-        await pour(exchange, "x".repeat(65_536))
-      },
+      endless(JSON_BODY, '{"content":[{"type":"text","text":"'),
       '"response_too_large"',
       { state: "settled", basis: "estimate", failure: "usage_missing" },
     ],
     [
       "a JSON body without an end in answer to a stream",
       true,
-      async (exchange) => {
-        await exchange.head(200, { "content-type": "application/json" })
-        await exchange.chunk('{"content":[{"type":"text","text":"')
-        await pour(exchange, "x".repeat(65_536))
-      },
+      endless(JSON_BODY, '{"content":[{"type":"text","text":"'),
       '"response_too_large"',
       { state: "settled", basis: "estimate", ending: "upstream_lost" },
     ],
     [
       "an event without an end, before anything else",
       true,
-      async (exchange) => {
-        await exchange.head(200, EVENT_STREAM)
-        await exchange.chunk('event: content_block_delta\ndata: {"delta":"')
-        await pour(exchange, "x".repeat(65_536))
-      },
+      endless(EVENT_STREAM, 'event: content_block_delta\ndata: {"delta":"'),
       "HTTP/1.1 200",
       { ...RELEASED, ending: "upstream_lost", failure: "upstream_error" },
     ],
     [
       "an event without an end, after the start: the input is charged",
       true,
-      async (exchange) => {
-        await exchange.head(200, EVENT_STREAM)
-        await exchange.chunk(`${START}event: content_block_delta\ndata: {"delta":"`)
-        await pour(exchange, "x".repeat(65_536))
-      },
+      endless(EVENT_STREAM, `${START}event: content_block_delta\ndata: {"delta":"`),
       "event: error\n",
       { ...LOST, charge: "0.00001" },
     ],

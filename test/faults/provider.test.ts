@@ -10,8 +10,10 @@ import {
   allowedBytes,
   callOf,
   EVENT_STREAM,
+  endless,
   flood,
   growthOf,
+  JSON_BODY,
   LIMITS,
   mend,
   OFFERED_BYTES,
@@ -84,22 +86,14 @@ describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the l
     [
       "a JSON body without an end",
       false,
-      () => async (exchange) => {
-        await exchange.head(200, { "content-type": "application/json" })
-        await exchange.chunk('{"choices":[{"message":{"content":"')
-        await pour(exchange, "x".repeat(65_536))
-      },
+      () => endless(JSON_BODY, '{"choices":[{"message":{"content":"'),
       '"response_too_large"',
       { state: "settled", basis: "estimate", failure: "usage_missing" },
     ],
     [
       "an event without an end",
       true,
-      () => async (exchange) => {
-        await exchange.head(200, EVENT_STREAM)
-        await exchange.chunk('data: {"choices":[{"delta":{"content":"')
-        await pour(exchange, "x".repeat(65_536))
-      },
+      () => endless(EVENT_STREAM, 'data: {"choices":[{"delta":{"content":"'),
       "HTTP/1.1 200",
       { ...RELEASED, ending: "upstream_lost", failure: "upstream_error" },
     ],

@@ -18,11 +18,12 @@ import {
   allowedBytes,
   callOf,
   EVENT_STREAM,
+  endless,
   flood,
   growthOf,
+  JSON_BODY,
   LIMITS,
   mend,
-  pour,
   RELEASED,
 } from "./hostile.ts"
 import { Scene, type Victim } from "./scene.ts"
@@ -89,33 +90,21 @@ describe("rule 3, rule 6, D31 a hostile provider costs no more memory than the l
     [
       "a JSON body without an end",
       false,
-      async (exchange) => {
-        await exchange.head(200, { "content-type": "application/json" })
-        await exchange.chunk('{"output":[{"content":[{"text":"')
-        await pour(exchange, "x".repeat(65_536))
-      },
+      endless(JSON_BODY, '{"output":[{"content":[{"text":"'),
       '"response_too_large"',
       { state: "settled", basis: "estimate", failure: "usage_missing" },
     ],
     [
       "a JSON body without an end in answer to a stream",
       true,
-      async (exchange) => {
-        await exchange.head(200, { "content-type": "application/json" })
-        await exchange.chunk('{"output":[{"content":[{"text":"')
-        await pour(exchange, "x".repeat(65_536))
-      },
+      endless(JSON_BODY, '{"output":[{"content":[{"text":"'),
       '"response_too_large"',
       { state: "settled", basis: "estimate", ending: "upstream_lost" },
     ],
     [
       "an event without an end",
       true,
-      async (exchange) => {
-        await exchange.head(200, EVENT_STREAM)
-        await exchange.chunk('event: response.output_text.delta\ndata: {"delta":"')
-        await pour(exchange, "x".repeat(65_536))
-      },
+      endless(EVENT_STREAM, 'event: response.output_text.delta\ndata: {"delta":"'),
       "HTTP/1.1 200",
       { ...RELEASED, ending: "upstream_lost", failure: "upstream_error" },
     ],

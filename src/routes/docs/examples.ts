@@ -179,6 +179,13 @@ interface Lacking {
   readonly fitting: { readonly limit_field: string; readonly max_tokens: number } | null
 }
 
+/** What a provider's 404 is translated to (D17). */
+export const PROVIDER_NOT_FOUND: Fault = {
+  code: "not_found",
+  message:
+    "The provider did not find what this request names. Ask the operator to check the model's configuration.",
+}
+
 /** The errors of a call. */
 export function callErrors(
   invalid: Fault,
@@ -213,11 +220,7 @@ export function callErrors(
     "key_suspended",
     "model_not_allowed",
     "model_not_found",
-    {
-      code: "not_found",
-      message:
-        "The provider did not find what this request names. Ask the operator to check the model's configuration.",
-    },
+    PROVIDER_NOT_FOUND,
     "request_timeout",
     "request_too_large",
     "unsupported_media_type",

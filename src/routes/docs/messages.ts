@@ -2,7 +2,7 @@ import { Type } from "@sinclair/typebox"
 import { CountTokensRequest, generationFields, TokenCount } from "../../wire/count-tokens.ts"
 import { MessagesRequest } from "../../wire/messages-request.ts"
 import { answer, events, type Fault, operation, shown } from "../openapi.ts"
-import { callErrors, callHeaders, fieldFault } from "./examples.ts"
+import { callErrors, callHeaders, fieldFault, PROVIDER_NOT_FOUND } from "./examples.ts"
 
 /** The headers of every route of the messages API (D21, D65). */
 const vendorHeaders = {
@@ -178,11 +178,7 @@ const countErrors: readonly Fault[] = [
   "key_suspended",
   "model_not_allowed",
   "model_not_found",
-  {
-    code: "not_found",
-    message:
-      "The provider did not find what this request names. Ask the operator to check the model's configuration.",
-  },
+  PROVIDER_NOT_FOUND,
   "request_timeout",
   "request_too_large",
   "unsupported_media_type",
