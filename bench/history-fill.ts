@@ -97,7 +97,7 @@ function callsOf({ payers, terms_ids, calls, until_ms }: Fill, first: number, la
       to_timestamp(c.ms / 1000.0) AS at, (${list(payers.map(({ account_id }) => account_id))})[c.payer] AS account_id,
       (${list(payers.map(({ key_id }) => key_id))})[c.payer] AS key_id, c.output,
       (${sql.raw(`'{${terms_ids.join(",")}}'::int[]`)})[1 + c.payer * c.n % ${sql.raw(String(terms_ids.length))}] AS terms_id
-    FROM (SELECT n, (${sql.raw(String(from_ms))} + n * ${step_ms})::bigint AS ms, (50 + hashint8(n) & 127)::int AS output,
+    FROM (SELECT n, (${sql.raw(String(from_ms))} + n * ${step_ms})::bigint AS ms, 50 + (hashint8(n) & 127) AS output,
         1 + (hashint8(n)::bigint & 65535) * (hashint8(n + 1)::bigint & 65535) * ${sql.raw(String(payers.length))} / (65536::bigint * 65536) AS payer
       FROM generate_series(${sql.raw(String(first))}::bigint, ${sql.raw(String(last - 1))}::bigint) AS n) c`
 }

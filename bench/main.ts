@@ -30,10 +30,16 @@ async function conduct(args: readonly string[]): Promise<number> {
     console.log(`${text}\n${json_path}\n${html_path}`)
     return faults.length === 0 ? 0 : 1
   } catch (error) {
-    const [words] = (error instanceof Error ? error.message : String(error)).split("\n")
+    const [words] = messageOf(error).split("\n")
     console.error(`bench: ${words}`)
     return 1
   }
+}
+
+/** Of what caused it, if that is known: of a statement that failed, what Postgres said. */
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? error.message : messageOf(error.cause)
 }
 
 function write(path: string, content: string): string {
