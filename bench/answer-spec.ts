@@ -27,6 +27,20 @@ export const AnswerSpec = Type.Union([
 export type AnswerSpec = Static<typeof AnswerSpec>
 type StreamSpec = Extract<AnswerSpec, { kind: "stream" }>
 
+/** A stream of chat: five bytes an event, one event a write, as fast as the client reads, unless `changes` says otherwise. */
+export function streamOf(events: number, changes: Partial<Omit<StreamSpec, "kind">> = {}): StreamSpec {
+  return {
+    kind: "stream",
+    family: "chat",
+    events,
+    content_bytes: 5,
+    together: 1,
+    per_second: null,
+    lean: false,
+    ...changes,
+  }
+}
+
 /** The API family of a request for such an answer. */
 export function familyOf(spec: AnswerSpec): "chat" | "messages" {
   if (spec.kind === "stream") return spec.family

@@ -1,3 +1,4 @@
+import { streamOf } from "./answer-spec.ts"
 import { requestBody } from "./prompt.ts"
 import { bothStatements, holdStatement, jsonTurn } from "./reference.ts"
 import type {
@@ -21,18 +22,6 @@ const MIB = 1024 * KIB
 /** A short question, and an answer of about a hundred tokens. */
 const json = { kind: "json", content_bytes: 400, delay_ms: 0 } as const
 const SHORT_PROMPT_BYTES = 600
-
-function stream(events: number, per_second: number | null = null) {
-  return {
-    kind: "stream",
-    family: "chat",
-    events,
-    content_bytes: 5,
-    together: 1,
-    per_second,
-    lean: false,
-  } as const
-}
 
 function closed(connections: number) {
   return ({ measure_ms }: Size) => ({ kind: "closed", connections, duration_ms: measure_ms }) as const
@@ -111,7 +100,7 @@ const shortStreams: HttpScenario = {
   ...plain,
   name: "stream-50",
   title: "Short streams (50 events), 128 connections",
-  spec: () => stream(50),
+  spec: () => streamOf(50),
   arrival: closed(128),
   level: { ttft_ms: 250 },
   figures: [throughput(0.5)],
@@ -121,7 +110,7 @@ const messagesStreams: HttpScenario = {
   ...shortStreams,
   name: "messages-50",
   title: "Short streams of messages (50 deltas), 128 connections",
-  spec: () => ({ ...stream(50), family: "messages" }),
+  spec: () => streamOf(50, { family: "messages" }),
 }
 
 const LONG_STREAMS = { connections: 500, per_second: 40 }
@@ -136,7 +125,7 @@ const longStreams: HttpScenario = {
   spec: (size) => {
     const { per_second } = LONG_STREAMS
     const seconds = (openingMs(size) + windowMs(size) + spareMs(size)) / 1000
-    return stream(Math.ceil(seconds * per_second), per_second)
+    return streamOf(Math.ceil(seconds * per_second), { per_second })
   },
   arrival: (size) => ({
     kind: "held",
@@ -165,7 +154,7 @@ const firstToken: HttpScenario = {
   ...plain,
   name: "ttft",
   title: "TTFT of a stream, idle machine",
-  spec: () => stream(5),
+  spec: () => streamOf(5),
   arrival: closed(1),
   level: { ttft_ms: 20 },
   reference: holdStatement,
@@ -182,7 +171,7 @@ const openStreams: HttpScenario = {
   ...plain,
   name: "memory",
   title: "Open slow streams",
-  spec: ({ name }) => stream(SLOW_STREAMS[name].events, SLOW_STREAMS[name].per_second),
+  spec: ({ name }) => streamOf(SLOW_STREAMS[name].events, { per_second: SLOW_STREAMS[name].per_second }),
   arrival: ({ name }) => ({
     kind: "held",
     connections: SLOW_STREAMS[name].connections,
@@ -249,7 +238,7 @@ const bigEvent: HttpScenario = {
   ...plain,
   name: "big-event",
   title: "A stream of one 6 MiB event",
-  spec: () => ({ ...stream(1), content_bytes: 6 * MIB }),
+  spec: () => streamOf(1, { content_bytes: 6 * MIB }),
   arrival: calls,
   level: {},
   figures: [time],
@@ -259,7 +248,7 @@ const smallEvents: HttpScenario = {
   ...plain,
   name: "small-events",
   title: "A stream of 100,000 events of 20 bytes",
-  spec: () => ({ ...stream(100_000), content_bytes: 20, together: 500, lean: true }),
+  spec: () => streamOf(100_000, { content_bytes: 20, together: 500, lean: true }),
   arrival: calls,
   level: {},
   figures: [time],

@@ -1,7 +1,7 @@
 import { Type } from "@sinclair/typebox"
 import manifest from "../package.json" with { type: "json" }
 import type { Payer } from "./admin.ts"
-import type { AnswerSpec } from "./answer-spec.ts"
+import { type AnswerSpec, streamOf } from "./answer-spec.ts"
 import { Auditor } from "./auditor.ts"
 import type { Arrival, JobReport } from "./job.ts"
 import { Latencies, type LatencySummary } from "./latencies.ts"
@@ -65,17 +65,9 @@ const PROMPT_BYTES = 600
 const Done = Type.Object({})
 
 const json = { kind: "json", content_bytes: 400, delay_ms: 0 } as const
-const whole = {
-  kind: "stream",
-  family: "chat",
-  events: 20,
-  content_bytes: 5,
-  together: 1,
-  per_second: null,
-  lean: false,
-} as const
+const whole = streamOf(20)
 /** Continues long after its client has disconnected. */
-const endless = { ...whole, events: 2000, per_second: 200 } as const
+const endless = streamOf(2_000, { per_second: 200 })
 
 export const soakSpecs: AnswerSpecs = { "soak-json": json, "soak-stream": whole, "soak-left": endless }
 

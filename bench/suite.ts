@@ -1,6 +1,6 @@
 import manifest from "../package.json" with { type: "json" }
 import type { Payer } from "./admin.ts"
-import { type AnswerSpec, operationPath } from "./answer-spec.ts"
+import { type AnswerSpec, operationPath, streamOf } from "./answer-spec.ts"
 import { Auditor } from "./auditor.ts"
 import type { Child } from "./child.ts"
 import type { Arrival, Job, Level } from "./job.ts"
@@ -36,15 +36,7 @@ const SHORT_PROMPT_BYTES = 600
 /** Code is slow the first time it runs: all targets are loaded before the first round. */
 const WARM_UP: AnswerSpecs = {
   "warm-json": { kind: "json", content_bytes: 400, delay_ms: 0 },
-  "warm-stream": {
-    kind: "stream",
-    family: "chat",
-    events: 20,
-    content_bytes: 5,
-    together: 1,
-    per_second: null,
-    lean: false,
-  },
+  "warm-stream": streamOf(20),
 }
 /** Extra warm-up for several workers with many connections. */
 const WORKERS_WARM_MS = 500

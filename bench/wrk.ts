@@ -3,6 +3,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Subprocess } from "bun"
 import manifest from "../package.json" with { type: "json" }
+import { streamOf } from "./answer-spec.ts"
 import { type Machine, thisMachine } from "./machine.ts"
 import { cpuTimes, spent } from "./process-status.ts"
 import type { Progress } from "./progress.ts"
@@ -61,15 +62,7 @@ const PROMPT_BYTES = 600
 /** A provider that writes each event by itself costs more than bare, which would hide what the gateway costs. */
 const SPECS = {
   json: { kind: "json", content_bytes: 400, delay_ms: 0 },
-  stream: {
-    kind: "stream",
-    family: "chat",
-    events: 50,
-    content_bytes: 5,
-    together: 50,
-    per_second: null,
-    lean: false,
-  },
+  stream: streamOf(50, { together: 50 }),
 } as const
 export const wrkSpecs: AnswerSpecs = SPECS
 

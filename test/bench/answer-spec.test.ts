@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { type AnswerSpec, jsonAnswer, streamWrites, tokensOf } from "../../bench/answer-spec.ts"
+import { type AnswerSpec, jsonAnswer, streamOf, streamWrites, tokensOf } from "../../bench/answer-spec.ts"
 import { jobOf } from "../../bench/endpoint.ts"
 import { EventScanner } from "../../bench/event-scanner.ts"
 import { promptOf, requestBody } from "../../bench/prompt.ts"
@@ -21,16 +21,7 @@ describe("what a provider answers", () => {
   ] as const
   test.each(rows)("a stream has all its events and reports them: %s", (_name, { events, together }) => {
     for (const lean of [true, false]) {
-      const spec = {
-        kind: "stream",
-        family: "chat",
-        events,
-        together,
-        content_bytes: 5,
-        per_second: null,
-        lean,
-      } as const
-      const writes = streamWrites(spec)
+      const writes = streamWrites(streamOf(events, { together, lean }))
       const scanner = new EventScanner()
       const seen = writes.reduce((sum, { bytes }) => sum + scanner.feed(Buffer.from(bytes)), 0)
       expect(writes.reduce((sum, write) => sum + write.events, 0)).toBe(events)
@@ -41,15 +32,8 @@ describe("what a provider answers", () => {
   })
 
   test.each(rows)("a stream of messages too: %s (D64)", (_name, { events, together }) => {
-    const form = {
-      kind: "stream",
-      family: "messages",
-      content_bytes: 5,
-      per_second: null,
-      lean: false,
-    } as const
     const scanner = new EventScanner()
-    const writes = streamWrites({ ...form, events, together })
+    const writes = streamWrites(streamOf(events, { family: "messages", together }))
     const seen = writes.reduce((sum, { bytes }) => sum + scanner.feed(Buffer.from(bytes)), 0)
     // Beside the contents: the start of the message and of its block, the end of the block, and the usage.
     expect(seen).toBe(events + 4)

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
+import { streamOf } from "../../bench/answer-spec.ts"
 import { type Arrival, type Job, PERIOD_MS } from "../../bench/job.ts"
 import { Latencies } from "../../bench/latencies.ts"
 import { load } from "../../bench/load.ts"
@@ -11,24 +12,8 @@ import { Tally } from "../../bench/tally.ts"
 const provider = startProvider({
   json: { kind: "json", content_bytes: 40, delay_ms: 0 },
   slow: { kind: "json", content_bytes: 40, delay_ms: 30 },
-  stream: {
-    kind: "stream",
-    family: "chat",
-    events: 20,
-    content_bytes: 5,
-    together: 1,
-    per_second: null,
-    lean: false,
-  },
-  paced: {
-    kind: "stream",
-    family: "chat",
-    events: 30,
-    content_bytes: 5,
-    together: 1,
-    per_second: 100,
-    lean: true,
-  },
+  stream: streamOf(20),
+  paced: streamOf(30, { per_second: 100, lean: true }),
 })
 afterAll(() => provider.stop(true))
 

@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs"
-import { until } from "../support/gateway.ts"
+import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
 import type { Exchange, Script } from "../support/provider.ts"
 import type { Scene, Victim } from "./scene.ts"
@@ -17,10 +17,30 @@ const SPARE_BYTES = 16 << 20
 const GARBAGE_BYTES = 64 << 20
 export const OFFERED_BYTES = 256 << 20
 
-/** The part of a gateway's configuration that the floods are measured against. */
-export const LIMITS = {
-  lease: { renew: "1s", expire: "60s" },
-  limits: { response: "8MiB", response_read: "32MiB", event: "8MiB" },
+/** The configuration that the floods are measured against: one upstream, and one model of its family. */
+export function hostileTo(base_url: string, family: "chat" | "messages", first_byte: string) {
+  return {
+    lease: { renew: "1s", expire: "60s" },
+    limits: { response: "8MiB", response_read: "32MiB", event: "8MiB" },
+    upstreams: {
+      first: {
+        family,
+        base_url,
+        api_key: PROVIDER_KEY,
+        timeouts: { first_byte, idle: "700ms", total: "60s" },
+      },
+    },
+    models: [
+      {
+        name: `${family}-model`,
+        family,
+        upstreams: [{ use: "first", model: "upstream-model" }],
+        price: PRICE,
+        max_output_tokens: 4_000_000,
+        hold_output_tokens: 1_000,
+      },
+    ],
+  }
 }
 
 export const EVENT_STREAM = { "content-type": "text/event-stream" }

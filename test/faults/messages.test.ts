@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
-import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
 import {
   blockDelta,
@@ -22,8 +21,8 @@ import {
   endless,
   flood,
   growthOf,
+  hostileTo,
   JSON_BODY,
-  LIMITS,
   mend,
   RELEASED,
 } from "./hostile.ts"
@@ -36,26 +35,7 @@ let victim: Victim
 
 beforeAll(async () => {
   scene = await Scene.open()
-  victim = await scene.victim((url) => ({
-    ...LIMITS,
-    upstreams: {
-      first: {
-        family: "messages",
-        base_url: url,
-        api_key: PROVIDER_KEY,
-        timeouts: { first_byte: "10s", idle: "700ms", total: "60s" },
-      },
-    },
-    models: [
-      {
-        name: "messages-model",
-        family: "messages",
-        upstreams: [{ use: "first" }],
-        price: PRICE,
-        max_output_tokens: 1_000,
-      },
-    ],
-  }))
+  victim = await scene.victim((url) => hostileTo(url, "messages", "10s"))
   // What runs for the first time is compiled, which takes memory of its own.
   scene.provider.reply(namedEvents(messageWords(...Array.from({ length: 2_000 }, () => "warm"))))
   for (let call = 0; call < 20; call++) await ask(true)

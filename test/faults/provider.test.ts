@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
 import { brotliCompressSync, constants, gzipSync } from "node:zlib"
 import { text } from "../process/stream.ts"
-import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
 import { READ_MS, type Script, sse, sseEvent, usage, usageChunk } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
@@ -13,8 +12,8 @@ import {
   endless,
   flood,
   growthOf,
+  hostileTo,
   JSON_BODY,
-  LIMITS,
   mend,
   OFFERED_BYTES,
   pour,
@@ -29,27 +28,7 @@ let victim: Victim
 
 beforeAll(async () => {
   scene = await Scene.open()
-  victim = await scene.victim((url) => ({
-    ...LIMITS,
-    upstreams: {
-      first: {
-        family: "chat",
-        base_url: `${url}/v1`,
-        api_key: PROVIDER_KEY,
-        timeouts: { first_byte: "700ms", idle: "700ms", total: "60s" },
-      },
-    },
-    models: [
-      {
-        name: "chat-model",
-        family: "chat",
-        upstreams: [{ use: "first", model: "upstream-model" }],
-        price: PRICE,
-        max_output_tokens: 4_000_000,
-        hold_output_tokens: 1_000,
-      },
-    ],
-  }))
+  victim = await scene.victim((url) => hostileTo(`${url}/v1`, "chat", "700ms"))
   // What runs for the first time is compiled, which takes memory of its own.
   scene.provider.reply(sse([...Array.from({ length: 2_000 }, () => text("warm"))], { usage: usage(1, 1) }))
   for (let call = 0; call < 20; call++) await ask(true)

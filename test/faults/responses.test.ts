@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test"
-import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import { FAIR } from "../support/link.ts"
 import { READ_MS, type Script } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
@@ -21,8 +20,8 @@ import {
   endless,
   flood,
   growthOf,
+  hostileTo,
   JSON_BODY,
-  LIMITS,
   mend,
   RELEASED,
 } from "./hostile.ts"
@@ -35,27 +34,7 @@ let victim: Victim
 
 beforeAll(async () => {
   scene = await Scene.open()
-  victim = await scene.victim((url) => ({
-    ...LIMITS,
-    upstreams: {
-      first: {
-        family: "chat",
-        base_url: `${url}/v1`,
-        api_key: PROVIDER_KEY,
-        timeouts: { first_byte: "10s", idle: "700ms", total: "60s" },
-      },
-    },
-    models: [
-      {
-        name: "chat-model",
-        family: "chat",
-        upstreams: [{ use: "first" }],
-        price: PRICE,
-        max_output_tokens: 4_000_000,
-        hold_output_tokens: 1_000,
-      },
-    ],
-  }))
+  victim = await scene.victim((url) => hostileTo(`${url}/v1`, "chat", "10s"))
   // What runs for the first time is compiled, which takes memory of its own.
   scene.provider.reply(responseStream(textStream(Array.from({ length: 2_000 }, () => "warm"))))
   for (let call = 0; call < 20; call++) await ask(true)

@@ -1,3 +1,4 @@
+import { buckets } from "../../money.ts"
 import type { PastBalance } from "./balance.ts"
 import { type Counted, distribution } from "./distribution.ts"
 import type { Latency } from "./latency.ts"
@@ -62,7 +63,8 @@ function addGroups([first, ...others]: readonly UsageGroup[]): UsageGroup {
 }
 
 function addSums(one: UsageSums, other: UsageSums): UsageSums {
-  const [left, right] = [one.buckets, other.buckets]
+  const counts = { ...one.buckets }
+  for (const bucket of buckets) counts[bucket] += other.buckets[bucket]
   return {
     calls: one.calls + other.calls,
     prompt_tokens: one.prompt_tokens + other.prompt_tokens,
@@ -71,15 +73,7 @@ function addSums(one: UsageSums, other: UsageSums): UsageSums {
     charge_nano: one.charge_nano + other.charge_nano,
     profit_nano: one.profit_nano + other.profit_nano,
     overage_nano: one.overage_nano + other.overage_nano,
-    buckets: {
-      cache_write: left.cache_write + right.cache_write,
-      cache_write_1h: left.cache_write_1h + right.cache_write_1h,
-      reasoning: left.reasoning + right.reasoning,
-      audio_input: left.audio_input + right.audio_input,
-      audio_output: left.audio_output + right.audio_output,
-      image_input: left.image_input + right.image_input,
-      web_search: left.web_search + right.web_search,
-    },
+    buckets: counts,
   }
 }
 
