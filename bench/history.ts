@@ -3,8 +3,9 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { sql } from "drizzle-orm"
 import manifest from "../package.json" with { type: "json" }
-import { startEmbedded } from "../src/embedded/embedded.ts"
+import { type Embedded, startEmbedded } from "../src/embedded/embedded.ts"
 import { nextId } from "../src/id.ts"
+import type { Address } from "../src/ledger/database/address.ts"
 import { type Database, openDatabase } from "../src/ledger/database/database.ts"
 import { audit } from "../src/ledger/journal/audit.ts"
 import { sealMonth } from "../src/ledger/journal/seals.ts"
@@ -55,36 +56,49 @@ export const HISTORY_STEPS = 8
 const log = { info() {}, warn: console.error, error: console.error }
 const never = () => false
 
-/** Fills a database of its own, measures, and removes it. */
-export async function history(calls: number, progress: Progress): Promise<HistoryResults> {
+/** A Postgres of the run's own, in a folder that goes with it. */
+export class OwnPostgres {
+  readonly folder = mkdtempSync(join(process.env.TMPDIR ?? tmpdir(), "tollgate-history-"))
+  #embedded: Embedded | null = null
+
+  async start(): Promise<void> {
+    // As root, Postgres' user must be able to enter it.
+    chmodSync(this.folder, 0o755)
+    this.#embedded = await startEmbedded({ data_dir: this.folder, log })
+  }
+
+  async stop(): Promise<void> {
+    await this.#embedded?.stop()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  get address(): Address {
+    if (this.#embedded === null) throw new Error("Postgres was not started")
+    return this.#embedded.address
+  }
+}
+
+/** Fills a database and measures. */
+export async function history(own: OwnPostgres, calls: number, progress: Progress): Promise<HistoryResults> {
   const started = new Date()
-  const folder = mkdtempSync(join(process.env.TMPDIR ?? tmpdir(), "tollgate-history-"))
-  // As root, Postgres' user must be able to enter it.
-  chmodSync(folder, 0o755)
-  const embedded = await startEmbedded({ data_dir: folder, log })
+  const database = await openDatabase(own.address)
+  const run = new History(database, own.folder, calls, progress)
   try {
-    const database = await openDatabase(embedded.address)
-    const run = new History(database, folder, calls, progress)
-    try {
-      await run.run()
-    } finally {
-      await run.close()
-      await database.close()
-    }
-    const { rows, faults } = run
-    return {
-      kind: "history",
-      tollgate: manifest.version,
-      machine: thisMachine(),
-      started_at: started.toISOString(),
-      duration_s: (Date.now() - started.getTime()) / 1000,
-      calls,
-      rows,
-      faults,
-    }
+    await run.run()
   } finally {
-    await embedded.stop()
-    rmSync(folder, { recursive: true, force: true })
+    await run.close()
+    await database.close()
+  }
+  const { rows, faults } = run
+  return {
+    kind: "history",
+    tollgate: manifest.version,
+    machine: thisMachine(),
+    started_at: started.toISOString(),
+    duration_s: (Date.now() - started.getTime()) / 1000,
+    calls,
+    rows,
+    faults,
   }
 }
 

@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import type { Command } from "./command.ts"
 import { loadEndpoint } from "./endpoint.ts"
-import { HISTORY_STEPS, history } from "./history.ts"
+import { HISTORY_STEPS, history, OwnPostgres } from "./history.ts"
 import { historyReport, historyTable } from "./history-report.ts"
 import { Progress } from "./progress.ts"
 import { endpointReport } from "./report/endpoint-report.ts"
@@ -68,18 +68,9 @@ async function runSoak({ calls, past, profile }: Of<"soak">, folder: string): Pr
 }
 
 async function runHistory({ calls }: Of<"history">): Promise<RunResult> {
-  const progress = new Progress(HISTORY_STEPS)
-  try {
-    const results = await history(calls, progress)
-    return {
-      text: historyTable(results),
-      results,
-      report: historyReport(results),
-      faults: results.faults,
-    }
-  } finally {
-    progress.end()
-  }
+  const own = new OwnPostgres()
+  const results = await onRig(own, HISTORY_STEPS, (progress) => history(own, calls, progress))
+  return { text: historyTable(results), results, report: historyReport(results), faults: results.faults }
 }
 
 async function runWrk(
@@ -99,8 +90,12 @@ async function runEndpoint(command: Of<"endpoint">): Promise<RunResult> {
   return { text: endpointTable(results), results, report: endpointReport(results), faults: results.faults }
 }
 
-/** Starts the rig, runs `work`, and ends all processes in every case, also on a signal. */
-async function onRig<T>(rig: Rig, steps: number, work: (progress: Progress) => Promise<T>): Promise<T> {
+/** Starts what `work` needs, runs it, and ends all processes in every case, also on a signal. */
+async function onRig<T>(
+  rig: Pick<Rig, "start" | "stop">,
+  steps: number,
+  work: (progress: Progress) => Promise<T>,
+): Promise<T> {
   const progress = new Progress(steps)
   let stopped: Promise<never> | null = null
   const stop = () => {
