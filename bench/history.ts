@@ -1,11 +1,6 @@
-import { chmodSync, mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { sql } from "drizzle-orm"
 import manifest from "../package.json" with { type: "json" }
-import { type Embedded, startEmbedded } from "../src/embedded/embedded.ts"
 import { nextId } from "../src/id.ts"
-import type { Address } from "../src/ledger/database/address.ts"
 import { type Database, openDatabase } from "../src/ledger/database/database.ts"
 import { audit } from "../src/ledger/journal/audit.ts"
 import { sealMonth } from "../src/ledger/journal/seals.ts"
@@ -20,6 +15,7 @@ import { sumUsage } from "../src/ledger/reports/usage-sums.ts"
 import { beginMonths, fill, SPAN_DAYS } from "./history-fill.ts"
 import { endOf, holdOf, makePayer, type Payer, TERMS } from "./ledger-load.ts"
 import { type Machine, thisMachine } from "./machine.ts"
+import { type OwnPostgres, quietLog } from "./own-postgres.ts"
 import type { Progress } from "./progress.ts"
 import { median } from "./statistics.ts"
 
@@ -53,30 +49,7 @@ const LIST_MS = 100
 
 export const HISTORY_STEPS = 8
 
-const log = { info() {}, warn: console.error, error: console.error }
 const never = () => false
-
-/** A Postgres of the run's own, in a folder that goes with it. */
-export class OwnPostgres {
-  readonly folder = mkdtempSync(join(process.env.TMPDIR ?? tmpdir(), "tollgate-history-"))
-  #embedded: Embedded | null = null
-
-  async start(): Promise<void> {
-    // As root, Postgres' user must be able to enter it.
-    chmodSync(this.folder, 0o755)
-    this.#embedded = await startEmbedded({ data_dir: this.folder, log })
-  }
-
-  async stop(): Promise<void> {
-    await this.#embedded?.stop()
-    rmSync(this.folder, { recursive: true, force: true })
-  }
-
-  get address(): Address {
-    if (this.#embedded === null) throw new Error("Postgres was not started")
-    return this.#embedded.address
-  }
-}
 
 /** Fills a database and measures. */
 export async function history(own: OwnPostgres, calls: number, progress: Progress): Promise<HistoryResults> {
@@ -148,7 +121,7 @@ class History {
       database: this.#database,
       data_dir: this.#folder,
       lease: { renew_ms: 5_000, expire_ms: 20_000 },
-      log,
+      log: quietLog,
       checkpoints: () => [],
     })
     this.#ledger = ledger
