@@ -2,6 +2,7 @@ import { spawn } from "node:child_process"
 import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from "node:fs"
 import { join } from "node:path"
 import { giveTo, type Place, syncFile } from "./place.ts"
+import { allProcesses, readProcess } from "./processes.ts"
 import { findPrograms, spawnFailure } from "./programs.ts"
 
 /** The folder of a Postgres cluster, in Postgres' own words its data directory. */
@@ -18,6 +19,7 @@ export interface Cluster {
 export const USER = "tollgate"
 
 const UNFINISHED = "cluster-unfinished-"
+const POLL_MS = 20
 
 /**
  * The cluster of `place`, created if there is none. A cluster under its final name is always complete, whenever a start
@@ -45,9 +47,8 @@ function clusterIn(folder: string): Cluster {
 }
 
 async function setUp(place: Place, folder: string, durable: boolean): Promise<void> {
-  for (const entry of readdirSync(place.folder)) {
-    if (entry.startsWith(UNFINISHED)) rmSync(join(place.folder, entry), { recursive: true, force: true })
-  }
+  for (const entry of readdirSync(place.folder))
+    if (entry.startsWith(UNFINISHED)) await removeUnfinished(join(place.folder, entry))
   const unfinished = giveTo(place.runner, mkdtempSync(join(place.folder, UNFINISHED)))
   // The builtin provider sorts and folds by Unicode code points on every machine, whatever locales it has.
   const locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
@@ -56,6 +57,25 @@ async function setUp(place: Place, folder: string, durable: boolean): Promise<vo
   await runInitdb(place, [`--pgdata=${unfinished}`, ...locale, ...access, ...sync])
   renameSync(unfinished, folder)
   if (durable) syncFile(place.folder)
+}
+
+/** Removes what a killed start has left. Its initdb may still run: it would go on writing there. */
+async function removeUnfinished(folder: string): Promise<void> {
+  const working = () => allProcesses().filter((pid) => readProcess(pid, "cmdline").includes(folder))
+  for (let pids = working(); pids.length > 0; pids = working()) {
+    for (const pid of pids) kill(pid)
+    await Bun.sleep(POLL_MS)
+  }
+  rmSync(folder, { recursive: true, force: true })
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL")
+  } catch (error) {
+    const has_ended = error instanceof Error && "code" in error && error.code === "ESRCH"
+    if (!has_ended) throw error
+  }
 }
 
 function runInitdb(place: Place, args: readonly string[]): Promise<void> {

@@ -5,7 +5,6 @@ import {
   mkdirSync,
   mkdtempSync,
   openSync,
-  readdirSync,
   readFileSync,
   renameSync,
   rmdirSync,
@@ -14,6 +13,7 @@ import {
 import { join } from "node:path"
 import type { Cluster } from "./cluster.ts"
 import { giveTo, type Place } from "./place.ts"
+import { allProcesses, readProcess } from "./processes.ts"
 import { findPrograms, spawnFailure } from "./programs.ts"
 
 /** A running Postgres server. */
@@ -130,7 +130,7 @@ function removeSocketFolder({ socket_folder }: Server): void {
 
 /** Whether the server's main process runs. Its sessions may run a moment longer. */
 export function isRunning(server: Server, cluster: Cluster): boolean {
-  return belongsTo(cluster, String(server.pid))
+  return belongsTo(cluster, server.pid)
 }
 
 /** Stops the server of `cluster` with all its processes, and removes its socket folder. */
@@ -150,24 +150,14 @@ export async function stopServer(server: Server, cluster: Cluster): Promise<void
 
 /** The pids of everything that works on `cluster`: the postmaster, its helpers and its sessions. */
 function processesOf(cluster: Cluster): number[] {
-  return readdirSync("/proc")
-    .filter((entry) => /^\d+$/.test(entry) && belongsTo(cluster, entry))
-    .map(Number)
+  return allProcesses().filter((pid) => belongsTo(cluster, pid))
 }
 
 /** The title of a postmaster is its command line, of every other process `postgres: <cluster name>: …`. */
-function belongsTo({ name }: Cluster, pid: string): boolean {
+function belongsTo({ name }: Cluster, pid: number): boolean {
   if (readProcess(pid, "comm") !== "postgres\n") return false
   const title = readProcess(pid, "cmdline")
   return title.startsWith(`postgres: ${name}: `) || title.split("\0").includes(`cluster_name=${name}`)
-}
-
-function readProcess(pid: string, file: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/${file}`, "utf8")
-  } catch {
-    return ""
-  }
 }
 
 /** Reads `postmaster.pid` of Postgres: pid, cluster, start, port, socket folder, address, memory, status. */

@@ -190,6 +190,13 @@ describe("a start", () => {
     })
     const gateway = spawnGateway(data_dir)
     await halfway
+    const unfinished = join(data_dir, "postgres/cluster-unfinished-")
+    const working = await until(
+      () => Promise.resolve(pidsOn(`--pgdata=${unfinished}`)),
+      (pids) => pids.length > 0,
+    )
+    // It outlives its gateway, and would go on writing to the folder.
+    for (const pid of working) process.kill(pid, "SIGSTOP")
     process.kill(gateway.pid, "SIGKILL")
     await gateway.exited
     expect(existsSync(join(data_dir, "postgres/cluster"))).toBe(false)
@@ -199,6 +206,7 @@ describe("a start", () => {
       (started) => !(started instanceof Error && started.message.includes("already uses")),
     )
     if (embedded instanceof Error) throw embedded
+    expect(pidsOn(unfinished)).toEqual([])
     expect(await ask(embedded.address, "select 1")).toEqual([1])
     await embedded.stop()
     expectNothingLeft(data_dir, embedded.address)
