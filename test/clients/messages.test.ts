@@ -329,6 +329,7 @@ async function claude(prompt: string, variables: Readonly<Record<string, string>
     env: {
       PATH: process.env.PATH ?? "",
       HOME: home,
+      TMPDIR: home,
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
       DISABLE_TELEMETRY: "1",
       DISABLE_AUTOUPDATER: "1",

@@ -204,6 +204,7 @@ async function run(
     env: {
       PATH: `${join(place, "bin")}:${process.env.PATH}`,
       HOME: place,
+      TMPDIR: place,
       HTTP_PROXY: proxy,
       HTTPS_PROXY: proxy,
       ALL_PROXY: proxy,
