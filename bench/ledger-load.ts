@@ -1,8 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { type Static, Type } from "@sinclair/typebox"
-import { type Embedded, startEmbedded } from "../src/embedded/embedded.ts"
 import { nextId } from "../src/id.ts"
 import { createAccount } from "../src/ledger/accounts/accounts.ts"
 import { credit } from "../src/ledger/accounts/credits.ts"
@@ -16,6 +12,7 @@ import { holdBatch } from "../src/ledger/journal/hold.ts"
 import { Lease } from "../src/ledger/journal/lease.ts"
 import { Ledger } from "../src/ledger/ledger.ts"
 import { Latencies } from "./latencies.ts"
+import { OwnPostgres, quietLog } from "./own-postgres.ts"
 import { addPast, settle } from "./past.ts"
 import { cpuTimes, postgresPid, spent } from "./process-status.ts"
 
@@ -69,8 +66,6 @@ export const TERMS = {
   },
 }
 
-const log = { info() {}, warn: console.error, error: console.error }
-
 export interface Payer {
   readonly account_id: string
   readonly key_id: string
@@ -78,8 +73,7 @@ export interface Payer {
 
 /** The ledger without a gateway, on a Postgres of its own with the gateway's settings: the reference for what billing costs. */
 export class LedgerLoad {
-  readonly #folder: string
-  readonly #embedded: Embedded
+  readonly #own: OwnPostgres
   readonly #database: Database
   readonly #ledger: Ledger
   readonly #connections: readonly Connection[]
@@ -89,16 +83,14 @@ export class LedgerLoad {
   #past = 0
 
   static async open(): Promise<LedgerLoad> {
-    const folder = mkdtempSync(join(tmpdir(), "tollgate-bench-"))
-    // As root, Postgres' user must be able to enter it.
-    chmodSync(folder, 0o755)
-    const embedded = await startEmbedded({ data_dir: folder, log })
-    const database = await openDatabase(embedded.address)
+    const own = new OwnPostgres()
+    await own.start()
+    const database = await openDatabase(own.address)
     const ledger = await Ledger.open({
       database,
-      data_dir: folder,
+      data_dir: own.folder,
       lease: { renew_ms: 5_000, expire_ms: 20_000 },
-      log,
+      log: quietLog,
       checkpoints: () => [],
     })
     const connections = Array.from({ length: SINGLE_CONNECTIONS }, () => database.connection())
@@ -106,20 +98,18 @@ export class LedgerLoad {
     const lease = new Lease(database.connection(), { renew_ms: DAY_MS, expire_ms: 3 * DAY_MS })
     await lease.take(nextId())
     const [terms_id = 0] = await ledger.terms([TERMS])
-    return new LedgerLoad(folder, embedded, database, ledger, connections, lease.gateway_id, terms_id)
+    return new LedgerLoad(own, database, ledger, connections, lease.gateway_id, terms_id)
   }
 
   private constructor(
-    folder: string,
-    embedded: Embedded,
+    own: OwnPostgres,
     database: Database,
     ledger: Ledger,
     connections: readonly Connection[],
     gateway_id: string,
     terms_id: number,
   ) {
-    this.#folder = folder
-    this.#embedded = embedded
+    this.#own = own
     this.#database = database
     this.#ledger = ledger
     this.#connections = connections
@@ -149,8 +139,7 @@ export class LedgerLoad {
     await this.#ledger.stop()
     await Promise.all(this.#connections.map((connection) => connection.end()))
     await this.#database.close()
-    await this.#embedded.stop()
-    rmSync(this.#folder, { recursive: true, force: true })
+    await this.#own.stop()
   }
 
   async #alone(samples: number) {
@@ -171,7 +160,7 @@ export class LedgerLoad {
 
   async #pairs({ how, accounts, in_flight, duration_ms }: Extract<LedgerQuestion, { what: "pairs" }>) {
     await this.#payer(accounts - 1)
-    const processes = { pid: null, postgres_pid: postgresPid(this.#folder) }
+    const processes = { pid: null, postgres_pid: postgresPid(this.#own.folder) }
     const before = cpuTimes(processes)
     const started_ms = performance.now()
     const until_ms = started_ms + duration_ms

@@ -7,9 +7,9 @@ import type { Address } from "../src/ledger/database/address.ts"
 /** Says only what goes wrong. */
 export const quietLog = { info() {}, warn: console.error, error: console.error }
 
-/** A Postgres of the run's own, in a folder that goes with it. */
+/** An embedded Postgres with the gateway's settings, in a temporary folder that goes with it. */
 export class OwnPostgres {
-  readonly folder = mkdtempSync(join(process.env.TMPDIR ?? tmpdir(), "tollgate-history-"))
+  readonly folder = mkdtempSync(join(tmpdir(), "tollgate-bench-"))
   #starting: Promise<Embedded> | null = null
   #embedded: Embedded | null = null
 

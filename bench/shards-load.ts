@@ -1,8 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { type Static, Type } from "@sinclair/typebox"
-import { type Embedded, startEmbedded } from "../src/embedded/embedded.ts"
 import { audit } from "../src/ledger/journal/audit.ts"
 import { openShards, Shards } from "../src/ledger/shards.ts"
 import {
@@ -14,6 +10,7 @@ import {
   type Payer,
   TERMS,
 } from "./ledger-load.ts"
+import { OwnPostgres, quietLog } from "./own-postgres.ts"
 import { cpuTimes, postgresPid, spent } from "./process-status.ts"
 
 /** The questions to a process with a ledger in shards. */
@@ -29,8 +26,6 @@ export type ShardsQuestion = Static<typeof ShardsQuestion>
 
 export const OpenAnswer = Type.Object({ shards: Type.Integer() })
 
-const log = { info() {}, warn: console.error, error: console.error }
-
 /** An account, and what a call of it is held with in its shard. */
 interface ShardPayer extends Payer {
   readonly shard: number
@@ -39,8 +34,7 @@ interface ShardPayer extends Payer {
 
 /** The ledger without a gateway in one shard or several, each on a Postgres of its own with the gateway's settings. */
 export class ShardsLoad {
-  readonly #folders: string[] = []
-  readonly #embedded: Embedded[] = []
+  readonly #owns: OwnPostgres[] = []
   readonly #payers: ShardPayer[] = []
   #opening: Promise<object> = Promise.resolve({})
   #shards: Shards | null = null
@@ -61,8 +55,7 @@ export class ShardsLoad {
     await this.#opening.catch(() => null)
     await this.#shards?.stop()
     await Promise.all((this.#shards?.list ?? []).map(({ database }) => database.close()))
-    await Promise.all(this.#embedded.map((embedded) => embedded.stop()))
-    for (const folder of this.#folders) rmSync(folder, { recursive: true, force: true })
+    await Promise.all(this.#owns.map((own) => own.stop()))
   }
 
   get #opened(): Shards {
@@ -72,20 +65,18 @@ export class ShardsLoad {
 
   async #open(count: number, accounts: number): Promise<Static<typeof OpenAnswer>> {
     for (let shard = 0; shard < count; shard++) {
-      const folder = mkdtempSync(join(tmpdir(), "tollgate-bench-"))
-      // As root, Postgres' user must be able to enter it.
-      chmodSync(folder, 0o755)
-      this.#folders.push(folder)
-      this.#embedded.push(await startEmbedded({ data_dir: folder, log }))
+      const own = new OwnPostgres()
+      this.#owns.push(own)
+      await own.start()
     }
     const databases = await openShards(
-      this.#embedded.map(({ address }, shard) => ({ name: `shard-${shard}`, open: true, address })),
+      this.#owns.map(({ address }, shard) => ({ name: `shard-${shard}`, open: true, address })),
     )
     const shards = await Shards.open({
       databases,
-      data_dir: this.#folders[0] ?? "",
+      data_dir: this.#owns[0]?.folder ?? "",
       lease: { renew_ms: 5_000, expire_ms: 20_000 },
-      log,
+      log: quietLog,
       checkpoints: () => [],
     })
     this.#shards = shards
@@ -103,7 +94,7 @@ export class ShardsLoad {
 
   async #pairs(in_flight: number, duration_ms: number): Promise<Static<typeof PairsAnswer>> {
     const { calls } = this.#opened
-    const pids = this.#folders.map(postgresPid)
+    const pids = this.#owns.map(({ folder }) => postgresPid(folder))
     const cpu = () => pids.map((postgres_pid) => cpuTimes({ pid: null, postgres_pid }))
     const before = cpu()
     const started_ms = performance.now()
