@@ -1,20 +1,15 @@
-import manifest from "../package.json" with { type: "json" }
 import { Child } from "./child.ts"
 import type { Endpoint } from "./command.ts"
 import { type Arrival, type Job, JobReport } from "./job.ts"
-import { type Machine, thisMachine } from "./machine.ts"
+import { type RunFacts, runFacts } from "./machine.ts"
 import { promptOf } from "./prompt.ts"
 import type { TargetResult } from "./results.ts"
 import { measuredOf } from "./scenario.ts"
 import { targetResult, wordsOfArrival } from "./scenario-result.ts"
 
 /** The results of a load on an endpoint. */
-export interface EndpointResults {
+export interface EndpointResults extends RunFacts {
   readonly kind: "endpoint"
-  readonly tollgate: string
-  readonly machine: Machine
-  readonly started_at: string
-  readonly duration_s: number
   /** Without user and query, which may contain secrets. */
   readonly url: string
   readonly model: string
@@ -39,10 +34,7 @@ export async function loadEndpoint(endpoint: Endpoint): Promise<EndpointResults>
     const report = await child.ask(JobReport, job, endpoint.duration_ms + LAST_CALL_MS)
     return {
       kind: "endpoint",
-      tollgate: manifest.version,
-      machine: thisMachine(),
-      started_at: started.toISOString(),
-      duration_s: (Date.now() - started.getTime()) / 1000,
+      ...runFacts(started),
       url: endpoint.url.origin + job.path,
       model: endpoint.model,
       load: wordsOfArrival(job.arrival),

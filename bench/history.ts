@@ -1,5 +1,4 @@
 import { sql } from "drizzle-orm"
-import manifest from "../package.json" with { type: "json" }
 import { nextId } from "../src/id.ts"
 import { type Database, openDatabase } from "../src/ledger/database/database.ts"
 import { audit } from "../src/ledger/journal/audit.ts"
@@ -14,18 +13,14 @@ import { timeline } from "../src/ledger/reports/timeline.ts"
 import { sumUsage } from "../src/ledger/reports/usage-sums.ts"
 import { beginMonths, fill, SPAN_DAYS } from "./history-fill.ts"
 import { endOf, holdOf, makePayer, type Payer, TERMS } from "./ledger-load.ts"
-import { type Machine, thisMachine } from "./machine.ts"
+import { type RunFacts, runFacts } from "./machine.ts"
 import { type OwnPostgres, quietLog } from "./own-postgres.ts"
 import type { Progress } from "./progress.ts"
 import { median } from "./statistics.ts"
 
 /** A long history: what it takes to keep it, and to ask about it. */
-export interface HistoryResults {
+export interface HistoryResults extends RunFacts {
   readonly kind: "history"
-  readonly tollgate: string
-  readonly machine: Machine
-  readonly started_at: string
-  readonly duration_s: number
   readonly calls: number
   readonly rows: readonly HistoryRow[]
   readonly faults: readonly string[]
@@ -65,10 +60,7 @@ export async function history(own: OwnPostgres, calls: number, progress: Progres
   const { rows, faults } = run
   return {
     kind: "history",
-    tollgate: manifest.version,
-    machine: thisMachine(),
-    started_at: started.toISOString(),
-    duration_s: (Date.now() - started.getTime()) / 1000,
+    ...runFacts(started),
     calls,
     rows,
     faults,

@@ -1,15 +1,11 @@
 import type { LatencyPoint, LatencySummary } from "./latencies.ts"
-import type { Machine } from "./machine.ts"
+import type { RunFacts } from "./machine.ts"
 import type { Goal } from "./scenario.ts"
 import type { Spread } from "./statistics.ts"
 
 /** The results of a run, as in its JSON file. Units come last in names. */
-export interface Results {
+export interface Results extends RunFacts {
   readonly kind: "suite"
-  readonly tollgate: string
-  readonly machine: Machine
-  readonly started_at: string
-  readonly duration_s: number
   readonly size: string
   readonly scenarios: readonly ScenarioResult[]
   readonly audit: AuditResult

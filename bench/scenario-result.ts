@@ -170,7 +170,7 @@ function cpuResult(rounds: readonly Measured[]): CpuResult {
   }
 }
 
-export function pairsResult(rounds: readonly Pairs[]): PairsResult {
+function pairsResult(rounds: readonly Pairs[]): PairsResult {
   return {
     per_s: spread(rounds.map(({ per_s }) => per_s)),
     process_us: spread(rounds.map(({ process_us }) => process_us)),

@@ -1,12 +1,11 @@
 import { Type } from "@sinclair/typebox"
-import manifest from "../package.json" with { type: "json" }
 import type { Payer } from "./admin.ts"
 import { type AnswerSpec, streamOf } from "./answer-spec.ts"
 import { Auditor } from "./auditor.ts"
 import type { Arrival, JobReport } from "./job.ts"
 import { Latencies, type LatencySummary } from "./latencies.ts"
 import { AloneAnswer, PairsAnswer, PastAnswer } from "./ledger-load.ts"
-import { type Machine, thisMachine } from "./machine.ts"
+import { type RunFacts, runFacts } from "./machine.ts"
 import type { Progress } from "./progress.ts"
 import { requestBody, requestHeaders } from "./prompt.ts"
 import type { AnswerSpecs } from "./provider.ts"
@@ -16,12 +15,8 @@ import { reaches } from "./scenario.ts"
 import { median } from "./statistics.ts"
 
 /** The results of a long run: whether anything grows. */
-export interface SoakResults {
+export interface SoakResults extends RunFacts {
   readonly kind: "soak"
-  readonly tollgate: string
-  readonly machine: Machine
-  readonly started_at: string
-  readonly duration_s: number
   readonly slices: readonly Slice[]
   readonly growth: readonly Growth[]
   readonly figures: readonly Flatness[]
@@ -104,10 +99,7 @@ export class Soak {
     const audit = await this.#auditor.close()
     return {
       kind: "soak",
-      tollgate: manifest.version,
-      machine: thisMachine(),
-      started_at: started.toISOString(),
-      duration_s: (Date.now() - started.getTime()) / 1000,
+      ...runFacts(started),
       slices,
       growth,
       figures: flatness(slices, growth),

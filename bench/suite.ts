@@ -1,4 +1,3 @@
-import manifest from "../package.json" with { type: "json" }
 import type { Payer } from "./admin.ts"
 import { type AnswerSpec, operationPath, streamOf } from "./answer-spec.ts"
 import { Auditor } from "./auditor.ts"
@@ -6,7 +5,7 @@ import type { Child } from "./child.ts"
 import type { Arrival, Job, Level } from "./job.ts"
 import { AuditAnswer, PairsAnswer } from "./ledger-load.ts"
 import { loadWarnings } from "./load-cost.ts"
-import { thisMachine } from "./machine.ts"
+import { runFacts } from "./machine.ts"
 import type { Progress } from "./progress.ts"
 import { requestBody, requestHeaders } from "./prompt.ts"
 import { type AnswerSpecs, pathOf } from "./provider.ts"
@@ -111,10 +110,7 @@ export class Suite {
     const audit = await this.#auditor.close()
     return {
       kind: "suite",
-      tollgate: manifest.version,
-      machine: thisMachine(),
-      started_at: started.toISOString(),
-      duration_s: (Date.now() - started.getTime()) / 1000,
+      ...runFacts(started),
       size: this.#size.name,
       scenarios: done,
       audit,

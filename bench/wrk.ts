@@ -2,9 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Subprocess } from "bun"
-import manifest from "../package.json" with { type: "json" }
 import { streamOf } from "./answer-spec.ts"
-import { type Machine, thisMachine } from "./machine.ts"
+import { type RunFacts, runFacts } from "./machine.ts"
 import { cpuTimes, spent } from "./process-status.ts"
 import type { Progress } from "./progress.ts"
 import { requestBody, requestHeaders } from "./prompt.ts"
@@ -14,12 +13,8 @@ import { median, type Spread, spread } from "./statistics.ts"
 import { parseWrk, type WrkOutput, wrkScript } from "./wrk-program.ts"
 
 /** What a run with `wrk` as the load generator found. */
-export interface WrkResults {
+export interface WrkResults extends RunFacts {
   readonly kind: "wrk"
-  readonly tollgate: string
-  readonly machine: Machine
-  readonly started_at: string
-  readonly duration_s: number
   readonly accounts: number
   readonly rounds: number
   /** The command of one measurement, with the address of the target left open. */
@@ -127,10 +122,7 @@ export class WrkRun {
         done.push(await this.#scenario(kind, connections, scripts))
       return {
         kind: "wrk",
-        tollgate: manifest.version,
-        machine: thisMachine(),
-        started_at: started.toISOString(),
-        duration_s: (Date.now() - started.getTime()) / 1000,
+        ...runFacts(started),
         accounts,
         rounds,
         command: `wrk -t1 -cCONNECTIONS -d${seconds}s --latency -s SCRIPT URL`,

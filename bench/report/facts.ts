@@ -1,15 +1,7 @@
-import type { Machine } from "../machine.ts"
+import type { RunFacts } from "../machine.ts"
 
 /** When a run was, on what machine, and how long it took. */
-export function factsOf(
-  run: {
-    readonly tollgate: string
-    readonly machine: Machine
-    readonly started_at: string
-    readonly duration_s: number
-  },
-  ...others: readonly string[]
-): string[] {
+export function factsOf(run: RunFacts, ...others: readonly string[]): string[] {
   const { processor, cores, memory_gib, system, bun } = run.machine
   return [
     `${run.started_at.slice(0, 16).replace("T", " ")} UTC`,
