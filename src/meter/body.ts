@@ -6,7 +6,7 @@ import type { LargeAnswer } from "./large-answer.ts"
 /** A provider's body, to be read once, either part by part or all at once. */
 export interface BodySource {
   /** The next part; null at the end. Rejects when the body does not arrive whole. */
-  read(): Promise<Uint8Array | null>
+  read(): Uint8Array | null | Promise<Uint8Array | null>
   bytes(): Promise<Uint8Array>
   /** Closes the provider's connection. Idempotent. */
   cancel(): void

@@ -64,7 +64,7 @@ export interface TapOptions {
   withoutSecret(parts: readonly Uint8Array[]): readonly Uint8Array[]
   /** Lets a source that is past its last event end by itself, so that its connection is used again. */
   finishSource(): void
-  /** Ends the client's connection: an errored stream alone leaves its socket open. */
+  /** Ends the client's connection. */
   cutClient(): void
   /** The first event with output is on its way. */
   onOutput(): void
@@ -75,8 +75,8 @@ export interface TapOptions {
 
 /** The body of a provider's answer. */
 export interface Source {
-  /** The next part; null at the end. Rejects when the connection broke. */
-  read(): Promise<Uint8Array | null>
+  /** The next part, at once if it has come already; null at the end. Rejects when the connection broke. */
+  read(): Uint8Array | null | Promise<Uint8Array | null>
   /** Closes the provider's connection. Idempotent. */
   cancel(): void
 }

@@ -108,15 +108,19 @@ export class Tap {
     return this.#reading.paused ? Math.max(policy_ms, finish_wait_ms) : policy_ms
   }
 
-  /** Reads until something was sent or the stream is over; with the client gone, until it is over. */
-  async #pull(): Promise<void> {
+  /**
+   * Reads until something was sent or the stream is over; with the client gone, until it is over. Resolves with whether
+   * more may follow.
+   */
+  async #pull(): Promise<boolean> {
     this.#satisfied_ms = null
     this.#running = true
     let sent = false
     while (!this.#over && (!sent || this.#outlet.gone)) {
       this.#read_ms = performance.now()
       try {
-        const part = await this.#options.source.read()
+        const next = this.#options.source.read()
+        const part = next instanceof Promise ? await next : next
         sent = !this.#over && this.#relay(part)
       } catch {
         if (!this.#over) this.#broken()
@@ -124,6 +128,7 @@ export class Tap {
     }
     this.#running = false
     this.#satisfied_ms = performance.now()
+    return !this.#over
   }
 
   /** Relays one chunk of the provider, or its end. Returns whether anything was sent to the client. Never throws. */
@@ -249,13 +254,12 @@ export class Tap {
     if (this.#reading.done) this.#options.finishSource()
     else this.#options.source.cancel()
     const outlet = this.#outlet
+    outlet.flush() // before the settlement: the client waits for these bytes
     const settled = this.#options.settle(this.#reading.evidence(this.#draining ?? ending))
     if (outlet.gone || ending === "client_stalled") {
-      outlet.drop(ending)
       if (!outlet.gone) this.#options.cutClient()
       return
     }
-    outlet.flush()
     if (!outlet.silent && ending !== "completed" && this.#last === null) {
       this.#sendUsage(null)
       outlet.send(this.#options.errorEvent(ending, error_data))
@@ -264,9 +268,7 @@ export class Tap {
       const { end } = this.#options.form
       const is_whole = !outlet.silent && ending === "completed"
       if (is_whole) this.#sendUsage(charge_nano)
-      if (!outlet.silent)
-        for (const part of this.#last ?? (is_whole && end !== null ? [end] : [])) outlet.send(part)
-      outlet.close()
+      outlet.close(outlet.silent ? [] : (this.#last ?? (is_whole && end !== null ? [end] : [])))
     })
   }
 

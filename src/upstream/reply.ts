@@ -2,8 +2,8 @@ import type { Route, Upstream } from "../config/config.ts"
 
 /** The body of an answer, read either part by part or all at once. */
 export interface Body {
-  /** The next part; null at the end. Rejects when the body does not arrive whole. */
-  read(): Promise<Uint8Array | null>
+  /** The next part, at once if it has come already; null at the end. Rejects when the body does not arrive whole. */
+  read(): Uint8Array | null | Promise<Uint8Array | null>
   /** All of it; rejects when it does not arrive whole. */
   bytes(): Promise<Uint8Array>
   /** Closes the provider's connection, unless the body has ended. Idempotent; never throws. */

@@ -49,16 +49,16 @@ export class Exchange {
     return this.#ended || this.#error !== null
   }
 
-  /** The next part of the body; null at its end. Rejects when the body does not arrive whole. */
-  read(): Promise<Uint8Array | null> {
+  /** The next part of the body, at once if it has come already; null at its end. Rejects when the body does not arrive whole. */
+  read(): Uint8Array | null | Promise<Uint8Array | null> {
     const next = this.#queue.shift()
     if (next !== undefined) {
       this.#queued_bytes -= next.byteLength
       if (this.#paused && this.#queued_bytes === 0) this.#resume()
-      return Promise.resolve(next)
+      return next
     }
     if (this.#error !== null) return Promise.reject(this.#error)
-    if (this.#ended) return Promise.resolve(null)
+    if (this.#ended) return null
     return new Promise((resolve, reject) => {
       this.#reader = { resolve, reject }
     })
