@@ -15,7 +15,9 @@ export class Outlet {
   #blocked: Promise<number> | null = null
   /** Events without evidence, held back until the first output or usage (rule 6); null afterwards. */
   #held: Parts | null = new Parts()
-  /** Contiguous bytes of one buffer that were neither held back nor sent yet. */
+  /** Whether something was written since the last flush. */
+  #written = false
+  /** Contiguous bytes of one buffer that were neither held back nor written yet. */
   #run: Run | null = null
   /** When the client left. */
   #gone_ms: number | null = null
@@ -100,41 +102,47 @@ export class Outlet {
   /** Sends what was held back, at the first evidence. */
   open(): void {
     if (this.#held === null) return
-    this.flush()
+    this.#endRun()
     const held = this.#held
     this.#held = null
     this.forward(held.take())
   }
 
-  /** Queues whole events, to be sent or held back. */
+  /** Queues whole events, to be sent or held back by the next flush. */
   forward(parts: readonly Uint8Array[]): void {
     if (this.gone) return
     for (const part of parts) {
       if (this.#run?.grow(part)) continue
-      this.flush()
+      this.#endRun()
       this.#run = new Run(part)
     }
   }
 
-  /**
-   * Sends the events of one chunk that are contiguous, or holds them back. In the common case they are one view of the
-   * whole chunk.
-   */
-  flush(): boolean {
-    if (this.#run === null) return false
+  /** The events of one chunk that are contiguous are one part: in the common case, a view of the whole chunk. */
+  #endRun(): void {
+    if (this.#run === null) return
     const { whole } = this.#run
     this.#run = null
-    if (this.#held === null) this.send(whole)
+    if (this.#held === null) this.#write(whole)
     else this.#held.add(whole)
     if ((this.#held?.bytes ?? 0) > this.#limit_bytes) this.#held = new Parts()
-    return this.#held === null
+  }
+
+  /** Sends what is queued, in one packet if it fits. Returns whether there was anything to send. */
+  flush(): boolean {
+    this.#endRun()
+    if (!this.#written) return false
+    this.#written = false
+    this.#controller?.flush()
+    return true
   }
 
   /** Sends bytes at once. */
   send(bytes: Uint8Array): void {
     if (this.gone) return
+    this.#endRun()
     this.#write(bytes)
-    this.#controller?.flush()
+    this.flush()
   }
 
   #write(bytes: Uint8Array): void {
@@ -143,6 +151,7 @@ export class Outlet {
       const written = this.#controller.write(bytes)
       if (typeof written !== "number") this.#blocked = written
     }
+    this.#written = true
     this.#sent = true
     this.#sent_ms = performance.now()
   }
