@@ -12,7 +12,7 @@ const BOM = 0xef
 /** Replaces the text of an event to find which bytes are its text. */
 const STAND_IN = Buffer.from("stand-in")
 const NOTHING = Buffer.alloc(0)
-const { compare } = Buffer.prototype
+const WORD_BYTES = 4
 /** The most forms of events that are learned. A stream that never repeats one is read event by event. */
 const MAX_LESSONS = 8
 /** Larger events are not learned: only small ones repeat thousands of times. */
@@ -28,12 +28,12 @@ export class Repetition implements Recurring {
   readonly #textOf: (payload: JsonObject) => string | null
   readonly #outputBytes: (payload: JsonObject) => number
   /** The bytes of an event before and after its text, and between two texts. */
-  #head = NOTHING
-  #foot = NOTHING
-  #between = NOTHING
+  #head = new Pattern(NOTHING)
+  #foot = new Pattern(NOTHING)
+  #between = new Pattern(NOTHING)
   #lessons = 0
   /** An event without evidence, complete. */
-  #idle = NOTHING
+  #idle = new Pattern(NOTHING)
   #idle_lessons = 0
 
   /** `textOf`: the one text of a payload, null where it has none or several. `outputBytes`: of all its output (D7). */
@@ -49,16 +49,16 @@ export class Repetition implements Recurring {
     if (bytes.byteLength > MAX_EVENT_BYTES || bytes.at(-1) !== LF) return false
     const payload = parsePayload(data ?? "")
     const text = Buffer.from((payload === null ? null : this.#textOf(payload)) ?? "")
-    if (text.byteLength === 0 || !isPlain(text, 0, text.byteLength)) return false
+    if (text.byteLength === 0 || plainUntil(text, 0) < text.byteLength) return false
     this.#lessons += 1
     const event = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     const at = event.indexOf(`"${text}"`) + 1
     const head = event.subarray(0, at)
     const foot = event.subarray(at + text.byteLength)
     if (at === 0 || !this.#isTextBetween(head, foot)) return false
-    this.#head = Buffer.from(head)
-    this.#foot = Buffer.from(foot)
-    this.#between = Buffer.concat([foot, head])
+    this.#head = new Pattern(head)
+    this.#foot = new Pattern(foot)
+    this.#between = new Pattern(Buffer.concat([foot, head]))
     return true
   }
 
@@ -69,7 +69,7 @@ export class Repetition implements Recurring {
     // A byte order mark counts only where a stream begins.
     if (bytes.byteLength > MAX_EVENT_BYTES || bytes.at(-1) !== LF || bytes[0] === BOM) return
     this.#idle_lessons += 1
-    this.#idle = Buffer.from(bytes)
+    this.#idle = new Pattern(bytes)
   }
 
   /** Whether the output of the event is exactly the text between these two parts, whatever the text is. */
@@ -83,51 +83,76 @@ export class Repetition implements Recurring {
 
   /** The known events from `start` on: either all idle, or all with text. */
   follow(chunk: Uint8Array, start: number): Recurrence | null {
-    return this.#followIdle(chunk, start) ?? this.#followText(chunk, start)
+    if (this.#head.length === 0 && this.#idle.length === 0) return null
+    const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+    return this.#followIdle(view, start) ?? this.#followText(chunk, view, start)
   }
 
   /** Events equal to the idle one, byte for byte. */
-  #followIdle(chunk: Uint8Array, start: number): Recurrence | null {
-    if (this.#idle.byteLength === 0) return null
+  #followIdle(view: DataView, start: number): Recurrence | null {
+    if (this.#idle.length === 0) return null
     let end = start
-    while (stands(this.#idle, chunk, end)) end += this.#idle.byteLength
+    while (this.#idle.isAt(view, end)) end += this.#idle.length
     return end === start ? null : { end, output_bytes: 0 }
   }
 
   /** Events that differ from the learned one only in their text. */
-  #followText(chunk: Uint8Array, start: number): Recurrence | null {
-    if (this.#head.byteLength === 0 || !stands(this.#head, chunk, start)) return null
-    let from = start + this.#head.byteLength
+  #followText(chunk: Uint8Array, view: DataView, start: number): Recurrence | null {
+    if (this.#head.length === 0 || !this.#head.isAt(view, start)) return null
+    let from = start + this.#head.length
     let output_bytes = 0
     for (;;) {
-      const to = chunk.indexOf(QUOTE, from)
-      if (to === -1 || !isPlain(chunk, from, to)) break
-      if (stands(this.#between, chunk, to)) {
+      const to = plainUntil(chunk, from)
+      if (chunk[to] !== QUOTE) break
+      if (this.#between.isAt(view, to)) {
         output_bytes += to - from
-        from = to + this.#between.byteLength
-      } else if (stands(this.#foot, chunk, to)) {
-        return { end: to + this.#foot.byteLength, output_bytes: output_bytes + to - from }
+        from = to + this.#between.length
+      } else if (this.#foot.isAt(view, to)) {
+        return { end: to + this.#foot.length, output_bytes: output_bytes + to - from }
       } else break
     }
-    const end = from - this.#head.byteLength
+    const end = from - this.#head.length
     return end === start ? null : { end, output_bytes }
   }
 }
 
-/** Whether all of these bytes are single-byte characters that JSON does not escape. */
-function isPlain(bytes: Uint8Array, from: number, to: number): boolean {
-  for (let at = from; at < to; at++) {
-    const byte = bytes[at] ?? 0
-    if (byte < SPACE || byte > TILDE || byte === BACKSLASH) return false
-  }
-  return true
+/** Where the characters from `from` on end that are one byte, and neither escaped by JSON nor its quote. */
+function plainUntil(bytes: Uint8Array, from: number): number {
+  let at = from
+  while (at < bytes.byteLength && isPlain(bytes[at] ?? 0)) at += 1
+  return at
+}
+
+function isPlain(byte: number): boolean {
+  return byte >= SPACE && byte <= TILDE && byte !== QUOTE && byte !== BACKSLASH
 }
 
 /**
- * Whether `part` is at `at`. Uses the runtime's comparison, because a view of a small chunk takes longer than comparing
- * it.
+ * Bytes that are looked for at one place. Compared by words: 31 ns for an event of 97 bytes where the runtime's own
+ * comparison takes 91, and 81 where it takes 175 of one of 180 bytes.
  */
-function stands(part: Buffer, bytes: Uint8Array, at: number): boolean {
-  const end = at + part.byteLength
-  return end <= bytes.byteLength && compare.call(bytes, part, 0, part.byteLength, at, end) === 0
+class Pattern {
+  readonly length: number
+  readonly #words: Int32Array
+  /** The bytes after the last whole word. */
+  readonly #rest: Uint8Array
+
+  constructor(bytes: Uint8Array) {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    this.length = bytes.byteLength
+    this.#words = new Int32Array(Math.floor(bytes.byteLength / WORD_BYTES))
+    for (let at = 0; at < this.#words.length; at++) this.#words[at] = view.getInt32(at * WORD_BYTES, true)
+    this.#rest = bytes.slice(this.#words.length * WORD_BYTES)
+  }
+
+  isAt(view: DataView, start: number): boolean {
+    if (start + this.length > view.byteLength) return false
+    const words = this.#words
+    for (let at = 0; at < words.length; at++)
+      if (view.getInt32(start + at * WORD_BYTES, true) !== words[at]) return false
+    const rest = this.#rest
+    const rest_start = start + words.length * WORD_BYTES
+    for (let at = 0; at < rest.length; at++) if (view.getUint8(rest_start + at) !== rest[at]) return false
+    return true
+  }
 }
