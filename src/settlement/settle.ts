@@ -113,10 +113,10 @@ function close(
 ): Settlement {
   if (!call.close()) throw new Error(`call ${call.hold.id} was closed twice`)
   const end: End = {
+    ...said,
     id: call.hold.id,
     ttft_ms: call.ttft_ms === null ? null : Math.round(call.ttft_ms),
     duration_ms: Math.round(performance.now() - call.admitted_ms),
-    ...said,
   }
   const durable = new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, SETTLE_WAIT_MS)

@@ -18,12 +18,12 @@ export function requestHeaders(
   further: Readonly<Record<string, string>> | null,
 ): Record<string, string> {
   const headers = {
+    ...credential(upstream),
     "content-type": "application/json",
     accept: stream ? "text/event-stream, application/json" : "application/json",
     "accept-encoding": "identity",
     "user-agent": "tollgate",
     "x-request-id": request_id,
-    ...credential(upstream),
   }
   return further === null ? headers : { ...further, ...headers }
 }
@@ -35,16 +35,16 @@ function credential({ family, api_key }: Upstream): Record<string, string> {
 
 /** What a client is sent with a JSON answer (D24). */
 export function jsonHeaders(request_id: string): Record<string, string> {
-  return { "content-type": "application/json", ...idHeaders(request_id) }
+  return { ...idHeaders(request_id), "content-type": "application/json" }
 }
 
 /** What a client is sent with a stream (D24); `x-accel-buffering` keeps a proxy in front from collecting it. */
 export function streamHeaders(request_id: string): Record<string, string> {
   return {
+    ...idHeaders(request_id),
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
-    ...idHeaders(request_id),
   }
 }
 

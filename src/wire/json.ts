@@ -116,14 +116,8 @@ export class FieldTexts {
   readonly #texts: readonly string[]
 
   constructor(object: object) {
-    const names: string[] = []
-    const texts: string[] = []
-    for (const [name, value] of Object.entries(object)) {
-      names.push(name)
-      texts.push(JSON.stringify(value))
-    }
-    this.names = names
-    this.#texts = texts
+    this.names = Object.keys(object)
+    this.#texts = Object.values(object).map((value) => JSON.stringify(value))
   }
 
   /** The text of a field's value; undefined for a field that the object does not have. */
@@ -139,7 +133,8 @@ export class FieldTexts {
   /** The text of the whole object. `changes` replace its fields or are added at the end. */
   with(changes: Readonly<Record<string, unknown>>): string {
     let text = "{"
-    for (const [place, name] of this.names.entries()) {
+    for (let place = 0; place < this.names.length; place++) {
+      const name = this.names[place] ?? ""
       const value = Object.hasOwn(changes, name) ? JSON.stringify(changes[name]) : this.at(place)
       text += `${text.length > 1 ? "," : ""}${quoted(name)}:${value}`
     }

@@ -109,14 +109,15 @@ export class Batch<Item> {
   }
 }
 
+const NULL = "NULL"
+
 /**
  * A Postgres array of what needs no quotes: numbers, UUIDs, booleans, words of the code. Nothing but nulls is an empty
  * array, because `unnest` fills up the shorter ones with nulls. Joined, because adding to a text takes twice as long.
  */
 export function arrayOf<Item>(items: readonly Item[], read: (item: Item) => Value): string {
-  const values = items.map(read)
-  if (values.every((value) => value === null)) return "{}"
-  return `{${values.map((value) => value ?? "NULL").join(",")}}`
+  const values = items.map((item) => read(item) ?? NULL)
+  return values.every((value) => value === NULL) ? "{}" : `{${values.join(",")}}`
 }
 
 /** The items of a batch as its one parameter; amounts are decimal strings in it, which int8 reads exactly. */
