@@ -11,8 +11,8 @@ export class Outlet {
   /** Resolves at the end of the stream, or when the client has left. Until then the server keeps the answer open. */
   readonly #over = Promise.withResolvers<void>()
   #closed = false
-  /** Pending while the client does not take what was sent. */
-  #blocked: Promise<number> | null = null
+  /** Resolves when the client has taken what was sent; null while it has. */
+  #blocked: Promise<void> | null = null
   /** Events without evidence, held back until the first output or usage (rule 6); null afterwards. */
   #held: Parts | null = new Parts()
   /** Whether something was written since the last flush. */
@@ -54,16 +54,15 @@ export class Outlet {
     for (const bytes of this.#early) this.#write(bytes)
     this.#early = []
     if (this.#closed) this.#end()
-    else void this.#serve()
+    else {
+      this.flush()
+      void this.#serve()
+    }
   }
 
   /** Asks for more whenever the client has taken what was sent. */
   async #serve(): Promise<void> {
-    while (!this.gone && (await this.#pull())) {
-      if (this.#blocked === null) continue
-      await this.#blocked
-      this.#blocked = null
-    }
+    while (!this.gone && (await this.#pull())) if (this.#blocked !== null) await this.#blocked
   }
 
   /** Whether only the gateway's own comments were sent, because there was no evidence (rule 6). */
@@ -149,11 +148,18 @@ export class Outlet {
     if (this.#controller === null) this.#early.push(bytes)
     else {
       const written = this.#controller.write(bytes)
-      if (typeof written !== "number") this.#blocked = written
+      if (typeof written !== "number") this.#wait(written)
     }
     this.#written = true
     this.#sent = true
     this.#sent_ms = performance.now()
+  }
+
+  #wait(written: Promise<number>): void {
+    const blocked = written.then(() => {
+      if (this.#blocked === blocked) this.#blocked = null
+    })
+    this.#blocked = blocked
   }
 
   /** Ends the stream cleanly, with `last`. */

@@ -109,6 +109,7 @@ async function connect(tap: Tap) {
   socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
   return {
     stall: () => socket.pause(),
+    resume: () => socket.resume(),
     shows: async (expected: (received: string) => boolean) => {
       while (!expected(received)) await came.promise
     },
@@ -451,6 +452,33 @@ test("D36 keepalives come after silence, between events", async () => {
   const shown = await answer
   expect(shown.replaceAll(": keepalive\n\n", "")).toBe(text("a") + text("b") + done)
   expect(shown.startsWith(`${text("a")}: keepalive\n\n: keepalive\n\n`)).toBe(true)
+})
+
+test("D36 a client that was slow to take a keepalive is not taken for one that reads nothing", async () => {
+  const reads = Promise.withResolvers<void>()
+  const waits = Promise.withResolvers<void>()
+  const keepalive = encoder.encode(`:${" ".repeat(20_000_000)}\n\n`)
+  let keepalives = 0
+  const { tap, provider, settled } = relay({
+    form: { ...chatEvents, keepalive },
+    keepalive_ms: 20,
+    stall_ms: 2_000,
+    onKeepalive: () => {
+      keepalives += 1
+      if (keepalives === 1) reads.resolve()
+      if (keepalives === 3) waits.resolve()
+    },
+  })
+  const client = await connect(tap)
+  provider.send(text("a"))
+  await client.shows((received) => received.endsWith("\n\n\r\n"))
+  client.stall()
+  await reads.promise
+  client.resume()
+  await Promise.race([waits.promise, settled])
+  provider.send(done)
+  expect(await settled).toMatchObject({ ending: "completed" })
+  await client.leave()
 })
 
 describe("D8 the limits", () => {
