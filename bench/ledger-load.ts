@@ -77,6 +77,8 @@ export class LedgerLoad {
   readonly #database: Database
   readonly #ledger: Ledger
   readonly #connections: readonly Connection[]
+  /** What each connection runs last. */
+  readonly #turns: Promise<unknown>[] = []
   readonly #gateway_id: string
   readonly #terms_id: number
   readonly #payers: Payer[] = []
@@ -205,19 +207,27 @@ export class LedgerLoad {
   }
 
   async #holdOne(worker: number, hold: Hold): Promise<void> {
-    const [held] = await holdBatch(this.#connection(worker), this.#gateway_id, [hold], TIMEOUT_MS)
+    const [held] = await this.#inTurn(worker, (connection) =>
+      holdBatch(connection, this.#gateway_id, [hold], TIMEOUT_MS),
+    )
     if (held?.outcome !== "held") throw new Error(`a hold was refused: ${held?.outcome}`)
   }
 
   async #endOne(worker: number, hold: Hold): Promise<void> {
-    const [ended] = await endBatch(this.#connection(worker), [{ end: endOf(hold), hold }], TIMEOUT_MS)
+    const [ended] = await this.#inTurn(worker, (connection) =>
+      endBatch(connection, [{ end: endOf(hold), hold }], TIMEOUT_MS),
+    )
     if (ended !== "applied") throw new Error(`an end changed nothing: ${ended}`)
   }
 
-  #connection(worker: number): Connection {
-    const connection = this.#connections[worker % this.#connections.length]
+  /** One statement at a time for each connection, so that a statement's time limit does not count those before it. */
+  #inTurn<Result>(worker: number, run: (connection: Connection) => Promise<Result>): Promise<Result> {
+    const place = worker % this.#connections.length
+    const connection = this.#connections[place]
     if (connection === undefined) throw new Error("there is no connection")
-    return connection
+    const turn = (this.#turns[place] ?? Promise.resolve()).then(() => run(connection))
+    this.#turns[place] = turn.catch(() => {})
+    return turn
   }
 
   /** The account with this number; creates it, and all before it, when missing. */
