@@ -27,13 +27,11 @@ const MAX_EVENT_BYTES = 16_384
 export class Repetition implements Recurring {
   readonly #textOf: (payload: JsonObject) => string | null
   readonly #outputBytes: (payload: JsonObject) => number
-  /** The bytes of an event before and after its text, and between two texts. */
-  #head = new Pattern(NOTHING)
-  #foot = new Pattern(NOTHING)
-  #between = new Pattern(NOTHING)
+  /** The bytes of an event before and after its text; null before one is learned. */
+  #text: { readonly head: Pattern; readonly foot: Pattern } | null = null
   #lessons = 0
-  /** An event without evidence, complete. */
-  #idle = new Pattern(NOTHING)
+  /** An event without evidence, complete; null before one is learned. */
+  #idle: Pattern | null = null
   #idle_lessons = 0
 
   /** `textOf`: the one text of a payload, null where it has none or several. `outputBytes`: of all its output (D7). */
@@ -56,9 +54,7 @@ export class Repetition implements Recurring {
     const head = event.subarray(0, at)
     const foot = event.subarray(at + text.byteLength)
     if (at === 0 || !this.#isTextBetween(head, foot)) return false
-    this.#head = new Pattern(head)
-    this.#foot = new Pattern(foot)
-    this.#between = new Pattern(Buffer.concat([foot, head]))
+    this.#text = { head: new Pattern(head), foot: new Pattern(foot) }
     return true
   }
 
@@ -83,35 +79,33 @@ export class Repetition implements Recurring {
 
   /** The known events from `start` on: either all idle, or all with text. */
   follow(chunk: Uint8Array, start: number): Recurrence | null {
-    if (this.#head.length === 0 && this.#idle.length === 0) return null
+    if (this.#text === null && this.#idle === null) return null
     const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength)
     return this.#followIdle(view, start) ?? this.#followText(chunk, view, start)
   }
 
   /** Events equal to the idle one, byte for byte. */
   #followIdle(view: DataView, start: number): Recurrence | null {
-    if (this.#idle.length === 0) return null
+    const idle = this.#idle
+    if (idle === null) return null
     let end = start
-    while (this.#idle.isAt(view, end)) end += this.#idle.length
+    while (idle.isAt(view, end)) end += idle.length
     return end === start ? null : { end, output_bytes: 0 }
   }
 
   /** Events that differ from the learned one only in their text. */
   #followText(chunk: Uint8Array, view: DataView, start: number): Recurrence | null {
-    if (this.#head.length === 0 || !this.#head.isAt(view, start)) return null
-    let from = start + this.#head.length
+    if (this.#text === null) return null
+    const { head, foot } = this.#text
+    let end = start
     let output_bytes = 0
-    for (;;) {
+    while (head.isAt(view, end)) {
+      const from = end + head.length
       const to = plainUntil(chunk, from)
-      if (chunk[to] !== QUOTE) break
-      if (this.#between.isAt(view, to)) {
-        output_bytes += to - from
-        from = to + this.#between.length
-      } else if (this.#foot.isAt(view, to)) {
-        return { end: to + this.#foot.length, output_bytes: output_bytes + to - from }
-      } else break
+      if (chunk[to] !== QUOTE || !foot.isAt(view, to)) break
+      output_bytes += to - from
+      end = to + foot.length
     }
-    const end = from - this.#head.length
     return end === start ? null : { end, output_bytes }
   }
 }
@@ -134,25 +128,25 @@ function isPlain(byte: number): boolean {
 class Pattern {
   readonly length: number
   readonly #words: Int32Array
-  /** The bytes after the last whole word. */
-  readonly #rest: Uint8Array
 
   constructor(bytes: Uint8Array) {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     this.length = bytes.byteLength
-    this.#words = new Int32Array(Math.floor(bytes.byteLength / WORD_BYTES))
-    for (let at = 0; at < this.#words.length; at++) this.#words[at] = view.getInt32(at * WORD_BYTES, true)
-    this.#rest = bytes.slice(this.#words.length * WORD_BYTES)
+    this.#words = new Int32Array(this.length < WORD_BYTES ? this.length : Math.ceil(this.length / WORD_BYTES))
+    for (let word = 0; word < this.#words.length; word++) this.#words[word] = this.#read(view, 0, word)
   }
 
   isAt(view: DataView, start: number): boolean {
     if (start + this.length > view.byteLength) return false
     const words = this.#words
-    for (let at = 0; at < words.length; at++)
-      if (view.getInt32(start + at * WORD_BYTES, true) !== words[at]) return false
-    const rest = this.#rest
-    const rest_start = start + words.length * WORD_BYTES
-    for (let at = 0; at < rest.length; at++) if (view.getUint8(rest_start + at) !== rest[at]) return false
+    for (let word = 0; word < words.length; word++)
+      if (this.#read(view, start, word) !== words[word]) return false
     return true
+  }
+
+  /** The last word overlaps the one before, so that no byte is left. Less than a word is read byte by byte. */
+  #read(view: DataView, start: number, word: number): number {
+    if (this.length < WORD_BYTES) return view.getUint8(start + word)
+    return view.getInt32(start + Math.min(word * WORD_BYTES, this.length - WORD_BYTES), true)
   }
 }
