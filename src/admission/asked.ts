@@ -29,11 +29,7 @@ export const NOTHING_ASKED: AskedFor = {
 
 /** The error for a request that asks for something without a price (D61); null if all of it has one. */
 export function unpriced(asked: AskedFor, model: Model): GatewayError | null {
-  const error = lackOf(asked, model)
-  return error === null || isFree(model.price) ? null : error
-}
-
-function lackOf(asked: AskedFor, model: Model): GatewayError | null {
+  if (isFree(model.price)) return null
   const first = firstUnpriced(asked, model)
   if (first !== null) return lacking(...first, model.name)
   const { stored_prompt } = asked
@@ -102,17 +98,15 @@ const AUDIO: ReadonlySet<unknown> = new Set(["input_audio", "audio_url", "audio"
 
 /** What a chat request asks for. */
 export function askedFor(request: ChatRequest): AskedFor {
-  const { speed, inference_geo } = waysOf(request)
   return {
+    ...NOTHING_ASKED,
     service_tier: serviceTierOf(request),
-    speed,
-    inference_geo,
     audio_input: request.messages.some(({ content }) => hasAudio(content)) ? "messages" : null,
     audio_output: audioOutput(request),
     web_search: webSearch(request),
     hosted_tool: toolsIn(request).some((tool) => isHosted(tool) && !isSearch(tool)) ? "tools" : null,
     cache_write_1h: longCache(request),
-    stored_prompt: null,
+    ...waysOf(request),
   }
 }
 

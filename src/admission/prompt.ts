@@ -114,8 +114,7 @@ export function measurePrompt(request: ChatRequest, texts: FieldTexts): Prompt {
 /** UTF-8 bytes of the JSON text of all prompt fields but the one that may hold media. */
 export function fieldBytes(texts: FieldTexts, but: string): number {
   let bytes = 0
-  for (let place = 0; place < texts.names.length; place++) {
-    const name = texts.names[place] ?? ""
+  for (const [place, name] of texts.names.entries()) {
     if (name !== but && !NOT_PROMPT.has(name)) bytes += Buffer.byteLength(texts.at(place))
   }
   return bytes

@@ -2,14 +2,11 @@ import type { Signal } from "../cutoff.ts"
 import type { Ending } from "../wire/call.ts"
 import type { JsonForm } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
+import type { Source } from "./tap-options.ts"
 
 /** A provider's body, to be read once, either part by part or all at once. */
-export interface BodySource {
-  /** The next part; null at the end. Rejects when the body does not arrive whole. */
-  read(): Uint8Array | null | Promise<Uint8Array | null>
+export interface BodySource extends Source {
   bytes(): Promise<Uint8Array>
-  /** Closes the provider's connection. Idempotent. */
-  cancel(): void
 }
 
 /** How one JSON answer is collected. */

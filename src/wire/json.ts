@@ -133,8 +133,7 @@ export class FieldTexts {
   /** The text of the whole object. `changes` replace its fields or are added at the end. */
   with(changes: Readonly<Record<string, unknown>>): string {
     let text = "{"
-    for (let place = 0; place < this.names.length; place++) {
-      const name = this.names[place] ?? ""
+    for (const [place, name] of this.names.entries()) {
       const value = Object.hasOwn(changes, name) ? JSON.stringify(changes[name]) : this.at(place)
       text += `${text.length > 1 ? "," : ""}${quoted(name)}:${value}`
     }

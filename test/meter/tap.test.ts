@@ -389,10 +389,11 @@ test("D36 every two-way cut of a stream shows the client the same bytes", async 
 })
 
 test("D36 events that arrived in one chunk leave in one chunk", async () => {
-  const { tap, provider } = relay()
+  const { tap, provider } = relay({ event_bytes: 1_000_000 })
   const client = await connect(tap)
-  provider.send(text("a") + text("b") + text("c"))
-  const events = text("a") + text("b") + text("c")
+  // Each is large enough that the server would send it by itself.
+  const events = ["a", "b", "c"].map((letter) => text(letter.repeat(100_000))).join("")
+  provider.send(events)
   const shown = `\r\n\r\n${events.length.toString(16)}\r\n${events}\r\n`
   await client.shows((received) => received.endsWith(shown))
   await client.leave()
@@ -607,11 +608,15 @@ describe("D9 a client that leaves", () => {
 
   test("a client that stalls when the choice has finished is cut, and the provider read on", async () => {
     const cut = Promise.withResolvers<void>()
+    let cuts = 0
     const { tap, provider, settled, seen } = relay({
       stall_ms: 30,
       finish_wait_ms: 5_000,
       event_bytes: 1_000_000,
-      cutClient: () => cut.resolve(),
+      cutClient: () => {
+        cuts += 1
+        cut.resolve()
+      },
     })
     const client = await connect(tap)
     client.stall()
@@ -619,7 +624,7 @@ describe("D9 a client that leaves", () => {
     await cut.promise
     provider.send(usage)
     expect(await settled).toMatchObject({ ending: "client_stalled", usage_final: true })
-    expect(seen).toMatchObject({ cancelled: 1, settlements: 1 })
+    expect({ ...seen, cut: cuts }).toMatchObject({ cut: 1, cancelled: 1, settlements: 1 })
     await client.leave()
   })
 

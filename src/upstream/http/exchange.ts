@@ -49,7 +49,10 @@ export class Exchange {
     return this.#ended || this.#error !== null
   }
 
-  /** The next part of the body, at once if it has come already; null at its end. Rejects when the body does not arrive whole. */
+  /**
+   * The next part of the body, at once if it has come already; null at its end. Rejects when the body does not arrive
+   * whole.
+   */
   read(): Uint8Array | null | Promise<Uint8Array | null> {
     const next = this.#queue.shift()
     if (next !== undefined) {
