@@ -1,4 +1,4 @@
-import type { Connection, Runner } from "../database/connection.ts"
+import type { Runner } from "../database/connection.ts"
 import { kindOf } from "../database/database-errors.ts"
 import { LedgerBusy, LedgerUnavailable } from "../entries.ts"
 import { isLive, Queued, type Waiter, Withdrawn } from "./queued.ts"
@@ -269,31 +269,6 @@ export class BatchQueue<Item, Result> {
   #putBack(batch: readonly Queued<Item, Result>[]): void {
     this.#waiting = [...batch.filter(isLive), ...this.#waiting]
     if (this.#stopped) this.stop()
-  }
-}
-
-/** Queues of one kind, each on its own connection. The items of one account are always in the same queue. */
-export class BatchQueues<Item, Result> {
-  readonly #queues: readonly BatchQueue<Item, Result>[]
-
-  constructor(connections: readonly Connection[], work: Work<Item, Result>, limit?: number) {
-    this.#queues = connections.map((connection) => new BatchQueue(connection, work, limit))
-  }
-
-  /** The last digits of an account's UUID are random. */
-  of(account_id: string): BatchQueue<Item, Result> {
-    const place = Number.parseInt(account_id.slice(-4), 16) || 0
-    const queue = this.#queues[place % this.#queues.length]
-    if (queue === undefined) throw new Error("there is no queue")
-    return queue
-  }
-
-  get depth(): number {
-    return this.#queues.reduce((depth, queue) => depth + queue.depth, 0)
-  }
-
-  stop(): void {
-    for (const queue of this.#queues) queue.stop()
   }
 }
 

@@ -6,7 +6,7 @@ import { endBatch } from "../journal/end.ts"
 import type { Ended } from "../journal/end-exact.ts"
 import { restoreBatch } from "../journal/restore.ts"
 import type { Spool, SpooledEnd } from "../journal/spool.ts"
-import { BatchQueue, BatchQueues } from "./batch-queue.ts"
+import { BatchQueue } from "./batch-queue.ts"
 import type { Outstanding } from "./outstanding.ts"
 import { Withdrawn } from "./queued.ts"
 
@@ -36,7 +36,7 @@ export type Written = Exclude<Ended, "conflict"> | "refused" | "unwritten"
 
 /** Ends holds: tries each end until it is in the ledger, and spools it until then (D27). */
 export class EndQueue {
-  readonly #queues: BatchQueues<Item, Ended>
+  readonly #ends: BatchQueue<Item, Ended>
   readonly #restores: BatchQueue<Hold, null>
   readonly #outstanding: Outstanding
   readonly #spool: Spool
@@ -55,7 +55,7 @@ export class EndQueue {
 
   /** `restores` is a connection that no end waits for. */
   constructor(
-    connections: readonly Connection[],
+    connection: Connection,
     restores: Connection,
     gatewayId: () => string,
     outstanding: Outstanding,
@@ -67,19 +67,19 @@ export class EndQueue {
     this.#spool = spool
     this.#on = on
     this.#log = log
-    this.#queues = new BatchQueues<Item, Ended>(connections, {
+    this.#ends = new BatchQueue<Item, Ended>(connection, {
       accountOf: (item) => item.account_id,
       run: endBatch,
       onSetback: (item) => this.#keep(item),
     })
     this.#restores = new BatchQueue(restores, {
       accountOf: ({ account_id }) => account_id,
-      run: (connection, holds, lock_ms) => restoreBatch(connection, gatewayId(), holds, lock_ms),
+      run: (runner, holds, lock_ms) => restoreBatch(runner, gatewayId(), holds, lock_ms),
     })
   }
 
   get depth(): number {
-    return this.#queues.depth
+    return this.#ends.depth
   }
 
   /** What cannot be written for want of a hold. */
@@ -135,7 +135,7 @@ export class EndQueue {
   }
 
   stop(): void {
-    this.#queues.stop()
+    this.#ends.stop()
     this.#restores.stop()
     clearTimeout(this.#tick)
   }
@@ -167,7 +167,7 @@ export class EndQueue {
       reject: (error: unknown) => this.#failed(item, error),
     }
     try {
-      this.#queues.of(item.account_id).add(item, Number.POSITIVE_INFINITY, false, waiter)
+      this.#ends.add(item, Number.POSITIVE_INFINITY, false, waiter)
     } catch (error) {
       this.#failed(item, error)
     }

@@ -6,7 +6,7 @@ import { holdBatch, type Margins } from "../journal/hold.ts"
 import type { Held } from "../journal/hold-exact.ts"
 import type { Lease } from "../journal/lease.ts"
 import { type Closed, closeIds, releaseOf } from "../journal/tombstone.ts"
-import { BatchQueue, BatchQueues, QUEUE_LIMIT } from "./batch-queue.ts"
+import { BatchQueue, QUEUE_LIMIT } from "./batch-queue.ts"
 import type { EndQueue } from "./ends.ts"
 import type { Outstanding } from "./outstanding.ts"
 import { Withdrawn } from "./queued.ts"
@@ -28,7 +28,7 @@ interface Asking {
 
 /** Where calls come to be held. */
 export class HoldQueue {
-  readonly #queues: BatchQueues<Hold, Held>
+  readonly #holds: BatchQueue<Hold, Held>
   readonly #tombstones: BatchQueue<Hold, Closed>
   readonly #lease: Lease
   readonly #outstanding: Outstanding
@@ -40,7 +40,7 @@ export class HoldQueue {
 
   /** `tombstones` is a connection of its own, which no hold waits for. */
   constructor(
-    connections: readonly Connection[],
+    connection: Connection,
     tombstones: Connection,
     lease: Lease,
     outstanding: Outstanding,
@@ -50,23 +50,22 @@ export class HoldQueue {
     this.#outstanding = outstanding
     this.#ends = ends
     const accountOf = (hold: Hold) => hold.account_id
-    this.#queues = new BatchQueues(
-      connections,
+    this.#holds = new BatchQueue(
+      connection,
       {
         accountOf,
-        run: (connection, holds, lock_ms) =>
-          holdBatch(connection, lease.gateway_id, holds, lock_ms, this.#margins),
+        run: (runner, holds, lock_ms) => holdBatch(runner, lease.gateway_id, holds, lock_ms, this.#margins),
       },
       QUEUE_LIMIT,
     )
     this.#tombstones = new BatchQueue(tombstones, {
       accountOf,
-      run: (connection, holds, lock_ms) => closeIds(connection, lease.gateway_id, holds, lock_ms),
+      run: (runner, holds, lock_ms) => closeIds(runner, lease.gateway_id, holds, lock_ms),
     })
   }
 
   get depth(): number {
-    return this.#queues.depth
+    return this.#holds.depth
   }
 
   /** Resolves when no id of a refused call is being closed any more. */
@@ -91,14 +90,14 @@ export class HoldQueue {
   }
 
   stop(): void {
-    this.#queues.stop()
+    this.#holds.stop()
     this.#tombstones.stop()
   }
 
   #ask(asking: Asking): void {
     const { hold, until_ms, uncertain } = asking
     try {
-      const entry = this.#queues.of(hold.account_id).add(hold, until_ms, uncertain, {
+      const entry = this.#holds.add(hold, until_ms, uncertain, {
         resolve: (result) => {
           asking.uncertain = entry.uncertain
           this.#answered(asking, result)
