@@ -39,10 +39,10 @@ interface Aside<Item, Result> {
 }
 
 /**
- * Batches items into statements, one at a time: items that arrive while one runs form the next batch, and those that have
- * come to the process by its end. No timer gathers items, so an idle queue adds no wait. Several queues may share a connection: the server runs their statements one
- * after another, and starts the next without waiting for this process. Every item is tried until it is done or
- * withdrawn. A failure for one item never affects the others.
+ * Batches items into statements, one at a time: what has come to this process by the end of one forms the next batch. No
+ * timer gathers items, so an idle queue adds no wait. Several queues may share a connection: the server runs their
+ * statements one after another, and starts the next without waiting for this process. Every item is tried until it is
+ * done or withdrawn. A failure for one item never affects the others.
  */
 export class BatchQueue<Item, Result> {
   readonly #connection: Runner
@@ -275,7 +275,7 @@ export class BatchQueue<Item, Result> {
 
 /**
  * Resolves when the event loop has read what came to its sockets. Measured: with 32 calls in flight 1.08 times the calls
- * at 0.96 of the CPU, with 1,000 accounts 1.07 and 0.94. To wait for three turns costs more calls than it gains.
+ * at 0.96 of the CPU, with 1,000 accounts 1.07 and 0.94. Waiting for three turns loses 7 to 13 % of the calls.
  */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
