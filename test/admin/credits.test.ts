@@ -227,6 +227,7 @@ test("a database that is too slow is a 503 with the id, and repeating it moves t
   const { status, headers, body } = await read(response)
   expect([status, body.error.code]).toEqual([503, "ledger_unavailable"])
   expect(headers.get("retry-after")).not.toBeNull()
+  await blockedBy(1)
   wait()
   await holder
   expect((await adminApi.ask("POST", path, { id: body.error.id, amount: "4" })).status).toBe(200)
