@@ -63,8 +63,7 @@ describe("all at once: two gateways here and one in another process, replays, sw
       try {
         await fc.assert(
           fc.asyncProperty(scripts, async (drawn) => {
-            // On one connection, so that statements have several accounts.
-            const accounts = await Promise.all([900n, 300n, 60n].map((nano) => db.account(nano, 0)))
+            const accounts = await Promise.all([900n, 300n, 60n].map((nano) => db.account(nano)))
             const [first, second, third] = drawn.map((script) => script.map((one) => partOf(one, accounts)))
             if (first === undefined || second === undefined || third === undefined)
               throw new Error("three play")

@@ -212,7 +212,7 @@ describe("D43 a hold beside one that loses its Idempotency-Key to another gatewa
   })
 
   test("through a ledger is not refused for want of balance", async () => {
-    const account = await db.account(100n, 0)
+    const account = await db.account(100n)
     const ledger = await db.ledger()
     const { hold, commit } = await claiming("k", account)
     const repeat = ledger.hold(under("k", account, "body", 50n))

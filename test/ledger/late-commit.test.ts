@@ -67,14 +67,12 @@ async function waiting(event: "advisory" | "transactionid", count = 1): Promise<
   }
 }
 
-/** A ledger whose connections are made, so that a statement of theirs is given up after its own deadline. */
+/** A ledger whose connection for calls is made, so that a statement on it is given up after its own deadline. */
 async function warmLedger(options: Partial<LedgerOptions> = {}): Promise<Ledger> {
   const ledger = await db.ledger(options)
-  for (const place of [0, 1]) {
-    const hold = holdOf(await db.account(1n, place), 1n)
-    await ledger.hold(hold)
-    await ledger.end(settled(hold.id, 0n))
-  }
+  const hold = holdOf(await db.account(1n), 1n)
+  await ledger.hold(hold)
+  await ledger.end(settled(hold.id, 0n))
   return ledger
 }
 
@@ -94,7 +92,7 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   test.each([1, 2])("is held, although for its own hold nothing is left: %d at once", async (calls) => {
     const ledger = await warmLedger()
     const { terms_id, commit } = await lateTerms()
-    const accounts = await Promise.all(Array.from({ length: calls }, () => db.account(100n, 1)))
+    const accounts = await Promise.all(Array.from({ length: calls }, () => db.account(100n)))
     const holds = accounts.map((account) => holdOf(account, 60n, { terms_id }))
     const holding = Promise.all(holds.map((hold) => ledger.hold(hold)))
     await waiting("transactionid")
@@ -109,7 +107,7 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
   test("D42, D46 is held, although for its own hold nothing is left of what its key may spend", async () => {
     const ledger = await warmLedger()
     const { terms_id, commit } = await lateTerms()
-    const account = await db.account(1_000n, 1)
+    const account = await db.account(1_000n)
     const spending = { limit_nano: 100n, period: "month" } as const
     await changeKey(db.database.operators, account.key_id, { spending })
     const hold = holdOf(account, 60n, { terms_id })
@@ -185,11 +183,11 @@ describe("D27 a hold that is asked again while its first attempt commits", () =>
       },
     })
     const [first, second] = [await lateTerms(), await lateTerms()]
-    const account = await db.account(1_000n, 1)
+    const account = await db.account(1_000n)
     const claiming = (key_hash: string) =>
       holdOf(account, 10n, { terms_id: first.terms_id, idempotency: { key_hash, body_hash: HASH } })
     const [hold, companion] = [claiming("a".repeat(64)), claiming("b".repeat(64))]
-    const neighbour = holdOf(await db.account(1_000n, 1), 10n, { terms_id: second.terms_id })
+    const neighbour = holdOf(await db.account(1_000n), 10n, { terms_id: second.terms_id })
     attempts = 0
     const answers = [hold, companion].map((call) => outcome(ledger.hold(call)))
     await waiting("transactionid")

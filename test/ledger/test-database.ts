@@ -43,11 +43,8 @@ export interface TestDatabase {
   gateway(expire_ms?: number): Promise<string>
   /** A ledger on this database, with its own data directory unless the options name one; `close` stops it. */
   ledger(options?: Partial<LedgerOptions>): Promise<Ledger>
-  /**
-   * An account with that much on it, and a key that may do everything; on one connection with all others of the same
-   * `place`, if that is given.
-   */
-  account(balance_nano: bigint, place?: number): Promise<Account>
+  /** An account with that much on it, and a key that may do everything. */
+  account(balance_nano: bigint): Promise<Account>
   folder(): Promise<string>
   close(): Promise<void>
 }
@@ -97,10 +94,8 @@ export async function openTestDatabase(): Promise<TestDatabase> {
       ledgers.push(ledger)
       return ledger
     },
-    async account(balance_nano, place) {
-      const random = crypto.randomUUID()
-      const account_id =
-        place === undefined ? random : random.slice(0, -4) + place.toString(16).padStart(4, "0")
+    async account(balance_nano) {
+      const account_id = crypto.randomUUID()
       const key_id = crypto.randomUUID()
       await sql`
         WITH account AS (

@@ -67,7 +67,7 @@ async function warm(ledger: Ledger, account: Account): Promise<void> {
 describe("a batch that fails on a lock is retried account by account", () => {
   test("calls of a locked account wait aside, to be held and ended; its neighbours on the connection are served meanwhile", async () => {
     const ledger = await db.ledger()
-    const [locked, ...others] = await Promise.all([1, 2, 3, 4, 5].map(() => db.account(1_000n, 0)))
+    const [locked, ...others] = await Promise.all([1, 2, 3, 4, 5].map(() => db.account(1_000n)))
     if (locked === undefined) throw new Error("no account")
     /** One call of each of the others, again and again for so long: how long it mostly took. */
     const medianRound = async (for_ms: number) => {
@@ -203,7 +203,7 @@ describe("a statement that loses a row on its way does nothing, is an error in t
   test("and the other accounts of its connection are served meanwhile", async () => {
     const { errors, log } = listening()
     const ledger = await db.ledger({ log })
-    const accounts = await Promise.all([1, 2, 3].map(() => db.account(100n, 0)))
+    const accounts = await Promise.all([1, 2, 3].map(() => db.account(100n)))
     const holds = accounts.map((account) => holdOf(account, 60n))
     await Promise.all(holds.map((hold) => ledger.hold(hold)))
     const [lost, ...others] = holds
@@ -241,7 +241,7 @@ describe("the network and the server", () => {
 
   test("D27 a batch of which the lean statement has done a part when the exact one gets lost: everything is done once", async () => {
     const { ledger } = await behindProxy()
-    const [rich, poor] = await Promise.all([100n, 10n].map((nano) => db.account(nano, 0)))
+    const [rich, poor] = await Promise.all([100n, 10n].map((nano) => db.account(nano)))
     if (rich === undefined || poor === undefined) throw new Error("no account")
     await warm(ledger, rich)
     const holds = [holdOf(rich, 60n), holdOf(poor, 11n), holdOf(poor, 7n)]
