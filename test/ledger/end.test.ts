@@ -13,6 +13,7 @@ import {
   type Account,
   call,
   holdOf,
+  lockWaiters,
   openTestDatabase,
   released,
   settled,
@@ -333,6 +334,31 @@ describe("D27 tombstones", () => {
     expect(await end(released(hold.id))).toEqual(["closed"])
     expect(await call(db.sql, hold.id)).toEqual(row)
   })
+})
+
+test("D13 a settlement behind a release counts, if an expiry comes before both while they wait", async () => {
+  const account = await db.account(1_000n)
+  const { id } = await held(100n, account)
+  const locked = Promise.withResolvers<void>()
+  const free = Promise.withResolvers<void>()
+  const locking = db.sql.begin(async (tx) => {
+    await tx`SELECT FROM tollgate.accounts WHERE id = ${account.account_id} FOR UPDATE`
+    locked.resolve()
+    await free.promise
+    await tx`INSERT INTO tollgate.ends (id, account_id, key_id, terms_id, outcome, basis, charge_nano, freed_nano)
+      SELECT id, account_id, key_id, terms_id, 'expired', 'none', 0, amount_nano FROM tollgate.holds WHERE id = ${id}`
+    await tx`UPDATE tollgate.accounts SET held_nano = held_nano - 100 WHERE id = ${account.account_id}`
+  })
+  await locked.promise
+  const unknown = [released(id), settled(id, 9n)].map((one) => ({ end: one, hold: null }))
+  const ending = endBatch(db.connection(), unknown, 5_000)
+  await lockWaiters(db.sql, 1)
+  free.resolve()
+  await locking
+  expect(await ending).toEqual(["conflict", "conflict"])
+  expect(await endBatch(connection, unknown, 300)).toEqual(["closed", "applied"])
+  expect(await balanceOf(account)).toEqual([991n, 0n])
+  expect(await call(db.sql, id)).toMatchObject({ state: "settled", charge_nano: "9" })
 })
 
 test("D13 settle, settle otherwise, release and sweep at once: exactly one end, the money as it says", async () => {
