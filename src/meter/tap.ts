@@ -20,7 +20,8 @@ export class Tap {
   readonly #reading: StreamReading
   /** Null when the client did not ask for the cost. */
   readonly #final_usage: FinalUsage | null
-  readonly #outlet: Outlet
+  /** What the client is sent. */
+  readonly outlet: Outlet
   readonly #opened_ms = performance.now()
   #timer: Timer | undefined
   /** Set once; afterwards nothing is read, and only the last bytes are sent. */
@@ -40,7 +41,7 @@ export class Tap {
 
   constructor(options: TapOptions) {
     this.#options = options
-    this.#outlet = new Outlet(
+    this.outlet = new Outlet(
       options.event_bytes,
       () => this.#pull(),
       () => this.clientLeft(),
@@ -57,11 +58,6 @@ export class Tap {
     this.#tick()
   }
 
-  /** What the client is sent. */
-  get body(): ReadableStream<Uint8Array> {
-    return this.#outlet.body
-  }
-
   /** What the provider delivered so far, as if the stream ended now with `ending` (D13's checkpoint). */
   evidence(ending: Ending): StreamEvidence {
     return this.#reading.evidence(ending)
@@ -74,8 +70,8 @@ export class Tap {
 
   /** The client has left (D9). After the final usage the stream just ends; before it, the stream is cut or drained. */
   clientLeft(): void {
-    if (this.#outlet.gone) return
-    this.#outlet.leave()
+    if (this.outlet.gone) return
+    this.outlet.leave()
     if (this.#over) return
     if (this.#reading.usage_final) this.#finish("completed")
     else if (this.#drain_ms <= 0) this.#finish("client_left")
@@ -89,7 +85,7 @@ export class Tap {
       this.#finish("client_stalled")
       return
     }
-    this.#outlet.leave()
+    this.outlet.leave()
     this.#options.cutClient()
     this.#drain("client_stalled")
   }
@@ -116,7 +112,7 @@ export class Tap {
     this.#satisfied_ms = null
     this.#running = true
     let sent = false
-    while (!this.#over && (!sent || this.#outlet.gone)) {
+    while (!this.#over && (!sent || this.outlet.gone)) {
       this.#read_ms = performance.now()
       try {
         const next = this.#options.source.read()
@@ -137,7 +133,7 @@ export class Tap {
     try {
       if (chunk === null) this.#ended()
       else this.#takeChunk(chunk)
-      return !this.#over && this.#outlet.flush()
+      return !this.#over && this.outlet.flush()
     } catch (error) {
       this.#options.onFault(error)
       this.#finish("upstream_lost")
@@ -179,7 +175,7 @@ export class Tap {
     this.#framer = new Framer(Number.POSITIVE_INFINITY)
     const { large } = whole
     if (large === null) this.#takeChunk(whole.events())
-    else if (this.#reading.takeLarge(large)) this.#outlet.open()
+    else if (this.#reading.takeLarge(large)) this.outlet.open()
     this.#finish("upstream_lost", large === null ? null : TOO_LARGE)
   }
 
@@ -202,7 +198,7 @@ export class Tap {
 
   #take(event: SseEvent, terminated = true): void {
     if (event.tail) {
-      if (!this.#stripped) this.#outlet.forward(event.parts)
+      if (!this.#stripped) this.outlet.forward(event.parts)
       return
     }
     const read = this.#reading.take(event)
@@ -211,13 +207,13 @@ export class Tap {
     switch (read.kind) {
       case "done":
         this.#note(read)
-        if (read.shown) this.#outlet.open()
-        if (this.#options.form.keeps_last && !this.#outlet.silent)
+        if (read.shown) this.outlet.open()
+        if (this.#options.form.keeps_last && !this.outlet.silent)
           this.#last = read.failed ? this.#options.withoutSecret(event.parts) : event.parts
         this.#finish(read.failed ? "upstream_lost" : "completed")
         return
       case "error":
-        if (read.trusted_usage || read.shown) this.#outlet.open()
+        if (read.trusted_usage || read.shown) this.outlet.open()
         this.#finish("upstream_lost", event.data)
         return
       case "chunk":
@@ -226,17 +222,17 @@ export class Tap {
         if (read.final_usage && this.#final_usage !== null && event.data !== null) {
           this.#stripped = true
           const rest = this.#final_usage.take(event.data, read.usage_only)
-          if (rest !== null) this.#outlet.forward([rest])
+          if (rest !== null) this.outlet.forward([rest])
         }
     }
-    if (!this.#stripped) this.#outlet.forward(event.parts)
+    if (!this.#stripped) this.outlet.forward(event.parts)
     if (this.#draining !== null && this.#reading.usage_final) this.#finish(this.#draining)
   }
 
   /** The first evidence sends what was held back (rule 6). Reports the first output. */
   #note(read: EventKind): void {
     if (read.kind !== "chunk" && read.kind !== "done") return
-    if (read.output || read.trusted_usage) this.#outlet.open()
+    if (read.output || read.trusted_usage) this.outlet.open()
     if (!read.output || this.#output_seen) return
     this.#output_seen = true
     this.#options.onOutput()
@@ -253,7 +249,7 @@ export class Tap {
     this.#readUnterminated()
     if (this.#reading.done) this.#options.finishSource()
     else this.#options.source.cancel()
-    const outlet = this.#outlet
+    const outlet = this.outlet
     outlet.flush() // before the settlement: the client waits for these bytes
     const settled = this.#options.settle(this.#reading.evidence(this.#draining ?? ending))
     if (outlet.gone || ending === "client_stalled") {
@@ -275,7 +271,7 @@ export class Tap {
   /** The usage that waited for the charge. A broken stream sends no charge: it is not recorded yet. */
   #sendUsage(charge_nano: bigint | null): void {
     const event = this.#final_usage?.event(charge_nano) ?? null
-    if (event !== null) this.#outlet.send(event)
+    if (event !== null) this.outlet.send(event)
   }
 
   /** The stream's one timer, for header commit, keepalive, stall, idle, total and drain: relaying a chunk sets none. */
@@ -293,8 +289,8 @@ export class Tap {
       return
     }
     if (this.#commentDue() <= now) this.#comment()
-    if (this.#running && !this.#outlet.gone)
-      this.#satisfied_ms = this.#outlet.taken ? null : (this.#satisfied_ms ?? now)
+    if (this.#running && !this.outlet.gone)
+      this.#satisfied_ms = this.outlet.taken ? null : (this.#satisfied_ms ?? now)
     this.#timer = setTimeout(() => this.#tick(), Math.max(1, this.#nextLook(now)))
   }
 
@@ -303,7 +299,7 @@ export class Tap {
     const { total_ms, idle_ms, stall_ms } = this.#options
     if (left(now, this.#opened_ms, total_ms) <= 0) return "deadline"
     if (left(now, this.#read_ms, idle_ms) <= 0) return "upstream_silent"
-    const { gone_ms } = this.#outlet
+    const { gone_ms } = this.outlet
     if (left(now, gone_ms, this.#drain_ms) <= 0) return "client_left"
     if (gone_ms !== null) return null
     return left(now, this.#satisfied_ms, stall_ms) <= 0 ? "client_stalled" : null
@@ -311,17 +307,17 @@ export class Tap {
 
   /** The comments of D36: one that brings the headers out, and keepalives after silence. */
   #comment(): void {
-    if (!this.#outlet.sent) {
-      this.#outlet.send(this.#options.form.commit)
+    if (!this.outlet.sent) {
+      this.outlet.send(this.#options.form.commit)
       return
     }
-    this.#outlet.send(this.#options.form.keepalive)
+    this.outlet.send(this.#options.form.keepalive)
     this.#options.onKeepalive()
   }
 
   /** When the next comment is due; never while the client is gone or has not taken the last bytes. */
   #commentDue(): number {
-    const { gone, taken, sent, sent_ms } = this.#outlet
+    const { gone, taken, sent, sent_ms } = this.outlet
     if (gone || !taken) return Number.POSITIVE_INFINITY
     if (!sent) return this.#opened_ms + this.#options.commit_after_ms
     return this.#read_ms === null ? Number.POSITIVE_INFINITY : sent_ms + this.#options.keepalive_ms
@@ -333,7 +329,7 @@ export class Tap {
     return Math.min(
       left(now, this.#opened_ms, total_ms),
       left(now, this.#read_ms, idle_ms),
-      left(now, this.#outlet.gone_ms, this.#drain_ms),
+      left(now, this.outlet.gone_ms, this.#drain_ms),
       left(now, this.#satisfied_ms, stall_ms),
       this.#commentDue() - now,
       keepalive_ms,

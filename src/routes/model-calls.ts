@@ -88,7 +88,7 @@ async function modelCall<Body extends Named>(
     const answering = { gateway, call, reply, client_deadline, request }
     const form = call.hold.stream ? operation.stream : null
     if (form === null) return await answerJson(answering, operation.wantsCost(body))
-    return answerStream(answering, form, {
+    return await answerStream(answering, form, {
       usage: operation.wantsUsage(body),
       cost: operation.wantsCost(body),
     })

@@ -2,6 +2,8 @@ import type { Route, Upstream } from "../config/config.ts"
 
 /** The body of an answer, read either part by part or all at once. */
 export interface Body {
+  /** Whether all of it has come. */
+  readonly arrived: boolean
   /** The next part, at once if it has come already; null at the end. Rejects when the body does not arrive whole. */
   read(): Uint8Array | null | Promise<Uint8Array | null>
   /** All of it; rejects when it does not arrive whole. */
@@ -38,7 +40,7 @@ const REST = { bytes: 16_384, ms: 250 }
 
 /** Reads the rest of a body after its `[DONE]`, so that the connection can be used again, or cuts it. Never rejects. */
 export async function finish(body: Body): Promise<void> {
-  await readOn(body, REST, () => {})
+  if (!body.arrived) await readOn(body, REST, () => {})
 }
 
 /** Limits for reading the body of a refusal. */

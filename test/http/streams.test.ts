@@ -77,6 +77,14 @@ function pieces(...parts: readonly (string | Uint8Array)[]): Script {
   }
 }
 
+/** An event stream that comes in one packet with its headers. */
+function atOnce(...events: readonly unknown[]): Script {
+  return async (exchange) => {
+    await exchange.whole(200, { "content-type": "text/event-stream" }, streamText(...events))
+    await exchange.end()
+  }
+}
+
 describe("D1 usage that is not valid is not used", () => {
   const words = chatWords(SENTENCE)
   const withUsage = (text: string) => sseEvent(usageChunk("here")).replace('"here"', text)
@@ -424,7 +432,13 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
     status: number,
     recorded: LedgerCall,
   ][] = [
-    ["a stream, whose other bytes pass at once", true, sse(words, { usage: usage(10, 5) }), 200, CHARGED],
+    [
+      "a stream that comes in one packet",
+      true,
+      atOnce(...words, usageChunk(usage(10, 5)), DONE),
+      200,
+      CHARGED,
+    ],
     ["a JSON answer", false, json(200, { usage: usage(10, 5) }), 200, CHARGED],
     ["rule 3", false, json(200, ""), 502, released("usage_missing")],
     ["a call that no provider took", false, json(500, ""), 502, released("upstream_error", { ending: null })],
@@ -446,16 +460,45 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
       await transaction`select from tollgate.accounts where id = ${running.account_id} for update`
       const locked_ms = performance.now()
       locked.resolve()
-      if (stream) {
-        const { body } = await running.client.received('"finish_reason":"stop"')
-        expect(body).toBe(streamText(...words))
-      }
       expect((await running.client.ended).status).toBe(status)
       expect(performance.now() - locked_ms).toBeGreaterThanOrEqual(249)
       expect(await stage.gateway.calls(`?account=${running.account_id}`)).toMatchObject([{ state: "open" }])
     })
     await sql.end()
     expectLedger(await running.sidesOnceClosed(), recorded)
+  })
+
+  test("at the latest after 250 ms: a stream that comes bit by bit, whose other bytes pass at once", async () => {
+    const sql = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    const asked = Promise.withResolvers<void>()
+    const locked = Promise.withResolvers<void>()
+    const shown = Promise.withResolvers<void>()
+    const running = await stage.begin({
+      body: STREAM,
+      script: async (exchange) => {
+        asked.resolve()
+        await locked.promise
+        await exchange.head(200, { "content-type": "text/event-stream" })
+        await exchange.chunk(streamText(...words, usageChunk(usage(10, 5))))
+        await shown.promise
+        await exchange.chunk(streamText(DONE))
+        await exchange.end()
+      },
+    })
+    await asked.promise
+    await sql.begin(async (transaction) => {
+      await transaction`select from tollgate.accounts where id = ${running.account_id} for update`
+      locked.resolve()
+      const { body } = await running.client.received('"finish_reason":"stop"')
+      expect(body).toBe(streamText(...words))
+      const shown_ms = performance.now()
+      shown.resolve()
+      expect((await running.client.ended).body).toBe(streamText(...words, DONE))
+      expect(performance.now() - shown_ms).toBeGreaterThanOrEqual(249)
+      expect(await stage.gateway.calls(`?account=${running.account_id}`)).toMatchObject([{ state: "open" }])
+    })
+    await sql.end()
+    expectLedger(await running.sidesOnceClosed(), CHARGED)
   })
 })
 

@@ -84,7 +84,13 @@ function relay(changes: Partial<TapOptions> = {}) {
     ...changes,
   })
   tap.start()
-  return { tap, provider, seen, settled: settled.promise, client: () => new Response(tap.body).text() }
+  return {
+    tap,
+    provider,
+    seen,
+    settled: settled.promise,
+    client: () => new Response(tap.outlet.stream()).text(),
+  }
 }
 
 /** More than the buffers of two sockets take. */
@@ -92,7 +98,7 @@ const SOCKETFUL = Array.from({ length: 40 }, () => chunk({ choices: [], padding:
 
 /** A client at the other end of a socket, which reads until it is told to stall. */
 async function connect(tap: Tap) {
-  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response(tap.body) })
+  const server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response(tap.outlet.stream()) })
   let received = ""
   let came = Promise.withResolvers<void>()
   const socket = await Bun.connect({
@@ -333,11 +339,38 @@ describe("what the client sees", () => {
       expect(seen).toMatchObject({ settlements: 1, faults: 0, cut: 0 })
       expect(seen.finished + seen.cancelled).toBe(1)
     })
+    if (row.end === "reset") continue
+    test(`${name}; D32 in one piece, if all has come`, async () => {
+      const charge = Promise.withResolvers<bigint>()
+      const { tap, provider, seen } = relay({
+        wants_usage: row.wants_usage ?? false,
+        wants_cost: row.wants_cost ?? false,
+        settle: ({ ending }) => {
+          expect(ending).toBe(row.ending)
+          seen.settlements += 1
+          return charge.promise
+        },
+      })
+      provider.send(...row.sent)
+      provider.close()
+      let is_sent = false
+      const sending = tap.outlet.whole().then((bytes) => {
+        is_sent = true
+        return bytes
+      })
+      await Bun.sleep(0)
+      expect(seen.settlements).toBe(1)
+      expect(is_sent).toBe(false)
+      charge.resolve(310_000n)
+      expect(decoder.decode(await sending)).toBe(row.shown)
+      expect(seen).toMatchObject({ settlements: 1, faults: 0, cut: 0 })
+      expect(seen.finished + seen.cancelled).toBe(1)
+    })
   }
 
   test("D10 a reset after output is never shown as a clean end; D36 the unfinished event is dropped", async () => {
     const { tap, provider, settled } = relay()
-    const reader = tap.body.getReader()
+    const reader = tap.outlet.stream().getReader()
     provider.send(text("a"), text("b").slice(0, -2))
     expect(decoder.decode((await reader.read()).value)).toBe(text("a"))
     const rest = reader.read()
@@ -402,7 +435,7 @@ test("D36 events that arrived in one chunk leave in one chunk", async () => {
 test("D32 [DONE] waits for the settlement, every other byte does not", async () => {
   const durable = Promise.withResolvers<bigint>()
   const { tap, provider } = relay({ settle: () => durable.promise })
-  const reader = tap.body.getReader()
+  const reader = tap.outlet.stream().getReader()
   provider.send(text("a") + usage + done)
   expect(decoder.decode((await reader.read()).value)).toBe(text("a"))
   const last = reader.read()
@@ -415,7 +448,7 @@ test("D32 [DONE] waits for the settlement, every other byte does not", async () 
 test("D32, D49 usage with its cost waits for the settlement too, output that came with it does not", async () => {
   const durable = Promise.withResolvers<bigint>()
   const { tap, provider } = relay({ settle: () => durable.promise, wants_cost: true })
-  const reader = tap.body.getReader()
+  const reader = tap.outlet.stream().getReader()
   provider.send(last)
   expect(decoder.decode((await reader.read()).value)).toBe(lastWithoutUsage)
   const next = reader.read()
@@ -429,7 +462,7 @@ test("D32, D49 usage with its cost waits for the settlement too, output that cam
 
 test("D36 a comment brings the headers out when nothing was sent for commit_after; rule 6 stays true", async () => {
   const { tap, provider } = relay({ commit_after_ms: 20 })
-  const reader = tap.body.getReader()
+  const reader = tap.outlet.stream().getReader()
   provider.send(role)
   expect(decoder.decode((await reader.read()).value)).toMatch(/^: .*\n\n$/)
   provider.send(done)
@@ -517,7 +550,7 @@ describe("D8 the limits", () => {
 
   test("gateway_stopped: a cut stream is shown as an error and settled once", async () => {
     const { tap, provider, settled, seen } = relay()
-    const reader = tap.body.getReader()
+    const reader = tap.outlet.stream().getReader()
     provider.send(text("a"))
     await reader.read()
     tap.stop()
@@ -532,7 +565,7 @@ describe("D8 the limits", () => {
 describe("D9 a client that leaves", () => {
   test("abort: the provider is cut at once and what was observed is settled once", async () => {
     const { tap, provider, settled, seen } = relay()
-    const reader = tap.body.getReader()
+    const reader = tap.outlet.stream().getReader()
     provider.send(text("a"))
     await reader.read()
     await reader.cancel()
@@ -543,7 +576,7 @@ describe("D9 a client that leaves", () => {
 
   test("after the final usage it is just the end", async () => {
     const { tap, provider, settled } = relay({ wants_usage: true })
-    const reader = tap.body.getReader()
+    const reader = tap.outlet.stream().getReader()
     provider.send(text("a") + usage)
     await reader.read()
     await reader.cancel()
@@ -552,7 +585,7 @@ describe("D9 a client that leaves", () => {
 
   test("drain: read on for the final usage", async () => {
     const { tap, provider, settled, seen } = relay({ drain_ms: 5_000 })
-    const reader = tap.body.getReader()
+    const reader = tap.outlet.stream().getReader()
     provider.send(text("a"))
     await reader.read()
     await reader.cancel()
@@ -562,7 +595,7 @@ describe("D9 a client that leaves", () => {
   })
 
   const leave = async ({ tap, provider }: ReturnType<typeof relay>, ...sent: string[]) => {
-    const reader = tap.body.getReader()
+    const reader = tap.outlet.stream().getReader()
     provider.send(sent.join(""))
     await reader.read()
     await reader.cancel()
@@ -630,7 +663,7 @@ describe("D9 a client that leaves", () => {
 
   test("drain is bounded by drain_for", async () => {
     const { tap, provider, settled } = relay({ drain_ms: 30 })
-    const reader = tap.body.getReader()
+    const reader = tap.outlet.stream().getReader()
     provider.send(text("a"))
     await reader.read()
     await reader.cancel()
@@ -670,7 +703,7 @@ describe("D63 D32 a stream that the provider's own last event ends", () => {
       },
     })
     provider.send(...sent)
-    const reader = tap.body.getReader()
+    const reader = tap.outlet.stream().getReader()
     let before = ""
     let over = false
     const reading = (async () => {

@@ -52,6 +52,8 @@ export interface Exchange {
   readonly request: RecordedRequest
   /** Status line and headers; the framing's header is added. Any number will do as a status. */
   head(status: number | string, headers?: Headers, framing?: Framing): Promise<boolean>
+  /** Headers and all of a body in one write, with the length of the body; then only `end` is left. */
+  whole(status: number, headers: Headers, body: string): Promise<boolean>
   /** A piece of the body, framed as `head` said. */
   chunk(data: string | Uint8Array): Promise<boolean>
   /** The right end of the body: the last chunk, or the close. The connection is then free for the next request. */
@@ -212,18 +214,24 @@ function openExchange(line: Line, request: RecordedRequest, done: () => void): E
     socket.end()
   }
 
+  function headOf(status: number | string, headers: Headers, how: Framing): string {
+    framing = how
+    const fields = Array.isArray(headers) ? [...headers] : Object.entries(headers)
+    if (how === "chunked") fields.push(["transfer-encoding", "chunked"])
+    else if (how === "close") fields.push(["connection", "close"])
+    else fields.push(["content-length", String(how.length)])
+    const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`)
+    return `HTTP/1.1 ${status} Scripted\r\n${lines.join("")}\r\n`
+  }
+
   return {
     request,
     raw,
     close,
-    head(status, headers = {}, how = "chunked") {
-      framing = how
-      const fields = Array.isArray(headers) ? [...headers] : Object.entries(headers)
-      if (how === "chunked") fields.push(["transfer-encoding", "chunked"])
-      else if (how === "close") fields.push(["connection", "close"])
-      else fields.push(["content-length", String(how.length)])
-      const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`)
-      return raw(`HTTP/1.1 ${status} Scripted\r\n${lines.join("")}\r\n`)
+    head: (status, headers = {}, how = "chunked") => raw(headOf(status, headers, how)),
+    whole(status, headers, body) {
+      generated.push(Buffer.from(body))
+      return raw(headOf(status, headers, { length: Buffer.byteLength(body) }) + body)
     },
     chunk(data) {
       const bytes = typeof data === "string" ? Buffer.from(data) : data

@@ -49,6 +49,11 @@ export class Exchange {
     return this.#ended || this.#error !== null
   }
 
+  /** Whether all of the body has come. */
+  get arrived(): boolean {
+    return this.#ended
+  }
+
   /**
    * The next part of the body, at once if it has come already; null at its end. Rejects when the body does not arrive
    * whole.
