@@ -11,7 +11,6 @@ const BOM = 0xef
 
 /** Replaces the text of an event to find which bytes are its text. */
 const STAND_IN = Buffer.from("stand-in")
-const NOTHING = Buffer.alloc(0)
 const WORD_BYTES = 4
 /** The most forms of events that are learned. A stream that never repeats one is read event by event. */
 const MAX_LESSONS = 8
@@ -68,13 +67,10 @@ export class Repetition implements Recurring {
     this.#idle = new Pattern(bytes)
   }
 
-  /** Whether the output of the event is exactly the text between these two parts, whatever the text is. */
+  /** Whether the output of the event is exactly the text between these two parts, whatever the text is, unless it is empty. */
   #isTextBetween(head: Uint8Array, foot: Uint8Array): boolean {
-    const bytesWith = (text: Uint8Array) => {
-      const payload = parsePayload(readData(Buffer.concat([head, text, foot]), false) ?? "")
-      return payload === null ? null : this.#outputBytes(payload)
-    }
-    return bytesWith(NOTHING) === 0 && bytesWith(STAND_IN) === STAND_IN.byteLength
+    const payload = parsePayload(readData(Buffer.concat([head, STAND_IN, foot]), false) ?? "")
+    return payload !== null && this.#outputBytes(payload) === STAND_IN.byteLength
   }
 
   /** The known events from `start` on: either all idle, or all with text. */
@@ -102,7 +98,8 @@ export class Repetition implements Recurring {
     while (head.isAt(view, end)) {
       const from = end + head.length
       const to = plainUntil(chunk, from)
-      if (chunk[to] !== QUOTE || !foot.isAt(view, to)) break
+      // Without a text other fields may count: the second name for a reasoning.
+      if (to === from || chunk[to] !== QUOTE || !foot.isAt(view, to)) break
       output_bytes += to - from
       end = to + foot.length
     }
