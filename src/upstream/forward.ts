@@ -3,7 +3,7 @@ import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
-import { codingFault, contentLength, requestHeaders, retryAfter } from "./headers.ts"
+import { codingFault, contentLength, requestLines, retryAfter } from "./headers.ts"
 import type { AnswerHead } from "./http/answer-parser.ts"
 import { post } from "./http/client.ts"
 import type { Exchange } from "./http/exchange.ts"
@@ -135,8 +135,8 @@ export async function attempt(
   signal.throwIfAborted()
   const body = outgoing.body(model)
   const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
-  const fields = requestHeaders(upstream, outgoing.request_id, stream, further)
-  const exchange = post(`${upstream.base_url}${outgoing.path}`, fields, body)
+  const { common, own } = requestLines(upstream, outgoing.request_id, stream, further)
+  const exchange = post(`${upstream.base_url}${outgoing.path}`, common, own, body)
   signal.addEventListener("abort", () => exchange.cancel())
   let late = false
   const total_ms = leftMs(upstream, began_ms)

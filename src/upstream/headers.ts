@@ -1,5 +1,6 @@
 import type { Upstream } from "../config/config.ts"
 import { idHeaders } from "../errors.ts"
+import { FieldLines } from "./http/client.ts"
 
 /**
  * The headers that cross the gateway, both ways. Each set is built from scratch: a header that is not named here does
@@ -17,16 +18,41 @@ export function requestHeaders(
   stream: boolean,
   further: Readonly<Record<string, string>> | null,
 ): Record<string, string> {
-  const headers = {
+  return { ...further, ...commonHeaders(upstream, stream), "x-request-id": request_id }
+}
+
+/** Those of all requests of a kind. */
+function commonHeaders(upstream: Upstream, stream: boolean): Record<string, string> {
+  return {
     ...credential(upstream),
     "content-type": "application/json",
     accept: stream ? "text/event-stream, application/json" : "application/json",
     "accept-encoding": "identity",
     "user-agent": "tollgate",
-    "x-request-id": request_id,
   }
-  return further === null ? headers : { ...further, ...headers }
 }
+
+const common = { stream: new WeakMap<Upstream, FieldLines>(), json: new WeakMap<Upstream, FieldLines>() }
+
+/** The request headers that all requests of a kind have in common, and `own`, as lines. */
+export function requestLines(
+  upstream: Upstream,
+  request_id: string,
+  stream: boolean,
+  further: Readonly<Record<string, string>> | null,
+): { readonly common: FieldLines; readonly own: FieldLines } {
+  if (further !== null)
+    return { common: NONE, own: new FieldLines(requestHeaders(upstream, request_id, stream, further)) }
+  const known = stream ? common.stream : common.json
+  let lines = known.get(upstream)
+  if (lines === undefined) {
+    lines = new FieldLines(commonHeaders(upstream, stream))
+    known.set(upstream, lines)
+  }
+  return { common: lines, own: new FieldLines({ "x-request-id": request_id }) }
+}
+
+const NONE = new FieldLines({})
 
 function credential({ family, api_key }: Upstream): Record<string, string> {
   if (api_key === null) return {}
