@@ -432,13 +432,6 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
     status: number,
     recorded: LedgerCall,
   ][] = [
-    [
-      "a stream that comes in one packet",
-      true,
-      atOnce(...words, usageChunk(usage(10, 5)), DONE),
-      200,
-      CHARGED,
-    ],
     ["a JSON answer", false, json(200, { usage: usage(10, 5) }), 200, CHARGED],
     ["rule 3", false, json(200, ""), 502, released("usage_missing")],
     ["a call that no provider took", false, json(500, ""), 502, released("upstream_error", { ending: null })],
@@ -466,6 +459,61 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
     })
     await sql.end()
     expectLedger(await running.sidesOnceClosed(), recorded)
+  })
+
+  /** Calls that are in flight until it is called. */
+  async function others(count: number): Promise<() => Promise<void>> {
+    const over = Promise.withResolvers<void>()
+    const asked = Array.from({ length: count }, () => Promise.withResolvers<void>())
+    const running = await Promise.all(
+      asked.map(({ resolve }) =>
+        stage.begin({
+          script: async (exchange) => {
+            resolve()
+            await over.promise
+            await json(200, { usage: usage(10, 5) })(exchange)
+          },
+        }),
+      ),
+    )
+    await Promise.all(asked.map(({ promise }) => promise))
+    return async () => {
+      over.resolve()
+      for (const { client } of running) expect((await client.ended).status).toBe(200)
+    }
+  }
+
+  test.each([
+    ["beside 14 other calls its other bytes pass at once", 14, false],
+    ["beside 15 other calls in one piece", 15, true],
+  ])("at the latest after 250 ms: a stream that comes in one packet, %s", async (_, count, in_one_piece) => {
+    const end = await others(count)
+    const sql = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    const asked = Promise.withResolvers<void>()
+    const locked = Promise.withResolvers<void>()
+    const running = await stage.begin({
+      body: STREAM,
+      script: async (exchange) => {
+        asked.resolve()
+        await locked.promise
+        await atOnce(...words, usageChunk(usage(10, 5)), DONE)(exchange)
+      },
+    })
+    await asked.promise
+    await sql.begin(async (transaction) => {
+      await transaction`select from tollgate.accounts where id = ${running.account_id} for update`
+      const locked_ms = performance.now()
+      locked.resolve()
+      const { headers, body } = await running.client.head
+      expect(performance.now() - locked_ms >= 249).toBe(in_one_piece)
+      expect("content-length" in headers).toBe(in_one_piece)
+      expect(body).toBe(in_one_piece ? streamText(...words, DONE) : streamText(...words))
+      expect((await running.client.ended).body).toBe(streamText(...words, DONE))
+      expect(performance.now() - locked_ms).toBeGreaterThanOrEqual(249)
+    })
+    await sql.end()
+    await end()
+    expectLedger(await running.sidesOnceClosed(), CHARGED)
   })
 
   test("at the latest after 250 ms: a stream that comes bit by bit, whose other bytes pass at once", async () => {
