@@ -150,25 +150,13 @@ function probeOf({ url, method, headers }: Request): Request | null {
   return new Request(`http://localhost${url}`, { method })
 }
 
-/** Hosts that were valid before. Clients use few, and parsing a URL takes as long as all other checks here. */
-const valid_hosts = new Set<string>()
-const VALID_HOSTS_LIMIT = 64
-
-/** `url` has this host; Bun makes its path valid. */
-function isValidHost(host: string, url: string): boolean {
-  if (valid_hosts.has(host)) return true
-  if (host.includes(",") || !URL.canParse(url)) return false
-  if (valid_hosts.size < VALID_HOSTS_LIMIT) valid_hosts.add(host)
-  return true
-}
-
 /**
  * The error for what Bun accepts against RFC 9112 (3.2: exactly one valid Host; 3.2.3: CONNECT only for proxies). With
  * an invalid Host, `request.url` is not a URL and the router would misread the path.
  */
 function protocolFault(request: Request): GatewayError | null {
   const host = request.headers.get("host")
-  if (host === null || !isValidHost(host, request.url)) {
+  if (host === null || host.includes(",") || !URL.canParse(request.url)) {
     return new GatewayError("invalid_request", {
       message: "The request must have exactly one valid Host header.",
     })
