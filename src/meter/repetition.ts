@@ -9,8 +9,7 @@ const SPACE = 0x20
 const TILDE = 0x7e
 const BOM = 0xef
 
-/** Replaces the text of an event to find which bytes are its text. */
-const STAND_IN = Buffer.from("stand-in")
+const ONE_MORE = Buffer.from("x")
 const WORD_BYTES = 4
 /** The most forms of events that are learned. A stream that never repeats one is read event by event. */
 const MAX_LESSONS = 8
@@ -52,7 +51,7 @@ export class Repetition implements Recurring {
     const at = event.indexOf(`"${text}"`) + 1
     const head = event.subarray(0, at)
     const foot = event.subarray(at + text.byteLength)
-    if (at === 0 || !this.#isTextBetween(head, foot)) return false
+    if (at === 0 || !this.#isTextBetween(head, foot, text)) return false
     this.#text = { head: new Pattern(head), foot: new Pattern(foot) }
     return true
   }
@@ -67,10 +66,14 @@ export class Repetition implements Recurring {
     this.#idle = new Pattern(bytes)
   }
 
-  /** Whether the output of the event is exactly the text between these two parts, whatever the text is, unless it is empty. */
-  #isTextBetween(head: Uint8Array, foot: Uint8Array): boolean {
-    const payload = parsePayload(readData(Buffer.concat([head, STAND_IN, foot]), false) ?? "")
-    return payload !== null && this.#outputBytes(payload) === STAND_IN.byteLength
+  /**
+   * Whether the output of the event is exactly the text between these two parts, whatever the text is, unless it is empty.
+   * Tried with a longer text: if the output stays as long as `text`, that is somewhere else.
+   */
+  #isTextBetween(head: Uint8Array, foot: Uint8Array, text: Uint8Array): boolean {
+    const longer = Buffer.concat([head, text, ONE_MORE, foot])
+    const payload = parsePayload(readData(longer, false) ?? "")
+    return payload !== null && this.#outputBytes(payload) === text.byteLength + ONE_MORE.byteLength
   }
 
   /** The known events from `start` on: either all idle, or all with text. */

@@ -89,6 +89,10 @@ describe("D7 events that differ from one before in nothing but their text", () =
       "the data of an id line",
       ["a", "b"].map((x) => `id: ${JSON.stringify({ x })}\n${said({ content: "a" })}`),
     ],
+    [
+      "another id, where the first one is the text",
+      ["qwen-max", "another"].map((id) => said({ content: "qwen-max" }).replace('"id":"x"', `"id":"${id}"`)),
+    ],
     ["two lines of data", ["a", "b"].map((content) => said({ content }).replace(",", ",\ndata: "))],
     ["a blank line of CR", [...["a", "b"].map((content) => said({ content }).replaceAll("\n", "\r")), "\n"]],
   ]
