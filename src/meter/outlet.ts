@@ -17,6 +17,7 @@ export class Outlet {
   #closed = false
   /** Lets the server end the answer. */
   #end: (() => void) | null = null
+  #fail: ((error: unknown) => void) | null = null
   /** Resolves when the client has taken what was sent; null while it has. */
   #blocked: Promise<void> | null = null
   /** Events without evidence, held back until the first output or usage (rule 6); null afterwards. */
@@ -58,9 +59,10 @@ export class Outlet {
     })
   }
 
-  /** All that is sent, once the stream is closed. */
+  /** All that is sent, once the stream is closed. Rejects when the relay fails. */
   whole(): Promise<Uint8Array> {
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
+      this.#fail = reject
       const parts: Uint8Array[] = []
       void this.#serve({
         write: (bytes) => parts.push(bytes),
@@ -82,6 +84,11 @@ export class Outlet {
     await new Promise<void>((resolve) => {
       this.#end = resolve
     })
+  }
+
+  /** The relay itself has failed, so that the stream may never be closed. */
+  fail(error: unknown): void {
+    this.#fail?.(error)
   }
 
   /** Whether only the gateway's own comments were sent, because there was no evidence (rule 6). */

@@ -136,7 +136,8 @@ export class Tap {
       return !this.#over && this.outlet.flush()
     } catch (error) {
       this.#options.onFault(error)
-      this.#finish("upstream_lost")
+      if (this.#over) this.outlet.fail(error)
+      else this.#finish("upstream_lost")
       return false
     }
   }

@@ -368,6 +368,17 @@ describe("what the client sees", () => {
     })
   }
 
+  test("in one piece: a relay that fails itself is not waited for", async () => {
+    const broken = () => {
+      throw new Error("broken")
+    }
+    const { tap, provider, seen } = relay({ settle: broken })
+    provider.send(text("a"), done)
+    provider.close()
+    await expect(tap.outlet.whole()).rejects.toThrow("broken")
+    expect(seen.faults).toBe(1)
+  })
+
   test("D10 a reset after output is never shown as a clean end; D36 the unfinished event is dropped", async () => {
     const { tap, provider, settled } = relay()
     const reader = tap.outlet.stream().getReader()
