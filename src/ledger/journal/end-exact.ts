@@ -148,7 +148,7 @@ SELECT
   CASE
     WHEN q.place IN (SELECT place FROM changed) THEN 'applied'
     WHEN q.account_id IS NULL THEN 'none'
-    WHEN q.past_outcome IS NULL AND q.id NOT IN (SELECT id FROM ended) THEN 'conflict'
+    WHEN q.past_outcome IS NULL AND q.id IN (SELECT id FROM due) AND q.id NOT IN (SELECT id FROM ended) THEN 'conflict'
     ELSE 'closed'
   END AS ended,
   1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed))::int AS whole
