@@ -13,11 +13,11 @@ const touch = statement(
   "last_used",
   sql`
 WITH locked AS MATERIALIZED (
-  SELECT ${k.id}, now() AS used_at FROM ${keys} ${k}
+  SELECT ${k.id} FROM ${keys} ${k}
   WHERE ${k.id} = ANY ($1::uuid[])
   ORDER BY ${k.id} FOR NO KEY UPDATE SKIP LOCKED
 )
-UPDATE ${keys} ${k} SET ${names(keys.last_used_at)} = l.used_at FROM locked l WHERE ${k.id} = l.id`,
+UPDATE ${keys} ${k} SET ${names(keys.last_used_at)} = now() WHERE ${k.id} = ANY (ARRAY(SELECT id FROM locked))`,
 )
 
 /** Which keys were used since the last time this was written; one row a key, however many calls. */

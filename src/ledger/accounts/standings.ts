@@ -40,7 +40,10 @@ export class Owners {
 const k = alias(keys, "k")
 const a = alias(accounts, "a")
 
-/** What keys may do now, in one snapshot (D22, D26). `$1` is a JSON array of hashes. */
+/**
+ * What keys may do now, in one snapshot (D22, D26). `$1` is a JSON array of hashes. With a join, a plan that was made for
+ * one account would read all of them for each key.
+ */
 export const standing = statement(
   "standing",
   sql`
@@ -49,7 +52,7 @@ SELECT ${k.hash}, ${k.id} AS key_id, ${k.account_id}, to_json(${k.models})::text
   (${a.balance_nano} - ${a.held_nano})::text AS available_nano, ${a.margin_bp},
   ${k.suspended_at} IS NOT NULL AS key_suspended, ${a.suspended_at} IS NOT NULL AS account_suspended,
   ${a.moving_to} IS NOT NULL AS moving, ${k.spend_period} AS period, (${remainingOf(k)})::text AS remaining_nano
-FROM ${keys} ${k} JOIN ${accounts} ${a} ON ${a.id} = ${k.account_id}
+FROM ${keys} ${k} CROSS JOIN LATERAL (SELECT * FROM ${accounts} ${a} WHERE ${a.id} = ${k.account_id} OFFSET 0) ${a}
 WHERE ${k.hash} = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))`,
 )
 

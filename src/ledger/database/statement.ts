@@ -78,6 +78,15 @@ export function typeOf(column: PgColumn): string {
   return column.getSQLType()
 }
 
+/**
+ * A value of which the planner does not see the length. A plan for known values seems cheaper to it, so it would plan a
+ * batch statement anew each time. Measured with 32 calls in flight, 6 interleaved pairs: 0.85 of Postgres' CPU for a call, and
+ * 1.07 times the calls.
+ */
+export function hidden(value: string): SQL {
+  return sql.raw(`(SELECT ${value})`)
+}
+
 type Value = string | number | bigint | boolean | null
 
 /** One column of a batch: which column of the schema it is for, and what an item says of it; another type where it is read as one. */
@@ -91,6 +100,8 @@ export class Batch<Item> {
   readonly #fields: readonly Field<Item>[]
   /** As a relation `x` whose columns are named as in the schema. */
   readonly relation: SQL
+  /** The same for a statement whose plan is kept (see `hidden`). */
+  readonly kept: SQL
   /** The same with the place of each item, from 1 on, as `place`. */
   readonly ordered: SQL
 
@@ -98,9 +109,9 @@ export class Batch<Item> {
     this.#fields = fields
     const columns = names(...fields.map(([column]) => column))
     const arrays = fields.map(([column, , type], at) => `$${first + at}::${type ?? typeOf(column)}[]`)
-    const unnested = sql`unnest(${sql.raw(arrays.join(", "))})`
-    this.relation = sql`${unnested} AS x (${columns})`
-    this.ordered = sql`${unnested} WITH ORDINALITY AS x (${columns}, place)`
+    this.relation = sql`unnest(${sql.raw(arrays.join(", "))}) AS x (${columns})`
+    this.kept = sql`unnest(${sql.join(arrays.map(hidden), sql.raw(", "))}) AS x (${columns})`
+    this.ordered = sql`unnest(${sql.raw(arrays.join(", "))}) WITH ORDINALITY AS x (${columns}, place)`
   }
 
   /** Of text columns the values must need no quotes in an array. */

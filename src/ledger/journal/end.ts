@@ -2,7 +2,17 @@ import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
 import { isForExact, Uncertain } from "../database/database-errors.ts"
-import { allOf, arrayOf, Batch, idsOf, lockTimeout, names, of, statement } from "../database/statement.ts"
+import {
+  allOf,
+  arrayOf,
+  Batch,
+  hidden,
+  idsOf,
+  lockTimeout,
+  names,
+  of,
+  statement,
+} from "../database/statement.ts"
 import type { End, Hold } from "../entries.ts"
 import { accounts, ends, holds } from "../schema.ts"
 import { bucketArray, bucketField, type Ended, endExactly, endFields } from "./end-exact.ts"
@@ -46,6 +56,8 @@ const known = [
 
 const batch = new Batch<End>(5, [...endFields, bucketField])
 
+const payers = hidden("$2::uuid[]")
+
 const freed = sql.raw(`($3::bigint[])[array_position($2::uuid[], a."id")]`)
 const charged = sql.raw(`($4::bigint[])[array_position($2::uuid[], a."id")]`)
 
@@ -59,19 +71,19 @@ export const endLean = statement(
   "end",
   sql`
 WITH locked AS MATERIALIZED (
-  SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ANY ($2::uuid[]) AND ${lockTimeout}
+  SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ANY (${payers}::uuid[]) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
 ), moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
     = (${a.balance_nano} - ${charged}, ${a.held_nano} - ${freed})
-  WHERE ${a.id} = ANY ($2::uuid[]) AND (SELECT count(*) FROM locked) > 0 AND NOT ${a.is_limited}
+  WHERE ${a.id} = ANY (${payers}::uuid[]) AND (SELECT count(*) FROM locked) > 0 AND NOT ${a.is_limited}
   RETURNING ${a.id}, ${freed} AS freed_nano, ${charged} AS charge_nano
 ), ended AS (
   INSERT INTO ${ends} (${names(...said, ...known)})
   SELECT ${allOf("x", ...said)}, ${of("x", ends.notes)}::text[], ${of("x", ends.buckets)}::int[],
     coalesce(${of("x", ends.terms_id)}, hold.terms_id),
     hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp
-  FROM ${batch.relation} CROSS JOIN LATERAL (
+  FROM ${batch.kept} CROSS JOIN LATERAL (
     SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp} FROM ${holds} ${h}
     WHERE ${h.id} = ${of("x", ends.id)} OFFSET 0) hold
   WHERE (hold.account_id IN (SELECT id FROM moved)) IS TRUE
@@ -95,18 +107,20 @@ FROM moved`,
 export const endOne = statement(
   "end",
   sql`
-WITH moved AS (
+WITH hold AS MATERIALIZED (
+  SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp} FROM ${holds} ${h}
+  WHERE ${h.id} = concat($2::uuid)::uuid
+), moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
-    = (${a.balance_nano} - $3::bigint, ${a.held_nano} - ${h.amount_nano})
-  FROM ${holds} ${h}
-  WHERE ${h.id} = concat($2::uuid)::uuid AND ${a.id} = ${h.account_id} AND NOT ${a.is_limited} AND ${lockTimeout}
-  RETURNING ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp}
+    = (${a.balance_nano} - $3::bigint, ${a.held_nano} - (SELECT amount_nano FROM hold))
+  WHERE ${a.id} = (SELECT account_id FROM hold) AND NOT ${a.is_limited} AND ${lockTimeout}
+  RETURNING ${a.id}
 ), inserted AS (
   INSERT INTO ${ends} (${names(...said, ...known)})
   SELECT $2::uuid, $3::bigint, $5::int, $6::int, $7::int, $8::int, $9::int, $10::tollgate.end_outcome, $11::tollgate.basis,
-    $12::tollgate.ending, $13::tollgate.failure, $14::text[], $15::int[], coalesce($4::int, moved.terms_id), moved.account_id,
-    moved.key_id, moved.amount_nano, moved.margin_bp
-  FROM moved
+    $12::tollgate.ending, $13::tollgate.failure, $14::text[], $15::int[], coalesce($4::int, hold.terms_id), hold.account_id,
+    hold.key_id, hold.amount_nano, hold.margin_bp
+  FROM hold CROSS JOIN moved
   RETURNING ${names(ends.id)}
 )
 SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,

@@ -4,7 +4,17 @@ import { atMargin, PAR_BP } from "../../money.ts"
 import { par } from "../accounts/margin.ts"
 import type { Runner } from "../database/connection.ts"
 import { isForExact, Uncertain } from "../database/database-errors.ts"
-import { allOf, arrayOf, Batch, idsOf, lockTimeout, names, of, statement } from "../database/statement.ts"
+import {
+  allOf,
+  arrayOf,
+  Batch,
+  hidden,
+  idsOf,
+  lockTimeout,
+  names,
+  of,
+  statement,
+} from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
 import { accounts, gateways, holds, keys, terms } from "../schema.ts"
 import { type Held, holdExactly, holdFields } from "./hold-exact.ts"
@@ -41,6 +51,8 @@ const columns = [...holdFields.map(([column]) => column), holds.margin_bp]
 
 const batch = new Batch<Hold>(9, [...holdFields, [holds.margin_bp, (hold) => hold.margin_bp ?? null]])
 
+const owners = hidden("$3::uuid[]")
+
 /** The sum of the holds of an account, as the gateway computed it, and the margin that it contains. */
 const total = sql.raw(`($4::bigint[])[array_position($3::uuid[], a."id")]`)
 const margin = sql.raw(`($8::int[])[array_position($3::uuid[], a."id")]`)
@@ -56,19 +68,19 @@ export const holdLean = statement(
   "hold",
   sql`
 WITH refused AS MATERIALIZED (
-  SELECT u.account_id FROM unnest($5::uuid[], $6::uuid[], $7::int[]) AS u (account_id, key_id, terms_id)
+  SELECT u.account_id FROM unnest(${hidden("$5::uuid[]")}, ${hidden("$6::uuid[]")}, ${hidden("$7::int[]")}) AS u (account_id, key_id, terms_id)
   WHERE ${mayHold(sql`u.key_id`, sql`u.account_id`, sql`u.terms_id`)} IS NOT TRUE
 ), locked AS MATERIALIZED (
-  SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ANY ($3::uuid[]) AND ${lockTimeout}
+  SELECT ${a.id} FROM ${accounts} ${a} WHERE ${a.id} = ANY (${owners}::uuid[]) AND ${lockTimeout}
   ORDER BY ${a.id} FOR NO KEY UPDATE
 ), moved AS (
   UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + ${total}
-  WHERE ${a.id} = ANY ($3::uuid[]) AND (SELECT count(*) FROM locked) > 0
+  WHERE ${a.id} = ANY (${owners}::uuid[]) AND (SELECT count(*) FROM locked) > 0
     AND (${a.id} IN (SELECT account_id FROM refused)) IS NOT TRUE AND ${canHold(total, margin)}
   RETURNING ${a.id}, ${total} AS total_nano
 ), inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
-  SELECT ${allOf("x", ...columns)}, $2::uuid FROM ${batch.relation}
+  SELECT ${allOf("x", ...columns)}, $2::uuid FROM ${batch.kept}
   WHERE (${of("x", holds.account_id)} IN (SELECT id FROM moved)) IS TRUE
   RETURNING ${names(holds.amount_nano)}
 )
