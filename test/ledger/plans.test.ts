@@ -48,11 +48,14 @@ import {
 /** After five executions the server may keep a plan for all values. */
 const EXECUTIONS = 12
 const PLENTY = 100_000
+/** No statement of some calls reads more rows of a table. */
+const MANY = 100
 /**
- * No statement of some calls reads more rows of a table. Versions of a row that a transaction in another database of the
- * server keeps from being removed are read, too: up to 840.
+ * The same where rows change: versions of a row that a transaction in another database of the server keeps from being
+ * removed are read, too, up to 840 here.
  */
-const MANY = 2_000
+const MANY_VERSIONS = 2_000
+const CHANGING = /^(accounts|keys)/
 const GROWING = ["holds", "ends", "corrections", "accounts", "keys", "idempotency"]
 
 let db: TestDatabase
@@ -66,7 +69,9 @@ let swept = 0
 
 const answers = () => new KeptAnswers(connection)
 
-beforeAll(async () => {
+beforeAll(open)
+
+async function open(): Promise<void> {
   db = await openTestDatabase()
   // What vacuum learns of a table makes plans anew, which would hide a bad one.
   await addMonths(db.database.upkeep)
@@ -80,7 +85,7 @@ beforeAll(async () => {
   accounts = await Promise.all(Array.from({ length: 8 }, () => db.account(1_000_000_000n)))
   limited = await db.account(1_000_000_000n)
   await changeKey(db.database.operators, limited.key_id, { spending })
-})
+}
 
 /** A lease that has been renewed without a gap for as long as it lasts, so that others may be declared dead by it. */
 async function steadyLease(): Promise<Lease> {
@@ -218,7 +223,7 @@ async function excessive(): Promise<string[]> {
     await run()
     for (const [table, read] of await readOf()) {
       const rows = read - (before.get(table) ?? 0)
-      if (rows > MANY) found.push(`${name}: ${rows} of ${table}`)
+      if (rows > (CHANGING.test(table) ? MANY_VERSIONS : MANY)) found.push(`${name}: ${rows} of ${table}`)
     }
   }
   return found
@@ -258,6 +263,14 @@ describe("no statement reads a growing table from its beginning to its end", () 
     await db.sql`VACUUM FULL`
     await db.sql`UPDATE pg_class SET reltuples = 1, relpages = 1
       WHERE relnamespace = 'tollgate'::regnamespace AND relkind IN ('r', 'p')`
+    await makePlans()
+    await fill()
+    expect(await excessive()).toEqual([])
+    await db.close()
+    await open()
+  }, 60_000)
+
+  test("planned on empty tables, which are full now", async () => {
     await makePlans()
     const kept = statement(
       "sweep",
