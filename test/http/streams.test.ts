@@ -14,7 +14,7 @@ import {
   usageChunk,
 } from "../support/provider.ts"
 import { chatBody } from "../support/request.ts"
-import { send } from "./client.ts"
+import { type Client, send } from "./client.ts"
 import {
   estimated,
   expectLedger,
@@ -425,23 +425,20 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
   })
 
   const words = chatWords("hi")
-  const answers: readonly [
-    name: string,
-    stream: boolean,
+  const said = [...words, usageChunk(usage(10, 5))]
+
+  /** Makes a call whose settlement waits for a lock, from before its answer until `seen` has looked at the answer and its time. */
+  async function whileLocked(
+    body: object,
     script: Script,
-    status: number,
+    seen: (client: Client, locked_ms: number) => Promise<void>,
     recorded: LedgerCall,
-  ][] = [
-    ["a JSON answer", false, json(200, { usage: usage(10, 5) }), 200, CHARGED],
-    ["rule 3", false, json(200, ""), 502, released("usage_missing")],
-    ["a call that no provider took", false, json(500, ""), 502, released("upstream_error", { ending: null })],
-  ]
-  test.each(answers)("at the latest after 250 ms: %s", async (_, stream, script, status, recorded) => {
+  ): Promise<void> {
     const sql = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
     const asked = Promise.withResolvers<void>()
     const locked = Promise.withResolvers<void>()
     const running = await stage.begin({
-      body: chatBody({ stream }),
+      body,
       script: async (exchange) => {
         asked.resolve()
         await locked.promise
@@ -453,12 +450,24 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
       await transaction`select from tollgate.accounts where id = ${running.account_id} for update`
       const locked_ms = performance.now()
       locked.resolve()
-      expect((await running.client.ended).status).toBe(status)
-      expect(performance.now() - locked_ms).toBeGreaterThanOrEqual(249)
+      await seen(running.client, locked_ms)
       expect(await stage.gateway.calls(`?account=${running.account_id}`)).toMatchObject([{ state: "open" }])
     })
     await sql.end()
     expectLedger(await running.sidesOnceClosed(), recorded)
+  }
+
+  const answers: readonly [name: string, script: Script, status: number, recorded: LedgerCall][] = [
+    ["a JSON answer", json(200, { usage: usage(10, 5) }), 200, CHARGED],
+    ["rule 3", json(200, ""), 502, released("usage_missing")],
+    ["a call that no provider took", json(500, ""), 502, released("upstream_error", { ending: null })],
+  ]
+  test.each(answers)("at the latest after 250 ms: %s", async (_, script, status, recorded) => {
+    const seen = async ({ ended }: Client, locked_ms: number) => {
+      expect((await ended).status).toBe(status)
+      expect(performance.now() - locked_ms).toBeGreaterThanOrEqual(249)
+    }
+    await whileLocked(chatBody(), script, seen, recorded)
   })
 
   /** Calls that are in flight until it is called. */
@@ -488,65 +497,36 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
     ["beside 15 other calls in one piece", 15, true],
   ])("at the latest after 250 ms: a stream that comes in one packet, %s", async (_, count, in_one_piece) => {
     const end = await others(count)
-    const sql = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
-    const asked = Promise.withResolvers<void>()
-    const locked = Promise.withResolvers<void>()
-    const running = await stage.begin({
-      body: STREAM,
-      script: async (exchange) => {
-        asked.resolve()
-        await locked.promise
-        await atOnce(...words, usageChunk(usage(10, 5)), DONE)(exchange)
-      },
-    })
-    await asked.promise
-    await sql.begin(async (transaction) => {
-      await transaction`select from tollgate.accounts where id = ${running.account_id} for update`
-      const locked_ms = performance.now()
-      locked.resolve()
-      const { headers, body } = await running.client.head
+    const seen = async (client: Client, locked_ms: number) => {
+      const { headers, body } = await client.head
       expect(performance.now() - locked_ms >= 249).toBe(in_one_piece)
       expect("content-length" in headers).toBe(in_one_piece)
       expect(body).toBe(in_one_piece ? streamText(...words, DONE) : streamText(...words))
-      expect((await running.client.ended).body).toBe(streamText(...words, DONE))
+      expect((await client.ended).body).toBe(streamText(...words, DONE))
       expect(performance.now() - locked_ms).toBeGreaterThanOrEqual(249)
-    })
-    await sql.end()
+    }
+    await whileLocked(STREAM, atOnce(...said, DONE), seen, CHARGED)
     await end()
-    expectLedger(await running.sidesOnceClosed(), CHARGED)
   })
 
   test("at the latest after 250 ms: a stream that comes bit by bit, whose other bytes pass at once", async () => {
-    const sql = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
-    const asked = Promise.withResolvers<void>()
-    const locked = Promise.withResolvers<void>()
     const shown = Promise.withResolvers<void>()
-    const running = await stage.begin({
-      body: STREAM,
-      script: async (exchange) => {
-        asked.resolve()
-        await locked.promise
-        await exchange.head(200, { "content-type": "text/event-stream" })
-        await exchange.chunk(streamText(...words, usageChunk(usage(10, 5))))
-        await shown.promise
-        await exchange.chunk(streamText(DONE))
-        await exchange.end()
-      },
-    })
-    await asked.promise
-    await sql.begin(async (transaction) => {
-      await transaction`select from tollgate.accounts where id = ${running.account_id} for update`
-      locked.resolve()
-      const { body } = await running.client.received('"finish_reason":"stop"')
+    const script: Script = async (exchange) => {
+      await exchange.head(200, { "content-type": "text/event-stream" })
+      await exchange.chunk(streamText(...said))
+      await shown.promise
+      await exchange.chunk(streamText(DONE))
+      await exchange.end()
+    }
+    const seen = async (client: Client) => {
+      const { body } = await client.received('"finish_reason":"stop"')
       expect(body).toBe(streamText(...words))
       const shown_ms = performance.now()
       shown.resolve()
-      expect((await running.client.ended).body).toBe(streamText(...words, DONE))
+      expect((await client.ended).body).toBe(streamText(...words, DONE))
       expect(performance.now() - shown_ms).toBeGreaterThanOrEqual(249)
-      expect(await stage.gateway.calls(`?account=${running.account_id}`)).toMatchObject([{ state: "open" }])
-    })
-    await sql.end()
-    expectLedger(await running.sidesOnceClosed(), CHARGED)
+    }
+    await whileLocked(STREAM, script, seen, CHARGED)
   })
 })
 
