@@ -109,9 +109,10 @@ export class Batch<Item> {
     this.#fields = fields
     const columns = names(...fields.map(([column]) => column))
     const arrays = fields.map(([column, , type], at) => `$${first + at}::${type ?? typeOf(column)}[]`)
-    this.relation = sql`unnest(${sql.raw(arrays.join(", "))}) AS x (${columns})`
+    const unnested = sql`unnest(${sql.raw(arrays.join(", "))})`
+    this.relation = sql`${unnested} AS x (${columns})`
     this.kept = sql`unnest(${sql.join(arrays.map(hidden), sql.raw(", "))}) AS x (${columns})`
-    this.ordered = sql`unnest(${sql.raw(arrays.join(", "))}) WITH ORDINALITY AS x (${columns}, place)`
+    this.ordered = sql`${unnested} WITH ORDINALITY AS x (${columns}, place)`
   }
 
   /** Of text columns the values must need no quotes in an array. */
@@ -127,14 +128,8 @@ const NULL = "NULL"
  * array, because `unnest` fills up the shorter ones with nulls. Joined, because adding to a text takes twice as long.
  */
 export function arrayOf<Item>(items: readonly Item[], read: (item: Item) => Value): string {
-  const values: (string | number | bigint | boolean)[] = []
-  let are_null = true
-  for (const item of items) {
-    const value = read(item)
-    if (value !== null) are_null = false
-    values.push(value ?? NULL)
-  }
-  return are_null ? "{}" : `{${values.join(",")}}`
+  const values = items.map((item) => read(item) ?? NULL)
+  return values.every((value) => value === NULL) ? "{}" : `{${values.join(",")}}`
 }
 
 /** The items of a batch as its one parameter; amounts are decimal strings in it, which int8 reads exactly. */
