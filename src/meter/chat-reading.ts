@@ -9,6 +9,7 @@ import {
   type UsageReading,
 } from "../wire/usage.ts"
 import type { LargeAnswer, LargeOutput, Place } from "./large-answer.ts"
+import { type Abridged, abridge } from "./long-text.ts"
 import { choicesOf, countedBytes, outputBytes, parsePayload, REASONING } from "./output.ts"
 import {
   DONE,
@@ -73,7 +74,8 @@ export class ChatReading implements StreamReading {
       this.#output_bytes += event.recurring_bytes
       return event.recurring_bytes > 0 ? OUTPUT : EMPTY
     }
-    const read = this.read(event.data)
+    const long = abridge(event)
+    const read = long === null ? this.read(event.data) : this.#readPayload(long.payload, long)
     if (read.kind === "chunk" && read.output && !read.trusted_usage) this.#repetition.learn(event)
     if (provesNothing(read)) this.#repetition.learnIdle(event)
     return read
@@ -89,14 +91,18 @@ export class ChatReading implements StreamReading {
       return DONE
     }
     const payload = parsePayload(data)
-    if (payload === null) return NOTHING
+    return payload === null ? NOTHING : this.#readPayload(payload)
+  }
+
+  /** `long`: the payload is of this event, without its long text. */
+  #readPayload(payload: JsonObject, long: Abridged | null = null): EventKind {
     if (reportsError(payload)) {
       this.#error = true
       const usage = this.#readUsage(payload)
       if (usage.state === "valid") this.#keep(usage, true)
       return { kind: "error", trusted_usage: usage.state === "valid", shown: false }
     }
-    return this.#readChunk(payload)
+    return this.#readChunk(payload, long?.bytes(outputBytes) ?? outputBytes(payload))
   }
 
   /** Reads an object over the limit, as far as it came (D5, D29). Returns whether it has evidence. */
@@ -154,10 +160,9 @@ export class ChatReading implements StreamReading {
     }
   }
 
-  #readChunk(payload: JsonObject): EventKind {
+  #readChunk(payload: JsonObject, output_bytes: number): EventKind {
     const choices = choicesOf(payload)
     for (const [place, choice] of choices.entries()) this.#choices.note(choice, place)
-    const output_bytes = outputBytes(payload)
     this.#output_bytes += output_bytes
     const usage = this.#readUsage(payload)
     const closing = choices.length === 0 || this.answered || this.#closed_bytes === this.#output_bytes

@@ -11,6 +11,7 @@ import {
   type UsageReading,
 } from "../wire/usage.ts"
 import type { LargeAnswer, LargeOutput, Place } from "./large-answer.ts"
+import { type Abridged, abridge } from "./long-text.ts"
 import { countedBytes, parsePayload, valueBytes } from "./output.ts"
 import {
   DONE,
@@ -61,7 +62,8 @@ export class MessagesReading implements StreamReading {
       this.#output_bytes += event.recurring_bytes
       return event.recurring_bytes > 0 ? OUTPUT : EMPTY
     }
-    const read = this.#read(event.data)
+    const long = abridge(event)
+    const read = long === null ? this.#read(event.data) : this.#readPayload(long.payload, long)
     if (read === OUTPUT) this.#repetition.learn(event)
     if (read === NOTHING || read === EMPTY) this.#repetition.learnIdle(event)
     return read
@@ -114,7 +116,11 @@ export class MessagesReading implements StreamReading {
 
   #read(data: string | null): EventKind {
     const payload = data === null ? null : parsePayload(data)
-    if (payload === null) return NOTHING
+    return payload === null ? NOTHING : this.#readPayload(payload)
+  }
+
+  /** `long`: the payload is of this event, without its long text. */
+  #readPayload(payload: JsonObject, long: Abridged | null = null): EventKind {
     if (reportsError(payload)) {
       this.#error = true
       return { kind: "error", trusted_usage: this.#fold(payload.usage, true), shown: false }
@@ -124,7 +130,7 @@ export class MessagesReading implements StreamReading {
       this.#done = true
       return DONE
     }
-    const bytes = eventBytes(payload)
+    const bytes = long?.bytes(eventBytes) ?? eventBytes(payload)
     this.#output_bytes += bytes
     const is_told =
       type === "message_start"

@@ -39,18 +39,19 @@ export class Repetition implements Recurring {
   }
 
   /** Learns from a parsed event with output and without valid usage. Returns whether it learned. */
-  learn({ parts, data }: SseEvent): boolean {
+  learn(event: SseEvent): boolean {
+    const { parts } = event
     const [bytes] = parts
     if (this.#lessons === MAX_LESSONS || bytes === undefined || parts.length > 1) return false
     if (bytes.byteLength > MAX_EVENT_BYTES || bytes.at(-1) !== LF) return false
-    const payload = parsePayload(data ?? "")
+    const payload = parsePayload(event.data ?? "")
     const text = Buffer.from((payload === null ? null : this.#textOf(payload)) ?? "")
     if (text.byteLength === 0 || plainUntil(text, 0) < text.byteLength) return false
     this.#lessons += 1
-    const event = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    const at = event.indexOf(`"${text}"`) + 1
-    const head = event.subarray(0, at)
-    const foot = event.subarray(at + text.byteLength)
+    const whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const at = whole.indexOf(`"${text}"`) + 1
+    const head = whole.subarray(0, at)
+    const foot = whole.subarray(at + text.byteLength)
     if (at === 0 || !this.#isTextBetween(head, foot, text)) return false
     this.#text = { head: new Pattern(head), foot: new Pattern(foot) }
     return true

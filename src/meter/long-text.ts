@@ -1,0 +1,114 @@
+import type { JsonObject } from "../wire/usage.ts"
+import { parsePayload } from "./output.ts"
+import { readData, type SseEvent } from "./sse.ts"
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const SPACE = 0x20
+
+/** Shorter texts are decoded. */
+const LONG_BYTES = 65_536
+/** Strings may come before the text, but not more than this many quotes. */
+const MAX_QUOTES = 256
+/**
+ * What stands in for the text: longer than any text that means something, such as a type. Outside of a string it is no
+ * JSON, so an event that parses had a string there.
+ */
+const STAND_IN_BYTES = 4_096
+const STAND_IN = "x"
+/** Data counts in steps of this many bytes (D7), so the stand-in is shorter by a multiple of it. */
+const STEP_BYTES = 64
+
+/** An event without its long text. */
+export interface Abridged {
+  /** Its payload with a shorter text. */
+  readonly payload: JsonObject
+  /** UTF-8 bytes of output in the whole event. */
+  bytes(outputBytes: (payload: JsonObject) => number): number
+}
+
+/**
+ * Leaves out the long text of a large event, if it is of ASCII characters without escapes; null for any other event. How much
+ * output the text is follows from two shorter ones. Measured for 6 MiB of text: 2 ms, where decoding and parsing
+ * take 17 ms, most of it to make three copies.
+ */
+export function abridge({ parts }: SseEvent): Abridged | null {
+  if (bytesOf(parts) < LONG_BYTES) return null
+  const range = findLongText(parts)
+  if (range === null || !isPlain(slice(parts, range.from, range.to))) return null
+  const head = Buffer.concat(slice(parts, 0, range.from))
+  const foot = Buffer.concat(slice(parts, range.to, bytesOf(parts)))
+  const withText = (length: number) =>
+    parsePayload(readData(Buffer.concat([head, Buffer.alloc(length, STAND_IN), foot]), false) ?? "")
+  const bytes = range.to - range.from
+  const short_bytes = STAND_IN_BYTES + (bytes % STEP_BYTES)
+  const payload = withText(short_bytes)
+  const longer = withText(short_bytes + STEP_BYTES)
+  if (payload === null || longer === null) return null
+  return {
+    payload,
+    bytes: (outputBytes) => {
+      const base_bytes = outputBytes(payload)
+      return base_bytes + ((bytes - short_bytes) / STEP_BYTES) * (outputBytes(longer) - base_bytes)
+    },
+  }
+}
+
+/** The first `LONG_BYTES` or more between two quotes. */
+function findLongText(parts: readonly Uint8Array[]): { from: number; to: number } | null {
+  let from = Number.POSITIVE_INFINITY
+  let quotes = 0
+  let start = 0
+  for (const part of parts) {
+    for (let at = part.indexOf(QUOTE); at !== -1; at = part.indexOf(QUOTE, at + 1)) {
+      if (start + at - from >= LONG_BYTES) return { from, to: start + at }
+      from = start + at + 1
+      if (++quotes > MAX_QUOTES) return null
+    }
+    start += part.byteLength
+  }
+  return null
+}
+
+/** The bytes from `from` to `to`, as views. */
+function slice(parts: readonly Uint8Array[], from: number, to: number): Uint8Array[] {
+  const views: Uint8Array[] = []
+  let start = 0
+  for (const part of parts) {
+    const end = start + part.byteLength
+    if (start < to && end > from) views.push(part.subarray(Math.max(0, from - start), to - start))
+    start = end
+  }
+  return views
+}
+
+function bytesOf(parts: readonly Uint8Array[]): number {
+  return parts.reduce((bytes, { byteLength }) => bytes + byteLength, 0)
+}
+
+/** Whether all are characters of one byte that JSON does not escape. */
+function isPlain(parts: readonly Uint8Array[]): boolean {
+  return parts.every((part) => part.indexOf(BACKSLASH) === -1 && isPrintable(part))
+}
+
+const WORD_BYTES = 4
+/** In each byte of a word. */
+const SPACES = 0x20202020
+const HIGH_BITS = 0x80808080
+
+/** Whether each byte is a space or above, and below 0x80. By words, because a loop over the bytes takes three times as long. */
+function isPrintable(part: Uint8Array): boolean {
+  const view = new DataView(part.buffer, part.byteOffset, part.byteLength)
+  const rest = part.byteLength - (part.byteLength % WORD_BYTES)
+  let seen = 0
+  for (let at = 0; at < rest; at += WORD_BYTES) {
+    const word = view.getInt32(at, true)
+    // The difference has the highest bit of a byte that is below a space.
+    seen |= (word - SPACES) | word
+  }
+  for (let at = rest; at < part.byteLength; at++) {
+    const byte = view.getUint8(at)
+    seen |= (byte - SPACE) | byte
+  }
+  return (seen & HIGH_BITS) === 0
+}
