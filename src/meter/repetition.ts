@@ -1,12 +1,9 @@
 import type { JsonObject } from "../wire/usage.ts"
 import { parsePayload } from "./output.ts"
+import { plainTextEnd } from "./plain-text.ts"
 import { type Recurrence, type Recurring, readData, type SseEvent } from "./sse.ts"
 
 const LF = 0x0a
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const SPACE = 0x20
-const TILDE = 0x7e
 const BOM = 0xef
 
 const ONE_MORE = Buffer.from("x")
@@ -46,7 +43,7 @@ export class Repetition implements Recurring {
     if (bytes.byteLength > MAX_EVENT_BYTES || bytes.at(-1) !== LF) return false
     const payload = parsePayload(event.data ?? "")
     const text = Buffer.from((payload === null ? null : this.#textOf(payload)) ?? "")
-    if (text.byteLength === 0 || plainUntil(text, 0) < text.byteLength) return false
+    if (text.byteLength === 0 || plainTextEnd(viewOf(text), 0) < text.byteLength) return false
     this.#lessons += 1
     const whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     const at = whole.indexOf(`"${text}"`) + 1
@@ -80,8 +77,8 @@ export class Repetition implements Recurring {
   /** The known events from `start` on: either all idle, or all with text. */
   follow(chunk: Uint8Array, start: number): Recurrence | null {
     if (this.#text === null && this.#idle === null) return null
-    const view = new DataView(chunk.buffer, chunk.byteOffset, chunk.byteLength)
-    return this.#followIdle(view, start) ?? this.#followText(chunk, view, start)
+    const view = viewOf(chunk)
+    return this.#followIdle(view, start) ?? this.#followText(view, start)
   }
 
   /** Events equal to the idle one, byte for byte. */
@@ -94,32 +91,21 @@ export class Repetition implements Recurring {
   }
 
   /** Events that differ from the learned one only in their text. */
-  #followText(chunk: Uint8Array, view: DataView, start: number): Recurrence | null {
+  #followText(view: DataView, start: number): Recurrence | null {
     if (this.#text === null) return null
     const { head, foot } = this.#text
     let end = start
     let output_bytes = 0
     while (head.isAt(view, end)) {
       const from = end + head.length
-      const to = plainUntil(chunk, from)
+      const to = plainTextEnd(view, from)
       // Without a text other fields may count: the second name for a reasoning.
-      if (to === from || chunk[to] !== QUOTE || !foot.isAt(view, to)) break
+      if (to === from || !foot.isAt(view, to)) break
       output_bytes += to - from
       end = to + foot.length
     }
     return end === start ? null : { end, output_bytes }
   }
-}
-
-/** Where the characters from `from` on end that are one byte, and neither escaped by JSON nor its quote. */
-function plainUntil(bytes: Uint8Array, from: number): number {
-  let at = from
-  while (at < bytes.byteLength && isPlain(bytes[at] ?? 0)) at += 1
-  return at
-}
-
-function isPlain(byte: number): boolean {
-  return byte >= SPACE && byte <= TILDE && byte !== QUOTE && byte !== BACKSLASH
 }
 
 /**
@@ -128,26 +114,31 @@ function isPlain(byte: number): boolean {
  */
 class Pattern {
   readonly length: number
+  /** What is left of whole words, at the start. */
+  readonly #bytes: Uint8Array
   readonly #words: Int32Array
 
   constructor(bytes: Uint8Array) {
-    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const view = viewOf(bytes)
+    const odd = bytes.byteLength % WORD_BYTES
     this.length = bytes.byteLength
-    this.#words = new Int32Array(this.length < WORD_BYTES ? this.length : Math.ceil(this.length / WORD_BYTES))
-    for (let word = 0; word < this.#words.length; word++) this.#words[word] = this.#read(view, 0, word)
+    this.#bytes = bytes.slice(0, odd)
+    this.#words = Int32Array.from({ length: (this.length - odd) / WORD_BYTES }, (_, word) =>
+      view.getInt32(odd + word * WORD_BYTES, true),
+    )
   }
 
   isAt(view: DataView, start: number): boolean {
     if (start + this.length > view.byteLength) return false
-    const words = this.#words
-    for (let word = 0; word < words.length; word++)
-      if (this.#read(view, start, word) !== words[word]) return false
+    let at = start
+    for (let byte = 0; byte < this.#bytes.length; byte++, at++)
+      if (view.getUint8(at) !== this.#bytes[byte]) return false
+    for (let word = 0; word < this.#words.length; word++, at += WORD_BYTES)
+      if (view.getInt32(at, true) !== this.#words[word]) return false
     return true
   }
+}
 
-  /** The last word overlaps the one before, so that no byte is left. Less than a word is read byte by byte. */
-  #read(view: DataView, start: number, word: number): number {
-    if (this.length < WORD_BYTES) return view.getUint8(start + word)
-    return view.getInt32(start + Math.min(word * WORD_BYTES, this.length - WORD_BYTES), true)
-  }
+function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
+  return new DataView(buffer, byteOffset, byteLength)
 }
