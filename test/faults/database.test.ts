@@ -4,7 +4,7 @@ import { join } from "node:path"
 import type { Sql } from "postgres"
 import { connect } from "../../src/ledger/database/address.ts"
 import { endOne } from "../../src/ledger/journal/end.ts"
-import { holdOne } from "../../src/ledger/journal/hold.ts"
+import { holdOneKey } from "../../src/ledger/journal/hold.ts"
 import { holdExact } from "../../src/ledger/journal/hold-exact.ts"
 import { tombstone } from "../../src/ledger/journal/tombstone.ts"
 import { printUsd } from "../../src/money.ts"
@@ -236,7 +236,7 @@ describe("D27 the database does not answer", () => {
     const { id, key } = await scene.steady.account("1")
     const LOST = 5
     const lost = Array.from({ length: LOST }, () => [
-      victim.database.loseReply(holdOne),
+      victim.database.loseReply(holdOneKey),
       victim.database.loseReply(endOne),
     ])
     for (let done = 0; done < LOST * 4; done++) expect((await ask(key)).status).toBe(200)

@@ -1,6 +1,6 @@
-import { endLean, endOne } from "../../src/ledger/journal/end.ts"
+import { endLean, endOne, endOneAccount } from "../../src/ledger/journal/end.ts"
 import { endExact } from "../../src/ledger/journal/end-exact.ts"
-import { holdLean, holdOne } from "../../src/ledger/journal/hold.ts"
+import { holdLean, holdOneKey } from "../../src/ledger/journal/hold.ts"
 import { holdExact } from "../../src/ledger/journal/hold-exact.ts"
 import { FAIR } from "../support/link.ts"
 import type { DatabaseProxy } from "../support/proxy.ts"
@@ -28,7 +28,16 @@ export const PASSING: readonly Fault[] = [
   {
     name: "replies of the database are lost",
     begin: oneDatabase((database, random) => {
-      const statements = [holdOne, holdLean, holdExact, endOne, endLean, endExact, CHECKPOINT]
+      const statements = [
+        holdOneKey,
+        holdLean,
+        holdExact,
+        endOne,
+        endOneAccount,
+        endLean,
+        endExact,
+        CHECKPOINT,
+      ]
       for (const statement of statements) if (random.chance(0.7)) void database.loseReply(statement)
     }),
   },

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { endOne } from "../../src/ledger/journal/end.ts"
-import { holdOne } from "../../src/ledger/journal/hold.ts"
+import { holdOneKey } from "../../src/ledger/journal/hold.ts"
 import { parseUsd, printUsd } from "../../src/money.ts"
 import { text } from "../process/stream.ts"
 import { until } from "../support/gateway.ts"
@@ -69,7 +69,7 @@ const moments: readonly [name: string, recorded: object | null, lead: (call: Sce
     "before its hold is asked for",
     null,
     async ({ ask, database, kill }) => {
-      const asked = database.meet(holdOne, "asked")
+      const asked = database.meet(holdOneKey, "asked")
       await ask(true)
       const { lose } = await asked
       await kill()
@@ -80,7 +80,7 @@ const moments: readonly [name: string, recorded: object | null, lead: (call: Sce
     "while its hold is on the way, which then arrives",
     expired,
     async ({ ask, database, kill }) => {
-      const asked = database.meet(holdOne, "asked")
+      const asked = database.meet(holdOneKey, "asked")
       await ask(true)
       const { pass } = await asked
       await kill()
@@ -91,7 +91,7 @@ const moments: readonly [name: string, recorded: object | null, lead: (call: Sce
     "once its hold is made, before it knows",
     expired,
     async ({ ask, database, kill }) => {
-      const done = database.meet(holdOne, "done")
+      const done = database.meet(holdOneKey, "done")
       await ask(true)
       const { lose } = await done
       await kill()

@@ -7,11 +7,13 @@ import {
   endLean,
   leanValues as endLeanValues,
   endOne,
+  endOneAccount,
   oneValues as endOneValues,
+  oneAccountValues,
 } from "../../src/ledger/journal/end.ts"
 import { endExact, endExactly } from "../../src/ledger/journal/end-exact.ts"
 import { expire, expireBatch } from "../../src/ledger/journal/expire.ts"
-import { holdLean, holdOne, leanValues, oneValues } from "../../src/ledger/journal/hold.ts"
+import { holdLean, holdOneKey, leanValues, oneKeyValues } from "../../src/ledger/journal/hold.ts"
 import { holdExact, holdExactly } from "../../src/ledger/journal/hold-exact.ts"
 import {
   type Account,
@@ -24,7 +26,7 @@ import {
   type TestDatabase,
   violations,
 } from "./test-database.ts"
-import { exact, lean, one } from "./unguarded.ts"
+import { account, exact, lean, one } from "./unguarded.ts"
 
 /**
  * Each guard earns its place: under the same load the statement without it fails where the real one holds.
@@ -85,7 +87,7 @@ async function isHeld(
   hold: Hold,
   { by = connections[0], under = gateway_id } = {},
 ): Promise<boolean> {
-  const rows = await by.run(statement, oneValues(hold, under, LOCK_MS), WITHIN_MS)
+  const rows = await by.run(statement, oneKeyValues(hold, [hold], under, LOCK_MS), WITHIN_MS)
   return rows.length === 1
 }
 
@@ -156,22 +158,39 @@ const guards: Guard[] = [
   ["lean: hold of an end missing", endLean, lean.endFreed, endLeanMissing, /^held 6, journal 11$/],
   ["lean: charge of an end lost", endLean, lean.endCharged, endLeanMischarged, /^balance 96, journal 100$/],
 
-  ["one: newest version", holdOne, one.holdNewestVersion, raceAlone, SOLD_TWICE],
-  ["one: revocation", holdOne, one.holdRevocation, oneFor(revoked), HELD],
-  ["one: suspended key", holdOne, one.holdKeySuspension, oneFor(keyThat("suspended_at = now()")), HELD],
-  ["one: expiry of the key", holdOne, one.holdExpiry, oneFor(keyThat("expires_at = now()")), HELD],
-  ["one: models", holdOne, one.holdModels, oneFor(keyThat("models = '{other}'")), HELD],
+  ["account: limited account of an end", endOneAccount, account.endLimits, endAccountOfLimited, ENDED],
+  ["account: hold of an end missing", endOneAccount, account.endCount, endAccountMissing, ENDED],
+  [
+    "account: amount of a hold mistaken",
+    endOneAccount,
+    account.endFreed,
+    endAccountMistaking(2),
+    /^held 1, journal 0$/,
+  ],
+  [
+    "account: charge of an end lost",
+    endOneAccount,
+    account.endCharged,
+    endAccountMistaking(3),
+    /^balance 96, journal 100$/,
+  ],
+
+  ["one: newest version", holdOneKey, one.holdNewestVersion, raceAlone, SOLD_TWICE],
+  ["one: revocation", holdOneKey, one.holdRevocation, oneFor(revoked), HELD],
+  ["one: suspended key", holdOneKey, one.holdKeySuspension, oneFor(keyThat("suspended_at = now()")), HELD],
+  ["one: expiry of the key", holdOneKey, one.holdExpiry, oneFor(keyThat("expires_at = now()")), HELD],
+  ["one: models", holdOneKey, one.holdModels, oneFor(keyThat("models = '{other}'")), HELD],
   [
     "one: the key's account",
-    holdOne,
+    holdOneKey,
     one.holdKeysAccount,
     oneFor(keyThat("account_id = gen_random_uuid()")),
     HELD,
   ],
-  ["one: suspended account", holdOne, one.holdSuspension, oneFor(suspended), HELD],
-  ["one: limited account", holdOne, one.holdLimits, oneFor(limited), HELD],
-  ["one: gateway", holdOne, one.holdGateway, holdUnderTheDead, HELD],
-  ["one: hold lost", holdOne, one.holdWhole, losing("INSERT", "holds", holdAlone), /^held 5, journal 0$/],
+  ["one: suspended account", holdOneKey, one.holdSuspension, oneFor(suspended), HELD],
+  ["one: limited account", holdOneKey, one.holdLimits, oneFor(limited), HELD],
+  ["one: gateway", holdOneKey, one.holdGateway, holdUnderTheDead, HELD],
+  ["one: hold lost", holdOneKey, one.holdWhole, losing("INSERT", "holds", holdAlone), /^held 5, journal 0$/],
   ["one: limited account of an end", endOne, one.endLimits, endOneOfLimited, ENDED],
   ["one: end lost", endOne, one.endWhole, endOneLosing, /^held 0, journal 5$/],
   ["one: ended once", endOne, one.endOnce, settleTwiceAlone, /^held 1, journal 6$/],
@@ -404,6 +423,38 @@ async function endLeanMischarged(statement: Statement): Promise<void> {
   const once = await heldOne()
   const values = endLeanValues([{ end: settled(once.id, 0n), hold: once }], LOCK_MS)
   await noticed(() => connections[0].run(statement, values.with(3, "{4}"), WITHIN_MS))
+}
+
+async function endAccountOfLimited(statement: Statement): Promise<void> {
+  const once = await heldOne()
+  await limited(once)
+  const rows = await connections[0].run(statement, accountValues([once]), WITHIN_MS)
+  if (rows.length === 1) throw fault("ended")
+}
+
+/** The missing one frees nothing, so that the sums are right. */
+async function endAccountMissing(statement: Statement): Promise<void> {
+  const once = await heldOne()
+  const { account_id, key_id } = once
+  const missing = holdOf({ account_id, key_id }, 0n)
+  await noticed(async () => {
+    const rows = await connections[0].run(statement, accountValues([once, missing]), WITHIN_MS)
+    if (rows.length === 1) throw fault("ended")
+  })
+}
+
+/** The gateway has made another sum. */
+function endAccountMistaking(place: number): Load {
+  return async (statement) => {
+    const once = await heldOne()
+    await noticed(() => connections[0].run(statement, accountValues([once]).with(place, "4"), WITHIN_MS))
+  }
+}
+
+/** What goes into the statement for one account, for ends that are charged nothing. */
+function accountValues(holds: readonly Hold[]): string[] {
+  const items = holds.map((hold) => ({ end: settled(hold.id, 0n), hold }))
+  return oneAccountValues(holds[0]?.account_id ?? "", items, LOCK_MS)
 }
 
 /** Does this while such rows get lost. */

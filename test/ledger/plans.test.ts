@@ -109,11 +109,13 @@ async function held(holds: readonly Hold[], under = gateway_id): Promise<readonl
   return holds
 }
 const several = () => [0, 1, 2, 2, 3].map((at) => holdOf(account(at), 10n))
+const ofOneKey = () => [1, 2, 3].map(() => holdOf(account(0), 10n))
 
 /** Everything that is asked by statements whose plans are kept. */
 const work: Record<string, () => Promise<unknown>> = {
   "hold one": () => held([holdOf(account(0), 10n)]),
   "hold several": () => held(several()),
+  "hold several of one key": () => held(ofOneKey()),
   "hold exactly": () =>
     held([
       ...several().map((hold) => ({ ...hold, idempotency: claim() })),
@@ -131,6 +133,14 @@ const work: Record<string, () => Promise<unknown>> = {
   },
   "end several": async () => {
     const holds = await held(several())
+    await endBatch(
+      connection,
+      holds.map((hold) => ({ end: settled(hold.id, 4n), hold })),
+      300,
+    )
+  },
+  "end several of one account": async () => {
+    const holds = await held(ofOneKey())
     await endBatch(
       connection,
       holds.map((hold) => ({ end: settled(hold.id, 4n), hold })),

@@ -1,8 +1,8 @@
 import type { Statement } from "../../src/ledger/database/statement.ts"
-import { endLean, endOne } from "../../src/ledger/journal/end.ts"
+import { endLean, endOne, endOneAccount } from "../../src/ledger/journal/end.ts"
 import { endExact } from "../../src/ledger/journal/end-exact.ts"
 import { expire } from "../../src/ledger/journal/expire.ts"
-import { holdLean, holdOne } from "../../src/ledger/journal/hold.ts"
+import { holdLean, holdOneKey } from "../../src/ledger/journal/hold.ts"
 import { holdExact } from "../../src/ledger/journal/hold-exact.ts"
 
 /**
@@ -73,21 +73,33 @@ export const lean = {
   endCharged: without(endLean, CHARGED, "true"),
 }
 
+/** The lean statement for the ends of one account. */
+export const account = {
+  endLimits: without(endOneAccount, NOT_LIMITED),
+  endCount: without(endOneAccount, "count(*) = cardinality($5::uuid[]) AND "),
+  endFreed: without(endOneAccount, "AND sum(freed_nano) = $3::bigint "),
+  endCharged: without(endOneAccount, "AND sum(charge_nano) = $4::bigint", ""),
+}
+
 /** The lean statements for one call. */
 export const one = {
-  holdNewestVersion: without(holdOne, AVAILABLE, SEEN),
-  holdRevocation: without(holdOne, `AND "k"."revoked_at" IS NULL`),
-  holdKeySuspension: without(holdOne, `AND "k"."suspended_at" IS NULL`),
-  holdExpiry: without(holdOne, `("k"."expires_at" IS NULL OR "k"."expires_at" > now())`, "true"),
+  holdNewestVersion: without(holdOneKey, AVAILABLE, SEEN),
+  holdRevocation: without(holdOneKey, `AND "k"."revoked_at" IS NULL`),
+  holdKeySuspension: without(holdOneKey, `AND "k"."suspended_at" IS NULL`),
+  holdExpiry: without(holdOneKey, `("k"."expires_at" IS NULL OR "k"."expires_at" > now())`, "true"),
   holdModels: without(
-    holdOne,
-    `AND ("k"."models" IS NULL OR (SELECT "t"."model" FROM "tollgate"."terms" "t" WHERE "t"."id" = $6::int) = ANY ("k"."models"))`,
+    holdOneKey,
+    `AND ("k"."models" IS NULL OR (SELECT "t"."model" FROM "tollgate"."terms" "t" WHERE "t"."id" = $5::int) = ANY ("k"."models"))`,
   ),
-  holdKeysAccount: without(holdOne, `AND "k"."account_id" = $4::uuid`),
-  holdSuspension: without(holdOne, NOT_SUSPENDED),
-  holdLimits: without(holdOne, NOT_LIMITED),
-  holdGateway: without(holdOne, ALIVE),
-  holdWhole: without(holdOne, "1 / (SELECT count(*) FROM inserted)::int", "1"),
+  holdKeysAccount: without(holdOneKey, `AND "k"."account_id" = $3::uuid`),
+  holdSuspension: without(holdOneKey, NOT_SUSPENDED),
+  holdLimits: without(holdOneKey, NOT_LIMITED),
+  holdGateway: without(holdOneKey, ALIVE),
+  holdWhole: without(
+    holdOneKey,
+    "1 / ((SELECT coalesce(sum(amount_nano), 0) FROM inserted) = $6::bigint)::int",
+    "1",
+  ),
   endLimits: without(endOne, NOT_LIMITED),
   endWhole: without(endOne, "1 / (SELECT count(*) FROM inserted)::int", "1"),
   /** D13: an end that is there already is passed over; its primary key does not undo what was moved. */

@@ -75,13 +75,15 @@ export function kindOf(error: unknown): ErrorKind {
   return /^(22|23)/.test(code) ? "refused" : "undone"
 }
 
-/**
- * Whether a lean statement has done nothing for a reason that the exact one may not have: some item, or a form that the
- * server does not take (Citus refuses a volatile function in an UPDATE, which `holdOne` and `endOne` have).
- */
+/** Whether a lean statement has done nothing for a reason that the exact one may not have: some item, or its form. */
 export function isForExact(error: unknown): boolean {
   const kind = kindOf(error)
-  return kind === "refused" || kind === "incomplete" || errorCode(error) === NOT_SUPPORTED
+  return kind === "refused" || kind === "incomplete" || isNotSupported(error)
+}
+
+/** Whether the server does not take this form of a statement. */
+export function isNotSupported(error: unknown): boolean {
+  return errorCode(error) === NOT_SUPPORTED
 }
 
 /** A refusal is an answer too, if it came from a server that goes on serving: one that turned read-only does not. */

@@ -1,21 +1,12 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
-import { isForExact, Uncertain } from "../database/database-errors.ts"
-import {
-  allOf,
-  arrayOf,
-  Batch,
-  hidden,
-  idsOf,
-  lockTimeout,
-  names,
-  of,
-  statement,
-} from "../database/statement.ts"
+import { Uncertain } from "../database/database-errors.ts"
+import { allOf, arrayOf, Batch, hidden, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { End, Hold } from "../entries.ts"
 import { accounts, ends, holds } from "../schema.ts"
 import { bucketArray, bucketField, type Ended, endExactly, endFields } from "./end-exact.ts"
+import { type DoneAccounts, type Filled, NONE, runLean } from "./lean.ts"
 
 /** How long one ending statement may take before it is tried again with the same ids. */
 const STATEMENT_MS = 5_000
@@ -61,6 +52,14 @@ const payers = hidden("$2::uuid[]")
 const freed = sql.raw(`($3::bigint[])[array_position($2::uuid[], a."id")]`)
 const charged = sql.raw(`($4::bigint[])[array_position($2::uuid[], a."id")]`)
 
+/** What is written of each end, with what its hold says. */
+const written = sql`${allOf("x", ...said)}, ${of("x", ends.notes)}::text[], ${of("x", ends.buckets)}::int[],
+    coalesce(${of("x", ends.terms_id)}, hold.terms_id),
+    hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp`
+const withHold = sql`${batch.kept} CROSS JOIN LATERAL (
+    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp} FROM ${holds} ${h}
+    WHERE ${h.id} = ${of("x", ends.id)} OFFSET 0) hold`
+
 /**
  * Ends all holds of an account, or none. The gateway has summed up what they free and are charged. Accounts with
  * spending limits are left to the exact statement. The amount freed comes from the hold itself, so a missing hold makes
@@ -80,12 +79,8 @@ WITH locked AS MATERIALIZED (
   RETURNING ${a.id}, ${freed} AS freed_nano, ${charged} AS charge_nano
 ), ended AS (
   INSERT INTO ${ends} (${names(...said, ...known)})
-  SELECT ${allOf("x", ...said)}, ${of("x", ends.notes)}::text[], ${of("x", ends.buckets)}::int[],
-    coalesce(${of("x", ends.terms_id)}, hold.terms_id),
-    hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp
-  FROM ${batch.kept} CROSS JOIN LATERAL (
-    SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp} FROM ${holds} ${h}
-    WHERE ${h.id} = ${of("x", ends.id)} OFFSET 0) hold
+  SELECT ${written}
+  FROM ${withHold}
   WHERE (hold.account_id IN (SELECT id FROM moved)) IS TRUE
   RETURNING ${names(ends.freed_nano, ends.charge_nano)}
 )
@@ -97,7 +92,32 @@ FROM moved`,
 )
 
 /**
- * The same for one call, as `holdOne`. Measured, server's CPU of a call alone: 0.20 ms here, 0.31 ms as a batch of one.
+ * The same for calls of one account, as `holdOneKey`. Measured, CPU of the server without the commit: 0.23 ms for 10 ends and
+ * 0.60 for 43, where `endLean` takes 0.30 and 0.74.
+ */
+export const endOneAccount = statement(
+  "end",
+  sql`
+WITH moved AS (
+  UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
+    = (${a.balance_nano} - $4::bigint, ${a.held_nano} - $3::bigint)
+  WHERE ${a.id} = $2::uuid AND NOT ${a.is_limited} AND ${lockTimeout}
+  RETURNING ${a.id}
+), ended AS (
+  INSERT INTO ${ends} (${names(...said, ...known)})
+  SELECT ${written}
+  FROM moved CROSS JOIN ${withHold}
+  WHERE hold.account_id = moved.id
+  RETURNING ${names(ends.freed_nano, ends.charge_nano)}
+)
+SELECT 1 / (SELECT count(*) = cardinality($5::uuid[]) AND sum(freed_nano) = $3::bigint AND sum(charge_nano) = $4::bigint
+  FROM ended)::int AS whole
+FROM moved`,
+  true,
+)
+
+/**
+ * The same for one call. Measured: 0.13 ms, where `endOneAccount` takes 0.17.
  *
  * The hold is read first, and the account found by its id: a plan that joins both, made for one account, reads all of them later.
  *
@@ -165,30 +185,17 @@ function isLean(one: EndOfHold): one is LeanEnd {
   return one.hold !== null && one.end.freed_key_hash === null
 }
 
-const NONE: Pick<ReadonlySet<string>, "has"> = { has: () => false }
-const ALL: Pick<ReadonlySet<string>, "has"> = { has: () => true }
+/** The accounts for which the lean statements have ended everything. */
+function endedAccounts(connection: Runner, lean: readonly LeanEnd[], lock_ms: number): Promise<DoneAccounts> {
+  const whole = () => ({ statement: endLean, values: leanValues(lean, lock_ms) })
+  return runLean(connection, lean.length, STATEMENT_MS, shortForm(lean, lock_ms), whole)
+}
 
-/** The accounts for which the lean statement has ended everything. */
-async function endedAccounts(
-  connection: Runner,
-  lean: readonly LeanEnd[],
-  lock_ms: number,
-): Promise<Pick<ReadonlySet<string>, "has">> {
-  const [first] = lean
-  try {
-    if (first !== undefined && lean.length === 1) {
-      const rows = await connection.run(endOne, oneValues(first.end, lock_ms), STATEMENT_MS)
-      return rows.length === 1 ? ALL : NONE
-    }
-    const [row] = await connection.run(endLean, leanValues(lean, lock_ms), STATEMENT_MS, lean.length)
-    if (row === undefined) throw new Error("the batch statement of ends returned no row")
-    if (row.accounts === 0) return NONE
-    return row.only === null ? ALL : new Set(idsOf(row, "only"))
-  } catch (error) {
-    // Rolled back because of some item. The exact statement finds out which.
-    if (isForExact(error)) return NONE
-    throw error
-  }
+function shortForm(lean: readonly LeanEnd[], lock_ms: number): Filled | null {
+  const [first, ...others] = lean
+  if (first === undefined || others.some(({ hold }) => hold.account_id !== first.hold.account_id)) return null
+  if (others.length === 0) return { statement: endOne, values: oneValues(first.end, lock_ms) }
+  return { statement: endOneAccount, values: oneAccountValues(first.hold.account_id, lean, lock_ms) }
 }
 
 /** What goes into `endOne`. */
@@ -201,6 +208,13 @@ export function oneValues(end: End, lock_ms: number): (string | null)[] {
 
 function textOrNull(value: string | number | bigint | boolean | null | undefined): string | null {
   return value === null || value === undefined ? null : String(value)
+}
+
+/** What goes into `endOneAccount`. */
+export function oneAccountValues(account_id: string, lean: readonly LeanEnd[], lock_ms: number): string[] {
+  const freed_nano = lean.reduce((sum, { hold }) => sum + hold.amount_nano, 0n)
+  const charge_nano = lean.reduce((sum, { end }) => sum + end.charge_nano, 0n)
+  return [String(lock_ms), account_id, String(freed_nano), String(charge_nano), ...endValues(lean)]
 }
 
 /** What goes into `endLean`. */
@@ -221,6 +235,10 @@ export function leanValues(lean: readonly LeanEnd[], lock_ms: number): string[] 
     arrayOf([...totals.keys()], (id) => id),
     arrayOf(sums, ({ freed_nano }) => freed_nano),
     arrayOf(sums, ({ charge_nano }) => charge_nano),
-    ...batch.values(lean.map(({ end }) => end)),
+    ...endValues(lean),
   ]
+}
+
+function endValues(lean: readonly LeanEnd[]): string[] {
+  return batch.values(lean.map(({ end }) => end))
 }

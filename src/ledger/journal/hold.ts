@@ -3,21 +3,12 @@ import { alias } from "drizzle-orm/pg-core"
 import { atMargin, PAR_BP } from "../../money.ts"
 import { par } from "../accounts/margin.ts"
 import type { Runner } from "../database/connection.ts"
-import { isForExact, Uncertain } from "../database/database-errors.ts"
-import {
-  allOf,
-  arrayOf,
-  Batch,
-  hidden,
-  idsOf,
-  lockTimeout,
-  names,
-  of,
-  statement,
-} from "../database/statement.ts"
+import { Uncertain } from "../database/database-errors.ts"
+import { allOf, arrayOf, Batch, hidden, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
 import { accounts, gateways, holds, keys, terms } from "../schema.ts"
 import { type Held, holdExactly, holdFields } from "./hold-exact.ts"
+import { type DoneAccounts, NONE, runLean } from "./lean.ts"
 
 /**
  * How long one holding statement may take: half of what a call waits, so that there is time for a second attempt (D27).
@@ -90,25 +81,33 @@ FROM moved`,
   true,
 )
 
+const own = new Batch<Hold>(8, [
+  [holds.id, (hold) => hold.id],
+  [holds.amount_nano, (hold) => hold.amount_nano],
+  [holds.stream, (hold) => hold.stream],
+])
+
 /**
- * The same for one call, because most of the cost of a batch does not depend on its size. Measured, CPU of the server
- * for a single call: 0.20 ms here, 0.31 ms as a batch of one. The driver would send a boolean's text as false, so it is
- * cast here.
+ * The same for holds of one key for one model, which is most of a busy key's, and for a hold that is alone. Most of the cost of a
+ * batch does not depend on its size. Measured, CPU of the server without the commit: 0.13 ms for 1 hold and 0.19 for 10,
+ * where `holdLean` takes 0.21 and 0.30.
  */
-export const holdOne = statement(
+export const holdOneKey = statement(
   "hold",
   sql`
 WITH moved AS (
-  UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + $7::bigint
-  WHERE ${a.id} = $4::uuid AND ${lockTimeout}
-    AND ${mayHold(sql`$5::uuid`, sql`$4::uuid`, sql`$6::int`)} AND ${canHold(sql`$7::bigint`, sql`$9::int`)}
+  UPDATE ${accounts} ${a} SET ${names(accounts.held_nano)} = ${a.held_nano} + $6::bigint
+  WHERE ${a.id} = $3::uuid AND ${lockTimeout}
+    AND ${mayHold(sql`$4::uuid`, sql`$3::uuid`, sql`$5::int`)} AND ${canHold(sql`$6::bigint`, sql`$7::int`)}
   RETURNING ${a.id}
 ), inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
-  SELECT $3::uuid, moved.id, $5::uuid, $6::int, $7::bigint, $8::text::boolean, nullif($9::int, ${par}), $2::uuid FROM moved
-  RETURNING ${names(holds.id)}
+  SELECT ${of("x", holds.id)}, moved.id, $4::uuid, $5::int, ${of("x", holds.amount_nano)}, ${of("x", holds.stream)},
+    nullif($7::int, ${par}), $2::uuid
+  FROM moved CROSS JOIN ${own.kept}
+  RETURNING ${names(holds.amount_nano)}
 )
-SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
+SELECT 1 / ((SELECT coalesce(sum(amount_nano), 0) FROM inserted) = $6::bigint)::int AS whole FROM moved`,
   true,
 )
 
@@ -173,50 +172,48 @@ const HELD: Held = { outcome: "held" }
 const heldAs = ({ margin_bp }: Hold): Held =>
   margin_bp === undefined ? HELD : { outcome: "held", margin_bp }
 const CONFLICT: Held = { outcome: "conflict" }
-const NONE: Pick<ReadonlySet<string>, "has"> = { has: () => false }
-const ALL: Pick<ReadonlySet<string>, "has"> = { has: () => true }
-
-/** The accounts for which the lean statement has held everything. */
-async function heldAccounts(
+/** The accounts for which the lean statements have held everything. */
+function heldAccounts(
   connection: Runner,
   gateway_id: string,
   lean: readonly Hold[],
   lock_ms: number,
-): Promise<Pick<ReadonlySet<string>, "has">> {
+): Promise<DoneAccounts> {
   const [first] = lean
-  try {
-    if (first !== undefined && lean.length === 1) {
-      const rows = await connection.run(holdOne, oneValues(first, gateway_id, lock_ms), STATEMENT_MS)
-      return rows.length === 1 ? ALL : NONE
-    }
-    const [row] = await connection.run(
-      holdLean,
-      leanValues(lean, gateway_id, lock_ms),
-      STATEMENT_MS,
-      lean.length,
-    )
-    if (row === undefined) throw new Error("the batch statement of holds returned no row")
-    if (row.accounts === 0) return NONE
-    return row.only === null ? ALL : new Set(idsOf(row, "only"))
-  } catch (error) {
-    // Rolled back because of some item. The exact statement finds out which.
-    if (isForExact(error)) return NONE
-    throw error
-  }
+  const short =
+    first !== undefined && lean.every((hold) => isAlike(hold, first))
+      ? { statement: holdOneKey, values: oneKeyValues(first, lean, gateway_id, lock_ms) }
+      : null
+  const whole = () => ({ statement: holdLean, values: leanValues(lean, gateway_id, lock_ms) })
+  return runLean(connection, lean.length, STATEMENT_MS, short, whole)
 }
 
-/** What goes into `holdOne`. */
-export function oneValues(hold: Hold, gateway_id: string, lock_ms: number): string[] {
+function isAlike(hold: Hold, other: Hold): boolean {
+  return (
+    hold.key_id === other.key_id &&
+    hold.account_id === other.account_id &&
+    hold.terms_id === other.terms_id &&
+    hold.margin_bp === other.margin_bp
+  )
+}
+
+/** What goes into `holdOneKey`: `lean` are alike, and `first` is one of them. */
+export function oneKeyValues(
+  first: Hold,
+  lean: readonly Hold[],
+  gateway_id: string,
+  lock_ms: number,
+): string[] {
+  const amount_nano = lean.reduce((sum, hold) => sum + hold.amount_nano, 0n)
   return [
     String(lock_ms),
     gateway_id,
-    hold.id,
-    hold.account_id,
-    hold.key_id,
-    String(hold.terms_id),
-    String(hold.amount_nano),
-    String(hold.stream),
-    String(hold.margin_bp ?? PAR_BP),
+    first.account_id,
+    first.key_id,
+    String(first.terms_id),
+    String(amount_nano),
+    String(first.margin_bp ?? PAR_BP),
+    ...own.values(lean),
   ]
 }
 

@@ -1,0 +1,47 @@
+import type { Runner } from "../database/connection.ts"
+import { isForExact, isNotSupported } from "../database/database-errors.ts"
+import { idsOf, type Statement, type Values } from "../database/statement.ts"
+
+/** The accounts for which a lean statement has done everything; the exact statement does the rest. */
+export type DoneAccounts = Pick<ReadonlySet<string>, "has">
+
+export const NONE: DoneAccounts = { has: () => false }
+const ALL: DoneAccounts = { has: () => true }
+
+/** A statement and what goes into it. */
+export interface Filled {
+  readonly statement: Statement
+  readonly values: Values
+}
+
+/** Connections to a server that does not take the short forms: Citus refuses a volatile function in an UPDATE. */
+const without_short_forms = new WeakSet<Runner>()
+
+/**
+ * Runs the short form, for a batch that has one, otherwise the statement for any batch. A short form returns a row or none;
+ * the other one returns how many accounts are done, and which if it is not all of them.
+ */
+export async function runLean(
+  connection: Runner,
+  size: number,
+  within_ms: number,
+  short: Filled | null,
+  whole: () => Filled,
+): Promise<DoneAccounts> {
+  try {
+    if (short !== null && !without_short_forms.has(connection)) {
+      const rows = await connection.run(short.statement, short.values, within_ms, size)
+      return rows.length === 1 ? ALL : NONE
+    }
+    const { statement, values } = whole()
+    const [row] = await connection.run(statement, values, within_ms, size)
+    if (row === undefined) throw new Error("the statement of a batch returned no row")
+    if (row.accounts === 0) return NONE
+    return row.only === null ? ALL : new Set(idsOf(row, "only"))
+  } catch (error) {
+    if (isNotSupported(error)) without_short_forms.add(connection)
+    // Rolled back, for some item or all. The exact statement finds out for which.
+    if (isForExact(error)) return NONE
+    throw error
+  }
+}
