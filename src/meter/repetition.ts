@@ -123,9 +123,9 @@ class Pattern {
     const odd = bytes.byteLength % WORD_BYTES
     this.length = bytes.byteLength
     this.#bytes = bytes.slice(0, odd)
-    this.#words = Int32Array.from({ length: (this.length - odd) / WORD_BYTES }, (_, word) =>
-      view.getInt32(odd + word * WORD_BYTES, true),
-    )
+    this.#words = new Int32Array((this.length - odd) / WORD_BYTES)
+    for (let word = 0; word < this.#words.length; word++)
+      this.#words[word] = view.getInt32(odd + word * WORD_BYTES, true)
   }
 
   isAt(view: DataView, start: number): boolean {
