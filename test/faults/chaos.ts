@@ -140,7 +140,7 @@ export async function chaos(
   await storm()
   const rests = await Promise.all(victims.map(async (victim) => ({ victim, rest: await atRest(victim) })))
   await storm()
-  const vitals = await Promise.all(rests.map(({ victim, rest }) => kept(victim, rest)))
+  const vitals = await Promise.all(rests.map(({ victim, rest }) => kept(victim, rest, () => mend(victim))))
   await scene.quiet()
 
   violations.push(...(await inquire(scene, author, seen, accounts)))
