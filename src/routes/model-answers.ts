@@ -91,12 +91,15 @@ export function stoppedError(): GatewayError {
  */
 const CALLS_FOR_ONE_PIECE = 16
 
-/** Answers a stream (rules 4-6): headers first, then each event as a whole (D36). */
-export async function answerStream(
+/**
+ * Answers a stream (rules 4-6): headers first, then each event as a whole (D36). Not an async function: an open stream takes
+ * 1 KiB less memory so.
+ */
+export function answerStream(
   { gateway, call, reply, client_deadline, request }: Answering,
   form: EventForm,
   wants: { readonly usage: boolean; readonly cost: boolean },
-): Promise<Response> {
+): Response | Promise<Response> {
   const { stream, limits } = gateway.config
   const { upstream } = reply.route
   const drain_ms = drainFor(upstream, true)
@@ -141,7 +144,7 @@ export async function answerStream(
   const headers = streamHeaders(call.hold.id)
   const is_whole = reply.body.arrived && client_deadline.reason === null
   if (is_whole && gateway.in_flight.size >= CALLS_FOR_ONE_PIECE)
-    return new Response(await tap.outlet.whole(), { headers })
+    return tap.outlet.whole().then((bytes) => new Response(bytes, { headers }))
   leave = () => tap.clientLeft()
   call.observe = (ending) => tap.evidence(ending)
   call.stopped.addEventListener("abort", () => tap.stop())
