@@ -1,6 +1,6 @@
 import type { JsonObject } from "../wire/usage.ts"
 import { parsePayload } from "./output.ts"
-import { plainTextEnd } from "./plain-text.ts"
+import { plainTextEnd, viewOf } from "./plain-text.ts"
 import { readData, type SseEvent } from "./sse.ts"
 
 const QUOTE = 0x22
@@ -27,16 +27,17 @@ export interface Abridged {
 }
 
 /**
- * Leaves out the long text of a large event, if it is plain; null for any other event. How much
- * output the text is follows from two shorter ones. Measured for 6 MiB of text: 2 ms, where decoding and parsing
- * take 17 ms, most of it to make three copies.
+ * Leaves out the long text of a large event, if it is plain; null for any other event. How much output the text is follows
+ * from two shorter ones. Measured for 6 MiB of text: 3 ms, where decoding and parsing take 17 ms, most of it to make three
+ * copies.
  */
 export function abridge({ parts }: SseEvent): Abridged | null {
-  if (bytesOf(parts) < LONG_BYTES) return null
+  const event_bytes = bytesOf(parts)
+  if (event_bytes < LONG_BYTES) return null
   const range = findLongText(parts)
   if (range === null || !isPlain(slice(parts, range.from, range.to))) return null
   const head = Buffer.concat(slice(parts, 0, range.from))
-  const foot = Buffer.concat(slice(parts, range.to, bytesOf(parts)))
+  const foot = Buffer.concat(slice(parts, range.to, event_bytes))
   const withText = (length: number) =>
     parsePayload(readData(Buffer.concat([head, Buffer.alloc(length, STAND_IN), foot]), false) ?? "")
   const bytes = range.to - range.from
@@ -86,8 +87,5 @@ function bytesOf(parts: readonly Uint8Array[]): number {
 }
 
 function isPlain(parts: readonly Uint8Array[]): boolean {
-  return parts.every(({ buffer, byteOffset, byteLength }) => {
-    const end = plainTextEnd(new DataView(buffer, byteOffset, byteLength), 0)
-    return end === byteLength
-  })
+  return parts.every((part) => plainTextEnd(viewOf(part), 0) === part.byteLength)
 }

@@ -8,8 +8,8 @@ const BACKSLASH = 0x5c
 const SPACE = 0x20
 const ASCII_END = 0x80
 
-/** In each byte of a word. */
 const WORD_BYTES = 4
+/** In each byte of a word. */
 const SPACES = 0x20202020
 const QUOTES = 0x22222222
 const BACKSLASHES = 0x5c5c5c5c
@@ -29,6 +29,10 @@ export function plainTextEnd(view: DataView, from: number): number {
   }
   while (at < view.byteLength && isPlain(view.getUint8(at))) at += 1
   return at
+}
+
+export function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
+  return new DataView(buffer, byteOffset, byteLength)
 }
 
 function isPlain(byte: number): boolean {

@@ -1,6 +1,6 @@
 import type { JsonObject } from "../wire/usage.ts"
 import { parsePayload } from "./output.ts"
-import { plainTextEnd } from "./plain-text.ts"
+import { plainTextEnd, viewOf } from "./plain-text.ts"
 import { type Recurrence, type Recurring, readData, type SseEvent } from "./sse.ts"
 
 const LF = 0x0a
@@ -137,8 +137,4 @@ class Pattern {
       if (view.getInt32(at, true) !== this.#words[word]) return false
     return true
   }
-}
-
-function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
-  return new DataView(buffer, byteOffset, byteLength)
 }

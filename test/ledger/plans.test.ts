@@ -108,6 +108,10 @@ async function held(holds: readonly Hold[], under = gateway_id): Promise<readonl
   expect(results.map(({ outcome }) => outcome)).toEqual(holds.map(() => "held"))
   return holds
 }
+async function ended(holds: readonly Hold[]): Promise<void> {
+  const items = holds.map((hold) => ({ end: settled(hold.id, 4n), hold }))
+  await endBatch(connection, items, 300)
+}
 const several = () => [0, 1, 2, 2, 3].map((at) => holdOf(account(at), 10n))
 const ofOneKey = () => [1, 2, 3].map(() => holdOf(account(0), 10n))
 
@@ -127,26 +131,9 @@ const work: Record<string, () => Promise<unknown>> = {
     await holdExactly(connection, gateway_id, holds, 300, 1_000)
     return holdBatch(connection, gateway_id, holds, 300)
   },
-  "end one": async () => {
-    const [hold] = await held([holdOf(account(1), 10n)])
-    if (hold !== undefined) await endBatch(connection, [{ end: settled(hold.id, 4n), hold }], 300)
-  },
-  "end several": async () => {
-    const holds = await held(several())
-    await endBatch(
-      connection,
-      holds.map((hold) => ({ end: settled(hold.id, 4n), hold })),
-      300,
-    )
-  },
-  "end several of one account": async () => {
-    const holds = await held(ofOneKey())
-    await endBatch(
-      connection,
-      holds.map((hold) => ({ end: settled(hold.id, 4n), hold })),
-      300,
-    )
-  },
+  "end one": async () => ended(await held([holdOf(account(1), 10n)])),
+  "end several": async () => ended(await held(several())),
+  "end several of one account": async () => ended(await held(ofOneKey())),
   "end exactly": async () => {
     const claims = several().map((hold) => ({ ...hold, idempotency: claim() }))
     const holds = await held([...claims, holdOf(limited, 10n)])

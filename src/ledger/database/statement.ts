@@ -111,10 +111,13 @@ export class Batch<Item> {
   constructor(first: number, fields: readonly Field<Item>[]) {
     this.#fields = fields
     const columns = names(...fields.map(([column]) => column))
-    const arrays = fields.map(([column, , type], at) => `$${first + at}::${type ?? typeOf(column)}[]`)
-    const unnested = sql`unnest(${sql.raw(arrays.join(", "))})`
+    const arrayAt = ([column, , type]: Field<Item>, at: number) =>
+      `$${first + at}::${type ?? typeOf(column)}[]`
+    const unnested = sql`unnest(${sql.raw(fields.map(arrayAt).join(", "))})`
     this.relation = sql`${unnested} AS x (${columns})`
-    const unnests = fields.map(([column], at) => sql`unnest(${hidden(arrays[at] ?? "")}) AS ${names(column)}`)
+    const unnests = fields.map(
+      (field, at) => sql`unnest(${hidden(arrayAt(field, at))}) AS ${names(field[0])}`,
+    )
     this.kept = sql`(SELECT ${sql.join(unnests, sql.raw(", "))}) AS x`
     this.ordered = sql`${unnested} WITH ORDINALITY AS x (${columns}, place)`
   }
