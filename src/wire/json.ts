@@ -16,6 +16,9 @@ export const MAX_DEPTH = 64
 /** The most members of all objects and arrays of a request: a million take the parser seconds (D41). */
 export const MAX_VALUES = 100_000
 
+/** A double holds every number of fewer digits. */
+const LONG_DIGITS = 16
+
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const utf8 = new TextDecoder("utf-8", { fatal: true })
@@ -27,8 +30,8 @@ const utf8 = new TextDecoder("utf-8", { fatal: true })
  */
 export function readJsonBody(bytes: Uint8Array): object {
   if (bytes.byteLength === 0) throw invalid("The request body is empty. Send a JSON object.")
-  checkShape(bytes)
-  const value = parse(decode(bytes))
+  const has_long_numbers = checkShape(bytes)
+  const value = parse(decode(bytes), has_long_numbers)
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw invalid("The request body is JSON, but not an object. Send a JSON object.")
   }
@@ -43,12 +46,9 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** Digits or an exponent that a double may not hold. Only then each number is checked. */
-const MAY_BE_INEXACT = /\d{16}|\d[eE][+-]?\d/
-
-function parse(text: string): unknown {
+function parse(text: string, has_long_numbers: boolean): unknown {
   try {
-    return MAY_BE_INEXACT.test(text) ? JSON.parse(text, exact) : JSON.parse(text)
+    return has_long_numbers ? JSON.parse(text, exact) : JSON.parse(text)
   } catch {
     throw invalid("The request body is not valid JSON.")
   }
@@ -62,13 +62,23 @@ function exact(_key: string, value: unknown, { source }: { source?: string }): u
 
 /**
  * Throws if JSON text is nested too deep or has too many values. It runs before the parser, which 20 MiB of brackets or
- * keys take seconds. Strings are skipped by native search, so a long prompt costs almost nothing.
+ * keys take seconds. Strings are skipped by native search, so a long prompt costs almost nothing. Returns whether it has
+ * numbers that a double may not hold, by their digits or an exponent: each is checked only then.
  */
-function checkShape(bytes: Uint8Array): void {
+function checkShape(bytes: Uint8Array): boolean {
   let depth = 0
   let values = 0
+  let digits = 0
+  let has_long_numbers = false
   for (let at = 0; at < bytes.length; at++) {
-    switch (bytes[at]) {
+    const byte = bytes[at] ?? 0
+    if (byte >= 0x30 && byte <= 0x39) {
+      if (++digits === LONG_DIGITS) has_long_numbers = true
+      continue
+    }
+    const is_after_digit = digits > 0
+    digits = 0
+    switch (byte) {
       case QUOTE:
         at = stringEnd(bytes, at)
         break
@@ -86,8 +96,13 @@ function checkShape(bytes: Uint8Array): void {
         if (++values > MAX_VALUES)
           throw invalid(`The request body has more than ${MAX_VALUES} keys and array elements.`)
         break
+      case 0x45: // E
+      case 0x65: // e
+        has_long_numbers ||= is_after_digit
+        break
     }
   }
+  return has_long_numbers
 }
 
 /** The end of the string that begins at `start`: the first quote with an even number of backslashes before it. */
