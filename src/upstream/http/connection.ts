@@ -1,5 +1,5 @@
 import type { Socket } from "bun"
-import { AnswerParser, type AnswerSink, NotHttp } from "./answer-parser.ts"
+import { type AnswerHead, AnswerParser, type AnswerSink, NotHttp } from "./answer-parser.ts"
 import type { Exchange, Line } from "./exchange.ts"
 
 /** Where requests go. Requests to the same origin may share a connection. */
@@ -18,10 +18,54 @@ class ConnectionClosed extends Error {
   readonly code = "ECONNRESET"
 }
 
+/**
+ * Gets the events of a socket: an `Opening`, and from then on its `Connection`. Handlers are shared by all sockets; handlers
+ * of its own and an object for the parser took 2 to 4 KiB of each open stream.
+ */
+interface SocketOwner {
+  onData(bytes: Uint8Array): void
+  onDrain(): void
+  onEnd(): void
+  onClose(error?: Error): void
+}
+
+/** A connection that is not open yet. */
+class Opening implements SocketOwner {
+  readonly #pool: ConnectionPool
+  readonly #opened = Promise.withResolvers<Connection>()
+
+  constructor({ hostname, port, tls }: Origin, pool: ConnectionPool) {
+    this.#pool = pool
+    const secured = tls ? { tls: { rejectUnauthorized: true, serverName: hostname } } : {}
+    const socket = tls ? secured_events : events
+    Bun.connect<SocketOwner>({ hostname, port, socket, data: this, ...secured }).catch(this.#opened.reject)
+  }
+
+  get connection(): Promise<Connection> {
+    return this.#opened.promise
+  }
+
+  onOpen(socket: Socket<SocketOwner>): void {
+    socket.unref()
+    socket.setNoDelay(true)
+    const connection = new Connection(socket, this.#pool)
+    socket.data = connection
+    this.#opened.resolve(connection)
+  }
+
+  onClose(error: Error = new ConnectionClosed("the connection was closed before it was open")): void {
+    this.#opened.reject(error)
+  }
+
+  onData(): void {}
+  onDrain(): void {}
+  onEnd(): void {}
+}
+
 /** One connection to a provider: one exchange at a time, and as many after each other as the provider allows. */
-export class Connection implements Line {
-  readonly #socket: Socket<Connection>
-  readonly #parser: AnswerParser
+export class Connection implements Line, AnswerSink, SocketOwner {
+  readonly #socket: Socket<SocketOwner>
+  readonly #parser = new AnswerParser(this)
   /** Gets the connection back when it is idle, and is told when it is closed. */
   readonly #pool: ConnectionPool
   #exchange: Exchange | null = null
@@ -29,38 +73,14 @@ export class Connection implements Line {
   #unsent: Uint8Array | null = null
   #closed = false
 
-  constructor(socket: Socket<Connection>, pool: ConnectionPool) {
+  constructor(socket: Socket<SocketOwner>, pool: ConnectionPool) {
     this.#socket = socket
     this.#pool = pool
-    this.#parser = new AnswerParser(this.#sink)
   }
 
   /** Opens a connection. Rejects with an error whose `code` says why: refused, no such name, a certificate that is not trusted. */
-  static open({ hostname, port, tls }: Origin, pool: ConnectionPool): Promise<Connection> {
-    const opened = Promise.withResolvers<Connection>()
-    const ready = (socket: Socket<Connection>): void => {
-      socket.unref()
-      socket.setNoDelay(true)
-      socket.data = new Connection(socket, pool)
-      opened.resolve(socket.data)
-    }
-    const socket = {
-      ...events,
-      open: tls ? () => {} : ready,
-      handshake: (socket: Socket<Connection>, success: boolean, error: Error | null) => {
-        if (success && !error) return ready(socket)
-        opened.reject(error ?? new ConnectionClosed("the TLS handshake failed"))
-        socket.terminate()
-      },
-      close: (socket: Socket<Connection>, error?: Error) => {
-        opened.reject(error ?? new ConnectionClosed("the connection was closed before it was open"))
-        socket.data?.onClose()
-      },
-      connectError: (_socket: Socket<Connection>, error: Error) => opened.reject(error),
-    }
-    const secured = tls ? { tls: { rejectUnauthorized: true, serverName: hostname } } : {}
-    Bun.connect<Connection>({ hostname, port, socket, ...secured }).catch(opened.reject)
-    return opened.promise
+  static open(origin: Origin, pool: ConnectionPool): Promise<Connection> {
+    return new Opening(origin, pool).connection
   }
 
   /** Sends a request. `text` is its head and its body, `length` how many bytes that is. */
@@ -129,15 +149,19 @@ export class Connection implements Line {
     this.#lose()
   }
 
-  readonly #sink: AnswerSink = {
-    head: (head) => this.#exchange?.answered(head),
-    body: (bytes) => this.#exchange?.push(bytes),
-    end: (reusable) => {
-      const exchange = this.#exchange
-      this.#exchange = null
-      this.#release(reusable && this.#unsent === null)
-      exchange?.end()
-    },
+  head(head: AnswerHead): void {
+    this.#exchange?.answered(head)
+  }
+
+  body(bytes: Uint8Array): void {
+    this.#exchange?.push(bytes)
+  }
+
+  end(reusable: boolean): void {
+    const exchange = this.#exchange
+    this.#exchange = null
+    this.#release(reusable && this.#unsent === null)
+    exchange?.end()
   }
 
   #release(reusable: boolean): void {
@@ -157,11 +181,28 @@ export interface ConnectionPool {
   forget(connection: Connection): void
 }
 
-const events = {
+const common_events = {
   binaryType: "uint8array" as const,
-  data: (socket: Socket<Connection>, bytes: Uint8Array) => socket.data.onData(bytes),
-  drain: (socket: Socket<Connection>) => socket.data?.onDrain(),
-  end: (socket: Socket<Connection>) => socket.data?.onEnd(),
-  timeout: (socket: Socket<Connection>) => socket.data?.onEnd(),
-  error: (socket: Socket<Connection>, error: Error) => socket.data?.onClose(error),
+  data: ({ data }: Socket<SocketOwner>, bytes: Uint8Array) => data.onData(bytes),
+  drain: ({ data }: Socket<SocketOwner>) => data.onDrain(),
+  end: ({ data }: Socket<SocketOwner>) => data.onEnd(),
+  timeout: ({ data }: Socket<SocketOwner>) => data.onEnd(),
+  error: ({ data }: Socket<SocketOwner>, error: Error) => data.onClose(error),
+  close: ({ data }: Socket<SocketOwner>, error?: Error) => data.onClose(error),
+}
+
+const events = { ...common_events, open: opened }
+
+const secured_events = {
+  ...common_events,
+  open: () => {},
+  handshake: (socket: Socket<SocketOwner>, success: boolean, error: Error | null) => {
+    if (success && !error) return opened(socket)
+    socket.data.onClose(error ?? new ConnectionClosed("the TLS handshake failed"))
+    socket.terminate()
+  },
+}
+
+function opened(socket: Socket<SocketOwner>): void {
+  if (socket.data instanceof Opening) socket.data.onOpen(socket)
 }
