@@ -114,27 +114,31 @@ export class Repetition implements Recurring {
  */
 class Pattern {
   readonly length: number
-  /** What is left of whole words, at the start. */
-  readonly #bytes: Uint8Array
-  readonly #words: Int32Array
+  /** How many bytes are compared one by one, at the start, so that whole words are left. */
+  readonly #odd: number
+  /** These bytes, then the words. */
+  readonly #parts: Int32Array
 
   constructor(bytes: Uint8Array) {
     const view = viewOf(bytes)
-    const odd = bytes.byteLength % WORD_BYTES
     this.length = bytes.byteLength
-    this.#bytes = bytes.slice(0, odd)
-    this.#words = new Int32Array((this.length - odd) / WORD_BYTES)
-    for (let word = 0; word < this.#words.length; word++)
-      this.#words[word] = view.getInt32(odd + word * WORD_BYTES, true)
+    this.#odd = this.length % WORD_BYTES
+    this.#parts = new Int32Array(this.#odd + (this.length - this.#odd) / WORD_BYTES)
+    let at = 0
+    for (let part = 0; part < this.#parts.length; part++) {
+      this.#parts[part] = part < this.#odd ? view.getUint8(at) : view.getInt32(at, true)
+      at += part < this.#odd ? 1 : WORD_BYTES
+    }
   }
 
   isAt(view: DataView, start: number): boolean {
     if (start + this.length > view.byteLength) return false
+    const parts = this.#parts
+    let part = 0
     let at = start
-    for (let byte = 0; byte < this.#bytes.length; byte++, at++)
-      if (view.getUint8(at) !== this.#bytes[byte]) return false
-    for (let word = 0; word < this.#words.length; word++, at += WORD_BYTES)
-      if (view.getInt32(at, true) !== this.#words[word]) return false
+    for (; part < this.#odd; part++, at++) if (view.getUint8(at) !== parts[part]) return false
+    for (; part < parts.length; part++, at += WORD_BYTES)
+      if (view.getInt32(at, true) !== parts[part]) return false
     return true
   }
 }
