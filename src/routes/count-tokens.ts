@@ -65,7 +65,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         path: PATH,
         refusals: messages.refusals,
         stream: false,
-        body: (name) => JSON.stringify(forCounting(asked, name)),
+        body: (name) => [JSON.stringify(forCounting(asked, name))],
         headers: passed,
         signal: client_deadline.signal,
       },

@@ -84,8 +84,8 @@ export interface Outgoing {
   /** Below the upstream's `base_url`, with its query: `/chat/completions`. */
   readonly path: string
   readonly stream: boolean
-  /** The JSON text to send, with the upstream's own name of the model. */
-  body(model: string): string
+  /** The JSON text to send, in parts, with the upstream's own name of the model. */
+  body(model: string): readonly string[]
   /** The version headers of a messages-style call, else null. */
   readonly headers: Readonly<Record<string, string>> | null
   /** What the client is told when the provider refuses (D17). */

@@ -68,9 +68,17 @@ describe("what the provider sees (D25)", () => {
 
   test("a body that is not ASCII arrives whole", async () => {
     first.reply(answers)
-    const call = outgoing({ body: (model) => JSON.stringify({ model, text: "é€😀\ud800" }) })
+    const call = outgoing({ body: (model) => [JSON.stringify({ model, text: "é€😀\ud800" })] })
     await textOf((await forward(routes(upstream(first.url)), call, new CircuitBreakers())).body)
     expect(first.requests[0]?.json).toEqual({ model: "model-of-first", text: "é€😀\ud800" })
+  })
+
+  test("a body in parts, more than the socket takes at once, arrives whole", async () => {
+    first.reply(answers)
+    const [a, b, c] = ["a", "é", "c"].map((letter) => letter.repeat(8 << 20))
+    const call = outgoing({ body: () => ["{", `"a":"${a}"`, `,"b":"${b}"`, `,"c":"${c}"`, "}"] })
+    await textOf((await forward(routes(upstream(first.url)), call, new CircuitBreakers())).body)
+    expect(Bun.deepEquals(first.requests[0]?.json, { a, b, c })).toBeTrue()
   })
 })
 

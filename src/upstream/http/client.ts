@@ -55,11 +55,17 @@ export class FieldLines {
 }
 
 /**
- * Posts `body` to `url` with these header fields, on an open connection where there is one (D59, RFC 9112). Redirects are
- * not followed, and nothing is sent twice. The exchange fails if HTTP does not allow the value of a field. Measured: a JSON
- * call costs 25 us less CPU of 70 than with `fetch`, which passes each answer through a second thread and a stream.
+ * Posts `body`, a text in parts, to `url` with these header fields, on an open connection where there is one (D59, RFC
+ * 9112). Redirects are not followed, and nothing is sent twice. The exchange fails if HTTP does not allow the value of a
+ * field. Measured: a JSON call costs 25 us less CPU of 70 than with `fetch`, which passes each answer through a second
+ * thread and a stream.
  */
-export function post(url: string, common: FieldLines, own: FieldLines, body: string): Exchange {
+export function post(
+  url: string,
+  common: FieldLines,
+  own: FieldLines,
+  [first = "", ...others]: readonly string[],
+): Exchange {
   const exchange = new Exchange()
   const refused = common.refused ?? own.refused
   if (refused !== null) {
@@ -67,18 +73,18 @@ export function post(url: string, common: FieldLines, own: FieldLines, body: str
     return exchange
   }
   const { origin, head, pool } = targetOf(url)
-  const body_bytes = Buffer.byteLength(body)
+  const body_bytes = others.reduce((sum, part) => sum + Buffer.byteLength(part), Buffer.byteLength(first))
   const text = `${head}${common.text}${own.text}content-length: ${body_bytes}\r\n\r\n`
-  const message =
+  const start =
     common.is_ascii && own.is_ascii
-      ? text + body
-      : Buffer.concat([Buffer.from(text, "latin1"), Buffer.from(body)])
-  const length = text.length + body_bytes
+      ? text + first
+      : Buffer.concat([Buffer.from(text, "latin1"), Buffer.from(first)])
+  const message = [start, ...others]
   const waiting = pool.take()
-  if (waiting !== null) waiting.send(exchange, message, length)
+  if (waiting !== null) waiting.send(exchange, message)
   else {
     Connection.open(origin, pool).then(
-      (connection) => connection.send(exchange, message, length),
+      (connection) => connection.send(exchange, message),
       (error) => exchange.fail(error),
     )
   }

@@ -83,21 +83,24 @@ export class Connection implements Line, AnswerSink, SocketOwner {
     return new Opening(origin, pool).connection
   }
 
-  /** Sends a request. `text` is its head and its body, `length` how many bytes that is. */
-  send(exchange: Exchange, text: string | Uint8Array, length: number): void {
+  /** Sends a request: its head and its body, in parts. */
+  send(exchange: Exchange, parts: readonly (string | Uint8Array)[]): void {
     if (!exchange.begin(this)) {
       this.#release(true)
       return
     }
     this.#exchange = exchange
     this.#parser.expect()
-    const written = this.#socket.write(text)
-    if (written === length) return
-    if (written < 0) {
-      exchange.fail(new ConnectionClosed("the connection was closed"))
+    for (const [at, part] of parts.entries()) {
+      const written = this.#socket.write(part)
+      if (written < 0) {
+        exchange.fail(new ConnectionClosed("the connection was closed"))
+        return
+      }
+      if (written === Buffer.byteLength(part)) continue
+      this.#unsent = Buffer.concat(parts.slice(at).map(bytesOf)).subarray(written)
       return
     }
-    this.#unsent = (typeof text === "string" ? Buffer.from(text) : text).subarray(written)
   }
 
   pause(): void {
@@ -173,6 +176,10 @@ export class Connection implements Line, AnswerSink, SocketOwner {
     this.destroy()
     this.#pool.forget(this)
   }
+}
+
+function bytesOf(part: string | Uint8Array): Uint8Array {
+  return typeof part === "string" ? Buffer.from(part) : part
 }
 
 /** The idle connections. */
