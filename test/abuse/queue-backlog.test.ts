@@ -37,7 +37,7 @@ async function offer(load: number): Promise<Outcome> {
         return items.map(() => true)
       },
     },
-    QUEUE_LIMIT,
+    { limit: QUEUE_LIMIT },
   )
   const note = (error: unknown) => {
     if (error instanceof LedgerUnavailable) outcome.refused += 1

@@ -4,7 +4,7 @@ import postgres from "postgres"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
-import { BatchQueue } from "../../src/ledger/queue/batch-queue.ts"
+import { BatchQueue, batchCap } from "../../src/ledger/queue/batch-queue.ts"
 import { Withdrawn } from "../../src/ledger/queue/queued.ts"
 import { takes } from "../support/fair-clock.ts"
 import { holdOf, lockAccount, openTestDatabase, settled, type TestDatabase } from "./test-database.ts"
@@ -153,6 +153,40 @@ test("a queue that is stopped while its statement waits for a lock tries no more
   expect(await outcome.catch((error: unknown) => error)).toBeInstanceOf(Withdrawn)
   await lock.unlock()
 }, 5_000)
+
+describe("the most items of a batch", () => {
+  test.each([
+    [0, 8],
+    [1, 8],
+    [20, 8],
+    [21, 9],
+    [32, 13],
+    [64, 26],
+    [65, 128],
+    [10_000, 128],
+  ])("while %i calls are in flight: %i", (in_flight, cap) => {
+    expect(batchCap(in_flight)).toBe(cap)
+  })
+
+  test("what does not fit comes in the next one, in its order", async () => {
+    const batches: number[][] = []
+    const queue = new BatchQueue<number, number>(
+      connection,
+      {
+        accountOf: () => "a",
+        async run(_, items) {
+          batches.push([...items])
+          return items
+        },
+      },
+      { cap: (waiting) => (waiting > 3 ? 3 : 2) },
+    )
+    const items = [1, 2, 3, 4, 5, 6]
+    expect(await Promise.all(items.map((item) => queue.add(item).outcome))).toEqual(items)
+    expect(batches).toEqual([[1, 2, 3], [4, 5], [6]])
+    queue.stop()
+  })
+})
 
 describe("whatever fails for some items", () => {
   const drawn = fc.record({

@@ -109,7 +109,7 @@ describe("micro-batches: what arrives while a statement is in flight forms the n
 
   test("calls of many accounts that come together are one statement, not one an account", async () => {
     const { ledger, during } = await counted()
-    const accounts = await Promise.all(Array.from({ length: 60 }, () => db.account(100n)))
+    const accounts = await Promise.all(Array.from({ length: 100 }, () => db.account(100n)))
     const { executed } = await during(() =>
       Promise.all(accounts.map((account) => ledger.hold(holdOf(account, 10n)))),
     )

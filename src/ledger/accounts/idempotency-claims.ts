@@ -69,8 +69,16 @@ export class KeptAnswers {
 
   /** Bodies may be large, so nobody else should wait for this connection. */
   constructor(connection: Connection) {
-    this.#keeping = new BatchQueue(connection, { accountOf: () => "", run: keepBatch }, QUEUE_LIMIT)
-    this.#finding = new BatchQueue(connection, { accountOf: () => "", run: findBatch }, QUEUE_LIMIT)
+    this.#keeping = new BatchQueue(
+      connection,
+      { accountOf: () => "", run: keepBatch },
+      { limit: QUEUE_LIMIT },
+    )
+    this.#finding = new BatchQueue(
+      connection,
+      { accountOf: () => "", run: findBatch },
+      { limit: QUEUE_LIMIT },
+    )
   }
 
   /** Rejects when it is not taken in time. */

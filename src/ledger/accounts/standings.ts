@@ -80,7 +80,7 @@ export class Standings {
 
   constructor(connection: Connection, used: LastUsed, shard: number, owners: Owners) {
     const run = (runner: Runner, hashes: readonly string[]) => readStandings(runner, hashes, shard)
-    this.#queue = new BatchQueue(connection, { accountOf: () => "", run }, QUEUE_LIMIT)
+    this.#queue = new BatchQueue(connection, { accountOf: () => "", run }, { limit: QUEUE_LIMIT })
     this.#used = used
     this.#owners = owners
   }
