@@ -7,6 +7,8 @@ import { FieldLines } from "./http/client.ts"
  * not pass.
  */
 
+type HeaderFields = Readonly<Record<string, string>>
+
 /**
  * The request headers for a provider (D25): content type, accept, identity encoding, its credential, and the request
  * id. `further` are the version headers of a messages-style call and the trace headers (D54); they replace none of
@@ -16,13 +18,14 @@ export function requestHeaders(
   upstream: Upstream,
   request_id: string,
   stream: boolean,
-  further: Readonly<Record<string, string>> | null,
-): Record<string, string> {
-  return { ...further, ...commonHeaders(upstream, stream), "x-request-id": request_id }
+  further: HeaderFields | null,
+): HeaderFields {
+  const common = commonHeaders(upstream, stream)
+  return { ...common, ...ownHeaders(common, request_id, further) }
 }
 
 /** Those of all requests of a kind. */
-function commonHeaders(upstream: Upstream, stream: boolean): Record<string, string> {
+function commonHeaders(upstream: Upstream, stream: boolean): HeaderFields {
   return {
     ...credential(upstream),
     "content-type": "application/json",
@@ -32,29 +35,48 @@ function commonHeaders(upstream: Upstream, stream: boolean): Record<string, stri
   }
 }
 
-const common = { stream: new WeakMap<Upstream, FieldLines>(), json: new WeakMap<Upstream, FieldLines>() }
+/** Those of one request. */
+function ownHeaders(common: HeaderFields, request_id: string, further: HeaderFields | null): HeaderFields {
+  const own: Record<string, string> = {}
+  for (const [name, value] of Object.entries(further ?? NONE))
+    if (!Object.hasOwn(common, name)) own[name] = value
+  own["x-request-id"] = request_id
+  return own
+}
 
-/** The request headers that all requests of a kind have in common, and `own`, as lines. */
+const NONE: HeaderFields = {}
+
+/** Common headers, and as lines. */
+interface Common {
+  readonly headers: HeaderFields
+  readonly lines: FieldLines
+}
+
+const known = { stream: new WeakMap<Upstream, Common>(), json: new WeakMap<Upstream, Common>() }
+
+/** `requestHeaders` as lines: those that all requests of a kind have in common, made once, and the request's own. */
 export function requestLines(
   upstream: Upstream,
   request_id: string,
   stream: boolean,
-  further: Readonly<Record<string, string>> | null,
+  further: HeaderFields | null,
 ): { readonly common: FieldLines; readonly own: FieldLines } {
-  if (further !== null)
-    return { common: NONE, own: new FieldLines(requestHeaders(upstream, request_id, stream, further)) }
-  const known = stream ? common.stream : common.json
-  let lines = known.get(upstream)
-  if (lines === undefined) {
-    lines = new FieldLines(commonHeaders(upstream, stream))
-    known.set(upstream, lines)
-  }
-  return { common: lines, own: new FieldLines({ "x-request-id": request_id }) }
+  const { headers, lines } = commonOf(upstream, stream)
+  return { common: lines, own: new FieldLines(ownHeaders(headers, request_id, further)) }
 }
 
-const NONE = new FieldLines({})
+function commonOf(upstream: Upstream, stream: boolean): Common {
+  const of_kind = stream ? known.stream : known.json
+  let common = of_kind.get(upstream)
+  if (common === undefined) {
+    const headers = commonHeaders(upstream, stream)
+    common = { headers, lines: new FieldLines(headers) }
+    of_kind.set(upstream, common)
+  }
+  return common
+}
 
-function credential({ family, api_key }: Upstream): Record<string, string> {
+function credential({ family, api_key }: Upstream): HeaderFields {
   if (api_key === null) return {}
   return family === "chat" ? { authorization: `Bearer ${api_key}` } : { "x-api-key": api_key }
 }

@@ -3,6 +3,7 @@ import {
   codingFault,
   jsonHeaders,
   requestHeaders,
+  requestLines,
   retryAfter,
   streamHeaders,
 } from "../../src/upstream/headers.ts"
@@ -41,6 +42,18 @@ describe("what a provider is sent (D25)", () => {
   ] as const
   test.each(rows)("%s", (_name, to, stream, further, expected) => {
     expect(requestHeaders(to, "id-1", stream, further)).toEqual(expected)
+  })
+
+  test.each(rows)("as lines: %s", (_name, to, stream, further, expected) => {
+    for (let call = 0; call < 2; call++) {
+      const { common, own } = requestLines(to, "id-1", stream, further)
+      const lines = `${common.text}${own.text}`.trimEnd().split("\r\n")
+      expect(lines.sort()).toEqual(
+        Object.entries(expected)
+          .map(([name, value]) => `${name}: ${value}`)
+          .sort(),
+      )
+    }
   })
 })
 
