@@ -15,7 +15,7 @@ export interface Work<Item, Result> {
 
 /** How many items one statement takes. */
 const BATCH_CAP = 128
-/** Up to how many calls in flight a batch takes only a part of them, at least so many. */
+/** With so many calls in flight or fewer, a batch takes only this part of them, or the least number if that is more. */
 const FEW_CALLS = 64
 const PART_OF_FEW = 0.4
 const LEAST_CAP = 8
@@ -42,6 +42,11 @@ const TICK_MS = 20
  */
 export function batchCap(in_flight: number): number {
   return in_flight > FEW_CALLS ? BATCH_CAP : Math.max(LEAST_CAP, Math.ceil(in_flight * PART_OF_FEW))
+}
+
+/** The limit for a queue of these calls. Ends from the spool are not among them, so what waits counts if it is more. */
+export function capFor(calls: { readonly size: number }): (waiting: number) => number {
+  return (waiting) => batchCap(Math.max(calls.size, waiting))
 }
 
 /** The limits of a queue; without them it takes everything, in batches of any size. */

@@ -6,7 +6,7 @@ import { endBatch } from "../journal/end.ts"
 import type { Ended } from "../journal/end-exact.ts"
 import { restoreBatch } from "../journal/restore.ts"
 import type { Spool, SpooledEnd } from "../journal/spool.ts"
-import { BatchQueue, batchCap } from "./batch-queue.ts"
+import { BatchQueue, capFor } from "./batch-queue.ts"
 import type { Outstanding } from "./outstanding.ts"
 import { Withdrawn } from "./queued.ts"
 
@@ -70,7 +70,7 @@ export class EndQueue {
     this.#ends = new BatchQueue<Item, Ended>(
       connection,
       { accountOf: (item) => item.account_id, run: endBatch, onSetback: (item) => this.#keep(item) },
-      { cap: (waiting) => batchCap(Math.max(outstanding.size, waiting)) },
+      { cap: capFor(outstanding) },
     )
     this.#restores = new BatchQueue(restores, {
       accountOf: ({ account_id }) => account_id,

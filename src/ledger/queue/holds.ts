@@ -6,7 +6,7 @@ import { holdBatch, type Margins } from "../journal/hold.ts"
 import type { Held } from "../journal/hold-exact.ts"
 import type { Lease } from "../journal/lease.ts"
 import { type Closed, closeIds, releaseOf } from "../journal/tombstone.ts"
-import { BatchQueue, batchCap, QUEUE_LIMIT } from "./batch-queue.ts"
+import { BatchQueue, capFor, QUEUE_LIMIT } from "./batch-queue.ts"
 import type { EndQueue } from "./ends.ts"
 import type { Outstanding } from "./outstanding.ts"
 import { Withdrawn } from "./queued.ts"
@@ -56,7 +56,7 @@ export class HoldQueue {
         accountOf,
         run: (runner, holds, lock_ms) => holdBatch(runner, lease.gateway_id, holds, lock_ms, this.#margins),
       },
-      { limit: QUEUE_LIMIT, cap: (waiting) => batchCap(Math.max(outstanding.size, waiting)) },
+      { limit: QUEUE_LIMIT, cap: capFor(outstanding) },
     )
     this.#tombstones = new BatchQueue(tombstones, {
       accountOf,

@@ -60,12 +60,7 @@ export class FieldLines {
  * field. Measured: a JSON call costs 25 us less CPU of 70 than with `fetch`, which passes each answer through a second
  * thread and a stream.
  */
-export function post(
-  url: string,
-  common: FieldLines,
-  own: FieldLines,
-  [first = "", ...others]: readonly string[],
-): Exchange {
+export function post(url: string, common: FieldLines, own: FieldLines, body: readonly string[]): Exchange {
   const exchange = new Exchange()
   const refused = common.refused ?? own.refused
   if (refused !== null) {
@@ -73,8 +68,9 @@ export function post(
     return exchange
   }
   const { origin, head, pool } = targetOf(url)
-  const body_bytes = others.reduce((sum, part) => sum + Buffer.byteLength(part), Buffer.byteLength(first))
+  const body_bytes = body.reduce((sum, part) => sum + Buffer.byteLength(part), 0)
   const text = `${head}${common.text}${own.text}content-length: ${body_bytes}\r\n\r\n`
+  const [first = "", ...others] = body
   const start =
     common.is_ascii && own.is_ascii
       ? text + first
