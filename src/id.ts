@@ -1,6 +1,8 @@
 /** RFC 9562 section 5.7, without the sub-millisecond option: 48 bits of milliseconds, a 12-bit counter, 62 random bits. */
 
 let last_ms = 0
+/** The first two groups of an id, for `last_ms`. */
+let time = ""
 let counter = 0
 /** How far the ledger's clock is ahead of this machine's. */
 let ahead_ms = 0
@@ -18,16 +20,20 @@ export function alignIds(ledger_ms: number, asked_ms: number): void {
  * idempotency key and receipt number. D35 relies on the order.
  */
 export function nextId(now_ms = Date.now() + ahead_ms): string {
-  if (now_ms > last_ms) {
-    last_ms = now_ms
-    counter = 0
-  } else if (++counter > 0xfff) {
-    last_ms += 1
-    counter = 0
-  }
-  const time = last_ms.toString(16).padStart(12, "0")
-  const random = crypto.randomUUID()
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, "0")}-${random.slice(19)}`
+  if (now_ms > last_ms) startMs(now_ms)
+  else if (++counter > 0xfff) startMs(last_ms + 1)
+  const count = (COUNTER_BASE + counter).toString(16)
+  return `${time}-${count}-${crypto.randomUUID().slice(19)}`
+}
+
+/** Of the third group, which begins with the version. */
+const COUNTER_BASE = 0x7000
+
+function startMs(ms: number): void {
+  last_ms = ms
+  counter = 0
+  const digits = ms.toString(16).padStart(12, "0")
+  time = `${digits.slice(0, 8)}-${digits.slice(8)}`
 }
 
 /** The time by the ledger's clock, later than everything that it has written. */

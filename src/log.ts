@@ -2,8 +2,8 @@ import pino, { type DestinationStream, type Logger } from "pino"
 
 /** The log of a process: JSON lines on standard output. */
 export interface Log extends Logger {
-  /** Writes the line of a call that ended, at the level `info`. */
-  call(ended: object): void
+  /** Writes the line of a call that ended, which `read` returns, at the level `info`. */
+  call(read: () => object): void
 }
 
 /** Writes up to this size to a pipe are atomic, also with several writers (PIPE_BUF). */
@@ -30,9 +30,9 @@ export function openLog(
     lines_bytes = 0
   }
   return Object.assign(log, {
-    call(ended: object): void {
+    call(read: () => object): void {
       if (!log.isLevelEnabled("info")) return
-      const line = `${JSON.stringify({ time: Date.now(), ...head, ...ended, msg: "call" })}\n`
+      const line = `${JSON.stringify({ time: Date.now(), ...head, ...read(), msg: "call" })}\n`
       const line_bytes = Buffer.byteLength(line)
       if (lines_bytes + line_bytes > WHOLE_BYTES) flush()
       if (lines === "") setImmediate(flush)

@@ -40,13 +40,14 @@ function textOf(path: string): string {
 const sources = codeFiles("{src,bench}/**/*.ts")
 const tests = codeFiles("test/**/*.ts").filter(({ path }) => path !== SELF)
 
-/** What everything may speak of: words, money, ids, errors, signals, and what a configuration means. */
+/** What everything may speak of: words, money, ids, errors, signals, timeouts, and what a configuration means. */
 const COMMON = [
   "src/wire/",
   "src/errors.ts",
   "src/money.ts",
   "src/id.ts",
   "src/cutoff.ts",
+  "src/timeouts.ts",
   "src/config/config.ts",
 ]
 
@@ -60,6 +61,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/id.ts": [],
   "src/database-url.ts": [],
   "src/cutoff.ts": [],
+  "src/timeouts.ts": [],
   "src/log.ts": [],
   "src/errors.ts": [],
   "src/wire/": COMMON,

@@ -29,7 +29,11 @@ export const NOTHING_ASKED: AskedFor = {
 
 /** The error for a request that asks for something without a price (D61); null if all of it has one. */
 export function unpriced(asked: AskedFor, model: Model): GatewayError | null {
-  if (isFree(model.price)) return null
+  const error = errorFor(asked, model)
+  return error === null || isFree(model.price) ? null : error
+}
+
+function errorFor(asked: AskedFor, model: Model): GatewayError | null {
   const first = firstUnpriced(asked, model)
   if (first !== null) return lacking(...first, model.name)
   const { stored_prompt } = asked
@@ -115,11 +119,12 @@ const PLAIN = { speed: "standard", inference_geo: "global" } as const
 
 /** The fields of a request that choose a faster or located computation, which may cost more. */
 export function waysOf(request: object): Pick<AskedFor, keyof typeof PLAIN> {
-  const asked = (name: keyof typeof PLAIN) => {
-    const value = fieldOf(request, name)
-    return isSaid(value) && value !== PLAIN[name] ? name : null
-  }
-  return { speed: asked("speed"), inference_geo: asked("inference_geo") }
+  return { speed: wayOf(request, "speed"), inference_geo: wayOf(request, "inference_geo") }
+}
+
+function wayOf(request: object, name: keyof typeof PLAIN): string | null {
+  const value = fieldOf(request, name)
+  return isSaid(value) && value !== PLAIN[name] ? name : null
 }
 
 /** The service tier that a request names; null for none, or `auto`. A tier that is no text has no price either (D70). */

@@ -102,7 +102,14 @@ export class Ledger implements CallLedger {
       events,
       log,
     )
-    this.#holds = new HoldQueue(calls, this.#connect(), this.#lease, this.#outstanding, this.#ends)
+    this.#holds = new HoldQueue(
+      calls,
+      this.#connect(),
+      this.#lease,
+      this.#outstanding,
+      this.#ends,
+      this.#used,
+    )
     this.#sweeper = new Sweeper(this.#connect(), this.#lease, (count) => events.expired?.(count))
     this.#background = new Background(this.#lease, this.#outstanding, lease, this.#tasks(), log)
   }
@@ -143,10 +150,8 @@ export class Ledger implements CallLedger {
     return null
   }
 
-  async hold(hold: Hold): Promise<HoldResult> {
-    const result = await this.#holds.hold(hold)
-    if (result.outcome === "held") this.#used.note(hold.key_id)
-    return result
+  hold(hold: Hold): Promise<HoldResult> {
+    return this.#holds.hold(hold)
   }
 
   end(end: End): Promise<void> {

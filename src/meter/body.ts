@@ -1,4 +1,5 @@
 import type { Signal } from "../cutoff.ts"
+import { startTimeout } from "../timeouts.ts"
 import type { Ending } from "../wire/call.ts"
 import type { JsonForm } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
@@ -6,7 +7,7 @@ import type { Source } from "./tap-options.ts"
 
 /** A provider's body, to be read once, either part by part or all at once. */
 export interface BodySource extends Source {
-  bytes(): Promise<Uint8Array>
+  bytes(): Uint8Array | Promise<Uint8Array>
 }
 
 /** How one JSON answer is collected. */
@@ -19,8 +20,9 @@ export interface CollectOptions {
   readonly read_bytes: number
   /** How a body over the limit is read. */
   readonly form: Pick<JsonForm, "openLarge">
-  /** What is left of the total timeout, in milliseconds (D31). */
+  /** The total timeout (D31), and since when it runs by the clock of `performance.now`. */
   readonly total_ms: number
+  readonly began_ms: number
   /** Aborted when nobody wants the answer any more. */
   readonly unwanted: Signal
 }
@@ -38,7 +40,11 @@ export interface Collected {
 
 /** Reads a provider's JSON body until its end, a limit, its deadline, or until nobody waits for it. Never rejects. */
 export async function collect(options: CollectOptions): Promise<Collected> {
-  const { source, length, limit_bytes } = options
+  const { source, length, limit_bytes, total_ms, began_ms, unwanted } = options
+  const is_short = length !== null && length <= limit_bytes
+  const whole = is_short ? source.bytes() : null
+  if (whole instanceof Uint8Array && !unwanted.aborted)
+    return { bytes: whole, ending: "completed", cut: false, large: null }
   let ending: Collected["ending"] | null = null
   const end = (word: Collected["ending"]) => {
     if (ending !== null) return
@@ -46,14 +52,13 @@ export async function collect(options: CollectOptions): Promise<Collected> {
     source.cancel()
   }
   const leave = () => end("client_left")
-  const deadline = setTimeout(() => end("deadline"), Math.max(0, options.total_ms))
-  options.unwanted.addEventListener("abort", leave)
-  if (options.unwanted.aborted) leave()
+  const deadline = startTimeout(total_ms, () => end("deadline"), began_ms)
+  unwanted.addEventListener("abort", leave)
+  if (unwanted.aborted) leave()
   let bytes: Uint8Array = NOTHING
   let large: LargeAnswer | null = null
   try {
-    const is_short = length !== null && length <= limit_bytes
-    if (is_short) bytes = await source.bytes()
+    if (whole !== null) bytes = await whole
     else {
       const read = await readTo(options, () => ending !== null)
       if (read instanceof Uint8Array) bytes = read
@@ -65,8 +70,8 @@ export async function collect(options: CollectOptions): Promise<Collected> {
   } catch {
     end("upstream_lost")
   } finally {
-    clearTimeout(deadline)
-    options.unwanted.removeEventListener("abort", leave)
+    deadline.clear()
+    unwanted.removeEventListener("abort", leave)
   }
   return { bytes, ending: ending ?? "upstream_lost", cut: ending !== "completed", large }
 }

@@ -11,6 +11,7 @@ import {
   OPERATION_S,
   PER_TOKEN_S,
   TOKENS,
+  Tree,
 } from "./cells.ts"
 
 /** The labels of a call: names from the configuration. */
@@ -32,13 +33,13 @@ interface OpenCalls {
 /** Metrics of calls: their outcomes and charges. */
 export function callMetrics(registry: Registry) {
   const metrics = { ...counters(registry), ...genAi(registry) }
-  const cells = new Map<string, CallCells>()
+  const cells = new Tree<CallCells>()
   const cellsOf = (call: MeteredCall): CallCells => {
-    const key = `${call.operation}\n${call.stream}\n${call.upstream}\n${call.model}`
-    let known = cells.get(key)
+    const words = [call.operation, String(call.stream), call.upstream, call.model]
+    let known = cells.get(words)
     if (known === undefined) {
       known = new CallCells(metrics, call)
-      cells.set(key, known)
+      cells.set(words, known)
     }
     return known
   }

@@ -124,15 +124,36 @@ export class CellHistogram<Label extends string> extends Histogram<Label> {
   }
 }
 
-interface Branch<Cell> {
-  readonly next: Map<string | undefined, Branch<Cell>>
-  cell: Cell | null
+interface Branch<Value> {
+  readonly next: Map<string | undefined, Branch<Value>>
+  value: Value | undefined
 }
 
-/** Cells by label values, one map for each label: a key joined of the values would be made and hashed for every call. */
+/** Values by several words, with a map for each word: a key joined of the words would be made and hashed for every call. */
+export class Tree<Value> {
+  readonly #root: Branch<Value> = { next: new Map(), value: undefined }
+
+  get(words: readonly (string | undefined)[]): Value | undefined {
+    let branch: Branch<Value> | undefined = this.#root
+    for (let at = 0; at < words.length && branch !== undefined; at++) branch = branch.next.get(words[at])
+    return branch?.value
+  }
+
+  set(words: readonly (string | undefined)[], value: Value): void {
+    let branch = this.#root
+    for (const word of words) {
+      const next = branch.next.get(word) ?? { next: new Map(), value: undefined }
+      branch.next.set(word, next)
+      branch = next
+    }
+    branch.value = value
+  }
+}
+
+/** Cells by label values. */
 class Cells<Label extends string, Cell> {
   readonly #make: () => Cell
-  readonly #root: Branch<Cell> = { next: new Map(), cell: null }
+  readonly #tree = new Tree<Cell>()
   readonly #all: { readonly labels: Labels<Label>; readonly cell: Cell }[] = []
 
   constructor(make: () => Cell) {
@@ -140,17 +161,7 @@ class Cells<Label extends string, Cell> {
   }
 
   at(names: readonly Label[], values: readonly (string | undefined)[]): Cell {
-    let branch = this.#root
-    for (let at = 0; at < names.length; at++) {
-      let next = branch.next.get(values[at])
-      if (next === undefined) {
-        next = { next: new Map(), cell: null }
-        branch.next.set(values[at], next)
-      }
-      branch = next
-    }
-    branch.cell ??= this.#add(names, values)
-    return branch.cell
+    return this.#tree.get(values) ?? this.#add(names, values)
   }
 
   all() {
@@ -165,6 +176,7 @@ class Cells<Label extends string, Cell> {
     })
     const cell = this.#make()
     this.#all.push({ labels, cell })
+    this.#tree.set(values, cell)
     return cell
   }
 }

@@ -65,7 +65,7 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
       end,
     )
     trace?.ended(end, call.upstream)
-    log.call({
+    log.call(() => ({
       request_id: hold.id,
       trace_id: trace?.id,
       account_id: hold.account_id,
@@ -84,7 +84,7 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
       charge_nano: end.charge_nano.toString(),
       ttft_ms: end.ttft_ms,
       duration_ms: end.duration_ms,
-    })
+    }))
   }
 }
 

@@ -17,7 +17,6 @@ import { messages } from "../operations/messages.ts"
 import { ClientDeadline } from "../upstream/client-deadline.ts"
 import { forward } from "../upstream/forward.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
-import { remainingMs } from "../upstream/reply.ts"
 import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-tokens.ts"
 import { readJsonBody } from "../wire/json.ts"
 import { attemptsIn, traceOf } from "./call-record.ts"
@@ -78,7 +77,8 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       limit_bytes: limits.response_bytes,
       read_bytes: limits.response_bytes,
       form: messages.json,
-      total_ms: remainingMs(reply),
+      total_ms: reply.route.upstream.timeouts.total_ms,
+      began_ms: reply.began_ms,
       unwanted: client_deadline.signal,
     })
     if (answer.ending === "deadline") throw new GatewayError("upstream_timeout")

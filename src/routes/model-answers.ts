@@ -41,7 +41,8 @@ export async function answerJson(
     limit_bytes: limits.response_bytes,
     read_bytes: limits.response_read_bytes,
     form: call.operation.json,
-    total_ms: remainingMs(reply),
+    total_ms: reply.route.upstream.timeouts.total_ms,
+    began_ms: reply.began_ms,
     unwanted: client_deadline.signal,
   })
   const ending = client_deadline.reason ?? body.ending

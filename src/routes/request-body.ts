@@ -2,12 +2,13 @@ import { hashOf } from "../admission/key.ts"
 import type { Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
+import { startTimeout } from "../timeouts.ts"
 
 /**
  * The body of a request that must be plain UTF-8 JSON. 415 for any other media type, 413 over `limits.body`, 408 if it
  * does not arrive within `limits.body_timeout` (D15, D18, D31).
  */
-export async function readBody(request: Request, limits: Config["limits"]): Promise<Uint8Array> {
+export function readBody(request: Request, limits: Config["limits"]): Promise<Uint8Array> {
   checkMediaType(request.headers)
   const length = request.headers.get("content-length")
   if (length !== null && Number(length) > limits.body_bytes) throw new GatewayError("request_too_large")
@@ -19,14 +20,14 @@ export async function readBody(request: Request, limits: Config["limits"]): Prom
 /** Waits for the body. An error after the timeout is ignored. */
 function arrived(body: Promise<Uint8Array>, within_ms: number): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new GatewayError("request_timeout")), within_ms)
+    const timeout = startTimeout(within_ms, () => reject(new GatewayError("request_timeout")))
     body.then(
       (bytes) => {
-        clearTimeout(timer)
+        timeout.clear()
         resolve(bytes)
       },
       (error) => {
-        clearTimeout(timer)
+        timeout.clear()
         reject(error instanceof GatewayError ? error : cutShort(error))
       },
     )

@@ -87,6 +87,7 @@ function withEstimate(
   price: Price,
   amount_pico: bigint,
 ): Usage {
+  if (estimated.prompt_tokens === 0 && estimated.completion_tokens === 0) return base
   const prompt = fitting(estimated.prompt_tokens, price.input_pico, amount_pico - costPico(base, price))
   const asked = { ...base, prompt_tokens: base.prompt_tokens + prompt }
   const completion = fitting(

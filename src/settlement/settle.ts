@@ -1,6 +1,7 @@
 import type { Call } from "../call.ts"
 import type { CallLedger, Checkpoint, End } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
+import { startTimeout } from "../timeouts.ts"
 import type { Ending, Failure, Note } from "../wire/call.ts"
 import { decide, type Terms, type Verdict } from "./decide.ts"
 import { type Priced, priceVerdict, servedTier } from "./price.ts"
@@ -119,9 +120,9 @@ function close(
     duration_ms: Math.round(performance.now() - call.admitted_ms),
   }
   const durable = new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, SETTLE_WAIT_MS)
+    const timeout = startTimeout(SETTLE_WAIT_MS, resolve)
     void ledger.end(end, call.shard).then(() => {
-      clearTimeout(timer)
+      timeout.clear()
       call.leave()
       resolve()
     })

@@ -1,9 +1,10 @@
 import type { Model, Route, Upstream } from "../config/config.ts"
 import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
+import { startTimeout, type Timeout } from "../timeouts.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
-import { codingFault, contentLength, requestLines, retryAfter } from "./headers.ts"
+import { codingFault, requestLines, retryAfter } from "./headers.ts"
 import type { AnswerHead } from "./http/answer-parser.ts"
 import { post } from "./http/client.ts"
 import type { Exchange } from "./http/exchange.ts"
@@ -136,17 +137,13 @@ export async function attempt(
   const body = outgoing.body(model)
   const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
   const { common, own } = requestLines(upstream, outgoing.request_id, stream, further)
-  const exchange = post(`${upstream.base_url}${outgoing.path}`, common, own, body)
+  const exchange = post(upstream.base_url, outgoing.path, common, own, body)
   signal.addEventListener("abort", () => exchange.cancel())
   let late = false
-  const total_ms = leftMs(upstream, began_ms)
-  const deadline = setTimeout(
-    () => {
-      late = true
-      exchange.cancel()
-    },
-    stream ? Math.min(upstream.timeouts.first_byte_ms, total_ms) : total_ms,
-  )
+  const deadline = startDeadline(upstream, stream, began_ms, () => {
+    late = true
+    exchange.cancel()
+  })
   try {
     const head = await exchange.head
     signal.throwIfAborted()
@@ -155,8 +152,15 @@ export async function attempt(
     signal.throwIfAborted()
     return unanswered(late ? "timeout" : noAnswerOf(error), stream, systemCodeOf(error))
   } finally {
-    clearTimeout(deadline)
+    deadline.clear()
   }
+}
+
+/** The timeout for response headers (D31). */
+function startDeadline(upstream: Upstream, stream: boolean, began_ms: number, expire: () => void): Timeout {
+  const { first_byte_ms, total_ms } = upstream.timeouts
+  if (stream && first_byte_ms < leftMs(upstream, began_ms)) return startTimeout(first_byte_ms, expire)
+  return startTimeout(total_ms, expire, began_ms)
 }
 
 /** Whether an answer is a 2xx whose body may be read (D14, D25). */
@@ -175,7 +179,7 @@ function judge(
       kind: "reply",
       route,
       status,
-      length: contentLength(fields),
+      length: head.length,
       body: exchange,
       began_ms,
     }

@@ -109,15 +109,6 @@ export function retryAfter(fields: Named): string | null {
   return value !== null && /^\d{1,4}$/.test(value) && Number(value) <= MAX_RETRY_AFTER_S ? value : null
 }
 
-/**
- * The announced length of the body. Null if it is missing or invalid, or if the body is chunked (RFC 9112 section 6.3).
- */
-export function contentLength(fields: Named): number | null {
-  if (fields.get("transfer-encoding") !== null) return null
-  const value = fields.get("content-length")
-  return value !== null && /^\d{1,15}$/.test(value) ? Number(value) : null
-}
-
 /** Why the body of an answer must not be read: it is compressed (D25). Null if it is not. */
 export function codingFault(fields: Named): string | null {
   const coding = (fields.get("content-encoding") ?? "identity").trim().toLowerCase()

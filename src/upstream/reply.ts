@@ -6,8 +6,8 @@ export interface Body {
   readonly arrived: boolean
   /** The next part, at once if it has come already; null at the end. Rejects when the body does not arrive whole. */
   read(): Uint8Array | null | Promise<Uint8Array | null>
-  /** All of it; rejects when it does not arrive whole. */
-  bytes(): Promise<Uint8Array>
+  /** All of it, at once if it has come already; rejects when it does not arrive whole. */
+  bytes(): Uint8Array | Promise<Uint8Array>
   /** Closes the provider's connection, unless the body has ended. Idempotent; never throws. */
   cancel(): void
 }

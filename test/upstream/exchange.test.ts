@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 
-const head = { status: 200, fields: new Fields([]), fault: null }
+const head = { status: 200, length: null, fields: new Fields(""), fault: null }
 
 function begun() {
   const exchange = new Exchange()

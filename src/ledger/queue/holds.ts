@@ -1,4 +1,5 @@
 import { atMargin } from "../../money.ts"
+import type { LastUsed } from "../accounts/last-used.ts"
 import type { Connection } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { AccountMoving, type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
@@ -33,6 +34,7 @@ export class HoldQueue {
   readonly #lease: Lease
   readonly #outstanding: Outstanding
   readonly #ends: EndQueue
+  readonly #used: LastUsed
   /** The margins of accounts as they were last read. */
   readonly #margins: Margins = new Map()
   /** Ids that are being closed behind a refusal. */
@@ -45,10 +47,12 @@ export class HoldQueue {
     lease: Lease,
     outstanding: Outstanding,
     ends: EndQueue,
+    used: LastUsed,
   ) {
     this.#lease = lease
     this.#outstanding = outstanding
     this.#ends = ends
+    this.#used = used
     const accountOf = (hold: Hold) => hold.account_id
     this.#holds = new BatchQueue(
       connection,
@@ -120,6 +124,7 @@ export class HoldQueue {
   #answered(asking: Asking, result: Held): void {
     switch (result.outcome) {
       case "held":
+        this.#used.note(asking.hold.key_id)
         // What its end will free.
         if (result.margin_bp !== undefined) this.#outstanding.add(atMargin(asking.hold, result.margin_bp))
         asking.resolve(result)

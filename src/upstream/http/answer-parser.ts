@@ -1,6 +1,8 @@
 /** The head of an answer (RFC 9112 section 2). */
 export interface AnswerHead {
   readonly status: number
+  /** The announced length of the body in bytes; null if there is none, or if the body comes in chunks. */
+  readonly length: number | null
   readonly fields: Fields
   /** Why the answer must not be read, or null: its head is over a limit. */
   readonly fault: string | null
@@ -29,26 +31,40 @@ export class NotHttp extends Error {
 
 /** Header fields, by name in any case. A field that is sent twice is one, its values joined by a comma (RFC 9110 section 5.3). */
 export class Fields {
-  readonly #lines: readonly string[]
+  readonly #head: string
 
-  /** `lines` are `name: value`, without the status line. */
-  constructor(lines: readonly string[]) {
-    this.#lines = lines
+  /** `head` is a valid head: a status line, and then lines of `name: value`, each behind a CRLF. */
+  constructor(head: string) {
+    this.#head = head
   }
 
   /** The value of the field `name`, which is in lower case; null when it is missing. */
   get(name: string): string | null {
+    const head = this.#head
     let value: string | null = null
-    for (const line of this.#lines) {
-      if (line.charCodeAt(name.length) !== COLON || line.slice(0, name.length).toLowerCase() !== name)
-        continue
-      const further = line.slice(name.length + 1).trim()
+    for (let at = head.indexOf(CRLF); at !== -1; ) {
+      const start = at + CRLF.length
+      at = head.indexOf(CRLF, start)
+      if (!isNamed(head, start, name)) continue
+      const further = head.slice(start + name.length + 1, at === -1 ? head.length : at).trim()
       value = value === null ? further : `${value}, ${further}`
     }
     return value
   }
 }
 
+/** Whether the line that begins at `start` is of the field `name`. Compared in place: a copy of each name would cost more than the rest. */
+function isNamed(head: string, start: number, name: string): boolean {
+  if (head.charCodeAt(start + name.length) !== COLON) return false
+  for (let at = 0; at < name.length; at++) {
+    if ((head.charCodeAt(start + at) | LOWER_CASE) !== name.charCodeAt(at)) return false
+  }
+  return true
+}
+
+const CRLF = "\r\n"
+/** The bit in which a letter differs from its capital; those of digits and the hyphen have it too. */
+const LOWER_CASE = 32
 const COLON = 58
 const LF = 10
 const CR = 13
@@ -124,32 +140,33 @@ export class AnswerParser {
       return bytes.length
     }
     this.#partial = null
-    const [line = "", ...fields] = head.toString("latin1", 0, end).split("\r\n")
-    const status = statusOf(line)
-    if (fields.length > MAX_FIELDS) return this.#refuse(head, "too many header fields", bytes)
-    for (const field of fields) if (!FIELD.test(field)) throw new NotHttp("a header field is malformed")
+    const text = head.toString("latin1", 0, end)
+    const status = statusOf(text)
+    if (countFields(text) > MAX_FIELDS) return this.#refuse(head, "too many header fields", bytes)
     const after = at + end + 4 - before
     // An informational answer comes before the real one (RFC 9110 section 15.2); nobody asked for another protocol.
     if (status === 101) throw new NotHttp("an upgrade that was not requested")
-    if (status < 100 || status >= 200) this.#begin(line, status, new Fields(fields))
+    if (status < 100 || status >= 200) this.#begin(text, status)
     return after
   }
 
   /** Reports a head that is over a limit. The rest is not read. */
   #refuse(head: Buffer, fault: string, bytes: Uint8Array): number {
-    const [line = ""] = head.toString("latin1", 0, 1_024).split("\r\n", 1)
+    const text = head.toString("latin1", 0, 1_024)
     this.#state = "until_close"
     this.#reusable = false
-    this.#sink.head({ status: statusOf(line), fields: new Fields([]), fault })
+    this.#sink.head({ status: statusOf(text), length: null, fields: new Fields(""), fault })
     return bytes.length
   }
 
   /** How the body is framed (RFC 9112 section 6.3). */
-  #begin(line: string, status: number, fields: Fields): void {
+  #begin(head: string, status: number): void {
+    const fields = new Fields(head)
     const length = fields.get("content-length")
     const coding = fields.get("transfer-encoding")
     const connection = (fields.get("connection") ?? "").toLowerCase()
-    this.#reusable = line.startsWith("HTTP/1.1") ? !connection.includes("close") : connection === "keep-alive"
+    let announced: number | null = null
+    this.#reusable = head.startsWith("HTTP/1.1") ? !connection.includes("close") : connection === "keep-alive"
     if (status === 204 || status === 304) this.#startFixed(0)
     else if (coding !== null) {
       if (coding.toLowerCase() !== "chunked") throw new NotHttp("an unknown transfer encoding")
@@ -161,9 +178,10 @@ export class AnswerParser {
       this.#state = "until_close"
     } else {
       if (!/^\d{1,15}$/.test(length)) throw new NotHttp("the content length is not a number")
-      this.#startFixed(Number(length))
+      announced = Number(length)
+      this.#startFixed(announced)
     }
-    this.#sink.head({ status, fields, fault: null })
+    this.#sink.head({ status, length: announced, fields, fault: null })
     if (this.#state === "fixed" && this.#left === 0) this.#end()
   }
 
@@ -262,13 +280,25 @@ function kept(bytes: Uint8Array, start: number, end: number): Uint8Array {
   return end - start < bytes.length / 4 ? bytes.slice(start, end) : bytes.subarray(start, end)
 }
 
-const STATUS = /^HTTP\/1\.[01] (\d{3})(?: [\t\x20-\x7e\x80-\xff]*)?$/
-const FIELD = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*$/
+const STATUS = /^HTTP\/1\.[01] \d{3}(?: [\t\x20-\x7e\x80-\xff]*)?(?=\r\n|$)/
+/** Where the three digits of a status are. */
+const STATUS_AT = "HTTP/1.1 ".length
+const FIELD = /\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*/y
 
-function statusOf(line: string): number {
-  const status = STATUS.exec(line)?.[1]
-  if (status === undefined) throw new NotHttp("no status line")
-  return Number(status)
+function statusOf(head: string): number {
+  if (!STATUS.test(head)) throw new NotHttp("no status line")
+  return Number(head.slice(STATUS_AT, STATUS_AT + 3))
+}
+
+/** The number of fields of a head with a valid status line, up to one more than is allowed. Throws `NotHttp` for a malformed field. */
+function countFields(head: string): number {
+  let fields = 0
+  for (let at = head.indexOf(CRLF); at !== -1 && at < head.length && fields <= MAX_FIELDS; fields++) {
+    FIELD.lastIndex = at
+    if (!FIELD.test(head)) throw new NotHttp("a header field is malformed")
+    at = FIELD.lastIndex
+  }
+  return fields
 }
 
 function hexDigit(byte: number): number | null {

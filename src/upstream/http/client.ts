@@ -9,7 +9,8 @@ interface Target {
   readonly pool: Pool
 }
 
-const targets = new Map<string, Target>()
+/** By `base_url` and path: an address joined of them would be made and hashed for every call. */
+const targets = new Map<string, Map<string, Target>>()
 const pools = new Map<string, Pool>()
 
 /** The idle connections to one origin. The one used last is used next. A closed connection is removed at once. */
@@ -43,31 +44,41 @@ export class FieldLines {
   constructor(fields: Readonly<Record<string, string>>) {
     let text = ""
     let refused: string | null = null
+    let is_ascii = true
     for (const name in fields) {
       const value = fields[name] ?? ""
-      if (!FIELD_VALUE.test(value)) refused ??= name
+      if (!ASCII_VALUE.test(value)) {
+        is_ascii = false
+        if (!FIELD_VALUE.test(value)) refused ??= name
+      }
       text += `${name}: ${value}\r\n`
     }
     this.text = text
-    this.is_ascii = !NOT_ASCII.test(text)
+    this.is_ascii = is_ascii
     this.refused = refused
   }
 }
 
 /**
- * Posts `body`, a text in parts, to `url` with these header fields, on an open connection where there is one (D59, RFC
+ * Posts `body`, a text in parts, to `path` below `base_url` with these header fields, on an open connection where there is one (D59, RFC
  * 9112). Redirects are not followed, and nothing is sent twice. The exchange fails if HTTP does not allow the value of a
  * field. Measured: a JSON call costs 25 us less CPU of 70 than with `fetch`, which passes each answer through a second
  * thread and a stream.
  */
-export function post(url: string, common: FieldLines, own: FieldLines, body: readonly string[]): Exchange {
+export function post(
+  base_url: string,
+  path: string,
+  common: FieldLines,
+  own: FieldLines,
+  body: readonly string[],
+): Exchange {
   const exchange = new Exchange()
   const refused = common.refused ?? own.refused
   if (refused !== null) {
     exchange.fail(new TypeError(`HTTP does not allow the value of the header field ${refused}`))
     return exchange
   }
-  const { origin, head, pool } = targetOf(url)
+  const { origin, head, pool } = targetOf(base_url, path)
   const body_bytes = body.reduce((sum, part) => sum + Buffer.byteLength(part), 0)
   const text = `${head}${common.text}${own.text}content-length: ${body_bytes}\r\n\r\n`
   const [first = "", ...others] = body
@@ -89,12 +100,13 @@ export function post(url: string, common: FieldLines, own: FieldLines, body: rea
 
 /** RFC 9110 section 5.5. */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-const NOT_ASCII = /[\x80-\xff]/
+const ASCII_VALUE = /^[\t\x20-\x7e]*$/
 
-function targetOf(address: string): Target {
-  const known = targets.get(address)
+function targetOf(base_url: string, path: string): Target {
+  const below = targets.get(base_url) ?? new Map<string, Target>()
+  const known = below.get(path)
   if (known !== undefined) return known
-  const url = new URL(address)
+  const url = new URL(base_url + path)
   const tls = url.protocol === "https:"
   const port = url.port === "" ? (tls ? 443 : 80) : Number(url.port)
   const hostname = url.hostname.replace(/^\[(.*)\]$/, "$1")
@@ -102,6 +114,7 @@ function targetOf(address: string): Target {
   pools.set(url.origin, pool)
   const head = `POST ${url.pathname}${url.search} HTTP/1.1\r\nhost: ${url.host}\r\n`
   const target = { origin: { hostname, port, tls }, head, pool }
-  targets.set(address, target)
+  // A query comes from a client, who could fill the memory with them.
+  if (url.search === "") targets.set(base_url, below.set(path, target))
   return target
 }

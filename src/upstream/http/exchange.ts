@@ -72,11 +72,11 @@ export class Exchange {
     })
   }
 
-  /** All of the body. Rejects when it does not arrive whole. */
-  bytes(): Promise<Uint8Array> {
+  /** All of the body, at once if it has come already. Rejects when it does not arrive whole. */
+  bytes(): Uint8Array | Promise<Uint8Array> {
     if (this.#paused) this.#resume()
     if (this.#error !== null) return Promise.reject(this.#error)
-    if (this.#ended) return Promise.resolve(this.#whole())
+    if (this.#ended) return this.#whole()
     return new Promise((resolve, reject) => {
       this.#collector = { resolve, reject }
     })
