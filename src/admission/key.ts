@@ -15,7 +15,7 @@ export function makeKey(): string {
 
 /** Whether `key` has the form of a key and its checksum: a mistyped key is refused without the database. */
 export function checksumHolds(key: string): boolean {
-  return FORM.test(key) && checksum(key.slice(0, -CHECKSUM_CHARS)) === key.slice(-CHECKSUM_CHARS)
+  return FORM.test(key) && key.endsWith(checksum(key.slice(0, -CHECKSUM_CHARS)))
 }
 
 /** SHA-256 in hex: how the ledger identifies keys, and other values that it must recognise but not store. */

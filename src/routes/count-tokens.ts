@@ -1,5 +1,6 @@
 import { Elysia } from "elysia"
 import { activeKey, checkAllowed } from "../admission/admit.ts"
+import { hashOf } from "../admission/key.ts"
 import {
   messagesCredential,
   passedHeaders,
@@ -21,7 +22,7 @@ import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-to
 import { readJsonBody } from "../wire/json.ts"
 import { attemptsIn, traceOf } from "./call-record.ts"
 import * as reference from "./docs/messages.ts"
-import { readKeyedBody } from "./request-body.ts"
+import { readBody } from "./request-body.ts"
 
 const PATH = "/v1/messages/count_tokens"
 
@@ -40,7 +41,9 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   const { config, ledger, key_loads, breakers, metrics, sockets } = gateway
   const { limits } = config
   const trace = traceOf(gateway, request)
-  const { key_hash, bytes } = await readKeyedBody(gateway, request, messagesCredential, checkLoad)
+  const key_hash = hashOf(messagesCredential(request.headers))
+  checkLoad(gateway, key_hash)
+  const bytes = await readBody(request, limits)
   const passed = passedHeaders(request.headers, vendorVersion(request.headers, config.vendors, vendor))
   const asked = parseCountTokens(readJsonBody(bytes))
   const standing = await activeKey({ ledger, key_loads, config }, key_hash)

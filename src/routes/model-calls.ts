@@ -1,5 +1,6 @@
 import { Elysia } from "elysia"
 import { admit, refuseEarly } from "../admission/admit.ts"
+import { hashOf } from "../admission/key.ts"
 import { vendorInPath } from "../admission/request-headers.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
@@ -22,7 +23,7 @@ import { createMessage, createMessageOfVendor } from "./docs/messages.ts"
 import { createResponse, createResponseCompatible } from "./docs/responses.ts"
 import { idempotencyOf, replayAnswer } from "./idempotency.ts"
 import { answerJson, answerStream, stoppedError } from "./model-answers.ts"
-import { readKeyedBody } from "./request-body.ts"
+import { readBody } from "./request-body.ts"
 
 /** The calls of models: each operation (D63) on the path of its SDK, and on a second path. */
 export function modelCalls(gateway: Gateway) {
@@ -60,7 +61,9 @@ async function modelCall<Body extends Named>(
   const arrived_ms = performance.now()
   const id = requestId(request)
   const trace = traceOf(gateway, request)
-  const { key_hash, bytes } = await readKeyedBody(gateway, request, operation.credential, refuseEarly)
+  const key_hash = hashOf(operation.credential(request.headers))
+  refuseEarly(gateway, key_hash)
+  const bytes = await readBody(request, gateway.config.limits)
   const idempotency = idempotencyOf(request.headers, operation.name, bytes)
   const passed = operation.passed(request, gateway.config.vendors, vendor)
   const body = operation.parse(readJsonBody(bytes))

@@ -1,6 +1,7 @@
 import { Elysia } from "elysia"
 import { activeKey, checkAllowed, foreseen } from "../admission/admit.ts"
 import { type AskedFor, unpriced } from "../admission/asked.ts"
+import { hashOf } from "../admission/key.ts"
 import { largestMaxTokens, type Quote, quote } from "../admission/quote.ts"
 import { chatCredential } from "../admission/request-headers.ts"
 import type { Model } from "../config/config.ts"
@@ -17,7 +18,7 @@ import { readJsonBody } from "../wire/json.ts"
 import { parseQuoted, type QuoteBody, type QuotedOperation, quotedRefusals } from "../wire/quote.ts"
 import { getQuote } from "./docs/receipts.ts"
 import { pricesBody } from "./record-bodies.ts"
-import { readKeyedBody } from "./request-body.ts"
+import { readBody } from "./request-body.ts"
 import { forbidStoring } from "./routing.ts"
 
 /** `POST /v1/quote`: what a call would hold, and whether it would be admitted. Holds and sends nothing (D47). */
@@ -30,7 +31,9 @@ export function quotes(gateway: Gateway) {
 /** Checks in the order of a call (D30): body, key, model. The answer is what the ledger would decide. */
 async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   const { ledger, catalog, key_loads, config } = gateway
-  const { key_hash, bytes } = await readKeyedBody(gateway, request, chatCredential, checkRate)
+  const key_hash = hashOf(chatCredential(request.headers))
+  checkRate(gateway, key_hash)
+  const bytes = await readBody(request, gateway.config.limits)
   const { operation: name = "chat", ...body } = parseQuoted(readJsonBody(bytes))
   const measured = MEASURED[name](body)
   const standing = await activeKey({ ledger, key_loads, config }, key_hash)

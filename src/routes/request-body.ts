@@ -1,7 +1,5 @@
-import { hashOf } from "../admission/key.ts"
 import type { Config } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
-import type { Gateway } from "../gateway.ts"
 import { startTimeout } from "../timeouts.ts"
 
 /**
@@ -66,25 +64,4 @@ function checkMediaType(headers: Headers): void {
   const plain = encoding === null || encoding.trim().toLowerCase() === "identity"
   const utf8 = charset === undefined || /^charset="?utf-?8"?$/.test(charset)
   if (type.trim() !== "application/json" || !plain || !utf8) throw new GatewayError("unsupported_media_type")
-}
-
-/** The body of a request, and the hash of the key it came with. */
-export interface KeyedBody {
-  readonly key_hash: string
-  readonly bytes: Uint8Array
-}
-
-/**
- * The first steps of calls, quotes and token counts, in the order of D30: the form of the credential, then what
- * `refuse` checks for the key before a body is read (D38), then the media type and size of the body.
- */
-export async function readKeyedBody(
-  gateway: Gateway,
-  request: Request,
-  credentialOf: (headers: Headers) => string,
-  refuse: (gateway: Gateway, key_hash: string) => void,
-): Promise<KeyedBody> {
-  const key_hash = hashOf(credentialOf(request.headers))
-  refuse(gateway, key_hash)
-  return { key_hash, bytes: await readBody(request, gateway.config.limits) }
 }

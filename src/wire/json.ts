@@ -131,21 +131,25 @@ const PLAIN_NAME = /^\w+$/
  */
 export class FieldTexts {
   readonly names: readonly string[]
-  readonly #texts: readonly string[]
+  readonly #values: readonly unknown[]
+  /** Of the fields whose text was asked for; the name of the model, which is replaced, never is. */
+  readonly #texts: string[] = []
 
   constructor(object: object) {
     this.names = Object.keys(object)
-    this.#texts = Object.values(object).map((value) => JSON.stringify(value))
+    this.#values = Object.values(object)
   }
 
   /** The text of a field's value; undefined for a field that the object does not have. */
   of(name: string): string | undefined {
-    return this.#texts[this.names.indexOf(name)]
+    const place = this.names.indexOf(name)
+    return place === -1 ? undefined : this.at(place)
   }
 
   /** The text of the field at this index of `names`. */
   at(place: number): string {
-    return this.#texts[place] ?? ""
+    this.#texts[place] ??= JSON.stringify(this.#values[place])
+    return this.#texts[place]
   }
 
   /**
