@@ -1,9 +1,14 @@
 /**
- * The timeouts of calls, nearly all of which are cleared. Those of one length share a timer, and wait in a list in the order
- * in which they expire. A timer for each would cost a JSON call more than 1 us.
+ * The timeouts of calls, nearly all of which are cleared. Those of one length wait in a list in the order in which they
+ * expire, and all share a timer. A timer for each would cost a JSON call more than 1 us.
  */
 
 const queues = new Map<number, TimeoutQueue>()
+
+/** How long the timer may stay set after the last timeout was cleared, because clearing one does not touch it. */
+const LOOK_MS = 1_000
+let timer: Timer | undefined
+let wakes_ms = Number.POSITIVE_INFINITY
 
 /**
  * Calls `expire` once `length_ms` have passed since `since_ms`, by the clock of `performance.now`, unless the timeout is
@@ -21,7 +26,29 @@ export function startTimeout(
   }
   const timeout = new Timeout(since_ms + length_ms, expire, queue)
   queue.add(timeout)
+  wakeFor(timeout)
   return timeout
+}
+
+/** Sets the timer for a timeout, unless it is set for an earlier moment. */
+function wakeFor({ expires_ms }: Timeout): void {
+  if (expires_ms >= wakes_ms) return
+  const now_ms = performance.now()
+  const at_ms = Math.min(expires_ms, now_ms + LOOK_MS)
+  if (at_ms >= wakes_ms) return
+  clearTimeout(timer)
+  wakes_ms = at_ms
+  timer = setTimeout(expireDue, Math.max(0, at_ms - now_ms))
+}
+
+function expireDue(): void {
+  wakes_ms = Number.POSITIVE_INFINITY
+  const now_ms = performance.now()
+  try {
+    for (const queue of queues.values()) queue.expire(now_ms)
+  } finally {
+    for (const { first } of queues.values()) if (first !== null) wakeFor(first)
+  }
 }
 
 /** A timeout, until it has expired or is cleared. */
@@ -45,49 +72,38 @@ export class Timeout {
   }
 }
 
-/** Timeouts of one length, with a timer for the first. Without a timeout there is no timer. */
+/** Timeouts of one length, in the order in which they expire. */
 class TimeoutQueue {
-  #first: Timeout | null = null
+  first: Timeout | null = null
   #last: Timeout | null = null
-  #timer: Timer | undefined
 
   add(timeout: Timeout): void {
     // Behind those that expire earlier: a second attempt counts from when the first one began.
     let previous = this.#last
     while (previous !== null && previous.expires_ms > timeout.expires_ms) previous = previous.previous
-    const next = previous === null ? this.#first : previous.next
+    const next = previous === null ? this.first : previous.next
     this.#link(previous, timeout)
     this.#link(timeout, next)
-    if (previous === null) this.#wakeFor(timeout)
   }
 
   remove(timeout: Timeout): void {
     this.#link(timeout.previous, timeout.next)
     timeout.queue = timeout.previous = timeout.next = null
-    if (this.#first === null) clearTimeout(this.#timer)
+  }
+
+  expire(now_ms: number): void {
+    while (this.first !== null && this.first.expires_ms <= now_ms) {
+      const { expire } = this.first
+      this.remove(this.first)
+      expire()
+    }
   }
 
   /** Makes two timeouts neighbours; null is the end of the queue. */
   #link(previous: Timeout | null, next: Timeout | null): void {
-    if (previous === null) this.#first = next
+    if (previous === null) this.first = next
     else previous.next = next
     if (next === null) this.#last = previous
     else next.previous = previous
-  }
-
-  #wakeFor({ expires_ms }: Timeout): void {
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#expire(), Math.max(0, expires_ms - performance.now()))
-  }
-
-  /** The first one may have been cleared since the timer was set. */
-  #expire(): void {
-    const now_ms = performance.now()
-    while (this.#first !== null && this.#first.expires_ms <= now_ms) {
-      const { expire } = this.#first
-      this.remove(this.#first)
-      expire()
-    }
-    if (this.#first !== null) this.#wakeFor(this.#first)
   }
 }
