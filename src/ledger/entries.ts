@@ -166,9 +166,9 @@ export interface CallLedger {
   /**
    * Resolves once the end is durable in the ledger; what cannot be written is spooled and tried until it is (D27).
    * Never rejects. Only an end that the ledger refuses for its data, or that is not written when the process stops,
-   * resolves with nothing but its line in the spool.
+   * resolves with nothing but its line in the spool. What it resolves with is for the ledger itself.
    */
-  end(end: End, shard: number): Promise<void>
+  end(end: End, shard: number): Promise<unknown>
   /** Keeps a JSON answer to be sent again for `keep_ms` (D43). Rejects when it is not taken within 250 ms. */
   keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void>
   /** The answer that is kept of a call; null when there is none. */

@@ -154,7 +154,7 @@ export class Ledger implements CallLedger {
     return this.#holds.hold(hold)
   }
 
-  end(end: End): Promise<void> {
+  end(end: End): Promise<unknown> {
     return this.#ends.end(end)
   }
 

@@ -136,7 +136,7 @@ export class Shards implements CallLedger {
     return this.#ledgerOf(shard).hold(hold)
   }
 
-  end(end: End, shard: number): Promise<void> {
+  end(end: End, shard: number): Promise<unknown> {
     return this.#ledgerOf(shard).end(end)
   }
 

@@ -6,7 +6,7 @@ import { booleanOf, nanoOf, type Row, statement, textOf } from "../database/stat
 import { AccountMoving, LedgerUnavailable, type Owner, type Standing } from "../entries.ts"
 import { BatchQueue, QUEUE_LIMIT } from "../queue/batch-queue.ts"
 import { ANSWER_MS } from "../queue/holds.ts"
-import { Withdrawn } from "../queue/queued.ts"
+import { type Waiter, Withdrawn } from "../queue/queued.ts"
 import { accounts, keys } from "../schema.ts"
 import type { LastUsed } from "./last-used.ts"
 import { marginOf } from "./margin.ts"
@@ -72,14 +72,33 @@ export async function readStandings(
   return hashes.map((hash) => results.get(hash) ?? null)
 }
 
+/** A key's hash, and who waits for its standing. */
+interface Asking {
+  readonly key_hash: string
+  resolve(standing: Standing | null): void
+  reject(error: unknown): void
+}
+
 /** Whose keys they are in one shard, and what they may do now. */
 export class Standings {
-  readonly #queue: BatchQueue<string, Standing | "moving" | null>
+  readonly #queue: BatchQueue<Asking, Standing | "moving" | null>
   readonly #used: LastUsed
   readonly #owners: Owners
+  readonly #waiter: Waiter<Asking, Standing | "moving" | null> = {
+    resolve({ item }, standing) {
+      if (standing === "moving") item.reject(new AccountMoving())
+      else item.resolve(standing)
+    },
+    reject({ item }, error) {
+      item.reject(refusalOf(error))
+    },
+  }
 
   constructor(connection: Connection, used: LastUsed, shard: number, owners: Owners) {
-    const run = (runner: Runner, hashes: readonly string[]) => readStandings(runner, hashes, shard)
+    const run = (runner: Runner, askings: readonly Asking[]) => {
+      const hashes = askings.map(({ key_hash }) => key_hash)
+      return readStandings(runner, hashes, shard)
+    }
     this.#queue = new BatchQueue(connection, { accountOf: () => "", run }, { limit: QUEUE_LIMIT })
     this.#used = used
     this.#owners = owners
@@ -113,15 +132,20 @@ export class Standings {
     return owner
   }
 
-  async #ask(key_hash: string): Promise<Standing | null> {
-    try {
-      const standing = await this.#queue.ask(key_hash, ANSWER_MS)
-      if (standing === "moving") throw new AccountMoving()
-      return standing
-    } catch (error) {
-      throw error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
-    }
+  #ask(key_hash: string): Promise<Standing | null> {
+    return new Promise((resolve, reject) => {
+      try {
+        this.#queue.add({ key_hash, resolve, reject }, performance.now() + ANSWER_MS, false, this.#waiter)
+      } catch (error) {
+        reject(refusalOf(error))
+      }
+    })
   }
+}
+
+/** What the caller is told when a standing could not be read. */
+function refusalOf(error: unknown): unknown {
+  return error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
 }
 
 /** What of a standing never changes. */

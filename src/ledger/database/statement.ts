@@ -135,8 +135,14 @@ const NULL = "NULL"
  * array, because `unnest` fills up the shorter ones with nulls. Joined, because adding to a text takes twice as long.
  */
 export function arrayOf<Item>(items: readonly Item[], read: (item: Item) => Value): string {
-  const values = items.map((item) => read(item) ?? NULL)
-  return values.every((value) => value === NULL) ? "{}" : `{${values.join(",")}}`
+  const values: Value[] = []
+  let has_values = false
+  for (const item of items) {
+    const value = read(item)
+    has_values ||= value !== null
+    values.push(value ?? NULL)
+  }
+  return has_values ? `{${values.join(",")}}` : "{}"
 }
 
 /** The items of a batch as its one parameter; amounts are decimal strings in it, which int8 reads exactly. */

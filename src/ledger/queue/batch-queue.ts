@@ -113,7 +113,7 @@ export class BatchQueue<Item, Result> {
     item: Item,
     until_ms = Number.POSITIVE_INFINITY,
     doubtful = false,
-    waiter: Waiter<Result> | null = null,
+    waiter: Waiter<Item, Result> | null = null,
   ): Queued<Item, Result> {
     if (this.#stopped) throw new Withdrawn()
     if (this.#limit < Number.POSITIVE_INFINITY) {

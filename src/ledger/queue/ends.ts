@@ -8,7 +8,7 @@ import { restoreBatch } from "../journal/restore.ts"
 import type { Spool, SpooledEnd } from "../journal/spool.ts"
 import { BatchQueue, capFor } from "./batch-queue.ts"
 import type { Outstanding } from "./outstanding.ts"
-import { Withdrawn } from "./queued.ts"
+import { type Waiter, Withdrawn } from "./queued.ts"
 
 /**
  * An end that takes longer goes to the spool, early enough to be on the disk when the last byte of its answer is sent
@@ -28,7 +28,8 @@ interface Item extends SpooledEnd {
   readonly since_ms: number
   /** Whether its hold was written again, because it was missing. */
   is_restored: boolean
-  tell(written: Written): void
+  /** Null once it was called, so that an end that is remembered keeps no promise in memory. */
+  tell: ((written: Written) => void) | null
 }
 
 /** The result of an end: written, `refused` for its data, or `unwritten` when the queue was stopped. */
@@ -52,6 +53,10 @@ export class EndQueue {
   #recent_since_ms = performance.now()
   #idle: (() => void)[] = []
   #tick: Timer | undefined
+  readonly #waiter: Waiter<Item, Ended> = {
+    resolve: ({ item }, ended) => this.#ended(item, ended),
+    reject: ({ item }, error) => this.#failed(item, error),
+  }
 
   /** `restores` is a connection that no end waits for. */
   constructor(
@@ -116,17 +121,9 @@ export class EndQueue {
   }
 
   /** Resolves once the end is in the ledger, or is in the spool and cannot be written by this process. */
-  end(end: End): Promise<void> {
-    const { id } = end
-    const hold = this.#outstanding.find(id) ?? null
-    return new Promise((resolve) => {
-      this.#write(end, hold?.account_id ?? "", hold, false, (written) => {
-        if (written === "none")
-          this.#log.error({ id }, "a settlement has no hold in the ledger: it is kept in the spool")
-        if (written === "applied" || written === "closed") this.#outstanding.delete(id)
-        resolve()
-      })
-    })
+  end(end: End): Promise<Written> {
+    const hold = this.#outstanding.find(end.id) ?? null
+    return new Promise((resolve) => this.#write(end, hold?.account_id ?? "", hold, false, resolve))
   }
 
   /** An end from another process' file. */
@@ -162,12 +159,8 @@ export class EndQueue {
   }
 
   #ask(item: Item): void {
-    const waiter = {
-      resolve: (ended: Ended) => this.#ended(item, ended),
-      reject: (error: unknown) => this.#failed(item, error),
-    }
     try {
-      this.#ends.add(item, Number.POSITIVE_INFINITY, false, waiter)
+      this.#ends.add(item, Number.POSITIVE_INFINITY, false, this.#waiter)
     } catch (error) {
       this.#failed(item, error)
     }
@@ -233,11 +226,20 @@ export class EndQueue {
 
   #finish(item: Item, written: Written): void {
     this.#writing.delete(item)
-    item.tell(written)
+    if (!item.on_disk) this.#close(item.end.id, written)
+    item.tell?.(written)
+    item.tell = null
     if (this.#writing.size > 0) return
     const idle = this.#idle
     this.#idle = []
     for (const resolve of idle) resolve()
+  }
+
+  /** What becomes of the hold of an own call. */
+  #close(id: string, written: Written): void {
+    if (written === "none")
+      this.#log.error({ id }, "a settlement has no hold in the ledger: it is kept in the spool")
+    if (written === "applied" || written === "closed") this.#outstanding.delete(id)
   }
 
   readonly #spoolOverdue = (): void => {

@@ -10,7 +10,7 @@ import { type Closed, closeIds, releaseOf } from "../journal/tombstone.ts"
 import { BatchQueue, capFor, QUEUE_LIMIT } from "./batch-queue.ts"
 import type { EndQueue } from "./ends.ts"
 import type { Outstanding } from "./outstanding.ts"
-import { Withdrawn } from "./queued.ts"
+import { type Waiter, Withdrawn } from "./queued.ts"
 
 /** How long a call waits for the ledger (D27). */
 export const ANSWER_MS = 2_000
@@ -29,7 +29,7 @@ interface Asking {
 
 /** Where calls come to be held. */
 export class HoldQueue {
-  readonly #holds: BatchQueue<Hold, Held>
+  readonly #holds: BatchQueue<Asking, Held>
   readonly #tombstones: BatchQueue<Hold, Closed>
   readonly #lease: Lease
   readonly #outstanding: Outstanding
@@ -39,6 +39,16 @@ export class HoldQueue {
   readonly #margins: Margins = new Map()
   /** Ids that are being closed behind a refusal. */
   readonly #closing = new Map<string, Promise<void>>()
+  readonly #waiter: Waiter<Asking, Held> = {
+    resolve: ({ item, uncertain }, held) => {
+      item.uncertain = uncertain
+      this.#answered(item, held)
+    },
+    reject: ({ item, uncertain }, error) => {
+      item.uncertain = uncertain
+      this.#fail(item, error)
+    },
+  }
 
   /** `tombstones` is a connection of its own, which no hold waits for. */
   constructor(
@@ -53,17 +63,19 @@ export class HoldQueue {
     this.#outstanding = outstanding
     this.#ends = ends
     this.#used = used
-    const accountOf = (hold: Hold) => hold.account_id
     this.#holds = new BatchQueue(
       connection,
       {
-        accountOf,
-        run: (runner, holds, lock_ms) => holdBatch(runner, lease.gateway_id, holds, lock_ms, this.#margins),
+        accountOf: ({ hold }) => hold.account_id,
+        run: (runner, askings, lock_ms) => {
+          const holds = askings.map(({ hold }) => hold)
+          return holdBatch(runner, lease.gateway_id, holds, lock_ms, this.#margins)
+        },
       },
       { limit: QUEUE_LIMIT, cap: capFor(outstanding) },
     )
     this.#tombstones = new BatchQueue(tombstones, {
-      accountOf,
+      accountOf: ({ account_id }) => account_id,
       run: (runner, holds, lock_ms) => closeIds(runner, lease.gateway_id, holds, lock_ms),
     })
   }
@@ -99,18 +111,8 @@ export class HoldQueue {
   }
 
   #ask(asking: Asking): void {
-    const { hold, until_ms, uncertain } = asking
     try {
-      const entry = this.#holds.add(hold, until_ms, uncertain, {
-        resolve: (result) => {
-          asking.uncertain = entry.uncertain
-          this.#answered(asking, result)
-        },
-        reject: (error) => {
-          asking.uncertain = entry.uncertain
-          this.#fail(asking, error)
-        },
-      })
+      this.#holds.add(asking, asking.until_ms, asking.uncertain, this.#waiter)
     } catch (error) {
       this.#fail(asking, error)
     }

@@ -7,11 +7,11 @@ export class Withdrawn extends Error {
   }
 }
 
-/** Waits for an item, and is called once. A call needs two of them, which cost less than promises. */
-export interface Waiter<Result> {
-  resolve(result: Result): void
+/** Waits for items, and is called once for each. One for all items of a queue costs less than a promise for each. */
+export interface Waiter<Item, Result> {
+  resolve(entry: Queued<Item, Result>, result: Result): void
   /** Called with `Withdrawn`, or with the server's error for an item whose data it refuses. */
-  reject(error: unknown): void
+  reject(entry: Queued<Item, Result>, error: unknown): void
 }
 
 /** An item in a queue, until it is done or withdrawn. */
@@ -29,14 +29,14 @@ export class Queued<Item, Result> {
   attempts = 0
   /** Why the last attempt failed. */
   setback: unknown
-  #waiter: Waiter<Result> | null
+  #waiter: Waiter<Item, Result> | null
 
   constructor(
     item: Item,
     account: string,
     until_ms: number,
     doubtful: boolean,
-    waiter: Waiter<Result> | null,
+    waiter: Waiter<Item, Result> | null,
   ) {
     this.item = item
     this.account = account
@@ -48,7 +48,7 @@ export class Queued<Item, Result> {
   /** For one who waits by a promise, and asks for it at once. */
   get outcome(): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.#waiter = { resolve, reject }
+      this.#waiter = { resolve: (_, result) => resolve(result), reject: (_, error) => reject(error) }
     })
   }
 
@@ -61,13 +61,13 @@ export class Queued<Item, Result> {
     if (this.done) return
     this.done = true
     this.sent = false
-    this.#waiter?.resolve(result)
+    this.#waiter?.resolve(this, result)
   }
 
   reject(error: unknown): void {
     if (this.done) return
     this.done = true
-    this.#waiter?.reject(error)
+    this.#waiter?.reject(this, error)
   }
 }
 
