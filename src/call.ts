@@ -22,6 +22,12 @@ export interface Asked {
   readonly service_tier: string | null
 }
 
+/** An answer that is being delivered. */
+export interface Observed {
+  /** What was delivered so far, if it ended now with `ending`. */
+  evidence(ending: Ending): Evidence
+}
+
 /** The register of calls, from admission until they are settled. */
 export interface Places {
   add(call: Call): void
@@ -47,8 +53,8 @@ export class Call {
   ttft_ms: number | null = null
   /** Its trace; null for none (D54). */
   trace: Trace | null = null
-  /** Returns what was delivered so far, for the checkpoint (D13); null before the answer. */
-  observe: ((ending: Ending) => Evidence) | null = null
+  /** Tells what was delivered so far, for the checkpoint (D13); null before the answer. */
+  observed: Observed | null = null
   readonly #stop = new Cutoff()
   readonly #terms_ids: readonly number[]
   readonly #places: Places
@@ -122,7 +128,7 @@ export class Call {
   close(): boolean {
     if (this.#closed) return false
     this.#closed = true
-    this.observe = null
+    this.observed = null
     this.#places.close(this)
     return true
   }

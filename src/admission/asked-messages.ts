@@ -13,7 +13,7 @@ import {
   serviceTierOf,
   waysOf,
 } from "./asked.ts"
-import { fieldBytes, isMedia, isOpen, type Media, mediaIn, type Prompt } from "./prompt.ts"
+import { fieldBytes, isElsewhere, isMedia, isOpen, type Media, mediaIn, type Prompt } from "./prompt.ts"
 
 /**
  * The parts of a messages request that are billed separately, and the part of its prompt that only the provider has
@@ -105,7 +105,7 @@ export function measureMessages(request: MessagesRequest, texts: FieldTexts): Pr
     tokens: 0,
     is_open:
       isOpen(texts) ||
-      media.some((part) => part.kind !== "image" && part.bytes === null) ||
+      media.some(isElsewhere) ||
       toolsOf(request).some(({ kind }) => kind !== "client") ||
       texts.names.includes("mcp_servers"),
   }

@@ -11,7 +11,16 @@ import {
   serviceTierOf,
   waysOf,
 } from "./asked.ts"
-import { fieldBytes, isMedia, isOpen, type Media, mediaIn, NO_MEDIA, type Prompt } from "./prompt.ts"
+import {
+  fieldBytes,
+  isElsewhere,
+  isMedia,
+  isOpen,
+  type Media,
+  mediaIn,
+  NO_MEDIA,
+  type Prompt,
+} from "./prompt.ts"
 
 /**
  * The parts of a response request that are billed separately, and the part of its prompt that only the provider has
@@ -63,9 +72,7 @@ export function measureResponses(request: ResponsesRequest, texts: FieldTexts): 
     Buffer.byteLength(text ?? "") +
     media.reduce((sum, part) => sum + part.text_bytes, 0)
   const is_open =
-    isOpen(texts) ||
-    media.some((part) => part.kind !== "image" && part.bytes === null) ||
-    [...toolsOf(request)].some(({ kind }) => kind !== "client")
+    isOpen(texts) || media.some(isElsewhere) || [...toolsOf(request)].some(({ kind }) => kind !== "client")
   return { bytes, tokens: 0, media, is_open }
 }
 

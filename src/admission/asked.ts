@@ -1,7 +1,7 @@
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import { isFree } from "../money.ts"
-import type { ChatRequest } from "../wire/chat-request.ts"
+import type { ChatRequest, Message } from "../wire/chat-request.ts"
 import { isObject } from "../wire/usage.ts"
 
 /** The service tier of a model's own price. */
@@ -102,16 +102,22 @@ const AUDIO: ReadonlySet<unknown> = new Set(["input_audio", "audio_url", "audio"
 
 /** What a chat request asks for. */
 export function askedFor(request: ChatRequest): AskedFor {
+  const tools = toolsIn(request)
   return {
-    ...NOTHING_ASKED,
     service_tier: serviceTierOf(request),
-    audio_input: request.messages.some(({ content }) => hasAudio(content)) ? "messages" : null,
+    speed: wayOf(request, "speed"),
+    inference_geo: wayOf(request, "inference_geo"),
+    hosted_tool: tools.some(isHosted) ? "tools" : null,
+    audio_input: request.messages.some(isWithAudio) ? "messages" : null,
     audio_output: audioOutput(request),
-    web_search: webSearch(request),
-    hosted_tool: toolsIn(request).some((tool) => isHosted(tool) && !isSearch(tool)) ? "tools" : null,
-    cache_write_1h: longCache(request),
-    ...waysOf(request),
+    web_search: searchField(request) ?? (tools.some(isSearch) ? "tools" : null),
+    cache_write_1h: longCache(request, tools),
+    stored_prompt: null,
   }
+}
+
+function isWithAudio({ content }: Message): boolean {
+  return hasAudio(content)
 }
 
 /** Values without an extra cost. */
@@ -147,17 +153,18 @@ export function audioOutput(request: object): string | null {
 /**
  * The field that asks for a cache of one hour (D61): in the request itself, a message, a part of a message, or a tool.
  */
-function longCache(request: ChatRequest): string | null {
+function longCache(request: ChatRequest, tools: readonly unknown[]): string | null {
   if (asksForHour(request)) return "cache_control"
-  const in_messages = request.messages.some(
-    (message) =>
-      asksForHour(message) || (Array.isArray(message.content) && message.content.some(asksForHour)),
-  )
-  if (in_messages) return "messages"
-  const in_tools = toolsIn(request).some(
-    (tool) => asksForHour(tool) || asksForHour(fieldOf(tool, "function")),
-  )
-  return in_tools ? "tools" : null
+  if (request.messages.some(isKeptForHour)) return "messages"
+  return tools.some(isToolForHour) ? "tools" : null
+}
+
+function isKeptForHour(message: Message): boolean {
+  return asksForHour(message) || (Array.isArray(message.content) && message.content.some(asksForHour))
+}
+
+function isToolForHour(tool: unknown): boolean {
+  return asksForHour(tool) || asksForHour(fieldOf(tool, "function"))
 }
 
 /**
@@ -189,32 +196,27 @@ function asksForHour(value: unknown): boolean {
 /** Fields that ask for a search by being there. */
 const SEARCHES = ["web_search_options", "enable_search", "web_search"] as const
 
-function webSearch(request: ChatRequest): string | null {
-  const field = searchField(request)
-  if (field !== null) return field
-  return toolsIn(request).some(isSearch) ? "tools" : null
-}
+const NO_TOOLS: readonly unknown[] = []
 
 function toolsIn(request: ChatRequest): readonly unknown[] {
   const tools = fieldOf(request, "tools")
-  return Array.isArray(tools) ? tools : []
+  return Array.isArray(tools) ? tools : NO_TOOLS
 }
 
 const CLIENT_TYPES: ReadonlySet<unknown> = new Set(["function", "custom"])
 /** The fields of a client's tool without a type. */
 const CLIENT_FIELDS = ["function", "function_declarations", "functionDeclarations"] as const
 
-/** A tool that the client does not run: the provider may charge for it. */
+/** A tool that the client does not run, other than a search: the provider may charge for it. */
 function isHosted(tool: unknown): boolean {
-  if (!isObject(tool)) return false
+  if (!isObject(tool) || isSearch(tool)) return false
   const { type = null } = tool
   return type === null ? !CLIENT_FIELDS.some((name) => name in tool) : !CLIENT_TYPES.has(type)
 }
 
 /** The field that asks for a search; tools are separate. */
 export function searchField(request: object): string | null {
-  const field = SEARCHES.find((name) => isSaid(fieldOf(request, name)))
-  if (field !== undefined) return field
+  for (const name of SEARCHES) if (isSaid(fieldOf(request, name))) return name
   const parameters = fieldOf(request, "search_parameters")
   if (isSaid(parameters) && fieldOf(parameters, "mode") !== "off") return "search_parameters"
   const plugins = fieldOf(request, "plugins")

@@ -11,7 +11,8 @@ const LIKELY_BYTES_PER_TOKEN = 2
 
 /** The most tokens of a prompt (D12); with a likely hold, the most that almost any prompt has (D68). */
 export function promptBound({ bytes, tokens, media }: Prompt, model: Model): number {
-  const parts = media.reduce((sum, part) => sum + partBound(part, model), 0)
+  let parts = 0
+  for (const part of media) parts += partBound(part, model)
   const text = model.hold === "likely" ? Math.ceil(bytes / LIKELY_BYTES_PER_TOKEN) : bytes
   return Math.min(text + tokens + parts, model.context_tokens ?? Number.POSITIVE_INFINITY)
 }
@@ -28,8 +29,9 @@ export function estimateBytes(
   { bytes, tokens, media }: Prompt,
   { part_tokens, bytes_per_token }: Model,
 ): number {
-  const bytesOf = (part: Media) => (part.kind === "file" && part.bytes !== null ? part.bytes : part_tokens)
-  return media.reduce((sum, part) => sum + bytesOf(part), bytes + tokens * bytes_per_token)
+  let estimate = bytes + tokens * bytes_per_token
+  for (const part of media) estimate += part.kind === "file" && part.bytes !== null ? part.bytes : part_tokens
+  return estimate
 }
 
 /** The most that a call can cost (D12): its prompt, its searches and the call itself; and each token of a choice. */

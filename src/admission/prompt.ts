@@ -1,4 +1,4 @@
-import type { ChatRequest } from "../wire/chat-request.ts"
+import type { ChatRequest, Message } from "../wire/chat-request.ts"
 import type { FieldTexts } from "../wire/json.ts"
 
 /** How large the prompt of a request can be (D12). */
@@ -99,22 +99,29 @@ export const NO_MEDIA: readonly Media[] = []
  */
 export function measurePrompt(request: ChatRequest, texts: FieldTexts): Prompt {
   const { messages } = request
-  let bytes = fieldBytes(texts, "messages")
-  const has_media = messages.some(({ content }) => Array.isArray(content) && content.some(isMedia))
+  const has_media = messages.some(hasMedia)
   const text = has_media ? JSON.stringify(messages.map(withoutMedia)) : texts.of("messages")
   const media = has_media ? messages.flatMap(({ content }) => mediaIn(content)) : NO_MEDIA
-  bytes += Buffer.byteLength(text ?? "") + media.reduce((sum, part) => sum + part.text_bytes, 0)
-  const is_open =
-    isOpen(texts) ||
-    hasOwnTools(request) ||
-    media.some((part) => part.kind !== "image" && part.bytes === null)
+  let bytes = fieldBytes(texts, "messages") + Buffer.byteLength(text ?? "")
+  for (const part of media) bytes += part.text_bytes
+  const is_open = isOpen(texts) || hasOwnTools(request) || media.some(isElsewhere)
   return { bytes, tokens: 0, media, is_open }
+}
+
+function hasMedia({ content }: Message): boolean {
+  return Array.isArray(content) && content.some(isMedia)
+}
+
+/** Whether the part only refers to data whose size is not known. */
+export function isElsewhere({ kind, bytes }: Media): boolean {
+  return kind !== "image" && bytes === null
 }
 
 /** UTF-8 bytes of the JSON text of all prompt fields but the one that may hold media. */
 export function fieldBytes(texts: FieldTexts, but: string): number {
   let bytes = 0
-  for (const [place, name] of texts.names.entries()) {
+  for (let place = 0; place < texts.names.length; place++) {
+    const name = texts.names[place] ?? ""
     if (name !== but && !NOT_PROMPT.has(name)) bytes += Buffer.byteLength(texts.at(place))
   }
   return bytes
@@ -122,7 +129,8 @@ export function fieldBytes(texts: FieldTexts, but: string): number {
 
 /** Whether the request has a field that makes the provider add to the prompt. */
 export function isOpen(texts: FieldTexts): boolean {
-  return texts.names.some((name) => OPEN.has(name))
+  for (const name of texts.names) if (OPEN.has(name)) return true
+  return false
 }
 
 /** Fields that make the provider add to the prompt. */
@@ -156,7 +164,7 @@ function isRunByProvider(tool: unknown): boolean {
   return Object.keys(tool).length > 0 && !("function" in tool) && !("name" in tool)
 }
 
-function withoutMedia(message: ChatRequest["messages"][number]) {
+function withoutMedia(message: Message) {
   const { content } = message
   return Array.isArray(content) ? { ...message, content: content.filter((part) => !isMedia(part)) } : message
 }

@@ -88,7 +88,8 @@ const PLAUSIBLE_PART_TOKENS = 65_536
 
 function plausiblePrompt({ bytes, tokens, media, is_open }: Prompt, model: Model): number {
   if (is_open) return MAX_TOKENS
-  const parts = media.reduce((sum, part) => sum + Math.max(PLAUSIBLE_PART_TOKENS, partBound(part, model)), 0)
+  let parts = 0
+  for (const part of media) parts += Math.max(PLAUSIBLE_PART_TOKENS, partBound(part, model))
   return bytes + tokens + parts + UNSEEN_PROMPT_TOKENS
 }
 

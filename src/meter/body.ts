@@ -38,13 +38,25 @@ export interface Collected {
   readonly large: LargeAnswer | null
 }
 
-/** Reads a provider's JSON body until its end, a limit, its deadline, or until nobody waits for it. Never rejects. */
-export async function collect(options: CollectOptions): Promise<Collected> {
-  const { source, length, limit_bytes, total_ms, began_ms, unwanted } = options
+/**
+ * Reads a provider's JSON body until its end, a limit, its deadline, or until nobody waits for it. At once if all of it
+ * has come already. Never rejects.
+ */
+export function collect(options: CollectOptions): Collected | Promise<Collected> {
+  const { source, length, limit_bytes, unwanted } = options
   const is_short = length !== null && length <= limit_bytes
   const whole = is_short ? source.bytes() : null
   if (whole instanceof Uint8Array && !unwanted.aborted)
     return { bytes: whole, ending: "completed", cut: false, large: null }
+  return collectComing(options, whole)
+}
+
+/** `whole` is all of a body that is short, and null for any other. */
+async function collectComing(
+  options: CollectOptions,
+  whole: Uint8Array | Promise<Uint8Array> | null,
+): Promise<Collected> {
+  const { source, total_ms, began_ms, unwanted } = options
   let ending: Collected["ending"] | null = null
   const end = (word: Collected["ending"]) => {
     if (ending !== null) return

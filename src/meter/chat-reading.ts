@@ -156,7 +156,7 @@ export class ChatReading implements StreamReading {
       output_bytes: this.#output_bytes,
       output_bytes_after_usage: counting === null ? 0 : this.#output_bytes - counting.output_bytes,
       error: this.#error,
-      ...(this.#service_tier !== undefined && { service_tier: this.#service_tier }),
+      service_tier: this.#service_tier,
     }
   }
 
@@ -250,8 +250,11 @@ function textOf(payload: JsonObject): string | null {
   const [choice, ...others] = choicesOf(payload)
   if (choice === undefined || others.length > 0 || !isObject(choice.delta)) return null
   const { content, reasoning_content, reasoning } = choice.delta
-  const text = [content, reasoning_content, reasoning].find((said) => typeof said === "string" && said !== "")
-  return typeof text === "string" ? text : null
+  return said(content) ?? said(reasoning_content) ?? said(reasoning)
+}
+
+function said(text: unknown): string | null {
+  return typeof text === "string" && text !== "" ? text : null
 }
 
 /** The depth of a field of a message: `choices`, the index, `message`, the field. */

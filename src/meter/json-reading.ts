@@ -32,14 +32,13 @@ export function readJson(
   cut: boolean,
   limits: UsageLimits = NO_LIMITS,
 ): JsonEvidence {
-  const without = (kind: "blank" | "malformed" | "error") => withoutObject(kind, ending)
   const text = cut ? null : decode(body)
-  if (text === null) return without("malformed")
-  if (text.trim() === "") return without("blank")
+  if (text === null) return withoutObject("malformed", ending)
+  if (text.trim() === "") return withoutObject("blank", ending)
   const payload = parsePayload(text)
-  if (payload === null) return without("malformed")
+  if (payload === null) return withoutObject("malformed", ending)
   const usage = form.usageOf(payload, limits)
-  if (usage.state !== "valid" && form.isError(payload)) return without("error")
+  if (usage.state !== "valid" && form.isError(payload)) return withoutObject("error", ending)
   return {
     shape: "json",
     ending,
@@ -47,7 +46,7 @@ export function readJson(
     usage,
     output_bytes: form.outputBytes(payload),
     too_large: false,
-    ...tierOf(readServiceTier(payload)),
+    service_tier: readServiceTier(payload),
   }
 }
 
@@ -66,12 +65,8 @@ export function readLarge(
     usage: large.usage(limits),
     output_bytes: large.output_bytes,
     too_large: true,
-    ...tierOf(large.service_tier),
+    service_tier: large.service_tier,
   }
-}
-
-function tierOf(service_tier: string | undefined): Pick<JsonEvidence, "service_tier"> {
-  return service_tier === undefined ? {} : { service_tier }
 }
 
 function withoutObject(body: "blank" | "malformed" | "error", ending: Ending): JsonEvidence {

@@ -83,7 +83,9 @@ function slice(parts: readonly Uint8Array[], from: number, to: number): Uint8Arr
 }
 
 function bytesOf(parts: readonly Uint8Array[]): number {
-  return parts.reduce((bytes, { byteLength }) => bytes + byteLength, 0)
+  let bytes = 0
+  for (const { byteLength } of parts) bytes += byteLength
+  return bytes
 }
 
 function isPlain(parts: readonly Uint8Array[]): boolean {

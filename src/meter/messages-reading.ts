@@ -110,7 +110,7 @@ export class MessagesReading implements StreamReading {
       output_bytes: this.#output_bytes,
       output_bytes_after_usage: this.#usage === null ? 0 : this.#output_bytes - this.#counted_bytes,
       error: this.#error,
-      ...(service_tier !== undefined && { service_tier }),
+      service_tier,
     }
   }
 

@@ -8,12 +8,18 @@ interface Writer {
   close(): void
 }
 
+/** The other end of an outlet: where its events come from. */
+export interface Feed {
+  /** The client takes more. Resolves with whether more may follow. */
+  pull(): Promise<boolean>
+  clientLeft(): void
+}
+
 /** The client's side of a stream: holds events back, sends them, and ends the stream. */
 export class Outlet {
   /** Null until there is a writer: the server asks for the body, or all of it is gathered. Nothing is sent before. */
   #writer: Writer | null = null
-  readonly #pull: () => Promise<boolean>
-  readonly #cancel: () => void
+  readonly #feed: Feed
   #closed = false
   /** Lets the server end the answer. */
   #end: (() => void) | null = null
@@ -35,14 +41,12 @@ export class Outlet {
   readonly #limit_bytes: number
 
   /**
-   * Drops held events beyond `limit_bytes`, because they carry nothing (D36). Calls `pull` whenever the client takes
-   * more, until it resolves with false, and `cancel` when the client leaves. There is no buffer, so a slow client slows
-   * the provider.
+   * Drops held events beyond `limit_bytes`, because they carry nothing (D36). Pulls whenever the client takes more, until
+   * nothing may follow. There is no buffer, so a slow client slows the provider.
    */
-  constructor(limit_bytes: number, pull: () => Promise<boolean>, cancel: () => void) {
+  constructor(limit_bytes: number, feed: Feed) {
     this.#limit_bytes = limit_bytes
-    this.#pull = pull
-    this.#cancel = cancel
+    this.#feed = feed
   }
 
   /** What is sent, as it comes. */
@@ -53,7 +57,7 @@ export class Outlet {
       pull: (controller) => this.#serve(controller),
       cancel: () => {
         this.#closed = true
-        this.#cancel()
+        this.#feed.clientLeft()
         this.#end?.()
       },
     })
@@ -79,7 +83,7 @@ export class Outlet {
   async #serve(writer: Writer): Promise<void> {
     this.#writer = writer
     if (this.#closed) writer.close()
-    while (!this.gone && (await this.#pull())) if (this.#blocked !== null) await this.#blocked
+    while (!this.gone && (await this.#feed.pull())) if (this.#blocked !== null) await this.#blocked
     if (this.#closed) return
     await new Promise<void>((resolve) => {
       this.#end = resolve

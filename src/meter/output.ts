@@ -20,7 +20,9 @@ export function choicesOf(payload: JsonObject): JsonObject[] {
  * name. White space counts; ids, types, roles, finish reasons and usage do not.
  */
 export function outputBytes(payload: JsonObject): number {
-  return choicesOf(payload).reduce((bytes, choice) => bytes + choiceBytes(choice), 0)
+  let bytes = 0
+  for (const choice of choicesOf(payload)) bytes += choiceBytes(choice)
+  return bytes
 }
 
 /** A choice has a `delta` or a `message`, never the same text in both. Legacy completions have `text`. */

@@ -16,8 +16,8 @@ export interface JsonEvidence {
   readonly output_bytes: number
   /** An object over the limit: charged, and not delivered (D5). */
   readonly too_large: boolean
-  /** The service tier that the provider reported as served (D70). Absent if it reported none. */
-  readonly service_tier?: string
+  /** The service tier that the provider reported as served (D70). Undefined if it reported none. */
+  readonly service_tier?: string | undefined
 }
 
 export interface StreamEvidence {
@@ -37,8 +37,8 @@ export interface StreamEvidence {
   readonly implausible: boolean
   /** Whether the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
   readonly error: boolean
-  /** The first service tier that the provider reported as served (D70). Absent if it reported none. */
-  readonly service_tier?: string
+  /** The first service tier that the provider reported as served (D70). Undefined if it reported none. */
+  readonly service_tier?: string | undefined
 }
 
 /** What an event of a stream means for the relay. */

@@ -146,7 +146,7 @@ export class ResponsesReading implements StreamReading {
       output_bytes_after_usage: 0,
       implausible: this.#usage.state === "implausible",
       error: this.#error,
-      ...(this.#service_tier !== undefined && { service_tier: this.#service_tier }),
+      service_tier: this.#service_tier,
     }
   }
 }

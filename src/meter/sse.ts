@@ -39,8 +39,8 @@ const LF = 0x0a
 const CR = 0x0d
 const SPACE = 0x20
 const COLON = 0x3a
-const BOM = [0xef, 0xbb, 0xbf]
-const BOM_BYTES = BOM.length
+/** A byte order mark in UTF-8: EF BB BF. */
+const BOM_BYTES = 3
 
 /**
  * Cuts a provider's byte stream into events. Lines end with LF, CRLF or CR, mixed. Chunks may be cut anywhere: the same
@@ -142,7 +142,9 @@ export class Framer {
   }
 
   #complete(last: Uint8Array): SseEvent {
-    const event = new WholeEvent([...this.#unfinished.take(), last], this.#first_event)
+    const parts = this.#unfinished.take()
+    parts.push(last)
+    const event = new WholeEvent(parts, this.#first_event)
     this.#first_event = false
     return event
   }
@@ -180,15 +182,18 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
 /** The payload of one whole event, which may begin with a BOM if it is the `first` of its stream. The LF of a CRLF reads as one more blank line, which changes nothing. */
 export function readData(bytes: Uint8Array, first: boolean): string | null {
   const ends = new LineEnds(bytes)
-  const lines: string[] = []
+  let data: string | null = null
   let start = first && beginsWithBom(bytes) ? BOM_BYTES : 0
   while (start < bytes.byteLength) {
     const end = ends.next(start)
     const value = dataStart(bytes, start, end)
-    if (value !== null) lines.push(value === end ? "" : decoder.decode(bytes.subarray(value, end)))
+    if (value !== null) {
+      const line = value === end ? "" : decoder.decode(bytes.subarray(value, end))
+      data = data === null ? line : `${data}\n${line}`
+    }
     start = end + 1
   }
-  return lines.length === 0 ? null : lines.join("\n")
+  return data
 }
 
 /** Where the value of a `data` line begins, past one space after the colon; null for any other line. */
@@ -282,7 +287,7 @@ export class Parts {
 }
 
 function beginsWithBom(bytes: Uint8Array): boolean {
-  return BOM.every((byte, at) => bytes[at] === byte)
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
 }
 
 function joined(parts: readonly Uint8Array[]): Uint8Array {

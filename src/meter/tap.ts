@@ -1,6 +1,6 @@
 import type { Ending } from "../wire/call.ts"
 import { FinalUsage } from "./cost.ts"
-import { Outlet } from "./outlet.ts"
+import { type Feed, Outlet } from "./outlet.ts"
 import type { EventKind, StreamEvidence, StreamReading } from "./reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
 import type { TapOptions } from "./tap-options.ts"
@@ -12,7 +12,7 @@ import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
  * output or usage (rule 6). The stream ends once, with one of the endings of D8, and is settled before its last byte
  * (D32).
  */
-export class Tap {
+export class Tap implements Feed {
   readonly #options: TapOptions
   #framer: Framer
   /** The body, if it is a JSON object (D29); undefined while that is unknown, null for an event stream. */
@@ -41,11 +41,7 @@ export class Tap {
 
   constructor(options: TapOptions) {
     this.#options = options
-    this.outlet = new Outlet(
-      options.event_bytes,
-      () => this.#pull(),
-      () => this.clientLeft(),
-    )
+    this.outlet = new Outlet(options.event_bytes, this)
     this.#reading = options.form.open(options.requested, options.limits)
     this.#framer = new Framer(options.event_bytes, this.#reading.recurring)
     this.#final_usage = options.wants_cost ? new FinalUsage() : null
@@ -94,7 +90,7 @@ export class Tap {
     this.#draining = ending
     this.#satisfied_ms = null
     this.#tick()
-    if (!this.#running) void this.#pull()
+    if (!this.#running) void this.pull()
   }
 
   /** How long the provider is read on once the client is gone; 0 when it is cut at once. */
@@ -108,7 +104,7 @@ export class Tap {
    * Reads until something was sent or the stream is over; with the client gone, until it is over. Resolves with whether
    * more may follow.
    */
-  async #pull(): Promise<boolean> {
+  async pull(): Promise<boolean> {
     this.#satisfied_ms = null
     this.#running = true
     let sent = false

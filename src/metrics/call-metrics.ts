@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from "prom-client"
 import type { End } from "../ledger/entries.ts"
-import { genAiOperation, type OperationName } from "../wire/call.ts"
+import { type Failure, genAiOperation, type OperationName } from "../wire/call.ts"
 import type { Usage } from "../wire/usage.ts"
 import {
   CellCounter,
@@ -82,6 +82,9 @@ class CallCells {
   /** Created on first use, because an existing cell is printed even at 0. */
   #tokens: Readonly<Record<"prompt" | "cached" | "completion", CounterCell>> | null = null
   readonly #usage: Readonly<Record<"input" | "output", HistogramCell>>
+  readonly #durations = new Map<Failure | null, HistogramCell>()
+  readonly #first_token: HistogramCell
+  readonly #per_token: HistogramCell
 
   constructor(metrics: CallMetrics, { model, operation, upstream, stream }: MeteredCall) {
     this.#metrics = metrics
@@ -92,6 +95,8 @@ class CallCells {
     this.#charged = metrics.charged.cell(model)
     const usage = (type: string) => metrics.usage.cell(...this.#genAi, type)
     this.#usage = { input: usage("input"), output: usage("output") }
+    this.#first_token = metrics.first_token.cell(...this.#genAi)
+    this.#per_token = metrics.per_token.cell(...this.#genAi)
   }
 
   count({ stream, amount_nano }: MeteredCall, end: End): void {
@@ -103,13 +108,21 @@ class CallCells {
     this.#charged.value += Number(charge_nano)
     if (charge_nano > amount_nano)
       metrics.overage.cell(this.#model).value += Number(charge_nano - amount_nano)
-    metrics.duration.cell(...this.#genAi, failure ?? undefined).observe(duration_ms / 1_000)
+    this.#duration(failure).observe(duration_ms / 1_000)
     if (usage !== null) this.#countTokens(usage)
     if (!stream || ttft_ms === null) return
-    metrics.first_token.cell(...this.#genAi).observe(ttft_ms / 1_000)
+    this.#first_token.observe(ttft_ms / 1_000)
     const further_tokens = basis === "usage" ? (usage?.completion_tokens ?? 0) - 1 : 0
-    if (further_tokens > 0)
-      metrics.per_token.cell(...this.#genAi).observe((duration_ms - ttft_ms) / further_tokens / 1_000)
+    if (further_tokens > 0) this.#per_token.observe((duration_ms - ttft_ms) / further_tokens / 1_000)
+  }
+
+  #duration(failure: Failure | null): HistogramCell {
+    let cell = this.#durations.get(failure)
+    if (cell === undefined) {
+      cell = this.#metrics.duration.cell(...this.#genAi, failure ?? undefined)
+      this.#durations.set(failure, cell)
+    }
+    return cell
   }
 
   #countTokens({ prompt_tokens, cached_tokens, completion_tokens }: Usage): void {

@@ -20,7 +20,7 @@ import { forward } from "../upstream/forward.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-tokens.ts"
 import { readJsonBody } from "../wire/json.ts"
-import { attemptsIn, traceOf } from "./call-record.ts"
+import { RecordedAttempts, traceOf } from "./call-record.ts"
 import * as reference from "./docs/messages.ts"
 import { readBody } from "./request-body.ts"
 
@@ -72,9 +72,9 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         signal: client_deadline.signal,
       },
       breakers,
-      attemptsIn(gateway, id, trace, "count_tokens"),
+      new RecordedAttempts(gateway, id, trace, "count_tokens"),
     )
-    const answer = await collect({
+    const collected = collect({
       source: reply.body,
       length: reply.length,
       limit_bytes: limits.response_bytes,
@@ -84,6 +84,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       began_ms: reply.began_ms,
       unwanted: client_deadline.signal,
     })
+    const answer = collected instanceof Promise ? await collected : collected
     if (answer.ending === "deadline") throw new GatewayError("upstream_timeout")
     if (answer.cut || answer.large !== null)
       throw new GatewayError("upstream_error", { cause: `the count was cut: ${answer.ending}` })

@@ -5,8 +5,10 @@ import type { Gateway } from "../gateway.ts"
 import type { End } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
 import { bodyWithCost } from "../meter/cost.ts"
-import { readJson, readLarge } from "../meter/json-reading.ts"
+import { type JsonForm, readJson, readLarge } from "../meter/json-reading.ts"
+import type { StreamEvidence } from "../meter/reading.ts"
 import { Tap } from "../meter/tap.ts"
+import type { Source, TapOptions } from "../meter/tap-options.ts"
 import type { EventForm } from "../operation.ts"
 import { settle } from "../settlement/settle.ts"
 import { type ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
@@ -14,6 +16,7 @@ import { jsonHeaders, streamHeaders } from "../upstream/headers.ts"
 import { eventError } from "../upstream/refusal.ts"
 import { finish, type Reply, remainingMs } from "../upstream/reply.ts"
 import type { Ending } from "../wire/call.ts"
+import type { UsageLimits } from "../wire/usage.ts"
 import { noteDurable, recordIn } from "./call-record.ts"
 import { keepAnswer } from "./idempotency.ts"
 
@@ -35,7 +38,7 @@ export async function answerJson(
   wants_cost: boolean,
 ): Promise<Response> {
   const { limits } = gateway.config
-  const body = await collect({
+  const collected = collect({
     source: reply.body,
     length: reply.length,
     limit_bytes: limits.response_bytes,
@@ -45,6 +48,7 @@ export async function answerJson(
     began_ms: reply.began_ms,
     unwanted: client_deadline.signal,
   })
+  const body = collected instanceof Promise ? await collected : collected
   const ending = client_deadline.reason ?? body.ending
   const evidence =
     body.large === null
@@ -97,63 +101,138 @@ const CALLS_FOR_ONE_PIECE = 16
  * 1 KiB less memory so.
  */
 export function answerStream(
-  { gateway, call, reply, client_deadline, request }: Answering,
+  answering: Answering,
   form: EventForm,
   wants: { readonly usage: boolean; readonly cost: boolean },
 ): Response | Promise<Response> {
-  const { stream, limits } = gateway.config
-  const { upstream } = reply.route
-  const drain_ms = drainFor(upstream, true)
-  let leave: (() => void) | null = null
-  const tap = new Tap({
-    source: reply.body,
-    form,
-    json: call.operation.json,
-    requested: call.asked.n,
-    limits: call.asked.limits,
-    wants_usage: wants.usage,
-    wants_cost: wants.cost,
-    event_bytes: limits.event_bytes,
-    response_bytes: limits.response_bytes,
-    response_read_bytes: limits.response_read_bytes,
-    keepalive_ms: stream.keepalive_ms,
-    commit_after_ms: stream.commit_after_ms,
-    stall_ms: stream.stall_ms,
-    idle_ms: upstream.timeouts.idle_ms,
-    total_ms: remainingMs(reply),
-    finish_wait_ms: stream.finish_wait_ms,
-    drain_ms: drain_ms === null ? null : client_deadline.remaining(drain_ms),
-    settle: (evidence) => {
-      const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
-      if (leave !== null) request.signal.removeEventListener("abort", leave)
-      if (evidence.ending !== "client_stalled") gateway.sockets.restore(request)
-      const settled_ms = performance.now()
-      return durable.then(() => {
-        noteDurable(gateway, call, settled_ms)
-        return end.charge_nano
-      })
-    },
-    errorEvent: (ending, data) => form.errorEvent(errorOf(ending, data, upstream), call.hold.id),
-    withoutSecret: (parts) => withoutSecret(parts, upstream),
-    finishSource: () => void finish(reply.body),
-    cutClient: () => gateway.sockets.cut(request),
-    onOutput: () => call.noteOutput(),
-    onKeepalive: () => gateway.metrics.keepalive(),
-    onFault: (error) =>
-      gateway.log.error({ err: error, request_id: call.hold.id }, "relaying a stream failed"),
-  })
+  const { gateway, call, reply, client_deadline } = answering
+  const relayed = new RelayedCall(answering, form, wants)
+  const tap = new Tap(relayed)
   const headers = streamHeaders(call.hold.id)
   const is_whole = reply.body.arrived && client_deadline.reason === null
   if (is_whole && gateway.in_flight.size >= CALLS_FOR_ONE_PIECE)
     return tap.outlet.whole().then((bytes) => new Response(bytes, { headers }))
-  leave = () => tap.clientLeft()
-  call.observe = (ending) => tap.evidence(ending)
+  call.observed = tap
   call.stopped.addEventListener("abort", () => tap.stop())
   if (call.stopped.aborted) tap.stop()
-  request.signal.addEventListener("abort", leave)
-  if (request.signal.aborted) tap.clientLeft()
+  relayed.watchClient(() => tap.clientLeft())
   tap.start()
   return new Response(tap.outlet.stream(), { headers })
+}
+
+/** A call as the relay of its stream sees it: the limits of the stream, and what happens to it. */
+class RelayedCall implements TapOptions {
+  readonly #answering: Answering
+  readonly form: EventForm
+  readonly wants_usage: boolean
+  readonly wants_cost: boolean
+  readonly event_bytes: number
+  readonly response_bytes: number
+  readonly response_read_bytes: number
+  readonly keepalive_ms: number
+  readonly commit_after_ms: number
+  readonly stall_ms: number
+  readonly finish_wait_ms: number
+  readonly total_ms: number
+  readonly drain_ms: number | null
+  /** Called when the client leaves; null while that is not watched. */
+  #leave: (() => void) | null = null
+
+  constructor(
+    answering: Answering,
+    form: EventForm,
+    wants: { readonly usage: boolean; readonly cost: boolean },
+  ) {
+    const { gateway, reply, client_deadline } = answering
+    const { stream, limits } = gateway.config
+    const drain_ms = drainFor(reply.route.upstream, true)
+    this.#answering = answering
+    this.form = form
+    this.wants_usage = wants.usage
+    this.wants_cost = wants.cost
+    this.event_bytes = limits.event_bytes
+    this.response_bytes = limits.response_bytes
+    this.response_read_bytes = limits.response_read_bytes
+    this.keepalive_ms = stream.keepalive_ms
+    this.commit_after_ms = stream.commit_after_ms
+    this.stall_ms = stream.stall_ms
+    this.finish_wait_ms = stream.finish_wait_ms
+    this.total_ms = remainingMs(reply)
+    this.drain_ms = drain_ms === null ? null : client_deadline.remaining(drain_ms)
+  }
+
+  get source(): Source {
+    return this.#answering.reply.body
+  }
+
+  get json(): JsonForm {
+    return this.#answering.call.operation.json
+  }
+
+  get requested(): number {
+    return this.#answering.call.asked.n
+  }
+
+  get limits(): UsageLimits {
+    return this.#answering.call.asked.limits
+  }
+
+  get idle_ms(): number {
+    return this.#upstream.timeouts.idle_ms
+  }
+
+  get #upstream(): Upstream {
+    return this.#answering.reply.route.upstream
+  }
+
+  /** Calls `leave` if the client leaves before the settlement, at once if it has left. */
+  watchClient(leave: () => void): void {
+    const { signal } = this.#answering.request
+    this.#leave = leave
+    signal.addEventListener("abort", leave)
+    if (signal.aborted) leave()
+  }
+
+  settle(evidence: StreamEvidence): Promise<bigint> {
+    const { gateway, call, request } = this.#answering
+    const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
+    if (this.#leave !== null) request.signal.removeEventListener("abort", this.#leave)
+    if (evidence.ending !== "client_stalled") gateway.sockets.restore(request)
+    const settled_ms = performance.now()
+    return durable.then(() => {
+      noteDurable(gateway, call, settled_ms)
+      return end.charge_nano
+    })
+  }
+
+  errorEvent(ending: Ending, data: string | null): Uint8Array {
+    return this.form.errorEvent(errorOf(ending, data, this.#upstream), this.#answering.call.hold.id)
+  }
+
+  withoutSecret(parts: readonly Uint8Array[]): readonly Uint8Array[] {
+    return withoutSecret(parts, this.#upstream)
+  }
+
+  finishSource(): void {
+    void finish(this.#answering.reply.body)
+  }
+
+  cutClient(): void {
+    this.#answering.gateway.sockets.cut(this.#answering.request)
+  }
+
+  onOutput(): void {
+    this.#answering.call.noteOutput()
+  }
+
+  onKeepalive(): void {
+    this.#answering.gateway.metrics.keepalive()
+  }
+
+  onFault(error: unknown): void {
+    const { gateway, call } = this.#answering
+    gateway.log.error({ err: error, request_id: call.hold.id }, "relaying a stream failed")
+  }
 }
 
 /** Removes the provider's credential from the bytes of an event (D17). */

@@ -16,7 +16,7 @@ import { ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
 import { forward, type Outgoing } from "../upstream/forward.ts"
 import { type Failure, failures, genAiOperation } from "../wire/call.ts"
 import { type FieldTexts, readJsonBody } from "../wire/json.ts"
-import { attemptsIn, noteDurable, recordIn, traceOf } from "./call-record.ts"
+import { noteDurable, RecordedAttempts, recordIn, traceOf } from "./call-record.ts"
 import { createChatCompletion, createChatCompletionCompatible } from "./docs/chat-completions.ts"
 import { createEmbeddings, createEmbeddingsCompatible } from "./docs/embeddings.ts"
 import { createMessage, createMessageOfVendor } from "./docs/messages.ts"
@@ -85,7 +85,7 @@ async function modelCall<Body extends Named>(
       call.model.routes,
       outgoing(call, operation.changes(body), texts, passed, client_deadline),
       gateway.breakers,
-      attemptsIn(gateway, id, trace, genAiOperation(operation.name)),
+      new RecordedAttempts(gateway, id, trace, genAiOperation(operation.name)),
     )
     call.answeredBy(reply.route)
     const answering = { gateway, call, reply, client_deadline, request }

@@ -33,7 +33,6 @@ export interface Terms {
 /** Decides by the settlement rules 1-6 what is owed for what was delivered. */
 export function decide(evidence: Evidence, terms: Terms): Verdict {
   const { usage, notes } = trusted(evidence)
-  const estimate = (bytes: number) => estimateTokens(bytes, terms.bytes_per_token)
   const broken = evidence.ending === "completed" ? null : evidence.ending
 
   if (evidence.shape === "json" && evidence.body !== "object") {
@@ -47,7 +46,10 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
       outcome: "settled", // rule 1, and rules 4 and 5 for partial usage
       basis: is_last && later === 0 ? "usage" : "partial",
       reported: usage.usage,
-      estimated: { prompt_tokens: 0, completion_tokens: (later > 0 ? estimate(later) : 0) + unseen },
+      estimated: {
+        prompt_tokens: 0,
+        completion_tokens: (later > 0 ? estimateTokens(later, terms.bytes_per_token) : 0) + unseen,
+      },
       failure: broken ?? (later > 0 ? "usage_missing" : isTooLarge(evidence) ? "upstream_error" : null),
       notes,
     }
@@ -60,7 +62,7 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
       estimated: {
         prompt_tokens: chargesPrompt(evidence, terms) ? promptEstimate(terms) : 0,
         completion_tokens: terms.estimate_output
-          ? estimate(evidence.output_bytes) + hiddenOutput(evidence, terms)
+          ? estimateTokens(evidence.output_bytes, terms.bytes_per_token) + hiddenOutput(evidence, terms)
           : 0,
       },
       failure: broken ?? (usage.state === "missing" ? "usage_missing" : "usage_invalid"),
@@ -114,9 +116,12 @@ function trusted(evidence: Evidence): { usage: UsageReading; notes: readonly Not
   const notes: Note[] = isTooLarge(evidence) ? ["response_too_large"] : []
   if (is_implausible) notes.push("usage_implausible")
   if (usage.state !== "valid") return { usage, notes }
-  if (isZero(usage.usage) && output_bytes > 0)
-    return { usage: { state: "invalid" }, notes: [...notes, "usage_placeholder"] }
-  return { usage, notes: [...notes, ...usage.notes] }
+  if (isZero(usage.usage) && output_bytes > 0) {
+    notes.push("usage_placeholder")
+    return { usage: { state: "invalid" }, notes }
+  }
+  notes.push(...usage.notes)
+  return { usage, notes }
 }
 
 /** Why a JSON answer is not usable (D5, D10, D28): who ended it, otherwise what was wrong with it. */

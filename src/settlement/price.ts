@@ -38,9 +38,13 @@ export function priceVerdict(
 ): Priced {
   if (verdict.outcome === "released") return { charge_nano: 0n, usage: null, notes: verdict.notes }
   const reported = bucketed(verdict.reported ?? NOTHING, price, searches)
-  const usage = withEstimate(reported.usage, verdict.estimated, price, costWithin(amount_nano, margin_bp))
+  const { prompt_tokens, completion_tokens } = verdict.estimated
+  const usage =
+    prompt_tokens === 0 && completion_tokens === 0
+      ? reported.usage
+      : withEstimate(reported.usage, verdict.estimated, price, costWithin(amount_nano, margin_bp))
   const charge_nano = isNothing(usage) ? 0n : ceilToNano(costPico(usage, price), margin_bp)
-  const notes = [...verdict.notes, ...reported.notes]
+  const notes = reported.notes.length === 0 ? verdict.notes : [...verdict.notes, ...reported.notes]
   return { charge_nano, usage, notes: charge_nano > amount_nano ? [...notes, "overage"] : notes }
 }
 
@@ -87,7 +91,6 @@ function withEstimate(
   price: Price,
   amount_pico: bigint,
 ): Usage {
-  if (estimated.prompt_tokens === 0 && estimated.completion_tokens === 0) return base
   const prompt = fitting(estimated.prompt_tokens, price.input_pico, amount_pico - costPico(base, price))
   const asked = { ...base, prompt_tokens: base.prompt_tokens + prompt }
   const completion = fitting(
@@ -122,12 +125,14 @@ interface Bucketed {
   readonly notes: readonly Note[]
 }
 
+const NO_NOTES: readonly Note[] = []
+
 /**
  * Usage with the buckets that the price names (D60), none larger than what is left of its parent. All others are charged as
  * their parent, which is noted where their price cannot be guessed from it. `searches` are charged if none are counted.
  */
 export function bucketed(usage: Usage, price: Price, searches: number): Bucketed {
-  if (usage.buckets === undefined && searches === 0) return { usage, notes: [] }
+  if (usage.buckets === undefined && searches === 0) return { usage, notes: NO_NOTES }
   const { buckets: said = {}, ...counts } = usage
   const prices = price.buckets ?? {}
   const notes = new Set<Note>()
@@ -204,11 +209,16 @@ const OWN: ServedTier = { tier: null, is_unpriced: false }
  * asked for counts, else the model's own price.
  */
 export function servedTier(model: Model, asked: string | null, served: string | null): ServedTier {
-  const named = (name: string | null) => model.service_tiers.find((tier) => tier.name === name)
   if (served !== null) {
-    const tier = named(served)
-    if (tier !== undefined) return { tier, is_unpriced: false }
+    const tier = tierOf(model, served)
+    if (tier !== null) return { tier, is_unpriced: false }
     if (OWN_TIERS.has(served)) return OWN
   }
-  return { tier: named(asked) ?? null, is_unpriced: served !== null && !isFree(model.price) }
+  const tier = asked === null ? null : tierOf(model, asked)
+  return { tier, is_unpriced: served !== null && !isFree(model.price) }
+}
+
+function tierOf({ service_tiers }: Model, name: string): ServiceTier | null {
+  for (const tier of service_tiers) if (tier.name === name) return tier
+  return null
 }

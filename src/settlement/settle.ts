@@ -62,7 +62,7 @@ export function release(
 
 /** What a running call would be charged if its gateway died now (D13); null if nothing yet. */
 export function checkpoint(call: Call): Checkpoint | null {
-  const evidence = call.observe?.("gateway_lost")
+  const evidence = call.observed?.evidence("gateway_lost")
   if (evidence === undefined) return null
   const verdict = decide(evidence, termsOf(call))
   if (verdict.outcome === "released") return null

@@ -51,7 +51,8 @@ export class CircuitBreakers {
 
   /** Whether a call would try any of these routes now. If not, it is refused with a 503 before anything is held. */
   ready(routes: readonly Route[]): boolean {
-    return routes.some((route) => this.admits(route.upstream.name))
+    for (const { upstream } of routes) if (this.admits(upstream.name)) return true
+    return false
   }
 
   /** Whether a call would try this upstream now. */

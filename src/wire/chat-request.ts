@@ -35,6 +35,7 @@ export const Message = Type.Object(
     [EXPECTED]: "a message object",
   },
 )
+export type Message = Static<typeof Message>
 
 export const Messages = Type.Array(Message, {
   minItems: 1,

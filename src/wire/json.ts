@@ -152,29 +152,40 @@ export class FieldTexts {
     return this.#texts[place]
   }
 
-  /**
-   * The text of the whole object, in parts. `changes` replace its fields or are added at the end. A large field is a part of
-   * its own, so that nothing copies it: the copies took 0.8 ms of a call with 1 MiB of messages.
-   */
+  /** The text of the whole object, in parts. `changes` replace its fields or are added at the end. */
   with(changes: Readonly<Record<string, unknown>>): readonly string[] {
-    const parts: string[] = []
-    let text = "{"
-    let separator = ""
-    const add = (name: string, value: string): void => {
-      text += `${separator}${quoted(name)}:`
-      separator = ","
-      if (value.length < LARGE_TEXT) text += value
-      else {
-        parts.push(text, value)
-        text = ""
-      }
+    const text = new ObjectText()
+    for (let place = 0; place < this.names.length; place++) {
+      const name = this.names[place] ?? ""
+      text.add(name, Object.hasOwn(changes, name) ? JSON.stringify(changes[name]) : this.at(place))
     }
-    for (const [place, name] of this.names.entries())
-      add(name, Object.hasOwn(changes, name) ? JSON.stringify(changes[name]) : this.at(place))
-    for (const name of Object.keys(changes))
-      if (!this.names.includes(name)) add(name, JSON.stringify(changes[name]))
-    parts.push(`${text}}`)
-    return parts
+    for (const name in changes) if (!this.names.includes(name)) text.add(name, JSON.stringify(changes[name]))
+    return text.end()
+  }
+}
+
+/**
+ * The text of an object, field by field. A large field is a part of its own, so that nothing copies it: the copies took
+ * 0.8 ms of a call with 1 MiB of messages.
+ */
+class ObjectText {
+  readonly #parts: string[] = []
+  #text = "{"
+  #separator = ""
+
+  add(name: string, value: string): void {
+    this.#text += `${this.#separator}${quoted(name)}:`
+    this.#separator = ","
+    if (value.length < LARGE_TEXT) this.#text += value
+    else {
+      this.#parts.push(this.#text, value)
+      this.#text = ""
+    }
+  }
+
+  end(): readonly string[] {
+    this.#parts.push(`${this.#text}}`)
+    return this.#parts
   }
 }
 

@@ -74,13 +74,17 @@ export function readResponseUsage(
 
 /** The cached tokens of the prompt. A malformed number does not make the usage invalid (D3). */
 function readCached(details: unknown, prompt_tokens: number): { tokens: number; notes: readonly Note[] } {
-  if (details === undefined || details === null) return { tokens: 0, notes: [] }
+  if (details === undefined || details === null) return NONE_CACHED
   if (!isObject(details)) return { tokens: 0, notes: ["cached_malformed"] }
   const cached = details.cached_tokens
-  if (cached === undefined || cached === null) return { tokens: 0, notes: [] }
+  if (cached === undefined || cached === null || cached === 0) return NONE_CACHED
   if (!isWhole(cached)) return { tokens: 0, notes: ["cached_malformed"] }
-  return { tokens: Math.min(cached, prompt_tokens), notes: cached > prompt_tokens ? ["cached_clamped"] : [] }
+  if (cached > prompt_tokens) return { tokens: prompt_tokens, notes: ["cached_clamped"] }
+  return { tokens: cached, notes: NO_NOTES }
 }
+
+const NO_NOTES: readonly Note[] = []
+const NONE_CACHED = { tokens: 0, notes: NO_NOTES }
 
 const NOTHING: JsonObject = {}
 

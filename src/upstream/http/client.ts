@@ -79,14 +79,15 @@ export function post(
     return exchange
   }
   const { origin, head, pool } = targetOf(base_url, path)
-  const body_bytes = body.reduce((sum, part) => sum + Buffer.byteLength(part), 0)
+  let body_bytes = 0
+  for (const part of body) body_bytes += Buffer.byteLength(part)
   const text = `${head}${common.text}${own.text}content-length: ${body_bytes}\r\n\r\n`
-  const [first = "", ...others] = body
-  const start =
+  const first = body[0] ?? ""
+  const message: (string | Uint8Array)[] = [...body]
+  message[0] =
     common.is_ascii && own.is_ascii
       ? text + first
       : Buffer.concat([Buffer.from(text, "latin1"), Buffer.from(first)])
-  const message = [start, ...others]
   const waiting = pool.take()
   if (waiting !== null) waiting.send(exchange, message)
   else {

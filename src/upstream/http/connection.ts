@@ -91,7 +91,8 @@ export class Connection implements Line, AnswerSink, SocketOwner {
     }
     this.#exchange = exchange
     this.#parser.expect()
-    for (const [at, part] of parts.entries()) {
+    for (let at = 0; at < parts.length; at++) {
+      const part = parts[at] ?? ""
       const written = this.#socket.write(part)
       if (written < 0) {
         exchange.fail(new ConnectionClosed("the connection was closed"))

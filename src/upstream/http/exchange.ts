@@ -27,9 +27,8 @@ export class Cancelled extends Error {
  * reader at a time. An early end of the exchange rejects every current and later read.
  */
 export class Exchange {
-  readonly head: Promise<AnswerHead>
+  readonly #head = Promise.withResolvers<AnswerHead>()
   #line: Line | null = null
-  #head: Waiter<AnswerHead> | null = null
   #reader: Waiter<Uint8Array | null> | null = null
   #collector: Waiter<Uint8Array> | null = null
   #queue: Uint8Array[] = []
@@ -38,10 +37,8 @@ export class Exchange {
   #ended = false
   #error: Error | null = null
 
-  constructor() {
-    this.head = new Promise((resolve, reject) => {
-      this.#head = { resolve, reject }
-    })
+  get head(): Promise<AnswerHead> {
+    return this.#head.promise
   }
 
   /** Whether nothing more comes: the body has ended or broken off. */
@@ -96,8 +93,7 @@ export class Exchange {
 
   /** The head has come. */
   answered(head: AnswerHead): void {
-    this.#head?.resolve(head)
-    this.#head = null
+    this.#head.resolve(head)
   }
 
   /** A part of the body has come. */
@@ -131,10 +127,10 @@ export class Exchange {
     this.#error = error
     const line = this.#line
     this.#line = null
-    this.#head?.reject(error)
+    this.#head.reject(error)
     this.#reader?.reject(error)
     this.#collector?.reject(error)
-    this.#head = this.#reader = this.#collector = null
+    this.#reader = this.#collector = null
     line?.destroy()
   }
 
@@ -144,8 +140,7 @@ export class Exchange {
   }
 
   #whole(): Uint8Array {
-    const parts = this.#queue
-    this.#queue = []
+    const parts = this.#queue.splice(0)
     const [only] = parts
     return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts)
   }
