@@ -17,15 +17,23 @@ export interface Feed {
 
 /** The client's side of a stream: holds events back, sends them, and ends the stream. */
 export class Outlet {
-  /** Null until there is a writer: the server asks for the body, or all of it is gathered. Nothing is sent before. */
+  /** Null until the server asks for the body, or all of it is gathered. */
   #writer: Writer | null = null
   readonly #feed: Feed
+  #asked = false
   #closed = false
   /** Lets the server end the answer. */
   #end: (() => void) | null = null
+  /** Called when there is something to send, or nothing is to come. */
+  #ready: (() => void) | null = null
   #fail: ((error: unknown) => void) | null = null
-  /** Resolves when the client has taken what was sent; null while it has. */
+  /** Resolves when the client has taken what was written; null while it has. */
   #blocked: Promise<void> | null = null
+  /** What is sent then. Written at once, it would be copied into a buffer of the server: 1 to 3 ms for an event of 6 MiB. */
+  #waiting: Uint8Array[] = []
+  #attached: (() => void) | null = null
+  /** Whether the stream is closed when nothing waits any more. */
+  #ending = false
   /** Events without evidence, held back until the first output or usage (rule 6); null afterwards. */
   #held: Parts | null = new Parts()
   /** Whether something was written since the last flush. */
@@ -34,7 +42,7 @@ export class Outlet {
   #run: Run | null = null
   /** When the client left. */
   #gone_ms: number | null = null
-  /** When the last bytes were sent; at first, when the stream was opened. */
+  /** When bytes were last sent, or began to wait for that; at first, when the stream was opened. */
   #sent_ms = performance.now()
   #sent = false
 
@@ -49,9 +57,22 @@ export class Outlet {
     this.#feed = feed
   }
 
+  /**
+   * Resolves when there is something to send, or nothing is to come. Ask for the stream then: headers and first events leave
+   * in one packet. A stream that has nothing to send when the server asks for it costs ten packets of a few bytes more, each
+   * of a part of the headers. Rejects when the relay fails.
+   */
+  ready(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#fail = reject
+      if (this.#sent || this.#closed || this.gone) resolve()
+      else this.#ready = resolve
+      void this.#ask()
+    })
+  }
+
   /** What is sent, as it comes. */
   stream(): ReadableStream<Uint8Array> {
-    // With `direct`, headers and first events leave in one packet: 7 % less CPU for a short stream, of 10 pairs of runs.
     return new ReadableStream<Uint8Array>({
       type: "direct",
       pull: (controller) => this.#serve(controller),
@@ -68,29 +89,38 @@ export class Outlet {
     return new Promise((resolve, reject) => {
       this.#fail = reject
       const parts: Uint8Array[] = []
-      void this.#serve({
+      this.#attach({
         write: (bytes) => parts.push(bytes),
         flush: () => {},
         close: () => resolve(Buffer.concat(parts)),
       })
+      void this.#ask()
     })
   }
 
-  /**
-   * Asks for more whenever the client has taken what was sent. The server ends the answer when this resolves: after
-   * `close`, or when the client's connection is gone.
-   */
-  async #serve(writer: Writer): Promise<void> {
-    this.#writer = writer
-    if (this.#closed) writer.close()
-    while (!this.gone && (await this.#feed.pull())) if (this.#blocked !== null) await this.#blocked
-    if (this.#closed) return
-    await new Promise<void>((resolve) => {
+  /** The server ends the answer when this resolves: after `close`, or when the client's connection is gone. */
+  #serve(writer: Writer): Promise<void> {
+    return new Promise((resolve) => {
       this.#end = resolve
+      this.#attach(writer)
+      if (!this.#asked) void this.#ask()
     })
   }
 
-  /** The relay itself has failed, so that the stream may never be closed. */
+  /** Asks for more whenever the client has taken what was sent. */
+  async #ask(): Promise<void> {
+    this.#asked = true
+    while (!this.gone && (await this.#feed.pull())) while (this.#blocked !== null) await this.#blocked
+  }
+
+  #attach(writer: Writer): void {
+    this.#writer = writer
+    if (this.#closed) this.#close()
+    else this.#sendWaiting()
+    this.#attached?.()
+  }
+
+  /** The relay itself has failed, so that the stream may never be closed. Nothing happens if it has begun to be sent. */
   fail(error: unknown): void {
     this.#fail?.(error)
   }
@@ -125,6 +155,8 @@ export class Outlet {
   leave(): void {
     this.#gone_ms = performance.now()
     this.#run = null
+    this.#waiting = []
+    this.#ready?.()
     this.#held = this.#held === null ? null : new Parts()
   }
 
@@ -175,27 +207,45 @@ export class Outlet {
   }
 
   #write(bytes: Uint8Array): void {
-    if (this.#writer === null) return
-    const written = this.#writer.write(bytes)
-    if (typeof written !== "number") this.#wait(written)
     this.#written = true
     this.#sent = true
     this.#sent_ms = performance.now()
+    if (this.#writer === null) {
+      this.#blocked ??= new Promise((resolve) => {
+        this.#attached = resolve
+      })
+      this.#ready?.()
+    }
+    if (this.#writer === null || this.#blocked !== null) {
+      this.#waiting.push(bytes)
+      return
+    }
+    const written = this.#writer.write(bytes)
+    if (typeof written !== "number") this.#blocked = written.then(() => this.#sendWaiting())
   }
 
-  #wait(written: Promise<number>): void {
-    const blocked = written.then(() => {
-      if (this.#blocked === blocked) this.#blocked = null
-    })
-    this.#blocked = blocked
+  /** The client has taken what was written: sends what waits for that, as far as it takes it. */
+  #sendWaiting(): void {
+    this.#blocked = null
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const bytes of waiting) this.#write(bytes)
+    this.flush()
+    if (this.#ending && this.taken) this.#close()
   }
 
   /** Ends the stream cleanly, with `last`. */
   close(last: readonly Uint8Array[]): void {
     if (this.gone) return
     for (const bytes of last) this.#write(bytes)
+    this.#ending = true
+    if (this.taken) this.#close()
+  }
+
+  #close(): void {
     this.#closed = true
     this.#writer?.close()
+    this.#ready?.()
     this.#end?.()
   }
 }

@@ -104,12 +104,13 @@ export function answerStream(
   answering: Answering,
   form: EventForm,
   wants: { readonly usage: boolean; readonly cost: boolean },
-): Response | Promise<Response> {
+): Promise<Response> {
   const { gateway, call, reply, client_deadline } = answering
   const relayed = new RelayedCall(answering, form, wants)
   const tap = new Tap(relayed)
   const headers = streamHeaders(call.hold.id)
   const is_whole = reply.body.arrived && client_deadline.reason === null
+  client_deadline.end()
   if (is_whole && gateway.in_flight.size >= CALLS_FOR_ONE_PIECE)
     return tap.outlet.whole().then((bytes) => new Response(bytes, { headers }))
   call.observed = tap
@@ -117,7 +118,7 @@ export function answerStream(
   if (call.stopped.aborted) tap.stop()
   relayed.watchClient(() => tap.clientLeft())
   tap.start()
-  return new Response(tap.outlet.stream(), { headers })
+  return tap.outlet.ready().then(() => new Response(tap.outlet.stream(), { headers }))
 }
 
 /** A call as the relay of its stream sees it: the limits of the stream, and what happens to it. */
