@@ -1,6 +1,6 @@
 import type { JsonObject } from "../wire/usage.ts"
 import { parsePayload } from "./output.ts"
-import { plainTextEnd, viewOf } from "./plain-text.ts"
+import { isPlainText } from "./plain-text.ts"
 import { readData, type SseEvent } from "./sse.ts"
 
 const QUOTE = 0x22
@@ -35,7 +35,7 @@ export function abridge({ parts }: SseEvent): Abridged | null {
   const event_bytes = bytesOf(parts)
   if (event_bytes < LONG_BYTES) return null
   const range = findLongText(parts)
-  if (range === null || !isPlain(slice(parts, range.from, range.to))) return null
+  if (range === null || !slice(parts, range.from, range.to).every(isPlainText)) return null
   const head = Buffer.concat(slice(parts, 0, range.from))
   const foot = Buffer.concat(slice(parts, range.to, event_bytes))
   const withText = (length: number) =>
@@ -86,8 +86,4 @@ function bytesOf(parts: readonly Uint8Array[]): number {
   let bytes = 0
   for (const { byteLength } of parts) bytes += byteLength
   return bytes
-}
-
-function isPlain(parts: readonly Uint8Array[]): boolean {
-  return parts.every((part) => plainTextEnd(viewOf(part), 0) === part.byteLength)
 }
