@@ -7,7 +7,7 @@ const LF = 0x0a
 const BOM = 0xef
 
 const ONE_MORE = Buffer.from("x")
-const WORD_BYTES = 4
+const WORD_BYTES = 8
 /** The most forms of events that are learned. A stream that never repeats one is read event by event. */
 const MAX_LESSONS = 8
 /** Larger events are not learned: only small ones repeat thousands of times. */
@@ -50,7 +50,7 @@ export class Repetition implements Recurring {
     const head = whole.subarray(0, at)
     const foot = whole.subarray(at + text.byteLength)
     if (at === 0 || !this.#isTextBetween(head, foot, text)) return false
-    this.#text = { head: new Pattern(head), foot: new Pattern(foot) }
+    this.#text = { head: patternOf(head), foot: patternOf(foot) }
     return true
   }
 
@@ -61,7 +61,7 @@ export class Repetition implements Recurring {
     // A byte order mark counts only where a stream begins.
     if (bytes.byteLength > MAX_EVENT_BYTES || bytes.at(-1) !== LF || bytes[0] === BOM) return
     this.#idle_lessons += 1
-    this.#idle = new Pattern(bytes)
+    this.#idle = patternOf(bytes)
   }
 
   /**
@@ -108,37 +108,69 @@ export class Repetition implements Recurring {
   }
 }
 
-/**
- * Bytes that are looked for at one place. Compared by words: 31 ns for an event of 97 bytes where the runtime's own
- * comparison takes 91, and 81 where it takes 175 of one of 180 bytes.
- */
-class Pattern {
+/** Bytes that are looked for at one place. */
+interface Pattern {
   readonly length: number
-  /** How many bytes are compared one by one, at the start, so that whole words are left. */
-  readonly #odd: number
-  /** These bytes, then the words. */
-  readonly #parts: Int32Array
+  isAt(view: DataView, start: number): boolean
+}
 
-  constructor(bytes: Uint8Array) {
-    const view = viewOf(bytes)
-    this.length = bytes.byteLength
-    this.#odd = this.length % WORD_BYTES
-    this.#parts = new Int32Array(this.#odd + (this.length - this.#odd) / WORD_BYTES)
-    let at = 0
-    for (let part = 0; part < this.#parts.length; part++) {
-      this.#parts[part] = part < this.#odd ? view.getUint8(at) : view.getInt32(at, true)
-      at += part < this.#odd ? 1 : WORD_BYTES
-    }
+function patternOf(bytes: Uint8Array): Pattern {
+  const words = wordsOf(bytes)
+  // NaN is not equal to itself, and 0 is equal to -0, which has other bytes.
+  const is_exact = words.length > 0 && words.every((word) => word < 0 || word > 0)
+  return is_exact ? new WordPattern(bytes.byteLength, words) : new BytePattern(bytes.slice())
+}
+
+/** The bytes as doubles. The last ones end where the bytes end, and the first one may overlap with the second. None for fewer than eight bytes. */
+function wordsOf(bytes: Uint8Array): Float64Array {
+  const view = viewOf(bytes)
+  const length = bytes.byteLength < WORD_BYTES ? 0 : Math.ceil(bytes.byteLength / WORD_BYTES)
+  return Float64Array.from({ length }, (_, word) =>
+    view.getFloat64(word === 0 ? 0 : bytes.byteLength - WORD_BYTES * (length - word), true),
+  )
+}
+
+/**
+ * Compares eight bytes at a time, as a double: 24 ns for an event of 97 bytes, where words of four bytes take 31 and the runtime's
+ * own comparison takes 91.
+ */
+class WordPattern implements Pattern {
+  readonly length: number
+  readonly #words: Float64Array
+
+  constructor(length: number, words: Float64Array) {
+    this.length = length
+    this.#words = words
   }
 
   isAt(view: DataView, start: number): boolean {
-    if (start + this.length > view.byteLength) return false
-    const parts = this.#parts
-    let part = 0
-    let at = start
-    for (; part < this.#odd; part++, at++) if (view.getUint8(at) !== parts[part]) return false
-    for (; part < parts.length; part++, at += WORD_BYTES)
-      if (view.getInt32(at, true) !== parts[part]) return false
+    const end = start + this.length
+    if (end > view.byteLength) return false
+    const words = this.#words
+    if (view.getFloat64(start, true) !== words[0]) return false
+    let at = end - WORD_BYTES * (words.length - 1)
+    for (let word = 1; word < words.length; word++, at += WORD_BYTES)
+      if (view.getFloat64(at, true) !== words[word]) return false
+    return true
+  }
+}
+
+/** For few bytes, and for those that no double stands for. */
+class BytePattern implements Pattern {
+  readonly #bytes: Uint8Array
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes
+  }
+
+  get length(): number {
+    return this.#bytes.byteLength
+  }
+
+  isAt(view: DataView, start: number): boolean {
+    const bytes = this.#bytes
+    if (start + bytes.byteLength > view.byteLength) return false
+    for (let at = 0; at < bytes.byteLength; at++) if (view.getUint8(start + at) !== bytes[at]) return false
     return true
   }
 }

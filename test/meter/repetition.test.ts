@@ -56,6 +56,13 @@ describe("D7 events that differ from one before in nothing but their text", () =
     ["lines that end with CRLF", ["a", "b"].map((content) => said({ content }).replaceAll("\n", "\r\n")), 1],
     ["a text that is also the id", ["x", "a", "b"].map((content) => said({ content })), 1],
     ["a further field", ["a", "b"].map((content) => `event: chunk\n${said({ content })}`), 1],
+    [
+      "few bytes behind the text",
+      ["a", "b"].map((x) => `data: {"choices":[{"delta":{"content":"${x}"}}]}\n\n`),
+      1,
+    ],
+    ["a comment of zeros", [1, 2].map(() => `: ${"\0".repeat(22)}\n\n`), 1],
+    ["a comment of few bytes", [1, 2].map(() => ": a\n\n"), 1],
   ]
   test.each(rows)("%s: read once, known afterwards", (_, events, recurred) => {
     const known = read(each(events), true)
@@ -98,6 +105,14 @@ describe("D7 events that differ from one before in nothing but their text", () =
   ]
   test.each(unlike)("%s: read in full", (_, events) => {
     expect({ ...read(each(events), true), recurred: 0 }).toEqual(read(each(events), false))
+  })
+
+  test("a comment that differs where a number would be -0 and not 0: read in full", () => {
+    const zeros = bytesOf(`: ${"\0".repeat(22)}\n\n`)
+    for (let at = 2; at < 24; at++) {
+      const other = zeros.with(at, 0x80)
+      expect(read([zeros, other], true)).toEqual({ ...read([zeros, other], false), recurred: 0 })
+    }
   })
 
   test("a byte that is no UTF-8: read in full", () => {
