@@ -31,11 +31,14 @@ export interface Abridged {
  * from two shorter ones. Measured for 6 MiB of text: 3 ms, where decoding and parsing take 17 ms, most of it to make three
  * copies.
  */
-export function abridge({ parts }: SseEvent): Abridged | null {
+export function abridge({ parts, plain_parts }: SseEvent): Abridged | null {
   const event_bytes = bytesOf(parts)
   if (event_bytes < LONG_BYTES) return null
-  const range = findLongText(parts)
-  if (range === null || !slice(parts, range.from, range.to).every(isPlainText)) return null
+  const known: ReadonlySet<Uint8Array> = plain_parts ?? NO_PARTS
+  const range = findLongText(parts, known)
+  if (range === null) return null
+  const text = slice(parts, range.from, range.to)
+  if (!text.every((part) => known.has(part) || isPlainText(part))) return null
   const head = Buffer.concat(slice(parts, 0, range.from))
   const foot = Buffer.concat(slice(parts, range.to, event_bytes))
   const withText = (length: number) =>
@@ -54,13 +57,19 @@ export function abridge({ parts }: SseEvent): Abridged | null {
   }
 }
 
-/** The first `LONG_BYTES` or more between two quotes. */
-function findLongText(parts: readonly Uint8Array[]): { from: number; to: number } | null {
+const NO_PARTS: ReadonlySet<Uint8Array> = new Set()
+
+/** The first `LONG_BYTES` or more between two quotes. Parts that are known to be plain have no quotes. */
+function findLongText(
+  parts: readonly Uint8Array[],
+  plain: ReadonlySet<Uint8Array>,
+): { from: number; to: number } | null {
   let from = Number.POSITIVE_INFINITY
   let quotes = 0
   let start = 0
   for (const part of parts) {
-    for (let at = part.indexOf(QUOTE); at !== -1; at = part.indexOf(QUOTE, at + 1)) {
+    const first = plain.has(part) ? -1 : part.indexOf(QUOTE)
+    for (let at = first; at !== -1; at = part.indexOf(QUOTE, at + 1)) {
       if (start + at - from >= LONG_BYTES) return { from, to: start + at }
       from = start + at + 1
       if (++quotes > MAX_QUOTES) return null
@@ -70,13 +79,14 @@ function findLongText(parts: readonly Uint8Array[]): { from: number; to: number 
   return null
 }
 
-/** The bytes from `from` to `to`, as views. */
+/** The bytes from `from` to `to`, as views, or as the parts themselves where all of one is meant. */
 function slice(parts: readonly Uint8Array[], from: number, to: number): Uint8Array[] {
   const views: Uint8Array[] = []
   let start = 0
   for (const part of parts) {
     const end = start + part.byteLength
-    if (start < to && end > from) views.push(part.subarray(Math.max(0, from - start), to - start))
+    if (start >= from && end <= to) views.push(part)
+    else if (start < to && end > from) views.push(part.subarray(Math.max(0, from - start), to - start))
     start = end
   }
   return views

@@ -32,14 +32,14 @@ export function plainTextEnd(view: DataView, from: number): number {
 }
 
 /**
- * Whether a long text that has no quotes is plain. Measured for 6 MiB: 1.0 ms, where `plainTextEnd` takes 2.5 ms. The
- * backslash is looked for by native search, so that a loop without a branch is left for the other characters.
+ * Whether all of a long text is plain. Measured for 6 MiB: 1.1 ms, where `plainTextEnd` takes 2.5 ms. Quotes and
+ * backslashes are looked for by native search, so that a loop without a branch is left for the other characters.
  */
 export function isPlainText(bytes: Uint8Array): boolean {
   const { buffer, byteOffset, byteLength } = bytes
   const before = (WORD_BYTES - (byteOffset % WORD_BYTES)) % WORD_BYTES
   if (byteLength < before + WORD_BYTES) return endsPlain(bytes)
-  if (bytes.includes(BACKSLASH)) return false
+  if (bytes.includes(QUOTE) || bytes.includes(BACKSLASH)) return false
   const words = new Int32Array(buffer, byteOffset + before, Math.trunc((byteLength - before) / WORD_BYTES))
   let odd = 0
   for (let at = 0; at < words.length; at++) {

@@ -1,3 +1,5 @@
+import { isPlainText } from "./plain-text.ts"
+
 /** Server-sent events at the level of bytes: where each one ends, without decoding or copying what passes (D36). */
 
 /** One event of a provider: everything through its blank line, or only the blank line. */
@@ -10,6 +12,8 @@ export interface SseEvent {
   readonly tail: boolean
   /** The bytes of output (D7) if these are several events in a row that need not be read; otherwise null. */
   readonly recurring_bytes: number | null
+  /** Those of its parts that are known to be plain text; null for none. */
+  readonly plain_parts: ReadonlySet<Uint8Array> | null
 }
 
 /** Several events in a row that need not be read. */
@@ -41,6 +45,8 @@ const SPACE = 0x20
 const COLON = 0x3a
 /** A byte order mark in UTF-8: EF BB BF. */
 const BOM_BYTES = 3
+/** Parts from this size on are looked at as they come. */
+const LONG_PART_BYTES = 65_536
 
 /**
  * Cuts a provider's byte stream into events. Lines end with LF, CRLF or CR, mixed. Chunks may be cut anywhere: the same
@@ -51,6 +57,8 @@ export class Framer {
   readonly #limit_bytes: number
   readonly #recurring: Recurring | null
   #unfinished = new Parts()
+  /** Found while the provider sends the rest of the event, because the client waits for what is done after that. */
+  #plain_parts: Set<Uint8Array> | null = null
   /** Bytes of the line that the last chunk left unfinished. */
   #line_bytes = 0
   /** The last byte was a CR: an LF next belongs to it. */
@@ -82,7 +90,13 @@ export class Framer {
       line_start = 1
       if (this.#unfinished.bytes === 0) {
         event_start = 1
-        yield { parts: [view(chunk, 0, 1)], data: null, tail: true, recurring_bytes: null }
+        yield {
+          parts: [view(chunk, 0, 1)],
+          data: null,
+          tail: true,
+          recurring_bytes: null,
+          plain_parts: null,
+        }
       }
     }
     this.#after_cr = false
@@ -95,6 +109,7 @@ export class Framer {
           data: null,
           tail: false,
           recurring_bytes: output_bytes,
+          plain_parts: null,
         }
         event_start = end
         line_start = end
@@ -120,7 +135,17 @@ export class Framer {
     this.#line_bytes += chunk.byteLength - line_start
     const pending_bytes = this.#unfinished.bytes + chunk.byteLength - event_start
     if (pending_bytes > this.#limit_bytes) throw new EventTooLarge()
-    if (event_start < chunk.byteLength) this.#unfinished.add(view(chunk, event_start, chunk.byteLength))
+    if (event_start < chunk.byteLength) this.#keep(view(chunk, event_start, chunk.byteLength))
+  }
+
+  /** Keeps a part of an event until the rest comes. A long part behind the first one is probably text and no more. */
+  #keep(part: Uint8Array): void {
+    const is_long = part.byteLength >= LONG_PART_BYTES && this.#unfinished.bytes > 0
+    if (is_long && isPlainText(part)) {
+      this.#plain_parts ??= new Set()
+      this.#plain_parts.add(part)
+    }
+    this.#unfinished.add(part)
   }
 
   /** The event the stream left unterminated, with the line end and blank line it lacks; null when there is none. */
@@ -144,7 +169,8 @@ export class Framer {
   #complete(last: Uint8Array): SseEvent {
     const parts = this.#unfinished.take()
     parts.push(last)
-    const event = new WholeEvent(parts, this.#first_event)
+    const event = new WholeEvent(parts, this.#plain_parts, this.#first_event)
+    this.#plain_parts = null
     this.#first_event = false
     return event
   }
@@ -159,13 +185,15 @@ export class Framer {
 
 class WholeEvent implements SseEvent {
   readonly parts: readonly Uint8Array[]
+  readonly plain_parts: ReadonlySet<Uint8Array> | null
   readonly tail = false
   readonly recurring_bytes = null
   readonly #first: boolean
   #data: string | null | undefined
 
-  constructor(parts: readonly Uint8Array[], first: boolean) {
+  constructor(parts: readonly Uint8Array[], plain_parts: ReadonlySet<Uint8Array> | null, first: boolean) {
     this.parts = parts
+    this.plain_parts = plain_parts
     this.#first = first
   }
 

@@ -25,7 +25,7 @@ function eventOf(text: string, cuts: readonly number[] = []): SseEvent {
 
 /** What an event is read as: as it is, and with all of it decoded. */
 function bothWays(open: () => StreamReading, event: SseEvent) {
-  const decoded = { parts: [], data: event.data, tail: false, recurring_bytes: null }
+  const decoded = { parts: [], data: event.data, tail: false, recurring_bytes: null, plain_parts: null }
   return [event, decoded].map((either) => {
     const reading = open()
     const kind = reading.take(either)
@@ -86,7 +86,12 @@ describe.each(readings)("D7 a long text of an event of %s", (_, open, forms) => 
       "\\",
     )
     const text = fc
-      .tuple(fc.nat(200), odd, fc.nat(LONG), fc.constantFrom("x", "word ", "~"))
+      .tuple(
+        fc.oneof(fc.nat(200), fc.nat(3 * LONG)),
+        odd,
+        fc.nat(4 * LONG),
+        fc.constantFrom("x", "word ", "~"),
+      )
       .map(([more, inside, at, word]) => {
         const plain = word.repeat(LONG + more).slice(0, LONG + more)
         return plain.slice(0, at) + inside + plain.slice(at)
@@ -95,7 +100,7 @@ describe.each(readings)("D7 a long text of an event of %s", (_, open, forms) => 
       fc.property(
         fc.constantFrom(...forms),
         text,
-        fc.array(fc.nat(2 * LONG), { maxLength: 6 }),
+        fc.array(fc.nat(5 * LONG), { maxLength: 6 }),
         (form, text, cuts) => {
           const [own, decoded] = bothWays(open, eventOf(form(text), cuts))
           expect(own).toEqual(decoded)
@@ -104,6 +109,23 @@ describe.each(readings)("D7 a long text of an event of %s", (_, open, forms) => 
       { numRuns: 150 },
     )
   })
+})
+
+test("D7 long parts of an event that are plain text are known when it is whole", () => {
+  const text = "x".repeat(4 * LONG)
+  const known = (inside: string) => {
+    const { parts, plain_parts } = eventOf(chat(`"delta":{"content":"${text}${inside}${text}"}`), [
+      LONG,
+      2 * LONG,
+      2 * LONG + 100,
+      5 * LONG,
+      7 * LONG,
+    ])
+    return parts.map((part) => plain_parts?.has(part) ?? false)
+  }
+  expect(known("")).toEqual([false, true, false, true, true, false])
+  expect(known("ä")).toEqual([false, true, false, false, true, false])
+  expect(known('","b":"')).toEqual([false, true, false, false, true, false])
 })
 
 describe("D7 which events need not be decoded", () => {

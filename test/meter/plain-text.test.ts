@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { isPlainText } from "../../src/meter/plain-text.ts"
 
-const isPlain = (byte: number) => byte >= 0x20 && byte < 0x80 && byte !== 0x5c
+const isPlain = (byte: number) => byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c
 
 /** A view that begins anywhere in its buffer. */
 function viewAt(offset: number, bytes: readonly number[]): Uint8Array {
@@ -13,7 +13,7 @@ function viewAt(offset: number, bytes: readonly number[]): Uint8Array {
 
 test("a text is plain if each of its bytes is, wherever it begins and however short it is", () => {
   const plain = fc.integer({ min: 0x20, max: 0x7f }).filter((byte) => byte !== 0x22)
-  const any = fc.nat(255).filter((byte) => byte !== 0x22)
+  const any = fc.nat(255)
   const bytes = fc.oneof(
     fc.array(plain, { maxLength: 40 }),
     fc
