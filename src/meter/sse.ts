@@ -45,8 +45,8 @@ const SPACE = 0x20
 const COLON = 0x3a
 /** A byte order mark in UTF-8: EF BB BF. */
 const BOM_BYTES = 3
-/** Parts from this size on are looked at as they come. */
-const LONG_PART_BYTES = 65_536
+/** Chunks from this size on may be nothing but text. */
+const LONG_BYTES = 65_536
 
 /**
  * Cuts a provider's byte stream into events. Lines end with LF, CRLF or CR, mixed. Chunks may be cut anywhere: the same
@@ -82,7 +82,7 @@ export class Framer {
    * hundred times the memory of the chunk. Take all of them before the next chunk. Throws EventTooLarge.
    */
   *feed(chunk: Uint8Array): Generator<SseEvent, void, void> {
-    if (chunk.byteLength === 0) return
+    if (chunk.byteLength === 0 || this.#takeText(chunk)) return
     const ends = new LineEnds(chunk)
     let event_start = 0
     let line_start = 0
@@ -135,17 +135,19 @@ export class Framer {
     this.#line_bytes += chunk.byteLength - line_start
     const pending_bytes = this.#unfinished.bytes + chunk.byteLength - event_start
     if (pending_bytes > this.#limit_bytes) throw new EventTooLarge()
-    if (event_start < chunk.byteLength) this.#keep(view(chunk, event_start, chunk.byteLength))
+    if (event_start < chunk.byteLength) this.#unfinished.add(view(chunk, event_start, chunk.byteLength))
   }
 
-  /** Keeps a part of an event until the rest comes. A long part behind the first one is probably text and no more. */
-  #keep(part: Uint8Array): void {
-    const is_long = part.byteLength >= LONG_PART_BYTES && this.#unfinished.bytes > 0
-    if (is_long && isPlainText(part)) {
-      this.#plain_parts ??= new Set()
-      this.#plain_parts.add(part)
-    }
-    this.#unfinished.add(part)
+  /** Takes a long chunk in the middle of an event if it is plain text, which has no line ends. Throws EventTooLarge. */
+  #takeText(chunk: Uint8Array): boolean {
+    if (chunk.byteLength < LONG_BYTES || this.#unfinished.bytes === 0 || !isPlainText(chunk)) return false
+    if (this.#unfinished.bytes + chunk.byteLength > this.#limit_bytes) throw new EventTooLarge()
+    this.#after_cr = false
+    this.#line_bytes += chunk.byteLength
+    this.#unfinished.add(chunk)
+    this.#plain_parts ??= new Set()
+    this.#plain_parts.add(chunk)
+    return true
   }
 
   /** The event the stream left unterminated, with the line end and blank line it lacks; null when there is none. */
