@@ -20,6 +20,8 @@ export interface AnswerSink {
 /** The most bytes the header section of an answer may take, and the most fields. */
 export const MAX_HEAD_BYTES = 65_536
 export const MAX_FIELDS = 256
+/** So much is decoded first: what is decoded stays in memory with the head. */
+const USUAL_HEAD_BYTES = 2_048
 /** The most bytes of a line between two chunks, and of all trailers. */
 const MAX_LINE_BYTES = 4_096
 
@@ -63,6 +65,7 @@ function isNamed(head: string, start: number, name: string): boolean {
 }
 
 const CRLF = "\r\n"
+const HEAD_END = "\r\n\r\n"
 /** The bit in which a letter differs from its capital; those of digits and the hyphen have it too. */
 const LOWER_CASE = 32
 const COLON = 58
@@ -79,8 +82,8 @@ type State = "head" | "fixed" | "until_close" | "size" | "chunk" | "chunk_end" |
 export class AnswerParser {
   readonly #sink: AnswerSink
   #state: State = "head"
-  /** A head that has not come whole. */
-  #partial: Buffer | null = null
+  /** What has come of a head that is not whole, in Latin-1. */
+  #partial = ""
   /** Bytes left of a body of known length or of a chunk. */
   #left = 0
   #reusable = true
@@ -130,32 +133,34 @@ export class AnswerParser {
 
   #head(bytes: Uint8Array, at: number): number {
     if (!this.#is_expecting) throw new NotHttp("bytes after the end of the answer")
-    const rest = Buffer.from(bytes.buffer, bytes.byteOffset + at, bytes.length - at)
-    const before = this.#partial?.length ?? 0
-    const head = this.#partial === null ? rest : Buffer.concat([this.#partial, rest])
-    const end = head.indexOf("\r\n\r\n", Math.max(0, before - 3), "latin1")
+    const before = this.#partial.length
+    let text = this.#partial + latin1(bytes, at, USUAL_HEAD_BYTES)
+    let end = headEnd(text, before)
+    if (end === -1 && bytes.length - at > USUAL_HEAD_BYTES) {
+      text = this.#partial + latin1(bytes, at, MAX_HEAD_BYTES + HEAD_END.length)
+      end = headEnd(text, before)
+    }
     if (end === -1 || end > MAX_HEAD_BYTES) {
-      if (head.length > MAX_HEAD_BYTES) return this.#refuse(head, "header section too large", bytes)
-      this.#partial = this.#partial === null ? Buffer.from(rest) : head
+      if (text.length > MAX_HEAD_BYTES) return this.#refuse(text, "header section too large", bytes)
+      this.#partial = text
       return bytes.length
     }
-    this.#partial = null
-    const text = head.toString("latin1", 0, end)
-    const status = statusOf(text)
-    if (countFields(text) > MAX_FIELDS) return this.#refuse(head, "too many header fields", bytes)
-    const after = at + end + 4 - before
+    this.#partial = ""
+    const head = text.slice(0, end)
+    const status = statusOf(head)
+    if (countFields(head) > MAX_FIELDS) return this.#refuse(head, "too many header fields", bytes)
+    const after = at + end + HEAD_END.length - before
     // An informational answer comes before the real one (RFC 9110 section 15.2); nobody asked for another protocol.
     if (status === 101) throw new NotHttp("an upgrade that was not requested")
-    if (status < 100 || status >= 200) this.#begin(text, status)
+    if (status < 100 || status >= 200) this.#begin(head, status)
     return after
   }
 
   /** Reports a head that is over a limit. The rest is not read. */
-  #refuse(head: Buffer, fault: string, bytes: Uint8Array): number {
-    const text = head.toString("latin1", 0, 1_024)
+  #refuse(head: string, fault: string, bytes: Uint8Array): number {
     this.#state = "until_close"
     this.#reusable = false
-    this.#sink.head({ status: statusOf(text), length: null, fields: new Fields(""), fault })
+    this.#sink.head({ status: statusOf(head), length: null, fields: new Fields(""), fault })
     return bytes.length
   }
 
@@ -299,6 +304,19 @@ function countFields(head: string): number {
     at = FIELD.lastIndex
   }
   return fields
+}
+
+/**
+ * At most `length` bytes, decoded by a method of Buffer without making one: 0.3 us for a head, where a Buffer on the same bytes
+ * takes 1.3.
+ */
+function latin1(bytes: Uint8Array, start: number, length: number): string {
+  return Buffer.prototype.latin1Slice.call(bytes, start, Math.min(start + length, bytes.length))
+}
+
+/** Where the blank line begins; -1 if it has not come. The first `known` characters were searched before. */
+function headEnd(text: string, known: number): number {
+  return text.indexOf(HEAD_END, Math.max(0, known - HEAD_END.length + 1))
 }
 
 function hexDigit(byte: number): number | null {
