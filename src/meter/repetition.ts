@@ -118,7 +118,7 @@ function patternOf(bytes: Uint8Array): Pattern {
   const words = wordsOf(bytes)
   // NaN is not equal to itself, and 0 is equal to -0, which has other bytes.
   const is_exact = words.length > 0 && words.every((word) => word < 0 || word > 0)
-  return is_exact ? new WordPattern(bytes.byteLength, words) : new BytePattern(bytes.slice())
+  return is_exact ? new WordPattern(bytes.byteLength, words) : new BytePattern(new Uint8Array(bytes))
 }
 
 /** The bytes as doubles. The last ones end where the bytes end, and the first one may overlap with the second. None for fewer than eight bytes. */

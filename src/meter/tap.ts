@@ -131,11 +131,16 @@ export class Tap implements Feed {
       else this.#takeChunk(chunk)
       return !this.#over && this.outlet.flush()
     } catch (error) {
-      this.#options.onFault(error)
-      if (this.#over) this.outlet.fail(error)
-      else this.#finish("upstream_lost")
+      this.#faulted(error)
       return false
     }
+  }
+
+  /** The relay itself has failed. */
+  #faulted(error: unknown): void {
+    this.#options.onFault(error)
+    if (this.#over) this.outlet.fail(error)
+    else this.#finish("upstream_lost")
   }
 
   #takeChunk(chunk: Uint8Array): void {
@@ -178,8 +183,12 @@ export class Tap implements Feed {
 
   /** A connection that broke. */
   #broken(): void {
-    this.#readUnterminated()
-    this.#fail()
+    try {
+      this.#readUnterminated()
+      this.#fail()
+    } catch (error) {
+      this.#faulted(error)
+    }
   }
 
   #fail(): void {

@@ -69,6 +69,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         stream: false,
         body: (name) => [JSON.stringify(forCounting(asked, name))],
         headers: passed,
+        asking: () => client_deadline.asking(),
         signal: client_deadline.signal,
       },
       breakers,

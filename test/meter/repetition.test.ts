@@ -115,6 +115,21 @@ describe("D7 events that differ from one before in nothing but their text", () =
     }
   })
 
+  test("what was learned does not keep the provider's bytes", () => {
+    const [first, second] = ["a", "b"].map((content) => bytesOf(said({ content })))
+    const [few, more] = ["a", "b"].map((x) => bytesOf(`data: {"choices":[{"delta":{"content":"${x}"}}]}\n\n`))
+    for (const [learned, next] of [
+      [first, second],
+      [few, more],
+    ]) {
+      const reading = new ChatReading()
+      const framer = new Framer(LIMIT_BYTES, reading.recurring)
+      for (const event of framer.feed(learned ?? new Uint8Array())) reading.take(event)
+      learned?.fill(0)
+      expect([...framer.feed(next ?? new Uint8Array())].map((event) => event.recurring_bytes)).toEqual([1])
+    }
+  })
+
   test("a byte that is no UTF-8: read in full", () => {
     const [first, second] = each([said({ content: "a" }), said({ content: "b" })])
     const broken = second?.map((byte) => (byte === 0x62 ? 0xff : byte)) ?? new Uint8Array()

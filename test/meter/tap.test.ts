@@ -379,6 +379,31 @@ describe("what the client sees", () => {
     expect(seen.faults).toBe(1)
   })
 
+  test.each([
+    ["before it has begun", []],
+    ["after its first event", [text("a")]],
+  ])("an answer whose relay fails itself is cut: %s", async (_, events) => {
+    const broken = () => {
+      throw new Error("broken")
+    }
+    const { tap, provider, seen } = relay({ settle: broken })
+    const server = Bun.serve({
+      hostname: "127.0.0.1",
+      port: 0,
+      fetch: () => tap.outlet.ready().then(() => new Response(tap.outlet.stream())),
+      error: () => new Response(null, { status: 500 }),
+    })
+    provider.send(...events)
+    const answering = fetch(server.url)
+    if (events.length > 0) await answering
+    provider.reset()
+    const answer = answering.then(async (response) => [response.status, await response.text()])
+    if (events.length > 0) await expect(answer).rejects.toThrow("closed unexpectedly")
+    else expect(await answer).toEqual([500, ""])
+    expect(seen.faults).toBe(1)
+    await server.stop(true)
+  })
+
   test("D10 a reset after output is never shown as a clean end; D36 the unfinished event is dropped", async () => {
     const { tap, provider, settled } = relay()
     const reader = tap.outlet.stream().getReader()
