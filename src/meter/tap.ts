@@ -115,7 +115,7 @@ export class Tap implements Feed {
         const part = next instanceof Promise ? await next : next
         sent = !this.#over && this.#relay(part)
       } catch {
-        if (!this.#over) this.#broken()
+        if (!this.#over) this.#relay("broken")
       }
     }
     this.#running = false
@@ -123,24 +123,20 @@ export class Tap implements Feed {
     return !this.#over
   }
 
-  /** Relays one chunk of the provider, or its end. Returns whether anything was sent to the client. Never throws. */
-  #relay(chunk: Uint8Array | null): boolean {
+  /** Relays one chunk of the provider, its end, or its break. Returns whether anything was sent to the client. */
+  #relay(chunk: Uint8Array | "broken" | null): boolean {
     this.#read_ms = null
     try {
       if (chunk === null) this.#ended()
+      else if (chunk === "broken") this.#broken()
       else this.#takeChunk(chunk)
       return !this.#over && this.outlet.flush()
     } catch (error) {
-      this.#faulted(error)
+      this.#options.onFault(error)
+      if (this.#over) this.outlet.fail(error)
+      else this.#finish("upstream_lost")
       return false
     }
-  }
-
-  /** The relay itself has failed. */
-  #faulted(error: unknown): void {
-    this.#options.onFault(error)
-    if (this.#over) this.outlet.fail(error)
-    else this.#finish("upstream_lost")
   }
 
   #takeChunk(chunk: Uint8Array): void {
@@ -183,12 +179,8 @@ export class Tap implements Feed {
 
   /** A connection that broke. */
   #broken(): void {
-    try {
-      this.#readUnterminated()
-      this.#fail()
-    } catch (error) {
-      this.#faulted(error)
-    }
+    this.#readUnterminated()
+    this.#fail()
   }
 
   #fail(): void {
