@@ -97,8 +97,8 @@ export function stoppedError(): GatewayError {
 const CALLS_FOR_ONE_PIECE = 16
 
 /**
- * Answers a stream (rules 4-6): headers first, then each event as a whole (D36). Not an async function: an open stream takes
- * 1 KiB less memory so.
+ * Answers a stream (rules 4-6): headers together with the first event, then each event as a whole (D36). Not an async
+ * function: an open stream takes 1 KiB less memory so.
  */
 export function answerStream(
   answering: Answering,
