@@ -15,6 +15,12 @@ export interface Feed {
   clientLeft(): void
 }
 
+/**
+ * Before a part of this size, what was written is sent by itself. Otherwise the server would copy the part to the end of it, which
+ * took 11 to 17 % of the time of 100,000 small events: each chunk begins with the end of an event that the chunk before began.
+ */
+const LARGE_BYTES = 65_536
+
 /** The client's side of a stream: holds events back, sends them, and ends the stream. */
 export class Outlet {
   /** Null until the server asks for the body, or all of it is gathered. */
@@ -219,6 +225,7 @@ export class Outlet {
   }
 
   #write(bytes: Uint8Array): void {
+    if (this.#written && bytes.byteLength >= LARGE_BYTES) this.#writer?.flush()
     this.#written = true
     this.#sent = true
     this.#sent_ms = performance.now()
