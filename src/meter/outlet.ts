@@ -1,3 +1,4 @@
+import { freeMemory } from "./chunk-memory.ts"
 import { Parts } from "./sse.ts"
 
 /** Where a stream is written to. */
@@ -25,6 +26,8 @@ const LARGE_BYTES = 65_536
 export class Outlet {
   /** Null until the server asks for the body, or all of it is gathered. */
   #writer: Writer | null = null
+  /** Whether the writer is the server, which copies what it cannot send at once. */
+  #is_server = false
   readonly #feed: Feed
   #asked = false
   #closed = false
@@ -115,6 +118,7 @@ export class Outlet {
       this.#end = resolve
       this.#fail = reject
       if (this.#fault !== null) reject(this.#fault.error)
+      this.#is_server = true
       this.#attach(writer)
       if (!this.#asked) void this.#ask()
     })
@@ -146,6 +150,11 @@ export class Outlet {
   /** Whether only the gateway's own comments were sent, because there was no evidence (rule 6). */
   get silent(): boolean {
     return this.#held !== null
+  }
+
+  /** Whether the server has all that was forwarded, so that its memory can be freed. */
+  get passed(): boolean {
+    return this.#is_server && this.#held === null && this.#run === null && this.#waiting.length === 0
   }
 
   get sent(): boolean {
@@ -202,7 +211,7 @@ export class Outlet {
     if (this.#run === null) return
     const { whole } = this.#run
     this.#run = null
-    if (this.#held === null) this.#write(whole)
+    if (this.#held === null) this.#write(whole, true)
     else this.#held.add(whole)
     if ((this.#held?.bytes ?? 0) > this.#limit_bytes) this.#held = new Parts()
   }
@@ -220,11 +229,12 @@ export class Outlet {
   send(bytes: Uint8Array): void {
     if (this.gone) return
     this.#endRun()
-    this.#write(bytes)
+    this.#write(bytes, false)
     this.flush()
   }
 
-  #write(bytes: Uint8Array): void {
+  /** `once`: nothing else uses the bytes, unlike the gateway's own comments. */
+  #write(bytes: Uint8Array, once: boolean): void {
     if (this.#written && bytes.byteLength >= LARGE_BYTES) this.#writer?.flush()
     this.#written = true
     this.#sent = true
@@ -236,10 +246,11 @@ export class Outlet {
       this.#ready?.()
     }
     if (this.#writer === null || this.#blocked !== null) {
-      this.#waiting.push(bytes)
+      this.#waiting.push(once ? bytes : new Uint8Array(bytes))
       return
     }
     const written = this.#writer.write(bytes)
+    if (once && this.#is_server && bytes.byteLength === bytes.buffer.byteLength) freeMemory(bytes)
     if (typeof written !== "number") this.#blocked = written.then(() => this.#sendWaiting())
   }
 
@@ -248,7 +259,7 @@ export class Outlet {
     this.#blocked = null
     const waiting = this.#waiting
     this.#waiting = []
-    for (const bytes of waiting) this.#write(bytes)
+    for (const bytes of waiting) this.#write(bytes, true)
     this.flush()
     if (this.#ending && this.taken) this.#close()
   }
@@ -256,7 +267,7 @@ export class Outlet {
   /** Ends the stream cleanly, with `last`. */
   close(last: readonly Uint8Array[]): void {
     if (this.gone) return
-    for (const bytes of last) this.#write(bytes)
+    for (const bytes of last) this.#write(bytes, false)
     this.#ending = true
     if (this.taken) this.#close()
   }

@@ -138,6 +138,11 @@ export class Framer {
     if (event_start < chunk.byteLength) this.#unfinished.add(view(chunk, event_start, chunk.byteLength))
   }
 
+  /** Whether the unfinished event has bytes of this chunk. */
+  keeps(chunk: Uint8Array): boolean {
+    return this.#unfinished.keeps(chunk)
+  }
+
   /** Takes a long chunk in the middle of an event if it is plain text, which has no line ends. Throws EventTooLarge. */
   #takeText(chunk: Uint8Array): boolean {
     if (chunk.byteLength < LONG_BYTES || this.#unfinished.bytes === 0 || !isPlainText(chunk)) return false
@@ -268,7 +273,8 @@ class LineEnds {
 }
 
 /**
- * With this many parts or more, and below this size, a part is copied: a view costs about 200 bytes, whatever its size.
+ * With this many parts or more, or of a long chunk, a part below this size is copied: a view costs about 200 bytes, whatever its
+ * size, and keeps all of its chunk in memory.
  */
 const MANY_PARTS = 16
 const SMALL_BYTES = 512
@@ -287,7 +293,8 @@ export class Parts {
 
   add(part: Uint8Array): void {
     this.bytes += part.byteLength
-    if (this.#parts.length >= MANY_PARTS && part.byteLength < SMALL_BYTES) this.#gather(part)
+    const expensive = this.#parts.length >= MANY_PARTS || part.buffer.byteLength >= LONG_BYTES
+    if (expensive && part.byteLength < SMALL_BYTES) this.#gather(part)
     else this.parts.push(part)
   }
 
@@ -295,6 +302,11 @@ export class Parts {
     if (this.#block !== null) this.#parts.push(this.#block.subarray(0, this.#block_used))
     this.#block = null
     return this.#parts
+  }
+
+  /** Whether there is a view of this chunk among them. */
+  keeps(chunk: Uint8Array): boolean {
+    return this.#parts.some(({ buffer }) => buffer === chunk.buffer)
   }
 
   take(): Uint8Array[] {

@@ -75,7 +75,10 @@ export interface TapOptions {
 
 /** The body of a provider's answer. */
 export interface Source {
-  /** The next part, at once if it has come already; null at the end. Rejects when the connection broke. */
+  /**
+   * The next part, at once if it has come already; null at the end. It has its buffer for itself, and the reader may free it. Rejects
+   * when the connection broke.
+   */
   read(): Uint8Array | null | Promise<Uint8Array | null>
   /** Closes the provider's connection. Idempotent. */
   cancel(): void

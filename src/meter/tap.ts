@@ -1,4 +1,5 @@
 import type { Ending } from "../wire/call.ts"
+import { freeMemory } from "./chunk-memory.ts"
 import { FinalUsage } from "./cost.ts"
 import { type Feed, Outlet } from "./outlet.ts"
 import type { EventKind, StreamEvidence, StreamReading } from "./reading.ts"
@@ -130,7 +131,10 @@ export class Tap implements Feed {
       if (chunk === null) this.#ended()
       else if (chunk === "broken") this.#broken()
       else this.#takeChunk(chunk)
-      return !this.#over && this.outlet.flush()
+      const sent = !this.#over && this.outlet.flush()
+      const passed = sent && this.outlet.passed
+      if (passed && chunk instanceof Uint8Array && !this.#framer.keeps(chunk)) freeMemory(chunk)
+      return sent
     } catch (error) {
       this.#options.onFault(error)
       if (this.#over) this.outlet.fail(error)

@@ -28,7 +28,7 @@ function randomCut(bytes: Uint8Array, seed: number): Uint8Array[] {
 }
 
 /** xorshift32. */
-function generator(seed: number): () => number {
+export function generator(seed: number): () => number {
   let state = seed
   return () => {
     state ^= state << 13

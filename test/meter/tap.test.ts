@@ -8,6 +8,7 @@ import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 import type { Ending } from "../../src/wire/call.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
+import { cutAt, generator } from "./cuts.ts"
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -116,6 +117,9 @@ async function connect(tap: Tap) {
   return {
     stall: () => socket.pause(),
     resume: () => socket.resume(),
+    get received() {
+      return received
+    },
     shows: async (expected: (received: string) => boolean) => {
       while (!expected(received)) await came.promise
     },
@@ -123,6 +127,18 @@ async function connect(tap: Tap) {
       socket.terminate()
       await server.stop(true)
     },
+  }
+}
+
+/** The body of an answer whose chunks have as many characters as bytes. */
+function unchunked(answer: string): string {
+  let body = ""
+  for (let at = answer.indexOf("\r\n\r\n") + 4; ; ) {
+    const line_end = answer.indexOf("\r\n", at)
+    const size = Number.parseInt(answer.slice(at, line_end), 16)
+    if (size === 0) return body
+    body += answer.slice(line_end + 2, line_end + 2 + size)
+    at = line_end + 2 + size + 2
   }
 }
 
@@ -466,6 +482,90 @@ test("D36 events that arrived in one chunk leave in one chunk", async () => {
   const shown = `\r\n\r\n${events.length.toString(16)}\r\n${events}\r\n`
   await client.shows((received) => received.endsWith(shown))
   await client.leave()
+})
+
+describe("large chunks", () => {
+  const options = { event_bytes: 1_000_000 }
+  const mixed = (seed: number) => {
+    const random = generator(seed)
+    return Array.from({ length: 60 }, (_, n) => {
+      const length = random() % 3 === 0 ? random() % 400_000 : random() % 100
+      return n % 5 === 4 ? usage : n % 7 === 6 ? `: ${n}\r\n\r\n` : text(`${n}`.repeat(1 + length / 2))
+    })
+  }
+  const streams: [string, string[]][] = [
+    ["many events", Array.from({ length: 40_000 }, (_, n) => (n % 1_000 === 999 ? usage : text(`${n}`)))],
+    ["one event", [text("x".repeat(900_000))]],
+    ...Array.from({ length: 8 }, (_, n): [string, string[]] => [`mixed events (${n})`, mixed(n + 1)]),
+  ]
+  /** Chunks of 1 byte to 400 KB, each in memory of its own. */
+  function chunksOf(events: readonly string[]): Uint8Array[] {
+    const bytes = encoder.encode(events.join("") + done)
+    const random = generator(bytes.byteLength)
+    const places: number[] = []
+    for (let at = 0; at < bytes.byteLength; at += random() % (random() % 2 === 0 ? 400_000 : 200))
+      places.push(at)
+    return cutAt(bytes, places).map((part) => part.slice())
+  }
+  const shownOf = (events: readonly string[]) => events.filter((event) => event !== usage).join("") + done
+
+  test.each(streams)("of %s reach the client unchanged", async (_, events) => {
+    const { tap, provider } = relay(options)
+    const client = await connect(tap)
+    provider.send(...chunksOf(events))
+    await client.shows((received) => received.endsWith("\r\n0\r\n\r\n"))
+    expect(unchunked(client.received)).toBe(shownOf(events))
+    await client.leave()
+  })
+
+  test.each(streams)("of %s reach a client unchanged that did not read for a while", async (_, events) => {
+    const { tap, provider } = relay(options)
+    const client = await connect(tap)
+    client.stall()
+    provider.send(text("a"), ...SOCKETFUL, ...chunksOf(events))
+    while (tap.outlet.taken) await Bun.sleep(1)
+    client.resume()
+    await client.shows((received) => received.endsWith("\r\n0\r\n\r\n"))
+    expect(unchunked(client.received)).toBe(text("a") + SOCKETFUL.join("") + shownOf(events))
+    await client.leave()
+  })
+
+  test.each(streams)("of %s are gathered unchanged", async (_, events) => {
+    const { tap, provider } = relay(options)
+    provider.send(...chunksOf(events))
+    expect(decoder.decode(await tap.outlet.whole())).toBe(shownOf(events))
+  })
+
+  test.each(streams.slice(0, 2))("of %s are freed once they were sent", async (_, events) => {
+    const bytes = encoder.encode(events.join("") + done)
+    const chunks = cutAt(bytes, [200_001, 400_003, 600_005]).map((part) => part.slice())
+    const { tap, provider } = relay(options)
+    const client = await connect(tap)
+    provider.send(...chunks)
+    await client.shows((received) => received.endsWith("\r\n0\r\n\r\n"))
+    // The last one has [DONE], which waits for the settlement.
+    expect(chunks.map(({ byteLength }) => byteLength === 0)).toEqual([true, true, true, false])
+    await client.leave()
+  })
+
+  test("the gateway's own bytes are not freed", async () => {
+    const keepalive = encoder.encode(`:${" ".repeat(100_000)}\n\n`)
+    const two = Promise.withResolvers<void>()
+    let keepalives = 0
+    const { tap, provider } = relay({
+      form: { ...chatEvents, keepalive },
+      keepalive_ms: 20,
+      onKeepalive: () => {
+        keepalives += 1
+        if (keepalives === 2) two.resolve()
+      },
+    })
+    const client = await connect(tap)
+    provider.send(text("a"))
+    await two.promise
+    expect(keepalive.byteLength).toBe(100_003)
+    await client.leave()
+  })
 })
 
 test("D32 [DONE] waits for the settlement, every other byte does not", async () => {
