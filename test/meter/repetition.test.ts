@@ -33,13 +33,15 @@ function read(chunks: readonly Uint8Array[], knowing: boolean) {
   }
 }
 
-function each(events: readonly string[]): Uint8Array[] {
-  return events.map(bytesOf)
-}
-
 const said = (delta: object, more: object = {}, choice: object = {}) =>
   `data: ${JSON.stringify({ id: "x", choices: [{ index: 0, delta, ...choice }], ...more })}\n\n`
 const usage = { prompt_tokens: 9, completion_tokens: 4 }
+/** Nothing is learned from the first event with output, and from the first without. */
+const FIRST = [": first\n\n", said({ refusal: "first" })]
+
+function each(events: readonly string[]): Uint8Array[] {
+  return [...FIRST, ...events].map(bytesOf)
+}
 
 describe("D7 events that differ from one before in nothing but their text", () => {
   const rows: [string, string[], number][] = [
@@ -124,6 +126,8 @@ describe("D7 events that differ from one before in nothing but their text", () =
     ]) {
       const reading = new ChatReading()
       const framer = new Framer(LIMIT_BYTES, reading.recurring)
+      const start = bytesOf(FIRST.join(""))
+      for (const event of framer.feed(start)) reading.take(event)
       for (const event of framer.feed(learned ?? new Uint8Array())) reading.take(event)
       learned?.fill(0)
       expect([...framer.feed(next ?? new Uint8Array())].map((event) => event.recurring_bytes)).toEqual([1])
@@ -131,9 +135,9 @@ describe("D7 events that differ from one before in nothing but their text", () =
   })
 
   test("a byte that is no UTF-8: read in full", () => {
-    const [first, second] = each([said({ content: "a" }), said({ content: "b" })])
+    const [first, second] = ["a", "b"].map((content) => bytesOf(said({ content })))
     const broken = second?.map((byte) => (byte === 0x62 ? 0xff : byte)) ?? new Uint8Array()
-    const chunks = [first ?? new Uint8Array(), broken]
+    const chunks = [...each([]), first ?? new Uint8Array(), broken]
     expect(read(chunks, true)).toEqual(read(chunks, false))
   })
 
@@ -175,7 +179,7 @@ describe("D7 events that differ from one before in nothing but their text", () =
   test("an event over the limit is refused, also one that recurs", () => {
     const reading = new ChatReading()
     const framer = new Framer(200, reading.recurring)
-    for (const event of framer.feed(bytesOf(said({ content: "a" })))) reading.take(event)
+    for (const event of framer.feed(bytesOf(FIRST.join("") + said({ content: "a" })))) reading.take(event)
     expect(() => [...framer.feed(bytesOf(said({ content: "b".repeat(300) })))]).toThrow(
       "larger than the limit",
     )
@@ -210,7 +214,7 @@ describe("D7 events that differ from one before in nothing but their text", () =
   })
 
   test("a byte order mark is a blank line only where a stream begins", () => {
-    const chunks = each(["\ufeff\n", "\ufeff\n", said({ content: "a" })])
+    const chunks = ["\ufeff\n", "\ufeff\n", "\ufeff\n", said({ content: "a" })].map(bytesOf)
     expect(read(chunks, true)).toEqual(read(chunks, false))
   })
 
