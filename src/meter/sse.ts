@@ -1,10 +1,11 @@
+import { copyIfSmall, Parts } from "./parts.ts"
 import { isPlainText } from "./plain-text.ts"
 
 /** Server-sent events at the level of bytes: where each one ends, without decoding or copying what passes (D36). */
 
 /** One event of a provider: everything through its blank line, or only the blank line. */
 export interface SseEvent {
-  /** The provider's bytes, in order; views of the chunks that were fed, except where many small ones were gathered. */
+  /** The provider's bytes, in order; views of the chunks that were fed, except where small ones were copied. */
   readonly parts: readonly Uint8Array[]
   /** The data lines, decoded and joined with LF; null without one (a comment, a blank line, only other fields). */
   readonly data: string | null
@@ -135,7 +136,8 @@ export class Framer {
     this.#line_bytes += chunk.byteLength - line_start
     const pending_bytes = this.#unfinished.bytes + chunk.byteLength - event_start
     if (pending_bytes > this.#limit_bytes) throw new EventTooLarge()
-    if (event_start < chunk.byteLength) this.#unfinished.add(view(chunk, event_start, chunk.byteLength))
+    if (event_start < chunk.byteLength)
+      this.#unfinished.add(copyIfSmall(view(chunk, event_start, chunk.byteLength)))
   }
 
   /** Whether the unfinished event has bytes of this chunk. */
@@ -269,62 +271,6 @@ class LineEnds {
   #find(byte: number, from: number): number {
     const at = this.#bytes.indexOf(byte, from)
     return at === -1 ? this.#bytes.byteLength : at
-  }
-}
-
-/**
- * With this many parts or more, or of a long chunk, a part below this size is copied: a view costs about 200 bytes, whatever its
- * size, and keeps all of its chunk in memory.
- */
-const MANY_PARTS = 16
-const SMALL_BYTES = 512
-const BLOCK_BYTES = 1024
-
-/**
- * Bytes that wait for the rest of their event, or for evidence. They are views until there are many small ones. Uses at
- * most a few times their size.
- */
-export class Parts {
-  bytes = 0
-  #parts: Uint8Array[] = []
-  /** Gathers small parts that follow each other; doubles when full. */
-  #block: Uint8Array | null = null
-  #block_used = 0
-
-  add(part: Uint8Array): void {
-    this.bytes += part.byteLength
-    const expensive = this.#parts.length >= MANY_PARTS || part.buffer.byteLength >= LONG_BYTES
-    if (expensive && part.byteLength < SMALL_BYTES) this.#gather(part)
-    else this.parts.push(part)
-  }
-
-  get parts(): Uint8Array[] {
-    if (this.#block !== null) this.#parts.push(this.#block.subarray(0, this.#block_used))
-    this.#block = null
-    return this.#parts
-  }
-
-  /** Whether there is a view of this chunk among them. */
-  keeps(chunk: Uint8Array): boolean {
-    return this.#parts.some(({ buffer }) => buffer === chunk.buffer)
-  }
-
-  take(): Uint8Array[] {
-    const parts = this.parts
-    this.#parts = []
-    this.bytes = 0
-    return parts
-  }
-
-  #gather(part: Uint8Array): void {
-    const used = this.#block === null ? 0 : this.#block_used
-    if (this.#block === null || used + part.byteLength > this.#block.byteLength) {
-      const block = new Uint8Array(Math.max(BLOCK_BYTES, 2 * used))
-      if (this.#block !== null) block.set(this.#block.subarray(0, used))
-      this.#block = block
-    }
-    this.#block.set(part, used)
-    this.#block_used = used + part.byteLength
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Ending } from "../wire/call.ts"
-import { freeMemory } from "./chunk-memory.ts"
 import { FinalUsage } from "./cost.ts"
+import { LargeChunks } from "./large-chunks.ts"
 import { type Feed, Outlet } from "./outlet.ts"
 import type { EventKind, StreamEvidence, StreamReading } from "./reading.ts"
 import { EventTooLarge, Framer, type SseEvent } from "./sse.ts"
@@ -16,6 +16,7 @@ import { TOO_LARGE, WholeAnswer } from "./whole-answer.ts"
 export class Tap implements Feed {
   readonly #options: TapOptions
   #framer: Framer
+  readonly #chunks = new LargeChunks()
   /** The body, if it is a JSON object (D29); undefined while that is unknown, null for an event stream. */
   #whole: WholeAnswer | null | undefined
   readonly #reading: StreamReading
@@ -132,8 +133,7 @@ export class Tap implements Feed {
       else if (chunk === "broken") this.#broken()
       else this.#takeChunk(chunk)
       const sent = !this.#over && this.outlet.flush()
-      const passed = sent && this.outlet.passed
-      if (passed && chunk instanceof Uint8Array && !this.#framer.keeps(chunk)) freeMemory(chunk)
+      this.freeChunks()
       return sent
     } catch (error) {
       this.#options.onFault(error)
@@ -143,7 +143,12 @@ export class Tap implements Feed {
     }
   }
 
+  freeChunks(): void {
+    this.#chunks.release(this.outlet, this.#framer, this.#last)
+  }
+
   #takeChunk(chunk: Uint8Array): void {
+    this.#chunks.add(chunk)
     if (this.#whole === undefined) this.#whole = WholeAnswer.begin(chunk, this.#options)
     if (this.#whole) {
       if (!this.#whole.take(chunk)) this.#wholeEnded(this.#whole)
@@ -282,12 +287,9 @@ export class Tap implements Feed {
     if (this.#over) return
     const now = performance.now()
     const ending = this.#ending(now)
-    if (ending === "client_stalled") {
-      this.#clientStalled()
-      return
-    }
     if (ending !== null) {
-      this.#finish(ending)
+      if (ending === "client_stalled") this.#clientStalled()
+      else this.#finish(ending)
       return
     }
     if (this.#commentDue() <= now) this.#comment()

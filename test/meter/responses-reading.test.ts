@@ -468,15 +468,17 @@ describe("D66 what ends a stream", () => {
 
 describe("however the bytes are cut, a stream means the same", () => {
   const streams = {
-    whole: textStream(["Hel", "lo", " “é”"]),
+    whole: textStream(["Hel", "lo", "!", " “é”"]),
     mixed: [
       created,
       ...reasoningEvents(["Hmm"]),
-      ...textEvents(["Hello", "x"], 1),
+      ...textEvents(["Hello", "x", "y"], 1),
       ...callEvents("f", ["{}"], 2),
-      last([reasoningItem("Hmm"), textItem("Hellox"), callItem("f", "{}")]),
+      last([reasoningItem("Hmm"), textItem("Helloxy"), callItem("f", "{}")]),
     ],
-    "cut, with CRLF": [created, ...textEvents(["a", "b"])].map((event) => event.replaceAll("\n", "\r\n")),
+    "cut, with CRLF": [created, ...textEvents(["a", "b", "c"])].map((event) =>
+      event.replaceAll("\n", "\r\n"),
+    ),
     "an error": [...textEvents(["Hello"]), responseEvent("error", { message: "theirs" })],
   }
   test.each(Object.entries(streams))("%s", (_name, events) => {

@@ -11,7 +11,10 @@ export interface AnswerHead {
 /** Receives what the parser finds. */
 export interface AnswerSink {
   head(head: AnswerHead): void
-  /** Bytes of the body, which the sink may keep. */
+  /**
+   * Bytes of the body, which the sink may keep, change and free. Nothing else is in their buffer, as long as a connection has one
+   * answer at a time.
+   */
   body(bytes: Uint8Array): void
   /** The answer is whole; `reusable` says whether its connection takes another request. */
   end(reusable: boolean): void

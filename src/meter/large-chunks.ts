@@ -1,0 +1,28 @@
+import type { Outlet } from "./outlet.ts"
+import { hasViewOf, LARGE_BYTES } from "./parts.ts"
+import type { Framer } from "./sse.ts"
+
+/**
+ * The large chunks of one stream. Their memory is freed when their events were sent. Otherwise it would wait for a garbage
+ * collection, and each chunk would come in fresh memory that the kernel must clear. So an event of 6 MiB takes 0.78 to 0.87 of
+ * the time and 0.81 of the gateway's CPU.
+ */
+export class LargeChunks {
+  #chunks: Uint8Array[] = []
+
+  /** The next chunk, which must have its buffer for itself. */
+  add(chunk: Uint8Array): void {
+    if (chunk.byteLength >= LARGE_BYTES) this.#chunks.push(chunk)
+  }
+
+  /** Frees the chunks that nothing reads any more; `last` waits for the settlement. Views of a freed chunk are empty. */
+  release(outlet: Outlet, framer: Framer, last: readonly Uint8Array[] | null): void {
+    if (this.#chunks.length === 0 || !(outlet.forwarded || outlet.silent)) return
+    // An unfinished event, and the last one, reach to the newest chunk.
+    const first_read = this.#chunks.findIndex((chunk) => framer.keeps(chunk) || hasViewOf(last ?? [], chunk))
+    const done = this.#chunks.splice(0, first_read === -1 ? this.#chunks.length : first_read)
+    // Their events may be held back, or collected as a JSON answer: they are left to the garbage collection.
+    if (outlet.silent) return
+    for (const { buffer } of done) if (buffer instanceof ArrayBuffer) buffer.transfer(0)
+  }
+}
