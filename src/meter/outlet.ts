@@ -21,7 +21,7 @@ export interface Feed {
 export class Outlet {
   /** Null until the server asks for the body, or all of it is gathered. */
   #writer: Writer | null = null
-  /** Whether all that is sent is gathered. The server keeps no view of what is written to it. */
+  /** Whether all that is sent is gathered, as views. */
   #gathers = false
   readonly #feed: Feed
   #asked = false

@@ -1,4 +1,4 @@
-import { copyIfSmall, Parts } from "./parts.ts"
+import { copyIfSmall, LARGE_BYTES, Parts } from "./parts.ts"
 import { isPlainText } from "./plain-text.ts"
 
 /** Server-sent events at the level of bytes: where each one ends, without decoding or copying what passes (D36). */
@@ -46,8 +46,6 @@ const SPACE = 0x20
 const COLON = 0x3a
 /** A byte order mark in UTF-8: EF BB BF. */
 const BOM_BYTES = 3
-/** Chunks from this size on may be nothing but text. */
-const LONG_BYTES = 65_536
 
 /**
  * Cuts a provider's byte stream into events. Lines end with LF, CRLF or CR, mixed. Chunks may be cut anywhere: the same
@@ -145,9 +143,9 @@ export class Framer {
     return this.#unfinished.keeps(chunk)
   }
 
-  /** Takes a long chunk in the middle of an event if it is plain text, which has no line ends. Throws EventTooLarge. */
+  /** Takes a large chunk in the middle of an event if it is plain text, which has no line ends. Throws EventTooLarge. */
   #takeText(chunk: Uint8Array): boolean {
-    if (chunk.byteLength < LONG_BYTES || this.#unfinished.bytes === 0 || !isPlainText(chunk)) return false
+    if (chunk.byteLength < LARGE_BYTES || this.#unfinished.bytes === 0 || !isPlainText(chunk)) return false
     if (this.#unfinished.bytes + chunk.byteLength > this.#limit_bytes) throw new EventTooLarge()
     this.#after_cr = false
     this.#line_bytes += chunk.byteLength

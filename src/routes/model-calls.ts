@@ -147,8 +147,7 @@ async function abandon(
   error: unknown,
 ): Promise<unknown> {
   if (call.closed) return error
-  const { reason: left } = client_deadline
-  const reason = client_deadline.signal.aborted ? left : null
+  const reason = client_deadline.abandoned
   const failure = reason === "gateway_stopped" ? "no_output" : (reason ?? failureOf(error))
   const { durable } = release(gateway.ledger, call, failure, reason, recordIn(gateway))
   const settled_ms = performance.now()

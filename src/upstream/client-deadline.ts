@@ -48,6 +48,13 @@ export class ClientDeadline {
     return this.#reason
   }
 
+  /** Why the wait is over. Null while it lasts. */
+  get abandoned(): AbandonReason | null {
+    // Looks first: a client that has just left may end the wait.
+    const { reason } = this
+    return this.#over.aborted ? reason : null
+  }
+
   /** Called right before a provider is asked. No provider is asked for a client that has left, whatever the policy (D9). */
   asking(): void {
     if (this.reason !== null) this.#over.abort()

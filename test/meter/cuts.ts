@@ -19,11 +19,15 @@ export function cutAt(bytes: Uint8Array, places: readonly number[]): Uint8Array[
   return [...places, bytes.byteLength].map((end, n) => bytes.subarray(places[n - 1] ?? 0, end))
 }
 
-/** Chunks of 0 to 15 bytes, the same for the same seed. */
-function randomCut(bytes: Uint8Array, seed: number): Uint8Array[] {
+/** Chunks of 0 to 15 bytes, or of the sizes that `sizeOf` draws; the same for the same seed. */
+export function randomCut(
+  bytes: Uint8Array,
+  seed: number,
+  sizeOf = (random: () => number) => random() % 16,
+): Uint8Array[] {
   const random = generator(seed)
   const places: number[] = []
-  for (let at = 0; at < bytes.byteLength; at += random() % 16) places.push(at)
+  for (let at = 0; at < bytes.byteLength; at += sizeOf(random)) places.push(at)
   return cutAt(bytes, places)
 }
 

@@ -8,7 +8,8 @@ import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 import type { Ending } from "../../src/wire/call.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
-import { cutAt, generator } from "./cuts.ts"
+import { parseAnswer } from "../support/answer.ts"
+import { cutAt, generator, randomCut } from "./cuts.ts"
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -133,27 +134,17 @@ async function connect(tap: Tap) {
 /** Chunks of up to 400 KB, each in a buffer of its own that has other bytes around it. */
 function chunksOf(events: readonly string[]): Uint8Array[] {
   const bytes = encoder.encode(events.join(""))
-  const random = generator(bytes.byteLength)
-  const places: number[] = []
-  for (let at = 0; at < bytes.byteLength; at += random() % (random() % 2 === 0 ? 400_000 : 200))
-    places.push(at)
-  return cutAt(bytes, places).map((part) => {
+  const sizeOf = (random: () => number) => random() % (random() % 2 === 0 ? 400_000 : 200)
+  return randomCut(bytes, bytes.byteLength, sizeOf).map((part) => {
     const buffer = new Uint8Array(part.byteLength + 20).fill(0x21)
     buffer.set(part, 10)
     return buffer.subarray(10, 10 + part.byteLength)
   })
 }
 
-/** What has come of the body of an answer whose chunks have as many characters as bytes. */
-function unchunked(answer: string): string {
-  let body = ""
-  for (let at = answer.indexOf("\r\n\r\n") + 4; ; ) {
-    const line_end = answer.indexOf("\r\n", at)
-    const size = line_end === -1 ? 0 : Number.parseInt(answer.slice(at, line_end), 16)
-    if (size === 0) return body
-    body += answer.slice(line_end + 2, line_end + 2 + size)
-    at = line_end + 2 + size + 2
-  }
+/** What has come of the body of an answer. */
+function bodyOf(received: string): string {
+  return parseAnswer(Buffer.from(received))?.answer.body ?? ""
 }
 
 interface Row {
@@ -519,7 +510,7 @@ describe("large chunks", () => {
     const client = await connect(tap)
     provider.send(...chunksOf([...events, done]))
     await client.shows((received) => received.endsWith("\r\n0\r\n\r\n"))
-    expect(unchunked(client.received)).toBe(shownOf(events))
+    expect(bodyOf(client.received)).toBe(shownOf(events))
     await client.leave()
   })
 
@@ -533,7 +524,7 @@ describe("large chunks", () => {
       while (tap.outlet.taken) await Bun.sleep(1)
       client.resume()
       await client.shows((received) => received.endsWith("\r\n0\r\n\r\n"))
-      expect(unchunked(client.received)).toBe(text("a") + SOCKETFUL.join("") + shownOf(events))
+      expect(bodyOf(client.received)).toBe(text("a") + SOCKETFUL.join("") + shownOf(events))
       await client.leave()
     },
   )
@@ -562,7 +553,7 @@ describe("large chunks", () => {
     const roles = Array.from({ length: 2_000 }, () => role)
     provider.send(...chunksOf(roles), text("a"), done)
     await client.shows((received) => received.endsWith("\r\n0\r\n\r\n"))
-    expect(unchunked(client.received)).toBe(roles.join("") + text("a") + done)
+    expect(bodyOf(client.received)).toBe(roles.join("") + text("a") + done)
     await client.leave()
   })
 
@@ -902,10 +893,10 @@ describe("D63 D32 a stream that the provider's own last event ends", () => {
     const shown = text("a".repeat(200_000))
     const stop = STOP.replace("}", `,"text":"${"x".repeat(900_000)}"}`)
     provider.send(...chunksOf([shown, stop]))
-    await client.shows((received) => unchunked(received) === shown)
+    await client.shows((received) => bodyOf(received) === shown)
     durable.resolve(1n)
     await client.shows((received) => received.endsWith("\r\n0\r\n\r\n"))
-    expect(unchunked(client.received)).toBe(shown + stop)
+    expect(bodyOf(client.received)).toBe(shown + stop)
     await client.leave()
   })
 
