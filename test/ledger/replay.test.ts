@@ -104,14 +104,22 @@ describe("what another process left", () => {
 
   test("corrects what expiry charged, once, however often it is replayed", async () => {
     const data_dir = await db.folder()
-    const { gateway_id, ids } = await left(data_dir, [7n])
+    const { gateway_id, account_id, ids } = await left(data_dir, [7n])
     await db.sql`UPDATE tollgate.gateways SET dead_at = now() WHERE id = ${gateway_id}`
-    const ignored = { count: 0 }
-    const events = { endIgnored: () => void ignored.count++ }
     const sweeping = await db.ledger({ lease: RENEWING })
     await until(async () => (await call(db.sql, ids[0] ?? ""))?.state === "expired")
     await sweeping.stop()
-    await Promise.all([db.ledger({ data_dir, events }), db.ledger({ data_dir, events })])
+    // Until both have read the file, which goes with its last line.
+    const lock = await lockAccount(db.sql, account_id)
+    const ignored = { count: 0 }
+    const replaying = async () => {
+      const tried = Promise.withResolvers<void>()
+      const statement = (kind: string) => void (kind === "end" && tried.resolve())
+      await db.ledger({ data_dir, events: { statement, endIgnored: () => void ignored.count++ } })
+      await tried.promise
+    }
+    await Promise.all([replaying(), replaying()])
+    await lock.unlock()
     await until(async () => ignored.count === 1 && (await charges(ids))[0] === "7")
     expect(await call(db.sql, ids[0] ?? "")).toMatchObject({ state: "settled", notes: ["settled_late"] })
   })
