@@ -21,6 +21,27 @@ export interface StreamForm {
   eventsOf(payload: JsonObject): string
 }
 
+/** The most bytes that a stream may make the gateway keep or read. */
+export interface StreamSizes {
+  /** One event (D31), and all that are held back (D36). */
+  readonly event_bytes: number
+  /** A JSON object that is delivered, and one that is read for its usage (D29). */
+  readonly response_bytes: number
+  readonly response_read_bytes: number
+}
+
+/** How long the relay of a stream waits, in milliseconds. */
+export interface StreamTimes {
+  /** For bytes to send, before a comment keeps the connection open (D36). */
+  readonly keepalive_ms: number
+  /** For the first event, before a comment brings the headers out (D36). */
+  readonly commit_after_ms: number
+  /** For a client that takes nothing (D8). */
+  readonly stall_ms: number
+  /** For the usage, in any case, when the client has left and every choice has finished (D9). */
+  readonly finish_wait_ms: number
+}
+
 /** How one stream is relayed. Times in milliseconds. */
 export interface TapOptions {
   readonly source: Source
@@ -38,21 +59,13 @@ export interface TapOptions {
    * (D49).
    */
   readonly wants_cost: boolean
-  /** The most bytes one event may take (D31), and all that are held back (D36). */
-  readonly event_bytes: number
-  /** The most bytes of a JSON object that is delivered, and of one that is read for its usage (D29). */
-  readonly response_bytes: number
-  readonly response_read_bytes: number
-  readonly keepalive_ms: number
-  readonly commit_after_ms: number
-  readonly stall_ms: number
+  readonly sizes: StreamSizes
+  readonly times: StreamTimes
   readonly idle_ms: number
   /** What is left of the total timeout. */
   readonly total_ms: number
   /** How long to read on for the final usage once the client has left; null to stop at once (D9). */
   readonly drain_ms: number | null
-  /** How long to read on for it, in any case, when every choice has finished (D9). */
-  readonly finish_wait_ms: number
   /**
    * Settles what was delivered. Called once. Resolves with the charge when the last byte may be sent (D32: settle
    * before the last byte). Never rejects.

@@ -43,9 +43,9 @@ export class Tap implements Feed {
 
   constructor(options: TapOptions) {
     this.#options = options
-    this.outlet = new Outlet(options.event_bytes, this)
+    this.outlet = new Outlet(options.sizes.event_bytes, this)
     this.#reading = options.form.open(options.requested, options.limits)
-    this.#framer = new Framer(options.event_bytes, this.#reading.recurring)
+    this.#framer = new Framer(options.sizes.event_bytes, this.#reading.recurring)
     this.#final_usage = options.wants_cost ? new FinalUsage() : null
   }
 
@@ -78,7 +78,7 @@ export class Tap implements Feed {
 
   /** The client does not read. It is cut, and so is the provider, unless only the final usage is missing (D9). */
   #clientStalled(): void {
-    const waits = this.#reading.paused && !this.#reading.usage_final && this.#options.finish_wait_ms > 0
+    const waits = this.#reading.paused && !this.#reading.usage_final && this.#options.times.finish_wait_ms > 0
     if (!waits) {
       this.#finish("client_stalled")
       return
@@ -97,9 +97,9 @@ export class Tap implements Feed {
 
   /** How long the provider is read on once the client is gone; 0 when it is cut at once. */
   get #drain_ms(): number {
-    const { drain_ms, finish_wait_ms } = this.#options
+    const { drain_ms, times } = this.#options
     const policy_ms = this.#draining === "client_stalled" ? 0 : (drain_ms ?? 0)
-    return this.#reading.paused ? Math.max(policy_ms, finish_wait_ms) : policy_ms
+    return this.#reading.paused ? Math.max(policy_ms, times.finish_wait_ms) : policy_ms
   }
 
   /**
@@ -300,13 +300,13 @@ export class Tap implements Feed {
 
   /** The limit that is passed, if one is. */
   #ending(now: number): Ending | null {
-    const { total_ms, idle_ms, stall_ms } = this.#options
+    const { total_ms, idle_ms, times } = this.#options
     if (left(now, this.#opened_ms, total_ms) <= 0) return "deadline"
     if (left(now, this.#read_ms, idle_ms) <= 0) return "upstream_silent"
     const { gone_ms } = this.outlet
     if (left(now, gone_ms, this.#drain_ms) <= 0) return "client_left"
     if (gone_ms !== null) return null
-    return left(now, this.#satisfied_ms, stall_ms) <= 0 ? "client_stalled" : null
+    return left(now, this.#satisfied_ms, times.stall_ms) <= 0 ? "client_stalled" : null
   }
 
   /** The comments of D36: one that brings the headers out, and keepalives after silence. */
@@ -323,22 +323,22 @@ export class Tap implements Feed {
   #commentDue(): number {
     const { gone, taken, sent, sent_ms } = this.outlet
     if (gone || !taken) return Number.POSITIVE_INFINITY
-    if (!sent) return this.#opened_ms + this.#options.commit_after_ms
-    return this.#read_ms === null ? Number.POSITIVE_INFINITY : sent_ms + this.#options.keepalive_ms
+    if (!sent) return this.#opened_ms + this.#options.times.commit_after_ms
+    return this.#read_ms === null ? Number.POSITIVE_INFINITY : sent_ms + this.#options.times.keepalive_ms
   }
 
   /** Milliseconds to the next moment something may be due. */
   #nextLook(now: number): number {
-    const { total_ms, idle_ms, stall_ms, keepalive_ms } = this.#options
+    const { total_ms, idle_ms, times } = this.#options
     return Math.min(
       left(now, this.#opened_ms, total_ms),
       left(now, this.#read_ms, idle_ms),
       left(now, this.outlet.gone_ms, this.#drain_ms),
-      left(now, this.#satisfied_ms, stall_ms),
+      left(now, this.#satisfied_ms, times.stall_ms),
       this.#commentDue() - now,
-      keepalive_ms,
+      times.keepalive_ms,
       idle_ms,
-      stall_ms,
+      times.stall_ms,
     )
   }
 }

@@ -1,8 +1,8 @@
 import { catalogue } from "../errors.ts"
-import { decode, type JsonForm } from "./json-reading.ts"
+import { decode } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { parsePayload } from "./output.ts"
-import type { StreamForm } from "./tap-options.ts"
+import type { TapOptions } from "./tap-options.ts"
 
 const OPEN_OBJECT = 0x7b
 /** White space, and the bytes of a byte order mark. */
@@ -10,13 +10,8 @@ const BLANK: ReadonlySet<number | undefined> = new Set([0x09, 0x0a, 0x0d, 0x20, 
 
 const encoder = new TextEncoder()
 
-/** How it is read. Over the first limit it is not kept, but read up to the second (D5). */
-interface WholeOptions {
-  readonly response_bytes: number
-  readonly response_read_bytes: number
-  readonly form: Pick<StreamForm, "eventsOf">
-  readonly json: Pick<JsonForm, "openLarge">
-}
+/** How it is read. Over `response_bytes` it is not kept, but read up to `response_read_bytes` (D5). */
+type WholeOptions = Pick<TapOptions, "sizes" | "form" | "json">
 
 /** The error for an answer over the limit, in the form of a provider's error event. */
 export const TOO_LARGE = JSON.stringify({
@@ -54,12 +49,12 @@ export class WholeAnswer {
   take(chunk: Uint8Array): boolean {
     this.#size += chunk.byteLength
     if (this.#large !== null) this.#large.take(chunk)
-    else if (this.#chunks.push(chunk) > 0 && this.#size > this.#options.response_bytes) {
+    else if (this.#chunks.push(chunk) > 0 && this.#size > this.#options.sizes.response_bytes) {
       this.#large = this.#options.json.openLarge()
       for (const kept of this.#chunks) this.#large.take(kept)
       this.#chunks = []
     }
-    return this.#large === null || this.#size <= this.#options.response_read_bytes
+    return this.#large === null || this.#size <= this.#options.sizes.response_read_bytes
   }
 
   /** The equivalent events; none if the object is malformed. */

@@ -8,7 +8,7 @@ import { bodyWithCost } from "../meter/cost.ts"
 import { type JsonForm, readJson, readLarge } from "../meter/json-reading.ts"
 import type { StreamEvidence } from "../meter/reading.ts"
 import { Tap } from "../meter/tap.ts"
-import type { Source, TapOptions } from "../meter/tap-options.ts"
+import type { Source, StreamSizes, StreamTimes, TapOptions } from "../meter/tap-options.ts"
 import type { EventForm } from "../operation.ts"
 import { settle } from "../settlement/settle.ts"
 import { type ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
@@ -127,13 +127,8 @@ class RelayedCall implements TapOptions {
   readonly form: EventForm
   readonly wants_usage: boolean
   readonly wants_cost: boolean
-  readonly event_bytes: number
-  readonly response_bytes: number
-  readonly response_read_bytes: number
-  readonly keepalive_ms: number
-  readonly commit_after_ms: number
-  readonly stall_ms: number
-  readonly finish_wait_ms: number
+  readonly sizes: StreamSizes
+  readonly times: StreamTimes
   readonly total_ms: number
   readonly drain_ms: number | null
   /** Called when the client leaves; null while that is not watched. */
@@ -151,13 +146,8 @@ class RelayedCall implements TapOptions {
     this.form = form
     this.wants_usage = wants.usage
     this.wants_cost = wants.cost
-    this.event_bytes = limits.event_bytes
-    this.response_bytes = limits.response_bytes
-    this.response_read_bytes = limits.response_read_bytes
-    this.keepalive_ms = stream.keepalive_ms
-    this.commit_after_ms = stream.commit_after_ms
-    this.stall_ms = stream.stall_ms
-    this.finish_wait_ms = stream.finish_wait_ms
+    this.sizes = limits
+    this.times = stream
     this.total_ms = remainingMs(reply)
     this.drain_ms = drain_ms === null ? null : client_deadline.remaining(drain_ms)
   }

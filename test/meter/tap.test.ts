@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { ChatReading } from "../../src/meter/chat-reading.ts"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Tap } from "../../src/meter/tap.ts"
-import type { StreamForm, TapOptions } from "../../src/meter/tap-options.ts"
+import type { StreamForm, StreamSizes, StreamTimes, TapOptions } from "../../src/meter/tap-options.ts"
 import { chat, chatEvents } from "../../src/operations/chat.ts"
 import { Fields } from "../../src/upstream/http/answer-parser.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
@@ -49,7 +49,9 @@ function source() {
   }
 }
 
-function relay(changes: Partial<TapOptions> = {}) {
+function relay(changes: Partial<TapOptions & StreamSizes & StreamTimes> = {}) {
+  const { event_bytes = 1_000, response_bytes = 1_000, response_read_bytes = 3_000, ...rest } = changes
+  const { keepalive_ms = 10_000, commit_after_ms = 10_000, stall_ms = 10_000, finish_wait_ms = 0 } = changes
   const provider = source()
   const settled = Promise.withResolvers<StreamEvidence>()
   const seen = { settlements: 0, cancelled: 0, finished: 0, cut: 0, outputs: 0, keepalives: 0, faults: 0 }
@@ -61,16 +63,11 @@ function relay(changes: Partial<TapOptions> = {}) {
     limits: NO_LIMITS,
     wants_usage: false,
     wants_cost: false,
-    event_bytes: 1_000,
-    response_bytes: 1_000,
-    response_read_bytes: 3_000,
-    keepalive_ms: 10_000,
-    commit_after_ms: 10_000,
-    stall_ms: 10_000,
+    sizes: { event_bytes, response_bytes, response_read_bytes },
+    times: { keepalive_ms, commit_after_ms, stall_ms, finish_wait_ms },
     idle_ms: 10_000,
     total_ms: 10_000,
     drain_ms: null,
-    finish_wait_ms: 0,
     settle: async (evidence) => {
       seen.settlements += 1
       settled.resolve(evidence)
@@ -83,7 +80,7 @@ function relay(changes: Partial<TapOptions> = {}) {
     onOutput: () => void seen.outputs++,
     onKeepalive: () => void seen.keepalives++,
     onFault: () => void seen.faults++,
-    ...changes,
+    ...rest,
   })
   tap.start()
   return {
