@@ -158,10 +158,10 @@ describe("the most items of a batch", () => {
   test.each([
     [0, 8],
     [1, 8],
-    [20, 8],
-    [21, 9],
-    [32, 13],
-    [64, 26],
+    [16, 8],
+    [17, 9],
+    [32, 16],
+    [64, 32],
     [65, 128],
     [10_000, 128],
   ])("while %i calls are in flight: %i", (in_flight, cap) => {
