@@ -38,7 +38,7 @@ export interface StreamTimes {
   readonly commit_after_ms: number
   /** For a client that takes nothing (D8). */
   readonly stall_ms: number
-  /** For the usage, in any case, when the client has left and every choice has finished (D9). */
+  /** For the usage, whatever the policy, once the client has left and every choice has finished (D9). */
   readonly finish_wait_ms: number
 }
 
