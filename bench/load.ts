@@ -86,7 +86,7 @@ class LoadRun implements ClientListener {
   }
 
   async #closed({ connections, duration_ms }: Of<"closed">): Promise<void> {
-    const from_ms = performance.now() + this.#job.warm_ms
+    const from_ms = wholeNow() + this.#job.warm_ms
     const until_ms = from_ms + duration_ms
     this.#plan(from_ms, until_ms)
     this.#next = (client, now_ms) => {
@@ -111,7 +111,7 @@ class LoadRun implements ClientListener {
   }
 
   async #open({ per_second, duration_ms }: Of<"open">): Promise<void> {
-    const start_ms = performance.now()
+    const start_ms = wholeNow()
     const from_ms = start_ms + this.#job.warm_ms
     const until_ms = from_ms + duration_ms
     this.#plan(from_ms, until_ms)
@@ -207,6 +207,11 @@ class LoadRun implements ClientListener {
 }
 
 const FAILURE_PAUSE_MS = 20
+
+/** A start in whole milliseconds: with a fraction, start + duration - start may differ from the duration by rounding. */
+function wholeNow(): number {
+  return Math.ceil(performance.now())
+}
 
 /** Late by up to a millisecond, which latencies include: a timer for a part of one fires at once, and to repeat it burns CPU. */
 async function sleepUntil(moment_ms: number): Promise<void> {
