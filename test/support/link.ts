@@ -192,6 +192,8 @@ class Flow {
     this.#to = to
     from.on("data", (bytes: Buffer) => {
       const gate = listen(bytes)
+      // It may reject while these bytes still wait behind earlier ones.
+      gate?.catch(() => {})
       const { weather } = link
       if (gate === null && weather === FAIR && this.#waiting === 0) return void this.#write(bytes)
       const due_ms = performance.now() + weather.delay_ms

@@ -81,8 +81,6 @@ export class DatabaseProxy extends Link {
     for (const meeting of this.#meetings) {
       if (meeting.place !== place || !isWanted(meeting.wanted, text)) continue
       const { met, gate } = meeting
-      // It may be lost before the connection waits for it, behind what came earlier.
-      gate.promise.catch(() => {})
       const end = (ending: () => void) => () => {
         this.#meetings.delete(meeting)
         ending()
