@@ -1,7 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { floorId } from "../../src/id.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
-import { endBatch, endOne, oneValues } from "../../src/ledger/journal/end.ts"
+import type { End } from "../../src/ledger/entries.ts"
+import {
+  endBatch,
+  endLean,
+  endOne,
+  endOneAccount,
+  leanValues,
+  oneAccountValues,
+  oneValues,
+} from "../../src/ledger/journal/end.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { addMonths } from "../../src/ledger/journal/months.ts"
 import {
@@ -43,6 +52,11 @@ async function partitionsOf(table: string): Promise<string[]> {
     WHERE isleaf ORDER BY 1`
   return rows.map(({ name }) => String(name))
 }
+
+const withHold = (end: End) => ({
+  end,
+  hold: { account_id: account.account_id, amount_nano: 100n },
+})
 
 describe("D71: partitions of months", () => {
   test("are there for this month and the next two, however many make them", async () => {
@@ -106,18 +120,39 @@ describe("D71: partitions of months", () => {
     },
   )
 
-  test("are not opened to end a call of another month, by a plan that is kept", async () => {
-    const values = oneValues(settled(floorId(monthAt(1)), 40n), 300)
+  test.each([
+    ["a call", endOne, (end: End) => oneValues(end, 300)],
+    [
+      "calls of one account",
+      endOneAccount,
+      (end: End) => oneAccountValues(account.account_id, [withHold(end)], 300),
+    ],
+    ["calls", endLean, (end: End) => leanValues([withHold(end)], 300)],
+  ])("are not opened to end %s of another month, by a plan that is kept", async (_, statement, valuesOf) => {
+    const values: readonly (string | null)[] = valuesOf(settled(floorId(monthAt(1)), 40n))
     const written = values.map((value) => (value === null ? "NULL" : `'${value}'`)).join(", ")
     const plan = await db.sql.begin(async (tx) => {
       await tx`SET LOCAL plan_cache_mode = force_generic_plan`
-      await tx.unsafe(`PREPARE one AS ${endOne.text}`)
+      await tx.unsafe(`PREPARE one AS ${statement.text}`)
       const rows = await tx.unsafe(`EXPLAIN EXECUTE one (${written})`)
       await tx`DEALLOCATE one`
       return rows.map((row) => row["QUERY PLAN"]).join("\n")
     })
     expect(plan).toContain("Subplans Removed: 2")
     expect(plan).not.toContain(`holds_${suffixOf(monthAt(0))}`)
+  })
+
+  test("of a batch may be several", async () => {
+    const holds = [0, 1, 2].map((at) =>
+      holdOf(account, 100n, { id: `${floorId(monthAt(at)).slice(0, -1)}7` }),
+    )
+    expect(await holdBatch(connection, gateway_id, holds, 300)).toEqual(
+      holds.map(() => ({ outcome: "held" })),
+    )
+    const ends = holds.toReversed().map((hold) => ({ end: settled(hold.id, 40n), hold }))
+    expect(await endBatch(connection, ends, 300)).toEqual(holds.map(() => "applied"))
+    for (const { id } of holds)
+      expect(await call(db.sql, id)).toMatchObject({ state: "settled", charge_nano: "40" })
   })
 
   test("an id beyond all months is refused, and no money moves", async () => {

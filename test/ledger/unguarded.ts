@@ -76,7 +76,7 @@ export const lean = {
 /** The lean statement for the ends of one account. */
 export const account = {
   endLimits: without(endOneAccount, NOT_LIMITED),
-  endCount: without(endOneAccount, "count(*) = cardinality($5::uuid[]) AND "),
+  endCount: without(endOneAccount, "count(*) = cardinality($7::uuid[]) AND "),
   endFreed: without(endOneAccount, "AND sum(freed_nano) = $3::bigint "),
   endCharged: without(endOneAccount, "AND sum(charge_nano) = $4::bigint", ""),
 }

@@ -87,6 +87,15 @@ export function hidden(value: string): SQL {
   return sql.raw(`(SELECT ${value})`)
 }
 
+/**
+ * A value that the planner does not see, but that a kept plan knows when it starts: partitions that are beyond such a bound of
+ * their key are not opened. `now()` makes the expression one that the planner cannot compute ahead, at less cost for a row than other
+ * functions that are not immutable: with `concat` the ends of 10 calls took 1.06 of the server's CPU.
+ */
+export function atStart(value: string): SQL {
+  return sql.raw(`CASE WHEN now() IS NOT NULL THEN ${value} END`)
+}
+
 type Value = string | number | bigint | boolean | null
 
 /** One column of a batch: which column of the schema it is for, and what an item says of it; another type where it is read as one. */

@@ -2,7 +2,17 @@ import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
 import { Uncertain } from "../database/database-errors.ts"
-import { allOf, arrayOf, Batch, hidden, lockTimeout, names, of, statement } from "../database/statement.ts"
+import {
+  allOf,
+  arrayOf,
+  atStart,
+  Batch,
+  hidden,
+  lockTimeout,
+  names,
+  of,
+  statement,
+} from "../database/statement.ts"
 import type { End, Hold } from "../entries.ts"
 import { accounts, ends, holds } from "../schema.ts"
 import { bucketArray, bucketField, type Ended, endExactly, endFields } from "./end-exact.ts"
@@ -45,7 +55,7 @@ const known = [
   ends.margin_bp,
 ] as const
 
-const batch = new Batch<End>(5, [...endFields, bucketField])
+const batch = new Batch<End>(7, [...endFields, bucketField])
 
 const payers = hidden("$2::uuid[]")
 
@@ -56,9 +66,13 @@ const charged = sql.raw(`($4::bigint[])[array_position($2::uuid[], a."id")]`)
 const written = sql`${allOf("x", ...said)}, ${of("x", ends.notes)}::text[], ${of("x", ends.buckets)}::int[],
     coalesce(${of("x", ends.terms_id)}, hold.terms_id),
     hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp`
+/**
+ * The ends of a batch with their holds. `$5` and `$6` are the first and the last id: other months are not opened. Measured, CPU of
+ * the server for the ends of 10 calls with 3, 26 and 60 months: 226, 213 and 233 us; without the two bounds 225, 280 and 416.
+ */
 const withHold = sql`${batch.kept} CROSS JOIN LATERAL (
     SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp} FROM ${holds} ${h}
-    WHERE ${h.id} = ${of("x", ends.id)} OFFSET 0) hold`
+    WHERE ${h.id} = ${of("x", ends.id)} AND ${h.id} BETWEEN ${atStart("$5::uuid")} AND ${atStart("$6::uuid")} OFFSET 0) hold`
 
 /**
  * Ends all holds of an account, or none. The gateway has summed up what they free and are charged. Accounts with
@@ -110,7 +124,7 @@ WITH moved AS (
   WHERE hold.account_id = moved.id
   RETURNING ${names(ends.freed_nano, ends.charge_nano)}
 )
-SELECT 1 / (SELECT count(*) = cardinality($5::uuid[]) AND sum(freed_nano) = $3::bigint AND sum(charge_nano) = $4::bigint
+SELECT 1 / (SELECT count(*) = cardinality($7::uuid[]) AND sum(freed_nano) = $3::bigint AND sum(charge_nano) = $4::bigint
   FROM ended)::int AS whole
 FROM moved`,
   true,
@@ -121,17 +135,17 @@ FROM moved`,
  *
  * The hold is read first, and the account found by its id: a plan that joins both, made for one account, reads all of them later.
  *
- * `concat` is a function that is not immutable. With the value in sight, a plan of its own for each call, which leaves the
- * other months out, seems cheaper to the server and takes 0.24 ms to make. With a subquery the kept plan opens every month
- * before it knows the id. This way it is kept, and the other months are left out before they are opened. Measured, a hold and
- * an end with 2, 26 and 60 months: 0.65 ms each; with a subquery 0.67, 1.03 and 1.28 ms.
+ * With the id in sight, a plan of its own for each call, which leaves the other months out, seems cheaper to the server and takes
+ * 0.24 ms to make. With a subquery the kept plan opens every month before it knows the id. With `atStart` it is kept, and the
+ * other months are not opened. Measured, a hold and an end with 2, 26 and 60 months: 0.65 ms each; with a subquery 0.67, 1.03
+ * and 1.28 ms.
  */
 export const endOne = statement(
   "end",
   sql`
 WITH hold AS MATERIALIZED (
   SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp} FROM ${holds} ${h}
-  WHERE ${h.id} = concat($2::uuid)::uuid
+  WHERE ${h.id} = ${atStart("$2::uuid")}
 ), moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
     = (${a.balance_nano} - $3::bigint, ${a.held_nano} - (SELECT amount_nano FROM hold))
@@ -239,6 +253,19 @@ export function leanValues(lean: readonly LeanEnd[], lock_ms: number): string[] 
   ]
 }
 
+/** What goes into `withHold`. */
 function endValues(lean: readonly LeanEnd[]): string[] {
-  return batch.values(lean.map(({ end }) => end))
+  const items = lean.map(({ end }) => end)
+  return [...firstAndLast(items), ...batch.values(items)]
+}
+
+/** In the order of their texts, which is that of the ids. */
+function firstAndLast(items: readonly End[]): [first: string, last: string] {
+  let first = items[0]?.id ?? ""
+  let last = first
+  for (const { id } of items) {
+    if (id < first) first = id
+    if (id > last) last = id
+  }
+  return [first, last]
 }
