@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { floorId } from "../../src/id.ts"
-import type { Connection } from "../../src/ledger/database/connection.ts"
-import type { End } from "../../src/ledger/entries.ts"
+import type { Connection, Runner } from "../../src/ledger/database/connection.ts"
+import type { Statement } from "../../src/ledger/database/statement.ts"
+import type { End, Hold } from "../../src/ledger/entries.ts"
 import {
+  type EndOfHold,
   endBatch,
   endLean,
   endOne,
@@ -11,6 +13,7 @@ import {
   oneAccountValues,
   oneValues,
 } from "../../src/ledger/journal/end.ts"
+import { endExact } from "../../src/ledger/journal/end-exact.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import { addMonths } from "../../src/ledger/journal/months.ts"
 import {
@@ -18,6 +21,7 @@ import {
   call,
   failureOf,
   holdOf,
+  lockWaiters,
   openTestDatabase,
   settled,
   type TestDatabase,
@@ -51,6 +55,12 @@ async function partitionsOf(table: string): Promise<string[]> {
     await db.sql`SELECT 'tollgate.' || (SELECT relname FROM pg_class WHERE oid = relid) AS name FROM pg_partition_tree(${`tollgate.${table}`}::regclass)
     WHERE isleaf ORDER BY 1`
   return rows.map(({ name }) => String(name))
+}
+
+/** An end of this hold that charges 40. */
+function endOf(hold: Hold | undefined): EndOfHold {
+  if (hold === undefined) throw new Error("there is no such hold")
+  return { end: settled(hold.id, 40n), hold }
 }
 
 const withHold = (end: End) => ({
@@ -140,6 +150,35 @@ describe("D71: partitions of months", () => {
     })
     expect(plan).toContain("Subplans Removed: 2")
     expect(plan).not.toContain(`holds_${suffixOf(monthAt(0))}`)
+  })
+
+  /** PostgreSQL 18 looks for the partitions again when a row that a statement waits for was changed. */
+  test.each<[what: string, expected: Statement, end: (holds: readonly Hold[]) => readonly EndOfHold[]]>([
+    ["a call", endOne, ([first]) => [endOf(first)]],
+    ["calls of one account", endOneAccount, ([first, second]) => [endOf(first), endOf(second)]],
+    ["calls of two accounts", endLean, ([first, , third]) => [endOf(first), endOf(third)]],
+    ["a call, exactly", endExact, ([first]) => [{ ...endOf(first), hold: null }]],
+  ])("are found when the account of %s is changed meanwhile", async (_, expected, endsOf) => {
+    const other = await db.account(1_000n)
+    const id = () => `${floorId(monthAt(1)).slice(0, 13)}${crypto.randomUUID().slice(13)}`
+    const holds = [account, account, other].map((payer) => holdOf(payer, 100n, { id: id() }))
+    await holdBatch(connection, gateway_id, holds, 3_000)
+    const asked: Statement[] = []
+    const runner: Runner = {
+      run(statement, ...rest) {
+        asked.push(statement)
+        return connection.run(statement, ...rest)
+      },
+    }
+    const items = endsOf(holds)
+    const ending = await db.sql.begin(async (tx) => {
+      await tx`UPDATE tollgate.accounts SET name = name WHERE id = ${account.account_id}`
+      const ending = endBatch(runner, items, 3_000)
+      await lockWaiters(db.sql, 1)
+      return { ending }
+    })
+    expect(await ending.ending).toEqual(items.map(() => "applied"))
+    expect(asked).toEqual([expected])
   })
 
   test("of a batch may be several", async () => {

@@ -26,7 +26,7 @@ export const exact = {
   /** What is available is read without a lock, so that nobody waits and everybody sees the same balance. */
   holdRowLock: without(holdExact, `  ${SORTED}\n), sold`, "), sold"),
   /** Accounts are locked in the order in which their calls came. */
-  holdLockOrder: without(holdExact, `${SORTED}\n), sold`, `${inOrderOf("$4")}\n), sold`),
+  holdLockOrder: without(holdExact, `${SORTED}\n), sold`, `${inOrderOf("$6")}\n), sold`),
   endLockOrder: without(endExact, `${SORTED}\n), due`, `ORDER BY "a"."id" DESC FOR NO KEY UPDATE\n), due`),
   /** An UPDATE takes one of the rows that it is joined to, so that of several holds of one account one is counted. */
   holdAggregation: without(

@@ -46,7 +46,7 @@ export const countSpending = sql`limits AS MATERIALIZED (
     SELECT m.id, sum(s.spent_nano)::bigint AS spent_nano FROM changed s
       JOIN limits m ON m.id = s.key_id AND m.spend_limit_nano IS NOT NULL AND m.spent_since <= s.held_at
     GROUP BY m.id) s
-  WHERE ${k.id} = s.id
+  WHERE ${k.id} = s.id AND ${k.id} = ANY (ARRAY(SELECT id FROM limits))
 )`
 
 /** A key's period: its beginning and its name. */

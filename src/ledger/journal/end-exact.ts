@@ -8,6 +8,8 @@ import {
   allOf,
   Batch,
   type Field,
+  firstAndLast,
+  isItem,
   lockTimeout,
   names,
   of,
@@ -60,7 +62,7 @@ export function bucketsOf(usage: Usage | null): string | null {
 /** Read as text, like `notes`. */
 export const bucketField: Field<End> = [ends.buckets, (end) => bucketsOf(end.usage), "text"]
 
-const batch = new Batch<End>(2, [
+const batch = new Batch<End>(4, [
   ...endFields,
   bucketField,
   [idempotency.key_hash, (end) => end.freed_key_hash],
@@ -97,7 +99,7 @@ export const moveSums = sql`moved AS (
   FROM (
     SELECT s.account_id, sum(s.paid_nano)::bigint AS paid_nano, sum(s.freed_nano)::bigint AS freed_nano
     FROM changed s JOIN payers p ON p.id = s.account_id GROUP BY s.account_id) s
-  WHERE ${a.id} = s.account_id RETURNING ${a.id}
+  WHERE ${a.id} = s.account_id AND ${a.id} = ANY (ARRAY(SELECT account_id FROM changed)) RETURNING ${a.id}
 ), ${countSpending}`
 
 /**
@@ -115,9 +117,9 @@ WITH asked AS MATERIALIZED (
     coalesce(${of("x", ends.terms_id)}, hold.terms_id) AS sold_at, past.outcome AS past_outcome, past.charge_nano AS past_nano
   FROM ${batch.ordered} LEFT JOIN LATERAL (
     SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.margin_bp}, ${h.held_at}, ${h.terms_id} FROM ${holds} ${h}
-    WHERE ${h.id} = ${of("x", ends.id)} OFFSET 0) hold ON true
+    WHERE ${isItem(h.id, of("x", ends.id), 2)} OFFSET 0) hold ON true
   LEFT JOIN LATERAL (
-    SELECT ${e.outcome}, ${e.charge_nano} FROM ${ends} ${e} WHERE ${e.id} = ${of("x", ends.id)} OFFSET 0) past ON true
+    SELECT ${e.outcome}, ${e.charge_nano} FROM ${ends} ${e} WHERE ${isItem(e.id, of("x", ends.id), 2)} OFFSET 0) past ON true
 ), ${lockPayers}, due AS MATERIALIZED (
   SELECT DISTINCT ON (q.id) q.* FROM asked q JOIN payers p ON p.id = q.account_id
   WHERE q.past_outcome IS NULL OR (q.past_outcome = 'expired' AND q.outcome = 'settled')
@@ -165,7 +167,7 @@ export async function endExactly(
   lock_ms: number,
   within_ms: number,
 ): Promise<readonly Ended[]> {
-  const values = [String(lock_ms), ...batch.values(asked)]
+  const values = [String(lock_ms), ...firstAndLast(asked), ...batch.values(asked)]
   const rows = await connection.run(endExact, values, within_ms, asked.length)
   if (rows.length !== asked.length) throw new Error("the ending statement returned too few rows")
   return rows.map(endedOf)
