@@ -346,6 +346,35 @@ test("a server that refuses the short forms is asked for them once", async () =>
   expect(asked).toEqual([holdOneKey, holdExact, holdLean, endLean])
 })
 
+test("sessions are recorded by the lean statements", async () => {
+  const asked: Statement[] = []
+  const watched: Runner = {
+    run(statement, ...rest) {
+      asked.push(statement)
+      return connection.run(statement, ...rest)
+    },
+  }
+  const [one, other] = [await db.account(100n), await db.account(100n)]
+  const sessions = [
+    { session_id: "7a3c-41.x:y_z", agent_id: "agent-1" },
+    { session_id: null, agent_id: "agent-2" },
+    undefined,
+  ]
+  const batches = [
+    [holdOf(one, 1n, { session: { session_id: "s", agent_id: null } })],
+    sessions.map((session) => holdOf(one, 1n, session && { session })),
+    sessions.map((session, at) => holdOf(at === 0 ? one : other, 1n, session && { session })),
+  ]
+  for (const batch of batches) {
+    expect(await holdBatch(watched, alive_id, batch, LOCK_MS)).toEqual(batch.map(() => ({ outcome: "held" })))
+    for (const { id, session } of batch) {
+      const [row] = await db.sql`SELECT session_id, agent_id FROM tollgate.holds WHERE id = ${id}`
+      expect(row).toEqual(session ?? { session_id: null, agent_id: null })
+    }
+  }
+  expect(asked).toEqual([holdOneKey, holdOneKey, holdLean])
+})
+
 /** Like a form that Citus refuses: SQLSTATE 0A000. */
 const unsupported = statement("sweep", sql`SELECT count(*) FROM (SELECT 1 AS a) x FOR UPDATE`)
 

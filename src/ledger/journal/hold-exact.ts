@@ -52,10 +52,15 @@ export const holdFields: readonly Field<Hold>[] = [
   [holds.stream, (hold) => hold.stream],
 ]
 
-/** What a client may have sent with its call (D43, D65). */
-export const clientFields: readonly Field<Hold>[] = [
+/** What a client may say its call belongs to (D65). */
+export const sessionFields: readonly Field<Hold>[] = [
   [holds.session_id, (hold) => hold.session?.session_id ?? null],
   [holds.agent_id, (hold) => hold.session?.agent_id ?? null],
+]
+
+/** What a client may have sent with its call (D43, D65). */
+export const clientFields: readonly Field<Hold>[] = [
+  ...sessionFields,
   [idempotency.key_hash, (hold) => hold.idempotency?.key_hash ?? null],
   [idempotency.body_hash, (hold) => hold.idempotency?.body_hash ?? null],
 ]

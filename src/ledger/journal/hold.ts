@@ -7,7 +7,7 @@ import { Uncertain } from "../database/database-errors.ts"
 import { allOf, arrayOf, Batch, hidden, lockTimeout, names, of, statement } from "../database/statement.ts"
 import type { Hold } from "../entries.ts"
 import { accounts, gateways, holds, keys, terms } from "../schema.ts"
-import { type Held, holdExactly, holdFields } from "./hold-exact.ts"
+import { type Held, holdExactly, holdFields, sessionFields } from "./hold-exact.ts"
 import { type DoneAccounts, NONE, runLean } from "./lean.ts"
 
 /**
@@ -38,9 +38,17 @@ function canHold(amount: SQL, margin_bp: SQL): SQL {
 }
 
 /** All columns but `held_at`, which is the ledger's own time. */
-const columns = [...holdFields.map(([column]) => column), holds.margin_bp]
+const columns = [
+  ...holdFields.map(([column]) => column),
+  ...sessionFields.map(([column]) => column),
+  holds.margin_bp,
+]
 
-const batch = new Batch<Hold>(9, [...holdFields, [holds.margin_bp, (hold) => hold.margin_bp ?? null]])
+const batch = new Batch<Hold>(9, [
+  ...holdFields,
+  ...sessionFields,
+  [holds.margin_bp, (hold) => hold.margin_bp ?? null],
+])
 
 const owners = hidden("$3::uuid[]")
 
@@ -85,6 +93,7 @@ const own = new Batch<Hold>(8, [
   [holds.id, (hold) => hold.id],
   [holds.amount_nano, (hold) => hold.amount_nano],
   [holds.stream, (hold) => hold.stream],
+  ...sessionFields,
 ])
 
 /**
@@ -103,7 +112,7 @@ WITH moved AS (
 ), inserted AS (
   INSERT INTO ${holds} (${names(...columns, holds.gateway_id)})
   SELECT ${of("x", holds.id)}, moved.id, $4::uuid, $5::int, ${of("x", holds.amount_nano)}, ${of("x", holds.stream)},
-    nullif($7::int, ${par}), $2::uuid
+    ${allOf("x", holds.session_id, holds.agent_id)}, nullif($7::int, ${par}), $2::uuid
   FROM moved CROSS JOIN ${own.kept}
   RETURNING ${names(holds.amount_nano)}
 )
@@ -113,7 +122,7 @@ SELECT 1 / ((SELECT coalesce(sum(amount_nano), 0) FROM inserted) = $6::bigint)::
 
 /**
  * Holds a batch under the gateway's row, with results in the order of the holds. Waits at most `lock_ms` for each lock.
- * The exact statement takes what the lean one leaves out, and every hold with an `Idempotency-Key` or a session. Both answer within
+ * The exact statement takes what the lean one leaves out, and every hold with an `Idempotency-Key`. Both answer within
  * `STATEMENT_MS`, unless a connection has to be made first: half of it is always left for the second.
  *
  * `margins` are those of accounts as they were last read. The lean statement holds only if they still are (D69); the exact
@@ -145,9 +154,8 @@ export async function holdBatch(
   }
 }
 
-/** Columns that few holds have cost the others nothing. */
-function isLean({ idempotency, session }: Hold): boolean {
-  return idempotency === null && session === undefined
+function isLean({ idempotency }: Hold): boolean {
+  return idempotency === null
 }
 
 /** The margins of accounts, without those of 1. */
