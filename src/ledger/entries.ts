@@ -11,6 +11,8 @@ export interface Hold {
   readonly amount_nano: bigint
   /** The account's margin, in `amount_nano` already; absent for 1, and before the hold is made. */
   readonly margin_bp?: number
+  /** Whether a key of the account had a spending limit when the hold was made; absent before, and if nobody looked. */
+  readonly is_limited?: boolean
   /** What the call is sold at: the terms of its model at the first upstream that will be tried (D56). */
   readonly terms_id: number
   readonly stream: boolean
@@ -33,7 +35,7 @@ export interface Margined {
 
 /** What became of a hold. The holding statement itself reads the key, its models, the balance and the margin (D26, D69). */
 export type HoldResult =
-  | (Margined & { readonly outcome: "held" })
+  | (Margined & { readonly outcome: "held"; readonly is_limited?: boolean })
   | (Margined & { readonly outcome: "insufficient_balance"; readonly available_nano: bigint })
   | { readonly outcome: "invalid_api_key" }
   | { readonly outcome: "model_not_allowed" }

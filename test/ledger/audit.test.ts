@@ -46,7 +46,7 @@ afterAll(async () => {
 
 async function held(account: Account, amount_nano = 5_000n) {
   const hold = holdOf(account, amount_nano)
-  expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([{ outcome: "held" }])
+  expect(await holdBatch(connection, gateway_id, [hold], 300)).toMatchObject([{ outcome: "held" }])
   return hold
 }
 

@@ -2,13 +2,15 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { sql } from "drizzle-orm"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
+import { changeKey, type SpendingLimit } from "../../src/ledger/accounts/keys.ts"
 import type { Connection, Runner } from "../../src/ledger/database/connection.ts"
+import { openDatabase } from "../../src/ledger/database/database.ts"
 import { errorCode, kindOf, Overdue } from "../../src/ledger/database/database-errors.ts"
 import { type Statement, statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
 import { endBatch, endLean, endOne, endOneAccount } from "../../src/ledger/journal/end.ts"
-import { type Ended, endExactly } from "../../src/ledger/journal/end-exact.ts"
+import { type Ended, endExact, endExactly } from "../../src/ledger/journal/end-exact.ts"
 import { expireBatch } from "../../src/ledger/journal/expire.ts"
 import { holdBatch, holdLean, holdOneKey } from "../../src/ledger/journal/hold.ts"
 import { type Held, holdExact, holdExactly } from "../../src/ledger/journal/hold-exact.ts"
@@ -527,5 +529,38 @@ test("D27 the exact statement has the rest of the time of one statement", async 
   expect(performance.now() - started_at).toBeGreaterThan(395)
   expect(await refused.catch((thrown: unknown) => thrown)).toBeInstanceOf(Overdue)
   expect(performance.now() - started_at).toBeWithin(995, 1_350)
+  await proxy.stop()
+})
+
+test("D42 the lean statements are not asked again for an account that had a spending limit, until it has none", async () => {
+  const proxy = await DatabaseProxy.start(db.address)
+  const database = await openDatabase(proxy.address)
+  const ledger = await db.ledger({ database })
+  const account = await db.account(1_000n)
+  const limit = (spending: SpendingLimit | null) =>
+    changeKey(db.database.operators, account.key_id, { spending })
+  let met: Statement[] = []
+  const watch = (wanted: Statement) =>
+    void proxy.meet(wanted, "asked").then(({ pass }) => {
+      met.push(wanted)
+      watch(wanted)
+      pass()
+    })
+  for (const wanted of [holdOneKey, endOne, holdExact, endExact]) watch(wanted)
+  const asked = async () => {
+    met = []
+    const hold = holdOf(account, 5n)
+    expect((await ledger.hold(hold)).outcome).toBe("held")
+    await ledger.end(settled(hold.id, 4n))
+    return met
+  }
+  await limit({ limit_nano: 100n, period: "month" })
+  expect(await asked()).toEqual([holdOneKey, holdExact, endExact])
+  expect(await asked()).toEqual([holdExact, endExact])
+  await limit(null)
+  expect(await asked()).toEqual([holdExact, endOne])
+  expect(await asked()).toEqual([holdOneKey, endOne])
+  await ledger.stop()
+  await database.close()
   await proxy.stop()
 })

@@ -8,7 +8,7 @@ import { audit } from "../../src/ledger/journal/audit.ts"
 import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
 import { endBatch } from "../../src/ledger/journal/end.ts"
 import { expireBatch } from "../../src/ledger/journal/expire.ts"
-import { holdBatch, type Margins } from "../../src/ledger/journal/hold.ts"
+import { holdBatch, type KnownAccounts } from "../../src/ledger/journal/hold.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
 import { ceilToNano, withMargin } from "../../src/money.ts"
 import {
@@ -45,8 +45,8 @@ async function account(margin_bp: number, balance_nano = 1_000_000n): Promise<Ac
   return made
 }
 
-const ask = (holds: readonly Hold[], margins: Margins = new Map()) =>
-  holdBatch(connection, gateway_id, holds, 300, margins)
+const ask = (holds: readonly Hold[], remembered: KnownAccounts = new Map()) =>
+  holdBatch(connection, gateway_id, holds, 300, remembered)
 
 async function heldNano({ account_id }: Account): Promise<bigint> {
   const [row] = await db.sql`SELECT held_nano FROM tollgate.accounts WHERE id = ${account_id}`
@@ -73,10 +73,10 @@ describe("D69 a hold", () => {
   ] as const)("%s: the margin of the account is in it, rounded up", async (_, count, known) => {
     const payer = await account(12_345)
     const neighbour = await db.account(1_000n)
-    const margins: Margins = new Map(known.map((margin_bp) => [payer.account_id, margin_bp]))
+    const remembered: KnownAccounts = new Map(known.map((margin_bp) => [payer.account_id, { margin_bp }]))
     const holds = Array.from({ length: count }, (_, at) => holdOf(payer, BigInt(at + 1)))
     const beside = count === 1 ? [] : [holdOf(neighbour, 7n)]
-    const results = await ask([...holds, ...beside], margins)
+    const results = await ask([...holds, ...beside], remembered)
     expect(results).toEqual([
       ...holds.map(() => ({ outcome: "held", margin_bp: 12_345 }) as const),
       ...beside.map(() => ({ outcome: "held" }) as const),
@@ -87,16 +87,16 @@ describe("D69 a hold", () => {
     )
     expect(await heldNano(payer)).toBe(BigInt(amounts.reduce((sum, amount) => sum + amount)))
     expect(await heldNano(neighbour)).toBe(count === 1 ? 0n : 7n)
-    expect([...margins]).toEqual([[payer.account_id, 12_345]])
+    expect([...remembered]).toEqual([[payer.account_id, { margin_bp: 12_345 }]])
   })
 
   test("at a margin of 1 stores none, and forgets the one before", async () => {
     const payer = await account(10_000)
-    const margins: Margins = new Map([[payer.account_id, 15_000]])
+    const remembered: KnownAccounts = new Map([[payer.account_id, { margin_bp: 15_000 }]])
     const hold = holdOf(payer, 100n)
-    expect(await ask([hold], margins)).toEqual([{ outcome: "held" }])
+    expect(await ask([hold], remembered)).toEqual([{ outcome: "held" }])
     expect(await entry(hold.id)).toMatchObject({ amount: 100, held_at: null })
-    expect(margins.size).toBe(0)
+    expect(remembered.size).toBe(0)
   })
 
   test("the balance must cover it, and the refusal says the margin", async () => {

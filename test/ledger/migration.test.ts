@@ -306,7 +306,7 @@ describe("D55 the ledger of version 0.1, migrated", () => {
     expect(await ask(left + 1n)).toEqual([
       { outcome: "spending_limit_reached", remaining_nano: left, period: "day" },
     ])
-    expect(await ask(left)).toEqual([{ outcome: "held" }])
+    expect(await ask(left)).toEqual([{ outcome: "held", is_limited: true }])
     expect((await audit(database.operators)).violations).toEqual([])
     await connection.end()
   })

@@ -139,7 +139,10 @@ describe("D42 a spending limit", () => {
     const account = await limited(6n)
     const results = await ask(...Array.from({ length: 10 }, () => holdOf(account, 1n)))
     const refused = { outcome: "spending_limit_reached", remaining_nano: 0n, period: "month" }
-    expect(results).toEqual([...Array(6).fill({ outcome: "held" }), ...Array(4).fill(refused)])
+    expect(results).toEqual([
+      ...Array(6).fill({ outcome: "held", is_limited: true }),
+      ...Array(4).fill(refused),
+    ])
   })
 
   test("is shared out in a batch like a balance: ascending, so that nothing is refused that would have fitted", async () => {
@@ -211,7 +214,7 @@ describe("D42 a limit that is set counts what there was before", () => {
       await unlock()
       await Promise.all([limiting, ending])
       // Of 100 at least 10 were left, whether the settlement came before the holds or after them.
-      expect(await holding).toContainEqual({ outcome: "held" })
+      expect(await holding).toContainEqual({ outcome: "held", is_limited: true })
       expect(await spentBy(account)).toBe(await countedFor(account))
       await exact()
     },

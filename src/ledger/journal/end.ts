@@ -23,10 +23,13 @@ import { type DoneAccounts, type Filled, NONE, runLean } from "./lean.ts"
 /** How long one ending statement may take before it is tried again with the same ids. */
 const STATEMENT_MS = 5_000
 
-/** An end, and the amount that it frees, if known. Without the amount only the exact statement can write the end. */
+/**
+ * An end, and what is known of its hold. Without the amount that it frees, and for an account with spending limits, only the exact
+ * statement can write the end.
+ */
 export interface EndOfHold {
   readonly end: End
-  readonly hold: Pick<Hold, "account_id" | "amount_nano"> | null
+  readonly hold: Pick<Hold, "account_id" | "amount_nano" | "is_limited"> | null
 }
 
 const a = alias(accounts, "a")
@@ -198,7 +201,7 @@ export async function endBatch(
 type LeanEnd = EndOfHold & { readonly hold: NonNullable<EndOfHold["hold"]> }
 
 function isLean(one: EndOfHold): one is LeanEnd {
-  return one.hold !== null && one.end.freed_key_hash === null
+  return one.hold !== null && one.hold.is_limited !== true && one.end.freed_key_hash === null
 }
 
 /** The accounts for which the lean statements have ended everything. */

@@ -198,7 +198,7 @@ SELECT r.id,
   END AS outcome,
   coalesce(m.available_nano, l.available_nano)::text AS available_nano,
   coalesce(n.remaining_nano, b.remaining_nano)::text AS remaining_nano, b.period,
-  nullif(CASE WHEN r.known IS NULL THEN l.margin_bp ELSE r.margin_bp END, ${par}) AS margin_bp,
+  nullif(CASE WHEN r.known IS NULL THEN l.margin_bp ELSE r.margin_bp END, ${par}) AS margin_bp, l.is_limited,
   CASE WHEN r.claim IS NOT NULL THEN (SELECT ${c.call_id} FROM ${idempotency} ${c}
     WHERE ${c.account_id} = r.account_id AND ${c.key_hash} = r.key_hash)::text END AS call_id,
   1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM inserted))::int AS whole,
@@ -246,7 +246,7 @@ function heldOf(row: Row, gateway_id: string): Held {
   const outcome = textOf(row, "outcome")
   switch (outcome) {
     case "held":
-      return { outcome, ...marginOf(row) }
+      return { outcome, ...marginOf(row), ...(row.is_limited === true && { is_limited: true }) }
     case "invalid_api_key":
     case "model_not_allowed":
     case "key_suspended":

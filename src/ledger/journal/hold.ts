@@ -125,28 +125,29 @@ SELECT 1 / ((SELECT coalesce(sum(amount_nano), 0) FROM inserted) = $6::bigint)::
  * The exact statement takes what the lean one leaves out, and every hold with an `Idempotency-Key`. Both answer within
  * `STATEMENT_MS`, unless a connection has to be made first: half of it is always left for the second.
  *
- * `margins` are those of accounts as they were last read. The lean statement holds only if they still are (D69); the exact
- * one reads them, and what it read is kept there.
+ * `known` is what earlier holds showed of accounts. The lean statement holds only if their margins still are the same (D69), and leaves
+ * out accounts with spending limits, so it is not asked about those that had one. The exact statement reads both.
  */
 export async function holdBatch(
   connection: Runner,
   gateway_id: string,
   batch: readonly Hold[],
   lock_ms: number,
-  margins: Margins = new Map(),
+  known: KnownAccounts = new Map(),
 ): Promise<readonly Held[]> {
   const until = performance.now() + STATEMENT_MS
-  const sold = margins.size === 0 ? batch : batch.map((hold) => atMargin(hold, margins.get(hold.account_id)))
-  const lean = sold.filter(isLean)
+  const sold =
+    known.size === 0 ? batch : batch.map((hold) => atMargin(hold, known.get(hold.account_id)?.margin_bp))
+  const lean = sold.filter((hold) => isLean(hold, known))
   const held = lean.length === 0 ? NONE : await heldAccounts(connection, gateway_id, lean, lock_ms)
-  const isHeld = (hold: Hold) => isLean(hold) && held.has(hold.account_id)
+  const isHeld = (hold: Hold) => isLean(hold, known) && held.has(hold.account_id)
   const rest = batch.filter((hold) => !isHeld(hold))
   if (rest.length === 0) return sold.map(heldAs)
   try {
     const within_ms = Math.max(until - performance.now(), STATEMENT_MS / 2)
     const results = await holdExactly(connection, gateway_id, rest, lock_ms, within_ms)
     const exact = new Map(rest.map((hold, at) => [hold, results[at] ?? CONFLICT]))
-    for (const [hold, result] of exact) keepMargin(margins, hold.account_id, result)
+    for (const [hold, result] of exact) remember(known, hold.account_id, result)
     return batch.map((hold, at) => exact.get(hold) ?? heldAs(sold[at] ?? hold))
   } catch (error) {
     // Holds of the lean statement are committed, so the batch must not count as rolled back.
@@ -154,26 +155,27 @@ export async function holdBatch(
   }
 }
 
-function isLean({ idempotency }: Hold): boolean {
-  return idempotency === null
+function isLean({ idempotency, account_id }: Hold, known: KnownAccounts): boolean {
+  return idempotency === null && known.get(account_id)?.is_limited !== true
 }
 
-/** The margins of accounts, without those of 1. */
-export type Margins = Map<string, number>
+/** What the last hold showed of accounts: their margins, and which have spending limits. Others are not kept. */
+export type KnownAccounts = Map<string, Pick<Hold, "margin_bp" | "is_limited">>
 
 /** How many are kept; the oldest make room. */
-const MARGINS_LIMIT = 50_000
+const KNOWN_LIMIT = 50_000
 
-/** Only a successful hold shows the current margin. */
-function keepMargin(margins: Margins, account_id: string, held: Held | undefined): void {
+/** Only a successful hold shows the account as it is. */
+function remember(known: KnownAccounts, account_id: string, held: Held | undefined): void {
   if (held?.outcome !== "held") return
-  margins.delete(account_id)
-  if (held.margin_bp === undefined) return
-  for (const oldest of margins.keys()) {
-    if (margins.size < MARGINS_LIMIT) break
-    margins.delete(oldest)
+  const { margin_bp, is_limited } = held
+  known.delete(account_id)
+  if (margin_bp === undefined && is_limited !== true) return
+  for (const oldest of known.keys()) {
+    if (known.size < KNOWN_LIMIT) break
+    known.delete(oldest)
   }
-  margins.set(account_id, held.margin_bp)
+  known.set(account_id, { ...(margin_bp !== undefined && { margin_bp }), ...(is_limited && { is_limited }) })
 }
 
 const HELD: Held = { outcome: "held" }

@@ -3,7 +3,7 @@ import type { LastUsed } from "../accounts/last-used.ts"
 import type { Connection } from "../database/connection.ts"
 import { errorCode } from "../database/database-errors.ts"
 import { AccountMoving, type Hold, type HoldResult, LedgerBusy, LedgerUnavailable } from "../entries.ts"
-import { holdBatch, type Margins } from "../journal/hold.ts"
+import { holdBatch, type KnownAccounts } from "../journal/hold.ts"
 import type { Held } from "../journal/hold-exact.ts"
 import type { Lease } from "../journal/lease.ts"
 import { type Closed, closeIds, releaseOf } from "../journal/tombstone.ts"
@@ -35,8 +35,7 @@ export class HoldQueue {
   readonly #outstanding: Outstanding
   readonly #ends: EndQueue
   readonly #used: LastUsed
-  /** The margins of accounts as they were last read. */
-  readonly #margins: Margins = new Map()
+  readonly #known: KnownAccounts = new Map()
   /** Ids that are being closed behind a refusal. */
   readonly #closing = new Map<string, Promise<void>>()
   readonly #waiter: Waiter<Asking, Held> = {
@@ -69,7 +68,7 @@ export class HoldQueue {
         accountOf: ({ hold }) => hold.account_id,
         run: (runner, askings, lock_ms) => {
           const holds = askings.map(({ hold }) => hold)
-          return holdBatch(runner, lease.gateway_id, holds, lock_ms, this.#margins)
+          return holdBatch(runner, lease.gateway_id, holds, lock_ms, this.#known)
         },
       },
       { limit: QUEUE_LIMIT, cap: capFor(outstanding) },
@@ -127,8 +126,7 @@ export class HoldQueue {
     switch (result.outcome) {
       case "held":
         this.#used.note(asking.hold.key_id)
-        // What its end will free.
-        if (result.margin_bp !== undefined) this.#outstanding.add(atMargin(asking.hold, result.margin_bp))
+        this.#made(asking.hold, result)
         asking.resolve(result)
         return
       case "conflict":
@@ -158,6 +156,13 @@ export class HoldQueue {
     }
     this.#drop(asking)
     asking.resolve(result)
+  }
+
+  /** Keeps what its end will free, and which statement can write the end. */
+  #made(hold: Hold, { margin_bp, is_limited }: Pick<Hold, "margin_bp" | "is_limited">): void {
+    if (margin_bp === undefined && is_limited !== true) return
+    const sold = atMargin(hold, margin_bp)
+    this.#outstanding.add(is_limited === true ? { ...sold, is_limited } : sold)
   }
 
   #fail(asking: Asking, error: unknown): void {
