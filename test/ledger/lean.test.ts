@@ -12,7 +12,7 @@ import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
 import { endBatch, endLean, endOne, endOneAccount } from "../../src/ledger/journal/end.ts"
 import { type Ended, endExact, endExactly } from "../../src/ledger/journal/end-exact.ts"
 import { expireBatch } from "../../src/ledger/journal/expire.ts"
-import { holdBatch, holdLean, holdOneKey } from "../../src/ledger/journal/hold.ts"
+import { holdBatch, holdLean, holdOneKey, type KnownAccounts } from "../../src/ledger/journal/hold.ts"
 import { type Held, holdExact, holdExactly } from "../../src/ledger/journal/hold-exact.ts"
 import { closeIds } from "../../src/ledger/journal/tombstone.ts"
 import { takes } from "../support/fair-clock.ts"
@@ -563,4 +563,21 @@ test("D42 the lean statements are not asked again for an account that had a spen
   await ledger.stop()
   await database.close()
   await proxy.stop()
+})
+
+test("a limit that another batch learns is gone meanwhile: nothing counts as held that is not", async () => {
+  const [limited, other] = [await db.account(100n), await db.account(100n)]
+  const known: KnownAccounts = new Map([[limited.account_id, { is_limited: true }]])
+  const forgetting: Runner = {
+    async run(statement, ...rest) {
+      const rows = await connection.run(statement, ...rest)
+      known.clear()
+      return rows
+    },
+  }
+  const holds = [holdOf(limited, 5n), holdOf(other, 5n)]
+  expect(await holdBatch(forgetting, alive_id, holds, LOCK_MS, known)).toEqual(
+    holds.map(() => ({ outcome: "held" })),
+  )
+  for (const { id } of holds) expect((await call(db.sql, id))?.state).toBe("open")
 })

@@ -138,10 +138,11 @@ export async function holdBatch(
   const until = performance.now() + STATEMENT_MS
   const sold =
     known.size === 0 ? batch : batch.map((hold) => atMargin(hold, known.get(hold.account_id)?.margin_bp))
-  const lean = sold.filter((hold) => isLean(hold, known))
+  // Another batch may change `known` while this one waits.
+  const are_lean = sold.map((hold) => isLean(hold, known))
+  const lean = sold.filter((_, at) => are_lean[at])
   const held = lean.length === 0 ? NONE : await heldAccounts(connection, gateway_id, lean, lock_ms)
-  const isHeld = (hold: Hold) => isLean(hold, known) && held.has(hold.account_id)
-  const rest = batch.filter((hold) => !isHeld(hold))
+  const rest = batch.filter((hold, at) => !(are_lean[at] && held.has(hold.account_id)))
   if (rest.length === 0) return sold.map(heldAs)
   try {
     const within_ms = Math.max(until - performance.now(), STATEMENT_MS / 2)
