@@ -11,7 +11,7 @@ export interface Hold {
   readonly amount_nano: bigint
   /** The account's margin, in `amount_nano` already; absent for 1, and before the hold is made. */
   readonly margin_bp?: number
-  /** Whether a key of the account had a spending limit when the hold was made; absent before, and if nobody looked. */
+  /** True if a key of the account had a spending limit when the hold was made; absent if none had, or if it is not known. */
   readonly is_limited?: boolean
   /** What the call is sold at: the terms of its model at the first upstream that will be tried (D56). */
   readonly terms_id: number

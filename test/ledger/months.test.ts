@@ -15,6 +15,7 @@ import {
 } from "../../src/ledger/journal/end.ts"
 import { endExact } from "../../src/ledger/journal/end-exact.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
+import { holdExactly } from "../../src/ledger/journal/hold-exact.ts"
 import { addMonths } from "../../src/ledger/journal/months.ts"
 import {
   type Account,
@@ -57,7 +58,7 @@ async function partitionsOf(table: string): Promise<string[]> {
   return rows.map(({ name }) => String(name))
 }
 
-/** An end of this hold that charges 40. */
+/** An end of the hold that charges 40 nano-USD. */
 function endOf(hold: Hold | undefined): EndOfHold {
   if (hold === undefined) throw new Error("there is no such hold")
   return { end: settled(hold.id, 40n), hold }
@@ -152,36 +153,53 @@ describe("D71: partitions of months", () => {
     expect(plan).not.toContain(`holds_${suffixOf(monthAt(0))}`)
   })
 
-  /** PostgreSQL 18 looks for the partitions again when a row that a statement waits for was changed. */
+  /** When a row that a statement waited for has changed, PostgreSQL runs parts of the plan again (see `isItem`). */
   test.each<[what: string, expected: Statement, end: (holds: readonly Hold[]) => readonly EndOfHold[]]>([
     ["a call", endOne, ([first]) => [endOf(first)]],
     ["calls of one account", endOneAccount, ([first, second]) => [endOf(first), endOf(second)]],
     ["calls of two accounts", endLean, ([first, , third]) => [endOf(first), endOf(third)]],
-    ["a call, exactly", endExact, ([first]) => [{ ...endOf(first), hold: null }]],
-  ])("are found when the account of %s is changed meanwhile", async (_, expected, endsOf) => {
-    const other = await db.account(1_000n)
-    const id = () => `${floorId(monthAt(1)).slice(0, 13)}${crypto.randomUUID().slice(13)}`
-    const holds = [account, account, other].map((payer) => holdOf(payer, 100n, { id: id() }))
-    await holdBatch(connection, gateway_id, holds, 3_000)
-    const asked: Statement[] = []
-    const runner: Runner = {
-      run(statement, ...rest) {
-        asked.push(statement)
-        return connection.run(statement, ...rest)
-      },
-    }
-    const items = endsOf(holds)
-    const ending = await db.sql.begin(async (tx) => {
+    ["a call, by the exact statement", endExact, ([first]) => [{ ...endOf(first), hold: null }]],
+  ])(
+    "are found for %s when another transaction changes the account meanwhile",
+    async (_, expected, endsOf) => {
+      const other = await db.account(1_000n)
+      const id = () => `${floorId(monthAt(1)).slice(0, 13)}${crypto.randomUUID().slice(13)}`
+      const holds = [account, account, other].map((payer) => holdOf(payer, 100n, { id: id() }))
+      await holdBatch(connection, gateway_id, holds, 3_000)
+      const asked: Statement[] = []
+      const runner: Runner = {
+        run(statement, ...rest) {
+          asked.push(statement)
+          return connection.run(statement, ...rest)
+        },
+      }
+      const items = endsOf(holds)
+      const ending = await db.sql.begin(async (tx) => {
+        await tx`UPDATE tollgate.accounts SET name = name WHERE id = ${account.account_id}`
+        const ending = endBatch(runner, items, 3_000)
+        await lockWaiters(db.sql, 1)
+        return { ending }
+      })
+      expect(await ending.ending).toEqual(items.map(() => "applied"))
+      expect(asked).toEqual([expected])
+    },
+  )
+
+  test("are found for a hold that is asked for twice when its account is changed meanwhile", async () => {
+    const id = `${floorId(monthAt(1)).slice(0, 13)}${crypto.randomUUID().slice(13)}`
+    const made = holdOf(account, 100n, { id })
+    await holdBatch(connection, gateway_id, [made], 3_000)
+    const asked = [made, holdOf(account, 100n)]
+    const { holding } = await db.sql.begin(async (tx) => {
       await tx`UPDATE tollgate.accounts SET name = name WHERE id = ${account.account_id}`
-      const ending = endBatch(runner, items, 3_000)
+      const holding = holdExactly(connection, gateway_id, asked, 3_000, 3_000)
       await lockWaiters(db.sql, 1)
-      return { ending }
+      return { holding }
     })
-    expect(await ending.ending).toEqual(items.map(() => "applied"))
-    expect(asked).toEqual([expected])
+    expect(await holding).toEqual(asked.map(() => ({ outcome: "held" })))
   })
 
-  test("of a batch may be several", async () => {
+  test("a batch may have calls of several", async () => {
     const holds = [0, 1, 2].map((at) =>
       holdOf(account, 100n, { id: `${floorId(monthAt(at)).slice(0, -1)}7` }),
     )

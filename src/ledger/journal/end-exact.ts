@@ -92,7 +92,10 @@ export const lockPayers = sql`payers AS MATERIALIZED (
   ORDER BY ${a.id} FOR NO KEY UPDATE
 )`
 
-/** `moved`: the accounts' sums after `changed`, which has `account_id`, `paid_nano` and `freed_nano`; and what limits count. */
+/**
+ * `moved`: the accounts' sums after `changed`, which has `account_id`, `paid_nano` and `freed_nano`; and what limits count.
+ * For `ANY (ARRAY(…))` see `holdExact`.
+ */
 export const moveSums = sql`moved AS (
   UPDATE ${accounts} ${a} SET (${names(accounts.balance_nano, accounts.held_nano)})
     = (${a.balance_nano} - s.paid_nano, ${a.held_nano} - s.freed_nano)
@@ -158,8 +161,8 @@ FROM asked q ORDER BY q.place`,
 )
 
 /**
- * Runs the exact statement, with results in the order of the holds. Of several holds with the same `Idempotency-Key`,
- * all but one are `conflict`.
+ * Runs the exact statement, with results in the order of the ends. Of several ends of one hold, the first that is due is
+ * `applied` and the others are `closed`.
  */
 export async function endExactly(
   connection: Runner,

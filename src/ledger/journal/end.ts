@@ -24,8 +24,8 @@ import { type DoneAccounts, type Filled, NONE, runLean } from "./lean.ts"
 const STATEMENT_MS = 5_000
 
 /**
- * An end, and what is known of its hold. Without the amount that it frees, and for an account with spending limits, only the exact
- * statement can write the end.
+ * An end, and what is known of its hold. Only the exact statement can write the end if nothing is known, if the account has
+ * spending limits, or if the end frees an `Idempotency-Key`.
  */
 export interface EndOfHold {
   readonly end: End
@@ -72,8 +72,8 @@ const written = sql`${allOf("x", ...said)}, ${of("x", ends.notes)}::text[], ${of
     coalesce(${of("x", ends.terms_id)}, hold.terms_id),
     hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp`
 /**
- * The ends of a batch with their holds. Measured, CPU of the server for the ends of 10 calls with 3, 26 and 60 months: 226, 213
- * and 233 us; without `isItem` 225, 280 and 416.
+ * The ends of a batch with their holds. CPU of the server for the ends of 10 calls, with 3, 26 and 60 months in the journal:
+ * 226, 213 and 233 us; with a plain `id = item.id` 225, 280 and 416 us.
  */
 const withHold = sql`${batch.kept} CROSS JOIN LATERAL (
     SELECT ${h.account_id}, ${h.key_id}, ${h.amount_nano}, ${h.terms_id}, ${h.margin_bp} FROM ${holds} ${h}
@@ -140,10 +140,10 @@ FROM moved`,
  *
  * The hold is read first, and the account found by its id: a plan that joins both, made for one account, reads all of them later.
  *
- * With the id in sight, a plan of its own for each call, which leaves the other months out, seems cheaper to the server and takes
- * 0.24 ms to make. With a subquery the kept plan opens every month before it knows the id. With `atStart` it is kept, and the
- * other months are not opened. Measured, a hold and an end with 2, 26 and 60 months: 0.65 ms each; with a subquery 0.67, 1.03
- * and 1.28 ms.
+ * If the planner sees the id, the server prefers a new plan for each call, because that plan skips the other months; planning
+ * takes 0.24 ms. With a subquery the plan is kept, but opens every month. With `atStart` the plan is kept and opens one month.
+ * With 2, 26 and 60 months, a hold and an end together took 0.67, 1.03 and 1.28 ms with a subquery, and 0.65 ms without one,
+ * measured when `atStart` was `concat`.
  */
 export const endOne = statement(
   "end",
@@ -170,7 +170,8 @@ SELECT 1 / (SELECT count(*) FROM inserted)::int AS whole FROM moved`,
 
 /**
  * Ends a batch, with results in its order. Waits at most `lock_ms` for each lock. The exact statement takes what the
- * lean one leaves out, ends whose hold is not known here, and ends that free an `Idempotency-Key`.
+ * lean one leaves out, ends whose hold is not known here, ends of accounts that had a spending limit, and ends that free
+ * an `Idempotency-Key`.
  */
 export async function endBatch(
   connection: Runner,
@@ -258,7 +259,7 @@ export function leanValues(lean: readonly LeanEnd[], lock_ms: number): string[] 
   ]
 }
 
-/** What goes into `withHold`. */
+/** The parameters of `withHold`, in order. */
 function endValues(lean: readonly LeanEnd[]): string[] {
   const items = lean.map(({ end }) => end)
   return [...firstAndLast(items), ...batch.values(items)]

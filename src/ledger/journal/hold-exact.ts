@@ -52,7 +52,7 @@ export const holdFields: readonly Field<Hold>[] = [
   [holds.stream, (hold) => hold.stream],
 ]
 
-/** What a client may say its call belongs to (D65). */
+/** The session and the agent that a client may name (D65). */
 export const sessionFields: readonly Field<Hold>[] = [
   [holds.session_id, (hold) => hold.session?.session_id ?? null],
   [holds.agent_id, (hold) => hold.session?.agent_id ?? null],
@@ -90,10 +90,10 @@ const columns = [...asked, holds.amount_nano] as const
  * an `Idempotency-Key` is decided by its primary key. A hold that lost its key to another statement was part of the
  * sums, so a neighbour that did not fit beside it is asked again (D43). The divisions fail when a row was lost on the way.
  *
- * Its plan is kept, like that of `endExact`. Planned anew for each call, as the server does when it sees the values, a hold and an
- * end took 3.6 ms of its CPU with 3 months in the journal and 10 with 60; now 1.0 and 1.1. So that a plan that was made for small tables
- * never reads a whole one, rows to be changed are also named by `ANY (ARRAY(...))`, and the age of a claim is computed, which no index
- * can serve.
+ * Its plan is kept, like that of `endExact`. When the server planned them for each batch, a hold and an end of one call took
+ * 3.6 ms of its CPU with 3 months in the journal and 10 ms with 60; with kept plans 1.0 and 1.1 ms. A plan that was made for
+ * small tables must not read all of them when they have grown. So each UPDATE also has `id = ANY (ARRAY(…))`, which uses the
+ * primary key, and `claimed_at + …` keeps the plan off the index of `claimed_at`, by which it would read all claims of a day.
  */
 export const holdExact = statement(
   "hold",

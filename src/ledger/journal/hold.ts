@@ -122,11 +122,12 @@ SELECT 1 / ((SELECT coalesce(sum(amount_nano), 0) FROM inserted) = $6::bigint)::
 
 /**
  * Holds a batch under the gateway's row, with results in the order of the holds. Waits at most `lock_ms` for each lock.
- * The exact statement takes what the lean one leaves out, and every hold with an `Idempotency-Key`. Both answer within
+ * The exact statement takes what the lean one leaves out, holds with an `Idempotency-Key`, and holds of accounts that had a
+ * spending limit. Both answer within
  * `STATEMENT_MS`, unless a connection has to be made first: half of it is always left for the second.
  *
- * `known` is what earlier holds showed of accounts. The lean statement holds only if their margins still are the same (D69), and leaves
- * out accounts with spending limits, so it is not asked about those that had one. The exact statement reads both.
+ * `known` is what earlier holds returned about accounts, and may be out of date. The lean statement checks the margin (D69) and
+ * leaves out accounts with spending limits. The exact statement reads both, and `known` is updated from it.
  */
 export async function holdBatch(
   connection: Runner,
@@ -138,7 +139,7 @@ export async function holdBatch(
   const until = performance.now() + STATEMENT_MS
   const sold =
     known.size === 0 ? batch : batch.map((hold) => atMargin(hold, known.get(hold.account_id)?.margin_bp))
-  // Another batch may change `known` while this one waits.
+  // Once: another batch may change `known` while this one waits, and a hold that was not sent must not count as held.
   const are_lean = sold.map((hold) => isLean(hold, known))
   const lean = sold.filter((_, at) => are_lean[at])
   const held = lean.length === 0 ? NONE : await heldAccounts(connection, gateway_id, lean, lock_ms)
@@ -160,16 +161,20 @@ function isLean({ idempotency, account_id }: Hold, known: KnownAccounts): boolea
   return idempotency === null && known.get(account_id)?.is_limited !== true
 }
 
-/** What the last hold showed of accounts: their margins, and which have spending limits. Others are not kept. */
+/**
+ * For each account, the margin and whether it has a spending limit, as the exact statement last returned them. Accounts with a
+ * margin of 1 and no limit are not kept.
+ */
 export type KnownAccounts = Map<string, Pick<Hold, "margin_bp" | "is_limited">>
 
 /** How many are kept; the oldest make room. */
 const KNOWN_LIMIT = 50_000
 
-/** Only a successful hold shows the account as it is. */
+/** Other outcomes do not tell both. A repeated hold tells of no limit, which costs one lean attempt. */
 function remember(known: KnownAccounts, account_id: string, held: Held | undefined): void {
-  if (held?.outcome !== "held") return
-  const { margin_bp, is_limited } = held
+  if (held?.outcome !== "held" && held?.outcome !== "spending_limit_reached") return
+  const { margin_bp } = held
+  const is_limited = held.outcome === "held" ? held.is_limited : true
   known.delete(account_id)
   if (margin_bp === undefined && is_limited !== true) return
   for (const oldest of known.keys()) {

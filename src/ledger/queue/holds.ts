@@ -158,7 +158,7 @@ export class HoldQueue {
     asking.resolve(result)
   }
 
-  /** Keeps what its end will free, and which statement can write the end. */
+  /** Records the amount that the end will free, and whether only the exact statement can write that end. */
   #made(hold: Hold, { margin_bp, is_limited }: Pick<Hold, "margin_bp" | "is_limited">): void {
     if (margin_bp === undefined && is_limited !== true) return
     const sold = atMargin(hold, margin_bp)
