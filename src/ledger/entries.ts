@@ -171,6 +171,8 @@ export interface CallLedger {
    * resolves with nothing but its line in the spool. What it resolves with is for the ledger itself.
    */
   end(end: End, shard: number): Promise<unknown>
+  /** Resolves when an end that is not in the ledger yet is in the spool on the disk, or the disk has refused it. */
+  spooled(call_id: string, shard: number): Promise<void>
   /** Keeps a JSON answer to be sent again for `keep_ms` (D43). Rejects when it is not taken within 250 ms. */
   keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void>
   /** The answer that is kept of a call; null when there is none. */

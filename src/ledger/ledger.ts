@@ -158,6 +158,10 @@ export class Ledger implements CallLedger {
     return this.#ends.end(end)
   }
 
+  spooled(call_id: string): Promise<void> {
+    return this.#ends.spooled(call_id)
+  }
+
   keepAnswer(call_id: string, body: string, keep_ms: number): Promise<void> {
     return this.#answers.keep({ call_id, body, keep_ms })
   }

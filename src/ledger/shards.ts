@@ -140,6 +140,10 @@ export class Shards implements CallLedger {
     return this.#ledgerOf(shard).end(end)
   }
 
+  spooled(call_id: string, shard: number): Promise<void> {
+    return this.#ledgerOf(shard).spooled(call_id)
+  }
+
   keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void> {
     return this.#ledgerOf(shard).keepAnswer(call_id, body, keep_ms)
   }

@@ -6,13 +6,13 @@ import type { Ending, Failure, Note } from "../wire/call.ts"
 import { decide, type Terms, type Verdict } from "./decide.ts"
 import { type Priced, priceVerdict, servedTier } from "./price.ts"
 
-/** How long the last byte of an answer waits for its settlement to be durable (D32). */
+/** How long the last byte of an answer waits for its settlement to be in the ledger (D32). */
 export const SETTLE_WAIT_MS = 250
 
 /** The result of a call, for the answer, the log and the metrics. */
 export interface Settlement {
   readonly end: End
-  /** Resolves when the settlement is durable, at the latest after 250 ms (D32). */
+  /** Resolves when the settlement is in the ledger, or after 250 ms in the spool (D32). */
   readonly durable: Promise<void>
 }
 
@@ -120,7 +120,7 @@ function close(
     duration_ms: Math.round(performance.now() - call.admitted_ms),
   }
   const durable = new Promise<void>((resolve) => {
-    const timeout = startTimeout(SETTLE_WAIT_MS, resolve)
+    const timeout = startTimeout(SETTLE_WAIT_MS, () => void ledger.spooled(end.id, call.shard).then(resolve))
     void ledger.end(end, call.shard).then(() => {
       timeout.clear()
       call.leave()

@@ -27,6 +27,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
       elsewhere: unasked,
       hold: unasked,
       end: unasked,
+      spooled: unasked,
       keepAnswer: unasked,
       keptAnswer: unasked,
     },

@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test"
 import { connect } from "../../src/ledger/database/address.ts"
+import { Spool } from "../../src/ledger/journal/spool.ts"
 import { printUsd } from "../../src/money.ts"
 import { SETTLE_WAIT_MS } from "../../src/settlement/settle.ts"
 import { PRICE, PROVIDER_KEY, until } from "../support/gateway.ts"
@@ -468,6 +469,27 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
       expect(performance.now() - locked_ms).toBeGreaterThanOrEqual(249)
     }
     await whileLocked(chatBody(), script, seen, recorded)
+  })
+
+  test("after 250 ms only for the disk", async () => {
+    const on_disk = Promise.withResolvers<void>()
+    const asked = Promise.withResolvers<void>()
+    const written = spyOn(Spool.prototype, "written").mockImplementation(() => {
+      asked.resolve()
+      return on_disk.promise
+    })
+    const seen = async ({ ended }: Client) => {
+      const order: string[] = []
+      const answered = ended.then(() => order.push("answered"))
+      await asked.promise
+      await stage.gateway.calls("?limit=1")
+      order.push("on disk")
+      on_disk.resolve()
+      await answered
+      expect(order).toEqual(["on disk", "answered"])
+    }
+    const whole = whileLocked(chatBody(), json(200, { usage: usage(10, 5) }), seen, CHARGED)
+    await whole.finally(() => written.mockRestore())
   })
 
   /** Calls that are in flight until it is called. */

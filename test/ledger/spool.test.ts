@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { readFileSync } from "node:fs"
 import { appendFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import fc from "fast-check"
@@ -102,6 +103,40 @@ describe("the file of a process", () => {
     await spool.settled()
     expect(spool.depth).toBe(0)
     expect(await filesIn(data_dir)).toEqual([])
+  })
+
+  test("has each end when it is said to be written, however many come at once", async () => {
+    const data_dir = await db.folder()
+    const own_id = nextId()
+    const spool = new Spool(data_dir, own_id, silent)
+    const ends = Array.from({ length: 40 }, () => settled(nextId(), 1n))
+    let written = 0
+    await Promise.all(
+      ends.map(async (end, at) => {
+        for (let turn = 0; turn < at; turn++) await Promise.resolve()
+        spool.keep(spooled(end))
+        await spool.written(end.id)
+        expect(readFileSync(join(data_dir, "spool", `${own_id}.jsonl`), "utf8")).toContain(end.id)
+        written += 1
+      }),
+    )
+    expect(written).toBe(40)
+    await spool.written(nextId())
+  })
+
+  test("lets nobody wait for an end that is done, or that the disk refuses", async () => {
+    const data_dir = await db.folder()
+    await writeFile(join(data_dir, "file"), "")
+    for (const spool of [
+      new Spool(data_dir, nextId(), silent),
+      new Spool(join(data_dir, "file"), nextId(), silent),
+    ]) {
+      const ends = [settled(nextId(), 1n), settled(nextId(), 2n)]
+      for (const end of ends) spool.keep(spooled(end))
+      const waiting = ends.map(({ id }) => spool.written(id))
+      spool.done(ends[1]?.id ?? "")
+      await Promise.all(waiting)
+    }
   })
 
   test("is made with all folders above it", async () => {

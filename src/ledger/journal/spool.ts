@@ -81,6 +81,7 @@ const Line = Type.Object({
 })
 /** As version 0.1 wrote it, without the terms of the upstream that answered. The terms of the hold apply. */
 const OlderLine = Type.Object({ account_id: Type.String(), closing: Type.Object(common) })
+const NONE: ReadonlySet<string> = new Set()
 const line = TypeCompiler.Compile(Line)
 const olderLine = TypeCompiler.Compile(OlderLine)
 
@@ -94,6 +95,10 @@ export class Spool {
   readonly #log: Log
   readonly #kept = new Map<string, SpooledEnd>()
   #unwritten = new Set<string>()
+  /** Those that are being written. */
+  #appending: ReadonlySet<string> = NONE
+  /** Who waits for an end to be on the disk. */
+  readonly #waiting = new Map<string, () => void>()
   #writing: Promise<void> | null = null
   #written = false
   #failing = false
@@ -119,10 +124,32 @@ export class Spool {
     return true
   }
 
+  keeps(id: string): boolean {
+    return this.#kept.has(id)
+  }
+
+  /** Resolves when an end that is kept is on the disk, the disk has refused it, or it is done. Once for each end. */
+  written(id: string): Promise<void> {
+    const is_on_disk = !this.#unwritten.has(id) && !this.#appending.has(id)
+    if (is_on_disk) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#waiting.set(id, resolve)
+      this.#writing ??= this.#write()
+    })
+  }
+
+  #tell(ids: Iterable<string>): void {
+    for (const id of ids) {
+      this.#waiting.get(id)?.()
+      this.#waiting.delete(id)
+    }
+  }
+
   /** The end is in the ledger. */
   done(id: string): void {
     if (!this.#kept.delete(id)) return
     this.#unwritten.delete(id)
+    this.#tell([id])
     if (this.#kept.size === 0 && this.#written) this.#writing ??= this.#write()
   }
 
@@ -198,6 +225,7 @@ export class Spool {
   async #append(): Promise<void> {
     const unwritten = this.#unwritten
     this.#unwritten = new Set()
+    this.#appending = unwritten
     try {
       await makeFolder(this.#folder)
       const lines = [...unwritten].flatMap((id) => this.#kept.get(id) ?? []).map(lineOf)
@@ -205,9 +233,13 @@ export class Spool {
       const text = `${this.#failing ? "\n" : ""}${lines.join("")}`
       while (!(await this.#appendText(text))) {}
       this.#written = true
+      this.#tell(unwritten)
     } catch (error) {
       this.#unwritten = new Set([...unwritten, ...this.#unwritten])
+      this.#tell(this.#waiting.keys())
       throw error
+    } finally {
+      this.#appending = NONE
     }
   }
 

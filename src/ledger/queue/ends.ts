@@ -11,8 +11,8 @@ import type { Outstanding } from "./outstanding.ts"
 import { type Waiter, Withdrawn } from "./queued.ts"
 
 /**
- * An end that takes longer goes to the spool, early enough to be on the disk when the last byte of its answer is sent
- * without waiting for it, after 250 ms (D32).
+ * An end that takes longer goes to the spool, early enough to be on the disk in most cases when the last byte of its answer
+ * no longer waits for the ledger, after 250 ms (D32).
  */
 const SPOOL_AFTER_MS = 150
 /** How often it is looked for ends that take longer. */
@@ -124,6 +124,12 @@ export class EndQueue {
   end(end: End): Promise<Written> {
     const hold = this.#outstanding.find(end.id) ?? null
     return new Promise((resolve) => this.#write(end, hold?.account_id ?? "", hold, false, resolve))
+  }
+
+  /** Resolves when an end that is not in the ledger yet is in the spool on the disk, or the disk has refused it. */
+  spooled(id: string): Promise<void> {
+    if (!this.#spool.keeps(id)) this.#spoolOverdue()
+    return this.#spool.written(id)
   }
 
   /** An end from another process' file. */
@@ -243,6 +249,7 @@ export class EndQueue {
   }
 
   readonly #spoolOverdue = (): void => {
+    clearTimeout(this.#tick)
     const before_ms = performance.now() - SPOOL_AFTER_MS
     for (const item of this.#writing) {
       if (item.since_ms > before_ms) break
