@@ -474,7 +474,7 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
   test("after 250 ms only for the disk", async () => {
     const on_disk = Promise.withResolvers<void>()
     const asked = Promise.withResolvers<void>()
-    const written = spyOn(Spool.prototype, "written").mockImplementation(() => {
+    const synced = spyOn(Spool.prototype, "synced").mockImplementation(() => {
       asked.resolve()
       return on_disk.promise
     })
@@ -489,7 +489,7 @@ describe("D32 the last byte leaves when the settlement is durable", () => {
       expect(order).toEqual(["on disk", "answered"])
     }
     const whole = whileLocked(chatBody(), json(200, { usage: usage(10, 5) }), seen, CHARGED)
-    await whole.finally(() => written.mockRestore())
+    await whole.finally(() => synced.mockRestore())
   })
 
   /** Calls that are in flight until it is called. */

@@ -115,13 +115,13 @@ describe("the file of a process", () => {
       ends.map(async (end, at) => {
         for (let turn = 0; turn < at; turn++) await Promise.resolve()
         spool.keep(spooled(end))
-        await spool.written(end.id)
+        await spool.synced(end.id)
         expect(readFileSync(join(data_dir, "spool", `${own_id}.jsonl`), "utf8")).toContain(end.id)
         written += 1
       }),
     )
     expect(written).toBe(40)
-    await spool.written(nextId())
+    await spool.synced(nextId())
   })
 
   test("lets nobody wait for an end that is done, or that the disk refuses", async () => {
@@ -133,7 +133,7 @@ describe("the file of a process", () => {
     ]) {
       const ends = [settled(nextId(), 1n), settled(nextId(), 2n)]
       for (const end of ends) spool.keep(spooled(end))
-      const waiting = ends.map(({ id }) => spool.written(id))
+      const waiting = ends.map(({ id }) => spool.synced(id))
       spool.done(ends[1]?.id ?? "")
       await Promise.all(waiting)
     }

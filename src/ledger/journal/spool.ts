@@ -81,7 +81,6 @@ const Line = Type.Object({
 })
 /** As version 0.1 wrote it, without the terms of the upstream that answered. The terms of the hold apply. */
 const OlderLine = Type.Object({ account_id: Type.String(), closing: Type.Object(common) })
-const NONE: ReadonlySet<string> = new Set()
 const line = TypeCompiler.Compile(Line)
 const olderLine = TypeCompiler.Compile(OlderLine)
 
@@ -94,9 +93,8 @@ export class Spool {
   readonly #gateway_id: string
   readonly #log: Log
   readonly #kept = new Map<string, SpooledEnd>()
-  #unwritten = new Set<string>()
-  /** Those that are being written. */
-  #appending: ReadonlySet<string> = NONE
+  /** Those of which no line is on the disk yet. */
+  readonly #unwritten = new Set<string>()
   /** Who waits for an end to be on the disk. */
   readonly #waiting = new Map<string, () => void>()
   #writing: Promise<void> | null = null
@@ -129,9 +127,8 @@ export class Spool {
   }
 
   /** Resolves when an end that is kept is on the disk, the disk has refused it, or it is done. Once for each end. */
-  written(id: string): Promise<void> {
-    const is_on_disk = !this.#unwritten.has(id) && !this.#appending.has(id)
-    if (is_on_disk) return Promise.resolve()
+  synced(id: string): Promise<void> {
+    if (!this.#unwritten.has(id)) return Promise.resolve()
     return new Promise((resolve) => {
       this.#waiting.set(id, resolve)
       this.#writing ??= this.#write()
@@ -223,23 +220,19 @@ export class Spool {
   }
 
   async #append(): Promise<void> {
-    const unwritten = this.#unwritten
-    this.#unwritten = new Set()
-    this.#appending = unwritten
     try {
       await makeFolder(this.#folder)
-      const lines = [...unwritten].flatMap((id) => this.#kept.get(id) ?? []).map(lineOf)
+      const ends = [...this.#unwritten].flatMap((id) => this.#kept.get(id) ?? [])
+      const ids = ends.map(({ end }) => end.id)
       // Starts with a line break, because the last write may have been cut in the middle of a line.
-      const text = `${this.#failing ? "\n" : ""}${lines.join("")}`
+      const text = `${this.#failing ? "\n" : ""}${ends.map(lineOf).join("")}`
       while (!(await this.#appendText(text))) {}
       this.#written = true
-      this.#tell(unwritten)
+      for (const id of ids) this.#unwritten.delete(id)
+      this.#tell(ids)
     } catch (error) {
-      this.#unwritten = new Set([...unwritten, ...this.#unwritten])
       this.#tell(this.#waiting.keys())
       throw error
-    } finally {
-      this.#appending = NONE
     }
   }
 

@@ -129,7 +129,7 @@ export class EndQueue {
   /** Resolves when an end that is not in the ledger yet is in the spool on the disk, or the disk has refused it. */
   spooled(id: string): Promise<void> {
     if (!this.#spool.keeps(id)) this.#spoolOverdue()
-    return this.#spool.written(id)
+    return this.#spool.synced(id)
   }
 
   /** An end from another process' file. */
