@@ -46,7 +46,9 @@ afterAll(async () => {
 
 async function held(account: Account, amount_nano = 5_000n) {
   const hold = holdOf(account, amount_nano)
-  expect(await holdBatch(connection, gateway_id, [hold], 300)).toMatchObject([{ outcome: "held" }])
+  const [payer] = await db.sql`SELECT is_limited FROM tollgate.accounts WHERE id = ${account.account_id}`
+  const result = { outcome: "held", ...(payer?.is_limited && { is_limited: true }) } as const
+  expect(await holdBatch(connection, gateway_id, [hold], 300)).toEqual([result])
   return hold
 }
 

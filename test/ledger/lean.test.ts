@@ -28,6 +28,7 @@ import {
   nth,
   OTHER_MODEL,
   openTestDatabase,
+  recording,
   released,
   settled,
   type TestDatabase,
@@ -349,13 +350,7 @@ test("a server that refuses the short forms is asked for them once", async () =>
 })
 
 test("the lean statements record sessions", async () => {
-  const asked: Statement[] = []
-  const watched: Runner = {
-    run(statement, ...rest) {
-      asked.push(statement)
-      return connection.run(statement, ...rest)
-    },
-  }
+  const { runner, asked } = recording(connection)
   const [one, other] = [await db.account(100n), await db.account(100n)]
   const sessions = [
     { session_id: "7a3c-41.x:y_z", agent_id: "agent-1" },
@@ -368,7 +363,7 @@ test("the lean statements record sessions", async () => {
     sessions.map((session, at) => holdOf(at === 0 ? one : other, 1n, session && { session })),
   ]
   for (const batch of batches) {
-    expect(await holdBatch(watched, alive_id, batch, LOCK_MS)).toEqual(batch.map(() => ({ outcome: "held" })))
+    expect(await holdBatch(runner, alive_id, batch, LOCK_MS)).toEqual(batch.map(() => ({ outcome: "held" })))
     for (const { id, session } of batch) {
       const [row] = await db.sql`SELECT session_id, agent_id FROM tollgate.holds WHERE id = ${id}`
       expect(row).toEqual(session ?? { session_id: null, agent_id: null })

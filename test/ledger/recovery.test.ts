@@ -65,7 +65,7 @@ async function forget({ account_id, key_id }: Account, ids: readonly string[], w
 
 async function served(ledger: Ledger, account: Account, changes: Partial<Hold> = {}): Promise<Hold> {
   const hold = holdOf(account, 100n, changes)
-  expect(await ledger.hold(hold)).toMatchObject({ outcome: "held" })
+  expect(await ledger.hold(hold)).toEqual({ outcome: "held", is_limited: true })
   await ledger.end(settled(hold.id, COST))
   return hold
 }

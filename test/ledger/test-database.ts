@@ -4,8 +4,9 @@ import { join } from "node:path"
 import type { Sql, TransactionSql } from "postgres"
 import { nextId } from "../../src/id.ts"
 import { type Address, connect } from "../../src/ledger/database/address.ts"
-import { Connection } from "../../src/ledger/database/connection.ts"
+import { Connection, type Runner } from "../../src/ledger/database/connection.ts"
 import { type Database, openDatabase } from "../../src/ledger/database/database.ts"
+import type { Statement } from "../../src/ledger/database/statement.ts"
 import type { End, Hold, Terms } from "../../src/ledger/entries.ts"
 import { Lease } from "../../src/ledger/journal/lease.ts"
 import { Ledger, type LedgerOptions } from "../../src/ledger/ledger.ts"
@@ -237,6 +238,16 @@ export async function lockWaiters(sql: Sql, count: number): Promise<void> {
       WHERE datname = current_database() AND wait_event_type = 'Lock'`
     if (row?.waiting >= count) return
   }
+}
+
+/** The connection, and which statements it was asked for. */
+export function recording(connection: Connection): { readonly runner: Runner; readonly asked: Statement[] } {
+  const asked: Statement[] = []
+  const run: Runner["run"] = (statement, ...rest) => {
+    asked.push(statement)
+    return connection.run(statement, ...rest)
+  }
+  return { runner: { run }, asked }
 }
 
 /** What a promise was rejected with, by the name of the error's class. */

@@ -123,8 +123,8 @@ SELECT 1 / ((SELECT coalesce(sum(amount_nano), 0) FROM inserted) = $6::bigint)::
 /**
  * Holds a batch under the gateway's row, with results in the order of the holds. Waits at most `lock_ms` for each lock.
  * The exact statement takes what the lean one leaves out, holds with an `Idempotency-Key`, and holds of accounts that had a
- * spending limit. Both answer within
- * `STATEMENT_MS`, unless a connection has to be made first: half of it is always left for the second.
+ * spending limit. Both answer within `STATEMENT_MS`, unless a connection has to be made first: half of it is always left for
+ * the second.
  *
  * `known` is what earlier holds returned about accounts, and may be out of date. The lean statement checks the margin (D69) and
  * leaves out accounts with spending limits. The exact statement reads both, and `known` is updated from it.
