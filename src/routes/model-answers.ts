@@ -123,7 +123,10 @@ export function answerStream(
 
 /** A call as the relay of its stream sees it: the limits of the stream, and what happens to it. */
 class RelayedCall implements TapOptions {
-  readonly #answering: Answering
+  readonly #gateway: Gateway
+  readonly #call: Call
+  readonly #reply: Reply
+  readonly #request: Request
   readonly form: EventForm
   readonly wants_usage: boolean
   readonly wants_cost: boolean
@@ -135,14 +138,16 @@ class RelayedCall implements TapOptions {
   #leave: (() => void) | null = null
 
   constructor(
-    answering: Answering,
+    { gateway, call, reply, client_deadline, request }: Answering,
     form: EventForm,
     wants: { readonly usage: boolean; readonly cost: boolean },
   ) {
-    const { gateway, reply, client_deadline } = answering
     const { stream, limits } = gateway.config
     const drain_ms = drainFor(reply.route.upstream, true)
-    this.#answering = answering
+    this.#gateway = gateway
+    this.#call = call
+    this.#reply = reply
+    this.#request = request
     this.form = form
     this.wants_usage = wants.usage
     this.wants_cost = wants.cost
@@ -153,19 +158,19 @@ class RelayedCall implements TapOptions {
   }
 
   get source(): Source {
-    return this.#answering.reply.body
+    return this.#reply.body
   }
 
   get json(): JsonForm {
-    return this.#answering.call.operation.json
+    return this.#call.operation.json
   }
 
   get requested(): number {
-    return this.#answering.call.asked.n
+    return this.#call.asked.n
   }
 
   get limits(): UsageLimits {
-    return this.#answering.call.asked.limits
+    return this.#call.asked.limits
   }
 
   get idle_ms(): number {
@@ -173,31 +178,30 @@ class RelayedCall implements TapOptions {
   }
 
   get #upstream(): Upstream {
-    return this.#answering.reply.route.upstream
+    return this.#reply.route.upstream
   }
 
   /** Calls `leave` if the client leaves before the settlement, at once if it has left. */
   watchClient(leave: () => void): void {
-    const { signal } = this.#answering.request
+    const { signal } = this.#request
     this.#leave = leave
     signal.addEventListener("abort", leave)
     if (signal.aborted) leave()
   }
 
   settle(evidence: StreamEvidence): Promise<bigint> {
-    const { gateway, call, request } = this.#answering
-    const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
-    if (this.#leave !== null) request.signal.removeEventListener("abort", this.#leave)
-    if (evidence.ending !== "client_stalled") gateway.sockets.restore(request)
+    const { end, durable } = settle(this.#gateway.ledger, this.#call, evidence, recordIn(this.#gateway))
+    if (this.#leave !== null) this.#request.signal.removeEventListener("abort", this.#leave)
+    if (evidence.ending !== "client_stalled") this.#gateway.sockets.restore(this.#request)
     const settled_ms = performance.now()
     return durable.then(() => {
-      noteDurable(gateway, call, settled_ms)
+      noteDurable(this.#gateway, this.#call, settled_ms)
       return end.charge_nano
     })
   }
 
   errorEvent(ending: Ending, data: string | null): Uint8Array {
-    return this.form.errorEvent(errorOf(ending, data, this.#upstream), this.#answering.call.hold.id)
+    return this.form.errorEvent(errorOf(ending, data, this.#upstream), this.#call.hold.id)
   }
 
   withoutSecret(parts: readonly Uint8Array[]): readonly Uint8Array[] {
@@ -205,24 +209,23 @@ class RelayedCall implements TapOptions {
   }
 
   finishSource(): void {
-    void finish(this.#answering.reply.body)
+    void finish(this.#reply.body)
   }
 
   cutClient(): void {
-    this.#answering.gateway.sockets.cut(this.#answering.request)
+    this.#gateway.sockets.cut(this.#request)
   }
 
   onOutput(): void {
-    this.#answering.call.noteOutput()
+    this.#call.noteOutput()
   }
 
   onKeepalive(): void {
-    this.#answering.gateway.metrics.keepalive()
+    this.#gateway.metrics.keepalive()
   }
 
   onFault(error: unknown): void {
-    const { gateway, call } = this.#answering
-    gateway.log.error({ err: error, request_id: call.hold.id }, "relaying a stream failed")
+    this.#gateway.log.error({ err: error, request_id: this.#call.hold.id }, "relaying a stream failed")
   }
 }
 

@@ -138,7 +138,7 @@ export async function attempt(
   const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
   const { common, own } = requestLines(upstream, outgoing.request_id, stream, further)
   const exchange = post(upstream.base_url, outgoing.path, common, own, body)
-  signal.addEventListener("abort", () => exchange.cancel())
+  cancelOnAbort(exchange, signal)
   let late = false
   const deadline = startDeadline(upstream, stream, began_ms, () => {
     late = true
@@ -154,6 +154,11 @@ export async function attempt(
   } finally {
     deadline.clear()
   }
+}
+
+/** A function of its own: the listener lives as long as the answer, and must not keep the request in memory. */
+function cancelOnAbort(exchange: Exchange, signal: Signal): void {
+  signal.addEventListener("abort", () => exchange.cancel())
 }
 
 /** The timeout for response headers (D31). */

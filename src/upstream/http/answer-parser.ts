@@ -23,8 +23,6 @@ export interface AnswerSink {
 /** The most bytes the header section of an answer may take, and the most fields. */
 export const MAX_HEAD_BYTES = 65_536
 export const MAX_FIELDS = 256
-/** So much is decoded first: what is decoded stays in memory with the head. */
-const USUAL_HEAD_BYTES = 2_048
 /** Parts up to this size are copied. */
 const SMALL_BYTES = 1_024
 /** The most bytes of a line between two chunks, and of all trailers. */
@@ -139,12 +137,8 @@ export class AnswerParser {
   #head(bytes: Uint8Array, at: number): number {
     if (!this.#is_expecting) throw new NotHttp("bytes after the end of the answer")
     const before = this.#partial.length
-    let text = this.#partial + latin1(bytes, at, USUAL_HEAD_BYTES)
-    let end = headEnd(text, before)
-    if (end === -1 && bytes.length - at > USUAL_HEAD_BYTES) {
-      text = this.#partial + latin1(bytes, at, MAX_HEAD_BYTES + HEAD_END.length)
-      end = headEnd(text, before)
-    }
+    const text = this.#partial + latin1(bytes, at, headBytes(bytes, at))
+    const end = text.indexOf(HEAD_END, Math.max(0, before - HEAD_END.length + 1))
     if (end === -1 || end > MAX_HEAD_BYTES) {
       if (text.length > MAX_HEAD_BYTES) return this.#refuse(text, "header section too large", bytes)
       this.#partial = text
@@ -324,9 +318,13 @@ function latin1(bytes: Uint8Array, start: number, length: number): string {
   return Buffer.prototype.latin1Slice.call(bytes, start, Math.min(start + length, bytes.length))
 }
 
-/** Where the blank line begins; -1 if it has not come. The first `known` characters were searched before. */
-function headEnd(text: string, known: number): number {
-  return text.indexOf(HEAD_END, Math.max(0, known - HEAD_END.length + 1))
+/**
+ * How many bytes may be of the head: up to the blank line, if that is among them. What follows is not decoded, because it would
+ * stay in memory with the head, as long as the answer lasts.
+ */
+function headBytes(bytes: Uint8Array, start: number): number {
+  const end = Buffer.prototype.indexOf.call(bytes, HEAD_END, start, "latin1")
+  return end === -1 ? MAX_HEAD_BYTES + HEAD_END.length : end + HEAD_END.length - start
 }
 
 function hexDigit(byte: number): number | null {
