@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { nextId } from "../../src/id.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
+import { errorCode } from "../../src/ledger/database/database-errors.ts"
 import type { Checkpoint, End, Hold } from "../../src/ledger/entries.ts"
 import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
 import { endBatch } from "../../src/ledger/journal/end.ts"
@@ -12,6 +13,7 @@ import { bases, endings, failures, notes } from "../../src/wire/call.ts"
 import {
   type Account,
   call,
+  falsify,
   holdOf,
   lockWaiters,
   openTestDatabase,
@@ -187,6 +189,19 @@ describe("D13 once: what is settled or released never changes again", () => {
     const row = await call(db.sql, id)
     expect(await expireBatch(connection, [{ id, account_id }], 300)).toEqual([false])
     expect(await call(db.sql, id)).toEqual(row)
+  })
+
+  test("an end whose account is not found fails, and is written when the account is found again", async () => {
+    const hold = await held(100n)
+    const elsewhere = crypto.randomUUID()
+    const rename = (from: string, to: string) =>
+      falsify(db.sql, (tx) => tx`UPDATE tollgate.accounts SET id = ${to} WHERE id = ${from}`)
+    await rename(hold.account_id, elsewhere)
+    const failure = await end(settled(hold.id, 40n)).catch(errorCode)
+    await rename(elsewhere, hold.account_id)
+    expect(failure).toBe("22012")
+    expect(await end(settled(hold.id, 40n))).toEqual(["applied"])
+    await exact()
   })
 
   test("an id that is not in the ledger is told apart from one that has ended", async () => {
