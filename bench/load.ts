@@ -97,7 +97,19 @@ class LoadRun implements ClientListener {
     await Promise.all([measured, this.#all_ended.promise])
   }
 
+  /** Calls that are not counted: the targets and the memory that they use become warm. */
+  async #warm(connections: number): Promise<void> {
+    const until_ms = performance.now() + this.#job.warm_ms
+    this.#next = (client, now_ms) => {
+      if (now_ms < until_ms) this.#call(client, now_ms)
+    }
+    this.#begin(connections)
+    await this.#all_ended.promise
+    this.#all_ended = Promise.withResolvers<void>()
+  }
+
   async #calls({ connections, calls }: Of<"calls">): Promise<void> {
+    await this.#warm(connections)
     let left = calls
     this.#next = (client, now_ms) => {
       if (left-- > 0) this.#call(client, now_ms)

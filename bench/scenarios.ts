@@ -232,7 +232,7 @@ const bigBody: HttpScenario = {
 }
 
 const calls = ({ name }: Size) =>
-  ({ kind: "calls", connections: 1, calls: name === "quick" ? 2 : 5 }) as const
+  ({ kind: "calls", connections: 1, calls: name === "quick" ? 2 : 20 }) as const
 
 const bigEvent: HttpScenario = {
   ...plain,
