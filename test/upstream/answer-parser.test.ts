@@ -1,5 +1,12 @@
+import { heapStats } from "bun:jsc"
 import { describe, expect, test } from "bun:test"
-import { AnswerParser, MAX_FIELDS, MAX_HEAD_BYTES, NotHttp } from "../../src/upstream/http/answer-parser.ts"
+import {
+  type AnswerHead,
+  AnswerParser,
+  MAX_FIELDS,
+  MAX_HEAD_BYTES,
+  NotHttp,
+} from "../../src/upstream/http/answer-parser.ts"
 
 const CRLF = "\r\n"
 const OK = `HTTP/1.1 200 OK${CRLF}`
@@ -102,6 +109,32 @@ test("D31 a body in small chunks keeps no more than a few times its bytes", () =
   for (let n = 0; n < 10; n++) parser.feed(Uint8Array.from(Buffer.from(chunk.repeat(16), "latin1")))
   expect(body_bytes).toBe(160)
   expect(kept_bytes).toBeLessThanOrEqual(4 * body_bytes)
+})
+
+test("a head keeps nothing of what comes behind it, wherever it is cut", () => {
+  const HEADS = 20
+  const BEHIND_BYTES = 60_000
+  const head = `${OK}content-length: 100000${CRLF}${CRLF}`
+  const behind = [`${"x".repeat(BEHIND_BYTES)}`, `${"x".repeat(BEHIND_BYTES)}${CRLF}${CRLF}`]
+  const usedBytes = () => {
+    Bun.gc(true)
+    return heapStats().heapSize
+  }
+  const heads: AnswerHead[] = []
+  const sink = { head: (come: AnswerHead) => void heads.push(come), body: () => {}, end: () => {} }
+  const before_bytes = usedBytes()
+  for (const rest of behind) {
+    for (let cut = 0; cut <= head.length; cut++) {
+      if (cut > 1 && cut < head.length - 5) continue
+      for (let made = 0; made < HEADS; made++) {
+        const parser = new AnswerParser(sink)
+        parser.expect()
+        for (const part of [head.slice(0, cut), head.slice(cut) + rest]) parser.feed(Buffer.from(part))
+      }
+    }
+  }
+  expect(usedBytes() - before_bytes).toBeLessThan((heads.length * BEHIND_BYTES) / 20)
+  expect(heads.every(({ fields }) => fields.get("content-length") === "100000")).toBe(true)
 })
 
 describe("the end of a connection", () => {

@@ -137,7 +137,7 @@ export class AnswerParser {
   #head(bytes: Uint8Array, at: number): number {
     if (!this.#is_expecting) throw new NotHttp("bytes after the end of the answer")
     const before = this.#partial.length
-    const text = this.#partial + latin1(bytes, at, headBytes(bytes, at))
+    const text = this.#partial + latin1(bytes, at, headBytes(this.#partial, bytes, at))
     const end = text.indexOf(HEAD_END, Math.max(0, before - HEAD_END.length + 1))
     if (end === -1 || end > MAX_HEAD_BYTES) {
       if (text.length > MAX_HEAD_BYTES) return this.#refuse(text, "header section too large", bytes)
@@ -319,12 +319,16 @@ function latin1(bytes: Uint8Array, start: number, length: number): string {
 }
 
 /**
- * How many bytes may be of the head: up to the blank line, if that is among them. What follows is not decoded, because it would
- * stay in memory with the head, as long as the answer lasts.
+ * How many of the next bytes may be of a head of which `partial` has come: up to the blank line, if it ends in these bytes. What
+ * follows is not decoded, because it would stay in memory with the head, as long as the answer lasts.
  */
-function headBytes(bytes: Uint8Array, start: number): number {
+function headBytes(partial: string, bytes: Uint8Array, start: number): number {
+  const before = partial.slice(1 - HEAD_END.length)
+  const seam = before === "" ? -1 : (before + latin1(bytes, start, HEAD_END.length - 1)).indexOf(HEAD_END)
+  if (seam !== -1) return seam + HEAD_END.length - before.length
   const end = Buffer.prototype.indexOf.call(bytes, HEAD_END, start, "latin1")
-  return end === -1 ? MAX_HEAD_BYTES + HEAD_END.length : end + HEAD_END.length - start
+  const most = MAX_HEAD_BYTES + HEAD_END.length
+  return end === -1 ? most : Math.min(most, end + HEAD_END.length - start)
 }
 
 function hexDigit(byte: number): number | null {
