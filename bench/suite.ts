@@ -264,7 +264,7 @@ export class Suite {
         level: {},
         payer,
       }
-      for (const target of on) await this.#rig.load(this.#job(load, target))
+      for (const target of on) await this.#rig.load({ ...this.#job(load, target), warm_ms: 0 })
     }
     await this.#auditor.check(payer)
   }
