@@ -578,3 +578,14 @@ test("every hold is made when another batch learns meanwhile that an account has
   )
   for (const { id } of holds) expect((await call(db.sql, id))?.state).toBe("open")
 })
+
+test("a hold that was made before says nothing of a limit, whatever is held beside it", async () => {
+  const account = await db.account(100n)
+  await db.sql`UPDATE tollgate.accounts SET is_limited = true WHERE id = ${account.account_id}`
+  const [before, beside] = [holdOf(account, 1n), holdOf(account, 2n)]
+  const hold = (...holds: Hold[]) => holdExactly(connection, alive_id, holds, LOCK_MS, 1_000)
+  const made = { outcome: "held", is_limited: true } as const
+  expect(await hold(before)).toEqual([made])
+  expect(await hold(before)).toEqual([{ outcome: "held" }])
+  expect(await hold(before, beside)).toEqual([{ outcome: "held" }, made])
+})
