@@ -110,7 +110,7 @@ export const moveSums = sql`moved AS (
  * after expiry is added as a correction; it frees nothing, because nothing is held any more. Of several ends of one
  * hold in a batch, the first that is due counts. The statement locks the accounts first. Every statement that ends one
  * of their calls needs that lock, so an end that this snapshot does not contain violates the primary key, and the call
- * is asked again. The divisions fail when an account was lost on the way: its ends would be reported as `closed`.
+ * is asked again. The divisions fail if an account was not found or not updated: its ends would be reported as `closed`.
  */
 export const endExact = statement(
   "end",
