@@ -1,9 +1,9 @@
-import { heapStats } from "bun:jsc"
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { startGateway, type TestGateway } from "../support/gateway.ts"
 import { chatChunk, sseEvent } from "../support/provider.ts"
 import { rawClient } from "../support/raw-client.ts"
 import { chatRequest } from "../support/request.ts"
+import { usedBytes } from "../support/used-bytes.ts"
 
 const STREAMS = 20
 const PROMPT_BYTES = 1024 * 1024
@@ -29,6 +29,7 @@ afterAll(async () => {
   await provider.stop(true)
 })
 
+/** The gateway runs in this process. */
 test("an open stream keeps nothing of its request in memory", async () => {
   const { key } = await gateway.account("100")
   const messages = [{ role: "user", content: "x".repeat(PROMPT_BYTES) }]
@@ -44,9 +45,3 @@ test("an open stream keeps nothing of its request in memory", async () => {
   expect(usedBytes() - before_bytes).toBeLessThan((STREAMS * PROMPT_BYTES) / 4)
   for (const client of clients) client.leave()
 })
-
-/** Memory of the gateway, which runs in this process, without what a collection frees. */
-function usedBytes(): number {
-  Bun.gc(true)
-  return heapStats().heapSize
-}

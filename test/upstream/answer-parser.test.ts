@@ -1,4 +1,3 @@
-import { heapStats } from "bun:jsc"
 import { describe, expect, test } from "bun:test"
 import {
   type AnswerHead,
@@ -7,6 +6,7 @@ import {
   MAX_HEAD_BYTES,
   NotHttp,
 } from "../../src/upstream/http/answer-parser.ts"
+import { usedBytes } from "../support/used-bytes.ts"
 
 const CRLF = "\r\n"
 const OK = `HTTP/1.1 200 OK${CRLF}`
@@ -116,10 +116,6 @@ test("a head keeps nothing of what comes behind it, wherever it is cut", () => {
   const BEHIND_BYTES = 60_000
   const head = `${OK}content-length: 100000${CRLF}${CRLF}`
   const behind = [`${"x".repeat(BEHIND_BYTES)}`, `${"x".repeat(BEHIND_BYTES)}${CRLF}${CRLF}`]
-  const usedBytes = () => {
-    Bun.gc(true)
-    return heapStats().heapSize
-  }
   const heads: AnswerHead[] = []
   const sink = { head: (come: AnswerHead) => void heads.push(come), body: () => {}, end: () => {} }
   const before_bytes = usedBytes()
