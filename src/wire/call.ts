@@ -62,6 +62,8 @@ export const notes = [
   "unpriced",
   "usage_placeholder",
   "usage_implausible",
+  "usage_unread",
+  "total_unexplained",
   "response_too_large",
   "overage",
   "settled_late",

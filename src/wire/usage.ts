@@ -8,14 +8,34 @@ export interface Usage {
   readonly completion_tokens: number
   /** Tokens of kinds that can have their own price, and searches; absent if there were none (D60). */
   readonly buckets?: Buckets
+  /** Runs of the provider's tools that are billed each, by the provider's name of the tool; absent if there were none. */
+  readonly tool_runs?: Readonly<Record<string, number>>
 }
+
+/** What a usage reports besides what is charged. */
+export interface Aside {
+  /** Paths of positive numbers that no reader knows: at most 8, each of at most 64 characters. */
+  readonly unread: readonly string[]
+  /** The total that the provider reported less the parts that explain it; 0 if it reported none. */
+  readonly unexplained_tokens: number
+  /** What the provider says that the call costs; null if it does not say. */
+  readonly provider_cost_nano: bigint | null
+}
+
+export const NOTHING_ASIDE: Aside = { unread: [], unexplained_tokens: 0, provider_cost_nano: null }
 
 /** Tokens, or searches. A provider's numbers may overlap; of charged usage no token is in two buckets. */
 export type Buckets = Readonly<Partial<Record<Bucket, number>>>
 
 /** The result of reading a `usage` field (D1). */
 export type UsageReading =
-  | { readonly state: "valid"; readonly usage: Usage; readonly notes: readonly Note[] }
+  | {
+      readonly state: "valid"
+      readonly usage: Usage
+      readonly notes: readonly Note[]
+      /** Absent if there is nothing besides what is charged. */
+      readonly aside?: Aside
+    }
   | { readonly state: "missing" }
   | { readonly state: "invalid" }
   /** More than the request can have caused. */
