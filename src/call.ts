@@ -32,7 +32,6 @@ export interface Observed {
 export interface Places {
   add(call: Call): void
   close(call: Call): void
-  leave(): void
 }
 
 /**
@@ -58,15 +57,12 @@ export class Call {
   readonly #stop = new Cutoff()
   readonly #terms_ids: readonly number[]
   readonly #places: Places
-  readonly #leaveKey: () => void
+  readonly #entry: { leave(): void }
   /** The index of the first terms of the upstream that answers. */
   #first_terms: number | null = null
   #closed = false
 
-  /**
-   * `terms_ids` are the terms of the model's routes, in the order of `termsOf`. `leaveKey` ends the count of this call
-   * for its key (D38).
-   */
+  /** `terms_ids` are the terms of the model's routes, in the order of `termsOf`. `entry` is its place in the limits (D33, D38). */
   constructor(
     operation: Operation,
     hold: Hold,
@@ -74,7 +70,7 @@ export class Call {
     terms_ids: readonly number[],
     asked: Asked,
     places: Places,
-    leaveKey: () => void,
+    entry: { leave(): void },
     shard: number,
   ) {
     this.operation = operation
@@ -84,7 +80,7 @@ export class Call {
     this.asked = asked
     this.shard = shard
     this.#places = places
-    this.#leaveKey = leaveKey
+    this.#entry = entry
     places.add(this)
   }
 
@@ -135,8 +131,7 @@ export class Call {
 
   /** Removes the call from the limits, once its settlement is durable. */
   leave(): void {
-    this.#places.leave()
-    this.#leaveKey()
+    this.#entry.leave()
   }
 }
 

@@ -1,5 +1,5 @@
 import { Call } from "../call.ts"
-import type { Config, Model } from "../config/config.ts"
+import type { Model } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
 import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../ledger/entries.ts"
 import { atMargin, withMargin } from "../money.ts"
@@ -8,67 +8,46 @@ import type { Session } from "../wire/call.ts"
 import type { FieldTexts } from "../wire/json.ts"
 import { unpriced } from "./asked.ts"
 import type { Catalog } from "./catalog.ts"
-import type { InFlight } from "./in-flight.ts"
-import type { KeyLoads } from "./key-loads.ts"
+import { type Entering, type Entry, usableKey } from "./enter.ts"
 import { balanceRefusal, type Quote, quote, spendingRefusal } from "./quote.ts"
 
 /** The parts of the gateway that admission uses. */
-export interface Admitting {
+export interface Admitting extends Entering {
   readonly ledger: CallLedger
   readonly catalog: Catalog
-  readonly in_flight: InFlight
-  readonly key_loads: KeyLoads
-  readonly config: Pick<Config, "limits">
   /** Whether any of these routes may be tried now (D33). */
   readonly breakers: { ready(routes: Model["routes"]): boolean }
 }
 
-/** Refuses a call that is over a limit, before its body is read (D33, D38). */
-export function refuseEarly({ in_flight, key_loads, config }: Admitting, key_hash: string): void {
-  const { limits } = config
-  in_flight.check(limits.in_flight)
-  key_loads.check(key_hash, limits.per_key)
-}
-
 /**
- * Decides whether a call may run, and what it must hold. Holds it and returns the call that owns the hold. Checks
- * in the order of D30: key, model, balance. `overloaded`, `rate_limited` and `upstream_unavailable` come before any
- * hold (D33, D38).
+ * Decides whether a call that was let in may run, and what it must hold. Holds it and returns the call that owns the hold.
+ * Checks in the order of D30: model, upstreams, then what the holding statement checks.
  */
 export async function admit<Request extends Named>(
   gateway: Admitting,
   operation: OperationOn<Request>,
   id: string,
-  key_hash: string,
+  entry: Entry,
   request: Request,
   texts: FieldTexts,
   idempotency: Idempotency | null,
   session: Session | null = null,
 ): Promise<Call> {
-  const { ledger, catalog, in_flight, key_loads, config, breakers } = gateway
-  const { limits } = config
+  const { ledger, catalog, in_flight, breakers } = gateway
+  const { key_hash } = entry
   const found = catalog.find(request.model, operation.name)
-  if (found instanceof GatewayError) {
-    await activeKey(gateway, key_hash)
-    throw found
-  }
+  if (found instanceof GatewayError) throw found
   const asked = operation.askedFor(request)
   const refused = unpriced(asked, found)
   if (refused !== null) {
-    checkAllowed(await activeKey(gateway, key_hash), found)
+    checkAllowed(await usableKey(ledger, key_hash), found)
     throw refused
   }
-  in_flight.check(limits.in_flight)
-  const leaveKey = key_loads.enter(key_hash, limits.per_key)
-  in_flight.enter(limits.in_flight)
+  in_flight.begin()
   try {
-    // A key that was seen before needs no wait.
-    const known = ledger.owner(key_hash)
-    let owner = known instanceof Promise ? await known : known
-    if (owner === null) throw new GatewayError("invalid_api_key")
     const quoted = quote(operation, request, found, texts, asked)
     if (!breakers.ready(found.routes)) throw await refusalWithoutUpstream(gateway, key_hash, found, quoted)
-    key_loads.count(key_hash, limits.per_key)
+    let { owner } = entry
     let terms_ids = catalog.termsIds(found, operation.name, owner.shard)
     const hold: Hold = {
       id,
@@ -87,7 +66,10 @@ export async function admit<Request extends Named>(
       terms_ids = catalog.termsIds(found, operation.name, owner.shard)
       result = await ledger.hold({ ...hold, terms_id: terms_ids[0] }, owner.shard)
     }
-    if (result.outcome !== "held") throw refusalOf(result, quoted, found)
+    if (result.outcome !== "held") {
+      if (ASKED_AGAIN.has(result.outcome)) ledger.forget(key_hash)
+      throw refusalOf(result, quoted, found)
+    }
     return new Call(
       operation,
       atMargin(hold, result.margin_bp),
@@ -95,15 +77,21 @@ export async function admit<Request extends Named>(
       terms_ids,
       quoted,
       in_flight,
-      leaveKey,
+      entry,
       owner.shard,
     )
   } catch (error) {
     in_flight.refuse()
-    leaveKey()
     throw error
   }
 }
+
+/** Outcomes after which the next request of the key waits for the ledger before its body is read (D30). */
+const ASKED_AGAIN: ReadonlySet<HoldResult["outcome"]> = new Set([
+  "invalid_api_key",
+  "key_suspended",
+  "account_suspended",
+])
 
 /** Why the ledger did not hold. */
 export type Refused = Exclude<HoldResult, { readonly outcome: "held" }>
@@ -138,7 +126,7 @@ async function refusalWithoutUpstream(
   model: Model,
   quoted: Quote,
 ): Promise<GatewayError> {
-  const standing = await activeKey(gateway, key_hash)
+  const standing = await usableKey(gateway.ledger, key_hash)
   const refused = foreseen(standing, model.name, quoted.amount_nano)
   return refused === null ? new GatewayError("upstream_unavailable") : refusalOf(refused, quoted, model)
 }
@@ -171,7 +159,7 @@ export function checkAllowed(standing: Standing, { name }: Model): void {
  * for an unknown, revoked or expired key, and `rate_limited` when the key makes too many requests (D38).
  */
 export async function activeKey(
-  { ledger, key_loads, config }: Pick<Admitting, "ledger" | "key_loads" | "config">,
+  { ledger, key_loads, config }: Omit<Entering, "in_flight">,
   key_hash: string,
 ): Promise<Standing> {
   const { limits } = config

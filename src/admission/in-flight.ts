@@ -2,8 +2,8 @@ import type { Call, Places } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 
 /**
- * The calls of this process. A call counts for the limit from admission until its settlement is durable (D33). It
- * counts as running until its settlement has begun; a shutdown waits for that (D34).
+ * The calls of this process. A call takes a place when its headers are there, and keeps it until its settlement is durable
+ * (D33). It runs from admission until its settlement has begun; a shutdown waits for that (D34).
  */
 export class InFlight implements Places {
   readonly #calls = new Set<Call>()
@@ -19,21 +19,25 @@ export class InFlight implements Places {
     return this.#places
   }
 
-  /** Throws `overloaded` at `limit` calls. Counts nothing, so it can be the first check of a request. */
+  /** Throws `overloaded` at `limit` calls. Counts nothing. */
   check(limit: number): void {
     if (this.#cut || this.#places >= limit) throw new GatewayError("overloaded")
   }
 
-  /** Counts a call, before anything is held. Throws `overloaded` at `limit` calls. */
+  /** Takes a place, before the body of the call is read. Throws `overloaded` at `limit` calls. */
   enter(limit: number): void {
     this.check(limit)
     this.#places += 1
+  }
+
+  /** The call runs, before anything is held. Throws `overloaded` after a cut. */
+  begin(): void {
+    if (this.#cut) throw new GatewayError("overloaded")
     this.#running += 1
   }
 
-  /** Removes a call that was not admitted. */
+  /** The call was not admitted. It keeps its place until it leaves. */
   refuse(): void {
-    this.leave()
     this.#rest()
   }
 
@@ -61,7 +65,7 @@ export class InFlight implements Places {
     return { finished: this.#finished_calls, cut: this.#cut_calls }
   }
 
-  /** The settlement of a call is durable: it no longer counts for the limit. */
+  /** Gives a place back: the call was refused, or its settlement is durable. */
   leave(): void {
     this.#places -= 1
   }

@@ -156,8 +156,13 @@ export class EntriesArchived extends Error {
 export interface CallLedger {
   /** The standing of the key with this SHA-256 (hex), or null when there is no such key. */
   standing(key_hash: string): Promise<Standing | null>
-  /** Account and key of a hash: what never changes, so a bounded cache may answer (D26). Null when there is no such key. */
-  owner(key_hash: string): Owner | Promise<Owner | null>
+  /**
+   * Account and key of a hash that could call when its standing was last read: what never changes, so it may be remembered
+   * within a bound (D26). Null where that is not known.
+   */
+  owner(key_hash: string): Owner | null
+  /** Forgets the owner of a key that may not call any more. */
+  forget(key_hash: string): void
   /** Where a key is that its shard does not have any more, because accounts can move (D74); null when nowhere else. */
   elsewhere(key_hash: string, owner: Owner): Promise<Owner | null> | null
   /**

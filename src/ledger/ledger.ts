@@ -73,6 +73,7 @@ export class Ledger implements CallLedger {
   readonly #used = new LastUsed()
   readonly #lease: Lease
   readonly #spool: Spool
+  readonly #owners: Owners
   readonly #standings: Standings
   readonly #answers: KeptAnswers
   readonly #ends: EndQueue
@@ -85,6 +86,7 @@ export class Ledger implements CallLedger {
   private constructor(options: LedgerOptions) {
     const { data_dir, lease, log, events = {}, shard = 0, owners = new Owners() } = options
     this.#options = options
+    this.#owners = owners
     this.#availability = new Availability(log, events)
     this.#lease = new Lease(this.#connect(), lease)
     this.#spool = new Spool(data_dir, this.#lease.gateway_id, log)
@@ -142,8 +144,12 @@ export class Ledger implements CallLedger {
     return this.#standings.read(key_hash)
   }
 
-  owner(key_hash: string): Owner | Promise<Owner | null> {
-    return this.#standings.owner(key_hash)
+  owner(key_hash: string): Owner | null {
+    return this.#owners.get(key_hash)
+  }
+
+  forget(key_hash: string): void {
+    this.#owners.forget(key_hash)
   }
 
   elsewhere(): null {

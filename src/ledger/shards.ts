@@ -1,6 +1,6 @@
 import { join } from "node:path"
 import { inArray } from "drizzle-orm"
-import { Owners, ownerOf } from "./accounts/standings.ts"
+import { Owners } from "./accounts/standings.ts"
 import type { Address } from "./database/address.ts"
 import { type Database, openLedgerDatabase } from "./database/database.ts"
 import type { CallLedger, End, Hold, HoldResult, Owner, Standing, Terms } from "./entries.ts"
@@ -112,24 +112,26 @@ export class Shards implements CallLedger {
 
   async standing(key_hash: string): Promise<Standing | null> {
     const known = this.#owners.get(key_hash)
-    if (known !== undefined) {
+    if (known !== null) {
       const standing = await this.#ledgerOf(known.shard).standing(key_hash)
       if (standing !== null) return standing
       this.#owners.forget(key_hash)
     }
-    const found = await firstFound(this.list.map(({ ledger }) => ledger.standing(key_hash)))
-    if (found !== null) this.#owners.keep(key_hash, ownerOf(found))
-    return found
+    return this.#find(key_hash)
   }
 
-  owner(key_hash: string): Owner | Promise<Owner | null> {
-    return this.#owners.get(key_hash) ?? this.#find(key_hash)
+  owner(key_hash: string): Owner | null {
+    return this.#owners.get(key_hash)
+  }
+
+  forget(key_hash: string): void {
+    this.#owners.forget(key_hash)
   }
 
   async elsewhere(key_hash: string, { shard }: Owner): Promise<Owner | null> {
     this.#owners.forget(key_hash)
-    const owner = await this.#find(key_hash)
-    return owner?.shard === shard ? null : owner
+    const standing = await this.#find(key_hash)
+    return standing === null || standing.shard === shard ? null : standing
   }
 
   hold(hold: Hold, shard: number): Promise<HoldResult> {
@@ -180,8 +182,8 @@ export class Shards implements CallLedger {
     await Promise.all(this.list.map(({ ledger }) => ledger.stop()))
   }
 
-  #find(key_hash: string): Promise<Owner | null> {
-    return firstFound(this.list.map(async ({ ledger }) => ledger.owner(key_hash)))
+  #find(key_hash: string): Promise<Standing | null> {
+    return firstFound(this.list.map(({ ledger }) => ledger.standing(key_hash)))
   }
 
   #ledgerOf(place: number): Ledger {

@@ -1,5 +1,6 @@
 import { Elysia } from "elysia"
 import { activeKey, checkAllowed } from "../admission/admit.ts"
+import { checkSuspension } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
 import {
   messagesCredential,
@@ -42,22 +43,18 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   const { limits } = config
   const trace = traceOf(gateway, request)
   const key_hash = hashOf(messagesCredential(request.headers))
-  checkLoad(gateway, key_hash)
-  const bytes = await readBody(request, limits)
-  const passed = passedHeaders(request.headers, vendorVersion(request.headers, config.vendors, vendor))
-  const asked = parseCountTokens(readJsonBody(bytes))
+  key_loads.check(key_hash, limits.per_key)
   const standing = await activeKey({ ledger, key_loads, config }, key_hash)
-  const model = openModel(gateway, asked.model, standing)
-  if (standing.available_nano <= 0n) {
-    throw new GatewayError("insufficient_balance", {
-      message:
-        "The account has no available balance. Counting tokens is free, but the balance must be above zero. Add credit.",
-    })
-  }
+  checkSuspension(standing)
   const id = requestId(request)
   const leaveKey = key_loads.enter(key_hash, { ...limits.per_key, requests_per_minute: null })
   const client_deadline = new ClientDeadline(request.signal, NEVER, null)
   try {
+    const bytes = await readBody(request, limits)
+    const passed = passedHeaders(request.headers, vendorVersion(request.headers, config.vendors, vendor))
+    const asked = parseCountTokens(readJsonBody(bytes))
+    const model = openModel(gateway, asked.model, standing)
+    checkBalance(standing)
     sockets.keepOpen(request)
     const reply = await forward(
       model.routes,
@@ -104,8 +101,12 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   }
 }
 
-function checkLoad({ key_loads, config }: Gateway, key_hash: string): void {
-  key_loads.check(key_hash, config.limits.per_key)
+function checkBalance({ available_nano }: Standing): void {
+  if (available_nano > 0n) return
+  throw new GatewayError("insufficient_balance", {
+    message:
+      "The account has no available balance. Counting tokens is free, but the balance must be above zero. Add credit.",
+  })
 }
 
 /**

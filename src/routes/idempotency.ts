@@ -1,3 +1,4 @@
+import type { Entry } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
@@ -69,15 +70,14 @@ export async function keepAnswer(
  */
 export async function replayAnswer(
   { ledger, config, metrics }: Gateway,
-  key_hash: string,
+  { owner }: Entry,
   error: unknown,
 ): Promise<Response> {
   if (!(error instanceof GatewayError) || error.code !== "idempotency_key_used") throw error
   metrics.repeated()
   const call_id = error.detail.fields?.call
   if (typeof call_id !== "string" || config.idempotency.keep_answers_ms === null) throw error
-  const owner = await ledger.owner(key_hash)
-  const body = owner === null ? null : await ledger.keptAnswer(call_id, owner.shard)
+  const body = await ledger.keptAnswer(call_id, owner.shard)
   if (body === null) throw error
   return new Response(body, { headers: { ...jsonHeaders(call_id), "idempotent-replayed": "true" } })
 }

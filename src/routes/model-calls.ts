@@ -1,11 +1,13 @@
 import { Elysia } from "elysia"
-import { admit, refuseEarly } from "../admission/admit.ts"
+import { admit } from "../admission/admit.ts"
+import { enter, faultOf } from "../admission/enter.ts"
 import { hashOf } from "../admission/key.ts"
 import { vendorInPath } from "../admission/request-headers.ts"
 import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import { requestId } from "../id.ts"
+import type { Idempotency } from "../ledger/entries.ts"
 import type { Named, OperationOn, Passed } from "../operation.ts"
 import { chat } from "../operations/chat.ts"
 import { embeddings } from "../operations/embeddings.ts"
@@ -62,19 +64,20 @@ async function modelCall<Body extends Named>(
   const id = requestId(request)
   const trace = traceOf(gateway, request)
   const key_hash = hashOf(operation.credential(request.headers))
-  refuseEarly(gateway, key_hash)
-  const bytes = await readBody(request, gateway.config.limits)
-  const idempotency = idempotencyOf(request.headers, operation.name, bytes)
-  const passed = operation.passed(request, gateway.config.vendors, vendor)
-  const body = operation.parse(readJsonBody(bytes))
-  const texts = operation.texts(body)
-  trace?.holding()
+  const entering = enter(gateway, key_hash)
+  const entry = entering instanceof Promise ? await entering : entering
+  let asked: Asked<Body>
   let call: Call
   try {
-    call = await admit(gateway, operation, id, key_hash, body, texts, idempotency, passed?.session)
+    asked = await readAsked(gateway, operation, request, vendor)
+    trace?.holding()
+    const { body, texts, idempotency, passed } = asked
+    call = await admit(gateway, operation, id, entry, body, texts, idempotency, passed?.session)
   } catch (error) {
-    return await replayAnswer(gateway, key_hash, error)
+    entry.leave()
+    return await replayAnswer(gateway, entry, await faultOf(gateway.ledger, key_hash, error))
   }
+  const { body, texts, passed } = asked
   call.trace = trace
   trace?.held(call.hold, call.model.name, operation.name)
   const client_deadline = clientDeadlineOf(call, request)
@@ -101,6 +104,28 @@ async function modelCall<Body extends Named>(
   } finally {
     client_deadline.end()
   }
+}
+
+/** What a client asks for, as its headers and its body say. */
+interface Asked<Body> {
+  readonly body: Body
+  readonly texts: FieldTexts
+  readonly idempotency: Idempotency | null
+  readonly passed: Passed | null
+}
+
+/** Reads the body of a call, and what is forwarded of its headers. Throws the first fault in the order of D30. */
+async function readAsked<Body extends Named>(
+  { config }: Gateway,
+  operation: OperationOn<Body>,
+  request: Request,
+  vendor: string | null,
+): Promise<Asked<Body>> {
+  const bytes = await readBody(request, config.limits)
+  const idempotency = idempotencyOf(request.headers, operation.name, bytes)
+  const passed = operation.passed(request, config.vendors, vendor)
+  const body = operation.parse(readJsonBody(bytes))
+  return { body, texts: operation.texts(body), idempotency, passed }
 }
 
 /** Until there is an answer, the policy of the first upstream applies when the client leaves (D9). */

@@ -28,15 +28,14 @@ export function quotes(gateway: Gateway) {
     .post("/v1/quote", ({ request }) => quoted(gateway, request), getQuote)
 }
 
-/** Checks in the order of a call (D30): body, key, model. The answer is what the ledger would decide. */
+/** Checks in the order of a call (D30): key, body, model. The answer is what the ledger would decide. */
 async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   const { ledger, catalog, key_loads, config } = gateway
   const key_hash = hashOf(chatCredential(request.headers))
-  checkRate(gateway, key_hash)
-  const bytes = await readBody(request, gateway.config.limits)
+  const standing = await activeKey({ ledger, key_loads, config }, key_hash)
+  const bytes = await readBody(request, config.limits)
   const { operation: name = "chat", ...body } = parseQuoted(readJsonBody(bytes))
   const measured = MEASURED[name](body)
-  const standing = await activeKey({ ledger, key_loads, config }, key_hash)
   const model = catalog.find(measured.model, name)
   if (model instanceof GatewayError) throw model
   const refused = unpriced(measured.asked, model)
@@ -71,10 +70,6 @@ const MEASURED: Readonly<Record<QuotedOperation, (body: object) => Measured>> = 
   embeddings: measuring(embeddings),
   responses: measuring(responses),
   messages: measuring(messages),
-}
-
-function checkRate({ key_loads, config }: Gateway, key_hash: string): void {
-  key_loads.checkRate(key_hash, config.limits.per_key)
 }
 
 function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, standing: Standing): QuoteBody {

@@ -24,6 +24,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     ledger: {
       standing: unasked,
       owner: unasked,
+      forget: unasked,
       elsewhere: unasked,
       hold: unasked,
       end: unasked,

@@ -6,6 +6,8 @@ const KINDS = {
   invalid_request: [400, "invalid_request_error"],
   invalid_api_key: [401, "authentication_error"],
   insufficient_balance: [402, "billing_error"],
+  account_suspended: [403, "permission_error"],
+  key_suspended: [403, "permission_error"],
   model_not_allowed: [403, "permission_error"],
   not_found: [404, "not_found_error"],
   model_not_found: [404, "not_found_error"],

@@ -49,6 +49,7 @@ const FAULTS: readonly Fault[] = [
     spoil: () => ({ method: "PUT" }),
   },
   { name: "credential's form", code: "invalid_api_key", spoil: () => ({ key: `sk-${CANARY}` }) },
+  { name: "key", code: "invalid_api_key", spoil: () => ({ key: makeKey() }) },
   {
     name: "content type",
     code: "unsupported_media_type",
@@ -68,7 +69,6 @@ const FAULTS: readonly Fault[] = [
     said: { param: "messages" },
     spoil: ({ fields }) => ({ fields: { ...fields, messages: [] } }),
   },
-  { name: "key", code: "invalid_api_key", spoil: () => ({ key: makeKey() }) },
   {
     name: "model",
     code: "model_not_found",

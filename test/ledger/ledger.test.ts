@@ -121,15 +121,39 @@ describe("owner and standing", () => {
   test("D26 what a hash belongs to is asked once; an unknown hash is asked each time", async () => {
     const { ledger, during } = await counted()
     const account = await db.account(100n)
-    expect((await during(async () => ledger.owner(account.key_id))).executed).toBe(1)
-    expect((await during(async () => ledger.owner(account.key_id))).executed).toBe(0)
-    expect(await ledger.owner(account.key_id)).toEqual({ ...account, shard: 0 })
+    expect(ledger.owner(account.key_id)).toBeNull()
+    expect((await during(() => ledger.standing(account.key_id))).executed).toBe(1)
+    expect(ledger.owner(account.key_id)).toEqual({ ...account, shard: 0 })
     const unknown = crypto.randomUUID()
     for (const _ of [1, 2]) {
-      expect((await during(async () => expect(await ledger.owner(unknown)).toBeNull())).executed).toBe(1)
+      expect((await during(() => ledger.standing(unknown))).executed).toBe(1)
+      expect(ledger.owner(unknown)).toBeNull()
     }
     await db.sql`UPDATE tollgate.keys SET hash = ${unknown} WHERE id = ${account.key_id}`
-    expect(await ledger.owner(unknown)).toEqual({ ...account, shard: 0 })
+    await ledger.standing(unknown)
+    expect(ledger.owner(unknown)).toEqual({ ...account, shard: 0 })
+  })
+
+  test("D30 a key that may not call is forgotten, until it may call again", async () => {
+    const ledger = await db.ledger()
+    const account = await db.account(100n)
+    const known = async () => {
+      await ledger.standing(account.key_id)
+      return ledger.owner(account.key_id) !== null
+    }
+    expect(await known()).toBe(true)
+    for (const [table, id, column] of [
+      ["keys", account.key_id, "revoked_at"],
+      ["keys", account.key_id, "suspended_at"],
+      ["accounts", account.account_id, "suspended_at"],
+    ] as const) {
+      const to = (moment: string) =>
+        db.sql.unsafe(`UPDATE tollgate.${table} SET ${column} = ${moment} WHERE id = '${id}'`)
+      await to("now()")
+      expect(await known()).toBe(false)
+      await to("NULL")
+      expect(await known()).toBe(true)
+    }
   })
 
   test("D22, D26 the standing is of this moment", async () => {
@@ -161,7 +185,7 @@ describe("owner and standing", () => {
   test("D26 a key that was revoked holds nothing from the next call on, though its owner is remembered", async () => {
     const ledger = await db.ledger()
     const account = await db.account(100n)
-    await ledger.owner(account.key_id)
+    await ledger.standing(account.key_id)
     expect(await ledger.hold(holdOf(account, 1n))).toEqual({ outcome: "held" })
     await db.sql`UPDATE tollgate.keys SET revoked_at = now() WHERE id = ${account.key_id}`
     expect(await ledger.hold(holdOf(account, 1n))).toEqual({ outcome: "invalid_api_key" })

@@ -48,6 +48,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
   const hold = holdOf({ account_id, key_id }, 100n)
   expect(await ledger.hold(hold)).toMatchObject({ outcome: "held" })
   in_flight.enter(1)
+  in_flight.begin()
 
   const [route] = model.routes
   const body = new Exchange()
@@ -62,7 +63,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
         catalog.termsIds(model, "chat", 0),
         { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier: null },
         in_flight,
-        () => {},
+        in_flight,
         0,
       ),
       reply: {

@@ -198,7 +198,7 @@ function callOf(
     idempotency: null,
   }
   const asked = { estimate_bytes: 0, n: 1, limits: NO_LIMITS, searches: 0, service_tier }
-  const call = new Call(chat, hold, model, terms_ids, asked, new InFlight(), () => {}, 0)
+  const call = new Call(chat, hold, model, terms_ids, asked, new InFlight(), { leave() {} }, 0)
   call.answeredBy(model.routes[0])
   return call
 }

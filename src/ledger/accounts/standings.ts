@@ -16,15 +16,21 @@ const STATEMENT_MS = 1_000
 /** How many keys' owners are kept; the oldest make room. */
 const OWNERS_LIMIT = 50_000
 
-/** Whose keys they are, as far as it was asked. A hash that is unknown today may be a key tomorrow, so it is not kept. */
+/** Whose keys they are that could call when they were last asked for. A hash that is unknown today may be a key tomorrow. */
 export class Owners {
   readonly #owners = new Map<string, Owner>()
 
-  get(key_hash: string): Owner | undefined {
-    return this.#owners.get(key_hash)
+  get(key_hash: string): Owner | null {
+    return this.#owners.get(key_hash) ?? null
   }
 
-  keep(key_hash: string, owner: Owner): void {
+  /** Keeps what never changes of a key that may call, and forgets any other. */
+  note(key_hash: string, { shard, account_id, key_id, ...now }: Standing): void {
+    if (!now.active || now.key_suspended || now.account_suspended) this.#owners.delete(key_hash)
+    else if (this.#owners.get(key_hash)?.shard !== shard) this.#keep(key_hash, { shard, account_id, key_id })
+  }
+
+  #keep(key_hash: string, owner: Owner): void {
     for (const oldest of this.#owners.keys()) {
       if (this.#owners.size < OWNERS_LIMIT) break
       this.#owners.delete(oldest)
@@ -111,25 +117,14 @@ export class Standings {
   /** Read from the ledger, in a batch with the others that wait. */
   async read(key_hash: string): Promise<Standing | null> {
     const standing = await this.#ask(key_hash)
-    if (standing?.active) this.#used.note(standing.key_id)
+    if (standing === null) return null
+    this.#owners.note(key_hash, standing)
+    if (standing.active) this.#used.note(standing.key_id)
     return standing
-  }
-
-  /** What never changes, so that it may be remembered (D26). */
-  owner(key_hash: string): Owner | Promise<Owner | null> {
-    return this.#owners.get(key_hash) ?? this.#readOwner(key_hash)
   }
 
   stop(): void {
     this.#queue.stop()
-  }
-
-  async #readOwner(key_hash: string): Promise<Owner | null> {
-    const standing = await this.#ask(key_hash)
-    if (standing === null) return null
-    const owner = ownerOf(standing)
-    this.#owners.keep(key_hash, owner)
-    return owner
   }
 
   #ask(key_hash: string): Promise<Standing | null> {
@@ -146,11 +141,6 @@ export class Standings {
 /** What the caller is told when a standing could not be read. */
 function refusalOf(error: unknown): unknown {
   return error instanceof Withdrawn ? new LedgerUnavailable(errorCode(error.cause)) : error
-}
-
-/** What of a standing never changes. */
-export function ownerOf({ shard, account_id, key_id }: Standing): Owner {
-  return { shard, account_id, key_id }
 }
 
 function standingOf(row: Row, shard: number): Standing {

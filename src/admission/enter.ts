@@ -1,0 +1,102 @@
+import type { Config } from "../config/config.ts"
+import { type ErrorCode, GatewayError } from "../errors.ts"
+import {
+  type CallLedger,
+  LedgerBusy,
+  LedgerUnavailable,
+  type Owner,
+  type Standing,
+} from "../ledger/entries.ts"
+import type { InFlight } from "./in-flight.ts"
+import type { KeyLoads } from "./key-loads.ts"
+
+/** The parts of the gateway that decide by the headers of a request. */
+export interface Entering {
+  readonly ledger: Pick<CallLedger, "owner" | "standing">
+  readonly in_flight: InFlight
+  readonly key_loads: KeyLoads
+  readonly config: Pick<Config, "limits">
+}
+
+/** A request that may send its body: whose it is, and its place among the running calls until it leaves. */
+export interface Entry {
+  readonly key_hash: string
+  readonly owner: Owner
+  /** Gives the place back. Called once. */
+  leave(): void
+}
+
+/**
+ * Lets a call in by its headers, before its body is read (D30): its key first, then the limits of the process and of the
+ * key (D33, D38), for which it counts from now on. A key that could call when it was last asked for needs no wait: the
+ * statement that holds judges it again (D26). Throws `invalid_api_key`, `key_suspended`, `account_suspended`,
+ * `overloaded` or `rate_limited`.
+ */
+export function enter(gateway: Entering, key_hash: string): Entry | Promise<Entry> {
+  const owner = gateway.ledger.owner(key_hash)
+  return owner === null ? enterUnknown(gateway, key_hash) : enterAs(gateway, key_hash, owner)
+}
+
+async function enterUnknown(gateway: Entering, key_hash: string): Promise<Entry> {
+  const standing = await usableKey(gateway.ledger, key_hash)
+  return enterAs(gateway, key_hash, standing)
+}
+
+function enterAs({ in_flight, key_loads, config }: Entering, key_hash: string, owner: Owner): Entry {
+  const { limits } = config
+  in_flight.check(limits.in_flight)
+  const leaveKey = key_loads.enter(key_hash, limits.per_key)
+  key_loads.count(key_hash, limits.per_key)
+  in_flight.enter(limits.in_flight)
+  return {
+    key_hash,
+    owner,
+    leave() {
+      in_flight.leave()
+      leaveKey()
+    },
+  }
+}
+
+/** The standing of a key that may call now, read from the ledger. Throws `invalid_api_key`, `key_suspended` or `account_suspended`. */
+export async function usableKey(ledger: Pick<CallLedger, "standing">, key_hash: string): Promise<Standing> {
+  const standing = await ledger.standing(key_hash)
+  if (standing === null || !standing.active) throw new GatewayError("invalid_api_key")
+  checkSuspension(standing)
+  return standing
+}
+
+/** Throws if a key may not call because it or its account is suspended (D42). */
+export function checkSuspension(standing: Standing): void {
+  if (standing.key_suspended) throw new GatewayError("key_suspended")
+  if (standing.account_suspended) throw new GatewayError("account_suspended")
+}
+
+/** Faults that are found after the key was let in, and told only to a key that may still call (D30). */
+const AFTER_KEY: ReadonlySet<ErrorCode> = new Set([
+  "idempotency_key_reused",
+  "idempotency_key_used",
+  "invalid_request",
+  "model_not_allowed",
+  "model_not_found",
+  "request_too_large",
+  "unsupported_media_type",
+])
+
+/**
+ * The error of a request that was let in. What the ledger says of its key now comes before the faults of its body and its
+ * model (D30). A ledger that does not answer adds nothing.
+ */
+export async function faultOf(
+  ledger: Pick<CallLedger, "standing">,
+  key_hash: string,
+  error: unknown,
+): Promise<unknown> {
+  if (!(error instanceof GatewayError) || !AFTER_KEY.has(error.code)) return error
+  try {
+    await usableKey(ledger, key_hash)
+    return error
+  } catch (reason) {
+    return reason instanceof LedgerUnavailable || reason instanceof LedgerBusy ? error : reason
+  }
+}
