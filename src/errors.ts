@@ -26,8 +26,7 @@ export const catalogue = {
   idempotency_key_reused: {
     status: 400,
     type: "invalid_request_error",
-    message:
-      "This Idempotency-Key was already used with a different request body. Use a new key for each call.",
+    message: "This Idempotency-Key was already used with a different request. Use a new key for each call.",
     should_retry: false,
   },
   invalid_api_key: {

@@ -4,6 +4,7 @@ import type { Call } from "../call.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Idempotency } from "../ledger/entries.ts"
+import type { Passed } from "../operation.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import type { OperationName } from "../wire/call.ts"
 
@@ -12,13 +13,14 @@ const HEADER = "idempotency-key"
 const KEY = /^[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?$/
 
 /**
- * The hashes of a call's `Idempotency-Key`, and of its operation and its body as sent (D43); null without the header.
- * Throws `invalid_request` for a malformed key.
+ * The hashes of a call's `Idempotency-Key`, and of all that it asks for (D43): operation, body as sent, and the headers and
+ * query that are forwarded. Null without the header. Throws `invalid_request` for a malformed key.
  */
 export function idempotencyOf(
   headers: Headers,
   operation: OperationName,
   body: Uint8Array,
+  passed: Passed | null,
 ): Idempotency | null {
   const key = headers.get(HEADER)
   if (key === null) return null
@@ -28,12 +30,14 @@ export function idempotencyOf(
       param: "Idempotency-Key",
     })
   }
-  return { key_hash: hashOf(key), body_hash: hashOf(requestOf(operation, body)) }
+  return { key_hash: hashOf(key), body_hash: hashOf(requestOf(operation, body, passed)) }
 }
 
 /** For a chat call only the bytes, so that keys from before there were operations keep their hashes. */
-function requestOf(operation: OperationName, body: Uint8Array): Uint8Array {
-  return operation === "chat" ? body : Buffer.concat([Buffer.from(`${operation}\n`), body])
+function requestOf(operation: OperationName, body: Uint8Array, passed: Passed | null): Uint8Array {
+  if (operation === "chat") return body
+  const beside = passed === null ? "" : JSON.stringify([passed.headers, passed.query])
+  return Buffer.concat([Buffer.from(`${operation}${beside}\n`), body])
 }
 
 /** Larger answers are not kept: the ledger does not store files (D43). */

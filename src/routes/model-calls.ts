@@ -122,8 +122,8 @@ async function readAsked<Body extends Named>(
   vendor: string | null,
 ): Promise<Asked<Body>> {
   const bytes = await readBody(request, config.limits)
-  const idempotency = idempotencyOf(request.headers, operation.name, bytes)
   const passed = operation.passed(request, config.vendors, vendor)
+  const idempotency = idempotencyOf(request.headers, operation.name, bytes, passed)
   const body = operation.parse(readJsonBody(bytes))
   return { body, texts: operation.texts(body), idempotency, passed }
 }

@@ -55,9 +55,9 @@ export function shownRefusal(refusal: Refusal): GatewayError {
   })
 }
 
-/** Whether this status is about the request or the provider, and not about the gateway's credential. */
+/** Whether this status is about the request or the provider, not about the gateway's credential, and one of HTTP. */
 export function isShown(status: number): boolean {
-  return status >= 400 && status !== 401 && status !== 402 && status !== 403
+  return status >= 400 && status < 600 && status !== 401 && status !== 402 && status !== 403
 }
 
 /** The error for an error event in a provider's stream (D10), with the provider's message as in D17. */

@@ -509,6 +509,7 @@ describe("D64 a provider's errors pass as they are", () => {
     [500, "api_error"],
     [503, "api_error"],
     [529, "overloaded_error"],
+    [599, "api_error"],
   ])("%d %s", async (status, type) => {
     for (const stream of [false, true]) {
       // Breakers count failures in a row (D33): an answer in between keeps them shut.
@@ -521,6 +522,28 @@ describe("D64 a provider's errors pass as they are", () => {
       expect(sides.answer.headers["retry-after"]).toBe("7")
       expect(sides.call).toMatchObject({ state: "released", charge: "0" })
     }
+  })
+
+  test.each([600, 999])("D17 %d, which is no status of HTTP: 502", async (status) => {
+    const { answer } = await run({ script: json(status, JSON.stringify(refusal("api_error"))) })
+    expect([answer.status, JSON.parse(answer.body).error.code]).toEqual([502, "upstream_error"])
+  })
+
+  test("D43 an Idempotency-Key stands for the headers and the query that are forwarded, too", async () => {
+    const { key } = await stage.gateway.account("1")
+    stage.provider.replyOnce(json(200, aMessage("once")))
+    const again = async (headers: Record<string, string>, path = "/v1/messages?beta=true") => {
+      const sent = { "idempotency-key": "order-1", ...VERSION, ...headers }
+      const { body: answered } = await send(stage.gateway.url, key, body(), { path, headers: sent }).ended
+      return JSON.parse(answered).error?.code ?? "made"
+    }
+    const beta = { "anthropic-beta": "one" }
+    expect(await again(beta)).toBe("made")
+    expect(await again(beta)).toBe("idempotency_key_used")
+    for (const headers of [{}, { "anthropic-beta": "two" }, { ...beta, "anthropic-version": "2023-06-02" }])
+      expect(await again(headers)).toBe("idempotency_key_reused")
+    expect(await again(beta, "/v1/messages")).toBe("idempotency_key_reused")
+    expect(await again({ ...beta, "user-agent": "another" })).toBe("idempotency_key_used")
   })
 
   test("to token counts too", async () => {

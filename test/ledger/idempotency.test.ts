@@ -3,7 +3,9 @@ import { forgetIdempotency, KeptAnswers } from "../../src/ledger/accounts/idempo
 import { changeKey } from "../../src/ledger/accounts/keys.ts"
 import type { Connection } from "../../src/ledger/database/connection.ts"
 import type { Hold } from "../../src/ledger/entries.ts"
+import { Checkpoints } from "../../src/ledger/journal/checkpoints.ts"
 import { endBatch } from "../../src/ledger/journal/end.ts"
+import { expireBatch } from "../../src/ledger/journal/expire.ts"
 import { holdBatch } from "../../src/ledger/journal/hold.ts"
 import {
   type Account,
@@ -251,6 +253,27 @@ describe("D43 an Idempotency-Key is free again", () => {
     expect(await ask(again)).toEqual([
       is_free ? { outcome: "held" } : { outcome: "idempotency_key_used", call_id: hold.id },
     ])
+  })
+
+  test.each([
+    ["nothing to charge", 0n, 0],
+    ["a charge", 5n, 1],
+  ] as const)("after an expiry with %s: %p", async (_, charge_nano, left) => {
+    const account = await db.account(100n)
+    const hold = under(KEY, account)
+    await ask(hold)
+    const connection = nth(connections, 0)
+    if (charge_nano > 0n) {
+      const checkpoints = new Checkpoints(connection, () => gateway_id)
+      const seen = { charge_nano, basis: "estimate", usage: null, terms_id: null } as const
+      await checkpoints.write([{ id: hold.id, ...seen }])
+    }
+    expect(await expireBatch(connection, [hold], 300)).toEqual([true])
+    expect(await claims(account)).toHaveLength(left)
+    expect(await ask(under(KEY, account))).toMatchObject([
+      { outcome: left === 0 ? "held" : "idempotency_key_used" },
+    ])
+    expect(await violations(db.sql)).toEqual([])
   })
 
   test("by the statement that releases, so that nobody sees the one without the other", async () => {

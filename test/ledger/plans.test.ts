@@ -250,8 +250,8 @@ async function fill(): Promise<void> {
       SELECT ${uuid(3)}, ${uuid(1)}, ${uuid(2)}, 0, 1, 1, 'released', 'none' FROM generate_series(1, ${PLENTY}) n;
     INSERT INTO tollgate.corrections (id, account_id, key_id, charge_nano, difference_nano, terms_id, basis)
       SELECT ${uuid(3)}, ${uuid(1)}, ${uuid(2)}, 0, 0, 1, 'none' FROM generate_series(1, ${PLENTY / 10}) n;
-    INSERT INTO tollgate.idempotency (account_id, key_hash, body_hash, call_id)
-      SELECT ${uuid(1)}, 'hash ' || n, 'body', ${uuid(3)} FROM generate_series(1, ${PLENTY / 10}) n;`)
+    INSERT INTO tollgate.idempotency (account_id, key_hash, body_hash, call_id, claimed_at)
+      SELECT ${uuid(1)}, 'hash ' || n, 'body', ${uuid(3)}, now() - n * interval '1 ms' FROM generate_series(1, ${PLENTY / 10}) n;`)
 }
 
 describe("no statement reads a growing table from its beginning to its end", () => {

@@ -3,6 +3,7 @@ import { alias } from "drizzle-orm/pg-core"
 import type { Runner } from "../database/connection.ts"
 import { allOf, Batch, names, of, statement, textOf } from "../database/statement.ts"
 import { checkpoints, ends, holds } from "../schema.ts"
+import { idempotency } from "../schema-claims.ts"
 import { lockPayers, moveSums } from "./end-exact.ts"
 
 const STATEMENT_MS = 5_000
@@ -16,13 +17,15 @@ export interface Orphan {
 const h = alias(holds, "h")
 const e = alias(ends, "e")
 const p = alias(checkpoints, "p")
+const c = alias(idempotency, "c")
 
 const batch = new Batch<Orphan>(2, [[holds.id, (orphan) => orphan.id]])
 
 const usage = [ends.prompt_tokens, ends.cached_tokens, ends.completion_tokens, ends.buckets] as const
 
 /**
- * Frees the holds of orphaned calls and charges their last checkpoints (D13), each once, however often it is named.
+ * Frees the holds of orphaned calls and charges their last checkpoints (D13), each once, however often it is named. A call
+ * that is charged nothing gives its `Idempotency-Key` back (D43), which was claimed in the transaction of the hold.
  * Calls that have ended meanwhile are left alone. Locks as in `endExact`.
  */
 export const expire = statement(
@@ -63,7 +66,13 @@ WITH asked AS MATERIALIZED (
   SELECT q.id, q.account_id, q.key_id, q.held_at, q.charge_nano AS paid_nano, q.amount_nano AS freed_nano,
     q.charge_nano - q.amount_nano AS spent_nano
   FROM asked q WHERE q.id IN (SELECT id FROM ended)
-), ${moveSums}
+), ${moveSums}, freed_keys AS (
+  DELETE FROM ${idempotency} WHERE ctid = ANY (ARRAY(
+    SELECT claim.ctid FROM changed d CROSS JOIN LATERAL (
+      SELECT c.ctid FROM ${idempotency} ${c}
+      WHERE ${c.claimed_at} = d.held_at AND ${c.call_id} = d.id OFFSET 0) claim
+    WHERE d.paid_nano = 0))
+)
 SELECT s.id, 1 / ((SELECT count(*) FROM moved) = (SELECT count(DISTINCT account_id) FROM changed))::int AS whole
 FROM changed s`,
 )

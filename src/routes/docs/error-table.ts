@@ -14,12 +14,13 @@ export const advice: Readonly<Record<ErrorCode, Advice>> = {
   },
   idempotency_key_used: {
     cause:
-      "A call with this Idempotency-Key and the same body was made in the last 24 hours. It was not made again and not charged again.",
+      "A call with this Idempotency-Key and the same body and headers was made in the last 24 hours. It was not made again and not charged again.",
     cure: "Read the receipt of the call that the error names. Use a new key for a new call.",
   },
   idempotency_key_reused: {
-    cause: "A call with this Idempotency-Key and a different body was made in the last 24 hours.",
-    cure: "Create a key for each call, such as a random UUID. Reuse it only to retry the same body.",
+    cause:
+      "A call with this Idempotency-Key and a different body, query or `anthropic-beta` header was made in the last 24 hours.",
+    cure: "Create a key for each call, such as a random UUID. Reuse it only to retry the same request.",
   },
   invalid_api_key: {
     cause:

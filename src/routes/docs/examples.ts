@@ -202,7 +202,7 @@ export function callErrors(
     },
     {
       code: "idempotency_key_reused",
-      message: `This Idempotency-Key was already used with a different request body. Use a new key for each call. The earlier call is ${REQUEST_ID}: GET /v1/calls/${REQUEST_ID} returns its receipt.`,
+      message: `This Idempotency-Key was already used with a different request. Use a new key for each call. The earlier call is ${REQUEST_ID}: GET /v1/calls/${REQUEST_ID} returns its receipt.`,
       fields: { call: REQUEST_ID },
     },
     "invalid_api_key",
