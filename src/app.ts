@@ -4,7 +4,7 @@ import type { Gateway } from "./gateway.ts"
 import { requestId } from "./id.ts"
 import { adminRoutes, type Operators } from "./routes/admin/admin.ts"
 import { operatorsConsole } from "./routes/console.ts"
-import { isForPages, preflightAnswer, showTo } from "./routes/cors.ts"
+import { isForOperators, preflightAnswer, showTo } from "./routes/cors.ts"
 import { countTokens } from "./routes/count-tokens.ts"
 import { docs } from "./routes/docs.ts"
 import { health, metrics } from "./routes/health.ts"
@@ -25,7 +25,7 @@ const NO_ORIGINS: readonly string[] = []
 export function createApp(gateway: Gateway, operators: Operators, audience: Audience = "everyone") {
   const originsAt = (path: string) => {
     const { origins } = gateway.config.cors
-    return origins.length > 0 && audience !== "operators" && isForPages(path) ? origins : NO_ORIGINS
+    return origins.length > 0 && audience !== "operators" && !isForOperators(path) ? origins : NO_ORIGINS
   }
   const answered = (request: Request, route: string, status: number, code: string | null) => {
     gateway.metrics.answered(route, status, code)
@@ -61,11 +61,21 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
     others.use(models(gateway)).use(quotes(gateway)).use(receipts(gateway))
   }
   others.use(health(gateway))
-  if (audience !== "clients") others.use(metrics(gateway.metrics)).use(adminRoutes(operators))
-  if (audience !== "clients" && operators.admin_token !== null) others.use(operatorsConsole())
+  const { admin_token } = operators
+  const is_open = audience === "operators" && gateway.config.admin?.open_metrics === true
+  if (audience !== "clients") {
+    if (is_open || admin_token !== null) others.use(metrics(gateway.metrics, is_open ? null : admin_token))
+    if (admin_token !== null) others.use(operatorsConsole())
+    others.use(adminRoutes(operators))
+  }
   app.use(others.use(docs(() => gateway.config.models)))
   refuseOtherMethods(app, gateway)
   return app
+}
+
+/** The patterns of the paths for operators, which are served only as they are spelled (D39). */
+export function operatorPaths({ routes }: AnyElysia): string[] {
+  return [...new Set(routes.map(({ path }) => path))].filter(isForOperators)
 }
 
 /** Changes the headers of an answer, which is a response or what Elysia makes one of. */

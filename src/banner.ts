@@ -1,4 +1,4 @@
-import type { Config } from "./config/config.ts"
+import type { AdminAddress } from "./config/config.ts"
 import type { Paint } from "./paint.ts"
 
 /** What the start message shows about a running gateway. */
@@ -6,7 +6,7 @@ export interface Facts {
   readonly host: string
   readonly port: number
   /** The separate admin listener (D39); null if operators share the public one. */
-  readonly admin: Config["admin"]
+  readonly admin: AdminAddress | null
   /** Null if `/admin` is disabled. */
   readonly admin_token: string | null
   /** A chat model for the example call; null if there is none. */

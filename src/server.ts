@@ -23,6 +23,8 @@ export interface Listening {
   readonly port: number
   /** Whether other processes of this user may listen on the same port. The kernel distributes the connections. */
   readonly shared?: boolean
+  /** Patterns of paths that are served only if the request spells them like this (D39). */
+  readonly literal?: readonly string[]
   /** The names of the settings for host and port, for error messages. */
   readonly settings: readonly [host: string, port: string]
 }
@@ -39,13 +41,22 @@ export class Server {
   #look: Timer | undefined
   #closing = false
 
-  constructor(handler: Handler, { host, port, shared = false, settings }: Listening) {
+  constructor(handler: Handler, { host, port, shared = false, literal = [], settings }: Listening) {
+    const answer = (request: Request): Response | Promise<Response> => {
+      const response = handler.handle(request)
+      return this.#closing ? closing(response) : response
+    }
+    const places = [...new Set(literal.map((path) => `/${path.split("/")[1]}`))]
     const fetch = (request: Request): Response | Promise<Response> => {
       const fault = protocolFault(request)
       const probe = fault === null ? null : probeOf(request)
       if (fault !== null && probe === null) return errorResponse(fault, requestId(request))
-      const response = handler.handle(probe ?? request)
-      return this.#closing ? closing(response) : response
+      return answer(isBelow(request.url, places) ? unserved(request) : (probe ?? request))
+    }
+    const spelled = (request: Bun.BunRequest): Response | Promise<Response> => {
+      const fault = protocolFault(request)
+      if (fault !== null) return errorResponse(fault, requestId(request))
+      return answer(isPlain(request.params) ? request : unserved(request))
     }
     try {
       this.#server = Bun.serve({
@@ -54,6 +65,7 @@ export class Server {
         reusePort: shared,
         idleTimeout: IDLE_S,
         maxRequestBodySize: MAX_BODY_BYTES,
+        routes: Object.fromEntries(literal.map((path) => [path, spelled])),
         fetch,
         error: () => errorResponse(new GatewayError("internal_error"), crypto.randomUUID()),
       })
@@ -148,6 +160,25 @@ const PROBED = ["/livez", "/readyz", "/"]
 function probeOf({ url, method, headers }: Request): Request | null {
   if (headers.has("host") || !PROBED.includes(url)) return null
   return new Request(`http://localhost${url}`, { method })
+}
+
+/** Whether the path of a URL is one of `places`, or below one. */
+function isBelow(url: string, places: readonly string[]): boolean {
+  const at = url.indexOf("/", "http://".length)
+  return places.some((place) => url.startsWith(place, at) && /^[/?#]?$/.test(url.charAt(at + place.length)))
+}
+
+/**
+ * Whether the segments of a path are its normal form too. Bun matches its routes with the path as it was sent, but
+ * `request.url` has the normal form, and a proxy in front may compute another one (RFC 3986, 6.2.2.3).
+ */
+function isPlain(params: Readonly<Record<string, string>>): boolean {
+  return Object.values(params).every((value) => !/^\.\.?$|[\\/]/.test(value))
+}
+
+/** The request for a path that nobody serves: the application answers 404. */
+function unserved({ url, method, headers }: Request): Request {
+  return new Request(new URL("/admin/-", url).href, { method, headers })
 }
 
 /**

@@ -1,8 +1,8 @@
 import { Catalog, termsOf } from "./admission/catalog.ts"
 import { InFlight } from "./admission/in-flight.ts"
 import { KeyLoads } from "./admission/key-loads.ts"
-import { type Audience, createApp, type Operators } from "./app.ts"
-import type { Config } from "./config/config.ts"
+import { type Audience, createApp, type Operators, operatorPaths } from "./app.ts"
+import type { AdminAddress, Config } from "./config/config.ts"
 import type { Tracing } from "./config/tracing.ts"
 import type { Gateway } from "./gateway.ts"
 import { databaseAnswer } from "./ledger/database/database.ts"
@@ -45,7 +45,7 @@ export interface ServiceOptions {
   /** 0 picks a free one. */
   readonly port: number
   /** The separate listener for operators; null if they share the clients' (D39). */
-  readonly admin: Config["admin"]
+  readonly admin: AdminAddress | null
   readonly log: Log
   /** Null when no traces are kept (D54). */
   readonly tracing: Tracing | null
@@ -218,8 +218,10 @@ async function tracerFor(
 function listen(gateway: Gateway, operators: Operators, options: ServiceOptions) {
   const { host, port, admin, log } = options
   const shared = options.worker !== undefined
-  const open = (audience: Audience, address: Listening) =>
-    new Server(createApp(gateway, operators, audience), address)
+  const open = (audience: Audience, address: Listening) => {
+    const app = createApp(gateway, operators, audience)
+    return new Server(app, { ...address, literal: operatorPaths(app) })
+  }
   const address = { host, port, shared, settings: SETTINGS }
   if (admin === null) return { server: open("everyone", address), admin_server: null }
   const admin_server = open("operators", { ...admin, shared, settings: ADMIN_SETTINGS })

@@ -88,9 +88,17 @@ export function haveOutput(operations: readonly OperationName[]): boolean {
   return operations.some((operation) => operation !== "embeddings")
 }
 
+/** Where the listener for operators is (D39). */
+export interface AdminAddress {
+  readonly host: string
+  readonly port: number
+}
+
 export interface Config {
   /** The separate listener for operators (D39); null if they share the public one. Read at the start only. */
-  readonly admin: { readonly host: string; readonly port: number } | null
+  readonly admin:
+    | (AdminAddress & { /** No token for `/metrics` there. */ readonly open_metrics: boolean })
+    | null
   /** Origins whose pages can call the API from a browser (D40). */
   readonly cors: { readonly origins: readonly string[] }
   readonly vendors: readonly string[]

@@ -1,6 +1,6 @@
 import { databaseUrlFault } from "../database-url.ts"
 import type { Fault } from "../wire/fault.ts"
-import { type Config, ConfigError } from "./config.ts"
+import { type AdminAddress, ConfigError } from "./config.ts"
 import { readTracing, type Tracing } from "./tracing.ts"
 import { readVariable, type Sources } from "./values.ts"
 
@@ -74,7 +74,7 @@ export function readEnvironment(sources: Sources): Environment {
 export interface Exposure {
   readonly host: string
   readonly port: number
-  readonly admin: Config["admin"]
+  readonly admin: AdminAddress | null
   readonly admin_token: string | null
 }
 

@@ -180,6 +180,7 @@ export const ConfigFile = section({
           [EXPECTED]: "a host name or an IP address",
         }),
         port: Type.Integer({ minimum: 0, maximum: 65_535, [EXPECTED]: "an integer from 0 to 65535" }),
+        open_metrics: Type.Boolean({ default: false, [EXPECTED]: "true or false" }),
       },
       { additionalProperties: false, [EXPECTED]: "a mapping of host and port" },
     ),

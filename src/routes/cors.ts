@@ -9,9 +9,9 @@ const HEADER_NAMES = /^[\w!#$%&'*+.^`|~, \t-]{1,1024}$/
 
 const OPERATORS = ["/metrics", "/admin", "/console"]
 
-/** Whether web pages may be allowed to call a path at all. Paths for operators never are (D40). */
-export function isForPages(path: string): boolean {
-  return !OPERATORS.some((place) => path === place || path.startsWith(`${place}/`))
+/** Whether a path is for operators: no page of another origin may ever call it (D40). */
+export function isForOperators(path: string): boolean {
+  return OPERATORS.some((place) => path === place || path.startsWith(`${place}/`))
 }
 
 /**

@@ -2,8 +2,9 @@ import { Elysia } from "elysia"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Metrics } from "../metrics/metrics.ts"
+import { operatorsOnly } from "./admin/authorize.ts"
 import * as reference from "./docs/service-routes.ts"
-import { getMetrics } from "./docs/service-routes.ts"
+import { getMetrics, getOpenMetrics } from "./docs/service-routes.ts"
 
 /**
  * `GET /livez`: the process works. `GET /readyz`: it accepts calls. `GET /`: the product (D33). `OPTIONS` too, which
@@ -38,11 +39,16 @@ function probe(answer: () => Response) {
 
 const HIDDEN = { detail: { hide: true } }
 
-/** `GET /metrics`: the metrics of this process or of all workers, for Prometheus. */
-export function metrics({ content_type, print }: Metrics) {
-  return new Elysia({ name: "metrics" }).get(
+/**
+ * `GET /metrics`: the metrics of this process or of all workers, for Prometheus. They tell prices and revenue, so they
+ * need the admin token; null where the listener for operators is configured to show them to anybody (D39).
+ */
+export function metrics({ content_type, print }: Metrics, admin_token: string | null) {
+  const routes = new Elysia({ name: "metrics" })
+  if (admin_token !== null) routes.onTransform(operatorsOnly(admin_token))
+  return routes.get(
     "/metrics",
     async () => new Response(await print(), { headers: { "content-type": content_type } }),
-    getMetrics,
+    admin_token === null ? getOpenMetrics : getMetrics,
   )
 }

@@ -55,8 +55,8 @@ export interface Operation {
    */
   readonly headers?: TObject
   /**
-   * The errors of the operation; of several with one code the last one counts. `internal_error` is added if the
-   * operation needs a credential: public operations touch nothing that could fail.
+   * The errors of the operation; of several with one code the last one counts. `internal_error` is added, except to
+   * those of the service, which touch nothing that could fail.
    */
   readonly errors: readonly Fault[]
 }
@@ -86,7 +86,7 @@ export type Tag = (typeof tags)[number]["name"]
 export function operation(described: Operation): DocumentDecoration {
   const { tag, summary, description, operationId, credentials = [], headers } = described
   const errors: readonly Fault[] =
-    credentials.length === 0 ? described.errors : ["internal_error", ...described.errors]
+    tag === "Service" ? described.errors : ["internal_error", ...described.errors]
   const extensions: Record<string, unknown> = {
     [ERRORS]: errorAnswers(errors),
     [HEADERS]: headers === undefined ? [] : headerParameters(headers),

@@ -61,7 +61,9 @@ describe("D39 where operators have a listener of their own", () => {
   )
 
   test("it serves operators, and asks for the token as ever", async () => {
-    expect((await ask(adminApi, { target: "/metrics" })).body).toContain("tollgate_requests_total")
+    expect((await ask(adminApi, { target: "/metrics", headers: [token] })).body).toContain(
+      "tollgate_requests_total",
+    )
     expect((await ask(adminApi, { target: "/admin/audit", headers: [token] })).status).toBe(200)
     expectError(await ask(adminApi, { target: "/admin/audit" }), "invalid_api_key")
     const users = [`authorization: Bearer ${account.key}`]
@@ -113,7 +115,7 @@ describe("D39 where operators have a listener of their own", () => {
   test("what the one counts the other shows", async () => {
     const answer = await ask(gateway, chatDraft(account.key))
     expect(answer.status).toBe(200)
-    const { body } = await ask(adminApi, { target: "/metrics" })
+    const { body } = await ask(adminApi, { target: "/metrics", headers: [token] })
     expect(body).toMatch(/^tollgate_requests_total\{route="\/v1\/chat\/completions",status="200"\} 1$/m)
     expect((await operatorOf(adminApi.url).call(expectIds(answer))).state).toBe("settled")
   })
@@ -138,7 +140,9 @@ test("D34 operators are served until the last call is settled", async () => {
   const running = ask(slow, chatDraft(key))
   await provider.exchange(number)
   slow.service.shutdown.signal()
-  expect((await ask(operators, { target: "/metrics" })).body).toContain("tollgate_open_holds 1")
+  expect((await ask(operators, { target: "/metrics", headers: [token] })).body).toContain(
+    "tollgate_open_holds 1",
+  )
   expect((await ask(operators, { target: "/readyz" })).status).toBe(503)
   resolve()
   expect((await running).status).toBe(200)

@@ -102,7 +102,7 @@ describe("secrets from files, and operators apart, in two workers", () => {
     expect((await chat(gateway, account.key, { model: `${CHAT}-`, messages })).status).toBe(404)
     expect((await fetch(`${gateway.url}/admin/audit`, bearer(ADMIN_TOKEN))).status).toBe(404)
     expect((await fetch(`${gateway.url}/metrics`)).status).toBe(404)
-    const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+    const metrics = await adminApi.metrics()
     expect(metrics).toContain('worker="2"')
     const audit = await until(adminApi.audit, ({ open_holds }) => open_holds === 0)
     expect(audit.violations).toEqual([])

@@ -165,7 +165,11 @@ describe("what may be left out", () => {
   })
 
   test("D39 the operators' host is the loopback's", () => {
-    expect(load(and({ admin: { port: 9090 } })).admin).toEqual({ host: "127.0.0.1", port: 9090 })
+    expect(load(and({ admin: { port: 9090 } })).admin).toEqual({
+      host: "127.0.0.1",
+      port: 9090,
+      open_metrics: false,
+    })
   })
 
   test("a part of a section leaves the rest at its defaults", () => {

@@ -111,7 +111,7 @@ describe("deploy/compose.yaml", () => {
   })
 
   test("publishes the image's port to this machine, and waits longer than a drain", () => {
-    expect(list(gateway.ports)).toEqual([`127.0.0.1:8080:${image.PORT}`])
+    expect(list(gateway.ports)).toEqual([`127.0.0.1:8080:${image.PORT}`, "127.0.0.1:9090:9090"])
     const minutes = Number(/^(\d+)m$/.exec(String(gateway.stop_grace_period))?.[1])
     expect(minutes * 60).toBeGreaterThan(stopping_s(defaults))
   })
@@ -145,6 +145,7 @@ describe("deploy/kubernetes.yaml", () => {
       { name: "admin", port: config.admin?.port, targetPort: "admin" },
     ])
     expect(set.serviceName).toBe("tollgate-admin")
+    expect(config.admin?.open_metrics).toBe(true)
     const annotations = mapping(mapping(mapping(set.template).metadata).annotations)
     expect(annotations["prometheus.io/port"]).toBe(String(config.admin?.port))
   })
@@ -154,6 +155,7 @@ describe("deploy/kubernetes.yaml", () => {
     const selectors = [
       mapping(of("Service").spec).selector,
       mapping(of("Service", "tollgate-admin").spec).selector,
+      mapping(mapping(of("NetworkPolicy").spec).podSelector).matchLabels,
       mapping(mapping(mapping(of("PodDisruptionBudget").spec).selector)).matchLabels,
       mapping(set.selector).matchLabels,
     ]
@@ -213,8 +215,8 @@ describe("docs/deploying.md", () => {
       "needs an engine; test/docker builds and runs the image without one, its flags are checked above",
     "docker compose": "needs an engine; the file is checked above",
     "kubectl apply": "needs a cluster; the file is checked above",
-    proxy_pass: "needs nginx; its limits are compared below",
-    reverse_proxy: "needs Caddy; its limits are compared below",
+    proxy_pass: "test/abuse/proxies.test.ts runs it; its limits are compared below",
+    reverse_proxy: "test/abuse/proxies.test.ts runs it; its limits are compared below",
     "[pgbouncer]": "needs PgBouncer; test/faults/pooler.test.ts runs it like this",
   }
 

@@ -1,6 +1,6 @@
 import { oneOrMore } from "../../src/ledger/shards.ts"
 import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
-import { ADMIN_TOKEN } from "../support/operator.ts"
+import { ADMIN_TOKEN, operatorOf } from "../support/operator.ts"
 import { Author, CANARY, draw } from "./author.ts"
 import { type Conduct, call, type Seen } from "./customer.ts"
 import { FAULTS, type Fault, mend, PASSING } from "./fault.ts"
@@ -253,9 +253,7 @@ async function leaks(
   const secrets: Record<string, string> = { CANARY, PROVIDER_KEY, ADMIN_TOKEN }
   for (const [at, key] of keys.entries()) secrets[`key ${at}`] = key
   const logs = victims.map((victim) => victim.everPrinted).join("\n") + steady.lines.join("\n")
-  const pages = await Promise.all(
-    [steady, ...victims].map(async ({ url }) => (await fetch(`${url}/metrics`)).text()),
-  )
+  const pages = await Promise.all([steady, ...victims].map(({ url }) => operatorOf(url).metrics()))
   const metrics = pages.join("\n")
   const errors = seen.map(({ refusal }) => refusal).join("\n")
   return Object.entries(secrets).flatMap(([name, secret]) => [

@@ -138,7 +138,7 @@ describe("D15 a body that does not arrive whole starts nothing, and is counted a
 
 /** Chat requests that were answered with a 400, or would have been. */
 async function refused(): Promise<number> {
-  const { body } = await harness.ask({ target: "/metrics" })
+  const body = await harness.gateway.metrics()
   const [, count = "0"] =
     /^tollgate_requests_total\{route="\/v1\/chat\/completions",status="400"\} (\d+)$/m.exec(body) ?? []
   return Number(count)

@@ -190,7 +190,7 @@ test("D15, D21 another method is a 405 on the path of a vendor, and a 404 on tha
 describe("spec 4.3 rule 1: counting is no call", () => {
   test("D22 the balance is as it was, no call is recorded, and the metrics count it", async () => {
     const counted = async () => {
-      const { body } = await harness.ask({ target: "/metrics" })
+      const body = await harness.gateway.metrics()
       return Number(/^tollgate_token_counts_total\{model="messages-model"\} (\d+)$/m.exec(body)?.[1] ?? 0)
     }
     const before = await counted()

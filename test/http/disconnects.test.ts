@@ -64,7 +64,7 @@ function policies(url: string) {
 }
 
 /** No reservation, no answer on its way, each call settled once, and no fault in the log. */
-async function expectNothingLeft({ audit, service, lines, url }: TestGateway): Promise<void> {
+async function expectNothingLeft({ audit, service, lines, metrics }: TestGateway): Promise<void> {
   await until(
     () => service.server.pending,
     (pending) => pending === 0,
@@ -74,7 +74,7 @@ async function expectNothingLeft({ audit, service, lines, url }: TestGateway): P
   const settled = said.filter(({ msg }) => msg === "call").map(({ request_id }) => request_id)
   expect(new Set(settled).size).toBe(settled.length)
   expect(said.filter(({ level }) => level > 40)).toEqual([])
-  const counts = await (await fetch(`${url}/metrics`)).text()
+  const counts = await metrics()
   expect(counts).toMatch(/^tollgate_open_holds 0$/m)
   expect(counts).toMatch(/^tollgate_ends_ignored_total 0$/m)
 }

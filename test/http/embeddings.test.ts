@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { QuoteBody } from "../../src/wire/quote.ts"
 import type { Receipt } from "../../src/wire/receipt.ts"
 import {
-  ADMIN_TOKEN,
   CHAT,
   chat,
   MESSAGES,
@@ -294,9 +293,7 @@ describe("D63 a model offers operations", () => {
     const id = (await embed(key)).headers.get("x-request-id")
     const line = gateway.lines.find((one) => one.includes(`"request_id":"${id}"`))
     expect(JSON.parse(line ?? "null")).toMatchObject({ operation: "embeddings", model: EMBEDDING })
-    const metrics = await (
-      await fetch(`${gateway.url}/metrics`, { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } })
-    ).text()
+    const metrics = await gateway.metrics()
     expect(metrics).toMatch(
       /tollgate_calls_settled_total\{model="embedding-model",operation="embeddings",basis="usage"\} \d/,
     )

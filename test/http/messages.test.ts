@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { ADMIN_TOKEN, PRICE, PROVIDER_KEY } from "../support/gateway.ts"
+import { PRICE, PROVIDER_KEY } from "../support/gateway.ts"
 import {
   aMessage,
   blockDelta,
@@ -767,10 +767,7 @@ describe("D65 the session and the agent of a call", () => {
 
   test("are no label of a metric", async () => {
     await call(named("in-no-metric"))
-    const metrics = await fetch(`${stage.gateway.url}/metrics`, {
-      headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
-    })
-    const text = await metrics.text()
+    const text = await stage.gateway.metrics()
     expect(text).toContain(MODEL)
     expect(text).not.toContain("in-no-metric")
   })

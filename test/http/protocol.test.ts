@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => harness.close())
 
 const PROBED = ["/", "/livez", "/readyz"]
-const READ = [...PROBED, "/metrics", "/docs", "/docs/json", "/docs/assets/page.css"]
+const READ = [...PROBED, "/docs", "/docs/json", "/docs/assets/page.css"]
 const LISTS = ["/v1/models", "/v1/models/", "/models", "/models/"]
 const RECEIPTS = ["/v1/account", "/v1/usage", "/v1/calls/01a1fdba-bbb4-7000-889f-26dc4478d767"]
 const CALLS = [
@@ -97,18 +97,21 @@ describe("D33 an unknown route is a 404 that says what exists", () => {
 })
 
 describe("D33 HEAD works where GET does, without a body", () => {
-  test.each([...READ, ...LISTS, "/admin/accounts"].map((target) => [target]))("%s", async (target) => {
-    const token = target.startsWith("/admin") ? ADMIN_TOKEN : account.key
-    const headers = [`authorization: Bearer ${token}`]
-    const got = await harness.ask({ target, headers })
-    const answer = await harness.ask({ method: "HEAD", target, headers })
-    expect(answer).toMatchObject({ status: 200, body: "" })
-    expect(answer.headers["content-type"]).toBe(got.headers["content-type"] ?? "")
-    if (target !== "/metrics") {
-      expect(answer.headers["content-length"]).toBe(got.headers["content-length"] ?? "")
-    }
-    expect(expectIds(answer)).not.toBe(expectIds(got))
-  })
+  test.each([...READ, ...LISTS, "/metrics", "/admin/accounts"].map((target) => [target]))(
+    "%s",
+    async (target) => {
+      const token = /^\/(admin|metrics)/.test(target) ? ADMIN_TOKEN : account.key
+      const headers = [`authorization: Bearer ${token}`]
+      const got = await harness.ask({ target, headers })
+      const answer = await harness.ask({ method: "HEAD", target, headers })
+      expect(answer).toMatchObject({ status: 200, body: "" })
+      expect(answer.headers["content-type"]).toBe(got.headers["content-type"] ?? "")
+      if (target !== "/metrics") {
+        expect(answer.headers["content-length"]).toBe(got.headers["content-length"] ?? "")
+      }
+      expect(expectIds(answer)).not.toBe(expectIds(got))
+    },
+  )
 })
 
 describe("D15 the request's frame", () => {
@@ -187,7 +190,8 @@ describe("D15 the request's frame", () => {
     for (const path of READ) expect((await ask(`GET ${path}`)).status).toBe(200)
     for (const path of [...LISTS, ...RECEIPTS]) expectError(await ask(`GET ${path}`), "invalid_api_key")
     for (const path of CALLS) expectError(await ask(`POST ${path}`), "invalid_api_key")
-    expectError(await ask("GET /admin/accounts"), "invalid_api_key")
+    for (const path of ["/admin/accounts", "/metrics"])
+      expectError(await ask(`GET ${path}`), "invalid_api_key")
     expectError(await ask("DELETE /metrics"), "method_not_allowed", { headers: { allow: "GET, HEAD" } })
     expectError(await ask("GET /nothing"), "not_found")
   })

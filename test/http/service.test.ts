@@ -109,7 +109,10 @@ test("a reload changes the limits of operators' bodies too", async () => {
 describe("/metrics", () => {
   /** The samples of the gateway's own metrics: by name and labels, their value. */
   async function samples(): Promise<Map<string, number>> {
-    const answer = await harness.ask({ target: "/metrics" })
+    const answer = await harness.ask({
+      target: "/metrics",
+      headers: [`authorization: Bearer ${ADMIN_TOKEN}`],
+    })
     expect(answer).toMatchObject({
       status: 200,
       headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" },

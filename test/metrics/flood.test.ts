@@ -63,7 +63,7 @@ async function flood(ask: () => Promise<unknown>, requests: number): Promise<voi
 
 /** Every series there is, but those of the ledger's background tasks, which run when they are due. */
 async function series(): Promise<string[]> {
-  const text = await (await fetch(`${harness.gateway.url}/metrics`)).text()
+  const text = await harness.gateway.metrics()
   const nameOf = ({ name, labels }: Sample) => `${name} ${JSON.stringify(labels)}`
   return parseExposition(text)
     .filter(({ name }) => !name.startsWith("tollgate_ledger_"))

@@ -259,7 +259,7 @@ test("no label carries a key, an account, a call or a provider's credential", as
 test("GET /metrics is Prometheus' text format, with the process's own metrics", async () => {
   const metrics = createMetrics()
   for (const [, record] of rows) record(metrics)
-  const app = new Elysia().use(metricsRoute(metrics))
+  const app = new Elysia().use(metricsRoute(metrics, null))
   const response = await app.handle(new Request("http://localhost/metrics"))
   expect([response.status, response.headers.get("content-type")]).toEqual([
     200,

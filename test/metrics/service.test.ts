@@ -17,7 +17,7 @@ afterAll(() => harness.close())
 
 /** The sum of the samples that have these labels; null when there is none. */
 async function read(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number | null> {
-  const families = parseExposition(await (await fetch(`${harness.gateway.url}/metrics`)).text())
+  const families = parseExposition(await harness.gateway.metrics())
   const samples = families
     .flatMap((family) => family.samples)
     .filter((sample) => sample.name === name)

@@ -1,3 +1,4 @@
+import { operatorOf } from "../support/operator.ts"
 import type { Provider } from "../support/provider.ts"
 import type { RawClient } from "../support/raw-client.ts"
 import { beginStream } from "./stream.ts"
@@ -9,7 +10,7 @@ export async function byWorker(
   gateway: { readonly url: string },
   metric: string,
 ): Promise<Map<string, number>> {
-  const text = await (await fetch(`${gateway.url}/metrics`)).text()
+  const text = await operatorOf(gateway.url).metrics()
   const samples = text.matchAll(new RegExp(`^${metric}\\{(?:.*,)?worker="(\\d+)"\\} (\\S+)$`, "gm"))
   return new Map([...samples].map(([, worker = "", value]) => [worker, Number(value)]))
 }

@@ -74,7 +74,7 @@ describe("two workers on one port", () => {
       const counts = [...(await settled()).values()]
       expect(counts.reduce((sum, count) => sum + count, 0)).toBe(asked)
     }
-    const text = await (await fetch(`${gateway.url}/metrics`)).text()
+    const text = await operatorOf(gateway.url).metrics()
     const lines = text.trimEnd().split("\n")
     const named = lines.flatMap((line) => /^# TYPE (\S+) /.exec(line)?.[1] ?? [])
     expect(new Set(named).size).toBe(named.length)
@@ -91,7 +91,7 @@ describe("two workers on one port", () => {
   test("the command line has the last word; one worker is this process alone", async () => {
     const gateway = await start({ workers: 2 }, { args: ["--workers", "1"] })
     expect(gateway.workers).toEqual([])
-    expect(await (await fetch(`${gateway.url}/metrics`)).text()).not.toContain("worker=")
+    expect(await operatorOf(gateway.url).metrics()).not.toContain("worker=")
     await endTidily(gateway)
   })
 

@@ -32,6 +32,9 @@ export function operatorOf(url: string) {
     callOf: (response: Response) =>
       admin<CallRecord>("GET", `/calls/${response.headers.get("x-request-id")}`),
     calls: async (query = "") => (await admin<{ data: CallRecord[] }>("GET", `/calls${query}`)).data,
+    /** What a scrape of `/metrics` says. */
+    metrics: async () =>
+      (await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } })).text(),
     audit: () => admin<{ open_holds: number; violations: unknown[] }>("GET", "/audit"),
   }
 }

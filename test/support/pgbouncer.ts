@@ -1,12 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { defaultRunner, giveTo } from "../../src/embedded/place.ts"
 import type { SocketAddress } from "../../src/ledger/database/address.ts"
-import { freePort } from "./free-port.ts"
+import { freePort, listens } from "./free-port.ts"
 
 const PROGRAM = "/usr/sbin/pgbouncer"
 
@@ -73,13 +72,4 @@ export class PgBouncer {
     await exited
     rmSync(this.#folder, { recursive: true, force: true })
   }
-}
-
-function listens(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, "127.0.0.1")
-    socket.once("connect", () => resolve(true))
-    socket.once("error", () => resolve(false))
-    socket.once("connect", () => socket.destroy())
-  })
 }

@@ -392,7 +392,7 @@ describe("D54 W3C Trace Context", () => {
 
 test("D54 what is exported is counted, and only one request at a time goes to the collector", async () => {
   const read = async () => {
-    const text = await (await fetch(`${gateway.url}/metrics`)).text()
+    const text = await gateway.metrics()
     return Number(/^tollgate_trace_spans_exported_total (\d+)$/m.exec(text)?.[1])
   }
   await Promise.all(Array.from({ length: 50 }, async () => traceOf(await answered(await call()))))

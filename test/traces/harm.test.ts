@@ -43,7 +43,7 @@ async function sixtyCalls(gateway: TestGateway): Promise<void> {
 }
 
 async function counted(gateway: TestGateway, metric: string): Promise<number> {
-  const text = await (await fetch(`${gateway.url}/metrics`)).text()
+  const text = await gateway.metrics()
   const samples = text.matchAll(new RegExp(`^${metric}(?:\\{.*\\})? (\\d+)$`, "gm"))
   return [...samples].reduce((sum, [, value]) => sum + Number(value), 0)
 }

@@ -1,6 +1,4 @@
-import { timingSafeEqual } from "node:crypto"
 import { Elysia } from "elysia"
-import { GatewayError } from "../../errors.ts"
 import { parseId } from "../../id.ts"
 import { readJsonBody } from "../../wire/json.ts"
 import { readBody } from "../request-body.ts"
@@ -8,6 +6,7 @@ import { forbidStoring, readQuery } from "../routing.ts"
 import { accountRoutes } from "./accounts.ts"
 import { archiveRoutes } from "./archive.ts"
 import { auditRoutes } from "./audit.ts"
+import { operatorsOnly } from "./authorize.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
 import { keyRoutes } from "./keys.ts"
@@ -27,9 +26,7 @@ export function adminRoutes(operators: Operators) {
   const admin = new Elysia({ name: "admin", prefix: "/admin" })
   const { admin_token } = operators
   if (admin_token === null) return admin
-  const guard = ({ request }: { request: Request }) => {
-    authorize(request.headers.get("authorization"), admin_token)
-  }
+  const guard = operatorsOnly(admin_token)
   return admin
     .onParse(guard)
     .onParse(({ request, params: { id } = {} }) => jsonBody(request, id, operators))
@@ -59,19 +56,4 @@ async function jsonBody(
 ): Promise<object> {
   const is_unread = request.method === "DELETE" || (id !== undefined && (id === null || parseId(id) === null))
   return is_unread ? {} : readJsonBody(await readBody(request, limits))
-}
-
-/** Throws unless `Authorization: Bearer` has the token (D15). Compares in constant time. */
-function authorize(header: string | null, admin_token: string): void {
-  const [, given] = /^Bearer +(\S+) *$/i.exec(header ?? "") ?? []
-  if (given === undefined || !timingSafeEqual(digest(given), digest(admin_token))) {
-    throw new GatewayError("invalid_api_key", {
-      message: "The admin token is missing or incorrect. Send it as Authorization: Bearer <token>.",
-    })
-  }
-}
-
-/** The comparison needs equal lengths. Digests have one, and hide the length of the secret. */
-function digest(secret: string): Buffer {
-  return new Bun.CryptoHasher("sha256").update(secret).digest()
 }

@@ -1,5 +1,6 @@
 import { Type } from "@sinclair/typebox"
-import { answer, operation, shown, text } from "../openapi.ts"
+import { answer, type Operation, operation, shown, text } from "../openapi.ts"
+import { NO_TOKEN } from "./examples.ts"
 
 const Status = Type.Object({ status: Type.String(), reason: Type.Optional(Type.String()) })
 
@@ -127,6 +128,16 @@ export const getConsoleAsset = {
   }),
 }
 
+const metrics: Operation = {
+  operationId: "metrics",
+  tag: "Service",
+  summary: "Metrics",
+  description:
+    "Returns the metrics in the Prometheus text format. Calls, tokens and latencies use the names of the OpenTelemetry GenAI conventions (`gen_ai_…`); all others begin with `tollgate_`. No label contains a key or an account.",
+  credentials: ["adminToken"],
+  errors: [NO_TOKEN],
+}
+
 export const getMetrics = {
   response: {
     200: answer(
@@ -137,12 +148,11 @@ export const getMetrics = {
       ),
     ),
   },
-  detail: operation({
-    operationId: "metrics",
-    tag: "Service",
-    summary: "Metrics",
-    description:
-      "Returns the metrics in the Prometheus text format. Calls, tokens and latencies use the names of the OpenTelemetry GenAI conventions (`gen_ai_…`); all others begin with `tollgate_`. No label contains a key or an account.",
-    errors: [],
-  }),
+  detail: operation(metrics),
+}
+
+/** Where `admin.open_metrics` says so. */
+export const getOpenMetrics = {
+  ...getMetrics,
+  detail: operation({ ...metrics, credentials: [], errors: [] }),
 }
