@@ -26,7 +26,21 @@ export interface Upstream {
   readonly base_url: string
   /** Null if the upstream needs none. */
   readonly api_key: string | null
-  readonly timeouts: { readonly first_byte_ms: number; readonly idle_ms: number; readonly total_ms: number }
+  readonly timeouts: {
+    /** For a connection, TLS included (D31). */
+    readonly connect_ms: number
+    readonly first_byte_ms: number
+    readonly idle_ms: number
+    readonly total_ms: number
+  }
+  /** How long a connection without a request is kept (D59); null for the default. */
+  readonly idle_connection_ms: number | null
+  /** Certificates in PEM: the trusted ones instead of the system's, and the gateway's own (D59); null for the system's alone. */
+  readonly tls: {
+    readonly ca: string | null
+    readonly cert: string | null
+    readonly key: string | null
+  } | null
   readonly on_disconnect: {
     readonly stream: OnDisconnect
     readonly json: OnDisconnect

@@ -1,7 +1,8 @@
-import { type Static, type StringOptions, type TProperties, Type } from "@sinclair/typebox"
+import { type Static, Type } from "@sinclair/typebox"
 import { type OperationName, operationNames } from "../wire/call.ts"
 import { EXPECTED } from "../wire/fault.ts"
-import { DURATION, SIZE } from "./values.ts"
+import { Family, UpstreamSection } from "./file-upstream.ts"
+import { count, duration, durationOrNone, modelName, section, size, text } from "./schema.ts"
 
 /**
  * The schema of the configuration file, with the defaults of all optional keys. Unknown keys are errors.
@@ -27,39 +28,12 @@ const ROUTES = [
 export const PRICE_EXPECTED =
   'USD per 1M tokens as a quoted decimal with at most six decimals, such as "0.25" (an unquoted number is not exact)'
 
-const Family = Type.Union([Type.Literal("chat"), Type.Literal("messages")], {
-  [EXPECTED]: "chat or messages",
-})
-
 const Operation = Type.Unsafe<OperationName>(
   Type.Union(
     operationNames.map((name) => Type.Literal(name)),
     { [EXPECTED]: operationNames.join(", ") },
   ),
 )
-
-const OnDisconnect = (fallback: "abort" | "drain") =>
-  Type.Union([Type.Literal("abort"), Type.Literal("drain")], {
-    default: fallback,
-    [EXPECTED]: "abort or drain",
-  })
-
-const Upstream = section({
-  family: Family,
-  /** Plain http is allowed, because a local model server rarely has a certificate. */
-  base_url: text({
-    pattern: "^https?://[^\\s/?#@]+(?:/[^\\s?#@]*)?$",
-    [EXPECTED]: "an http or https URL without credentials, query or fragment",
-  }),
-  /** Sent in a header, so it must be printable ASCII. */
-  api_key: Type.Optional(text({ pattern: "^[\\x21-\\x7e]+$", [EXPECTED]: "printable ASCII without spaces" })),
-  timeouts: section({ first_byte: duration("120s"), idle: duration("5m"), total: duration("30m") }),
-  on_disconnect: section({
-    stream: OnDisconnect("abort"),
-    json: OnDisconnect("drain"),
-    drain_for: durationOrNone("30s"),
-  }),
-})
 
 const Model = section({
   name: modelName(),
@@ -146,7 +120,7 @@ export const ConfigFile = section({
     }),
     { uniqueItems: true, default: ["anthropic"], [EXPECTED]: "a list of unique vendor names" },
   ),
-  upstreams: Type.Record(Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" }), Upstream, {
+  upstreams: Type.Record(Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" }), UpstreamSection, {
     additionalProperties: false,
     default: {},
     [EXPECTED]: "a mapping from names to upstreams",
@@ -213,49 +187,6 @@ export const ConfigFile = section({
 })
 export type ConfigFile = Static<typeof ConfigFile>
 
-type Options = StringOptions & { [EXPECTED]?: string }
-
-/** A mapping without unknown keys, optional if all of its keys are. */
-function section<P extends TProperties>(properties: P) {
-  return Type.Object(properties, { additionalProperties: false, default: {}, [EXPECTED]: "a mapping" })
-}
-
-function text(options: Options = {}) {
-  return Type.String({ [EXPECTED]: "a string", ...options })
-}
-
-function modelName() {
-  return text({
-    pattern: "^(?! )[^\\x00-\\x1f\\x7f]{1,256}(?<! )$",
-    [EXPECTED]:
-      "a name of 1 to 256 characters, without control characters and without spaces at its start or end",
-  })
-}
-
-function duration(fallback?: string) {
-  return text({
-    pattern: `(?!0+[a-z])${DURATION.source}`,
-    ...(fallback === undefined ? {} : { default: fallback }),
-    [EXPECTED]: "a duration above zero, such as 50ms, 15s, 5m or 1h (at most 99h)",
-  })
-}
-
-function durationOrNone(fallback: string) {
-  return text({
-    pattern: DURATION.source,
-    default: fallback,
-    [EXPECTED]: "a duration, such as 0s, 50ms, 15s, 5m or 1h (at most 99h)",
-  })
-}
-
-function size(fallback: string) {
-  return text({
-    pattern: SIZE.source,
-    default: fallback,
-    [EXPECTED]: "a size, such as 64KiB, 20MiB or 8MB (at most 999MiB)",
-  })
-}
-
 /** Matches what `parsePrice` accepts. */
 function price() {
   return text({ pattern: "^\\d{1,6}(?:\\.\\d{1,6})?$", [EXPECTED]: PRICE_EXPECTED })
@@ -302,13 +233,5 @@ function amount() {
     pattern: "^\\d{1,9}(?:\\.\\d{1,9})?$",
     [EXPECTED]:
       'USD as a quoted decimal with at most nine decimals, such as "0.002" (an unquoted number is not exact)',
-  })
-}
-
-function count(options: { maximum: number; default?: number }) {
-  return Type.Integer({
-    minimum: 1,
-    ...options,
-    [EXPECTED]: `an integer from 1 to ${options.maximum}`,
   })
 }

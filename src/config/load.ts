@@ -13,16 +13,9 @@ import {
   type Upstream,
 } from "./config.ts"
 import { ConfigFile } from "./file.ts"
+import { upstreamOf } from "./load-upstream.ts"
 import { priceOf, serviceTiersOf, tiersOf } from "./model-prices.ts"
-import {
-  complete,
-  type Environ,
-  parseDuration,
-  parseSize,
-  resolve,
-  type Sources,
-  withoutSlashes,
-} from "./values.ts"
+import { bytes, complete, type Environ, ms, type Report, resolve, type Sources } from "./values.ts"
 import { parseYaml } from "./yaml.ts"
 
 /**
@@ -46,8 +39,6 @@ export function loadConfig(text: string, sources: Sources): Config {
 }
 
 const DAY_MS = 86_400_000
-
-type Report = (path: string, expected: string) => void
 
 function configFrom(file: ConfigFile, report: Report): Config {
   const { vendors, stream, limits, lease, shutdown } = file
@@ -121,27 +112,6 @@ function shardsOf(shards: NonNullable<ConfigFile["shards"]>, report: Report): Co
     places.add(place)
   })
   return shards
-}
-
-function upstreamOf(name: string, upstream: ConfigFile["upstreams"][string], report: Report): Upstream {
-  const { family, base_url, api_key, timeouts, on_disconnect } = upstream
-  if (!URL.canParse(base_url)) report(`upstreams.${name}.base_url`, "a URL")
-  return {
-    name,
-    family,
-    base_url: withoutSlashes(base_url),
-    api_key: api_key ?? null,
-    timeouts: {
-      first_byte_ms: ms(timeouts.first_byte),
-      idle_ms: ms(timeouts.idle),
-      total_ms: ms(timeouts.total),
-    },
-    on_disconnect: {
-      stream: on_disconnect.stream,
-      json: on_disconnect.json,
-      drain_for_ms: ms(on_disconnect.drain_for),
-    },
-  }
 }
 
 type Upstreams = ReadonlyMap<string, Upstream>
@@ -247,19 +217,6 @@ function oneOf(upstreams: Upstreams, family: Upstream["family"]): string {
   const known = [...upstreams.values()].filter((upstream) => upstream.family === family)
   if (known.length === 0) return `an upstream of the family ${family}, but none is configured`
   return `an upstream of the family ${family}: ${known.map(({ name }) => name).join(", ")}`
-}
-
-function ms(text: string): number {
-  return read(parseDuration(text))
-}
-
-function bytes(text: string): number {
-  return read(parseSize(text))
-}
-
-function read<T>(value: T | null): T {
-  if (value === null) throw new Error("the schema of the file accepted a value that cannot be parsed")
-  return value
 }
 
 /** The raw configuration: the text of the file, and of all files that it references, by path. */

@@ -34,6 +34,24 @@ export function parseSize(text: string): number | null {
   return SIZE.test(text) && unit_bytes !== undefined ? Number.parseInt(text, 10) * unit_bytes : null
 }
 
+/** Reports what is wrong at a key of the file. */
+export type Report = (path: string, expected: string) => void
+
+/** A duration that the schema accepted, in milliseconds. */
+export function ms(text: string): number {
+  return read(parseDuration(text))
+}
+
+/** A size that the schema accepted. */
+export function bytes(text: string): number {
+  return read(parseSize(text))
+}
+
+function read<T>(value: T | null): T {
+  if (value === null) throw new Error("the schema of the file accepted a value that cannot be parsed")
+  return value
+}
+
 /** Removes trailing slashes. A loop, because a regular expression can take quadratic time here. */
 export function withoutSlashes(url: string): string {
   let end = url.length

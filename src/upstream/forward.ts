@@ -4,12 +4,14 @@ import { GatewayError } from "../errors.ts"
 import { startTimeout, type Timeout } from "../timeouts.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
-import { codingFault, requestLines, retryAfter } from "./headers.ts"
+import { decoded } from "./decoded.ts"
+import { requestLines, retryAfter } from "./headers.ts"
 import type { AnswerHead } from "./http/answer-parser.ts"
 import { post } from "./http/client.ts"
 import type { Exchange } from "./http/exchange.ts"
+import { ConnectFailed, codeOf } from "./http/opening.ts"
 import { isSpoken, type RefusalForm } from "./refusal.ts"
-import { finish, leftMs, type Reply, refusalText } from "./reply.ts"
+import { type Body, finish, leftMs, type Reply, refusalText } from "./reply.ts"
 
 /** Records the attempts of a call, for its log, metrics and trace. */
 export interface Attempts {
@@ -137,7 +139,7 @@ export async function attempt(
   const body = outgoing.body(model)
   const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
   const { common, own } = requestLines(upstream, outgoing.request_id, stream, further)
-  const exchange = post(upstream.base_url, outgoing.path, common, own, body)
+  const exchange = post(upstream, outgoing.path, common, own, body)
   cancelOnAbort(exchange, signal)
   let late = false
   const deadline = startDeadline(upstream, stream, began_ms, () => {
@@ -150,7 +152,7 @@ export async function attempt(
     return judge(route, head, exchange, began_ms, outgoing.refusals)
   } catch (error) {
     signal.throwIfAborted()
-    return unanswered(late ? "timeout" : noAnswerOf(error), stream, systemCodeOf(error))
+    return unanswered(late ? "timeout" : noAnswerOf(error), stream, codeOf(error))
   } finally {
     deadline.clear()
   }
@@ -177,19 +179,13 @@ function judge(
   refusals: RefusalForm,
 ): Reply | FailedAttempt {
   const { status, fields } = head
-  const fault = head.fault ?? codingFault(fields)
-  if (fault !== null) exchange.cancel()
+  const body = head.fault === null ? decoded(exchange, fields) : null
+  if (body === null) exchange.cancel()
   else if (status >= 200 && status < 300) {
-    return {
-      kind: "reply",
-      route,
-      status,
-      length: head.length,
-      body: exchange,
-      began_ms,
-    }
+    const length = body === exchange ? head.length : null
+    return { kind: "reply", route, status, length, body, began_ms }
   }
-  return refused(route.upstream, head, fault, exchange, refusals)
+  return refused(route.upstream, head, body, refusals)
 }
 
 /**
@@ -198,23 +194,23 @@ function judge(
  */
 function refused(
   upstream: Upstream,
-  { status, fields }: AnswerHead,
-  fault: string | null,
-  exchange: Exchange,
+  { status, fields, fault }: AnswerHead,
+  body: Body | null,
   refusals: RefusalForm,
 ): FailedAttempt {
   const discard = () => {
-    if (fault === null) void finish(exchange)
+    if (body !== null) void finish(body)
   }
+  const unread = fault ?? "body in an unknown coding"
   return {
     kind: "failure",
     outcome: status,
-    fault: fault ?? (isSpoken(status) ? null : `status ${status}`),
+    fault: body === null ? unread : isSpoken(status) ? null : `status ${status}`,
     passes_on: PASSES_ON.has(status),
     discard,
     async error() {
       let text = ""
-      if (fault === null && refusals.isRead(status)) text = await refusalText(exchange)
+      if (body !== null && refusals.isRead(status)) text = await refusalText(body)
       else discard()
       return refusals.errorOf({
         status,
@@ -243,25 +239,7 @@ function unanswered(outcome: NoAnswer, stream: boolean, code: string): FailedAtt
   }
 }
 
-const NETWORK = new Set([
-  "ECONNREFUSED",
-  "ENOTFOUND",
-  "EAI_AGAIN",
-  "ENETUNREACH",
-  "EHOSTUNREACH",
-  "ENETDOWN",
-  "EADDRNOTAVAIL",
-  "ETIMEDOUT",
-])
-const TLS = /CERT|TLS|SSL|EPROTO|SIGNATURE|ISSUER|HOSTNAME_MISMATCH|CRL/
-
-/** `unreachable` means that nothing can have been sent. When in doubt: `broken`. */
+/** `unreachable` means that nothing can have been sent. */
 function noAnswerOf(error: unknown): NoAnswer {
-  const code = systemCodeOf(error)
-  return NETWORK.has(code) || TLS.test(code) ? "unreachable" : "broken"
-}
-
-/** The error's code and never its message, which may repeat a header's value. */
-function systemCodeOf(error: unknown): string {
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "unknown"
+  return error instanceof ConnectFailed ? "unreachable" : "broken"
 }

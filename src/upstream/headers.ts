@@ -108,9 +108,3 @@ export function retryAfter(fields: Named): string | null {
   const value = fields.get("retry-after")
   return value !== null && /^\d{1,4}$/.test(value) && Number(value) <= MAX_RETRY_AFTER_S ? value : null
 }
-
-/** Why the body of an answer must not be read: it is compressed (D25). Null if it is not. */
-export function codingFault(fields: Named): string | null {
-  const coding = (fields.get("content-encoding") ?? "identity").trim().toLowerCase()
-  return coding === "identity" || coding === "" ? null : "compressed body"
-}

@@ -1,4 +1,5 @@
 import type { Model } from "../../src/config/config.ts"
+import { anUpstream } from "../support/upstream.ts"
 
 /** A model of the tests, as the configuration would make it. */
 export function aModel(parts: Partial<Model>): Model {
@@ -8,14 +9,7 @@ export function aModel(parts: Partial<Model>): Model {
     operations: [parts.family ?? "chat"],
     routes: [
       {
-        upstream: {
-          name: "upstream",
-          family: "chat",
-          base_url: "http://127.0.0.1:1",
-          api_key: null,
-          timeouts: { first_byte_ms: 1_000, idle_ms: 1_000, total_ms: 1_000 },
-          on_disconnect: { stream: "abort", json: "drain", drain_for_ms: 1_000 },
-        },
+        upstream: anUpstream(),
         model: "upstream-model",
       },
     ],

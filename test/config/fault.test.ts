@@ -49,8 +49,13 @@ describe("a wrong file stops the start with the path of the key and what was exp
     ],
     [
       "an unknown key in a timeout",
-      upstream({ timeouts: { connect: "1s" } }),
-      "upstreams.openai.timeouts.connect: expected a known key: first_byte, idle, total",
+      upstream({ timeouts: { read: "1s" } }),
+      "upstreams.openai.timeouts.read: expected a known key: connect, first_byte, idle, total",
+    ],
+    [
+      "a certificate without its key",
+      upstream({ tls: { cert: "-----BEGIN" } }),
+      "upstreams.openai.tls: expected both cert and key, or neither\nupstreams.openai.tls.cert: expected a certificate in PEM",
     ],
     [
       "an unknown key in a route",

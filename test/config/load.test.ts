@@ -1,19 +1,19 @@
 import { describe, expect, test } from "bun:test"
 import type { Config } from "../../src/config/config.ts"
+import { anUpstream } from "../support/upstream.ts"
 import { and, contract, load, small, upstream } from "./small.ts"
 
 describe("the example of docs/configuration.md", () => {
   test("means what it says", () => {
-    const timeouts = { first_byte_ms: 120_000, idle_ms: 300_000, total_ms: 1_800_000 }
+    const timeouts = { connect_ms: 3_000, first_byte_ms: 120_000, idle_ms: 300_000, total_ms: 1_800_000 }
     const on_disconnect = { stream: "abort", json: "drain", drain_for_ms: 30_000 } as const
-    const openai = {
+    const openai = anUpstream({
       name: "openai",
-      family: "chat",
       base_url: "https://api.openai.com/v1",
       api_key: "sk-openai",
       timeouts,
       on_disconnect,
-    } as const
+    })
     const anthropic = {
       ...openai,
       name: "anthropic",

@@ -165,14 +165,23 @@ describe.each(entries)("D17 what is no answer: %s", (entry, ask) => {
     await expectReleased(answer, entry, "upstream_error")
   })
 
-  test("D25 a body that is compressed all the same is a 502", async () => {
-    const body = Bun.gzipSync(Buffer.from(JSON.stringify(chatCompletion(CANARY))))
+  test("D25 a body that is compressed all the same is decoded, delivered and charged", async () => {
+    const text = JSON.stringify(entry === "token count" ? { input_tokens: 7 } : chatCompletion("Hi."))
+    const body = Bun.gzipSync(Buffer.from(text))
     harness.provider.replyOnce(async (exchange) => {
       const headers = { "content-type": "application/json", "content-encoding": "gzip" }
       await exchange.head(200, headers, { length: body.length })
       await exchange.chunk(body)
       await exchange.end()
     })
+    const answer = await ask()
+    expect(answer.status).toBe(200)
+    expect(answer.body).toContain(entry === "token count" ? text : "Hi.")
+    expect(answer.headers["content-encoding"]).toBeUndefined()
+  })
+
+  test("D25 a body in an unknown coding is a 502", async () => {
+    harness.provider.replyOnce(json(200, chatCompletion(CANARY), { "content-encoding": "gzip, x-odd" }))
     const answer = await ask()
     expectError(answer, "upstream_error")
     await expectReleased(answer, entry, "upstream_error")

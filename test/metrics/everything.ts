@@ -1,16 +1,9 @@
-import type { Upstream } from "../../src/config/config.ts"
 import type { End } from "../../src/ledger/entries.ts"
 import type { MeteredCall } from "../../src/metrics/call-metrics.ts"
 import { createMetrics, type Metrics } from "../../src/metrics/metrics.ts"
+import { anUpstream } from "../support/upstream.ts"
 
-export const upstream: Upstream = {
-  name: "openai",
-  family: "chat",
-  base_url: "http://127.0.0.1:1",
-  api_key: "sk-canary",
-  timeouts: { first_byte_ms: 1, idle_ms: 1, total_ms: 1 },
-  on_disconnect: { stream: "abort", json: "drain", drain_for_ms: 1 },
-}
+export const upstream = anUpstream({ name: "openai", api_key: "sk-canary" })
 
 export const call: MeteredCall = {
   model: "gpt-5-mini",

@@ -1,11 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import {
-  type AnswerHead,
-  AnswerParser,
-  MAX_FIELDS,
-  MAX_HEAD_BYTES,
-  NotHttp,
-} from "../../src/upstream/http/answer-parser.ts"
+import { MAX_FIELDS, NotHttp } from "../../src/upstream/http/answer-head.ts"
+import { type AnswerHead, AnswerParser, MAX_HEAD_BYTES } from "../../src/upstream/http/answer-parser.ts"
 import { usedBytes } from "../support/used-bytes.ts"
 
 const CRLF = "\r\n"
@@ -71,6 +66,21 @@ describe("D59 the same is read wherever the bytes are cut", () => {
       "a connection that closes",
       `${OK}Connection: Close${CRLF}Content-Length: 2${CRLF}${CRLF}no`,
       ["200", "no", "end, closed"],
+    ],
+    [
+      "a length that is sent twice",
+      `${OK}content-length: 2${CRLF}Content-Length: 2${CRLF}${CRLF}no`,
+      ["200", "no", "end, reusable"],
+    ],
+    [
+      "a transfer encoding that changes nothing",
+      `${OK}transfer-encoding: identity${CRLF}content-length: 2${CRLF}${CRLF}no`,
+      ["200", "no", "end, reusable"],
+    ],
+    [
+      "a size with many leading zeros, and trailers as long as a head",
+      `${CHUNKED}${"0".repeat(20)}2${CRLF}no${CRLF}0${CRLF}${`a: b${CRLF}`.repeat(900)}${CRLF}`,
+      ["200", "no", "end, reusable"],
     ],
     ["HTTP/1.0", `HTTP/1.0 200 OK${CRLF}content-length: 2${CRLF}${CRLF}no`, ["200", "no", "end, closed"]],
     [
@@ -160,10 +170,13 @@ describe("what is not HTTP/1.1 is refused", () => {
     ["an unknown coding", `${OK}transfer-encoding: gzip, chunked${CRLF}${CRLF}`],
     ["a chunk has no size", `${CHUNKED}${CRLF}x`],
     ["a size that is no number", `${CHUNKED}5g${CRLF}hello`],
-    ["a size without end", `${CHUNKED}${"0".repeat(13)}`],
+    ["a size without end", `${CHUNKED}${"0".repeat(5_000)}`],
+    ["a size beyond all bodies", `${CHUNKED}${"1".repeat(13)}`],
+    ["a head with bare line feeds", `HTTP/1.1 200 OK\ncontent-length: 0\n\n`],
+    ["one bare line feed", `${OK}a: b\nc: d${CRLF}`],
     ["a chunk that is longer than it says", `${CHUNKED}2${CRLF}hello`],
     ["an endless extension", `${CHUNKED}1;${"x".repeat(5_000)}`],
-    ["an endless trailer", `${CHUNKED}0${CRLF}${`a: b${CRLF}`.repeat(2_000)}`],
+    ["an endless trailer", `${CHUNKED}0${CRLF}${`a: b${CRLF}`.repeat(12_000)}`],
     ["an answer that nobody asked for", `${OK}content-length: 0${CRLF}${CRLF}${OK}`],
   ])("%s", (_name, text) => {
     expect(() => read([text], 1)).toThrow(NotHttp)

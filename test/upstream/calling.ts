@@ -4,21 +4,20 @@ import { chat } from "../../src/operations/chat.ts"
 import type { Outgoing } from "../../src/upstream/forward.ts"
 import type { Body } from "../../src/upstream/reply.ts"
 import { chatCompletion, json, type Script } from "../support/provider.ts"
+import { anUpstream } from "../support/upstream.ts"
 
 /** What the tests of this room call with. */
 
 export const API_KEY = "sk-upstream-canary-7f3a"
 
 export function upstream(base_url: string, overrides: Partial<Upstream> = {}): Upstream {
-  return {
+  return anUpstream({
     name: "first",
-    family: "chat",
     base_url,
     api_key: API_KEY,
-    timeouts: { first_byte_ms: 5_000, idle_ms: 5_000, total_ms: 5_000 },
-    on_disconnect: { stream: "abort", json: "drain", drain_for_ms: 1_000 },
+    timeouts: { connect_ms: 5_000, first_byte_ms: 5_000, idle_ms: 5_000, total_ms: 5_000 },
     ...overrides,
-  }
+  })
 }
 
 export function routes(first: Upstream, ...others: Upstream[]): [Route, ...Route[]] {
@@ -41,7 +40,7 @@ export function outgoing(overrides: Partial<Outgoing> = {}): Outgoing {
 }
 
 /** Deadlines that a test may wait for. */
-export const hasty = { timeouts: { first_byte_ms: 60, idle_ms: 5_000, total_ms: 120 } }
+export const hasty = { timeouts: { connect_ms: 5_000, first_byte_ms: 60, idle_ms: 5_000, total_ms: 120 } }
 
 export const answers: Script = json(200, chatCompletion("Hi."))
 export const resets: Script = (exchange) => exchange.reset()

@@ -1,4 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { randomBytes } from "node:crypto"
+import { brotliCompressSync, constants, createGzip, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
+import type { Upstream } from "../../src/config/config.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { forward, type Outgoing } from "../../src/upstream/forward.ts"
 import { finish } from "../../src/upstream/reply.ts"
@@ -6,13 +9,14 @@ import { within } from "../support/fair-clock.ts"
 import {
   chatWords,
   type Exchange,
+  json,
   type Provider,
   type Script,
   silent,
   sse,
   startProvider,
 } from "../support/provider.ts"
-import { answers, outgoing, routes, textOf, upstream } from "./calling.ts"
+import { answers, failure, outgoing, routes, textOf, thrown, upstream } from "./calling.ts"
 
 let provider: Provider
 beforeEach(async () => {
@@ -20,9 +24,9 @@ beforeEach(async () => {
 })
 afterEach(() => provider.stop())
 
-function call(overrides: Partial<Outgoing> = {}) {
+function call(overrides: Partial<Outgoing> = {}, place: Partial<Upstream> = {}) {
   return forward(
-    routes(upstream(provider.url)),
+    routes(upstream(provider.url, place)),
     outgoing({ stream: true, ...overrides }),
     new CircuitBreakers(),
   )
@@ -296,4 +300,95 @@ test("200 calls at once, each on a connection of its own, all answered", async (
   await provider.exchange(200)
   gate.resolve()
   expect(new Set(await Promise.all(calls))).toHaveLength(1)
+})
+
+describe("D59 an idle connection is used again while the server keeps it", () => {
+  const kept = (keep_alive: string): Script => json(200, {}, { "keep-alive": keep_alive })
+  const rows: [name: string, script: Script, place: Partial<Upstream>, opened: number][] = [
+    ["shorter than idle_connection", answers, { idle_connection_ms: 10_000 }, 1],
+    ["longer than idle_connection", answers, { idle_connection_ms: 20 }, 2],
+    ["longer than the server says, less a second", kept("timeout=1"), {}, 2],
+    ["shorter than the server says", kept("max=100, timeout=60"), {}, 1],
+    [
+      "longer than idle_connection, which is less than the server says",
+      kept("timeout=60"),
+      { idle_connection_ms: 20 },
+      2,
+    ],
+    ["with a Keep-Alive that says no time", kept("max=5"), {}, 1],
+  ]
+  test.each(rows)("%s", async (_name, script, place, opened) => {
+    provider.reply(script)
+    await textOf((await call({}, place)).body)
+    await Bun.sleep(50)
+    await textOf((await call({}, place)).body)
+    expect(provider.connections.opened).toBe(opened)
+  })
+
+  test("its end is noticed before it is used: at once after the answer, and after some time", async () => {
+    for (const idle_ms of [0, 600]) {
+      provider.reply(answers)
+      await textOf((await call()).body)
+      const used = provider.exchanges.at(-1)
+      if (idle_ms > 0) await Bun.sleep(idle_ms)
+      used?.close()
+      await textOf((await call()).body)
+    }
+    expect(provider.requests.map(({ connection }) => connection)).toEqual([1, 2, 2, 3])
+  })
+})
+
+describe("D25 an answer that is compressed all the same is decoded", () => {
+  const codings: [coding: string, encode: (data: Uint8Array) => Uint8Array][] = [
+    ["gzip", gzipSync],
+    ["deflate", deflateSync],
+    ["br", (data) => brotliCompressSync(data, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } })],
+    ["zstd", zstdCompressSync],
+  ]
+  const coded =
+    (status: number, coding: string, body: Uint8Array, sent = body.length): Script =>
+    async (exchange) => {
+      await exchange.head(status, { "content-encoding": coding }, { length: body.length })
+      await exchange.chunk(body.subarray(0, sent))
+      if (sent === body.length) await exchange.end()
+      else exchange.close()
+    }
+
+  test.each(codings)("%s: the whole body, a refusal, and what came of a cut one", async (coding, encode) => {
+    const text = "data: {}\n\n".repeat(5_000)
+    provider.replyOnce(coded(200, coding, encode(Buffer.from(text))))
+    const reply = await call()
+    expect(reply.length).toBeNull()
+    expect(await textOf(reply.body)).toBe(text)
+
+    provider.replyOnce(coded(400, coding, encode(Buffer.from('{"error":{"message":"Too hot."}}'))))
+    expect((await failure(call())).message).toBe("Too hot.")
+
+    const noise = Buffer.from(randomBytes(150_000).toString("hex"))
+    const body = encode(noise)
+    provider.replyOnce(coded(200, coding, body, body.length - 100))
+    const cut = (await call()).body
+    let came_bytes = 0
+    const error = await thrown(
+      (async () => {
+        for (let part = await cut.read(); part !== null; part = await cut.read()) came_bytes += part.length
+      })(),
+    )
+    expect(error).toMatchObject({ code: "ECONNRESET" })
+    expect(came_bytes).toBeGreaterThan(20_000)
+  })
+
+  test("an event is read as soon as it comes", async () => {
+    const zip = createGzip()
+    provider.replyOnce(async (exchange) => {
+      await exchange.head(200, { "content-encoding": "gzip" })
+      zip.on("data", (part: Buffer) => void exchange.chunk(part))
+      zip.write("data: first\n\n")
+      zip.flush(constants.Z_SYNC_FLUSH)
+    })
+    const { body } = await call({ stream: true })
+    expect(Buffer.from((await body.read()) ?? []).toString()).toBe("data: first\n\n")
+    body.cancel()
+    await (await provider.exchange(1)).closed
+  })
 })

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { Fields } from "../../src/upstream/http/answer-parser.ts"
+import { Fields } from "../../src/upstream/http/answer-head.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 
 const head = { status: 200, length: null, fields: new Fields(""), fault: null }

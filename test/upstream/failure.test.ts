@@ -69,7 +69,7 @@ describe("D17 what a client is told", () => {
   })
 
   const broken: [name: string, script: Script, code: string][] = [
-    ["gzip in a 200", json(200, {}, { "content-encoding": "gzip" }), "upstream_error"],
+    ["an unknown coding of a 200", json(200, {}, { "content-encoding": "x-unknown" }), "upstream_error"],
     ["1 MB of headers", json(200, {}, { "x-large": "x".repeat(1 << 20) }), "upstream_error"],
     [
       "300 headers",
@@ -96,6 +96,7 @@ describe("D17 what a client is told", () => {
     ],
     ["reset before the headers", resets, "upstream_error"],
     ["closed before the headers", closes, "upstream_error"],
+    ["a head with bare line feeds", raw("HTTP/1.1 200 OK\ncontent-length: 2\n\n{}"), "upstream_error"],
     ["garbage", raw("\0\u0001\u0002\r\n\r\n"), "upstream_error"],
     ["silence", silent(), "upstream_timeout"],
     [
@@ -163,7 +164,7 @@ describe("D17 what a client is told", () => {
       [json(401, { error: { message: API_KEY } }), "status 401"],
       [json(429, {}), "status 429"],
       [json(503, {}), "status 503"],
-      [json(200, {}, { "content-encoding": "gzip" }), "compressed body"],
+      [json(200, {}, { "content-encoding": "gzip, br" }), "body in an unknown coding"],
       [resets, "broken (ECONNRESET)"],
       [json(400, { error: { message: API_KEY } }), null],
       [json(404, {}), null],

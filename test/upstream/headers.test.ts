@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test"
 import {
-  codingFault,
   jsonHeaders,
   requestHeaders,
   requestLines,
@@ -89,22 +88,5 @@ describe("D24 a provider's Retry-After passes only as a small number of seconds"
   ]
   test.each(rows)("%p -> %p", (value, passes) => {
     expect(retryAfter(new Headers(value === null ? {} : { "retry-after": value }))).toBe(passes)
-  })
-})
-
-describe("D25 a body that must not be read", () => {
-  const rows: [encoding: string | null, fault: string | null][] = [
-    [null, null],
-    ["identity", null],
-    ["Identity", null],
-    ["", null],
-    ["gzip", "compressed body"],
-    ["br", "compressed body"],
-    ["zstd", "compressed body"],
-    ["identity, gzip", "compressed body"],
-    ["x-unknown", "compressed body"],
-  ]
-  test.each(rows)("content-encoding %p -> %p", (encoding, fault) => {
-    expect(codingFault(new Headers(encoding === null ? {} : { "content-encoding": encoding }))).toBe(fault)
   })
 })

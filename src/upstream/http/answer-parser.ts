@@ -1,3 +1,15 @@
+import {
+  BARE_LF,
+  codingOf,
+  countFields,
+  Fields,
+  keptFor,
+  lengthOf,
+  MAX_FIELDS,
+  NotHttp,
+  statusOf,
+} from "./answer-head.ts"
+
 /** The head of an answer (RFC 9112 section 2). */
 export interface AnswerHead {
   readonly status: number
@@ -16,62 +28,23 @@ export interface AnswerSink {
    * answer at a time.
    */
   body(bytes: Uint8Array): void
-  /** The answer is whole; `reusable` says whether its connection takes another request. */
-  end(reusable: boolean): void
+  /**
+   * The answer is whole; `reusable` says whether its connection takes another request, and `keep_s` for how many seconds the
+   * server keeps it open, if it says so.
+   */
+  end(reusable: boolean, keep_s: number | null): void
 }
 
-/** The most bytes the header section of an answer may take, and the most fields. */
+/** The most bytes the header section of an answer may take. */
 export const MAX_HEAD_BYTES = 65_536
-export const MAX_FIELDS = 256
 /** Parts up to this size are copied. */
 const SMALL_BYTES = 1_024
-/** The most bytes of a line between two chunks, and of all trailers. */
+/** The most bytes of a line between two chunks. */
 const MAX_LINE_BYTES = 4_096
+/** The largest chunk. */
+const MAX_CHUNK_BYTES = 2 ** 48
 
-/** The answer is not valid HTTP/1.1, or ambiguous. */
-export class NotHttp extends Error {
-  override readonly name = "NotHttp"
-  readonly code = "INVALID_ANSWER"
-}
-
-/** Header fields, by name in any case. A field that is sent twice is one, its values joined by a comma (RFC 9110 section 5.3). */
-export class Fields {
-  readonly #head: string
-
-  /** `head` is a valid head: a status line, and then lines of `name: value`, each behind a CRLF. */
-  constructor(head: string) {
-    this.#head = head
-  }
-
-  /** The value of the field `name`, which is in lower case; null when it is missing. */
-  get(name: string): string | null {
-    const head = this.#head
-    let value: string | null = null
-    for (let at = head.indexOf(CRLF); at !== -1; ) {
-      const start = at + CRLF.length
-      at = head.indexOf(CRLF, start)
-      if (!isNamed(head, start, name)) continue
-      const further = head.slice(start + name.length + 1, at === -1 ? head.length : at).trim()
-      value = value === null ? further : `${value}, ${further}`
-    }
-    return value
-  }
-}
-
-/** Whether the line that begins at `start` is of the field `name`. Compared in place: a copy of each name would cost more than the rest. */
-function isNamed(head: string, start: number, name: string): boolean {
-  if (head.charCodeAt(start + name.length) !== COLON) return false
-  for (let at = 0; at < name.length; at++) {
-    if ((head.charCodeAt(start + at) | LOWER_CASE) !== name.charCodeAt(at)) return false
-  }
-  return true
-}
-
-const CRLF = "\r\n"
 const HEAD_END = "\r\n\r\n"
-/** The bit in which a letter differs from its capital; those of digits and the hyphen have it too. */
-const LOWER_CASE = 32
-const COLON = 58
 const LF = 10
 const CR = 13
 const SEMICOLON = 59
@@ -90,9 +63,10 @@ export class AnswerParser {
   /** Bytes left of a body of known length or of a chunk. */
   #left = 0
   #reusable = true
+  #keep_s: number | null = null
   /** Bytes of the line between two chunks, or of the trailers. */
   #line_bytes = 0
-  #size_digits = 0
+  #has_size = false
   #in_extension = false
   #line_is_empty = true
   /** Whether a request was sent whose answer has not ended. */
@@ -140,6 +114,7 @@ export class AnswerParser {
     const text = this.#partial + latin1(bytes, at, headBytes(this.#partial, bytes, at))
     const end = text.indexOf(HEAD_END, Math.max(0, before - HEAD_END.length + 1))
     if (end === -1 || end > MAX_HEAD_BYTES) {
+      if (BARE_LF.test(text)) throw new NotHttp("a line of the head ends without CR")
       if (text.length > MAX_HEAD_BYTES) return this.#refuse(text, "header section too large", bytes)
       this.#partial = text
       return bytes.length
@@ -167,13 +142,14 @@ export class AnswerParser {
   #begin(head: string, status: number): void {
     const fields = new Fields(head)
     const length = fields.get("content-length")
-    const coding = fields.get("transfer-encoding")
+    const coding = codingOf(fields)
     const connection = (fields.get("connection") ?? "").toLowerCase()
     let announced: number | null = null
     this.#reusable = head.startsWith("HTTP/1.1") ? !connection.includes("close") : connection === "keep-alive"
+    this.#keep_s = keptFor(head, fields)
     if (status === 204 || status === 304) this.#startFixed(0)
     else if (coding !== null) {
-      if (coding.toLowerCase() !== "chunked") throw new NotHttp("an unknown transfer encoding")
+      if (coding !== "chunked") throw new NotHttp("an unknown transfer encoding")
       // Both say how long the body is: the connection cannot be trusted with another request.
       if (length !== null) this.#reusable = false
       this.#startLine("size")
@@ -181,8 +157,7 @@ export class AnswerParser {
       this.#reusable = false
       this.#state = "until_close"
     } else {
-      if (!/^\d{1,15}$/.test(length)) throw new NotHttp("the content length is not a number")
-      announced = Number(length)
+      announced = lengthOf(length)
       this.#startFixed(announced)
     }
     this.#sink.head({ status, length: announced, fields, fault: null })
@@ -230,7 +205,9 @@ export class AnswerParser {
   /** Takes one byte between chunks. Returns whether it was the last one of the body. */
   #frame(byte: number): boolean {
     this.#line_bytes += 1
-    if (this.#line_bytes > MAX_LINE_BYTES) throw new NotHttp("a line between chunks is too long")
+    // Trailers may be as long as a head.
+    if (this.#line_bytes > (this.#state === "trailer" ? MAX_HEAD_BYTES : MAX_LINE_BYTES))
+      throw new NotHttp("a line between chunks is too long")
     if (this.#state === "chunk_end") {
       if (byte === LF) this.#startLine("size")
       else if (byte !== CR || this.#line_bytes > 1) throw new NotHttp("a chunk is longer than its size")
@@ -244,7 +221,7 @@ export class AnswerParser {
       return false
     }
     if (byte === LF) {
-      if (this.#size_digits === 0) throw new NotHttp("a chunk has no size")
+      if (!this.#has_size) throw new NotHttp("a chunk has no size")
       this.#startLine(this.#left === 0 ? "trailer" : "chunk")
     } else if (!this.#in_extension) this.#size(byte)
     return false
@@ -254,8 +231,8 @@ export class AnswerParser {
     const digit = hexDigit(byte)
     if (digit !== null) {
       this.#left = this.#left * 16 + digit
-      this.#size_digits += 1
-      if (this.#size_digits > 12) throw new NotHttp("the size of a chunk is too large")
+      this.#has_size = true
+      if (this.#left > MAX_CHUNK_BYTES) throw new NotHttp("the size of a chunk is too large")
     } else if (byte === SEMICOLON || byte === CR || byte === 32) this.#in_extension = true
     else throw new NotHttp("the size of a chunk is not a number")
   }
@@ -266,14 +243,14 @@ export class AnswerParser {
     this.#line_is_empty = true
     if (state !== "size") return
     this.#left = 0
-    this.#size_digits = 0
+    this.#has_size = false
     this.#in_extension = false
   }
 
   #end(): void {
     this.#state = "head"
     this.#is_expecting = false
-    this.#sink.end(this.#reusable)
+    this.#sink.end(this.#reusable, this.#keep_s)
   }
 }
 
@@ -287,27 +264,6 @@ function kept(bytes: Uint8Array, start: number, end: number): Uint8Array {
   return length <= SMALL_BYTES || length < bytes.length / 4
     ? bytes.slice(start, end)
     : bytes.subarray(start, end)
-}
-
-const STATUS = /^HTTP\/1\.[01] \d{3}(?: [\t\x20-\x7e\x80-\xff]*)?(?=\r\n|$)/
-/** Where the three digits of a status are. */
-const STATUS_AT = "HTTP/1.1 ".length
-const FIELD = /\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*/y
-
-function statusOf(head: string): number {
-  if (!STATUS.test(head)) throw new NotHttp("no status line")
-  return Number(head.slice(STATUS_AT, STATUS_AT + 3))
-}
-
-/** The number of fields of a head with a valid status line, up to one more than is allowed. Throws `NotHttp` for a malformed field. */
-function countFields(head: string): number {
-  let fields = 0
-  for (let at = head.indexOf(CRLF); at !== -1 && at < head.length && fields <= MAX_FIELDS; fields++) {
-    FIELD.lastIndex = at
-    if (!FIELD.test(head)) throw new NotHttp("a header field is malformed")
-    at = FIELD.lastIndex
-  }
-  return fields
 }
 
 /**

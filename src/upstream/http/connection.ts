@@ -1,66 +1,8 @@
 import type { Socket } from "bun"
-import { type AnswerHead, AnswerParser, type AnswerSink, NotHttp } from "./answer-parser.ts"
+import { NotHttp } from "./answer-head.ts"
+import { type AnswerHead, AnswerParser, type AnswerSink } from "./answer-parser.ts"
 import type { Exchange, Line } from "./exchange.ts"
-
-/** Where requests go. Requests to the same origin may share a connection. */
-export interface Origin {
-  readonly hostname: string
-  readonly port: number
-  readonly tls: boolean
-}
-
-/** How long a connection without a request is kept. Servers close theirs after 60 s and more, a few after 5 s. */
-const IDLE_S = 30
-
-/** The connection was closed in the middle of an answer. */
-class ConnectionClosed extends Error {
-  override readonly name = "ConnectionClosed"
-  readonly code = "ECONNRESET"
-}
-
-/**
- * Gets the events of a socket: first an `Opening`, then its `Connection`. Handlers are shared by all sockets: with
- * handlers of its own and an object for the parser, an open stream took 2.5 KiB more.
- */
-interface SocketOwner {
-  onData(bytes: Uint8Array): void
-  onDrain(): void
-  onEnd(): void
-  onClose(error?: Error): void
-}
-
-/** A connection that is not open yet. */
-class Opening implements SocketOwner {
-  readonly #pool: ConnectionPool
-  readonly #opened = Promise.withResolvers<Connection>()
-
-  constructor({ hostname, port, tls }: Origin, pool: ConnectionPool) {
-    this.#pool = pool
-    const secured = tls ? { tls: { rejectUnauthorized: true, serverName: hostname } } : {}
-    const socket = tls ? secured_events : events
-    Bun.connect<SocketOwner>({ hostname, port, socket, data: this, ...secured }).catch(this.#opened.reject)
-  }
-
-  get connection(): Promise<Connection> {
-    return this.#opened.promise
-  }
-
-  onOpen(socket: Socket<SocketOwner>): void {
-    socket.unref()
-    socket.setNoDelay(true)
-    const connection = new Connection(socket, this.#pool)
-    socket.data = connection
-    this.#opened.resolve(connection)
-  }
-
-  onClose(error: Error = new ConnectionClosed("the connection was closed before it was open")): void {
-    this.#opened.reject(error)
-  }
-
-  onData(): void {}
-  onDrain(): void {}
-  onEnd(): void {}
-}
+import { ConnectionClosed, type SocketOwner } from "./socket.ts"
 
 /** One connection to a provider: one exchange at a time, and as many after each other as the provider allows. */
 export class Connection implements Line, AnswerSink, SocketOwner {
@@ -71,16 +13,26 @@ export class Connection implements Line, AnswerSink, SocketOwner {
   #exchange: Exchange | null = null
   /** The part of the request that the socket has not taken yet. */
   #unsent: Uint8Array | null = null
+  /** How long the server keeps the connection, in seconds; null if it does not say. */
+  #keep_s: number | null = null
   #closed = false
 
+  /** Takes over an open socket. */
   constructor(socket: Socket<SocketOwner>, pool: ConnectionPool) {
     this.#socket = socket
     this.#pool = pool
+    socket.unref()
+    socket.setNoDelay(true)
+    socket.data = this
   }
 
-  /** Opens a connection. Rejects with an error whose `code` says why: refused, no such name, a certificate that is not trusted. */
-  static open(origin: Origin, pool: ConnectionPool): Promise<Connection> {
-    return new Opening(origin, pool).connection
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /** How long the server keeps it without a request, in seconds; null if it does not say. */
+  get keep_s(): number | null {
+    return this.#keep_s
   }
 
   /** Sends a request: its head and its body, in parts. */
@@ -119,10 +71,13 @@ export class Connection implements Line, AnswerSink, SocketOwner {
     this.#socket.terminate()
   }
 
-  /** Starts the idle timeout between two exchanges, or stops it. */
-  setIdle(idle: boolean): void {
-    this.#socket.timeout(idle ? IDLE_S : 0)
+  /** Closes the connection after so many idle seconds; 0 for never. The runtime looks every four seconds. */
+  closeAfter(idle_s: number): void {
+    this.#socket.timeout(idle_s)
   }
+
+  onStart(): void {}
+  onOpen(): void {}
 
   onData(bytes: Uint8Array): void {
     try {
@@ -161,7 +116,8 @@ export class Connection implements Line, AnswerSink, SocketOwner {
     this.#exchange?.push(bytes)
   }
 
-  end(reusable: boolean): void {
+  end(reusable: boolean, keep_s: number | null): void {
+    this.#keep_s = keep_s
     const exchange = this.#exchange
     this.#exchange = null
     this.#release(reusable && this.#unsent === null)
@@ -187,30 +143,4 @@ function bytesOf(part: string | Uint8Array): Uint8Array {
 export interface ConnectionPool {
   free(connection: Connection): void
   forget(connection: Connection): void
-}
-
-const common_events = {
-  binaryType: "uint8array" as const,
-  data: ({ data }: Socket<SocketOwner>, bytes: Uint8Array) => data.onData(bytes),
-  drain: ({ data }: Socket<SocketOwner>) => data.onDrain(),
-  end: ({ data }: Socket<SocketOwner>) => data.onEnd(),
-  timeout: ({ data }: Socket<SocketOwner>) => data.onEnd(),
-  error: ({ data }: Socket<SocketOwner>, error: Error) => data.onClose(error),
-  close: ({ data }: Socket<SocketOwner>, error?: Error) => data.onClose(error),
-}
-
-const events = { ...common_events, open: opened }
-
-const secured_events = {
-  ...common_events,
-  open: () => {},
-  handshake: (socket: Socket<SocketOwner>, success: boolean, error: Error | null) => {
-    if (success && !error) return opened(socket)
-    socket.data.onClose(error ?? new ConnectionClosed("the TLS handshake failed"))
-    socket.terminate()
-  },
-}
-
-function opened(socket: Socket<SocketOwner>): void {
-  if (socket.data instanceof Opening) socket.data.onOpen(socket)
 }

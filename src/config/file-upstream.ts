@@ -1,0 +1,39 @@
+import { Type } from "@sinclair/typebox"
+import { EXPECTED } from "../wire/fault.ts"
+import { duration, durationOrNone, section, text } from "./schema.ts"
+
+/** The schema of an upstream in the configuration file. */
+
+export const Family = Type.Union([Type.Literal("chat"), Type.Literal("messages")], {
+  [EXPECTED]: "chat or messages",
+})
+
+const OnDisconnect = (fallback: "abort" | "drain") =>
+  Type.Union([Type.Literal("abort"), Type.Literal("drain")], {
+    default: fallback,
+    [EXPECTED]: "abort or drain",
+  })
+
+export const UpstreamSection = section({
+  family: Family,
+  /** Plain http is allowed, because a local model server rarely has a certificate. */
+  base_url: text({
+    pattern: "^https?://[^\\s/?#@]+(?:/[^\\s?#@]*)?$",
+    [EXPECTED]: "an http or https URL without credentials, query or fragment",
+  }),
+  /** Sent in a header, so it must be printable ASCII. */
+  api_key: Type.Optional(text({ pattern: "^[\\x21-\\x7e]+$", [EXPECTED]: "printable ASCII without spaces" })),
+  timeouts: section({
+    connect: duration("3s"),
+    first_byte: duration("120s"),
+    idle: duration("5m"),
+    total: duration("30m"),
+  }),
+  idle_connection: Type.Optional(duration()),
+  tls: section({ ca: Type.Optional(text()), cert: Type.Optional(text()), key: Type.Optional(text()) }),
+  on_disconnect: section({
+    stream: OnDisconnect("abort"),
+    json: OnDisconnect("drain"),
+    drain_for: durationOrNone("30s"),
+  }),
+})

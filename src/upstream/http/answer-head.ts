@@ -1,0 +1,93 @@
+/** The most fields that the header section of an answer may have. */
+export const MAX_FIELDS = 256
+
+/** The answer is not valid HTTP/1.1, or ambiguous. */
+export class NotHttp extends Error {
+  override readonly name = "NotHttp"
+  readonly code = "INVALID_ANSWER"
+}
+
+/** Header fields, by name in any case. A field that is sent twice is one, its values joined by a comma (RFC 9110 section 5.3). */
+export class Fields {
+  readonly #head: string
+
+  /** `head` is a valid head: a status line, and then lines of `name: value`, each behind a CRLF. */
+  constructor(head: string) {
+    this.#head = head
+  }
+
+  /** The value of the field `name`, which is in lower case; null when it is missing. */
+  get(name: string): string | null {
+    const head = this.#head
+    let value: string | null = null
+    for (let at = head.indexOf(CRLF); at !== -1; ) {
+      const start = at + CRLF.length
+      at = head.indexOf(CRLF, start)
+      if (!isNamed(head, start, name)) continue
+      const further = head.slice(start + name.length + 1, at === -1 ? head.length : at).trim()
+      value = value === null ? further : `${value}, ${further}`
+    }
+    return value
+  }
+}
+
+/** Whether the line that begins at `start` is of the field `name`. Compared in place: a copy of each name would cost more than the rest. */
+function isNamed(head: string, start: number, name: string): boolean {
+  if (head.charCodeAt(start + name.length) !== COLON) return false
+  for (let at = 0; at < name.length; at++) {
+    if ((head.charCodeAt(start + at) | LOWER_CASE) !== name.charCodeAt(at)) return false
+  }
+  return true
+}
+
+const CRLF = "\r\n"
+/** The bit in which a letter differs from its capital; those of digits and the hyphen have it too. */
+const LOWER_CASE = 32
+const COLON = 58
+
+const STATUS = /^HTTP\/1\.[01] \d{3}(?: [\t\x20-\x7e\x80-\xff]*)?(?=\r\n|$)/
+/** Where the three digits of a status are. */
+const STATUS_AT = "HTTP/1.1 ".length
+const FIELD = /\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*/y
+
+/** A line that ends without CR: whether it ends the head can be read in two ways (RFC 9112 section 2.2). */
+export const BARE_LF = /(?:^|[^\r])\n/
+
+/** The transfer encoding, in lower case; null for none, and for `identity`, which RFC 9112 removed and some servers still send. */
+export function codingOf(fields: Fields): string | null {
+  const coding = fields.get("transfer-encoding")?.toLowerCase() ?? null
+  return coding === "identity" ? null : coding
+}
+
+/** A content length. One that is sent several times must be the same each time (RFC 9112 section 6.3). */
+export function lengthOf(text: string): number {
+  if (!LENGTH.test(text)) throw new NotHttp("the content length is not one number")
+  return Number.parseInt(text, 10)
+}
+
+/** How long the server keeps an idle connection, in seconds (RFC 2068 section 19.7.1.1); null if it does not say. */
+export function keptFor(head: string, fields: Fields): number | null {
+  // Most heads do not have it, and one search costs less than one in each line.
+  if (!head.includes("imeout=")) return null
+  const told = /(?:^|[ ,;])timeout=(\d{1,6})(?:$|[ ,;])/i.exec(fields.get("keep-alive") ?? "")
+  return told === null ? null : Number(told[1])
+}
+
+const LENGTH = /^(\d{1,15})(?:, *\1)*$/
+
+/** The status of a head. Throws `NotHttp` for another status line. */
+export function statusOf(head: string): number {
+  if (!STATUS.test(head)) throw new NotHttp("no status line")
+  return Number(head.slice(STATUS_AT, STATUS_AT + 3))
+}
+
+/** The number of fields of a head with a valid status line, up to one more than is allowed. Throws `NotHttp` for a malformed field. */
+export function countFields(head: string): number {
+  let fields = 0
+  for (let at = head.indexOf(CRLF); at !== -1 && at < head.length && fields <= MAX_FIELDS; fields++) {
+    FIELD.lastIndex = at
+    if (!FIELD.test(head)) throw new NotHttp("a header field is malformed")
+    at = FIELD.lastIndex
+  }
+  return fields
+}

@@ -1,0 +1,181 @@
+import { lookup } from "node:dns/promises"
+import { isIP } from "node:net"
+import type { Socket } from "bun"
+import { startTimeout, type Timeout } from "../../timeouts.ts"
+import { ConnectionClosed, plain_events, type SocketOwner, secured_events } from "./socket.ts"
+
+/** Where connections go. */
+export interface Origin {
+  readonly hostname: string
+  readonly port: number
+  /** Null for plain TCP. */
+  readonly tls: Tls | null
+}
+
+/** Certificates in PEM: the trusted ones instead of the system's, and the client's own with its key. Null for none. */
+export interface Tls {
+  readonly ca: string | null
+  readonly cert: string | null
+  readonly key: string | null
+}
+
+/** No connection: nothing was sent. `code` says why: refused, no such name, late, a certificate that is not trusted. */
+export class ConnectFailed extends Error {
+  override readonly name = "ConnectFailed"
+  readonly code: string
+
+  constructor(code: string) {
+    super(`no connection (${code})`)
+    this.code = code
+  }
+}
+
+/** How long one address of a name may take before the next is tried as well (RFC 8305 section 8). */
+const STAGGER_MS = 250
+
+/** The addresses of a name. */
+export type Lookup = (hostname: string) => Promise<readonly string[]>
+
+/** Asked for each connection, so that a name that moves is followed. */
+const systemLookup: Lookup = async (hostname) =>
+  (await lookup(hostname, { all: true })).map(({ address }) => address)
+
+/**
+ * Opens a socket to an origin within `connect_ms`: the name is looked up, its addresses are tried in turn, and TLS is
+ * negotiated. `open` takes the first socket that can be used; or `fail` is called, once.
+ */
+export class Opening {
+  readonly #origin: Origin
+  readonly #done: Done
+  readonly #deadline: Timeout
+  #addresses: string[] = []
+  readonly #attempts = new Set<Attempt>()
+  #stagger: Timeout | null = null
+  #over = false
+
+  constructor(origin: Origin, connect_ms: number, done: Done, find: Lookup = systemLookup) {
+    this.#origin = origin
+    this.#done = done
+    this.#deadline = startTimeout(connect_ms, () => this.#fail("CONNECT_TIMEOUT"))
+    if (isIP(origin.hostname) !== 0) this.#start([origin.hostname])
+    else find(origin.hostname).then(this.#start, (error) => this.#fail(codeOf(error)))
+  }
+
+  /** A socket can be used. The first one wins. */
+  opened(attempt: Attempt, socket: Socket<SocketOwner>): void {
+    if (this.#over) {
+      socket.terminate()
+      return
+    }
+    this.#attempts.delete(attempt)
+    this.#finish()
+    this.#done.open(socket)
+  }
+
+  /** An attempt has failed: the next address is tried at once. */
+  failed(attempt: Attempt, code: string): void {
+    if (!this.#attempts.delete(attempt) || this.#over) return
+    if (this.#addresses.length > 0) this.#next()
+    else if (this.#attempts.size === 0) this.#fail(code)
+  }
+
+  readonly #start = (addresses: readonly string[]): void => {
+    this.#addresses = [...addresses]
+    if (addresses.length === 0) this.#fail("ENOTFOUND")
+    else this.#next()
+  }
+
+  readonly #next = (): void => {
+    this.#stagger?.clear()
+    const address = this.#addresses.shift()
+    if (this.#over || address === undefined) return
+    if (this.#addresses.length > 0) this.#stagger = startTimeout(STAGGER_MS, this.#next)
+    const attempt = new Attempt(this)
+    this.#attempts.add(attempt)
+    void attempt.connect(this.#origin, address)
+  }
+
+  #fail(code: string): void {
+    if (this.#over) return
+    this.#finish()
+    this.#done.fail(new ConnectFailed(code))
+  }
+
+  #finish(): void {
+    this.#over = true
+    this.#deadline.clear()
+    this.#stagger?.clear()
+    for (const attempt of this.#attempts) attempt.giveUp()
+    this.#attempts.clear()
+  }
+}
+
+/** What becomes of an opening. */
+interface Done {
+  open(socket: Socket<SocketOwner>): void
+  fail(error: ConnectFailed): void
+}
+
+/** A connection to one address that is not open yet. */
+class Attempt implements SocketOwner {
+  readonly #opening: Opening
+  #socket: Socket<SocketOwner> | null = null
+  #given_up = false
+
+  constructor(opening: Opening) {
+    this.#opening = opening
+  }
+
+  async connect({ hostname, port, tls }: Origin, address: string): Promise<void> {
+    const secured = tls === null ? {} : { tls: tlsOptions(tls, hostname) }
+    const socket = tls === null ? plain_events : secured_events
+    try {
+      await Bun.connect<SocketOwner>({ hostname: address, port, socket, data: this, ...secured })
+    } catch (error) {
+      this.#opening.failed(this, codeOf(error))
+    }
+  }
+
+  /** Closes it. The runtime cannot stop a connection before it stands: it is closed then. */
+  giveUp(): void {
+    this.#given_up = true
+    this.#socket?.terminate()
+  }
+
+  onStart(socket: Socket<SocketOwner>): void {
+    this.#socket = socket
+    if (this.#given_up) socket.terminate()
+  }
+
+  onOpen(socket: Socket<SocketOwner>): void {
+    this.#opening.opened(this, socket)
+  }
+
+  onClose(error: Error = new ConnectionClosed("the connection was closed before it was open")): void {
+    this.#opening.failed(this, codeOf(error))
+  }
+
+  onData(): void {}
+  onDrain(): void {}
+  onEnd(): void {}
+}
+
+/** The protocol as TLS names it (RFC 7301): its length, then its name. */
+const HTTP_1_1 = "\x08http/1.1"
+
+function tlsOptions({ ca, cert, key }: Tls, hostname: string) {
+  return {
+    rejectUnauthorized: true,
+    // No server name for an address (RFC 6066 section 3). The certificate is compared with the address all the same.
+    serverName: isIP(hostname) === 0 ? hostname : "",
+    ALPNProtocols: HTTP_1_1,
+    ...(ca !== null && { ca }),
+    ...(cert !== null && { cert }),
+    ...(key !== null && { key }),
+  }
+}
+
+/** The error's code and never its message, which may repeat what was sent. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "unknown"
+}

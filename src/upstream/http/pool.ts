@@ -1,0 +1,89 @@
+import type { Connection, ConnectionPool } from "./connection.ts"
+
+/**
+ * How long a connection without a request is kept if neither the configuration nor the server says it (D59): a TLS handshake
+ * delays a first token by more than a stale connection does, and local servers close theirs after 5 s.
+ */
+const DEFAULT_MS = { secured: 30_000, plain: 4_000 }
+/** How much sooner than the server the gateway gives up a connection. */
+const MARGIN_MS = 1_000
+/** A connection that was idle for so long may have been closed by the server without the gateway having seen it yet. */
+const RESTED_MS = 500
+/** The longest time after which the runtime closes an idle connection. */
+const MAX_TIMEOUT_S = 240
+
+interface Idle {
+  readonly connection: Connection
+  readonly since_ms: number
+  readonly until_ms: number
+}
+
+/** A connection for the next request. */
+export interface Taken {
+  readonly connection: Connection
+  /** Whether the server may have closed it without the gateway having read that: what has come is to be read first. */
+  readonly is_doubtful: boolean
+}
+
+/** The idle connections to one origin. The one used last is used next. A closed connection is removed at once. */
+export class Pool implements ConnectionPool {
+  readonly #idle_ms: number | null
+  readonly #default_ms: number
+  readonly #idle: Idle[] = []
+  /** Whose answers have just ended. */
+  readonly #freed: Connection[] = []
+  #is_reading = false
+
+  /** `idle_ms` is the configured time; null for none. */
+  constructor(idle_ms: number | null, is_secured: boolean) {
+    this.#idle_ms = idle_ms
+    this.#default_ms = is_secured ? DEFAULT_MS.secured : DEFAULT_MS.plain
+  }
+
+  /** A connection whose time is not over; null if there is none. */
+  take(): Taken | null {
+    for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
+      const now_ms = performance.now()
+      const { connection, since_ms, until_ms } = idle
+      if (now_ms < until_ms) {
+        connection.closeAfter(0)
+        return { connection, is_doubtful: now_ms - since_ms > RESTED_MS }
+      }
+      connection.destroy()
+    }
+    const connection = this.#freed.pop()
+    return connection === undefined ? null : { connection, is_doubtful: true }
+  }
+
+  /** The connection is idle once the event loop has read what came behind the answer: some servers close right after it. */
+  free(connection: Connection): void {
+    this.#freed.push(connection)
+    if (this.#is_reading) return
+    this.#is_reading = true
+    setImmediate(this.#keep)
+  }
+
+  readonly #keep = (): void => {
+    this.#is_reading = false
+    const since_ms = performance.now()
+    for (const connection of this.#freed.splice(0)) {
+      const keep_ms = this.#keepFor(connection.keep_s)
+      connection.closeAfter(Math.min(MAX_TIMEOUT_S, Math.max(1, Math.ceil(keep_ms / 1_000))))
+      this.#idle.push({ connection, since_ms, until_ms: since_ms + keep_ms })
+    }
+  }
+
+  forget(connection: Connection): void {
+    const at = this.#idle.findLastIndex((idle) => idle.connection === connection)
+    if (at !== -1) this.#idle.splice(at, 1)
+    const freed_at = this.#freed.lastIndexOf(connection)
+    if (freed_at !== -1) this.#freed.splice(freed_at, 1)
+  }
+
+  /** The server's time less a margin, but not more than the configured one. */
+  #keepFor(keep_s: number | null): number {
+    if (keep_s === null) return this.#idle_ms ?? this.#default_ms
+    const told_ms = keep_s * 1_000 - MARGIN_MS
+    return this.#idle_ms === null ? told_ms : Math.min(told_ms, this.#idle_ms)
+  }
+}

@@ -1,0 +1,16 @@
+import type { Upstream } from "../../src/config/config.ts"
+
+/** An upstream as the configuration would make it. */
+export function anUpstream(overrides: Partial<Upstream> = {}): Upstream {
+  return {
+    name: "upstream",
+    family: "chat",
+    base_url: "http://127.0.0.1:1",
+    api_key: null,
+    timeouts: { connect_ms: 1_000, first_byte_ms: 1_000, idle_ms: 1_000, total_ms: 1_000 },
+    idle_connection_ms: null,
+    tls: null,
+    on_disconnect: { stream: "abort", json: "drain", drain_for_ms: 1_000 },
+    ...overrides,
+  }
+}

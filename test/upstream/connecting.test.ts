@@ -1,0 +1,230 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net"
+import { createServer as createTlsServer, type TLSSocket } from "node:tls"
+import type { Upstream } from "../../src/config/config.ts"
+import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
+import { type Attempts, forward } from "../../src/upstream/forward.ts"
+import { type ConnectFailed, Opening } from "../../src/upstream/http/opening.ts"
+import { takes } from "../support/fair-clock.ts"
+import { type Provider, startProvider } from "../support/provider.ts"
+import { answers, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
+import { type Certificates, certificates } from "./certificates.ts"
+
+const CONNECT_MS = 300
+/** Besides `connect`, for the call itself, on a machine that does other things. */
+const MARGIN_MS = 100
+
+let second: Provider
+const opened: Server[] = []
+const sockets = new Set<Socket>()
+const processes: Bun.Subprocess[] = []
+beforeEach(async () => {
+  second = await startProvider()
+  second.reply(answers)
+})
+afterEach(async () => {
+  for (const socket of sockets) socket.destroy()
+  for (const server of opened.splice(0)) server.close()
+  for (const process of processes.splice(0)) process.kill("SIGKILL")
+  await second.stop()
+})
+
+async function listen(server: Server): Promise<number> {
+  opened.push(server)
+  server.on("connection", (socket) => sockets.add(socket))
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+  return (server.address() as AddressInfo).port
+}
+
+/** The port of a listener whose accept queue is full: the kernel drops what else asks for a connection. */
+async function fullQueue(): Promise<number> {
+  const child = Bun.spawn([process.execPath, `${import.meta.dir}/full-listener.ts`], { stdout: "pipe" })
+  processes.push(child)
+  const { value } = await child.stdout.getReader().read()
+  const port = Number(new TextDecoder().decode(value))
+  for (let full = false; !full; ) {
+    const socket = connect(port, "127.0.0.1").on("error", () => {})
+    sockets.add(socket)
+    full = await new Promise<boolean>((resolve) => {
+      socket.once("connect", () => resolve(false))
+      setTimeout(() => resolve(true), 200)
+    })
+  }
+  return port
+}
+
+const silentTls = () => listen(createServer())
+
+const place = (base_url: string, overrides: Partial<Upstream> = {}) =>
+  upstream(base_url, {
+    timeouts: { connect_ms: CONNECT_MS, first_byte_ms: 60_000, idle_ms: 60_000, total_ms: 60_000 },
+    ...overrides,
+  })
+
+describe("D31 an upstream that cannot be connected to costs no more than `connect`", () => {
+  const dead: [name: string, url: () => Promise<string>][] = [
+    ["a full accept queue", async () => `http://127.0.0.1:${await fullQueue()}`],
+    ["a silent TLS port", async () => `https://127.0.0.1:${await silentTls()}`],
+  ]
+  test.each(dead.flatMap(([name, url]) => [true, false].map((stream) => [name, stream, url] as const)))(
+    "%s, stream %p: the second upstream answers",
+    async (_name, stream, url) => {
+      const seen: (string | null)[] = []
+      const attempts: Attempts = { attempted: (_upstream, _outcome, _ms, fault) => void seen.push(fault) }
+      const both = routes(place(await url()), upstream(second.url, { name: "second" }))
+      const call = forward(both, outgoing({ stream }), new CircuitBreakers(), attempts)
+      const reply = await takes(0, CONNECT_MS + MARGIN_MS, call)
+      expect(reply.route.upstream.name).toBe("second")
+      expect(seen).toEqual(["unreachable (CONNECT_TIMEOUT)", null])
+      await textOf(reply.body)
+    },
+  )
+
+  test("alone, it is a 503", async () => {
+    const call = forward(routes(place(await silent())), outgoing(), new CircuitBreakers())
+    expect((await failure(call)).code).toBe("upstream_unavailable")
+  })
+
+  const silent = async () => `https://127.0.0.1:${await silentTls()}`
+})
+
+describe("D59 the addresses of a name", () => {
+  const open = (origin: number, addresses: readonly string[], connect_ms = 5_000) =>
+    new Promise<string | ConnectFailed>((resolve) => {
+      new Opening(
+        { hostname: "provider.test", port: origin, tls: null },
+        connect_ms,
+        {
+          open: (socket) => {
+            resolve(socket.remoteAddress)
+            socket.terminate()
+          },
+          fail: resolve,
+        },
+        async () => addresses,
+      )
+    })
+
+  test("one that refuses: the next is tried at once", async () => {
+    const port = await listen(createServer())
+    expect(await takes(0, 200, open(port, ["127.0.0.9", "127.0.0.1"]))).toBe("127.0.0.1")
+  })
+
+  test("one that does not answer: the next is tried after 250 ms, and wins", async () => {
+    const port = await fullQueue()
+    const other = createServer()
+    opened.push(other)
+    other.on("connection", (socket) => sockets.add(socket))
+    await new Promise<void>((resolve) => other.listen(port, "127.0.0.2", resolve))
+    expect(await takes(240, 250 + MARGIN_MS, open(port, ["127.0.0.1", "127.0.0.2"]))).toBe("127.0.0.2")
+  })
+
+  test("all refuse, or there is none", async () => {
+    const port = await listen(createServer())
+    expect(await open(port, ["127.0.0.8", "127.0.0.9"])).toMatchObject({ code: "ECONNREFUSED" })
+    expect(await open(port, [])).toMatchObject({ code: "ENOTFOUND" })
+  })
+
+  test("the name is looked up for each connection", async () => {
+    const port = await listen(createServer())
+    const asked: string[] = []
+    const look = () =>
+      new Promise((resolve) => {
+        new Opening(
+          { hostname: "provider.test", port, tls: null },
+          5_000,
+          { open: resolve, fail: resolve },
+          async (hostname) => {
+            asked.push(hostname)
+            return ["127.0.0.1"]
+          },
+        )
+      })
+    await look()
+    await look()
+    expect(asked).toEqual(["provider.test", "provider.test"])
+  })
+})
+
+describe("D59 TLS", () => {
+  let made: Certificates
+  beforeEach(async () => {
+    made = await certificates()
+  })
+
+  /** A provider that speaks TLS and tells what it saw of the client. */
+  async function secured(wants_certificate: boolean) {
+    const seen: { name: unknown; protocol: unknown; client: unknown }[] = []
+    const body = JSON.stringify({ ok: true })
+    const server = createTlsServer(
+      {
+        cert: made.server.cert,
+        key: made.server.key,
+        ca: made.ca.cert,
+        ALPNProtocols: ["http/1.1"],
+        requestCert: wants_certificate,
+        rejectUnauthorized: wants_certificate,
+      },
+      (socket: TLSSocket) => {
+        seen.push({
+          name: Reflect.get(socket, "servername"),
+          protocol: socket.alpnProtocol,
+          client: socket.getPeerCertificate()?.subject?.CN,
+        })
+        socket.on("error", () => {})
+        socket.on(
+          "data",
+          () => void socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`),
+        )
+      },
+    )
+    return { port: await listen(server), seen }
+  }
+
+  const ask = async (base_url: string, tls: Upstream["tls"]) => {
+    const call = forward(routes(upstream(base_url, { tls })), outgoing(), new CircuitBreakers())
+    return await textOf((await call).body)
+  }
+
+  test("an authority of its own; the name is sent, HTTP/1.1 is agreed on", async () => {
+    const { port, seen } = await secured(false)
+    const tls = { ca: made.ca.cert, cert: null, key: null }
+    expect(await ask(`https://localhost:${port}`, tls)).toBe('{"ok":true}')
+    expect(seen).toMatchObject([{ name: "localhost", protocol: "http/1.1" }])
+  })
+
+  test("an address is not sent as a name (RFC 6066), and is compared with the certificate", async () => {
+    const { port, seen } = await secured(false)
+    const tls = { ca: made.ca.cert, cert: null, key: null }
+    expect(await ask(`https://127.0.0.1:${port}`, tls)).toBe('{"ok":true}')
+    expect(seen).toMatchObject([{ name: false, protocol: "http/1.1" }])
+  })
+
+  test("a certificate that is for another address, or that nobody vouches for, is refused", async () => {
+    const { port } = await secured(false)
+    const other = await certificates("127.0.0.7")
+    const rows: Upstream["tls"][] = [null, { ca: other.ca.cert, cert: null, key: null }]
+    for (const tls of rows) {
+      const call = forward(
+        routes(upstream(`https://127.0.0.1:${port}`, { tls })),
+        outgoing(),
+        new CircuitBreakers(),
+      )
+      expect((await failure(call)).code).toBe("upstream_unavailable")
+    }
+  })
+
+  test("the gateway's own certificate is sent where the provider wants one", async () => {
+    const { port, seen } = await secured(true)
+    const own = { ca: made.ca.cert, cert: made.client.cert, key: made.client.key }
+    expect(await ask(`https://localhost:${port}`, own)).toBe('{"ok":true}')
+    expect(seen).toMatchObject([{ client: "gateway" }])
+    await failure(
+      forward(
+        routes(upstream(`https://localhost:${port}`, { tls: { ...own, cert: null, key: null } })),
+        outgoing(),
+        new CircuitBreakers(),
+      ),
+    )
+  })
+})
