@@ -1,4 +1,5 @@
 import type { Rate, ServiceTier } from "../money.ts"
+import type { ReaderName } from "../usage/readers.ts"
 import type { OperationName } from "../wire/call.ts"
 import type { Fault } from "../wire/fault.ts"
 
@@ -26,6 +27,8 @@ export interface Upstream {
   readonly base_url: string
   /** Null if the upstream needs none. */
   readonly api_key: string | null
+  /** How its usage is read (D87). */
+  readonly usage: ReaderName
   readonly timeouts: {
     /** For a connection, TLS included (D31). */
     readonly connect_ms: number

@@ -1,4 +1,5 @@
 import { Type } from "@sinclair/typebox"
+import { type ReaderName, readerNames } from "../usage/readers.ts"
 import { EXPECTED } from "../wire/fault.ts"
 import { duration, durationOrNone, section, text } from "./schema.ts"
 
@@ -23,6 +24,13 @@ export const UpstreamSection = section({
   }),
   /** Sent in a header, so it must be printable ASCII. */
   api_key: Type.Optional(text({ pattern: "^[\\x21-\\x7e]+$", [EXPECTED]: "printable ASCII without spaces" })),
+  /** How its usage is read (D87). */
+  usage: Type.Unsafe<ReaderName>(
+    Type.Union(
+      readerNames.map((name) => Type.Literal(name)),
+      { default: "default", [EXPECTED]: `one of ${readerNames.join(", ")}` },
+    ),
+  ),
   timeouts: section({
     connect: duration("3s"),
     first_byte: duration("120s"),

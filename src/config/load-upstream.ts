@@ -9,13 +9,14 @@ export function upstreamOf(
   upstream: ConfigFile["upstreams"][string],
   report: Report,
 ): Upstream {
-  const { family, base_url, api_key, timeouts, idle_connection, on_disconnect } = upstream
+  const { family, base_url, api_key, usage, timeouts, idle_connection, on_disconnect } = upstream
   if (!URL.canParse(base_url)) report(`upstreams.${name}.base_url`, "a URL")
   return {
     name,
     family,
     base_url: withoutSlashes(base_url),
     api_key: api_key ?? null,
+    usage,
     timeouts: {
       connect_ms: ms(timeouts.connect),
       first_byte_ms: ms(timeouts.first_byte),

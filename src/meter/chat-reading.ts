@@ -1,13 +1,7 @@
+import { ANY_USAGE, type Counted, type UsageRules, usageIn, WITH_OUTPUT } from "../usage/reading.ts"
+import { StreamUsage } from "../usage/stream-usage.ts"
 import type { Ending } from "../wire/call.ts"
-import {
-  isObject,
-  type JsonObject,
-  NO_LIMITS,
-  readServiceTier,
-  readUsage,
-  type UsageLimits,
-  type UsageReading,
-} from "../wire/usage.ts"
+import { isMissing, isObject, type JsonObject, readServiceTier } from "../wire/usage.ts"
 import type { LargeAnswer, LargeOutput, Place } from "./large-answer.ts"
 import { type Abridged, abridge } from "./long-text.ts"
 import { choicesOf, countedBytes, outputBytes, parsePayload, REASONING } from "./output.ts"
@@ -15,50 +9,39 @@ import {
   DONE,
   EMPTY,
   type EventKind,
-  isZero,
+  isUsable,
   NOTHING,
   OUTPUT,
   reportsError,
   type StreamEvidence,
   type StreamReading,
-  UsageFaults,
 } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
 
-/** A valid usage of a stream, and its place in the stream. */
-interface SeenUsage {
-  readonly reading: ValidUsage
-  /** Whether it is in the place of final usage (D4). */
-  readonly closing: boolean
-  /** Output up to and including its event. */
-  readonly output_bytes: number
-}
-
-type ValidUsage = Extract<UsageReading, { state: "valid" }>
-
 /** Reads a stream of chat chunks, which `[DONE]` ends. */
 export class ChatReading implements StreamReading {
   readonly #choices: Choices
-  readonly #limits: UsageLimits
+  readonly #rules: UsageRules
+  readonly #usage: StreamUsage
   readonly #repetition = new Repetition(textOf, outputBytes)
   #output_bytes = 0
-  /** Output up to the last usage in the place of final usage. */
+  /** Output up to the last valid usage; null before there is any. */
+  #counted_bytes: number | null = null
+  /** Output up to the last usage in the place of final usage (D4). */
   #closed_bytes = -1
-  /** The last valid usage other than 0/0. */
-  #usage: SeenUsage | null = null
-  /** The last 0/0, if it came after that. */
-  #zero: SeenUsage | null = null
-  readonly #faults = new UsageFaults()
+  /** Output in whole messages, each of which repeats what deltas said before. */
+  readonly #snapshots = new Map<number, number>()
   #done = false
   #error = false
   /** The first one, so that recurring events need not be read for it. */
   #service_tier: string | undefined
 
-  /** `requested` is how many choices the request asks for (D12), `limits` what it can have caused (D1). */
-  constructor(requested = 1, limits: UsageLimits = NO_LIMITS) {
+  /** `requested` is how many choices the request asks for (D12). */
+  constructor(requested = 1, rules: UsageRules = ANY_USAGE) {
     this.#choices = new Choices(requested)
-    this.#limits = limits
+    this.#rules = rules
+    this.#usage = new StreamUsage(rules)
   }
 
   /** Events that the stream has sent before, for the framer: equal events need not be read. */
@@ -96,13 +79,51 @@ export class ChatReading implements StreamReading {
 
   /** `long`: the payload is of this event, without its long text. */
   #readPayload(payload: JsonObject, long: Abridged | null = null): EventKind {
+    this.#service_tier ??= readServiceTier(payload)
     if (reportsError(payload)) {
       this.#error = true
-      const usage = this.#readUsage(payload)
-      if (usage.state === "valid") this.#keep(usage, true)
-      return { kind: "error", trusted_usage: usage.state === "valid", shown: false }
+      return { kind: "error", trusted_usage: this.#count(payload, true), shown: false }
     }
-    return this.#readChunk(payload, long?.bytes(outputBytes) ?? outputBytes(payload))
+    const choices = choicesOf(payload)
+    for (const [place, choice] of choices.entries()) this.#choices.note(choice, place)
+    const output_bytes = this.#newBytes(choices, long?.bytes(outputBytes) ?? outputBytes(payload))
+    this.#output_bytes += output_bytes
+    const closing =
+      choices.length === 0 || this.#choices.finished || this.#closed_bytes === this.#output_bytes
+    const trusted_usage = this.#count(payload, closing)
+    return {
+      kind: "chunk",
+      output: output_bytes > 0,
+      trusted_usage,
+      usage_only: choices.length === 0 && isObject(payload.usage),
+      final_usage: trusted_usage && closing,
+    }
+  }
+
+  /** Reads the usage of a payload. Returns whether it is valid. `closing`: it is in the place of final usage (D4). */
+  #count(payload: JsonObject, closing: boolean): boolean {
+    return this.#keep(usageIn(payload, this.#rules), closing)
+  }
+
+  #keep(counted: Counted | "missing" | "invalid", closing: boolean): boolean {
+    if (!this.#usage.take(counted, WITH_OUTPUT, false)) return false
+    // After other usage, 0/0 erases nothing and counts no output (D2).
+    if (this.#counted_bytes !== null && isPlaceholder(counted)) return true
+    this.#counted_bytes = this.#output_bytes
+    if (closing) this.#closed_bytes = this.#output_bytes
+    return true
+  }
+
+  /** What a chunk adds to the output: a whole `message` after its deltas repeats them (D7). */
+  #newBytes(choices: readonly JsonObject[], bytes: number): number {
+    if (!choices.some(isSnapshot)) return bytes
+    for (const [place, choice] of choices.entries()) {
+      if (!isSnapshot(choice) || this.#snapshots.size >= MAX_CHOICES) continue
+      const said = choices.length === 1 ? bytes : outputBytes({ choices: [choice] })
+      this.#snapshots.set(indexOf(choice, place), said)
+    }
+    const whole = [...this.#snapshots.values()].reduce((sum, one) => sum + one, 0)
+    return Math.max(0, whole - this.#output_bytes)
   }
 
   /** Reads an object over the limit, as far as it came (D5, D29). Returns whether it has evidence. */
@@ -111,14 +132,15 @@ export class ChatReading implements StreamReading {
     large.stop()
     this.#output_bytes += large.output_bytes
     this.#service_tier ??= large.service_tier
-    const usage = this.#faults.note(large.usage(this.#limits))
-    if (usage.state === "valid") this.#keep(usage, true)
-    return usage.state === "valid" || this.#output_bytes > 0
+    return this.#keep(usageIn(large.members, this.#rules), true) || this.#output_bytes > 0
   }
 
-  /** Whether every requested choice has its finish_reason: a clean end of the body now is a `completed` stream (D8). */
+  /**
+   * Whether a clean end of the body now is a `completed` stream (D8): every requested choice has its finish_reason, or all
+   * that began have it and the usage is final, because a provider may ignore `n`.
+   */
   get answered(): boolean {
-    return this.#choices.finished
+    return this.#choices.finished || (this.#choices.paused && this.usage_final)
   }
 
   /**
@@ -141,70 +163,26 @@ export class ChatReading implements StreamReading {
 
   /** Whether the usage that counts is final (D4). */
   get usage_final(): boolean {
-    return this.#isFinal(this.#counting())
+    return this.#closed_bytes === this.#output_bytes && isUsable(this.#usage.reading, this.#output_bytes)
   }
 
   /** What was delivered, if the stream ends now with `ending`. */
   evidence(ending: Ending): StreamEvidence {
-    const counting = this.#counting()
     return {
       shape: "stream",
       ending,
-      usage: counting?.reading ?? { state: this.#faults.state },
-      implausible: this.#faults.implausible,
-      usage_final: this.#isFinal(counting),
+      usage: this.#usage.reading,
+      usage_final: this.usage_final,
       output_bytes: this.#output_bytes,
-      output_bytes_after_usage: counting === null ? 0 : this.#output_bytes - counting.output_bytes,
+      output_bytes_after_usage: this.#output_bytes - (this.#counted_bytes ?? this.#output_bytes),
       error: this.#error,
       service_tier: this.#service_tier,
     }
   }
-
-  #readChunk(payload: JsonObject, output_bytes: number): EventKind {
-    const choices = choicesOf(payload)
-    for (const [place, choice] of choices.entries()) this.#choices.note(choice, place)
-    this.#output_bytes += output_bytes
-    const usage = this.#readUsage(payload)
-    const closing = choices.length === 0 || this.answered || this.#closed_bytes === this.#output_bytes
-    if (usage.state === "valid") this.#keep(usage, closing)
-    return {
-      kind: "chunk",
-      output: output_bytes > 0,
-      trusted_usage: usage.state === "valid",
-      usage_only: choices.length === 0 && isObject(payload.usage),
-      final_usage: usage.state === "valid" && closing,
-    }
-  }
-
-  #readUsage(payload: JsonObject): UsageReading {
-    this.#service_tier ??= readServiceTier(payload)
-    return this.#faults.note(readUsage(payload.usage, this.#limits))
-  }
-
-  #keep(reading: ValidUsage, closing: boolean): void {
-    const seen: SeenUsage = { reading, closing, output_bytes: this.#output_bytes }
-    if (closing) this.#closed_bytes = this.#output_bytes
-    this.#zero = isZero(reading.usage) ? seen : null
-    if (this.#zero === null) this.#usage = seen
-  }
-
-  /**
-   * The usage that counts: the last valid one. Beside output a 0/0 is a placeholder, which erases nothing and is never
-   * final (D2, D4).
-   */
-  #counting(): SeenUsage | null {
-    if (this.#zero === null) return this.#usage
-    if (this.#output_bytes === 0) return this.#zero
-    return this.#usage ?? { ...this.#zero, closing: false }
-  }
-
-  #isFinal(usage: SeenUsage | null): boolean {
-    return usage?.closing === true && usage.output_bytes === this.#output_bytes
-  }
 }
 
 /** A request may ask for 128 choices (D12). */
-const MAX_UNFINISHED = 128
+const MAX_CHOICES = 128
 
 /** Which choices of a stream have finished. */
 class Choices {
@@ -226,15 +204,29 @@ class Choices {
     return this.finished || (this.#finished.size > 0 && this.#unfinished.size === 0)
   }
 
-  /** `place` in the event's list stands in for an index that is missing or is none. */
-  note({ index, finish_reason }: JsonObject, place: number): void {
+  note(choice: JsonObject, place: number): void {
     if (this.finished) return
-    const key = typeof index === "number" && Number.isSafeInteger(index) && index >= 0 ? index : place
+    const { finish_reason } = choice
+    const key = indexOf(choice, place)
     if (typeof finish_reason === "string" && finish_reason !== "") {
       this.#unfinished.delete(key)
       this.#finished.add(key)
-    } else if (!this.#finished.has(key) && this.#unfinished.size < MAX_UNFINISHED) this.#unfinished.add(key)
+    } else if (!this.#finished.has(key) && this.#unfinished.size < MAX_CHOICES) this.#unfinished.add(key)
   }
+}
+
+/** Its index; `place` in the event's list stands in for one that is missing or is none. */
+function indexOf({ index }: JsonObject, place: number): number {
+  return typeof index === "number" && Number.isSafeInteger(index) && index >= 0 ? index : place
+}
+
+function isPlaceholder(counted: Counted | "missing" | "invalid"): boolean {
+  return typeof counted !== "string" && counted.counts.prompt === 0 && counted.counts.output === 0
+}
+
+/** Whether a choice of a chunk has a whole message in place of a delta. */
+function isSnapshot({ delta, message }: JsonObject): boolean {
+  return isMissing(delta) && isObject(message)
 }
 
 /** Whether an equal event changes nothing: its choices and its invalid usage are already known. */

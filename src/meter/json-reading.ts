@@ -1,18 +1,13 @@
+import { ANY_USAGE, type UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
-import {
-  type JsonObject,
-  NO_LIMITS,
-  readServiceTier,
-  type UsageLimits,
-  type UsageReading,
-} from "../wire/usage.ts"
+import { type JsonObject, readServiceTier, type UsageReading } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { parsePayload } from "./output.ts"
 import type { JsonEvidence } from "./reading.ts"
 
 /** Reads the JSON answers of an operation. */
 export interface JsonForm {
-  usageOf(payload: JsonObject, limits: UsageLimits): UsageReading
+  usageOf(payload: JsonObject, rules: UsageRules): UsageReading
   /** UTF-8 bytes of extractable output (D7). */
   outputBytes(payload: JsonObject): number
   /** Whether it only reports a failure (D10). */
@@ -30,14 +25,14 @@ export function readJson(
   body: Uint8Array,
   ending: Ending,
   cut: boolean,
-  limits: UsageLimits = NO_LIMITS,
+  rules: UsageRules = ANY_USAGE,
 ): JsonEvidence {
   const text = cut ? null : decode(body)
   if (text === null) return withoutObject("malformed", ending)
   if (text.trim() === "") return withoutObject("blank", ending)
   const payload = parsePayload(text)
   if (payload === null) return withoutObject("malformed", ending)
-  const usage = form.usageOf(payload, limits)
+  const usage = form.usageOf(payload, rules)
   if (usage.state !== "valid" && form.isError(payload)) return withoutObject("error", ending)
   return {
     shape: "json",
@@ -52,17 +47,18 @@ export function readJson(
 
 /** The same for an answer over the limit, which may have been read in part (D5). */
 export function readLarge(
+  form: JsonForm,
   large: LargeAnswer,
   ending: Ending,
   cut: boolean,
-  limits: UsageLimits,
+  rules: UsageRules,
 ): JsonEvidence {
   if (cut || !large.object) return withoutObject("malformed", ending)
   return {
     shape: "json",
     ending,
     body: "object",
-    usage: large.usage(limits),
+    usage: form.usageOf(large.members, rules),
     output_bytes: large.output_bytes,
     too_large: true,
     service_tier: large.service_tier,

@@ -1,4 +1,4 @@
-import { type JsonObject, readServiceTier, type UsageLimits, type UsageReading } from "../wire/usage.ts"
+import { type JsonObject, readServiceTier } from "../wire/usage.ts"
 import { parsePayload } from "./output.ts"
 
 const QUOTE = 0x22
@@ -51,7 +51,6 @@ export interface LargeOutput {
  */
 export class LargeAnswer implements Place {
   readonly #output: LargeOutput
-  readonly #usageOf: (payload: JsonObject, limits: UsageLimits) => UsageReading
   #at_start = true
   depth = 0
   /** Whether there was anything besides one object. */
@@ -71,9 +70,8 @@ export class LargeAnswer implements Place {
   #captured_bytes = 0
   readonly #kept = new Map<string, string>()
 
-  constructor(output: LargeOutput, usageOf: (payload: JsonObject, limits: UsageLimits) => UsageReading) {
+  constructor(output: LargeOutput) {
     this.#output = output
-    this.#usageOf = usageOf
   }
 
   /** Whether the answer is one complete object and nothing else. */
@@ -86,16 +84,15 @@ export class LargeAnswer implements Place {
     return !this.#at_start && !this.#stray
   }
 
-  /** Its last top-level usage. */
-  usage(limits: UsageLimits): UsageReading {
-    if (!this.#kept.has("usage")) return { state: "missing" }
-    const payload = this.#member("usage")
-    return payload === null ? { state: "invalid" } : this.#usageOf(payload, limits)
+  /** Its last top-level usage and service tier. A usage that is not JSON is `false`, which is invalid. */
+  get members(): JsonObject {
+    const usage = this.#member("usage")
+    return { ...(usage ?? { usage: false }), ...this.#member("service_tier") }
   }
 
-  /** Its last top-level service tier, otherwise that of its usage (D70). */
+  /** The service tier that was served (D70). */
   get service_tier(): string | undefined {
-    return readServiceTier({ ...this.#member("usage"), ...this.#member("service_tier") })
+    return readServiceTier(this.members)
   }
 
   /** A kept member as the only one of an object; null if it is not JSON. */

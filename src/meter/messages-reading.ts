@@ -1,15 +1,7 @@
+import { ANY_USAGE, type Counted, count, type Expected, type UsageRules, usageIn } from "../usage/reading.ts"
+import { StreamUsage } from "../usage/stream-usage.ts"
 import type { Ending } from "../wire/call.ts"
-import { mergeUsage, readMessagesUsage } from "../wire/messages-usage.ts"
-import {
-  isMissing,
-  isObject,
-  type JsonObject,
-  NO_LIMITS,
-  objectOf,
-  readServiceTier,
-  type UsageLimits,
-  type UsageReading,
-} from "../wire/usage.ts"
+import { isMissing, isObject, type JsonObject, objectOf, readServiceTier } from "../wire/usage.ts"
 import type { LargeAnswer, LargeOutput, Place } from "./large-answer.ts"
 import { type Abridged, abridge } from "./long-text.ts"
 import { countedBytes, parsePayload, valueBytes } from "./output.ts"
@@ -22,7 +14,6 @@ import {
   reportsError,
   type StreamEvidence,
   type StreamReading,
-  UsageFaults,
 } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
@@ -30,26 +21,28 @@ import type { Recurring, SseEvent } from "./sse.ts"
 const USAGE: EventKind = { ...EMPTY, trusted_usage: true }
 const OUTPUT_AND_USAGE: EventKind = { ...OUTPUT, trusted_usage: true }
 
+/** Usage that counts the output of a message: without a number of searches there were none (D64). */
+export const WHOLE_MESSAGE: Expected = { output: true, searches: 0 }
+const INPUT_ONLY: Expected = { output: false }
+
 /** Reads a stream of the messages family, which `message_stop` ends (D64). */
 export class MessagesReading implements StreamReading {
-  readonly #limits: UsageLimits
+  readonly #rules: UsageRules
+  readonly #usage: StreamUsage
   readonly #repetition = new Repetition(eventText, eventBytes)
   #output_bytes = 0
-  /** The valid usage so far; later fields replace earlier ones. */
-  #said: JsonObject = {}
-  #usage: Extract<UsageReading, { state: "valid" }> | null = null
+  #service_tier: string | undefined
   /** Whether the usage counts output, and the output up to that event. */
   #counts_output = false
   #counted_bytes = 0
-  readonly #faults = new UsageFaults()
   /** The message has its `stop_reason`. */
   #stopped = false
   #done = false
   #error = false
 
-  /** `limits` is what the request can have caused (D1). */
-  constructor(limits: UsageLimits = NO_LIMITS) {
-    this.#limits = limits
+  constructor(rules: UsageRules = ANY_USAGE) {
+    this.#rules = rules
+    this.#usage = new StreamUsage(rules)
   }
 
   get recurring(): Recurring {
@@ -73,10 +66,8 @@ export class MessagesReading implements StreamReading {
     if (!large.object) return false
     large.stop()
     this.#output_bytes += large.output_bytes
-    this.#said = { service_tier: large.service_tier }
-    const usage = this.#faults.note(large.usage(this.#limits))
-    if (usage.state === "valid") this.#keep(usage, true)
-    return usage.state === "valid" || this.#output_bytes > 0
+    this.#service_tier = large.service_tier
+    return this.#keep(usageIn(large.members, this.#rules), true) || this.#output_bytes > 0
   }
 
   fail(): void {
@@ -100,17 +91,16 @@ export class MessagesReading implements StreamReading {
   }
 
   evidence(ending: Ending): StreamEvidence {
-    const service_tier = readServiceTier({ usage: this.#said })
     return {
       shape: "stream",
       ending,
-      usage: this.#usage ?? { state: this.#faults.state },
-      implausible: this.#faults.implausible,
+      usage: this.#usage.reading,
       usage_final: this.usage_final,
       output_bytes: this.#output_bytes,
-      output_bytes_after_usage: this.#usage === null ? 0 : this.#output_bytes - this.#counted_bytes,
+      output_bytes_after_usage:
+        this.#usage.reading.state === "valid" ? this.#output_bytes - this.#counted_bytes : 0,
       error: this.#error,
-      service_tier,
+      service_tier: this.#service_tier,
     }
   }
 
@@ -141,30 +131,30 @@ export class MessagesReading implements StreamReading {
     return bytes > 0 ? OUTPUT : EMPTY
   }
 
-  /** Merges the usage of an event. Returns whether the result is valid; if not, the earlier usage is kept (D4). */
+  /** Takes the usage of an event. Returns whether it is valid with the earlier one; if not, that is kept (D4). */
   #fold(said: unknown, with_output: boolean): boolean {
     if (isMissing(said)) return false
-    if (!isObject(said)) {
-      this.#faults.note({ state: "invalid" })
-      return false
-    }
-    const merged = mergeUsage(this.#said, said)
-    const counts_here = with_output && !isMissing(said.output_tokens)
-    const usage = this.#faults.note(
-      readMessagesUsage(merged, this.#limits, this.#counts_output || counts_here),
-    )
-    if (usage.state !== "valid") return false
-    this.#said = merged
-    this.#keep(usage, counts_here)
-    return true
+    this.#service_tier = readServiceTier({ usage: said }) ?? this.#service_tier
+    const counted = isObject(said) ? count(said, this.#rules) : null
+    if (counted === null) return this.#keep("invalid", false)
+    const counts_output = with_output && counted.counts.output !== undefined
+    return this.#keep(with_output ? counted : withoutOutput(counted), counts_output)
   }
 
-  #keep(usage: Extract<UsageReading, { state: "valid" }>, counts_output: boolean): void {
-    this.#usage = usage
-    if (!counts_output) return
-    this.#counts_output = true
-    this.#counted_bytes = this.#output_bytes
+  #keep(counted: Counted | "missing" | "invalid", counts_output: boolean): boolean {
+    const expected = this.#counts_output || counts_output ? WHOLE_MESSAGE : INPUT_ONLY
+    if (!this.#usage.take(counted, expected, true)) return false
+    if (counts_output) {
+      this.#counts_output = true
+      this.#counted_bytes = this.#output_bytes
+    }
+    return true
   }
+}
+
+/** `message_start` has only begun to count the output. */
+function withoutOutput({ counts: { output, reasoning, ...counts }, ...counted }: Counted): Counted {
+  return { ...counted, counts }
 }
 
 function isText(value: unknown): boolean {

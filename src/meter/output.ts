@@ -25,11 +25,12 @@ export function outputBytes(payload: JsonObject): number {
   return bytes
 }
 
-/** A choice has a `delta` or a `message`, never the same text in both. Legacy completions have `text`. */
+/** A choice has a `delta` or a `message`. Legacy completions have `text`, which some providers send beside `content`. */
 function choiceBytes({ delta, message, text }: JsonObject): number {
   const said = delta ?? message
   const bytes = isObject(said) ? messageBytes(said) : valueBytes("message", said)
-  return typeof text === "string" ? bytes + Buffer.byteLength(text) : bytes
+  const repeats = isObject(said) && said.content === text
+  return typeof text === "string" && !repeats ? bytes + Buffer.byteLength(text) : bytes
 }
 
 /** Field names for the same reasoning. The first one with text counts. */

@@ -23,18 +23,13 @@ export interface JsonEvidence {
 export interface StreamEvidence {
   readonly shape: "stream"
   readonly ending: Ending
-  /**
-   * The last valid usage of the stream, other than 0/0 if there is one (D2). Without one: why it is missing or invalid
-   * (D4).
-   */
+  /** The usage of the stream (D4, D87). Without a valid one: why it is missing or invalid. */
   readonly usage: UsageReading
   /** Whether nothing was said after that usage (D4). */
   readonly usage_final: boolean
   readonly output_bytes: number
   /** UTF-8 bytes of output in events after the one with that usage (D8). */
   readonly output_bytes_after_usage: number
-  /** Whether the provider reported implausible usage (D1). */
-  readonly implausible: boolean
   /** Whether the provider failed: by an error event (D10), a connection that broke, or an event over the limit (D31). */
   readonly error: boolean
   /** The first service tier that the provider reported as served (D70). Undefined if it reported none. */
@@ -119,27 +114,14 @@ export interface StreamReading {
   evidence(ending: Ending): StreamEvidence
 }
 
-/** Why the usage of a stream is missing or invalid, in case none of it is valid (D4). */
-export class UsageFaults {
-  implausible = false
-  #is_invalid = false
-
-  /** Notes a fault of this usage, and returns the usage. */
-  note(usage: UsageReading): UsageReading {
-    if (usage.state === "invalid") this.#is_invalid = true
-    if (usage.state === "implausible") this.implausible = true
-    return usage
-  }
-
-  get state(): "implausible" | "invalid" | "missing" {
-    if (this.implausible) return "implausible"
-    return this.#is_invalid ? "invalid" : "missing"
-  }
-}
-
 /** Whether usage is 0/0, which is a placeholder if there is output (D2). */
 export function isZero({ prompt_tokens, completion_tokens }: Usage): boolean {
   return prompt_tokens === 0 && completion_tokens === 0
+}
+
+/** Whether usage is valid and no placeholder beside this much output (D2). */
+export function isUsable(usage: UsageReading, output_bytes: number): boolean {
+  return usage.state === "valid" && !(output_bytes > 0 && isZero(usage.usage))
 }
 
 /**

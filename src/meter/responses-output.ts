@@ -90,10 +90,27 @@ export function responseBytes(response: JsonObject): number {
   return typeof output_text === "string" ? Math.max(bytes, Buffer.byteLength(output_text)) : bytes
 }
 
-/** Whether an item is a completed web search (D60). */
-export function isSearch({ type, status, action }: JsonObject): boolean {
-  if (type !== "web_search_call" || status === "failed") return false
-  return !isObject(action) || (action.type ?? "search") === "search"
+/** How often the provider ran each of its tools that can have a price, by the tool's name. */
+export type ToolRuns = Readonly<Record<string, number>>
+
+/** The items of tools that are billed by the run (D60). */
+const RUN = /^(web_search|file_search|code_interpreter|image_generation)_call$/
+
+/** The tool that an item says was run; null for any other item. Of web searches only those that searched count. */
+function toolOf({ type, status, action }: JsonObject): string | null {
+  const tool = typeof type === "string" && status !== "failed" ? RUN.exec(type)?.[1] : undefined
+  const is_search = !isObject(action) || (action.type ?? "search") === "search"
+  return tool === undefined || (tool === "web_search" && !is_search) ? null : tool
+}
+
+/** The runs of a response, by its items. */
+export function runsOf(response: JsonObject): ToolRuns {
+  const runs: Record<string, number> = {}
+  for (const item of itemsOf(response)) {
+    const tool = toolOf(item)
+    if (tool !== null) runs[tool] = (runs[tool] ?? 0) + 1
+  }
+  return runs
 }
 
 /** The counted bytes of one output item. */
@@ -119,8 +136,8 @@ const BETWEEN =
 export class ResponsesOutput {
   /** UTF-8 bytes of output so far. */
   bytes = 0
-  /** Searches on the web so far. */
-  searches = 0
+  /** Runs of the provider's tools so far. */
+  readonly runs: Record<string, number> = {}
   /** By index in the output, and by id, because an event may have only one of them. */
   readonly #items = new Map<number | string, CountedItem>()
   #open_items = 0
@@ -154,13 +171,15 @@ export class ResponsesOutput {
   /** A whole response: only its items are output. The rest repeats the request. */
   #takeResponse(response: JsonObject): void {
     this.bytes = Math.max(this.bytes, responseBytes(response))
-    this.searches = Math.max(this.searches, itemsOf(response).filter(isSearch).length)
+    for (const [tool, runs = 0] of Object.entries(runsOf(response)))
+      this.runs[tool] = Math.max(this.runs[tool] ?? 0, runs)
   }
 
   #takeItem(event: JsonObject, item: JsonObject): void {
     const counted = this.#itemOf(event, item.id)
     const is_done = event.type === "response.output_item.done"
-    if (is_done && isSearch(item) && (counted === null || counted.open)) this.searches += 1
+    const tool = is_done && (counted === null || counted.open) ? toolOf(item) : null
+    if (tool !== null) this.runs[tool] = (this.runs[tool] ?? 0) + 1
     if (counted === null) return
     const further = Math.max(0, itemBytes(item) - counted.bytes)
     counted.bytes += further

@@ -1,19 +1,12 @@
+import { ANY_USAGE, readUsage, type UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
-import {
-  isObject,
-  type JsonObject,
-  NO_LIMITS,
-  readResponseUsage,
-  readServiceTier,
-  type UsageLimits,
-  type UsageReading,
-} from "../wire/usage.ts"
+import { isMissing, isObject, type JsonObject, readServiceTier, type UsageReading } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import { parsePayload } from "./output.ts"
 import {
   EMPTY,
   type EventKind,
-  isZero,
+  isUsable,
   NOTHING,
   OUTPUT,
   reportsError,
@@ -21,7 +14,7 @@ import {
   type StreamReading,
 } from "./reading.ts"
 import { Repetition } from "./repetition.ts"
-import { ResponsesOutput } from "./responses-output.ts"
+import { ResponsesOutput, type ToolRuns } from "./responses-output.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
 
 const ERROR: EventKind = { kind: "error", trusted_usage: false, shown: true }
@@ -33,7 +26,7 @@ const LAST: ReadonlySet<unknown> = new Set(["response.completed", "response.inco
 
 /** Reads a stream of response events (D66), which one of three events ends. */
 export class ResponsesReading implements StreamReading {
-  readonly #limits: UsageLimits
+  readonly #rules: UsageRules
   readonly #output = new ResponsesOutput()
   readonly #repetition = new Repetition(deltaOf, addedBytes)
   /** Counts the bytes of recurring events. */
@@ -46,9 +39,8 @@ export class ResponsesReading implements StreamReading {
   #over = false
   #error = false
 
-  /** `limits` is what the request can have caused (D1). */
-  constructor(limits: UsageLimits = NO_LIMITS) {
-    this.#limits = limits
+  constructor(rules: UsageRules = ANY_USAGE) {
+    this.#rules = rules
   }
 
   get recurring(): Recurring {
@@ -98,7 +90,7 @@ export class ResponsesReading implements StreamReading {
     if (failed) this.#error = true
     const output = this.#output.take(payload) > 0
     const response = isObject(payload.response) ? payload.response : {}
-    this.#usage = readResponseUsage(response, this.#limits, this.#output.searches)
+    this.#usage = responseUsage(response, this.#rules, this.#output.runs)
     this.#service_tier = readServiceTier(response) ?? this.#service_tier
     return { kind: "done", output, trusted_usage: this.#usage.state === "valid", failed, shown: true }
   }
@@ -108,7 +100,7 @@ export class ResponsesReading implements StreamReading {
     large.stop()
     this.#over = true
     this.#output.bytes += large.output_bytes
-    this.#usage = large.usage(this.#limits)
+    this.#usage = readUsage(large.members.usage, this.#rules)
     this.#service_tier ??= large.service_tier
     return this.#usage.state === "valid" || this.#output.bytes > 0
   }
@@ -132,8 +124,7 @@ export class ResponsesReading implements StreamReading {
   }
 
   get usage_final(): boolean {
-    const reading = this.#usage
-    return reading.state === "valid" && !(isZero(reading.usage) && this.#output.bytes > 0)
+    return isUsable(this.#usage, this.#output.bytes)
   }
 
   evidence(ending: Ending): StreamEvidence {
@@ -144,11 +135,27 @@ export class ResponsesReading implements StreamReading {
       usage_final: this.usage_final,
       output_bytes: this.#output.bytes,
       output_bytes_after_usage: 0,
-      implausible: this.#usage.state === "implausible",
       error: this.#error,
       service_tier: this.#service_tier,
     }
   }
+}
+
+/**
+ * The usage of a response (D66). Some counts are beside it, in `tool_usage`. `runs` are the provider's tools that ran, by the
+ * items of its output, for a usage that does not count them.
+ */
+export function responseUsage(
+  { usage, tool_usage }: JsonObject,
+  rules: UsageRules,
+  { web_search = 0, ...runs }: ToolRuns,
+): UsageReading {
+  const whole = isMissing(tool_usage) || !isObject(usage) ? usage : { ...usage, tool_usage }
+  return readUsage(whole, rules, {
+    output: true,
+    searches: web_search,
+    ...(Object.keys(runs).length > 0 && { runs }),
+  })
 }
 
 /** The text of a delta; null for any other event. */

@@ -1,12 +1,13 @@
+import type { UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
-import type { JsonObject, UsageLimits } from "../wire/usage.ts"
+import type { JsonObject } from "../wire/usage.ts"
 import type { JsonForm } from "./json-reading.ts"
 import type { StreamEvidence, StreamReading } from "./reading.ts"
 
 /** How streams are read and framed (D36). One for each operation that streams (D63). */
 export interface StreamForm {
-  /** Reads one stream: `choices` were requested, and `limits` is what the request can have caused (D1). */
-  open(choices: number, limits: UsageLimits): StreamReading
+  /** Reads one stream: `choices` were requested. */
+  open(choices: number, rules: UsageRules): StreamReading
   /** A comment that sends the headers before the provider's first event. */
   readonly commit: Uint8Array
   readonly keepalive: Uint8Array
@@ -50,8 +51,8 @@ export interface TapOptions {
   readonly json: Pick<JsonForm, "openLarge">
   /** How many choices the request asks for (D12). */
   readonly requested: number
-  /** The most usage that the request can cause (D1). */
-  readonly limits: UsageLimits
+  /** How its usage is read (D87). */
+  readonly usage_rules: UsageRules
   /** Whether the client asked for the usage-only chunk; otherwise it is stripped (D24). */
   readonly wants_usage: boolean
   /**

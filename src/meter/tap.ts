@@ -44,7 +44,7 @@ export class Tap implements Feed {
   constructor(options: TapOptions) {
     this.#options = options
     this.outlet = new Outlet(options.sizes.event_bytes, this)
-    this.#reading = options.form.open(options.requested, options.limits)
+    this.#reading = options.form.open(options.requested, options.usage_rules)
     this.#framer = new Framer(options.sizes.event_bytes, this.#reading.recurring)
     this.#final_usage = options.wants_cost ? new FinalUsage() : null
   }

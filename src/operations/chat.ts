@@ -9,25 +9,22 @@ import { choicesOf, outputBytes } from "../meter/output.ts"
 import { reportsError } from "../meter/reading.ts"
 import type { EventForm, OperationOn } from "../operation.ts"
 import { isSpoken, refusalError } from "../upstream/refusal.ts"
+import { readingIn } from "../usage/reading.ts"
 import { type ChatRequest, parseChat, wantsCost, wantsUsage, withoutOurs } from "../wire/chat-request.ts"
 import { FieldTexts } from "../wire/json.ts"
-import { isObject, type JsonObject, readUsage, type UsageLimits, type UsageReading } from "../wire/usage.ts"
+import { isObject, type JsonObject } from "../wire/usage.ts"
 
 const encoder = new TextEncoder()
 
-function usageOf({ usage }: JsonObject, limits: UsageLimits): UsageReading {
-  return readUsage(usage, limits)
-}
-
 const json: JsonForm = {
-  usageOf,
+  usageOf: readingIn,
   outputBytes,
   isError: (payload) => reportsError(payload) && choicesOf(payload).length === 0,
-  openLarge: () => new LargeAnswer(new ChatLargeOutput(), usageOf),
+  openLarge: () => new LargeAnswer(new ChatLargeOutput()),
 }
 
 export const chatEvents: EventForm = {
-  open: (choices, limits) => new ChatReading(choices, limits),
+  open: (choices, rules) => new ChatReading(choices, rules),
   commit: encoder.encode(": ok\n\n"),
   keepalive: encoder.encode(": keepalive\n\n"),
   end: encoder.encode("data: [DONE]\n\n"),

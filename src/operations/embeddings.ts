@@ -6,17 +6,18 @@ import { LargeAnswer, type LargeOutput } from "../meter/large-answer.ts"
 import { reportsError } from "../meter/reading.ts"
 import type { OperationOn } from "../operation.ts"
 import { isSpoken, refusalError } from "../upstream/refusal.ts"
+import { readUsage, type UsageRules } from "../usage/reading.ts"
 import { wantsCost, withoutOurs } from "../wire/chat-request.ts"
 import { countedTokens, type EmbeddingsRequest, parseEmbeddings } from "../wire/embeddings-request.ts"
 import { FieldTexts } from "../wire/json.ts"
-import { isObject, type JsonObject, readUsage, type UsageLimits, type UsageReading } from "../wire/usage.ts"
+import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
 
 /** Some providers report only `total_tokens`. An input has at least one token, so 0 is not usage (D67). */
-function usageOf({ usage }: JsonObject, limits: UsageLimits): UsageReading {
-  if (!isObject(usage)) return readUsage(usage)
-  const prompt_tokens = usage.prompt_tokens ?? usage.total_tokens
-  if (prompt_tokens === 0) return { state: "invalid" }
-  return readUsage({ ...usage, prompt_tokens, completion_tokens: 0 }, limits)
+function usageOf({ usage }: JsonObject, rules: UsageRules): UsageReading {
+  const is_total = isObject(usage) && (usage.prompt_tokens ?? usage.input_tokens ?? null) === null
+  const whole = is_total ? { ...usage, prompt_tokens: usage.total_tokens } : usage
+  const reading = readUsage(whole, rules, { output: false })
+  return reading.state === "valid" && reading.usage.prompt_tokens === 0 ? { state: "invalid" } : reading
 }
 
 /** Vectors are not counted as output (D67). */
@@ -26,7 +27,7 @@ const json: JsonForm = {
   usageOf,
   outputBytes: () => 0,
   isError: (payload) => reportsError(payload) && !Array.isArray(payload.data),
-  openLarge: () => new LargeAnswer(NO_OUTPUT, usageOf),
+  openLarge: () => new LargeAnswer(NO_OUTPUT),
 }
 
 /** Fields that are not part of the input. Any other field may be, such as an instruction (D12). */

@@ -9,30 +9,35 @@ import {
 import { errorBody } from "../errors.ts"
 import type { JsonForm } from "../meter/json-reading.ts"
 import { LargeAnswer } from "../meter/large-answer.ts"
-import { MessagesLargeOutput, MessagesReading, messageBytes } from "../meter/messages-reading.ts"
+import {
+  MessagesLargeOutput,
+  MessagesReading,
+  messageBytes,
+  WHOLE_MESSAGE,
+} from "../meter/messages-reading.ts"
 import { reportsError } from "../meter/reading.ts"
 import type { EventForm, OperationOn } from "../operation.ts"
 import { isShown, shownRefusal } from "../upstream/refusal.ts"
+import { readUsage, type UsageRules } from "../usage/reading.ts"
 import { FieldTexts } from "../wire/json.ts"
 import { type MessagesRequest, parseMessages } from "../wire/messages-request.ts"
-import { readMessagesUsage } from "../wire/messages-usage.ts"
-import { isObject, type JsonObject, type UsageLimits, type UsageReading } from "../wire/usage.ts"
+import { isObject, type JsonObject, type UsageReading } from "../wire/usage.ts"
 
 const encoder = new TextEncoder()
 
-function usageOf({ usage }: JsonObject, limits: UsageLimits): UsageReading {
-  return readMessagesUsage(usage, limits)
+function usageOf({ usage }: JsonObject, rules: UsageRules): UsageReading {
+  return readUsage(usage, rules, WHOLE_MESSAGE)
 }
 
 const json: JsonForm = {
   usageOf,
   outputBytes: messageBytes,
   isError: (payload) => reportsError(payload) && !Array.isArray(payload.content),
-  openLarge: () => new LargeAnswer(new MessagesLargeOutput(), usageOf),
+  openLarge: () => new LargeAnswer(new MessagesLargeOutput()),
 }
 
 const stream: EventForm = {
-  open: (_, limits) => new MessagesReading(limits),
+  open: (_, rules) => new MessagesReading(rules),
   commit: encoder.encode(": ok\n\n"),
   keepalive: encoder.encode(event({ type: "ping" })),
   end: encoder.encode(event({ type: "message_stop" })),

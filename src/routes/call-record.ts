@@ -58,7 +58,7 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
     if (end.notes.includes("usage_implausible")) {
       log.warn(
         { request_id: hold.id, upstream, model: model.name },
-        "a provider reported more tokens than the request can cause: the usage was ignored and the call was charged by an estimate",
+        "a provider reported more tokens than the request can cause: the call was charged up to the most that it can cause",
       )
     }
     if (end.notes.includes("unpriced")) {

@@ -15,8 +15,9 @@ import { type ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
 import { jsonHeaders, streamHeaders } from "../upstream/headers.ts"
 import { eventError } from "../upstream/refusal.ts"
 import { finish, type Reply, remainingMs } from "../upstream/reply.ts"
+import { readers } from "../usage/readers.ts"
+import type { UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
-import type { UsageLimits } from "../wire/usage.ts"
 import { noteDurable, recordIn } from "./call-record.ts"
 import { keepAnswer } from "./idempotency.ts"
 
@@ -50,10 +51,11 @@ export async function answerJson(
   })
   const body = collected instanceof Promise ? await collected : collected
   const ending = client_deadline.reason ?? body.ending
+  const rules = usageRules(call, reply)
   const evidence =
     body.large === null
-      ? readJson(call.operation.json, body.bytes, ending, body.cut, call.asked.limits)
-      : readLarge(body.large, ending, body.cut, call.asked.limits)
+      ? readJson(call.operation.json, body.bytes, ending, body.cut, rules)
+      : readLarge(call.operation.json, body.large, ending, body.cut, rules)
   if (evidence.output_bytes > 0) call.noteOutput()
   const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
   const settled_ms = performance.now()
@@ -67,6 +69,11 @@ export async function answerJson(
   if (end.outcome === "released") throw refused(end)
   if (evidence.too_large) throw new GatewayError("response_too_large")
   return new Response(bytes, { headers: jsonHeaders(call.hold.id) })
+}
+
+/** How the usage of a call is read: in the words of the upstream that answers (D87). */
+function usageRules({ asked }: Call, { route }: Reply): UsageRules {
+  return { reader: readers[route.upstream.usage], limits: asked.limits }
 }
 
 /** The error for a JSON answer that was released. */
@@ -169,8 +176,8 @@ class RelayedCall implements TapOptions {
     return this.#call.asked.n
   }
 
-  get limits(): UsageLimits {
-    return this.#call.asked.limits
+  get usage_rules(): UsageRules {
+    return usageRules(this.#call, this.#reply)
   }
 
   get idle_ms(): number {

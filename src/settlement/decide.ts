@@ -1,6 +1,6 @@
 import type { EstimatePrompt } from "../config/config.ts"
 import { estimateTokens } from "../meter/output.ts"
-import { type Evidence, isZero, type JsonEvidence, type StreamEvidence } from "../meter/reading.ts"
+import { type Evidence, isUsable, type JsonEvidence, type StreamEvidence } from "../meter/reading.ts"
 import type { Failure, Note } from "../wire/call.ts"
 import type { Usage, UsageReading } from "../wire/usage.ts"
 
@@ -39,7 +39,7 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
     return { outcome: "released", failure: jsonFailure(evidence), notes } // rule 3
   }
   if (usage.state === "valid") {
-    const later = evidence.shape === "stream" ? evidence.output_bytes_after_usage : 0
+    const later = usage.output_unknown ? evidence.output_bytes : bytesAfterUsage(evidence)
     const is_last = evidence.shape === "json" || broken === null || evidence.usage_final
     const unseen = usage.usage.completion_tokens === 0 && !is_last ? hiddenOutput(evidence, terms) : 0
     return {
@@ -72,16 +72,15 @@ export function decide(evidence: Evidence, terms: Terms): Verdict {
   return { outcome: "released", failure: streamFailure(evidence), notes } // rule 6
 }
 
-/**
- * Whether an estimate charges the prompt (D6). If not, a client could avoid paying for it by cutting the stream, and a
- * provider's implausible usage would make it free (D1).
- */
-function chargesPrompt(
-  { shape, ending, usage }: Evidence,
-  { estimate_prompt, estimate_output }: Terms,
-): boolean {
-  const is_clients = isCutByClient({ shape, ending }) || usage.state === "implausible"
-  return !estimate_output || estimate_prompt === "always" || (estimate_prompt === "client_cut" && is_clients)
+/** Output that the usage of a stream cannot count, because it came later (D8). */
+function bytesAfterUsage(evidence: Evidence): number {
+  return evidence.shape === "stream" ? evidence.output_bytes_after_usage : 0
+}
+
+/** Whether an estimate charges the prompt (D6). If not, a client could avoid paying for it by cutting the stream. */
+function chargesPrompt(evidence: Evidence, { estimate_prompt, estimate_output }: Terms): boolean {
+  const is_client_cut = estimate_prompt === "client_cut" && isCutByClient(evidence)
+  return !estimate_output || estimate_prompt === "always" || is_client_cut
 }
 
 /**
@@ -96,7 +95,7 @@ function hiddenOutput(evidence: Evidence, { hidden_output_tokens = 0 }: Terms): 
   return isCutByClient(evidence) ? hidden_output_tokens : 0
 }
 
-function isCutByClient({ shape, ending }: Pick<Evidence, "shape" | "ending">): boolean {
+function isCutByClient({ shape, ending }: Evidence): boolean {
   return shape === "stream" && (ending === "client_left" || ending === "client_stalled")
 }
 
@@ -105,23 +104,14 @@ function isTooLarge(evidence: Evidence): boolean {
   return evidence.shape === "json" && evidence.too_large
 }
 
-/**
- * The usage that the settlement uses. Implausible usage is not believed (D1), and 0/0 next to output is a placeholder
- * (D2).
- */
+/** The usage that the settlement uses: 0/0 next to output is a placeholder (D2). */
 function trusted(evidence: Evidence): { usage: UsageReading; notes: readonly Note[] } {
   const { usage, output_bytes } = evidence
-  const is_implausible =
-    usage.state === "implausible" || (evidence.shape === "stream" && evidence.implausible)
   const notes: Note[] = isTooLarge(evidence) ? ["response_too_large"] : []
-  if (is_implausible) notes.push("usage_implausible")
   if (usage.state !== "valid") return { usage, notes }
-  if (isZero(usage.usage) && output_bytes > 0) {
-    notes.push("usage_placeholder")
-    return { usage: { state: "invalid" }, notes }
-  }
-  notes.push(...usage.notes)
-  return { usage, notes }
+  if (!isUsable(usage, output_bytes))
+    return { usage: { state: "invalid" }, notes: [...notes, "usage_placeholder"] }
+  return { usage, notes: [...notes, ...usage.notes] }
 }
 
 /** Why a JSON answer is not usable (D5, D10, D28): who ended it, otherwise what was wrong with it. */

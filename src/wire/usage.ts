@@ -35,11 +35,11 @@ export type UsageReading =
       readonly notes: readonly Note[]
       /** Absent if there is nothing besides what is charged. */
       readonly aside?: Aside
+      /** The output was not counted: it is estimated if there was any (D87). */
+      readonly output_unknown?: boolean
     }
   | { readonly state: "missing" }
   | { readonly state: "invalid" }
-  /** More than the request can have caused. */
-  | { readonly state: "implausible" }
 
 /** The most tokens of one kind; more makes the usage invalid (D1, D11). */
 export const MAX_TOKENS = 100_000_000
@@ -50,112 +50,7 @@ export type UsageLimits = Pick<Usage, "prompt_tokens" | "completion_tokens">
 /** The limits if the request is not known. */
 export const NO_LIMITS: UsageLimits = { prompt_tokens: MAX_TOKENS, completion_tokens: MAX_TOKENS }
 
-/** Reads a provider's `usage` value. Nothing is converted (D1, D3). */
-export function readUsage(value: unknown, limits: UsageLimits = NO_LIMITS): UsageReading {
-  if (value === undefined || value === null) return { state: "missing" }
-  if (!isObject(value)) return { state: "invalid" }
-  const { prompt_tokens, completion_tokens, prompt_tokens_details } = value
-  if (!isCount(prompt_tokens) || !isCount(completion_tokens)) return { state: "invalid" }
-  if (prompt_tokens > limits.prompt_tokens || completion_tokens > limits.completion_tokens)
-    return { state: "implausible" }
-  const { tokens, notes } = readCached(prompt_tokens_details, prompt_tokens)
-  const usage = { prompt_tokens, cached_tokens: tokens, completion_tokens }
-  const read = readBuckets(value)
-  if (read === null) return { state: "valid", usage, notes }
-  return { state: "valid", usage: { ...usage, buckets: read.buckets }, notes: [...notes, ...read.notes] }
-}
-
-/**
- * Reads the usage of a response object (D66), which has its own names for the same counts. `searches` is the number in
- * its output, used if the provider reports none.
- */
-export function readResponseUsage(
-  { usage, tool_usage }: JsonObject,
-  limits: UsageLimits,
-  searches: number,
-): UsageReading {
-  if (!isObject(usage)) return readUsage(usage, limits)
-  const { input_tokens, output_tokens, input_tokens_details, output_tokens_details } = usage
-  const { web_search, image_gen } = objectOf(tool_usage)
-  const reading = readUsage(
-    {
-      ...usage,
-      prompt_tokens: input_tokens,
-      completion_tokens: output_tokens,
-      prompt_tokens_details: input_tokens_details,
-      completion_tokens_details: output_tokens_details,
-      server_tool_use: { web_search_requests: objectOf(web_search).num_requests ?? searches },
-    },
-    limits,
-  )
-  if (reading.state !== "valid" || countOf(objectOf(image_gen).total_tokens) === 0) return reading
-  return { ...reading, notes: [...reading.notes, "unpriced"] }
-}
-
-/** The cached tokens of the prompt. A malformed number does not make the usage invalid (D3). */
-function readCached(details: unknown, prompt_tokens: number): { tokens: number; notes: readonly Note[] } {
-  if (details === undefined || details === null) return NONE_CACHED
-  if (!isObject(details)) return { tokens: 0, notes: ["cached_malformed"] }
-  const cached = details.cached_tokens
-  if (cached === undefined || cached === null || cached === 0) return NONE_CACHED
-  if (!isWhole(cached)) return { tokens: 0, notes: ["cached_malformed"] }
-  if (cached > prompt_tokens) return { tokens: prompt_tokens, notes: ["cached_clamped"] }
-  return { tokens: cached, notes: NO_NOTES }
-}
-
-const NO_NOTES: readonly Note[] = []
-const NONE_CACHED = { tokens: 0, notes: NO_NOTES }
-
 const NOTHING: JsonObject = {}
-
-interface BucketReading {
-  readonly buckets: Buckets
-  readonly notes: readonly Note[]
-}
-
-/**
- * The kinds of tokens and the searches in a provider's `usage` (D60), under the names of this convention; null for
- * none. A malformed number does not make the usage invalid.
- */
-function readBuckets(value: JsonObject): BucketReading | null {
-  const prompt = objectOf(value.prompt_tokens_details)
-  const completion = objectOf(value.completion_tokens_details)
-  const split = objectOf(value.cache_creation ?? prompt.cache_creation ?? prompt.cache_creation_token_details)
-  const written =
-    value.cache_creation_input_tokens ?? prompt.cache_write_tokens ?? prompt.cache_creation_tokens
-  const { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long } = split
-  const { reasoning_tokens, audio_tokens: audio_output } = completion
-  const { audio_tokens: audio_input, image_tokens } = prompt
-  const searches =
-    objectOf(value.server_tool_use).web_search_requests ?? value.num_search_queries ?? value.num_sources_used
-  const said = [written, short, long, reasoning_tokens, audio_input, audio_output, image_tokens]
-  if (said.every(isNothing) && isMissing(searches)) return null
-  const counts: Record<Bucket, number> = {
-    // Writes that the split leaves out are the cheaper ones.
-    cache_write: Math.max(countOf(written) - countOf(long), countOf(short)),
-    cache_write_1h: countOf(long),
-    reasoning: countOf(reasoning_tokens),
-    audio_input: countOf(audio_input),
-    audio_output: countOf(audio_output),
-    image_input: countOf(image_tokens),
-    web_search: countOf(searches),
-  }
-  const is_counted = isWhole(searches)
-  const found = Object.entries(counts).filter(
-    ([bucket, count]) => count > 0 || (bucket === "web_search" && is_counted),
-  )
-  return {
-    buckets: Object.fromEntries(found),
-    notes: [...said, searches].every((count) => isMissing(count) || isWhole(count))
-      ? []
-      : ["details_malformed"],
-  }
-}
-
-/** 0 for what is missing or malformed. */
-export function countOf(value: unknown): number {
-  return isWhole(value) ? value : 0
-}
 
 /** The value if it is an object, otherwise an empty object. */
 export function objectOf(value: unknown): JsonObject {
@@ -167,18 +62,9 @@ export function isMissing(value: unknown): boolean {
   return value === undefined || value === null
 }
 
-function isNothing(value: unknown): boolean {
-  return isMissing(value) || value === 0
-}
-
 /** A safe integer of at least 0. */
 export function isWhole(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0
-}
-
-/** Whether a value is a valid number of tokens (D1). */
-export function isCount(value: unknown): value is number {
-  return isWhole(value) && value <= MAX_TOKENS
 }
 
 /** Longer names are ignored. */

@@ -11,6 +11,7 @@ describe("the example of docs/configuration.md", () => {
       name: "openai",
       base_url: "https://api.openai.com/v1",
       api_key: "sk-openai",
+      usage: "default",
       timeouts,
       on_disconnect,
     })
@@ -20,6 +21,7 @@ describe("the example of docs/configuration.md", () => {
       family: "messages",
       base_url: "https://api.anthropic.com",
       api_key: "sk-anthropic",
+      usage: "default",
     } as const
     const expected: Config = {
       admin: null,

@@ -90,7 +90,6 @@ function chargedStream(ending: StreamEvidence["ending"], output_bytes: number): 
     usage_final: false,
     output_bytes,
     output_bytes_after_usage: 0,
-    implausible: false,
     error: false,
   }
   const { bytes_per_token, estimate } = mini

@@ -264,13 +264,13 @@ describe("D5 an answer over limits.response is charged, and not delivered", () =
       estimated(1_008, "usage_missing", noted),
     ],
     [
-      "rule 2: with usage that cannot be",
+      "D1 by as much of its usage as can be",
       json(200, large(usage(1_000_000, 5))),
       too_large,
-      settled("0.004032", [8, 0, 1_006], {
-        basis: "estimate",
-        failure: "usage_invalid",
-        notes: ["response_too_large", "usage_implausible"],
+      settled("0.131127", [131_107, 0, 5], {
+        failure: "upstream_error",
+        overage: "0.127092",
+        notes: ["response_too_large", "usage_implausible", "overage"],
       }),
     ],
   ])
@@ -455,20 +455,26 @@ describe("D11 more than was held is charged in full", () => {
     await expectSides(stage, { script: json(200, text), usd }, seesJson(text), recorded)
   })
 
-  const beyond: [string, object][] = [
-    ["a prompt", usage(35 + 131_073, 5)],
-    ["an output", usage(35, 32_769)],
-    ["a fortune", usage(100_000_000, 100_000_000)],
+  const beyond: [string, object, string, string, [number, number, number]][] = [
+    ["a prompt", usage(35 + 131_073, 5), "0.131127", "0.127092", [131_107, 0, 5]],
+    ["an output", usage(35, 32_769), "0.131107", "0.127072", [35, 0, 32_768]],
+    ["a fortune", usage(100_000_000, 100_000_000), "0.262179", "0.258144", [131_107, 0, 32_768]],
   ]
-  test.each(beyond)("D1 %s beyond what was asked for is not believed, and a warning", async (_, reported) => {
-    const text = JSON.stringify(chatCompletion(SENTENCE, { usage: reported }))
-    const sides = await stage.run({ script: json(200, text) })
-    seesJson(text)(sides)
-    const recorded = { basis: "estimate", failure: "usage_invalid", notes: ["usage_implausible"] }
-    expectLedger(sides, settled("0.000052", [8, 0, 11], recorded))
-    const warned = stage.gateway.lines.map((line): { level: number; request_id?: string } => JSON.parse(line))
-    expect(warned.filter(({ request_id, level }) => request_id === sides.id && level === 40)).toHaveLength(1)
-  })
+  test.each(beyond)(
+    "D1 %s beyond what can be is charged at its bound, with a warning",
+    async (_, reported, usd, overage, tokens) => {
+      const text = JSON.stringify(chatCompletion(SENTENCE, { usage: reported }))
+      const sides = await stage.run({ script: json(200, text) })
+      seesJson(text)(sides)
+      expectLedger(sides, settled(usd, tokens, { overage, notes: ["usage_implausible", "overage"] }))
+      const warned = stage.gateway.lines.map((line): { level: number; request_id?: string } =>
+        JSON.parse(line),
+      )
+      expect(warned.filter(({ request_id, level }) => request_id === sides.id && level === 40)).toHaveLength(
+        1,
+      )
+    },
+  )
 
   test("the next reservation is refused", async () => {
     const { gateway, provider } = stage

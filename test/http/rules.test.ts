@@ -149,9 +149,9 @@ describe("spec 1 the service", () => {
     ),
     passed("cached_tokens is optional", chatCompletion("hi", { usage: two }), charged),
     passed(
-      "nothing else of the usage is read",
-      chatCompletion("hi", { usage: { ...usage(10, 5), total_tokens: 9_999, cost: 7, cached_tokens: 3 } }),
-      charged,
+      "D87 what is unknown, and a total that does not add up, is noted and not charged",
+      chatCompletion("hi", { usage: { ...usage(10, 5), total_tokens: 9_999, citation_tokens: 7 } }),
+      settled("0.00003", [10, 0, 5], { notes: ["total_unexplained", "usage_unread"] }),
     ),
     passed(
       "explicit usage is preferred to what the output looks like",

@@ -2,7 +2,8 @@ import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
 import { outputBytes, parsePayload } from "../../src/meter/output.ts"
 import { chat } from "../../src/operations/chat.ts"
-import { NO_LIMITS, readServiceTier, readUsage } from "../../src/wire/usage.ts"
+import { ANY_USAGE, readUsage } from "../../src/usage/reading.ts"
+import { readServiceTier } from "../../src/wire/usage.ts"
 import { bytesOf, everyCut } from "./cuts.ts"
 
 function read(chunks: readonly Uint8Array[]) {
@@ -10,7 +11,7 @@ function read(chunks: readonly Uint8Array[]) {
   for (const chunk of chunks) answer.take(chunk)
   answer.stop()
   const { whole, object, output_bytes, service_tier } = answer
-  return { whole, object, output_bytes, service_tier, usage: answer.usage(NO_LIMITS) }
+  return { whole, object, output_bytes, service_tier, usage: chat.json.usageOf(answer.members, ANY_USAGE) }
 }
 
 const usage = '"usage":{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}'

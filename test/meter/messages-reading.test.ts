@@ -4,7 +4,7 @@ import { MessagesReading, messageBytes } from "../../src/meter/messages-reading.
 import type { StreamEvidence } from "../../src/meter/reading.ts"
 import { Framer } from "../../src/meter/sse.ts"
 import { messages } from "../../src/operations/messages.ts"
-import { NO_LIMITS } from "../../src/wire/usage.ts"
+import { ANY_USAGE } from "../../src/usage/reading.ts"
 import {
   blockDelta,
   blockStart,
@@ -64,7 +64,6 @@ describe("D64 the cuts between chunks mean nothing", () => {
         usage_final: true,
         output_bytes: OUTPUT_BYTES,
         output_bytes_after_usage: 0,
-        implausible: false,
         error: false,
         service_tier: "default",
         done: true,
@@ -119,7 +118,7 @@ describe("D5 a message that is too large to keep", () => {
     for (const chunks of everyCut(bytesOf(JSON.stringify(message)))) {
       const large: LargeAnswer = messages.json.openLarge()
       for (const chunk of chunks) large.take(chunk)
-      expect(large.usage(NO_LIMITS)).toMatchObject({
+      expect(messages.json.usageOf(large.members, ANY_USAGE)).toMatchObject({
         state: "valid",
         usage: { prompt_tokens: 12, cached_tokens: 2, completion_tokens: 5 },
       })

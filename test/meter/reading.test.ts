@@ -4,6 +4,7 @@ import { ChatReading } from "../../src/meter/chat-reading.ts"
 import { readJson } from "../../src/meter/json-reading.ts"
 import type { EventKind, JsonEvidence } from "../../src/meter/reading.ts"
 import { chat } from "../../src/operations/chat.ts"
+import { ANY_USAGE } from "../../src/usage/reading.ts"
 import { bytesOf } from "./cuts.ts"
 
 const NONE: EventKind = { kind: "nothing" }
@@ -76,7 +77,7 @@ describe("what one event is", () => {
     ["a ping", '{"type":"ping"}', chunk(false, false)],
     ["objects nested deep", `{"choices":${"[".repeat(50_000)}${"]".repeat(50_000)}}`, chunk(false, false)],
     ["D1 usage under __proto__", `{"__proto__":{${usage}},"choices":[]}`, chunk(false, false)],
-    ["D1 usage under a choice", `{"choices":[{"index":0,${usage}}]}`, chunk(false, false)],
+    ["D87 usage under a choice", `{"choices":[{"index":0,${usage}}]}`, chunk(false, true)],
 
     ["D10 an error object", '{"error":{"message":"no"}}', ERROR],
     ["D10 an empty error object", '{"error":{}}', ERROR],
@@ -182,7 +183,7 @@ describe("which usage of a stream counts, and what came after it", () => {
         1,
       ],
       ["D2 0/0 yields to real usage after it", [usageOnly(0, 0), text("abc"), usageOnly(9, 1)], [9, 1], 3, 0],
-      ["D2 0/0 is the last word without output", [usageOnly(9, 1), usageOnly(0, 0)], [0, 0], 0, 0],
+      ["D4 0/0 erases nothing", [usageOnly(9, 1), usageOnly(0, 0)], [9, 1], 0, 0],
       [
         "D2 but output that follows takes it back",
         [usageOnly(9, 1), usageOnly(0, 0), text("a")],
@@ -218,17 +219,18 @@ describe("which usage of a stream counts, and what came after it", () => {
     const clamped = '"prompt_tokens_details":{"cached_tokens":99}'
     const payload = `{"usage":{"prompt_tokens":9,"completion_tokens":2,${clamped}}}`
     expect(readAll([payload]).evidence("completed").usage).toMatchObject({ notes: ["cached_clamped"] })
-    expect(readAll([payload, usageOnly(9, 2)]).evidence("completed").usage).toMatchObject({ notes: [] })
+    expect(readAll([payload, usageOnly(100, 2)]).evidence("completed").usage).toMatchObject({ notes: [] })
   })
 })
 
-test("D1, D4 what the request cannot have caused erases nothing, and is told", () => {
-  const reading = new ChatReading(1, { prompt_tokens: 9, completion_tokens: 2 })
-  reading.read(usageOnly(9, 3))
-  expect(reading.evidence("completed")).toMatchObject({ usage: { state: "implausible" }, implausible: true })
-  reading.read(usageOnly(9, 2))
-  reading.read(usageOnly(10, 2))
-  expect(reading.evidence("completed")).toMatchObject({ usage: { state: "valid" }, implausible: true })
+test("D1, D4 what the request cannot have caused counts up to the bound, and is noted", () => {
+  const limits = { prompt_tokens: 9, completion_tokens: 2 }
+  const reading = new ChatReading(1, { ...ANY_USAGE, limits })
+  reading.read(usageOnly(10, 3))
+  const usage = { prompt_tokens: 9, cached_tokens: 0, completion_tokens: 2 }
+  expect(reading.evidence("completed").usage).toEqual({ state: "valid", usage, notes: ["usage_implausible"] })
+  reading.read(usageOnly(8, 2))
+  expect(reading.evidence("completed").usage).toMatchObject({ usage: { prompt_tokens: 8 }, notes: [] })
 })
 
 test("after [DONE] or an error every event is nothing", () => {

@@ -6,8 +6,8 @@ import type { StreamForm, StreamSizes, StreamTimes, TapOptions } from "../../src
 import { chat, chatEvents } from "../../src/operations/chat.ts"
 import { Fields } from "../../src/upstream/http/answer-head.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
+import { ANY_USAGE } from "../../src/usage/reading.ts"
 import type { Ending } from "../../src/wire/call.ts"
-import { NO_LIMITS } from "../../src/wire/usage.ts"
 import { parseAnswer } from "../support/answer.ts"
 import { cutAt, generator, randomCut } from "./cuts.ts"
 
@@ -60,7 +60,7 @@ function relay(changes: Partial<TapOptions & StreamSizes & StreamTimes> = {}) {
     form: chatEvents,
     json: chat.json,
     requested: 1,
-    limits: NO_LIMITS,
+    usage_rules: ANY_USAGE,
     wants_usage: false,
     wants_cost: false,
     sizes: { event_bytes, response_bytes, response_read_bytes },

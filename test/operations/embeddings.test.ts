@@ -6,8 +6,8 @@ import { ceilToNano, type Price } from "../../src/money.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { priceVerdict } from "../../src/settlement/price.ts"
+import { ANY_USAGE } from "../../src/usage/reading.ts"
 import { parseEmbeddings } from "../../src/wire/embeddings-request.ts"
-import { NO_LIMITS } from "../../src/wire/usage.ts"
 import { aModel } from "../admission/model.ts"
 
 const price: Price = { input_pico: 20_000n, cached_input_pico: 20_000n, output_pico: 0n, per_call_nano: 0n }
@@ -63,7 +63,7 @@ const list = (fields: object) => ({ object: "list", data: [{ index: 0, embedding
 
 /** What an answer is charged, in tokens, of an input of 40 bytes. */
 function charged(body: object, hold_nano = 1_000_000n) {
-  const evidence = readJson(embeddings.json, bytesOf(JSON.stringify(body)), "completed", false, NO_LIMITS)
+  const evidence = readJson(embeddings.json, bytesOf(JSON.stringify(body)), "completed", false, ANY_USAGE)
   const verdict = decide(evidence, {
     bytes_per_token: 4,
     prompt_tokens_estimate: 10,
@@ -146,7 +146,10 @@ test("D5 an answer that is not kept says the same as one that is, wherever it is
       large.take(bytes.subarray(at))
       large.stop()
       const kept = readJson(embeddings.json, bytes, "completed", false)
-      expect(readLarge(large, "completed", false, NO_LIMITS)).toEqual({ ...kept, too_large: true })
+      expect(readLarge(embeddings.json, large, "completed", false, ANY_USAGE)).toEqual({
+        ...kept,
+        too_large: true,
+      })
     }),
   )
 })

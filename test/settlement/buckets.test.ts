@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test"
 import { ceilToNano, type Price } from "../../src/money.ts"
 import type { Verdict } from "../../src/settlement/decide.ts"
 import { linesOf, priceVerdict } from "../../src/settlement/price.ts"
+import { readUsage } from "../../src/usage/reading.ts"
 import type { Note } from "../../src/wire/call.ts"
-import { readUsage } from "../../src/wire/usage.ts"
 
 /** D60: every kind of token at its own price, none of them twice, and none in silence. */
 

@@ -36,7 +36,6 @@ function stream(ending: Ending, evidence: Partial<StreamEvidence> = {}): StreamE
     usage_final: false,
     output_bytes: 0,
     output_bytes_after_usage: 0,
-    implausible: false,
     error: false,
     ...evidence,
   }
@@ -164,21 +163,6 @@ describe("a stream that completed", () => {
     ["rule 4 no usage", { ...some }, estimated(3, "usage_missing")],
     ["rule 4 a byte is a token", { output_bytes: 1 }, estimated(1, "usage_missing")],
     ["rule 4 invalid usage", { usage: invalid, ...some }, estimated(3, "usage_invalid")],
-    [
-      "rule 4, D1 implausible usage",
-      { usage: { state: "implausible" }, implausible: true, ...some },
-      estimated(3, "usage_invalid", ["usage_implausible"]),
-    ],
-    [
-      "rule 1, D1 implausible usage beside usage",
-      { ...final, implausible: true },
-      reported("usage", [9, 2], null, 0, ["usage_implausible"]),
-    ],
-    [
-      "rule 6, D1 implausible usage alone",
-      { usage: { state: "implausible" }, implausible: true },
-      released("usage_invalid", ["usage_implausible"]),
-    ],
     ["rule 4, D2 a placeholder", { ...zero, ...some }, estimated(3, "usage_invalid", ["usage_placeholder"])],
 
     ["rule 6 nothing", {}, released("no_output")],
@@ -281,12 +265,6 @@ describe("D6 what an estimate rests on", () => {
     ["a stream that the provider broke", stream("upstream_lost", some), false],
     ["a stream that the gateway cut", stream("gateway_stopped", some), false],
     ["a whole stream", stream("completed", some), false],
-    [
-      "D1 a stream with implausible usage",
-      stream("completed", { ...some, usage: { state: "implausible" } }),
-      true,
-    ],
-    ["D1 an answer with implausible usage", json({ ...some, usage: { state: "implausible" } }), true],
     ["a JSON answer whose client left", json({ ...some, ending: "client_left" }), false],
   ]
   test.each(charges_prompt)("the prompt is charged by client_cut: %s, %p", (_, evidence, charged) => {

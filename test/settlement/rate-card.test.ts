@@ -6,7 +6,8 @@ import { loadConfig } from "../../src/config/load.ts"
 import { PAR_BP, parseMargin } from "../../src/money.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { linesOf, priceVerdict, servedTier } from "../../src/settlement/price.ts"
-import { NO_LIMITS, readUsage } from "../../src/wire/usage.ts"
+import { readUsage } from "../../src/usage/reading.ts"
+import { NO_LIMITS } from "../../src/wire/usage.ts"
 
 /**
  * D60, D62, D69, D70: random cards, usages and margins cost what an independent model of the rulings says, to the nano-USD. The model works on

@@ -7,6 +7,7 @@ export function anUpstream(overrides: Partial<Upstream> = {}): Upstream {
     family: "chat",
     base_url: "http://127.0.0.1:1",
     api_key: null,
+    usage: "default",
     timeouts: { connect_ms: 1_000, first_byte_ms: 1_000, idle_ms: 1_000, total_ms: 1_000 },
     idle_connection_ms: null,
     tls: null,

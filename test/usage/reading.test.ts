@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
+import { ANY_USAGE, readUsage } from "../../src/usage/reading.ts"
 import type { Note } from "../../src/wire/call.ts"
-import { MAX_TOKENS, readUsage } from "../../src/wire/usage.ts"
+import { MAX_TOKENS } from "../../src/wire/usage.ts"
 
 /** As it comes off the wire: JSON text, so that `1e400` and `-0` are what a provider can really send. */
 const parsed = (json: string): unknown => JSON.parse(json)
@@ -51,8 +52,11 @@ describe("D1 missing usage", () => {
   test("D1 more than the request can have caused", () => {
     const limits = { prompt_tokens: 9, completion_tokens: 2 }
     const state = (prompt_tokens: number, completion_tokens: number) =>
-      readUsage({ prompt_tokens, completion_tokens }, limits).state
-    expect([state(9, 2), state(10, 2), state(9, 3)]).toEqual(["valid", "implausible", "implausible"])
+      readUsage({ prompt_tokens, completion_tokens }, { ...ANY_USAGE, limits })
+    const usage = { prompt_tokens: 9, cached_tokens: 0, completion_tokens: 2 }
+    expect(state(9, 2)).toEqual({ state: "valid", usage, notes: [] })
+    for (const reading of [state(10, 2), state(9, 3)])
+      expect(reading).toEqual({ state: "valid", usage, notes: ["usage_implausible"] })
   })
   test("null", () => expect(readUsage(null)).toEqual({ state: "missing" }))
 })
@@ -88,7 +92,6 @@ describe("D1 invalid usage: nothing is coerced", () => {
     '{"prompt_tokens":9}',
     '{"completion_tokens":2}',
     '{"total_tokens":11}',
-    '{"input_tokens":9,"output_tokens":2}',
     '{"Prompt_tokens":9,"completion_tokens":2}',
     '{"__proto__":{"prompt_tokens":9,"completion_tokens":2}}',
     '{"usage":{"prompt_tokens":9,"completion_tokens":2}}',

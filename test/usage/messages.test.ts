@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { mergeUsage, readMessagesUsage } from "../../src/wire/messages-usage.ts"
+import { WHOLE_MESSAGE } from "../../src/meter/messages-reading.ts"
+import { ANY_USAGE, count, merged, readUsage } from "../../src/usage/reading.ts"
 import { type JsonObject, MAX_TOKENS, type UsageReading } from "../../src/wire/usage.ts"
 
 const plain = { input_tokens: 10, output_tokens: 5 }
@@ -129,7 +130,7 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
     ["a dearer place", { ...plain, inference_geo: "us" }, { prompt: 10, cached: 0, out: 5 }, ["unpriced"]],
   ]
   test.each(rows)("%s", (_, usage, { prompt, cached, out, ...buckets }, notes) => {
-    expect(readMessagesUsage(usage)).toEqual({
+    expect(readUsage(usage, ANY_USAGE, WHOLE_MESSAGE)).toEqual({
       state: "valid",
       usage: {
         prompt_tokens: prompt,
@@ -138,7 +139,7 @@ describe("D64 input is what was read anew, from a cache, and written to one", ()
         buckets: { web_search: 0, ...buckets },
       },
       notes,
-    } as ReturnType<typeof readMessagesUsage>)
+    } as UsageReading)
   })
 })
 
@@ -153,34 +154,65 @@ describe("D1 nothing is coerced", () => {
     ["a fraction", { ...plain, output_tokens: 1.5 }, "invalid"],
     ["below zero", { ...plain, output_tokens: -1 }, "invalid"],
     ["too much together", { ...plain, cache_read_input_tokens: MAX_TOKENS }, "invalid"],
-    ["more than was asked for", { ...plain, output_tokens: 6 }, "implausible"],
-    ["more than was sent", { ...plain, cache_creation_input_tokens: 1 }, "implausible"],
   ]
-  const limits = { prompt_tokens: 10, completion_tokens: 5 }
-  test.each(rows)("%s", (_, usage, state) => expect(readMessagesUsage(usage, limits).state).toBe(state))
+  test.each(rows)("%s", (_, usage, state) =>
+    expect(readUsage(usage, ANY_USAGE, WHOLE_MESSAGE).state).toBe(state),
+  )
+
+  test("more than the request can have caused counts up to the bound", () => {
+    const rules = { ...ANY_USAGE, limits: { prompt_tokens: 10, completion_tokens: 5 } }
+    for (const more of [
+      { output_tokens: 6 },
+      { cache_creation_input_tokens: 1 },
+      { cache_read_input_tokens: 7 },
+    ]) {
+      expect(readUsage({ ...plain, ...more }, rules, WHOLE_MESSAGE)).toMatchObject({
+        usage: { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 5 },
+        notes: ["usage_implausible"],
+      })
+    }
+  })
 })
 
 describe("D64 the usage at the start of a stream says nothing of its output", () => {
   test("input only", () => {
     const start = { ...plain, output_tokens: 1, server_tool_use: { web_search_requests: 0 } }
-    expect(readMessagesUsage(start, undefined, false)).toEqual({
+    expect(readUsage(start, ANY_USAGE, { output: false })).toEqual({
       state: "valid",
       usage: { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 0 },
       notes: [],
     })
-    expect(readMessagesUsage({ input_tokens: 10 }, undefined, false).state).toBe("valid")
+    expect(readUsage({ input_tokens: 10 }, ANY_USAGE, { output: false }).state).toBe("valid")
   })
 })
 
-describe("D64 a later field replaces, null and absent change nothing", () => {
-  const field = fc.constantFrom("input_tokens", "output_tokens", "cache_read_input_tokens", "iterations")
-  const said = fc.dictionary(field, fc.oneof(fc.nat(), fc.constant(null)))
+describe("D4, D64 a later number replaces, and what is absent, null or 0 erases nothing", () => {
+  const tokens = fc.oneof(fc.nat(1000), fc.constant(null))
+  const said = fc.record(
+    { input_tokens: tokens, output_tokens: tokens, cache_read_input_tokens: tokens },
+    { requiredKeys: [] },
+  )
+  const counted = (usage: JsonObject) => {
+    const found = count(usage, ANY_USAGE)
+    if (found === null) throw new Error("invalid")
+    return found
+  }
+  const promptOf = ({ input_tokens, cache_read_input_tokens }: JsonObject) =>
+    Number(input_tokens ?? 0) + Number(cache_read_input_tokens ?? 0)
   test("for any two events", () => {
     fc.assert(
       fc.property(said, said, (known, later) => {
-        const merged = mergeUsage(known, later)
-        for (const name of Object.keys({ ...known, ...later }))
-          expect(merged[name]).toEqual(later[name] ?? known[name])
+        const { counts } = merged(counted(known), counted(later))
+        const zeros_count = promptOf(later) >= promptOf(known)
+        const wanted = (name: keyof typeof known, is_prompt: boolean) => {
+          const [before, after] = [known[name] ?? undefined, later[name] ?? undefined]
+          return after === undefined || (after === 0 && before !== undefined && !(is_prompt && zeros_count))
+            ? before
+            : after
+        }
+        expect(counts.prompt).toBe(wanted("input_tokens", true))
+        expect(counts.cached).toBe(wanted("cache_read_input_tokens", true))
+        expect(counts.output).toBe(wanted("output_tokens", false))
       }),
     )
   })

@@ -1,0 +1,364 @@
+import { describe, expect, test } from "bun:test"
+import { readers } from "../../src/usage/readers.ts"
+import { ANY_USAGE, readingIn, readUsage, type UsageRules } from "../../src/usage/reading.ts"
+import type { JsonObject, Usage } from "../../src/wire/usage.ts"
+
+/** D87: one usage in the words of each provider that docs/billing.md lists, and what is charged for it. */
+
+interface Expectation extends Partial<Usage> {
+  readonly notes?: readonly string[]
+  readonly unread?: readonly string[]
+  readonly cost_nano?: bigint
+  readonly unexplained?: number
+}
+
+function expectRead(usage: JsonObject, expected: Expectation, rules: UsageRules = ANY_USAGE): void {
+  const reading = readUsage(usage, rules)
+  const { notes = [], unread = [], cost_nano = null, unexplained = 0, ...tokens } = expected
+  expect(reading).toMatchObject({ state: "valid", usage: { cached_tokens: 0, ...tokens }, notes })
+  if (reading.state !== "valid") return
+  expect(reading.usage.buckets ?? {}).toEqual(tokens.buckets ?? {})
+  const { aside = { unread: [], unexplained_tokens: 0, provider_cost_nano: null } } = reading
+  expect(aside).toEqual({
+    unread: [...unread],
+    unexplained_tokens: unexplained,
+    provider_cost_nano: cost_nano,
+  })
+}
+
+const GEMINI = { ...ANY_USAGE, reader: readers.gemini }
+
+describe("D87 the words of each provider", () => {
+  const rows: [provider: string, usage: JsonObject, expected: Expectation, rules?: UsageRules][] = [
+    [
+      "openai chat: writes and reads are inside the prompt",
+      {
+        prompt_tokens: 2600,
+        completion_tokens: 300,
+        total_tokens: 2900,
+        prompt_tokens_details: {
+          cached_tokens: 2000,
+          cache_write_tokens: 400,
+          text_tokens: 2600,
+          audio_tokens: 0,
+        },
+        completion_tokens_details: {
+          reasoning_tokens: 200,
+          accepted_prediction_tokens: 7,
+          rejected_prediction_tokens: 9,
+        },
+      },
+      {
+        prompt_tokens: 2600,
+        cached_tokens: 2000,
+        completion_tokens: 300,
+        buckets: { cache_write: 400, reasoning: 200 },
+      },
+    ],
+    [
+      "openai responses",
+      {
+        input_tokens: 3300,
+        output_tokens: 50,
+        total_tokens: 3350,
+        input_tokens_details: { cached_tokens: 0, cache_write_tokens: 3207 },
+        output_tokens_details: { reasoning_tokens: 20 },
+      },
+      { prompt_tokens: 3300, completion_tokens: 50, buckets: { cache_write: 3207, reasoning: 20 } },
+    ],
+    [
+      "anthropic: reads and writes are beside the input",
+      {
+        input_tokens: 10,
+        output_tokens: 40,
+        cache_read_input_tokens: 5000,
+        cache_creation_input_tokens: 300,
+        cache_creation: { ephemeral_5m_input_tokens: 100, ephemeral_1h_input_tokens: 200 },
+        output_tokens_details: { thinking_tokens: 30 },
+        service_tier: "standard",
+        inference_geo: "global",
+      },
+      {
+        prompt_tokens: 5310,
+        cached_tokens: 5000,
+        completion_tokens: 40,
+        buckets: { cache_write: 100, cache_write_1h: 200, reasoning: 30 },
+      },
+    ],
+    [
+      "xai chat: reasoning is beside the output, and the ticks agree",
+      {
+        prompt_tokens: 12,
+        completion_tokens: 2,
+        total_tokens: 354,
+        prompt_tokens_details: { text_tokens: 12, audio_tokens: 0, image_tokens: 0, cached_tokens: 11 },
+        completion_tokens_details: { reasoning_tokens: 340, audio_tokens: 0 },
+        num_sources_used: 0,
+        cost_in_usd_ticks: 1_721_250,
+      },
+      {
+        prompt_tokens: 12,
+        cached_tokens: 11,
+        completion_tokens: 342,
+        buckets: { reasoning: 340, web_search: 0 },
+        cost_nano: 172_125n,
+      },
+    ],
+    [
+      "xai responses: reasoning is inside, tools are counted by their names",
+      {
+        input_tokens: 216,
+        output_tokens: 863,
+        total_tokens: 1079,
+        output_tokens_details: { reasoning_tokens: 237 },
+        num_server_side_tools_used: 5,
+        server_side_tool_usage_details: {
+          web_search_calls: 2,
+          x_search_calls: 1,
+          code_interpreter_calls: 1,
+          mcp_calls: 1,
+          x_posts_fetched: 53,
+        },
+        context_details: { input_tokens: 0 },
+      },
+      {
+        prompt_tokens: 216,
+        completion_tokens: 863,
+        buckets: { reasoning: 237, web_search: 2 },
+        tool_runs: { x_search: 1, code_interpreter: 1, x_posts: 53 },
+      },
+    ],
+    [
+      "gemini: the rest of the total is output",
+      { prompt_tokens: 758, completion_tokens: 102, total_tokens: 1725 },
+      { prompt_tokens: 758, completion_tokens: 967, buckets: { reasoning: 865 } },
+      GEMINI,
+    ],
+    [
+      "gemini: no output count, because thinking took all of it",
+      { prompt_tokens: 6, total_tokens: 41 },
+      { prompt_tokens: 6, completion_tokens: 35 },
+      GEMINI,
+    ],
+    [
+      "deepseek",
+      {
+        prompt_tokens: 495,
+        completion_tokens: 20,
+        total_tokens: 515,
+        prompt_cache_hit_tokens: 320,
+        prompt_cache_miss_tokens: 175,
+        prompt_tokens_details: { cached_tokens: 320 },
+      },
+      { prompt_tokens: 495, cached_tokens: 320, completion_tokens: 20 },
+    ],
+    [
+      "moonshot",
+      { prompt_tokens: 2989, completion_tokens: 4, total_tokens: 2993, cached_tokens: 2989 },
+      { prompt_tokens: 2989, cached_tokens: 2989, completion_tokens: 4 },
+    ],
+    [
+      "mistral",
+      { prompt_tokens: 171, completion_tokens: 9, total_tokens: 180, num_cached_tokens: 128 },
+      { prompt_tokens: 171, cached_tokens: 128, completion_tokens: 9 },
+    ],
+    [
+      "mistral: seconds of audio are named",
+      { prompt_tokens: 171, completion_tokens: 9, total_tokens: 180, prompt_audio_seconds: 30 },
+      { prompt_tokens: 171, completion_tokens: 9, unread: ["prompt_audio_seconds"], notes: ["usage_unread"] },
+    ],
+    [
+      "groq: its times cost nothing",
+      {
+        prompt_tokens: 10,
+        completion_tokens: 5,
+        total_tokens: 15,
+        queue_time: 0.1,
+        prompt_time: 0.2,
+        total_time: 0.4,
+      },
+      { prompt_tokens: 10, completion_tokens: 5 },
+    ],
+    [
+      "dashscope",
+      {
+        prompt_tokens: 3019,
+        completion_tokens: 104,
+        total_tokens: 3123,
+        prompt_tokens_details: {
+          cached_tokens: 2048,
+          cache_creation_input_tokens: 900,
+          cache_type: "ephemeral",
+        },
+      },
+      { prompt_tokens: 3019, cached_tokens: 2048, completion_tokens: 104, buckets: { cache_write: 900 } },
+    ],
+    [
+      "databricks: inside, by the total",
+      { prompt_tokens: 1000, completion_tokens: 10, total_tokens: 1010, cache_read_input_tokens: 800 },
+      { prompt_tokens: 1000, cached_tokens: 800, completion_tokens: 10 },
+    ],
+    [
+      "databricks: beside, by the total",
+      {
+        prompt_tokens: 200,
+        completion_tokens: 10,
+        total_tokens: 1060,
+        cache_read_input_tokens: 800,
+        cache_creation_input_tokens: 50,
+      },
+      { prompt_tokens: 1050, cached_tokens: 800, completion_tokens: 10, buckets: { cache_write: 50 } },
+    ],
+    [
+      "openrouter",
+      {
+        prompt_tokens: 194,
+        completion_tokens: 2,
+        total_tokens: 196,
+        is_byok: false,
+        cost: 0.0160614,
+        cost_details: { upstream_inference_cost: 0.0001764 },
+        server_tool_use_details: { web_search_requests: 1, tool_calls_executed: 1 },
+      },
+      { prompt_tokens: 194, completion_tokens: 2, buckets: { web_search: 1 }, cost_nano: 16_061_400n },
+    ],
+    [
+      "perplexity: an object of costs, its parts known, its citations named",
+      {
+        prompt_tokens: 33,
+        completion_tokens: 7163,
+        total_tokens: 7196,
+        reasoning_tokens: 100,
+        citation_tokens: 20_016,
+        num_search_queries: 18,
+        search_context_size: "low",
+        cost: { input_tokens_cost: 0.001, search_queries_cost: 0.09, total_cost: 0.0955 },
+      },
+      {
+        prompt_tokens: 33,
+        completion_tokens: 7163,
+        buckets: { reasoning: 100, web_search: 18 },
+        unread: ["citation_tokens"],
+        notes: ["usage_unread"],
+        cost_nano: 95_500_000n,
+      },
+    ],
+    [
+      "deepinfra",
+      { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15, estimated_cost: 0.00000225 },
+      { prompt_tokens: 10, completion_tokens: 5, cost_nano: 2_250n },
+    ],
+  ]
+  for (const [provider, usage, expected, rules] of rows)
+    test(provider, () => expectRead(usage, expected, rules))
+})
+
+describe("D87 the total decides what is inside and what is beside", () => {
+  const details = (reasoning_tokens: number) => ({ completion_tokens_details: { reasoning_tokens } })
+  const rows: [what: string, usage: JsonObject, expected: Expectation][] = [
+    [
+      "reasoning beside",
+      { prompt_tokens: 32, completion_tokens: 9, total_tokens: 14_041, ...details(14_000) },
+      { prompt_tokens: 32, completion_tokens: 14_009, buckets: { reasoning: 14_000 } },
+    ],
+    [
+      "reasoning inside",
+      { prompt_tokens: 32, completion_tokens: 14_009, total_tokens: 14_041, ...details(14_000) },
+      { prompt_tokens: 32, completion_tokens: 14_009, buckets: { reasoning: 14_000 } },
+    ],
+    [
+      "no total: inside",
+      { prompt_tokens: 32, completion_tokens: 100, ...details(60) },
+      { prompt_tokens: 32, completion_tokens: 100, buckets: { reasoning: 60 } },
+    ],
+    [
+      "a total of 0 is none",
+      { prompt_tokens: 32, completion_tokens: 100, total_tokens: 0 },
+      { prompt_tokens: 32, completion_tokens: 100 },
+    ],
+    [
+      "cached beside",
+      {
+        prompt_tokens: 8,
+        completion_tokens: 20,
+        total_tokens: 18_929,
+        prompt_tokens_details: { cached_tokens: 18_901 },
+      },
+      { prompt_tokens: 18_909, cached_tokens: 18_901, completion_tokens: 20 },
+    ],
+    [
+      "cached and reasoning beside",
+      { prompt_tokens: 8, completion_tokens: 20, total_tokens: 133, cached_tokens: 100, ...details(5) },
+      { prompt_tokens: 108, cached_tokens: 100, completion_tokens: 25, buckets: { reasoning: 5 } },
+    ],
+    [
+      "Anthropic's words inside",
+      { input_tokens: 1000, output_tokens: 10, total_tokens: 1010, cache_read_input_tokens: 800 },
+      { prompt_tokens: 1000, cached_tokens: 800, completion_tokens: 10 },
+    ],
+    [
+      "more than all parts",
+      { prompt_tokens: 758, completion_tokens: 102, total_tokens: 1725 },
+      { prompt_tokens: 758, completion_tokens: 102, unexplained: 865, notes: ["total_unexplained"] },
+    ],
+    [
+      "less than all parts",
+      { prompt_tokens: 758, completion_tokens: 102, total_tokens: 800 },
+      { prompt_tokens: 758, completion_tokens: 102, unexplained: -60, notes: ["total_unexplained"] },
+    ],
+    [
+      "no output count",
+      { prompt_tokens: 80_004, total_tokens: 80_005, ...details(1) },
+      { prompt_tokens: 80_004, completion_tokens: 1, buckets: { reasoning: 1 } },
+    ],
+  ]
+  test.each(rows)("%s", (_, usage, expected) => expectRead(usage, expected))
+
+  test("no output count and a total below the prompt, or none, is invalid (D1)", () => {
+    expect(readUsage({ prompt_tokens: 9, total_tokens: 8 })).toEqual({ state: "invalid" })
+    expect(readUsage({ prompt_tokens: 9 })).toEqual({ state: "invalid" })
+    expect(readUsage({ prompt_tokens: 9, total_tokens: 9 })).toMatchObject({ output_unknown: true })
+  })
+})
+
+describe("D87 places of the usage object", () => {
+  const usage = { prompt_tokens: 1000, completion_tokens: 10, total_tokens: 1010, cached_tokens: 800 }
+  const read = {
+    state: "valid",
+    usage: { prompt_tokens: 1000, cached_tokens: 800, completion_tokens: 10 },
+    notes: [],
+  }
+  const rows: [where: string, payload: JsonObject][] = [
+    ["usage", { usage, x_groq: { usage: { prompt_tokens: 1, completion_tokens: 1 } } }],
+    ["the last choice", { usage: null, choices: [{ index: 0 }, { index: 1, usage }] }],
+    ["x_groq", { x_groq: { usage } }],
+    ["the next place after an invalid one", { usage: { prompt_tokens: "1" }, x_groq: { usage } }],
+  ]
+  test.each(rows)("%s", (_, payload) => expect(readingIn(payload, ANY_USAGE)).toMatchObject(read))
+})
+
+describe("D87 what nobody reads is named, and bounded", () => {
+  test("at any depth, in lists too, positive numbers only", () => {
+    const usage = {
+      prompt_tokens: 1,
+      completion_tokens: 1,
+      odd_vendor_units: { gpu_seconds: 7, none: 0, less: -1, text: "9", deep: [{ pages: 2 }, { pages: 3 }] },
+      ["x".repeat(100)]: 1,
+    }
+    const unread = ["odd_vendor_units.gpu_seconds", "odd_vendor_units.deep[].pages", "x".repeat(64)]
+    expectRead(usage, { prompt_tokens: 1, completion_tokens: 1, unread, notes: ["usage_unread"] })
+  })
+
+  test("at most 8 names, however many numbers there are", () => {
+    const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [`n${at}`, at]))
+    const reading = readUsage({ prompt_tokens: 1, completion_tokens: 1, many })
+    expect(reading.state === "valid" && reading.aside?.unread).toHaveLength(8)
+  })
+
+  test("a usage that is nested 100,000 levels deep", () => {
+    const deep = JSON.parse(
+      `{"prompt_tokens":1,"completion_tokens":1,"a":${'{"a":'.repeat(1000)}1${"}".repeat(1000)}}`,
+    )
+    expect(readUsage(deep).state).toBe("valid")
+  })
+})
