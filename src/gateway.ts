@@ -8,6 +8,7 @@ import type { Log } from "./log.ts"
 import type { Metrics } from "./metrics/metrics.ts"
 import type { Tracer } from "./trace.ts"
 import type { CircuitBreakers } from "./upstream/circuit-breakers.ts"
+import type { HiddenOutput } from "./upstream/hidden-output.ts"
 
 /** What the routes work with. One object per process, given to `createApp`. */
 export interface Gateway {
@@ -18,6 +19,7 @@ export interface Gateway {
   /** What clients read of their own account in each shard (D47, D74). */
   readonly reports: readonly ClientReports[]
   readonly breakers: CircuitBreakers
+  readonly hidden_output: HiddenOutput
   readonly in_flight: InFlight
   readonly key_loads: KeyLoads
   readonly metrics: Metrics

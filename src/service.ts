@@ -16,6 +16,7 @@ import { checkpoint } from "./settlement/settle.ts"
 import { Shutdown } from "./shutdown.ts"
 import type { Tracer } from "./trace.ts"
 import { CircuitBreakers, upstreamStatuses } from "./upstream/circuit-breakers.ts"
+import { HiddenOutput } from "./upstream/hidden-output.ts"
 import type { UpstreamBody } from "./wire/statistics.ts"
 
 /** How long an operator waits for the database: as long as a call does (D27). */
@@ -114,6 +115,7 @@ export class Service {
       ledger: ledger.calls,
       reports: ledger.list.map(({ database }) => openClientReports(database.receipts, database.sums)),
       breakers: new CircuitBreakers(),
+      hidden_output: new HiddenOutput(),
       in_flight,
       key_loads: new KeyLoads(metrics.keyLimited),
       metrics: worker === undefined ? metrics : { ...metrics, print: () => worker.printAll() },

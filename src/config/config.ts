@@ -17,6 +17,9 @@ export const operationsOf: Readonly<Record<Family, readonly [OperationName, ...O
 /** What happens to the upstream request when the client disconnects (D9). */
 export type OnDisconnect = "abort" | "drain"
 
+/** The same for a stream: `auto` drains where output may be hidden from clients, and otherwise aborts after `leave_wait`. */
+export type OnStreamDisconnect = OnDisconnect | "auto"
+
 /** When an estimate charges the prompt too (D6): `client_cut` is for a stream that its client left or let stall. */
 export type EstimatePrompt = "never" | "client_cut" | "always"
 
@@ -45,7 +48,7 @@ export interface Upstream {
     readonly key: string | null
   } | null
   readonly on_disconnect: {
-    readonly stream: OnDisconnect
+    readonly stream: OnStreamDisconnect
     readonly json: OnDisconnect
     readonly drain_for_ms: number
   }
@@ -127,6 +130,8 @@ export interface Config {
     readonly stall_ms: number
     /** How long a finished answer whose client is gone is read on for its usage (D9). */
     readonly finish_wait_ms: number
+    /** How long any other answer whose client is gone is read on, where nothing is hidden from clients (D9). */
+    readonly leave_wait_ms: number
   }
   readonly limits: {
     readonly body_bytes: number

@@ -9,11 +9,15 @@ export const Family = Type.Union([Type.Literal("chat"), Type.Literal("messages")
   [EXPECTED]: "chat or messages",
 })
 
-const OnDisconnect = (fallback: "abort" | "drain") =>
-  Type.Union([Type.Literal("abort"), Type.Literal("drain")], {
-    default: fallback,
-    [EXPECTED]: "abort or drain",
-  })
+const OnDisconnect = Type.Union([Type.Literal("abort"), Type.Literal("drain")], {
+  default: "drain",
+  [EXPECTED]: "abort or drain",
+})
+
+const OnStreamDisconnect = Type.Union([Type.Literal("auto"), Type.Literal("abort"), Type.Literal("drain")], {
+  default: "auto",
+  [EXPECTED]: "auto, abort or drain",
+})
 
 export const UpstreamSection = section({
   family: Family,
@@ -40,8 +44,8 @@ export const UpstreamSection = section({
   idle_connection: Type.Optional(duration()),
   tls: section({ ca: Type.Optional(text()), cert: Type.Optional(text()), key: Type.Optional(text()) }),
   on_disconnect: section({
-    stream: OnDisconnect("abort"),
-    json: OnDisconnect("drain"),
+    stream: OnStreamDisconnect,
+    json: OnDisconnect,
     drain_for: durationOrNone("30s"),
   }),
 })

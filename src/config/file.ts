@@ -131,6 +131,7 @@ export const ConfigFile = section({
     commit_after: durationOrNone("50ms"),
     stall: duration("30s"),
     finish_wait: durationOrNone("2s"),
+    leave_wait: durationOrNone("500ms"),
   }),
   limits: section({
     body: size("20MiB"),

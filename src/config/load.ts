@@ -57,6 +57,7 @@ function configFrom(file: ConfigFile, report: Report): Config {
       commit_after_ms: ms(stream.commit_after),
       stall_ms: ms(stream.stall),
       finish_wait_ms: ms(stream.finish_wait),
+      leave_wait_ms: ms(stream.leave_wait),
     },
     limits: {
       body_bytes: bytes(limits.body),

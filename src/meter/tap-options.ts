@@ -65,7 +65,10 @@ export interface TapOptions {
   readonly idle_ms: number
   /** What is left of the total timeout. */
   readonly total_ms: number
-  /** How long to read on for the final usage once the client has left; null to stop at once (D9). */
+  /**
+   * How long to read on for the final usage once the client has left; null to stop at once (D9). It may grow with what
+   * the stream says.
+   */
   readonly drain_ms: number | null
   /**
    * Settles what was delivered. Called once. Resolves with the charge when the last byte may be sent (D32: settle

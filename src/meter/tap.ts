@@ -58,7 +58,7 @@ export class Tap implements Feed {
 
   /** What the provider delivered so far, as if the stream ended now with `ending` (D13's checkpoint). */
   evidence(ending: Ending): StreamEvidence {
-    return this.#reading.evidence(ending)
+    return this.#reading.evidence(this.#draining ?? ending)
   }
 
   /** Ends the stream from this side: a shutdown's deadline (D34). */
@@ -76,10 +76,9 @@ export class Tap implements Feed {
     else this.#drain("client_left")
   }
 
-  /** The client does not read. It is cut, and so is the provider, unless only the final usage is missing (D9). */
+  /** The client does not read. It is cut, and the provider is read on as for one that left (D9). */
   #clientStalled(): void {
-    const waits = this.#reading.paused && !this.#reading.usage_final && this.#options.times.finish_wait_ms > 0
-    if (!waits) {
+    if (this.#reading.usage_final || this.#drain_ms <= 0) {
       this.#finish("client_stalled")
       return
     }
@@ -97,9 +96,14 @@ export class Tap implements Feed {
 
   /** How long the provider is read on once the client is gone; 0 when it is cut at once. */
   get #drain_ms(): number {
-    const { drain_ms, times } = this.#options
-    const policy_ms = this.#draining === "client_stalled" ? 0 : (drain_ms ?? 0)
-    return this.#reading.paused ? Math.max(policy_ms, times.finish_wait_ms) : policy_ms
+    const policy_ms = this.#options.drain_ms ?? 0
+    return this.#reading.paused ? Math.max(policy_ms, this.#options.times.finish_wait_ms) : policy_ms
+  }
+
+  /** What is left of that; infinite while the client is there. */
+  #drainLeft(now: number): number {
+    const { gone_ms } = this.outlet
+    return gone_ms === null ? Number.POSITIVE_INFINITY : left(now, gone_ms, this.#drain_ms)
   }
 
   /**
@@ -130,8 +134,10 @@ export class Tap implements Feed {
     this.#read_ms = null
     try {
       if (chunk === null) this.#ended()
-      else if (chunk === "broken") this.#broken()
-      else this.#takeChunk(chunk)
+      else if (chunk === "broken") {
+        this.#readUnterminated()
+        this.#fail()
+      } else this.#takeChunk(chunk)
       const sent = !this.#over && this.outlet.flush()
       this.freeChunks()
       return sent
@@ -184,12 +190,6 @@ export class Tap implements Feed {
     if (large === null) this.#takeChunk(whole.events())
     else if (this.#reading.takeLarge(large)) this.outlet.open()
     this.#finish("upstream_lost", large === null ? null : TOO_LARGE)
-  }
-
-  /** A connection that broke. */
-  #broken(): void {
-    this.#readUnterminated()
-    this.#fail()
   }
 
   #fail(): void {
@@ -254,7 +254,8 @@ export class Tap implements Feed {
     this.#over = true
     clearTimeout(this.#timer)
     this.#readUnterminated()
-    if (this.#reading.done) this.#options.finishSource()
+    if (this.#reading.done || (this.#draining !== null && this.#reading.usage_final))
+      this.#options.finishSource()
     else this.#options.source.cancel()
     const outlet = this.outlet
     outlet.flush() // before the settlement: the client waits for these bytes
@@ -303,9 +304,8 @@ export class Tap implements Feed {
     const { total_ms, idle_ms, times } = this.#options
     if (left(now, this.#opened_ms, total_ms) <= 0) return "deadline"
     if (left(now, this.#read_ms, idle_ms) <= 0) return "upstream_silent"
-    const { gone_ms } = this.outlet
-    if (left(now, gone_ms, this.#drain_ms) <= 0) return "client_left"
-    if (gone_ms !== null) return null
+    if (this.#drainLeft(now) <= 0) return "client_left"
+    if (this.outlet.gone) return null
     return left(now, this.#satisfied_ms, times.stall_ms) <= 0 ? "client_stalled" : null
   }
 
@@ -333,7 +333,7 @@ export class Tap implements Feed {
     return Math.min(
       left(now, this.#opened_ms, total_ms),
       left(now, this.#read_ms, idle_ms),
-      left(now, this.outlet.gone_ms, this.#drain_ms),
+      this.#drainLeft(now),
       left(now, this.#satisfied_ms, times.stall_ms),
       this.#commentDue() - now,
       times.keepalive_ms,

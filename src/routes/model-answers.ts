@@ -11,7 +11,7 @@ import { Tap } from "../meter/tap.ts"
 import type { Source, StreamSizes, StreamTimes, TapOptions } from "../meter/tap-options.ts"
 import type { EventForm } from "../operation.ts"
 import { settle } from "../settlement/settle.ts"
-import { type ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
+import { type ClientDeadline, jsonDrain, streamDrain } from "../upstream/client-deadline.ts"
 import { jsonHeaders, streamHeaders } from "../upstream/headers.ts"
 import { eventError } from "../upstream/refusal.ts"
 import { finish, type Reply, remainingMs } from "../upstream/reply.ts"
@@ -57,6 +57,7 @@ export async function answerJson(
       ? readJson(call.operation.json, body.bytes, ending, body.cut, rules)
       : readLarge(call.operation.json, body.large, ending, body.cut, rules)
   if (evidence.output_bytes > 0) call.noteOutput()
+  gateway.hidden_output.note(call.model, evidence.usage)
   const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
   const settled_ms = performance.now()
   const tells_cost = wants_cost && evidence.usage.state === "valid" && !evidence.too_large
@@ -128,6 +129,17 @@ export function answerStream(
   return tap.outlet.ready().then(() => new Response(tap.outlet.stream(), { headers }))
 }
 
+/** How long the answer of an upstream is read on once the client has left, in milliseconds; null to cut it at once (D9). */
+export function drainOf({ config, hidden_output }: Gateway, call: Call, upstream: Upstream): number | null {
+  const { asked, hold, model } = call
+  if (!hold.stream) return jsonDrain(upstream)
+  return streamDrain(upstream, config.stream.leave_wait_ms, () => {
+    if (asked.reasons === true || hidden_output.isOf(model)) return true
+    const evidence = call.observed?.evidence("client_left")
+    return evidence !== undefined && hidden_output.note(model, evidence.usage)
+  })
+}
+
 /** A call as the relay of its stream sees it: the limits of the stream, and what happens to it. */
 class RelayedCall implements TapOptions {
   readonly #gateway: Gateway
@@ -140,7 +152,8 @@ class RelayedCall implements TapOptions {
   readonly sizes: StreamSizes
   readonly times: StreamTimes
   readonly total_ms: number
-  readonly drain_ms: number | null
+  /** How long its client had been gone when the provider answered. */
+  readonly #gone_for_ms: number
   /** Called when the client leaves; null while that is not watched. */
   #leave: (() => void) | null = null
 
@@ -150,7 +163,6 @@ class RelayedCall implements TapOptions {
     wants: { readonly usage: boolean; readonly cost: boolean },
   ) {
     const { stream, limits } = gateway.config
-    const drain_ms = drainFor(reply.route.upstream, true)
     this.#gateway = gateway
     this.#call = call
     this.#reply = reply
@@ -161,7 +173,7 @@ class RelayedCall implements TapOptions {
     this.sizes = limits
     this.times = stream
     this.total_ms = remainingMs(reply)
-    this.drain_ms = drain_ms === null ? null : client_deadline.remaining(drain_ms)
+    this.#gone_for_ms = client_deadline.gone_for_ms
   }
 
   get source(): Source {
@@ -184,6 +196,11 @@ class RelayedCall implements TapOptions {
     return this.#upstream.timeouts.idle_ms
   }
 
+  get drain_ms(): number | null {
+    const drain_ms = drainOf(this.#gateway, this.#call, this.#upstream)
+    return drain_ms === null ? null : drain_ms - this.#gone_for_ms
+  }
+
   get #upstream(): Upstream {
     return this.#reply.route.upstream
   }
@@ -197,6 +214,7 @@ class RelayedCall implements TapOptions {
   }
 
   settle(evidence: StreamEvidence): Promise<bigint> {
+    this.#gateway.hidden_output.note(this.#call.model, evidence.usage)
     const { end, durable } = settle(this.#gateway.ledger, this.#call, evidence, recordIn(this.#gateway))
     if (this.#leave !== null) this.#request.signal.removeEventListener("abort", this.#leave)
     if (evidence.ending !== "client_stalled") this.#gateway.sockets.restore(this.#request)

@@ -14,7 +14,7 @@ import { embeddings } from "../operations/embeddings.ts"
 import { messages } from "../operations/messages.ts"
 import { responses } from "../operations/responses.ts"
 import { release } from "../settlement/settle.ts"
-import { ClientDeadline, drainFor } from "../upstream/client-deadline.ts"
+import { ClientDeadline } from "../upstream/client-deadline.ts"
 import { forward, type Outgoing } from "../upstream/forward.ts"
 import { type Failure, failures, genAiOperation } from "../wire/call.ts"
 import { type FieldTexts, readJsonBody } from "../wire/json.ts"
@@ -24,7 +24,7 @@ import { createEmbeddings, createEmbeddingsCompatible } from "./docs/embeddings.
 import { createMessage, createMessageOfVendor } from "./docs/messages.ts"
 import { createResponse, createResponseCompatible } from "./docs/responses.ts"
 import { idempotencyOf, replayAnswer } from "./idempotency.ts"
-import { answerJson, answerStream, stoppedError } from "./model-answers.ts"
+import { answerJson, answerStream, drainOf, stoppedError } from "./model-answers.ts"
 import { readBody } from "./request-body.ts"
 
 /** The calls of models: each operation (D63) on the path of its SDK, and on a second path. */
@@ -80,7 +80,7 @@ async function modelCall<Body extends Named>(
   const { body, texts, passed } = asked
   call.trace = trace
   trace?.held(call.hold, call.model.name, operation.name)
-  const client_deadline = clientDeadlineOf(call, request)
+  const client_deadline = clientDeadlineOf(gateway, call, request)
   gateway.sockets.keepOpen(request)
   try {
     gateway.metrics.added("before", performance.now() - arrived_ms)
@@ -129,11 +129,11 @@ async function readAsked<Body extends Named>(
 }
 
 /** Until there is an answer, the policy of the first upstream applies when the client leaves (D9). */
-function clientDeadlineOf(call: Call, request: Request): ClientDeadline {
+function clientDeadlineOf(gateway: Gateway, call: Call, request: Request): ClientDeadline {
   return new ClientDeadline(
     request.signal,
     call.stopped,
-    drainFor(call.model.routes[0].upstream, call.hold.stream),
+    drainOf(gateway, call, call.model.routes[0].upstream),
   )
 }
 

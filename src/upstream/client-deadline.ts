@@ -60,9 +60,9 @@ export class ClientDeadline {
     if (this.reason !== null) this.#over.abort()
   }
 
-  /** The rest of `drain_ms` (D9), in milliseconds. All of it while the client waits. */
-  remaining(drain_ms: number): number {
-    return this.#left_ms === null ? drain_ms : drain_ms - (performance.now() - this.#left_ms)
+  /** How long the client has been gone, in milliseconds; 0 while it waits. */
+  get gone_for_ms(): number {
+    return this.#left_ms === null ? 0 : performance.now() - this.#left_ms
   }
 
   /** Stops watching the client: the answer is complete. */
@@ -97,11 +97,22 @@ export class ClientDeadline {
 }
 
 /**
- * How long an upstream's answer is drained after the client has left, in milliseconds; null: it is cut at once (D9). A JSON
- * answer says nothing before its end, so it is read to the end, or until `total` is over.
+ * How long an upstream's JSON answer is read on after the client has left, in milliseconds; null: it is cut at once (D9). It
+ * says nothing before its end, so it is read to the end, or until `total` is over.
  */
-export function drainFor({ on_disconnect, timeouts }: Upstream, stream: boolean): number | null {
-  const policy = stream ? on_disconnect.stream : on_disconnect.json
-  if (policy === "abort") return null
-  return stream ? on_disconnect.drain_for_ms : timeouts.total_ms
+export function jsonDrain({ on_disconnect, timeouts }: Upstream): number | null {
+  return on_disconnect.json === "drain" ? timeouts.total_ms : null
+}
+
+/**
+ * The same for a stream. With `auto`, one that may hold output that its client was not shown is drained, because only the
+ * provider's usage says what is owed; any other is read on for `leave_wait_ms`, so that an end that is on its way is taken.
+ */
+export function streamDrain(
+  { on_disconnect: { stream, drain_for_ms } }: Upstream,
+  leave_wait_ms: number,
+  is_hiding: () => boolean,
+): number | null {
+  if (stream === "abort") return null
+  return stream === "drain" || is_hiding() ? drain_for_ms : leave_wait_ms
 }

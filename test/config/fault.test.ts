@@ -45,7 +45,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "an unknown key in a section",
       and({ stream: { keep_alive: "15s" } }),
-      "stream.keep_alive: expected a known key: keepalive, commit_after, stall, finish_wait",
+      "stream.keep_alive: expected a known key: keepalive, commit_after, stall, finish_wait, leave_wait",
     ],
     [
       "an unknown key in a timeout",
@@ -318,7 +318,7 @@ describe("a wrong file stops the start with the path of the key and what was exp
     [
       "a policy that does not exist",
       upstream({ on_disconnect: { stream: "ignore" } }),
-      "upstreams.openai.on_disconnect.stream: expected abort or drain",
+      "upstreams.openai.on_disconnect.stream: expected auto, abort or drain",
     ],
     [
       "an upstream's name with a space",

@@ -6,7 +6,7 @@ import { and, contract, load, small, upstream } from "./small.ts"
 describe("the example of docs/configuration.md", () => {
   test("means what it says", () => {
     const timeouts = { connect_ms: 3_000, first_byte_ms: 120_000, idle_ms: 300_000, total_ms: 1_800_000 }
-    const on_disconnect = { stream: "abort", json: "drain", drain_for_ms: 30_000 } as const
+    const on_disconnect = { stream: "auto", json: "drain", drain_for_ms: 30_000 } as const
     const openai = anUpstream({
       name: "openai",
       base_url: "https://api.openai.com/v1",
@@ -74,7 +74,13 @@ describe("the example of docs/configuration.md", () => {
           estimate: { prompt: "client_cut" },
         },
       ],
-      stream: { keepalive_ms: 15_000, commit_after_ms: 50, stall_ms: 30_000, finish_wait_ms: 2_000 },
+      stream: {
+        keepalive_ms: 15_000,
+        commit_after_ms: 50,
+        stall_ms: 30_000,
+        finish_wait_ms: 2_000,
+        leave_wait_ms: 500,
+      },
       limits: {
         body_bytes: 20 * 1024 ** 2,
         body_timeout_ms: 30_000,

@@ -10,6 +10,7 @@ import type { Gateway } from "../../src/gateway.ts"
 import { openLog } from "../../src/log.ts"
 import { createMetrics } from "../../src/metrics/metrics.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
+import { HiddenOutput } from "../../src/upstream/hidden-output.ts"
 
 const unasked = () => {
   throw new Error("the reference asks neither the ledger nor a provider")
@@ -34,6 +35,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     },
     reports: [{ call: unasked, archived: unasked, holder: unasked, usage: unasked, names: unasked }],
     breakers: new CircuitBreakers(),
+    hidden_output: new HiddenOutput(),
     in_flight: new InFlight(),
     key_loads: new KeyLoads(),
     metrics: createMetrics(),

@@ -576,7 +576,7 @@ describe("D8 a slow reader", () => {
     const clients = await Promise.all(Array.from({ length: readers }, () => rawClient(slow)))
     for (const client of clients) {
       client.stopReading()
-      client.send(chatRequest(key, { model: "draining", stream: true }))
+      client.send(chatRequest(key, { model: "aborting", stream: true }))
     }
     const ended = until(
       () => slow.calls(`?account=${id}`),

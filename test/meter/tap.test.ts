@@ -742,9 +742,10 @@ describe("D9 a client that leaves", () => {
     provider.send(text("a"))
     await reader.read()
     await reader.cancel()
+    expect(tap.evidence("gateway_lost")).toMatchObject({ ending: "client_left" })
     provider.send(text("b"), usage)
     expect(await settled).toMatchObject({ ending: "client_left", usage_final: true, output_bytes: 2 })
-    expect(seen).toMatchObject({ settlements: 1, cancelled: 1 })
+    expect(seen).toMatchObject({ settlements: 1, cancelled: 0, finished: 1 })
   })
 
   const leave = async ({ tap, provider }: ReturnType<typeof relay>, ...sent: string[]) => {
@@ -759,7 +760,7 @@ describe("D9 a client that leaves", () => {
     await leave(relayed, text("a"), finish)
     relayed.provider.send(usage)
     expect(await relayed.settled).toMatchObject({ ending: "client_left", usage_final: true })
-    expect(relayed.seen).toMatchObject({ settlements: 1, cancelled: 1 })
+    expect(relayed.seen).toMatchObject({ settlements: 1, cancelled: 0, finished: 1 })
   })
 
   test("when the choice has finished: read on no longer than finish_wait", async () => {
@@ -792,12 +793,23 @@ describe("D9 a client that leaves", () => {
     expect(await relayed.settled).toMatchObject({ ending: "client_left", usage_final: true })
   })
 
-  test("a client that stalls when the choice has finished is cut, and the provider read on", async () => {
+  test("drain: a shutdown ends it, and it is the client that left", async () => {
+    const relayed = relay({ drain_ms: 5_000 })
+    await leave(relayed, text("a"))
+    relayed.tap.stop()
+    expect(await relayed.settled).toMatchObject({ ending: "client_left", output_bytes: 1 })
+    expect(relayed.seen).toMatchObject({ settlements: 1, cancelled: 1 })
+  })
+
+  test.each([
+    ["the choice has finished", text("a") + finish, { finish_wait_ms: 5_000 }],
+    ["the policy is to read on", text("a"), { drain_ms: 5_000 }],
+  ])("a client that stalls when %s is cut, and the provider read on", async (_, said, waits) => {
     const cut = Promise.withResolvers<void>()
     let cuts = 0
     const { tap, provider, settled, seen } = relay({
+      ...waits,
       stall_ms: 30,
-      finish_wait_ms: 5_000,
       event_bytes: 1_000_000,
       cutClient: () => {
         cuts += 1
@@ -806,11 +818,11 @@ describe("D9 a client that leaves", () => {
     })
     const client = await connect(tap)
     client.stall()
-    provider.send(text("a") + finish, ...SOCKETFUL)
+    provider.send(said, ...SOCKETFUL)
     await cut.promise
     provider.send(usage)
     expect(await settled).toMatchObject({ ending: "client_stalled", usage_final: true })
-    expect({ ...seen, cut: cuts }).toMatchObject({ cut: 1, cancelled: 1, settlements: 1 })
+    expect({ ...seen, cut: cuts }).toMatchObject({ cut: 1, finished: 1, settlements: 1 })
     await client.leave()
   })
 

@@ -12,6 +12,7 @@ import { chat, chatEvents } from "../../src/operations/chat.ts"
 import { answerStream } from "../../src/routes/model-answers.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { ClientDeadline } from "../../src/upstream/client-deadline.ts"
+import { HiddenOutput } from "../../src/upstream/hidden-output.ts"
 import { Fields } from "../../src/upstream/http/answer-head.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
@@ -35,6 +36,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     ledger,
     reports: [{ call: unasked, archived: unasked, holder: unasked, usage: unasked, names: unasked }],
     breakers: new CircuitBreakers(),
+    hidden_output: new HiddenOutput(),
     in_flight,
     key_loads: new KeyLoads(),
     metrics: createMetrics(),
