@@ -7,6 +7,7 @@ import { check } from "./check.ts"
 import { CliError } from "./cli-error.ts"
 import { type Group, given, group } from "./command.ts"
 import { completionOf } from "./completion.ts"
+import { estimates } from "./estimates.ts"
 import { helpOf } from "./help.ts"
 import { journal } from "./journal.ts"
 import { keys } from "./keys.ts"
@@ -27,6 +28,7 @@ export const root: Group = group("Tollgate, an LLM gateway with exact billing by
   receipt,
   prices,
   usage,
+  estimates,
   audit,
   sums,
   journal,

@@ -92,6 +92,22 @@ export interface Terms {
   readonly service_tier?: string
 }
 
+/** What a call with final usage says about estimates (D92). */
+export interface Measure {
+  readonly model: string
+  readonly operation: string
+  /** The prompt and the output as an estimate counts them (D6). */
+  readonly prompt_bytes: number
+  readonly output_bytes: number
+  /** As the provider reported them. Output tokens are those of text, and include the reasoning tokens. */
+  readonly prompt_tokens: number
+  readonly output_tokens: number
+  readonly reasoning_tokens: number
+  /** The settings of the model; `hidden_output` is 0 if it has none. */
+  readonly bytes_per_token: number
+  readonly hidden_output: number
+}
+
 /** Whose key it is and what it may do now, read from the ledger in one snapshot (D22, D26, D30). */
 export interface Standing extends Margined {
   /** As that of an owner. */
@@ -178,6 +194,8 @@ export interface CallLedger {
   end(end: End, shard: number): Promise<unknown>
   /** Resolves when an end that is not in the ledger yet is in the spool on the disk, or the disk has refused it. */
   spooled(call_id: string, shard: number): Promise<void>
+  /** Adds the call to the sums about estimates, which are written once a minute (D92). */
+  measure(measure: Measure, shard: number): void
   /** Keeps a JSON answer to be sent again for `keep_ms` (D43). Rejects when it is not taken within 250 ms. */
   keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void>
   /** The answer that is kept of a call; null when there is none. */

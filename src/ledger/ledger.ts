@@ -13,10 +13,12 @@ import {
   type Hold,
   type HoldResult,
   LedgerUnavailable,
+  type Measure,
   type Owner,
   type Standing,
   type Terms,
 } from "./entries.ts"
+import { EstimateQueue } from "./estimates.ts"
 import type { LedgerEvents, Log } from "./events.ts"
 import { detachMonth } from "./journal/archive.ts"
 import { Checkpoints, forgetCheckpoints } from "./journal/checkpoints.ts"
@@ -71,6 +73,7 @@ export class Ledger implements CallLedger {
   readonly #availability: Availability
   readonly #outstanding = new Outstanding()
   readonly #used = new LastUsed()
+  readonly #estimates = new EstimateQueue()
   readonly #lease: Lease
   readonly #spool: Spool
   readonly #owners: Owners
@@ -168,6 +171,10 @@ export class Ledger implements CallLedger {
     return this.#ends.spooled(call_id)
   }
 
+  measure(measure: Measure): void {
+    this.#estimates.add(measure)
+  }
+
   keepAnswer(call_id: string, body: string, keep_ms: number): Promise<void> {
     return this.#answers.keep({ call_id, body, keep_ms })
   }
@@ -231,6 +238,7 @@ export class Ledger implements CallLedger {
   async #leave(): Promise<void> {
     if (!this.#availability.answering) return
     await this.#used.write(this.#background_connection)
+    await this.#writeEstimates().catch(() => {})
     if (this.#outstanding.size > 0) return
     await this.#background_connection.run(forgetCheckpoints, [this.#lease.gateway_id], STOP_MS)
     await this.#lease.giveBack()
@@ -259,9 +267,14 @@ export class Ledger implements CallLedger {
       { name: "forget", run: () => forgetIdempotency(this.#background_connection) },
       { name: "months", every_ms: UPKEEP_MS, run: () => addMonths(this.#options.database.upkeep) },
       { name: "sums", every_ms: UPKEEP_MS, run: () => this.#sumHours() },
+      { name: "estimates", every_ms: UPKEEP_MS, run: () => this.#writeEstimates() },
       { name: "seals", every_ms: SEAL_MS, run: () => this.#sealMonths() },
       { name: "archive", every_ms: SEAL_MS, run: () => this.#detachMonths() },
     ]
+  }
+
+  #writeEstimates(): Promise<void> {
+    return this.#estimates.write(this.#background_connection, STOP_MS)
   }
 
   async #sumHours(): Promise<void> {

@@ -3,7 +3,7 @@ import { inArray } from "drizzle-orm"
 import { Owners } from "./accounts/standings.ts"
 import type { Address } from "./database/address.ts"
 import { type Database, openLedgerDatabase } from "./database/database.ts"
-import type { CallLedger, End, Hold, HoldResult, Owner, Standing, Terms } from "./entries.ts"
+import type { CallLedger, End, Hold, HoldResult, Measure, Owner, Standing, Terms } from "./entries.ts"
 import type { Log } from "./events.ts"
 import { Ledger, type LedgerOptions } from "./ledger.ts"
 import { gateways } from "./schema.ts"
@@ -144,6 +144,10 @@ export class Shards implements CallLedger {
 
   spooled(call_id: string, shard: number): Promise<void> {
     return this.#ledgerOf(shard).spooled(call_id)
+  }
+
+  measure(measure: Measure, shard: number): void {
+    this.#ledgerOf(shard).measure(measure)
   }
 
   keepAnswer(call_id: string, body: string, keep_ms: number, shard: number): Promise<void> {

@@ -4,6 +4,7 @@ import type { Evidence } from "../meter/reading.ts"
 import { startTimeout } from "../timeouts.ts"
 import type { Ending, Failure, Note } from "../wire/call.ts"
 import { decide, type Terms, type Verdict } from "./decide.ts"
+import { type Reported, reportedIn } from "./measure.ts"
 import { type Priced, priceVerdict, servedTier } from "./price.ts"
 
 /** How long the last byte of an answer waits for its settlement to be in the ledger (D32). */
@@ -23,7 +24,7 @@ export type OnSettled = (call: Call, end: End) => void
 export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSettled: OnSettled): Settlement {
   const verdict = decide(evidence, termsOf(call))
   const { charge_nano, usage, notes, terms_id } = priced(call, verdict, evidence)
-  return close(ledger, call, onSettled, {
+  const settlement = close(ledger, call, onSettled, {
     outcome: verdict.outcome,
     charge_nano,
     basis: verdict.outcome === "settled" ? verdict.basis : "none",
@@ -34,6 +35,8 @@ export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSet
     terms_id,
     freed_key_hash: null,
   })
+  measure(ledger, call, reportedIn(evidence, verdict, call.operation.generates))
+  return settlement
 }
 
 /**
@@ -68,6 +71,26 @@ export function checkpoint(call: Call): Checkpoint | null {
   if (verdict.outcome === "released") return null
   const { charge_nano, usage, terms_id } = priced(call, verdict, evidence)
   return { id: call.hold.id, charge_nano, basis: verdict.basis, usage, terms_id }
+}
+
+/** Adds what a call says about estimates to the sums of this process (D92). */
+function measure(
+  ledger: CallLedger,
+  { model, operation, asked, shard }: Call,
+  reported: Reported | null,
+): void {
+  if (reported === null) return
+  ledger.measure(
+    {
+      ...reported,
+      model: model.name,
+      operation: operation.name,
+      prompt_bytes: Math.round(asked.estimate_bytes),
+      bytes_per_token: model.bytes_per_token,
+      hidden_output: model.estimate.hidden_output ?? 0,
+    },
+    shard,
+  )
 }
 
 /** The charge of a verdict, and its terms: the price for the size of its prompt and for its service tier (D62, D70). */

@@ -18,6 +18,7 @@ import {
   KeyBody,
   listOf,
 } from "../../src/wire/admin.ts"
+import { EstimatesBody } from "../../src/wire/estimates.ts"
 import { AuditBody, MonthsBody } from "../../src/wire/ledger-checks.ts"
 import { OperatorUsageReport } from "../../src/wire/usage-report.ts"
 import { settled } from "../ledger/test-database.ts"
@@ -261,6 +262,10 @@ describe("what scripts read is the API's own answer, from a gateway as from the 
     ],
     ["audit", { line: () => "audit", schema: AuditBody, path: null }],
     ["journal", { line: () => "journal --verify", schema: MonthsBody, path: null }],
+    [
+      "estimates",
+      { line: () => "estimates --days 30", schema: EstimatesBody, path: () => "/estimates?days=30" },
+    ],
     ["sums", { line: () => "sums", schema: Type.Object({ differed: Type.Literal(0) }), path: null }],
   ]
   test.each(rows)("%s --json", async (_name, { line, schema, path }) => {

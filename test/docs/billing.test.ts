@@ -8,6 +8,7 @@ import { ceilToNano, PICO_PER_NANO, parseUsd, printUsd, withMargin } from "../..
 import { chat } from "../../src/operations/chat.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
 import { responses } from "../../src/operations/responses.ts"
+import { estimateBody } from "../../src/routes/admin/estimates.ts"
 import { decide } from "../../src/settlement/decide.ts"
 import { costPico, linesOf, type Priced, priceVerdict } from "../../src/settlement/price.ts"
 import { parseChat } from "../../src/wire/chat-request.ts"
@@ -214,6 +215,22 @@ describe("docs/billing.md", () => {
     expect(page).toContain(
       `the largest \`max_tokens\` that fits is ${largestMaxTokens(plain, mini, AVAILABLE_NANO)}.`,
     )
+  })
+
+  test("D92: the example of hidden reasoning is what the gateway computes", () => {
+    const { seen, error_percent, suggestion } = estimateBody({
+      ...{ model: mini.name, operation: "chat", calls: 100, prompt_bytes: 40_000, prompt_tokens: 10_000 },
+      ...{ output_bytes: 183_520, output_tokens: 49_600 + 111_600, reasoning_tokens: 111_600 },
+      ...{ reasoning_calls: 100, bytes_per_token: mini.bytes_per_token, hidden_output: 0 },
+    })
+    for (const told of [
+      "100 calls reported 49,600 tokens of text and 111,600 of reasoning",
+      "their text had 183,520 bytes",
+      `${seen.bytes_per_token} bytes per token and ${seen.hidden_output.toLocaleString("en")} hidden tokens`,
+      `is ${-(error_percent.output ?? 0)} % too low`,
+      suggestion?.slice("Set ".length, -1) ?? "none",
+    ])
+      expect(page).toContain(told)
   })
 
   test("D44: a model that costs nothing by accident is refused, as the page says", () => {

@@ -56,6 +56,7 @@ const PROMISED = [
   "GET /admin/timeline",
   "GET /admin/latency",
   "GET /admin/outcomes",
+  "GET /admin/estimates",
   "GET /admin/upstreams",
   "GET /console",
 ]

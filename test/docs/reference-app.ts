@@ -30,6 +30,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
       hold: unasked,
       end: unasked,
       spooled: unasked,
+      measure: unasked,
       keepAnswer: unasked,
       keptAnswer: unasked,
     },

@@ -109,6 +109,14 @@ export const scenes: Readonly<Record<string, Scene>> = {
     await client.end()
     return [answer]
   },
+  "compareEstimates 200": async (stage, entry) => {
+    const client = connect(stage.gateway.address, { max: 1, onnotice: () => {} })
+    await client`INSERT INTO tollgate.estimates
+      SELECT (now() AT TIME ZONE 'UTC')::date, 'gpt-5-mini', 'chat', 20, 80, 20, 37, 30, 20, 20, 4, 0`
+    const answer = await stage.ask(entry, await stage.world())
+    await client.end()
+    return [answer]
+  },
   "listUpstreams 200": async ({ provider, config }, entry) => {
     const { models, upstreams } = config
     const failing = await startGateway(provider, { models, upstreams })

@@ -14,6 +14,7 @@ export type StatementKind =
   | "lease"
   | "sweep"
   | "answers"
+  | "estimates"
 
 /**
  * One SQL text, compiled once. Drizzle builds the text, so that tables and columns come from the schema; it does not run

@@ -9,6 +9,7 @@ import { auditRoutes } from "./audit.ts"
 import { operatorsOnly } from "./authorize.ts"
 import { callRoutes } from "./calls.ts"
 import { creditRoutes } from "./credits.ts"
+import { estimateRoutes } from "./estimates.ts"
 import { keyRoutes } from "./keys.ts"
 import { ledgerCheckRoutes } from "./ledger-checks.ts"
 import { moveRoutes } from "./moves.ts"
@@ -39,6 +40,7 @@ export function adminRoutes(operators: Operators) {
     .use(keyRoutes(operators))
     .use(callRoutes(operators))
     .use(reportRoutes(operators))
+    .use(estimateRoutes(operators))
     .use(upstreamRoutes(operators))
     .use(auditRoutes(operators))
     .use(ledgerCheckRoutes(operators))

@@ -10,6 +10,7 @@ import { chip, choice, tile } from "../figures.ts"
 import { colourClass, histogram, timePlot } from "../plot.ts"
 import { noteAddress, type Part, part, poll, type Visit } from "../visit.ts"
 import { auditPart } from "./audit.ts"
+import { estimatesPart } from "./estimates.ts"
 
 const splits = ["model", "key", "account"] as const
 type Split = (typeof splits)[number]
@@ -76,7 +77,8 @@ export function overview(visit: Visit): HTMLElement {
     tools: el("a", { class: "more", href: addressOf("upstreams") }, "All upstreams"),
     content: async (signal) => healthOf((await ask<{ data: UpstreamBody[] }>("/upstreams", signal)).data),
   })
-  const parts: readonly Part[] = [totals, overTime, latency, failures, upstreams]
+  const estimates = estimatesPart(visit)
+  const parts: readonly Part[] = [totals, overTime, latency, failures, upstreams, estimates]
 
   let asked: { readonly outcomes: Promise<OutcomesBody> } | null = null
   function outcomesNow(): Promise<OutcomesBody> {
@@ -135,6 +137,7 @@ export function overview(visit: Visit): HTMLElement {
       failures.element,
       el("div", {}, upstreams.element, auditPart(visit).element),
     ),
+    estimates.element,
     poll(visit, REFRESH_MS, refresh),
   )
 }

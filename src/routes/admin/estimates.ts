@@ -1,0 +1,150 @@
+import { Elysia } from "elysia"
+import { addEstimates, type EstimateSums, readEstimates } from "../../ledger/estimates.ts"
+import { DEFAULT_DAYS, type EstimateBody, EstimatesBody, EstimatesQuery } from "../../wire/estimates.ts"
+import { ERRORS, fieldFault } from "../docs/examples.ts"
+import { answer, operation } from "../openapi.ts"
+import type { Operators } from "./operators.ts"
+import { askAll } from "./shards.ts"
+
+/** From this many calls on there is a suggestion. */
+const ENOUGH_CALLS = 20
+/** And if a setting is off by more than this share. */
+const TOLERANCE = 0.1
+/** What `bytes_per_token` can be. */
+const CONFIGURABLE = [0.5, 100] as const
+/** How many bytes a token of most texts has. */
+const USUAL = [3, 5] as const
+
+/** `/admin/estimates`: what estimates should be (D92). */
+export function estimateRoutes(operators: Operators) {
+  return new Elysia({ name: "admin-estimates" }).get(
+    "/estimates",
+    async ({ query: { days = DEFAULT_DAYS, model } }) => {
+      const found = await askAll(operators, (database) => readEstimates(database, days, model))
+      return { days, data: addEstimates(found).map(estimateBody) }
+    },
+    showing,
+  )
+}
+
+export function estimateBody(sums: EstimateSums): EstimateBody {
+  const { bytes_per_token, hidden_output } = sums
+  const seen = seenIn(sums)
+  const output = sums.output_bytes / bytes_per_token + hidden_output * sums.calls
+  return {
+    model: sums.model,
+    operation: sums.operation,
+    calls: sums.calls,
+    prompt_bytes: sums.prompt_bytes,
+    prompt_tokens: sums.prompt_tokens,
+    output_bytes: sums.output_bytes,
+    output_tokens: sums.output_tokens,
+    reasoning_tokens: sums.reasoning_tokens,
+    reasoning_calls: sums.reasoning_calls,
+    seen: {
+      bytes_per_token: rounded(seen.bytes_per_token, 2),
+      prompt_bytes_per_token: rounded(seen.prompt_bytes_per_token, 2),
+      hidden_output: Math.round(seen.hidden_output),
+    },
+    configured: { bytes_per_token, hidden_output },
+    error_percent: {
+      output: rounded(excess(output, sums.output_tokens), 1),
+      prompt: rounded(excess(sums.prompt_bytes / bytes_per_token, sums.prompt_tokens), 1),
+    },
+    suggestion: sums.calls < ENOUGH_CALLS ? null : suggestionOf(sums, seen),
+  }
+}
+
+interface Seen {
+  readonly bytes_per_token: number | null
+  readonly prompt_bytes_per_token: number | null
+  readonly hidden_output: number
+}
+
+/**
+ * Some providers send the text of the reasoning, and others only count it. It was sent if the output then has about as many
+ * bytes per token as the prompt has, which the same tokenizer made. A prompt that the provider adds to has few, one with files
+ * many: then the usual number counts.
+ */
+function seenIn(sums: EstimateSums): Seen {
+  const { calls, output_bytes, output_tokens, reasoning_tokens, bytes_per_token } = sums
+  const prompt_bytes_per_token = ratio(sums.prompt_bytes, sums.prompt_tokens)
+  const hidden = ratio(output_bytes, output_tokens - reasoning_tokens)
+  const shown = ratio(output_bytes, output_tokens)
+  const expected = within(USUAL, prompt_bytes_per_token ?? bytes_per_token)
+  const is_shown = hidden === null || distance(shown ?? hidden, expected) < distance(hidden, expected)
+  return {
+    bytes_per_token: is_shown ? shown : hidden,
+    prompt_bytes_per_token,
+    hidden_output: is_shown ? 0 : reasoning_tokens / calls,
+  }
+}
+
+/** The sentence that says what to write; null if every setting is right enough. The output decides, where there is one. */
+function suggestionOf(sums: EstimateSums, seen: Seen): string | null {
+  const { calls, output_tokens, bytes_per_token, hidden_output } = sums
+  const wanted = seen.bytes_per_token ?? seen.prompt_bytes_per_token
+  const settings: string[] = []
+  if (wanted !== null && Math.abs(wanted / bytes_per_token - 1) > TOLERANCE) {
+    const value = within(CONFIGURABLE, Number(wanted.toFixed(1)))
+    if (value !== bytes_per_token) settings.push(`bytes_per_token: ${value}`)
+  }
+  const hidden = Math.round(Number(seen.hidden_output.toPrecision(2)))
+  const is_off = Math.abs(hidden_output - seen.hidden_output) * calls > TOLERANCE * output_tokens
+  if (is_off && hidden > 0) settings.push(`estimate: { hidden_output: ${hidden} }`)
+  const set = settings.length === 0 ? [] : [`set ${settings.join(" and ")}`]
+  const remove = is_off && hidden === 0 && hidden_output > 0 ? ["remove estimate.hidden_output"] : []
+  const words = [...set, ...remove].join(", and ")
+  return words === "" ? null : `${words.slice(0, 1).toUpperCase()}${words.slice(1)}.`
+}
+
+function within([least, most]: readonly [number, number], value: number): number {
+  return Math.min(most, Math.max(least, value))
+}
+
+function ratio(bytes: number, tokens: number): number | null {
+  return bytes > 0 && tokens > 0 ? bytes / tokens : null
+}
+
+/** How far apart two ratios are. */
+function distance(one: number, other: number): number {
+  return Math.abs(Math.log(one / other))
+}
+
+function excess(estimated: number, reported: number): number | null {
+  return reported > 0 ? (estimated / reported - 1) * 100 : null
+}
+
+function rounded(value: number | null, decimals: number): number | null {
+  return value === null ? null : Number(value.toFixed(decimals))
+}
+
+const example: EstimateBody = {
+  model: "gpt-5-mini",
+  operation: "chat",
+  calls: 1_240,
+  prompt_bytes: 5_120_300,
+  prompt_tokens: 1_280_000,
+  output_bytes: 1_836_700,
+  output_tokens: 1_612_400,
+  reasoning_tokens: 1_116_000,
+  reasoning_calls: 1_180,
+  seen: { bytes_per_token: 3.7, prompt_bytes_per_token: 4, hidden_output: 900 },
+  configured: { bytes_per_token: 4, hidden_output: 0 },
+  error_percent: { output: -71.5, prompt: 0 },
+  suggestion: "Set estimate: { hidden_output: 900 }.",
+}
+
+const showing = {
+  query: EstimatesQuery,
+  response: { 200: answer("The estimates.", EstimatesBody, { estimates: { days: 7, data: [example] } }) },
+  detail: operation({
+    operationId: "compareEstimates",
+    tag: "Ledger",
+    summary: "Compare estimates with usage",
+    description:
+      "Shows for each model and operation what calls with final usage say about the estimates of calls without it: how many bytes a token has, how many reasoning tokens of a call clients are not shown, and by how much estimates with the configured settings would be wrong. The error of the output is that of streams whose client disconnects at their end. Each process adds its calls once a minute. Days are kept for 30 days.",
+    credentials: ["adminToken"],
+    errors: [fieldFault("days", "an integer from 1 to 30"), ...ERRORS],
+  }),
+}
