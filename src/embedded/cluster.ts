@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process"
-import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from "node:fs"
+import { chownSync, existsSync, mkdtempSync, readdirSync, renameSync, statSync } from "node:fs"
 import { join } from "node:path"
-import { giveTo, type Place, syncFile } from "./place.ts"
+import { namedUser, type Place, type Runner, run, syncFile } from "./place.ts"
 import { allProcesses, readProcess } from "./processes.ts"
 import { findPrograms, spawnFailure } from "./programs.ts"
 
@@ -49,12 +49,16 @@ function clusterIn(folder: string): Cluster {
 async function setUp(place: Place, folder: string, durable: boolean): Promise<void> {
   for (const entry of readdirSync(place.folder))
     if (entry.startsWith(UNFINISHED)) await removeUnfinished(join(place.folder, entry))
-  const unfinished = giveTo(place.runner, mkdtempSync(join(place.folder, UNFINISHED)))
+  const { runner } = place
+  const user = runner && namedUser(runner)
+  const unfinished = mkdtempSync(join(place.folder, UNFINISHED))
+  if (user !== undefined) chownSync(unfinished, user.uid, user.gid)
   // The builtin provider sorts and folds by Unicode code points on every machine, whatever locales it has.
   const locale = ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
   const access = [`--username=${USER}`, "--auth-local=trust", "--auth-host=reject"]
   const sync = durable ? [] : ["--no-sync"]
-  await runInitdb(place, [`--pgdata=${unfinished}`, ...locale, ...access, ...sync])
+  await runInitdb(place, user, [`--pgdata=${unfinished}`, ...locale, ...access, ...sync])
+  if (runner !== undefined) run("chown", "-Rh", `${runner.uid}:${runner.gid}`, unfinished)
   renameSync(unfinished, folder)
   if (durable) syncFile(place.folder)
 }
@@ -66,7 +70,7 @@ async function removeUnfinished(folder: string): Promise<void> {
     for (const pid of pids) kill(pid)
     await Bun.sleep(POLL_MS)
   }
-  rmSync(folder, { recursive: true, force: true })
+  run("rm", "-rf", folder)
 }
 
 function kill(pid: number): void {
@@ -78,9 +82,9 @@ function kill(pid: number): void {
   }
 }
 
-function runInitdb(place: Place, args: readonly string[]): Promise<void> {
+function runInitdb(place: Place, user: Runner | undefined, args: readonly string[]): Promise<void> {
   const { initdb, env } = findPrograms(place)
-  const child = spawn(initdb, args, { ...place.runner, cwd: "/", env, stdio: ["ignore", "ignore", "pipe"] })
+  const child = spawn(initdb, args, { ...user, cwd: "/", env, stdio: ["ignore", "ignore", "pipe"] })
   let complaint = ""
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     complaint += text

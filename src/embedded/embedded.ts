@@ -3,7 +3,7 @@ import { connect, type SocketAddress } from "../ledger/database/address.ts"
 import type { Log } from "../ledger/events.ts"
 import { existingCluster, openCluster, USER } from "./cluster.ts"
 import { lockFolder } from "./lock.ts"
-import { existingPlace, findPlace } from "./place.ts"
+import { existingPlace, findPlace, isForeign, type Place, takeOver } from "./place.ts"
 import {
   findServer,
   isRunning,
@@ -49,6 +49,8 @@ export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedO
     const place = findPlace(folder)
     // A copied data directory points to the original's place, where the original's gateway may be running.
     closing.defer(lockFolder(place.folder).release)
+    if (isForeign(place)) await stopOld(place)
+    takeOver(place)
     const cluster = await openCluster(place, durable)
     const found = await findServer(cluster)
     const socket_folder = found?.socket_folder ?? makeSocketFolder(place)
@@ -57,16 +59,10 @@ export async function startEmbedded({ data_dir, log, durable = true }: EmbeddedO
     closing.defer(() => stopServer(server, cluster))
     const address = addressOf(server)
     await ensureDatabase(address)
-    const watchdog = new Watchdog(
-      {
-        isRunning: () => isRunning(server, cluster),
-        async start() {
-          server = (await findServer(cluster)) ?? (await start())
-        },
-      },
-      log,
-    )
-    closing.defer(() => watchdog.end())
+    const restart = async () => {
+      server = (await findServer(cluster)) ?? (await start())
+    }
+    closing.defer(watch(() => isRunning(server, cluster), restart, log))
     const adopted = found !== undefined
     log.info(
       { place: place.folder, server_pid: server.pid },
@@ -95,6 +91,13 @@ function addressOf(server: Server): SocketAddress {
   return { socket_path: socketPath(server), user: USER, database: DATABASE }
 }
 
+/** Stops the server that an earlier version left running as another user. */
+async function stopOld(place: Place): Promise<void> {
+  const cluster = existingCluster(place.folder)
+  const server = cluster === null ? undefined : await findServer(cluster)
+  if (cluster !== null && server !== undefined) await stopServer(server, cluster)
+}
+
 async function ensureDatabase(address: SocketAddress): Promise<void> {
   const client = connect({ ...address, database: "postgres" }, { max: 1 })
   try {
@@ -105,38 +108,28 @@ async function ensureDatabase(address: SocketAddress): Promise<void> {
   }
 }
 
-/** What a watchdog checks. It calls `start` if `isRunning` returns false. */
-interface Watched {
-  isRunning(): boolean
-  start(): Promise<void>
-}
-
-/** How often it checks. An outage lasts at most this long, plus the time of a start. */
+/** How often the server is looked at. An outage lasts at most this long, plus the time of a start. */
 const LOOK_MS = 500
 
-/** Restarts the server whenever something other than the gateway has stopped it (D27). */
-class Watchdog {
-  readonly #timer: Timer
-  #start: Promise<void> | undefined
-
-  constructor(watched: Watched, log: Log) {
-    this.#timer = setInterval(() => {
-      if (this.#start !== undefined || watched.isRunning()) return
-      log.error({}, "embedded Postgres stopped unexpectedly: restarting it")
-      this.#start = watched
-        .start()
-        .then(() => log.info({}, "embedded Postgres was restarted"))
-        .catch((err: unknown) => log.error({ err }, "embedded Postgres could not be restarted"))
-        .finally(() => {
-          this.#start = undefined
-        })
-    }, LOOK_MS)
-    this.#timer.unref()
-  }
-
-  /** Stops watching. Waits for a start that has begun. */
-  async end(): Promise<void> {
-    clearInterval(this.#timer)
-    await this.#start
+/**
+ * Calls `start` whenever something other than the gateway has stopped the server (D27). Returns how to stop watching,
+ * which waits for a start that has begun.
+ */
+function watch(runs: () => boolean, start: () => Promise<void>, log: Log): () => Promise<void> {
+  let starting: Promise<void> | undefined
+  const timer = setInterval(() => {
+    if (starting !== undefined || runs()) return
+    log.error({}, "embedded Postgres stopped unexpectedly: restarting it")
+    starting = start()
+      .then(() => log.info({}, "embedded Postgres was restarted"))
+      .catch((err: unknown) => log.error({ err }, "embedded Postgres could not be restarted"))
+      .finally(() => {
+        starting = undefined
+      })
+  }, LOOK_MS)
+  timer.unref()
+  return async () => {
+    clearInterval(timer)
+    await starting
   }
 }

@@ -1,6 +1,7 @@
 import { dlopen } from "bun:ffi"
 import {
   closeSync,
+  constants,
   fstatSync,
   ftruncateSync,
   openSync,
@@ -10,6 +11,8 @@ import {
   writeSync,
 } from "node:fs"
 import { join } from "node:path"
+
+const { O_RDWR, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants
 
 /** The lock of a folder. */
 export interface Lock {
@@ -25,7 +28,7 @@ export interface Lock {
 export function lockFolder(folder: string): Lock {
   const path = join(folder, "gateway.lock")
   for (;;) {
-    const file = openSync(path, "a+", 0o644)
+    const file = openSync(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o644)
     if (!tryLock(file)) {
       const holder = readFileSync(file, "utf8")
       closeSync(file)

@@ -1,11 +1,12 @@
 import { spawnSync } from "node:child_process"
+import { randomInt } from "node:crypto"
 import {
   chmodSync,
   chownSync,
   closeSync,
   existsSync,
   fsyncSync,
-  lchownSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   openSync,
@@ -16,48 +17,17 @@ import {
   writeFileSync,
 } from "node:fs"
 import { join } from "node:path"
+import { allProcesses } from "./processes.ts"
 
-/** The user that Postgres runs as when the gateway is root, which Postgres refuses to be. */
+/** The user that Postgres runs as when the gateway is root, which Postgres refuses to be (D79). */
 export interface Runner {
   readonly uid: number
   readonly gid: number
 }
 
-/**
- * The user that Postgres runs as when the gateway is root: `tollgate` if the machine has that user, otherwise `nobody`.
- */
-export function defaultRunner(): Runner {
-  const users = readFileSync("/etc/passwd", "utf8").split("\n")
-  for (const wanted of ["tollgate", "nobody"]) {
-    const [name, , uid, gid] = users.find((line) => line.startsWith(`${wanted}:`))?.split(":") ?? []
-    if (name !== undefined) return { uid: Number(uid), gid: Number(gid) }
-  }
-  throw new Error(
-    "Postgres cannot run as root, and this system has no user nobody: start the gateway as another user",
-  )
-}
-
-/**
- * Whether `runner` may enter the folder or run the program `path`. Asks the kernel, so every kind of permission counts.
- */
-export function reaches(runner: Runner | undefined, path: string): boolean {
-  if (runner === undefined) return true
-  return spawnSync("/bin/sh", ["-c", 'test -x "$0"', path], { ...runner, cwd: "/" }).status === 0
-}
-
-/** Makes the runner the owner of `folder` and everything in it. Returns the folder. */
-export function giveTo(runner: Runner | undefined, folder: string): string {
-  if (runner === undefined) return folder
-  const { uid, gid } = runner
-  chownSync(folder, uid, gid)
-  for (const entry of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
-    lchownSync(join(folder, entry), uid, gid)
-  }
-  return folder
-}
-
 /** Where the cluster of a data directory lives, and who runs it. */
 export interface Place {
+  /** A root's is root's own, and only the runner may pass through it. */
   readonly folder: string
   /** Undefined when the gateway is not root: then Postgres runs as the gateway's own user. */
   readonly runner: Runner | undefined
@@ -65,25 +35,21 @@ export interface Place {
 
 /** The folder for clusters whose runner cannot enter the data directory. */
 const CLOSED_PLACES = "/var/lib/tollgate"
+/** Numbers that no distribution gives to anybody (systemd, "Users, Groups, UIDs and GIDs on systemd systems"). */
+const FIRST_SPARE = 60_706
+const LAST_SPARE = 61_183
 
 /**
  * The place of `data_dir`'s cluster, created if there is none. It is below `data_dir`. If the gateway is root and its
  * runner cannot enter that, it is a separate folder, and a file in `data_dir` names it.
  */
 export function findPlace(data_dir: string): Place {
-  const inside = insideOf(data_dir)
   const existing = existingPlace(data_dir)
-  if (process.geteuid?.() !== 0) return { folder: existing ?? open(inside), runner: undefined }
-  if (existing !== null) return { folder: existing, runner: ownerOf(existing) }
-  const runner = defaultRunner()
-  if (reaches(runner, data_dir)) return { folder: giveTo(runner, open(inside)), runner }
-  mkdirSync(CLOSED_PLACES, { recursive: true })
-  chmodSync(CLOSED_PLACES, 0o755)
-  const folder = giveTo(runner, mkdtempSync(join(CLOSED_PLACES, "books-")))
-  const pointer = pointerOf(data_dir)
-  writeFileSync(`${pointer}.new`, `${folder}\n`)
-  syncFile(`${pointer}.new`)
-  renameSync(`${pointer}.new`, pointer)
+  if (process.geteuid?.() !== 0) return { folder: existing ?? open(insideOf(data_dir)), runner: undefined }
+  const runner = runnerFor(existing === null ? undefined : ownerOf(join(existing, "cluster")))
+  const folder = existing ?? (reaches(runner, data_dir) ? open(insideOf(data_dir)) : openElsewhere(data_dir))
+  chownSync(folder, 0, runner.gid)
+  chmodSync(folder, 0o710)
   return { folder, runner }
 }
 
@@ -96,6 +62,76 @@ export function existingPlace(data_dir: string): string | null {
   throw new Error(
     `the database of ${data_dir} is in ${named}, which no longer exists: restore it, or remove ${pointer}`,
   )
+}
+
+/**
+ * What the user of an earlier start left in a place, for a root: the cluster is given to the runner, everything else is
+ * removed, because that user may still write to it. Nothing may work on the cluster. The owner of the cluster's folder
+ * changes last, so that a start that was killed is repeated.
+ */
+export function takeOver({ folder, runner }: Place): void {
+  if (runner === undefined) return
+  for (const name of readdirSync(folder)) {
+    const path = join(folder, name)
+    const { uid } = lstatSync(path)
+    if (uid === 0 || uid === runner.uid || name.startsWith("cluster-")) continue
+    if (name === "cluster") run("chown", "-Rh", `--from=${uid}`, `${runner.uid}:${runner.gid}`, path)
+    else run("rm", "-rf", path)
+  }
+}
+
+/** Whether the cluster in a place belongs to the user of an earlier start. */
+export function isForeign({ folder, runner }: Place): boolean {
+  return runner !== undefined && (ownerOf(join(folder, "cluster")) ?? runner.uid) !== runner.uid
+}
+
+/** The user `tollgate`; without one, a number that nothing else uses, such as the one that `owner` already is. */
+function runnerFor(owner: number | undefined): Runner {
+  const users = entriesOf("/etc/passwd")
+  const [, , uid, gid] = users.find(([name]) => name === "tollgate") ?? []
+  if (uid !== undefined) return { uid: Number(uid), gid: Number(gid) }
+  const taken = new Set([...users, ...entriesOf("/etc/group")].map(([, , id]) => Number(id)))
+  let id = owner ?? 0
+  if (id < FIRST_SPARE || id > LAST_SPARE || taken.has(id)) {
+    for (const pid of allProcesses()) taken.add(ownerOf(`/proc/${pid}`) ?? 0)
+    do id = randomInt(FIRST_SPARE, LAST_SPARE + 1)
+    while (taken.has(id))
+  }
+  return { uid: id, gid: id }
+}
+
+/**
+ * A user as which initdb runs: it refuses one that has no name. The group alone is the runner's then, and only that
+ * group may enter the place.
+ */
+export function namedUser(runner: Runner): Runner {
+  const users = entriesOf("/etc/passwd")
+  if (users.some(([, , uid]) => Number(uid) === runner.uid)) return runner
+  const [, , uid = runner.uid] = users.find(([name]) => name === "nobody") ?? []
+  return { uid: Number(uid), gid: runner.gid }
+}
+
+function entriesOf(file: string): string[][] {
+  return readFileSync(file, "utf8")
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => line.split(":"))
+}
+
+/** Whether `runner` may enter the folder or run the program `path`. Asks the kernel, so every permission counts. */
+export function reaches(runner: Runner | undefined, path: string): boolean {
+  if (runner === undefined) return true
+  return spawnSync("/bin/sh", ["-c", 'test -x "$0"', path], { ...runner, cwd: "/" }).status === 0
+}
+
+/** Runs a program of the system that works on whole trees and follows no link in them. */
+export function run(program: "chmod" | "chown" | "cp" | "rm", ...args: readonly string[]): void {
+  const { status, stderr, error } = spawnSync(program, args, { encoding: "utf8" })
+  if (status !== 0) throw new Error(`${program} failed: ${error?.message ?? stderr.trim()}`)
+}
+
+function ownerOf(path: string): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.uid
 }
 
 function insideOf(data_dir: string): string {
@@ -111,13 +147,15 @@ function open(folder: string): string {
   return folder
 }
 
-/** The owner of the folder of an earlier start. Root only if that start was killed before it changed the owner. */
-function ownerOf(folder: string): Runner {
-  const { uid, gid } = statSync(folder)
-  if (uid !== 0) return { uid, gid }
-  const runner = defaultRunner()
-  giveTo(runner, folder)
-  return runner
+function openElsewhere(data_dir: string): string {
+  mkdirSync(CLOSED_PLACES, { recursive: true })
+  chmodSync(CLOSED_PLACES, 0o755)
+  const folder = mkdtempSync(join(CLOSED_PLACES, "books-"))
+  const pointer = pointerOf(data_dir)
+  writeFileSync(`${pointer}.new`, `${folder}\n`)
+  syncFile(`${pointer}.new`)
+  renameSync(`${pointer}.new`, pointer)
+  return folder
 }
 
 /** Syncs a file, or the names in a folder, to the disk. */

@@ -1,6 +1,8 @@
 import { spawn } from "node:child_process"
 import {
+  chownSync,
   closeSync,
+  constants,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -10,11 +12,13 @@ import {
   rmdirSync,
   rmSync,
 } from "node:fs"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 import type { Cluster } from "./cluster.ts"
-import { giveTo, type Place } from "./place.ts"
+import type { Place } from "./place.ts"
 import { allProcesses, readProcess } from "./processes.ts"
 import { findPrograms, spawnFailure } from "./programs.ts"
+
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
 
 /** A running Postgres server. */
 export interface Server {
@@ -38,11 +42,11 @@ export function socketPath(server: Server): string {
 /** Below the place if the socket's path fits there, otherwise a short folder that only the runner may enter. */
 export function makeSocketFolder(place: Place): string {
   const inside = join(place.folder, "socket")
-  if (Buffer.byteLength(join(inside, SOCKET_NAME)) > SOCKET_PATH_BYTES) {
-    return giveTo(place.runner, mkdtempSync("/tmp/tollgate-"))
-  }
-  mkdirSync(inside, { recursive: true, mode: 0o700 })
-  return giveTo(place.runner, inside)
+  const fits = Buffer.byteLength(join(inside, SOCKET_NAME)) <= SOCKET_PATH_BYTES
+  const folder = fits ? inside : mkdtempSync("/tmp/tollgate-")
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  if (place.runner !== undefined) chownSync(folder, place.runner.uid, place.runner.gid)
+  return folder
 }
 
 /** The server that already runs on `cluster`; undefined if none does. Waits for one that is starting or stopping. */
@@ -74,7 +78,7 @@ export async function startServer(
   const log_path = join(place.folder, "server.log")
   // The log of the server before this one, which may say why it died, is kept once.
   if (existsSync(log_path)) renameSync(log_path, `${log_path}.old`)
-  const log = openSync(log_path, "w", 0o600)
+  const log = openSync(log_path, "wx", 0o600)
   const child = spawn(postgres, ["-D", cluster.folder, ...settings(cluster, socket_folder, durable)], {
     ...place.runner,
     cwd: "/",
@@ -160,16 +164,25 @@ function belongsTo({ name }: Cluster, pid: number): boolean {
   return title.startsWith(`postgres: ${name}: `) || title.split("\0").includes(`cluster_name=${name}`)
 }
 
-/** Reads `postmaster.pid` of Postgres: pid, cluster, start, port, socket folder, address, memory, status. */
+/**
+ * Reads `postmaster.pid` of Postgres: pid, cluster, start, port, socket folder, address, memory, status. A root believes
+ * nothing in it that a Postgres of this gateway would not have written, because Postgres' user can write it.
+ */
 function readStatus(cluster: Cluster): { server: Server; is_ready: boolean } | undefined {
   let lines: string[]
   try {
-    lines = readFileSync(join(cluster.folder, "postmaster.pid"), "utf8").split("\n")
+    const file = openSync(join(cluster.folder, "postmaster.pid"), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+    try {
+      lines = readFileSync(file, "utf8").split("\n")
+    } finally {
+      closeSync(file)
+    }
   } catch {
     return undefined
   }
-  const [pid, , , , socket_folder, , , status] = lines
-  if (pid === undefined || socket_folder === undefined) return undefined
+  const [pid, , , , socket_folder = "", , , status] = lines
+  const inside = join(dirname(cluster.folder), "socket")
+  if (socket_folder !== inside && !/^\/tmp\/tollgate-\w+$/.test(socket_folder)) return undefined
   return { server: { pid: Number(pid), socket_folder }, is_ready: status?.trim() === "ready" }
 }
 

@@ -1,15 +1,6 @@
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-} from "node:fs"
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
-import { giveTo, type Place, reaches } from "./place.ts"
+import { type Place, reaches, run } from "./place.ts"
 
 /** Postgres' own programs, as npm installed them for this machine. */
 export interface Programs {
@@ -70,11 +61,11 @@ function copyOnce(package_folder: string, place: Place): string {
   const copy = join(place.folder, name)
   if (existsSync(copy)) return copy
   for (const entry of readdirSync(place.folder)) {
-    if (entry.startsWith("native-")) rmSync(join(place.folder, entry), { recursive: true, force: true })
+    if (entry.startsWith("native-")) run("rm", "-rf", join(place.folder, entry))
   }
   const unfinished = join(place.folder, "native-unfinished")
-  cpSync(join(package_folder, "native"), unfinished, { recursive: true })
-  giveTo(place.runner, unfinished)
+  run("cp", "-R", join(package_folder, "native"), unfinished)
+  run("chmod", "-R", "a+rX", unfinished)
   renameSync(unfinished, copy)
   return copy
 }
@@ -85,13 +76,14 @@ function copyOnce(package_folder: string, place: Place): string {
  */
 function linkLibraries(native: string, place: Place): string {
   const folder = join(place.folder, "lib")
-  rmSync(folder, { recursive: true, force: true })
+  run("rm", "-rf", folder)
   mkdirSync(folder)
+  chmodSync(folder, 0o755)
   const links: { source: string; target: string }[] = JSON.parse(
     readFileSync(join(native, "pg-symlinks.json"), "utf8"),
   )
   for (const { source, target } of links) {
     symlinkSync(join(native, "lib", basename(source)), join(folder, basename(target)))
   }
-  return giveTo(place.runner, folder)
+  return folder
 }

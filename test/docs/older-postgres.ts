@@ -1,8 +1,7 @@
 import { spawnSync } from "node:child_process"
-import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { defaultRunner, giveTo } from "../../src/embedded/place.ts"
 import type { SocketAddress } from "../../src/ledger/database/address.ts"
 
 const INSTALLED = "/usr/lib/postgresql"
@@ -20,7 +19,7 @@ export const older: string | null =
 export class OlderPostgres {
   readonly #bin: string
   readonly #folder = mkdtempSync(join(tmpdir(), "tollgate-older-"))
-  readonly #runner = process.getuid?.() === 0 ? defaultRunner() : undefined
+  readonly #runner = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : undefined
   readonly address: SocketAddress = {
     socket_path: join(this.#folder, ".s.PGSQL.5432"),
     user: "tollgate",
@@ -30,7 +29,7 @@ export class OlderPostgres {
   constructor(bin: string) {
     this.#bin = bin
     chmodSync(this.#folder, 0o755)
-    giveTo(this.#runner, this.#folder)
+    if (this.#runner !== undefined) chownSync(this.#folder, this.#runner.uid, this.#runner.gid)
     const cluster = join(this.#folder, "cluster")
     this.#run("initdb", `--pgdata=${cluster}`, "--username=tollgate", "--auth=trust", "--no-sync")
     const settings = `-c listen_addresses= -c unix_socket_directories=${this.#folder} -c fsync=off`

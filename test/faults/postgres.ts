@@ -1,10 +1,19 @@
 import { execFileSync } from "node:child_process"
-import { appendFileSync, chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Sql } from "postgres"
 import { type Cluster, openCluster, USER } from "../../src/embedded/cluster.ts"
-import { findPlace, giveTo, type Place } from "../../src/embedded/place.ts"
+import { findPlace, type Place } from "../../src/embedded/place.ts"
 import {
   makeSocketFolder,
   type Server,
@@ -15,6 +24,11 @@ import {
 import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
 
 const DATABASE = "postgres"
+
+/** To the user that Postgres runs as. */
+function give(folder: string, { runner }: Place): void {
+  if (runner !== undefined) execFileSync("chown", ["-Rh", `${runner.uid}:${runner.gid}`, folder])
+}
 
 /** A Postgres of a test's own, to do with as it likes: of any other, other tests would notice. */
 export class Postgres {
@@ -41,14 +55,17 @@ export class Postgres {
   /** A standby that follows this one from its first byte on; neither has been started. */
   async standby(): Promise<Postgres> {
     const folder = makeFolder()
-    const place = findPlace(folder)
+    // Of the same user, which may open the socket of this one.
+    const { runner } = this.#place
+    const place = { folder: findPlace(folder).folder, runner }
+    if (runner !== undefined) chownSync(place.folder, 0, runner.gid)
     const copy = join(place.folder, "cluster")
     mkdirSync(copy, { mode: 0o700 })
     cpSync(this.#cluster.folder, copy, { recursive: true })
     writeFileSync(join(copy, "standby.signal"), "")
     const source = `host=${this.#socket_folder} user=${USER}`
     appendFileSync(join(copy, "postgresql.auto.conf"), `primary_conninfo = '${source}'\n`)
-    giveTo(place.runner, copy)
+    give(copy, place)
     return new Postgres(folder, place, await openCluster(place, false))
   }
 
@@ -77,7 +94,7 @@ export class Postgres {
     process.kill(server.pid, "SIGQUIT")
     await stopServer(server, this.#cluster)
     mkdirSync(this.#socket_folder, { recursive: true, mode: 0o700 })
-    giveTo(this.#place.runner, this.#socket_folder)
+    give(this.#socket_folder, this.#place)
     this.#server = null
   }
 

@@ -1,9 +1,8 @@
 import { afterAll, afterEach, describe, expect, test } from "bun:test"
-import { type ChildProcess, execFileSync, spawn } from "node:child_process"
+import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import {
   chmodSync,
-  chownSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -12,6 +11,7 @@ import {
   rmdirSync,
   rmSync,
   statSync,
+  symlinkSync,
   watch,
   writeFileSync,
 } from "node:fs"
@@ -20,7 +20,7 @@ import { dirname, join } from "node:path"
 import { createInterface } from "node:readline"
 import { openCluster } from "../../src/embedded/cluster.ts"
 import { type Embedded, startEmbedded } from "../../src/embedded/embedded.ts"
-import { findPlace } from "../../src/embedded/place.ts"
+import { makeSocketFolder, startServer } from "../../src/embedded/postgres.ts"
 import { connect, type SocketAddress } from "../../src/ledger/database/address.ts"
 import { until } from "../support/gateway.ts"
 
@@ -310,30 +310,69 @@ describe("after a kill -9", () => {
 })
 
 describe.skipIf(!is_root)("as root", () => {
-  test("Postgres runs as another user", async () => {
+  test("D79 Postgres runs under a number that nothing else uses, and nobody reaches it", async () => {
     const embedded = await start(shared)
-    const { uid } = statSync(`/proc/${postmasterPid(shared)}`)
-    expect(uid).not.toBe(0)
-    expect(statSync(join(shared, "postgres/cluster")).uid).toBe(uid)
+    const pid = postmasterPid(shared)
+    const { uid, gid } = statSync(`/proc/${pid}`)
+    const taken = ["/etc/passwd", "/etc/group"].flatMap((file) => readFileSync(file, "utf8").split("\n"))
+    expect(taken.filter((line) => [uid, gid].includes(Number(line.split(":")[2] || 0)))).toEqual(
+      taken.filter((line) => line.startsWith("tollgate:")),
+    )
+    expect(numbersOf(placeOf(shared))).toEqual([0, gid, 0o710])
+    expect(numbersOf(join(placeOf(shared), "cluster"))).toEqual([uid, gid, 0o700])
+    const { socket_path } = embedded.address
+    const tries = [
+      ["test", "-e", socket_path],
+      ["ls", placeOf(shared)],
+      ["cat", join(placeOf(shared), "cluster/PG_VERSION")],
+      ["ls", `/proc/${pid}/cwd/`],
+      ["cat", `/proc/${pid}/environ`],
+    ]
+    for (const group of [65_534, gid]) {
+      for (const [program = "", ...args] of group === gid ? tries.slice(3) : tries) {
+        const { status } = spawnSync(program, args, { uid: 65_534, gid: group, cwd: "/" })
+        expect({ program, args, status }).not.toMatchObject({ status: 0 })
+      }
+    }
     await embedded.stop()
   })
 
-  test("a folder that was an ordinary user's stays that user's", () => {
-    const data_dir = join(folder, "ordinary")
-    const place = join(data_dir, "postgres")
-    mkdirSync(place, { recursive: true })
-    chownSync(place, 1, 1)
-    expect(findPlace(data_dir)).toEqual({ folder: place, runner: { uid: 1, gid: 1 } })
+  test("D79 what an earlier version left to nobody is taken from it, and no link in it is followed", async () => {
+    const data_dir = join(folder, "legacy")
+    copy(shared, data_dir)
+    const place = placeOf(data_dir)
+    const secret = join(folder, "root-file")
+    writeFileSync(secret, "root's own")
+    mkdirSync(join(place, "native-0.0.0"))
+    rmSync(join(place, "server.log"), { force: true })
+    symlinkSync(secret, join(place, "server.log"))
+    symlinkSync(secret, join(place, "cluster/link"))
+    execFileSync("chown", ["-Rh", "65534:65534", place])
+    chmodSync(place, 0o700)
+    const embedded = await start(data_dir)
+    const { uid } = statSync(`/proc/${postmasterPid(data_dir)}`)
+    expect(uid).not.toBe(65_534)
+    expect(await ask(embedded.address, "select one from kept")).toEqual([1])
+    await embedded.stop()
+    expect(execFileSync("find", [place, "-uid", "65534"], { encoding: "utf8" })).toBe("")
+    expect(readFileSync(secret, "utf8")).toBe("root's own")
+    expect(statSync(secret).uid).toBe(0)
+    expect(existsSync(join(place, "native-0.0.0"))).toBe(false)
+    expectNothingLeft(data_dir, embedded.address)
   })
 
-  test("a user without an entry in /etc/passwd is refused in one sentence", async () => {
-    const [uid, gid] = [54321, 54321]
-    const place = join(folder, "stranger")
-    mkdirSync(place)
-    chownSync(place, uid, gid)
-    await expect(openCluster({ folder: place, runner: { uid, gid } }, false)).rejects.toThrow(
-      "Postgres needs a user with an entry in /etc/passwd: add one or set DATABASE_URL",
-    )
+  test("D79 a server that an earlier version left running as nobody is stopped first", async () => {
+    const data_dir = join(folder, "left-running")
+    copy(shared, data_dir)
+    const place = placeOf(data_dir)
+    execFileSync("chown", ["-Rh", "65534:65534", place])
+    const nobody = { folder: place, runner: { uid: 65_534, gid: 65_534 } }
+    const left = await startServer(nobody, await openCluster(nobody, false), makeSocketFolder(nobody), false)
+    const embedded = await start(data_dir)
+    expect(existsSync(`/proc/${left.pid}`)).toBe(false)
+    expect(embedded.adopted).toBe(false)
+    expect(await ask(embedded.address, "select one from kept")).toEqual([1])
+    await embedded.stop()
   })
 
   test("a repository in a closed folder, with a closed umask, finds a place that its data directory names", async () => {
@@ -353,8 +392,7 @@ describe.skipIf(!is_root)("as root", () => {
     const place = placeOf(data_dir)
     try {
       expect(place).not.toStartWith(closed)
-      expect(statSync(place).mode & 0o777).toBe(0o700)
-      expect(statSync(place).uid).not.toBe(0)
+      expect(numbersOf(place)).toEqual([0, statSync(join(place, "cluster")).gid, 0o710])
       await ask(address, "create table kept as select 3 as three")
       process.kill(first.pid, "SIGKILL")
       await first.exited
@@ -381,6 +419,12 @@ describe.skipIf(!is_root)("as root", () => {
     )
   })
 })
+
+/** Owner, group and mode. */
+function numbersOf(path: string): [uid: number, gid: number, mode: number] {
+  const { uid, gid, mode } = statSync(path)
+  return [uid, gid, mode & 0o777]
+}
 
 function copy(from: string, to: string): void {
   mkdirSync(dirname(to), { recursive: true })

@@ -1,9 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
-import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, chownSync, existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { defaultRunner, giveTo } from "../../src/embedded/place.ts"
 import type { SocketAddress } from "../../src/ledger/database/address.ts"
 import { freePort, listens } from "./free-port.ts"
 
@@ -50,8 +49,9 @@ export class PgBouncer {
     const target_line = `* = host=${dirname(socket_path)} port=5432`
     writeFileSync(join(folder, "ini"), ["[databases]", target_line, "[pgbouncer]", ...lines, ""].join("\n"))
     // It refuses to run as root, and only the server's user may open the socket.
-    const runner = process.getuid?.() === 0 ? defaultRunner() : undefined
-    giveTo(runner, folder)
+    const { uid, gid } = statSync(dirname(socket_path))
+    const runner = process.getuid?.() === 0 ? { uid, gid } : undefined
+    if (runner !== undefined) chownSync(folder, uid, gid)
     const child = spawn(PROGRAM, ["--quiet", join(folder, "ini")], { ...runner, stdio: "ignore" })
     const pgbouncer = new PgBouncer(child, folder, `postgres://${user}@127.0.0.1:${port}/${database}`)
     while (!(await listens(port))) {
