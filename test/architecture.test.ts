@@ -184,6 +184,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/routes/admin/",
     "src/routes/routing.ts",
     "src/upstream/headers.ts",
+    "src/upstream/http/client.ts",
     "src/setup.ts",
     "src/demo-access.ts",
     "src/paint.ts",

@@ -12,6 +12,7 @@ import { errorCode } from "../ledger/database/database-errors.ts"
 import { readVersion } from "../ledger/database/migration.ts"
 import { configPath, configuredShards, readConfig } from "../setup.ts"
 import { requestHeaders } from "../upstream/headers.ts"
+import { urlOf } from "../upstream/http/client.ts"
 import { isObject } from "../wire/usage.ts"
 
 /** The result of one check; `fix` says what to do if it failed. */
@@ -195,11 +196,11 @@ const PROBE_MS = 10_000
 
 /** Requests the model list of an upstream with its API key, which costs nothing. */
 async function probe(upstream: Upstream, vendors: readonly string[]): Promise<Finding> {
-  const { name, family, base_url, api_key } = upstream
+  const { name, family, api_key } = upstream
   const what = `upstream ${name}`
   const versions = Object.fromEntries(vendors.map((vendor) => [`${vendor}-version`, "2023-06-01"]))
   try {
-    const { status } = await fetch(`${base_url}${family === "chat" ? "/models" : "/v1/models"}`, {
+    const { status } = await fetch(urlOf(upstream, family === "chat" ? "/models" : "/v1/models", ""), {
       headers: requestHeaders(upstream, nextId(), false, family === "chat" ? {} : versions),
       redirect: "manual",
       signal: AbortSignal.timeout(PROBE_MS),
@@ -211,12 +212,30 @@ async function probe(upstream: Upstream, vendors: readonly string[]): Promise<Fi
     if (status >= 500)
       return wrong(what, `answers with an error (status ${status})`, "Try again later, or ask the provider.")
     if (status < 300) return right(what, "reachable, and accepts the key")
+    const misplaced = status === 404 ? misplacedPath(upstream) : null
+    if (misplaced !== null) return wrong(what, ...misplaced)
     return right(what, `reachable (status ${status}), but it has no model list, so the key was not tested`)
   } catch (error) {
     const late = error instanceof Error && error.name === "TimeoutError"
     const found = late ? `did not answer within ${PROBE_MS / 1000} s` : `not reachable (${errorCode(error)})`
     return wrong(what, found, `Correct upstreams.${name}.base_url, or check the network and the firewall.`)
   }
+}
+
+/** What is wrong with the path of a `base_url` that has no model list, and what to do; null if it may be right. */
+function misplacedPath({ name, family, base_url }: Upstream): readonly [found: string, fix: string] | null {
+  const setting = `upstreams.${name}.base_url`
+  if (family === "messages" && base_url.endsWith("/v1"))
+    return [
+      "base_url ends with /v1, and the gateway appends /v1/messages to it",
+      `Remove /v1 from the end of ${setting}.`,
+    ]
+  if (family === "chat" && new URL(base_url).pathname === "/")
+    return [
+      "base_url has no path, and the gateway appends /chat/completions to it",
+      `Add the path of the provider's API to ${setting}: mostly /v1.`,
+    ]
+  return null
 }
 
 type Names = readonly [host: string, port: string]

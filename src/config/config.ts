@@ -32,6 +32,16 @@ export interface Upstream {
   readonly api_key: string | null
   /** How its usage is read (D87). */
   readonly usage: ReaderName
+  /** The header of the credential, in lower case, and what precedes the credential in it (D81). */
+  readonly auth: { readonly header: string; readonly prefix: string }
+  /** Further headers of every request, by lower-case name (D81). */
+  readonly headers: Readonly<Record<string, string>>
+  /** What every request adds to its query, without a question mark; `""` for nothing (D81). */
+  readonly query: string
+  /** What is changed in the body of every request; null for nothing (D81). */
+  readonly edits: Edits | null
+  /** What no client may be shown: the credential, and long values of headers and the query. */
+  readonly secrets: readonly string[]
   readonly timeouts: {
     /** For a connection, TLS included (D31). */
     readonly connect_ms: number
@@ -52,6 +62,12 @@ export interface Upstream {
     readonly json: OnDisconnect
     readonly drain_for_ms: number
   }
+}
+
+/** Fields by dotted path: those that get another value, and those that are left out. */
+export interface Edits {
+  readonly set: Readonly<Record<string, unknown>>
+  readonly drop: readonly string[]
 }
 
 /** An upstream for a model, and the upstream's name of the model. */

@@ -19,6 +19,27 @@ const OnStreamDisconnect = Type.Union([Type.Literal("auto"), Type.Literal("abort
   [EXPECTED]: "auto, abort or drain",
 })
 
+const Auth = Type.Union(
+  [
+    Type.Literal("bearer"),
+    Type.Literal("x-api-key"),
+    Type.Literal("api-key"),
+    Type.Object(
+      { header: text({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$" }) },
+      { additionalProperties: false },
+    ),
+  ],
+  { [EXPECTED]: "bearer, x-api-key, api-key or { header: NAME }" },
+)
+
+/** Strings by name. */
+function texts(expected: string) {
+  return Type.Record(Type.String(), text({ pattern: "^[\\t\\x20-\\x7e]*$", [EXPECTED]: "printable ASCII" }), {
+    default: {},
+    [EXPECTED]: expected,
+  })
+}
+
 export const UpstreamSection = section({
   family: Family,
   /** Plain http is allowed, because a local model server rarely has a certificate. */
@@ -35,6 +56,14 @@ export const UpstreamSection = section({
       { default: "default", [EXPECTED]: `one of ${readerNames.join(", ")}` },
     ),
   ),
+  auth: Type.Optional(Auth),
+  headers: texts("a mapping from lower-case header names to strings"),
+  query: texts("a mapping from parameters to strings, such as { api-version: 2024-10-21 }"),
+  set: Type.Record(Type.String(), Type.Unknown(), {
+    default: {},
+    [EXPECTED]: "a mapping from dotted fields to values, such as { provider.sort: price }",
+  }),
+  drop: Type.Array(text(), { default: [], [EXPECTED]: "a list of dotted fields, such as [stream_options]" }),
   timeouts: section({
     connect: duration("3s"),
     first_byte: duration("120s"),

@@ -1,22 +1,26 @@
 import { X509Certificate } from "node:crypto"
+import { folded, isPath } from "../wire/paths.ts"
 import type { Upstream } from "./config.ts"
 import type { ConfigFile } from "./file.ts"
 import { ms, type Report, withoutSlashes } from "./values.ts"
 
 /** Reads one upstream of the file. */
-export function upstreamOf(
-  name: string,
-  upstream: ConfigFile["upstreams"][string],
-  report: Report,
-): Upstream {
+export function upstreamOf(name: string, upstream: Section, report: Report): Upstream {
   const { family, base_url, api_key, usage, timeouts, idle_connection, on_disconnect } = upstream
+  const { headers, query, set, drop } = upstream
   if (!URL.canParse(base_url)) report(`upstreams.${name}.base_url`, "a URL")
+  checkRequest(upstream, `upstreams.${name}`, report)
   return {
     name,
     family,
     base_url: withoutSlashes(base_url),
     api_key: api_key ?? null,
     usage,
+    auth: authOf(upstream.auth ?? (family === "chat" ? "bearer" : "x-api-key")),
+    headers,
+    query: new URLSearchParams(query).toString(),
+    edits: Object.keys(set).length + drop.length === 0 ? null : { set, drop },
+    secrets: secretsOf([...(api_key === undefined ? [] : [api_key])], { ...headers, ...query }),
     timeouts: {
       connect_ms: ms(timeouts.connect),
       first_byte_ms: ms(timeouts.first_byte),
@@ -33,8 +37,60 @@ export function upstreamOf(
   }
 }
 
+/** A header that can be added: in lower case, and none that frames the request or is the gateway's own (D81). */
+const HEADER =
+  /^(?!(?:host|connection|content-length|content-type|transfer-encoding|accept-encoding|x-request-id)$)[!#$%&'*+.^_`|~0-9a-z-]{1,64}$/
+
+/** Fields that decide what a call can cost, from which the hold was computed (D12). */
+const COSTLY = new Set(
+  [
+    "model",
+    "messages",
+    "input",
+    "prompt",
+    "system",
+    "stream",
+    "n",
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "service_tier",
+  ].map(folded),
+)
+
+/** Reports headers and fields that an upstream may not change. */
+function checkRequest({ headers, set, drop }: Section, path: string, report: Report): void {
+  for (const name of Object.keys(headers)) {
+    if (!HEADER.test(name))
+      report(
+        `${path}.headers.${name}`,
+        "a lower-case header name other than those that the gateway sets itself",
+      )
+  }
+  const fields = [...Object.keys(set).map((field) => ["set", field]), ...drop.map((field) => ["drop", field])]
+  for (const [key, field = ""] of fields) {
+    if (!isPath(field)) report(`${path}.${key}`, `a dotted field, such as provider.sort, instead of ${field}`)
+    else if (COSTLY.has(folded(field.split(".", 1)[0] ?? "")))
+      report(`${path}.${key}`, `no change of ${field}, which decides what a call can cost`)
+  }
+}
+
+type Section = ConfigFile["upstreams"][string]
+
+function authOf(auth: NonNullable<Section["auth"]>): Upstream["auth"] {
+  if (auth === "bearer") return { header: "authorization", prefix: "Bearer " }
+  return { header: typeof auth === "string" ? auth : auth.header.toLowerCase(), prefix: "" }
+}
+
+/** A shorter value of a header or the query is no secret, and may be a word that messages have too. */
+const SECRET_CHARACTERS = 16
+
+function secretsOf(keys: readonly string[], values: Readonly<Record<string, string>>): readonly string[] {
+  return [...keys, ...Object.values(values).filter((value) => value.length >= SECRET_CHARACTERS)]
+}
+
 /** Certificates that TLS can use. No fault shows a key. */
-function tlsOf(tls: ConfigFile["upstreams"][string]["tls"], path: string, report: Report): Upstream["tls"] {
+function tlsOf(tls: Section["tls"], path: string, report: Report): Upstream["tls"] {
   const { ca = null, cert = null, key = null } = tls
   if (ca === null && cert === null && key === null) return null
   if ((cert === null) !== (key === null)) report(path, "both cert and key, or neither")

@@ -17,10 +17,11 @@ import type { Standing } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
 import { messages } from "../operations/messages.ts"
 import { ClientDeadline } from "../upstream/client-deadline.ts"
+import { sentTo } from "../upstream/edits.ts"
 import { forward } from "../upstream/forward.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-tokens.ts"
-import { readJsonBody } from "../wire/json.ts"
+import { FieldTexts, readJsonBody } from "../wire/json.ts"
 import { RecordedAttempts, traceOf } from "./call-record.ts"
 import * as reference from "./docs/messages.ts"
 import { readBody } from "./request-body.ts"
@@ -64,7 +65,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
         path: PATH,
         refusals: messages.refusals,
         stream: false,
-        body: (name) => [JSON.stringify(forCounting(asked, name))],
+        body: ({ upstream, model: name }) => sentTo(upstream, new FieldTexts(forCounting(asked, name)), {}),
         headers: passed,
         asking: () => client_deadline.asking(),
         signal: client_deadline.signal,

@@ -13,7 +13,7 @@ import type { EventForm } from "../operation.ts"
 import { settle } from "../settlement/settle.ts"
 import { type ClientDeadline, jsonDrain, streamDrain } from "../upstream/client-deadline.ts"
 import { jsonHeaders, streamHeaders } from "../upstream/headers.ts"
-import { eventError } from "../upstream/refusal.ts"
+import { eventError, redacted } from "../upstream/refusal.ts"
 import { finish, type Reply, remainingMs } from "../upstream/reply.ts"
 import { readers } from "../usage/readers.ts"
 import type { UsageRules } from "../usage/reading.ts"
@@ -254,16 +254,16 @@ class RelayedCall implements TapOptions {
   }
 }
 
-/** Removes the provider's credential from the bytes of an event (D17). */
-function withoutSecret(parts: readonly Uint8Array[], { api_key }: Upstream): readonly Uint8Array[] {
+/** Removes the upstream's secrets from the bytes of an event (D17). */
+function withoutSecret(parts: readonly Uint8Array[], { secrets }: Upstream): readonly Uint8Array[] {
   const bytes = Buffer.concat(parts)
-  if (api_key === null || api_key === "" || !bytes.includes(api_key)) return parts
-  return [Buffer.from(bytes.toString().replaceAll(api_key, "[redacted]"))]
+  if (!secrets.some((secret) => secret !== "" && bytes.includes(secret))) return parts
+  return [Buffer.from(redacted(bytes.toString(), secrets))]
 }
 
 /** The error for a stream that broke after output, in the provider's words if it sent some (D10). */
-function errorOf(ending: Ending, data: string | null, { api_key }: Upstream): GatewayError {
-  if (data !== null) return eventError(data, api_key)
+function errorOf(ending: Ending, data: string | null, { secrets }: Upstream): GatewayError {
+  if (data !== null) return eventError(data, secrets)
   if (ending === "gateway_stopped") {
     return new GatewayError("overloaded", {
       message: "The gateway shut down before the response was complete. Retry the request.",

@@ -15,6 +15,7 @@ import { messages } from "../operations/messages.ts"
 import { responses } from "../operations/responses.ts"
 import { release } from "../settlement/settle.ts"
 import { ClientDeadline } from "../upstream/client-deadline.ts"
+import { sentTo } from "../upstream/edits.ts"
 import { forward, type Outgoing } from "../upstream/forward.ts"
 import { type Failure, failures, genAiOperation } from "../wire/call.ts"
 import { type FieldTexts, readJsonBody } from "../wire/json.ts"
@@ -153,7 +154,7 @@ function outgoing(
     key_id: hold.key_id,
     path: passed === null ? operation.path : `${operation.path}${passed.query}`,
     stream: hold.stream,
-    body: (model) => texts.with({ ...changes, model }),
+    body: ({ upstream, model }) => sentTo(upstream, texts, { ...changes, model }),
     headers: passed === null ? null : passed.headers,
     refusals: operation.refusals,
     asking: () => client_deadline.asking(),

@@ -87,8 +87,8 @@ export interface Outgoing {
   /** Below the upstream's `base_url`, with its query: `/chat/completions`. */
   readonly path: string
   readonly stream: boolean
-  /** The JSON text to send, in parts, with the upstream's own name of the model. */
-  body(model: string): readonly string[]
+  /** The JSON text to send, in parts, with the upstream's own name of the model and its changes. */
+  body(route: Route): readonly string[]
   /** The version headers of a messages-style call, else null. */
   readonly headers: Readonly<Record<string, string>> | null
   /** What the client is told when the provider refuses (D17). */
@@ -136,10 +136,10 @@ export async function attempt(
   const { signal, stream } = outgoing
   outgoing.asking?.()
   signal.throwIfAborted()
-  const body = outgoing.body(model)
+  const body = outgoing.body(route)
   const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
   const { common, own } = requestLines(upstream, outgoing.request_id, stream, further)
-  const exchange = post(upstream, outgoing.path, common, own, body)
+  const exchange = post(upstream, outgoing.path, model, common, own, body)
   cancelOnAbort(exchange, signal)
   let late = false
   const deadline = startDeadline(upstream, stream, began_ms, () => {
@@ -216,7 +216,7 @@ function refused(
         status,
         retry_after: retryAfter(fields),
         body: text,
-        api_key: upstream.api_key,
+        secrets: upstream.secrets,
       })
     },
   }

@@ -10,8 +10,8 @@ import { FieldLines } from "./http/client.ts"
 type HeaderFields = Readonly<Record<string, string>>
 
 /**
- * The request headers for a provider (D25): content type, accept, identity encoding, its credential, and the request
- * id. `further` are the version headers of a messages-style call and the trace headers (D54); they replace none of
+ * The request headers for a provider (D25): content type, accept, identity encoding, its credential, the configured headers
+ * (D81), and the request id. `further` are the version headers of a messages-style call and the trace headers (D54); they replace none of
  * ours.
  */
 export function requestHeaders(
@@ -27,11 +27,12 @@ export function requestHeaders(
 /** Those of all requests of a kind. */
 function commonHeaders(upstream: Upstream, stream: boolean): HeaderFields {
   return {
+    ...upstream.headers,
     ...credential(upstream),
     "content-type": "application/json",
     accept: stream ? "text/event-stream, application/json" : "application/json",
     "accept-encoding": "identity",
-    "user-agent": "tollgate",
+    ...(!Object.hasOwn(upstream.headers, "user-agent") && { "user-agent": "tollgate" }),
   }
 }
 
@@ -76,9 +77,8 @@ function commonOf(upstream: Upstream, stream: boolean): Common {
   return common
 }
 
-function credential({ family, api_key }: Upstream): HeaderFields {
-  if (api_key === null) return {}
-  return family === "chat" ? { authorization: `Bearer ${api_key}` } : { "x-api-key": api_key }
+function credential({ auth, api_key }: Upstream): HeaderFields {
+  return api_key === null ? {} : { [auth.header]: auth.prefix + api_key }
 }
 
 /** What a client is sent with a JSON answer (D24). */

@@ -8,8 +8,8 @@ export interface Refusal {
   readonly retry_after: string | null
   /** As much of it as was read; `""` for nothing. */
   readonly body: string
-  /** The credential of the request, which the message must not repeat. */
-  readonly api_key: string | null
+  /** The upstream's secrets, which the message must not repeat. */
+  readonly secrets: readonly string[]
 }
 
 /** How a provider's refusal is shown to the client (D17). */
@@ -44,14 +44,14 @@ export function refusalError(refusal: Refusal): GatewayError {
  * shown as in D17.
  */
 export function shownRefusal(refusal: Refusal): GatewayError {
-  const { status, retry_after, body, api_key } = refusal
+  const { status, retry_after, body, secrets } = refusal
   const error = refusalError(refusal)
   const parsed = parseJson(body)
   if (!isShown(status) || !isObject(parsed) || !isObject(parsed.error)) return error
   return new GatewayError(error.code, {
     ...error.detail,
     ...(retry_after !== null && { headers: { "retry-after": retry_after } }),
-    provider: { status, body: holds(body, api_key) ? body.replaceAll(api_key, "[redacted]") : body },
+    provider: { status, body: redacted(body, secrets) },
   })
 }
 
@@ -61,8 +61,8 @@ export function isShown(status: number): boolean {
 }
 
 /** The error for an error event in a provider's stream (D10), with the provider's message as in D17. */
-export function eventError(body: string, api_key: string | null): GatewayError {
-  return new GatewayError("upstream_error", spoken({ body, api_key }))
+export function eventError(body: string, secrets: readonly string[]): GatewayError {
+  return new GatewayError("upstream_error", spoken({ body, secrets }))
 }
 
 /** Whether the body of an answer with this status is shown to the client. If not, it need not be read. */
@@ -107,33 +107,35 @@ const IDENTIFIER = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/
 const FIELD_PATH = /^[A-Za-z_][A-Za-z0-9_.[\]-]{0,127}$/
 
 /** The message and the identifiers of a provider's error body, without the credential. Nothing else of it is shown. */
-function spoken({ body, api_key }: Pick<Refusal, "body" | "api_key">) {
+function spoken({ body, secrets }: Pick<Refusal, "body" | "secrets">) {
   const { message, type, code, param } = errorObject(body)
   const shown = {
-    ...(isClean(code, IDENTIFIER, api_key) && { code }),
-    ...(isClean(type, IDENTIFIER, api_key) && { type }),
+    ...(isClean(code, IDENTIFIER, secrets) && { code }),
+    ...(isClean(type, IDENTIFIER, secrets) && { type }),
   }
   return {
-    ...(typeof message === "string" && message.trim() !== "" && { message: cleaned(message, api_key) }),
-    ...(isClean(param, FIELD_PATH, api_key) && { param }),
+    ...(typeof message === "string" && message.trim() !== "" && { message: cleaned(message, secrets) }),
+    ...(isClean(param, FIELD_PATH, secrets) && { param }),
     shown,
   }
 }
 
 /** Redacts before it truncates, so that no part of a credential is left. */
-function cleaned(message: string, api_key: string | null): string {
-  const redacted = holds(message, api_key) ? message.replaceAll(api_key, "[redacted]") : message
-  return redacted.length <= MAX_MESSAGE_CHARACTERS
-    ? redacted
-    : [...redacted].slice(0, MAX_MESSAGE_CHARACTERS).join("")
+function cleaned(message: string, secrets: readonly string[]): string {
+  const text = redacted(message, secrets)
+  return text.length <= MAX_MESSAGE_CHARACTERS ? text : [...text].slice(0, MAX_MESSAGE_CHARACTERS).join("")
 }
 
-function isClean(value: unknown, form: RegExp, api_key: string | null): value is string {
-  return typeof value === "string" && form.test(value) && !holds(value, api_key)
+function isClean(value: unknown, form: RegExp, secrets: readonly string[]): value is string {
+  return typeof value === "string" && form.test(value) && redacted(value, secrets) === value
 }
 
-function holds(text: string, api_key: string | null): api_key is string {
-  return api_key !== null && api_key !== "" && text.includes(api_key)
+/** The text without the secrets of an upstream (D17). */
+export function redacted(text: string, secrets: readonly string[]): string {
+  return secrets.reduce(
+    (left, secret) => (secret === "" ? left : left.replaceAll(secret, "[redacted]")),
+    text,
+  )
 }
 
 /** The fields of `{"error": {…}}`, of `{"error": "…"}`, of `{"message": "…"}` or `{"detail": "…"}`, bare or first in a list. */

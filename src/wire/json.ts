@@ -152,17 +152,33 @@ export class FieldTexts {
     return this.#texts[place]
   }
 
-  /** The text of the whole object, in parts. `changes` replace its fields or are added at the end. */
+  /** The value of a field; undefined for a field that the object does not have. */
+  value(name: string): unknown {
+    const place = this.names.indexOf(name)
+    return place === -1 ? undefined : this.#values[place]
+  }
+
+  /**
+   * The text of the whole object, in parts. `changes` replace its fields or are added at the end; one that is undefined leaves
+   * the field out.
+   */
   with(changes: Readonly<Record<string, unknown>>): readonly string[] {
     const text = new ObjectText()
     for (let place = 0; place < this.names.length; place++) {
       const name = this.names[place] ?? ""
-      text.add(name, Object.hasOwn(changes, name) ? JSON.stringify(changes[name]) : this.at(place))
+      const value = Object.hasOwn(changes, name) ? changes[name] : KEPT
+      if (value !== undefined) text.add(name, value === KEPT ? this.at(place) : JSON.stringify(value))
     }
-    for (const name in changes) if (!this.names.includes(name)) text.add(name, JSON.stringify(changes[name]))
+    for (const name in changes) {
+      const value = changes[name]
+      if (value !== undefined && !this.names.includes(name)) text.add(name, JSON.stringify(value))
+    }
     return text.end()
   }
 }
+
+/** A field that no change names. */
+const KEPT = Symbol("kept")
 
 /**
  * The text of an object, field by field. A large field is a part of its own, so that nothing copies it: the copies took

@@ -41,6 +41,7 @@ beforeAll(async () => {
     fetch(request) {
       const { method, url, headers } = request
       const shown = headers.get("authorization")?.replace("Bearer ", "") ?? headers.get("x-api-key")
+      if (!new URL(url).pathname.startsWith("/v1/m")) return new Response(null, { status: 404 })
       asked.push(`${method} ${new URL(url).pathname} ${headers.get("anthropic-version") ?? "-"}`)
       const statuses: Record<string, number> = { refused: 401, broken: 500, unknown: 404 }
       return new Response(null, { status: shown === SECRET ? 200 : (statuses[shown ?? ""] ?? 403) })
@@ -185,6 +186,24 @@ describe("tollgate check", () => {
         changes: () => ({ upstreams: upstreams("${NOT_SET}", SECRET) }),
         wrong: [
           `configuration: FILE: upstreams.first.api_key: expected the environment variable NOT_SET to be set and not empty | ${CORRECT}`,
+        ],
+      },
+    ],
+    [
+      "base URLs whose path does not fit their family",
+      {
+        changes: () => {
+          const { first, counter } = upstreams(SECRET, SECRET)
+          return {
+            upstreams: {
+              first: { ...first, base_url: first.base_url.replace("/v1", "") },
+              counter: { ...counter, base_url: `${counter.base_url}/v1` },
+            },
+          }
+        },
+        wrong: [
+          "upstream first: base_url has no path, and the gateway appends /chat/completions to it | Add the path of the provider's API to upstreams.first.base_url: mostly /v1.",
+          "upstream counter: base_url ends with /v1, and the gateway appends /v1/messages to it | Remove /v1 from the end of upstreams.counter.base_url.",
         ],
       },
     ],

@@ -58,6 +58,21 @@ describe("a wrong file stops the start with the path of the key and what was exp
       "upstreams.openai.tls: expected both cert and key, or neither\nupstreams.openai.tls.cert: expected a certificate in PEM",
     ],
     [
+      "an unknown way to authenticate",
+      upstream({ auth: "basic" }),
+      "upstreams.openai.auth: expected bearer, x-api-key, api-key or { header: NAME }",
+    ],
+    [
+      "a header that frames the request",
+      upstream({ headers: { "content-length": "0" } }),
+      "upstreams.openai.headers.content-length: expected a lower-case header name other than those that the gateway sets itself",
+    ],
+    [
+      "a change of a field that decides what a call can cost (D81)",
+      upstream({ set: { n: 5 }, drop: ["max_tokens"] }),
+      "upstreams.openai.set: expected no change of n, which decides what a call can cost\nupstreams.openai.drop: expected no change of max_tokens, which decides what a call can cost",
+    ],
+    [
       "an unknown key in a route",
       model({ upstreams: [{ use: "openai", weight: 1 }] }),
       "models[0].upstreams[0].weight: expected a known key: use, model",

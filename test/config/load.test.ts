@@ -15,14 +15,10 @@ describe("the example of docs/configuration.md", () => {
       timeouts,
       on_disconnect,
     })
-    const anthropic = {
-      ...openai,
-      name: "anthropic",
-      family: "messages",
-      base_url: "https://api.anthropic.com",
-      api_key: "sk-anthropic",
-      usage: "default",
-    } as const
+    const anthropic = anUpstream({
+      ...{ name: "anthropic", family: "messages", base_url: "https://api.anthropic.com" },
+      ...{ api_key: "sk-anthropic", timeouts, on_disconnect },
+    })
     const expected: Config = {
       admin: null,
       cors: { origins: [] },

@@ -2,12 +2,20 @@ import type { Upstream } from "../../src/config/config.ts"
 
 /** An upstream as the configuration would make it. */
 export function anUpstream(overrides: Partial<Upstream> = {}): Upstream {
+  const { family = "chat", api_key = null } = overrides
+  const auth =
+    family === "chat" ? { header: "authorization", prefix: "Bearer " } : { header: "x-api-key", prefix: "" }
   return {
     name: "upstream",
     family: "chat",
     base_url: "http://127.0.0.1:1",
     api_key: null,
     usage: "default",
+    auth,
+    headers: {},
+    query: "",
+    edits: null,
+    secrets: api_key === null ? [] : [api_key],
     timeouts: { connect_ms: 1_000, first_byte_ms: 1_000, idle_ms: 1_000, total_ms: 1_000 },
     idle_connection_ms: null,
     tls: null,

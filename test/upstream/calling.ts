@@ -31,7 +31,7 @@ export function outgoing(overrides: Partial<Outgoing> = {}): Outgoing {
     key_id: "0199-key",
     path: "/chat/completions",
     stream: false,
-    body: (model) => [JSON.stringify({ model, messages: [] })],
+    body: ({ model }) => [JSON.stringify({ model, messages: [] })],
     headers: {},
     refusals: chat.refusals,
     signal: new AbortController().signal,

@@ -68,7 +68,7 @@ describe("what the provider sees (D25)", () => {
 
   test("a body that is not ASCII arrives whole", async () => {
     first.reply(answers)
-    const call = outgoing({ body: (model) => [JSON.stringify({ model, text: "é€😀\ud800" })] })
+    const call = outgoing({ body: ({ model }) => [JSON.stringify({ model, text: "é€😀\ud800" })] })
     await textOf((await forward(routes(upstream(first.url)), call, new CircuitBreakers())).body)
     expect(first.requests[0]?.json).toEqual({ model: "model-of-first", text: "é€😀\ud800" })
   })

@@ -14,7 +14,7 @@ const BODY = JSON.stringify({
 })
 
 function told(refusal: Partial<Refusal> & { readonly status: number }) {
-  const error = refusalError({ retry_after: null, body: BODY, api_key: API_KEY, ...refusal })
+  const error = refusalError({ retry_after: null, body: BODY, secrets: [API_KEY], ...refusal })
   return { status: error.status, ...errorBody(error, "id-1").error }
 }
 
@@ -105,7 +105,7 @@ describe("D17 Retry-After", () => {
     [401, "20", null],
   ]
   test.each(rows)("%d with %p -> %p", (status, retry_after, sent) => {
-    const error = refusalError({ status, retry_after, body: "", api_key: null })
+    const error = refusalError({ status, retry_after, body: "", secrets: [] })
     expect(errorResponse(error, "id-1").headers.get("retry-after")).toBe(sent)
   })
 })
@@ -224,6 +224,6 @@ describe("an upstream's credential is never shown", () => {
   })
 
   test("an empty credential redacts nothing", () => {
-    expect(told({ status: 400, api_key: "" }).message).toBe("Too long.")
+    expect(told({ status: 400, secrets: [""] }).message).toBe("Too long.")
   })
 })

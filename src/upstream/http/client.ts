@@ -5,7 +5,10 @@ import { Pool } from "./pool.ts"
 
 /** What the client needs to know of an upstream. */
 export interface Place {
+  /** `{model}` in it stands for the upstream's name of the model. */
   readonly base_url: string
+  /** What every request adds to its query; `""` for nothing. */
+  readonly query: string
   readonly timeouts: { readonly connect_ms: number }
   /** How long a connection without a request is kept; null for the default. */
   readonly idle_connection_ms: number | null
@@ -61,6 +64,7 @@ export class FieldLines {
 export function post(
   place: Place,
   path: string,
+  model: string,
   common: FieldLines,
   own: FieldLines,
   body: readonly string[],
@@ -71,7 +75,7 @@ export function post(
     exchange.fail(new TypeError(`HTTP does not allow the value of the header field ${refused}`))
     return exchange
   }
-  const target = targetOf(place, path)
+  const target = targetOf(place, path, model)
   let body_bytes = 0
   for (const part of body) body_bytes += Buffer.byteLength(part)
   const text = `${target.head}${common.text}${own.text}content-length: ${body_bytes}\r\n\r\n`
@@ -112,12 +116,13 @@ function afterReading(next: () => void): void {
   setImmediate(() => setImmediate(next))
 }
 
-function targetOf(place: Place, path: string): Target {
+function targetOf(place: Place, path: string, model: string): Target {
   const below = targets.get(place) ?? new Map<string, Target>()
-  const known = below.get(path)
+  const address = place.base_url.includes(MODEL) ? `${model} ${path}` : path
+  const known = below.get(address)
   if (known !== undefined) return known
-  const { base_url, timeouts, idle_connection_ms, tls } = place
-  const url = new URL(base_url + path)
+  const { timeouts, idle_connection_ms, tls } = place
+  const url = new URL(urlOf(place, path, model))
   const is_secured = url.protocol === "https:"
   const port = url.port === "" ? (is_secured ? 443 : 80) : Number(url.port)
   const hostname = url.hostname.replace(/^\[(.*)\]$/, "$1")
@@ -129,8 +134,20 @@ function targetOf(place: Place, path: string): Target {
     pool: poolOf(url.origin, idle_connection_ms, is_secured, tls),
   }
   // A query comes from a client, who could fill the memory with them.
-  if (url.search === "") targets.set(place, below.set(path, target))
+  if (!path.includes("?")) targets.set(place, below.set(address, target))
   return target
+}
+
+const MODEL = "{model}"
+
+/** The address of a path at an upstream, with both queries. */
+export function urlOf(
+  { base_url, query }: Pick<Place, "base_url" | "query">,
+  path: string,
+  model: string,
+): string {
+  const url = base_url.replace(MODEL, encodeURIComponent(model)) + path
+  return query === "" ? url : `${url}${path.includes("?") ? "&" : "?"}${query}`
 }
 
 const NO_TLS: Tls = { ca: null, cert: null, key: null }

@@ -1,0 +1,33 @@
+import type { Edits, Upstream } from "../config/config.ts"
+import type { FieldTexts } from "../wire/json.ts"
+import { folded, withoutValue, withValue } from "../wire/paths.ts"
+import type { JsonObject } from "../wire/usage.ts"
+
+/** The body for an upstream, in parts: a request with its changes, and with those of the upstream. */
+export function sentTo(
+  { edits }: Pick<Upstream, "edits">,
+  texts: FieldTexts,
+  changes: Readonly<Record<string, unknown>>,
+): readonly string[] {
+  return texts.with(edits === null ? changes : edited(texts, changes, edits))
+}
+
+/**
+ * The changes of a request together with those of its upstream (D81). `drop` comes first, then `set`, in any spelling of the
+ * fields. A field that is left out is undefined.
+ */
+function edited(
+  texts: FieldTexts,
+  changes: Readonly<Record<string, unknown>>,
+  { set, drop }: Edits,
+): Readonly<Record<string, unknown>> {
+  const paths = [...drop, ...Object.keys(set)]
+  const meant = new Set(paths.map((path) => folded(path.split(".", 1)[0] ?? "")))
+  const fields: Record<string, unknown> = {}
+  for (const name of texts.names) if (meant.has(folded(name))) fields[name] = texts.value(name)
+  let object: JsonObject = { ...fields, ...changes }
+  for (const path of drop) object = withoutValue(object, path)
+  for (const [path, value] of Object.entries(set)) object = withValue(object, path, value)
+  const left_out = Object.keys(fields).filter((name) => !Object.hasOwn(object, name))
+  return { ...object, ...Object.fromEntries(left_out.map((name) => [name, undefined])) }
+}
