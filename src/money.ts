@@ -126,18 +126,30 @@ export function ceilToNano(amount_pico: bigint, margin_bp: number = PAR_BP): big
   return ceilDiv(amount_pico * BigInt(margin_bp), PICO_PER_NANO * BigInt(PAR_BP))
 }
 
-/** What an account with this margin holds for a cost, rounded up. */
-export function withMargin(cost_nano: bigint, margin_bp: number = PAR_BP): bigint {
-  return margin_bp === PAR_BP ? cost_nano : ceilDiv(cost_nano * BigInt(margin_bp), BigInt(PAR_BP))
+/** The most that a bigint column holds. No balance comes near it, so such a hold is refused instead of failing. */
+const MAX_AMOUNT_NANO = 2n ** 63n - 1n
+
+/** What an account with this margin holds for a cost in pico-USD, rounded up once (D69). */
+export function heldFor(cost_pico: bigint, margin_bp?: number): bigint {
+  const amount_nano = ceilToNano(cost_pico, margin_bp)
+  return amount_nano > MAX_AMOUNT_NANO ? MAX_AMOUNT_NANO : amount_nano
+}
+
+/** An amount that is held at a margin of 1, and the exact cost that it was rounded up from; absent if it is exact. */
+export interface Holdable {
+  readonly amount_nano: bigint
+  readonly cost_pico?: bigint
+  readonly margin_bp?: number
+}
+
+export function exactCost({ amount_nano, cost_pico = amount_nano * PICO_PER_NANO }: Holdable): bigint {
+  return cost_pico
 }
 
 /** A hold at the margin of an account; without `margin_bp` for a margin of 1. */
-export function atMargin<Hold extends { readonly amount_nano: bigint; readonly margin_bp?: number }>(
-  hold: Hold,
-  margin_bp: number | undefined,
-): Hold {
+export function atMargin<Hold extends Holdable>(hold: Hold, margin_bp: number | undefined): Hold {
   if (margin_bp === undefined) return hold
-  return { ...hold, amount_nano: withMargin(hold.amount_nano, margin_bp), margin_bp }
+  return { ...hold, amount_nano: heldFor(exactCost(hold), margin_bp), margin_bp }
 }
 
 /** The highest cost in pico-USD whose charge is at most `amount_nano`. */

@@ -2,7 +2,7 @@ import { Call } from "../call.ts"
 import type { Model } from "../config/config.ts"
 import { catalogue, GatewayError } from "../errors.ts"
 import type { CallLedger, Hold, HoldResult, Idempotency, Standing } from "../ledger/entries.ts"
-import { atMargin, withMargin } from "../money.ts"
+import { atMargin, heldFor } from "../money.ts"
 import type { Named, OperationOn } from "../operation.ts"
 import type { Session } from "../wire/call.ts"
 import type { FieldTexts } from "../wire/json.ts"
@@ -54,6 +54,7 @@ export async function admit<Request extends Named>(
       account_id: owner.account_id,
       key_id: owner.key_id,
       amount_nano: quoted.amount_nano,
+      cost_pico: quoted.cost_pico,
       terms_id: terms_ids[0],
       stream: operation.streams(request),
       idempotency,
@@ -127,7 +128,7 @@ async function refusalWithoutUpstream(
   quoted: Quote,
 ): Promise<GatewayError> {
   const standing = await usableKey(gateway.ledger, key_hash)
-  const refused = foreseen(standing, model.name, quoted.amount_nano)
+  const refused = foreseen(standing, model.name, quoted.cost_pico)
   return refused === null ? new GatewayError("upstream_unavailable") : refusalOf(refused, quoted, model)
 }
 
@@ -135,13 +136,13 @@ async function refusalWithoutUpstream(
  * The result of a hold for this cost according to this standing, checked in the order of the holding statement; null: it
  * would be held.
  */
-export function foreseen(standing: Standing, model: string, cost_nano: bigint): Refused | null {
+export function foreseen(standing: Standing, model: string, cost_pico: bigint): Refused | null {
   const { models, available_nano, spending, margin_bp } = standing
   const margin = margin_bp === undefined ? {} : { margin_bp }
   if (standing.key_suspended) return { outcome: "key_suspended" }
   if (models !== null && !models.includes(model)) return { outcome: "model_not_allowed" }
   if (standing.account_suspended) return { outcome: "account_suspended" }
-  const amount_nano = withMargin(cost_nano, margin_bp)
+  const amount_nano = heldFor(cost_pico, margin_bp)
   if (spending !== null && spending.remaining_nano < amount_nano)
     return { outcome: "spending_limit_reached", ...spending, ...margin }
   return available_nano < amount_nano ? { outcome: "insufficient_balance", available_nano, ...margin } : null

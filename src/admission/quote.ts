@@ -1,7 +1,7 @@
 import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Margined } from "../ledger/entries.ts"
-import { ceilToNano, costWithin, PICO_PER_NANO, printUsd, withMargin } from "../money.ts"
+import { costWithin, heldFor, printUsd } from "../money.ts"
 import type { Named, OperationOn } from "../operation.ts"
 import type { Period } from "../wire/call.ts"
 import { MAX_TOKENS, type UsageLimits } from "../wire/usage.ts"
@@ -10,7 +10,9 @@ import type { Prompt } from "./prompt.ts"
 
 /** What a call must hold, and the bounds it follows from (D12). */
 export interface Quote {
-  /** The most that the call can cost, at least 1: what is held at a margin of 1 (D69). */
+  /** The most that the call can cost, at least 1, before the margin and the one rounding (D69). */
+  readonly cost_pico: bigint
+  /** What is held for that at a margin of 1. */
   readonly amount_nano: bigint
   /** UTF-8 bytes of the JSON text of the prompt fields, without media parts but with text in them. */
   readonly prompt_bytes: number
@@ -30,16 +32,13 @@ export interface Quote {
   readonly searches: number
   /** The service tier that is asked for; null where the provider chooses (D70). */
   readonly service_tier: string | null
-  /** The highest cost at each price that may apply; `amount_nano` is the largest of them (D62, D70). */
+  /** The highest cost at each price that may apply; `cost_pico` is the largest of them (D62, D70). */
   readonly costs: readonly MostCost[]
 }
 
-/** The most that a bigint column holds. No balance comes near it, so such a hold is refused instead of failing. */
-const MAX_AMOUNT_NANO = 2n ** 63n - 1n
-
 /**
  * The amount to hold for `request`: the prompt bound at the highest input price, plus the output bound of every choice
- * at the output price, plus the price per call, rounded up once. No usage within the bounds costs more (D12). `texts`
+ * at the output price, plus the price per call. No usage within the bounds costs more (D12). `texts`
  * are the JSON texts of the request.
  */
 export function quote<Request extends Named>(
@@ -55,8 +54,10 @@ export function quote<Request extends Named>(
   const output_tokens_bound = operation.generates ? outputBound(max_tokens, model) : 0
   const n = operation.choices(request)
   const costs = mostCosts(prompt, prompt_tokens_bound, asked, model)
+  const cost_pico = mostOf(costs, BigInt(output_tokens_bound) * BigInt(n))
   return {
-    amount_nano: holdable(ceilToNano(mostOf(costs, BigInt(output_tokens_bound) * BigInt(n)))),
+    cost_pico,
+    amount_nano: heldFor(cost_pico),
     prompt_bytes: prompt.bytes,
     estimate_bytes: estimateBytes(prompt, model),
     prompt_tokens_bound,
@@ -74,7 +75,7 @@ export function quote<Request extends Named>(
 }
 
 function mostOf(costs: readonly MostCost[], output_tokens: bigint): bigint {
-  let most_pico = 0n
+  let most_pico = 1n
   for (const { before_output_pico, output_pico } of costs) {
     const cost_pico = before_output_pico + output_tokens * output_pico
     if (cost_pico > most_pico) most_pico = cost_pico
@@ -113,8 +114,7 @@ export function largestMaxTokens(
   margin_bp?: number,
 ): number | null {
   if (limit_field === null) return null
-  // Whole nano-USD of cost: that is what the margin is multiplied with.
-  const most_pico = (costWithin(available_nano, margin_bp) / PICO_PER_NANO) * PICO_PER_NANO
+  const most_pico = costWithin(available_nano, margin_bp)
   let largest = Number.POSITIVE_INFINITY
   for (const { before_output_pico, output_pico } of costs) {
     const token_pico = output_pico * BigInt(n)
@@ -131,7 +131,7 @@ export function balanceRefusal(
   model: Model,
   { available_nano, margin_bp }: Margined & { readonly available_nano: bigint },
 ): GatewayError {
-  const needed = printUsd(withMargin(quoted.amount_nano, margin_bp))
+  const needed = printUsd(heldFor(quoted.cost_pico, margin_bp))
   const available = printUsd(available_nano)
   const why = `This call needs a hold of ${needed} USD, but only ${available} USD is available`
   return new GatewayError(
@@ -153,7 +153,7 @@ export function spendingRefusal(
     margin_bp,
   }: Margined & { readonly remaining_nano: bigint; readonly period: Period },
 ): GatewayError {
-  const needed = printUsd(withMargin(quoted.amount_nano, margin_bp))
+  const needed = printUsd(heldFor(quoted.cost_pico, margin_bp))
   const remaining = printUsd(remaining_nano)
   const why = `This call needs a hold of ${needed} USD, but the key can spend only ${remaining} USD more this ${period}`
   return new GatewayError(
@@ -188,9 +188,4 @@ function whatWouldFit(
 /** The client's limit, at most the model's; without a limit (0), what the model holds by default. */
 function outputBound(max_tokens: number, model: Model): number {
   return max_tokens === 0 ? model.hold_output_tokens : Math.min(max_tokens, model.max_output_tokens)
-}
-
-function holdable(amount_nano: bigint): bigint {
-  if (amount_nano < 1n) return 1n
-  return amount_nano > MAX_AMOUNT_NANO ? MAX_AMOUNT_NANO : amount_nano
 }

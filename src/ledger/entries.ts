@@ -9,6 +9,8 @@ export interface Hold {
   readonly key_id: string
   /** The most that the call can cost. Of a hold that was made: what is held, which is that times its margin (D69). */
   readonly amount_nano: bigint
+  /** The most that the call can cost at a margin of 1, before it is rounded; absent where `amount_nano` is exact. */
+  readonly cost_pico?: bigint
   /** The account's margin, in `amount_nano` already; absent for 1, and before the hold is made. */
   readonly margin_bp?: number
   /** True if a key of the account had a spending limit when the hold was made; absent if none had, or if it is not known. */

@@ -8,7 +8,7 @@ import type { Model } from "../config/config.ts"
 import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { Standing } from "../ledger/entries.ts"
-import { PAR_BP, printMargin, printUsd, type Rate, withMargin } from "../money.ts"
+import { heldFor, PAR_BP, printMargin, printUsd, type Rate } from "../money.ts"
 import type { Named, OperationOn } from "../operation.ts"
 import { chat } from "../operations/chat.ts"
 import { embeddings } from "../operations/embeddings.ts"
@@ -75,14 +75,13 @@ const MEASURED: Readonly<Record<QuotedOperation, (body: object) => Measured>> = 
 function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, standing: Standing): QuoteBody {
   const { price } = model
   const { available_nano, spending, margin_bp } = standing
-  const amount_nano = withMargin(bounds.amount_nano, margin_bp)
-  const refusal = refusalOf(standing, model, bounds.amount_nano)
+  const refusal = refusalOf(standing, model, bounds.cost_pico)
   const room_nano =
     spending !== null && spending.remaining_nano < available_nano ? spending.remaining_nano : available_nano
   return {
     model: model.name,
     operation,
-    amount: printUsd(amount_nano),
+    amount: printUsd(heldFor(bounds.cost_pico, margin_bp)),
     admitted: refusal === null,
     refusal,
     available: printUsd(available_nano),
@@ -103,10 +102,10 @@ function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, stan
 
 /** The largest `max_tokens` that fits; the model's maximum if output is free. */
 function largestFor(bounds: Quote, model: Model, room_nano: bigint, { margin_bp }: Standing): number | null {
-  const { limit_field, costs, amount_nano } = bounds
+  const { limit_field, costs, cost_pico } = bounds
   const free_output = limit_field !== null && costs.every(({ output_pico }) => output_pico === 0n)
   if (!free_output) return largestMaxTokens(bounds, model, room_nano, margin_bp)
-  return withMargin(amount_nano, margin_bp) <= room_nano ? model.max_output_tokens : null
+  return heldFor(cost_pico, margin_bp) <= room_nano ? model.max_output_tokens : null
 }
 
 function tiersBody({ tiers }: Rate, name: string | null = null): QuoteBody["tiers"] {
@@ -114,8 +113,8 @@ function tiersBody({ tiers }: Rate, name: string | null = null): QuoteBody["tier
 }
 
 /** Why the ledger would not hold for this cost. Throws if the key is limited to other models, like its calls. */
-function refusalOf(standing: Standing, model: Model, cost_nano: bigint): QuoteBody["refusal"] {
-  const refused = foreseen(standing, model.name, cost_nano)
+function refusalOf(standing: Standing, model: Model, cost_pico: bigint): QuoteBody["refusal"] {
+  const refused = foreseen(standing, model.name, cost_pico)
   if (refused === null) return null
   if (refused.outcome === "model_not_allowed") throw new GatewayError(refused.outcome, { param: "model" })
   const refusal = quotedRefusals.find((code) => code === refused.outcome)

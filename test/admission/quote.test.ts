@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import fc from "fast-check"
-import { balanceRefusal, largestMaxTokens, quote as quoteFor } from "../../src/admission/quote.ts"
+import { balanceRefusal, largestMaxTokens, type Quote, quote as quoteFor } from "../../src/admission/quote.ts"
 import type { Model } from "../../src/config/config.ts"
-import { ceilToNano, type Price } from "../../src/money.ts"
+import { ceilToNano, heldFor, type Price } from "../../src/money.ts"
 import { chat as operation } from "../../src/operations/chat.ts"
 import { type ChatRequest, parseChat } from "../../src/wire/chat-request.ts"
 import { aModel } from "./model.ts"
@@ -347,12 +347,14 @@ describe("D12 properties", () => {
         limits,
         choices,
         fc.bigInt(-1_000n, 10n ** 10n),
-        (model, content, max_tokens, n, available_nano) => {
+        fc.integer({ min: 1, max: 30_000 }),
+        (model, content, max_tokens, n, available_nano, margin_bp) => {
           const request = { ...says(content), n }
-          const held = (tokens: number) => quote(chat({ ...request, max_tokens: tokens }), model).amount_nano
+          const heldBy = ({ cost_pico }: Quote) => heldFor(cost_pico, margin_bp)
+          const held = (tokens: number) => heldBy(quote(chat({ ...request, max_tokens: tokens }), model))
           const quoted = quote(chat({ ...request, max_tokens }), model)
-          fc.pre(quoted.amount_nano > available_nano)
-          const largest = largestMaxTokens(quoted, model, available_nano)
+          fc.pre(heldBy(quoted) > available_nano)
+          const largest = largestMaxTokens(quoted, model, available_nano, margin_bp)
           if (largest === null) {
             expect(held(1)).toBeGreaterThan(available_nano)
             return

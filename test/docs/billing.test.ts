@@ -4,7 +4,7 @@ import type { Model } from "../../src/config/config.ts"
 import { loadConfig } from "../../src/config/load.ts"
 import { readJson } from "../../src/meter/json-reading.ts"
 import type { StreamEvidence } from "../../src/meter/reading.ts"
-import { ceilToNano, PICO_PER_NANO, parseUsd, printUsd, withMargin } from "../../src/money.ts"
+import { ceilToNano, heldFor, PICO_PER_NANO, parseUsd, printUsd } from "../../src/money.ts"
 import { chat } from "../../src/operations/chat.ts"
 import { embeddings } from "../../src/operations/embeddings.ts"
 import { responses } from "../../src/operations/responses.ts"
@@ -178,7 +178,7 @@ const amounts: readonly [told: string, amount_nano: bigint][] = [
     cost_pico / PICO_PER_NANO,
   ]),
   ["0.01 USD | | **charge** |", charged({ ...said(1), usage: kinds }, omni)],
-  ["At 1.25 the first call above holds", withMargin(held({}), 12_500)],
+  ["At 1.25 the first call above holds", heldFor(quoted({}).cost_pico, 12_500)],
   ["with 200 completion tokens are charged", ceilToNano(costPico(rule1Usage, mini.price), 12_500)],
   ["0.0007 USD instead of", charged(rule1)],
   ['With `"max_tokens": 10` the first call holds', overheld],

@@ -10,7 +10,7 @@ import { endBatch } from "../../src/ledger/journal/end.ts"
 import { expireBatch } from "../../src/ledger/journal/expire.ts"
 import { holdBatch, type KnownAccounts } from "../../src/ledger/journal/hold.ts"
 import { sumUsage } from "../../src/ledger/reports/usage-sums.ts"
-import { ceilToNano, withMargin } from "../../src/money.ts"
+import { ceilToNano, heldFor } from "../../src/money.ts"
 import {
   type Account,
   falsify,
@@ -62,15 +62,34 @@ async function entry(id: string) {
   return { ...row }
 }
 
+const KNOWN = [
+  ["alone, nothing known", 1, []],
+  ["alone, the margin known", 1, [12_345]],
+  ["alone, another margin known", 1, [20_000]],
+  ["in a batch, nothing known", 3, []],
+  ["in a batch, the margin known", 3, [12_345]],
+  ["in a batch, another margin known", 3, [10_001]],
+] as const
+
 describe("D69 a hold", () => {
-  test.each([
-    ["alone, nothing known", 1, []],
-    ["alone, the margin known", 1, [12_345]],
-    ["alone, another margin known", 1, [20_000]],
-    ["in a batch, nothing known", 3, []],
-    ["in a batch, the margin known", 3, [12_345]],
-    ["in a batch, another margin known", 3, [10_001]],
-  ] as const)("%s: the margin of the account is in it, rounded up", async (_, count, known) => {
+  test.each(KNOWN)("%s: the exact cost times the margin, rounded up once", async (_, count, known) => {
+    const payer = await account(12_345)
+    const remembered: KnownAccounts = new Map(known.map((margin_bp) => [payer.account_id, { margin_bp }]))
+    // 0.4, 1.4 and 2.4 nano-USD: rounded up before the margin too, each would hold one more.
+    const holds = Array.from({ length: count }, (_, at) =>
+      holdOf(payer, BigInt(at + 1), { cost_pico: BigInt(at) * 1_000n + 400n }),
+    )
+    await ask(holds, remembered)
+    const amounts = [1, 2, 3].slice(0, count)
+    expect(await Promise.all(holds.map(({ id }) => entry(id)))).toMatchObject(
+      amounts.map((amount) => ({ amount, held_at: 12_345 })),
+    )
+    expect(await heldNano(payer)).toBe(BigInt(amounts.reduce((sum, amount) => sum + amount)))
+    // Asked for again, each is the hold that was made.
+    expect(await ask(holds)).toEqual(holds.map(() => ({ outcome: "held", margin_bp: 12_345 })))
+  })
+
+  test.each(KNOWN)("%s: the margin of the account is in it, rounded up", async (_, count, known) => {
     const payer = await account(12_345)
     const neighbour = await db.account(1_000n)
     const remembered: KnownAccounts = new Map(known.map((margin_bp) => [payer.account_id, { margin_bp }]))
@@ -147,7 +166,7 @@ describe("D69 an end has the margin of its hold", () => {
     const hold = holdOf(payer, 10_000n)
     await ask([hold])
     await setMargin(payer, 30_000)
-    return { ...hold, amount_nano: withMargin(10_000n, 15_001) }
+    return { ...hold, amount_nano: heldFor(10_000_000n, 15_001) }
   }
 
   test.each([
@@ -197,11 +216,11 @@ describe("D69 an end has the margin of its hold", () => {
     const payer = await account(11_111, 100_000_000n)
     const calls = Array.from({ length: 60 }, async (_, at) => {
       if (at % 7 === 0) await setMargin(payer, 10_000 + at * 111)
-      const hold = holdOf(payer, 10_000n, { id: nextId() })
+      const hold = holdOf(payer, 10_000n, { id: nextId(), cost_pico: 9_999_001n })
       const result = await ledger.hold(hold)
       if (result.outcome !== "held") throw new Error(result.outcome)
       const { margin_bp = 10_000 } = result
-      expect(await entry(hold.id)).toMatchObject({ amount: Number(withMargin(10_000n, margin_bp)) })
+      expect(await entry(hold.id)).toMatchObject({ amount: Number(heldFor(9_999_001n, margin_bp)) })
       await ledger.end(settled(hold.id, ceilToNano(COST * 1_000n, margin_bp)))
     })
     await Promise.all(calls)

@@ -6,12 +6,12 @@ import type { Margined } from "../entries.ts"
 /** A margin of 1 (D69). Entries have null instead. */
 export const par = sql.raw(String(PAR_BP))
 
-/** One basis point. A product of numerics is exact, a quotient is not. */
-const basis_point = sql.raw(String(1 / PAR_BP))
+/** A pico-USD at one basis point, in nano-USD. A product of numerics is exact, a quotient is not. */
+const pico_basis_point = sql.raw("0.0000001")
 
-/** What is held for a cost at a margin, rounded up. No balance comes near the most that a column holds. */
-export function withMargin(cost_nano: SQL, margin_bp: SQL): SQL {
-  return sql`least(ceil(${cost_nano}::numeric * ${margin_bp} * ${basis_point}), 9223372036854775807)::bigint`
+/** What is held for a cost in pico-USD at a margin, rounded up. No balance comes near the most that a column holds. */
+export function heldFor(cost_pico: SQL, margin_bp: SQL): SQL {
+  return sql`least(ceil(${cost_pico} * ${margin_bp} * ${pico_basis_point}), 9223372036854775807)::bigint`
 }
 
 /** The column `margin_bp`: null, or not there, for a margin of 1. */

@@ -1,7 +1,8 @@
 import { sql } from "drizzle-orm"
 import { alias } from "drizzle-orm/pg-core"
+import { exactCost } from "../../money.ts"
 import { claimLasts } from "../accounts/idempotency-claims.ts"
-import { marginOf, par, withMargin } from "../accounts/margin.ts"
+import { heldFor, marginOf, par } from "../accounts/margin.ts"
 import { periodOf, periodStart, spentIn } from "../accounts/spending.ts"
 import type { Runner } from "../database/connection.ts"
 import {
@@ -65,7 +66,14 @@ export const clientFields: readonly Field<Hold>[] = [
   [idempotency.body_hash, (hold) => hold.idempotency?.body_hash ?? null],
 ]
 
-const batch = new Batch<Hold>(5, [...holdFields, ...clientFields])
+/** Its amounts are the exact costs in pico-USD: the statement reads the margin, and rounds once (D69). */
+const batch = new Batch<Hold>(5, [
+  ...holdFields.map(
+    (field): Field<Hold> =>
+      field[0] === holds.amount_nano ? [holds.amount_nano, exactCost, "numeric"] : field,
+  ),
+  ...clientFields,
+])
 
 /** What is copied as it was asked. */
 const asked = [
@@ -117,7 +125,7 @@ WITH asked AS MATERIALIZED (
     WHERE ${k.id} = ${of("x", holds.key_id)} AND ${k.account_id} = ${of("x", holds.account_id)} OFFSET 0) key ON true
   LEFT JOIN LATERAL (
     SELECT CASE WHEN ${h.gateway_id} = $2::uuid AND ${h.account_id} = ${of("x", holds.account_id)}
-        AND ${h.amount_nano} = ${withMargin(of("x", holds.amount_nano), sql`coalesce(${h.margin_bp}, ${par})`)}
+        AND ${h.amount_nano} = ${heldFor(of("x", holds.amount_nano), sql`coalesce(${h.margin_bp}, ${par})`)}
         AND (SELECT ${e.id} FROM ${ends} ${e} WHERE ${isItem(e.id, sql`${h.id}`, 3)}) IS NULL THEN 'held' ELSE 'closed' END AS known,
       coalesce(${h.margin_bp}, ${par}) AS margin_bp
     FROM ${holds} ${h} WHERE ${isItem(h.id, of("x", holds.id), 3)} OFFSET 0) before ON true
@@ -133,7 +141,7 @@ WITH asked AS MATERIALIZED (
   ORDER BY ${a.id} FOR NO KEY UPDATE
 ), sold AS MATERIALIZED (
   SELECT ${allOf("d", ...asked, idempotency.key_hash, idempotency.body_hash)}, l.active, l.available_nano, l.margin_bp,
-    ${withMargin(sql`d.amount_nano`, sql`l.margin_bp`)} AS amount_nano
+    ${heldFor(sql`d.amount_nano`, sql`l.margin_bp`)} AS amount_nano
   FROM due d JOIN locked l ON l.id = d.account_id AND NOT l.moving
 ), limits AS MATERIALIZED (
   SELECT ${k.id}, ${k.spend_period} AS period, ${periodStart(k)} AS since, ${spentIn(k)} AS spent_nano,
