@@ -1,6 +1,7 @@
 import type { Signal } from "../cutoff.ts"
 import { startTimeout } from "../timeouts.ts"
 import type { Ending } from "../wire/call.ts"
+import { nextTurn, SLICE_BYTES } from "../wire/shape.ts"
 import type { JsonForm } from "./json-reading.ts"
 import type { LargeAnswer } from "./large-answer.ts"
 import type { Source } from "./tap-options.ts"
@@ -117,9 +118,6 @@ async function readTo(
   return parts.length === 1 && only !== undefined ? only : Buffer.concat(parts)
 }
 
-/** Bytes to read before the event loop gets a turn. */
-const SLICE_BYTES = 1 << 20
-
 async function readInto(large: LargeAnswer, chunks: readonly Uint8Array[]): Promise<LargeAnswer> {
   let bytes = 0
   for (const chunk of chunks) {
@@ -127,7 +125,7 @@ async function readInto(large: LargeAnswer, chunks: readonly Uint8Array[]): Prom
     bytes += chunk.byteLength
     if (bytes < SLICE_BYTES) continue
     bytes = 0
-    await new Promise((resolve) => setImmediate(resolve))
+    await nextTurn()
   }
   return large
 }

@@ -1,8 +1,9 @@
 import { ANY_USAGE, type UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
+import { SLICE_BYTES, slices } from "../wire/shape.ts"
 import { type JsonObject, readServiceTier, type UsageReading } from "../wire/usage.ts"
 import type { LargeAnswer } from "./large-answer.ts"
-import { parsePayload } from "./output.ts"
+import { ANSWER_BOUNDS, parsePayload } from "./output.ts"
 import type { JsonEvidence } from "./reading.ts"
 
 /** Reads the JSON answers of an operation. */
@@ -30,7 +31,7 @@ export function readJson(
   const text = cut ? null : decode(body)
   if (text === null) return withoutObject("malformed", ending)
   if (text.trim() === "") return withoutObject("blank", ending)
-  const payload = parsePayload(text)
+  const payload = parsePayload(text, ANSWER_BOUNDS)
   if (payload === null) return withoutObject("malformed", ending)
   const usage = form.usageOf(payload, rules)
   if (usage.state !== "valid" && form.isError(payload)) return withoutObject("error", ending)
@@ -43,6 +44,46 @@ export function readJson(
     too_large: false,
     service_tier: readServiceTier(payload),
   }
+}
+
+/** A larger answer is read in slices: 32 MiB of embeddings take the parser 0.1 s. */
+const PARSED_BYTES = SLICE_BYTES
+
+/**
+ * Reads an answer of any size. A large one is not parsed, but read as one over the limit is, so that other calls go on
+ * meanwhile. `is_parsed`: it must be valid in every detail, because it will be changed.
+ */
+export function readAnswer(
+  form: JsonForm,
+  body: Uint8Array,
+  ending: Ending,
+  cut: boolean,
+  rules: UsageRules,
+  is_parsed: boolean,
+): JsonEvidence | Promise<JsonEvidence> {
+  if (is_parsed || cut || body.byteLength <= PARSED_BYTES) return readJson(form, body, ending, cut, rules)
+  return readInSlices(form, body, ending, rules)
+}
+
+async function readInSlices(
+  form: JsonForm,
+  body: Uint8Array,
+  ending: Ending,
+  rules: UsageRules,
+): Promise<JsonEvidence> {
+  const large = form.openLarge()
+  const utf8 = new TextDecoder("utf-8", { fatal: true })
+  try {
+    for await (const slice of slices(body)) {
+      utf8.decode(slice, { stream: true })
+      large.take(slice)
+    }
+    utf8.decode()
+  } catch {
+    return withoutObject("malformed", ending)
+  }
+  if (large.blank) return withoutObject("blank", ending)
+  return { ...readLarge(form, large, ending, !large.whole, rules), too_large: false }
 }
 
 /** The same for an answer over the limit, which may have been read in part (D5). */

@@ -79,6 +79,11 @@ export class LargeAnswer implements Place {
     return !this.#at_start && this.depth === 0 && !this.#stray
   }
 
+  /** Whether there was only white space so far. */
+  get blank(): boolean {
+    return this.#at_start && !this.#stray
+  }
+
   /** Whether it began as an object. */
   get object(): boolean {
     return !this.#at_start && !this.#stray

@@ -1,13 +1,32 @@
+import { type Bounds, Shape } from "../wire/shape.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 
-/** Parses a provider's payload; null if it is not a JSON object. */
-export function parsePayload(text: string): JsonObject | null {
+/** A payload with fewer characters takes the parser no time worth a look. */
+const SMALL_PAYLOAD = 65_536
+/** What an event may have to be read (D41). */
+const EVENT_BOUNDS: Bounds = { depth: 1_000, values: 1_000_000 }
+/** Of a JSON answer, which may list the numbers of thousands of embeddings. */
+export const ANSWER_BOUNDS: Bounds = { depth: 1_000, values: Number.POSITIVE_INFINITY }
+
+/** Parses a provider's payload; null if it is not a JSON object, or would take the parser too long (D41). */
+export function parsePayload(text: string, bounds = EVENT_BOUNDS): JsonObject | null {
+  if (text.length > SMALL_PAYLOAD && !fits(text, bounds)) return null
   try {
     const value: unknown = JSON.parse(text)
     return isObject(value) ? value : null
   } catch {
     return null
   }
+}
+
+function fits(text: string, bounds: Bounds): boolean {
+  const shape = new Shape()
+  const bytes = Buffer.from(text)
+  for (let start = 0; start < bytes.length; start += SMALL_PAYLOAD) {
+    shape.take(bytes.subarray(start, start + SMALL_PAYLOAD))
+    if (shape.excess(bounds) !== null) return false
+  }
+  return true
 }
 
 /** The choices of a chat chunk or a chat completion; what is not an object is none. */

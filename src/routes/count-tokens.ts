@@ -21,12 +21,14 @@ import { sentTo } from "../upstream/edits.ts"
 import { forward } from "../upstream/forward.ts"
 import { jsonHeaders } from "../upstream/headers.ts"
 import { checkTokenCount, forCounting, parseCountTokens } from "../wire/count-tokens.ts"
-import { FieldTexts, readJsonBody } from "../wire/json.ts"
+import { FieldTexts, readLargeBody } from "../wire/json.ts"
 import { RecordedAttempts, traceOf } from "./call-record.ts"
 import * as reference from "./docs/messages.ts"
 import { readBody } from "./request-body.ts"
 
 const PATH = "/v1/messages/count_tokens"
+/** A provider's count is one number. */
+const MAX_COUNT_BYTES = 65_536
 
 /** `POST /v1/messages/count_tokens` and `POST /<vendor>/v1/messages/count_tokens` (spec 4.3): holds and charges nothing (D22). */
 export function countTokens(gateway: Gateway) {
@@ -53,7 +55,7 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
   try {
     const bytes = await readBody(request, limits)
     const passed = passedHeaders(request.headers, vendorVersion(request.headers, config.vendors, vendor))
-    const asked = parseCountTokens(readJsonBody(bytes))
+    const asked = parseCountTokens(await readLargeBody(bytes))
     const model = openModel(gateway, asked.model, standing)
     checkBalance(standing)
     sockets.keepOpen(request)
@@ -76,8 +78,8 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
     const collected = collect({
       source: reply.body,
       length: reply.length,
-      limit_bytes: limits.response_bytes,
-      read_bytes: limits.response_bytes,
+      limit_bytes: Math.min(limits.response_bytes, MAX_COUNT_BYTES),
+      read_bytes: MAX_COUNT_BYTES,
       form: messages.json,
       total_ms: reply.route.upstream.timeouts.total_ms,
       began_ms: reply.began_ms,

@@ -5,7 +5,7 @@ import type { Gateway } from "../gateway.ts"
 import type { End } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
 import { bodyWithCost } from "../meter/cost.ts"
-import { type JsonForm, readJson, readLarge } from "../meter/json-reading.ts"
+import { type JsonForm, readAnswer, readLarge } from "../meter/json-reading.ts"
 import type { StreamEvidence } from "../meter/reading.ts"
 import { Tap } from "../meter/tap.ts"
 import type { Source, StreamSizes, StreamTimes, TapOptions } from "../meter/tap-options.ts"
@@ -52,10 +52,11 @@ export async function answerJson(
   const body = collected instanceof Promise ? await collected : collected
   const ending = client_deadline.reason ?? body.ending
   const rules = usageRules(call, reply)
-  const evidence =
+  const read =
     body.large === null
-      ? readJson(call.operation.json, body.bytes, ending, body.cut, rules)
+      ? readAnswer(call.operation.json, body.bytes, ending, body.cut, rules, wants_cost)
       : readLarge(call.operation.json, body.large, ending, body.cut, rules)
+  const evidence = read instanceof Promise ? await read : read
   if (evidence.output_bytes > 0) call.noteOutput()
   gateway.hidden_output.note(call.model, evidence.usage)
   const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))

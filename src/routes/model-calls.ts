@@ -18,7 +18,7 @@ import { ClientDeadline } from "../upstream/client-deadline.ts"
 import { sentTo } from "../upstream/edits.ts"
 import { forward, type Outgoing } from "../upstream/forward.ts"
 import { type Failure, failures, genAiOperation } from "../wire/call.ts"
-import { type FieldTexts, readJsonBody } from "../wire/json.ts"
+import { type FieldTexts, readLargeBody } from "../wire/json.ts"
 import { noteDurable, RecordedAttempts, recordIn, traceOf } from "./call-record.ts"
 import { createChatCompletion, createChatCompletionCompatible } from "./docs/chat-completions.ts"
 import { createEmbeddings, createEmbeddingsCompatible } from "./docs/embeddings.ts"
@@ -125,7 +125,8 @@ async function readAsked<Body extends Named>(
   const bytes = await readBody(request, config.limits)
   const passed = operation.passed(request, config.vendors, vendor)
   const idempotency = idempotencyOf(request.headers, operation.name, bytes, passed)
-  const body = operation.parse(readJsonBody(bytes))
+  const parsed = readLargeBody(bytes)
+  const body = operation.parse(parsed instanceof Promise ? await parsed : parsed)
   return { body, texts: operation.texts(body), idempotency, passed }
 }
 

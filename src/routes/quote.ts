@@ -14,7 +14,7 @@ import { chat } from "../operations/chat.ts"
 import { embeddings } from "../operations/embeddings.ts"
 import { messages } from "../operations/messages.ts"
 import { responses } from "../operations/responses.ts"
-import { readJsonBody } from "../wire/json.ts"
+import { readLargeBody } from "../wire/json.ts"
 import { parseQuoted, type QuoteBody, type QuotedOperation, quotedRefusals } from "../wire/quote.ts"
 import { getQuote } from "./docs/receipts.ts"
 import { pricesBody } from "./record-bodies.ts"
@@ -34,7 +34,7 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
   const key_hash = hashOf(chatCredential(request.headers))
   const standing = await activeKey({ ledger, key_loads, config }, key_hash)
   const bytes = await readBody(request, config.limits)
-  const { operation: name = "chat", ...body } = parseQuoted(readJsonBody(bytes))
+  const { operation: name = "chat", ...body } = parseQuoted(await readLargeBody(bytes))
   const measured = MEASURED[name](body)
   const model = catalog.find(measured.model, name)
   if (model instanceof GatewayError) throw model

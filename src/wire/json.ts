@@ -1,4 +1,5 @@
 import { GatewayError } from "../errors.ts"
+import { type Excess, MAX_ESCAPES, MAX_NAMES, nextTurn, Shape, SLICE_BYTES, slices } from "./shape.ts"
 
 declare global {
   /** ECMA-262's "JSON.parse source text access", which the compiler's library does not know yet. */
@@ -16,22 +17,41 @@ export const MAX_DEPTH = 64
 /** The most members of all objects and arrays of a request: a million take the parser seconds (D41). */
 export const MAX_VALUES = 100_000
 
-/** A double holds every number of fewer digits. */
-const LONG_DIGITS = 16
-
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
 const utf8 = new TextDecoder("utf-8", { fatal: true })
 
 /**
- * Parses the body of a request as a JSON object: UTF-8, at most `MAX_DEPTH` levels and `MAX_VALUES` values. It is
- * parsed exactly once, so that what is billed is what is sent. Of duplicate keys the last one counts; every key, even
- * `__proto__`, is plain data (D18). Throws `invalid_request`, which shows nothing of the body.
+ * Parses the body of a request as a JSON object: UTF-8, within the bounds of D41. It is parsed exactly once, so that what is
+ * billed is what is sent. Of duplicate keys the last one counts; every key, even `__proto__`, is plain data (D18). Throws
+ * `invalid_request`, which shows nothing of the body.
  */
 export function readJsonBody(bytes: Uint8Array): object {
-  if (bytes.byteLength === 0) throw invalid("The request body is empty. Send a JSON object.")
-  const has_long_numbers = checkShape(bytes)
-  const value = parse(decode(bytes), has_long_numbers)
+  const shape = new Shape()
+  shape.take(bytes)
+  checkShape(shape)
+  return parseObject(decode(bytes), shape)
+}
+
+/** The same for a body of any size: a large one is read in slices, so that other calls go on meanwhile. */
+export function readLargeBody(bytes: Uint8Array): object | Promise<object> {
+  return bytes.byteLength <= SLICE_BYTES ? readJsonBody(bytes) : readInSlices(bytes)
+}
+
+async function readInSlices(bytes: Uint8Array): Promise<object> {
+  const shape = new Shape()
+  for await (const slice of slices(bytes)) {
+    shape.take(slice)
+    checkShape(shape)
+  }
+  const text = decode(bytes)
+  await nextTurn()
+  const object = parseObject(text, shape)
+  await nextTurn()
+  return object
+}
+
+function parseObject(text: string, shape: Shape): object {
+  if (text === "") throw invalid("The request body is empty. Send a JSON object.")
+  const value = parse(text, shape.has_long_numbers)
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw invalid("The request body is JSON, but not an object. Send a JSON object.")
   }
@@ -60,59 +80,19 @@ function exact(_key: string, value: unknown, { source }: { source?: string }): u
   return Number.isSafeInteger(value) || String(value) === source ? value : JSON.rawJSON(source)
 }
 
-/**
- * Throws if JSON text is nested too deep or has too many values. It runs before the parser, which 20 MiB of brackets or
- * keys take seconds. Strings are skipped by native search, so a long prompt costs almost nothing. Returns whether it has
- * numbers that a double may not hold, by their digits or an exponent: each is checked only then.
- */
-function checkShape(bytes: Uint8Array): boolean {
-  let depth = 0
-  let values = 0
-  let digits = 0
-  let has_long_numbers = false
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at] ?? 0
-    if (byte >= 0x30 && byte <= 0x39) {
-      if (++digits === LONG_DIGITS) has_long_numbers = true
-      continue
-    }
-    const is_after_digit = digits > 0
-    digits = 0
-    switch (byte) {
-      case QUOTE:
-        at = stringEnd(bytes, at)
-        break
-      case 0x5b: // [
-      case 0x7b: // {
-        if (++depth > MAX_DEPTH)
-          throw invalid(`The request body is nested more than ${MAX_DEPTH} levels deep.`)
-        values++
-        break
-      case 0x5d: // ]
-      case 0x7d: // }
-        depth--
-        break
-      case 0x2c: // ,
-        if (++values > MAX_VALUES)
-          throw invalid(`The request body has more than ${MAX_VALUES} keys and array elements.`)
-        break
-      case 0x45: // E
-      case 0x65: // e
-        has_long_numbers ||= is_after_digit
-        break
-    }
-  }
-  return has_long_numbers
+const BOUNDS = { depth: MAX_DEPTH, values: MAX_VALUES }
+const MESSAGES: Readonly<Record<Excess, string>> = {
+  depth: `The request body is nested more than ${MAX_DEPTH} levels deep.`,
+  values: `The request body has more than ${MAX_VALUES} keys and array elements.`,
+  names: `The request body has more than ${MAX_NAMES} different keys, or keys that are too long.`,
+  escapes: `The strings of the request body have more than ${MAX_ESCAPES} backslashes. Send characters as UTF-8 instead of escapes.`,
+  digits: "The numbers of the request body have too many digits.",
 }
 
-/** The end of the string that begins at `start`: the first quote with an even number of backslashes before it. */
-function stringEnd(bytes: Uint8Array, start: number): number {
-  for (let end = bytes.indexOf(QUOTE, start + 1); end !== -1; end = bytes.indexOf(QUOTE, end + 1)) {
-    let before = end
-    while (bytes[before - 1] === BACKSLASH) before--
-    if ((end - before) % 2 === 0) return end
-  }
-  return bytes.length
+/** Throws if the text would take the parser too long (D41). */
+function checkShape(shape: Shape): void {
+  const excess = shape.excess(BOUNDS)
+  if (excess !== null) throw invalid(MESSAGES[excess])
 }
 
 function invalid(message: string): GatewayError {

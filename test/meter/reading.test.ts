@@ -75,7 +75,12 @@ describe("what one event is", () => {
     ["D7 role only", '{"choices":[{"delta":{"role":"assistant","content":""}}]}', chunk(false, false)],
     ["D7 finish only", finish(), chunk(false, false)],
     ["a ping", '{"type":"ping"}', chunk(false, false)],
-    ["objects nested deep", `{"choices":${"[".repeat(50_000)}${"]".repeat(50_000)}}`, chunk(false, false)],
+    ["objects nested deep", `{"choices":${"[".repeat(30_000)}${"]".repeat(30_000)}}`, chunk(false, false)],
+    [
+      "D41 objects nested deep in a large event",
+      `{"choices":${"[".repeat(50_000)}${"]".repeat(50_000)}}`,
+      NONE,
+    ],
     ["D1 usage under __proto__", `{"__proto__":{${usage}},"choices":[]}`, chunk(false, false)],
     ["D87 usage under a choice", `{"choices":[{"index":0,${usage}}]}`, chunk(false, true)],
 
@@ -251,9 +256,9 @@ test("evidence may be asked for at any time, and says the ending it was asked fo
   expect(reading.evidence("completed")).toMatchObject({ ending: "completed", output_bytes: 2 })
 })
 
-test("a million choices in one event", () => {
-  const reading = readAll([`{"choices":[${'{"text":"a"},'.repeat(999_999)}{"text":"a"}]}`])
-  expect(reading.evidence("completed").output_bytes).toBe(1_000_000)
+test("very many choices in one event", () => {
+  const reading = readAll([`{"choices":[${'{"text":"a"},'.repeat(299_999)}{"text":"a"}]}`])
+  expect(reading.evidence("completed").output_bytes).toBe(300_000)
   expect(reading.answered).toBe(false)
 })
 

@@ -1,0 +1,198 @@
+/** What of JSON text makes it costly to parse. */
+export interface Bounds {
+  /** Levels of objects and lists; the root is 1. */
+  readonly depth: number
+  /** Members and elements of all objects and lists. */
+  readonly values: number
+}
+
+/** Different names of members: each new one costs the parser a microsecond. */
+export const MAX_NAMES = 20_000
+/** Backslashes in strings: each costs the parser as much as ten plain bytes. */
+export const MAX_ESCAPES = 2_000_000
+/** Digits beyond the 16th of each number. */
+export const MAX_DIGITS = 1_000_000
+
+export type Excess = "depth" | "values" | "names" | "escapes" | "digits"
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+/** Most strings are shorter than this, and for them a loop is faster than a native search. */
+const NEAR_BYTES = 64
+/** A double holds every number of fewer digits. */
+const LONG_DIGITS = 16
+/** Names count only after so many values: fewer cannot be too many names, and most texts have fewer. */
+const FEW_VALUES = 10_000
+/** Names that are longer count by their bytes too. */
+const LONG_NAME_BYTES = 256
+/** Of all long names together. */
+const MAX_LONG_NAME_BYTES = 262_144
+const NAME_BITS = 1 << 17
+/** Nobody outside can choose names that fall on each other. */
+const SEED = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0
+
+/**
+ * The shape of a JSON text, measured before it is parsed: the parser takes seconds for some texts of a few MiB. The text can
+ * be given in pieces. Long strings are skipped by native searches, so a long prompt costs almost nothing.
+ */
+export class Shape {
+  /** Whether there are numbers that a double may not hold, by their digits or an exponent. */
+  has_long_numbers = false
+  #depth = 0
+  #deepest = 0
+  #values = 0
+  #names = 0
+  #long_name_bytes = 0
+  #escapes = 0
+  #long_digits = 0
+  /** Of the number that is being read. */
+  #digits = 0
+  #in_string = false
+  #escaped = false
+  /** Of the last string, from the beginning of the text. */
+  #string_start = 0
+  #string_end = 0
+  /** Bytes of the pieces before. */
+  #before = 0
+  #seen: Uint32Array | null = null
+
+  /** The first bound that the text exceeds so far; null for none. */
+  excess({ depth, values }: Bounds): Excess | null {
+    if (this.#deepest > depth) return "depth"
+    if (this.#values > values) return "values"
+    if (this.#names > MAX_NAMES || this.#long_name_bytes > MAX_LONG_NAME_BYTES) return "names"
+    if (this.#escapes > MAX_ESCAPES) return "escapes"
+    return this.#long_digits > MAX_DIGITS ? "digits" : null
+  }
+
+  take(bytes: Uint8Array): void {
+    const marks = new Marks(bytes)
+    for (let at = 0; at < bytes.length; at++) {
+      if (this.#in_string) {
+        at = this.#stringEnd(bytes, marks, at)
+        this.#string_end = this.#before + at
+        continue
+      }
+      const byte = bytes[at] ?? 0
+      if (byte >= 0x30 && byte <= 0x39) {
+        if (++this.#digits === LONG_DIGITS) this.has_long_numbers = true
+        else if (this.#digits > LONG_DIGITS) this.#long_digits++
+        continue
+      }
+      const is_after_digit = this.#digits > 0
+      this.#digits = 0
+      switch (byte) {
+        case QUOTE:
+          this.#in_string = true
+          this.#string_start = this.#before + at + 1
+          break
+        case 0x5b: // [
+        case 0x7b: // {
+          if (++this.#depth > this.#deepest) this.#deepest = this.#depth
+          this.#values++
+          break
+        case 0x5d: // ]
+        case 0x7d: // }
+          this.#depth--
+          break
+        case 0x2c: // ,
+          this.#values++
+          break
+        case 0x3a: // :
+          this.#noteName(bytes)
+          break
+        case 0x45: // E
+        case 0x65: // e
+          this.has_long_numbers ||= is_after_digit
+          break
+      }
+    }
+    this.#before += bytes.length
+  }
+
+  /** Reads on in a string. Returns where it ends, or the last position of the piece. */
+  #stringEnd(bytes: Uint8Array, marks: Marks, start: number): number {
+    let at = start
+    if (this.#escaped) {
+      this.#escaped = false
+      at++
+    }
+    for (;;) {
+      const near = Math.min(at + NEAR_BYTES, bytes.length)
+      while (at < near && bytes[at] !== QUOTE && bytes[at] !== BACKSLASH) at++
+      if (at === near && at < bytes.length) at = marks.next(at)
+      if (at >= bytes.length) return at
+      if (bytes[at] === QUOTE) {
+        this.#in_string = false
+        return at
+      }
+      this.#escapes++
+      at += 2
+      if (at > bytes.length) {
+        this.#escaped = true
+        return at
+      }
+    }
+  }
+
+  /** The last string is a name: counts it if it is not known to have been there, or is long. */
+  #noteName(bytes: Uint8Array): void {
+    const length = this.#string_end - this.#string_start
+    if (length > LONG_NAME_BYTES) this.#long_name_bytes += length
+    if (this.#values <= FEW_VALUES) return
+    const start = this.#string_start - this.#before
+    if (start < 0 || length > LONG_NAME_BYTES) {
+      this.#names++
+      return
+    }
+    const name = bytes.subarray(start, start + length)
+    this.#seen ??= new Uint32Array(NAME_BITS / 32)
+    let hash = SEED
+    for (const byte of name) hash = Math.imul(hash ^ byte, 0x01000193)
+    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 15
+    const bit = 1 << (hash & 31)
+    const word = this.#seen[hash >>> 5] ?? 0
+    if ((word & bit) !== 0) return
+    this.#seen[hash >>> 5] = word | bit
+    this.#names++
+  }
+}
+
+/** The quotes and backslashes of a piece, asked for in rising order: each search is repeated only once it is passed. */
+class Marks {
+  readonly #bytes: Uint8Array
+  #quote = -1
+  #backslash = -1
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes
+  }
+
+  /** The first one at or after `from`; the length when there is none. */
+  next(from: number): number {
+    if (this.#quote < from) this.#quote = this.#find(QUOTE, from)
+    if (this.#backslash < from) this.#backslash = this.#find(BACKSLASH, from)
+    return Math.min(this.#quote, this.#backslash)
+  }
+
+  #find(byte: number, from: number): number {
+    const at = this.#bytes.indexOf(byte, from)
+    return at === -1 ? this.#bytes.length : at
+  }
+}
+
+/** Bytes to read before the event loop gets a turn. */
+export const SLICE_BYTES = 1 << 20
+
+/** Resolves when the event loop has had a turn. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
+/** A large text piece by piece, with a turn of the event loop after each. */
+export async function* slices(bytes: Uint8Array): AsyncGenerator<Uint8Array, void, void> {
+  for (let start = 0; start < bytes.length; start += SLICE_BYTES) {
+    yield bytes.subarray(start, start + SLICE_BYTES)
+    await nextTurn()
+  }
+}
