@@ -73,7 +73,7 @@ export function createApp(gateway: Gateway, operators: Operators, audience: Audi
   return app
 }
 
-/** The patterns of the paths for operators, which are served only as they are spelled (D39). */
+/** The patterns of the paths for operators, which are served only in their normal form (D39). */
 export function operatorPaths({ routes }: AnyElysia): string[] {
   return [...new Set(routes.map(({ path }) => path))].filter(isForOperators)
 }

@@ -23,7 +23,7 @@ export interface Listening {
   readonly port: number
   /** Whether other processes of this user may listen on the same port. The kernel distributes the connections. */
   readonly shared?: boolean
-  /** Patterns of paths that are served only if the request spells them like this (D39). */
+  /** Patterns of paths that are served only if the request sends them in their normal form (D39). */
   readonly literal?: readonly string[]
   /** The names of the settings for host and port, for error messages. */
   readonly settings: readonly [host: string, port: string]

@@ -20,7 +20,7 @@ export interface Admitting extends Entering {
 }
 
 /**
- * Decides whether a call that was let in may run, and what it must hold. Holds it and returns the call that owns the hold.
+ * Decides whether a call whose key was accepted may run, and what it must hold. Holds it and returns the call that owns the hold.
  * Checks in the order of D30: model, upstreams, then what the holding statement checks.
  */
 export async function admit<Request extends Named>(

@@ -27,7 +27,7 @@ export interface Entry {
 }
 
 /**
- * Lets a call in by its headers, before its body is read (D30): its key first, then the limits of the process and of the
+ * Accepts a call by its headers, before its body is read (D30): its key first, then the limits of the process and of the
  * key (D33, D38), for which it counts from now on. A key that could call when it was last asked for needs no wait: the
  * statement that holds judges it again (D26). Throws `invalid_api_key`, `key_suspended`, `account_suspended`,
  * `overloaded` or `rate_limited`.
@@ -72,7 +72,7 @@ export function checkSuspension(standing: Standing): void {
   if (standing.account_suspended) throw new GatewayError("account_suspended")
 }
 
-/** Faults that are found after the key was let in, and told only to a key that may still call (D30). */
+/** Faults that are found after the key was accepted, and reported only if the key may still call (D30). */
 const AFTER_KEY: ReadonlySet<ErrorCode> = new Set([
   "idempotency_key_reused",
   "idempotency_key_used",
@@ -84,7 +84,7 @@ const AFTER_KEY: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /**
- * The error of a request that was let in. What the ledger says of its key now comes before the faults of its body and its
+ * The error of a request whose key was accepted. What the ledger says of the key now comes before the faults of its body and its
  * model (D30). A ledger that does not answer adds nothing.
  */
 export async function faultOf(

@@ -60,7 +60,7 @@ const NOTES: Words = {
   usage_placeholder: "The provider reported usage of 0 although there was output. The usage was ignored.",
   usage_implausible:
     "The provider reported more tokens than the request can cause. The call was charged up to the most that it can cause.",
-  usage_unread: "The provider reported numbers that Tollgate does not know. They were not charged.",
+  usage_unread: "The provider reported numbers with unknown names. They were not charged.",
   total_unexplained: "The parts that the provider reported do not add up to its total.",
   response_too_large: "The response exceeded `limits.response`. It was charged and not delivered.",
   overage: "The charge exceeded the hold.",

@@ -40,8 +40,8 @@ function probe(answer: () => Response) {
 const HIDDEN = { detail: { hide: true } }
 
 /**
- * `GET /metrics`: the metrics of this process or of all workers, for Prometheus. They tell prices and revenue, so they
- * need the admin token; null where the listener for operators is configured to show them to anybody (D39).
+ * `GET /metrics`: the metrics of this process or of all workers, for Prometheus. They show prices and revenue, so they
+ * need the admin token; null where the admin listener is configured to show them without one (D39).
  */
 export function metrics({ content_type, print }: Metrics, admin_token: string | null) {
   const routes = new Elysia({ name: "metrics" })

@@ -73,7 +73,7 @@ export async function answerJson(
   return new Response(bytes, { headers: jsonHeaders(call.hold.id) })
 }
 
-/** How the usage of a call is read: in the words of the upstream that answers (D87). */
+/** How the usage of a call is read: by the names of the upstream that answers (D87). */
 function usageRules({ asked }: Call, { route }: Reply): UsageRules {
   return { reader: readers[route.upstream.usage], limits: asked.limits }
 }

@@ -3,7 +3,7 @@ import type { UsageReading } from "../wire/usage.ts"
 
 /** Which models may make output that their clients are not shown: reasoning (D9). */
 export class HiddenOutput {
-  /** Models whose usage has counted reasoning in this process. By name: as many as were ever configured. */
+  /** Models whose usage has counted reasoning in this process. At most as many as were ever configured. */
   readonly #reported = new Set<string>()
 
   /** Reads usage of a model. Returns whether it counts reasoning. */

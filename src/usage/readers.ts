@@ -1,9 +1,9 @@
 /**
  * How a provider's usage is read (D87): for each count the places where it may stand. Data only; `told.ts` reads by it.
- * Where each provider's words were read: docs/billing.md.
+ * The sources for each provider: docs/billing.md.
  */
 
-/** The counts of a usage. All but `prompt`, `output` and `total` are a part of another one, or units that are no tokens. */
+/** The counts of a usage. All but `prompt`, `output` and `total` are a part of another one, or units other than tokens. */
 export const countNames = [
   "prompt",
   "output",
@@ -39,7 +39,7 @@ export interface Reader {
   readonly runs: readonly string[]
   /** What the provider says that the call costs, and how many decimals of a USD one unit is. */
   readonly costs: readonly (readonly [path: string, decimals: number])[]
-  /** Numbers that are part of a count, or that nobody charges. */
+  /** Numbers that are part of a count, or that cost nothing. */
   readonly known: readonly string[]
   /** Numbers that cost something for which there is no kind of price: they are noted `unpriced`. */
   readonly unpriced: readonly string[]

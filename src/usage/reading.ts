@@ -14,7 +14,7 @@ import {
 import { type Count, type Reader, readers } from "./readers.ts"
 import { type Told, tell } from "./told.ts"
 
-/** How the usage of a call is read: the provider's words, and the most that the request can have caused (D1, D87). */
+/** How the usage of a call is read: the provider's names, and the most that the request can have caused (D1, D87). */
 export interface UsageRules {
   readonly reader: Reader
   readonly limits: UsageLimits
@@ -23,13 +23,13 @@ export interface UsageRules {
 /** For usage of an unknown provider and an unknown request. */
 export const ANY_USAGE: UsageRules = { reader: readers.default, limits: NO_LIMITS }
 
-/** The numbers of a usage, held against its total: which counts are a part of which is decided (D87). */
+/** The numbers of a usage, compared with its total, which decides what is a part of what (D87). */
 export interface Counted {
   readonly counts: Readonly<Partial<Record<Count, number>>>
   /** Whether cached and written tokens are beside the prompt, and reasoning beside the output. */
   readonly cache_beside: boolean
   readonly reasoning_beside: boolean
-  /** Whether neither an output nor a total beyond the prompt was told: what was generated is only estimated. */
+  /** Whether neither an output nor a total above the prompt was reported, so that the output is estimated. */
   readonly output_unknown: boolean
   /** The total less its parts; 0 if there is no total. */
   readonly unexplained_tokens: number

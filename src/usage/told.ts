@@ -3,7 +3,7 @@ import type { Note } from "../wire/call.ts"
 import { isMissing, isObject, isWhole, type JsonObject } from "../wire/usage.ts"
 import { type Count, countNames, type Reader } from "./readers.ts"
 
-/** What one usage object says, before its numbers are held against each other (D87). */
+/** What one usage object says, before its numbers are compared (D87). */
 export interface Told {
   readonly counts: Readonly<Partial<Record<Count, number>>>
   /** Whether cached and written tokens are beside the prompt by their names. */
@@ -143,7 +143,7 @@ class Telling implements Told {
     else if (value > 0 && (count === "cached" || count.startsWith("write"))) this.#is_beside = beside
   }
 
-  /** A detail that is no count is counted as 0 and noted (D3, D60); a prompt or an output that is none voids the usage. */
+  /** A malformed detail counts as 0 and is noted (D3, D60). A malformed prompt or output makes the usage invalid. */
   #malformed(mark: Mark): void {
     if (mark.is !== "count" || mark.count === "total") return
     if (mark.count === "prompt" || mark.count === "output") this.is_invalid = true
@@ -177,13 +177,13 @@ function hasCached(place: Place): boolean {
 function treeOf(reader: Reader): Place {
   let tree = trees.get(reader)
   if (tree === undefined) {
-    tree = planted(reader)
+    tree = treeFrom(reader)
     trees.set(reader, tree)
   }
   return tree
 }
 
-function planted(reader: Reader): Place {
+function treeFrom(reader: Reader): Place {
   const root = emptyPlace()
   const set = (path: string, mark: Mark) => {
     placeAt(root, path).mark ??= mark

@@ -36,7 +36,7 @@ const STAGGER_MS = 250
 /** The addresses of a name. */
 export type Lookup = (hostname: string) => Promise<readonly string[]>
 
-/** Asked for each connection, so that a name that moves is followed. */
+/** Asked for each connection, so that changes of its addresses take effect. */
 const systemLookup: Lookup = async (hostname) =>
   (await lookup(hostname, { all: true })).map(({ address }) => address)
 
@@ -110,7 +110,7 @@ export class Opening {
   }
 }
 
-/** What becomes of an opening. */
+/** Told of the result of opening a connection. */
 interface Done {
   open(socket: Socket<SocketOwner>): void
   fail(error: ConnectFailed): void
@@ -136,7 +136,7 @@ class Attempt implements SocketOwner {
     }
   }
 
-  /** Closes it. The runtime cannot stop a connection before it stands: it is closed then. */
+  /** Closes it. The runtime cannot stop a connection attempt; it is closed once it is open. */
   giveUp(): void {
     this.#given_up = true
     this.#socket?.terminate()

@@ -5,7 +5,7 @@ import type { Connection, ConnectionPool } from "./connection.ts"
  * delays a first token by more than a stale connection does, and local servers close theirs after 5 s.
  */
 const DEFAULT_MS = { secured: 30_000, plain: 4_000 }
-/** How much sooner than the server the gateway gives up a connection. */
+/** How long before the server the gateway closes an idle connection. */
 const MARGIN_MS = 1_000
 /** A connection that was idle for so long may have been closed by the server without the gateway having seen it yet. */
 const RESTED_MS = 500
@@ -21,7 +21,7 @@ interface Idle {
 /** A connection for the next request. */
 export interface Taken {
   readonly connection: Connection
-  /** Whether the server may have closed it without the gateway having read that: what has come is to be read first. */
+  /** Whether the server may have closed it unnoticed, so that what has arrived must be read first. */
   readonly is_doubtful: boolean
 }
 

@@ -5,7 +5,7 @@ import type { Socket } from "bun"
  * handlers of its own and an object for the parser, an open stream took 2.5 KiB more.
  */
 export interface SocketOwner {
-  /** The connection stands, but TLS does not. */
+  /** TCP is connected; TLS is not yet. */
   onStart(socket: Socket<SocketOwner>): void
   /** The connection can be used. */
   onOpen(socket: Socket<SocketOwner>): void
