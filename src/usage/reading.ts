@@ -65,9 +65,10 @@ function reconciled(told: Told, { rest }: Reader): Counted {
   if (total === 0 || prompt === undefined) return by_name
   if (output === undefined) {
     const left = total - prompt - (cache_beside ? cacheOf(counts) : 0)
-    return left < 0
-      ? by_name
-      : { ...by_name, counts: { ...counts, output: left }, output_unknown: left === 0 }
+    if (left < 0) return by_name
+    // Nothing was said where thinking took all of it.
+    const thought = rest === "output" ? { reasoning: left } : {}
+    return { ...by_name, counts: { ...counts, output: left, ...thought }, output_unknown: left === 0 }
   }
   const cache = cacheOf(counts)
   for (const is_beside of [cache_beside, !cache_beside]) {

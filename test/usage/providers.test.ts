@@ -137,7 +137,7 @@ describe("D87 the words of each provider", () => {
     [
       "gemini: no output count, because thinking took all of it",
       { prompt_tokens: 6, total_tokens: 41 },
-      { prompt_tokens: 6, completion_tokens: 35 },
+      { prompt_tokens: 6, completion_tokens: 35, buckets: { reasoning: 35 } },
       GEMINI,
     ],
     [
