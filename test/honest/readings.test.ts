@@ -1,0 +1,256 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { Stage } from "../http/sides.ts"
+import { type CaseCall, callOf, cost, openCases, recordOf, scriptOf } from "./stage.ts"
+
+/** D1, D3, D4, D6, D64, D66, D87: more of each kind of wrong quantity in an answer, through a real gateway. */
+
+let stage: Stage
+beforeAll(async () => {
+  stage = await openCases()
+})
+afterAll(() => stage.close())
+
+interface Row extends Omit<CaseCall, "script" | "body"> {
+  readonly body?: object
+  readonly usage?: object
+  readonly answer?: object
+  readonly stream?: readonly unknown[]
+  readonly charge: string
+  readonly notes?: readonly string[]
+}
+
+const ASKED = { messages: [{ role: "user", content: "Say hello." }], max_tokens: 20_000 }
+const INPUT = { input: "Say hello.", max_output_tokens: 20_000 }
+
+const choice = (fields: object) => ({ choices: [{ index: 0, ...fields }] })
+const role = choice({ delta: { role: "assistant" }, finish_reason: null })
+const says = (content: string) => choice({ delta: { content }, finish_reason: null })
+const finish = choice({ delta: {}, finish_reason: "stop" })
+const tells = (usage: object) => ({ choices: [], usage })
+const completion = (usage?: object) => ({
+  id: "x",
+  object: "chat.completion",
+  ...choice({ message: { role: "assistant", content: "hi" }, finish_reason: "stop" }),
+  ...(usage !== undefined && { usage }),
+})
+const response = (usage: object) => ({
+  id: "r",
+  object: "response",
+  status: "completed",
+  output: [{ type: "message", id: "m", role: "assistant", content: [{ type: "output_text", text: "hi" }] }],
+  usage,
+})
+const messageStart = (usage: object) => ({
+  type: "message_start",
+  message: { id: "m", type: "message", role: "assistant", model: "p", content: [], usage },
+})
+const messageEnd = (usage: object) => [
+  { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
+  { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "hi" } },
+  { type: "content_block_stop", index: 0 },
+  { type: "message_delta", delta: { stop_reason: "end_turn" }, usage },
+  { type: "message_stop" },
+]
+const thought = (reasoning_tokens: number) => ({ completion_tokens_details: { reasoning_tokens } })
+
+const ROWS: Readonly<Record<string, Row>> = {
+  "Q1 all of the output is reasoning, beside 0": {
+    stream: [
+      role,
+      says("hi"),
+      finish,
+      tells({ prompt_tokens: 7, completion_tokens: 0, total_tokens: 519, ...thought(512) }),
+      "[DONE]",
+    ],
+    charge: cost({ input: 7, output: 512 }),
+  },
+  "Q1 reasoning beside, cached inside": {
+    usage: {
+      prompt_tokens: 216,
+      completion_tokens: 3,
+      total_tokens: 559,
+      prompt_tokens_details: { cached_tokens: 100 },
+      ...thought(340),
+    },
+    charge: cost({ input: 116, cached: 100, output: 343 }),
+  },
+  "Q2 thinking only in the total of a stream": {
+    model: "gemini",
+    stream: [
+      says("hi"),
+      { ...finish, usage: { prompt_tokens: 1200, completion_tokens: 40, total_tokens: 2048 } },
+      "[DONE]",
+    ],
+    charge: cost({ input: 1200, output: 848 }),
+  },
+  "Q2 prompts of tools that only the total has": {
+    operation: "responses",
+    body: INPUT,
+    answer: response({ input_tokens: 100, output_tokens: 20, total_tokens: 500 }),
+    charge: cost({ input: 100, output: 20 }),
+    notes: ["total_unexplained"],
+  },
+  "Q3 no output count in a response": {
+    operation: "responses",
+    body: INPUT,
+    answer: response({ input_tokens: 900, total_tokens: 1000 }),
+    charge: cost({ input: 900, output: 100 }),
+  },
+  "Q3 no output count and no total is invalid": {
+    usage: { prompt_tokens: 900 },
+    charge: cost({ output: 1 }),
+  },
+  "Q4 cached tokens of Databricks inside the prompt": {
+    usage: {
+      prompt_tokens: 5000,
+      completion_tokens: 12,
+      total_tokens: 5012,
+      cache_read_input_tokens: 4096,
+      cache_creation_input_tokens: 512,
+    },
+    charge: cost({ input: 392, cached: 4096, written: 512, output: 12 }),
+  },
+  "Q4 cached tokens at the top level without a total": {
+    stream: [
+      says("hi"),
+      finish,
+      tells({ prompt_tokens: 640, completion_tokens: 2, cached_tokens: 512 }),
+      "[DONE]",
+    ],
+    charge: cost({ input: 128, cached: 512, output: 2 }),
+  },
+  "Q5 usage only in x_groq": {
+    stream: [
+      says("hi"),
+      {
+        ...finish,
+        x_groq: { id: "r", usage: { prompt_tokens: 31, completion_tokens: 2, total_tokens: 33 } },
+      },
+      "[DONE]",
+    ],
+    charge: cost({ input: 31, output: 2 }),
+  },
+  "Q5 the words of another family": {
+    usage: { input_tokens: 400, output_tokens: 9, input_tokens_details: { cached_tokens: 300 } },
+    charge: cost({ input: 100, cached: 300, output: 9 }),
+  },
+  "Q7 usage in three parts": {
+    stream: [
+      tells({ prompt_tokens: 1000, completion_tokens: 0 }),
+      says("hello there"),
+      { ...finish, usage: { prompt_tokens: 0, completion_tokens: 30 } },
+      tells({ prompt_tokens: 0, completion_tokens: 50 }),
+      "[DONE]",
+    ],
+    charge: cost({ input: 1000, output: 50 }),
+  },
+  "Q7 a zero beside the real count of cached tokens erases": {
+    operation: "messages",
+    stream: [
+      messageStart({ input_tokens: 1500, output_tokens: 1 }),
+      ...messageEnd({ input_tokens: 0, cache_read_input_tokens: 1500, output_tokens: 10 }),
+    ],
+    charge: cost({ cached: 1500, output: 10 }),
+  },
+  "Q7 zeros of cached tokens erase nothing": {
+    operation: "messages",
+    stream: [
+      messageStart({ input_tokens: 4, cache_read_input_tokens: 5000, output_tokens: 1 }),
+      ...messageEnd({
+        input_tokens: 0,
+        cache_read_input_tokens: 0,
+        cache_creation_input_tokens: 0,
+        output_tokens: 6,
+      }),
+    ],
+    charge: cost({ input: 4, cached: 5000, output: 6 }),
+  },
+  "Q8 a text in two places counts once": {
+    stream: [
+      choice({ text: "x".repeat(40), delta: { content: "x".repeat(40) }, finish_reason: null }),
+      finish,
+      "[DONE]",
+    ],
+    charge: cost({ output: 10 }),
+  },
+  "Q8 a last frame with the whole message counts once": {
+    stream: [
+      says("y".repeat(24)),
+      says("y".repeat(24)),
+      choice({ message: { role: "assistant", content: "y".repeat(48) }, finish_reason: "stop" }),
+      "[DONE]",
+    ],
+    charge: cost({ output: 12 }),
+  },
+  "Q9 cached larger than the prompt without a total is clamped": {
+    usage: { prompt_tokens: 8, completion_tokens: 20, prompt_tokens_details: { cached_tokens: 18_901 } },
+    charge: cost({ cached: 8, output: 20 }),
+    notes: ["cached_clamped"],
+  },
+  "Q9 reads and writes beside the prompt, as the total says": {
+    usage: {
+      prompt_tokens: 10,
+      completion_tokens: 5,
+      total_tokens: 1115,
+      cache_read_input_tokens: 900,
+      cache_creation_input_tokens: 200,
+    },
+    charge: cost({ input: 10, cached: 900, written: 200, output: 5 }),
+  },
+  "Q10 writes under another name": {
+    usage: {
+      prompt_tokens: 3000,
+      completion_tokens: 5,
+      total_tokens: 3005,
+      prompt_tokens_details: { cached_tokens: 100, cache_creation_tokens: 2800 },
+    },
+    charge: cost({ input: 100, cached: 100, written: 2800, output: 5 }),
+  },
+  "Q10 writes of a response": {
+    operation: "responses",
+    body: INPUT,
+    answer: response({
+      input_tokens: 3300,
+      output_tokens: 50,
+      total_tokens: 3350,
+      input_tokens_details: { cached_tokens: 0, cache_write_tokens: 3207 },
+    }),
+    charge: cost({ input: 93, written: 3207, output: 50 }),
+  },
+  "Q11 citations": {
+    usage: { prompt_tokens: 33, completion_tokens: 9, total_tokens: 42, citation_tokens: 20_016 },
+    charge: cost({ input: 33, output: 9 }),
+    notes: ["usage_unread"],
+  },
+  "Q11 seconds of audio, deep in a list": {
+    usage: {
+      prompt_tokens: 33,
+      completion_tokens: 9,
+      total_tokens: 42,
+      media: { clips: [{ seconds: 0 }, { seconds: 30 }] },
+    },
+    charge: cost({ input: 33, output: 9 }),
+    notes: ["usage_unread"],
+  },
+}
+
+async function make({ answer, usage, stream, body, operation, model }: Row) {
+  const sides = await stage.run(
+    callOf({
+      ...(operation !== undefined && { operation }),
+      ...(model !== undefined && { model }),
+      body: { ...(body ?? ASKED), ...(stream !== undefined && { stream: true }) },
+      script: scriptOf(answer ?? completion(usage), stream),
+    }),
+  )
+  return sides
+}
+
+describe("what an answer cost", () => {
+  test.each(Object.entries(ROWS))("%s", async (_, row) => {
+    const sides = await make(row)
+    expect(recordOf(sides)).toEqual({ charge: row.charge, notes: row.notes ?? [], state: "settled" })
+    expect(sides.answer.status).toBe(200)
+    expect(sides.requests).toHaveLength(1)
+  })
+})
