@@ -8,6 +8,7 @@ import {
   type JsonObject,
   MAX_TOKENS,
   NO_LIMITS,
+  type Usage,
   type UsageLimits,
   type UsageReading,
 } from "../wire/usage.ts"
@@ -187,79 +188,70 @@ export interface Expected {
 export const WITH_OUTPUT: Expected = { output: true }
 
 /** The counts in the form that is charged (D87): every token in one part only, and none beyond what is plausible (D1). */
-export function readingOf(
-  { counts, cache_beside, reasoning_beside, unexplained_tokens, cost_nano, unread, ...counted }: Counted,
-  { limits }: UsageRules,
-  expected: Expected,
-): UsageReading {
+export function readingOf(counted: Counted, { limits }: UsageRules, expected: Expected): UsageReading {
+  const { counts, cache_beside, reasoning_beside, unexplained_tokens, unread } = counted
   const { prompt, output = expected.output ? undefined : 0, cached = 0, reasoning = 0 } = counts
   if (prompt === undefined || output === undefined) return INVALID
-  const written = cacheOf({ ...counts, cached: 0 })
-  const reported = {
-    prompt: prompt + (cache_beside ? cached + written : 0),
-    output: expected.output ? output + (reasoning_beside ? reasoning : 0) : 0,
-  }
-  if (reported.prompt > MAX_TOKENS || reported.output > MAX_TOKENS) return INVALID
-  const notes = new Set(counted.notes)
-  const prompt_tokens = Math.min(reported.prompt, limits.prompt_tokens)
-  const completion_tokens = Math.min(reported.output, limits.completion_tokens)
-  if (prompt_tokens < reported.prompt || completion_tokens < reported.output) notes.add("usage_implausible")
-  if (cached > reported.prompt) notes.add("cached_clamped")
+  const { write_5m = 0, write_1h = 0, write = write_5m + write_1h } = counts
+  const reported_prompt = prompt + (cache_beside ? cached + write : 0)
+  const reported_output = expected.output ? output + (reasoning_beside ? reasoning : 0) : 0
+  if (reported_prompt > MAX_TOKENS || reported_output > MAX_TOKENS) return INVALID
+  const prompt_tokens = Math.min(reported_prompt, limits.prompt_tokens)
+  const completion_tokens = Math.min(reported_output, limits.completion_tokens)
+  const is_implausible = prompt_tokens < reported_prompt || completion_tokens < reported_output
   // Tokens beyond what is plausible are taken from the cheapest, so that no more is charged for less.
-  const excess = reported.prompt - prompt_tokens
-  const cached_tokens = Math.max(0, Math.min(cached, reported.prompt) - excess)
-  const { write_5m = 0, write_1h = 0 } = counts
-  if (write_5m + write_1h > written) notes.add("details_clamped")
-  const buckets = bucketsOf(counts, written, expected)
-  if (unexplained_tokens !== 0) notes.add("total_unexplained")
-  if (unread.length > 0) notes.add("usage_unread")
+  const excess = reported_prompt - prompt_tokens
+  const cached_tokens = Math.max(0, Math.min(cached, reported_prompt) - excess)
+  const buckets = bucketsOf(counts, write, expected)
   const runs = counted.runs ?? expected.runs
+  let notes = counted.notes
+  if (is_implausible) notes = union(notes, ["usage_implausible"])
+  if (cached > reported_prompt) notes = union(notes, ["cached_clamped"])
+  if (write_5m + write_1h > write) notes = union(notes, ["details_clamped"])
+  if (unexplained_tokens !== 0) notes = union(notes, ["total_unexplained"])
+  if (unread.length > 0) notes = union(notes, ["usage_unread"])
+  const tokens = { prompt_tokens, cached_tokens, completion_tokens }
+  const usage: Usage = buckets === null ? tokens : { ...tokens, buckets }
   return {
     state: "valid",
-    usage: {
-      prompt_tokens,
-      cached_tokens,
-      completion_tokens,
-      ...(buckets !== null && { buckets }),
-      ...(runs !== undefined && { tool_runs: runs }),
-    },
-    notes: [...notes],
+    usage: runs === undefined ? usage : { ...usage, tool_runs: runs },
+    notes,
     ...(counted.output_unknown && { output_unknown: true }),
-    ...asideOf(unread, unexplained_tokens, cost_nano),
+    ...asideOf(counted),
   }
 }
 
 const INVALID: UsageReading = { state: "invalid" }
 
-function bucketsOf(
-  counts: Counted["counts"],
-  written: number,
-  { output, searches }: Expected,
-): Buckets | null {
-  const long = Math.min(counts.write_1h ?? 0, written)
-  const found: [Bucket, number | undefined][] = [
-    ["cache_write", written - long],
-    ["cache_write_1h", long],
-    ["reasoning", output ? counts.reasoning : 0],
-    ["audio_input", (counts.audio_input ?? 0) - (counts.cached_audio ?? 0)],
-    ["audio_output", counts.audio_output],
-    ["image_input", counts.image_input],
-  ]
+/** The kinds of price that a count is of; cache writes and audio are split further. */
+const BUCKETS = [
+  ["reasoning", "reasoning"],
+  ["audio_output", "audio_output"],
+  ["image_input", "image_input"],
+] as const satisfies readonly (readonly [Bucket, Count])[]
+
+function bucketsOf(counts: Counted["counts"], write: number, { output, searches }: Expected): Buckets | null {
+  const { write_1h = 0, audio_input = 0, cached_audio = 0 } = counts
   const buckets: Partial<Record<Bucket, number>> = {}
-  for (const [bucket, tokens = 0] of found) if (tokens > 0) buckets[bucket] = tokens
+  const long = Math.min(write_1h, write)
+  if (write > long) buckets.cache_write = write - long
+  if (long > 0) buckets.cache_write_1h = long
+  if (audio_input > cached_audio) buckets.audio_input = audio_input - cached_audio
+  for (const [bucket, name] of BUCKETS) {
+    const tokens = counts[name] ?? 0
+    if (tokens > 0 && (output || name !== "reasoning")) buckets[bucket] = tokens
+  }
   const searched = counts.searches ?? searches
   if (searched !== undefined && (output || searched > 0)) buckets.web_search = searched
   for (const _ in buckets) return buckets
   return null
 }
 
-function asideOf(
-  unread: readonly string[],
-  unexplained_tokens: number,
-  provider_cost_nano: bigint | null,
-): { readonly aside?: Aside } {
-  if (unread.length === 0 && unexplained_tokens === 0 && provider_cost_nano === null) return {}
-  return { aside: { unread, unexplained_tokens, provider_cost_nano } }
+const NO_ASIDE = {}
+
+function asideOf({ unread, unexplained_tokens, cost_nano }: Counted): { readonly aside?: Aside } {
+  if (unread.length === 0 && unexplained_tokens === 0 && cost_nano === null) return NO_ASIDE
+  return { aside: { unread, unexplained_tokens, provider_cost_nano: cost_nano } }
 }
 
 /** Reads one usage value on its own (D1). */

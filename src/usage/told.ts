@@ -3,7 +3,7 @@ import type { Note } from "../wire/call.ts"
 import { isMissing, isObject, isWhole, type JsonObject } from "../wire/usage.ts"
 import { type Count, countNames, type Reader } from "./readers.ts"
 
-/** What one usage object says, before its numbers are compared (D87). */
+/** What one usage object says, before its numbers are held against each other (D87). */
 export interface Told {
   readonly counts: Readonly<Partial<Record<Count, number>>>
   /** Whether cached and written tokens are beside the prompt by their names. */
@@ -14,43 +14,31 @@ export interface Told {
   readonly notes: readonly Note[]
 }
 
-/** What the number at a place means. */
+/** What the value at a path means. A `group` only has others below it. */
 type Mark =
   | { readonly is: "count"; readonly count: Count; readonly rank: number; readonly beside: boolean }
-  | { readonly is: "run" }
   | { readonly is: "cost"; readonly decimals: number; readonly rank: number }
-  | { readonly is: "known" }
-  | { readonly is: "unpriced" }
-  | { readonly is: "text"; readonly plain: ReadonlySet<string> }
+  | { readonly is: "text"; readonly plain: readonly string[] }
+  | { readonly is: "run" | "known" | "unpriced" }
+  | { readonly is: "group"; readonly note: Note }
 
-/** A name of a usage, and the names below it. */
-interface Place {
-  mark: Mark | null
-  readonly below: Map<string, Place>
-  /** Other names, by how they end. */
-  readonly others: OtherNames[]
-}
-
-interface OtherNames {
-  readonly suffix: string
-  /** Whether what stands before the suffix is the name of a tool. */
-  readonly is_tool: boolean
-  readonly place: Place
+/** A reader's paths. Those with a name that may vary are matched by a pattern, whose group is the name of a tool. */
+interface Paths {
+  readonly marks: ReadonlyMap<string, Mark>
+  readonly patterns: readonly (readonly [pattern: RegExp, mark: Mark])[]
 }
 
 /** A usage is an object of a dozen numbers. What is deeper, or comes after so many, is not read. */
 const MAX_DEPTH = 6
-const MAX_NUMBERS = 500
+const MAX_VALUES = 500
 /** Of names on a receipt (D87). */
 const MAX_NAMES = 8
 const MAX_NAME_CHARS = 64
 
-const trees = new Map<Reader, Place>()
-
-/** Null if a number that the usage depends on is no valid count (D1): nothing is converted. */
+/** Null if a number that the usage depends on is no valid count of at most `most` (D1): nothing is converted. */
 export function tell(usage: JsonObject, reader: Reader, most: number): Told | null {
-  const telling = new Telling(most)
-  telling.visit(usage, treeOf(reader), "", 1, null)
+  const telling = new Telling(pathsOf(reader), most)
+  telling.visit(usage, "", 1)
   return telling.is_invalid ? null : telling
 }
 
@@ -61,14 +49,15 @@ class Telling implements Told {
   readonly unread: string[] = []
   readonly notes: Note[] = []
   is_invalid = false
-  readonly #ranks: Partial<Record<Count, number>> = {}
+  readonly #paths: Paths
   readonly #most: number
+  readonly #ranks: Partial<Record<Count | "cost", number>> = {}
   #is_beside = false
   #is_fresh = true
-  #cost_rank = Number.POSITIVE_INFINITY
-  #numbers = 0
+  #values = 0
 
-  constructor(most: number) {
+  constructor(paths: Paths, most: number) {
+    this.#paths = paths
     this.#most = most
   }
 
@@ -76,78 +65,63 @@ class Telling implements Told {
     return this.#is_beside && this.#is_fresh
   }
 
-  visit(value: JsonObject, place: Place | null, path: string, depth: number, tool: string | null): void {
+  visit(value: JsonObject, above: string, depth: number): void {
     for (const name in value) {
-      const item = value[name]
-      if (isMissing(item)) continue
-      const known = place?.below.get(name)
-      if (known !== undefined) {
-        this.#take(item, known, path, name, depth, tool)
-        continue
-      }
-      const other = place?.others.find(({ suffix }) => name.endsWith(suffix))
-      const named = other?.is_tool === true ? name.slice(0, name.length - other.suffix.length) : tool
-      this.#take(item, other?.place ?? null, path, name, depth, named)
+      if (++this.#values > MAX_VALUES) return
+      this.#take(value[name], above + name, depth)
     }
   }
 
-  #take(item: unknown, place: Place | null, path: string, name: string, depth: number, tool: string | null) {
-    const mark = place?.mark ?? null
-    if (typeof item === "number" && (mark !== null || place === null))
-      this.#number(item, mark, `${path}${name}`, tool)
-    else if (typeof item === "string" && mark?.is === "text") {
-      if (!mark.plain.has(item)) this.#note("unpriced")
-    } else if (isObject(item) && (mark === null || (place?.below.size ?? 0) > 0)) {
-      if (depth < MAX_DEPTH) this.visit(item, place, `${path}${name}.`, depth + 1, tool)
-    } else if (place === null && Array.isArray(item)) {
-      for (const one of item.slice(0, MAX_NUMBERS))
-        if (depth < MAX_DEPTH) this.#take(one, null, path, `${name}[]`, depth + 1, tool)
-    } else if (mark !== null) this.#malformed(mark)
-    else if (place !== null) this.#note(hasCached(place) ? "cached_malformed" : "details_malformed")
+  #take(item: unknown, path: string, depth: number): void {
+    if (isMissing(item)) return
+    const known = this.#paths.marks.get(path)
+    const [tool, mark] = known === undefined ? this.#matched(path) : [undefined, known]
+    if (mark?.is === "text") {
+      if (typeof item === "string" && !mark.plain.includes(item)) this.#note("unpriced")
+    } else if (isObject(item) && mark?.is !== "count") {
+      if (depth < MAX_DEPTH) this.visit(item, `${path}.`, depth + 1)
+    } else if (mark === undefined && Array.isArray(item)) {
+      for (const one of item.slice(0, MAX_VALUES))
+        if (depth < MAX_DEPTH && ++this.#values <= MAX_VALUES) this.#take(one, `${path}[]`, depth + 1)
+    } else if (mark?.is === "group") this.#note(mark.note)
+    else if (mark?.is === "count") this.#count(item, mark)
+    else if (typeof item === "number" && item > 0) this.#number(item, mark, path, tool)
   }
 
-  #number(value: number, mark: Mark | null, path: string, tool: string | null): void {
-    this.#numbers += 1
-    if (this.#numbers > MAX_NUMBERS) return
-    switch (mark?.is) {
-      case "count":
-        if (!isWhole(value)) this.#malformed(mark)
-        else this.#count(value, mark)
-        return
-      case "run":
-        if (isWhole(value) && value > 0 && tool !== null)
-          this.runs = { ...this.runs, [tool]: (this.runs?.[tool] ?? 0) + value }
-        return
-      case "cost":
-        if (mark.rank >= this.#cost_rank) return
-        this.#cost_rank = mark.rank
-        this.cost_nano = costOf(value, mark.decimals)
-        return
-      case "unpriced":
-        if (value > 0) this.#note("unpriced")
-        return
-      case undefined:
-        if (value > 0) this.#name(path)
+  #matched(path: string): readonly [tool: string | undefined, mark: Mark | undefined] {
+    for (const [pattern, mark] of this.#paths.patterns) {
+      const match = pattern.exec(path)
+      if (match !== null) return [match[1], mark]
+    }
+    return [undefined, undefined]
+  }
+
+  #number(value: number, mark: Mark | undefined, path: string, tool: string | undefined): void {
+    if (mark === undefined) this.#name(path)
+    else if (mark.is === "unpriced") this.#note("unpriced")
+    else if (mark.is === "run" && tool !== undefined && isWhole(value))
+      this.runs = { ...this.runs, [tool]: (this.runs?.[tool] ?? 0) + value }
+    else if (mark.is === "cost" && mark.rank < (this.#ranks.cost ?? Number.POSITIVE_INFINITY)) {
+      this.#ranks.cost = mark.rank
+      this.cost_nano = costOf(value, mark.decimals)
     }
   }
 
-  #count(value: number, { count, rank, beside }: Extract<Mark, { is: "count" }>): void {
+  /** The first place with a positive number decides. A malformed detail counts as 0 and is noted (D3, D60). A malformed prompt or output makes the usage invalid. */
+  #count(value: unknown, { count, rank, beside }: Extract<Mark, { is: "count" }>): void {
+    const is_main = count === "prompt" || count === "output"
+    if (!isWhole(value) || (is_main && value > this.#most)) {
+      if (is_main) this.is_invalid = true
+      else if (count !== "total") this.#note(count === "cached" ? "cached_malformed" : "details_malformed")
+      return
+    }
     const known = this.counts[count]
-    const is_better =
-      known === undefined || (value > 0 && (known === 0 || rank < (this.#ranks[count] ?? rank)))
-    if (!is_better) return
-    if ((count === "prompt" || count === "output") && value > this.#most) this.is_invalid = true
+    const is_better = value > 0 && (known === 0 || rank < (this.#ranks[count] ?? rank))
+    if (known !== undefined && !is_better) return
     this.counts[count] = value
     this.#ranks[count] = rank
     if (count === "prompt") this.#is_fresh = beside
     else if (value > 0 && (count === "cached" || count.startsWith("write"))) this.#is_beside = beside
-  }
-
-  /** A malformed detail counts as 0 and is noted (D3, D60). A malformed prompt or output makes the usage invalid. */
-  #malformed(mark: Mark): void {
-    if (mark.is !== "count" || mark.count === "total") return
-    if (mark.count === "prompt" || mark.count === "output") this.is_invalid = true
-    else this.#note(mark.count === "cached" ? "cached_malformed" : "details_malformed")
   }
 
   #note(note: Note): void {
@@ -160,66 +134,48 @@ class Telling implements Told {
   }
 }
 
-/** In whole nano-USD, rounded up. A text that JSON printed names a number exactly, so nothing is computed with a float. */
+/** In whole nano-USD, rounded up. The text of a JSON number names it exactly, so nothing is computed with a float. */
 function costOf(value: number, decimals: number): bigint | null {
   const units = parseJsonNumber(String(value), 18)
-  if (units === null) return null
   const per_nano = 10n ** BigInt(9 + decimals)
-  return (units + per_nano - 1n) / per_nano
+  return units === null ? null : (units + per_nano - 1n) / per_nano
 }
 
-function hasCached(place: Place): boolean {
-  for (const { mark } of place.below.values())
-    if (mark?.is === "count" && mark.count === "cached") return true
-  return false
+const known_paths = new Map<Reader, Paths>()
+
+function pathsOf(reader: Reader): Paths {
+  const paths = known_paths.get(reader) ?? compiled(reader)
+  known_paths.set(reader, paths)
+  return paths
 }
 
-function treeOf(reader: Reader): Place {
-  let tree = trees.get(reader)
-  if (tree === undefined) {
-    tree = treeFrom(reader)
-    trees.set(reader, tree)
+function compiled(reader: Reader): Paths {
+  const marks = new Map<string, Mark>()
+  const patterns: [RegExp, Mark][] = []
+  const add = (path: string, mark: Mark) => {
+    const is_varying = /[*{]/.test(path)
+    if (is_varying) patterns.push([patternOf(path), mark])
+    else if (!marks.has(path) || marks.get(path)?.is === "group") marks.set(path, mark)
+    const parent = path.slice(0, Math.max(0, path.lastIndexOf(".")))
+    const note = mark.is === "count" && mark.count === "cached" ? "cached_malformed" : "details_malformed"
+    if (parent !== "" && !/[*{]/.test(parent) && !marks.has(parent)) add(parent, { is: "group", note })
   }
-  return tree
-}
-
-function treeFrom(reader: Reader): Place {
-  const root = emptyPlace()
-  const set = (path: string, mark: Mark) => {
-    placeAt(root, path).mark ??= mark
-  }
-  const beside = new Set(reader.beside)
   for (const count of countNames) {
     for (const [rank, path] of reader.counts[count].entries()) {
-      const is_beside = count === "prompt" ? path === reader.fresh_prompt : beside.has(topOf(path))
-      set(path, { is: "count", count, rank, beside: is_beside })
+      const is_fresh = count === "prompt" && path === reader.fresh_prompt
+      const beside = is_fresh || reader.beside.includes(path.split(".")[0] ?? "")
+      add(path, { is: "count", count, rank, beside })
     }
   }
-  for (const [rank, [path, decimals]] of reader.costs.entries()) set(path, { is: "cost", decimals, rank })
-  for (const path of reader.known) set(path, { is: "known" })
-  for (const path of reader.unpriced) set(path, { is: "unpriced" })
-  for (const [path, plain] of Object.entries(reader.plain)) set(path, { is: "text", plain: new Set(plain) })
-  for (const path of reader.runs) set(path, { is: "run" })
-  return root
+  for (const [rank, [path, decimals]] of reader.costs.entries()) add(path, { is: "cost", decimals, rank })
+  for (const path of reader.known) add(path, { is: "known" })
+  for (const path of reader.unpriced) add(path, { is: "unpriced" })
+  for (const [path, plain] of Object.entries(reader.plain)) add(path, { is: "text", plain })
+  for (const path of reader.runs) add(path, { is: "run" })
+  return { marks, patterns }
 }
 
-function topOf(path: string): string {
-  return path.split(".")[0] ?? ""
-}
-
-function emptyPlace(): Place {
-  return { mark: null, below: new Map(), others: [] }
-}
-
-function placeAt(root: Place, path: string): Place {
-  let place = root
-  for (const name of path.split(".")) {
-    const is_tool = name.startsWith("{}")
-    const next = place.below.get(name) ?? emptyPlace()
-    if (is_tool || name === "*")
-      place.others.push({ suffix: name.slice(is_tool ? 2 : 1), is_tool, place: next })
-    else place.below.set(name, next)
-    place = next
-  }
-  return place
+function patternOf(path: string): RegExp {
+  const source = path.replaceAll(".", "\\.").replace("{}", "([\\w-]{1,64})").replace("*", "[^.]+")
+  return new RegExp(`^${source}$`)
 }
