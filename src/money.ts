@@ -126,7 +126,7 @@ export function ceilToNano(amount_pico: bigint, margin_bp: number = PAR_BP): big
   return ceilDiv(amount_pico * BigInt(margin_bp), PICO_PER_NANO * BigInt(PAR_BP))
 }
 
-/** The most that a bigint column holds. No balance comes near it, so such a hold is refused instead of failing. */
+/** The largest value of a bigint column. No balance comes near it, so such a hold is refused instead of failing. */
 const MAX_AMOUNT_NANO = 2n ** 63n - 1n
 
 /** What an account with this margin holds for a cost in pico-USD, rounded up once (D69). */

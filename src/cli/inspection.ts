@@ -233,7 +233,7 @@ function misplacedPath({ name, family, base_url }: Upstream): readonly [found: s
   if (family === "chat" && new URL(base_url).pathname === "/")
     return [
       "base_url has no path, and the gateway appends /chat/completions to it",
-      `Add the path of the provider's API to ${setting}: mostly /v1.`,
+      `Add the path of the provider's API to ${setting}: usually /v1.`,
     ]
   return null
 }

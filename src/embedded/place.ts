@@ -35,7 +35,7 @@ export interface Place {
 
 /** The folder for clusters whose runner cannot enter the data directory. */
 const CLOSED_PLACES = "/var/lib/tollgate"
-/** Numbers that no distribution gives to anybody (systemd, "Users, Groups, UIDs and GIDs on systemd systems"). */
+/** User ids that no distribution assigns (systemd, "Users, Groups, UIDs and GIDs on systemd systems"). */
 const FIRST_SPARE = 60_706
 const LAST_SPARE = 61_183
 
@@ -85,7 +85,7 @@ export function isForeign({ folder, runner }: Place): boolean {
   return runner !== undefined && (ownerOf(join(folder, "cluster")) ?? runner.uid) !== runner.uid
 }
 
-/** The user `tollgate`; without one, a number that nothing else uses, such as the one that `owner` already is. */
+/** The user `tollgate`; without one, a user id that nothing else uses: that of `owner` if it is one. */
 function runnerFor(owner: number | undefined): Runner {
   const users = entriesOf("/etc/passwd")
   const [, , uid, gid] = users.find(([name]) => name === "tollgate") ?? []

@@ -165,8 +165,8 @@ function belongsTo({ name }: Cluster, pid: number): boolean {
 }
 
 /**
- * Reads `postmaster.pid` of Postgres: pid, cluster, start, port, socket folder, address, memory, status. A root believes
- * nothing in it that a Postgres of this gateway would not have written, because Postgres' user can write it.
+ * Reads `postmaster.pid` of Postgres: pid, cluster, start, port, socket folder, address, memory, status. Root accepts
+ * only what a Postgres of this gateway would have written, because the user of Postgres can write the file.
  */
 function readStatus(cluster: Cluster): { server: Server; is_ready: boolean } | undefined {
   let lines: string[]

@@ -1,9 +1,9 @@
 import { type Bounds, Shape } from "../wire/shape.ts"
 import { isObject, type JsonObject } from "../wire/usage.ts"
 
-/** A payload with fewer characters takes the parser no time worth a look. */
+/** A payload with fewer characters is parsed without measuring it: no shape of it takes long. */
 const SMALL_PAYLOAD = 65_536
-/** What an event may have to be read (D41). */
+/** The bounds within which an event is read (D41). */
 const EVENT_BOUNDS: Bounds = { depth: 1_000, values: 1_000_000 }
 /** Of a JSON answer, which may list the numbers of thousands of embeddings. */
 export const ANSWER_BOUNDS: Bounds = { depth: 1_000, values: Number.POSITIVE_INFINITY }

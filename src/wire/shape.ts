@@ -1,4 +1,4 @@
-/** What of JSON text makes it costly to parse. */
+/** The properties of a JSON text that make it costly to parse. */
 export interface Bounds {
   /** Levels of objects and lists; the root is 1. */
   readonly depth: number
@@ -28,7 +28,7 @@ const LONG_NAME_BYTES = 256
 /** Of all long names together. */
 const MAX_LONG_NAME_BYTES = 262_144
 const NAME_BITS = 1 << 17
-/** Nobody outside can choose names that fall on each other. */
+/** Random, so that nobody can choose names whose hashes collide. */
 const SEED = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0
 
 /**
@@ -135,7 +135,7 @@ export class Shape {
     }
   }
 
-  /** The last string is a name: counts it if it is not known to have been there, or is long. */
+  /** The last string is a name: counts it if it is new or long. */
   #noteName(bytes: Uint8Array): void {
     const length = this.#string_end - this.#string_start
     if (length > LONG_NAME_BYTES) this.#long_name_bytes += length

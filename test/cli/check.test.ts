@@ -202,7 +202,7 @@ describe("tollgate check", () => {
           }
         },
         wrong: [
-          "upstream first: base_url has no path, and the gateway appends /chat/completions to it | Add the path of the provider's API to upstreams.first.base_url: mostly /v1.",
+          "upstream first: base_url has no path, and the gateway appends /chat/completions to it | Add the path of the provider's API to upstreams.first.base_url: usually /v1.",
           "upstream counter: base_url ends with /v1, and the gateway appends /v1/messages to it | Remove /v1 from the end of upstreams.counter.base_url.",
         ],
       },
