@@ -95,14 +95,17 @@ export function parseFee(text: string): bigint | null {
   return FEE.test(text) ? scaled(text, 12) : null
 }
 
-/** Pico-USD as a decimal string in USD without trailing zeros: `0.000000000025`. */
-export function printPico(amount_pico: bigint): string {
-  return printed(amount_pico, 12)
+/** Pico-USD, times a margin, as a decimal string in USD without trailing zeros: `0.000000000025`. Exact. */
+export function printPico(amount_pico: bigint, margin_bp: number = PAR_BP): string {
+  return printed(amount_pico * BigInt(margin_bp), 16)
 }
 
-/** Pico-USD per token as a decimal string of USD per 1M tokens, the form `parsePrice` reads. */
-export function printPrice(price_pico: bigint): string {
-  return printUsd(price_pico * PICO_PER_NANO)
+/**
+ * Pico-USD per token, times a margin, as a decimal string of USD per 1M tokens; at a margin of 1 the form that `parsePrice`
+ * reads. Exact.
+ */
+export function printPrice(price_pico: bigint, margin_bp: number = PAR_BP): string {
+  return printed(price_pico * BigInt(margin_bp), 10)
 }
 
 /** A multiplier as a decimal string with at most four decimals, above 0 and at most 1,000, in basis points; null when it is not one. */

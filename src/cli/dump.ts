@@ -54,7 +54,7 @@ interface Asked {
 }
 
 async function write(context: AdminContext, asked: Asked, file: string): Promise<void> {
-  const target = await open(file, "wx").catch(() => {
+  const target = await open(file, "wx", 0o600).catch(() => {
     throw new CliError(`cannot create ${file}: it exists already, or its folder does not`)
   })
   await pipeline(

@@ -161,6 +161,8 @@ export interface Config {
     /** Limits of one key in one process (D38); null for no limit. */
     readonly per_key: { readonly in_flight: number | null; readonly requests_per_minute: number | null }
   }
+  /** Whether clients see the margin of their account, and the prices without it (D69). */
+  readonly receipts: { readonly show_margin: boolean }
   /** How long JSON responses are stored for replay under their `Idempotency-Key` (D43); null: not stored. */
   readonly idempotency: { readonly keep_answers_ms: number | null }
   /** How long after its end a month stays in the journal (D75); null for ever. */

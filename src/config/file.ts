@@ -167,6 +167,7 @@ export const ConfigFile = section({
       [EXPECTED]: "a list of unique origins",
     }),
   }),
+  receipts: section({ show_margin: Type.Boolean({ default: false, [EXPECTED]: "true or false" }) }),
   idempotency: section({ keep_answers: Type.Optional(duration()) }),
   journal: section({
     keep: Type.Optional(

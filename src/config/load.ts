@@ -71,6 +71,7 @@ function configFrom(file: ConfigFile, report: Report): Config {
         requests_per_minute: limits.per_key.requests_per_minute ?? null,
       },
     },
+    receipts: file.receipts,
     idempotency: { keep_answers_ms: keep_answers === undefined ? null : ms(keep_answers) },
     journal: {
       keep_months: file.journal.keep === undefined ? null : Number.parseInt(file.journal.keep, 10),

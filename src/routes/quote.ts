@@ -43,7 +43,7 @@ async function quoted(gateway: Gateway, request: Request): Promise<QuoteBody> {
     checkAllowed(standing, model)
     throw refused
   }
-  return quoteBody(name, measured.quoteFor(model), model, standing)
+  return quoteBody(name, measured.quoteFor(model), model, standing, config.receipts.show_margin)
 }
 
 /** The parts of a request that a quote needs, for any operation. */
@@ -72,9 +72,16 @@ const MEASURED: Readonly<Record<QuotedOperation, (body: object) => Measured>> = 
   messages: measuring(messages),
 }
 
-function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, standing: Standing): QuoteBody {
+function quoteBody(
+  operation: QuotedOperation,
+  bounds: Quote,
+  model: Model,
+  standing: Standing,
+  show_margin: boolean,
+): QuoteBody {
   const { price } = model
   const { available_nano, spending, margin_bp } = standing
+  const shown_bp = show_margin ? PAR_BP : (margin_bp ?? PAR_BP)
   const refusal = refusalOf(standing, model, bounds.cost_pico)
   const room_nano =
     spending !== null && spending.remaining_nano < available_nano ? spending.remaining_nano : available_nano
@@ -90,12 +97,12 @@ function quoteBody(operation: QuotedOperation, bounds: Quote, model: Model, stan
     max_tokens: bounds.output_tokens_bound,
     n: bounds.n,
     largest_max_tokens: largestFor(bounds, model, room_nano, standing),
-    margin: printMargin(margin_bp ?? PAR_BP),
-    prices: pricesBody(price),
-    tiers: tiersBody(model),
+    ...(show_margin && { margin: printMargin(margin_bp ?? PAR_BP) }),
+    prices: pricesBody(price, 0, null, shown_bp),
+    tiers: tiersBody(model, null, shown_bp),
     service_tiers: model.service_tiers.flatMap((tier) => [
-      pricesBody(tier.price, 0, tier.name),
-      ...tiersBody(tier, tier.name),
+      pricesBody(tier.price, 0, tier.name, shown_bp),
+      ...tiersBody(tier, tier.name, shown_bp),
     ]),
   }
 }
@@ -108,8 +115,8 @@ function largestFor(bounds: Quote, model: Model, room_nano: bigint, { margin_bp 
   return heldFor(cost_pico, margin_bp) <= room_nano ? model.max_output_tokens : null
 }
 
-function tiersBody({ tiers }: Rate, name: string | null = null): QuoteBody["tiers"] {
-  return tiers.map((tier) => pricesBody(tier.price, tier.above_tokens, name))
+function tiersBody({ tiers }: Rate, name: string | null, margin_bp: number): QuoteBody["tiers"] {
+  return tiers.map((tier) => pricesBody(tier.price, tier.above_tokens, name, margin_bp))
 }
 
 /** Why the ledger would not hold for this cost. Throws if the key is limited to other models, like its calls. */

@@ -10,7 +10,7 @@ import type { CallRecord } from "../ledger/reports/calls.ts"
 import type { Holder } from "../ledger/reports/client.ts"
 import { groupsOfShard, nameGroups } from "../ledger/reports/merge.ts"
 import { firstFound } from "../ledger/shards.ts"
-import { printUsd } from "../money.ts"
+import { PAR_BP, printUsd } from "../money.ts"
 import type { OwnAccount, Receipt } from "../wire/receipt.ts"
 import { usageRange } from "../wire/usage-report.ts"
 import * as reference from "./docs/receipts.ts"
@@ -40,7 +40,7 @@ export function receipts(gateway: Gateway) {
       async ({ reader, params: { id } }) => {
         // Calls that an account made before it moved are in another shard (D74).
         const call = await asked(firstFound(reports.map((each) => each.call(reader.account_id, id))))
-        if (call !== null) return receipt(call)
+        if (call !== null) return receipt(call, gateway.config.receipts.show_margin)
         const month = await asked(firstFound(reports.map((each) => each.archived(id))))
         if (month === null) throw new GatewayError("not_found", { message: "No call has this id." })
         throw new GatewayError("archived", {
@@ -86,9 +86,10 @@ function reader({ ledger, key_loads, config }: Gateway, request: Request): Promi
   return activeKey({ ledger, key_loads, config }, hashOf(key))
 }
 
-function receipt(record: CallRecord): Receipt {
-  const call = callBody(record)
-  const { amount_nano, charge_nano } = record
+/** A receipt. Its prices and lines include the margin, unless the operator shows that (D69). */
+function receipt(record: CallRecord, show_margin: boolean): Receipt {
+  const { amount_nano, charge_nano, margin_bp } = record
+  const call = callBody(record, show_margin ? PAR_BP : (margin_bp ?? PAR_BP))
   const released_nano = charge_nano === null || charge_nano > amount_nano ? 0n : amount_nano - charge_nano
   return {
     id: call.id,
@@ -108,7 +109,7 @@ function receipt(record: CallRecord): Receipt {
     released: charge_nano === null ? null : printUsd(released_nano),
     overage: call.overage,
     usage: call.usage,
-    margin: call.margin,
+    ...(show_margin && { margin: call.margin }),
     prices: call.prices,
     lines: call.lines,
     held_at: call.started_at,

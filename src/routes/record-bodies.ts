@@ -8,6 +8,7 @@ import {
   buckets,
   ceilToNano,
   PAR_BP,
+  PICO_PER_NANO,
   type Price,
   printMargin,
   printPico,
@@ -71,8 +72,8 @@ function commonOf({ id, name, prefix, models, expires_at, suspended_at, spending
   }
 }
 
-/** A call as shown to operators. */
-export function callBody(call: CallRecord): CallBody {
+/** A call as shown to operators; with `margin_bp`, its prices and lines are multiplied by that (D69). */
+export function callBody(call: CallRecord, margin_bp: number = PAR_BP): CallBody {
   const price = priceOf(call)
   return {
     id: call.id,
@@ -88,9 +89,9 @@ export function callBody(call: CallRecord): CallBody {
     state: call.state,
     notes: call.notes,
     held: printUsd(call.amount_nano),
-    ...outcomeOf(call, price),
+    ...outcomeOf(call, price, margin_bp),
     margin: printMargin(call.margin_bp ?? PAR_BP),
-    prices: pricesBody(price, call.above_tokens, call.service_tier),
+    prices: pricesBody(price, call.above_tokens, call.service_tier, margin_bp),
     started_at: printTime(call.held_at),
     settled_at: call.ended_at && printTime(call.ended_at),
     ttft_ms: call.ttft_ms,
@@ -102,6 +103,7 @@ export function callBody(call: CallRecord): CallBody {
 function outcomeOf(
   call: CallRecord,
   price: Price,
+  margin_bp: number,
 ): Pick<CallBody, "basis" | "ending" | "failure" | "charge" | "overage" | "cost" | "usage" | "lines"> {
   const { amount_nano, charge_nano, basis, ending, failure } = call
   if (charge_nano === null) {
@@ -126,7 +128,7 @@ function outcomeOf(
     overage: printUsd(charge_nano > amount_nano ? charge_nano - amount_nano : 0n),
     cost: printUsd(ceilToNano(lines.reduce((sum_pico, { cost_pico }) => sum_pico + cost_pico, 0n))),
     usage: usage && countsOf(usage),
-    lines: lines.map(lineBody),
+    lines: lines.map((line) => lineBody(line, margin_bp)),
   }
 }
 
@@ -218,28 +220,43 @@ function operatorSumsBody(sums: Summed): OperatorUsageSums {
   return { ...sumsBody(sums), cost: printUsd(charge_nano - profit_nano), profit: printUsd(profit_nano) }
 }
 
-/** The prices of a model, with the service tier and the prompt size that they apply to (D60, D62, D70). */
-export function pricesBody(price: Price, above_tokens = 0, service_tier: string | null = null): Prices {
+/** The prices of a model times a margin, with the service tier and the prompt size that they apply to (D60, D62, D69, D70). */
+export function pricesBody(
+  price: Price,
+  above_tokens = 0,
+  service_tier: string | null = null,
+  margin_bp: number = PAR_BP,
+): Prices {
   const named = buckets.flatMap((bucket) => {
     const price_pico = price.buckets?.[bucket]
-    return price_pico === undefined ? [] : [[bucket, printPriceOf(bucket, price_pico)]]
+    return price_pico === undefined ? [] : [[bucket, printPriceOf(bucket, price_pico, margin_bp)]]
   })
   return {
-    input: printPrice(price.input_pico),
-    cached_input: printPrice(price.cached_input_pico),
-    output: printPrice(price.output_pico),
-    per_call: printUsd(price.per_call_nano),
+    input: printPrice(price.input_pico, margin_bp),
+    cached_input: printPrice(price.cached_input_pico, margin_bp),
+    output: printPrice(price.output_pico, margin_bp),
+    per_call: printPico(price.per_call_nano * PICO_PER_NANO, margin_bp),
     ...Object.fromEntries(named),
     ...(service_tier !== null && { service_tier }),
     ...(above_tokens > 0 && { above_tokens }),
   }
 }
 
-/** A line of a receipt. */
-export function lineBody({ kind, count, price_pico, cost_pico }: Line): CallBody["lines"][number] {
-  return { kind, count, price: printPriceOf(kind, price_pico), cost: printPico(cost_pico) }
+/** A line of a receipt, times a margin. */
+function lineBody(
+  { kind, count, price_pico, cost_pico }: Line,
+  margin_bp: number,
+): CallBody["lines"][number] {
+  return {
+    kind,
+    count,
+    price: printPriceOf(kind, price_pico, margin_bp),
+    cost: printPico(cost_pico, margin_bp),
+  }
 }
 
-function printPriceOf(kind: Kind, price_pico: bigint): string {
-  return kind === "per_call" || kind === "web_search" ? printPico(price_pico) : printPrice(price_pico)
+function printPriceOf(kind: Kind, price_pico: bigint, margin_bp: number): string {
+  return kind === "per_call" || kind === "web_search"
+    ? printPico(price_pico, margin_bp)
+    : printPrice(price_pico, margin_bp)
 }

@@ -20,7 +20,8 @@ const Money = Type.String({
   pattern: "^-?\\d+(?:\\.\\d{1,9})?$",
   description: "A USD amount as a decimal string with at most nine decimals.",
 })
-const Price = Type.String({ pattern: "^\\d+(?:\\.\\d{1,6})?$", description: "USD per 1M tokens." })
+const Price = Type.String({ pattern: "^\\d+(?:\\.\\d{1,10})?$", description: "USD per 1M tokens." })
+const Fee = (description: string) => Type.String({ pattern: "^\\d+(?:\\.\\d{1,16})?$", description })
 const Count = Type.Integer({ minimum: 0 })
 
 /** The prices of a model. A kind that is not named has no price of its own (D60). */
@@ -28,14 +29,14 @@ export const Prices = Type.Object({
   input: Price,
   cached_input: Price,
   output: Price,
-  per_call: Type.String({ ...Money, description: "USD per call that is charged." }),
+  per_call: Fee("USD per call that is charged."),
   cache_write: Type.Optional(Price),
   cache_write_1h: Type.Optional(Price),
   reasoning: Type.Optional(Price),
   audio_input: Type.Optional(Price),
   audio_output: Type.Optional(Price),
   image_input: Type.Optional(Price),
-  web_search: Type.Optional(Type.String({ ...Money, description: "USD per search." })),
+  web_search: Type.Optional(Fee("USD per search.")),
   service_tier: Type.Optional(
     Type.String({ description: "The prices are those of this service tier of the provider." }),
   ),
@@ -55,14 +56,8 @@ const Line = Type.Object({
     description: "What was charged. Each token is in one line only.",
   }),
   count: Type.Integer({ minimum: 1, description: "Tokens; searches of `web_search`, and 1 of `per_call`." }),
-  price: Type.String({
-    pattern: "^\\d+(?:\\.\\d{1,9})?$",
-    description: "USD per 1M tokens, per search or per call.",
-  }),
-  cost: Type.String({
-    pattern: "^\\d+(?:\\.\\d{1,12})?$",
-    description: "The product in USD, exact: not rounded.",
-  }),
+  price: Fee("USD per 1M tokens, per search or per call."),
+  cost: Fee("The product in USD, exact: not rounded."),
 })
 
 export const line = (maxLength: number, description: string) =>

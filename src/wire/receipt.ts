@@ -28,9 +28,12 @@ export const Receipt = Type.Object({
   }),
   overage: call.overage,
   usage: call.usage,
-  margin: call.margin,
+  margin: Type.Optional(call.margin),
   prices: call.prices,
-  lines: call.lines,
+  lines: Type.Array(call.lines.items, {
+    description:
+      "What the charge consists of: the sum of the costs (times `margin`, where that is shown), rounded up once to a billionth of a USD.",
+  }),
   held_at: call.started_at,
   ttft_ms: call.ttft_ms,
   duration_ms: call.duration_ms,

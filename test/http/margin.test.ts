@@ -58,10 +58,16 @@ describe("D69 an account with a margin of 1.2345", () => {
       held: "0.004981208",
       charge,
       released: "0.004948617",
-      margin: "1.2345",
-      prices: { input: "1", output: "4" },
+      prices: { input: "1.2345", cached_input: "0.12345", output: "4.938", per_call: "0" },
     })
-    expect(receipt.lines.map(({ cost }) => cost)).toEqual(["0.000006", "0.0000004", "0.00002"])
+    // Their sum is 0.0000325908, rounded up once.
+    expect(receipt.lines.map(({ cost }) => cost)).toEqual(["0.000007407", "0.0000004938", "0.00002469"])
+    expect(receipt).not.toHaveProperty("margin")
+    await gateway.reload({ receipts: { show_margin: true } })
+    const open = await read<Receipt>(`/v1/calls/${idOf(answer)}`, key)
+    await gateway.reload({})
+    expect(open).toMatchObject({ charge, margin: "1.2345", prices: { input: "1", output: "4" } })
+    expect(open.lines.map(({ cost }) => cost)).toEqual(["0.000006", "0.0000004", "0.00002"])
     expect(await gateway.call(idOf(answer))).toMatchObject({ charge, cost: "0.0000264", margin: "1.2345" })
     expect(await gateway.balance(account_id)).toMatchObject({ balance: "0.999967409", held: "0" })
   })
@@ -75,7 +81,7 @@ describe("D69 an account with a margin of 1.2345", () => {
       () => read<Receipt>(`/v1/calls/${idOf(answer)}`, key),
       ({ state }) => state !== "open",
     )
-    expect(receipt).toMatchObject({ basis: "estimate", overage: "0", margin: "1.2345" })
+    expect(receipt).toMatchObject({ basis: "estimate", overage: "0" })
     // The next token would not fit: 4,000 nano-USD times the margin.
     expect(Number(receipt.held) - Number(receipt.charge)).toBeLessThan(0.000004938)
   })
@@ -89,7 +95,9 @@ describe("D69 an account with a margin of 1.2345", () => {
       body: JSON.stringify(ask),
     })
     const quote: QuoteBody = JSON.parse(await answer.text())
-    expect(quote).toMatchObject({ amount: "0.004981208", margin: "1.2345", refusal: "insufficient_balance" })
+    expect(quote).toMatchObject({ amount: "0.004981208", refusal: "insufficient_balance" })
+    expect(quote.prices).toMatchObject({ input: "1.2345", output: "4.938" })
+    expect(quote).not.toHaveProperty("margin")
     const max_tokens = quote.largest_max_tokens ?? 0
     const refused = await chat(gateway, key, { max_tokens: max_tokens + 1 })
     expect(await refused.json()).toMatchObject({ error: { code: "insufficient_balance", max_tokens } })

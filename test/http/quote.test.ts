@@ -67,7 +67,6 @@ describe("D47 a quote", () => {
       max_tokens: 200,
       n: 2,
       largest_max_tokens: 1000,
-      margin: "1",
       prices: { input: "1", cached_input: "0.1", output: "4", per_call: "0" },
       tiers: [],
       service_tiers: [],
