@@ -3,7 +3,7 @@ import type { Note } from "../wire/call.ts"
 import { isMissing, isObject, isWhole, type JsonObject } from "../wire/usage.ts"
 import { type Count, countNames, type Reader } from "./readers.ts"
 
-/** What one usage object says, before its numbers are held against each other (D87). */
+/** What one usage object says, before its numbers are compared (D87). */
 export interface Told {
   readonly counts: Readonly<Partial<Record<Count, number>>>
   /** Whether cached and written tokens are beside the prompt by their names. */
