@@ -36,14 +36,20 @@ export function estimatesPart(visit: Visit): Part {
           },
           { title: "Output off", right: true, cell: ({ error_percent }) => percent(error_percent.output) },
           { title: "Prompt off", right: true, cell: ({ error_percent }) => percent(error_percent.prompt) },
-          { title: "Suggestion", cell: ({ suggestion }) => suggestion ?? "" },
         ],
         empty: "No calls with usage in the last 7 days.",
       })
-      rows.show((await ask<EstimatesBody>("/estimates", signal)).data)
-      return rows.element
+      const { data } = await ask<EstimatesBody>("/estimates", signal)
+      rows.show(data)
+      return el("div", {}, rows.element, ...data.map(suggestionOf))
     },
   })
+}
+
+function suggestionOf({ model, operation, suggestion }: EstimateBody): HTMLElement | null {
+  return suggestion === null
+    ? null
+    : el("p", { class: "quiet" }, named(model), `, ${operation}: ${suggestion}`)
 }
 
 function percent(value: number | null): string {
