@@ -57,6 +57,8 @@ export interface Upstream {
     readonly cert: string | null
     readonly key: string | null
   } | null
+  /** Whether clients see what the provider says that a call costs the operator (D24). */
+  readonly pass_cost: boolean
   readonly on_disconnect: {
     readonly stream: OnStreamDisconnect
     readonly json: OnDisconnect

@@ -72,6 +72,7 @@ export const UpstreamSection = section({
   }),
   idle_connection: Type.Optional(duration()),
   tls: section({ ca: Type.Optional(text()), cert: Type.Optional(text()), key: Type.Optional(text()) }),
+  pass_cost: Type.Boolean({ default: false, [EXPECTED]: "true or false" }),
   on_disconnect: section({
     stream: OnStreamDisconnect,
     json: OnDisconnect,

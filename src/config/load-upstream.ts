@@ -29,6 +29,7 @@ export function upstreamOf(name: string, upstream: Section, report: Report): Ups
     },
     idle_connection_ms: idle_connection === undefined ? null : ms(idle_connection),
     tls: tlsOf(upstream.tls, `upstreams.${name}.tls`, report),
+    pass_cost: upstream.pass_cost,
     on_disconnect: {
       stream: on_disconnect.stream,
       json: on_disconnect.json,

@@ -59,7 +59,7 @@ export class ChatReading implements StreamReading {
     }
     const long = abridge(event)
     const read = long === null ? this.read(event.data) : this.#readPayload(long.payload, long)
-    if (read.kind === "chunk" && read.output && !read.trusted_usage) this.#repetition.learn(event)
+    if (read.kind === "chunk" && read.output && !read.with_usage) this.#repetition.learn(event)
     if (provesNothing(read)) this.#repetition.learnIdle(event)
     return read
   }
@@ -91,13 +91,21 @@ export class ChatReading implements StreamReading {
     const closing =
       choices.length === 0 || this.#choices.finished || this.#closed_bytes === this.#output_bytes
     const trusted_usage = this.#count(payload, closing)
+    const with_usage = hasUsage(payload, choices)
     return {
       kind: "chunk",
       output: output_bytes > 0,
       trusted_usage,
-      usage_only: choices.length === 0 && isObject(payload.usage),
+      with_usage,
+      usage_only: with_usage && output_bytes === 0 && choices.every((choice) => this.#saysNothing(choice)),
       final_usage: trusted_usage && closing,
     }
+  }
+
+  /** Whether a choice without output only fills a list. SDKs need its role once. */
+  #saysNothing({ finish_reason, delta }: JsonObject): boolean {
+    const is_first = isObject(delta) && typeof delta.role === "string" && this.#output_bytes === 0
+    return isMissing(finish_reason) && !is_first
   }
 
   /** Reads the usage of a payload. Returns whether it is valid. `closing`: it is in the place of final usage (D4). */
@@ -229,12 +237,18 @@ function isSnapshot({ delta, message }: JsonObject): boolean {
   return isMissing(delta) && isObject(message)
 }
 
+/** Whether there is a usage object in one of its places (D87). */
+function hasUsage({ usage, x_groq }: JsonObject, choices: readonly JsonObject[]): boolean {
+  return (
+    isObject(usage) ||
+    choices.some((choice) => isObject(choice.usage)) ||
+    (isObject(x_groq) && isObject(x_groq.usage))
+  )
+}
+
 /** Whether an equal event changes nothing: its choices and its invalid usage are already known. */
 function provesNothing(read: EventKind): boolean {
-  return (
-    read.kind === "nothing" ||
-    (read.kind === "chunk" && !read.output && !read.trusted_usage && !read.usage_only)
-  )
+  return read.kind === "nothing" || (read.kind === "chunk" && !read.output && !read.with_usage)
 }
 
 /** The text of a chunk with one choice that has text; null for any other chunk. */

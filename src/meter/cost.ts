@@ -1,140 +1,164 @@
 import { printUsd } from "../money.ts"
+import { EACH, edited, memberText, withMember } from "./json-text.ts"
+import type { SseEvent } from "./sse.ts"
 
-/** Adds the charge of a call to the `usage` of its answer, if the client asked for it (D49). */
+/** What a client sees of the usage in an answer: what it asked for (D24), the charge (D49), and not the provider's own cost. */
 
 const encoder = new TextEncoder()
-/** Keeps a BOM, because everything but the cost stays as the provider sent it. */
+/** Keeps a BOM, because everything else stays as the provider sent it. */
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
+/** For events, whose broken UTF-8 reads as U+FFFD. */
+const lenient = new TextDecoder("utf-8", { ignoreBOM: true })
 
-/** A JSON answer with a usage object, with the cost added to it. */
-export function bodyWithCost(body: Uint8Array, charge_nano: bigint): Uint8Array {
-  return encoder.encode(withCost(decoder.decode(body), charge_nano))
-}
+/** Where a usage object may stand. */
+const USAGES: readonly (readonly string[])[] = [
+  ["usage"],
+  ["choices", EACH, "usage"],
+  ["x_groq", "usage"],
+  ["message", "usage"],
+  ["response", "usage"],
+]
+
+/** Members of a usage that say what the call costs its provider's client. */
+const COSTS = ["cost", "cost_details", "cost_in_usd_ticks", "estimated_cost", "is_byok"]
+
+/** One of these is in every text with such a member. */
+const COST_MARKS = ['cost"', '"cost_in_usd_ticks"']
 
 /**
- * The final usage of a stream. It is held back until the end of the stream, when the charge is known, and is then sent in a
- * chunk of its own.
+ * A JSON answer as its client sees it: with the charge in its usage, which is valid, unless `charge_nano` is null, and
+ * without the provider's own cost, unless the operator passes it on.
  */
-export class FinalUsage {
-  #chunk: string | null = null
+export function shownBody(body: Uint8Array, pass_cost: boolean, charge_nano: bigint | null): Uint8Array {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  const hides = !pass_cost && COST_MARKS.some((mark) => bytes.includes(mark))
+  if (!hides && charge_nano === null) return body
+  const text = decoder.decode(body)
+  const shown = hides ? withoutCostsIfValid(text) : text
+  return encoder.encode(charge_nano === null ? shown : withCost(shown, charge_nano))
+}
 
-  /**
-   * Takes the usage out of a chunk that has one; the last one is kept. Returns the rest of the chunk, to be forwarded, or
-   * null if there is none.
-   */
-  take(data: string, usage_only: boolean): Uint8Array | null {
-    this.#chunk = usage_only ? data : withMember(data, "choices", "[]")
-    return usage_only ? null : eventOf(withMember(data, "usage", "null"))
+/** What the client of a stream asked for. */
+export interface UsageWishes {
+  /** The usage; otherwise it is stripped (D24). */
+  readonly wants_usage: boolean
+  /** The cost of the call: the final usage waits for the charge, and includes it (D49). */
+  readonly wants_cost: boolean
+  /** Whether the operator passes the provider's own cost on. */
+  readonly pass_cost: boolean
+}
+
+/** The usage of a stream, as its client sees it. */
+export class ShownUsage {
+  readonly #wishes: UsageWishes
+  /** A chunk with the final usage. It waits until the charge is known. */
+  #final: string | null = null
+
+  constructor(wishes: UsageWishes) {
+    this.#wishes = wishes
   }
 
-  /** The chunk with the cost, or without it if `charge_nano` is null. Null if there was no final usage. */
-  event(charge_nano: bigint | null): Uint8Array | null {
-    if (this.#chunk === null) return null
-    return eventOf(charge_nano === null ? this.#chunk : withCost(this.#chunk, charge_nano))
+  /**
+   * What is sent of an event that has a usage: the provider's own bytes, or what is left of them; null for nothing.
+   * `usage_only`: the rest of it says nothing.
+   */
+  of(event: SseEvent, usage_only: boolean, final_usage: boolean): readonly Uint8Array[] | null {
+    const { data } = event
+    if (data === null) return event.parts
+    const { wants_usage, wants_cost, pass_cost } = this.#wishes
+    const shown = pass_cost ? data : withoutCosts(data)
+    const waits = wants_cost && final_usage
+    if (waits) this.#final = finalChunk(shown)
+    else if (wants_usage) return shown === data ? event.parts : changed(event, shown)
+    if (usage_only) return null
+    return changed(event, withoutUsage(waits ? withMember(data, "usage", "null") : data))
+  }
+
+  /** The last event of a stream, without the provider's own cost unless that is passed on. */
+  last(event: SseEvent): readonly Uint8Array[] {
+    return this.#wishes.wants_usage ? (this.of(event, false, false) ?? event.parts) : event.parts
+  }
+
+  /** The chunk of the final usage with the charge, or without it if `charge_nano` is null. Null if there was none. */
+  final(charge_nano: bigint | null): Uint8Array | null {
+    if (this.#final === null) return null
+    return eventOf(charge_nano === null ? this.#final : withCost(this.#final, charge_nano))
   }
 }
 
-/** Adds the cost in USD, as a JSON number whose text is exact. */
+/** The usage of a chunk, in a chunk without choices. */
+function finalChunk(data: string): string {
+  const usage = usageText(data)
+  const rest = edited(withMember(data, "choices", "[]"), ["x_groq", "usage"], unlessObject)
+  return usage === null ? rest : withMember(rest, "usage", usage)
+}
+
+/** Adds the cost in USD, as a JSON number whose text is exact, to the usage at the top level: there SDKs read it. */
 function withCost(payload: string, charge_nano: bigint): string {
-  const usage = memberText(payload, "usage")
+  const usage = usageText(payload)
   if (usage === null) throw new Error("there is no usage to tell the cost in")
   return withMember(payload, "usage", withMember(usage, "cost", printUsd(charge_nano)))
+}
+
+/** The text of the usage that counts: the first in the order of its places (D87). */
+function usageText(payload: string): string | null {
+  const top = memberText(payload, "usage")
+  if (top !== null && isObjectText(top)) return top
+  for (const path of USAGES) {
+    const found: string[] = []
+    edited(payload, path, (value) => {
+      if (isObjectText(value)) found.push(value)
+      return value
+    })
+    // They are visited from the last to the first.
+    if (found[0] !== undefined) return found[0]
+  }
+  return null
+}
+
+function withoutUsage(payload: string): string {
+  return usagesIn(payload).reduce((text, path) => edited(text, path, unlessObject), payload)
+}
+
+function withoutCosts(payload: string): string {
+  if (!COST_MARKS.some((mark) => payload.includes(mark))) return payload
+  const withoutCost = (usage: string) => COSTS.reduce((text, name) => edited(text, [name], () => null), usage)
+  return usagesIn(payload).reduce((text, path) => edited(text, path, withoutCost), payload)
+}
+
+/** A large answer is not parsed before (D41), so it may be no JSON in its details. Then it passes as it is. */
+function withoutCostsIfValid(payload: string): string {
+  try {
+    return withoutCosts(payload)
+  } catch {
+    return payload
+  }
+}
+
+function usagesIn(payload: string): typeof USAGES {
+  return USAGES.filter(([name]) => payload.includes(`"${name}"`))
+}
+
+/** Removes a usage object, and leaves a null. */
+function unlessObject(value: string): string | null {
+  return isObjectText(value) ? null : value
+}
+
+function isObjectText(value: string): boolean {
+  return value.startsWith("{")
+}
+
+/** The bytes of an event with another payload; its other lines stay. */
+function changed({ parts, data }: SseEvent, payload: string): readonly Uint8Array[] {
+  const text = lenient.decode(Buffer.concat(parts))
+  const at = data === null ? -1 : text.lastIndexOf(data)
+  if (at !== -1 && data !== null)
+    return [encoder.encode(text.slice(0, at) + payload + text.slice(at + data.length))]
+  const others = text.split(/\r\n|\r|\n/).filter((line) => line !== "" && !/^data(?::|$)/.test(line))
+  return [...others.map((line) => encoder.encode(`${line}\n`)), eventOf(payload)]
 }
 
 /** An event with a `data:` line for each line of the payload. */
 function eventOf(payload: string): Uint8Array {
   return encoder.encode(`data: ${payload.replaceAll("\n", "\ndata: ")}\n\n`)
-}
-
-/*
- * The functions below change one member in the JSON text of an object without parsing the rest. So all other bytes stay the
- * same, even numbers that a double cannot hold. The text must be valid for `JSON.parse`.
- */
-
-const SPACE = /[\t\n\r ]/
-
-/** The text of a member's value, the last one as in `JSON.parse`; null if there is no member of this name. */
-export function memberText(object: string, name: string): string | null {
-  const found = lastMember(object, name)
-  return found === null ? null : object.slice(found.start, found.end)
-}
-
-/**
- * The object with `value` instead of the member's last value, or added at the end if there is no member of this name.
- */
-export function withMember(object: string, name: string, value: string): string {
-  const found = lastMember(object, name)
-  if (found !== null) return object.slice(0, found.start) + value + object.slice(found.end)
-  const close = object.lastIndexOf("}")
-  const separator = isEmpty(object) ? "" : ","
-  return `${object.slice(0, close)}${separator}${JSON.stringify(name)}:${value}${object.slice(close)}`
-}
-
-/** The position of a value in the text. */
-interface Span {
-  readonly start: number
-  readonly end: number
-}
-
-function lastMember(object: string, name: string): Span | null {
-  let found: Span | null = null
-  let at = afterSpace(object, object.indexOf("{") + 1)
-  while (object[at] !== "}") {
-    const key_end = stringEnd(object, at)
-    const start = afterSpace(object, object.indexOf(":", key_end) + 1)
-    const end = valueEnd(object, start)
-    if (JSON.parse(object.slice(at, key_end)) === name) found = { start, end }
-    at = afterSpace(object, end)
-    if (object[at] === ",") at = afterSpace(object, at + 1)
-  }
-  return found
-}
-
-function isEmpty(object: string): boolean {
-  return object[afterSpace(object, object.indexOf("{") + 1)] === "}"
-}
-
-/** The position after the value that begins at `start`. */
-function valueEnd(text: string, start: number): number {
-  let depth = 0
-  for (let at = start; ; at++) {
-    switch (text[at]) {
-      case '"':
-        at = stringEnd(text, at) - 1
-        break
-      case "{":
-      case "[":
-        depth++
-        continue
-      case "}":
-      case "]":
-        if (depth === 0) return at
-        depth--
-        break
-      case ",":
-        if (depth === 0) return at
-        continue
-      case undefined:
-        throw new Error("a JSON text ends within a value")
-      default:
-        if (depth > 0 || !SPACE.test(text[at + 1] ?? "")) continue
-    }
-    if (depth === 0) return at + 1
-  }
-}
-
-/** The position after the string that opens at `start`: after the first quote with an even number of backslashes before it. */
-function stringEnd(text: string, start: number): number {
-  for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
-    let before = end
-    while (text[before - 1] === "\\") before--
-    if ((end - before) % 2 === 0) return end + 1
-  }
-  throw new Error("a JSON text ends within a string")
-}
-
-function afterSpace(text: string, start: number): number {
-  let at = start
-  while (SPACE.test(text[at] ?? "")) at++
-  return at
 }

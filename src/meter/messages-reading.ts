@@ -18,8 +18,8 @@ import {
 import { Repetition } from "./repetition.ts"
 import type { Recurring, SseEvent } from "./sse.ts"
 
-const USAGE: EventKind = { ...EMPTY, trusted_usage: true }
-const OUTPUT_AND_USAGE: EventKind = { ...OUTPUT, trusted_usage: true }
+const USAGE: EventKind = { ...EMPTY, trusted_usage: true, with_usage: true }
+const OUTPUT_AND_USAGE: EventKind = { ...OUTPUT, trusted_usage: true, with_usage: true }
 
 /** Usage that counts the output of a message: without a number of searches there were none (D64). */
 export const WHOLE_MESSAGE: Expected = { output: true, searches: 0 }

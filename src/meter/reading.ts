@@ -63,7 +63,9 @@ export type EventKind =
       readonly output: boolean
       /** Whether it carries valid usage (D1). */
       readonly trusted_usage: boolean
-      /** Whether it carries a usage object and no choices: stripped for a client that did not ask for it (D24). */
+      /** Whether it carries a usage object where that is only shown to a client that asked for it (D24), or may hold a cost. */
+      readonly with_usage: boolean
+      /** Whether it carries that and says nothing else, so that nothing is left of it without. */
       readonly usage_only: boolean
       /** Whether it carries valid usage in the place of final usage (D4). */
       readonly final_usage: boolean
@@ -79,6 +81,7 @@ export const OUTPUT: Chunk = {
   kind: "chunk",
   output: true,
   trusted_usage: false,
+  with_usage: false,
   usage_only: false,
   final_usage: false,
 }

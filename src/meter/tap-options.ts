@@ -1,6 +1,7 @@
 import type { UsageRules } from "../usage/reading.ts"
 import type { Ending } from "../wire/call.ts"
 import type { JsonObject } from "../wire/usage.ts"
+import type { UsageWishes } from "./cost.ts"
 import type { JsonForm } from "./json-reading.ts"
 import type { StreamEvidence, StreamReading } from "./reading.ts"
 
@@ -44,7 +45,7 @@ export interface StreamTimes {
 }
 
 /** How one stream is relayed. Times in milliseconds. */
-export interface TapOptions {
+export interface TapOptions extends UsageWishes {
   readonly source: Source
   readonly form: StreamForm
   /** Reads a JSON object in place of events (D29). */
@@ -53,13 +54,6 @@ export interface TapOptions {
   readonly requested: number
   /** How its usage is read (D87). */
   readonly usage_rules: UsageRules
-  /** Whether the client asked for the usage-only chunk; otherwise it is stripped (D24). */
-  readonly wants_usage: boolean
-  /**
-   * Whether the client asked for the cost of the call. Then the final usage waits for the charge, and includes it
-   * (D49).
-   */
-  readonly wants_cost: boolean
   readonly sizes: StreamSizes
   readonly times: StreamTimes
   readonly idle_ms: number

@@ -1,5 +1,5 @@
 import type { Ending } from "../wire/call.ts"
-import { FinalUsage } from "./cost.ts"
+import { ShownUsage } from "./cost.ts"
 import { LargeChunks } from "./large-chunks.ts"
 import { type Feed, Outlet } from "./outlet.ts"
 import type { EventKind, StreamEvidence, StreamReading } from "./reading.ts"
@@ -20,8 +20,7 @@ export class Tap implements Feed {
   /** The body, if it is a JSON object (D29); undefined while that is unknown, null for an event stream. */
   #whole: WholeAnswer | null | undefined
   readonly #reading: StreamReading
-  /** Null when the client did not ask for the cost. */
-  readonly #final_usage: FinalUsage | null
+  readonly #usage: ShownUsage
   /** What the client is sent. */
   readonly outlet: Outlet
   readonly #opened_ms = performance.now()
@@ -46,7 +45,7 @@ export class Tap implements Feed {
     this.outlet = new Outlet(options.sizes.event_bytes, this)
     this.#reading = options.form.open(options.requested, options.usage_rules)
     this.#framer = new Framer(options.sizes.event_bytes, this.#reading.recurring)
-    this.#final_usage = options.wants_cost ? new FinalUsage() : null
+    this.#usage = new ShownUsage(options)
   }
 
   /**
@@ -210,13 +209,13 @@ export class Tap implements Feed {
     }
     const read = this.#reading.take(event)
     if (read.kind === "nothing" && !terminated) return
-    this.#stripped = false
+    let shown: readonly Uint8Array[] | null = event.parts
     switch (read.kind) {
       case "done":
         this.#note(read)
         if (read.shown) this.outlet.open()
         if (this.#options.form.keeps_last && !this.outlet.silent)
-          this.#last = read.failed ? this.#options.withoutSecret(event.parts) : event.parts
+          this.#last = read.failed ? this.#options.withoutSecret(event.parts) : this.#usage.last(event)
         this.#finish(read.failed ? "upstream_lost" : "completed")
         return
       case "error":
@@ -225,14 +224,10 @@ export class Tap implements Feed {
         return
       case "chunk":
         this.#note(read)
-        this.#stripped = read.usage_only && !this.#options.wants_usage
-        if (read.final_usage && this.#final_usage !== null && event.data !== null) {
-          this.#stripped = true
-          const rest = this.#final_usage.take(event.data, read.usage_only)
-          if (rest !== null) this.outlet.forward([rest])
-        }
+        if (read.with_usage) shown = this.#usage.of(event, read.usage_only, read.final_usage)
     }
-    if (!this.#stripped) this.outlet.forward(event.parts)
+    this.#stripped = shown === null
+    if (shown !== null) this.outlet.forward(shown)
     if (this.#draining !== null && this.#reading.usage_final) this.#finish(this.#draining)
   }
 
@@ -278,7 +273,7 @@ export class Tap implements Feed {
 
   /** The usage that waited for the charge. A broken stream sends no charge: it is not recorded yet. */
   #sendUsage(charge_nano: bigint | null): void {
-    const event = this.#final_usage?.event(charge_nano) ?? null
+    const event = this.#usage.final(charge_nano)
     if (event !== null) this.outlet.send(event)
   }
 

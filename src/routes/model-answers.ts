@@ -4,7 +4,7 @@ import { GatewayError } from "../errors.ts"
 import type { Gateway } from "../gateway.ts"
 import type { End } from "../ledger/entries.ts"
 import { collect } from "../meter/body.ts"
-import { bodyWithCost } from "../meter/cost.ts"
+import { shownBody } from "../meter/cost.ts"
 import { type JsonForm, readAnswer, readLarge } from "../meter/json-reading.ts"
 import type { StreamEvidence } from "../meter/reading.ts"
 import { Tap } from "../meter/tap.ts"
@@ -62,7 +62,7 @@ export async function answerJson(
   const { end, durable } = settle(gateway.ledger, call, evidence, recordIn(gateway))
   const settled_ms = performance.now()
   const tells_cost = wants_cost && evidence.usage.state === "valid" && !evidence.too_large
-  const bytes = tells_cost ? bodyWithCost(body.bytes, end.charge_nano) : body.bytes
+  const bytes = shownBody(body.bytes, reply.route.upstream.pass_cost, tells_cost ? end.charge_nano : null)
   await durable
   noteDurable(gateway, call, settled_ms)
   if (end.outcome === "settled" && !evidence.too_large && call.hold.idempotency !== null)
@@ -150,6 +150,7 @@ class RelayedCall implements TapOptions {
   readonly form: EventForm
   readonly wants_usage: boolean
   readonly wants_cost: boolean
+  readonly pass_cost: boolean
   readonly sizes: StreamSizes
   readonly times: StreamTimes
   readonly total_ms: number
@@ -171,6 +172,7 @@ class RelayedCall implements TapOptions {
     this.form = form
     this.wants_usage = wants.usage
     this.wants_cost = wants.cost
+    this.pass_cost = reply.route.upstream.pass_cost
     this.sizes = limits
     this.times = stream
     this.total_ms = remainingMs(reply)

@@ -39,6 +39,8 @@ import { INVALID_USAGE } from "./usages.ts"
 /** 44 bytes: 11 tokens when they must be estimated. */
 const SENTENCE = "The quick brown fox jumps over the lazy dog."
 const STREAM = chatBody({ stream: true })
+/** Its usage is shown, wherever it stands. */
+const WITH_USAGE = chatBody({ stream: true, stream_options: { include_usage: true } })
 const DONE = "data: [DONE]\n\n"
 const CHARGED = settled("0.00003", [10, 0, 5])
 
@@ -109,7 +111,12 @@ describe("D2, D3 zeros and cached tokens", () => {
   const cached = (tokens: unknown) => ({ ...usage(10, 5), prompt_tokens_details: { cached_tokens: tokens } })
   holds([
     ["0/0 with output is a placeholder", sse(words, { usage: usage(0, 0) }), shown, placeholder],
-    passed("0/0 before the output is judged at the end", [first, ...words], placeholder),
+    [
+      "0/0 before the output is judged at the end",
+      sse([first, ...words]),
+      seesStream(streamText(chatChunk({ role: "assistant" }), ...words, DONE)),
+      placeholder,
+    ],
     [
       "0/0 without output is settled at no charge",
       sse(silence, { usage: usage(0, 0) }),
@@ -145,7 +152,7 @@ describe("D4 of several usages the last valid one counts, never their sum", () =
   const valid = usage(10, 5)
   /** And one token for the word that came after it. */
   const later = settled("0.000034", [10, 0, 6], { basis: "partial", failure: "usage_missing" })
-  holds([
+  const rows: Row[] = [
     passed("growing", [word(usage(10, 1)), word(usage(10, 2)), { ...end, usage: valid }], CHARGED),
     passed("shrinking", [word(usage(99, 99)), { ...end, usage: valid }], CHARGED),
     passed("a later null erases nothing", [word(valid), word(null), end], later),
@@ -163,6 +170,9 @@ describe("D4 of several usages the last valid one counts, never their sum", () =
       seesStream(streamText(word(valid), end, DONE)),
       CHARGED,
     ],
+  ]
+  holds(rows, WITH_USAGE)
+  holds([
     [
       "two usage-only chunks are both stripped",
       sse([word(null), end, usageChunk(usage(10, 1)), usageChunk(valid)]),
@@ -313,14 +323,16 @@ describe("D24 usage is always asked for, and its chunk shown to who asked", () =
     await expectSides(stage, { script: sse(events), body }, sees, CHARGED)
   })
 
-  const whole = { ...chatChunk({ content: "hi" }, "stop"), usage: usage(10, 5) }
+  const said = chatChunk({ content: "hi" }, "stop")
+  const whole = { ...said, usage: usage(10, 5) }
   holds([
-    passed("usage beside choices is not stripped", [whole], CHARGED),
-    passed(
+    ["usage beside choices is stripped, not they", sse([whole]), seesStream(streamText(said, DONE)), CHARGED],
+    [
       "a chunk without choices and usage is not stripped",
-      [{ choices: [], prompt_filter_results: [] }, whole],
+      sse([{ choices: [], prompt_filter_results: [] }, whole]),
+      seesStream(streamText({ choices: [], prompt_filter_results: [] }, said, DONE)),
       CHARGED,
-    ),
+    ],
   ])
 })
 
@@ -332,7 +344,7 @@ describe("D24, D36 the provider's bytes pass unchanged", () => {
     seesStream(text + DONE),
     CHARGED,
   ]
-  holds([
+  const rows: Row[] = [
     exact("LF", `data: ${said}\n\n`),
     exact("CRLF", `data: ${said}\r\n\r\n`),
     exact("CR", `data: ${said}\r\r`),
@@ -346,14 +358,21 @@ describe("D24, D36 the provider's bytes pass unchanged", () => {
     exact("a BOM", `\ufeffdata: ${said}\n\n`),
     exact("spaces, escapes, duplicate keys", `data:  {"usage":{} , "x":"\\u00e9",${said.slice(1)}\n\n`),
     exact("an event that is no JSON", `data: ${said}\n\ndata: {oops\n\nnonsense\n\n`),
-  ])
+    [
+      "[DONE] in another spelling",
+      pieces(`data: ${said}\n\n`, "data:[DONE]\r\n\r\n"),
+      seesStream(`data: ${said}\n\n${DONE}`),
+      CHARGED,
+    ],
+  ]
+  holds(rows, WITH_USAGE)
 
   test.each(["\n", "\r\n"])("cut within characters and line ends (%j)", async (end) => {
     const bytes = Buffer.from(`: ping${end}${end}data: ${said}${end}${end}`)
     const parts = [...bytes].map((byte) => Uint8Array.of(byte)).slice(-12)
     const emoji = bytes.indexOf("😀") + 2
     const script = pieces(bytes.subarray(0, emoji), bytes.subarray(emoji, -12), ...parts, DONE)
-    await expectSides(stage, { script, body: STREAM }, seesStream(bytes.toString() + DONE), CHARGED)
+    await expectSides(stage, { script, body: WITH_USAGE }, seesStream(bytes.toString() + DONE), CHARGED)
   })
 
   test("a usage-only chunk whose CRLF was cut is stripped whole", async () => {
@@ -368,19 +387,13 @@ describe("D24, D36 the provider's bytes pass unchanged", () => {
       [": ping\n\n", chatChunk({ role: "assistant" }), "data:\n\n", ...chatWords("hi")],
       estimated(1, "usage_missing"),
     ),
-    [
-      "[DONE] in another spelling",
-      pieces(`data: ${said}\n\n`, "data:[DONE]\r\n\r\n"),
-      seesStream(`data: ${said}\n\n${DONE}`),
-      CHARGED,
-    ],
   ])
 })
 
 describe("D29 an event stream is read as one whatever its content type", () => {
   const events = [{ ...chatChunk({ content: "hi" }, "stop"), usage: usage(10, 5) }]
   const typed = (type: string) => sse(events, { headers: { "content-type": type } })
-  const shown = seesStream(streamText(...events, DONE))
+  const shown = seesStream(streamText(chatChunk({ content: "hi" }, "stop"), DONE))
   const untyped: Script = async (exchange) => {
     await exchange.head(200)
     await exchange.chunk(streamText(...events, DONE))

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { bodyWithCost } from "../../src/meter/cost.ts"
+import { shownBody } from "../../src/meter/cost.ts"
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true })
@@ -17,6 +17,12 @@ describe("D49 the cost in a JSON answer", () => {
       '{"usage":{"cost":0.000000005,"a":1}}',
     ],
     [
+      "at the top level, where the usage of Moonshot is not",
+      '{"choices":[{"usage":{"a":1}}]}',
+      5n,
+      '{"choices":[{"usage":{"a":1}}],"usage":{"a":1,"cost":0.000000005}}',
+    ],
+    [
       "in the usage that counts",
       '{"usage":1,"usage":{"a":1}}',
       5n,
@@ -29,6 +35,52 @@ describe("D49 the cost in a JSON answer", () => {
       '\uFEFF { "n" : 1e400, "seed":12345678901234567890,\n"usage" : {"a" :1 ,"cost":0.000000005} ,"s":"é\\u00e9" }\n',
     ],
   ])("%s", (_, body, charge_nano, expected) => {
-    expect(decoder.decode(bodyWithCost(encoder.encode(body), charge_nano))).toBe(expected)
+    expect(decoder.decode(shownBody(encoder.encode(body), true, charge_nano))).toBe(expected)
+  })
+})
+
+describe("D24 the provider's own cost in a JSON answer", () => {
+  test.each<[string, string, string]>([
+    ["OpenRouter", '{"usage":{"a":1,"cost":9,"is_byok":false,"cost_details":{"b":1}}}', '{"usage":{"a":1}}'],
+    ["xAI", '{"usage":{"cost_in_usd_ticks":9,"a":1}}', '{"usage":{"a":1}}'],
+    ["Perplexity", '{"usage":{"cost":{"total_cost":9}},"z":-0}', '{"usage":{},"z":-0}'],
+    ["DeepInfra", '{"usage":{"a":1, "estimated_cost" : 9 , "b":2}}', '{"usage":{"a":1 , "b":2}}'],
+    ["a choice", '{"choices":[{"usage":{"cost":1}},{}]}', '{"choices":[{"usage":{}},{}]}'],
+    ["twice", '{"usage":{"cost":1,"cost":2,"a":1,"cost":3}}', '{"usage":{"a":1}}'],
+    ["x_groq", '{"x_groq":{"id":"a","usage":{"cost":1}}}', '{"x_groq":{"id":"a","usage":{}}}'],
+    [
+      "elsewhere it is a word",
+      '{"cost":1,"choices":[{"message":{"cost":2}}]}',
+      '{"cost":1,"choices":[{"message":{"cost":2}}]}',
+    ],
+    [
+      "not an object",
+      '{"usage":[{"cost":1}],"choices":{"usage":{"cost":1}}}',
+      '{"usage":[{"cost":1}],"choices":{"usage":{"cost":1}}}',
+    ],
+    [
+      "byte for byte",
+      '\uFEFF {"n":1e400,"usage" : { "cost":1 , "a":0.10} }\n',
+      '\uFEFF {"n":1e400,"usage" : { "a":0.10} }\n',
+    ],
+  ])("%s", (_, body, expected) => {
+    const bytes = encoder.encode(body)
+    expect(decoder.decode(shownBody(bytes, false, null))).toBe(expected)
+    expect(shownBody(bytes, true, null)).toBe(bytes)
+  })
+
+  test("an answer without one is the same bytes", () => {
+    const bytes = encoder.encode('{"choices":[{"message":{"content":"what it costs"}}],"usage":{"a":1}}')
+    expect(shownBody(bytes, false, null)).toBe(bytes)
+  })
+
+  test("an answer that is no JSON in its details passes as it is", () => {
+    const bytes = encoder.encode('{"usage":{"cost":1},oops:1}')
+    expect(decoder.decode(shownBody(bytes, false, null))).toBe(decoder.decode(bytes))
+  })
+
+  test("the charge takes its place", () => {
+    const bytes = encoder.encode('{"usage":{"cost":9,"cost_details":{}}}')
+    expect(decoder.decode(shownBody(bytes, false, 5n))).toBe('{"usage":{"cost":0.000000005}}')
   })
 })

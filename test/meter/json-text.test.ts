@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import fc from "fast-check"
-import { memberText, withMember } from "../../src/meter/cost.ts"
+import { EACH, edited, memberText, withMember } from "../../src/meter/json-text.ts"
 
 /** JSON text as nobody's serialiser would write it: spaces anywhere, keys twice and escaped, numbers beyond a double. */
 const space = fc.constantFrom("", " ", "\n", "\t", "\r\n  ")
@@ -77,4 +77,20 @@ test.each([
 ])("D49 what JSON.parse would lose stays: %s%s%s", (before, value, after) => {
   expect(memberText(before + value + after, "usage")).toBe(value)
   expect(withMember(before + value + after, "usage", "7")).toBe(`${before}7${after}`)
+})
+
+test("D24 every member of a name is removed, and nothing else changes", () => {
+  fc.assert(
+    fc.property(object, name, (text, name) => {
+      const left = edited(text, [name], () => null)
+      const expected = new Map(Object.entries(parsed(text)))
+      expected.delete(name)
+      expect(new Map(Object.entries(parsed(left)))).toEqual(expected)
+      if (memberText(text, name) === null) expect(left).toBe(text)
+      const list = `[${text},0,${text}]`
+      expect(JSON.parse(edited(list, [EACH, name], () => null))).toEqual([parsed(left), 0, parsed(left)])
+      expect(edited(text, [name, EACH, "usage"], (value) => value)).toBe(text)
+    }),
+    { numRuns: 500 },
+  )
 })

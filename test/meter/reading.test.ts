@@ -15,8 +15,9 @@ function chunk(
   trusted_usage: boolean,
   usage_only = false,
   final_usage = trusted_usage && usage_only,
+  with_usage = trusted_usage || usage_only,
 ): EventKind {
-  return { kind: "chunk", output, trusted_usage, usage_only, final_usage }
+  return { kind: "chunk", output, trusted_usage, with_usage, usage_only, final_usage }
 }
 
 const usage = '"usage":{"prompt_tokens":9,"completion_tokens":2}'
@@ -52,6 +53,23 @@ describe("what one event is", () => {
     ["D24 usage only, no choices at all", `{${usage}}`, chunk(false, true, true)],
     ["D24 usage only, null choices", `{"choices":null,${usage}}`, chunk(false, true, true)],
     ["D24 usage only, invalid", '{"choices":[],"usage":{"prompt_tokens":-1}}', chunk(false, false, true)],
+    [
+      "D24 usage beside a choice that says nothing",
+      `{"choices":[{"index":0,"delta":{"content":""},"finish_reason":null}],${usage}}`,
+      chunk(false, true, true, false),
+    ],
+    [
+      "D24 usage beside the role, which SDKs need",
+      `{"choices":[{"index":0,"delta":{"role":"assistant"}}],${usage}}`,
+      chunk(false, true, false, false),
+    ],
+    ["D24 usage of x_groq", `{"choices":[],"x_groq":{${usage}}}`, chunk(false, true, true)],
+    ["D24 usage of a choice", `{"choices":[{"delta":{},${usage}}]}`, chunk(false, true, true, false)],
+    [
+      "D24 invalid usage beside output",
+      '{"choices":[{"delta":{"content":"hi"}}],"usage":{"cost":1}}',
+      chunk(true, false, false, false, true),
+    ],
     ["D24 a null usage is no usage to strip", '{"choices":[],"usage":null}', chunk(false, false)],
     ["D24 a usage that is no object is none to strip", '{"choices":[],"usage":[]}', chunk(false, false)],
     ["D24 other things beside no choices", '{"choices":[],"prompt_filter_results":[]}', chunk(false, false)],
@@ -82,7 +100,7 @@ describe("what one event is", () => {
       NONE,
     ],
     ["D1 usage under __proto__", `{"__proto__":{${usage}},"choices":[]}`, chunk(false, false)],
-    ["D87 usage under a choice", `{"choices":[{"index":0,${usage}}]}`, chunk(false, true)],
+    ["D87 usage under a choice", `{"choices":[{"index":0,${usage}}]}`, chunk(false, true, true, false)],
 
     ["D10 an error object", '{"error":{"message":"no"}}', ERROR],
     ["D10 an empty error object", '{"error":{}}', ERROR],

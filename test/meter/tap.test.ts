@@ -63,6 +63,7 @@ function relay(changes: Partial<TapOptions & StreamSizes & StreamTimes> = {}) {
     usage_rules: ANY_USAGE,
     wants_usage: false,
     wants_cost: false,
+    pass_cost: false,
     sizes: { event_bytes, response_bytes, response_read_bytes },
     times: { keepalive_ms, commit_after_ms, stall_ms, finish_wait_ms },
     idle_ms: 10_000,
@@ -219,6 +220,7 @@ describe("what the client sees", () => {
     },
     "D49 usage in the midst of a stream passes unchanged": {
       sent: [textUsing, finish, usage, done],
+      wants_usage: true,
       wants_cost: true,
       shown: textUsing + finish + usageWithCost + done,
       ending: "completed",

@@ -19,6 +19,7 @@ export function anUpstream(overrides: Partial<Upstream> = {}): Upstream {
     timeouts: { connect_ms: 1_000, first_byte_ms: 1_000, idle_ms: 1_000, total_ms: 1_000 },
     idle_connection_ms: null,
     tls: null,
+    pass_cost: false,
     on_disconnect: { stream: "abort", json: "drain", drain_for_ms: 1_000 },
     ...overrides,
   }
