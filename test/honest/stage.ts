@@ -47,6 +47,7 @@ export function openCases(): Promise<Stage> {
         model("default", "openai"),
         model("gemini", "gemini"),
         model("claude", "claude"),
+        model("odd-price", "openai", { price: { input: "0.0004", output: "0.0003" } }),
         model("without-context", "openai", { context_tokens: undefined }),
         model("tiered", "openai", {
           price: {
