@@ -19,7 +19,7 @@ const USAGES: readonly (readonly string[])[] = [
   ["response", "usage"],
 ]
 
-/** Members of a usage that say what the call costs its provider's client. */
+/** Members of a usage that say what the provider charges for the call. */
 const COSTS = ["cost", "cost_details", "cost_in_usd_ticks", "estimated_cost", "is_byok"]
 
 /** One of these is in every text with such a member. */
@@ -126,7 +126,7 @@ function withoutCosts(payload: string): string {
   return usagesIn(payload).reduce((text, path) => edited(text, path, withoutCost), payload)
 }
 
-/** A large answer is not parsed before (D41), so it may be no JSON in its details. Then it passes as it is. */
+/** A large answer was not parsed (D41), so it may be invalid JSON. Then it is not changed. */
 function withoutCostsIfValid(payload: string): string {
   try {
     return withoutCosts(payload)

@@ -65,7 +65,7 @@ export type EventKind =
       readonly trusted_usage: boolean
       /** Whether it carries a usage object where that is only shown to a client that asked for it (D24), or may hold a cost. */
       readonly with_usage: boolean
-      /** Whether it carries that and says nothing else, so that nothing is left of it without. */
+      /** Whether it carries that and nothing else, so that it is dropped if the usage is removed. */
       readonly usage_only: boolean
       /** Whether it carries valid usage in the place of final usage (D4). */
       readonly final_usage: boolean
