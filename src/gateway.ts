@@ -9,6 +9,7 @@ import type { Metrics } from "./metrics/metrics.ts"
 import type { Tracer } from "./trace.ts"
 import type { CircuitBreakers } from "./upstream/circuit-breakers.ts"
 import type { HiddenOutput } from "./upstream/hidden-output.ts"
+import type { UsageWarnings } from "./usage-warnings.ts"
 
 /** What the routes work with. One object per process, given to `createApp`. */
 export interface Gateway {
@@ -23,6 +24,7 @@ export interface Gateway {
   readonly in_flight: InFlight
   readonly key_loads: KeyLoads
   readonly metrics: Metrics
+  readonly usage_warnings: UsageWarnings
   readonly log: Log
   /** Null without tracing (D54). */
   readonly tracer: Tracer | null

@@ -17,6 +17,7 @@ import { Shutdown } from "./shutdown.ts"
 import type { Tracer } from "./trace.ts"
 import { CircuitBreakers, upstreamStatuses } from "./upstream/circuit-breakers.ts"
 import { HiddenOutput } from "./upstream/hidden-output.ts"
+import { UsageWarnings } from "./usage-warnings.ts"
 import type { UpstreamBody } from "./wire/statistics.ts"
 
 /** How long an operator waits for the database: as long as a call does (D27). */
@@ -116,6 +117,7 @@ export class Service {
       reports: ledger.list.map(({ database }) => openClientReports(database.receipts, database.sums)),
       breakers: new CircuitBreakers(),
       hidden_output: new HiddenOutput(),
+      usage_warnings: new UsageWarnings(),
       in_flight,
       key_loads: new KeyLoads(metrics.keyLimited),
       metrics: worker === undefined ? metrics : { ...metrics, print: () => worker.printAll() },

@@ -124,6 +124,14 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
     "src/metrics/metrics.ts",
     "src/log.ts",
     "src/trace.ts",
+    "src/usage-warnings.ts",
+  ],
+  "src/usage-warnings.ts": [
+    ...COMMON,
+    "src/call.ts",
+    "src/ledger/entries.ts",
+    "src/log.ts",
+    "src/metrics/metrics.ts",
   ],
   "src/routes/": [
     ...COMMON,
@@ -150,6 +158,7 @@ const ARROWS: Readonly<Record<string, readonly string[]>> = {
   "src/setup.ts": [...COMMON, "src/config/", "src/ledger/database/address.ts", "src/ledger/shards.ts"],
   "src/service.ts": [
     ...COMMON,
+    "src/usage-warnings.ts",
     "src/admission/",
     "src/upstream/",
     "src/settlement/",

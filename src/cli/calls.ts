@@ -138,6 +138,7 @@ export function receiptText(call: CallBody, { paint }: Screen): string {
       ["model", `${call.model} by ${call.upstream}, ${call.operation}${call.stream ? ", streamed" : ""}`],
       ...sessionLines(call),
       ["outcome", outcomeLine(call)],
+      ...detailLines(call),
       ["started", moment(call.started_at)],
       ...timeLines(call),
     ],
@@ -154,6 +155,19 @@ function sessionLines({ session_id, agent_id }: CallBody): [string, string][] {
 function outcomeLine(call: CallBody): string {
   const notes = call.notes.length === 0 ? "" : ` (${call.notes.join(", ")})`
   return `${outcomeOf(call)}, ${call.state}, ${BASES[call.basis] ?? call.basis}${notes}`
+}
+
+function detailLines({ estimate, unread, unexplained_tokens, provider_cost }: CallBody): [string, string][] {
+  const lines: [string, string][] = []
+  if (estimate !== null)
+    lines.push([
+      "estimated",
+      `from ${count(estimate.output_bytes)} bytes, ${estimate.bytes_per_token} per token`,
+    ])
+  if (unread.length > 0) lines.push(["not read", unread.join(", ")])
+  if (unexplained_tokens !== 0) lines.push(["total", `${unexplained_tokens} tokens more than its parts`])
+  if (provider_cost !== null) lines.push(["provider's cost", `${usd(provider_cost)} USD`])
+  return lines
 }
 
 /** The basis of a charge, in words. */

@@ -10,15 +10,29 @@ export const check = leaf({
   summary: "Check everything that the gateway needs to start",
   details:
     "Reads the environment and the configuration, connects to the database, requests the model list of each upstream with its key, and tries the port. Changes nothing. The exit code is 1 if a check fails.",
-  args: { ...START_ARGS, json: { type: "boolean", description: "print the results as JSON" } },
+  args: {
+    ...START_ARGS,
+    calls: {
+      type: "boolean",
+      description:
+        "also ask the running gateway for models whose calls of the last 7 days may be charged wrongly",
+    },
+    json: { type: "boolean", description: "print the results as JSON" },
+  },
   examples: [
     ["tollgate check", "works before the start and while a gateway runs"],
+    ["tollgate check --calls", "also models whose usage has unknown numbers, or costs more than the charge"],
     ["tollgate check --config tollgate.yaml --json", "as JSON, for scripts"],
   ],
   async run(given, screen) {
     // Loaded on demand: the other commands start faster without the database driver.
     const { inspect } = await import("./inspection.ts")
-    const findings = await inspect(sourcesWith({ ...screen.env, ...variablesOf(given) }))
+    const sources = sourcesWith({ ...screen.env, ...variablesOf(given) })
+    const findings = await inspect(sources)
+    if (given.has("calls")) {
+      const { inspectCalls } = await import("./inspect-calls.ts")
+      findings.push(...(await inspectCalls(sources)))
+    }
     const wrong = findings.filter(({ ok }) => !ok).length
     if (given.has("json")) screen.print(JSON.stringify({ ok: wrong === 0, findings }, null, 2))
     else screen.print(findings.map((finding) => line(finding, screen)).join("\n"))

@@ -61,6 +61,8 @@ export interface End {
   readonly failure: Failure | null
   readonly notes: readonly Note[]
   readonly usage: Usage | null
+  /** Absent for most calls. */
+  readonly details?: EndDetails
   /** The terms of the upstream that answered; null where none did: then those of the hold stand. */
   readonly terms_id: number | null
   /** From admission to the first event of output, in milliseconds; null when there was none. */
@@ -68,6 +70,22 @@ export interface End {
   readonly duration_ms: number
   /** The hash of an `Idempotency-Key` that is free again, because no provider answered the call with a 2xx (D43). */
   readonly freed_key_hash: string | null
+}
+
+/** What a receipt says besides the charge (D87, D90). A field is absent if there is nothing to say. */
+export interface EndDetails {
+  /** Paths of numbers in the provider's usage that Tollgate does not know: of ASCII letters, digits and `_ . - [ ] ?`. */
+  readonly unread?: readonly string[]
+  /** The provider's total less its parts. */
+  readonly unexplained_tokens?: number
+  /** What the provider says that the call costs, as an integer. */
+  readonly provider_cost_nano?: string
+  /** What an estimate was computed from (D6). */
+  readonly estimate?: {
+    readonly output_bytes: number
+    readonly prompt_bytes: number
+    readonly bytes_per_token: number
+  }
 }
 
 /** What a running call would be charged if its gateway died now (D13, D57). */

@@ -37,6 +37,8 @@ const sums = (name: string) =>
       audio_output: count("audio_output"),
       image_input: count("image_input"),
       web_search: count("web_search"),
+      /** What the providers say that the calls cost (D90); null where none said it. */
+      provider_cost_nano: nano("provider_cost_nano"),
     },
     (sum) => [
       index(`${name}_of_account`).on(sum.account_id, sum.from_at),

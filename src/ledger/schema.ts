@@ -5,6 +5,7 @@ import {
   check,
   index,
   integer,
+  jsonb,
   pgSchema,
   primaryKey,
   text,
@@ -13,6 +14,7 @@ import {
   uuid,
 } from "drizzle-orm/pg-core"
 import { bases, endings, endOutcomes, failures, periods } from "../wire/call.ts"
+import type { EndDetails } from "./entries.ts"
 
 /**
  * The tables of the ledger. Entries of the journal (credits, terms, holds, ends, corrections) are added and never
@@ -24,6 +26,7 @@ export const ledger = pgSchema("tollgate")
 export const nano = (name: string) => bigint(name, { mode: "bigint" })
 const pico = nano
 export const moment = (name: string) => timestamp(name, { withTimezone: true, mode: "date" })
+const details = () => jsonb("details").$type<EndDetails>()
 const words = (list: readonly string[]) => sql.raw(list.map((word) => `'${word}'`).join(", "))
 
 export const endOutcome = ledger.enum("end_outcome", endOutcomes)
@@ -215,6 +218,8 @@ export const ends = ledger.table(
     buckets: integer("buckets").array(),
     /** That of the hold, which is in the charge (D69); null for 1. */
     margin_bp: integer("margin_bp"),
+    /** What the receipt says besides the charge (D87, D90); null for most calls. */
+    details: details(),
   },
   (end) => [
     index("ends_by_time").using("brin", end.ended_at),
@@ -247,6 +252,7 @@ export const corrections = ledger.table(
     buckets: integer("buckets").array(),
     /** That of the hold, which is in the charge (D69); null for 1. */
     margin_bp: integer("margin_bp"),
+    details: details(),
   },
   (correction) => [
     index("corrections_by_time").on(correction.corrected_at),
@@ -311,6 +317,7 @@ export const calls = ledger
     service_tier: text("service_tier"),
     session_id: text("session_id"),
     agent_id: text("agent_id"),
+    details: details(),
   })
   .as(sql`
     SELECT h.id, h.account_id, h.key_id, h.gateway_id, h.amount_nano, coalesce(c.charge_nano, e.charge_nano) AS charge_nano,
@@ -326,7 +333,8 @@ export const calls = ledger
       (CASE WHEN c.id IS NULL THEN e.failure ELSE c.failure END)::text AS failure,
       coalesce(c.notes, e.notes, '{}') AS notes, CASE WHEN c.id IS NULL THEN e.buckets ELSE c.buckets END AS buckets,
       t.cache_write_pico, t.cache_write_1h_pico, t.reasoning_pico, t.audio_input_pico, t.audio_output_pico, t.image_input_pico,
-      t.web_search_pico, t.above_tokens, t.operation, h.margin_bp, t.service_tier, h.session_id, h.agent_id
+      t.web_search_pico, t.above_tokens, t.operation, h.margin_bp, t.service_tier, h.session_id, h.agent_id,
+      CASE WHEN c.id IS NULL THEN e.details ELSE c.details END AS details
     FROM tollgate.holds h
     LEFT JOIN tollgate.ends e ON e.id = h.id
     LEFT JOIN tollgate.corrections c ON c.id = h.id

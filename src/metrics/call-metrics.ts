@@ -46,6 +46,10 @@ export function callMetrics(registry: Registry) {
   return {
     /** Counts the end of a call (D13). */
     ended: (call: MeteredCall, end: End): void => cellsOf(call).count(call, end),
+    /** Counts a call that was charged less than the provider says that it costs (D90). */
+    belowCost(model: string): void {
+      metrics.below_cost.cell(model).value += 1
+    },
     /** Sets the source of the open calls, which is read at each scrape. */
     watchCalls(read: () => OpenCalls): void {
       const registers = [registry]
@@ -110,6 +114,7 @@ class CallCells {
       metrics.overage.cell(this.#model).value += Number(charge_nano - amount_nano)
     this.#duration(failure).observe(duration_ms / 1_000)
     if (usage !== null) this.#countTokens(usage)
+    for (const note of end.notes) if (USAGE_NOTES.has(note)) metrics.notes.cell(this.#model, note).value += 1
     if (!stream || ttft_ms === null) return
     this.#first_token.observe(ttft_ms / 1_000)
     const further_tokens = basis === "usage" ? (usage?.completion_tokens ?? 0) - 1 : 0
@@ -139,6 +144,14 @@ class CallCells {
     return { prompt: cell("prompt"), cached: cell("cached"), completion: cell("completion") }
   }
 }
+
+/** Notes that say that a charge may not be what the provider bills (D28, D87). */
+const USAGE_NOTES: ReadonlySet<string> = new Set([
+  "usage_unread",
+  "total_unexplained",
+  "usage_implausible",
+  "unpriced",
+])
 
 /** The gateway's own metrics: how calls were settled, and for how much. */
 function counters(registry: Registry) {
@@ -170,6 +183,18 @@ function counters(registry: Registry) {
     overage: new CellCounter({
       name: "tollgate_overage_nano_usd_total",
       help: "Amount charged beyond the hold, in nano-USD, by model.",
+      labelNames: ["model"],
+      registry,
+    }),
+    notes: new CellCounter({
+      name: "tollgate_usage_notes_total",
+      help: "Calls with a note that their charge may not be what the provider bills, by model and note.",
+      labelNames: ["model", "note"],
+      registry,
+    }),
+    below_cost: new CellCounter({
+      name: "tollgate_charges_below_cost_total",
+      help: "Calls that were charged less than the provider says that they cost, by model.",
       labelNames: ["model"],
       registry,
     }),

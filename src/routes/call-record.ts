@@ -51,7 +51,7 @@ export class RecordedAttempts implements Attempts {
 }
 
 /** Counts a call that ended and writes its one line in the log: amounts, tokens and times, never a key or a prompt. */
-export function recordIn({ metrics, log }: Gateway): OnSettled {
+export function recordIn({ metrics, log, usage_warnings }: Gateway): OnSettled {
   return (call, end) => {
     const { hold, model, operation, trace } = call
     const upstream = call.upstream ?? model.routes[0].upstream.name
@@ -67,6 +67,7 @@ export function recordIn({ metrics, log }: Gateway): OnSettled {
         "a provider reported audio, images, searches or a service tier that the model has no price for: the tokens were charged at a price that the model has",
       )
     }
+    usage_warnings.note(call, end, upstream, { log, metrics })
     metrics.ended(
       {
         model: model.name,

@@ -90,12 +90,25 @@ export function callBody(call: CallRecord, margin_bp: number = PAR_BP): CallBody
     notes: call.notes,
     held: printUsd(call.amount_nano),
     ...outcomeOf(call, price, margin_bp),
+    ...detailsBody(call.details),
     margin: printMargin(call.margin_bp ?? PAR_BP),
     prices: pricesBody(price, call.above_tokens, call.service_tier, margin_bp),
     started_at: printTime(call.held_at),
     settled_at: call.ended_at && printTime(call.ended_at),
     ttft_ms: call.ttft_ms,
     duration_ms: call.duration_ms,
+  }
+}
+
+function detailsBody(
+  details: CallRecord["details"],
+): Pick<CallBody, "estimate" | "unread" | "unexplained_tokens" | "provider_cost"> {
+  const { estimate = null, unread = [], unexplained_tokens = 0, provider_cost_nano } = details ?? {}
+  return {
+    estimate,
+    unread: [...unread],
+    unexplained_tokens,
+    provider_cost: provider_cost_nano === undefined ? null : printUsd(BigInt(provider_cost_nano)),
   }
 }
 
@@ -216,8 +229,13 @@ function sumsBody(sums: Summed): UsageSums {
 }
 
 function operatorSumsBody(sums: Summed): OperatorUsageSums {
-  const { charge_nano, profit_nano } = sums
-  return { ...sumsBody(sums), cost: printUsd(charge_nano - profit_nano), profit: printUsd(profit_nano) }
+  const { charge_nano, profit_nano, provider_cost_nano } = sums
+  return {
+    ...sumsBody(sums),
+    cost: printUsd(charge_nano - profit_nano),
+    profit: printUsd(profit_nano),
+    provider_cost: printUsd(provider_cost_nano),
+  }
 }
 
 /** The prices of a model times a margin, with the service tier and the prompt size that they apply to (D60, D62, D69, D70). */

@@ -1,5 +1,5 @@
 import type { Call } from "../call.ts"
-import type { CallLedger, Checkpoint, End } from "../ledger/entries.ts"
+import type { CallLedger, Checkpoint, End, EndDetails } from "../ledger/entries.ts"
 import type { Evidence } from "../meter/reading.ts"
 import { startTimeout } from "../timeouts.ts"
 import type { Ending, Failure, Note } from "../wire/call.ts"
@@ -32,6 +32,7 @@ export function settle(ledger: CallLedger, call: Call, evidence: Evidence, onSet
     failure: verdict.failure,
     notes,
     usage,
+    ...detailsOf(call, verdict, evidence),
     terms_id,
     freed_key_hash: null,
   })
@@ -62,6 +63,32 @@ export function release(
     freed_key_hash: call.hold.idempotency?.key_hash ?? null,
   })
 }
+
+/** What the receipt says besides the charge (D87, D90). */
+function detailsOf(
+  { asked, model }: Call,
+  verdict: Verdict,
+  { usage, output_bytes }: Evidence,
+): { readonly details?: EndDetails } {
+  if (verdict.outcome === "released") return NO_DETAILS
+  const { prompt_tokens, completion_tokens } = verdict.estimated
+  const is_estimate = prompt_tokens > 0 || completion_tokens > 0
+  const aside = usage.state === "valid" ? usage.aside : undefined
+  if (!is_estimate && aside === undefined) return NO_DETAILS
+  const { unread = [], unexplained_tokens = 0, provider_cost_nano = null } = aside ?? {}
+  const { bytes_per_token } = model
+  const estimate = { output_bytes, prompt_bytes: Math.round(asked.estimate_bytes), bytes_per_token }
+  return {
+    details: {
+      ...(unread.length > 0 && { unread }),
+      ...(unexplained_tokens !== 0 && { unexplained_tokens }),
+      ...(provider_cost_nano !== null && { provider_cost_nano: String(provider_cost_nano) }),
+      ...(is_estimate && { estimate }),
+    },
+  }
+}
+
+const NO_DETAILS = {}
 
 /** What a running call would be charged if its gateway died now (D13); null if nothing yet. */
 export function checkpoint(call: Call): Checkpoint | null {

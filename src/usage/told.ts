@@ -34,6 +34,8 @@ const MAX_VALUES = 500
 /** Of names on a receipt (D87). */
 const MAX_NAMES = 8
 const MAX_NAME_CHARS = 64
+/** A provider's name may be any text. */
+const UNUSUAL = /[^\w.[\]-]/g
 
 /** Null if a number that the usage depends on is no valid count of at most `most` (D1): nothing is converted. */
 export function tell(usage: JsonObject, reader: Reader, most: number): Told | null {
@@ -129,7 +131,7 @@ class Telling implements Told {
   }
 
   #name(path: string): void {
-    const name = path.slice(0, MAX_NAME_CHARS)
+    const name = path.slice(0, MAX_NAME_CHARS).replace(UNUSUAL, "?")
     if (this.unread.length < MAX_NAMES && !this.unread.includes(name)) this.unread.push(name)
   }
 }

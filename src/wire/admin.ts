@@ -1,6 +1,7 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { buckets, parseMargin, parseUsd, printMargin, printUsd } from "../money.ts"
 import { bases, endings, failures, notes, operationNames, type Period, periods, states } from "./call.ts"
+import { callDetails } from "./call-details.ts"
 import { EXPECTED, invalidField } from "./fault.ts"
 import { parseTime, printTime } from "./time.ts"
 
@@ -331,6 +332,7 @@ export const CallBody = Type.Object({
   ),
   margin: Type.String({ ...Margin, description: "The margin of the account when the call was held." }),
   usage: nullable(Type.Object({ prompt_tokens: Count, cached_tokens: Count, completion_tokens: Count })),
+  ...callDetails,
   prices: Prices,
   lines: Type.Array(Line, {
     description:

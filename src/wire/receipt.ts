@@ -29,6 +29,9 @@ export const Receipt = Type.Object({
   overage: call.overage,
   usage: call.usage,
   margin: Type.Optional(call.margin),
+  estimate: call.estimate,
+  unread: call.unread,
+  unexplained_tokens: call.unexplained_tokens,
   prices: call.prices,
   lines: Type.Array(call.lines.items, {
     description:

@@ -117,6 +117,10 @@ const operatorSums = {
       "What the usage costs at the configured prices: the charge without the margins of the accounts.",
   }),
   profit: Type.String({ ...Money, description: "`charge` minus `cost`." }),
+  provider_cost: Type.String({
+    ...Money,
+    description: "What the providers say that the calls cost, of those that say it (D90).",
+  }),
 }
 
 export const UsageSums = Type.Object(sums)

@@ -45,6 +45,7 @@ const zero = {
   charge: "0",
   cost: "0",
   profit: "0",
+  provider_cost: "0",
   overage: "0",
   buckets: NO_BUCKETS,
 }
@@ -80,6 +81,7 @@ describe("D48 what is summed", () => {
       charge: "0.000011001",
       cost: "0.000011001",
       profit: "0",
+      provider_cost: "0",
       overage: "0.000002",
       buckets: NO_BUCKETS,
     }
@@ -160,6 +162,7 @@ describe("D48 what is summed", () => {
       charge: "0.000000014",
       cost: "0.000000014",
       profit: "0",
+      provider_cost: "0",
       overage: "0",
       buckets: NO_BUCKETS,
     })
@@ -172,6 +175,7 @@ describe("D48 what is summed", () => {
       charge: "-0.000000002",
       cost: "-0.000000002",
       profit: "0",
+      provider_cost: "0",
       overage: "0.000000002",
       buckets: NO_BUCKETS,
     })
@@ -337,6 +341,7 @@ function summed(calls: readonly Closed[]): OperatorUsageSums {
     charge: money(({ charge_nano }) => charge_nano),
     cost: money(({ charge_nano }) => charge_nano),
     profit: "0",
+    provider_cost: "0",
     buckets: NO_BUCKETS,
     overage: money(({ amount_nano, charge_nano }) =>
       charge_nano > amount_nano ? charge_nano - amount_nano : 0n,
@@ -358,6 +363,7 @@ function added(groups: readonly OperatorUsageSums[]): OperatorUsageSums {
     charge: money(({ charge }) => charge),
     cost: money(({ cost }) => cost),
     profit: money(({ profit }) => profit),
+    provider_cost: money(({ provider_cost }) => provider_cost),
     buckets: NO_BUCKETS,
     overage: money(({ overage }) => overage),
   }

@@ -57,6 +57,7 @@ const PROMISED = [
   "GET /admin/latency",
   "GET /admin/outcomes",
   "GET /admin/estimates",
+  "GET /admin/usage-notes",
   "GET /admin/upstreams",
   "GET /console",
 ]

@@ -11,6 +11,7 @@ import { openLog } from "../../src/log.ts"
 import { createMetrics } from "../../src/metrics/metrics.ts"
 import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
 import { HiddenOutput } from "../../src/upstream/hidden-output.ts"
+import { UsageWarnings } from "../../src/usage-warnings.ts"
 
 const unasked = () => {
   throw new Error("the reference asks neither the ledger nor a provider")
@@ -37,6 +38,7 @@ export function referenceApp(admin_token: string | null = "operator-token-of-the
     reports: [{ call: unasked, archived: unasked, holder: unasked, usage: unasked, names: unasked }],
     breakers: new CircuitBreakers(),
     hidden_output: new HiddenOutput(),
+    usage_warnings: new UsageWarnings(),
     in_flight: new InFlight(),
     key_loads: new KeyLoads(),
     metrics: createMetrics(),

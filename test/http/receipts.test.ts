@@ -67,6 +67,9 @@ describe("D47 a receipt", () => {
       released: "0.0040086",
       overage: "0",
       usage: { prompt_tokens: 10, cached_tokens: 4, completion_tokens: 5 },
+      estimate: null,
+      unread: [],
+      unexplained_tokens: 0,
       prices: { input: "1", cached_input: "0.1", output: "4", per_call: "0" },
       lines: [
         { kind: "input", count: 6, price: "1", cost: "0.000006" },

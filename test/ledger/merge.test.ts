@@ -64,6 +64,7 @@ function summary(names: readonly string[], charge_nano: bigint, left_out = 0): U
     completion_tokens: 3,
     charge_nano,
     profit_nano: 1n,
+    provider_cost_nano: 1n,
     overage_nano: 0n,
     buckets: {
       cache_write: 1,

@@ -266,6 +266,7 @@ describe("D55 the ledger of version 0.1, migrated", () => {
         operation: "chat",
         session_id: null,
         agent_id: null,
+        details: null,
         ...Object.fromEntries(buckets.map((bucket) => [`${bucket}_pico`, null])),
       }),
     )

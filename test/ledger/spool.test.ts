@@ -39,6 +39,12 @@ describe("a line", () => {
     failure: fc.option(words(failures)),
     notes: fc.array(words(notes)),
     usage: fc.option(fc.record({ prompt_tokens: count, cached_tokens: count, completion_tokens: count })),
+    details: fc.record({
+      unread: fc.array(fc.string()),
+      unexplained_tokens: fc.integer(),
+      provider_cost_nano: fc.bigInt(0n, 2n ** 63n - 1n).map(String),
+      estimate: fc.record({ output_bytes: count, prompt_bytes: count, bytes_per_token: count }),
+    }),
     terms_id: fc.option(fc.integer({ min: 1, max: 2 ** 31 - 1 })),
     ttft_ms: fc.option(count),
     duration_ms: count,

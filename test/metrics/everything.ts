@@ -22,7 +22,7 @@ export const settled: End = {
   basis: "usage",
   ending: "completed",
   failure: null,
-  notes: [],
+  notes: ["usage_unread"],
   usage,
   terms_id: 1,
   ttft_ms: 300,
@@ -57,6 +57,7 @@ export function everything(metrics: Metrics = createMetrics()): Metrics {
   metrics.keepalive()
   metrics.added("before", 2)
   metrics.added("after", 2)
+  metrics.belowCost(call.model)
   metrics.ended(call, { ...settled, charge_nano: call.amount_nano + 1n })
   metrics.ended(call, released)
   metrics.statement("hold", 64, 2)

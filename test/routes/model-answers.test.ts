@@ -15,6 +15,7 @@ import { ClientDeadline } from "../../src/upstream/client-deadline.ts"
 import { HiddenOutput } from "../../src/upstream/hidden-output.ts"
 import { Fields } from "../../src/upstream/http/answer-head.ts"
 import { Exchange } from "../../src/upstream/http/exchange.ts"
+import { UsageWarnings } from "../../src/usage-warnings.ts"
 import { NO_LIMITS } from "../../src/wire/usage.ts"
 import { holdOf, openTestDatabase } from "../ledger/test-database.ts"
 import { CHAT, configFor } from "../support/gateway.ts"
@@ -37,6 +38,7 @@ test("rule 6, D31 a stream whose total timeout is over when its headers are in e
     reports: [{ call: unasked, archived: unasked, holder: unasked, usage: unasked, names: unasked }],
     breakers: new CircuitBreakers(),
     hidden_output: new HiddenOutput(),
+    usage_warnings: new UsageWarnings(),
     in_flight,
     key_loads: new KeyLoads(),
     metrics: createMetrics(),

@@ -62,9 +62,24 @@ export function bucketsOf(usage: Usage | null): string | null {
 /** Read as text, like `notes`. */
 export const bucketField: Field<End> = [ends.buckets, (end) => bucketsOf(end.usage), "text"]
 
+/** What an end says besides the charge, as JSON; null for nothing. */
+export const detailsText = ({ details }: End): string | null =>
+  details === undefined ? null : JSON.stringify(details)
+
+/** Read as text, like `notes`. */
+export const detailsField: Field<End> = [
+  ends.details,
+  (end) => {
+    const text = detailsText(end)
+    return text && `"${text.replace(/["\\]/g, "\\$&")}"`
+  },
+  "text",
+]
+
 const batch = new Batch<End>(4, [
   ...endFields,
   bucketField,
+  detailsField,
   [idempotency.key_hash, (end) => end.freed_key_hash],
 ])
 
@@ -128,14 +143,14 @@ WITH asked AS MATERIALIZED (
   WHERE q.past_outcome IS NULL OR (q.past_outcome = 'expired' AND q.outcome = 'settled')
   ORDER BY q.id, q.place
 ), ended AS (
-  INSERT INTO ${ends} (${names(...said, ends.outcome, ends.freed_nano, ends.terms_id, ends.notes, ends.buckets)})
-  SELECT ${allOf("d", ...said, ends.outcome)}, d.amount_nano, d.sold_at, d.notes::text[], d.buckets::int[]
+  INSERT INTO ${ends} (${names(...said, ends.outcome, ends.freed_nano, ends.terms_id, ends.notes, ends.buckets, ends.details)})
+  SELECT ${allOf("d", ...said, ends.outcome)}, d.amount_nano, d.sold_at, d.notes::text[], d.buckets::int[], d.details::jsonb
   FROM due d WHERE d.past_outcome IS NULL ORDER BY d.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(ends.id)}
 ), corrected AS (
-  INSERT INTO ${corrections} (${names(...said, corrections.difference_nano, corrections.terms_id, corrections.notes, corrections.buckets)})
+  INSERT INTO ${corrections} (${names(...said, corrections.difference_nano, corrections.terms_id, corrections.notes, corrections.buckets, corrections.details)})
   SELECT ${allOf("d", ...said)}, d.charge_nano - d.past_nano, d.sold_at, coalesce(d.notes::text[], '{}') || 'settled_late'::text,
-    d.buckets::int[]
+    d.buckets::int[], d.details::jsonb
   FROM due d WHERE d.past_outcome IS NOT NULL ORDER BY d.id
   ON CONFLICT (id) DO NOTHING RETURNING ${names(corrections.id)}
 ), changed AS MATERIALIZED (

@@ -17,7 +17,15 @@ import {
 } from "../database/statement.ts"
 import type { End, Hold } from "../entries.ts"
 import { accounts, ends, holds } from "../schema.ts"
-import { bucketArray, bucketField, type Ended, endExactly, endFields } from "./end-exact.ts"
+import {
+  bucketArray,
+  bucketField,
+  detailsField,
+  detailsText,
+  type Ended,
+  endExactly,
+  endFields,
+} from "./end-exact.ts"
 import { type DoneAccounts, type Filled, NONE, runLean } from "./lean.ts"
 
 /** How long one ending statement may take before it is tried again with the same ids. */
@@ -53,6 +61,7 @@ const said = [
 const known = [
   ends.notes,
   ends.buckets,
+  ends.details,
   ends.terms_id,
   ends.account_id,
   ends.key_id,
@@ -60,7 +69,7 @@ const known = [
   ends.margin_bp,
 ] as const
 
-const batch = new Batch<End>(7, [...endFields, bucketField])
+const batch = new Batch<End>(7, [...endFields, bucketField, detailsField])
 
 const payers = hidden("$2::uuid[]")
 
@@ -69,6 +78,7 @@ const charged = sql.raw(`($4::bigint[])[array_position($2::uuid[], a."id")]`)
 
 /** What is written of each end, with what its hold says. */
 const written = sql`${allOf("x", ...said)}, ${of("x", ends.notes)}::text[], ${of("x", ends.buckets)}::int[],
+    ${of("x", ends.details)}::jsonb,
     coalesce(${of("x", ends.terms_id)}, hold.terms_id),
     hold.account_id, hold.key_id, hold.amount_nano, hold.margin_bp`
 /**
@@ -159,7 +169,7 @@ WITH hold AS MATERIALIZED (
 ), inserted AS (
   INSERT INTO ${ends} (${names(...said, ...known)})
   SELECT $2::uuid, $3::bigint, $5::int, $6::int, $7::int, $8::int, $9::int, $10::tollgate.end_outcome, $11::tollgate.basis,
-    $12::tollgate.ending, $13::tollgate.failure, $14::text[], $15::int[], coalesce($4::int, hold.terms_id), hold.account_id,
+    $12::tollgate.ending, $13::tollgate.failure, $14::text[], $15::int[], $16::text::jsonb, coalesce($4::int, hold.terms_id), hold.account_id,
     hold.key_id, hold.amount_nano, hold.margin_bp
   FROM hold CROSS JOIN moved
   RETURNING ${names(ends.id)}
@@ -223,7 +233,7 @@ export function oneValues(end: End, lock_ms: number): (string | null)[] {
   const [id, charge, terms, ...rest] = endFields.map(([, read]) => read(end))
   const notes = end.notes.length === 0 ? null : `{${end.notes.join(",")}}`
   const plain = [id, charge, terms, ...rest.slice(0, -1)].map(textOrNull)
-  return [String(lock_ms), ...plain, notes, bucketArray(end.usage)]
+  return [String(lock_ms), ...plain, notes, bucketArray(end.usage), detailsText(end)]
 }
 
 function textOrNull(value: string | number | bigint | boolean | null | undefined): string | null {

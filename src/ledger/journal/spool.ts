@@ -37,6 +37,14 @@ const Count = Type.Integer({ minimum: 0 })
 const Buckets = Type.Partial(Type.Record(Type.Union(buckets.map((word) => Type.Literal(word))), Count), {
   additionalProperties: false,
 })
+const Details = Type.Object({
+  unread: Type.Optional(Type.Array(Type.String())),
+  unexplained_tokens: Type.Optional(Type.Integer()),
+  provider_cost_nano: Type.Optional(Type.String({ pattern: "^\\d{1,19}$" })),
+  estimate: Type.Optional(
+    Type.Object({ output_bytes: Count, prompt_bytes: Count, bytes_per_token: Type.Number() }),
+  ),
+})
 const common = {
   id: Type.String(),
   outcome: Type.Union([Type.Literal("settled"), Type.Literal("released")]),
@@ -54,6 +62,7 @@ const common = {
     }),
     Type.Null(),
   ]),
+  details: Type.Optional(Details),
   ttft_ms: Type.Union([Count, Type.Null()]),
   duration_ms: Count,
 }

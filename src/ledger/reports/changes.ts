@@ -35,7 +35,7 @@ type Bounds = Readonly<Record<"from" | "to", SQL>>
 
 /**
  * What the entries of a time changed, one row for each: `at`, `account_id`, `key_id`, `terms_id`, `outcome`, `basis`,
- * `failure`, `calls`, `charge_nano`, `overage_nano`, `held_nano`, the tokens, `profit_nano`, and what was charged of each
+ * `failure`, `calls`, `charge_nano`, `overage_nano`, `held_nano`, the tokens, `profit_nano`, `provider_cost_nano`, and what was charged of each
  * bucket. A correction is no call; it adds the difference to what was charged and used before, which may be negative.
  */
 export function changesOfEntries(
@@ -54,20 +54,21 @@ export function changesOfEntries(
   const held = sql`
     UNION ALL
     SELECT ${h.held_at}, ${h.account_id}, ${h.key_id}, ${h.terms_id}, NULL, NULL, NULL, 0, 0, 0, ${h.amount_nano}, 0, 0, 0,
-      NULL, ${sql.raw(buckets.map(() => "NULL").join(", "))}
+      NULL, NULL, ${sql.raw(buckets.map(() => "NULL").join(", "))}
     FROM ${holds} ${h} WHERE ${within("h", holds, sql`${h.held_at}`)}`
   return sql`
     SELECT ${e.ended_at} AS at, ${e.account_id}, ${e.key_id}, ${e.terms_id}, ${e.outcome}, ${e.basis}, ${e.failure}, 1 AS calls,
       ${e.charge_nano}, greatest(${e.charge_nano} - ${e.freed_nano}, 0) AS overage_nano, -${e.freed_nano} AS held_nano,
       coalesce(${e.prompt_tokens}, 0) AS prompt_tokens, coalesce(${e.cached_tokens}, 0) AS cached_tokens,
       coalesce(${e.completion_tokens}, 0) AS completion_tokens, ${profitNano(e, sql`${e.charge_nano}`)} AS profit_nano,
-      ${bucketsOfEnd}${sessionOf(e.id)}
+      ${providerCost(e)} AS provider_cost_nano, ${bucketsOfEnd}${sessionOf(e.id)}
     FROM ${ends} ${e} WHERE ${within("e", ends, sql`${e.ended_at}`)}
     UNION ALL
     SELECT ${c.corrected_at}, ${c.account_id}, ${c.key_id}, ${c.terms_id}, 'settled', ${c.basis}, ${c.failure}, 0,
       ${c.difference_nano}, greatest(${c.charge_nano} - ${e.freed_nano}, 0) - greatest(${e.charge_nano} - ${e.freed_nano}, 0), 0,
       ${difference("prompt_tokens")}, ${difference("cached_tokens")}, ${difference("completion_tokens")},
-      ${profitNano(c, sql`${c.charge_nano}`)} - ${profitNano(e, sql`${e.charge_nano}`)}, ${bucketsOfCorrection}${sessionOf(c.id)}
+      ${profitNano(c, sql`${c.charge_nano}`)} - ${profitNano(e, sql`${e.charge_nano}`)},
+      coalesce(${providerCost(c)}, 0) - coalesce(${providerCost(e)}, 0), ${bucketsOfCorrection}${sessionOf(c.id)}
     FROM ${corrections} ${c} JOIN ${ends} ${e} ON ${e.id} = ${c.id}
     WHERE ${within("c", corrections, sql`${c.corrected_at}`)}${with_holds ? held : sql``}`
 }
@@ -82,20 +83,25 @@ export const counts = [
   "cached_tokens",
   "completion_tokens",
   "profit_nano",
+  "provider_cost_nano",
   ...buckets,
 ]
 
+/** The columns of sums, besides their time, in the order of `changesOfEntries`. */
+export const summedColumns = ["account_id", "key_id", "terms_id", "outcome", "basis", "failure", ...counts]
+
 /** Which columns `changesOfEntries` has, besides `at`. */
-const changed = sql.raw(
-  ["account_id", "key_id", "terms_id", "outcome", "basis", "failure", ...counts]
-    .map((name) => `s.${name}`)
-    .join(", "),
-)
+const changed = sql.raw(summedColumns.map((name) => `s.${name}`).join(", "))
 
 /** What a margin adds to the cost of an entry; null where there is none, so that most rows of sums stay short. */
 function profitNano(entry: typeof e | typeof c, charge_nano: SQL): SQL {
   return sql`CASE WHEN ${entry.margin_bp} IS NOT NULL THEN ${charge_nano} -
     (SELECT ${costOf(entry, t)} FROM ${terms} ${t} WHERE ${t.id} = ${entry.terms_id}) END`
+}
+
+/** What the provider says that a call costs (D90); null where it does not say. */
+function providerCost({ details }: typeof e | typeof c): SQL {
+  return sql`(${details} ->> 'provider_cost_nano')::bigint`
 }
 
 const countAt = (entry: typeof e | typeof c, at: number) =>

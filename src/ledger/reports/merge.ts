@@ -72,6 +72,7 @@ function addSums(one: UsageSums, other: UsageSums): UsageSums {
     completion_tokens: one.completion_tokens + other.completion_tokens,
     charge_nano: one.charge_nano + other.charge_nano,
     profit_nano: one.profit_nano + other.profit_nano,
+    provider_cost_nano: one.provider_cost_nano + other.provider_cost_nano,
     overage_nano: one.overage_nano + other.overage_nano,
     buckets: counts,
   }

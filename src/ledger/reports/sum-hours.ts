@@ -2,7 +2,7 @@ import { type SQL, sql } from "drizzle-orm"
 import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
 import { holds } from "../schema.ts"
 import { day_latencies, days, hour_latencies, hours, summed } from "../schema-sums.ts"
-import { changesOfEntries, counts, EVERYBODY, latenciesOfEntries } from "./changes.ts"
+import { changesOfEntries, counts, EVERYBODY, latenciesOfEntries, summedColumns } from "./changes.ts"
 import { archivedUntil, DAY_MS, HOUR_MS } from "./span.ts"
 
 /** How long after its end an hour is closed at the earliest: the clock of a standby may be behind. */
@@ -156,13 +156,14 @@ const ended_so = sql.raw("x.outcome, x.basis, x.failure")
 const whose = sql.raw(
   ["account_id", "key_id"].map((name) => `coalesce(x.${name}, '${EVERYBODY}') AS ${name}`).join(", "),
 )
+const summed_into = sql.raw(["from_at", ...summedColumns].join(", "))
 const summed_up = sql.raw(counts.map((name) => `sum(x.${name})::bigint`).join(", "))
 
 /** The sums of every hour in a time of whole hours, from its entries. */
 async function writeHours(transaction: Transaction, from: Date, to: Date): Promise<void> {
   const bounds = { from: time(from), to: time(to) }
   await transaction.execute(sql`
-    INSERT INTO ${hours}
+    INSERT INTO ${hours} (${summed_into})
     SELECT x.from_at, ${whose}, x.terms_id, ${ended_so}, ${summed_up}
     FROM (SELECT date_trunc('hour', e.at, 'UTC') AS from_at, e.* FROM (${changesOfEntries(bounds, { with_holds: true })}) e) x
     GROUP BY GROUPING SETS ((x.from_at, ${of_key}, ${ended_so}), (x.from_at, x.terms_id, ${ended_so}))
@@ -180,7 +181,7 @@ async function writeDays(transaction: Transaction, from: Date, to: Date): Promis
   const within = sql`s.from_at >= ${time(from)} AND s.from_at < ${time(to)}`
   const day = sql`date_trunc('day', s.from_at, 'UTC')`
   await transaction.execute(sql`
-    INSERT INTO ${days}
+    INSERT INTO ${days} (${summed_into})
     SELECT x.day, ${of_key}, ${ended_so}, ${summed_up} FROM (SELECT ${day} AS day, s.* FROM ${hours} s WHERE ${within}) x
     GROUP BY x.day, ${of_key}, ${ended_so} ORDER BY x.day`)
   await writeLatencies(

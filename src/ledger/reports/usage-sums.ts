@@ -23,6 +23,8 @@ export interface UsageSums {
   readonly charge_nano: bigint
   /** What the margins of the accounts add to it (D69). */
   readonly profit_nano: bigint
+  /** What the providers say that the calls cost, as far as they say it (D90). */
+  readonly provider_cost_nano: bigint
   /** What was charged above the holds (D11). */
   readonly overage_nano: bigint
   /** What was charged of each bucket (D60). */
@@ -86,12 +88,13 @@ WITH charges AS (
     coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens,
     coalesce(sum(c.cached_tokens), 0) AS cached_tokens, coalesce(sum(c.completion_tokens), 0) AS completion_tokens,
     coalesce(sum(c.charge_nano), 0) AS charge_nano,
-    coalesce(sum(c.profit_nano), 0) AS profit_nano, coalesce(sum(c.overage_nano), 0) AS overage_nano,
+    coalesce(sum(c.profit_nano), 0) AS profit_nano, coalesce(sum(c.provider_cost_nano), 0) AS provider_cost_nano,
+    coalesce(sum(c.overage_nano), 0) AS overage_nano,
     ${bucketSums}
   FROM charges c GROUP BY GROUPING SETS ((c."group"), ())
 )
 SELECT s."group"::text, ${nameBy(by)} AS name, s.calls::text, s.prompt_tokens::text, s.cached_tokens::text,
-  s.completion_tokens::text, s.charge_nano::text, s.profit_nano::text, s.overage_nano::text, ${bucketTexts},
+  s.completion_tokens::text, s.charge_nano::text, s.profit_nano::text, s.provider_cost_nano::text, s.overage_nano::text, ${bucketTexts},
   (count(*) OVER () - 1)::text AS groups
 FROM sums s
 ORDER BY s.is_whole DESC, ${starts.length > 0 ? sql`` : sql`s.charge_nano DESC, s.calls DESC,`} s."group"
@@ -170,6 +173,7 @@ function sumsOf(row: Row): UsageSums {
     completion_tokens: countOf(row, "completion_tokens"),
     charge_nano: BigInt(textOf(row, "charge_nano")),
     profit_nano: BigInt(textOf(row, "profit_nano")),
+    provider_cost_nano: BigInt(textOf(row, "provider_cost_nano")),
     overage_nano: BigInt(textOf(row, "overage_nano")),
     buckets: {
       cache_write: countOf(row, "cache_write"),

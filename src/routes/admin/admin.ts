@@ -16,6 +16,7 @@ import { moveRoutes } from "./moves.ts"
 import type { Operators } from "./operators.ts"
 import { reportRoutes } from "./reports.ts"
 import { upstreamRoutes } from "./upstreams.ts"
+import { usageNoteRoutes } from "./usage-notes.ts"
 
 export type { Operators }
 
@@ -41,6 +42,7 @@ export function adminRoutes(operators: Operators) {
     .use(callRoutes(operators))
     .use(reportRoutes(operators))
     .use(estimateRoutes(operators))
+    .use(usageNoteRoutes(operators))
     .use(upstreamRoutes(operators))
     .use(auditRoutes(operators))
     .use(ledgerCheckRoutes(operators))

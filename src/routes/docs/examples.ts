@@ -96,6 +96,10 @@ export const callExample: CallBody = {
   cost: "0.00031",
   margin: "1",
   usage: { prompt_tokens: 40, cached_tokens: 0, completion_tokens: 150 },
+  estimate: null,
+  unread: [],
+  unexplained_tokens: 0,
+  provider_cost: null,
   prices: { input: "0.25", cached_input: "0.025", output: "2", per_call: "0" },
   lines: [
     { kind: "input", count: 40, price: "0.25", cost: "0.00001" },
@@ -149,12 +153,12 @@ export const usageExample = {
 } satisfies UsageReport
 
 /** The same for an account without a margin. */
-const operatorDay = { ...day, cost: day.charge, profit: "0" }
+const operatorDay = { ...day, cost: day.charge, profit: "0", provider_cost: "0" }
 
 export const operatorUsageExample = {
   ...usageExample,
   data: usageExample.data.map((sums) => ({ ...sums, ...operatorDay })),
-  total: { ...usageExample.total, cost: usageExample.total.charge, profit: "0" },
+  total: { ...usageExample.total, cost: usageExample.total.charge, profit: "0", provider_cost: "0" },
 } satisfies OperatorUsageReport
 
 /** The headers of every operation that calls a model (D63). */

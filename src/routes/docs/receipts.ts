@@ -37,6 +37,9 @@ const settled = {
   released: "0.016095",
   overage: "0",
   usage: callExample.usage,
+  estimate: null,
+  unread: [],
+  unexplained_tokens: 0,
   prices: callExample.prices,
   lines: callExample.lines,
   held_at: callExample.started_at,
@@ -68,6 +71,7 @@ const left = {
   charge: "0.0001525",
   released: "0.0162525",
   usage: { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 75 },
+  estimate: { output_bytes: 300, prompt_bytes: 40, bytes_per_token: 4 },
   lines: [
     { kind: "input", count: 10, price: "0.25", cost: "0.0000025" },
     { kind: "output", count: 75, price: "2", cost: "0.00015" },

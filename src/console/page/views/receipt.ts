@@ -9,7 +9,7 @@ import {
   releasedPart,
 } from "../../receipt-lines.ts"
 import { showDuration } from "../../times.ts"
-import { basisWords, endingWords, failureWords, noteWords, stateWords } from "../../words.ts"
+import { basisWords, counted, endingWords, failureWords, noteWords, stateWords } from "../../words.ts"
 import { AdminError, ask, type Listed } from "../admin-api.ts"
 import { type Child, el, named, setText } from "../element.ts"
 import { accountLink, chip, copyable, failureChip, moment, none, usd } from "../figures.ts"
@@ -135,12 +135,13 @@ function money(call: CallBody): HTMLElement {
     ["Released", back === null ? none() : usd(back)],
     ...(overage === null || overage === "0" ? [] : [["Overage", usd(overage)] as const]),
     ["Charged by", charge === null ? none() : `${basisWords(call.basis)}`],
+    ...(call.provider_cost === null ? [] : [["Provider's cost", usd(call.provider_cost)] as const]),
   ])
 }
 
 function facts(call: CallBody): HTMLElement {
   const { account_id, key_id, model, upstream, operation, stream, session_id, agent_id, ending } = call
-  const { failure, notes } = call
+  const { failure, notes, unread, unexplained_tokens, estimate } = call
   return list([
     ["Account", accountLink(account_id)],
     ["Key", keyLink(account_id, key_id)],
@@ -152,6 +153,16 @@ function facts(call: CallBody): HTMLElement {
     ["Ending", ending === null ? none() : endingWords(ending)],
     ["Failure", failure === null ? "none" : `${failureWords(failure)} (${failure}).`],
     ...notes.map((note) => ["Note", noteWords(note)] as const),
+    ...(unread.length === 0 ? [] : [["Unknown numbers", unread.join(", ")] as const]),
+    ...(unexplained_tokens === 0 ? [] : [["Total less its parts", `${unexplained_tokens} tokens`] as const]),
+    ...(estimate === null
+      ? []
+      : [
+          [
+            "Estimated from",
+            `${counted(estimate.output_bytes, "byte")} of output, ${estimate.bytes_per_token} bytes per token`,
+          ] as const,
+        ]),
   ])
 }
 

@@ -1,0 +1,86 @@
+import { sql } from "drizzle-orm"
+import { alias } from "drizzle-orm/pg-core"
+import type { PostgresJsDatabase } from "drizzle-orm/postgres-js"
+import { par } from "../accounts/margin.ts"
+import { type Row, textOf } from "../database/statement.ts"
+import { ends, terms } from "../schema.ts"
+
+/** Notes that say that a charge may not be what the provider bills (D28, D87). */
+export const usageNotes = ["usage_unread", "total_unexplained", "usage_implausible", "unpriced"] as const
+export type UsageNote = (typeof usageNotes)[number]
+
+/** Calls of a model at an upstream with such a note, or with a charge below what the provider says that it costs (D90). */
+export interface NotedUsage {
+  readonly model: string
+  readonly upstream: string
+  readonly calls: number
+  readonly notes: Readonly<Record<UsageNote, number>>
+  readonly below_cost_calls: number
+  /** Paths of numbers that are not read. */
+  readonly unread: readonly string[]
+}
+
+/** The most models, and the most names of each. */
+const MAX_MODELS = 100
+const MAX_NAMES = 20
+
+const e = alias(ends, "e")
+const t = alias(terms, "t")
+const noted = sql.raw(`ARRAY[${usageNotes.map((note) => `'${note}'`).join(", ")}]`)
+/** At a margin of 1. */
+const is_below_cost = sql`coalesce((${e.details} ->> 'provider_cost_nano')::numeric * coalesce(${e.margin_bp}, ${par})
+  > ${e.charge_nano}::numeric * ${par}, false)`
+const noteCounts = sql.raw(
+  usageNotes.map((note) => `(count(*) FILTER (WHERE '${note}' = ANY (x.notes)))::text AS ${note}`).join(", "),
+)
+
+/** Those that ended in the last `days` of 24 hours, most calls first. */
+export async function notedUsage(database: PostgresJsDatabase, days: number): Promise<NotedUsage[]> {
+  const rows = await database.execute<Row>(sql`
+WITH x AS (
+  SELECT ${t.model}, ${t.upstream}, ${e.notes}, ${e.details}, ${is_below_cost} AS is_below_cost
+  FROM ${ends} ${e} JOIN ${terms} ${t} ON ${t.id} = ${e.terms_id}
+  WHERE ${e.ended_at} >= now() - ${String(days)}::int * interval '1 day' AND (${e.notes} && ${noted} OR ${is_below_cost})
+)
+SELECT x.model, x.upstream, count(*)::text AS calls, ${noteCounts},
+  (count(*) FILTER (WHERE x.is_below_cost))::text AS below_cost_calls,
+  (SELECT coalesce(json_agg(u.name), '[]')::text FROM (
+    SELECT DISTINCT n.name FROM x y CROSS JOIN LATERAL jsonb_array_elements_text(y.details -> 'unread') AS n (name)
+    WHERE y.model = x.model AND y.upstream = x.upstream ORDER BY n.name LIMIT ${sql.raw(String(MAX_NAMES))}) u) AS unread
+FROM x GROUP BY x.model, x.upstream ORDER BY count(*) DESC, x.model, x.upstream LIMIT ${sql.raw(String(MAX_MODELS))}`)
+  return rows.map((row) => ({
+    model: textOf(row, "model"),
+    upstream: textOf(row, "upstream"),
+    calls: Number(textOf(row, "calls")),
+    notes: {
+      usage_unread: Number(textOf(row, "usage_unread")),
+      total_unexplained: Number(textOf(row, "total_unexplained")),
+      usage_implausible: Number(textOf(row, "usage_implausible")),
+      unpriced: Number(textOf(row, "unpriced")),
+    },
+    below_cost_calls: Number(textOf(row, "below_cost_calls")),
+    unread: namesOf(JSON.parse(textOf(row, "unread"))),
+  }))
+}
+
+function namesOf(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((name) => typeof name === "string") : []
+}
+
+/** The same of several shards (D74). */
+export function addNotedUsage(parts: readonly (readonly NotedUsage[])[]): NotedUsage[] {
+  const groups = Map.groupBy(parts.flat(), ({ model, upstream }) => JSON.stringify([model, upstream]))
+  const sum = (one: NotedUsage, other: NotedUsage): NotedUsage => ({
+    ...one,
+    calls: one.calls + other.calls,
+    notes: {
+      usage_unread: one.notes.usage_unread + other.notes.usage_unread,
+      total_unexplained: one.notes.total_unexplained + other.notes.total_unexplained,
+      usage_implausible: one.notes.usage_implausible + other.notes.usage_implausible,
+      unpriced: one.notes.unpriced + other.notes.unpriced,
+    },
+    below_cost_calls: one.below_cost_calls + other.below_cost_calls,
+    unread: [...new Set([...one.unread, ...other.unread])].slice(0, MAX_NAMES),
+  })
+  return [...groups.values()].map((same) => same.reduce(sum)).sort((one, other) => other.calls - one.calls)
+}

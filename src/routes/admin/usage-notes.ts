@@ -1,0 +1,43 @@
+import { Elysia } from "elysia"
+import { addNotedUsage, notedUsage } from "../../ledger/reports/usage-notes.ts"
+import { DEFAULT_NOTE_DAYS, UsageNotesBody, UsageNotesQuery } from "../../wire/usage-notes.ts"
+import { ERRORS, fieldFault } from "../docs/examples.ts"
+import { answer, operation } from "../openapi.ts"
+import type { Operators } from "./operators.ts"
+import { askAll } from "./shards.ts"
+
+/** `/admin/usage-notes`: models whose usage was noted, or was charged below the provider's cost (D87, D90). */
+export function usageNoteRoutes(operators: Operators) {
+  return new Elysia({ name: "admin-usage-notes" }).get(
+    "/usage-notes",
+    async ({ query: { days = DEFAULT_NOTE_DAYS } }) => {
+      const deadline_ms = operators.sums_deadline_ms
+      const found = await askAll(operators, (database) => notedUsage(database, days), { deadline_ms })
+      return { days, data: addNotedUsage(found).map((noted) => ({ ...noted, unread: [...noted.unread] })) }
+    },
+    showing,
+  )
+}
+
+const example: UsageNotesBody["data"][number] = {
+  model: "sonar-pro",
+  upstream: "perplexity",
+  calls: 41,
+  notes: { usage_unread: 41, total_unexplained: 0, usage_implausible: 0, unpriced: 0 },
+  below_cost_calls: 12,
+  unread: ["citation_tokens"],
+}
+
+const showing = {
+  query: UsageNotesQuery,
+  response: { 200: answer("The models.", UsageNotesBody, { noted: { days: 7, data: [example] } }) },
+  detail: operation({
+    operationId: "listUsageNotes",
+    tag: "Ledger",
+    summary: "List models whose usage was noted",
+    description:
+      "Lists the models and upstreams whose recent calls may be charged other than the provider bills them: numbers in the usage that Tollgate does not know, totals that do not add up, implausible usage, kinds without a price, and charges below the provider's own cost.",
+    credentials: ["adminToken"],
+    errors: [fieldFault("days", "an integer from 1 to 30"), ...ERRORS],
+  }),
+}
