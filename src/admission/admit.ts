@@ -16,7 +16,7 @@ export interface Admitting extends Entering {
   readonly ledger: CallLedger
   readonly catalog: Catalog
   /** Whether any of these routes may be tried now (D33). */
-  readonly breakers: { ready(routes: Model["routes"]): boolean }
+  readonly breakers: { ready(routes: Model["routes"], account_id: string): boolean }
 }
 
 /**
@@ -46,7 +46,8 @@ export async function admit<Request extends Named>(
   in_flight.begin()
   try {
     const quoted = quote(operation, request, found, texts, asked)
-    if (!breakers.ready(found.routes)) throw await refusalWithoutUpstream(gateway, key_hash, found, quoted)
+    if (!breakers.ready(found.routes, entry.owner.account_id))
+      throw await refusalWithoutUpstream(gateway, key_hash, found, quoted)
     let { owner } = entry
     let terms_ids = catalog.termsIds(found, operation.name, owner.shard)
     const hold: Hold = {

@@ -1,6 +1,6 @@
 import { access, constants } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
-import { type Config, ConfigError, type Upstream } from "../config/config.ts"
+import { type Config, ConfigError, type Credential, type Upstream } from "../config/config.ts"
 import { checkExposure, type Environment, readEnvironment } from "../config/environment.ts"
 import type { Sources } from "../config/values.ts"
 import { findEmbedded } from "../embedded/embedded.ts"
@@ -35,7 +35,9 @@ export async function inspect(sources: Sources): Promise<Finding[]> {
     "value" in file ? [right("configuration", configWords(told, file.value))] : file.wrong,
     "value" in file ? [operators(told, config)] : [],
     databases(told, config),
-    ...(config?.upstreams ?? []).map(async (upstream) => [await probe(upstream, config?.vendors ?? [])]),
+    ...(config?.upstreams ?? []).map((upstream) =>
+      Promise.all(upstream.keys.map((key) => probe(upstream, key, config?.vendors ?? []))),
+    ),
     Promise.all(addresses(told, config).map(([host, port, names]) => listening(host, port, names))),
   ])
   return findings.flat()
@@ -195,18 +197,21 @@ function versionFinding(version: Awaited<ReturnType<typeof readVersion>>): Findi
 const PROBE_MS = 10_000
 
 /** Requests the model list of an upstream with its API key, which costs nothing. */
-async function probe(upstream: Upstream, vendors: readonly string[]): Promise<Finding> {
-  const { name, family, api_key } = upstream
-  const what = `upstream ${name}`
+async function probe(upstream: Upstream, key: Credential, vendors: readonly string[]): Promise<Finding> {
+  const { name, family } = upstream
+  const what = key.name === "" ? `upstream ${name}` : `upstream ${name}, key ${key.name}`
   const versions = Object.fromEntries(vendors.map((vendor) => [`${vendor}-version`, "2023-06-01"]))
   try {
     const { status } = await fetch(urlOf(upstream, family === "chat" ? "/models" : "/v1/models", ""), {
-      headers: requestHeaders(upstream, nextId(), false, family === "chat" ? {} : versions),
+      headers: requestHeaders(upstream, key, nextId(), false, family === "chat" ? {} : versions),
       redirect: "manual",
       signal: AbortSignal.timeout(PROBE_MS),
     })
     if (status === 401 || status === 403) {
-      const fix = api_key === null ? `Set upstreams.${name}.api_key.` : `Correct upstreams.${name}.api_key.`
+      const fix =
+        key.api_key === null
+          ? `Set upstreams.${name}.api_key.`
+          : `Correct ${key.name === "" ? `upstreams.${name}.api_key` : "this key"}.`
       return wrong(what, `refuses the key (status ${status})`, fix)
     }
     if (status >= 500)

@@ -28,8 +28,8 @@ export interface Upstream {
   readonly family: Family
   /** Without a trailing slash. */
   readonly base_url: string
-  /** Null if the upstream needs none. */
-  readonly api_key: string | null
+  /** What it is asked with: never empty (D82). */
+  readonly keys: readonly [Credential, ...Credential[]]
   /** How its usage is read (D87). */
   readonly usage: ReaderName
   /** The header of the credential, in lower case, and what precedes the credential in it (D81). */
@@ -66,6 +66,16 @@ export interface Upstream {
   }
 }
 
+/** A key of an upstream. */
+export interface Credential {
+  /** In the log and the console; empty for the only one. */
+  readonly name: string
+  /** Null if the upstream needs none. */
+  readonly api_key: string | null
+  /** Its share of the calls, beside those of the other keys. */
+  readonly weight: number
+}
+
 /** Fields by dotted path: those that get another value, and those that are left out. */
 export interface Edits {
   readonly set: Readonly<Record<string, unknown>>
@@ -76,6 +86,10 @@ export interface Edits {
 export interface Route {
   readonly upstream: Upstream
   readonly model: string
+  /** Lower ones are asked first (D82). */
+  readonly priority: number
+  /** Its share of the calls, beside those of the same priority. */
+  readonly weight: number
 }
 
 export interface Model extends Rate {
@@ -84,7 +98,7 @@ export interface Model extends Rate {
   readonly family: Family
   /** What clients can call it for (D63); never empty. */
   readonly operations: readonly OperationName[]
-  /** Tried in this order (D14); never empty. */
+  /** In the order of the file; never empty. D82 says in which order they are tried. */
   readonly routes: readonly [Route, ...Route[]]
   /** Service tiers that have a price of their own; mostly none (D70). */
   readonly service_tiers: readonly ServiceTier[]

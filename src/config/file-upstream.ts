@@ -1,7 +1,7 @@
 import { Type } from "@sinclair/typebox"
 import { type ReaderName, readerNames } from "../usage/readers.ts"
 import { EXPECTED } from "../wire/fault.ts"
-import { duration, durationOrNone, section, text } from "./schema.ts"
+import { count, duration, durationOrNone, section, text } from "./schema.ts"
 
 /** The schema of an upstream in the configuration file. */
 
@@ -32,6 +32,11 @@ const Auth = Type.Union(
   { [EXPECTED]: "bearer, x-api-key, api-key or { header: NAME }" },
 )
 
+/** Sent in a header, so it must be printable ASCII. */
+function credential() {
+  return text({ pattern: "^[\\x21-\\x7e]+$", [EXPECTED]: "printable ASCII without spaces" })
+}
+
 /** Strings by name. */
 function texts(expected: string) {
   return Type.Record(Type.String(), text({ pattern: "^[\\t\\x20-\\x7e]*$", [EXPECTED]: "printable ASCII" }), {
@@ -47,13 +52,22 @@ export const UpstreamSection = section({
     pattern: "^https?://[^\\s/?#@]+(?:/[^\\s?#@]*)?$",
     [EXPECTED]: "an http or https URL without credentials, query or fragment",
   }),
-  /** Sent in a header, so it must be printable ASCII. */
-  api_key: Type.Optional(text({ pattern: "^[\\x21-\\x7e]+$", [EXPECTED]: "printable ASCII without spaces" })),
+  api_key: Type.Optional(credential()),
   /** How its usage is read (D87). */
   usage: Type.Unsafe<ReaderName>(
     Type.Union(
       readerNames.map((name) => Type.Literal(name)),
       { default: "default", [EXPECTED]: `one of ${readerNames.join(", ")}` },
+    ),
+  ),
+  keys: Type.Optional(
+    Type.Array(
+      section({
+        api_key: credential(),
+        name: Type.Optional(text({ pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" })),
+        weight: count({ maximum: 1_000, default: 1 }),
+      }),
+      { minItems: 1, [EXPECTED]: "a list of at least one key, such as [{ api_key: ... }]" },
     ),
   ),
   auth: Type.Optional(Auth),

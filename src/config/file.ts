@@ -35,6 +35,16 @@ const Operation = Type.Unsafe<OperationName>(
   ),
 )
 
+/** An upstream of a model. */
+const Way = section({
+  use: text(),
+  model: Type.Optional(modelName()),
+  priority: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 1_000, [EXPECTED]: "an integer from 0 to 1000" }),
+  ),
+  weight: Type.Optional(count({ maximum: 1_000 })),
+})
+
 const Model = section({
   name: modelName(),
   family: Family,
@@ -45,7 +55,7 @@ const Model = section({
       [EXPECTED]: "a list of at least one operation, such as [embeddings]",
     }),
   ),
-  upstreams: Type.Array(section({ use: text(), model: Type.Optional(modelName()) }), {
+  upstreams: Type.Array(Way, {
     minItems: 1,
     [EXPECTED]: "a list of at least one upstream, such as [{ use: openai }]",
   }),

@@ -6,21 +6,22 @@ import { ms, type Report, withoutSlashes } from "./values.ts"
 
 /** Reads one upstream of the file. */
 export function upstreamOf(name: string, upstream: Section, report: Report): Upstream {
-  const { family, base_url, api_key, usage, timeouts, idle_connection, on_disconnect } = upstream
+  const { family, base_url, usage, timeouts, idle_connection, on_disconnect } = upstream
   const { headers, query, set, drop } = upstream
   if (!URL.canParse(base_url)) report(`upstreams.${name}.base_url`, "a URL")
+  const keys = keysOf(upstream, `upstreams.${name}`, report)
   checkRequest(upstream, `upstreams.${name}`, report)
   return {
     name,
     family,
     base_url: withoutSlashes(base_url),
-    api_key: api_key ?? null,
+    keys,
     usage,
     auth: authOf(upstream.auth ?? (family === "chat" ? "bearer" : "x-api-key")),
     headers,
     query: new URLSearchParams(query).toString(),
     edits: Object.keys(set).length + drop.length === 0 ? null : { set, drop },
-    secrets: secretsOf([...(api_key === undefined ? [] : [api_key])], { ...headers, ...query }),
+    secrets: secretsOf(keys, { ...headers, ...query }),
     timeouts: {
       connect_ms: ms(timeouts.connect),
       first_byte_ms: ms(timeouts.first_byte),
@@ -86,8 +87,19 @@ function authOf(auth: NonNullable<Section["auth"]>): Upstream["auth"] {
 /** A shorter value of a header or the query is no secret, and may be a word that messages have too. */
 const SECRET_CHARACTERS = 16
 
-function secretsOf(keys: readonly string[], values: Readonly<Record<string, string>>): readonly string[] {
-  return [...keys, ...Object.values(values).filter((value) => value.length >= SECRET_CHARACTERS)]
+function secretsOf(keys: Upstream["keys"], values: Readonly<Record<string, string>>): readonly string[] {
+  const long = Object.values(values).filter((value) => value.length >= SECRET_CHARACTERS)
+  return [...keys.flatMap(({ api_key }) => api_key ?? []), ...long]
+}
+
+/** The keys of an upstream: those of a list, or the only one. A key without a name is called by its place. */
+function keysOf({ api_key, keys }: Section, path: string, report: Report): Upstream["keys"] {
+  if (keys !== undefined && api_key !== undefined) report(path, "either api_key or keys")
+  const [first, ...others] = (keys ?? []).map((key, at) => ({ ...key, name: key.name ?? String(at + 1) }))
+  if (first === undefined) return [{ name: "", api_key: api_key ?? null, weight: 1 }]
+  if (new Set([first, ...others].map(({ name }) => name)).size <= others.length)
+    report(`${path}.keys`, "a name of its own for each key")
+  return [first, ...others]
 }
 
 /** Certificates that TLS can use. No fault shows a key. */

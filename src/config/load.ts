@@ -205,13 +205,19 @@ function routesOf(
   upstreams: Upstreams,
   report: Report,
 ): Route[] {
-  return ways.flatMap(({ use, model }, at) => {
+  const is_weighed = ways.some(({ weight, priority }) => weight !== undefined || priority !== undefined)
+  return ways.flatMap(({ use, model, weight, priority }, at) => {
     const upstream = upstreams.get(use)
     if (upstream === undefined || upstream.family !== family) {
       report(`${path}.upstreams[${at}].use`, oneOf(upstreams, family))
       return []
     }
-    return { upstream, model: model ?? name }
+    return {
+      upstream,
+      model: model ?? name,
+      priority: priority ?? (is_weighed ? 0 : at),
+      weight: weight ?? 1,
+    }
   })
 }
 

@@ -63,7 +63,8 @@ async function count(gateway: Gateway, request: Request, vendor: string | null):
       model.routes,
       {
         request_id: id,
-        key_id: standing.key_id,
+        account_id: standing.account_id,
+        affinity: null,
         path: PATH,
         refusals: messages.refusals,
         stream: false,

@@ -152,7 +152,8 @@ function outgoing(
 ): Outgoing {
   return {
     request_id: hold.id,
-    key_id: hold.key_id,
+    account_id: hold.account_id,
+    affinity: affinityOf(passed, texts),
     path: passed === null ? operation.path : `${operation.path}${passed.query}`,
     stream: hold.stream,
     body: ({ upstream, model }) => sentTo(upstream, texts, { ...changes, model }),
@@ -162,6 +163,19 @@ function outgoing(
     signal: client_deadline.signal,
   }
 }
+
+/**
+ * What its call has in common with those whose prompts begin alike: the session, the client's cache key, or a conversation that
+ * the provider keeps (D82).
+ */
+function affinityOf(passed: Passed | null, texts: FieldTexts): string | null {
+  const session = passed?.session?.session_id
+  if (session !== undefined && session !== null) return session
+  for (const name of AFFINE) if (texts.names.includes(name)) return texts.of(name) ?? null
+  return null
+}
+
+const AFFINE = ["prompt_cache_key", "conversation"] as const
 
 /**
  * Ends a call that got no 2xx: releases it with the most specific cause (D28). Resolves with the error for the client

@@ -1,14 +1,15 @@
 import type { Config, Route } from "../config/config.ts"
 import type { UpstreamBody } from "../wire/statistics.ts"
+import { KeyRests } from "./choice.ts"
 
 const FAILURES_TO_OPEN = 5
 const OPEN_MS = 10_000
 
 /**
- * The result of an attempt. `failed`: no connection, no answer in time, or a 503, 504 or 529. `refused`: another 5xx, which
- * may be the request's own fault. `abandoned` says nothing about the upstream, and does not count.
+ * The result of an attempt. `unreachable`: nothing could be sent, which proves that the upstream is down. `failed`: no answer,
+ * or a 5xx, which may be the request's own fault. `abandoned` says nothing about the upstream, and does not count.
  */
-export type AttemptResult = "answered" | "failed" | "refused" | "abandoned"
+export type AttemptResult = "answered" | "unreachable" | "failed" | "abandoned"
 
 /** The status of an upstream's circuit breaker. */
 export interface BreakerStatus {
@@ -18,6 +19,8 @@ export interface BreakerStatus {
   readonly failures: number
   /** Time until a call may try the upstream again; 0: the next call will. Null when `ready`. */
   readonly tries_in_ms: number | null
+  /** For how many accounts alone it is skipped now. */
+  readonly accounts_skipped: number
 }
 
 /** Reports the result of an attempt. Only the first report counts. */
@@ -26,92 +29,136 @@ export type Report = (result: AttemptResult) => void
 interface Breaker {
   /** In a row. */
   failures: number
-  /** The first key with a refused request among these failures. */
-  refused_key: string | null
-  /** Whether these failures are more than refusals of one key. */
-  is_shared: boolean
+  /** The first account whose calls failed after they were sent, among these failures. */
+  failed_account: string | null
+  /** Whether these failures open it. */
+  opens: boolean
   /** Used while the breaker is open. */
   open_until_ms: number
   /** Calls that test whether the upstream works again. */
   trials: number
 }
 
+/** So many breakers of accounts are kept before those that are not open are dropped. */
+const MAX_ACCOUNTS = 10_000
+
 /**
- * A circuit breaker per upstream name (D33), kept across reloads. Five failures in a row open it for 10 s, unless all are
- * refusals of one key's requests. Then one call tries the upstream. Other calls are refused meanwhile, for at most another 10 s, so that one slow answer does not keep
- * the breaker open.
+ * Circuit breakers (D33), kept across reloads: one for each upstream, and one for each account whose calls failed there. Five
+ * failures in a row open them for 10 s, that of the upstream only if they are of two accounts or one of them is `unreachable`.
+ * Then one call tries the upstream. Other calls are refused meanwhile, for at most another 10 s, so that one slow answer does
+ * not keep the breaker open.
  */
 export class CircuitBreakers {
-  readonly #breakers = new Map<string, Breaker>()
+  readonly keys: KeyRests
+  readonly #shared = new Map<string, Breaker>()
+  /** By upstream and account; only of accounts whose last call failed. */
+  readonly #own = new Map<string, Map<string, Breaker>>()
   readonly #now_ms: () => number
 
   constructor(now_ms: () => number = () => performance.now()) {
     this.#now_ms = now_ms
+    this.keys = new KeyRests(now_ms)
   }
 
-  /** Whether a call would try any of these routes now. If not, it is refused with a 503 before anything is held. */
-  ready(routes: readonly Route[]): boolean {
-    for (const { upstream } of routes) if (this.admits(upstream.name)) return true
+  /** Whether a call of the account would try any of these routes now. If not, it is refused with a 503 before anything is held. */
+  ready(routes: readonly Route[], account_id: string): boolean {
+    for (const { upstream } of routes) if (this.admits(upstream.name, account_id)) return true
     return false
   }
 
-  /** Whether a call would try this upstream now. */
-  admits(upstream: string): boolean {
-    const breaker = this.#breakers.get(upstream)
-    return breaker === undefined || !isOpen(breaker) || this.#now_ms() >= breaker.open_until_ms
+  /** Whether a call would try this upstream now; of any account that has no breaker of its own if it is null. */
+  admits(upstream: string, account_id: string | null = null): boolean {
+    if (!this.#admits(this.#shared.get(upstream))) return false
+    return account_id === null || this.#admits(this.#own.get(upstream)?.get(account_id))
   }
 
   /** The status of this upstream's breaker. */
   status(upstream: string): BreakerStatus {
-    const breaker = this.#breakers.get(upstream)
-    if (breaker === undefined) return { state: "ready", failures: 0, tries_in_ms: null }
+    const accounts_skipped = [...(this.#own.get(upstream)?.values() ?? [])].filter(
+      (breaker) => !this.#admits(breaker),
+    ).length
+    const breaker = this.#shared.get(upstream)
+    if (breaker === undefined) return { state: "ready", failures: 0, tries_in_ms: null, accounts_skipped }
     const { failures, trials, open_until_ms } = breaker
-    if (!isOpen(breaker)) return { state: "ready", failures, tries_in_ms: null }
+    if (!isOpen(breaker)) return { state: "ready", failures, tries_in_ms: null, accounts_skipped }
     const tries_in_ms = Math.max(0, Math.round(open_until_ms - this.#now_ms()))
-    return { state: trials > 0 ? "trying" : "open", failures, tries_in_ms }
+    return { state: trials > 0 ? "trying" : "open", failures, tries_in_ms, accounts_skipped }
   }
 
-  /** Permission for a key to try this upstream, or null while its breaker is open. The caller must report the result. */
-  enter(upstream: string, key_id: string): Report | null {
-    if (!this.admits(upstream)) return null
-    const breaker = this.#breakers.get(upstream) ?? CLOSED()
-    this.#breakers.set(upstream, breaker)
-    const tries = isOpen(breaker)
-    const mine_until_ms = this.#now_ms() + OPEN_MS
-    if (tries) {
-      breaker.open_until_ms = mine_until_ms
-      breaker.trials += 1
-    }
+  /** Permission for an account to try this upstream, or null while a breaker is open. The caller must report the result. */
+  enter(upstream: string, account_id: string): Report | null {
+    if (!this.admits(upstream, account_id)) return null
+    const shared = this.#shared.get(upstream) ?? CLOSED()
+    this.#shared.set(upstream, shared)
+    const own = this.#own.get(upstream)?.get(account_id) ?? null
+    const shared_trial_ms = this.#begin(shared)
+    const own_trial_ms = own === null ? null : this.#begin(own)
     let reported = false
     return (result) => {
       if (reported) return
       reported = true
-      if (tries) breaker.trials -= 1
-      if (result === "answered") {
-        if (breaker.failures > 0) Object.assign(breaker, NO_FAILURES)
-      } else if (result !== "abandoned") {
-        const was_open = isOpen(breaker)
-        noteFailure(breaker, result, key_id)
-        if (tries || (!was_open && isOpen(breaker))) breaker.open_until_ms = this.#now_ms() + OPEN_MS
-      } else if (tries && breaker.open_until_ms === mine_until_ms) {
-        breaker.open_until_ms = this.#now_ms()
-      }
+      this.#end(shared, shared_trial_ms, result, account_id)
+      if (own !== null) this.#end(own, own_trial_ms, result, null)
+      else if (result === "failed" || result === "unreachable")
+        this.#end(this.#ownOf(upstream, account_id), null, result, null)
+      if (result === "answered") this.#own.get(upstream)?.delete(account_id)
+    }
+  }
+
+  #ownOf(upstream: string, account_id: string): Breaker {
+    const of_upstream = this.#own.get(upstream) ?? new Map<string, Breaker>()
+    this.#own.set(upstream, of_upstream)
+    if (of_upstream.size >= MAX_ACCOUNTS)
+      for (const [id, breaker] of of_upstream) if (!isOpen(breaker)) of_upstream.delete(id)
+    const breaker = of_upstream.get(account_id) ?? CLOSED()
+    of_upstream.set(account_id, breaker)
+    return breaker
+  }
+
+  #admits(breaker: Breaker | undefined): boolean {
+    return breaker === undefined || !isOpen(breaker) || this.#now_ms() >= breaker.open_until_ms
+  }
+
+  /** An attempt begins. Until when it keeps other calls out, if it tests whether the upstream works again; else null. */
+  #begin(breaker: Breaker): number | null {
+    if (!isOpen(breaker)) return null
+    breaker.open_until_ms = this.#now_ms() + OPEN_MS
+    breaker.trials += 1
+    return breaker.open_until_ms
+  }
+
+  /** An attempt ends. `trial_ms` is the result of `#begin`; the account is null for a breaker of an account. */
+  #end(breaker: Breaker, trial_ms: number | null, result: AttemptResult, account_id: string | null): void {
+    if (trial_ms !== null) breaker.trials -= 1
+    if (result === "answered") {
+      if (breaker.failures > 0) Object.assign(breaker, NO_FAILURES)
+    } else if (result !== "abandoned") {
+      const was_open = isOpen(breaker)
+      noteFailure(breaker, result, account_id)
+      if (trial_ms !== null || (!was_open && isOpen(breaker)))
+        breaker.open_until_ms = this.#now_ms() + OPEN_MS
+    } else if (trial_ms !== null && breaker.open_until_ms === trial_ms) {
+      breaker.open_until_ms = this.#now_ms()
     }
   }
 }
 
-const NO_FAILURES = { failures: 0, refused_key: null, is_shared: false }
+const NO_FAILURES = { failures: 0, failed_account: null, opens: false }
 const CLOSED = (): Breaker => ({ ...NO_FAILURES, open_until_ms: 0, trials: 0 })
 
-/** D33: refusals of one key alone do not open the breaker. */
-function noteFailure(breaker: Breaker, result: "failed" | "refused", key_id: string): void {
+/** D33: only what could not be sent, or fails for two accounts, opens the breaker of an upstream. */
+function noteFailure(breaker: Breaker, result: "unreachable" | "failed", account_id: string | null): void {
   breaker.failures += 1
-  if (result === "refused") breaker.refused_key ??= key_id
-  if (result === "failed" || breaker.refused_key !== key_id) breaker.is_shared = true
+  if (account_id === null || result === "unreachable") {
+    breaker.opens = true
+    return
+  }
+  breaker.failed_account ??= account_id
+  if (breaker.failed_account !== account_id) breaker.opens = true
 }
 
-function isOpen({ failures, is_shared }: Breaker): boolean {
-  return failures >= FAILURES_TO_OPEN && is_shared
+function isOpen({ failures, opens }: Breaker): boolean {
+  return failures >= FAILURES_TO_OPEN && opens
 }
 
 /** The statuses of the configured upstreams in this process, in the order of the file (D51). */
@@ -120,7 +167,7 @@ export function upstreamStatuses(
   breakers: CircuitBreakers,
   worker: number | null,
 ): readonly UpstreamBody[] {
-  return upstreams.map(({ name, family }) => ({
+  return upstreams.map(({ name, family, keys }) => ({
     name,
     family,
     models: models
@@ -128,5 +175,9 @@ export function upstreamStatuses(
       .map((model) => model.name),
     worker,
     ...breakers.status(name),
+    keys: keys.map((key) => {
+      const rest = breakers.keys.status(key)
+      return { name: key.name, state: rest?.reason ?? "ready", rests_ms: rest?.rest_ms ?? null }
+    }),
   }))
 }

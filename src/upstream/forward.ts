@@ -1,8 +1,10 @@
-import type { Model, Route, Upstream } from "../config/config.ts"
+import type { Credential, Model, Route, Upstream } from "../config/config.ts"
 import type { Signal } from "../cutoff.ts"
 import { GatewayError } from "../errors.ts"
 import { startTimeout, type Timeout } from "../timeouts.ts"
 import type { TraceHeaders } from "../wire/trace-context.ts"
+import { isAboutAccount, isJudgedByBody } from "./account-errors.ts"
+import { type Candidate, candidatesOf } from "./choice.ts"
 import type { AttemptResult, CircuitBreakers } from "./circuit-breakers.ts"
 import { decoded } from "./decoded.ts"
 import { requestLines, retryAfter } from "./headers.ts"
@@ -25,8 +27,8 @@ export interface Attempts {
 }
 
 /**
- * Tries the routes in order until one answers with a 2xx (D14). Skips upstreams with an open circuit breaker (D33), and
- * those whose total timeout has passed (D31). Throws the `GatewayError` of the last attempt, or the reason of
+ * Tries the routes and their keys in turn until one answers with a 2xx (D14, D82). Skips upstreams with an open circuit breaker
+ * (D33), and those whose total timeout has passed (D31). Throws the `GatewayError` of the last attempt, or the reason of
  * `outgoing.signal` if that is aborted.
  */
 export async function forward(
@@ -37,31 +39,38 @@ export async function forward(
 ): Promise<Reply> {
   const began_ms = performance.now()
   let last: FailedAttempt | null = null
-  for (const route of routes) {
-    if (leftMs(route.upstream, began_ms) <= 0) continue
-    const report = breakers.enter(route.upstream.name, outgoing.key_id)
+  /** The upstream whose failure was not about its key. */
+  let failed: Route | null = null
+  for (const candidate of candidatesOf(routes, outgoing.affinity, breakers.keys)) {
+    const { route } = candidate
+    if (route === failed || leftMs(route.upstream, began_ms) <= 0) continue
+    const report = breakers.enter(route.upstream.name, outgoing.account_id)
     if (report === null) continue
     last?.discard()
     const trace_headers = attempts?.attempting?.(route) ?? null
     const started_ms = performance.now()
-    const over = (outcome: Outcome, fault: string | null) => {
-      report(attemptResultOf(outcome))
+    const over = (result: AttemptResult, outcome: Outcome, fault: string | null) => {
+      report(result)
       attempts?.attempted(route.upstream, outcome, performance.now() - started_ms, fault)
     }
     let came: Reply | FailedAttempt
     try {
-      came = await attempt(route, outgoing, began_ms, trace_headers)
+      came = await attempt(candidate, outgoing, began_ms, trace_headers)
     } catch (error) {
-      over("abandoned", null)
+      over("abandoned", "abandoned", null)
       throw error
     }
     if (came.kind === "reply") {
-      over(came.status, null)
+      over("answered", came.status, null)
+      breakers.keys.forgive(candidate)
       return came
     }
-    over(came.outcome, came.fault)
+    over(attemptResultOf(came), came.outcome, came.fault)
     last = came
     if (!came.passes_on) break
+    if (came.of_key === null) failed = route
+    else if (came.of_key === "refused") breakers.keys.refuse(candidate)
+    else if (came.of_key.limited_ms > 0) breakers.keys.limit(candidate, came.of_key.limited_ms)
   }
   if (last === null) throw new GatewayError("upstream_unavailable", { cause: "every breaker is open" })
   const error = await last.error()
@@ -69,21 +78,20 @@ export async function forward(
   throw error
 }
 
-/** Statuses that say that the provider is down, whatever the request. */
-const DOWN: ReadonlySet<number> = new Set([503, 504, 529])
-
-/** How an outcome counts for the circuit breaker (D33). */
-function attemptResultOf(outcome: Outcome): AttemptResult {
-  if (outcome === "abandoned") return "abandoned"
-  if (typeof outcome !== "number" || DOWN.has(outcome)) return "failed"
-  return outcome < 500 ? "answered" : "refused"
+/** How a failed attempt counts for the circuit breakers (D33). */
+function attemptResultOf({ outcome, of_key }: FailedAttempt): AttemptResult {
+  if (of_key !== null) return "answered"
+  if (typeof outcome !== "number") return outcome === "unreachable" ? "unreachable" : "failed"
+  return outcome < 500 ? "answered" : "failed"
 }
 
 /** The request of a call, before an upstream is chosen. */
 export interface Outgoing {
   readonly request_id: string
-  /** The key of the request, for the circuit breaker (D33). */
-  readonly key_id: string
+  /** The account of the request, for the circuit breaker (D33). */
+  readonly account_id: string
+  /** Calls with the same one are asked of the same upstream and key, where there is a choice (D82); null for none. */
+  readonly affinity: string | null
   /** Below the upstream's `base_url`, with its query: `/chat/completions`. */
   readonly path: string
   readonly stream: boolean
@@ -114,6 +122,8 @@ export interface FailedAttempt {
   readonly fault: string | null
   /** Whether another upstream may be tried: nothing of a 2xx was received (D14). */
   readonly passes_on: boolean
+  /** What it says about the key that was used, so that another one of the upstream is tried (D82); null for nothing. */
+  readonly of_key: "refused" | { readonly limited_ms: number } | null
   /** The error for the client (D17), with the provider's message if that may be shown. */
   error(): Promise<GatewayError>
   discard(): void
@@ -127,18 +137,19 @@ const PASSES_ON: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 504, 52
  * rest of `total` since `began_ms` (D31). Throws the reason of the signal if that is aborted.
  */
 export async function attempt(
-  route: Route,
+  candidate: Candidate,
   outgoing: Outgoing,
   began_ms: number,
   trace_headers: TraceHeaders | null,
 ): Promise<Reply | FailedAttempt> {
+  const { route, key } = candidate
   const { upstream, model } = route
   const { signal, stream } = outgoing
   outgoing.asking?.()
   signal.throwIfAborted()
   const body = outgoing.body(route)
   const further = trace_headers === null ? outgoing.headers : { ...outgoing.headers, ...trace_headers }
-  const { common, own } = requestLines(upstream, outgoing.request_id, stream, further)
+  const { common, own } = requestLines(upstream, key, outgoing.request_id, stream, further)
   const exchange = post(upstream, outgoing.path, model, common, own, body)
   cancelOnAbort(exchange, signal)
   let late = false
@@ -149,7 +160,7 @@ export async function attempt(
   try {
     const head = await exchange.head
     signal.throwIfAborted()
-    return judge(route, head, exchange, began_ms, outgoing.refusals)
+    return await judge(candidate, head, exchange, began_ms, outgoing.refusals)
   } catch (error) {
     signal.throwIfAborted()
     return unanswered(late ? "timeout" : noAnswerOf(error), stream, codeOf(error))
@@ -172,12 +183,12 @@ function startDeadline(upstream: Upstream, stream: boolean, began_ms: number, ex
 
 /** Whether an answer is a 2xx whose body may be read (D14, D25). */
 function judge(
-  route: Route,
+  { route, key }: Candidate,
   head: AnswerHead,
   exchange: Exchange,
   began_ms: number,
   refusals: RefusalForm,
-): Reply | FailedAttempt {
+): Reply | Promise<FailedAttempt> {
   const { status, fields } = head
   const body = head.fault === null ? decoded(exchange, fields) : null
   if (body === null) exchange.cancel()
@@ -185,39 +196,47 @@ function judge(
     const length = body === exchange ? head.length : null
     return { kind: "reply", route, status, length, body, began_ms }
   }
-  return refused(route.upstream, head, body, refusals)
+  return refused(route.upstream, key, head, body, refusals)
 }
 
 /**
  * An answer that is not a 2xx, or whose body must not be read. After a 2xx no other upstream is tried: the provider did
  * the work. A short body is read to its end, so that the connection can be used again.
  */
-function refused(
-  upstream: Upstream,
+async function refused(
+  { secrets }: Upstream,
+  { name }: Credential,
   { status, fields, fault }: AnswerHead,
   body: Body | null,
   refusals: RefusalForm,
-): FailedAttempt {
+): Promise<FailedAttempt> {
+  const read = body !== null && isJudgedByBody(status) ? await refusalText(body) : null
+  const is_of_account = body !== null && isAboutAccount(status, read ?? "")
+  const retry_after = retryAfter(fields, Date.now())
+  const of_name = name === "" ? "" : `, key ${name}`
   const discard = () => {
-    if (body !== null) void finish(body)
+    if (body !== null && read === null) void finish(body)
   }
-  const unread = fault ?? "body in an unknown coding"
   return {
     kind: "failure",
     outcome: status,
-    fault: body === null ? unread : isSpoken(status) ? null : `status ${status}`,
-    passes_on: PASSES_ON.has(status),
+    fault:
+      body === null
+        ? (fault ?? "body in an unknown coding")
+        : is_of_account
+          ? `status ${status}: key or account refused${of_name}`
+          : isSpoken(status)
+            ? null
+            : `status ${status}${of_name}`,
+    passes_on: is_of_account || PASSES_ON.has(status),
+    of_key: is_of_account ? "refused" : status === 429 ? { limited_ms: Number(retry_after) * 1_000 } : null,
     discard,
     async error() {
-      let text = ""
-      if (body !== null && refusals.isRead(status)) text = await refusalText(body)
+      let text = read ?? ""
+      if (body !== null && read === null && refusals.isRead(status)) text = await refusalText(body)
       else discard()
-      return refusals.errorOf({
-        status,
-        retry_after: retryAfter(fields),
-        body: text,
-        secrets: upstream.secrets,
-      })
+      // What is about the operator's account is not the client's fault, whatever its status.
+      return refusals.errorOf({ status: is_of_account ? 402 : status, retry_after, body: text, secrets })
     },
   }
 }
@@ -234,6 +253,7 @@ function unanswered(outcome: NoAnswer, stream: boolean, code: string): FailedAtt
     outcome,
     fault: outcome === "timeout" ? outcome : `${outcome} (${code})`,
     passes_on: outcome !== "timeout" || stream,
+    of_key: null,
     error: async () => new GatewayError(errors[outcome]),
     discard: () => {},
   }

@@ -1,4 +1,4 @@
-import type { Upstream } from "../config/config.ts"
+import type { Credential, Upstream } from "../config/config.ts"
 import { idHeaders } from "../errors.ts"
 import { FieldLines } from "./http/client.ts"
 
@@ -16,19 +16,20 @@ type HeaderFields = Readonly<Record<string, string>>
  */
 export function requestHeaders(
   upstream: Upstream,
+  key: Credential,
   request_id: string,
   stream: boolean,
   further: HeaderFields | null,
 ): HeaderFields {
-  const common = commonHeaders(upstream, stream)
+  const common = commonHeaders(upstream, key, stream)
   return { ...common, ...ownHeaders(common, request_id, further) }
 }
 
 /** Those of all requests of a kind. */
-function commonHeaders(upstream: Upstream, stream: boolean): HeaderFields {
+function commonHeaders(upstream: Upstream, key: Credential, stream: boolean): HeaderFields {
   return {
     ...upstream.headers,
-    ...credential(upstream),
+    ...credential(upstream, key),
     "content-type": "application/json",
     accept: stream ? "text/event-stream, application/json" : "application/json",
     "accept-encoding": "identity",
@@ -53,31 +54,33 @@ interface Common {
   readonly lines: FieldLines
 }
 
-const known = { stream: new WeakMap<Upstream, Common>(), json: new WeakMap<Upstream, Common>() }
+/** By key: each belongs to one upstream. */
+const known = { stream: new WeakMap<Credential, Common>(), json: new WeakMap<Credential, Common>() }
 
 /** `requestHeaders` as lines: those that all requests of a kind have in common, made once, and the request's own. */
 export function requestLines(
   upstream: Upstream,
+  key: Credential,
   request_id: string,
   stream: boolean,
   further: HeaderFields | null,
 ): { readonly common: FieldLines; readonly own: FieldLines } {
-  const { headers, lines } = commonOf(upstream, stream)
+  const { headers, lines } = commonOf(upstream, key, stream)
   return { common: lines, own: new FieldLines(ownHeaders(headers, request_id, further)) }
 }
 
-function commonOf(upstream: Upstream, stream: boolean): Common {
+function commonOf(upstream: Upstream, key: Credential, stream: boolean): Common {
   const of_kind = stream ? known.stream : known.json
-  let common = of_kind.get(upstream)
+  let common = of_kind.get(key)
   if (common === undefined) {
-    const headers = commonHeaders(upstream, stream)
+    const headers = commonHeaders(upstream, key, stream)
     common = { headers, lines: new FieldLines(headers) }
-    of_kind.set(upstream, common)
+    of_kind.set(key, common)
   }
   return common
 }
 
-function credential({ auth, api_key }: Upstream): HeaderFields {
+function credential({ auth }: Upstream, { api_key }: Credential): HeaderFields {
   return api_key === null ? {} : { [auth.header]: auth.prefix + api_key }
 }
 
@@ -103,8 +106,20 @@ interface Named {
 
 const MAX_RETRY_AFTER_S = 3_600
 
-/** A provider's `Retry-After` if it is a whole number of seconds up to an hour, otherwise null. */
-export function retryAfter(fields: Named): string | null {
-  const value = fields.get("retry-after")
-  return value !== null && /^\d{1,4}$/.test(value) && Number(value) <= MAX_RETRY_AFTER_S ? value : null
+/**
+ * How long a provider asks to wait, in whole seconds up to an hour, rounded up; otherwise null. It may say so in `retry-after-ms`,
+ * or in `Retry-After` as seconds, with a fraction or as a date (D17).
+ */
+export function retryAfter(fields: Named, now_ms: number): string | null {
+  const seconds = waitOf(fields.get("retry-after-ms"), fields.get("retry-after"), now_ms)
+  return seconds >= 0 && seconds <= MAX_RETRY_AFTER_S ? String(Math.ceil(seconds)) : null
+}
+
+const DECIMAL = /^\d{1,9}(?:\.\d{1,9})?$/
+
+function waitOf(ms: string | null, told: string | null, now_ms: number): number {
+  if (ms !== null && DECIMAL.test(ms)) return Number(ms) / 1_000
+  if (told === null) return Number.NaN
+  if (DECIMAL.test(told)) return Number(told)
+  return / GMT$/.test(told) ? Math.max(0, (Date.parse(told) - now_ms) / 1_000) : Number.NaN
 }

@@ -139,7 +139,7 @@ export function redacted(text: string, secrets: readonly string[]): string {
 }
 
 /** The fields of `{"error": {…}}`, of `{"error": "…"}`, of `{"message": "…"}` or `{"detail": "…"}`, bare or first in a list. */
-function errorObject(body: string): Record<string, unknown> {
+export function errorObject(body: string): Record<string, unknown> {
   const parsed = parseJson(body)
   const object: unknown = Array.isArray(parsed) ? parsed[0] : parsed
   if (!isObject(object)) return {}

@@ -173,12 +173,30 @@ export const UpstreamBody = Type.Object({
   state: Type.String({
     enum: ["ready", "open", "trying"],
     description:
-      "`ready`: receives calls. `open`: skipped after five consecutive failures. `trying`: one call is testing whether it works again.",
+      "`ready`: receives calls. `open`: skipped after five consecutive failures, of which one could not be sent or which were of two accounts. `trying`: one call is testing whether it works again.",
   }),
   failures: Type.Integer({ minimum: 0, description: "The number of consecutive failures." }),
   tries_in_ms: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
     description:
       "Milliseconds until a call can try an upstream that is not ready; 0 means the next call will.",
   }),
+  accounts_skipped: Type.Integer({
+    minimum: 0,
+    description:
+      "The number of accounts for which alone it is skipped, because five of their calls in a row failed there.",
+  }),
+  keys: Type.Array(
+    Type.Object({
+      name: Type.String({ description: "The name in the configuration; empty for the only key." }),
+      state: Type.String({
+        enum: ["ready", "rate_limited", "refused"],
+        description:
+          "`rate_limited`: the provider limited the rate of a model. `refused`: the provider refused the key, or the account behind it is empty. Such a key is asked only if no other is ready.",
+      }),
+      rests_ms: Type.Union([Type.Integer(), Type.Null()], {
+        description: "Milliseconds until it is asked again; null if it is ready.",
+      }),
+    }),
+  ),
 })
 export type UpstreamBody = Static<typeof UpstreamBody>

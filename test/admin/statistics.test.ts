@@ -227,6 +227,8 @@ test("D51: GET /admin/upstreams shows what the processes find", async () => {
     state: "open",
     failures: 5,
     tries_in_ms: 1,
+    accounts_skipped: 0,
+    keys: [{ name: "", state: "ready", rests_ms: null }],
   }
   const app = mount({ database: adminApi.database, deadline_ms: 1_000, upstreams: async () => [found] })
   const answer = await app.handle(

@@ -11,6 +11,8 @@ export function aModel(parts: Partial<Model>): Model {
       {
         upstream: anUpstream(),
         model: "upstream-model",
+        priority: 0,
+        weight: 1,
       },
     ],
     price: { input_pico: 250_000n, cached_input_pico: 25_000n, output_pico: 2_000_000n, per_call_nano: 0n },

@@ -74,8 +74,8 @@ describe("a wrong file stops the start with the path of the key and what was exp
     ],
     [
       "an unknown key in a route",
-      model({ upstreams: [{ use: "openai", weight: 1 }] }),
-      "models[0].upstreams[0].weight: expected a known key: use, model",
+      model({ upstreams: [{ use: "openai", share: 1 }] }),
+      "models[0].upstreams[0].share: expected a known key: use, model, priority, weight",
     ],
     [
       "D44 a model without a price",

@@ -29,7 +29,7 @@ describe("the example of docs/configuration.md", () => {
           name: "gpt-5-mini",
           family: "chat",
           operations: ["chat", "embeddings", "responses"],
-          routes: [{ upstream: openai, model: "gpt-5-mini-2025-08-07" }],
+          routes: [{ upstream: openai, model: "gpt-5-mini-2025-08-07", priority: 0, weight: 1 }],
           price: {
             input_pico: 250_000n,
             cached_input_pico: 25_000n,
@@ -51,7 +51,7 @@ describe("the example of docs/configuration.md", () => {
           name: "claude-sonnet",
           family: "messages",
           operations: ["messages"],
-          routes: [{ upstream: anthropic, model: "claude-sonnet-4-5" }],
+          routes: [{ upstream: anthropic, model: "claude-sonnet-4-5", priority: 0, weight: 1 }],
           price: {
             input_pico: 3_000_000n,
             cached_input_pico: 3_000_000n,
@@ -124,7 +124,7 @@ describe("what may be left out", () => {
   })
 
   test("an upstream without a key has none", () => {
-    expect(load(JSON.stringify(small)).upstreams[0]?.api_key).toBeNull()
+    expect(load(JSON.stringify(small)).upstreams[0]?.keys).toEqual([{ name: "", api_key: null, weight: 1 }])
   })
 
   test("D12 hold_output_tokens is max_output_tokens, cached_input is input, the upstream's model is the name", () => {

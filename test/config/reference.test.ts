@@ -5,7 +5,7 @@ import { loadConfig } from "../../src/config/load.ts"
 import { load, refusal, sources, upstream } from "./small.ts"
 
 describe("references", () => {
-  const keyOf = (reference: string) => load(upstream({ api_key: reference })).upstreams[0]?.api_key
+  const keyOf = (reference: string) => load(upstream({ api_key: reference })).upstreams[0]?.keys[0].api_key
 
   test.each([
     ["a variable", "${OPENAI_API_KEY}", "sk-openai"],
@@ -32,11 +32,11 @@ describe("references", () => {
     const read = (env: Record<string, string>) => loadConfig(text, { env, readFile })
 
     test("that NAME_FILE names; its last line break is none of it", () => {
-      expect(read({ PROVIDER_KEY_FILE: "/run/key" }).upstreams[0]?.api_key).toBe("sk-from-file")
-      expect(read({ PROVIDER_KEY_FILE: "/run/key", PROVIDER_KEY: "" }).upstreams[0]?.api_key).toBe(
+      expect(read({ PROVIDER_KEY_FILE: "/run/key" }).upstreams[0]?.keys[0].api_key).toBe("sk-from-file")
+      expect(read({ PROVIDER_KEY_FILE: "/run/key", PROVIDER_KEY: "" }).upstreams[0]?.keys[0].api_key).toBe(
         "sk-from-file",
       )
-      expect(read({ PROVIDER_KEY_FILE: "", PROVIDER_KEY: "sk" }).upstreams[0]?.api_key).toBe("sk")
+      expect(read({ PROVIDER_KEY_FILE: "", PROVIDER_KEY: "sk" }).upstreams[0]?.keys[0].api_key).toBe("sk")
     })
 
     test.each([
@@ -62,9 +62,9 @@ describe("references", () => {
 
   test("what is put in is not looked at again", () => {
     const twice = { ...sources, env: { A: "${B}", B: "no" } }
-    expect(loadConfig(upstream({ api_key: "${A}" }), twice).upstreams[0]?.api_key).toBe("${B}")
+    expect(loadConfig(upstream({ api_key: "${A}" }), twice).upstreams[0]?.keys[0].api_key).toBe("${B}")
     const dollars = { ...sources, env: { A: "$&$1$$" } }
-    expect(loadConfig(upstream({ api_key: "${A}" }), dollars).upstreams[0]?.api_key).toBe("$&$1$$")
+    expect(loadConfig(upstream({ api_key: "${A}" }), dollars).upstreams[0]?.keys[0].api_key).toBe("$&$1$$")
   })
 
   test("anywhere in the file", () => {

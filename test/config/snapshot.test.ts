@@ -11,7 +11,7 @@ const env = { A: "sk" }
 
 test("another process makes the same of a snapshot, whatever has become of the files", () => {
   const { config, snapshot } = takeSnapshot(text, { env, readFile: () => "secret\n" })
-  expect(config.upstreams[0]?.api_key).toBe("sk-secret")
+  expect(config.upstreams[0]?.keys[0].api_key).toBe("sk-secret")
   expect(configOf(structuredClone(snapshot), env)).toEqual(config)
 })
 

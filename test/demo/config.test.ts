@@ -18,7 +18,7 @@ test("the demo's configuration passes the loader that every file passes: two cha
     ["messages"],
   ])
   for (const { price } of models) expect(price.input_pico).toBeGreaterThan(0n)
-  expect(upstreams.map(({ family, base_url, api_key }) => [family, base_url, api_key])).toEqual([
+  expect(upstreams.map(({ family, base_url, keys }) => [family, base_url, keys[0].api_key])).toEqual([
     ["chat", "http://127.0.0.1:4000/v1", PROVIDER_KEY],
     ["messages", "http://127.0.0.1:4000", PROVIDER_KEY],
   ])

@@ -186,7 +186,12 @@ describe("the log has one warning for each attempt that failed", () => {
       [json(500, {})],
       [warning("first", "status 500"), warning("nowhere", "unreachable (ECONNREFUSED)"), call("first")],
     ],
-    ["a 401", "first", [json(401, {})], [warning("first", "status 401"), call("first")]],
+    [
+      "a 401",
+      "first",
+      [json(401, {})],
+      [warning("first", "status 401: key or account refused"), call("first")],
+    ],
     ["a 400 is the request's fault", "first", [json(400, {})], [call("first")]],
   ]
   test.each(rows)("%s", async (_, model, next, lines) => {
@@ -205,8 +210,6 @@ describe("D14 no second chance where the first did its work, or the request is a
     [404, "not_found"],
     [413, "request_too_large"],
     [422, "invalid_request"],
-    [401, "upstream_error"],
-    [403, "upstream_error"],
     [307, "upstream_error"],
     [501, "upstream_error"],
     [520, "upstream_error"],
@@ -235,11 +238,12 @@ describe("D14 no second chance where the first did its work, or the request is a
 
 describe("D14 when all failed, the answer is that of the last one tried", () => {
   type Row = readonly [what: string, model: string, first: Script, second: Script, code: Code, said: Said]
-  const busy = json(429, {}, { "retry-after": "11" })
+  // Without a wait: its key would rest (D82).
+  const busy = json(429, {}, { "retry-after": "0" })
   const rows: readonly Row[] = [
     ["500, 503", "first+second", json(500, {}), json(503, {}), "upstream_unavailable", {}],
     ["503, 500", "first+second", json(503, {}), json(500, {}), "upstream_error", {}],
-    ["500, 429", "first+second", json(500, {}), busy, "rate_limited", { headers: { "retry-after": "11" } }],
+    ["500, 429", "first+second", json(500, {}), busy, "rate_limited", { headers: { "retry-after": "0" } }],
     ["429, 400", "first+second", busy, json(400, { message: "No." }), "invalid_request", { message: "No." }],
     ["504, a reset", "first+second", json(504, {}), (exchange) => exchange.reset(), "upstream_error", {}],
     ["500, a refused connection", "first+nowhere", json(500, {}), silent(), "upstream_unavailable", {}],

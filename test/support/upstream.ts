@@ -1,15 +1,18 @@
 import type { Upstream } from "../../src/config/config.ts"
 
+/** What a test says of an upstream; `api_key` is its only key. */
+export type UpstreamParts = Partial<Upstream> & { readonly api_key?: string | null }
+
 /** An upstream as the configuration would make it. */
-export function anUpstream(overrides: Partial<Upstream> = {}): Upstream {
-  const { family = "chat", api_key = null } = overrides
+export function anUpstream({ api_key = null, ...overrides }: UpstreamParts = {}): Upstream {
+  const { family = "chat" } = overrides
   const auth =
     family === "chat" ? { header: "authorization", prefix: "Bearer " } : { header: "x-api-key", prefix: "" }
   return {
     name: "upstream",
     family: "chat",
     base_url: "http://127.0.0.1:1",
-    api_key: null,
+    keys: [{ name: "", api_key, weight: 1 }],
     usage: "default",
     auth,
     headers: {},

@@ -24,7 +24,7 @@ async function asked(keys: Record<string, unknown>, path = "/chat/completions"):
   if (upstream === undefined) throw new Error("no upstream")
   const texts = new FieldTexts(BODY)
   const reply = await forward(
-    [{ upstream, model: "their/name" }],
+    [{ upstream, model: "their/name", priority: 0, weight: 1 }],
     outgoing({
       path,
       stream: true,

@@ -4,13 +4,13 @@ import { chat } from "../../src/operations/chat.ts"
 import type { Outgoing } from "../../src/upstream/forward.ts"
 import type { Body } from "../../src/upstream/reply.ts"
 import { chatCompletion, json, type Script } from "../support/provider.ts"
-import { anUpstream } from "../support/upstream.ts"
+import { anUpstream, type UpstreamParts } from "../support/upstream.ts"
 
 /** What the tests of this room call with. */
 
 export const API_KEY = "sk-upstream-canary-7f3a"
 
-export function upstream(base_url: string, overrides: Partial<Upstream> = {}): Upstream {
+export function upstream(base_url: string, overrides: UpstreamParts = {}): Upstream {
   return anUpstream({
     name: "first",
     base_url,
@@ -21,14 +21,20 @@ export function upstream(base_url: string, overrides: Partial<Upstream> = {}): U
 }
 
 export function routes(first: Upstream, ...others: Upstream[]): [Route, ...Route[]] {
-  const route = (upstream: Upstream) => ({ upstream, model: `model-of-${upstream.name}` })
-  return [route(first), ...others.map(route)]
+  const route = (upstream: Upstream, priority: number) => ({
+    upstream,
+    model: `model-of-${upstream.name}`,
+    priority,
+    weight: 1,
+  })
+  return [route(first, 0), ...others.map((upstream, at) => route(upstream, at + 1))]
 }
 
 export function outgoing(overrides: Partial<Outgoing> = {}): Outgoing {
   return {
     request_id: "0199-request",
-    key_id: "0199-key",
+    account_id: "0199-account",
+    affinity: null,
     path: "/chat/completions",
     stream: false,
     body: ({ model }) => [JSON.stringify({ model, messages: [] })],

@@ -20,23 +20,23 @@ function report(result: AttemptResult, times = 1, name = "first"): void {
 describe("D33 what opens a breaker", () => {
   const rows: [name: string, reports: [AttemptResult, number][], admits: boolean][] = [
     ["nothing yet", [], true],
-    ["four failures", [["failed", 4]], true],
-    ["five in a row", [["failed", 5]], false],
+    ["four failures", [["unreachable", 4]], true],
+    ["five in a row", [["unreachable", 5]], false],
     [
       "an answer between",
       [
-        ["failed", 4],
+        ["unreachable", 4],
         ["answered", 1],
-        ["failed", 4],
+        ["unreachable", 4],
       ],
       true,
     ],
     [
       "an abandoned call between",
       [
-        ["failed", 4],
+        ["unreachable", 4],
         ["abandoned", 3],
-        ["failed", 1],
+        ["unreachable", 1],
       ],
       false,
     ],
@@ -48,46 +48,59 @@ describe("D33 what opens a breaker", () => {
     expect(breakers.enter("first", "key") !== null).toBe(admits)
   })
 
-  test("5xx for the requests of one key do not, those for two keys do", () => {
-    report("refused", 50)
+  test("failures of one account after the request was sent do for that account, those of two accounts for all", () => {
+    report("failed", 4)
+    expect(breakers.admits("first", "key")).toBe(true)
+    report("failed")
+    expect(breakers.admits("first", "key")).toBe(false)
+    expect(breakers.enter("first", "key")).toBeNull()
+    expect(breakers.admits("first", "other")).toBe(true)
     expect(breakers.admits("first")).toBe(true)
-    expect(breakers.status("first")).toEqual({ state: "ready", failures: 50, tries_in_ms: null })
-    breakers.enter("first", "other")?.("refused")
+    expect(breakers.status("first")).toEqual({
+      state: "ready",
+      failures: 5,
+      tries_in_ms: null,
+      accounts_skipped: 1,
+    })
+    breakers.enter("first", "other")?.("failed")
     expect(breakers.admits("first")).toBe(false)
   })
 
-  test.each([0, 2, 4])("5xx for one key and a failed connection do: after %d of them", (before) => {
-    report("refused", before)
-    report("failed")
-    report("refused", 4 - before)
-    expect(breakers.admits("first")).toBe(false)
-  })
+  test.each([0, 2, 4])(
+    "failures of one account and one that could not be sent do for all: after %d of them",
+    (before) => {
+      report("failed", before)
+      report("unreachable")
+      report("failed", 4 - before)
+      expect(breakers.admits("first")).toBe(false)
+    },
+  )
 
   test("an answer between forgets whose they were", () => {
-    report("refused", 4)
+    report("failed", 4)
     report("answered")
-    breakers.enter("first", "other")?.("refused")
-    breakers.enter("first", "other")?.("refused")
-    report("refused", 2)
+    breakers.enter("first", "other")?.("failed")
+    breakers.enter("first", "other")?.("failed")
+    report("failed", 2)
     expect(breakers.admits("first")).toBe(true)
-    report("refused")
+    report("failed")
     expect(breakers.admits("first")).toBe(false)
   })
 
   test("one upstream's failures are its own", () => {
-    report("failed", 5, "first")
+    report("unreachable", 5, "first")
     expect(breakers.admits("second")).toBe(true)
   })
 
   test("a report counts once", () => {
     const leave = breakers.enter("first", "key")
-    for (let n = 0; n < 5; n++) leave?.("failed")
+    for (let n = 0; n < 5; n++) leave?.("unreachable")
     expect(breakers.admits("first")).toBe(true)
   })
 })
 
 describe("D33 an open breaker", () => {
-  beforeEach(() => report("failed", 5))
+  beforeEach(() => report("unreachable", 5))
 
   test("stays open for 10 s to the millisecond", () => {
     now_ms += 9_999
@@ -109,7 +122,7 @@ describe("D33 an open breaker", () => {
   test("closes when that one is answered", () => {
     now_ms += 10_000
     report("answered")
-    report("failed", 4)
+    report("unreachable", 4)
     expect(breakers.admits("first")).toBe(true)
   })
 
@@ -117,7 +130,7 @@ describe("D33 an open breaker", () => {
     now_ms += 10_000
     const leave = breakers.enter("first", "key")
     now_ms += 3_000
-    leave?.("failed")
+    leave?.("unreachable")
     now_ms += 9_999
     expect(breakers.enter("first", "key")).toBeNull()
     now_ms += 1
@@ -145,9 +158,9 @@ describe("D33 an open breaker", () => {
   test("is not kept open by calls that began before it opened", () => {
     breakers = new CircuitBreakers(() => now_ms)
     const early = Array.from({ length: 10 }, () => breakers.enter("first", "key"))
-    for (const leave of early.slice(0, 5)) leave?.("failed")
+    for (const leave of early.slice(0, 5)) leave?.("unreachable")
     now_ms += 9_000
-    for (const leave of early.slice(5)) leave?.("failed")
+    for (const leave of early.slice(5)) leave?.("unreachable")
     now_ms += 1_000
     expect(breakers.enter("first", "key")).not.toBeNull()
   })
@@ -155,7 +168,7 @@ describe("D33 an open breaker", () => {
   test("closes when a call that began before is answered", () => {
     breakers = new CircuitBreakers(() => now_ms)
     const early = breakers.enter("first", "key")
-    report("failed", 5)
+    report("unreachable", 5)
     early?.("answered")
     expect(breakers.admits("first")).toBe(true)
   })
@@ -166,18 +179,18 @@ describe("D33 ready", () => {
   const second = upstream("http://y", { name: "second" })
 
   test("as long as one route's breaker is not open", () => {
-    expect(breakers.ready(routes(first, second))).toBe(true)
-    report("failed", 5, "first")
-    expect(breakers.ready(routes(first))).toBe(false)
-    expect(breakers.ready(routes(first, second))).toBe(true)
-    report("failed", 5, "second")
-    expect(breakers.ready(routes(first, second))).toBe(false)
+    expect(breakers.ready(routes(first, second), "key")).toBe(true)
+    report("unreachable", 5, "first")
+    expect(breakers.ready(routes(first), "key")).toBe(false)
+    expect(breakers.ready(routes(first, second), "key")).toBe(true)
+    report("unreachable", 5, "second")
+    expect(breakers.ready(routes(first, second), "key")).toBe(false)
     now_ms += 10_000
-    expect(breakers.ready(routes(first, second))).toBe(true)
+    expect(breakers.ready(routes(first, second), "key")).toBe(true)
   })
 
   test("by name: a reload's new object of the same upstream inherits the state", () => {
-    report("failed", 5, "first")
-    expect(breakers.ready(routes(upstream("http://elsewhere")))).toBe(false)
+    report("unreachable", 5, "first")
+    expect(breakers.ready(routes(upstream("http://elsewhere")), "key")).toBe(false)
   })
 })

@@ -20,7 +20,7 @@ const other = (overrides = {}) => upstream(second.url, { name: "second", api_key
 
 describe("D33 the breakers", () => {
   const opens: [name: string, script: Script, opens: boolean][] = [
-    ["500, for one key", json(500, {}), false],
+    ["500", json(500, {}), true],
     ["503", json(503, {}), true],
     ["529", json(529, {}), true],
     ["reset", resets, true],
@@ -30,24 +30,32 @@ describe("D33 the breakers", () => {
     ["408", json(408, {}), false],
     ["429", json(429, {}), false],
   ]
-  test.each(opens)("five times %s opens: %p", async (_name, script, opens) => {
-    first.reply(script)
-    const breakers = new CircuitBreakers()
-    const call = () =>
-      failure(forward(routes(upstream(first.url, hasty)), outgoing({ stream: true }), breakers))
-    await Promise.all(Array.from({ length: 5 }, call))
-    expect(breakers.admits("first")).toBe(!opens)
-    const error = await call()
-    expect(first.requests).toHaveLength(opens ? 5 : 6)
-    if (opens) expect(error.code).toBe("upstream_unavailable")
-  })
+  test.each(opens)(
+    "five times %s opens for the account whose calls they were: %p",
+    async (_name, script, opens) => {
+      first.reply(script)
+      const breakers = new CircuitBreakers()
+      const call = () =>
+        failure(
+          forward(routes(upstream(first.url, opens ? hasty : {})), outgoing({ stream: true }), breakers),
+        )
+      await Promise.all(Array.from({ length: 5 }, call))
+      expect(breakers.admits("first", outgoing().account_id)).toBe(!opens)
+      expect(breakers.admits("first", "another")).toBe(true)
+      const error = await call()
+      expect(first.requests).toHaveLength(opens ? 5 : 6)
+      if (opens) expect(error.code).toBe("upstream_unavailable")
+    },
+  )
 
-  test("five times 500 for two keys opens", async () => {
+  test("five times 500 for two accounts opens for all", async () => {
     first.reply(json(500, {}))
     const breakers = new CircuitBreakers()
     for (let n = 0; n < 5; n++) {
       expect(breakers.admits("first")).toBe(true)
-      await failure(forward(routes(upstream(first.url)), outgoing({ key_id: `key-${n % 2}` }), breakers))
+      await failure(
+        forward(routes(upstream(first.url)), outgoing({ account_id: `account-${n % 2}` }), breakers),
+      )
     }
     expect(breakers.admits("first")).toBe(false)
   })
@@ -79,7 +87,7 @@ describe("D33 the breakers", () => {
 
   test("an open one is skipped", async () => {
     const breakers = new CircuitBreakers()
-    for (let n = 0; n < 5; n++) breakers.enter("first", "key")?.("failed")
+    for (let n = 0; n < 5; n++) breakers.enter("first", "key")?.("unreachable")
     second.reply(answers)
     const reply = await forward(routes(upstream(first.url), other()), outgoing(), breakers)
     expect(reply.route.upstream.name).toBe("second")
@@ -90,7 +98,7 @@ describe("D33 the breakers", () => {
   test("after 10 s exactly one of 50 concurrent calls reaches the upstream; its answer lets the others in again", async () => {
     let now_ms = 0
     const breakers = new CircuitBreakers(() => now_ms)
-    for (let n = 0; n < 5; n++) breakers.enter("first", "key")?.("failed")
+    for (let n = 0; n < 5; n++) breakers.enter("first", "key")?.("unreachable")
     now_ms = 10_000
     const answer = Promise.withResolvers<void>()
     first.reply(async (exchange) => {
@@ -116,18 +124,43 @@ describe("D33 the breakers", () => {
 test("D33, D51: what a breaker shows: ready, open, trying, and ready again", () => {
   let now_ms = 0
   const breakers = new CircuitBreakers(() => now_ms)
-  expect(breakers.status("one")).toEqual({ state: "ready", failures: 0, tries_in_ms: null })
-  const fail = () => breakers.enter("one", "key")?.("failed")
+  expect(breakers.status("one")).toEqual({
+    state: "ready",
+    failures: 0,
+    tries_in_ms: null,
+    accounts_skipped: 0,
+  })
+  const fail = () => breakers.enter("one", "key")?.("unreachable")
   for (let n = 0; n < 4; n++) fail()
-  expect(breakers.status("one")).toEqual({ state: "ready", failures: 4, tries_in_ms: null })
+  expect(breakers.status("one")).toEqual({
+    state: "ready",
+    failures: 4,
+    tries_in_ms: null,
+    accounts_skipped: 0,
+  })
   fail()
-  expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 10_000 })
+  expect(breakers.status("one")).toEqual({
+    state: "open",
+    failures: 5,
+    tries_in_ms: 10_000,
+    accounts_skipped: 1,
+  })
   now_ms = 10_500
-  expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0 })
+  expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0, accounts_skipped: 0 })
   const report = breakers.enter("one", "key")
-  expect(breakers.status("one")).toEqual({ state: "trying", failures: 5, tries_in_ms: 10_000 })
+  expect(breakers.status("one")).toEqual({
+    state: "trying",
+    failures: 5,
+    tries_in_ms: 10_000,
+    accounts_skipped: 1,
+  })
   report?.("abandoned")
-  expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0 })
+  expect(breakers.status("one")).toEqual({ state: "open", failures: 5, tries_in_ms: 0, accounts_skipped: 0 })
   breakers.enter("one", "key")?.("answered")
-  expect(breakers.status("one")).toEqual({ state: "ready", failures: 0, tries_in_ms: null })
+  expect(breakers.status("one")).toEqual({
+    state: "ready",
+    failures: 0,
+    tries_in_ms: null,
+    accounts_skipped: 0,
+  })
 })

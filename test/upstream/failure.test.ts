@@ -161,7 +161,7 @@ describe("D17 what a client is told", () => {
 
   test("what is kept for the log names the upstream and the fault, and no credential", async () => {
     const rows: [script: Script, fault: string | null][] = [
-      [json(401, { error: { message: API_KEY } }), "status 401"],
+      [json(401, { error: { message: API_KEY } }), "status 401: key or account refused"],
       [json(429, {}), "status 429"],
       [json(503, {}), "status 503"],
       [json(200, {}, { "content-encoding": "gzip, br" }), "body in an unknown coding"],

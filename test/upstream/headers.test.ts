@@ -40,12 +40,12 @@ describe("what a provider is sent (D25)", () => {
     ],
   ] as const
   test.each(rows)("%s", (_name, to, stream, further, expected) => {
-    expect(requestHeaders(to, "id-1", stream, further)).toEqual(expected)
+    expect(requestHeaders(to, to.keys[0], "id-1", stream, further)).toEqual(expected)
   })
 
   test.each(rows)("as lines: %s", (_name, to, stream, further, expected) => {
     for (let call = 0; call < 2; call++) {
-      const { common, own } = requestLines(to, "id-1", stream, further)
+      const { common, own } = requestLines(to, to.keys[0], "id-1", stream, further)
       const lines = `${common.text}${own.text}`.trimEnd().split("\r\n")
       expect(lines.sort()).toEqual(
         Object.entries(expected)
@@ -77,16 +77,26 @@ describe("D24 a provider's Retry-After passes only as a small number of seconds"
     ["99999", null],
     ["-1", null],
     ["+5", null],
-    ["1.5", null],
+    ["1.5", "2"],
+    ["0.001", "1"],
     ["1e3", null],
     ["0x10", null],
     ["20s", null],
     ["", null],
     ["5, 6", null],
-    ["Wed, 21 Oct 2026 07:28:00 GMT", null],
+    ["Wed, 21 Oct 2026 07:28:00 GMT", "90"],
+    ["Wed, 21 Oct 2026 07:20:00 GMT", "0"],
+    ["Wed, 21 Oct 2027 07:28:00 GMT", null],
+    ["Wed, 99 Oct 2026 07:28:00 GMT", null],
     [null, null],
   ]
   test.each(rows)("%p -> %p", (value, passes) => {
-    expect(retryAfter(new Headers(value === null ? {} : { "retry-after": value }))).toBe(passes)
+    const now_ms = Date.parse("2026-10-21T07:26:30Z")
+    expect(retryAfter(new Headers(value === null ? {} : { "retry-after": value }), now_ms)).toBe(passes)
+  })
+
+  test("retry-after-ms counts before it, rounded up", () => {
+    const told = (ms: string) => retryAfter(new Headers({ "retry-after-ms": ms, "retry-after": "20" }), 0)
+    expect(["1", "1500", "2000.5", "soon", "9999999"].map(told)).toEqual(["1", "2", "3", "20", null])
   })
 })

@@ -22,6 +22,11 @@ const example: UpstreamBody = {
   state: "ready",
   failures: 0,
   tries_in_ms: null,
+  accounts_skipped: 0,
+  keys: [
+    { name: "main", state: "ready", rests_ms: null },
+    { name: "second", state: "rate_limited", rests_ms: 18_200 },
+  ],
 }
 const counter = { name: "anthropic", family: "messages", models: ["claude-sonnet"] } as const
 
@@ -46,7 +51,7 @@ const listing = {
     tag: "Service",
     summary: "List upstreams",
     description:
-      "Lists the configured upstreams with their circuit breakers. After five consecutive failures an upstream is skipped for 10 seconds, then one call tries it. Each worker of this gateway has its own breakers and its own entries. Other gateways with the same database are not included.",
+      "Lists the configured upstreams with their circuit breakers. After five consecutive failures an upstream is skipped for 10 seconds, then one call tries it. It is skipped for the account whose calls failed, and for all accounts if two had failures or if one call could not be sent at all. Each worker of this gateway has its own breakers and its own entries. Other gateways with the same database are not included.",
     credentials: ["adminToken"],
     errors: [NO_TOKEN],
   }),

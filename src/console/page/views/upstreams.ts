@@ -11,7 +11,7 @@ const LOOK_MS = 3_000
 
 const MEANINGS: Readonly<Record<string, string>> = {
   ready: "It receives calls.",
-  open: "It failed five times in a row and is skipped for 10 seconds.",
+  open: "It failed five times in a row, for two accounts or because it cannot be connected to, and is skipped for 10 seconds.",
   trying: "One call is testing whether it works again.",
 }
 
@@ -27,6 +27,8 @@ export function upstreams(visit: Visit): HTMLElement {
       { title: "State", cell: ({ state }) => chip(state, MEANINGS[state] ?? state) },
       { title: "Consecutive failures", right: true, cell: ({ failures }) => String(failures) },
       { title: "Next attempt", cell: nextTry },
+      { title: "Accounts skipped", right: true, cell: ({ accounts_skipped }) => String(accounts_skipped) },
+      { title: "Keys that rest", cell: restingKeys },
       { title: "Models", cell: ({ models }) => el("span", { class: "names" }, ...models.map(modelLink)) },
     ],
     empty: "No upstreams are configured.",
@@ -42,10 +44,21 @@ export function upstreams(visit: Visit): HTMLElement {
     el(
       "p",
       { class: "quiet" },
-      "After five consecutive failures an upstream's circuit breaker opens for 10 seconds. Then one call tests it. Each process has its own breakers. Other gateways that share this database are not included.",
+      "After five consecutive failures an upstream's circuit breaker opens for 10 seconds. Then one call tests it. Failures of one account's calls after they were sent open it for that account only. A key that the provider limits or refuses rests, and is asked only if no other is ready. Each process has its own breakers. Other gateways that share this database are not included.",
     ),
     status,
   )
+}
+
+function restingKeys({ keys }: UpstreamBody): Child {
+  const resting = keys.filter(({ state }) => state !== "ready")
+  if (resting.length === 0) return "–"
+  return resting
+    .map(({ name, state, rests_ms }) => {
+      const what = `${name === "" ? "the key" : name}: ${state === "refused" ? "refused" : "rate limited"}`
+      return rests_ms === null ? what : `${what}, ${showDuration(Math.ceil(rests_ms / 1_000) * 1_000)}`
+    })
+    .join("; ")
 }
 
 function nextTry({ tries_in_ms }: UpstreamBody): Child {

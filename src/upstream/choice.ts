@@ -1,0 +1,123 @@
+import type { Credential, Model, Route } from "../config/config.ts"
+
+/** An upstream for a call, and the key to ask it with. */
+export interface Candidate {
+  readonly route: Route
+  readonly key: Credential
+}
+
+/** How long a key that the provider refuses is not asked again (D82). */
+const OUT_MS = 60_000
+
+/** Why a key is not asked for some time. */
+export type RestReason = "rate_limited" | "refused"
+
+interface Rest {
+  readonly reason: RestReason
+  readonly until_ms: number
+}
+
+/** Which keys rest, in this process (D82). A changed key is another object, and is asked at once. */
+export class KeyRests {
+  readonly #refused = new WeakMap<Credential, Rest>()
+  /** By the upstream's name of the model: providers limit the rate of each. */
+  readonly #limited = new WeakMap<Credential, Map<string, Rest>>()
+  readonly #now_ms: () => number
+
+  constructor(now_ms: () => number) {
+    this.#now_ms = now_ms
+  }
+
+  /** The provider allows no more calls of this model for so long. */
+  limit({ route, key }: Candidate, rest_ms: number): void {
+    const of_key = this.#limited.get(key) ?? new Map<string, Rest>()
+    this.#limited.set(key, of_key.set(route.model, this.#rest("rate_limited", rest_ms)))
+  }
+
+  /** The provider refuses the key itself, or the operator's account behind it is empty. */
+  refuse({ key }: Candidate): void {
+    this.#refused.set(key, this.#rest("refused", OUT_MS))
+  }
+
+  /** The key was answered. */
+  forgive({ key }: Candidate): void {
+    this.#refused.delete(key)
+  }
+
+  rests({ route, key }: Candidate): boolean {
+    return this.#lasts(this.#refused.get(key)) || this.#lasts(this.#limited.get(key)?.get(route.model))
+  }
+
+  /** Why a key rests for some model, and for how much longer; null if it does not. */
+  status(key: Credential): { readonly reason: RestReason; readonly rest_ms: number } | null {
+    const all = [this.#refused.get(key), ...(this.#limited.get(key)?.values() ?? [])]
+    const rest = all.filter((one) => one !== undefined).find((one) => this.#lasts(one))
+    return rest === undefined
+      ? null
+      : { reason: rest.reason, rest_ms: Math.round(rest.until_ms - this.#now_ms()) }
+  }
+
+  #rest(reason: RestReason, rest_ms: number): Rest {
+    return { reason, until_ms: this.#now_ms() + rest_ms }
+  }
+
+  #lasts(rest: Rest | undefined): boolean {
+    return rest !== undefined && this.#now_ms() < rest.until_ms
+  }
+}
+
+/** The candidates of models that leave no choice. */
+const only = new WeakMap<Model["routes"], readonly Candidate[]>()
+
+/**
+ * The upstreams and keys of a model in the order in which a call asks them (D82): by priority, and among equals by weighted
+ * chance. Calls with the same `affinity` get the same order, so that the provider's prompt cache serves them. Those that rest
+ * are left out, unless all do.
+ */
+export function candidatesOf(
+  routes: Model["routes"],
+  affinity: string | null,
+  rests: KeyRests,
+): readonly Candidate[] {
+  const known = only.get(routes)
+  if (known !== undefined) return known
+  const [route] = routes
+  if (routes.length === 1 && route.upstream.keys.length === 1) {
+    const candidates = [{ route, key: route.upstream.keys[0] }]
+    only.set(routes, candidates)
+    return candidates
+  }
+  const chance = affinity === null ? Math.random : null
+  const all = byWeight(routes, ({ upstream, model }) => `${upstream.name}/${model}`, affinity, chance)
+    .toSorted((one, other) => one.priority - other.priority)
+    .flatMap((route) =>
+      byWeight(route.upstream.keys, ({ name }) => name, affinity, chance).map((key) => ({ route, key })),
+    )
+  const well = all.filter((candidate) => !rests.rests(candidate))
+  return well.length > 0 ? well : all
+}
+
+/**
+ * Items in weighted random order, or in the order that belongs to an affinity (rendezvous hashing): an item that is missing
+ * moves only the calls that it would have served.
+ */
+function byWeight<Item extends { readonly weight: number }>(
+  items: readonly Item[],
+  nameOf: (item: Item) => string,
+  affinity: string | null,
+  chance: (() => number) | null,
+): readonly Item[] {
+  if (items.length === 1) return items
+  return items
+    .map((item) => {
+      const share = chance === null ? uniform(`${affinity}\n${nameOf(item)}`) : chance()
+      return { item, wait: -Math.log(share || Number.MIN_VALUE) / item.weight }
+    })
+    .toSorted((one, other) => one.wait - other.wait)
+    .map(({ item }) => item)
+}
+
+/** A number from 0 to 1 that belongs to a text. */
+function uniform(text: string): number {
+  return Bun.hash.xxHash32(text) / 2 ** 32
+}

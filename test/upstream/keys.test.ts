@@ -1,0 +1,216 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test"
+import type { Credential, Route, Upstream } from "../../src/config/config.ts"
+import { isAboutAccount } from "../../src/upstream/account-errors.ts"
+import { candidatesOf, KeyRests } from "../../src/upstream/choice.ts"
+import { CircuitBreakers } from "../../src/upstream/circuit-breakers.ts"
+import { type Attempts, forward } from "../../src/upstream/forward.ts"
+import { json, type Provider, type Script, startProvider } from "../support/provider.ts"
+import { anUpstream } from "../support/upstream.ts"
+import { answers, failure, outgoing, routes, textOf, upstream } from "./calling.ts"
+
+let provider: Provider
+let second: Provider
+let now_ms = 0
+let breakers: CircuitBreakers
+beforeEach(async () => {
+  provider = await startProvider()
+  second = await startProvider()
+  second.reply(answers)
+  now_ms = 1_000
+  breakers = new CircuitBreakers(() => now_ms)
+})
+afterEach(async () => {
+  await provider.stop()
+  await second.stop()
+})
+
+const key = (name: string, weight = 1): Credential => ({ name, api_key: `sk-${name}`, weight })
+
+/** Answers by the key that is shown; a key that is not named is answered well. */
+const byKey =
+  (scripts: Record<string, Script>): Script =>
+  (exchange) =>
+    (scripts[exchange.request.headers.authorization?.replace("Bearer sk-", "") ?? ""] ?? answers)(exchange)
+
+/** The keys that were shown so far. */
+const shown = () => provider.requests.map(({ headers }) => headers.authorization?.replace("Bearer sk-", ""))
+
+/** Two keys, of which this affinity prefers `a`. */
+const AFFINITY = "session-2"
+const two = (...others: Upstream[]) =>
+  routes(upstream(provider.url, { keys: [key("a"), key("b")] }), ...others)
+const backup = () => upstream(second.url, { name: "second" })
+
+async function call(to: readonly [Route, ...Route[]] = two(), seen: (string | null)[] = []): Promise<string> {
+  const attempts: Attempts = { attempted: (_upstream, _outcome, _ms, fault) => void seen.push(fault) }
+  const reply = await forward(to, outgoing({ affinity: AFFINITY }), breakers, attempts)
+  await textOf(reply.body)
+  return reply.route.upstream.name
+}
+
+test("D82 the affinity of these tests prefers the first key", () => {
+  expect(candidatesOf(two(), AFFINITY, breakers.keys).map(({ key }) => key.name)).toEqual(["a", "b"])
+})
+
+describe("D82 a key that the provider refuses is out for a minute, and the next one is asked in the same call", () => {
+  const EMPTY = {
+    error: { type: "invalid_request_error", message: "Your credit balance is too low to go on." },
+  }
+  const rows: [name: string, script: Script, fault: string][] = [
+    ["401", json(401, {}), "status 401: key or account refused, key a"],
+    ["402", json(402, {}), "status 402: key or account refused, key a"],
+    ["403", json(403, {}), "status 403: key or account refused, key a"],
+    ["400 of an empty account", json(400, EMPTY), "status 400: key or account refused, key a"],
+    [
+      "429 of an empty account",
+      json(429, { error: { code: "insufficient_quota" } }),
+      "status 429: key or account refused, key a",
+    ],
+  ]
+  test.each(rows)("%s", async (_name, script, fault) => {
+    provider.reply(byKey({ a: script }))
+    const to = two()
+    const seen: (string | null)[] = []
+    await call(to, seen)
+    await call(to)
+    expect(seen).toEqual([fault, null])
+    expect(shown()).toEqual(["a", "b", "b"])
+    now_ms += 60_000
+    await call(to)
+    expect(shown().slice(3)).toEqual(["a", "b"])
+    expect(breakers.admits("first")).toBe(true)
+  })
+
+  test("a changed key is asked at once", async () => {
+    provider.reply(byKey({ a: json(401, {}) }))
+    await call(two())
+    await call(two())
+    expect(shown()).toEqual(["a", "b", "a", "b"])
+  })
+
+  test("all are refused: a 502, and the next call asks again", async () => {
+    provider.reply(json(401, { error: { message: "sk-a" } }))
+    const to = two()
+    for (let times = 0; times < 2; times++) expect((await failure(call(to))).code).toBe("upstream_error")
+    expect(shown()).toEqual(["a", "b", "a", "b"])
+  })
+
+  test("the next upstream is asked after the last key", async () => {
+    provider.reply(json(401, {}))
+    expect(await call(two(backup()))).toBe("second")
+    expect(shown()).toEqual(["a", "b"])
+  })
+
+  test("an empty account of the operator is never shown as the client's (D17)", async () => {
+    provider.reply(json(400, EMPTY))
+    const error = await failure(call())
+    expect(error.code).toBe("upstream_error")
+    expect(error.message).not.toContain("credit")
+  })
+})
+
+describe("D82 a key with 429 rests for its Retry-After", () => {
+  test("for the model alone, and the next key is asked in the same call", async () => {
+    provider.reply(byKey({ a: json(429, {}, { "retry-after": "20" }) }))
+    const to = two()
+    await call(to)
+    await call(to)
+    expect(shown()).toEqual(["a", "b", "b"])
+    const [route] = to
+    await call([{ ...route, model: "another" }])
+    expect(shown().slice(3)).toEqual(["a", "b"])
+    now_ms += 20_000
+    await call(to)
+    expect(shown().slice(5)).toEqual(["a", "b"])
+  })
+
+  test("without one it does not rest", async () => {
+    provider.reply(byKey({ a: json(429, {}) }))
+    const to = two()
+    await call(to)
+    await call(to)
+    expect(shown()).toEqual(["a", "b", "a", "b"])
+  })
+
+  test("the only key is asked all the same", async () => {
+    provider.reply(json(429, {}, { "retry-after": "20" }))
+    const to = routes(upstream(provider.url))
+    for (let times = 0; times < 2; times++) expect((await failure(call(to))).status).toBe(429)
+    expect(provider.requests).toHaveLength(2)
+  })
+})
+
+test("D82 what is not about a key goes to the next upstream, not to the next key", async () => {
+  provider.reply(json(503, {}))
+  expect(await call(two(backup()))).toBe("second")
+  expect(shown()).toEqual(["a"])
+})
+
+describe("D82 whose fault a refusal is", () => {
+  const rows: [status: number, body: unknown, is_of_account: boolean][] = [
+    [400, { error: { message: "You have reached your specified API usage limits. Until May." } }, true],
+    [400, { error: { message: "Bad: 'Your credit balance is too low'" } }, false],
+    [400, { error: { message: "Too long.", code: "context_length_exceeded" } }, false],
+    [402, "", true],
+    [403, { error: { message: "Request flagged by moderation." } }, false],
+    [
+      403,
+      { error: { code: "permission-denied", message: "Your team x has used all available credits." } },
+      true,
+    ],
+    [412, { error: "Account suspended" }, false],
+    [429, { error: { details: { error_code: "enforced_spend_limit_reached" } } }, true],
+    [429, { error: { code: "1113", message: "x" } }, true],
+    [429, { error: { code: "rate_limit_exceeded" } }, false],
+    [400, { error: { code: "Arrearage" } }, true],
+    [500, { error: { code: 1008 } }, true],
+    [500, { error: { message: "oops" } }, false],
+    [503, { error: { code: "insufficient_quota" } }, false],
+  ]
+  test.each(rows)("%d %j: the account's %p", (status, body, is_of_account) => {
+    expect(isAboutAccount(status, JSON.stringify(body))).toBe(is_of_account)
+  })
+})
+
+describe("D82 the order of upstreams and keys", () => {
+  const rests = new KeyRests(() => 0)
+  const route = (name: string, weight: number, priority = 0): Route => ({
+    upstream: anUpstream({ name }),
+    model: "m",
+    weight,
+    priority,
+  })
+  const firstOf = (to: readonly [Route, ...Route[]], affinity: string | null) =>
+    candidatesOf(to, affinity, rests)[0]?.route.upstream.name
+
+  test("lower priorities come first, whatever the weights", () => {
+    const to = [route("late", 1_000, 2), route("early", 1, 1)] as const
+    for (let n = 0; n < 50; n++)
+      expect(candidatesOf(to, `${n}`, rests).map(({ route }) => route.upstream.name)).toEqual([
+        "early",
+        "late",
+      ])
+  })
+
+  test("among equals the weight is the share of the calls, and one affinity keeps to one", () => {
+    const to = [route("one", 3), route("two", 1)] as const
+    const firsts = Array.from({ length: 4_000 }, (_, n) => firstOf(to, `session-${n}`))
+    const share = firsts.filter((name) => name === "one").length / firsts.length
+    expect(share).toBeWithin(0.7, 0.8)
+    for (let n = 0; n < 100; n++) expect(firstOf(to, `session-${n}`)).toBe(firsts[n] ?? "")
+  })
+
+  test("a further upstream moves only the calls that it takes over", () => {
+    const to = [route("one", 1), route("two", 1)] as const
+    const more = [...to, route("three", 1)] as const
+    for (let n = 0; n < 500; n++) {
+      const now = firstOf(more, `${n}`)
+      if (now !== "three") expect(now).toBe(firstOf(to, `${n}`) ?? "")
+    }
+  })
+
+  test("without an affinity it is chance", () => {
+    const to = [route("one", 1), route("two", 1)] as const
+    expect(new Set(Array.from({ length: 200 }, () => firstOf(to, null))).size).toBe(2)
+  })
+})
