@@ -5,7 +5,7 @@ import { json, type Script, sse, sseEvent } from "../support/provider.ts"
 import { png } from "./files.ts"
 import { callOf, cost, openCases } from "./stage.ts"
 
-/** D5, D8, D9, D69, D70: more of each kind of wrong quantity in a delivery, through a real gateway. */
+/** D5, D8, D9, D24, D69, D70: more of each kind of wrong quantity in a delivery, through a real gateway. */
 
 let stage: Stage
 beforeAll(async () => {
@@ -43,6 +43,38 @@ describe("Q13 a cheaper service tier needs the provider's word", () => {
       }),
     )
     expect(Math.round(Number(call.charge) * 1e9)).toBe(nano)
+  })
+})
+
+describe("Q16 usage and costs that nobody asked for do not pass", () => {
+  const costly = { ...USAGE, cost: 0.00012345, cost_details: { upstream_inference_cost: 0.0001 } }
+  const streams: Readonly<Record<string, readonly object[]>> = {
+    "beside an empty delta": [finish(), { ...choice({ delta: {} }), usage: costly }],
+    "beside the finish_reason": [{ ...finish(), usage: costly }],
+    "within the choice": [choice({ delta: {}, finish_reason: "stop", usage: costly })],
+    "in x_groq": [{ ...finish(), x_groq: { id: "q", usage: costly } }],
+  }
+  test.each(Object.entries(streams))("%s", async (_, events) => {
+    const script = sse([says("hello there"), ...events])
+    const { answer, call } = await stage.run(callOf({ body: STREAM, script }))
+    expect(call.charge).toBe(CHARGE)
+    expect(answer.body).toContain('"finish_reason":"stop"')
+    expect(answer.body).not.toMatch(/prompt_tokens|cost/)
+  })
+
+  test("asked for, the usage passes without the provider's cost", async () => {
+    const script = sse([says("hi"), { ...finish(), usage: costly }])
+    const body = { ...STREAM, stream_options: { include_usage: true } }
+    const { answer } = await stage.run(callOf({ body, script }))
+    expect(answer.body).toContain('"prompt_tokens":40')
+    expect(answer.body).not.toContain("cost")
+  })
+
+  test("nor in JSON", async () => {
+    const script = json(200, completion({ usage: costly }))
+    const { answer, call } = await stage.run(callOf({ body: HELLO, script }))
+    expect(call.charge).toBe(CHARGE)
+    expect(answer.json).toEqual(completion({ usage: USAGE }))
   })
 })
 
